@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034
+#
+# What the scripts share: where things are kept, and how they speak to the user.
+
+set -euo pipefail
+
+scripts=$(realpath "${BASH_SOURCE[0]%/*}")
+top=${scripts%/*}
+cache=${RKPROBE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rkprobe}
+series=${KERNEL_SERIES:-7.2}
+
+# The toolroot: a root file system with the tools that the kernel was built with, and those
+# that run it. Another list makes another toolroot.
+suite=trixie
+packages=(
+	# the kernel's build
+	gcc-14 libc6-dev rustc rust-src bindgen libclang-19-dev make flex bison bc libelf-dev
+	libssl-dev kmod pahole xz-utils cpio python3-minimal ca-certificates
+	# the host's tests and checks
+	cargo rustfmt rust-clippy shellcheck
+	# virtual machines, and what is run in them
+	qemu-system-x86 virtme-ng udev systemd-sysv busybox-static iproute2 procps strace zstd
+	linux-perf trace-cmd bpftool
+)
+toolroot=$cache/toolroot-$suite-$(sha256sum <<<"${packages[*]}" | cut -c1-8)
+
+say() { printf '%s\n' "${0##*/}: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+is_whole() { [ -e "$1/complete" ]; }
+
+# The newest kernel of the series that the toolroot's compilers were used on, or nothing.
+newest_kernel() {
+	local kernel
+	kernel=$(printf '%s\n' "$cache/kernel-$series".*/complete | sort -V | tail -n 1)
+	cmp -s "$kernel" "$toolroot/complete" && printf '%s\n' "${kernel%/*}"
+}
+
+need_root() {
+	[ "$(id -u)" = 0 ] || die "this needs root (for chroot and mounts): run it as root"
+}
