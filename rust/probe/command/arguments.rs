@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The arguments of a command, one after the other: `[NAME=]BODY[:TYPE]`.
+//!
+//! C: `traceprobe_parse_probe_arg()`, `traceprobe_expand_meta_args()` and `argv_has_var_arg()` in
+//! `kernel/trace/trace_probe.c`.
+
+use core::fmt;
+use core::fmt::Write as _;
+
+use super::argument::Argument;
+use super::argument::Name;
+use super::argument::Place;
+use super::body::Fault;
+use super::body::Reader;
+use super::error::Errno;
+use super::error::Error;
+use super::error::ErrorKind;
+use super::name::is_good_name;
+use super::words::Words;
+use crate::arch::Register;
+
+/// The most arguments of a command.
+pub const MAX_ARGUMENTS: usize = 128;
+
+/// The longest name of an argument, in bytes.
+const MAX_ARGUMENT_NAME: usize = 32;
+
+/// The fields that a record has anyway.
+const RESERVED: [&str; 8] = [
+    "common_type",
+    "common_flags",
+    "common_preempt_count",
+    "common_pid",
+    "common_tgid",
+    "__probe_ip",
+    "__probe_ret_ip",
+    "__probe_func",
+];
+
+/// Finds a register by its name, which comes without the `%`.
+///
+/// C: `regs_query_register_offset()`.
+pub type Registers = fn(&str) -> Option<Register>;
+
+/// Gives one argument after the other, and ends with the first error.
+pub struct Arguments<'a> {
+    all: Words<'a>,
+    rest: Words<'a>,
+    /// How many have been given.
+    index: usize,
+    count: usize,
+    reader: Reader,
+    names: Names,
+}
+
+impl<'a> Arguments<'a> {
+    /// Checks what concerns all.
+    pub(super) fn new(words: Words<'a>, place: Place, registers: Registers) -> Result<Self, Error> {
+        check_variables(&words, place)?;
+        let count = words.clone().count();
+        if count > MAX_ARGUMENTS {
+            return Err(Error::new(ErrorKind::TooManyArgs, 2, 0, Errno::E2BIG));
+        }
+        Ok(Self {
+            all: words.clone(),
+            rest: words,
+            index: 0,
+            count,
+            reader: Reader {
+                place,
+                registers,
+                size: 0,
+            },
+            names: Names::default(),
+        })
+    }
+
+    /// How many arguments the command has, at most [`MAX_ARGUMENTS`].
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    fn argument(&mut self, word: &'a str, index: usize) -> Result<Argument<'a>, Fault> {
+        let (name, body) = split(word, index);
+        self.check_name(word, name, index)?;
+        let at = word.len().saturating_sub(body.len());
+        let parsed = self.reader.body(body, at)?;
+        Ok(Argument {
+            name,
+            body,
+            fetch: parsed.fetch,
+            ty: parsed.ty,
+            count: parsed.count,
+        })
+    }
+
+    fn check_name(&mut self, word: &str, name: Name<'_>, index: usize) -> Result<(), Fault> {
+        if let Some((name, _)) = word.split_once('=') {
+            let wrong = if name.len() > MAX_ARGUMENT_NAME {
+                Some(ErrorKind::ArgNameTooLong)
+            } else if name.is_empty() {
+                Some(ErrorKind::NoArgName)
+            } else if !is_good_name(name) {
+                Some(ErrorKind::BadArgName)
+            } else {
+                None
+            };
+            if let Some(kind) = wrong {
+                return Err(Fault::invalid(kind, 0));
+            }
+        }
+
+        let is_used = matches!(name, Name::Given(name) if RESERVED.contains(&name))
+            || self.names.add(name) && self.is_used(name, index);
+        if is_used {
+            return Err(Fault::invalid(ErrorKind::UsedArgName, 0));
+        }
+        Ok(())
+    }
+
+    /// Whether an argument before `index` has the name.
+    fn is_used(&self, name: Name<'_>, index: usize) -> bool {
+        let earlier = self.all.clone().enumerate().take(index);
+        earlier
+            .map(|(index, word)| split(word, index).0)
+            .any(|earlier| earlier.is_same(name))
+    }
+}
+
+impl<'a> Iterator for Arguments<'a> {
+    type Item = Result<Argument<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let word = self.rest.next()?;
+        let index = self.index;
+        self.index = index.saturating_add(1);
+        Some(self.argument(word, index).map_err(|fault| {
+            self.rest = Words::new("");
+            let word = index.saturating_add(2);
+            Error::new(fault.kind, word, fault.offset, fault.errno)
+        }))
+    }
+}
+
+impl fmt::Debug for Arguments<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arguments")
+            .field("rest", &self.rest)
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The name and the body of the argument `index`, counted from 0.
+pub(super) fn split(word: &str, index: usize) -> (Name<'_>, &str) {
+    if let Some((name, body)) = word.split_once('=') {
+        return (Name::Given(name), body);
+    }
+    // The name of a parameter is the name of its argument.
+    let value = word.split_once(':').map_or(word, |(value, _)| value);
+    if is_good_name(value) {
+        (Name::Given(value), word)
+    } else {
+        (Name::Numbered(index.saturating_add(1)), word)
+    }
+}
+
+/// Which names may have been met: one bit for many, so that the arguments before one are read
+/// again only where its bit is set.
+#[derive(Default)]
+struct Names {
+    bits: [u64; 16],
+}
+
+impl Names {
+    /// Adds a name. Whether it may have been there.
+    fn add(&mut self, name: Name<'_>) -> bool {
+        let mut hash = Hash(0);
+        // It does not fail.
+        let _ = write!(hash, "{name}");
+        // The upper bits depend on all bytes.
+        let (word, bit) = (hash.0 >> 28, (hash.0 >> 22) & 63);
+        let Some(word) = self.bits.get_mut(word as usize) else {
+            return true;
+        };
+        let bit = 1u64 << bit;
+        let was_set = *word & bit != 0;
+        *word |= bit;
+        was_set
+    }
+}
+
+struct Hash(u32);
+
+impl fmt::Write for Hash {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u32::from(byte)).wrapping_mul(0x9e37_79b1);
+        }
+        Ok(())
+    }
+}
+
+/// Checks each `$argN` and `$arg*` that is an argument of its own, before anything else of any
+/// argument is looked at.
+///
+/// This is what C does for a function that has BTF, which for `$argN` checks the number here too.
+fn check_variables(words: &Words<'_>, place: Place) -> Result<(), Error> {
+    let variables = || {
+        words
+            .clone()
+            .enumerate()
+            .filter_map(|(index, word)| Some((index, word.strip_prefix("$arg")?)))
+    };
+    let error = |kind, index: usize, errno| Error::new(kind, index.saturating_add(2), 0, errno);
+
+    let mut all = None;
+    for (index, number) in variables() {
+        if place == Place::Inside {
+            return Err(error(ErrorKind::NofentryArgs, index, Errno::EINVAL));
+        }
+        match number.bytes().next() {
+            Some(b'0'..=b'9') => {}
+            Some(b'*') if all.is_some() => {
+                return Err(error(ErrorKind::DoubleArgs, index, Errno::EINVAL));
+            }
+            Some(b'*') => all = Some(index),
+            _ => return Err(error(ErrorKind::BadVar, index, Errno::EINVAL)),
+        }
+    }
+    if let Some(index) = all {
+        return Err(error(ErrorKind::NosupBtfarg, index, Errno::EINVAL));
+    }
+
+    for (index, number) in variables() {
+        let number = number.split_once(':').map_or(number, |(number, _)| number);
+        if number.bytes().any(|byte| !byte.is_ascii_digit()) {
+            return Err(error(ErrorKind::BadVar, index, Errno::ENOENT));
+        }
+        if number.bytes().all(|byte| byte == b'0') {
+            return Err(error(ErrorKind::BadArgNum, index, Errno::EINVAL));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The body of an argument: `FETCH[:TYPE]`.
+//!
+//! C turns it into instructions while it reads it, 16 at most, and so counts its limits in those.
+//! They are counted here too, without being made: `step` is the index that the last of them has.
+//!
+//! C: `traceprobe_parse_probe_arg_body()`, `parse_probe_arg()`, `parse_probe_vars()` and
+//! `finalize_fetch_insn()` in `kernel/trace/trace_probe.c`.
+
+use super::argument::Base;
+use super::argument::Deref;
+use super::argument::Derefs;
+use super::argument::Fetch;
+use super::argument::Place;
+use super::argument::Space;
+use super::argument::Type;
+use super::arguments::Registers;
+use super::error::Errno;
+use super::error::ErrorKind;
+use super::number;
+use super::types::parse_bits;
+use super::types::Typed;
+use super::types::Written;
+
+/// The longest body, in bytes.
+const MAX_BODY: usize = 63;
+
+/// The most bytes of arguments in a record, those of strings aside.
+const MAX_RECORD: usize = 3072;
+
+/// The last step that can do something; the one behind it is the end.
+const LAST_STEP: usize = 14;
+
+/// As many dereferences as fit in a body: each takes `+0()`, 4 bytes.
+const MAX_NESTING: usize = MAX_BODY / 4;
+
+/// The words in a kernel stack, which C takes as the limit of `$stackN` and of `$argN`.
+const STACK_WORDS: u16 = 16384 / 8;
+
+/// An error within a word.
+#[derive(Clone, Copy)]
+pub(super) struct Fault {
+    pub(super) kind: ErrorKind,
+    pub(super) offset: usize,
+    pub(super) errno: Errno,
+}
+
+impl Fault {
+    pub(super) const fn new(kind: ErrorKind, offset: usize, errno: Errno) -> Self {
+        Self {
+            kind,
+            offset,
+            errno,
+        }
+    }
+
+    /// What is malformed: EINVAL.
+    pub(super) const fn invalid(kind: ErrorKind, offset: usize) -> Self {
+        Self::new(kind, offset, Errno::EINVAL)
+    }
+}
+
+/// What a body says.
+pub(super) struct Body<'a> {
+    pub(super) fetch: Fetch<'a>,
+    pub(super) ty: Type,
+    pub(super) count: Option<core::num::NonZeroU8>,
+}
+
+/// What a body is read with.
+pub(super) struct Reader {
+    pub(super) place: Place,
+    pub(super) registers: Registers,
+    /// The bytes of the record that the arguments read so far take.
+    pub(super) size: usize,
+}
+
+/// A base, with the dereference that `@` is.
+struct Start<'a> {
+    base: Base<'a>,
+    deref: bool,
+    step: usize,
+}
+
+/// A fetch, and what is needed to judge it with its type.
+struct Read<'a> {
+    fetch: Fetch<'a>,
+    step: usize,
+    /// Where C puts errors that concern it as a whole: within its outermost dereference.
+    at: usize,
+}
+
+impl Reader {
+    /// Reads `body`, which starts at byte `at` of its word.
+    pub(super) fn body<'a>(&mut self, body: &'a str, at: usize) -> Result<Body<'a>, Fault> {
+        if body.len() > MAX_BODY {
+            return Err(Fault::new(ErrorKind::ArgTooLong, at, Errno::E2BIG));
+        }
+        if body.is_empty() {
+            return Err(Fault::invalid(ErrorKind::NoArgBody, at));
+        }
+        let typed = Typed::parse(body, at)?;
+        let read = self.fetch(typed.value, at)?;
+
+        let size = match typed.ty {
+            Written::Type(ty) => ty.size(),
+            Written::Bitfield(width, _) => width.bytes(),
+        };
+        let count = typed.count.map_or(1, |count| usize::from(count.get()));
+        self.size = self.size.saturating_add(size.saturating_mul(count));
+        if self.size > MAX_RECORD {
+            return Err(Fault::new(ErrorKind::EventTooBig, read.at, Errno::E2BIG));
+        }
+
+        Ok(Body {
+            ty: judge(&typed, &read)?,
+            fetch: read.fetch,
+            count: typed.count,
+        })
+    }
+
+    /// Reads a value: dereferences around a base.
+    fn fetch<'a>(&self, text: &'a str, start: usize) -> Result<Read<'a>, Fault> {
+        let mut around = [(0usize, Space::Kernel, 0i32); MAX_NESTING];
+        let mut depth = 0usize;
+        let (mut text, mut at) = (text, start);
+        while text.starts_with(['+', '-']) {
+            let open = Open::parse(text, at)?;
+            let Some(slot) = around.get_mut(depth) else {
+                return Err(Fault::invalid(ErrorKind::TooManyOps, at));
+            };
+            *slot = (open.at, open.space, open.offset);
+            depth = depth.saturating_add(1);
+            (text, at) = (open.inner, open.at);
+        }
+
+        let start = self.base(text, at)?;
+        let whole = match around.first() {
+            Some((at, _, _)) if depth > 0 => *at,
+            _ => at,
+        };
+        let mut derefs = Derefs::new();
+        let mut step = start.step;
+        let full = |at| move |_| Fault::invalid(ErrorKind::TooManyOps, at);
+        if start.deref {
+            let deref = Deref {
+                space: Space::Kernel,
+                offset: 0,
+            };
+            derefs.push(deref).map_err(full(at))?;
+        }
+        for (at, space, offset) in around.get(..depth).unwrap_or(&[]).iter().rev().copied() {
+            if derefs.as_slice().is_empty() && matches!(start.base, Base::Comm | Base::Text(_)) {
+                return Err(Fault::invalid(ErrorKind::CommCantDeref, at));
+            }
+            step = step.saturating_add(1);
+            if step > LAST_STEP {
+                return Err(Fault::invalid(ErrorKind::TooManyOps, at));
+            }
+            derefs.push(Deref { space, offset }).map_err(full(at))?;
+        }
+        Ok(Read {
+            fetch: Fetch {
+                base: start.base,
+                derefs,
+            },
+            step,
+            at: whole,
+        })
+    }
+
+    /// Reads what is within all dereferences.
+    fn base<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a>, Fault> {
+        let rest = text.get(1..).unwrap_or("");
+        let base = match text.bytes().next() {
+            Some(b'$') => self.variable(rest, at)?,
+            Some(b'%') => {
+                let register = (self.registers)(rest);
+                Base::Register(register.ok_or(Fault::invalid(ErrorKind::BadRegName, at))?)
+            }
+            Some(b'@') => return memory(rest, at),
+            Some(b'\\') => immediate(rest, at.saturating_add(1))?,
+            Some(b'(') => return Err(Fault::invalid(ErrorKind::TypecastNotEvent, at)),
+            Some(b'_' | b'a'..=b'z' | b'A'..=b'Z') => {
+                // Within a function C refuses the form, else the lookup.
+                let errno = match self.place {
+                    Place::Inside => Errno::EINVAL,
+                    Place::Entry | Place::Return => Errno::EOPNOTSUPP,
+                };
+                return Err(Fault::new(ErrorKind::NosupBtfarg, at, errno));
+            }
+            _ => return Err(Fault::invalid(ErrorKind::BadFetchArg, at)),
+        };
+        Ok(Start {
+            base,
+            deref: false,
+            step: 0,
+        })
+    }
+
+    /// Reads a variable, without its `$`, which is at byte `at`.
+    fn variable<'a>(&self, name: &'a str, at: usize) -> Result<Base<'a>, Fault> {
+        if let Some(field) = name.strip_prefix("retval") {
+            return match (self.place, field.bytes().next()) {
+                (Place::Entry | Place::Inside, _) => {
+                    Err(Fault::invalid(ErrorKind::RetvalOnProbe, at))
+                }
+                (Place::Return, None) => Ok(Base::ReturnValue),
+                (Place::Return, Some(b'-' | b'.')) => {
+                    Err(Fault::new(ErrorKind::NosupBtfarg, at, Errno::EOPNOTSUPP))
+                }
+                (Place::Return, _) => Err(Fault::new(ErrorKind::NoBtfarg, at, Errno::ENOENT)),
+            };
+        }
+
+        let bad = Fault::invalid(ErrorKind::BadVar, at);
+        if let Some(index) = name.strip_prefix("stack") {
+            if index.is_empty() {
+                return Ok(Base::StackPointer);
+            }
+            // C reads a sign in `$argN` but not here.
+            if !index.starts_with(|c: char| c.is_ascii_digit()) {
+                return Err(bad);
+            }
+            let index = number::unsigned(index, 10).map_err(|_| bad)?;
+            return match u16::try_from(index) {
+                Ok(index) if index <= STACK_WORDS => Ok(Base::Stack(index)),
+                _ => Err(Fault::invalid(ErrorKind::BadStackNum, at)),
+            };
+        }
+        if matches!(name, "comm" | "COMM") {
+            return Ok(Base::Comm);
+        }
+        let number = name.strip_prefix("arg").ok_or(bad)?;
+        let number = number::unsigned(number, 10).map_err(|_| bad)?;
+        let index = u16::try_from(number)
+            .ok()
+            .filter(|number| *number <= STACK_WORDS)
+            .and_then(|number| number.checked_sub(1))
+            .ok_or(Fault::invalid(ErrorKind::BadArgNum, at))?;
+        match self.place {
+            Place::Entry => Ok(Base::Argument(index)),
+            Place::Inside => Err(Fault::invalid(ErrorKind::NofentryArgs, at)),
+            // It would have to be kept from the entry.
+            Place::Return => Err(bad),
+        }
+    }
+}
+
+/// One `+|-[u]OFF(…)`.
+struct Open<'a> {
+    space: Space,
+    offset: i32,
+    inner: &'a str,
+    /// Where `inner` is in the word.
+    at: usize,
+}
+
+impl<'a> Open<'a> {
+    /// Takes the outermost dereference off `text`. As in C, what follows its brace means nothing.
+    fn parse(text: &'a str, at: usize) -> Result<Self, Fault> {
+        let Some((head, rest)) = text.split_once('(') else {
+            return Err(Fault::invalid(ErrorKind::DerefNeedBrace, at));
+        };
+        let (sign, digits) = head.split_at_checked(1).unwrap_or((head, ""));
+        let (space, digits) = match digits.strip_prefix('u') {
+            Some(digits) => (Space::User, digits),
+            None => (Space::Kernel, digits),
+        };
+        let offset = match sign {
+            "-" => number::negative(digits),
+            _ => number::signed(digits),
+        }
+        .map_err(|errno| Fault::new(ErrorKind::BadDerefOffs, at, errno))?;
+
+        let inner_at = at.saturating_add(head.len()).saturating_add(1);
+        let Some((inner, _)) = rest.rsplit_once(')') else {
+            let end = inner_at.saturating_add(rest.len());
+            return Err(Fault::invalid(ErrorKind::DerefOpenBrace, end));
+        };
+        Ok(Self {
+            space,
+            // C keeps the low half as well.
+            offset: offset as i32,
+            inner,
+            at: inner_at,
+        })
+    }
+}
+
+/// `@ADDR` or `@SYM[+|-OFF]`, without the `@`, which is at byte `at`.
+fn memory(text: &str, at: usize) -> Result<Start<'_>, Fault> {
+    let (base, step) = match text.bytes().next() {
+        Some(b'0'..=b'9') => {
+            let address = number::unsigned(text, 0)
+                .map_err(|errno| Fault::new(ErrorKind::BadMemAddr, at, errno))?;
+            (Base::Immediate(address), 1)
+        }
+        Some(b'+') => return Err(Fault::invalid(ErrorKind::FileOnKprobe, at)),
+        // C keeps its name in a step of its own.
+        _ => (Base::Symbol(text), 2),
+    };
+    Ok(Start {
+        base,
+        deref: true,
+        step,
+    })
+}
+
+/// `\IMM` or `\"TEXT"`, without the backslash; it starts at byte `at`.
+fn immediate(text: &str, at: usize) -> Result<Base<'_>, Fault> {
+    if let Some(text) = text.strip_prefix('"') {
+        let end = at.saturating_add(1).saturating_add(text.len());
+        return match text.strip_suffix('"') {
+            Some(text) => Ok(Base::Text(text)),
+            None => Err(Fault::invalid(ErrorKind::ImmstrNoClose, end)),
+        };
+    }
+    let rest = text.get(1..).unwrap_or("");
+    let value = match text.bytes().next() {
+        Some(b'0'..=b'9') => number::unsigned(text, 0),
+        Some(b'-') => number::signed(text).map(|value| value as u64),
+        Some(b'+') => number::signed(rest).map(|value| value as u64),
+        _ => Err(Errno::EINVAL),
+    };
+    let value = value.map_err(|errno| Fault::new(ErrorKind::BadImm, at, errno))?;
+    Ok(Base::Immediate(value))
+}
+
+/// The type that a value gets, if it can.
+fn judge(typed: &Typed<'_>, read: &Read<'_>) -> Result<Type, Fault> {
+    let outermost = read.fetch.derefs.as_slice().last().map(|deref| deref.space);
+    let bad_string = Fault::invalid(ErrorKind::BadString, typed.at);
+    let mut step = read.step;
+    let mut next = || {
+        step = step.saturating_add(1);
+        step <= LAST_STEP
+    };
+
+    let ty = match typed.ty {
+        Written::Type(Type::String(space)) => {
+            let is_address = matches!(
+                read.fetch.base,
+                Base::Immediate(_) | Base::Comm | Base::Text(_)
+            );
+            let space = match outermost {
+                // An array is one of pointers: its strings are read by a step of their own.
+                Some(_) if typed.count.is_some() => {
+                    if !next() {
+                        return Err(Fault::invalid(ErrorKind::TooManyOps, read.at));
+                    }
+                    space
+                }
+                // The string is what the dereference reads, and where it reads it.
+                Some(Space::User) => Space::User,
+                Some(Space::Kernel) => space,
+                None if is_address && next() => space,
+                None => return Err(bad_string),
+            };
+            Type::String(space)
+        }
+        Written::Type(ty) => {
+            if outermost.is_none() {
+                next();
+            }
+            ty
+        }
+        Written::Bitfield(width, text) => {
+            if outermost.is_none() {
+                next();
+            }
+            // C calls it a wrong bitfield as well where there is no step left for it.
+            parse_bits(text, width)
+                .filter(|_| next())
+                .map(|bits| Type::Bitfield(width, bits))
+                .ok_or(Fault::invalid(ErrorKind::BadBitfield, typed.at))?
+        }
+    };
+
+    if typed.count.is_some() {
+        // C has no loop over numbers of user space.
+        if !matches!(ty, Type::String(_)) && outermost != Some(Space::Kernel) {
+            return Err(bad_string);
+        }
+        if !next() {
+            return Err(Fault::new(ErrorKind::TooManyOps, read.at, Errno::E2BIG));
+        }
+    }
+    Ok(ty)
+}

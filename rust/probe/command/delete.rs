@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `-:[GROUP/][EVENT] [TARGET [ARGS]]`: which events go.
+//!
+//! C: `dyn_event_release()` in `kernel/trace/trace_dynevent.c`, `trace_kprobe_match()` in
+//! `kernel/trace/trace_kprobe.c`.
+
+use super::error::Error;
+use super::error::ErrorKind;
+use super::words::Words;
+
+/// A command that deletes events. It deletes every probe that it matches; where there is none, the
+/// error is [`ErrorKind::NoSuchEvent`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delete<'a> {
+    /// The group, or any where it is left out.
+    pub group: Option<&'a str>,
+    /// The event; empty is every event of the group.
+    pub event: &'a str,
+    /// What else must be as in the listing of the event: the target, then arguments from the first
+    /// on.
+    pub words: Words<'a>,
+}
+
+impl<'a> Delete<'a> {
+    /// From the first word, which starts with `-`, and the others.
+    pub(super) fn parse(head: &'a str, words: Words<'a>) -> Result<Self, Error> {
+        let Some(name) = head.strip_prefix("-:") else {
+            return Err(Error::invalid(ErrorKind::BadDelete, 0, 1));
+        };
+        // Only the slash separates here.
+        let (group, event) = match name.split_once('/') {
+            Some((group, event)) => (Some(group), event),
+            None => (None, name),
+        };
+        if group.is_none() && event.is_empty() {
+            return Err(Error::invalid(ErrorKind::NoDeleteName, 0, 2));
+        }
+        Ok(Self {
+            group,
+            event,
+            words,
+        })
+    }
+
+    /// Whether the probe goes whose group, event and listing line these are.
+    ///
+    /// The listing says each argument as `NAME=BODY`, so one written without its name does not
+    /// match. Unlike in C, a target of more than 63 bytes can match.
+    pub fn matches(&self, group: &str, event: &str, listing: &str) -> bool {
+        let mut listed = Words::new(listing).skip(1);
+
+        (self.event.is_empty() || self.event == event)
+            && self.group.is_none_or(|name| name == group)
+            && self.words.clone().all(|word| listed.next() == Some(word))
+    }
+}

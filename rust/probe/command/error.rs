@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is wrong with a command: the kind, the place, and the number for user space.
+//!
+//! The texts are those of the kernel, and so are the places: a word of the command and a byte in
+//! that word. Where C puts the caret besides what it speaks of, the place here is the right one:
+//! C does not count the `u` of `+uOFF(…)` nor a second sign of `+-OFF(…)`, and behind a
+//! dereference it adds the start of the inner argument to the place of a type.
+//!
+//! C: `__trace_probe_log_err()` in `kernel/trace/trace_probe.c`, the list `ERRORS` in
+//! `kernel/trace/trace_probe.h`.
+
+use core::fmt;
+
+use super::words::Words;
+
+/// Makes the enum, the texts and the list of all kinds from one table.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident => $text:literal,)*) => {
+        /// What is wrong.
+        ///
+        /// The kinds of C are named as there (`BAD_REG_NAME` is `BadRegName`). Those marked as
+        /// ours stand for errors that C returns without a word in its log.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum ErrorKind {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl ErrorKind {
+            /// All there are.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The text in the error log; for the kinds of C exactly that of C.
+            pub const fn text(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// `p` with a number behind it.
+    BadMaxactType => "Maxactive is only for function exit",
+    /// The number behind `r` is none, or is zero.
+    BadMaxact => "Invalid maxactive number",
+    /// The number behind `r` is over 4096.
+    MaxactTooBig => "Maxactive is too big",
+    /// The target is malformed, or does not exist.
+    BadProbeAddr => "Invalid probed address or symbol",
+    /// Several functions have the name.
+    NonUniqSymbol => "The symbol is not unique",
+    /// A return probe that is not at the entry of a function.
+    BadRetprobe => "Retprobe address must be an function entry",
+    /// Something else than `return` behind the `%` of a target.
+    BadAddrSuffix => "Invalid probed address suffix",
+    /// Nothing in front of the separator.
+    NoGroupName => "Group name is not specified",
+    /// A group of more than 63 bytes.
+    GroupTooLong => "Group name is too long",
+    /// A group with other characters than letters, digits, `_` and `-`.
+    BadGroupName => "Group name must follow the same rules as C identifiers",
+    /// Nothing behind the `:` of the command.
+    NoEventName => "Event name is not specified",
+    /// An event of more than 63 bytes.
+    EventTooLong => "Event name is too long",
+    /// An event that is no C identifier.
+    BadEventName => "Event name must follow the same rules as C identifiers",
+    /// An event that is not ours has the name.
+    EventExist => "Given group/event name is already used by another event",
+    /// `$retval` where nothing returns.
+    RetvalOnProbe => "$retval is not available on probe",
+    /// `$stackN` beyond the stack.
+    BadStackNum => "Invalid stack number",
+    /// `$argN` with an N that cannot be.
+    BadArgNum => "Invalid argument number",
+    /// Another word behind `$`.
+    BadVar => "Invalid $-variable specified",
+    /// No register of this machine.
+    BadRegName => "Invalid register name",
+    /// `@` and something that starts as a number.
+    BadMemAddr => "Invalid memory address",
+    /// `\` and no number.
+    BadImm => "Invalid immediate value",
+    /// `\"` without the other quote at the end.
+    ImmstrNoClose => "String is not closed with '\"'",
+    /// `@+OFF`, which is for user space.
+    FileOnKprobe => "File offset is not available with kprobe",
+    /// More steps than an argument may have.
+    TooManyOps => "Dereference is too much nested",
+    /// An offset without `(`.
+    DerefNeedBrace => "Dereference needs a brace",
+    /// What stands in front of `(` is no offset.
+    BadDerefOffs => "Invalid dereference offset",
+    /// A `(` without `)`.
+    DerefOpenBrace => "Dereference brace is not closed",
+    /// `$comm`, or an immediate string, within a dereference.
+    CommCantDeref => "$comm can not be dereferenced",
+    /// No way to fetch this.
+    BadFetchArg => "Invalid fetch argument",
+    /// A `[` without `]`.
+    ArrayNoClose => "Array is not closed",
+    /// Something behind `]`.
+    BadArraySuffix => "Array has wrong suffix",
+    /// The number of elements is none, or is zero.
+    BadArrayNum => "Invalid array size",
+    /// More than 64 elements.
+    ArrayTooBig => "Array number is too big",
+    /// No such type.
+    BadType => "Unknown type is specified",
+    /// A string or an array of something that is not in memory.
+    BadString => "String accepts only memory argument",
+    /// A bitfield that is malformed or does not fit in its number.
+    BadBitfield => "Invalid bitfield",
+    /// More than 32 bytes in front of `=`.
+    ArgNameTooLong => "Argument name is too long",
+    /// Nothing in front of `=`.
+    NoArgName => "Argument name is not specified",
+    /// A name that is no C identifier.
+    BadArgName => "Argument name must follow the same rules as C identifiers",
+    /// A name that another argument or the record has.
+    UsedArgName => "This argument name is already used",
+    /// More than 63 bytes behind the name.
+    ArgTooLong => "Argument expression is too long",
+    /// Nothing behind `=`.
+    NoArgBody => "No argument expression",
+    /// The offset is within an instruction.
+    BadInsnBndry => "Probe point is not an instruction boundary",
+    /// The kernel refuses the probe.
+    FailRegProbe => "Failed to register probe event",
+    /// An entry and a return probe of one name.
+    DiffProbeType => "Probe type is different from existing probe",
+    /// An argument differs from that of the other probes of the event.
+    DiffArgType => "Argument type or name is different from existing probe",
+    /// The event has this probe.
+    SameProbe => "There is already the exact same probe event",
+    /// The name of a parameter, or `$arg*`, which takes BTF.
+    NosupBtfarg => "BTF is not available or not supported",
+    /// No such variable: `$retval` with something behind it.
+    NoBtfarg => "This variable is not found at this probe point",
+    /// `$argN` or `$arg*` within a function.
+    NofentryArgs => "$arg* can be used only on function entry or exit",
+    /// A second `$arg*`.
+    DoubleArgs => "$arg* can be used only once in the parameters",
+    /// `$comm` or an immediate string with a type other than `string`.
+    NeedStringType => "$comm and immediate-string only accepts string type",
+    /// More than 128 arguments.
+    TooManyArgs => "Too many arguments are specified",
+    /// More than 3072 bytes of arguments, strings counted by their locators.
+    EventTooBig => "Event too big (too many fields?)",
+    /// `(TYPE)` in front of an argument.
+    TypecastNotEvent => "Typecasts are only for eprobe fields",
+
+    /// Another first letter than `p`, `r` or `-`. The text is that of C's `dynamic_events`.
+    NoMatchingType => "No matching dynamic event type",
+    /// Ours: the command ends behind its first word.
+    NoTarget => "Probed address or symbol is not specified",
+    /// Ours: `PATH:OFFSET` is a target for user space.
+    UserTarget => "File and offset are not available with kprobe",
+    /// Ours: `-` without a `:` behind it.
+    BadDelete => "Delete needs ':' and an event or group name",
+    /// Ours: `-:` without a name.
+    NoDeleteName => "Event or group to delete is not specified",
+    /// Ours: nothing to delete goes by this name.
+    NoSuchEvent => "No event matches",
+    /// Ours: what is to be deleted is enabled, or referred to.
+    EventBusy => "Event is in use",
+    /// Ours: a NUL in the command.
+    NulCharacter => "Invalid character in the command",
+}
+
+/// The number of an error for user space, without its sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub u16);
+
+impl Errno {
+    /// No such thing.
+    pub const ENOENT: Self = Self(2);
+    /// Too much of something.
+    pub const E2BIG: Self = Self(7);
+    /// In use.
+    pub const EBUSY: Self = Self(16);
+    /// There already.
+    pub const EEXIST: Self = Self(17);
+    /// Malformed.
+    pub const EINVAL: Self = Self(22);
+    /// A number that does not fit.
+    pub const ERANGE: Self = Self(34);
+    /// Not at an instruction.
+    pub const EILSEQ: Self = Self(84);
+    /// Not supported.
+    pub const EOPNOTSUPP: Self = Self(95);
+}
+
+/// A place in a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The word, counted from 0: the command is 0, its target 1, its arguments come from 2 on. A
+    /// number that no word has is the place behind the last word.
+    pub word: usize,
+    /// The byte within the word.
+    pub offset: usize,
+}
+
+impl Position {
+    /// The column of the caret below [`Normalized`], counted from 0, in bytes.
+    pub fn column(self, text: &str) -> usize {
+        let mut start = 0usize;
+        for (index, word) in Words::new(text).enumerate() {
+            if index == self.word {
+                return start.saturating_add(self.offset);
+            }
+            start = start.saturating_add(word.len()).saturating_add(1);
+        }
+        start
+    }
+}
+
+/// Why a command is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// What is wrong.
+    pub kind: ErrorKind,
+    /// Where.
+    pub at: Position,
+    /// What `write(2)` returns.
+    pub errno: Errno,
+}
+
+impl Error {
+    /// An error at byte `offset` of word `word`.
+    pub(super) const fn new(kind: ErrorKind, word: usize, offset: usize, errno: Errno) -> Self {
+        Self {
+            kind,
+            at: Position { word, offset },
+            errno,
+        }
+    }
+
+    /// A malformed command: EINVAL.
+    pub(super) const fn invalid(kind: ErrorKind, word: usize, offset: usize) -> Self {
+        Self::new(kind, word, offset, Errno::EINVAL)
+    }
+
+    /// An error of the command as a whole, found by its executor: [`ErrorKind::EventExist`],
+    /// [`ErrorKind::DiffProbeType`], [`ErrorKind::SameProbe`] (EEXIST);
+    /// [`ErrorKind::NoSuchEvent`] (ENOENT), [`ErrorKind::EventBusy`] (EBUSY).
+    ///
+    /// C: `register_trace_kprobe()`, `append_trace_kprobe()`.
+    pub const fn at_command(kind: ErrorKind, errno: Errno) -> Self {
+        Self::new(kind, 0, 0, errno)
+    }
+
+    /// An error of the target, found by the kernel. Before the name is looked at:
+    /// [`ErrorKind::BadProbeAddr`], [`ErrorKind::NonUniqSymbol`], [`ErrorKind::BadRetprobe`]
+    /// (EINVAL). At the registration: [`ErrorKind::BadInsnBndry`] (EILSEQ),
+    /// [`ErrorKind::BadProbeAddr`] (ENOENT), [`ErrorKind::FailRegProbe`] (what the kernel said).
+    ///
+    /// C: `trace_kprobe_create_internal()`.
+    pub const fn at_target(kind: ErrorKind, errno: Errno) -> Self {
+        Self::new(kind, 1, 0, errno)
+    }
+
+    /// An error of the argument `index`, counted from 0: [`ErrorKind::DiffArgType`] (EEXIST). The
+    /// index behind the last argument is where one is missing.
+    ///
+    /// C: `append_trace_kprobe()`.
+    pub const fn at_argument(index: usize, kind: ErrorKind, errno: Errno) -> Self {
+        Self::new(kind, index.saturating_add(2), 0, errno)
+    }
+
+    /// The entry for the error log, without the time and the subsystem that precede it there.
+    /// `text` is the line that was parsed.
+    pub const fn entry<'a>(&self, text: &'a str) -> Entry<'a> {
+        Entry { error: *self, text }
+    }
+}
+
+/// A command as it stands in the error log: without its comment, one space between two words.
+#[derive(Clone, Copy, Debug)]
+pub struct Normalized<'a>(pub &'a str);
+
+impl fmt::Display for Normalized<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, word) in Words::new(self.0).enumerate() {
+            if index > 0 {
+                f.write_str(" ")?;
+            }
+            f.write_str(word)?;
+        }
+        Ok(())
+    }
+}
+
+/// Three lines of the error log: what is wrong, the command, the caret. Each ends in a newline.
+///
+/// C: `tracing_err_log_seq_show()` in `kernel/trace/trace.c`.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    error: Error,
+    text: &'a str,
+}
+
+impl fmt::Display for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LABEL: &str = "  Command: ";
+
+        writeln!(f, "{}", self.error.kind.text())?;
+        writeln!(f, "{LABEL}{}", Normalized(self.text))?;
+        for _ in 0..LABEL.len().saturating_add(self.error.at.column(self.text)) {
+            f.write_str(" ")?;
+        }
+        f.write_str("^\n")
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The group and the event that a command names or gets.
+//!
+//! C: `traceprobe_parse_event_name()` in `kernel/trace/trace_probe.c`, `is_good_name()` and
+//! `sanitize_event_name()` in `kernel/trace/trace.h`.
+
+use core::fmt;
+use core::fmt::Write as _;
+
+use super::error::Error;
+use super::error::ErrorKind;
+use super::Kind;
+use super::Target;
+
+/// The longest name of a group or an event, in bytes: with its NUL, `MAX_EVENT_NAME_LEN`.
+pub const MAX_NAME: usize = 63;
+
+/// The group of events whose command names none.
+pub const DEFAULT_GROUP: &str = "kprobes";
+
+/// The name of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventName<'a> {
+    /// The directory below `events/`.
+    pub group: &'a str,
+    /// The directory below that; its `Display` is the name.
+    pub event: Event<'a>,
+}
+
+/// The name of an event within its group. `Display` writes it, at most [`MAX_NAME`] bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// As written in the command.
+    Given(&'a str),
+    /// Made of the target: `p_SYM_OFF`, `r_SYM_OFF`, `p_0xADDR`.
+    ///
+    /// C prints a hashed pointer for the address, which nobody can tell to an address.
+    Automatic(Kind, Target<'a>),
+}
+
+impl fmt::Display for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Given(name) => f.write_str(name),
+            Self::Automatic(kind, target) => {
+                let mut out = Sanitized {
+                    out: f,
+                    room: MAX_NAME,
+                };
+                let kind = kind.letter();
+                match target {
+                    Target::Symbol { symbol, offset } => write!(out, "{kind}_{symbol}_{offset}"),
+                    Target::Address(address) => write!(out, "{kind}_0x{address:x}"),
+                }
+            }
+        }
+    }
+}
+
+/// Cuts what is too long, and replaces what stands in symbols but not in names.
+struct Sanitized<'a, 'f> {
+    out: &'a mut fmt::Formatter<'f>,
+    room: usize,
+}
+
+impl fmt::Write for Sanitized<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|c| self.write_char(c))
+    }
+
+    fn write_char(&mut self, c: char) -> fmt::Result {
+        let Some(room) = self.room.checked_sub(c.len_utf8()) else {
+            // Nothing shorter may follow what was cut.
+            self.room = 0;
+            return Ok(());
+        };
+        self.room = room;
+        self.out.write_char(match c {
+            ':' | '.' | '*' => '_',
+            c => c,
+        })
+    }
+}
+
+/// Whether `name` can name a group: letters, digits, `_` and `-`, not a digit first.
+pub(super) fn is_good_group(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars
+        .next()
+        .is_some_and(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '-'))
+        && chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+}
+
+/// Whether `name` can name an event or a field: a C identifier.
+pub(super) fn is_good_name(name: &str) -> bool {
+    is_good_group(name) && !name.contains('-')
+}
+
+/// What stands behind the `:` of a command: `[GROUP/][EVENT]` or `[GROUP.][EVENT]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Label<'a> {
+    pub(super) text: &'a str,
+    /// Where it starts in the word.
+    pub(super) offset: usize,
+}
+
+impl<'a> Label<'a> {
+    /// The group and the event, of which at least one is there.
+    pub(super) fn parse(self) -> Result<(Option<&'a str>, Option<&'a str>), Error> {
+        let Self { text, offset } = self;
+        let split = text.split_once('/').or_else(|| text.split_once('.'));
+        let Some((group, event)) = split else {
+            if text.is_empty() {
+                return Err(Error::invalid(ErrorKind::NoEventName, 0, offset));
+            }
+            return Ok((None, Some(event_name(text, offset)?)));
+        };
+
+        let wrong = if group.is_empty() {
+            Some(ErrorKind::NoGroupName)
+        } else if group.len() > MAX_NAME {
+            Some(ErrorKind::GroupTooLong)
+        } else if !is_good_group(group) {
+            Some(ErrorKind::BadGroupName)
+        } else {
+            None
+        };
+        if let Some(kind) = wrong {
+            return Err(Error::invalid(kind, 0, offset));
+        }
+
+        if event.is_empty() {
+            return Ok((Some(group), None));
+        }
+        let offset = offset.saturating_add(group.len()).saturating_add(1);
+        Ok((Some(group), Some(event_name(event, offset)?)))
+    }
+}
+
+fn event_name(name: &str, offset: usize) -> Result<&str, Error> {
+    if name.len() > MAX_NAME {
+        return Err(Error::invalid(ErrorKind::EventTooLong, 0, offset));
+    }
+    if !is_good_name(name) {
+        return Err(Error::invalid(ErrorKind::BadEventName, 0, offset));
+    }
+    Ok(name)
+}

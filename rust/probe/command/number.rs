@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Numbers, as the kernel reads them.
+//!
+//! C: `lib/kstrtox.c`, and `simple_strtoul()` in `lib/vsprintf.c`.
+
+use super::error::Errno;
+
+/// The digits that start `text`: their value, and what follows them.
+struct Digits<'a> {
+    /// `None` where it takes more than 64 bits.
+    value: Option<u64>,
+    /// How many there are, without the `0x`.
+    count: usize,
+    rest: &'a str,
+}
+
+/// The value of a digit of base 16 or less.
+const fn digit(byte: u8) -> Option<u64> {
+    let (first, value) = match byte {
+        b'0'..=b'9' => (b'0', 0),
+        b'a'..=b'f' => (b'a', 10),
+        b'A'..=b'F' => (b'A', 10),
+        _ => return None,
+    };
+    Some(byte.wrapping_sub(first) as u64 + value)
+}
+
+/// Reads digits in `base`, which is up to 16; 0 means that a leading `0x` makes it 16, and a
+/// leading `0` makes it 8.
+///
+/// C: `_parse_integer_fixup_radix()`, `_parse_integer()`.
+fn digits(text: &str, base: u64) -> Digits<'_> {
+    let hex = text
+        .strip_prefix("0x")
+        .or_else(|| text.strip_prefix("0X"))
+        .filter(|rest| rest.starts_with(|c: char| c.is_ascii_hexdigit()));
+    let (text, base) = match (base, hex) {
+        (0, Some(rest)) => (rest, 16),
+        (0, None) if text.starts_with('0') => (text, 8),
+        (0, None) => (text, 10),
+        (base, _) => (text, base),
+    };
+
+    let mut value = Some(0u64);
+    let mut count = 0usize;
+    for digit in text.bytes().map_while(digit).take_while(|d| *d < base) {
+        value = value
+            .and_then(|v| v.checked_mul(base))
+            .and_then(|v| v.checked_add(digit));
+        count = count.saturating_add(1);
+    }
+    Digits {
+        value,
+        count,
+        rest: text.get(count..).unwrap_or(""),
+    }
+}
+
+/// All of `text` as a number without a sign.
+fn whole(text: &str, base: u64) -> Result<u64, Errno> {
+    let digits = digits(text, base);
+    // What does not fit is ERANGE whatever follows it, as in C.
+    let value = digits.value.ok_or(Errno::ERANGE)?;
+    if digits.count == 0 || !digits.rest.is_empty() {
+        return Err(Errno::EINVAL);
+    }
+    Ok(value)
+}
+
+/// A number that may have a `+` in front. Base 0 finds the base by the prefix.
+///
+/// C: `kstrtoul()`.
+pub(super) fn unsigned(text: &str, base: u64) -> Result<u64, Errno> {
+    whole(text.strip_prefix('+').unwrap_or(text), base)
+}
+
+/// A number that may have one sign in front; the base is found by the prefix.
+///
+/// C: `kstrtol()` with base 0.
+pub(super) fn signed(text: &str) -> Result<i64, Errno> {
+    match text.strip_prefix('-') {
+        Some(digits) => negative(digits),
+        None => i64::try_from(unsigned(text, 0)?).map_err(|_| Errno::ERANGE),
+    }
+}
+
+/// What follows the `-` of a number; the base is found by the prefix.
+pub(super) fn negative(digits: &str) -> Result<i64, Errno> {
+    let value = whole(digits, 0)?;
+    0i64.checked_sub_unsigned(value).ok_or(Errno::ERANGE)
+}
+
+/// The number that starts `text`, which is 0 where none does, and what follows it; the base is
+/// found by the prefix. `None` stands for a number that takes more than 64 bits.
+///
+/// C: `simple_strtoul()` with base 0.
+pub(super) fn leading(text: &str) -> (Option<u64>, &str) {
+    let digits = digits(text, 0);
+    (digits.value, digits.rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prefix_decides_the_base() {
+        for (text, value) in [
+            ("0", Ok(0)),
+            ("10", Ok(10)),
+            ("010", Ok(8)),
+            ("0x10", Ok(16)),
+            ("0XfF", Ok(255)),
+            ("+7", Ok(7)),
+            ("++7", Err(Errno::EINVAL)),
+            ("-7", Err(Errno::EINVAL)),
+            ("08", Err(Errno::EINVAL)),
+            ("0x", Err(Errno::EINVAL)),
+            ("0xg", Err(Errno::EINVAL)),
+            ("", Err(Errno::EINVAL)),
+            ("+", Err(Errno::EINVAL)),
+            ("1a", Err(Errno::EINVAL)),
+            ("18446744073709551615", Ok(u64::MAX)),
+            ("18446744073709551616", Err(Errno::ERANGE)),
+            ("99999999999999999999x", Err(Errno::ERANGE)),
+        ] {
+            assert_eq!(unsigned(text, 0), value, "{text}");
+        }
+        assert_eq!(unsigned("010", 10), Ok(10));
+        assert_eq!(unsigned("0x10", 10), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn a_signed_number_is_checked_at_both_ends() {
+        for (text, value) in [
+            ("-0", Ok(0)),
+            ("-0x10", Ok(-16)),
+            ("+5", Ok(5)),
+            ("-+5", Err(Errno::EINVAL)),
+            ("--5", Err(Errno::EINVAL)),
+            ("9223372036854775807", Ok(i64::MAX)),
+            ("9223372036854775808", Err(Errno::ERANGE)),
+            ("-9223372036854775808", Ok(i64::MIN)),
+            ("-9223372036854775809", Err(Errno::ERANGE)),
+        ] {
+            assert_eq!(signed(text), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_leading_number_stops_where_it_ends() {
+        for (text, value) in [
+            ("4@0/8", (Some(4), "@0/8")),
+            ("0x1f/8", (Some(31), "/8")),
+            ("0x/8", (Some(0), "x/8")),
+            ("@", (Some(0), "@")),
+            ("18446744073709551616@", (None, "@")),
+        ] {
+            assert_eq!(leading(text), value, "{text}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The type of an argument: `TYPE[COUNT]` behind its `:`.
+//!
+//! C: `parse_probe_arg_type()`, `find_fetch_type()` and `__parse_bitfield_probe_arg()` in
+//! `kernel/trace/trace_probe.c`.
+
+use core::num::NonZeroU8;
+
+use super::argument::Bits;
+use super::argument::Space;
+use super::argument::Style;
+use super::argument::Type;
+use super::argument::Width;
+use super::body::Fault;
+use super::error::ErrorKind;
+use super::number;
+
+/// The most elements of an array.
+const MAX_ARRAY: u8 = 64;
+
+/// A type as far as it can be told before the value is known.
+#[derive(Clone, Copy)]
+pub(super) enum Written<'a> {
+    /// It stands.
+    Type(Type),
+    /// A bitfield in a number of this width; its text is looked at once the value is.
+    Bitfield(Width, &'a str),
+}
+
+/// The body of an argument, cut at its type.
+pub(super) struct Typed<'a> {
+    /// In front of the `:`.
+    pub(super) value: &'a str,
+    pub(super) ty: Written<'a>,
+    /// Where the type is in the word, or the body where it has none.
+    pub(super) at: usize,
+    pub(super) count: Option<NonZeroU8>,
+}
+
+impl<'a> Typed<'a> {
+    /// Cuts `body`, which starts at byte `start` of its word.
+    pub(super) fn parse(body: &'a str, start: usize) -> Result<Self, Fault> {
+        let Some((value, text)) = body.split_once(':') else {
+            let ty = if is_text(body) {
+                Type::String(Space::Kernel)
+            } else {
+                // As wide as a register.
+                Type::Number(Width::W8, Style::Hex)
+            };
+            return Ok(Self {
+                value: body,
+                ty: Written::Type(ty),
+                at: start,
+                count: None,
+            });
+        };
+
+        let at = start.saturating_add(value.len()).saturating_add(1);
+        let (name, count) = match text.split_once('[') {
+            None => (text, None),
+            Some((name, count)) => {
+                let at = at.saturating_add(name.len()).saturating_add(1);
+                (name, Some(parse_count(count, at)?))
+            }
+        };
+        if is_text(value) && (count.is_some() || name != "string") {
+            return Err(Fault::invalid(ErrorKind::NeedStringType, at));
+        }
+        Ok(Self {
+            value,
+            ty: find(name).ok_or(Fault::invalid(ErrorKind::BadType, at))?,
+            at,
+            count,
+        })
+    }
+}
+
+/// Whether `value` is a text in itself: no address of one, and no number.
+fn is_text(value: &str) -> bool {
+    matches!(value, "$comm" | "$COMM") || value.starts_with("\\\"")
+}
+
+/// The number of elements, with the `]` behind it.
+fn parse_count(text: &str, at: usize) -> Result<NonZeroU8, Fault> {
+    let Some((count, suffix)) = text.split_once(']') else {
+        let end = at.saturating_add(text.len());
+        return Err(Fault::invalid(ErrorKind::ArrayNoClose, end));
+    };
+    if !suffix.is_empty() {
+        let behind = at.saturating_add(count.len()).saturating_add(1);
+        return Err(Fault::invalid(ErrorKind::BadArraySuffix, behind));
+    }
+    // C reads it as 32 bits: what does not fit is not too big but wrong.
+    let count = number::unsigned(count, 0)
+        .ok()
+        .and_then(|count| u32::try_from(count).ok())
+        .filter(|count| *count != 0)
+        .ok_or(Fault::invalid(ErrorKind::BadArrayNum, at))?;
+    u8::try_from(count)
+        .ok()
+        .filter(|count| *count <= MAX_ARRAY)
+        .and_then(NonZeroU8::new)
+        .ok_or(Fault::invalid(ErrorKind::ArrayTooBig, at))
+}
+
+/// The type of this name.
+fn find(name: &str) -> Option<Written<'_>> {
+    // In C whatever starts so is a bitfield.
+    if name.starts_with('b') {
+        let (_, bits) = name.split_once('/')?;
+        let width = match number::unsigned(bits, 0) {
+            Ok(8) => Width::W1,
+            Ok(16) => Width::W2,
+            Ok(32) => Width::W4,
+            Ok(64) => Width::W8,
+            _ => return None,
+        };
+        return Some(Written::Bitfield(width, name));
+    }
+
+    Some(Written::Type(match name {
+        "string" => Type::String(Space::Kernel),
+        "ustring" => Type::String(Space::User),
+        "char" => Type::Number(Width::W1, Style::Char),
+        "symbol" => Type::Number(Width::W8, Style::Symbol),
+        _ => {
+            let (style, bits) = match name.split_at_checked(1)? {
+                ("u", bits) => (Style::Unsigned, bits),
+                ("s", bits) => (Style::Signed, bits),
+                ("x", bits) => (Style::Hex, bits),
+                _ => return None,
+            };
+            let width = match bits {
+                "8" => Width::W1,
+                "16" => Width::W2,
+                "32" => Width::W4,
+                "64" => Width::W8,
+                _ => return None,
+            };
+            Type::Number(width, style)
+        }
+    }))
+}
+
+/// The bits of `bW@O/…` in a number of `width`, where they are in it.
+pub(super) fn parse_bits(text: &str, width: Width) -> Option<Bits> {
+    let (count, rest) = number::leading(text.strip_prefix('b')?);
+    let rest = rest.strip_prefix('@')?;
+    let (first, tail) = number::leading(rest);
+    if tail.len() == rest.len() || !tail.starts_with('/') {
+        return None;
+    }
+
+    let (count, first) = (count?, first?);
+    let bits = u64::try_from(width.bytes()).ok()?.checked_mul(8)?;
+    // C lets a sum that wraps pass.
+    let left = bits.checked_sub(count.checked_add(first)?)?;
+    if count == 0 {
+        return None;
+    }
+    Some(Bits {
+        left: u8::try_from(left).ok()?,
+        right: u8::try_from(bits.checked_sub(count)?).ok()?,
+    })
+}
