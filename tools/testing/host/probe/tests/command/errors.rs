@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Each error, its place and its number.
+
+use super::argument;
+use super::arguments;
+use super::create;
+use probe::command::parse;
+use probe::command::Errno;
+use probe::command::Error;
+use probe::command::ErrorKind;
+use probe::command::ErrorKind::*;
+use probe::command::Line;
+use probe::command::Normalized;
+use probe::command::Position;
+
+const EINVAL: Errno = Errno::EINVAL;
+const ENOENT: Errno = Errno::ENOENT;
+const E2BIG: Errno = Errno::E2BIG;
+const ERANGE: Errno = Errno::ERANGE;
+const EILSEQ: Errno = Errno::EILSEQ;
+const EOPNOTSUPP: Errno = Errno::EOPNOTSUPP;
+
+/// A command with a `^` where its error is, as in the kernel's `kprobe_syntax_errors.tc`.
+type Case = (&'static str, ErrorKind, Errno);
+
+/// All cases of `kprobe_syntax_errors.tc` that need neither BTF nor another probe.
+const SELFTEST: &[Case] = &[
+    ("p^100 vfs_read", BadMaxactType, EINVAL),
+    ("r^1a111 vfs_read", BadMaxact, EINVAL),
+    ("r^100000 vfs_read", MaxactTooBig, EINVAL),
+    ("p ^non_exist_func", BadProbeAddr, EINVAL),
+    ("p ^hoge-fuga", BadProbeAddr, EINVAL),
+    ("p ^hoge+1000-1000", BadProbeAddr, EINVAL),
+    ("r ^vfs_read+10", BadRetprobe, EINVAL),
+    ("p:^/bar vfs_read", NoGroupName, EINVAL),
+    (
+        "p:^12345678901234567890123456789012345678901234567890123456789012345/bar vfs_read",
+        GroupTooLong,
+        EINVAL,
+    ),
+    ("p:^foo.1/bar vfs_read", BadGroupName, EINVAL),
+    ("p:^ vfs_read", NoEventName, EINVAL),
+    (
+        "p:foo/^12345678901234567890123456789012345678901234567890123456789012345 vfs_read",
+        EventTooLong,
+        EINVAL,
+    ),
+    ("p:foo/^bar.1 vfs_read", BadEventName, EINVAL),
+    ("p vfs_read ^$retval", RetvalOnProbe, EINVAL),
+    ("p vfs_read ^$stack10000", BadStackNum, EINVAL),
+    ("p vfs_read ^$arg10000", BadArgNum, EINVAL),
+    ("p vfs_read ^$none_var", BadVar, EINVAL),
+    ("p vfs_read ^%none_reg", BadRegName, EINVAL),
+    ("p vfs_read ^@12345678abcde", BadMemAddr, EINVAL),
+    ("p vfs_read ^@+10", FileOnKprobe, EINVAL),
+    ("p vfs_read arg1=\\^x", BadImm, EINVAL),
+    ("p vfs_read arg1=\\\"abcd^", ImmstrNoClose, EINVAL),
+    ("p vfs_read ^+0@0)", DerefNeedBrace, EINVAL),
+    ("p vfs_read ^+0ab1(@0)", BadDerefOffs, EINVAL),
+    ("p vfs_read +0(+0(@0^)", DerefOpenBrace, EINVAL),
+    ("p vfs_read +0(^$comm)", CommCantDeref, EINVAL),
+    ("p vfs_read ^&1", BadFetchArg, EINVAL),
+    (
+        "p vfs_read +0(^+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(@0))))))))))))))",
+        TooManyOps,
+        EINVAL,
+    ),
+    ("p vfs_read +0(@11):u8[10^", ArrayNoClose, EINVAL),
+    ("p vfs_read +0(@11):u8[10]^a", BadArraySuffix, EINVAL),
+    ("p vfs_read +0(@11):u8[^10a]", BadArrayNum, EINVAL),
+    ("p vfs_read +0(@11):u8[^256]", ArrayTooBig, EINVAL),
+    ("p vfs_read @11:^unknown_type", BadType, EINVAL),
+    ("p vfs_read $stack0:^string", BadString, EINVAL),
+    ("p vfs_read @11:^b10@a/16", BadBitfield, EINVAL),
+    (
+        "p vfs_read ^arg123456789012345678901234567890=@11",
+        ArgNameTooLong,
+        EINVAL,
+    ),
+    ("p vfs_read ^=@11", NoArgName, EINVAL),
+    ("p vfs_read ^var.1=@11", BadArgName, EINVAL),
+    ("p vfs_read var1=@11 ^var1=@12", UsedArgName, EINVAL),
+    (
+        "p vfs_read ^+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(@1234))))))",
+        ArgTooLong,
+        E2BIG,
+    ),
+    ("p vfs_read arg1=^", NoArgBody, EINVAL),
+    ("p ^vfs_read+3", BadInsnBndry, EILSEQ),
+    ("p vfs_read^%hoge", BadAddrSuffix, EINVAL),
+    ("p ^vfs_read+10%return", BadRetprobe, EINVAL),
+    ("p vfs_read args=^$arg*", BadVar, EINVAL),
+    ("p vfs_read +0(^$arg*)", BadVar, EINVAL),
+    ("p vfs_read $arg* ^$arg*", DoubleArgs, EINVAL),
+    ("p vfs_read+20 ^$arg*", NofentryArgs, EINVAL),
+    ("p vfs_read ^$arg*", NosupBtfarg, EINVAL),
+];
+
+/// More, with the edges of the numbers and the errors that C does not log.
+const MORE: &[Case] = &[
+    // The first word.
+    ("^x:ev vfs_read", NoMatchingType, EINVAL),
+    ("^!p:ev vfs_read", NoMatchingType, EINVAL),
+    ("^é vfs_read", NoMatchingType, EINVAL),
+    ("p ^", NoTarget, EINVAL),
+    ("r100:a/b ^", NoTarget, EINVAL),
+    ("r^0 vfs_read", BadMaxact, EINVAL),
+    ("r^4097 vfs_read", MaxactTooBig, EINVAL),
+    ("r^4294967295 vfs_read", MaxactTooBig, EINVAL),
+    ("r^4294967296 vfs_read", BadMaxact, EINVAL),
+    ("r^08:ev vfs_read", BadMaxact, EINVAL),
+    (
+        "r^0000000000000000000000000000000000000000000000000000000000000001 vfs_read",
+        BadMaxact,
+        EINVAL,
+    ),
+    ("p^1:/ non_exist $none", BadMaxactType, EINVAL),
+    ("p:ev\0 vfs_read", NulCharacter, EINVAL),
+    // The target.
+    ("p ^/bin/sh:0x1000", UserTarget, EINVAL),
+    ("p ^a/b:c%hoge", UserTarget, EINVAL),
+    ("p ^dup", NonUniqSymbol, EINVAL),
+    ("p ^%return", BadProbeAddr, EINVAL),
+    ("p ^+", BadProbeAddr, EINVAL),
+    ("p ^-0", BadProbeAddr, EINVAL),
+    ("p ^vfs_read+", BadProbeAddr, EINVAL),
+    ("p ^vfs_read-1", BadProbeAddr, EINVAL),
+    ("p ^vfs_read+0x100000000", BadProbeAddr, EINVAL),
+    ("p ^vfs_read+0x1g", BadProbeAddr, EINVAL),
+    ("p vfs_read^%", BadAddrSuffix, EINVAL),
+    ("p vfs_read^%return%return", BadAddrSuffix, EINVAL),
+    ("p vfs_read^%return+0", BadAddrSuffix, EINVAL),
+    // The target comes before the name, and the name before the arguments.
+    ("p:/bar ^non_exist $none", BadProbeAddr, EINVAL),
+    ("p:^/bar vfs_read $none", NoGroupName, EINVAL),
+    // The name.
+    ("p:^. vfs_read", NoGroupName, EINVAL),
+    ("p:^1a vfs_read", BadEventName, EINVAL),
+    ("p:^a-b vfs_read", BadEventName, EINVAL),
+    ("p:a/^b/c vfs_read", BadEventName, EINVAL),
+    ("p:a.^b.c vfs_read", BadEventName, EINVAL),
+    ("r12:^é vfs_read", BadEventName, EINVAL),
+    // What concerns all arguments comes before any of them.
+    ("p vfs_read %none ^$arg*", NosupBtfarg, EINVAL),
+    ("p vfs_read %none ^$arg0", BadArgNum, EINVAL),
+    ("p vfs_read %none ^$arg00:u8", BadArgNum, EINVAL),
+    ("p vfs_read %none ^$argx", BadVar, EINVAL),
+    ("p vfs_read %none ^$arg+1", BadVar, EINVAL),
+    ("p vfs_read %none ^$arg1x", BadVar, ENOENT),
+    ("p vfs_read %none $arg1 ^$arg* $arg0", NosupBtfarg, EINVAL),
+    ("p vfs_read+20 %none ^$arg1", NofentryArgs, EINVAL),
+    ("p 0xffff800000000000 ^$argx", NofentryArgs, EINVAL),
+    ("p vfs_read+20 a=^$arg1", NofentryArgs, EINVAL),
+    ("r vfs_read ^$arg*", NosupBtfarg, EINVAL),
+    ("r vfs_read ^$arg1", BadVar, EINVAL),
+    // Names of arguments.
+    ("p vfs_read arg2=%ax ^%bx", UsedArgName, EINVAL),
+    ("p vfs_read %ax ^arg1=%bx", UsedArgName, EINVAL),
+    ("p vfs_read ^common_pid=%ax", UsedArgName, EINVAL),
+    ("p vfs_read ^__probe_func=%ax", UsedArgName, EINVAL),
+    ("p vfs_read ^common_type", UsedArgName, EINVAL),
+    ("p vfs_read ^1a=%ax", BadArgName, EINVAL),
+    ("p vfs_read ^\\\"a=b\"", BadArgName, EINVAL),
+    // BTF.
+    ("p vfs_read ^count", NosupBtfarg, EOPNOTSUPP),
+    ("p vfs_read +8(^file->f_mode)", NosupBtfarg, EOPNOTSUPP),
+    ("r vfs_read ^_x:u8", NosupBtfarg, EOPNOTSUPP),
+    ("p vfs_read+4 ^count", NosupBtfarg, EINVAL),
+    ("p vfs_read count:^none", BadType, EINVAL),
+    ("r vfs_read ^$retval->a", NosupBtfarg, EOPNOTSUPP),
+    ("r vfs_read ^$retval.a", NosupBtfarg, EOPNOTSUPP),
+    ("r vfs_read ^$retvals", NoBtfarg, ENOENT),
+    ("p vfs_read ^(file)%ax", TypecastNotEvent, EINVAL),
+    // Variables.
+    ("p vfs_read ^$retvals", RetvalOnProbe, EINVAL),
+    ("p vfs_read+4 ^$retval", RetvalOnProbe, EINVAL),
+    ("p vfs_read ^$", BadVar, EINVAL),
+    ("p vfs_read ^$stack2049", BadStackNum, EINVAL),
+    ("p vfs_read ^$stack0x1", BadVar, EINVAL),
+    ("p vfs_read ^$stack+1", BadVar, EINVAL),
+    ("p vfs_read ^$stacks", BadVar, EINVAL),
+    ("p vfs_read ^$stack99999999999999999999", BadVar, EINVAL),
+    ("p vfs_read ^$comms", BadVar, EINVAL),
+    ("p vfs_read ^$arg2049", BadArgNum, EINVAL),
+    ("p vfs_read a=^$arg0", BadArgNum, EINVAL),
+    ("p vfs_read a=^$arg1x", BadVar, EINVAL),
+    // Values.
+    ("p vfs_read ^%", BadRegName, EINVAL),
+    ("p vfs_read ^%AX", BadRegName, EINVAL),
+    ("p vfs_read ^@0x10000000000000000", BadMemAddr, ERANGE),
+    ("p vfs_read \\^", BadImm, EINVAL),
+    ("p vfs_read \\^-9223372036854775809", BadImm, ERANGE),
+    ("p vfs_read \\^+9223372036854775808", BadImm, ERANGE),
+    ("p vfs_read \\^18446744073709551616", BadImm, ERANGE),
+    ("p vfs_read \\\"^", ImmstrNoClose, EINVAL),
+    ("p vfs_read \\\"a^:string", ImmstrNoClose, EINVAL),
+    ("p vfs_read ^:u8", BadFetchArg, EINVAL),
+    ("p vfs_read a=^é", BadFetchArg, EINVAL),
+    // Dereferences.
+    ("p vfs_read ^+", DerefNeedBrace, EINVAL),
+    ("p vfs_read +0(-u^", DerefOpenBrace, EINVAL),
+    ("p vfs_read +0(^-u)", DerefNeedBrace, EINVAL),
+    ("p vfs_read ^+(%ax)", BadDerefOffs, EINVAL),
+    ("p vfs_read ^-+1(%ax)", BadDerefOffs, EINVAL),
+    (
+        "p vfs_read ^+9223372036854775808(%ax)",
+        BadDerefOffs,
+        ERANGE,
+    ),
+    (
+        "p vfs_read ^-u9223372036854775809(%ax)",
+        BadDerefOffs,
+        ERANGE,
+    ),
+    ("p vfs_read +0(+u-4(^))", BadFetchArg, EINVAL),
+    ("p vfs_read a=+u8(^%none)", BadRegName, EINVAL),
+    ("p vfs_read a=-u8(+0(^%none))", BadRegName, EINVAL),
+    ("p vfs_read +0(+0(^$comm))", CommCantDeref, EINVAL),
+    ("p vfs_read +0(^\\\"a\")", CommCantDeref, EINVAL),
+    ("p vfs_read +0(\\\"a^)", ImmstrNoClose, EINVAL),
+    // Types.
+    ("p vfs_read %ax:^", BadType, EINVAL),
+    ("p vfs_read %ax:^symstr", BadType, EINVAL),
+    ("p vfs_read @mod:^sym+8", BadType, EINVAL),
+    ("p vfs_read +0(%di):^%pd", BadType, EINVAL),
+    ("p vfs_read %ax:^u7", BadType, EINVAL),
+    ("p vfs_read %ax:^u08", BadType, EINVAL),
+    ("p vfs_read %ax:^bool", BadType, EINVAL),
+    ("p vfs_read %ax:^b1@0", BadType, EINVAL),
+    ("p vfs_read %ax:^b1@0/12", BadType, EINVAL),
+    ("p vfs_read %ax:^b0@0/8", BadBitfield, EINVAL),
+    ("p vfs_read %ax:^b@0/8", BadBitfield, EINVAL),
+    ("p vfs_read %ax:^b1@/8", BadBitfield, EINVAL),
+    ("p vfs_read %ax:^b4@5/8", BadBitfield, EINVAL),
+    ("p vfs_read +8(%di):^b4@5/8", BadBitfield, EINVAL),
+    (
+        "p vfs_read %ax:^b18446744073709551615@1/8",
+        BadBitfield,
+        EINVAL,
+    ),
+    (
+        "p vfs_read %ax:^b18446744073709551616@0/8",
+        BadBitfield,
+        EINVAL,
+    ),
+    ("p vfs_read +0(%di):u8[^0]", BadArrayNum, EINVAL),
+    ("p vfs_read +0(%di):u8[^]", BadArrayNum, EINVAL),
+    ("p vfs_read +0(%di):u8[^65]", ArrayTooBig, EINVAL),
+    ("p vfs_read +0(%di):u8[^4294967296]", BadArrayNum, EINVAL),
+    ("p vfs_read +0(%di):u8[1]^[2]", BadArraySuffix, EINVAL),
+    ("p vfs_read %none:u8[^0]", BadArrayNum, EINVAL),
+    ("p vfs_read %di:^u8[4]", BadString, EINVAL),
+    ("p vfs_read +u0(%di):^u8[4]", BadString, EINVAL),
+    ("p vfs_read $comm:^ustring", NeedStringType, EINVAL),
+    ("p vfs_read $COMM:^string[2]", NeedStringType, EINVAL),
+    ("p vfs_read \\\"a:^b\"", NeedStringType, EINVAL),
+    ("p vfs_read $arg1:^ustring", BadString, EINVAL),
+    ("p vfs_read $stack:^string[2]", BadString, EINVAL),
+];
+
+/// The line without the `^`, and the column of the `^`.
+fn unmark(marked: &str) -> (String, usize) {
+    let (before, after) = marked.split_once('^').unwrap_or((marked, ""));
+    (format!("{before}{after}"), before.len())
+}
+
+#[test]
+fn each_error_is_found_at_its_place() {
+    for &(marked, kind, errno) in SELFTEST.iter().chain(MORE) {
+        let (line, column) = unmark(marked);
+        let error = create(&line).expect_err(&line);
+        assert_eq!((error.kind, error.errno), (kind, errno), "{line}");
+        if kind != NulCharacter {
+            assert_eq!(error.at.column(&line), column, "{line}");
+        }
+    }
+}
+
+#[test]
+fn each_kind_is_tested() {
+    // What only the executor of a command finds.
+    let executor = [
+        EventExist,
+        FailRegProbe,
+        DiffProbeType,
+        DiffArgType,
+        SameProbe,
+        NoSuchEvent,
+        EventBusy,
+    ];
+    // In tests of their own.
+    let elsewhere = [TooManyArgs, EventTooBig, BadDelete, NoDeleteName];
+    for kind in ErrorKind::ALL {
+        let is_tested = SELFTEST.iter().chain(MORE).any(|case| case.1 == *kind)
+            || executor.contains(kind)
+            || elsewhere.contains(kind);
+        assert!(is_tested, "{kind:?}");
+    }
+}
+
+#[test]
+fn the_texts_are_those_of_the_kernel() {
+    // A sample from each end of the list; the others are compared in a VM.
+    assert_eq!(BadMaxactType.text(), "Maxactive is only for function exit");
+    assert_eq!(ImmstrNoClose.text(), "String is not closed with '\"'");
+    assert_eq!(EventTooBig.text(), "Event too big (too many fields?)");
+    for (index, kind) in ErrorKind::ALL.iter().enumerate() {
+        let texts = ErrorKind::ALL.iter().map(|kind| kind.text());
+        assert_eq!(
+            texts.clone().position(|text| text == kind.text()),
+            Some(index)
+        );
+    }
+}
+
+#[test]
+fn an_entry_is_three_lines_with_the_normalized_command() {
+    let line = "  p:a\t vfs_read   %ax  %none # comment";
+    let error = create(line).unwrap_err();
+    assert_eq!(
+        error.entry(line).to_string(),
+        "Invalid register name\n  Command: p:a vfs_read %ax %none\n                            ^\n"
+    );
+    assert_eq!(Normalized(line).to_string(), "p:a vfs_read %ax %none");
+    assert_eq!(Normalized(" \t#").to_string(), "");
+}
+
+#[test]
+fn a_place_behind_the_last_word_is_one_after_a_space() {
+    let at = |word, offset| Position { word, offset }.column("p  vfs_read %ax");
+    assert_eq!(at(2, 1), 12);
+    assert_eq!(at(3, 0), 15);
+    assert_eq!(at(9, 5), 15);
+}
+
+#[test]
+fn what_the_executor_finds_has_its_place() {
+    let line = "p:a vfs_read x=%ax y=%bx";
+    let column = |error: Error| error.at.column(line);
+    assert_eq!(column(Error::at_command(SameProbe, Errno::EEXIST)), 0);
+    assert_eq!(column(Error::at_target(FailRegProbe, Errno(1))), 4);
+    assert_eq!(
+        column(Error::at_argument(1, DiffArgType, Errno::EEXIST)),
+        19
+    );
+    assert_eq!(
+        column(Error::at_argument(2, DiffArgType, Errno::EEXIST)),
+        25
+    );
+}
+
+#[test]
+fn a_nul_is_told_where_it_is() {
+    let error = parse("p vfs_read a=\0%ax").unwrap_err();
+    assert_eq!(
+        (error.kind, error.at.column("p vfs_read a=\0%ax")),
+        (NulCharacter, 13)
+    );
+    assert_eq!(parse("#\0"), Ok(Line::Nothing));
+}
+
+#[test]
+fn arguments_are_limited_in_number() {
+    let list = |count: usize| vec!["%ax"; count].join(" ");
+    assert_eq!(arguments(&list(128)).unwrap().len(), 128);
+    let error = arguments(&list(129)).unwrap_err();
+    assert_eq!((error.kind, error.errno), (TooManyArgs, E2BIG));
+    assert_eq!(error.at, Position { word: 2, offset: 0 });
+    // The variables of all come first.
+    let error = arguments(&format!("{} $argx", list(200))).unwrap_err();
+    assert_eq!((error.kind, error.at.word), (BadVar, 202));
+}
+
+#[test]
+fn arguments_are_limited_in_bytes() {
+    // 6 * 64 * 8 is 3072.
+    let six = vec!["+0(%di):u64[64]"; 6].join(" ");
+    assert!(arguments(&six).is_ok());
+    for (more, offset) in [("x=%ax:u8", 2), ("x=+0(+0(%ax)):u8", 5), ("$comm", 0)] {
+        let error = arguments(&format!("{six} {more}")).unwrap_err();
+        assert_eq!((error.kind, error.errno), (EventTooBig, E2BIG));
+        assert_eq!(error.at, Position { word: 8, offset }, "{more}");
+    }
+    // 12 strings of 64 take 4 bytes each.
+    let strings = vec!["+0(%di):string[64]"; 12].join(" ");
+    assert!(arguments(&strings).is_ok());
+    assert_eq!(
+        arguments(&format!("{strings} $comm")).unwrap_err().kind,
+        EventTooBig
+    );
+}
+
+/// An argument with `depth` dereferences around `base`.
+fn nested(depth: usize, base: &str, ty: &str) -> String {
+    format!("{}{base}{}{ty}", "+0(".repeat(depth), ")".repeat(depth))
+}
+
+#[test]
+fn steps_are_limited_as_in_c() {
+    // How often can each base be dereferenced?
+    for (base, most) in [("%r8", 14), ("@1", 13), ("@a", 12)] {
+        let whole = argument(&nested(most, base, "")).unwrap();
+        let of_memory = usize::from(base.starts_with('@'));
+        assert_eq!(whole.fetch.derefs.as_slice().len(), most + of_memory);
+
+        let error = argument(&nested(most + 1, base, "")).unwrap_err();
+        assert_eq!((error.kind, error.errno), (TooManyOps, EINVAL), "{base}");
+        assert_eq!(error.at.offset, 3);
+    }
+    // Bases of one byte, to have room for the type within 63 bytes.
+    let deep = |depth, ty| argument(&nested(depth, "@a", ty)).map_err(|e| (e.kind, e.errno));
+    assert!(deep(12, ":u8").is_ok());
+    assert!(deep(12, ":string").is_ok());
+    // A loop takes a step, and so does a bitfield; a string in an array takes two.
+    assert!(deep(11, ":u8[2]").is_ok());
+    assert_eq!(deep(12, ":u8[2]"), Err((TooManyOps, E2BIG)));
+    assert!(deep(11, ":b1@0/8").is_ok());
+    assert_eq!(deep(12, ":b1@0/8"), Err((BadBitfield, EINVAL)));
+    assert!(deep(10, ":b1@0/8[2]").is_ok());
+    assert_eq!(deep(11, ":b1@0/8[2]"), Err((TooManyOps, E2BIG)));
+    assert!(deep(10, ":string[2]").is_ok());
+    assert_eq!(deep(11, ":string[2]"), Err((TooManyOps, E2BIG)));
+    assert_eq!(deep(12, ":string[2]"), Err((TooManyOps, EINVAL)));
+}
+
+#[test]
+fn bytes_of_names_and_bodies_are_limited_as_in_c() {
+    let name = |length: usize| format!("{}=%ax", "n".repeat(length));
+    assert!(argument(&name(32)).is_ok());
+    assert_eq!(argument(&name(33)).unwrap_err().kind, ArgNameTooLong);
+
+    let body = |length: usize| format!("x=\\\"{}\"", "t".repeat(length - 3));
+    assert!(argument(&body(63)).is_ok());
+    assert_eq!(argument(&body(64)).unwrap_err().kind, ArgTooLong);
+
+    let event = |group: usize, event: usize| {
+        let line = format!("p:{}/{} vfs_read", "g".repeat(group), "e".repeat(event));
+        create(&line).map(|_| ()).map_err(|error| error.kind)
+    };
+    assert_eq!(event(63, 63), Ok(()));
+    assert_eq!(event(64, 1), Err(GroupTooLong));
+    assert_eq!(event(1, 64), Err(EventTooLong));
+}
+
+#[test]
+fn nothing_follows_an_error() {
+    let Ok(Line::Create(command)) = parse("p vfs_read %none %ax") else {
+        panic!();
+    };
+    let register = probe::arch::x86_64::register;
+    let mut arguments = command
+        .arguments(probe::command::argument::Place::Entry, register)
+        .unwrap();
+    assert!(arguments.next().unwrap().is_err());
+    assert!(arguments.next().is_none());
+}

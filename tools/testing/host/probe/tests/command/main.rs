@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The commands: what they say, what is wrong with them, how they are listed.
+
+mod arguments;
+mod delete;
+mod errors;
+mod listing;
+mod names;
+mod properties;
+
+use probe::arch::x86_64::register;
+use probe::command::argument::Argument;
+use probe::command::argument::Place;
+use probe::command::parse;
+use probe::command::Command;
+use probe::command::Errno;
+use probe::command::Error;
+use probe::command::ErrorKind;
+use probe::command::EventName;
+use probe::command::Kind;
+use probe::command::Line;
+use probe::command::Target;
+
+/// A command with all its parts read.
+#[derive(Debug, PartialEq)]
+struct Whole<'a> {
+    command: Command<'a>,
+    name: EventName<'a>,
+    arguments: Vec<Argument<'a>>,
+}
+
+impl Whole<'_> {
+    fn listing(&self) -> String {
+        let mut listing = String::new();
+        self.command
+            .write_listing(&self.name, &mut listing)
+            .unwrap();
+        listing
+    }
+}
+
+/// Reads the parts of a command in their order, as the module does. The kernel of these tests has
+/// every function but those that start with `non_exist`, `dup` twice, and finds offset 3 within an
+/// instruction.
+fn create(line: &str) -> Result<Whole<'_>, Error> {
+    let Line::Create(command) = parse(line)? else {
+        panic!("creates nothing: {line}");
+    };
+    let is_return = command.kind == Kind::Return;
+    let place = match command.target {
+        Target::Symbol { symbol, .. } if symbol.starts_with("non_exist") => {
+            return Err(Error::at_target(ErrorKind::BadProbeAddr, Errno::EINVAL));
+        }
+        Target::Symbol { symbol: "dup", .. } => {
+            return Err(Error::at_target(ErrorKind::NonUniqSymbol, Errno::EINVAL));
+        }
+        Target::Symbol { offset: 0, .. } if is_return => Place::Return,
+        Target::Symbol { offset: 0, .. } => Place::Entry,
+        Target::Symbol { .. } if is_return => {
+            return Err(Error::at_target(ErrorKind::BadRetprobe, Errno::EINVAL));
+        }
+        Target::Symbol { .. } | Target::Address(_) => Place::Inside,
+    };
+    let name = command.name()?;
+    let arguments = command.arguments(place, register)?;
+    let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+    match command.target {
+        Target::Symbol { offset: 3, .. } => {
+            Err(Error::at_target(ErrorKind::BadInsnBndry, Errno::EILSEQ))
+        }
+        _ => Ok(Whole {
+            command,
+            name,
+            arguments,
+        }),
+    }
+}
+
+/// The arguments of a probe at the entry of a function.
+fn arguments(text: &str) -> Result<Vec<Argument<'static>>, Error> {
+    create(format!("p vfs_read {text}").leak()).map(|whole| whole.arguments)
+}
+
+/// The only argument of a probe at the entry of a function.
+fn argument(text: &str) -> Result<Argument<'static>, Error> {
+    arguments(text).map(|mut arguments| arguments.pop().unwrap())
+}
