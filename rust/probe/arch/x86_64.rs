@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! x86-64.
+//!
+//! C: `arch/x86/include/asm/ptrace.h`, `arch/x86/kernel/ptrace.c`.
+
+use super::Register;
+use super::Slot;
+
+/// The size of `struct pt_regs` in bytes.
+pub const PT_REGS_BYTES: usize = REGISTERS.len() * WORD;
+
+/// The size of a register in bytes.
+const WORD: usize = 8;
+
+/// The registers with the names that `%REG` takes, in the order of `struct pt_regs`.
+///
+/// C: `regoffset_table`.
+pub const REGISTERS: &[(&str, Register)] = &[
+    ("r15", word(0)),
+    ("r14", word(1)),
+    ("r13", word(2)),
+    ("r12", word(3)),
+    ("bp", word(4)),
+    ("bx", word(5)),
+    ("r11", word(6)),
+    ("r10", word(7)),
+    ("r9", R9),
+    ("r8", R8),
+    ("ax", AX),
+    ("cx", CX),
+    ("dx", DX),
+    ("si", SI),
+    ("di", DI),
+    ("orig_ax", word(15)),
+    ("ip", word(16)),
+    ("cs", word(17)),
+    ("flags", word(18)),
+    ("sp", SP),
+    ("ss", word(20)),
+];
+
+const R9: Register = word(8);
+const R8: Register = word(9);
+const AX: Register = word(10);
+const CX: Register = word(11);
+const DX: Register = word(12);
+const SI: Register = word(13);
+const DI: Register = word(14);
+const SP: Register = word(19);
+
+/// What `$retval` reads: the register in which a function returns its value.
+///
+/// C: `regs_return_value()`.
+pub const RETURN_VALUE: Register = AX;
+
+/// What `$stack` reads: the stack pointer.
+///
+/// C: `kernel_stack_pointer()`.
+pub const STACK_POINTER: Register = SP;
+
+/// The register of a name, or `None` where there is no such register.
+///
+/// C: `regs_query_register_offset()`.
+pub const fn register(name: &str) -> Option<Register> {
+    super::find(REGISTERS, name)
+}
+
+/// Where argument `n`, counted from 0, of a function is on its first instruction.
+///
+/// The word at the stack pointer is the return address: the arguments on the stack come after it.
+///
+/// C: `regs_get_kernel_argument()`, which also tells where this guess is wrong: structures passed
+/// by value, and whatever else the ABI treats in its own way.
+pub const fn argument(n: u16) -> Slot {
+    match n {
+        0 => Slot::Register(DI),
+        1 => Slot::Register(SI),
+        2 => Slot::Register(DX),
+        3 => Slot::Register(CX),
+        4 => Slot::Register(R8),
+        5 => Slot::Register(R9),
+        n => Slot::Stack(n.wrapping_sub(5)),
+    }
+}
+
+/// The register that is the Nth word of `struct pt_regs`.
+const fn word(n: u16) -> Register {
+    Register(n * (WORD as u16))
+}
