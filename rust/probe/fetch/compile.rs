@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A typed fetch argument becomes a [`Program`].
+//!
+//! C: `finalize_fetch_insn()`, `traceprobe_update_arg()`.
+
+use core::num::NonZeroU8;
+
+use crate::arch::current;
+use crate::arch::Slot;
+use crate::command::argument::Argument;
+use crate::command::argument::Base;
+use crate::command::argument::Deref;
+use crate::command::argument::Space;
+use crate::command::argument::Type;
+
+use super::program::Load;
+use super::program::Path;
+use super::program::Program;
+use super::program::Store;
+
+/// Gives the addresses that a program holds.
+pub trait Resolver {
+    /// What can go wrong.
+    type Error;
+
+    /// The address of `SYM[+OFF|-OFF]`, as it stands in the command.
+    fn symbol(&mut self, name: &str) -> Result<u64, Self::Error>;
+
+    /// The address of a copy of `text`, with a NUL behind it, in memory of the kernel that lives
+    /// longer than the program.
+    fn text(&mut self, text: &str) -> Result<u64, Self::Error>;
+}
+
+/// Compiles an argument.
+///
+/// The addresses of symbols become part of the program: it has to be compiled anew when the module
+/// of a symbol comes.
+///
+/// Whatever an [`Argument`] can say has a meaning here: what C refuses, such as an array or a
+/// string of a value that was never dereferenced, is in memory at this value. To refuse it as well
+/// is for the parser.
+///
+/// # Errors
+///
+/// Those of the resolver.
+pub fn compile<R: Resolver>(
+    argument: &Argument<'_>,
+    resolver: &mut R,
+) -> Result<Program, R::Error> {
+    let load = match argument.fetch.base {
+        Base::Register(register) => Load::Register(register),
+        Base::StackPointer => Load::Register(current::STACK_POINTER),
+        Base::Stack(n) => Load::Stack(n),
+        Base::Argument(n) => match current::argument(n) {
+            Slot::Register(register) => Load::Register(register),
+            Slot::Stack(n) => Load::Stack(n),
+        },
+        Base::ReturnValue => Load::Register(current::RETURN_VALUE),
+        Base::Comm => Load::Comm,
+        Base::Immediate(value) => Load::Value(value),
+        Base::Text(text) => Load::Value(resolver.text(text)?),
+        Base::Symbol(name) => Load::Value(resolver.symbol(name)?),
+    };
+    let (last, path) = match argument.fetch.derefs.as_slice() {
+        [path @ .., last] => (Some(*last), Path::new(path)),
+        [] => (None, Path::new(&[])),
+    };
+    Ok(Program::new(load, path, store(argument, last)))
+}
+
+/// The store of an argument of which `last` is the outermost dereference.
+fn store(argument: &Argument<'_>, last: Option<Deref>) -> Store {
+    let at = last.unwrap_or(Deref {
+        space: Space::Kernel,
+        offset: 0,
+    });
+    match (argument.ty, argument.count, last) {
+        (Type::Number(width, _), None, None) => Store::Value(width),
+        (Type::Number(width, _), None, Some(at)) => Store::Number(at, width),
+        (Type::Number(width, _), Some(count), _) => Store::Numbers(at, width, count),
+
+        (Type::Bitfield(width, bits), None, None) => Store::ValueBits(width, bits),
+        (Type::Bitfield(width, bits), count, _) => {
+            Store::Bits(at, width, count.unwrap_or(NonZeroU8::MIN), bits)
+        }
+
+        // `+u0(...):string` is in user memory, and so is `+0(...):ustring`.
+        (Type::String(space), None, _) => Store::String(match space {
+            Space::Kernel => at,
+            Space::User => Deref { space, ..at },
+        }),
+        // C takes a value that was never dereferenced for the address of the first string, and then
+        // finds no pointer to a second one.
+        (Type::String(space), Some(NonZeroU8::MIN), None) => Store::String(Deref { space, ..at }),
+        // Here the dereference is the one of the pointers, and says nothing of the strings.
+        (Type::String(text), Some(count), _) => Store::Strings {
+            pointers: at,
+            text,
+            count,
+        },
+    }
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The fields of a record: where they are and of which type.
+//!
+//! C: `struct fetch_type`, `traceprobe_define_arg_fields()`.
+
+use core::fmt;
+use core::num::NonZeroU8;
+
+use crate::command::argument::Argument;
+use crate::command::argument::Space;
+use crate::command::argument::Style;
+use crate::command::argument::Type;
+use crate::command::argument::Width;
+
+/// The size of the location of a string in bytes.
+const LOCATION: usize = 4;
+
+/// One field: the place and the type of an argument in the record.
+///
+/// The name is kept by whoever keeps the field, in the form that suits its keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    offset: u16,
+    kind: Kind,
+    count: Option<NonZeroU8>,
+}
+
+/// What a field, or each element of an array, is.
+///
+/// Two fields of an event's probes are the same to the user of the event where this is equal:
+/// `ustring` is not `string`, but a bitfield is the number that it is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A number, as wide as this.
+    Number(Width, Style),
+    /// The location of a string: its length in the upper 16 bits, and in the lower the offset of
+    /// its first byte from the start of the record. The space is the user's for `ustring` alone.
+    String(Space),
+}
+
+impl Kind {
+    /// What an argument becomes.
+    fn of(argument: &Argument<'_>) -> Self {
+        match argument.ty {
+            Type::Number(width, style) => Self::Number(width, style),
+            Type::Bitfield(width, _) => Self::Number(width, Style::Unsigned),
+            // `+u0(...):string` is read from user memory, but is no `ustring`.
+            Type::String(_) => Self::String(match argument.type_name() {
+                "ustring" => Space::User,
+                _ => Space::Kernel,
+            }),
+        }
+    }
+
+    /// The size in bytes.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Number(width, _) => width.bytes(),
+            Self::String(_) => LOCATION,
+        }
+    }
+
+    /// The name of the type in the `format` file.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Number(width, Style::Signed) => match width {
+                Width::W1 => "s8",
+                Width::W2 => "s16",
+                Width::W4 => "s32",
+                Width::W8 => "s64",
+            },
+            Self::Number(width, _) => match width {
+                Width::W1 => "u8",
+                Width::W2 => "u16",
+                Width::W4 => "u32",
+                Width::W8 => "u64",
+            },
+            Self::String(_) => "__data_loc char[]",
+        }
+    }
+}
+
+impl Field {
+    /// The offset in bytes from the first field, which comes right after the header of the record.
+    pub const fn offset(self) -> usize {
+        self.offset as usize
+    }
+
+    /// The size in bytes; of an array, that of all elements.
+    pub const fn bytes(self) -> usize {
+        self.kind.bytes().wrapping_mul(self.elements())
+    }
+
+    /// What it is, or what each of its elements is.
+    pub const fn kind(self) -> Kind {
+        self.kind
+    }
+
+    /// The number of elements, where it is an array.
+    pub const fn count(self) -> Option<NonZeroU8> {
+        self.count
+    }
+
+    /// Whether filters and triggers take it for a signed number.
+    pub const fn is_signed(self) -> bool {
+        matches!(self.kind, Kind::Number(_, Style::Signed))
+    }
+
+    /// Whether bytes behind the fields belong to it.
+    pub const fn is_dynamic(self) -> bool {
+        matches!(self.kind, Kind::String(_))
+    }
+
+    /// The type as the `format` file has it: `u64`, `u8[4]`, `__data_loc char[]`.
+    pub const fn type_text(self) -> TypeText {
+        TypeText(self)
+    }
+
+    /// The number of values in the field: 1 where it is not an array.
+    pub(super) const fn elements(self) -> usize {
+        match self.count {
+            Some(count) => count.get() as usize,
+            None => 1,
+        }
+    }
+}
+
+/// The type of a field as the `format` file has it.
+///
+/// An array of strings is `__data_loc char[][N]`, as in C.
+#[derive(Clone, Copy, Debug)]
+pub struct TypeText(Field);
+
+impl fmt::Display for TypeText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.kind.name())?;
+        match self.0.count {
+            Some(count) => write!(f, "[{count}]"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The fields of an event, put one behind the other without a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    bytes: u16,
+    dynamic: bool,
+}
+
+impl Layout {
+    /// The most bytes that all fields may have together, their strings aside.
+    ///
+    /// C: `MAX_PROBE_EVENT_SIZE`.
+    pub const MAX: usize = 3072;
+
+    /// No field.
+    pub const fn new() -> Self {
+        Self {
+            bytes: 0,
+            dynamic: false,
+        }
+    }
+
+    /// Appends the field of an argument.
+    ///
+    /// # Errors
+    ///
+    /// [`TooBig`] where that makes more than [`Self::MAX`] bytes; the layout is then as before.
+    pub fn add(&mut self, argument: &Argument<'_>) -> Result<Field, TooBig> {
+        let field = Field {
+            offset: self.bytes,
+            kind: Kind::of(argument),
+            count: argument.count,
+        };
+        let bytes = self.bytes().wrapping_add(field.bytes());
+        if bytes > Self::MAX {
+            return Err(TooBig);
+        }
+        self.bytes = bytes as u16;
+        self.dynamic |= field.is_dynamic();
+        Ok(field)
+    }
+
+    /// The size of all fields in bytes.
+    #[inline]
+    pub const fn bytes(self) -> usize {
+        self.bytes as usize
+    }
+
+    /// Whether a record can be longer than its fields.
+    #[inline]
+    pub const fn is_dynamic(self) -> bool {
+        self.dynamic
+    }
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The fields of an event take more than [`Layout::MAX`] bytes.
+///
+/// C: `TP_ERR_EVENT_TOO_BIG`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooBig;
+
+/// The index, from 0, of the first argument by which two probes cannot be of one event: another
+/// name, type or number of elements, or one too many.
+///
+/// C: `trace_probe_compare_arg_type()`, which counts from 1 and looks at the number of arguments
+/// first.
+pub fn first_difference<'a, 'b>(
+    a: impl ExactSizeIterator<Item = (&'a str, Field)>,
+    b: impl ExactSizeIterator<Item = (&'b str, Field)>,
+) -> Option<usize> {
+    if a.len() != b.len() {
+        return Some(a.len().min(b.len()));
+    }
+    a.zip(b).position(|((a_name, a), (b_name, b))| {
+        a_name != b_name || a.kind != b.kind || a.count != b.count
+    })
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The fields of a record as text.
+//!
+//! Records outlive their event, and the ids of events are used again: the bytes can be those of any
+//! other event, cut short anywhere. So nothing in them is believed.
+
+use core::fmt;
+
+use crate::command::argument::Style;
+use crate::command::argument::Width;
+
+use super::field::Field;
+use super::field::Kind;
+
+/// What stands for a value that is not there.
+///
+/// C: `FAULT_STRING`.
+const FAULT: &str = "(fault)";
+
+/// Where text goes to: that of the kernel's strings can be any bytes.
+///
+/// C: `struct trace_seq`.
+pub trait Output: fmt::Write {
+    /// Writes bytes as they are.
+    fn bytes(&mut self, bytes: &[u8]) -> fmt::Result;
+
+    /// Writes the symbol, offset and size for an address.
+    ///
+    /// C: `%pS`.
+    fn symbol(&mut self, address: u64) -> fmt::Result;
+}
+
+/// Prints the fields of a record: ` NAME=VALUE` for each.
+///
+/// `record` are the bytes of the whole record, of which the first `header` come before the fields.
+/// A value that is not in these bytes is printed as one that could not be read.
+///
+/// # Errors
+///
+/// Those of `out`.
+///
+/// C: `trace_probe_print_args()`.
+pub fn print<'a, O: Output>(
+    fields: impl Iterator<Item = (&'a str, Field)>,
+    record: &[u8],
+    header: usize,
+    out: &mut O,
+) -> fmt::Result {
+    for (name, field) in fields {
+        out.write_str(" ")?;
+        out.write_str(name)?;
+        out.write_str("=")?;
+        let start = header.saturating_add(field.offset());
+        if field.count().is_none() {
+            print_value(field.kind(), record, start, out)?;
+            continue;
+        }
+        for i in 0..field.elements() {
+            out.write_str(if i == 0 { "{" } else { "," })?;
+            let before = i.wrapping_mul(field.kind().bytes());
+            print_value(field.kind(), record, start.saturating_add(before), out)?;
+        }
+        out.write_str("}")?;
+    }
+    Ok(())
+}
+
+/// Prints the value at `start`.
+fn print_value<O: Output>(kind: Kind, record: &[u8], start: usize, out: &mut O) -> fmt::Result {
+    let Some(value) = number(record, start, kind.bytes()) else {
+        return out.write_str(FAULT);
+    };
+    match kind {
+        Kind::Number(_, Style::Unsigned) => write!(out, "{value}"),
+        Kind::Number(width, Style::Signed) => write!(out, "{}", signed(value, width)),
+        Kind::Number(_, Style::Hex) => write!(out, "{value:#x}"),
+        Kind::Number(_, Style::Char) => out.bytes(&[b'\'', value as u8, b'\'']),
+        Kind::Number(_, Style::Symbol) => out.symbol(value),
+        Kind::String(_) => match string(record, value as u32) {
+            Some(text) => {
+                out.write_str("\"")?;
+                out.bytes(text)?;
+                out.write_str("\"")
+            }
+            None => out.write_str(FAULT),
+        },
+    }
+}
+
+/// The number of up to 8 bytes at `start`.
+fn number(record: &[u8], start: usize, bytes: usize) -> Option<u64> {
+    let field = record.get(start..)?.get(..bytes)?;
+    let mut word = [0; 8];
+    for (to, from) in word.iter_mut().zip(field) {
+        *to = *from;
+    }
+    Some(u64::from_le_bytes(word))
+}
+
+/// The number whose low bytes these are.
+fn signed(value: u64, width: Width) -> i64 {
+    match width {
+        Width::W1 => i64::from(value as i8),
+        Width::W2 => i64::from(value as i16),
+        Width::W4 => i64::from(value as i32),
+        Width::W8 => value as i64,
+    }
+}
+
+/// The string at a location: up to its first NUL, and what there is of it in the record.
+fn string(record: &[u8], location: u32) -> Option<&[u8]> {
+    let len = usize::from((location >> 16) as u16);
+    let start = usize::from(location as u16);
+    if len == 0 {
+        return None;
+    }
+    let text = record.get(start..)?;
+    let text = text.get(..len).unwrap_or(text);
+    text.split(|byte| *byte == 0).next()
+}

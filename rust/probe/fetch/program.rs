@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A compiled fetch argument, and how it is run on a hit.
+//!
+//! Everything here runs on every hit of a probe: what can be decided once is decided in
+//! [`compile`](super::compile()), and what is rare is kept out of the way.
+
+use core::num::NonZeroU8;
+
+use crate::arch::Register;
+use crate::command::argument::Bits;
+use crate::command::argument::Deref;
+use crate::command::argument::Derefs;
+use crate::command::argument::Space;
+use crate::command::argument::Width;
+
+use super::string::Strings;
+use super::Context;
+use super::Fault;
+
+/// How one fetch argument gets into a record.
+///
+/// C: the `fetch_insn` array of a `struct probe_arg`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program(Way);
+
+/// The ways into a record, of which each has its own code.
+///
+/// The first two are short and stay in the loop of [`record`]. A tag of its own takes one
+/// comparison, where one that hides in the unused values of a field takes three.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Way {
+    /// A register becomes the field.
+    Register(Register, Width),
+    /// So does a number in memory that a register points to.
+    Number(Register, Deref, Width),
+    /// Everything else.
+    Steps(Steps),
+}
+
+/// Load a value, follow it through memory, store what is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Steps {
+    load: Load,
+    path: Path,
+    store: Store,
+}
+
+/// Where the first value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Load {
+    Register(Register),
+    Stack(u16),
+    Comm,
+    Value(u64),
+}
+
+/// What is stored of the value, as a field of the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Store {
+    /// The value itself.
+    Value(Width),
+    /// Some bits of the value itself.
+    ValueBits(Width, Bits),
+    /// A number in memory.
+    Number(Deref, Width),
+    /// Numbers in memory, next to each other.
+    Numbers(Deref, Width, NonZeroU8),
+    /// Some bits of each of the numbers in memory, next to each other.
+    Bits(Deref, Width, NonZeroU8, Bits),
+    /// A string in memory.
+    String(Deref),
+    /// Strings in memory, with pointers to them in memory, next to each other.
+    Strings {
+        pointers: Deref,
+        text: Space,
+        count: NonZeroU8,
+    },
+}
+
+/// The dereferences between the value that is loaded and the place that is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Path {
+    offsets: [i32; Self::MAX],
+    /// Bit N is set where dereference N is one of user memory.
+    user: u16,
+    len: u8,
+}
+
+impl Path {
+    /// The outermost dereference is always part of the store.
+    const MAX: usize = Derefs::MAX - 1;
+
+    /// A path of the first [`Self::MAX`] of these.
+    pub(super) fn new(derefs: &[Deref]) -> Self {
+        let mut path = Self {
+            offsets: [0; Self::MAX],
+            user: 0,
+            len: 0,
+        };
+        for (deref, offset) in derefs.iter().zip(&mut path.offsets) {
+            *offset = deref.offset;
+            if deref.space == Space::User {
+                path.user |= 1u16.wrapping_shl(u32::from(path.len));
+            }
+            path.len = path.len.wrapping_add(1);
+        }
+        path
+    }
+
+    /// Follows the path from `value` on.
+    #[inline]
+    fn follow<C: Context>(&self, ctx: &C, mut value: u64) -> Result<u64, Fault> {
+        let mut user = self.user;
+        for offset in self.offsets.iter().take(usize::from(self.len)) {
+            let space = if user & 1 == 0 {
+                Space::Kernel
+            } else {
+                Space::User
+            };
+            value = ctx.read_word(space, value.wrapping_add_signed(i64::from(*offset)))?;
+            user >>= 1;
+        }
+        Ok(value)
+    }
+}
+
+/// Runs the programs of an event: writes their fields, and behind them their strings, to `out`.
+/// Returns the number of bytes that are used: `fixed`, and those of the strings.
+///
+/// `fixed` is the size of all fields, as [`Layout::bytes`](super::Layout::bytes) says. `header` is
+/// the size of what comes before `out` in the record, since strings are located from its start.
+///
+/// Where no field is [dynamic](super::Layout::is_dynamic), `out` may be just the place for the
+/// fields in the record. Otherwise it should be large enough for the strings as well: one that
+/// does not fit is cut short, and one for which not a byte is left is recorded like one that could
+/// not be read. What is in `out` behind the bytes that are used is undefined. An `out` that is too
+/// small for the fields is left alone, and 0 is returned.
+///
+/// Memory that cannot be read gives 0 for a number and a string of no length.
+///
+/// Runs in any context, like [`Context`]; does not allocate, and takes some 200 bytes of stack.
+///
+/// C: `__get_data_size()` and `store_trace_args()`.
+#[inline]
+pub fn record<C: Context>(
+    programs: &[Program],
+    fixed: usize,
+    header: usize,
+    ctx: &C,
+    out: &mut [u8],
+) -> usize {
+    let Some((mut fields, rest)) = out.split_at_mut_checked(fixed) else {
+        return 0;
+    };
+    let mut strings = Strings::new(rest, header.saturating_add(fixed));
+    for program in programs {
+        match program.run(ctx, fields, &mut strings) {
+            Some(rest) => fields = rest,
+            None => break,
+        }
+    }
+    fixed.wrapping_add(strings.used())
+}
+
+/// The place for the fields that are still to come, or `None` where there is none left.
+///
+/// Fields are next to each other in the order of their programs. So a program takes its own off
+/// the front, which is the only check that it needs.
+type Rest<'o> = Option<&'o mut [u8]>;
+
+impl Program {
+    /// Takes the shortest way.
+    pub(super) fn new(load: Load, path: Path, store: Store) -> Self {
+        Self(match (load, path.len, store) {
+            (Load::Register(from), 0, Store::Value(width)) => Way::Register(from, width),
+            (Load::Register(from), 0, Store::Number(at, width)) => Way::Number(from, at, width),
+            _ => Way::Steps(Steps { load, path, store }),
+        })
+    }
+
+    /// Writes the field to the front of `fields`.
+    #[inline]
+    fn run<'o, C: Context>(
+        &self,
+        ctx: &C,
+        fields: &'o mut [u8],
+        strings: &mut Strings<'_>,
+    ) -> Rest<'o> {
+        match &self.0 {
+            Way::Register(from, width) => put(fields, ctx.register(*from), *width),
+            Way::Number(from, at, width) => {
+                copy(ctx, *at, ctx.register(*from), fields, width.bytes(), *width)
+            }
+            Way::Steps(steps) => steps.run(ctx, fields, strings),
+        }
+    }
+}
+
+impl Steps {
+    /// Writes the field to the front of `fields`.
+    #[inline(never)]
+    fn run<'o, C: Context>(
+        &self,
+        ctx: &C,
+        fields: &'o mut [u8],
+        strings: &mut Strings<'_>,
+    ) -> Rest<'o> {
+        let value = match self.load {
+            Load::Register(register) => ctx.register(register),
+            Load::Stack(n) => ctx.stack(n),
+            Load::Comm => ctx.comm(),
+            Load::Value(value) => value,
+        };
+        let Ok(value) = self.path.follow(ctx, value) else {
+            return self.store.nothing(fields, strings);
+        };
+        match self.store {
+            Store::Value(width) => put(fields, value, width),
+            Store::ValueBits(width, bits) => put(fields, cut(value, width, bits), width),
+            Store::Number(at, width) => copy(ctx, at, value, fields, width.bytes(), width),
+            Store::Numbers(at, width, count) => {
+                copy(ctx, at, value, fields, size(width, count), width)
+            }
+            Store::Bits(at, width, count, bits) => {
+                copy_bits(ctx, at, value, fields, width, count, bits)
+            }
+            Store::String(at) => {
+                let location = strings.add(ctx, at.space, address(value, at));
+                put(fields, location.into(), Width::W4)
+            }
+            Store::Strings {
+                pointers,
+                text,
+                count,
+            } => add_strings(ctx, pointers, value, text, count, fields, strings),
+        }
+    }
+}
+
+impl Store {
+    /// Writes the field of a value that could not be had.
+    #[cold]
+    #[inline(never)]
+    fn nothing<'o>(&self, fields: &'o mut [u8], strings: &Strings<'_>) -> Rest<'o> {
+        let zeroes = match *self {
+            Self::Value(width) | Self::ValueBits(width, _) | Self::Number(_, width) => {
+                width.bytes()
+            }
+            Self::Numbers(_, width, count) | Self::Bits(_, width, count, _) => size(width, count),
+            Self::String(_) => return put(fields, strings.none().into(), Width::W4),
+            Self::Strings { count, .. } => {
+                let mut fields = fields;
+                for _ in 0..count.get() {
+                    fields = put(fields, strings.none().into(), Width::W4)?;
+                }
+                return Some(fields);
+            }
+        };
+        let (field, rest) = fields.split_at_mut_checked(zeroes)?;
+        field.fill(0);
+        Some(rest)
+    }
+}
+
+/// The address of a dereference of `value`.
+#[inline]
+fn address(value: u64, at: Deref) -> u64 {
+    value.wrapping_add_signed(i64::from(at.offset))
+}
+
+/// The size of an array in bytes.
+#[inline]
+fn size(width: Width, count: NonZeroU8) -> usize {
+    width.bytes().wrapping_mul(usize::from(count.get()))
+}
+
+/// The bits of a number, by the shifts that leave only these: as C shifts in a number of this
+/// width, which here is the upper end of a word.
+///
+/// C: `fetch_apply_bitfield()`.
+#[inline]
+fn cut(value: u64, width: Width, bits: Bits) -> u64 {
+    let unused = 64u32.wrapping_sub((width.bytes() as u32).wrapping_mul(8));
+    value
+        .wrapping_shl(unused.wrapping_add(u32::from(bits.left)))
+        .wrapping_shr(unused.wrapping_add(u32::from(bits.right)))
+}
+
+/// Writes the low bytes of a value as a field.
+#[inline]
+fn put(fields: &mut [u8], value: u64, width: Width) -> Rest<'_> {
+    // All eight bytes are written wherever there is room: what is too much is overwritten by the
+    // next fields, and it takes no decision on the width.
+    let Some(word) = fields.first_chunk_mut() else {
+        return put_exactly(fields, value, width);
+    };
+    *word = value.to_le_bytes();
+    fields.get_mut(width.bytes()..)
+}
+
+/// Writes the low bytes of a value as a field, where there is less room than eight bytes.
+#[cold]
+#[inline(never)]
+fn put_exactly(fields: &mut [u8], value: u64, width: Width) -> Rest<'_> {
+    match width {
+        Width::W1 => put_bytes(fields, (value as u8).to_le_bytes()),
+        Width::W2 => put_bytes(fields, (value as u16).to_le_bytes()),
+        Width::W4 => put_bytes(fields, (value as u32).to_le_bytes()),
+        Width::W8 => put_bytes(fields, value.to_le_bytes()),
+    }
+}
+
+#[inline]
+fn put_bytes<const N: usize>(fields: &mut [u8], bytes: [u8; N]) -> Rest<'_> {
+    let (field, rest) = fields.split_first_chunk_mut()?;
+    *field = bytes;
+    Some(rest)
+}
+
+/// Reads a field of `bytes` bytes from memory to where it belongs.
+#[inline]
+fn copy<'o, C: Context>(
+    ctx: &C,
+    at: Deref,
+    value: u64,
+    fields: &'o mut [u8],
+    bytes: usize,
+    width: Width,
+) -> Rest<'o> {
+    let (field, rest) = fields.split_at_mut_checked(bytes)?;
+    let address = address(value, at);
+    if ctx.read(at.space, address, field).is_err() {
+        copy_each(ctx, at.space, address, field, width);
+    }
+    Some(rest)
+}
+
+/// Reads the numbers of a field one by one: an array of which a part can be read keeps this part.
+#[cold]
+#[inline(never)]
+fn copy_each<C: Context>(ctx: &C, space: Space, address: u64, field: &mut [u8], width: Width) {
+    let mut address = address;
+    for number in field.chunks_mut(width.bytes()) {
+        if ctx.read(space, address, number).is_err() {
+            number.fill(0);
+        }
+        address = address.wrapping_add(width.bytes() as u64);
+    }
+}
+
+/// Reads numbers from memory and writes some of their bits.
+#[inline]
+fn copy_bits<'o, C: Context>(
+    ctx: &C,
+    at: Deref,
+    value: u64,
+    fields: &'o mut [u8],
+    width: Width,
+    count: NonZeroU8,
+    bits: Bits,
+) -> Rest<'o> {
+    let mut fields = fields;
+    let mut address = address(value, at);
+    for _ in 0..count.get() {
+        let number = read_number(ctx, at.space, address, width).unwrap_or(0);
+        fields = put(fields, cut(number, width, bits), width)?;
+        address = address.wrapping_add(width.bytes() as u64);
+    }
+    Some(fields)
+}
+
+/// Reads a number from memory.
+#[inline]
+fn read_number<C: Context>(
+    ctx: &C,
+    space: Space,
+    address: u64,
+    width: Width,
+) -> Result<u64, Fault> {
+    let mut word = [0; 8];
+    if let Some(number) = word.get_mut(..width.bytes()) {
+        ctx.read(space, address, number)?;
+    }
+    Ok(u64::from_le_bytes(word))
+}
+
+/// Follows the pointers in memory and records the strings that they point to.
+#[inline(never)]
+fn add_strings<'o, C: Context>(
+    ctx: &C,
+    pointers: Deref,
+    value: u64,
+    text: Space,
+    count: NonZeroU8,
+    fields: &'o mut [u8],
+    strings: &mut Strings<'_>,
+) -> Rest<'o> {
+    let mut fields = fields;
+    let mut address = address(value, pointers);
+    for _ in 0..count.get() {
+        let location = match ctx.read_word(pointers.space, address) {
+            Ok(pointer) => strings.add(ctx, text, pointer),
+            Err(Fault) => strings.none(),
+        };
+        fields = put(fields, location.into(), Width::W4)?;
+        address = address.wrapping_add(8);
+    }
+    Some(fields)
+}

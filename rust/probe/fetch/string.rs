@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The strings of a record: the bytes behind its fields, and where they are.
+
+use crate::command::argument::Space;
+
+use super::Context;
+use super::Fault;
+
+/// The most bytes that a string has in a record, its NUL included.
+///
+/// C: `MAX_STRING_SIZE`.
+pub const MAX_STRING: usize = 4096;
+
+/// No page is smaller than this: memory that does not cross a multiple of it can be read as a
+/// whole or not at all.
+const PAGE: u64 = 4096;
+
+/// The bytes that are read at first: most strings that are traced fit.
+const FIRST_STEP: usize = 64;
+
+/// The place for the strings of one record.
+pub(super) struct Strings<'o> {
+    out: &'o mut [u8],
+    /// The offset of `out` in the record: what the location of a string is counted from.
+    offset: usize,
+    used: usize,
+}
+
+impl<'o> Strings<'o> {
+    /// The strings go to `out`, which starts `offset` bytes into the record.
+    #[inline]
+    pub(super) fn new(out: &'o mut [u8], offset: usize) -> Self {
+        Self {
+            out,
+            offset,
+            used: 0,
+        }
+    }
+
+    /// The bytes that are used up.
+    #[inline]
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Appends the string at `address` and returns its location.
+    #[inline(never)]
+    pub(super) fn add<C: Context>(&mut self, ctx: &C, space: Space, address: u64) -> u32 {
+        // A location has 16 bits for the offset.
+        let end = usize::from(u16::MAX).saturating_sub(self.offset);
+        let end = end.min(self.out.len());
+        let end = end.min(self.used.saturating_add(MAX_STRING));
+        let len = match self.out.get_mut(self.used..end) {
+            Some(out) => copy(ctx, space, address, out).unwrap_or(0),
+            None => 0,
+        };
+        let location = location(self.offset.saturating_add(self.used), len);
+        self.used = self.used.wrapping_add(len);
+        location
+    }
+
+    /// The location of a string that could not be read.
+    pub(super) fn none(&self) -> u32 {
+        location(self.offset.saturating_add(self.used), 0)
+    }
+}
+
+/// C: `make_data_loc()`.
+#[inline]
+fn location(offset: usize, len: usize) -> u32 {
+    u32::from(len as u16).wrapping_shl(16) | u32::from(offset as u16)
+}
+
+/// Copies the string at `address` to `out`, and returns its length with the NUL. One that does not
+/// fit is cut short to the length of `out`; the length is 0 only where `out` is empty.
+///
+/// The string is read once: it may change under the reader, and it costs. It is read in steps that
+/// stay within a page, so that what is read beyond the NUL cannot be what faults.
+fn copy<C: Context>(ctx: &C, space: Space, address: u64, out: &mut [u8]) -> Result<usize, Fault> {
+    let mut address = address;
+    let mut step = FIRST_STEP;
+    let mut done = 0usize;
+    loop {
+        let in_page = (PAGE as usize).wrapping_sub((address % PAGE) as usize);
+        let end = done.wrapping_add(step.min(in_page)).min(out.len());
+        let Some(chunk @ [_, ..]) = out.get_mut(done..end) else {
+            break;
+        };
+        ctx.read(space, address, chunk)?;
+        if let Some(at) = find_nul(chunk) {
+            return Ok(done.wrapping_add(at).wrapping_add(1));
+        }
+        address = address.wrapping_add(chunk.len() as u64);
+        done = end;
+        step = step.wrapping_mul(2).min(PAGE as usize);
+    }
+    if let Some(last) = out.last_mut() {
+        *last = 0;
+    }
+    Ok(out.len())
+}
+
+/// The index of the first NUL.
+#[inline]
+fn find_nul(bytes: &[u8]) -> Option<usize> {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+
+    let mut rest = bytes;
+    let mut before = 0usize;
+    while let Some((word, behind)) = rest.split_first_chunk() {
+        // The lowest byte that is 0 is the lowest that gets its high bit set. Above it, a borrow
+        // can set others.
+        let word = u64::from_le_bytes(*word);
+        let nuls = word.wrapping_sub(LOW) & !word & HIGH;
+        if nuls != 0 {
+            return Some(before.wrapping_add(nuls.trailing_zeros() as usize / 8));
+        }
+        before = before.wrapping_add(8);
+        rest = behind;
+    }
+    let at = rest.iter().position(|byte| *byte == 0)?;
+    Some(before.wrapping_add(at))
+}
