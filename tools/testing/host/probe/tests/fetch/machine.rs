@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A machine to run programs on, and short ways to write arguments down.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::num::NonZeroU8;
+
+use probe::arch::current;
+use probe::arch::Register;
+use probe::command::argument::*;
+use probe::fetch;
+use probe::fetch::Context;
+use probe::fetch::Fault;
+use probe::fetch::Field;
+use probe::fetch::Layout;
+use probe::fetch::Output;
+use probe::fetch::Program;
+use probe::fetch::Resolver;
+
+pub const PAGE: u64 = 4096;
+
+/// What [`Machine::record`] puts where a program has not written.
+pub const UNTOUCHED: u8 = 0xa5;
+
+/// The size of the header of a record in [`Machine::record`].
+pub const HEADER: usize = 16;
+
+/// Registers, a stack and two address spaces, of which only some pages are there.
+#[derive(Default)]
+pub struct Machine {
+    pub registers: BTreeMap<usize, u64>,
+    pub stack: Vec<u64>,
+    pub comm: u64,
+    pub kernel: BTreeMap<u64, Vec<u8>>,
+    pub user: BTreeMap<u64, Vec<u8>>,
+    /// The reads of memory that were made.
+    pub reads: RefCell<Vec<(Space, u64, usize)>>,
+}
+
+impl Machine {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn set(&mut self, register: &str, value: u64) -> &mut Self {
+        self.registers.insert(reg(register).offset(), value);
+        self
+    }
+
+    /// Writes to memory, of which the pages get there, filled with 0xff.
+    pub fn poke(&mut self, space: Space, address: u64, bytes: &[u8]) -> &mut Self {
+        let pages = match space {
+            Space::Kernel => &mut self.kernel,
+            Space::User => &mut self.user,
+        };
+        for (i, byte) in bytes.iter().enumerate() {
+            let address = address + i as u64;
+            let page = pages
+                .entry(address / PAGE)
+                .or_insert_with(|| vec![0xff; PAGE as usize]);
+            page[(address % PAGE) as usize] = *byte;
+        }
+        self
+    }
+
+    pub fn poke_word(&mut self, space: Space, address: u64, word: u64) -> &mut Self {
+        self.poke(space, address, &word.to_le_bytes())
+    }
+
+    pub fn peek(&self, space: Space, address: u64) -> Option<u8> {
+        let pages = match space {
+            Space::Kernel => &self.kernel,
+            Space::User => &self.user,
+        };
+        Some(pages.get(&(address / PAGE))?[(address % PAGE) as usize])
+    }
+
+    /// Records arguments with room for 64 KiB of strings.
+    pub fn record(&self, arguments: &[Argument<'_>]) -> Record {
+        self.record_in(arguments, 1 << 16)
+    }
+
+    /// Records arguments with room for `room` bytes of strings.
+    pub fn record_in(&self, arguments: &[Argument<'_>], room: usize) -> Record {
+        let mut layout = Layout::new();
+        let fields: Vec<Field> = arguments.iter().map(|a| layout.add(a).unwrap()).collect();
+        let programs: Vec<Program> = arguments.iter().map(compile).collect();
+        let mut bytes = vec![UNTOUCHED; HEADER + layout.bytes() + room];
+        self.reads.borrow_mut().clear();
+        let used = fetch::record(
+            &programs,
+            layout.bytes(),
+            HEADER,
+            self,
+            &mut bytes[HEADER..],
+        );
+        Record {
+            bytes,
+            used,
+            layout,
+            fields,
+        }
+    }
+
+    /// Records one argument and prints it, without ` arg1=`.
+    pub fn print(&self, argument: Argument<'_>) -> String {
+        let text = self.record(&[argument]).print();
+        text.strip_prefix(" arg1=").unwrap().to_string()
+    }
+}
+
+/// Memory is shown by the words that are not what a fresh page has.
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "registers {:x?}", self.registers)?;
+        writeln!(f, "stack {:x?} comm {:x}", self.stack, self.comm)?;
+        for (space, pages) in [("kernel", &self.kernel), ("user", &self.user)] {
+            for (page, bytes) in pages {
+                for (i, word) in bytes.chunks(8).enumerate() {
+                    if word != [0xff; 8] {
+                        let address = page * PAGE + i as u64 * 8;
+                        writeln!(f, "{space} {address:x}: {word:x?}")?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Context for Machine {
+    fn register(&self, register: Register) -> u64 {
+        self.registers
+            .get(&register.offset())
+            .copied()
+            .unwrap_or(0xdead_0000_0000_0000)
+    }
+
+    fn stack(&self, n: u16) -> u64 {
+        self.stack.get(usize::from(n)).copied().unwrap_or(0)
+    }
+
+    fn comm(&self) -> u64 {
+        self.comm
+    }
+
+    /// Reads byte by byte, so that a read that fails leaves something behind.
+    fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), Fault> {
+        assert!(!to.is_empty(), "a read of nothing");
+        self.reads.borrow_mut().push((space, address, to.len()));
+        for (i, byte) in to.iter_mut().enumerate() {
+            let address = address.wrapping_add(i as u64);
+            *byte = self.peek(space, address).ok_or(Fault)?;
+        }
+        Ok(())
+    }
+}
+
+/// A record in memory: header, fields, and the place for strings.
+pub struct Record {
+    pub bytes: Vec<u8>,
+    pub used: usize,
+    pub layout: Layout,
+    pub fields: Vec<Field>,
+}
+
+impl Record {
+    /// The bytes of the fields.
+    pub fn data(&self) -> &[u8] {
+        &self.bytes[HEADER..HEADER + self.layout.bytes()]
+    }
+
+    /// The number in an element of a field.
+    pub fn number(&self, field: usize, element: usize) -> u64 {
+        let field = self.fields[field];
+        let size = field.kind().bytes();
+        let start = field.offset() + element * size;
+        self.data()[start..start + size]
+            .iter()
+            .rev()
+            .fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+
+    /// The string in an element of a field with its NUL, or `None` where it could not be read.
+    pub fn string(&self, field: usize, element: usize) -> Option<&[u8]> {
+        let location = self.number(field, element) as usize;
+        let (len, start) = (location >> 16, location & 0xffff);
+        assert!(start >= HEADER + self.layout.bytes());
+        assert!(start + len <= HEADER + self.used);
+        (len != 0).then(|| &self.bytes[start..start + len])
+    }
+
+    /// The fields as text, named `arg1` and so on.
+    pub fn print(&self) -> String {
+        let mut text = Text::default();
+        let names: Vec<String> = (1..=self.fields.len()).map(|i| format!("arg{i}")).collect();
+        let fields = names.iter().map(String::as_str).zip(self.fields.clone());
+        let record = &self.bytes[..HEADER + self.used];
+        fetch::print(fields, record, HEADER, &mut text).unwrap();
+        text.to_string()
+    }
+}
+
+/// The text of a trace line.
+#[derive(Default)]
+pub struct Text(pub Vec<u8>);
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        self.bytes(s.as_bytes())
+    }
+}
+
+impl Output for Text {
+    fn bytes(&mut self, bytes: &[u8]) -> fmt::Result {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn symbol(&mut self, address: u64) -> fmt::Result {
+        self.bytes(format!("<{address:x}>").as_bytes())
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let escaped = self.0.escape_ascii().to_string();
+        f.write_str(&escaped.replace("\\\"", "\"").replace("\\'", "'"))
+    }
+}
+
+/// Symbols at 0x5000, texts at 0x7000, each plus its length.
+pub struct Symbols;
+
+impl Resolver for Symbols {
+    type Error = Infallible;
+
+    fn symbol(&mut self, name: &str) -> Result<u64, Infallible> {
+        Ok(0x5000 + name.len() as u64)
+    }
+
+    fn text(&mut self, text: &str) -> Result<u64, Infallible> {
+        Ok(0x7000 + text.len() as u64)
+    }
+}
+
+pub fn compile(argument: &Argument<'_>) -> Program {
+    let Ok(program) = fetch::compile(argument, &mut Symbols);
+    program
+}
+
+pub fn reg(name: &str) -> Register {
+    current::register(name).unwrap()
+}
+
+pub fn k(offset: i32) -> Deref {
+    Deref {
+        space: Space::Kernel,
+        offset,
+    }
+}
+
+pub fn u(offset: i32) -> Deref {
+    Deref {
+        space: Space::User,
+        offset,
+    }
+}
+
+pub fn derefs(list: &[Deref]) -> Derefs {
+    let mut derefs = Derefs::new();
+    for deref in list {
+        derefs.push(*deref).unwrap();
+    }
+    derefs
+}
+
+/// An argument of any source.
+pub fn source<'a>(base: Base<'a>, list: &[Deref], ty: Type) -> Argument<'a> {
+    Argument {
+        name: Name::Numbered(1),
+        body: "",
+        fetch: Fetch {
+            base,
+            derefs: derefs(list),
+        },
+        ty,
+        count: None,
+    }
+}
+
+/// An argument that starts at register `di`.
+pub fn di(list: &[Deref], ty: Type) -> Argument<'static> {
+    source(Base::Register(reg("di")), list, ty)
+}
+
+/// An array of it.
+pub fn times(count: u8, argument: Argument<'_>) -> Argument<'_> {
+    Argument {
+        count: Some(NonZeroU8::new(count).unwrap()),
+        ..argument
+    }
+}
+
+pub const U8: Type = Type::Number(Width::W1, Style::Unsigned);
+pub const U16: Type = Type::Number(Width::W2, Style::Unsigned);
+pub const U32: Type = Type::Number(Width::W4, Style::Unsigned);
+pub const U64: Type = Type::Number(Width::W8, Style::Unsigned);
+pub const S8: Type = Type::Number(Width::W1, Style::Signed);
+pub const S16: Type = Type::Number(Width::W2, Style::Signed);
+pub const S32: Type = Type::Number(Width::W4, Style::Signed);
+pub const S64: Type = Type::Number(Width::W8, Style::Signed);
+pub const X8: Type = Type::Number(Width::W1, Style::Hex);
+pub const X16: Type = Type::Number(Width::W2, Style::Hex);
+pub const X32: Type = Type::Number(Width::W4, Style::Hex);
+pub const X64: Type = Type::Number(Width::W8, Style::Hex);
+pub const CHAR: Type = Type::Number(Width::W1, Style::Char);
+pub const SYMBOL: Type = Type::Number(Width::W8, Style::Symbol);
+pub const STRING: Type = Type::String(Space::Kernel);
+pub const USTRING: Type = Type::String(Space::User);
+
+/// `bWIDTH@OFFSET/SIZE`, by the definition of the shifts.
+pub fn bits(width: u8, offset: u8, number: Width) -> Type {
+    let size = number.bytes() as u8 * 8;
+    Type::Bitfield(
+        number,
+        Bits {
+            left: size - (width + offset),
+            right: size - width,
+        },
+    )
+}

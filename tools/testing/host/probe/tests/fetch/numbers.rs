@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Numbers and bitfields.
+
+use probe::command::argument::*;
+use probe::fetch;
+use probe::fetch::Layout;
+use proptest::prelude::*;
+
+use crate::machine::*;
+
+const VALUE: u64 = 0xf1e2_d3c4_b5a6_97e8;
+
+/// Each type with the text of [`VALUE`] in it.
+const TEXTS: [(Type, &str); 14] = [
+    (U8, "232"),
+    (U16, "38888"),
+    (U32, "3047593960"),
+    (U64, "17429726349691885544"),
+    (S8, "-24"),
+    (S16, "-26648"),
+    (S32, "-1247373336"),
+    (S64, "-1017017724017666072"),
+    (X8, "0xe8"),
+    (X16, "0x97e8"),
+    (X32, "0xb5a697e8"),
+    (X64, "0xf1e2d3c4b5a697e8"),
+    (CHAR, r"'\xe8'"),
+    (SYMBOL, "<f1e2d3c4b5a697e8>"),
+];
+
+#[test]
+fn a_register_is_stored_and_printed_in_each_type() {
+    let mut machine = Machine::new();
+    machine.set("di", VALUE);
+    for (ty, text) in TEXTS {
+        assert_eq!(machine.print(di(&[], ty)), text, "{ty:?}");
+    }
+}
+
+#[test]
+fn memory_is_stored_and_printed_in_each_type_by_one_read_of_its_size() {
+    for space in [Space::Kernel, Space::User] {
+        let mut machine = Machine::new();
+        machine.set("di", 0x3000).poke_word(space, 0x3005, VALUE);
+        for (ty, text) in TEXTS {
+            let deref = Deref { space, offset: 5 };
+            let argument = di(&[deref], ty);
+            let record = machine.record(&[argument.clone()]);
+            let bytes = record.layout.bytes();
+            assert_eq!(*machine.reads.borrow(), [(space, 0x3005, bytes)]);
+            assert_eq!(machine.print(argument), text, "{ty:?}");
+        }
+    }
+}
+
+#[test]
+fn a_number_that_cannot_be_read_is_zero() {
+    // The last two bytes of the page are there.
+    let mut machine = Machine::new();
+    machine
+        .set("di", 0x3ffe)
+        .poke(Space::Kernel, 0x3ffe, &[0x77, 0x66]);
+    assert_eq!(machine.print(di(&[k(0)], X16)), "0x6677");
+    assert_eq!(machine.print(di(&[k(0)], X32)), "0x0");
+    assert_eq!(machine.print(di(&[k(0)], X64)), "0x0");
+    assert_eq!(machine.print(di(&[u(0)], X16)), "0x0");
+    assert_eq!(machine.print(di(&[k(0)], bits(4, 0, Width::W4))), "0");
+}
+
+#[test]
+fn fields_follow_each_other_without_a_gap() {
+    let mut machine = Machine::new();
+    machine
+        .set("di", 0x3000)
+        .poke(Space::Kernel, 0x3000, &[1, 2, 3, 4, 5, 6, 7, 8]);
+    let arguments = [
+        di(&[], U8),
+        di(&[k(0)], U32),
+        di(&[], U16),
+        di(&[], U64),
+        di(&[k(4)], U8),
+        di(&[], U8),
+    ];
+    let record = machine.record_in(&arguments, 0);
+    assert_eq!(
+        record.data(),
+        [0, 1, 2, 3, 4, 0, 0x30, 0, 0x30, 0, 0, 0, 0, 0, 0, 5, 0]
+    );
+    assert_eq!(record.used, 17);
+}
+
+#[test]
+fn nothing_but_the_fields_is_written_where_there_are_no_strings() {
+    let mut machine = Machine::new();
+    machine.set("di", u64::MAX);
+    for ty in [U8, U16, U32, U64] {
+        let record = machine.record(&[di(&[], ty)]);
+        let (data, rest) = record.bytes[HEADER..].split_at(record.used);
+        assert!(data.iter().all(|byte| *byte == 0xff));
+        assert!(rest.iter().all(|byte| *byte == UNTOUCHED), "{ty:?}");
+    }
+}
+
+#[test]
+fn a_place_too_small_for_the_fields_is_left_alone() {
+    let machine = Machine::new();
+    let mut out = [UNTOUCHED; 7];
+    let programs = [compile(&di(&[], U32)), compile(&di(&[], U32))];
+    assert_eq!(fetch::record(&programs, 8, 0, &machine, &mut out), 0);
+    assert_eq!(out, [UNTOUCHED; 7]);
+    assert_eq!(fetch::record(&[], 0, 0, &machine, &mut out), 0);
+}
+
+#[test]
+fn programs_that_want_more_than_the_fields_have_stay_within() {
+    let mut machine = Machine::new();
+    machine
+        .set("di", 0x3000)
+        .poke(Space::Kernel, 0x3000, &[0; 64]);
+    for argument in [
+        di(&[], U64),
+        di(&[k(0)], U64),
+        di(&[], bits(3, 3, Width::W8)),
+        times(3, di(&[k(0)], U64)),
+        times(3, di(&[k(0)], bits(3, 3, Width::W8))),
+        di(&[k(0)], STRING),
+        times(3, di(&[k(0)], STRING)),
+        times(3, di(&[k(0), u(0)], U64)),
+        di(&[k(0), u(0), u(0)], STRING),
+    ] {
+        let mut layout = Layout::new();
+        layout.add(&argument).unwrap();
+        for fixed in 0..3 {
+            let mut out = [UNTOUCHED; 64];
+            let programs = [compile(&argument), compile(&argument)];
+            let used = fetch::record(&programs, fixed, 0, &machine, &mut out);
+            assert!((fixed..=64).contains(&used), "{argument:?}");
+            if !layout.is_dynamic() {
+                assert_eq!(used, fixed, "{argument:?}");
+                assert!(out[used..].iter().all(|byte| *byte == UNTOUCHED));
+            }
+        }
+    }
+}
+
+#[test]
+fn bitfields_are_those_of_a_struct_of_c() {
+    // struct { unsigned a:3, b:7, c:22; }
+    let word = 5 | 0x55 << 3 | 0x2a_5a5a << 10u32;
+    let mut machine = Machine::new();
+    machine.set("di", word);
+    assert_eq!(machine.print(di(&[], bits(3, 0, Width::W4))), "5");
+    assert_eq!(machine.print(di(&[], bits(7, 3, Width::W4))), "85");
+    assert_eq!(machine.print(di(&[], bits(22, 10, Width::W4))), "2775642");
+}
+
+proptest! {
+    #[test]
+    fn a_bitfield_is_a_shift_and_a_mask(value: u64, width in 1u8..=64, offset in 0u8..64) {
+        for number in [Width::W1, Width::W2, Width::W4, Width::W8] {
+            let size = number.bytes() as u8 * 8;
+            if width + offset > size {
+                continue;
+            }
+            let ones = u64::MAX >> (64 - width);
+            let expected = value >> offset & ones;
+
+            let mut machine = Machine::new();
+            machine.set("di", value).set("si", 0x3003).poke_word(Space::Kernel, 0x3003, value);
+            let ty = bits(width, offset, number);
+            let si = source(Base::Register(reg("si")), &[k(0)], ty);
+            let record = machine.record(&[di(&[], ty), si]);
+            prop_assert_eq!(record.number(0, 0), expected);
+            prop_assert_eq!(record.number(1, 0), expected);
+        }
+    }
+}

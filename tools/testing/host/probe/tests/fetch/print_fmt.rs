@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the `format` file says of how to print.
+
+use probe::command::argument::*;
+use probe::fetch::Field;
+use probe::fetch::Head;
+use probe::fetch::Layout;
+use probe::fetch::PrintFmt;
+
+use crate::machine::*;
+
+fn print_fmt(head: Head, arguments: &[(&'static str, Argument<'_>)]) -> String {
+    let mut layout = Layout::new();
+    let fields: Vec<(&str, Field)> = arguments
+        .iter()
+        .map(|(name, argument)| (*name, layout.add(argument).unwrap()))
+        .collect();
+    let fields = fields.iter().copied();
+    PrintFmt { head, fields }.to_string()
+}
+
+#[test]
+fn without_arguments_there_is_the_head() {
+    assert_eq!(print_fmt(Head::Probe, &[]), r#""(%lx)", REC->__probe_ip"#);
+    assert_eq!(
+        print_fmt(Head::Return, &[]),
+        r#""(%lx <- %lx)", REC->__probe_func, REC->__probe_ret_ip"#
+    );
+}
+
+#[test]
+fn each_type_has_its_conversion() {
+    for (ty, format, value) in [
+        (U8, "%u", "REC->f"),
+        (U16, "%u", "REC->f"),
+        (U32, "%u", "REC->f"),
+        (U64, "%Lu", "REC->f"),
+        (S8, "%d", "REC->f"),
+        (S16, "%d", "REC->f"),
+        (S32, "%d", "REC->f"),
+        (S64, "%Ld", "REC->f"),
+        (X8, "0x%x", "REC->f"),
+        (X16, "0x%x", "REC->f"),
+        (X32, "0x%x", "REC->f"),
+        (X64, "0x%Lx", "REC->f"),
+        (CHAR, "'%c'", "REC->f"),
+        (SYMBOL, "%pS", "REC->f"),
+        (bits(1, 1, Width::W4), "%u", "REC->f"),
+        (bits(1, 1, Width::W8), "%Lu", "REC->f"),
+        (STRING, r#"\"%s\""#, "__get_str(f)"),
+        (USTRING, r#"\"%s\""#, "__get_str(f)"),
+    ] {
+        let text = print_fmt(Head::Probe, &[("f", di(&[k(0)], ty))]);
+        let expected = format!(r#""(%lx) f={format}", REC->__probe_ip, {value}"#);
+        assert_eq!(text, expected);
+    }
+}
+
+#[test]
+fn arrays_have_a_conversion_for_each_element() {
+    assert_eq!(
+        print_fmt(
+            Head::Return,
+            &[
+                ("one", times(1, di(&[k(0)], U8))),
+                ("nums", times(3, di(&[k(0)], X64))),
+                ("strs", times(2, di(&[k(0)], STRING))),
+                ("last", di(&[], S32)),
+            ]
+        ),
+        concat!(
+            r#""(%lx <- %lx) one={%u} nums={0x%Lx,0x%Lx,0x%Lx} strs={\"%s\",\"%s\"} last=%d""#,
+            ", REC->__probe_func, REC->__probe_ret_ip",
+            ", REC->one[0], REC->nums[0], REC->nums[1], REC->nums[2]",
+            ", __get_str(strs[0]), __get_str(strs[1]), REC->last"
+        )
+    );
+}
+
+#[test]
+fn the_documented_example_is_as_documented() {
+    // Documentation/trace/kprobetrace.rst, with the types it has by default today.
+    assert_eq!(
+        print_fmt(
+            Head::Probe,
+            &[
+                ("dfd", di(&[], X64)),
+                ("filename", di(&[], X64)),
+                ("flags", di(&[], X64)),
+                ("mode", di(&[], X64)),
+            ]
+        ),
+        concat!(
+            r#""(%lx) dfd=0x%Lx filename=0x%Lx flags=0x%Lx mode=0x%Lx""#,
+            ", REC->__probe_ip, REC->dfd, REC->filename, REC->flags, REC->mode"
+        )
+    );
+}

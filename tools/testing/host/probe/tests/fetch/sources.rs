@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where values come from, and the way to them through memory.
+
+use probe::command::argument::*;
+use probe::fetch;
+use probe::fetch::Resolver;
+
+use crate::machine::*;
+
+fn machine() -> Machine {
+    let mut machine = Machine::new();
+    for (i, name) in ["ax", "di", "si", "dx", "cx", "r8", "r9", "sp"]
+        .iter()
+        .enumerate()
+    {
+        machine.set(name, 0x10 + i as u64);
+    }
+    machine.stack = (0..300).map(|n| 0x1000 + n).collect();
+    machine.comm = 0x9000;
+    machine
+}
+
+#[test]
+fn every_base_gives_its_value() {
+    let cases = [
+        (Base::Register(reg("dx")), 0x13),
+        (Base::StackPointer, 0x17),
+        (Base::Stack(0), 0x1000),
+        (Base::Stack(299), 0x1000 + 299),
+        (Base::Stack(300), 0),
+        (Base::Argument(0), 0x11),
+        (Base::Argument(1), 0x12),
+        (Base::Argument(2), 0x13),
+        (Base::Argument(3), 0x14),
+        (Base::Argument(4), 0x15),
+        (Base::Argument(5), 0x16),
+        // The seventh argument is the word after the return address.
+        (Base::Argument(6), 0x1001),
+        (Base::Argument(127), 0x1000 + 122),
+        (Base::ReturnValue, 0x10),
+        (Base::Comm, 0x9000),
+        (Base::Immediate(u64::MAX), u64::MAX),
+        (Base::Text("four"), 0x7004),
+        (Base::Symbol("jiffies+8"), 0x5009),
+    ];
+    for (base, value) in cases {
+        let machine = machine();
+        let record = machine.record(&[source(base, &[], X64)]);
+        assert_eq!(record.number(0, 0), value, "{base:?}");
+        assert_eq!(record.used, 8);
+        assert!(machine.reads.borrow().is_empty(), "{base:?} read memory");
+    }
+}
+
+#[test]
+fn an_error_of_the_resolver_is_the_error_of_the_compiler() {
+    struct Nothing;
+    impl Resolver for Nothing {
+        type Error = String;
+        fn symbol(&mut self, name: &str) -> Result<u64, String> {
+            Err(format!("no symbol {name}"))
+        }
+        fn text(&mut self, text: &str) -> Result<u64, String> {
+            Err(format!("no room for {text}"))
+        }
+    }
+    let symbol = source(Base::Symbol("nosuch-4"), &[k(0)], X64);
+    let text = source(Base::Text("hello"), &[], STRING);
+    let register = di(&[], X64);
+    assert_eq!(
+        fetch::compile(&symbol, &mut Nothing),
+        Err("no symbol nosuch-4".into())
+    );
+    assert_eq!(
+        fetch::compile(&text, &mut Nothing),
+        Err("no room for hello".into())
+    );
+    assert!(fetch::compile(&register, &mut Nothing).is_ok());
+}
+
+#[test]
+fn dereferences_are_followed_from_the_innermost_each_in_its_space() {
+    // +3(-u0x10(+0x100(%di)))
+    let mut machine = Machine::new();
+    machine
+        .set("di", 0x2000)
+        .poke_word(Space::Kernel, 0x2100, 0x8000)
+        .poke_word(Space::User, 0x8000 - 0x10, 0xa000)
+        .poke(Space::Kernel, 0xa003, &[1, 2, 3, 4]);
+    let argument = di(&[k(0x100), u(-0x10), k(3)], X32);
+    assert_eq!(machine.print(argument), "0x4030201");
+    assert_eq!(
+        *machine.reads.borrow(),
+        [
+            (Space::Kernel, 0x2100, 8),
+            (Space::User, 0x8000 - 0x10, 8),
+            (Space::Kernel, 0xa003, 4)
+        ]
+    );
+}
+
+#[test]
+fn as_many_dereferences_as_an_argument_can_have_are_followed() {
+    let mut machine = Machine::new();
+    machine.set("di", 0x1_0000);
+    let mut list = Vec::new();
+    for i in 0..Derefs::MAX as u64 {
+        let deref = if i % 3 == 1 { u(8) } else { k(8) };
+        list.push(deref);
+        machine.poke_word(
+            deref.space,
+            0x1_0008 + i * 0x1000,
+            0x1_0000 + (i + 1) * 0x1000,
+        );
+    }
+    assert_eq!(machine.print(di(&list, X64)), "0x1e000");
+    assert_eq!(machine.reads.borrow().len(), 14);
+}
+
+#[test]
+fn addresses_wrap_around_as_in_c() {
+    let mut machine = Machine::new();
+    machine
+        .set("di", 4)
+        .set("si", u64::MAX)
+        .poke_word(Space::Kernel, u64::MAX - 15, 0x1234)
+        .poke_word(Space::Kernel, 0, 0x5678);
+    assert_eq!(machine.print(di(&[k(-20)], X64)), "0x1234");
+    let si = source(Base::Register(reg("si")), &[k(1)], X64);
+    assert_eq!(machine.print(si), "0x5678");
+}
+
+#[test]
+fn offsets_are_taken_whole() {
+    for offset in [i32::MIN, i32::MAX] {
+        let mut machine = Machine::new();
+        let at = 0x1_0000_0000u64.wrapping_add_signed(offset.into());
+        machine.set("di", 0x1_0000_0000);
+        machine.poke_word(Space::Kernel, at, 77);
+        assert_eq!(machine.print(di(&[k(offset)], U64)), "77");
+        machine.poke_word(Space::Kernel, 77, 78);
+        assert_eq!(machine.print(di(&[k(offset), k(0)], U64)), "78");
+    }
+}
+
+#[test]
+fn a_fault_on_the_way_gives_nothing_and_reads_nothing_more() {
+    let mut machine = Machine::new();
+    machine
+        .set("di", 0x2000)
+        .poke_word(Space::Kernel, 0x2000, 0x6000);
+    for (argument, text) in [
+        (di(&[k(0), k(0), k(0)], X64), "0x0"),
+        (di(&[k(0), u(0), k(0)], U8), "0"),
+        (di(&[k(0), k(0), k(0)], bits(4, 4, Width::W4)), "0"),
+        (di(&[k(0), k(0), k(0)], STRING), "(fault)"),
+        (times(3, di(&[k(0), k(0), k(0)], X16)), "{0x0,0x0,0x0}"),
+        (
+            times(2, di(&[k(0), k(0), k(0)], bits(1, 1, Width::W1))),
+            "{0,0}",
+        ),
+        (
+            times(2, di(&[k(0), k(0), k(0)], STRING)),
+            "{(fault),(fault)}",
+        ),
+    ] {
+        assert_eq!(machine.print(argument.clone()), text, "{argument:?}");
+        assert_eq!(machine.reads.borrow().len(), 2, "{argument:?}");
+        // The neighbours are as ever.
+        let around = machine.record(&[di(&[], X64), argument.clone(), di(&[], X64)]);
+        assert_eq!(around.number(0, 0), 0x2000, "{argument:?}");
+        assert_eq!(around.number(2, 0), 0x2000, "{argument:?}");
+    }
+}
