@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What Rust cannot call or be called through: inline functions, macros, and callbacks that carry
+ * C enumerations (their types count under kCFI). One file per header.
+ */
+
+#include "percpu.c"
+#include "sched.c"
+#include "security.c"
+#include "trace_events.c"

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include <linux/percpu.h>
+
+u64 ktrace_percpu_sum(const u64 __percpu *counter);
+void *ktrace_per_cpu_ptr(void __percpu *area, unsigned int cpu);
+void *ktrace_this_cpu_ptr(void __percpu *area);
+
+u64 ktrace_percpu_sum(const u64 __percpu *counter)
+{
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(*per_cpu_ptr(counter, cpu));
+	return sum;
+}
+
+/* NULL for a CPU that cannot exist. */
+void *ktrace_per_cpu_ptr(void __percpu *area, unsigned int cpu)
+{
+	return cpu_possible(cpu) ? per_cpu_ptr(area, cpu) : NULL;
+}
+
+/* Called with preemption disabled. */
+void *ktrace_this_cpu_ptr(void __percpu *area)
+{
+	return this_cpu_ptr(area);
+}
