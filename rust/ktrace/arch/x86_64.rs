@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! x86-64.
+
+use core::arch::asm;
+
+/// Adds one to this CPU's copy of a per-CPU number: a single instruction, so neither an interrupt
+/// nor a move to another CPU can come in between. C: `raw_cpu_inc()`.
+///
+/// # Safety
+///
+/// `counter` must be a live per-CPU allocation of a `u64`.
+#[inline(always)]
+pub(crate) unsafe fn percpu_increment(counter: *mut u64) {
+    // SAFETY: GS holds the offset of this CPU's area, and the caller vouches for the pointer.
+    unsafe { asm!("inc qword ptr gs:[{}]", in(reg) counter, options(nostack)) }
+}
+
+/// Reads this CPU's copy of a per-CPU pointer. C: `raw_cpu_read()`.
+///
+/// # Safety
+///
+/// `pointer` must be a live per-CPU allocation of a pointer.
+#[inline(always)]
+pub(crate) unsafe fn percpu_read<T>(pointer: *const *mut T) -> *mut T {
+    let value;
+    // SAFETY: GS holds the offset of this CPU's area, and the caller vouches for the pointer.
+    unsafe {
+        asm!("mov {}, qword ptr gs:[{}]", out(reg) value, in(reg) pointer,
+             options(nostack, readonly, preserves_flags))
+    };
+    value
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The context of a probe handler.
+//!
+//! A kprobe or kretprobe handler runs wherever the probed function runs: in a process, a soft or
+//! hard interrupt, with any lock held, on top of a breakpoint exception or an ftrace call. The
+//! kernel disables preemption around it and keeps a probe that is hit from within a handler from
+//! running (it counts as missed). So a handler does not sleep, lock, allocate, print or panic.
+//!
+//! What may only be done there takes an [`Atomic`], which only a handler is given.
+
+use kernel::ffi::c_char;
+use kernel::types::NotThreadSafe;
+
+use crate::bindings;
+
+extern "C" {
+    fn ktrace_current_comm() -> *const c_char;
+}
+
+/// Evidence that preemption is disabled, as it is in every probe handler.
+///
+/// # Invariants
+///
+/// Preemption stays disabled for as long as the value lives.
+pub struct Atomic(NotThreadSafe);
+
+impl Atomic {
+    /// Creates the evidence.
+    ///
+    /// # Safety
+    ///
+    /// Preemption must be disabled, and stay so for as long as the value lives.
+    #[inline(always)]
+    pub(crate) unsafe fn new() -> Self {
+        // INVARIANT: By the safety requirement.
+        Self(NotThreadSafe)
+    }
+
+    /// The address of the name of the current task, in kernel memory. C: `current->comm`.
+    #[inline(always)]
+    pub fn comm(&self) -> usize {
+        // SAFETY: No requirements; the current task is there as long as it runs.
+        unsafe { ktrace_current_comm() }.addr()
+    }
+}
+
+/// The time of the trace buffers, in ns since boot. Any context. C: `local_clock()`.
+pub fn local_clock() -> u64 {
+    // SAFETY: No requirements.
+    unsafe { bindings::local_clock() }
+}

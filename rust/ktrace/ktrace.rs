@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Safe abstractions over the kernel's dynamic tracing.
+//!
+//! - [`kprobe`], [`kretprobe`]: a handler at an instruction, or at the return of a function;
+//! - [`registers`], [`nofault`]: what a handler may look at;
+//! - [`trace_event`]: events under `events/` in tracefs, and records in the trace buffers;
+//! - [`tracefs`]: control files;
+//! - [`percpu`]: memory that handlers may write to;
+//! - [`symbol`]: names and addresses.
+//!
+//! A handler runs in atomic context: see [`context`].
+
+pub mod context;
+pub mod kprobe;
+pub mod kretprobe;
+pub mod nofault;
+pub mod percpu;
+pub mod registers;
+pub mod security;
+pub mod symbol;
+pub mod trace_event;
+pub mod tracefs;
+
+/// What the kernel's log shows in front of a line.
+pub(crate) const __LOG_PREFIX: &[u8] = b"ktrace\0";
+
+mod arch;
+mod bindings;

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory of which each CPU has its own copy, so that handlers write without locks.
+//!
+//! C header: [`include/linux/percpu.h`](srctree/include/linux/percpu.h)
+
+use core::cell::UnsafeCell;
+use core::mem::align_of;
+use core::mem::size_of;
+use core::ptr::NonNull;
+
+use kernel::bindings;
+use kernel::cpu::nr_cpu_ids;
+use kernel::ffi::c_uint;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+
+use crate::arch;
+use crate::context::Atomic;
+
+extern "C" {
+    fn ktrace_percpu_sum(counter: *const u64) -> u64;
+    fn ktrace_per_cpu_ptr(area: *mut c_void, cpu: c_uint) -> *mut c_void;
+}
+
+/// A zeroed per-CPU allocation of a `T`.
+///
+/// # Invariants
+///
+/// A live allocation of the per-CPU allocator.
+struct Area<T>(NonNull<T>);
+
+impl<T> Area<T> {
+    /// Process context. `ENOMEM`.
+    fn new() -> Result<Self> {
+        // SAFETY: The size is not zero and the alignment a power of two, as of any sized type.
+        let area = unsafe {
+            bindings::pcpu_alloc_noprof(
+                size_of::<T>(),
+                align_of::<T>(),
+                false,
+                bindings::GFP_KERNEL,
+            )
+        };
+        // INVARIANT: It was just allocated.
+        Ok(Self(NonNull::new(area.cast()).ok_or(ENOMEM)?))
+    }
+}
+
+impl<T> Drop for Area<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant, and this is the only owner.
+        unsafe { bindings::free_percpu(self.0.as_ptr().cast()) };
+    }
+}
+
+/// A counter that costs one instruction to increment.
+pub struct Counter(Area<u64>);
+
+// SAFETY: Each CPU writes to its own copy only, in one instruction; readers read whole words.
+unsafe impl Send for Counter {}
+// SAFETY: As above.
+unsafe impl Sync for Counter {}
+
+impl Counter {
+    /// A counter that stands at zero. Process context. `ENOMEM`.
+    pub fn new() -> Result<Self> {
+        Ok(Self(Area::new()?))
+    }
+
+    /// Adds one. Any context.
+    #[inline(always)]
+    pub fn increment(&self) {
+        // SAFETY: The area is live as long as `self`.
+        unsafe { arch::percpu_increment(self.0 .0.as_ptr()) }
+    }
+
+    /// The sum over all CPUs. Any context; increments that go on meanwhile may be in it or not.
+    pub fn sum(&self) -> u64 {
+        // SAFETY: The area is live as long as `self`.
+        unsafe { ktrace_percpu_sum(self.0 .0.as_ptr()) }
+    }
+}
+
+/// How many handlers can be on top of each other on one CPU: in a task, a soft interrupt, a hard
+/// interrupt and a non-maskable one.
+const LEVELS: usize = 4;
+
+/// The scratch areas of one CPU.
+#[repr(C)]
+struct Levels<const N: usize> {
+    /// This CPU's copy itself, so that finding it takes one read.
+    own: *mut Levels<N>,
+    /// How many of them are in use.
+    depth: u32,
+    areas: [UnsafeCell<[u8; N]>; LEVELS],
+}
+
+/// Scratch areas of `N` bytes for handlers, one for each CPU and context.
+///
+/// # Invariants
+///
+/// Each CPU's `own` points at that CPU's copy.
+pub struct Scratch<const N: usize>(Area<Levels<N>>);
+
+// SAFETY: Each CPU uses its own copy only, with preemption disabled, and a handler that interrupts
+// another takes the next area.
+unsafe impl<const N: usize> Send for Scratch<N> {}
+// SAFETY: As above.
+unsafe impl<const N: usize> Sync for Scratch<N> {}
+
+impl<const N: usize> Scratch<N> {
+    /// Process context. `ENOMEM`.
+    pub fn new() -> Result<Self> {
+        let area = Area::<Levels<N>>::new()?;
+        for cpu in 0..nr_cpu_ids() {
+            // SAFETY: `area` is a live per-CPU allocation.
+            let levels =
+                unsafe { ktrace_per_cpu_ptr(area.0.as_ptr().cast(), cpu) }.cast::<Levels<N>>();
+            if !levels.is_null() {
+                // SAFETY: The copy of a CPU that can exist, and nobody else knows it yet.
+                unsafe { (*levels).own = levels };
+            }
+        }
+        // INVARIANT: Set above for every CPU that can run code.
+        Ok(Self(area))
+    }
+
+    /// Calls `f` with an area that nothing else uses meanwhile, or with none where handlers are
+    /// nested deeper than any kernel does. What an earlier use left is still in it.
+    #[inline(always)]
+    pub fn with<R>(&self, _atomic: &Atomic, f: impl FnOnce(Option<&mut [u8; N]>) -> R) -> R {
+        // SAFETY: The area is live, and its first field a pointer.
+        let levels = unsafe { arch::percpu_read(self.0 .0.as_ptr().cast::<*mut Levels<N>>()) };
+        // SAFETY: By the type invariant this is this CPU's copy, and preemption is disabled, so
+        // that only handlers that interrupt this one can touch it meanwhile. They leave `depth` as
+        // they found it.
+        let depth = unsafe { &raw mut (*levels).depth };
+        // SAFETY: As above. Volatile: an interrupting handler must see the write.
+        let level = unsafe { depth.read_volatile() };
+        // SAFETY: As above.
+        unsafe { depth.write_volatile(level.wrapping_add(1)) };
+        // SAFETY: A reference to the cells only: each area belongs to the one handler that runs at
+        // its level, which is this one, until `depth` is put back.
+        let area = unsafe { &(*levels).areas }
+            .get(level as usize)
+            .map(|cell| unsafe { &mut *cell.get() });
+        let result = f(area);
+        // SAFETY: As above.
+        unsafe { depth.write_volatile(level) };
+        result
+    }
+}

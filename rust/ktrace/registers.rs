@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The registers of the probed function, read-only.
+//!
+//! C header: [`include/linux/ptrace.h`](srctree/include/linux/ptrace.h)
+
+use core::mem::size_of;
+
+use kernel::bindings;
+use kernel::types::Opaque;
+
+use probe::arch::current as arch;
+use probe::arch::Register;
+
+use crate::bindings::THREAD_SIZE;
+use crate::nofault;
+
+/// The registers at the moment a probe was hit.
+///
+/// There is no way to change them: a handler observes.
+///
+/// # Invariants
+///
+/// Stands for a `struct pt_regs` that nothing changes while it is borrowed.
+#[repr(transparent)]
+pub struct Registers(Opaque<bindings::pt_regs>);
+
+impl Registers {
+    /// Borrows what the kernel gave to a handler.
+    ///
+    /// # Safety
+    ///
+    /// `regs` must be valid for reads, and unchanged, for `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn from_raw<'a>(regs: *mut bindings::pt_regs) -> &'a Self {
+        // SAFETY: The caller vouches for the pointer; the layouts are the same.
+        unsafe { &*regs.cast() }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut bindings::pt_regs {
+        self.0.get()
+    }
+
+    /// The value of a register. C: `regs_get_register()`.
+    #[inline(always)]
+    pub fn get(&self, register: Register) -> u64 {
+        // SAFETY: By the invariant of `Register` the offset is that of a word in `pt_regs` (the
+        // assertions below hold the table against the structure), which is valid by the type
+        // invariant.
+        unsafe { *self.0.get().byte_add(register.offset()).cast::<u64>() }
+    }
+
+    /// The kernel stack pointer. C: `kernel_stack_pointer()`.
+    #[inline(always)]
+    pub fn stack_pointer(&self) -> u64 {
+        self.get(arch::STACK_POINTER)
+    }
+
+    /// The Nth word of the kernel stack, and 0 beyond its end.
+    ///
+    /// C: `regs_get_kernel_stack_nth()`.
+    #[inline]
+    pub fn stack(&self, n: u16) -> u64 {
+        let sp = self.stack_pointer();
+        let address = sp.wrapping_add(u64::from(n) * size_of::<u64>() as u64);
+        if (address ^ sp) & !(THREAD_SIZE as u64 - 1) != 0 {
+            return 0;
+        }
+        let mut word = [0; size_of::<u64>()];
+        match nofault::read_kernel(address as usize, &mut word) {
+            Ok(()) => u64::from_ne_bytes(word),
+            Err(nofault::Fault) => 0,
+        }
+    }
+}
+
+/// Holds the table of crate `probe` against the kernel's structure.
+macro_rules! assert_offsets {
+    ($($name:literal: $field:ident),* $(,)?) => {
+        $(const _: () = assert!(match arch::register($name) {
+            Some(register) => {
+                register.offset() == core::mem::offset_of!(bindings::pt_regs, $field)
+            }
+            None => false,
+        });)*
+        const _: () = assert!(arch::REGISTERS.len() == [$($name),*].len());
+        const _: () = assert!(arch::PT_REGS_BYTES <= size_of::<bindings::pt_regs>());
+    };
+}
+
+#[cfg(CONFIG_X86_64)]
+assert_offsets! {
+    "r15": r15, "r14": r14, "r13": r13, "r12": r12, "bp": bp, "bx": bx, "r11": r11, "r10": r10,
+    "r9": r9, "r8": r8, "ax": ax, "cx": cx, "dx": dx, "si": si, "di": di, "orig_ax": orig_ax,
+    "ip": ip, "flags": flags, "sp": sp, "cs": __bindgen_anon_1, "ss": __bindgen_anon_2,
+}

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Trace events that come and go at run time.
+//!
+//! A [`TraceEvent`] is a directory under `events/` in tracefs, with its `enable`, `filter`,
+//! `trigger`, `format` and `hist`. What is switched on there ends in its [`Sink`], which a handler
+//! gives its records to. An [`Output`] prints them, also when the event is gone.
+//!
+//! C header: [`include/linux/trace_events.h`](srctree/include/linux/trace_events.h)
+
+use core::mem::ManuallyDrop;
+use core::mem::MaybeUninit;
+use core::pin::Pin;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering;
+
+use kernel::bindings::atomic_t;
+use kernel::bindings::list_head;
+use kernel::error::from_result;
+use kernel::error::to_result;
+use kernel::ffi::c_int;
+use kernel::ffi::c_uint;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::str::CString;
+use kernel::sync::Arc;
+use kernel::types::Opaque;
+use kernel::ThisModule;
+
+use crate::bindings;
+
+mod event_mutex;
+mod output;
+mod sink;
+
+pub use event_mutex::EventMutex;
+pub use output::Output;
+pub use output::Print;
+pub use output::TraceSeq;
+pub use sink::Sink;
+pub use sink::HEADER_LEN;
+pub use sink::MAX_LEN;
+
+/// What the first user of an event switches on.
+///
+/// Called in process context with `event_mutex` held.
+pub trait Operations: Send + Sync + 'static {
+    /// The first user came. Where it fails nothing may be left on.
+    fn enable(&self) -> Result;
+
+    /// The last user went. Handlers that run already may still be running.
+    fn disable(&self);
+}
+
+/// A field of an event, as `format` shows it and filters and histograms use it.
+pub struct Field {
+    /// Its name.
+    pub name: CString,
+    /// Its C type.
+    pub ty: CString,
+    /// Where it is, in bytes from the start of the record.
+    pub offset: usize,
+    /// How many bytes it has.
+    pub size: usize,
+    /// Whether it is signed.
+    pub is_signed: bool,
+}
+
+/// What an event is made of.
+pub struct Definition {
+    /// The directory below `events/`.
+    pub group: CString,
+    /// The directory of the event in it.
+    pub name: CString,
+    /// The fields that follow the header of a record.
+    pub fields: KVec<Field>,
+    /// How user space prints a record: the last line of `format`.
+    pub print_fmt: CString,
+    /// What the event switches on.
+    pub operations: KBox<dyn Operations>,
+    /// Where its records go.
+    pub sink: Arc<Sink>,
+}
+
+/// The part of an event that the kernel knows: it must not move.
+#[repr(C)]
+struct Inner {
+    call: Opaque<bindings::trace_event_call>,
+    class: Opaque<bindings::trace_event_class>,
+    definition: Definition,
+    /// Prints for `tp_printk`, and owns the number of the event.
+    output: Arc<Output>,
+    owner: &'static ThisModule,
+    has_fields: AtomicBool,
+}
+
+/// An event that is registered.
+///
+/// It goes by [`TraceEvent::try_remove`] only, since that can fail: where it is dropped it stays
+/// registered and its memory is kept.
+///
+/// # Invariants
+///
+/// The call in `inner` was added to the kernel's events, and not removed since.
+pub struct TraceEvent {
+    inner: ManuallyDrop<Pin<KBox<Inner>>>,
+}
+
+// SAFETY: The kernel changes the call under its own locks; all else is `Send` and `Sync`.
+unsafe impl Send for TraceEvent {}
+// SAFETY: As above.
+unsafe impl Sync for TraceEvent {}
+
+/// Is there an event of this name, of whoever? C: `trace_get_event_file()`.
+///
+/// Process context; takes `event_mutex`, so it is not for use under [`EventMutex`].
+pub fn exists(group: &CStr, name: &CStr) -> bool {
+    // SAFETY: Both are strings; a NULL instance is the top one.
+    let file = unsafe {
+        bindings::trace_get_event_file(core::ptr::null(), group.as_char_ptr(), name.as_char_ptr())
+    };
+    match kernel::error::from_err_ptr(file) {
+        Ok(file) => {
+            // SAFETY: It was got just now.
+            unsafe { bindings::trace_put_event_file(file) };
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+impl TraceEvent {
+    /// Adds an event: it appears in every trace instance, disabled. C: `trace_add_event_call()`.
+    ///
+    /// While it is enabled anywhere it holds a reference to `owner`.
+    pub fn register(
+        _: &EventMutex,
+        definition: Definition,
+        output: Arc<Output>,
+        owner: &'static ThisModule,
+    ) -> Result<Self> {
+        definition.sink.set_number(output.number());
+        let inner = KBox::pin(
+            Inner {
+                // SAFETY: All-zero is valid for both structures.
+                call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
+                // SAFETY: As above.
+                class: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
+                definition,
+                output,
+                owner,
+                has_fields: AtomicBool::new(false),
+            },
+            GFP_KERNEL,
+        )?;
+        let call = inner.call.get();
+        let class = inner.class.get();
+        // SAFETY: Nobody else has either yet. What they point at lives in `inner`, behind `inner`
+        // in the same allocation, or for as long as the module.
+        unsafe {
+            (*class).system = inner.definition.group.as_char_ptr();
+            (*class).reg = Some(ktrace_call_reg_shim);
+            (*class).fields_array = (&raw const ktrace_call_fields).cast_mut().cast();
+            let fields: *mut list_head = &raw mut (*class).fields;
+            (*fields).next = fields;
+            (*fields).prev = fields;
+            (*call).class = class;
+            (*call).__bindgen_anon_1.name = inner.definition.name.as_char_ptr();
+            (*call).print_fmt = inner.definition.print_fmt.as_char_ptr().cast_mut();
+            (*call).event.type_ = inner.output.number().into();
+            (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut();
+            // DYNAMIC: counts references. EPROBE: no event probe may hold on to it; the kernel's
+            // own kprobe events are not to be had for that either.
+            (*call).flags =
+                (bindings::TRACE_EVENT_FL_DYNAMIC | bindings::TRACE_EVENT_FL_EPROBE) as c_int;
+        }
+        // SAFETY: `event_mutex` is held, as the token says, and the call stays in place until it
+        // is removed.
+        to_result(unsafe { bindings::trace_add_event_call(call) })?;
+        let has_fields = inner.has_fields.load(Ordering::Relaxed);
+        // INVARIANT: Added just now.
+        let event = Self {
+            inner: ManuallyDrop::new(inner),
+        };
+        if !has_fields {
+            // The kernel does not tell that it could not make the directory or the fields.
+            if let Err((event, error)) = event.remove() {
+                core::mem::forget(event);
+                return Err(error);
+            }
+            return Err(ENOMEM);
+        }
+        Ok(event)
+    }
+
+    /// Is it enabled, opened by perf, or held by someone else in the kernel?
+    pub fn is_busy(&self, _: &EventMutex) -> bool {
+        // SAFETY: The event is dynamic, so that this is the union's live field.
+        let references: *mut atomic_t =
+            unsafe { &raw mut (*self.inner.call.get()).__bindgen_anon_2 }.cast();
+        // SAFETY: References are only taken with `event_mutex` held, which the token says.
+        let references = unsafe { (*references).counter };
+        references != 0 || self.inner.definition.sink.is_used()
+    }
+
+    /// Removes the event. C: `trace_remove_event_call()`.
+    ///
+    /// No handler may still be giving records to the sink: its probes were unregistered. The
+    /// event comes back with `EBUSY` where [`is_busy`](Self::is_busy).
+    pub fn try_remove(self, token: &EventMutex) -> Result<(), (Self, Error)> {
+        if self.is_busy(token) {
+            return Err((self, EBUSY));
+        }
+        self.remove()
+    }
+
+    /// Only with `event_mutex` held.
+    fn remove(self) -> Result<(), (Self, Error)> {
+        let call = self.inner.call.get();
+        // The number is the output's: without functions the kernel leaves it alone. Nothing is
+        // recorded any more, so nobody looks at them.
+        // SAFETY: Registered, by the type invariant, and `event_mutex` is held.
+        unsafe { (*call).event.funcs = core::ptr::null_mut() };
+        // SAFETY: As above.
+        match to_result(unsafe { bindings::trace_remove_event_call(call) }) {
+            Ok(()) => {
+                let mut this = ManuallyDrop::new(self);
+                // SAFETY: The kernel let go of it, and `this` is not used after this.
+                drop(unsafe { ManuallyDrop::take(&mut this.inner) });
+                Ok(())
+            }
+            Err(error) => {
+                // SAFETY: As above.
+                unsafe { (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut() };
+                Err((self, error))
+            }
+        }
+    }
+}
+
+impl Drop for TraceEvent {
+    fn drop(&mut self) {
+        pr_err!("a registered event was dropped; its memory is kept for good\n");
+    }
+}
+
+impl Inner {
+    /// # Safety
+    ///
+    /// `call` must be that of a live [`Inner`].
+    unsafe fn from_call<'a>(call: *mut bindings::trace_event_call) -> &'a Self {
+        // SAFETY: By the safety requirement.
+        unsafe { &*kernel::container_of!(Opaque::cast_from(call), Inner, call) }
+    }
+
+    fn first_use(&self) -> Result {
+        if self.definition.sink.is_singly_used() {
+            self.definition.operations.enable()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn last_use(&self) {
+        if !self.definition.sink.is_used() {
+            self.definition.operations.disable();
+        }
+    }
+
+    /// One more user: a trace instance (with its file) or perf (without).
+    fn add(&self, file: *mut bindings::trace_event_file) -> Result {
+        // SAFETY: The module pointer is valid as long as the module, whose code runs.
+        if !unsafe { kernel::bindings::try_module_get(self.owner.as_ptr()) } {
+            return Err(ENODEV);
+        }
+        let added = if file.is_null() {
+            // SAFETY: The kernel sets it up before it asks to register perf.
+            self.definition
+                .sink
+                .add_perf(unsafe { (*self.call.get()).perf_events });
+            Ok(())
+        } else {
+            self.definition.sink.add_file(file)
+        };
+        let enabled = added.and_then(|()| {
+            self.first_use().inspect_err(|_| {
+                self.definition.sink.remove(file);
+            })
+        });
+        if enabled.is_err() {
+            // SAFETY: It was got above.
+            unsafe { kernel::bindings::module_put(self.owner.as_ptr()) };
+        }
+        enabled
+    }
+
+    /// One user less.
+    fn remove(&self, file: *mut bindings::trace_event_file) {
+        if self.definition.sink.remove(file) {
+            self.last_use();
+            // SAFETY: It was got by `add`. The caller holds `event_mutex`, which the module's
+            // exit passes through, so that this code stays until it has returned.
+            unsafe { kernel::bindings::module_put(self.owner.as_ptr()) };
+        }
+    }
+}
+
+// The call is only passed on: what it consists of is the kernel's business.
+#[allow(improper_ctypes)]
+extern "C" {
+    static ktrace_call_fields: Opaque<[u8; 0]>;
+    static ktrace_call_funcs: bindings::trace_event_functions;
+
+    fn ktrace_call_reg_shim(
+        call: *mut bindings::trace_event_call,
+        ty: bindings::trace_reg,
+        data: *mut c_void,
+    ) -> c_int;
+}
+
+/// `class->reg`: someone begins or ends to use an event.
+///
+/// # Safety
+///
+/// Called by the kernel for a registered call, with `event_mutex` held where it says REGISTER or
+/// UNREGISTER; `data` is a `struct trace_event_file` for those without PERF in their name.
+#[no_mangle]
+unsafe extern "C" fn ktrace_call_reg(
+    call: *mut bindings::trace_event_call,
+    ty: c_uint,
+    data: *mut c_void,
+) -> c_int {
+    // SAFETY: By the safety requirement.
+    let inner = unsafe { Inner::from_call(call) };
+    match ty {
+        bindings::trace_reg_TRACE_REG_REGISTER => {
+            from_result(|| inner.add(data.cast()).map(|()| 0))
+        }
+        bindings::trace_reg_TRACE_REG_PERF_REGISTER => {
+            from_result(|| inner.add(core::ptr::null_mut()).map(|()| 0))
+        }
+        bindings::trace_reg_TRACE_REG_UNREGISTER => {
+            inner.remove(data.cast());
+            0
+        }
+        bindings::trace_reg_TRACE_REG_PERF_UNREGISTER => {
+            inner.remove(core::ptr::null_mut());
+            0
+        }
+        // PERF_ADD and PERF_DEL come from the scheduler: 0 lets perf do what it always does.
+        _ => 0,
+    }
+}
+
+/// `define_fields`: tells the kernel the fields of an event.
+///
+/// # Safety
+///
+/// Called by the kernel for a call that is being registered, with `event_mutex` held.
+#[no_mangle]
+unsafe extern "C" fn ktrace_call_define_fields(call: *mut bindings::trace_event_call) -> c_int {
+    // SAFETY: By the safety requirement.
+    let inner = unsafe { Inner::from_call(call) };
+    from_result(|| {
+        for field in &inner.definition.fields {
+            // SAFETY: The kernel keeps the two strings: they live in the event, which outlives
+            // its fields.
+            to_result(unsafe {
+                bindings::trace_define_field(
+                    call,
+                    field.ty.as_char_ptr(),
+                    field.name.as_char_ptr(),
+                    c_int::try_from(field.offset)?,
+                    c_int::try_from(field.size)?,
+                    field.is_signed.into(),
+                    bindings::FILTER_OTHER as c_int,
+                )
+            })?;
+        }
+        inner.has_fields.store(true, Ordering::Relaxed);
+        Ok(0)
+    })
+}
+
+/// Prints a record for `tp_printk`.
+///
+/// # Safety
+///
+/// `event` must be that of a registered call of this file, `record` one of its records, complete
+/// but of unknown length.
+#[no_mangle]
+unsafe extern "C" fn ktrace_call_print(
+    event: *mut bindings::trace_event,
+    seq: *mut bindings::trace_seq,
+    record: *const u8,
+    _len: c_int,
+    addresses: bool,
+) {
+    // SAFETY: `event` is embedded in a call.
+    let call = unsafe { kernel::container_of!(event, bindings::trace_event_call, event) };
+    // SAFETY: By the safety requirement.
+    let inner = unsafe { Inner::from_call(call) };
+    // SAFETY: By the safety requirement; the record was just written by a handler.
+    unsafe { inner.output.print_unsized(seq, record, addresses) };
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel's `event_mutex`, which it does not export.
+//!
+//! It must be held where events are added and removed. The kernel takes it, and then calls the
+//! event's own function, where someone enables or disables an event: so this module has an event
+//! of its own, `control`, that it enables in order to have its own function called.
+
+use core::ptr;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering;
+
+use kernel::bindings::task_struct;
+use kernel::ffi::c_char;
+use kernel::ffi::c_int;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+use kernel::types::NotThreadSafe;
+
+use crate::bindings;
+
+/// Evidence that `event_mutex` is held.
+///
+/// # Invariants
+///
+/// The current task holds it for as long as the value lives.
+pub struct EventMutex(NotThreadSafe);
+
+kernel::sync::global_lock! {
+    // SAFETY: Initialised by `EventMutex::init` before anything else here is used.
+    unsafe(uninit) static REQUESTS: Mutex<()> = ();
+}
+
+/// Whose request is to be run, and which: only that task looks at the latter. Both are set and
+/// reset with `REQUESTS` held.
+static TASK: AtomicPtr<task_struct> = AtomicPtr::new(ptr::null_mut());
+static REQUEST: AtomicPtr<Request> = AtomicPtr::new(ptr::null_mut());
+
+/// A function to be run, once.
+struct Request {
+    /// Takes `data`.
+    run: unsafe fn(*mut c_void, &EventMutex),
+    data: *mut c_void,
+}
+
+/// What [`Request::data`] points at.
+struct Operation<F, R> {
+    f: Option<F>,
+    result: Option<R>,
+}
+
+extern "C" {
+    static ktrace_control_system: [c_char; 0];
+}
+
+impl EventMutex {
+    /// To be called once, before anything else, when the module is loaded.
+    ///
+    /// # Safety
+    ///
+    /// Not more than once.
+    pub unsafe fn init() {
+        // SAFETY: By the safety requirement.
+        unsafe { REQUESTS.init() };
+    }
+
+    /// Runs `f` with `event_mutex` held.
+    ///
+    /// Process context, without any lock that is taken in [`Operations`](super::Operations) or in
+    /// another `f`. `EBUSY` where someone put a trigger on the control event, so that the kernel
+    /// neither enables nor disables it.
+    pub fn with<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
+        let mut operation = Operation {
+            f: Some(f),
+            result: None,
+        };
+        run_request(&mut operation);
+        operation.result.ok_or(EBUSY)
+    }
+}
+
+fn run_request<F: FnOnce(&EventMutex) -> R, R>(operation: &mut Operation<F, R>) {
+    /// # Safety
+    ///
+    /// `data` must be a valid `Operation<F, R>` that nobody else uses.
+    unsafe fn run<F: FnOnce(&EventMutex) -> R, R>(data: *mut c_void, token: &EventMutex) {
+        // SAFETY: By the safety requirement.
+        let operation = unsafe { &mut *data.cast::<Operation<F, R>>() };
+        operation.result = operation.f.take().map(|f| f(token));
+    }
+
+    let _requests = REQUESTS.lock();
+    let mut request = Request {
+        run: run::<F, R>,
+        data: ptr::from_mut(operation).cast(),
+    };
+    REQUEST.store(&mut request, Ordering::Relaxed);
+    // SAFETY: No requirements.
+    TASK.store(
+        unsafe { kernel::bindings::get_current() },
+        Ordering::Relaxed,
+    );
+    // Where the event was enabled already, disabling it serves as well.
+    set_control(1);
+    set_control(0);
+    TASK.store(ptr::null_mut(), Ordering::Relaxed);
+    REQUEST.store(ptr::null_mut(), Ordering::Relaxed);
+}
+
+/// Enables or disables the control event. The result says nothing about the request.
+fn set_control(set: c_int) {
+    // SAFETY: Both are strings.
+    unsafe {
+        bindings::trace_set_clr_event(
+            ktrace_control_system.as_ptr(),
+            c"control".as_ptr().cast(),
+            set,
+        )
+    };
+}
+
+/// The control event is being enabled or disabled, by whomever.
+///
+/// # Safety
+///
+/// Called by the kernel with `event_mutex` held.
+#[no_mangle]
+unsafe extern "C" fn ktrace_event_mutex_held() {
+    // SAFETY: No requirements.
+    if TASK.load(Ordering::Relaxed) != unsafe { kernel::bindings::get_current() } {
+        return;
+    }
+    let request = REQUEST.swap(ptr::null_mut(), Ordering::Relaxed);
+    if request.is_null() {
+        return;
+    }
+    // INVARIANT: By the safety requirement.
+    let token = EventMutex(NotThreadSafe);
+    // SAFETY: It is the current task that set it, further up its stack, and that waits for us.
+    unsafe { ((*request).run)((*request).data, &token) };
+}

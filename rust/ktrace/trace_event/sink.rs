@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where the records of an event go: the trace instances it is enabled in, and perf.
+
+use core::mem::size_of;
+use core::ptr;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::AtomicU16;
+use core::sync::atomic::Ordering;
+
+use kernel::bindings::callback_head;
+use kernel::bindings::hlist_head;
+use kernel::ffi::c_int;
+use kernel::ffi::c_ulong;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+
+use crate::bindings;
+use crate::kprobe::Hit;
+
+/// How many bytes of a record the kernel fills in itself. C: `struct trace_entry`.
+pub const HEADER_LEN: usize = size_of::<bindings::trace_entry>();
+
+/// The longest record that fits into a page of the ring buffer, whatever the kernel puts beside
+/// it: the page's header (16 bytes), the record's (8) and a time stamp (8).
+pub const MAX_LEN: usize = 4096 - 48;
+
+/// The users of an event. Handlers read it without locks; changes are made with `event_mutex`
+/// held, by the kernel's calls to `class->reg`.
+///
+/// # Invariants
+///
+/// `files` is the head of a list of [`Link`]s: each is live while it is on it, and for an RCU grace
+/// period after that.
+pub struct Sink {
+    files: AtomicPtr<Link>,
+    /// The per-CPU lists of perf events, while there are any.
+    perf: AtomicPtr<hlist_head>,
+    /// The number in the records.
+    number: AtomicU16,
+}
+
+/// A trace instance in which the event is enabled.
+#[repr(C)]
+struct Link {
+    rcu: callback_head,
+    next: AtomicPtr<Link>,
+    file: *mut bindings::trace_event_file,
+}
+
+extern "C" {
+    fn ktrace_this_cpu_ptr(area: *mut c_void) -> *mut c_void;
+}
+
+impl Sink {
+    /// One without users.
+    pub const fn new() -> Self {
+        Self {
+            files: AtomicPtr::new(ptr::null_mut()),
+            perf: AtomicPtr::new(ptr::null_mut()),
+            number: AtomicU16::new(0),
+        }
+    }
+
+    pub(super) fn set_number(&self, number: u16) {
+        self.number.store(number, Ordering::Relaxed);
+    }
+
+    /// Is there any user?
+    pub(super) fn is_used(&self) -> bool {
+        !self.files.load(Ordering::Relaxed).is_null()
+            || !self.perf.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Is there exactly one user?
+    pub(super) fn is_singly_used(&self) -> bool {
+        let first = self.files.load(Ordering::Relaxed);
+        if first.is_null() {
+            return !self.perf.load(Ordering::Relaxed).is_null();
+        }
+        // SAFETY: On the list, by the type invariant; only the caller may take it off.
+        let second = unsafe { (*first).next.load(Ordering::Relaxed) };
+        second.is_null() && self.perf.load(Ordering::Relaxed).is_null()
+    }
+
+    pub(super) fn add_perf(&self, events: *mut hlist_head) {
+        self.perf.store(events, Ordering::Release);
+    }
+
+    pub(super) fn add_file(&self, file: *mut bindings::trace_event_file) -> Result {
+        let link = KBox::into_raw(KBox::new(
+            Link {
+                rcu: callback_head::default(),
+                next: AtomicPtr::new(self.files.load(Ordering::Relaxed)),
+                file,
+            },
+            GFP_KERNEL,
+        )?);
+        // INVARIANT: A live link, with the rest of the list behind it. Release: handlers see it
+        // filled in.
+        self.files.store(link, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes a user away: perf where `file` is NULL. Says whether it was one.
+    pub(super) fn remove(&self, file: *mut bindings::trace_event_file) -> bool {
+        if file.is_null() {
+            return !self.perf.swap(ptr::null_mut(), Ordering::Relaxed).is_null();
+        }
+        let mut place = &self.files;
+        loop {
+            let link = place.load(Ordering::Relaxed);
+            if link.is_null() {
+                return false;
+            }
+            // SAFETY: On the list, by the type invariant.
+            let this = unsafe { &*link };
+            if this.file == file {
+                // Release, for what stands behind it was published through it.
+                place.store(this.next.load(Ordering::Relaxed), Ordering::Release);
+                // INVARIANT: Freed after a grace period only.
+                // SAFETY: It came from a `KBox`, is off the list, and nobody else frees it. The
+                // head is its first field.
+                unsafe { kernel::bindings::kvfree_call_rcu(link.cast(), link.cast()) };
+                return true;
+            }
+            place = &this.next;
+        }
+    }
+
+    /// Makes a record of `len` bytes, at most [`MAX_LEN`], for each user.
+    ///
+    /// `fill` gets the bytes behind the header, once for each; it writes them all.
+    #[inline(always)]
+    pub fn record(&self, hit: &Hit<'_>, len: usize, mut fill: impl FnMut(&mut [u8])) {
+        let mut link = self.files.load(Ordering::Acquire);
+        while !link.is_null() {
+            // SAFETY: By the type invariant; preemption is disabled in a handler, which holds off
+            // grace periods.
+            let this = unsafe { &*link };
+            // SAFETY: The file lives as long as the link.
+            unsafe { record_to_file(this.file, hit, len, &mut fill) };
+            link = this.next.load(Ordering::Acquire);
+        }
+        let perf = self.perf.load(Ordering::Acquire);
+        if !perf.is_null() {
+            // SAFETY: The kernel keeps the lists until perf was removed and handlers are done.
+            unsafe {
+                record_to_perf(
+                    perf,
+                    self.number.load(Ordering::Relaxed),
+                    hit,
+                    len,
+                    &mut fill,
+                )
+            };
+        }
+    }
+}
+
+impl Default for Sink {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        // The kernel ends all uses before an event goes: nothing to do.
+        debug_assert!(!self.is_used());
+    }
+}
+
+/// C: `trace_trigger_soft_disabled()`: are records not wanted after all? Runs triggers that do
+/// not look at the record.
+///
+/// # Safety
+///
+/// `file` must be live.
+#[inline(always)]
+unsafe fn is_soft_disabled(file: *mut bindings::trace_event_file) -> bool {
+    const UNUSUAL: c_ulong = (bindings::EVENT_FILE_FL_TRIGGER_MODE
+        | bindings::EVENT_FILE_FL_SOFT_DISABLED
+        | bindings::EVENT_FILE_FL_PID_FILTER) as c_ulong;
+    // SAFETY: By the safety requirement; the flags change at any time.
+    let flags = unsafe { ptr::read_volatile(&raw const (*file).flags) };
+    if flags & UNUSUAL == 0 || flags & bindings::EVENT_FILE_FL_TRIGGER_COND as c_ulong != 0 {
+        return false;
+    }
+    // SAFETY: By the safety requirement.
+    unsafe { bindings::__trace_trigger_soft_disabled(file) }
+}
+
+/// # Safety
+///
+/// `file` must be live, and `len` not below [`HEADER_LEN`].
+#[inline(always)]
+unsafe fn record_to_file(
+    file: *mut bindings::trace_event_file,
+    hit: &Hit<'_>,
+    len: usize,
+    fill: &mut impl FnMut(&mut [u8]),
+) {
+    // SAFETY: By the safety requirement.
+    if unsafe { is_soft_disabled(file) } {
+        return;
+    }
+    let mut buffer = core::mem::MaybeUninit::<bindings::trace_event_buffer>::uninit();
+    // SAFETY: `file` is live; the kernel fills `buffer` in.
+    let record =
+        unsafe { bindings::trace_event_buffer_reserve(buffer.as_mut_ptr(), file, len as c_ulong) };
+    if record.is_null() {
+        return;
+    }
+    // SAFETY: The kernel reserved `len` bytes, for us alone, in pages that it zeroed when it
+    // allocated them. Where a filter is to look at it first it is a page of its own.
+    fill(unsafe {
+        core::slice::from_raw_parts_mut(
+            record.cast::<u8>().add(HEADER_LEN),
+            len.wrapping_sub(HEADER_LEN),
+        )
+    });
+    // SAFETY: The kernel filled it in, as it gave a record.
+    unsafe {
+        (*buffer.as_mut_ptr()).regs = hit.registers().as_ptr();
+        bindings::trace_event_buffer_commit(buffer.as_mut_ptr());
+    }
+}
+
+/// C: `kprobe_perf_func()`.
+///
+/// # Safety
+///
+/// `events` must be live per-CPU lists, and `len` not below [`HEADER_LEN`].
+#[cold]
+unsafe fn record_to_perf(
+    events: *mut hlist_head,
+    number: u16,
+    hit: &Hit<'_>,
+    len: usize,
+    fill: &mut impl FnMut(&mut [u8]),
+) {
+    // SAFETY: By the safety requirement; preemption is disabled.
+    let head = unsafe { ktrace_this_cpu_ptr(events.cast()) }.cast::<hlist_head>();
+    // SAFETY: As above.
+    if unsafe { ptr::read_volatile(&raw const (*head).first) }.is_null() {
+        return;
+    }
+    // The size that perf puts in front takes 4 bytes, and the whole is a multiple of 8.
+    let with_size = len.wrapping_add(size_of::<u32>()).wrapping_add(7) & !7;
+    let size = with_size.wrapping_sub(size_of::<u32>()) as c_int;
+    let mut context = 0;
+    // SAFETY: No registers are asked for.
+    let record = unsafe { bindings::perf_trace_buf_alloc(size, ptr::null_mut(), &mut context) };
+    if record.is_null() {
+        return;
+    }
+    // SAFETY: perf gave at least `len` bytes, for us alone; its buffers were zeroed when they were
+    // allocated.
+    fill(unsafe {
+        core::slice::from_raw_parts_mut(
+            record.cast::<u8>().add(HEADER_LEN),
+            len.wrapping_sub(HEADER_LEN),
+        )
+    });
+    // SAFETY: The record is the one from above.
+    unsafe {
+        bindings::perf_tp_event(
+            number,
+            1,
+            record,
+            size,
+            hit.registers().as_ptr(),
+            head,
+            context,
+            ptr::null_mut(),
+        )
+    };
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Control files in the root of tracefs: a listing to read, commands to write, a line each.
+//!
+//! C header: [`include/linux/tracefs.h`](srctree/include/linux/tracefs.h)
+
+use core::marker::PhantomData;
+use core::ptr;
+use core::ptr::NonNull;
+
+use kernel::bindings;
+use kernel::error::from_result;
+use kernel::error::to_result;
+use kernel::ffi::c_char;
+use kernel::ffi::c_int;
+use kernel::ffi::c_long;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+use kernel::seq_file::SeqFile;
+use kernel::str::CStr;
+use kernel::uaccess::UserPtr;
+use kernel::uaccess::UserSlice;
+use kernel::ThisModule;
+
+use crate::bindings as tracing;
+use crate::security;
+
+/// The longest line, in bytes, without its newline. C: `WRITE_BUFSIZE` less two.
+pub const MAX_LINE: usize = 4094;
+
+/// A control file. All of it is called in process context.
+#[vtable]
+pub trait ControlFile: 'static {
+    /// How many entries the listing has.
+    fn len() -> usize;
+
+    /// Shows the entry `index` of the listing, if it is there: it is read entry by entry, and may
+    /// change in between.
+    fn show(index: usize, to: &SeqFile);
+
+    /// The file is opened for writing with O_TRUNC: everything is to go.
+    fn clear() -> Result {
+        kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+
+    /// Takes a line, without its newline. Those that follow in the same write are not taken where
+    /// it fails.
+    fn write_line(_line: &[u8]) -> Result {
+        kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+}
+
+/// A file in the root of tracefs: made by [`File::create`], gone when dropped.
+///
+/// An open file pins the module.
+///
+/// # Invariants
+///
+/// `dentry` is that of the file, which nothing else removes.
+pub struct File {
+    dentry: NonNull<bindings::dentry>,
+    /// The kernel calls its functions until the file is gone.
+    _operations: KBox<bindings::file_operations>,
+}
+
+// SAFETY: Removing a file is possible from anywhere.
+unsafe impl Send for File {}
+// SAFETY: There is nothing to do with a shared reference.
+unsafe impl Sync for File {}
+
+impl File {
+    /// Makes a file for root to read and, where `T` takes lines or is cleared, to write.
+    ///
+    /// Process context. C: `tracefs_create_file()`, which prints why and fails where there is one
+    /// of that name already: `EEXIST`.
+    pub fn create<T: ControlFile>(name: &CStr, owner: &'static ThisModule) -> Result<Self> {
+        let writable = T::HAS_WRITE_LINE || T::HAS_CLEAR;
+        let mode = if writable { 0o640 } else { 0o440 };
+        let operations = KBox::new(
+            bindings::file_operations {
+                owner: owner.as_ptr(),
+                open: Some(open::<T>),
+                read: Some(bindings::seq_read),
+                llseek: Some(bindings::seq_lseek),
+                release: Some(bindings::seq_release),
+                write: if writable { Some(write::<T>) } else { None },
+                ..pin_init::zeroed()
+            },
+            GFP_KERNEL,
+        )?;
+        // SAFETY: The name is a string; the operations live as long as the file.
+        let dentry = unsafe {
+            tracing::tracefs_create_file(
+                name.as_char_ptr(),
+                mode,
+                ptr::null_mut(),
+                ptr::null_mut(),
+                &*operations,
+            )
+        };
+        // INVARIANT: Made just now.
+        Ok(Self {
+            dentry: NonNull::new(kernel::error::from_err_ptr(dentry)?).ok_or(EEXIST)?,
+            _operations: operations,
+        })
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // `tracefs_remove()` is not exported; it does this, and gives up its hold on the mounted
+        // tracefs, of which one is left over for each file here. That pins nothing of this module.
+        // SAFETY: By the type invariant.
+        unsafe { bindings::simple_recursive_removal(self.dentry.as_ptr(), None) };
+    }
+}
+
+/// The functions that make a listing out of [`ControlFile::show`]: the iterator is the index plus
+/// one, for NULL is the end.
+struct Listing<T>(PhantomData<T>);
+
+impl<T: ControlFile> Listing<T> {
+    const OPERATIONS: bindings::seq_operations = bindings::seq_operations {
+        start: Some(Self::start),
+        next: Some(Self::next),
+        stop: Some(Self::stop),
+        show: Some(Self::show),
+    };
+
+    /// # Safety
+    ///
+    /// `pos` must be valid.
+    unsafe extern "C" fn start(_: *mut bindings::seq_file, pos: *mut i64) -> *mut c_void {
+        // SAFETY: By the safety requirement. A position is never negative.
+        let index = unsafe { *pos } as usize;
+        if index < T::len() {
+            ptr::without_provenance_mut(index.wrapping_add(1))
+        } else {
+            ptr::null_mut()
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `pos` must be valid, and `m` not used by anyone else.
+    unsafe extern "C" fn next(
+        m: *mut bindings::seq_file,
+        _: *mut c_void,
+        pos: *mut i64,
+    ) -> *mut c_void {
+        // SAFETY: By the safety requirement.
+        unsafe { *pos = (*pos).wrapping_add(1) };
+        // SAFETY: As above.
+        unsafe { Self::start(m, pos) }
+    }
+
+    unsafe extern "C" fn stop(_: *mut bindings::seq_file, _: *mut c_void) {}
+
+    /// # Safety
+    ///
+    /// `m` must be valid and not used by anyone else.
+    unsafe extern "C" fn show(m: *mut bindings::seq_file, v: *mut c_void) -> c_int {
+        // SAFETY: By the safety requirement.
+        let to = unsafe { SeqFile::from_raw(m) };
+        T::show(v.addr().wrapping_sub(1), to);
+        0
+    }
+}
+
+/// # Safety
+///
+/// `file` must be valid, and being opened.
+unsafe extern "C" fn open<T: ControlFile>(
+    _inode: *mut bindings::inode,
+    file: *mut bindings::file,
+) -> c_int {
+    from_result(|| {
+        security::tracefs_allowed()?;
+        // SAFETY: By the safety requirement.
+        let (mode, flags) = unsafe { ((*file).f_mode, (*file).f_flags) };
+        if T::HAS_CLEAR && mode & tracing::FMODE_WRITE != 0 && flags & bindings::O_TRUNC != 0 {
+            T::clear()?;
+        }
+        // SAFETY: By the safety requirement; the operations are constant.
+        to_result(unsafe { bindings::seq_open(file, &Listing::<T>::OPERATIONS) })?;
+        Ok(0)
+    })
+}
+
+/// # Safety
+///
+/// Called by the kernel for a write of `count` bytes at `from`, an address in user space.
+unsafe extern "C" fn write<T: ControlFile>(
+    _file: *mut bindings::file,
+    from: *const c_char,
+    count: usize,
+    _pos: *mut i64,
+) -> c_long {
+    let result = if T::HAS_WRITE_LINE {
+        write_lines(
+            UserPtr::from_ptr(from.cast_mut().cast()),
+            count,
+            T::write_line,
+        )
+    } else {
+        Ok(())
+    };
+    match result {
+        Ok(()) => count as c_long,
+        Err(error) => error.to_errno() as c_long,
+    }
+}
+
+/// Hands out what was written line by line. C: `trace_parse_run_command()`.
+///
+/// `EINVAL` for a line over [`MAX_LINE`] bytes.
+fn write_lines(from: UserPtr, count: usize, mut take: impl FnMut(&[u8]) -> Result) -> Result {
+    let mut buffer = KVec::from_elem(0u8, count.min(MAX_LINE + 1), GFP_KERNEL)?;
+    let mut done = 0;
+    while done < count {
+        let len = buffer.len().min(count - done);
+        let chunk = buffer.get_mut(..len).ok_or(EINVAL)?;
+        UserSlice::new(from.wrapping_byte_add(done), len)
+            .reader()
+            .read_slice(chunk)?;
+
+        let is_last = done + len == count;
+        // What follows the last newline is a line only at the very end; else it is read again,
+        // with the rest of it, as the start of the next chunk.
+        let whole = match chunk.iter().rposition(|&byte| byte == b'\n') {
+            _ if is_last => len,
+            Some(newline) => newline + 1,
+            None => {
+                pr_warn!("a line is longer than {} bytes\n", MAX_LINE);
+                return Err(EINVAL);
+            }
+        };
+        let lines = chunk.get(..whole).ok_or(EINVAL)?;
+        for line in lines
+            .strip_suffix(b"\n")
+            .unwrap_or(lines)
+            .split(|&byte| byte == b'\n')
+        {
+            take(line)?;
+        }
+        done += whole;
+    }
+    Ok(())
+}
