@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A line that was written becomes a probe, or takes some away.
+//!
+//! C: `create_or_delete_trace_kprobe()`, `trace_kprobe_create_internal()` and
+//! `register_trace_kprobe()` in `kernel/trace/trace_kprobe.c`.
+
+use core::fmt;
+use core::num::NonZero;
+
+use kernel::prelude::*;
+use kernel::str::CString;
+use kernel::sync::Arc;
+
+use ktrace::kprobe;
+use ktrace::kprobe::Kprobe;
+use ktrace::kretprobe::Kretprobe;
+use ktrace::percpu::Counter;
+use ktrace::symbol;
+use ktrace::trace_event;
+use ktrace::trace_event::Definition;
+use ktrace::trace_event::EventMutex;
+use ktrace::trace_event::Output;
+use ktrace::trace_event::Sink;
+use ktrace::trace_event::TraceEvent;
+use probe::arch;
+use probe::command;
+use probe::command::argument::split_symbol;
+use probe::command::argument::Place;
+use probe::command::Command;
+use probe::command::Delete;
+use probe::command::Errno;
+use probe::command::ErrorKind;
+use probe::command::EventName;
+use probe::command::Kind;
+use probe::command::Line;
+use probe::command::Target;
+use probe::fetch;
+use probe::fetch::Head;
+use probe::fetch::Program;
+
+use crate::error_log;
+use crate::event::Armed;
+use crate::event::Event;
+use crate::event::Probe;
+use crate::event::Probes;
+use crate::event::Switch;
+use crate::printer::Printer;
+use crate::recorder::Recorder;
+use crate::registry;
+use crate::shape::Shape;
+
+kernel::sync::global_lock! {
+    // One command at a time: what a command has looked up stays as it is until it is done.
+    // SAFETY: Initialised by `init` when the module is loaded.
+    unsafe(uninit) static COMMANDS: Mutex<()> = ();
+}
+
+/// # Safety
+///
+/// Once, before anything else here is used.
+pub(crate) unsafe fn init() {
+    // SAFETY: By the safety requirement.
+    unsafe { COMMANDS.init() };
+}
+
+/// Why a command fails.
+enum Failure {
+    /// Something in the command: it is told in the error log, with its place.
+    Command(command::Error),
+    /// Something else, such as no memory.
+    Other(Error),
+}
+
+impl From<command::Error> for Failure {
+    fn from(error: command::Error) -> Self {
+        Self::Command(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<kernel::alloc::AllocError> for Failure {
+    fn from(error: kernel::alloc::AllocError) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+/// The kernel's error for a number of crate `probe`.
+fn to_kernel(errno: Errno) -> Error {
+    Error::from_errno(-i32::from(errno.0))
+}
+
+/// The number of a kernel's error, for crate `probe`.
+fn from_kernel(error: Error) -> Errno {
+    Errno(u16::try_from(error.to_errno().unsigned_abs()).unwrap_or(Errno::EINVAL.0))
+}
+
+/// Carries a line out.
+pub(crate) fn run(line: &[u8]) -> Result {
+    let _commands = COMMANDS.lock();
+    // Names of symbols, events and fields are ASCII anyway.
+    let line = core::str::from_utf8(line).map_err(|_| {
+        pr_warn!("a command is not UTF-8\n");
+        EINVAL
+    })?;
+    let result = match command::parse(line) {
+        Ok(Line::Nothing) => Ok(()),
+        Ok(Line::Create(command)) => create(command),
+        Ok(Line::Delete(delete)) => remove(&delete),
+        Err(error) => Err(error.into()),
+    };
+    result.map_err(|failure| match failure {
+        Failure::Command(error) => {
+            error_log::add(line, &error);
+            to_kernel(error.errno)
+        }
+        Failure::Other(error) => error,
+    })
+}
+
+/// Removes everything, or nothing: `EBUSY` while something is in use.
+pub(crate) fn clear() -> Result {
+    let _commands = COMMANDS.lock();
+    registry::remove(|_| true)?;
+    Ok(())
+}
+
+fn remove(delete: &Delete<'_>) -> Result<(), Failure> {
+    let is_meant = |probe: &Probe| {
+        delete.matches(probe.shape().group(), probe.shape().name(), probe.listing())
+    };
+    match registry::remove(is_meant) {
+        Ok(0) => Err(command::Error::at_command(ErrorKind::NoSuchEvent, Errno::ENOENT).into()),
+        Ok(_) => Ok(()),
+        Err(error) if error == EBUSY => {
+            Err(command::Error::at_command(ErrorKind::EventBusy, Errno::EBUSY).into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn create(command: Command<'_>) -> Result<(), Failure> {
+    let place = check_target(&command)?;
+    let name = command.name()?;
+    let mut shape = Shape::new(
+        CString::try_from_fmt(format_args!("{}", name.group))?,
+        CString::try_from_fmt(format_args!("{}", name.event))?,
+        match command.kind {
+            Kind::Probe => Head::Probe,
+            Kind::Return => Head::Return,
+        },
+    );
+    for argument in command.arguments(place, arch::current::register)? {
+        shape.add(&argument?)?;
+    }
+
+    registry::reserve()?;
+    let appended = registry::with_event(shape.group(), shape.name(), |event| {
+        let shape = check_sibling(event, &command, &name, &shape)?;
+        Ok::<_, Failure>((shape, event.sink.clone(), event.probes.clone()))
+    });
+    match appended {
+        Some(existing) => {
+            let (shape, sink, probes) = existing?;
+            let probe = make_probe(command, &name, place, shape, sink)?;
+            probes.add(probe.clone())?;
+            registry::add_probe(probe);
+            Ok(())
+        }
+        None => create_event(command, &name, place, shape),
+    }
+}
+
+/// Checks what the kernel says of the target, and finds out where in its function it is.
+///
+/// C: `validate_probe_symbol()`, `kprobe_on_func_entry()`.
+fn check_target(command: &Command<'_>) -> Result<Place, Failure> {
+    let at_target = |kind| command::Error::at_target(kind, Errno::EINVAL);
+    let entry = match command.target {
+        Target::Address(_) => false,
+        Target::Symbol { symbol, offset } => {
+            let symbol = CString::try_from_fmt(format_args!("{symbol}"))?;
+            match symbol::address_of(&symbol) {
+                Ok(_) => {}
+                Err(error) if error == ENOMEM => return Err(error.into()),
+                Err(_) => return Err(at_target(ErrorKind::BadProbeAddr).into()),
+            }
+            offset == 0
+        }
+    };
+    match (command.kind, command.target) {
+        (Kind::Return, Target::Symbol { .. }) if !entry => {
+            Err(at_target(ErrorKind::BadRetprobe).into())
+        }
+        (Kind::Return, _) => Ok(Place::Return),
+        (Kind::Probe, _) if entry => Ok(Place::Entry),
+        (Kind::Probe, _) => Ok(Place::Inside),
+    }
+}
+
+/// May the command add a probe to an event that there is? It has to be of the same kind, with the
+/// same fields, and not one that it has. Gives the shape of the event.
+///
+/// C: `append_trace_kprobe()`.
+fn check_sibling(
+    event: &Event,
+    command: &Command<'_>,
+    name: &EventName<'_>,
+    shape: &Shape,
+) -> Result<Arc<Shape>, Failure> {
+    let at_command = |kind| command::Error::at_command(kind, Errno::EEXIST);
+    if event.shape.head() != shape.head() {
+        return Err(at_command(ErrorKind::DiffProbeType).into());
+    }
+    if let Some(index) = fetch::first_difference(shape.fields(), event.shape.fields()) {
+        return Err(
+            command::Error::at_argument(index, ErrorKind::DiffArgType, Errno::EEXIST).into(),
+        );
+    }
+    let listing = listing(command, name)?;
+    let same = |probe: &Probe| {
+        // What comes before the target says how many instances there are, which does not matter.
+        let target = |line: &str| line.split_once(' ').map(|(_, rest)| rest.len());
+        let (a, b) = (probe.listing(), listing.to_str().unwrap_or(""));
+        match (target(a), target(b)) {
+            (Some(n), Some(m)) => a.get(a.len() - n..) == b.get(b.len() - m..),
+            _ => false,
+        }
+    };
+    if event.probes.any(same) {
+        return Err(at_command(ErrorKind::SameProbe).into());
+    }
+    Ok(event.shape.clone())
+}
+
+fn create_event(
+    command: Command<'_>,
+    name: &EventName<'_>,
+    place: Place,
+    shape: Shape,
+) -> Result<(), Failure> {
+    let (group, event_name, fields, print_fmt) = shape.define()?;
+    if trace_event::exists(&group, &event_name) {
+        return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
+    }
+    let shape = Arc::new(shape, GFP_KERNEL)?;
+    let sink = Arc::new(Sink::new(), GFP_KERNEL)?;
+    let probe = make_probe(command, name, place, shape.clone(), sink.clone())?;
+    let probes = Probes::new(probe.clone())?;
+    let output = Output::new(KBox::new(Printer(shape.clone()), GFP_KERNEL)?)?;
+    let output = Arc::new(output, GFP_KERNEL)?;
+    let definition = Definition {
+        group,
+        name: event_name,
+        fields,
+        print_fmt,
+        operations: KBox::new(Switch(probes.clone()), GFP_KERNEL)?,
+        sink: sink.clone(),
+    };
+    let trace_event = EventMutex::with(|token| {
+        TraceEvent::register(token, definition, output.clone(), &crate::THIS_MODULE)
+    })??;
+    registry::add_event(Event {
+        shape,
+        probes,
+        sink,
+        output,
+        trace_event,
+    });
+    registry::add_probe(probe);
+    Ok(())
+}
+
+/// Compiles the arguments and places the probe, disarmed.
+fn make_probe(
+    mut command: Command<'_>,
+    name: &EventName<'_>,
+    place: Place,
+    shape: Arc<Shape>,
+    sink: Arc<Sink>,
+) -> Result<Arc<Probe>, Failure> {
+    let mut resolver = Resolver { texts: KVec::new() };
+    let mut programs: KVec<Program> = KVec::new();
+    for argument in command.arguments(place, arch::current::register)? {
+        programs.push(fetch::compile(&argument?, &mut resolver)?, GFP_KERNEL)?;
+    }
+    let recorder = Recorder {
+        sink,
+        hits: Counter::new()?,
+        programs,
+        fixed: shape.layout().bytes(),
+        room: if shape.layout().is_dynamic() {
+            Some(registry::room()?)
+        } else {
+            None
+        },
+        _texts: resolver.texts,
+    };
+    let target = match command.target {
+        Target::Address(address) => kprobe::Target::Address(address as usize),
+        Target::Symbol { symbol, offset } => {
+            kprobe::Target::Symbol(CString::try_from_fmt(format_args!("{symbol}"))?, offset)
+        }
+    };
+    let armed = match command.kind {
+        Kind::Probe => Armed::Entry(Kprobe::register(target, recorder).map_err(at_target)?),
+        Kind::Return => {
+            let maxactive = command.maxactive.map_or(0, NonZero::get);
+            let probe = Kretprobe::register(target, maxactive, recorder).map_err(at_target)?;
+            // The listing tells the number that the kernel chose, as in C.
+            command.maxactive = u16::try_from(probe.maxactive()).ok().and_then(NonZero::new);
+            Armed::Return(probe)
+        }
+    };
+    Ok(Probe::new(shape, listing(&command, name)?, armed)?)
+}
+
+/// What the kernel said of a probe.
+fn at_target(error: Error) -> Failure {
+    if error == ENOMEM {
+        return error.into();
+    }
+    let errno = from_kernel(error);
+    let kind = match errno {
+        Errno::EILSEQ => ErrorKind::BadInsnBndry,
+        Errno::ENOENT => ErrorKind::BadProbeAddr,
+        _ => ErrorKind::FailRegProbe,
+    };
+    command::Error::at_target(kind, errno).into()
+}
+
+/// The line of a probe in `rkprobe_events`.
+fn listing(command: &Command<'_>, name: &EventName<'_>) -> Result<CString> {
+    struct Listing<'a>(&'a Command<'a>, &'a EventName<'a>);
+
+    impl fmt::Display for Listing<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.write_listing(self.1, f)
+        }
+    }
+
+    CString::try_from_fmt(format_args!("{}", Listing(command, name)))
+}
+
+/// Gives the addresses that programs hold.
+struct Resolver {
+    texts: KVec<CString>,
+}
+
+impl fetch::Resolver for Resolver {
+    type Error = Failure;
+
+    fn symbol(&mut self, name: &str) -> Result<u64, Failure> {
+        let (symbol, offset) = split_symbol(name).map_err(|errno| at_target(to_kernel(errno)))?;
+        let symbol = CString::try_from_fmt(format_args!("{symbol}"))?;
+        let address = symbol::address_of(&symbol).map_err(at_target)?;
+        Ok((address as u64).wrapping_add_signed(offset))
+    }
+
+    fn text(&mut self, text: &str) -> Result<u64, Failure> {
+        let text = CString::try_from_fmt(format_args!("{text}"))?;
+        // It does not move when the list grows: the list holds pointers.
+        let address = text.as_ptr().addr() as u64;
+        self.texts.push(text, GFP_KERNEL)?;
+        Ok(address)
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What was wrong with the last commands: the kernel's `error_log`, which is not open to modules.
+//!
+//! C: `tracing_log_err()` in `kernel/trace/trace.c`.
+
+use kernel::prelude::*;
+use kernel::str::CString;
+
+use ktrace::context::local_clock;
+use probe::command::Error;
+
+/// How many entries are kept. C: `TRACING_LOG_ERRS_MAX`.
+const MAX_ENTRIES: usize = 8;
+
+kernel::sync::global_lock! {
+    // SAFETY: Initialised by `init` when the module is loaded.
+    unsafe(uninit) static LOG: Mutex<KVec<CString>> = KVec::new();
+}
+
+/// # Safety
+///
+/// Once, before anything else here is used.
+pub(crate) unsafe fn init() {
+    // SAFETY: By the safety requirement.
+    unsafe { LOG.init() };
+}
+
+/// Adds an entry, in place of the oldest where the log is full. Without memory there is none.
+pub(crate) fn add(line: &str, error: &Error) {
+    const NS_PER_US: u64 = 1_000;
+    const US_PER_S: u64 = 1_000_000;
+
+    let us = local_clock() / NS_PER_US;
+    let Ok(entry) = CString::try_from_fmt(format_args!(
+        "[{:5}.{:06}] trace_kprobe: error: {}",
+        us / US_PER_S,
+        us % US_PER_S,
+        error.entry(line)
+    )) else {
+        return;
+    };
+    let mut log = LOG.lock();
+    if log.len() == MAX_ENTRIES {
+        let _ = log.remove(0);
+    }
+    let _ = log.push(entry, GFP_KERNEL);
+}
+
+/// Forgets all entries.
+pub(crate) fn clear() {
+    *LOG.lock() = KVec::new();
+}
+
+/// How many entries there are.
+pub(crate) fn len() -> usize {
+    LOG.lock().len()
+}
+
+/// Calls `f` with an entry, where there is one.
+pub(crate) fn with_entry(index: usize, f: impl FnOnce(&str)) {
+    let log = LOG.lock();
+    if let Some(entry) = log.get(index) {
+        f(entry.to_str().unwrap_or(""));
+    }
+}

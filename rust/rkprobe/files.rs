@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The control files: `rkprobe_events`, `rkprobe_profile`, `rkprobe_error_log`.
+
+use kernel::prelude::*;
+use kernel::seq_file::SeqFile;
+use kernel::ThisModule;
+
+use ktrace::tracefs::ControlFile;
+use ktrace::tracefs::File;
+
+use crate::commands;
+use crate::error_log;
+use crate::registry;
+
+/// Makes all of them, or none.
+pub(crate) fn create(module: &'static ThisModule) -> Result<KVec<File>> {
+    let mut files = KVec::new();
+    files.push(
+        File::create::<Events>(c"rkprobe_events", module)?,
+        GFP_KERNEL,
+    )?;
+    files.push(
+        File::create::<Profile>(c"rkprobe_profile", module)?,
+        GFP_KERNEL,
+    )?;
+    files.push(
+        File::create::<ErrorLog>(c"rkprobe_error_log", module)?,
+        GFP_KERNEL,
+    )?;
+    Ok(files)
+}
+
+/// Commands to write, the probes to read.
+struct Events;
+
+#[vtable]
+impl ControlFile for Events {
+    fn show(index: usize, to: &SeqFile) {
+        registry::with_probe(index, |probe| {
+            to.call_printf(format_args!("{}\n", probe.listing()));
+        });
+    }
+
+    fn len() -> usize {
+        registry::len()
+    }
+
+    fn clear() -> Result {
+        commands::clear()
+    }
+
+    fn write_line(line: &[u8]) -> Result {
+        commands::run(line)
+    }
+}
+
+/// How often each probe was hit, and missed.
+struct Profile;
+
+#[vtable]
+impl ControlFile for Profile {
+    fn show(index: usize, to: &SeqFile) {
+        registry::with_probe(index, |probe| {
+            to.call_printf(format_args!(
+                "  {:<44} {:>15} {:>15}\n",
+                probe.shape().name(),
+                probe.hits(),
+                probe.missed()
+            ));
+        });
+    }
+
+    fn len() -> usize {
+        registry::len()
+    }
+}
+
+/// What was wrong with the last commands.
+struct ErrorLog;
+
+#[vtable]
+impl ControlFile for ErrorLog {
+    fn show(index: usize, to: &SeqFile) {
+        error_log::with_entry(index, |entry| to.call_printf(format_args!("{entry}")));
+    }
+
+    fn len() -> usize {
+        error_log::len()
+    }
+
+    fn clear() -> Result {
+        error_log::clear();
+        Ok(())
+    }
+
+    /// Writing alone, as `echo >` does, changes nothing.
+    fn write_line(_line: &[u8]) -> Result {
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! rkprobe: dynamic kernel tracing.
+//!
+//! Loading the module makes files in the root of tracefs ([`files`]). A command written there
+//! becomes an event with a probe ([`commands`]), which the [`registry`] keeps; a hit of the probe
+//! becomes a record ([`recorder`]), and a record a line of the trace ([`printer`]).
+//!
+//! Locks, outermost first: `COMMANDS`, `event_mutex`, `REGISTRY`, the list of an event's probes.
+
+use kernel::prelude::*;
+use kernel::ThisModule;
+
+use ktrace::trace_event::EventMutex;
+
+mod commands;
+mod error_log;
+mod event;
+mod files;
+mod printer;
+mod recorder;
+mod registry;
+mod shape;
+
+module! {
+    type: Rkprobe,
+    name: "rkprobe",
+    authors: ["rkprobe maintainers"],
+    description: "Dynamic kernel tracing in Rust",
+    license: "GPL v2",
+}
+
+struct Rkprobe {
+    /// Dropped first: after that nobody writes commands.
+    files: KVec<ktrace::tracefs::File>,
+}
+
+impl kernel::Module for Rkprobe {
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        // SAFETY: The kernel initialises a module once, and nothing else was used yet.
+        unsafe {
+            EventMutex::init();
+            commands::init();
+            error_log::init();
+            registry::init();
+        }
+        Ok(Self {
+            files: files::create(module)?,
+        })
+    }
+}
+
+impl Drop for Rkprobe {
+    fn drop(&mut self) {
+        self.files.clear();
+        registry::shut_down();
+        error_log::clear();
+    }
+}

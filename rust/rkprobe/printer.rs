@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A record as a line of the trace.
+//!
+//! C: `print_kprobe_event()`, `print_kretprobe_event()` in `kernel/trace/trace_kprobe.c`.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use ktrace::trace_event::Print;
+use ktrace::trace_event::TraceSeq;
+use ktrace::trace_event::HEADER_LEN;
+use probe::fetch;
+use probe::fetch::Head;
+
+use crate::shape::Shape;
+
+/// Prints the records of an event, also when the event is gone.
+pub(crate) struct Printer(pub(crate) Arc<Shape>);
+
+impl Print for Printer {
+    fn print(&self, record: &[u8], seq: &mut TraceSeq) {
+        let shape = &*self.0;
+        seq.bytes(shape.name().as_bytes());
+        seq.bytes(b": (");
+        match shape.head() {
+            Head::Probe => seq.code(word(record, 0), true),
+            Head::Return => {
+                seq.code(word(record, 1), true);
+                seq.bytes(b" <- ");
+                seq.code(word(record, 0), false);
+            }
+        }
+        seq.bytes(b")");
+        // Writing to a `TraceSeq` cannot fail: what does not fit is noticed by the kernel.
+        let _ = fetch::print(shape.fields(), record, shape.fields_at(), seq);
+        seq.bytes(b"\n");
+    }
+
+    fn fixed_len(&self) -> usize {
+        self.0.fields_at() + self.0.layout().bytes()
+    }
+
+    fn len(&self, fixed: &[u8]) -> usize {
+        let end_of_string = |location: &[u8]| {
+            let location = u32::from_le_bytes(location.try_into().ok()?);
+            Some((location & 0xffff) as usize + (location >> 16) as usize)
+        };
+        self.0
+            .fields()
+            .filter(|(_, field)| field.is_dynamic())
+            .filter_map(|(_, field)| {
+                let at = self.0.fields_at() + field.offset();
+                fixed.get(at..at + field.bytes())
+            })
+            .flat_map(|field| {
+                field
+                    .chunks_exact(size_of::<u32>())
+                    .filter_map(end_of_string)
+            })
+            .fold(fixed.len(), usize::max)
+    }
+}
+
+/// The Nth word behind the header, and 0 where the record is too short for it.
+fn word(record: &[u8], n: usize) -> usize {
+    record
+        .get(HEADER_LEN..)
+        .and_then(|words| words.chunks_exact(size_of::<usize>()).nth(n))
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, usize::from_ne_bytes)
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! All events and probes that there are.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
+
+use ktrace::kprobe::Kprobe;
+use ktrace::kretprobe::Kretprobe;
+use ktrace::trace_event::EventMutex;
+use ktrace::trace_event::Output;
+
+use crate::event::Armed;
+use crate::event::Event;
+use crate::event::Probe;
+use crate::recorder::Room;
+
+/// The events, their probes, and what outlives them.
+struct Registry {
+    events: KVVec<Event>,
+    /// In the order in which they came, which is that of the listing.
+    probes: KVVec<Arc<Probe>>,
+    /// What prints the records of events that are gone, oldest first: their numbers are not used
+    /// again meanwhile.
+    retired: KVec<Arc<Output>>,
+    /// Made when the first event with strings comes.
+    room: Option<Arc<Room>>,
+}
+
+/// For how many events that are gone records can be read. Beyond that the number of the oldest is
+/// given back.
+const MAX_RETIRED: usize = 1024;
+
+kernel::sync::global_lock! {
+    // SAFETY: Initialised by `init` when the module is loaded.
+    unsafe(uninit) static REGISTRY: Mutex<Registry> = Registry {
+        events: KVVec::new(),
+        probes: KVVec::new(),
+        retired: KVec::new(),
+        room: None,
+    };
+}
+
+/// # Safety
+///
+/// Once, before anything else here is used.
+pub(crate) unsafe fn init() {
+    // SAFETY: By the safety requirement.
+    unsafe { REGISTRY.init() };
+}
+
+/// How many probes there are.
+pub(crate) fn len() -> usize {
+    REGISTRY.lock().probes.len()
+}
+
+/// Calls `f` with a probe, by its place in the listing, where there is one.
+pub(crate) fn with_probe(index: usize, f: impl FnOnce(&Probe)) {
+    let registry = REGISTRY.lock();
+    if let Some(probe) = registry.probes.get(index) {
+        f(probe);
+    }
+}
+
+/// Calls `f` with an event, where there is one of this name.
+pub(crate) fn with_event<R>(group: &str, name: &str, f: impl FnOnce(&Event) -> R) -> Option<R> {
+    let registry = REGISTRY.lock();
+    let event = registry
+        .events
+        .iter()
+        .find(|event| event.shape.name() == name && event.shape.group() == group);
+    event.map(f)
+}
+
+/// The room for strings that all events share.
+pub(crate) fn room() -> Result<Arc<Room>> {
+    let mut registry = REGISTRY.lock();
+    if let Some(room) = &registry.room {
+        return Ok(room.clone());
+    }
+    let room = Arc::new(Room::new()?, GFP_KERNEL)?;
+    registry.room = Some(room.clone());
+    Ok(room)
+}
+
+/// Makes sure that one event and one probe can be added without memory.
+pub(crate) fn reserve() -> Result {
+    let mut registry = REGISTRY.lock();
+    registry.events.reserve(1, GFP_KERNEL)?;
+    registry.probes.reserve(1, GFP_KERNEL)?;
+    // Events that go must find room for their outputs.
+    let outputs = (registry.events.len() + 1).min(MAX_RETIRED - registry.retired.len());
+    registry.retired.reserve(outputs, GFP_KERNEL)?;
+    Ok(())
+}
+
+/// Adds an event. There must have been a [`reserve`].
+pub(crate) fn add_event(event: Event) {
+    if REGISTRY.lock().events.push_within_capacity(event).is_err() {
+        pr_err!("no room was reserved for an event\n");
+    }
+}
+
+/// Adds a probe to the listing. There must have been a [`reserve`].
+pub(crate) fn add_probe(probe: Arc<Probe>) {
+    if REGISTRY.lock().probes.push_within_capacity(probe).is_err() {
+        pr_err!("no room was reserved for a probe\n");
+    }
+}
+
+/// Removes the probes that `is_doomed`, and the events that are left without any: all of them, or
+/// none and an error. Gives their number.
+///
+/// `EBUSY` where such an event is in use. However many they are, this waits for two RCU grace
+/// periods: one for the kprobes and one for the kretprobes.
+pub(crate) fn remove(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
+    EventMutex::with(|token| REGISTRY.lock().remove(token, is_doomed))?
+}
+
+impl Registry {
+    fn remove(&mut self, token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
+        let mut doomed_probes = 0;
+        let mut doomed_events = 0;
+        for event in &self.events {
+            let (doomed, all) = event.probes.count(&is_doomed);
+            if doomed == all {
+                if event.trace_event.is_busy(token) {
+                    return Err(EBUSY);
+                }
+                doomed_events += 1;
+            }
+            doomed_probes += doomed;
+        }
+        if doomed_probes == 0 && doomed_events == 0 {
+            return Ok(0);
+        }
+        let mut kept_probes = KVVec::with_capacity(self.probes.len(), GFP_KERNEL)?;
+        let mut kept_events = KVVec::with_capacity(self.events.len(), GFP_KERNEL)?;
+        let mut kprobes = KVec::with_capacity(doomed_probes, GFP_KERNEL)?;
+        let mut kretprobes = KVec::with_capacity(doomed_probes, GFP_KERNEL)?;
+
+        // From here on nothing fails: there is room for everything.
+        for event in &self.events {
+            event.probes.forget(&is_doomed);
+        }
+        for probe in core::mem::replace(&mut self.probes, KVVec::new()) {
+            if !is_doomed(&probe) {
+                let _ = kept_probes.push_within_capacity(probe);
+                continue;
+            }
+            // The event's own reference was dropped above.
+            match Arc::into_unique_or_drop(probe).and_then(|mut probe| probe.armed.take()) {
+                Some(Armed::Entry(probe)) => drop(kprobes.push_within_capacity(probe)),
+                Some(Armed::Return(probe)) => drop(kretprobes.push_within_capacity(probe)),
+                None => {}
+            }
+        }
+        self.probes = kept_probes;
+        if !kprobes.is_empty() {
+            Kprobe::unregister_all(kprobes);
+        }
+        if !kretprobes.is_empty() {
+            Kretprobe::unregister_all(kretprobes);
+        }
+
+        // No handler runs any more: the events can go.
+        for event in core::mem::replace(&mut self.events, KVVec::new()) {
+            if event.probes.count(|_| true).1 > 0 {
+                let _ = kept_events.push_within_capacity(event);
+                continue;
+            }
+            match event.trace_event.try_remove(token) {
+                Ok(()) => retire(&mut self.retired, event.output),
+                Err((trace_event, error)) => {
+                    pr_err!("an unused event could not be removed: {:?}\n", error);
+                    let _ = kept_events.push_within_capacity(Event {
+                        trace_event,
+                        ..event
+                    });
+                }
+            }
+        }
+        self.events = kept_events;
+        Ok(doomed_probes)
+    }
+}
+
+/// Keeps what prints the records of an event that is gone.
+fn retire(retired: &mut KVec<Arc<Output>>, output: Arc<Output>) {
+    if retired.len() >= MAX_RETIRED {
+        let _ = retired.remove(0);
+    }
+    // Without room its number is given back right now.
+    let _ = retired.push_within_capacity(output);
+}
+
+/// Removes everything. The module is on its way out, which cannot be refused: while something is
+/// in use it waits, and says so.
+///
+/// An enabled event pins the module, so that only other parts of the kernel can hold one here, or
+/// someone who put a trigger on the control event.
+pub(crate) fn shut_down() {
+    let mut was_told = false;
+    loop {
+        // Also where there is nothing to remove this passes through `event_mutex`: calls that let
+        // go of the module are over then.
+        match remove(|_| true) {
+            Ok(_) => break,
+            Err(error) => {
+                if !was_told {
+                    pr_warn!("an event is in use ({:?}); waiting\n", error);
+                    was_told = true;
+                }
+                fsleep(Delta::from_millis(100));
+            }
+        }
+    }
+    let mut registry = REGISTRY.lock();
+    // The kernel empties the trace buffers that records of ours are in when a module that had
+    // events goes, so that nobody else gets to see their numbers.
+    registry.retired = KVec::new();
+    registry.events = KVVec::new();
+    registry.probes = KVVec::new();
+    registry.room = None;
+}

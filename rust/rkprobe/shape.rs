@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What all probes of an event have in common: its name and its fields.
+
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::str::CString;
+
+use ktrace::trace_event::HEADER_LEN;
+use probe::command::argument::Argument;
+use probe::fetch;
+use probe::fetch::Head;
+use probe::fetch::Layout;
+use probe::fetch::PrintFmt;
+
+/// The size of an address in a record, in bytes.
+const WORD: usize = size_of::<u64>();
+
+/// The name and the fields of an event.
+pub(crate) struct Shape {
+    group: CString,
+    name: CString,
+    head: Head,
+    fields: KVec<(CString, fetch::Field)>,
+    layout: Layout,
+}
+
+impl Shape {
+    /// An event without fields of its own yet.
+    pub(crate) fn new(group: CString, name: CString, head: Head) -> Self {
+        Self {
+            group,
+            name,
+            head,
+            fields: KVec::new(),
+            layout: Layout::new(),
+        }
+    }
+
+    /// Adds the field of an argument. The parser counts as well, so that there is room for it.
+    pub(crate) fn add(&mut self, argument: &Argument<'_>) -> Result {
+        let field = self.layout.add(argument).map_err(|fetch::TooBig| E2BIG)?;
+        let name = CString::try_from_fmt(format_args!("{}", argument.name))?;
+        Ok(self.fields.push((name, field), GFP_KERNEL)?)
+    }
+
+    /// The group.
+    pub(crate) fn group(&self) -> &str {
+        text(&self.group)
+    }
+
+    /// The name of the event.
+    pub(crate) fn name(&self) -> &str {
+        text(&self.name)
+    }
+
+    /// What comes before the fields.
+    pub(crate) fn head(&self) -> Head {
+        self.head
+    }
+
+    /// The fields with their names.
+    pub(crate) fn fields(&self) -> impl ExactSizeIterator<Item = (&str, fetch::Field)> + Clone {
+        self.fields.iter().map(|(name, field)| (text(name), *field))
+    }
+
+    /// Where the fields are, together.
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Where the fields start in a record, in bytes.
+    pub(crate) fn fields_at(&self) -> usize {
+        HEADER_LEN
+            + match self.head {
+                Head::Probe => WORD,
+                Head::Return => 2 * WORD,
+            }
+    }
+
+    /// The definition of the event, for the kernel: group, name, fields and print format.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn define(
+        &self,
+    ) -> Result<(CString, CString, KVec<ktrace::trace_event::Field>, CString)> {
+        let mut fields = KVec::with_capacity(self.fields.len() + 2, GFP_KERNEL)?;
+        let head: &[&CStr] = match self.head {
+            Head::Probe => &[c"__probe_ip"],
+            Head::Return => &[c"__probe_func", c"__probe_ret_ip"],
+        };
+        for (index, name) in head.iter().enumerate() {
+            let field = ktrace::trace_event::Field {
+                name: CString::try_from(*name)?,
+                ty: CString::try_from(c"unsigned long")?,
+                offset: HEADER_LEN + index * WORD,
+                size: WORD,
+                is_signed: false,
+            };
+            fields.push(field, GFP_KERNEL)?;
+        }
+        for (name, field) in &self.fields {
+            let field = ktrace::trace_event::Field {
+                name: CString::try_from(&**name)?,
+                ty: CString::try_from_fmt(format_args!("{}", field.type_text()))?,
+                offset: self.fields_at() + field.offset(),
+                size: field.bytes(),
+                is_signed: field.is_signed(),
+            };
+            fields.push(field, GFP_KERNEL)?;
+        }
+        let print_fmt = PrintFmt {
+            head: self.head,
+            fields: self.fields(),
+        };
+        Ok((
+            CString::try_from(&*self.group)?,
+            CString::try_from(&*self.name)?,
+            fields,
+            CString::try_from_fmt(format_args!("{print_fmt}"))?,
+        ))
+    }
+}
+
+/// Names come out of a line that was checked to be text.
+fn text(name: &CStr) -> &str {
+    name.to_str().unwrap_or("")
+}
