@@ -20,7 +20,7 @@ packages=(
 	# the host's tests and checks
 	cargo rustfmt rust-clippy shellcheck
 	# virtual machines, and what is run in them
-	qemu-system-x86 virtme-ng udev systemd-sysv busybox-static iproute2 procps strace zstd
+	qemu-system-x86 busybox-static iproute2 procps less strace zstd
 	linux-perf trace-cmd bpftool
 )
 toolroot=$cache/toolroot-$suite-$(sha256sum <<<"${packages[*]}" | cut -c1-8)
