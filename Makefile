@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# For people: make help. How rkprobe.ko is built stands in Kbuild, which is what kbuild reads.
+
+.DEFAULT_GOAL := rkprobe.ko
+MAKEFLAGS += --no-print-directory
+
+# Text for the guest's shell: nothing in it is make's.
+override CMD := $(value CMD)
+export CMD APPEND CPUS DEBIAN_MIRROR KERNEL_SERIES KVM MEMORY QEMU_OPTS VM_TIMEOUT
+
+ifdef KDIR
+override KDIR := $(realpath $(KDIR))
+ifeq ($(KDIR),)
+$(error KDIR: no such directory)
+endif
+export KDIR
+endif
+
+kbuild_variables := $(foreach v,C CLIPPY LLVM V W,$(if $($(v)),$(v)=$($(v))))
+module := $(if $(filter no,$(MODULE)),,rkprobe.ko)
+vm := scripts/vm --full $(if $(module),--module $(module))
+
+.PHONY: rkprobe.ko
+rkprobe.ko:
+	+@scripts/build $(kbuild_variables) >&2
+
+.PHONY: demo
+demo: rkprobe.ko setup
+	@scripts/demo
+
+.PHONY: test
+test: setup
+	@scripts/test
+
+.PHONY: vm
+vm: $(module) setup
+	@$(vm) "$$CMD"
+
+.PHONY: shell
+shell: $(module) setup
+	@$(vm)
+
+# With KDIR the tools to run a machine are needed, but no kernel.
+.PHONY: setup
+setup:
+	@scripts/setup -q $(if $(KDIR),--tools)
+
+.PHONY: update
+update:
+	@scripts/setup --update
+
+.PHONY: clean
+clean:
+	@find . -name .git -prune -o -type f \( -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
+		-o -name '*.o' -o -name '*.rmeta' -o -name '*.symvers' -o -name '*_generated.rs' \
+		-o -name '.*.cmd' -o -name '.*.d' -o -name 'modules.order' \) -exec rm -f {} +
+
+.PHONY: help
+help:
+	@sed -n 's/^#: \?//p' $(firstword $(MAKEFILE_LIST))
+
+#: make			build rkprobe.ko
+#: make demo		load it in a virtual machine, trace open(2), fork(2) and wait(2)
+#: make test		run every test
+#: make vm CMD='...'	run a command in a virtual machine that has it loaded
+#: make shell		an interactive shell there
+#: make update		ask the archive for a newer kernel
+#: make clean		remove what was built here (not what was set up)
+#:
+#: The kernel is Debian's 7.2, set up once for all checkouts in ~/.cache/rkprobe, which may be
+#: deleted at any time. Setting it up needs root, 7 GiB of disk and a Debian mirror.
+#:
+#: KDIR=DIR		a kernel tree of your own, built and with Rust, instead
+#: LLVM=1 CLIPPY=1 W=1 V=1	as in the kernel's build
+#: CPUS=2 MEMORY=1G	the machine; KVM=1 to not emulate it
+#: QEMU_OPTS= APPEND=	more options of QEMU, more of the kernel's command line
+#: MODULE=no		vm, shell: without rkprobe.ko
+#: VM_TIMEOUT=300	seconds until a machine is stopped
+#: KERNEL_SERIES=7.2	the series of Debian's kernel
+#: DEBIAN_MIRROR=URL	the archive; by default the one that this machine's apt uses
+#: RKPROBE_CACHE=DIR	where the set-up is kept
