@@ -41,6 +41,9 @@ fn a_number_that_is_not_whole_is_a_fault() {
         assert_eq!(print(&field, &record, usize::MAX), " f=(fault)");
         assert_eq!(print(&field, &[], 0), " f=(fault)");
     }
+    let mut layout = Layout::new();
+    let fields = [X8, X8].map(|ty| layout.add(&di(&[], ty)).unwrap());
+    assert_eq!(print(&fields, &record, usize::MAX), " f=(fault) f=(fault)");
     let array = [field(times(4, di(&[k(0)], X16)))];
     assert_eq!(
         print(&array, &record[..5], 0),
