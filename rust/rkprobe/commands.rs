@@ -213,6 +213,11 @@ fn check_sibling(
     name: &EventName<'_>,
     shape: &Shape,
 ) -> Result<Arc<Shape>, Failure> {
+    // What comes before the target says how many instances there are, which does not matter.
+    fn from_target(line: &str) -> Option<&str> {
+        line.split_once(' ').map(|(_, rest)| rest)
+    }
+
     let at_command = |kind| command::Error::at_command(kind, Errno::EEXIST);
     if event.shape.head() != shape.head() {
         return Err(at_command(ErrorKind::DiffProbeType).into());
@@ -223,16 +228,11 @@ fn check_sibling(
         );
     }
     let listing = listing(command, name)?;
-    let same = |probe: &Probe| {
-        // What comes before the target says how many instances there are, which does not matter.
-        let target = |line: &str| line.split_once(' ').map(|(_, rest)| rest.len());
-        let (a, b) = (probe.listing(), listing.to_str().unwrap_or(""));
-        match (target(a), target(b)) {
-            (Some(n), Some(m)) => a.get(a.len() - n..) == b.get(b.len() - m..),
-            _ => false,
-        }
-    };
-    if event.probes.any(same) {
+    let wanted = listing.to_str().ok().and_then(from_target);
+    if event
+        .probes
+        .any(|probe| from_target(probe.listing()) == wanted)
+    {
         return Err(at_command(ErrorKind::SameProbe).into());
     }
     Ok(event.shape.clone())

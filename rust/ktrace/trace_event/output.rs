@@ -153,13 +153,16 @@ impl TraceSeq {
         }
         let mut buffer = [0; symbol::LEN];
         let name = symbol::format(address, with_offset, &mut buffer);
-        if name.starts_with(b"arch_rethook_trampoline+") || name == b"arch_rethook_trampoline" {
+        if name.starts_with(b"arch_rethook_trampoline+0x0/") {
+            // The true caller is with the return probe that stands in for it.
             self.bytes(b"[unknown/kretprobe'd]");
-        } else if name.starts_with(b"0x") && !with_offset {
-            // Without a symbol the kernel's own lookup gives nothing, and it prints the number.
+        } else if with_offset {
+            self.bytes(name);
+        } else if name.starts_with(b"0x") {
             let _ = write!(self, "0x{address:08x}");
         } else {
-            self.bytes(name);
+            // The module of a function is not told where its offset is not.
+            self.bytes(name.split(|&byte| byte == b' ').next().unwrap_or(name));
         }
         if self.addresses {
             let _ = write!(self, " <{address:016x}>");
