@@ -244,7 +244,6 @@ pub fn parse(line: &str) -> Result<Line<'_>, Error> {
 
 /// What follows the letter: `[MAXACTIVE][:LABEL]`. As in C, something else than a number in front
 /// of the `:` means nothing.
-#[allow(clippy::type_complexity)]
 fn parse_head(head: &str, kind: Kind) -> Result<(Option<NonZero<u16>>, Option<Label<'_>>), Error> {
     let rest = head.get(1..).unwrap_or("");
     let (number, label) = match rest.split_once(':') {
@@ -261,7 +260,8 @@ fn parse_head(head: &str, kind: Kind) -> Result<(Option<NonZero<u16>>, Option<La
     if kind == Kind::Probe {
         return Err(Error::invalid(ErrorKind::BadMaxactType, 0, 1));
     }
-    // C reads it as 32 bits: what does not fit is not too big but wrong.
+    // C reads it as 32 bits: what does not fit is not too big but wrong. It then takes the upper
+    // half of these for negative, which passes its check; here that is too big.
     let maxactive = Some(number)
         .filter(|number| number.len() <= MAX_NAME)
         .and_then(|number| number::unsigned(number, 0).ok())

@@ -194,7 +194,7 @@ impl Derefs {
         match self.items.get_mut(usize::from(self.len)) {
             Some(slot) => {
                 *slot = deref;
-                self.len += 1;
+                self.len = self.len.saturating_add(1);
                 Ok(())
             }
             None => Err(deref),

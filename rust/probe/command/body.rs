@@ -121,6 +121,8 @@ impl Reader {
     }
 
     /// Reads a value: dereferences around a base.
+    // Inlined, it would double the frame of its caller, which is near the kernel's 1 KiB.
+    #[inline(never)]
     fn fetch<'a>(&self, text: &'a str, start: usize) -> Result<Read<'a>, Fault> {
         let mut around = [(0usize, Space::Kernel, 0i32); MAX_NESTING];
         let mut depth = 0usize;
