@@ -5,6 +5,7 @@
 mod arguments;
 mod delete;
 mod errors;
+mod limits;
 mod listing;
 mod names;
 mod properties;

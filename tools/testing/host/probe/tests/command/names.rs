@@ -3,6 +3,7 @@
 //! The group and the event of a command.
 
 use super::create;
+use probe::command::argument::Name;
 use probe::command::parse;
 use probe::command::Line;
 
@@ -80,6 +81,17 @@ fn an_argument_is_named_or_numbered() {
 fn names_that_look_like_a_number_are_told_apart() {
     assert!(create("p vfs_read arg02=%ax %bx arg3x=%cx arg33=%dx arg=%si").is_ok());
     assert!(create("p vfs_read arg18446744073709551618=%ax %bx").is_ok());
+    let second = Name::Numbered(2);
+    for (name, expected) in [
+        ("arg2", true),
+        ("arg02", false),
+        ("arg+2", false),
+        ("arg", false),
+        ("2", false),
+    ] {
+        assert_eq!(Name::Given(name).is_same(second), expected, "{name}");
+        assert_eq!(second.is_same(Name::Given(name)), expected, "{name}");
+    }
     // Each of 128 names is compared with all before it.
     let mut line = String::from("p vfs_read");
     for index in 0..127 {

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How much of everything a command may have.
+
+use super::argument;
+use super::arguments;
+use super::create;
+use probe::command::Errno;
+use probe::command::ErrorKind::*;
+use probe::command::Position;
+
+const EINVAL: Errno = Errno::EINVAL;
+const E2BIG: Errno = Errno::E2BIG;
+
+#[test]
+fn arguments_are_limited_in_number() {
+    let list = |count: usize| vec!["%ax"; count].join(" ");
+    assert_eq!(arguments(&list(128)).unwrap().len(), 128);
+    let error = arguments(&list(129)).unwrap_err();
+    assert_eq!((error.kind, error.errno), (TooManyArgs, E2BIG));
+    assert_eq!(error.at, Position { word: 2, offset: 0 });
+    // The variables of all come first.
+    let error = arguments(&format!("{} $argx", list(200))).unwrap_err();
+    assert_eq!((error.kind, error.at.word), (BadVar, 202));
+}
+
+#[test]
+fn arguments_are_limited_in_bytes() {
+    // 6 * 64 * 8 is 3072.
+    let six = ["+0(%di):u64[64]"; 6].join(" ");
+    assert!(arguments(&six).is_ok());
+    for (more, offset) in [("x=%ax:u8", 2), ("x=+0(+0(%ax)):u8", 5), ("$comm", 0)] {
+        let error = arguments(&format!("{six} {more}")).unwrap_err();
+        assert_eq!((error.kind, error.errno), (EventTooBig, E2BIG));
+        assert_eq!(error.at, Position { word: 8, offset }, "{more}");
+    }
+    // 12 strings of 64 take 4 bytes each.
+    let strings = ["+0(%di):string[64]"; 12].join(" ");
+    assert!(arguments(&strings).is_ok());
+    assert_eq!(
+        arguments(&format!("{strings} $comm")).unwrap_err().kind,
+        EventTooBig
+    );
+}
+
+/// An argument with `depth` dereferences around `base`.
+fn nested(depth: usize, base: &str, ty: &str) -> String {
+    format!("{}{base}{}{ty}", "+0(".repeat(depth), ")".repeat(depth))
+}
+
+#[test]
+fn steps_are_limited_as_in_c() {
+    // How often can each base be dereferenced?
+    for (base, most) in [("%r8", 14), ("@1", 13), ("@a", 12)] {
+        let whole = argument(&nested(most, base, "")).unwrap();
+        let of_memory = usize::from(base.starts_with('@'));
+        assert_eq!(whole.fetch.derefs.as_slice().len(), most + of_memory);
+
+        let error = argument(&nested(most + 1, base, "")).unwrap_err();
+        assert_eq!((error.kind, error.errno), (TooManyOps, EINVAL), "{base}");
+        assert_eq!(error.at.offset, 3);
+    }
+    // Bases of one byte, to have room for the type within 63 bytes.
+    let deep = |depth, ty| argument(&nested(depth, "@a", ty)).map_err(|e| (e.kind, e.errno));
+    assert!(deep(12, ":u8").is_ok());
+    assert!(deep(12, ":string").is_ok());
+    // A loop takes a step, and so does a bitfield; a string in an array takes two.
+    assert!(deep(11, ":u8[2]").is_ok());
+    assert_eq!(deep(12, ":u8[2]"), Err((TooManyOps, E2BIG)));
+    assert!(deep(11, ":b1@0/8").is_ok());
+    assert_eq!(deep(12, ":b1@0/8"), Err((BadBitfield, EINVAL)));
+    assert!(deep(10, ":b1@0/8[2]").is_ok());
+    assert_eq!(deep(11, ":b1@0/8[2]"), Err((TooManyOps, E2BIG)));
+    assert!(deep(10, ":string[2]").is_ok());
+    assert_eq!(deep(11, ":string[2]"), Err((TooManyOps, E2BIG)));
+    assert_eq!(deep(12, ":string[2]"), Err((TooManyOps, EINVAL)));
+    // An address is a step less than a symbol.
+    assert!(argument(&nested(12, "@1", ":u8[2]")).is_ok());
+    let error = argument(&nested(13, "@1", ":u8[2]")).unwrap_err();
+    assert_eq!((error.kind, error.errno), (TooManyOps, E2BIG));
+}
+
+#[test]
+fn bytes_of_names_and_bodies_are_limited_as_in_c() {
+    let name = |length: usize| format!("{}=%ax", "n".repeat(length));
+    assert!(argument(&name(32)).is_ok());
+    assert_eq!(argument(&name(33)).unwrap_err().kind, ArgNameTooLong);
+
+    let body = |length: usize| format!("x=\\\"{}\"", "t".repeat(length - 3));
+    assert!(argument(&body(63)).is_ok());
+    assert_eq!(argument(&body(64)).unwrap_err().kind, ArgTooLong);
+
+    let event = |group: usize, event: usize| {
+        let line = format!("p:{}/{} vfs_read", "g".repeat(group), "e".repeat(event));
+        create(&line).map(|_| ()).map_err(|error| error.kind)
+    };
+    assert_eq!(event(63, 63), Ok(()));
+    assert_eq!(event(64, 1), Err(GroupTooLong));
+    assert_eq!(event(1, 64), Err(EventTooLong));
+}
