@@ -140,7 +140,7 @@ impl Path {
 ///
 /// Memory that cannot be read gives 0 for a number and a string of no length.
 ///
-/// Runs in any context, like [`Context`]; does not allocate, and takes some 200 bytes of stack.
+/// Runs in any context, like [`Context`]; does not allocate, and takes less than 512 bytes of stack.
 ///
 /// C: `__get_data_size()` and `store_trace_args()`.
 #[inline]

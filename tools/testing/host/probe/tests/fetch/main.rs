@@ -3,6 +3,7 @@
 //! Module `fetch`: arguments become programs, programs records, and records text.
 
 mod arrays;
+mod commands;
 mod fields;
 mod machine;
 mod model;
