@@ -4,6 +4,7 @@
  * them stand in `bindgen_parameters`. Sorted alphabetically.
  */
 
+#include <linux/fprobe.h>
 #include <linux/fs.h>
 #include <linux/kallsyms.h>
 #include <linux/kprobes.h>

@@ -8,3 +8,5 @@
 #include "sched.c"
 #include "security.c"
 #include "trace_events.c"
+#include "tracefs.c"
+#include "tracepoint.c"

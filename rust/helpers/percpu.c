@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <linux/kprobes.h>
 #include <linux/percpu.h>
 
 u64 ktrace_percpu_sum(const u64 __percpu *counter);
@@ -27,3 +28,4 @@ void *ktrace_this_cpu_ptr(void __percpu *area)
 {
 	return this_cpu_ptr(area);
 }
+NOKPROBE_SYMBOL(ktrace_this_cpu_ptr);

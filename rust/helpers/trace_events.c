@@ -61,18 +61,23 @@ static int control_reg(struct trace_event_call *call, enum trace_reg type, void 
 extern const char ktrace_control_system[];
 const char ktrace_control_system[] = KBUILD_MODNAME;
 
+/* It is never recorded, but has a number: perf takes 0 for one, too. */
+static struct trace_event_functions control_funcs;
+
 static struct trace_event_fields control_fields[] = { {} };
 
 static struct trace_event_class control_class = {
 	.system = ktrace_control_system,
 	.reg = control_reg,
 	.fields_array = control_fields,
+	.raw_init = trace_event_raw_init,
 	.fields = LIST_HEAD_INIT(control_class.fields),
 };
 
 static struct trace_event_call control_event = {
 	.class = &control_class,
 	{ .name = "control" },
+	.event.funcs = &control_funcs,
 	.print_fmt = "\"\"",
 };
 

@@ -5,7 +5,7 @@
 //! A kprobe or kretprobe handler runs wherever the probed function runs: in a process, a soft or
 //! hard interrupt, with any lock held, on top of a breakpoint exception or an ftrace call. The
 //! kernel disables preemption around it and keeps a probe that is hit from within a handler from
-//! running (it counts as missed). So a handler does not sleep, lock, allocate, print or panic.
+//! running (it counts as missed). So a handler does not sleep, lock, allocate or panic.
 //!
 //! What may only be done there takes an [`Atomic`], which only a handler is given.
 

@@ -6,35 +6,34 @@
 //!
 //! Reference: <https://docs.kernel.org/trace/kprobes.html>
 
-use core::mem::ManuallyDrop;
-use core::mem::MaybeUninit;
-use core::pin::Pin;
-use core::ptr;
-
 use kernel::bindings::pt_regs;
-use kernel::error::to_result;
 use kernel::ffi::c_int;
+use kernel::ffi::c_ulong;
 use kernel::prelude::*;
-use kernel::str::CString;
 use kernel::types::Opaque;
 
 use crate::bindings;
 use crate::context::Atomic;
 use crate::registers::Registers;
-use crate::security;
+use crate::registration::Inner;
+use crate::registration::Raw;
+use crate::registration::Registration;
 
-/// Where to place a probe.
-pub enum Target {
-    /// At a symbol, `NAME` or `MODULE:NAME`, plus an offset in bytes.
-    Symbol(CString, u32),
-    /// At an address.
-    Address(usize),
-}
+pub use crate::registration::Target;
 
 /// What happens at a hit.
+#[vtable]
 pub trait Handler: Send + Sync + 'static {
     /// Called before the probed instruction runs, in atomic context: see [`crate::context`].
     fn pre(&self, hit: &Hit<'_>);
+
+    /// Called when the probed instruction has run, in atomic context: see [`crate::context`].
+    ///
+    /// A probe with it is never optimized into a jump. It is not called where the instruction
+    /// faults.
+    fn post(&self, _hit: &Hit<'_>) {
+        kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
 }
 
 /// One hit of a probe.
@@ -78,30 +77,48 @@ impl<'a> Hit<'a> {
     }
 }
 
-/// The part of a probe that the kernel knows: it must not move, and outlives the registration.
-#[repr(C)]
-struct Inner<H> {
-    kprobe: Opaque<bindings::kprobe>,
-    /// `kprobe.symbol_name` points into it.
-    target: Target,
-    handler: H,
+// SAFETY: All-zero is valid (no functions, no address); the kprobe is the structure itself; C's
+// `unregister_kprobes()` waits for an RCU grace period and clears the address of what it keeps.
+unsafe impl Raw for bindings::kprobe {
+    fn kprobe(this: *mut Self) -> *mut bindings::kprobe {
+        this
+    }
+
+    unsafe fn register(this: *mut Self) -> c_int {
+        // SAFETY: By the safety requirement.
+        unsafe { bindings::register_kprobe(this) }
+    }
+
+    unsafe fn unregister(these: &mut [*mut Self]) {
+        // SAFETY: By the safety requirement.
+        unsafe { bindings::unregister_kprobes(these.as_mut_ptr(), these.len() as c_int) }
+    }
 }
 
 /// A registered kprobe: disabled at first, and unregistered when dropped.
 ///
 /// Dropping waits until no handler runs any more (an RCU grace period): process context.
 ///
-/// # Invariants
+/// # Examples
 ///
-/// `inner` was registered successfully and not unregistered since.
-pub struct Kprobe<H: Handler> {
-    inner: ManuallyDrop<Pin<KBox<Inner<H>>>>,
-}
-
-// SAFETY: The kernel's functions on a registered kprobe lock by themselves, and `H` is `Send`.
-unsafe impl<H: Handler> Send for Kprobe<H> {}
-// SAFETY: As above; `H` is `Sync`.
-unsafe impl<H: Handler> Sync for Kprobe<H> {}
+/// ```
+/// # use kernel::prelude::*;
+/// use ktrace::kprobe::{Handler, Hit, Kprobe, Target};
+///
+/// struct Print;
+///
+/// #[vtable]
+/// impl Handler for Print {
+///     fn pre(&self, hit: &Hit<'_>) {
+///         pr_info!("hit at {:#x}\n", hit.address());
+///     }
+/// }
+///
+/// let probe = Kprobe::register(Target::function(c"kernel_clone")?, Print)?;
+/// probe.enable()?;
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Kprobe<H: Handler>(Registration<bindings::kprobe, H>);
 
 impl<H: Handler> Kprobe<H> {
     /// Places a probe, disabled. C: `register_kprobe()`.
@@ -110,151 +127,115 @@ impl<H: Handler> Kprobe<H> {
     /// within an instruction, `EINVAL` where probes are not allowed (not text, blacklisted) and
     /// `EPERM` under lockdown.
     pub fn register(target: Target, handler: H) -> Result<Self> {
-        security::kprobes_allowed()?;
-        let inner = KBox::pin(
-            Inner {
-                // SAFETY: All-zero is a valid `struct kprobe`.
-                kprobe: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                target,
-                handler,
-            },
-            GFP_KERNEL,
-        )?;
-        let kprobe = inner.kprobe.get();
-        // SAFETY: Nobody else has it yet. The name lives as long as `inner`, and does not move.
-        unsafe {
-            set_target(kprobe, &inner.target);
-            (*kprobe).pre_handler = Some(pre_handler::<H>);
-        }
-        // SAFETY: It is initialised, pinned, and unregistered before it is freed.
-        to_result(unsafe { bindings::register_kprobe(kprobe) })?;
-        // INVARIANT: Registered just now.
-        Ok(Self {
-            inner: ManuallyDrop::new(inner),
-        })
+        let registration =
+            Registration::register(target, handler, |kprobe: &mut bindings::kprobe| {
+                kprobe.pre_handler = Some(pre_handler::<H>);
+                if H::HAS_POST {
+                    kprobe.post_handler = Some(post_handler::<H>);
+                }
+            })?;
+        Ok(Self(registration))
     }
 
     /// Arms the probe. C: `enable_kprobe()`.
     ///
     /// Process context; sleeps. `EINVAL` where the probed code is gone.
     pub fn enable(&self) -> Result {
-        // SAFETY: Registered, by the type invariant.
-        to_result(unsafe { bindings::enable_kprobe(self.inner.kprobe.get()) })
+        self.0.enable()
     }
 
     /// Disarms the probe: handlers that run already may still be running. C: `disable_kprobe()`.
     ///
     /// Process context; sleeps.
     pub fn disable(&self) -> Result {
-        // SAFETY: Registered, by the type invariant.
-        to_result(unsafe { bindings::disable_kprobe(self.inner.kprobe.get()) })
+        self.0.disable()
     }
 
     /// Was the probed code unloaded? C: `kprobe_gone()`.
     pub fn is_gone(&self) -> bool {
-        // SAFETY: Registered, by the type invariant. The flag is only ever set.
-        unsafe { is_gone(self.inner.kprobe.get()) }
+        self.0.is_gone()
     }
 
     /// The address that the kernel found for the target.
     pub fn address(&self) -> usize {
-        // SAFETY: Registered, by the type invariant: the address stays.
-        unsafe { (*self.inner.kprobe.get()).addr as usize }
+        self.0.address()
     }
 
     /// How many hits did not run the handler, for another handler was running on that CPU.
     pub fn missed(&self) -> u64 {
-        // SAFETY: Registered, by the type invariant; a racing increment may be seen or not.
-        unsafe { ptr::read_volatile(&raw const (*self.inner.kprobe.get()).nmissed) as u64 }
+        self.0.missed()
     }
 
     /// The handler.
     pub fn handler(&self) -> &H {
-        &self.inner.handler
+        self.0.handler()
     }
 
     /// Unregisters many probes and waits but once. C: `unregister_kprobes()`.
     ///
     /// Process context; sleeps.
     pub fn unregister_all(probes: KVec<Self>) {
-        let Ok(mut raw) = KVec::with_capacity(probes.len(), GFP_KERNEL) else {
-            // One by one, then: each drop waits on its own.
-            return;
-        };
-        for probe in &probes {
-            // Cannot fail: there is room.
-            let _ = raw.push(probe.inner.kprobe.get(), GFP_KERNEL);
+        Registration::unregister_all(probes, |probe| probe.0);
+    }
+}
+
+/// Many kprobes with handlers of one type, registered all or none.
+///
+/// They are unregistered together when dropped, which waits but once.
+pub struct Batch<H: Handler>(KVec<Kprobe<H>>);
+
+impl<H: Handler> Batch<H> {
+    /// Places all, disabled, or none. C: `register_kprobes()`.
+    ///
+    /// Process context; sleeps. Fails as [`Kprobe::register`].
+    pub fn register(probes: impl IntoIterator<Item = (Target, H)>) -> Result<Self> {
+        let mut batch = Self(KVec::new());
+        for (target, handler) in probes {
+            // Room first: a probe that was placed is not dropped on its own.
+            batch.0.reserve(1, GFP_KERNEL)?;
+            batch
+                .0
+                .push(Kprobe::register(target, handler)?, GFP_KERNEL)?;
         }
-        // SAFETY: Each is registered by the type invariant, and only freed after this.
-        unsafe { bindings::unregister_kprobes(raw.as_mut_ptr(), raw.len() as c_int) };
-        for probe in probes {
-            let mut probe = ManuallyDrop::new(probe);
-            // SAFETY: `probe` is not used after this.
-            release(unsafe { ManuallyDrop::take(&mut probe.inner) });
-        }
+        Ok(batch)
     }
-}
 
-impl<H: Handler> Drop for Kprobe<H> {
-    fn drop(&mut self) {
-        // SAFETY: Registered, by the type invariant, and only freed after this.
-        unsafe { bindings::unregister_kprobe(self.inner.kprobe.get()) };
-        // SAFETY: `self` is not used after this.
-        release(unsafe { ManuallyDrop::take(&mut self.inner) });
-    }
-}
-
-/// Frees a probe that was unregistered, unless the kernel could not let go of it.
-fn release<H>(inner: Pin<KBox<Inner<H>>>) {
-    // SAFETY: Unregistered: nobody else uses it.
-    if unsafe { still_registered(inner.kprobe.get()) } {
-        core::mem::forget(inner);
-    }
-}
-
-/// Whether the kernel still holds on to a probe after it was told to unregister it: it could not
-/// disarm it, and says so by clearing the address. Such a probe must stay where it is for good.
-///
-/// # Safety
-///
-/// `kprobe` must be valid, and was passed to an unregistering function.
-pub(crate) unsafe fn still_registered(kprobe: *const bindings::kprobe) -> bool {
-    // SAFETY: By the safety requirement.
-    let held = unsafe { (*kprobe).addr.is_null() };
-    if held {
-        pr_err!("a probe could not be disarmed; its memory is kept for good\n");
-    }
-    held
-}
-
-/// Points a zeroed, unregistered `kprobe` at its target, disabled.
-///
-/// # Safety
-///
-/// `kprobe` must be valid, and `target` live and stay in place as long as it.
-pub(crate) unsafe fn set_target(kprobe: *mut bindings::kprobe, target: &Target) {
-    // SAFETY: By the safety requirement.
-    unsafe {
-        match target {
-            Target::Symbol(name, offset) => {
-                (*kprobe).symbol_name = name.as_ptr().cast();
-                (*kprobe).offset = *offset;
+    /// Arms all, or none.
+    ///
+    /// Process context; sleeps.
+    pub fn enable(&self) -> Result {
+        for (index, probe) in self.0.iter().enumerate() {
+            if let Err(error) = probe.enable() {
+                for armed in self.0.iter().take(index) {
+                    // It was armed just now.
+                    let _ = armed.disable();
+                }
+                return Err(error);
             }
-            Target::Address(address) => (*kprobe).addr = *address as *mut _,
         }
-        (*kprobe).flags = bindings::KPROBE_FLAG_DISABLED;
+        Ok(())
+    }
+
+    /// Disarms all. Where that fails for some, the first error is told.
+    ///
+    /// Process context; sleeps.
+    pub fn disable(&self) -> Result {
+        self.0.iter().map(Kprobe::disable).fold(Ok(()), Result::and)
+    }
+
+    /// The probes, in the order in which they were given.
+    pub fn probes(&self) -> &[Kprobe<H>] {
+        &self.0
     }
 }
 
-/// # Safety
-///
-/// `kprobe` must be registered.
-pub(crate) unsafe fn is_gone(kprobe: *const bindings::kprobe) -> bool {
-    // SAFETY: By the safety requirement.
-    unsafe { ptr::read_volatile(&raw const (*kprobe).flags) & bindings::KPROBE_FLAG_GONE != 0 }
+impl<H: Handler> Drop for Batch<H> {
+    fn drop(&mut self) {
+        Kprobe::unregister_all(core::mem::take(&mut self.0));
+    }
 }
 
-/// Called by the kernel at a hit.
+/// Called by the kernel before the instruction.
 ///
 /// # Safety
 ///
@@ -264,13 +245,44 @@ unsafe extern "C" fn pre_handler<H: Handler>(
     kprobe: *mut bindings::kprobe,
     regs: *mut pt_regs,
 ) -> c_int {
-    // SAFETY: It is embedded in an `Inner<H>`, as only `register` passes this function.
-    let inner = unsafe { &*kernel::container_of!(Opaque::cast_from(kprobe), Inner<H>, kprobe) };
-    // SAFETY: The address does not change while the probe is registered.
-    let address = unsafe { (*kprobe).addr as usize };
-    // SAFETY: By the safety requirement, and `hit` does not outlive this function.
-    let hit = unsafe { Hit::new(regs, address) };
+    // SAFETY: By the safety requirement.
+    let (inner, hit) = unsafe { (inner_of::<H>(kprobe), hit_of(kprobe, regs)) };
     inner.handler.pre(&hit);
     // The instruction pointer was not changed: go on with the instruction.
     0
+}
+
+/// Called by the kernel after the instruction.
+///
+/// # Safety
+///
+/// As for [`pre_handler`].
+#[link_section = ".kprobes.text"]
+unsafe extern "C" fn post_handler<H: Handler>(
+    kprobe: *mut bindings::kprobe,
+    regs: *mut pt_regs,
+    _flags: c_ulong,
+) {
+    // SAFETY: By the safety requirement.
+    let (inner, hit) = unsafe { (inner_of::<H>(kprobe), hit_of(kprobe, regs)) };
+    inner.handler.post(&hit);
+}
+
+/// # Safety
+///
+/// `kprobe` must be that of a registered [`Inner`] with a handler of type `H`, for `'a`.
+#[inline(always)]
+unsafe fn inner_of<'a, H>(kprobe: *mut bindings::kprobe) -> &'a Inner<bindings::kprobe, H> {
+    // SAFETY: It is embedded there, by the safety requirement.
+    unsafe { &*kernel::container_of!(Opaque::cast_from(kprobe), Inner<bindings::kprobe, H>, raw) }
+}
+
+/// # Safety
+///
+/// As for [`pre_handler`], for `'a`.
+#[inline(always)]
+unsafe fn hit_of<'a>(kprobe: *mut bindings::kprobe, regs: *mut pt_regs) -> Hit<'a> {
+    // SAFETY: The address does not change while the probe is registered; the rest by the safety
+    // requirement.
+    unsafe { Hit::new(regs, (*kprobe).addr as usize) }
 }

@@ -3,58 +3,96 @@
 //! A handler at the return of a function.
 //!
 //! At the entry the kernel puts its own return address in the place of the caller's; it takes a
-//! node (`maxactive` of them are allocated) to keep the true one until the call returns. Where no
-//! node is left the call is missed, and counted.
+//! node (`maxactive` of them are allocated) to keep the true one until the call returns, and with
+//! it what the entry handler wants to keep. Where no node is left the call is missed, and counted.
 //!
 //! Calls that are in flight when the probe is unregistered still return through the kernel's
-//! address, but no longer reach the handler: unregistering does not wait for them.
+//! address, but no longer reach the handler: unregistering does not wait for them, and the nodes
+//! are freed when they have returned.
 //!
 //! C headers: [`include/linux/kprobes.h`](srctree/include/linux/kprobes.h),
 //! [`include/linux/rethook.h`](srctree/include/linux/rethook.h)
 
-use core::mem::ManuallyDrop;
-use core::mem::MaybeUninit;
-use core::pin::Pin;
+use core::mem::align_of;
+use core::mem::size_of;
 use core::ptr;
 
 use kernel::bindings::pt_regs;
-use kernel::error::to_result;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
 use crate::bindings;
-use crate::kprobe::is_gone;
-use crate::kprobe::set_target;
-use crate::kprobe::still_registered;
 use crate::kprobe::Hit;
-use crate::kprobe::Target;
-use crate::security;
+use crate::registration::Inner;
+use crate::registration::Raw;
+use crate::registration::Registration;
+
+pub use crate::registration::Target;
 
 #[cfg(not(CONFIG_KRETPROBE_ON_RETHOOK))]
 compile_error!("kretprobes must run on rethook (CONFIG_KRETPROBE_ON_RETHOOK)");
 
 /// What happens at a return.
+#[vtable]
 pub trait Handler: Send + Sync + 'static {
+    /// What is kept of a call from its entry to its return; `()` for nothing.
+    ///
+    /// It is copied, never dropped (a call may never return), and may be looked at on another CPU.
+    /// At most 4096 bytes, with the alignment of a word.
+    type Data: Copy + Send + 'static;
+
+    /// Called when the function is entered, in atomic context: see [`crate::context`]. Without
+    /// data to keep this can be left out.
+    ///
+    /// With `None` the return of this call is not seen, nor counted as missed.
+    fn entry(&self, _hit: &Hit<'_>) -> Option<Self::Data> {
+        kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+
     /// Called when the function has returned, in atomic context: see [`crate::context`].
     ///
-    /// `hit` has the address of the function; `caller` is the address that it returns to.
-    fn ret(&self, hit: &Hit<'_>, caller: usize);
+    /// `hit` has the address of the function, and the registers as it left them.
+    fn ret(&self, hit: &Hit<'_>, call: &Call<Self::Data>);
 }
 
-/// The part of a probe that the kernel knows: it must not move, and outlives the registration.
-#[repr(C)]
-struct Inner<H> {
-    kretprobe: Opaque<bindings::kretprobe>,
-    /// `kretprobe.kp.symbol_name` points into it.
-    target: Target,
-    handler: H,
+/// A call that has returned.
+pub struct Call<D> {
+    caller: usize,
+    data: D,
 }
 
-impl<H> Inner<H> {
-    fn kprobe(&self) -> *mut bindings::kprobe {
-        // SAFETY: The projection stays within the allocation.
-        unsafe { &raw mut (*self.kretprobe.get()).kp }
+impl<D> Call<D> {
+    /// The address that the function returns to.
+    #[inline(always)]
+    pub fn caller(&self) -> usize {
+        self.caller
+    }
+
+    /// What the entry handler kept.
+    #[inline(always)]
+    pub fn data(&self) -> &D {
+        &self.data
+    }
+}
+
+// SAFETY: All-zero is valid (no functions, no address); the kprobe is a field; C's
+// `unregister_kretprobes()` waits for an RCU grace period and clears the address of what it keeps.
+unsafe impl Raw for bindings::kretprobe {
+    fn kprobe(this: *mut Self) -> *mut bindings::kprobe {
+        // The field is the first, so this is the same address, whatever is there.
+        const _: () = assert!(core::mem::offset_of!(bindings::kretprobe, kp) == 0);
+        this.cast()
+    }
+
+    unsafe fn register(this: *mut Self) -> c_int {
+        // SAFETY: By the safety requirement.
+        unsafe { bindings::register_kretprobe(this) }
+    }
+
+    unsafe fn unregister(these: &mut [*mut Self]) {
+        // SAFETY: By the safety requirement.
+        unsafe { bindings::unregister_kretprobes(these.as_mut_ptr(), these.len() as c_int) }
     }
 }
 
@@ -62,140 +100,151 @@ impl<H> Inner<H> {
 ///
 /// Dropping waits until no handler runs any more (an RCU grace period): process context.
 ///
-/// # Invariants
+/// # Examples
 ///
-/// `inner` was registered successfully and not unregistered since.
-pub struct Kretprobe<H: Handler> {
-    inner: ManuallyDrop<Pin<KBox<Inner<H>>>>,
-}
-
-// SAFETY: The kernel's functions on a registered probe lock by themselves, and `H` is `Send`.
-unsafe impl<H: Handler> Send for Kretprobe<H> {}
-// SAFETY: As above; `H` is `Sync`.
-unsafe impl<H: Handler> Sync for Kretprobe<H> {}
+/// How long a function takes:
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use kernel::time::{Instant, Monotonic};
+/// use ktrace::kprobe::Hit;
+/// use ktrace::kretprobe::{Call, Handler, Kretprobe, Target};
+///
+/// struct Time;
+///
+/// #[vtable]
+/// impl Handler for Time {
+///     type Data = Instant<Monotonic>;
+///
+///     fn entry(&self, _: &Hit<'_>) -> Option<Self::Data> {
+///         Some(Instant::now())
+///     }
+///
+///     fn ret(&self, _: &Hit<'_>, call: &Call<Self::Data>) {
+///         pr_info!("{} ns\n", call.data().elapsed().as_nanos());
+///     }
+/// }
+///
+/// let probe = Kretprobe::register(Target::function(c"kernel_clone")?, 0, Time)?;
+/// probe.enable()?;
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Kretprobe<H: Handler>(Registration<bindings::kretprobe, H>);
 
 impl<H: Handler> Kretprobe<H> {
+    /// C: `KRETPROBE_MAX_DATA_SIZE`.
+    const MAX_DATA: usize = 4096;
+
+    /// The data stands behind the node, which is a multiple of a word.
+    const DATA_FITS: () = {
+        assert!(
+            size_of::<H::Data>() <= Self::MAX_DATA,
+            "kretprobe data must not be larger than 4096 bytes"
+        );
+        assert!(
+            align_of::<H::Data>() <= align_of::<usize>(),
+            "kretprobe data must not be aligned to more than a word"
+        );
+        assert!(
+            H::HAS_ENTRY || size_of::<H::Data>() == 0,
+            "kretprobe data needs an entry handler that gives it"
+        );
+    };
+
     /// Places a probe, disabled, with room for `maxactive` calls in flight (0: the kernel's own
     /// choice). C: `register_kretprobe()`.
     ///
     /// Process context; sleeps. Fails as [`crate::kprobe::Kprobe::register`], and with `EINVAL`
     /// where the target is not the entry of a function.
     pub fn register(target: Target, maxactive: u16, handler: H) -> Result<Self> {
-        security::kprobes_allowed()?;
-        let inner = KBox::pin(
-            Inner {
-                // SAFETY: All-zero is a valid `struct kretprobe`.
-                kretprobe: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                target,
-                handler,
-            },
-            GFP_KERNEL,
-        )?;
-        let kretprobe = inner.kretprobe.get();
-        // SAFETY: Nobody else has it yet. The name lives as long as `inner`, and does not move.
-        unsafe {
-            set_target(inner.kprobe(), &inner.target);
-            (*kretprobe).handler = Some(return_handler::<H>);
-            (*kretprobe).maxactive = c_int::from(maxactive);
-        }
-        // SAFETY: It is initialised, pinned, and unregistered before it is freed.
-        to_result(unsafe { bindings::register_kretprobe(kretprobe) })?;
-        // INVARIANT: Registered just now.
-        Ok(Self {
-            inner: ManuallyDrop::new(inner),
-        })
+        const { Self::DATA_FITS };
+        let registration =
+            Registration::register(target, handler, |kretprobe: &mut bindings::kretprobe| {
+                kretprobe.handler = Some(return_handler::<H>);
+                if H::HAS_ENTRY {
+                    kretprobe.entry_handler = Some(entry_handler::<H>);
+                    kretprobe.data_size = size_of::<H::Data>();
+                }
+                kretprobe.maxactive = c_int::from(maxactive);
+            })?;
+        Ok(Self(registration))
     }
 
     /// Arms the probe. C: `enable_kretprobe()`.
     ///
     /// Process context; sleeps. `EINVAL` where the probed code is gone.
     pub fn enable(&self) -> Result {
-        // SAFETY: Registered, by the type invariant.
-        to_result(unsafe { bindings::enable_kprobe(self.inner.kprobe()) })
+        self.0.enable()
     }
 
     /// Disarms the probe: calls in flight still reach the handler. C: `disable_kretprobe()`.
     ///
     /// Process context; sleeps.
     pub fn disable(&self) -> Result {
-        // SAFETY: Registered, by the type invariant.
-        to_result(unsafe { bindings::disable_kprobe(self.inner.kprobe()) })
+        self.0.disable()
     }
 
     /// Was the probed code unloaded? C: `kprobe_gone()`.
     pub fn is_gone(&self) -> bool {
-        // SAFETY: Registered, by the type invariant.
-        unsafe { is_gone(self.inner.kprobe()) }
+        self.0.is_gone()
     }
 
     /// The address that the kernel found for the target.
     pub fn address(&self) -> usize {
-        // SAFETY: Registered, by the type invariant: the address stays.
-        unsafe { (*self.inner.kprobe()).addr as usize }
+        self.0.address()
     }
 
     /// How many calls in flight there is room for.
     pub fn maxactive(&self) -> u32 {
-        // SAFETY: Registered, by the type invariant: the number stays.
-        unsafe { (*self.inner.kretprobe.get()).maxactive.unsigned_abs() }
+        // SAFETY: Registered, by the type invariant of `Registration`: the number stays.
+        unsafe { (*self.0.raw()).maxactive.unsigned_abs() }
     }
 
     /// How many calls were not seen: no room for another in flight, or another handler was
     /// running on that CPU at the entry.
     pub fn missed(&self) -> u64 {
-        let kretprobe = self.inner.kretprobe.get();
-        // SAFETY: Registered, by the type invariant; racing increments may be seen or not.
-        unsafe {
-            let at_entry = ptr::read_volatile(&raw const (*kretprobe).kp.nmissed) as u64;
-            at_entry.wrapping_add(
-                ptr::read_volatile(&raw const (*kretprobe).nmissed)
-                    .unsigned_abs()
-                    .into(),
-            )
-        }
+        // SAFETY: As above; a racing increment may be seen or not.
+        let without_room = unsafe { ptr::read_volatile(&raw const (*self.0.raw()).nmissed) };
+        self.0
+            .missed()
+            .wrapping_add(without_room.unsigned_abs().into())
     }
 
     /// The handler.
     pub fn handler(&self) -> &H {
-        &self.inner.handler
+        self.0.handler()
     }
 
     /// Unregisters many probes and waits but once. C: `unregister_kretprobes()`.
     ///
     /// Process context; sleeps.
     pub fn unregister_all(probes: KVec<Self>) {
-        let Ok(mut raw) = KVec::with_capacity(probes.len(), GFP_KERNEL) else {
-            // One by one, then: each drop waits on its own.
-            return;
-        };
-        for probe in &probes {
-            // Cannot fail: there is room.
-            let _ = raw.push(probe.inner.kretprobe.get(), GFP_KERNEL);
-        }
-        // SAFETY: Each is registered by the type invariant, and only freed after this.
-        unsafe { bindings::unregister_kretprobes(raw.as_mut_ptr(), raw.len() as c_int) };
-        for probe in probes {
-            let mut probe = ManuallyDrop::new(probe);
-            // SAFETY: `probe` is not used after this.
-            release(unsafe { ManuallyDrop::take(&mut probe.inner) });
-        }
+        Registration::unregister_all(probes, |probe| probe.0);
     }
 }
 
-impl<H: Handler> Drop for Kretprobe<H> {
-    fn drop(&mut self) {
-        // SAFETY: Registered, by the type invariant, and only freed after this.
-        unsafe { bindings::unregister_kretprobe(self.inner.kretprobe.get()) };
-        // SAFETY: `self` is not used after this.
-        release(unsafe { ManuallyDrop::take(&mut self.inner) });
-    }
-}
-
-/// Frees a probe that was unregistered, unless the kernel could not let go of it.
-fn release<H>(inner: Pin<KBox<Inner<H>>>) {
-    // SAFETY: Unregistered: nobody else uses it.
-    if unsafe { still_registered(inner.kprobe()) } {
-        core::mem::forget(inner);
+/// Called by the kernel when a probed function is entered: with anything but 0 it lets the call
+/// alone.
+///
+/// # Safety
+///
+/// `instance` must be the unused node of a registered [`Inner`], and `regs` valid; preemption is
+/// disabled.
+#[link_section = ".kprobes.text"]
+unsafe extern "C" fn entry_handler<H: Handler>(
+    instance: *mut bindings::kretprobe_instance,
+    regs: *mut pt_regs,
+) -> c_int {
+    // SAFETY: By the safety requirement.
+    let (inner, hit) = unsafe { (inner_of::<H>(instance), hit_of(instance, regs)) };
+    match inner.handler.entry(&hit) {
+        Some(data) => {
+            // SAFETY: The node has room for it, as `register` asked for it, and belongs to this
+            // call alone.
+            unsafe { data_of::<H::Data>(instance).write(data) };
+            0
+        }
+        None => 1,
     }
 }
 
@@ -210,21 +259,67 @@ unsafe extern "C" fn return_handler<H: Handler>(
     instance: *mut bindings::kretprobe_instance,
     regs: *mut pt_regs,
 ) -> c_int {
-    // SAFETY: By the safety requirement; the node belongs to this call until the handler returns.
-    let (kretprobe, caller) = unsafe {
-        let node = &(*instance).node;
-        // C: `get_kretprobe()`. The rethook lives as long as one of its nodes is in use.
-        let data = ptr::read_volatile(&raw const (*node.rethook).data);
-        (data.cast::<bindings::kretprobe>(), node.ret_addr)
+    // SAFETY: By the safety requirement.
+    let (inner, hit) = unsafe { (inner_of::<H>(instance), hit_of(instance, regs)) };
+    let call = Call {
+        // SAFETY: The node belongs to this call until the handler returns.
+        caller: unsafe { (*instance).node.ret_addr },
+        // SAFETY: Written by `entry_handler`, without which the call would not be here; where
+        // there is no entry handler the type has no bytes.
+        data: unsafe { data_of::<H::Data>(instance).read() },
     };
-    // SAFETY: The kernel calls the handler only while the probe is registered (or is being
-    // unregistered, which waits for this), and `register` is the only one to pass this function.
-    let inner =
-        unsafe { &*kernel::container_of!(Opaque::cast_from(kretprobe), Inner<H>, kretprobe) };
-    // SAFETY: The address does not change while the probe is registered.
-    let address = unsafe { (*kretprobe).kp.addr as usize };
-    // SAFETY: By the safety requirement, and `hit` does not outlive this function.
-    let hit = unsafe { Hit::new(regs, address) };
-    inner.handler.ret(&hit, caller as usize);
+    inner.handler.ret(&hit, &call);
     0
+}
+
+/// Where the data of a call is.
+///
+/// # Safety
+///
+/// `instance` must be valid.
+#[inline(always)]
+unsafe fn data_of<D>(instance: *mut bindings::kretprobe_instance) -> *mut D {
+    // SAFETY: By the safety requirement. It is aligned to a word, like the node in front of it.
+    unsafe { (&raw mut (*instance).data).cast() }
+}
+
+/// The probe of a call. C: `get_kretprobe()`.
+///
+/// # Safety
+///
+/// As for [`return_handler`].
+#[inline(always)]
+unsafe fn kretprobe_of(instance: *mut bindings::kretprobe_instance) -> *mut bindings::kretprobe {
+    // SAFETY: By the safety requirement; the rethook lives as long as one of its nodes is in use.
+    let data = unsafe { ptr::read_volatile(&raw const (*(*instance).node.rethook).data) };
+    data.cast()
+}
+
+/// # Safety
+///
+/// As for [`return_handler`], for `'a`.
+#[inline(always)]
+unsafe fn inner_of<'a, H>(
+    instance: *mut bindings::kretprobe_instance,
+) -> &'a Inner<bindings::kretprobe, H> {
+    // SAFETY: The kernel calls a handler only while the probe is registered (or is being
+    // unregistered, which waits for this), and `register` is the only one to pass it.
+    unsafe {
+        let kretprobe = kretprobe_of(instance);
+        &*kernel::container_of!(
+            Opaque::cast_from(kretprobe),
+            Inner<bindings::kretprobe, H>,
+            raw
+        )
+    }
+}
+
+/// # Safety
+///
+/// As for [`return_handler`], for `'a`.
+#[inline(always)]
+unsafe fn hit_of<'a>(instance: *mut bindings::kretprobe_instance, regs: *mut pt_regs) -> Hit<'a> {
+    // SAFETY: The address does not change while the probe is registered; the rest by the safety
+    // requirement.
+    unsafe { Hit::new(regs, (*kretprobe_of(instance)).kp.addr as usize) }
 }

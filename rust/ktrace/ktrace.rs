@@ -3,6 +3,8 @@
 //! Safe abstractions over the kernel's dynamic tracing.
 //!
 //! - [`kprobe`], [`kretprobe`]: a handler at an instruction, or at the return of a function;
+//! - [`fprobe`], [`ftrace`]: handlers at many functions at once;
+//! - [`tracepoint`]: a handler on a tracepoint of the kernel;
 //! - [`registers`], [`nofault`]: what a handler may look at;
 //! - [`trace_event`]: events under `events/` in tracefs, and records in the trace buffers;
 //! - [`tracefs`]: control files;
@@ -12,6 +14,9 @@
 //! A handler runs in atomic context: see [`context`].
 
 pub mod context;
+pub mod fprobe;
+pub mod ftrace;
+pub mod function;
 pub mod kprobe;
 pub mod kretprobe;
 pub mod nofault;
@@ -21,9 +26,29 @@ pub mod security;
 pub mod symbol;
 pub mod trace_event;
 pub mod tracefs;
+pub mod tracepoint;
 
 /// What the kernel's log shows in front of a line.
 pub(crate) const __LOG_PREFIX: &[u8] = b"ktrace\0";
 
 mod arch;
 mod bindings;
+mod registration;
+
+/// To be called when the module that holds this crate is loaded, before anything else here.
+///
+/// # Safety
+///
+/// Not more than once.
+pub unsafe fn init() {
+    // SAFETY: By the safety requirement.
+    unsafe {
+        fprobe::init();
+        trace_event::EventMutex::init();
+    }
+}
+
+/// To be called when the module that holds this crate is unloaded, after everything else here.
+pub fn exit() {
+    fprobe::exit();
+}

@@ -8,6 +8,8 @@ use core::cell::UnsafeCell;
 use core::mem::align_of;
 use core::mem::size_of;
 use core::ptr::NonNull;
+use core::sync::atomic::compiler_fence;
+use core::sync::atomic::Ordering;
 
 use kernel::bindings;
 use kernel::cpu::nr_cpu_ids;
@@ -115,8 +117,8 @@ impl<const N: usize> Scratch<N> {
         let area = Area::<Levels<N>>::new()?;
         for cpu in 0..nr_cpu_ids() {
             // SAFETY: `area` is a live per-CPU allocation.
-            let levels =
-                unsafe { ktrace_per_cpu_ptr(area.0.as_ptr().cast(), cpu) }.cast::<Levels<N>>();
+            let levels = unsafe { ktrace_per_cpu_ptr(area.0.as_ptr().cast(), cpu) };
+            let levels = levels.cast::<Levels<N>>();
             if !levels.is_null() {
                 // SAFETY: The copy of a CPU that can exist, and nobody else knows it yet.
                 unsafe { (*levels).own = levels };
@@ -136,16 +138,21 @@ impl<const N: usize> Scratch<N> {
         // that only handlers that interrupt this one can touch it meanwhile. They leave `depth` as
         // they found it.
         let depth = unsafe { &raw mut (*levels).depth };
-        // SAFETY: As above. Volatile: an interrupting handler must see the write.
-        let level = unsafe { depth.read_volatile() };
         // SAFETY: As above.
+        let level = unsafe { depth.read_volatile() };
+        // SAFETY: As above. Volatile, and fenced off from the uses of the area: a handler that
+        // interrupts this one, on this same CPU, must see the write.
         unsafe { depth.write_volatile(level.wrapping_add(1)) };
+        compiler_fence(Ordering::SeqCst);
         // SAFETY: A reference to the cells only: each area belongs to the one handler that runs at
         // its level, which is this one, until `depth` is put back.
-        let area = unsafe { &(*levels).areas }
-            .get(level as usize)
-            .map(|cell| unsafe { &mut *cell.get() });
+        let areas = unsafe { &(*levels).areas };
+        let area = areas.get(level as usize).map(|cell| {
+            // SAFETY: As above.
+            unsafe { &mut *cell.get() }
+        });
         let result = f(area);
+        compiler_fence(Ordering::SeqCst);
         // SAFETY: As above.
         unsafe { depth.write_volatile(level) };
         result

@@ -9,8 +9,11 @@ use core::mem::size_of;
 use kernel::bindings;
 use kernel::types::Opaque;
 
+pub use probe::arch::current::register;
+pub use probe::arch::Register;
+
 use probe::arch::current as arch;
-use probe::arch::Register;
+use probe::arch::Slot;
 
 use crate::bindings::THREAD_SIZE;
 use crate::nofault;
@@ -48,6 +51,36 @@ impl Registers {
         // assertions below hold the table against the structure), which is valid by the type
         // invariant.
         unsafe { *self.0.get().byte_add(register.offset()).cast::<u64>() }
+    }
+
+    /// The value of the register of this name (`ax`, `r15`, `ip`), if there is one.
+    ///
+    /// A search: look a name up once, with [`register`], where it is needed often.
+    pub fn by_name(&self, name: &str) -> Option<u64> {
+        register(name).map(|register| self.get(register))
+    }
+
+    /// Argument `n` of the function, counted from 0, where it was just entered.
+    ///
+    /// C: `regs_get_kernel_argument()`.
+    #[inline(always)]
+    pub fn argument(&self, n: u16) -> u64 {
+        match arch::argument(n) {
+            Slot::Register(register) => self.get(register),
+            Slot::Stack(n) => self.stack(n),
+        }
+    }
+
+    /// What the function returned, where it has just returned. C: `regs_return_value()`.
+    #[inline(always)]
+    pub fn return_value(&self) -> u64 {
+        self.get(arch::RETURN_VALUE)
+    }
+
+    /// The instruction pointer. C: `instruction_pointer()`.
+    #[inline(always)]
+    pub fn instruction_pointer(&self) -> u64 {
+        self.get(arch::INSTRUCTION_POINTER)
     }
 
     /// The kernel stack pointer. C: `kernel_stack_pointer()`.

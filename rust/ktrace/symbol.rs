@@ -30,7 +30,7 @@ pub fn address_of(name: &CStr) -> Result<usize> {
     let probe = probe.as_mut_ptr();
     // SAFETY: All-zero is a valid `struct kprobe`, and nobody else has it yet.
     unsafe {
-        (*probe).symbol_name = name.as_ptr().cast();
+        (*probe).symbol_name = name.as_char_ptr();
         (*probe).offset = SECOND_BYTE;
         (*probe).flags = tracing::KPROBE_FLAG_DISABLED;
     }
@@ -49,7 +49,7 @@ pub fn address_of(name: &CStr) -> Result<usize> {
 }
 
 /// The longest text that [`format`] writes, and a NUL, in bytes.
-pub const LEN: usize = KSYM_SYMBOL_LEN as usize;
+pub const LEN: usize = KSYM_SYMBOL_LEN;
 
 /// Writes `address` as `NAME+OFFSET/SIZE [MODULE]`, or without the offset as `NAME [MODULE]`, and
 /// as a number where it belongs to no symbol. Any context.
@@ -57,7 +57,7 @@ pub const LEN: usize = KSYM_SYMBOL_LEN as usize;
 /// C: `sprint_symbol()`, `sprint_symbol_no_offset()`.
 pub fn format(address: usize, with_offset: bool, buffer: &mut [u8; LEN]) -> &[u8] {
     let to = buffer.as_mut_ptr().cast::<c_char>();
-    // SAFETY: The buffer has room for the longest symbol (`KSYM_KSYM_SYMBOL_LEN as usize`).
+    // SAFETY: The buffer has room for the longest symbol (`KSYM_SYMBOL_LEN`).
     let len = unsafe {
         if with_offset {
             bindings::sprint_symbol(to, address)
@@ -66,4 +66,13 @@ pub fn format(address: usize, with_offset: bool, buffer: &mut [u8; LEN]) -> &[u8
         }
     };
     buffer.get(..len.unsigned_abs() as usize).unwrap_or(&[])
+}
+
+/// The start of the symbol that `address` belongs to, if there is one. Any context.
+pub fn start_of(address: usize) -> Option<usize> {
+    let mut buffer = [0; LEN];
+    let text = core::str::from_utf8(format(address, true, &mut buffer)).ok()?;
+    let (_, offset_and_size) = text.rsplit_once("+0x")?;
+    let (offset, _) = offset_and_size.split_once('/')?;
+    address.checked_sub(usize::from_str_radix(offset, 16).ok()?)
 }

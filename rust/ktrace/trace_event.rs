@@ -15,7 +15,6 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering;
 
 use kernel::bindings::atomic_t;
-use kernel::bindings::list_head;
 use kernel::error::from_result;
 use kernel::error::to_result;
 use kernel::ffi::c_int;
@@ -31,10 +30,12 @@ use kernel::ThisModule;
 use crate::bindings;
 
 mod event_mutex;
+mod field;
 mod output;
 mod sink;
 
 pub use event_mutex::EventMutex;
+pub use field::Field;
 pub use output::Output;
 pub use output::Print;
 pub use output::TraceSeq;
@@ -53,20 +54,6 @@ pub trait Operations: Send + Sync + 'static {
     fn disable(&self);
 }
 
-/// A field of an event, as `format` shows it and filters and histograms use it.
-pub struct Field {
-    /// Its name.
-    pub name: CString,
-    /// Its C type.
-    pub ty: CString,
-    /// Where it is, in bytes from the start of the record.
-    pub offset: usize,
-    /// How many bytes it has.
-    pub size: usize,
-    /// Whether it is signed.
-    pub is_signed: bool,
-}
-
 /// What an event is made of.
 pub struct Definition {
     /// The directory below `events/`.
@@ -79,7 +66,9 @@ pub struct Definition {
     pub print_fmt: CString,
     /// What the event switches on.
     pub operations: KBox<dyn Operations>,
-    /// Where its records go.
+    /// What prints its records.
+    pub print: KBox<dyn Print>,
+    /// Where its records go. It is for this event alone.
     pub sink: Arc<Sink>,
 }
 
@@ -87,9 +76,11 @@ pub struct Definition {
 #[repr(C)]
 struct Inner {
     call: Opaque<bindings::trace_event_call>,
-    class: Opaque<bindings::trace_event_class>,
-    definition: Definition,
-    /// Prints for `tp_printk`, and owns the number of the event.
+    fields: KVec<Field>,
+    print_fmt: CString,
+    operations: KBox<dyn Operations>,
+    sink: Arc<Sink>,
+    /// Has the class and the name, and prints.
     output: Arc<Output>,
     owner: &'static ThisModule,
     has_fields: AtomicBool,
@@ -133,21 +124,36 @@ pub fn exists(group: &CStr, name: &CStr) -> bool {
 impl TraceEvent {
     /// Adds an event: it appears in every trace instance, disabled. C: `trace_add_event_call()`.
     ///
-    /// While it is enabled anywhere it holds a reference to `owner`.
+    /// While it is enabled anywhere it holds a reference to `owner`. `E2BIG` where the fields do
+    /// not fit a record, `EBUSY` where the sink is another event's.
     pub fn register(
         _: &EventMutex,
         definition: Definition,
-        output: Arc<Output>,
         owner: &'static ThisModule,
     ) -> Result<Self> {
-        definition.sink.set_number(output.number());
+        let Definition {
+            group,
+            name,
+            fields,
+            print_fmt,
+            operations,
+            print,
+            sink,
+        } = definition;
+        let fixed_len = fields.iter().map(Field::end).fold(HEADER_LEN, usize::max);
+        if fixed_len > MAX_LEN {
+            return Err(E2BIG);
+        }
+        let output = Arc::new(Output::new(group, name, print)?, GFP_KERNEL)?;
+        sink.set_event(output.number(), fixed_len)?;
         let inner = KBox::pin(
             Inner {
-                // SAFETY: All-zero is valid for both structures.
+                // SAFETY: All-zero is a valid `struct trace_event_call`.
                 call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                // SAFETY: As above.
-                class: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                definition,
+                fields,
+                print_fmt,
+                operations,
+                sink,
                 output,
                 owner,
                 has_fields: AtomicBool::new(false),
@@ -155,25 +161,21 @@ impl TraceEvent {
             GFP_KERNEL,
         )?;
         let call = inner.call.get();
-        let class = inner.class.get();
-        // SAFETY: Nobody else has either yet. What they point at lives in `inner`, behind `inner`
-        // in the same allocation, or for as long as the module.
+        let class = inner.output.class();
+        // DYNAMIC: counts references. EPROBE: no event probe may hold on to it; the kernel's own
+        // kprobe events are not to be had for that either.
+        const FLAGS: c_uint = bindings::TRACE_EVENT_FL_DYNAMIC | bindings::TRACE_EVENT_FL_EPROBE;
+        // SAFETY: Nobody else has the call yet, and nobody looks at these parts of the class but
+        // through the call. What they point at lives in `inner`, or for as long as the module.
         unsafe {
-            (*class).system = inner.definition.group.as_char_ptr();
             (*class).reg = Some(ktrace_call_reg_shim);
             (*class).fields_array = (&raw const ktrace_call_fields).cast_mut().cast();
-            let fields: *mut list_head = &raw mut (*class).fields;
-            (*fields).next = fields;
-            (*fields).prev = fields;
             (*call).class = class;
-            (*call).__bindgen_anon_1.name = inner.definition.name.as_char_ptr();
-            (*call).print_fmt = inner.definition.print_fmt.as_char_ptr().cast_mut();
+            (*call).__bindgen_anon_1.name = inner.output.name().as_char_ptr();
+            (*call).print_fmt = inner.print_fmt.as_char_ptr().cast_mut();
             (*call).event.type_ = inner.output.number().into();
             (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut();
-            // DYNAMIC: counts references. EPROBE: no event probe may hold on to it; the kernel's
-            // own kprobe events are not to be had for that either.
-            (*call).flags =
-                (bindings::TRACE_EVENT_FL_DYNAMIC | bindings::TRACE_EVENT_FL_EPROBE) as c_int;
+            (*call).flags = FLAGS as c_int;
         }
         // SAFETY: `event_mutex` is held, as the token says, and the call stays in place until it
         // is removed.
@@ -186,7 +188,7 @@ impl TraceEvent {
         if !has_fields {
             // The kernel does not tell that it could not make the directory or the fields.
             if let Err((event, error)) = event.remove() {
-                core::mem::forget(event);
+                drop(event);
                 return Err(error);
             }
             return Err(ENOMEM);
@@ -194,24 +196,32 @@ impl TraceEvent {
         Ok(event)
     }
 
+    /// What prints its records: kept, they can be read when the event is gone.
+    pub fn output(&self) -> Arc<Output> {
+        self.inner.output.clone()
+    }
+
     /// Is it enabled, opened by perf, or held by someone else in the kernel?
     pub fn is_busy(&self, _: &EventMutex) -> bool {
-        // SAFETY: The event is dynamic, so that this is the union's live field.
-        let references: *mut atomic_t =
-            unsafe { &raw mut (*self.inner.call.get()).__bindgen_anon_2 }.cast();
+        // SAFETY: The projection stays within the allocation.
+        let union = unsafe { &raw mut (*self.inner.call.get()).__bindgen_anon_2 };
+        // The event is dynamic, so that the live field is the counter.
+        let references = union.cast::<atomic_t>();
         // SAFETY: References are only taken with `event_mutex` held, which the token says.
         let references = unsafe { (*references).counter };
-        references != 0 || self.inner.definition.sink.is_used()
+        references != 0 || self.inner.sink.is_used()
     }
 
     /// Removes the event. C: `trace_remove_event_call()`.
     ///
-    /// No handler may still be giving records to the sink: its probes were unregistered. The
-    /// event comes back with `EBUSY` where [`is_busy`](Self::is_busy).
+    /// Where an RCU grace period did not pass since the last user went it waits for one, for the
+    /// handlers that still give records to the sink. The event comes back with `EBUSY` where
+    /// [`is_busy`](Self::is_busy).
     pub fn try_remove(self, token: &EventMutex) -> Result<(), (Self, Error)> {
         if self.is_busy(token) {
             return Err((self, EBUSY));
         }
+        self.inner.sink.wait_for_handlers();
         self.remove()
     }
 
@@ -241,7 +251,9 @@ impl TraceEvent {
 
 impl Drop for TraceEvent {
     fn drop(&mut self) {
-        pr_err!("a registered event was dropped; its memory is kept for good\n");
+        pr_err!("a registered event was dropped; it and its module are kept for good\n");
+        // SAFETY: The module pointer is valid as long as the module, whose code runs.
+        unsafe { kernel::bindings::__module_get(self.inner.owner.as_ptr()) };
     }
 }
 
@@ -255,16 +267,16 @@ impl Inner {
     }
 
     fn first_use(&self) -> Result {
-        if self.definition.sink.is_singly_used() {
-            self.definition.operations.enable()
+        if self.sink.is_singly_used() {
+            self.operations.enable()
         } else {
             Ok(())
         }
     }
 
     fn last_use(&self) {
-        if !self.definition.sink.is_used() {
-            self.definition.operations.disable();
+        if !self.sink.is_used() {
+            self.operations.disable();
         }
     }
 
@@ -276,16 +288,15 @@ impl Inner {
         }
         let added = if file.is_null() {
             // SAFETY: The kernel sets it up before it asks to register perf.
-            self.definition
-                .sink
-                .add_perf(unsafe { (*self.call.get()).perf_events });
+            let events = unsafe { (*self.call.get()).perf_events };
+            self.sink.add_perf(events);
             Ok(())
         } else {
-            self.definition.sink.add_file(file)
+            self.sink.add_file(file)
         };
         let enabled = added.and_then(|()| {
             self.first_use().inspect_err(|_| {
-                self.definition.sink.remove(file);
+                self.sink.remove(file);
             })
         });
         if enabled.is_err() {
@@ -297,7 +308,7 @@ impl Inner {
 
     /// One user less.
     fn remove(&self, file: *mut bindings::trace_event_file) {
-        if self.definition.sink.remove(file) {
+        if self.sink.remove(file) {
             self.last_use();
             // SAFETY: It was got by `add`. The caller holds `event_mutex`, which the module's
             // exit passes through, so that this code stays until it has returned.
@@ -363,17 +374,17 @@ unsafe extern "C" fn ktrace_call_define_fields(call: *mut bindings::trace_event_
     // SAFETY: By the safety requirement.
     let inner = unsafe { Inner::from_call(call) };
     from_result(|| {
-        for field in &inner.definition.fields {
+        for field in &inner.fields {
             // SAFETY: The kernel keeps the two strings: they live in the event, which outlives
             // its fields.
             to_result(unsafe {
                 bindings::trace_define_field(
                     call,
-                    field.ty.as_char_ptr(),
-                    field.name.as_char_ptr(),
-                    c_int::try_from(field.offset)?,
-                    c_int::try_from(field.size)?,
-                    field.is_signed.into(),
+                    field.ty().as_char_ptr(),
+                    field.name().as_char_ptr(),
+                    c_int::try_from(field.offset())?,
+                    c_int::try_from(field.size())?,
+                    field.is_signed().into(),
                     bindings::FILTER_OTHER as c_int,
                 )
             })?;
@@ -387,8 +398,8 @@ unsafe extern "C" fn ktrace_call_define_fields(call: *mut bindings::trace_event_
 ///
 /// # Safety
 ///
-/// `event` must be that of a registered call of this file, `record` one of its records, complete
-/// but of unknown length.
+/// `event` must be that of a registered call of this file, `record` one of its records, of unknown
+/// length, and `seq` valid and unshared.
 #[no_mangle]
 unsafe extern "C" fn ktrace_call_print(
     event: *mut bindings::trace_event,
@@ -401,6 +412,14 @@ unsafe extern "C" fn ktrace_call_print(
     let call = unsafe { kernel::container_of!(event, bindings::trace_event_call, event) };
     // SAFETY: By the safety requirement.
     let inner = unsafe { Inner::from_call(call) };
-    // SAFETY: By the safety requirement; the record was just written by a handler.
-    unsafe { inner.output.print_unsized(seq, record, addresses) };
+    // SAFETY: A record has at least its fields, as `Sink::record` makes sure.
+    let fixed = unsafe { core::slice::from_raw_parts(record, inner.sink.fixed_len()) };
+    let fields = inner.fields.iter();
+    let len = fields
+        .filter_map(|field| field.end_of_located(fixed))
+        .fold(fixed.len(), usize::max);
+    // SAFETY: What a field locates is within the record, as who made the field has promised.
+    let record = unsafe { core::slice::from_raw_parts(record, len) };
+    // SAFETY: By the safety requirement.
+    unsafe { inner.output.print(seq, record, addresses) };
 }

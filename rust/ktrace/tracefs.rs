@@ -52,39 +52,56 @@ pub trait ControlFile: 'static {
 
 /// A file in the root of tracefs: made by [`File::create`], gone when dropped.
 ///
-/// An open file pins the module.
+/// An open file pins the module. Dropping one that is open waits until it is closed.
 ///
 /// # Invariants
 ///
-/// `dentry` is that of the file, which nothing else removes.
+/// `dentry` is that of the file, to which nothing else does anything but open it.
 pub struct File {
     dentry: NonNull<bindings::dentry>,
     /// The kernel calls its functions until the file is gone.
-    _operations: KBox<bindings::file_operations>,
+    _operations: KBox<Operations>,
 }
 
-// SAFETY: Removing a file is possible from anywhere.
+/// The operations of a file, and whose they are.
+#[repr(C)]
+struct Operations {
+    /// Without an owner: while a module unloads the kernel would complain of whoever opens the
+    /// file. Instead [`open`] takes the reference and [`release`] gives it back.
+    table: bindings::file_operations,
+    owner: &'static ThisModule,
+}
+
+// SAFETY: Removing a file is possible from anywhere, and the operations are constant.
 unsafe impl Send for File {}
-// SAFETY: There is nothing to do with a shared reference.
+// SAFETY: There is nothing to do with a shared reference, and the operations are constant.
 unsafe impl Sync for File {}
+
+// The dentry is only passed on: what it consists of is the kernel's business.
+#[allow(improper_ctypes)]
+extern "C" {
+    fn ktrace_remove_file(dentry: *mut bindings::dentry);
+}
 
 impl File {
     /// Makes a file for root to read and, where `T` takes lines or is cleared, to write.
     ///
-    /// Process context. C: `tracefs_create_file()`, which prints why and fails where there is one
-    /// of that name already: `EEXIST`.
+    /// Process context. C: `tracefs_create_file()`, which does not tell why it fails: `EEXIST`
+    /// most likely, for a file of that name.
     pub fn create<T: ControlFile>(name: &CStr, owner: &'static ThisModule) -> Result<Self> {
         let writable = T::HAS_WRITE_LINE || T::HAS_CLEAR;
         let mode = if writable { 0o640 } else { 0o440 };
         let operations = KBox::new(
-            bindings::file_operations {
-                owner: owner.as_ptr(),
-                open: Some(open::<T>),
-                read: Some(bindings::seq_read),
-                llseek: Some(bindings::seq_lseek),
-                release: Some(bindings::seq_release),
-                write: if writable { Some(write::<T>) } else { None },
-                ..pin_init::zeroed()
+            Operations {
+                table: bindings::file_operations {
+                    open: Some(open::<T>),
+                    read: Some(bindings::seq_read),
+                    llseek: Some(bindings::seq_lseek),
+                    release: Some(release),
+                    write: if writable { Some(write::<T>) } else { None },
+                    ..pin_init::zeroed()
+                },
+                owner,
             },
             GFP_KERNEL,
         )?;
@@ -95,7 +112,7 @@ impl File {
                 mode,
                 ptr::null_mut(),
                 ptr::null_mut(),
-                &*operations,
+                &operations.table,
             )
         };
         // INVARIANT: Made just now.
@@ -108,10 +125,21 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // `tracefs_remove()` is not exported; it does this, and gives up its hold on the mounted
-        // tracefs, of which one is left over for each file here. That pins nothing of this module.
-        // SAFETY: By the type invariant.
-        unsafe { bindings::simple_recursive_removal(self.dentry.as_ptr(), None) };
+        // SAFETY: By the type invariant; the operations are freed after this.
+        unsafe { ktrace_remove_file(self.dentry.as_ptr()) };
+    }
+}
+
+/// The module that a file belongs to.
+///
+/// # Safety
+///
+/// `file` must be one of these, being opened or open.
+unsafe fn owner_of(file: *const bindings::file) -> &'static ThisModule {
+    // SAFETY: Its operations are the table in an `Operations`, which lives as long as the file.
+    unsafe {
+        let table = (*file).f_op.cast_mut();
+        (*kernel::container_of!(table, Operations, table)).owner
     }
 }
 
@@ -154,6 +182,9 @@ impl<T: ControlFile> Listing<T> {
         unsafe { Self::start(m, pos) }
     }
 
+    /// # Safety
+    ///
+    /// None.
     unsafe extern "C" fn stop(_: *mut bindings::seq_file, _: *mut c_void) {}
 
     /// # Safety
@@ -169,12 +200,18 @@ impl<T: ControlFile> Listing<T> {
 
 /// # Safety
 ///
-/// `file` must be valid, and being opened.
+/// `file` must be one of these, and being opened.
 unsafe extern "C" fn open<T: ControlFile>(
     _inode: *mut bindings::inode,
     file: *mut bindings::file,
 ) -> c_int {
-    from_result(|| {
+    // SAFETY: By the safety requirement.
+    let owner = unsafe { owner_of(file) };
+    // SAFETY: Its code runs: removing the file waits for this.
+    if !unsafe { bindings::try_module_get(owner.as_ptr()) } {
+        return ENODEV.to_errno();
+    }
+    let opened = from_result(|| {
         security::tracefs_allowed()?;
         // SAFETY: By the safety requirement.
         let (mode, flags) = unsafe { ((*file).f_mode, (*file).f_flags) };
@@ -184,7 +221,25 @@ unsafe extern "C" fn open<T: ControlFile>(
         // SAFETY: By the safety requirement; the operations are constant.
         to_result(unsafe { bindings::seq_open(file, &Listing::<T>::OPERATIONS) })?;
         Ok(0)
-    })
+    });
+    if opened != 0 {
+        // SAFETY: It was got above.
+        unsafe { bindings::module_put(owner.as_ptr()) };
+    }
+    opened
+}
+
+/// # Safety
+///
+/// `file` must be one of these, and no longer used.
+unsafe extern "C" fn release(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+    // SAFETY: By the safety requirement.
+    let owner = unsafe { owner_of(file) };
+    // SAFETY: `open` opened it.
+    unsafe { bindings::seq_release(inode, file) };
+    // SAFETY: `open` got it. Removing the file waits until this has returned.
+    unsafe { bindings::module_put(owner.as_ptr()) };
+    0
 }
 
 /// # Safety

@@ -12,6 +12,7 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
+use ktrace::ftrace;
 use ktrace::kprobe;
 use ktrace::kprobe::Kprobe;
 use ktrace::kretprobe::Kretprobe;
@@ -20,7 +21,6 @@ use ktrace::symbol;
 use ktrace::trace_event;
 use ktrace::trace_event::Definition;
 use ktrace::trace_event::EventMutex;
-use ktrace::trace_event::Output;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::TraceEvent;
 use probe::arch;
@@ -101,8 +101,10 @@ fn from_kernel(error: Error) -> Errno {
 }
 
 /// Carries a line out.
+#[inline(never)]
 pub(crate) fn run(line: &[u8]) -> Result {
     let _commands = COMMANDS.lock();
+    let line = line.split(|&byte| byte == b'#').next().unwrap_or(line);
     // Names of symbols, events and fields are ASCII anyway.
     let line = core::str::from_utf8(line).map_err(|_| {
         pr_warn!("a command is not UTF-8\n");
@@ -144,6 +146,7 @@ fn remove(delete: &Delete<'_>) -> Result<(), Failure> {
     }
 }
 
+#[inline(never)]
 fn create(command: Command<'_>) -> Result<(), Failure> {
     let place = check_target(&command)?;
     let name = command.name()?;
@@ -252,31 +255,40 @@ fn create_event(
     let sink = Arc::new(Sink::new(), GFP_KERNEL)?;
     let probe = make_probe(command, name, place, shape.clone(), sink.clone())?;
     let probes = Probes::new(probe.clone())?;
-    let output = Output::new(KBox::new(Printer(shape.clone()), GFP_KERNEL)?)?;
-    let output = Arc::new(output, GFP_KERNEL)?;
     let definition = Definition {
         group,
         name: event_name,
         fields,
         print_fmt,
         operations: KBox::new(Switch(probes.clone()), GFP_KERNEL)?,
+        print: KBox::new(Printer(shape.clone()), GFP_KERNEL)?,
         sink: sink.clone(),
     };
-    let trace_event = EventMutex::with(|token| {
-        TraceEvent::register(token, definition, output.clone(), &crate::THIS_MODULE)
-    })??;
+    let trace_event =
+        EventMutex::with(|token| TraceEvent::register(token, definition, &crate::THIS_MODULE))??;
     registry::add_event(Event {
         shape,
         probes,
         sink,
-        output,
         trace_event,
     });
     registry::add_probe(probe);
     Ok(())
 }
 
-/// Compiles the arguments and places the probe, disarmed.
+/// Compiles the arguments; gives the texts that the programs point at, too.
+#[inline(never)]
+fn compile(command: &Command<'_>, place: Place) -> Result<(KVec<Program>, KVec<CString>), Failure> {
+    let mut resolver = Resolver { texts: KVec::new() };
+    let mut programs = KVec::new();
+    for argument in command.arguments(place, arch::current::register)? {
+        programs.push(fetch::compile(&argument?, &mut resolver)?, GFP_KERNEL)?;
+    }
+    Ok((programs, resolver.texts))
+}
+
+/// Places the probe, disarmed.
+#[inline(never)]
 fn make_probe(
     mut command: Command<'_>,
     name: &EventName<'_>,
@@ -284,11 +296,7 @@ fn make_probe(
     shape: Arc<Shape>,
     sink: Arc<Sink>,
 ) -> Result<Arc<Probe>, Failure> {
-    let mut resolver = Resolver { texts: KVec::new() };
-    let mut programs: KVec<Program> = KVec::new();
-    for argument in command.arguments(place, arch::current::register)? {
-        programs.push(fetch::compile(&argument?, &mut resolver)?, GFP_KERNEL)?;
-    }
+    let (programs, texts) = compile(&command, place)?;
     let recorder = Recorder {
         sink,
         hits: Counter::new()?,
@@ -299,8 +307,11 @@ fn make_probe(
         } else {
             None
         },
-        _texts: resolver.texts,
+        _texts: texts,
     };
+    if !is_traceable(&command.target)? {
+        return Err(at_target(EINVAL));
+    }
     let target = match command.target {
         Target::Address(address) => kprobe::Target::Address(address as usize),
         Target::Symbol { symbol, offset } => {
@@ -318,6 +329,33 @@ fn make_probe(
         }
     };
     Ok(Probe::new(shape, listing(&command, name)?, armed)?)
+}
+
+/// Is the target in a function that may be traced? Those that may not are there for the tracing
+/// itself to use.
+///
+/// C: `within_notrace_func()`.
+fn is_traceable(target: &Target<'_>) -> Result<bool> {
+    if cfg!(CONFIG_KPROBE_EVENTS_ON_NOTRACE) {
+        return Ok(true);
+    }
+    match *target {
+        // Where it belongs to no function the kernel refuses it.
+        Target::Address(address) => {
+            symbol::start_of(address as usize).map_or(Ok(true), ftrace::is_traceable)
+        }
+        Target::Symbol { symbol, .. } => {
+            let traceable = |symbol: &str| {
+                let symbol = CString::try_from_fmt(format_args!("{symbol}"))?;
+                ftrace::is_traceable(symbol::address_of(&symbol)?)
+            };
+            // A part of a function that the compiler made (`.cold`, `.part`) is like the whole.
+            match symbol.split_once('.') {
+                Some((whole, _)) => Ok(traceable(symbol)? || traceable(whole).unwrap_or(false)),
+                None => traceable(symbol),
+            }
+        }
+    }
 }
 
 /// What the kernel said of a probe.
@@ -365,7 +403,7 @@ impl fetch::Resolver for Resolver {
     fn text(&mut self, text: &str) -> Result<u64, Failure> {
         let text = CString::try_from_fmt(format_args!("{text}"))?;
         // It does not move when the list grows: the list holds pointers.
-        let address = text.as_ptr().addr() as u64;
+        let address = text.as_char_ptr().addr() as u64;
         self.texts.push(text, GFP_KERNEL)?;
         Ok(address)
     }

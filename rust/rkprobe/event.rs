@@ -11,7 +11,6 @@ use kernel::sync::Mutex;
 use ktrace::kprobe::Kprobe;
 use ktrace::kretprobe::Kretprobe;
 use ktrace::trace_event::Operations;
-use ktrace::trace_event::Output;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::TraceEvent;
 
@@ -196,6 +195,5 @@ pub(crate) struct Event {
     pub(crate) shape: Arc<Shape>,
     pub(crate) probes: Arc<Probes>,
     pub(crate) sink: Arc<Sink>,
-    pub(crate) output: Arc<Output>,
     pub(crate) trace_event: TraceEvent,
 }

@@ -13,9 +13,8 @@ use crate::commands;
 use crate::error_log;
 use crate::registry;
 
-/// Makes all of them, or none.
-pub(crate) fn create(module: &'static ThisModule) -> Result<KVec<File>> {
-    let mut files = KVec::new();
+/// Makes all of them, and puts them into `files` one by one.
+pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Result {
     files.push(
         File::create::<Events>(c"rkprobe_events", module)?,
         GFP_KERNEL,
@@ -28,7 +27,7 @@ pub(crate) fn create(module: &'static ThisModule) -> Result<KVec<File>> {
         File::create::<ErrorLog>(c"rkprobe_error_log", module)?,
         GFP_KERNEL,
     )?;
-    Ok(files)
+    Ok(())
 }
 
 /// Commands to write, the probes to read.

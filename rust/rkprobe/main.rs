@@ -10,7 +10,6 @@
 
 use kernel::prelude::*;
 use kernel::ThisModule;
-
 use ktrace::trace_event::EventMutex;
 
 mod commands;
@@ -39,14 +38,19 @@ impl kernel::Module for Rkprobe {
     fn init(module: &'static ThisModule) -> Result<Self> {
         // SAFETY: The kernel initialises a module once, and nothing else was used yet.
         unsafe {
-            EventMutex::init();
+            ktrace::init();
             commands::init();
             error_log::init();
             registry::init();
         }
-        Ok(Self {
-            files: files::create(module)?,
-        })
+        if EventMutex::with(|_| ()).is_err() {
+            pr_err!("the kernel made no control event for this module\n");
+            return Err(ENODEV);
+        }
+        // From here on `drop` undoes everything.
+        let mut this = Self { files: KVec::new() };
+        files::create(module, &mut this.files)?;
+        Ok(this)
     }
 }
 
@@ -55,5 +59,6 @@ impl Drop for Rkprobe {
         self.files.clear();
         registry::shut_down();
         error_log::clear();
+        ktrace::exit();
     }
 }

@@ -36,30 +36,6 @@ impl Print for Printer {
         let _ = fetch::print(shape.fields(), record, shape.fields_at(), seq);
         seq.bytes(b"\n");
     }
-
-    fn fixed_len(&self) -> usize {
-        self.0.fields_at() + self.0.layout().bytes()
-    }
-
-    fn len(&self, fixed: &[u8]) -> usize {
-        let end_of_string = |location: &[u8]| {
-            let location = u32::from_le_bytes(location.try_into().ok()?);
-            Some((location & 0xffff) as usize + (location >> 16) as usize)
-        };
-        self.0
-            .fields()
-            .filter(|(_, field)| field.is_dynamic())
-            .filter_map(|(_, field)| {
-                let at = self.0.fields_at() + field.offset();
-                fixed.get(at..at + field.bytes())
-            })
-            .flat_map(|field| {
-                field
-                    .chunks_exact(size_of::<u32>())
-                    .filter_map(end_of_string)
-            })
-            .fold(fixed.len(), usize::max)
-    }
 }
 
 /// The Nth word behind the header, and 0 where the record is too short for it.

@@ -41,6 +41,7 @@ pub(crate) struct Recorder {
     pub(crate) _texts: KVec<CString>,
 }
 
+#[vtable]
 impl kprobe::Handler for Recorder {
     #[inline(always)]
     fn pre(&self, hit: &Hit<'_>) {
@@ -48,10 +49,13 @@ impl kprobe::Handler for Recorder {
     }
 }
 
+#[vtable]
 impl kretprobe::Handler for Recorder {
+    type Data = ();
+
     #[inline(always)]
-    fn ret(&self, hit: &Hit<'_>, caller: usize) {
-        self.record(hit, [hit.address(), caller]);
+    fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<()>) {
+        self.record(hit, [hit.address(), call.caller()]);
     }
 }
 

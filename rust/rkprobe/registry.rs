@@ -22,23 +22,19 @@ struct Registry {
     events: KVVec<Event>,
     /// In the order in which they came, which is that of the listing.
     probes: KVVec<Arc<Probe>>,
-    /// What prints the records of events that are gone, oldest first: their numbers are not used
-    /// again meanwhile.
-    retired: KVec<Arc<Output>>,
+    /// What prints the records of events that are gone, oldest first. Their numbers are not used
+    /// again meanwhile: a record is never shown as one of another event.
+    retired: KVVec<Arc<Output>>,
     /// Made when the first event with strings comes.
     room: Option<Arc<Room>>,
 }
-
-/// For how many events that are gone records can be read. Beyond that the number of the oldest is
-/// given back.
-const MAX_RETIRED: usize = 1024;
 
 kernel::sync::global_lock! {
     // SAFETY: Initialised by `init` when the module is loaded.
     unsafe(uninit) static REGISTRY: Mutex<Registry> = Registry {
         events: KVVec::new(),
         probes: KVVec::new(),
-        retired: KVec::new(),
+        retired: KVVec::new(),
         room: None,
     };
 }
@@ -50,6 +46,10 @@ pub(crate) unsafe fn init() {
     // SAFETY: By the safety requirement.
     unsafe { REGISTRY.init() };
 }
+
+/// For how many events that are gone records can be read, of some 65,000 numbers that there are.
+/// Beyond that the number of the oldest is given back.
+const MAX_RETIRED: usize = 32_768;
 
 /// How many probes there are.
 pub(crate) fn len() -> usize {
@@ -90,8 +90,11 @@ pub(crate) fn reserve() -> Result {
     let mut registry = REGISTRY.lock();
     registry.events.reserve(1, GFP_KERNEL)?;
     registry.probes.reserve(1, GFP_KERNEL)?;
+    if registry.retired.len() >= MAX_RETIRED {
+        let _ = registry.retired.remove(0);
+    }
     // Events that go must find room for their outputs.
-    let outputs = (registry.events.len() + 1).min(MAX_RETIRED - registry.retired.len());
+    let outputs = registry.events.len() + 1;
     registry.retired.reserve(outputs, GFP_KERNEL)?;
     Ok(())
 }
@@ -171,8 +174,9 @@ impl Registry {
                 let _ = kept_events.push_within_capacity(event);
                 continue;
             }
+            let output = event.trace_event.output();
             match event.trace_event.try_remove(token) {
-                Ok(()) => retire(&mut self.retired, event.output),
+                Ok(()) => drop(self.retired.push_within_capacity(output)),
                 Err((trace_event, error)) => {
                     pr_err!("an unused event could not be removed: {:?}\n", error);
                     let _ = kept_events.push_within_capacity(Event {
@@ -187,20 +191,11 @@ impl Registry {
     }
 }
 
-/// Keeps what prints the records of an event that is gone.
-fn retire(retired: &mut KVec<Arc<Output>>, output: Arc<Output>) {
-    if retired.len() >= MAX_RETIRED {
-        let _ = retired.remove(0);
-    }
-    // Without room its number is given back right now.
-    let _ = retired.push_within_capacity(output);
-}
-
 /// Removes everything. The module is on its way out, which cannot be refused: while something is
 /// in use it waits, and says so.
 ///
 /// An enabled event pins the module, so that only other parts of the kernel can hold one here, or
-/// someone who put a trigger on the control event.
+/// someone who put a trigger on the control event (`EAGAIN`).
 pub(crate) fn shut_down() {
     let mut was_told = false;
     loop {
@@ -210,7 +205,7 @@ pub(crate) fn shut_down() {
             Ok(_) => break,
             Err(error) => {
                 if !was_told {
-                    pr_warn!("an event is in use ({:?}); waiting\n", error);
+                    pr_warn!("cannot remove all events yet ({:?}); waiting\n", error);
                     was_told = true;
                 }
                 fsleep(Delta::from_millis(100));
@@ -218,9 +213,10 @@ pub(crate) fn shut_down() {
         }
     }
     let mut registry = REGISTRY.lock();
-    // The kernel empties the trace buffers that records of ours are in when a module that had
-    // events goes, so that nobody else gets to see their numbers.
-    registry.retired = KVec::new();
+    // The kernel empties the trace buffers that records of ours are in when a module goes that had
+    // events: a moment after this, and unless it has forgotten by then (see `clear_trace` in
+    // `kernel/trace/trace_events.c`). Until then they are of an unknown type.
+    registry.retired = KVVec::new();
     registry.events = KVVec::new();
     registry.probes = KVVec::new();
     registry.room = None;

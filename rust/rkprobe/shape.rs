@@ -89,22 +89,26 @@ impl Shape {
             Head::Return => &[c"__probe_func", c"__probe_ret_ip"],
         };
         for (index, name) in head.iter().enumerate() {
-            let field = ktrace::trace_event::Field {
-                name: CString::try_from(*name)?,
-                ty: CString::try_from(c"unsigned long")?,
-                offset: HEADER_LEN + index * WORD,
-                size: WORD,
-                is_signed: false,
-            };
+            let field = ktrace::trace_event::Field::new(
+                CString::try_from(*name)?,
+                CString::try_from(c"unsigned long")?,
+                HEADER_LEN + index * WORD,
+                WORD,
+                false,
+            )?;
             fields.push(field, GFP_KERNEL)?;
         }
         for (name, field) in &self.fields {
-            let field = ktrace::trace_event::Field {
-                name: CString::try_from(&**name)?,
-                ty: CString::try_from_fmt(format_args!("{}", field.type_text()))?,
-                offset: self.fields_at() + field.offset(),
-                size: field.bytes(),
-                is_signed: field.is_signed(),
+            let name = CString::try_from(&**name)?;
+            let ty = CString::try_from_fmt(format_args!("{}", field.type_text()))?;
+            let offset = self.fields_at() + field.offset();
+            let (size, is_signed) = (field.bytes(), field.is_signed());
+            let field = if field.is_dynamic() {
+                // SAFETY: `fetch::record` locates what it has put into the record, and the
+                // `Recorder` tells it where that starts.
+                unsafe { ktrace::trace_event::Field::located(name, ty, offset, size, is_signed) }
+            } else {
+                ktrace::trace_event::Field::new(name, ty, offset, size, is_signed)?
             };
             fields.push(field, GFP_KERNEL)?;
         }

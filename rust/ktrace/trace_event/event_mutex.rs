@@ -54,12 +54,10 @@ extern "C" {
 }
 
 impl EventMutex {
-    /// To be called once, before anything else, when the module is loaded.
-    ///
     /// # Safety
     ///
-    /// Not more than once.
-    pub unsafe fn init() {
+    /// Once, before anything else here is used.
+    pub(crate) unsafe fn init() {
         // SAFETY: By the safety requirement.
         unsafe { REQUESTS.init() };
     }
@@ -67,15 +65,25 @@ impl EventMutex {
     /// Runs `f` with `event_mutex` held.
     ///
     /// Process context, without any lock that is taken in [`Operations`](super::Operations) or in
-    /// another `f`. `EBUSY` where someone put a trigger on the control event, so that the kernel
-    /// neither enables nor disables it.
+    /// another `f`. `EAGAIN`, and a line in the kernel's log, where the kernel does not call this
+    /// module: someone put a trigger on the control event, or the kernel did not make one.
     pub fn with<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
+        /// Someone else who enables or disables the control event at the same time can take both
+        /// calls away, but not often.
+        const ATTEMPTS: usize = 10;
+
         let mut operation = Operation {
             f: Some(f),
             result: None,
         };
-        run_request(&mut operation);
-        operation.result.ok_or(EBUSY)
+        for _ in 0..ATTEMPTS {
+            run_request(&mut operation);
+            if let Some(result) = operation.result {
+                return Ok(result);
+            }
+        }
+        pr_err!("no use of event_mutex: is there a trigger in events/*/control/trigger?\n");
+        Err(EAGAIN)
     }
 }
 
@@ -96,10 +104,8 @@ fn run_request<F: FnOnce(&EventMutex) -> R, R>(operation: &mut Operation<F, R>) 
     };
     REQUEST.store(&mut request, Ordering::Relaxed);
     // SAFETY: No requirements.
-    TASK.store(
-        unsafe { kernel::bindings::get_current() },
-        Ordering::Relaxed,
-    );
+    let task = unsafe { kernel::bindings::get_current() };
+    TASK.store(task, Ordering::Relaxed);
     // Where the event was enabled already, disabling it serves as well.
     set_control(1);
     set_control(0);
@@ -113,7 +119,7 @@ fn set_control(set: c_int) {
     unsafe {
         bindings::trace_set_clr_event(
             ktrace_control_system.as_ptr(),
-            c"control".as_ptr().cast(),
+            c"control".as_char_ptr(),
             set,
         )
     };
@@ -127,7 +133,8 @@ fn set_control(set: c_int) {
 #[no_mangle]
 unsafe extern "C" fn ktrace_event_mutex_held() {
     // SAFETY: No requirements.
-    if TASK.load(Ordering::Relaxed) != unsafe { kernel::bindings::get_current() } {
+    let task = unsafe { kernel::bindings::get_current() };
+    if TASK.load(Ordering::Relaxed) != task {
         return;
     }
     let request = REQUEST.swap(ptr::null_mut(), Ordering::Relaxed);

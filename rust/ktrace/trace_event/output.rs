@@ -6,9 +6,11 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::pin::Pin;
 
+use kernel::bindings::list_head;
 use kernel::ffi::c_int;
 use kernel::ffi::c_uint;
 use kernel::prelude::*;
+use kernel::str::CString;
 use kernel::types::Opaque;
 
 use super::HEADER_LEN;
@@ -25,33 +27,35 @@ pub trait Print: Send + Sync + 'static {
     /// They may be any bytes of any length: records stay in the buffers longer than their event,
     /// whose number may be used again.
     fn print(&self, record: &[u8], seq: &mut TraceSeq);
-
-    /// The length of a record that was just made, by the `fixed` bytes that it has at least.
-    fn len(&self, fixed: &[u8]) -> usize;
-
-    /// How many bytes a record has at least.
-    fn fixed_len(&self) -> usize;
 }
 
 /// The number of an event in the records, and the function that prints them.
 ///
 /// It outlives the event: as long as it lives its records can be read, and no other event gets
-/// its number. C: `struct trace_event`.
+/// its number.
+///
+/// What the kernel registers is a `struct trace_event`, which it takes for a part of a
+/// `struct trace_event_call` where the option `fields` is set: so there is one, a shell that is
+/// never added to the events, and whose class the event itself has too.
 ///
 /// # Invariants
 ///
-/// `inner` is registered.
+/// The event in the call in `inner` is registered.
 pub struct Output {
     inner: Pin<KBox<Inner>>,
 }
 
 #[repr(C)]
 struct Inner {
-    event: Opaque<bindings::trace_event>,
+    call: Opaque<bindings::trace_event_call>,
+    class: Opaque<bindings::trace_event_class>,
+    /// `class.system` and `call.name` point into these.
+    group: CString,
+    name: CString,
     print: KBox<dyn Print>,
 }
 
-// SAFETY: The kernel changes the event under its own lock; `Print` is `Send`.
+// SAFETY: The kernel changes the call and the class under its own locks; `Print` is `Send`.
 unsafe impl Send for Output {}
 // SAFETY: As above; `Print` is `Sync`.
 unsafe impl Sync for Output {}
@@ -64,18 +68,33 @@ impl Output {
     /// Takes a number. C: `register_trace_event()`.
     ///
     /// Process context. `ENODEV` where all numbers (some 65,000) are taken.
-    pub fn new(print: KBox<dyn Print>) -> Result<Self> {
+    pub(super) fn new(group: CString, name: CString, print: KBox<dyn Print>) -> Result<Self> {
         let inner = KBox::pin(
             Inner {
-                // SAFETY: All-zero is a valid `struct trace_event`.
-                event: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
+                // SAFETY: All-zero is valid for both structures.
+                call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
+                // SAFETY: As above.
+                class: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
+                group,
+                name,
                 print,
             },
             GFP_KERNEL,
         )?;
-        let event = inner.event.get();
-        // SAFETY: Nobody else has it yet. The functions live as long as the module.
-        unsafe { (*event).funcs = (&raw const ktrace_output_funcs).cast_mut() };
+        let call = inner.call.get();
+        let class = inner.class.get();
+        // SAFETY: Nobody else has either yet. What they point at lives as long as `inner`, behind
+        // `inner` in the same allocation, or for as long as the module.
+        let event = unsafe {
+            (*class).system = inner.group.as_char_ptr();
+            let fields: *mut list_head = &raw mut (*class).fields;
+            (*fields).next = fields;
+            (*fields).prev = fields;
+            (*call).class = class;
+            (*call).__bindgen_anon_1.name = inner.name.as_char_ptr();
+            (*call).event.funcs = (&raw const ktrace_output_funcs).cast_mut();
+            &raw mut (*call).event
+        };
         // SAFETY: It stays in place until it is unregistered.
         if unsafe { bindings::register_trace_event(event) } == 0 {
             return Err(ENODEV);
@@ -84,38 +103,49 @@ impl Output {
         Ok(Self { inner })
     }
 
+    fn event(&self) -> *mut bindings::trace_event {
+        // SAFETY: The projection stays within the allocation.
+        unsafe { &raw mut (*self.inner.call.get()).event }
+    }
+
+    /// The class, for the event itself.
+    pub(super) fn class(&self) -> *mut bindings::trace_event_class {
+        self.inner.class.get()
+    }
+
+    /// The name of the event.
+    pub(super) fn name(&self) -> &CStr {
+        &self.inner.name
+    }
+
     /// The number.
     pub fn number(&self) -> u16 {
         // SAFETY: Registered, by the type invariant: the number stays. It is at most 65535, as it
         // is kept in 16 bits in a record.
-        unsafe { (*self.inner.event.get()).type_ as u16 }
+        unsafe { (*self.event()).type_ as u16 }
     }
 
-    /// Prints a record whose length is not known.
+    /// Prints a record.
     ///
     /// # Safety
     ///
-    /// `seq` must be valid and unshared, and `record` a complete record of this output.
-    pub(super) unsafe fn print_unsized(
+    /// `seq` must be valid and unshared.
+    pub(super) unsafe fn print(
         &self,
         seq: *mut bindings::trace_seq,
-        record: *const u8,
+        record: &[u8],
         addresses: bool,
     ) {
-        let print = &self.inner.print;
-        // SAFETY: By the safety requirement the record has that much.
-        let fixed = unsafe { core::slice::from_raw_parts(record, print.fixed_len()) };
-        // SAFETY: By the safety requirement; the record itself tells how long it is.
-        let record = unsafe { core::slice::from_raw_parts(record, print.len(fixed)) };
         // SAFETY: By the safety requirement.
-        print.print(record, &mut unsafe { TraceSeq::new(seq, addresses) });
+        let mut seq = unsafe { TraceSeq::new(seq, addresses) };
+        self.inner.print.print(record, &mut seq);
     }
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
         // SAFETY: Registered, by the type invariant. This waits for those who print.
-        unsafe { bindings::unregister_trace_event(self.inner.event.get()) };
+        unsafe { bindings::unregister_trace_event(self.event()) };
     }
 }
 
@@ -210,7 +240,10 @@ unsafe extern "C" fn ktrace_output_print(
     addresses: bool,
 ) {
     // SAFETY: By the safety requirement: unregistering waits for readers.
-    let inner = unsafe { &*kernel::container_of!(Opaque::cast_from(event), Inner, event) };
+    let inner = unsafe {
+        let call = kernel::container_of!(event, bindings::trace_event_call, event);
+        &*kernel::container_of!(Opaque::cast_from(call), Inner, call)
+    };
     let len = usize::try_from(len).unwrap_or(0);
     if len < HEADER_LEN {
         return;
@@ -218,7 +251,6 @@ unsafe extern "C" fn ktrace_output_print(
     // SAFETY: By the safety requirement.
     let record = unsafe { core::slice::from_raw_parts(record, len) };
     // SAFETY: The reader of the trace owns the sequence.
-    inner
-        .print
-        .print(record, &mut unsafe { TraceSeq::new(seq, addresses) });
+    let mut seq = unsafe { TraceSeq::new(seq, addresses) };
+    inner.print.print(record, &mut seq);
 }

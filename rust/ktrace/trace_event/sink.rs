@@ -6,6 +6,7 @@ use core::mem::size_of;
 use core::ptr;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::AtomicU16;
+use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering;
 
 use kernel::bindings::callback_head;
@@ -36,8 +37,13 @@ pub struct Sink {
     files: AtomicPtr<Link>,
     /// The per-CPU lists of perf events, while there are any.
     perf: AtomicPtr<hlist_head>,
-    /// The number in the records.
+    /// The number in the records; 0 as long as it is no event's.
     number: AtomicU16,
+    /// How long a record is at least: the kernel looks at its fields.
+    fixed_len: AtomicUsize,
+    /// When the last user went: handlers that began before an RCU grace period that ended since
+    /// are done with it. C: `get_state_synchronize_rcu()`.
+    left: AtomicUsize,
 }
 
 /// A trace instance in which the event is enabled.
@@ -59,11 +65,22 @@ impl Sink {
             files: AtomicPtr::new(ptr::null_mut()),
             perf: AtomicPtr::new(ptr::null_mut()),
             number: AtomicU16::new(0),
+            fixed_len: AtomicUsize::new(HEADER_LEN),
+            left: AtomicUsize::new(0),
         }
     }
 
-    pub(super) fn set_number(&self, number: u16) {
-        self.number.store(number, Ordering::Relaxed);
+    /// Makes it the sink of an event, once. `EBUSY` where it was another's.
+    pub(super) fn set_event(&self, number: u16, fixed_len: usize) -> Result {
+        self.number
+            .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)
+            .map_err(|_| EBUSY)?;
+        self.fixed_len.store(fixed_len, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(super) fn fixed_len(&self) -> usize {
+        self.fixed_len.load(Ordering::Relaxed)
     }
 
     /// Is there any user?
@@ -102,8 +119,22 @@ impl Sink {
         Ok(())
     }
 
+    /// Waits until no handler uses what users left behind. Process context.
+    pub(super) fn wait_for_handlers(&self) {
+        // SAFETY: No requirements in process context.
+        unsafe { kernel::bindings::cond_synchronize_rcu(self.left.load(Ordering::Relaxed)) };
+    }
+
     /// Takes a user away: perf where `file` is NULL. Says whether it was one.
     pub(super) fn remove(&self, file: *mut bindings::trace_event_file) -> bool {
+        let removed = self.unlink(file);
+        // SAFETY: No requirements.
+        let now = unsafe { kernel::bindings::get_state_synchronize_rcu() };
+        self.left.store(now, Ordering::Relaxed);
+        removed
+    }
+
+    fn unlink(&self, file: *mut bindings::trace_event_file) -> bool {
         if file.is_null() {
             return !self.perf.swap(ptr::null_mut(), Ordering::Relaxed).is_null();
         }
@@ -128,11 +159,15 @@ impl Sink {
         }
     }
 
-    /// Makes a record of `len` bytes, at most [`MAX_LEN`], for each user.
+    /// Makes a record of `len` bytes for each user; there is none if that is less than the fields
+    /// of the event take, or more than [`MAX_LEN`].
     ///
     /// `fill` gets the bytes behind the header, once for each; it writes them all.
     #[inline(always)]
     pub fn record(&self, hit: &Hit<'_>, len: usize, mut fill: impl FnMut(&mut [u8])) {
+        if len < self.fixed_len() || len > MAX_LEN {
+            return;
+        }
         let mut link = self.files.load(Ordering::Acquire);
         while !link.is_null() {
             // SAFETY: By the type invariant; preemption is disabled in a handler, which holds off
@@ -144,7 +179,8 @@ impl Sink {
         }
         let perf = self.perf.load(Ordering::Acquire);
         if !perf.is_null() {
-            // SAFETY: The kernel keeps the lists until perf was removed and handlers are done.
+            // SAFETY: Perf frees the lists when it has left and then waited for handlers: C's
+            // `perf_trace_event_unreg()`, by SRCU and the RCU grace period that comes with it.
             unsafe {
                 record_to_perf(
                     perf,
@@ -161,13 +197,6 @@ impl Sink {
 impl Default for Sink {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        // The kernel ends all uses before an event goes: nothing to do.
-        debug_assert!(!self.is_used());
     }
 }
 

@@ -33,7 +33,7 @@ pub const REGISTERS: &[(&str, Register)] = &[
     ("si", SI),
     ("di", DI),
     ("orig_ax", word(15)),
-    ("ip", word(16)),
+    ("ip", IP),
     ("cs", word(17)),
     ("flags", word(18)),
     ("sp", SP),
@@ -47,6 +47,7 @@ const CX: Register = word(11);
 const DX: Register = word(12);
 const SI: Register = word(13);
 const DI: Register = word(14);
+const IP: Register = word(16);
 const SP: Register = word(19);
 
 /// What `$retval` reads: the register in which a function returns its value.
@@ -58,6 +59,11 @@ pub const RETURN_VALUE: Register = AX;
 ///
 /// C: `kernel_stack_pointer()`.
 pub const STACK_POINTER: Register = SP;
+
+/// The instruction pointer.
+///
+/// C: `instruction_pointer()`.
+pub const INSTRUCTION_POINTER: Register = IP;
 
 /// The register of a name, or `None` where there is no such register.
 ///

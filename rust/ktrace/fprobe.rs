@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Handlers at the entry and the exit of many functions at once, on ftrace.
+//!
+//! C header: [`include/linux/fprobe.h`](srctree/include/linux/fprobe.h)
+//!
+//! Reference: <https://docs.kernel.org/trace/fprobe.html>
+//!
+//! A probe with an exit handler keeps data of a call on the task's shadow stack. Calls that are in
+//! flight when it is unregistered return later, and all that the kernel then checks is whether a
+//! probe is registered *at this address*. Hence the memory of such a probe is only ever used again
+//! for another of the kind, and each registration marks its data with a number of its own.
+
+use core::mem::align_of;
+use core::mem::size_of;
+use core::mem::ManuallyDrop;
+use core::mem::MaybeUninit;
+use core::ptr;
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering;
+
+use kernel::bindings::ftrace_regs;
+use kernel::error::to_result;
+use kernel::ffi::c_char;
+use kernel::ffi::c_int;
+use kernel::ffi::c_ulong;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::types::Opaque;
+
+use crate::bindings;
+use crate::function::Call;
+
+/// What happens at the entry of a function, and at its exit.
+#[vtable]
+pub trait Handler: Send + Sync + 'static {
+    /// What is kept of a call from its entry to its exit; `()` for nothing.
+    ///
+    /// It is copied, never dropped (a call may never return), and may be looked at on another CPU.
+    /// At most 112 bytes, with the alignment of a word.
+    type Data: Copy + Send + 'static;
+
+    /// Called when a function is entered, in atomic context: see [`crate::context`].
+    ///
+    /// With `None` the exit of this call is not seen.
+    fn entry(&self, call: &Call<'_>) -> Option<Self::Data>;
+
+    /// Called when the function returns, in atomic context: see [`crate::context`]. Left out, a
+    /// probe costs much less.
+    fn exit(&self, _call: &Call<'_>, _data: &Self::Data) {
+        kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+}
+
+/// Which functions to probe.
+pub enum Functions<'a> {
+    /// Those whose name matches a pattern (`vfs_*`), but for those that match the second.
+    Glob(&'a CStr, Option<&'a CStr>),
+    /// Those of these names.
+    Names(&'a [&'a CStr]),
+    /// Those that begin at these addresses.
+    Addresses(&'a [usize]),
+}
+
+/// What the kernel knows of a probe. It must not move while it is registered.
+#[repr(C)]
+struct Slot {
+    fprobe: Opaque<bindings::fprobe>,
+    /// The number of the registration, which stands in front of the data of its calls.
+    number: u64,
+    /// The handler, of the type that the functions in `fprobe` are made for.
+    handler: *const c_void,
+    /// The next in the pool.
+    next: *mut Slot,
+}
+
+/// What is kept of a call.
+#[repr(C)]
+struct Stored<D> {
+    number: u64,
+    data: D,
+}
+
+/// The slots of probes with exit handlers that are not in use.
+struct Pool(*mut Slot);
+
+// SAFETY: The slots in it are nobody else's.
+unsafe impl Send for Pool {}
+
+kernel::sync::global_lock! {
+    // SAFETY: Initialised by `crate::init`.
+    unsafe(uninit) static POOL: Mutex<Pool> = Pool(ptr::null_mut());
+}
+
+static REGISTRATIONS: AtomicU64 = AtomicU64::new(0);
+
+/// # Safety
+///
+/// Once, before anything else here is used.
+pub(crate) unsafe fn init() {
+    // SAFETY: By the safety requirement.
+    unsafe { POOL.init() };
+}
+
+/// Frees the pool, when the code is about to go.
+pub(crate) fn exit() {
+    while let Some(slot) = take_from_pool() {
+        // SAFETY: It came from a `KBox`, and the pool gave it away.
+        drop(unsafe { KBox::from_raw(slot) });
+    }
+}
+
+fn take_from_pool() -> Option<*mut Slot> {
+    let mut pool = POOL.lock();
+    let slot = NonNull::new(pool.0)?.as_ptr();
+    // SAFETY: Slots in the pool are live.
+    pool.0 = unsafe { (*slot).next };
+    Some(slot)
+}
+
+/// A registered fprobe: enabled at once, and unregistered when dropped.
+///
+/// Dropping waits until no handler runs any more (an RCU grace period): process context. Calls in
+/// flight no longer reach the exit handler then.
+///
+/// # Invariants
+///
+/// `slot` is registered, and its `handler` points at `handler`.
+pub struct Fprobe<H: Handler> {
+    slot: NonNull<Slot>,
+    handler: ManuallyDrop<KBox<H>>,
+}
+
+// SAFETY: The kernel's functions on a registered fprobe lock by themselves, and `H` is `Send`.
+unsafe impl<H: Handler> Send for Fprobe<H> {}
+// SAFETY: As above; `H` is `Sync`.
+unsafe impl<H: Handler> Sync for Fprobe<H> {}
+
+impl<H: Handler> Fprobe<H> {
+    /// C: `MAX_FPROBE_DATA_SIZE`, less the number of the registration.
+    const MAX_DATA: usize = 15 * size_of::<c_ulong>() - size_of::<u64>();
+
+    const DATA_FITS: () = {
+        assert!(
+            size_of::<H::Data>() <= Self::MAX_DATA,
+            "fprobe data must not be larger than 112 bytes"
+        );
+        assert!(
+            align_of::<H::Data>() <= align_of::<usize>(),
+            "fprobe data must not be aligned to more than a word"
+        );
+    };
+
+    /// Probes functions, from now on. C: `register_fprobe()` and its like.
+    ///
+    /// Process context; sleeps. `ENOENT` where there is no such function, `EINVAL` where one cannot
+    /// be traced.
+    pub fn register(functions: Functions<'_>, handler: H) -> Result<Self> {
+        const { Self::DATA_FITS };
+        let handler = KBox::new(handler, GFP_KERNEL)?;
+        let pooled = if H::HAS_EXIT { take_from_pool() } else { None };
+        let slot = match pooled {
+            Some(slot) => slot,
+            None => KBox::into_raw(KBox::new(
+                Slot {
+                    // SAFETY: All-zero is a valid `struct fprobe`.
+                    fprobe: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
+                    number: 0,
+                    handler: ptr::null(),
+                    next: ptr::null_mut(),
+                },
+                GFP_KERNEL,
+            )?),
+        };
+        // SAFETY: Not registered, so nobody else looks at it: calls in flight of an earlier
+        // registration check that first, and unregistering waited for those that had checked.
+        let fprobe = unsafe {
+            (*slot).number = REGISTRATIONS.fetch_add(1, Ordering::Relaxed);
+            (*slot).handler = (&raw const *handler).cast();
+            let fprobe = (*slot).fprobe.get();
+            *fprobe = bindings::fprobe::default();
+            (*fprobe).entry_handler = Some(entry_handler::<H>);
+            if H::HAS_EXIT {
+                (*fprobe).exit_handler = Some(exit_handler::<H>);
+                (*fprobe).entry_data_size = size_of::<Stored<H::Data>>();
+            }
+            fprobe
+        };
+        // SAFETY: It is initialised, stays in place, and is unregistered before it is used again.
+        match unsafe { register(fprobe, functions) } {
+            // INVARIANT: Registered just now.
+            Ok(()) => Ok(Self {
+                // SAFETY: It came from a `KBox`.
+                slot: unsafe { NonNull::new_unchecked(slot) },
+                handler: ManuallyDrop::new(handler),
+            }),
+            Err(error) => {
+                give_back::<H>(slot);
+                Err(error)
+            }
+        }
+    }
+
+    fn fprobe(&self) -> *mut bindings::fprobe {
+        // SAFETY: Live, by the type invariant.
+        unsafe { (*self.slot.as_ptr()).fprobe.get() }
+    }
+
+    /// Calls the handlers again. Any context. C: `enable_fprobe()`.
+    pub fn enable(&self) {
+        self.set_disabled(false);
+    }
+
+    /// Calls the handlers no more; the functions still go through ftrace. Any context.
+    ///
+    /// C: `disable_fprobe()`.
+    pub fn disable(&self) {
+        self.set_disabled(true);
+    }
+
+    fn set_disabled(&self, disabled: bool) {
+        let flags = if disabled {
+            bindings::FPROBE_FL_DISABLED
+        } else {
+            0
+        };
+        // SAFETY: Live, by the type invariant; no other flag is used here, and the kernel only
+        // reads them.
+        unsafe { ptr::write_volatile(&raw mut (*self.fprobe()).flags, flags) };
+    }
+
+    /// How many calls were not seen at their entry, or had no room for their data.
+    pub fn missed(&self) -> u64 {
+        // SAFETY: Live, by the type invariant; a racing increment may be seen or not.
+        unsafe { ptr::read_volatile(&raw const (*self.fprobe()).nmissed) as u64 }
+    }
+
+    /// The handler.
+    pub fn handler(&self) -> &H {
+        &self.handler
+    }
+}
+
+impl<H: Handler> Drop for Fprobe<H> {
+    fn drop(&mut self) {
+        // SAFETY: Registered, by the type invariant.
+        let unregistered = to_result(unsafe { bindings::unregister_fprobe(self.fprobe()) });
+        if let Err(error) = unregistered {
+            pr_err!("an fprobe could not be unregistered ({error:?}); its memory is kept\n");
+            return;
+        }
+        // SAFETY: No handler runs any more, and `self` is not used after this.
+        unsafe { ManuallyDrop::drop(&mut self.handler) };
+        give_back::<H>(self.slot.as_ptr());
+    }
+}
+
+/// Frees a slot that is not registered, or keeps it for the next probe with an exit handler.
+fn give_back<H: Handler>(slot: *mut Slot) {
+    if H::HAS_EXIT {
+        let mut pool = POOL.lock();
+        // SAFETY: It is live and not registered.
+        unsafe { (*slot).next = pool.0 };
+        pool.0 = slot;
+    } else {
+        // SAFETY: It came from a `KBox`, is not registered, and no call keeps anything of it.
+        drop(unsafe { KBox::from_raw(slot) });
+    }
+}
+
+/// # Safety
+///
+/// `fprobe` must be initialised, and stay in place until it was unregistered.
+unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> Result {
+    match functions {
+        Functions::Glob(pattern, not) => {
+            let not = not.map_or(ptr::null(), |not| not.as_char_ptr());
+            // SAFETY: By the safety requirement; both are strings or NULL.
+            to_result(unsafe { bindings::register_fprobe(fprobe, pattern.as_char_ptr(), not) })
+        }
+        Functions::Names(names) => {
+            let mut pointers = KVec::<*const c_char>::with_capacity(names.len(), GFP_KERNEL)?;
+            for name in names {
+                pointers.push(name.as_char_ptr(), GFP_KERNEL)?;
+            }
+            let count = c_int::try_from(pointers.len())?;
+            // SAFETY: By the safety requirement; so many strings.
+            to_result(unsafe {
+                bindings::register_fprobe_syms(fprobe, pointers.as_mut_ptr(), count)
+            })
+        }
+        Functions::Addresses(addresses) => {
+            let mut copy = KVec::<c_ulong>::with_capacity(addresses.len(), GFP_KERNEL)?;
+            for address in addresses {
+                copy.push(*address as c_ulong, GFP_KERNEL)?;
+            }
+            let count = c_int::try_from(copy.len())?;
+            // SAFETY: By the safety requirement; so many addresses.
+            to_result(unsafe { bindings::register_fprobe_ips(fprobe, copy.as_mut_ptr(), count) })
+        }
+    }
+}
+
+/// Called by the kernel when a function is entered: with anything but 0 it forgets the call.
+///
+/// # Safety
+///
+/// `fprobe` must be that of a registered [`Slot`] for `H`, `data` room for what it asked for, and
+/// `regs` valid; preemption is disabled.
+#[link_section = ".kprobes.text"]
+unsafe extern "C" fn entry_handler<H: Handler>(
+    fprobe: *mut bindings::fprobe,
+    entry: c_ulong,
+    caller: c_ulong,
+    regs: *mut ftrace_regs,
+    data: *mut c_void,
+) -> c_int {
+    // SAFETY: By the safety requirement.
+    let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), Slot, fprobe) };
+    // SAFETY: Registered, so the handler is there and of this type.
+    let handler = unsafe { &*slot.handler.cast::<H>() };
+    // SAFETY: By the safety requirement, and `call` does not outlive this function.
+    let call = unsafe { Call::new(entry, caller, regs) };
+    match handler.entry(&call) {
+        Some(kept) if H::HAS_EXIT => {
+            let stored = Stored {
+                number: slot.number,
+                data: kept,
+            };
+            // SAFETY: The room is aligned to a word and as large as `register` asked for.
+            unsafe { data.cast::<Stored<H::Data>>().write(stored) };
+            0
+        }
+        Some(_) => 0,
+        None => 1,
+    }
+}
+
+/// Called by the kernel when a function returns.
+///
+/// # Safety
+///
+/// `fprobe` must be that of a registered [`Slot`] for `H`, `data` what was kept of the call by it
+/// or by an earlier registration in the same slot, which had an exit handler, and `regs` valid;
+/// preemption is disabled.
+#[link_section = ".kprobes.text"]
+unsafe extern "C" fn exit_handler<H: Handler>(
+    fprobe: *mut bindings::fprobe,
+    entry: c_ulong,
+    caller: c_ulong,
+    regs: *mut ftrace_regs,
+    data: *mut c_void,
+) {
+    // SAFETY: By the safety requirement.
+    let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), Slot, fprobe) };
+    // SAFETY: Whoever kept data began with a number.
+    if data.is_null() || unsafe { data.cast::<u64>().read() } != slot.number {
+        return;
+    }
+    // SAFETY: This registration kept it, so it is of this type.
+    let stored = unsafe { &*data.cast::<Stored<H::Data>>() };
+    // SAFETY: Registered, so the handler is there and of this type.
+    let handler = unsafe { &*slot.handler.cast::<H>() };
+    // SAFETY: By the safety requirement, and `call` does not outlive this function.
+    let call = unsafe { Call::new(entry, caller, regs) };
+    handler.exit(&call, &stored.data);
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A handler at the entry of functions, on ftrace directly.
+//!
+//! C header: [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h)
+//!
+//! Reference: <https://docs.kernel.org/trace/ftrace-uses.html>
+
+use core::mem::ManuallyDrop;
+use core::mem::MaybeUninit;
+use core::pin::Pin;
+
+use kernel::bindings;
+use kernel::bindings::ftrace_regs;
+use kernel::error::to_result;
+use kernel::ffi::c_int;
+use kernel::ffi::c_ulong;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::types::Opaque;
+
+use crate::function::Call;
+
+/// What happens at the entry of a function.
+pub trait Handler: Send + Sync + 'static {
+    /// Called in atomic context: see [`crate::context`].
+    fn entry(&self, call: &Call<'_>);
+}
+
+/// Which functions to trace. There is no way to say all.
+pub enum Filter<'a> {
+    /// Those whose name matches a pattern: `vfs_*`.
+    Glob(&'a CStr),
+    /// Those that begin at these addresses; at least one.
+    Addresses(&'a [usize]),
+}
+
+/// The part that the kernel knows: it must not move.
+#[repr(C)]
+struct Inner<H> {
+    ops: Opaque<bindings::ftrace_ops>,
+    handler: H,
+}
+
+/// A handler that ftrace calls, until it is dropped.
+///
+/// Dropping waits until the handler does not run any more: process context.
+///
+/// # Invariants
+///
+/// `inner` is registered.
+pub struct FtraceOps<H: Handler> {
+    inner: ManuallyDrop<Pin<KBox<Inner<H>>>>,
+}
+
+// SAFETY: The kernel's functions on registered `ftrace_ops` lock by themselves; `H` is `Send`.
+unsafe impl<H: Handler> Send for FtraceOps<H> {}
+// SAFETY: As above; `H` is `Sync`.
+unsafe impl<H: Handler> Sync for FtraceOps<H> {}
+
+impl<H: Handler> FtraceOps<H> {
+    /// Traces functions, from now on. C: `register_ftrace_function()`.
+    ///
+    /// Process context; sleeps. `EINVAL` where no function matches or one cannot be traced.
+    pub fn register(filter: Filter<'_>, handler: H) -> Result<Self> {
+        let inner = KBox::pin(
+            Inner {
+                // SAFETY: All-zero is a valid `struct ftrace_ops`.
+                ops: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
+                handler,
+            },
+            GFP_KERNEL,
+        )?;
+        let ops = inner.ops.get();
+        // RECURSION: what the handler calls does not come back here, and preemption is disabled.
+        // RCU: it is not called where RCU does not watch.
+        const FLAGS: c_ulong =
+            (bindings::FTRACE_OPS_FL_RECURSION | bindings::FTRACE_OPS_FL_RCU) as c_ulong;
+        // SAFETY: Nobody else has it yet.
+        unsafe {
+            (*ops).func = Some(entry_handler::<H>);
+            (*ops).flags = FLAGS;
+        }
+        // SAFETY: Not registered yet; it stays in place until it was unregistered.
+        let registered = unsafe { set_filter(ops, filter) }
+            // SAFETY: As above.
+            .and_then(|()| to_result(unsafe { bindings::register_ftrace_function(ops) }));
+        match registered {
+            // INVARIANT: Registered just now.
+            Ok(()) => Ok(Self {
+                inner: ManuallyDrop::new(inner),
+            }),
+            Err(error) => {
+                // SAFETY: Not registered.
+                unsafe { bindings::ftrace_free_filter(ops) };
+                Err(error)
+            }
+        }
+    }
+
+    /// The handler.
+    pub fn handler(&self) -> &H {
+        &self.inner.handler
+    }
+}
+
+impl<H: Handler> Drop for FtraceOps<H> {
+    fn drop(&mut self) {
+        let ops = self.inner.ops.get();
+        // SAFETY: Registered, by the type invariant.
+        let unregistered = to_result(unsafe { bindings::unregister_ftrace_function(ops) });
+        if let Err(error) = unregistered {
+            pr_err!("ftrace could not let go of a handler ({error:?}); its memory is kept\n");
+            return;
+        }
+        // SAFETY: Not registered any more. The kernel waited for the handlers.
+        unsafe { bindings::ftrace_free_filter(ops) };
+        // SAFETY: `self` is not used after this.
+        unsafe { ManuallyDrop::drop(&mut self.inner) };
+    }
+}
+
+/// Can ftrace trace the function that begins at `address`? C: `ftrace_location()`, which is not
+/// exported; but a filter takes no other address.
+///
+/// Process context. `ENOMEM`.
+pub fn is_traceable(address: usize) -> Result<bool> {
+    // On the heap: it is large.
+    let mut ops = KBox::new(bindings::ftrace_ops::default(), GFP_KERNEL)?;
+    // SAFETY: Never registered: only its filter is used, and freed again.
+    let found = unsafe {
+        let found = to_result(bindings::ftrace_set_filter_ip(
+            &mut *ops,
+            address as c_ulong,
+            0,
+            0,
+        ));
+        bindings::ftrace_free_filter(&mut *ops);
+        found
+    };
+    match found {
+        Ok(()) => Ok(true),
+        Err(error) if error == ENOMEM => Err(error),
+        Err(_) => Ok(false),
+    }
+}
+
+/// # Safety
+///
+/// `ops` must be valid and not registered.
+unsafe fn set_filter(ops: *mut bindings::ftrace_ops, filter: Filter<'_>) -> Result {
+    match filter {
+        Filter::Glob(pattern) => {
+            // The kernel takes the pattern apart in place.
+            let mut copy = KVec::new();
+            copy.extend_from_slice(pattern.to_bytes_with_nul(), GFP_KERNEL)?;
+            let len = c_int::try_from(pattern.to_bytes().len())?;
+            // SAFETY: By the safety requirement; a string of this length.
+            to_result(unsafe { bindings::ftrace_set_filter(ops, copy.as_mut_ptr(), len, 1) })
+        }
+        Filter::Addresses([]) => Err(EINVAL),
+        Filter::Addresses(addresses) => addresses.iter().try_for_each(|address| {
+            // SAFETY: By the safety requirement.
+            to_result(unsafe { bindings::ftrace_set_filter_ip(ops, *address as c_ulong, 0, 0) })
+        }),
+    }
+}
+
+/// Called by the kernel when a function is entered.
+///
+/// # Safety
+///
+/// `ops` must be that of a registered [`Inner`], and `regs` valid; preemption is disabled.
+#[link_section = ".kprobes.text"]
+unsafe extern "C" fn entry_handler<H: Handler>(
+    function: c_ulong,
+    caller: c_ulong,
+    ops: *mut bindings::ftrace_ops,
+    regs: *mut ftrace_regs,
+) {
+    // SAFETY: By the safety requirement: unregistering waits for this.
+    let inner = unsafe { &*kernel::container_of!(Opaque::cast_from(ops), Inner<H>, ops) };
+    // SAFETY: By the safety requirement, and `call` does not outlive this function.
+    let call = unsafe { Call::new(function, caller, regs) };
+    inner.handler.entry(&call);
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What kprobes and kretprobes have in common: how they are registered, owned and let go.
+
+use core::mem::ManuallyDrop;
+use core::mem::MaybeUninit;
+use core::pin::Pin;
+use core::ptr;
+
+use kernel::error::to_result;
+use kernel::ffi::c_int;
+use kernel::prelude::*;
+use kernel::str::CString;
+use kernel::types::Opaque;
+
+use crate::bindings;
+use crate::security;
+
+/// Where to place a probe.
+pub enum Target {
+    /// At a symbol, `NAME` or `MODULE:NAME`, plus an offset in bytes.
+    Symbol(CString, u32),
+    /// At an address.
+    Address(usize),
+}
+
+impl Target {
+    /// The entry of a function.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn function(name: &CStr) -> Result<Self> {
+        Ok(Self::Symbol(CString::try_from(name)?, 0))
+    }
+}
+
+/// A structure of the kernel that holds a `struct kprobe`.
+///
+/// # Safety
+///
+/// All-zero is a valid value. [`kprobe`](Self::kprobe) gives a field of the same structure.
+/// [`unregister`](Self::unregister) waits until no handler of theirs runs any more, and clears the
+/// address of those that the kernel has to keep.
+pub(crate) unsafe trait Raw: Sized {
+    /// The kprobe in it.
+    fn kprobe(this: *mut Self) -> *mut bindings::kprobe;
+
+    /// Registers it.
+    ///
+    /// # Safety
+    ///
+    /// It must be initialised, and stay in place until it was unregistered.
+    unsafe fn register(this: *mut Self) -> c_int;
+
+    /// Unregisters some, and waits once.
+    ///
+    /// # Safety
+    ///
+    /// All must be registered.
+    unsafe fn unregister(these: &mut [*mut Self]);
+}
+
+/// The part of a probe that the kernel knows: it must not move, and outlives the registration.
+#[repr(C)]
+pub(crate) struct Inner<R, H> {
+    pub(crate) raw: Opaque<R>,
+    /// The kprobe points into it.
+    target: Target,
+    pub(crate) handler: H,
+}
+
+/// A registered probe: disabled at first, and unregistered when dropped.
+///
+/// # Invariants
+///
+/// `inner` was registered successfully and not unregistered since.
+pub(crate) struct Registration<R: Raw, H> {
+    inner: ManuallyDrop<Pin<KBox<Inner<R, H>>>>,
+}
+
+// SAFETY: The kernel's functions on a registered probe lock by themselves.
+unsafe impl<R: Raw, H: Send> Send for Registration<R, H> {}
+// SAFETY: As above.
+unsafe impl<R: Raw, H: Sync> Sync for Registration<R, H> {}
+
+impl<R: Raw, H> Registration<R, H> {
+    /// Places a probe, disabled; `set` sets the functions that the kernel calls.
+    pub(crate) fn register(target: Target, handler: H, set: impl FnOnce(&mut R)) -> Result<Self> {
+        security::kprobes_allowed()?;
+        let inner = KBox::pin(
+            Inner {
+                // SAFETY: By the safety requirement of `Raw`.
+                raw: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
+                target,
+                handler,
+            },
+            GFP_KERNEL,
+        )?;
+        let raw = inner.raw.get();
+        // SAFETY: Nobody else has it yet. The name lives as long as `inner`, and does not move.
+        unsafe {
+            let kprobe = R::kprobe(raw);
+            match &inner.target {
+                Target::Symbol(name, offset) => {
+                    (*kprobe).symbol_name = name.as_char_ptr();
+                    (*kprobe).offset = *offset;
+                }
+                Target::Address(address) => (*kprobe).addr = *address as *mut _,
+            }
+            (*kprobe).flags = bindings::KPROBE_FLAG_DISABLED;
+            set(&mut *raw);
+        }
+        // SAFETY: It is initialised, pinned, and unregistered before it is freed.
+        to_result(unsafe { R::register(raw) })?;
+        // INVARIANT: Registered just now.
+        Ok(Self {
+            inner: ManuallyDrop::new(inner),
+        })
+    }
+
+    /// The structure, registered.
+    pub(crate) fn raw(&self) -> *mut R {
+        self.inner.raw.get()
+    }
+
+    fn kprobe(&self) -> *mut bindings::kprobe {
+        R::kprobe(self.raw())
+    }
+
+    pub(crate) fn enable(&self) -> Result {
+        // SAFETY: Registered, by the type invariant.
+        to_result(unsafe { bindings::enable_kprobe(self.kprobe()) })
+    }
+
+    pub(crate) fn disable(&self) -> Result {
+        // SAFETY: Registered, by the type invariant.
+        to_result(unsafe { bindings::disable_kprobe(self.kprobe()) })
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        // SAFETY: Registered, by the type invariant. The flag is only ever set.
+        let flags = unsafe { ptr::read_volatile(&raw const (*self.kprobe()).flags) };
+        flags & bindings::KPROBE_FLAG_GONE != 0
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        // SAFETY: Registered, by the type invariant: the address stays.
+        unsafe { (*self.kprobe()).addr as usize }
+    }
+
+    /// How many hits did not run the handler, for another handler was running on that CPU.
+    pub(crate) fn missed(&self) -> u64 {
+        // SAFETY: Registered, by the type invariant; a racing increment may be seen or not.
+        unsafe { ptr::read_volatile(&raw const (*self.kprobe()).nmissed) as u64 }
+    }
+
+    pub(crate) fn handler(&self) -> &H {
+        &self.inner.handler
+    }
+
+    /// Unregisters many and waits but once, or without memory once for each.
+    pub(crate) fn unregister_all<P>(probes: KVec<P>, registration_of: impl Fn(P) -> Self) {
+        let (Ok(mut raw), Ok(mut owned)) = (
+            KVec::with_capacity(probes.len(), GFP_KERNEL),
+            KVec::with_capacity(probes.len(), GFP_KERNEL),
+        ) else {
+            // Each unregisters when it is dropped.
+            return;
+        };
+        for probe in probes {
+            let mut registration = ManuallyDrop::new(registration_of(probe));
+            // Neither push can fail: there is room.
+            let _ = raw.push_within_capacity(registration.raw());
+            // SAFETY: `registration` is not used after this.
+            let inner = unsafe { ManuallyDrop::take(&mut registration.inner) };
+            let _ = owned.push_within_capacity(inner);
+        }
+        // SAFETY: Each is registered by the type invariant, and only freed after this.
+        unsafe { R::unregister(&mut raw) };
+        for inner in owned {
+            release(inner);
+        }
+    }
+}
+
+impl<R: Raw, H> Drop for Registration<R, H> {
+    fn drop(&mut self) {
+        // SAFETY: Registered, by the type invariant, and only freed after this.
+        unsafe { R::unregister(&mut [self.raw()]) };
+        // SAFETY: `self` is not used after this.
+        release(unsafe { ManuallyDrop::take(&mut self.inner) });
+    }
+}
+
+/// Frees a probe that was unregistered, unless the kernel could not let go of it: it says so by
+/// clearing the address. Such a probe stays where it is for good.
+fn release<R: Raw, H>(inner: Pin<KBox<Inner<R, H>>>) {
+    // SAFETY: Nobody else uses it: it was unregistered.
+    if unsafe { (*R::kprobe(inner.raw.get())).addr.is_null() } {
+        pr_err!("a probe could not be disarmed; its memory is kept for good\n");
+        core::mem::forget(inner);
+    }
+}
