@@ -53,7 +53,7 @@ update:
 .PHONY: clean
 clean:
 	@find . -name .git -prune -o -type f \( -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
-		-o -name '*.o' -o -name '*.rmeta' -o -name '*.symvers' -o -name '*_generated.rs' \
+		-o -name '*.o' -o -name '*.rmeta' -o -name '*.symvers' -o -name '*_generated.*' \
 		-o -name '.*.cmd' -o -name '.*.d' -o -name 'modules.order' \) -exec rm -f {} +
 
 .PHONY: help

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rust fprobe sample: counts the calls of all functions that match a pattern, and how many of
+//! them fail.
+//!
+//! C: `samples/fprobe/fprobe_example.c`.
+
+use kernel::prelude::*;
+use ktrace::fprobe::Fprobe;
+use ktrace::fprobe::Functions;
+use ktrace::fprobe::Handler;
+use ktrace::function::Call;
+use ktrace::percpu::Counter;
+
+module! {
+    type: RustFprobe,
+    name: "rust_fprobe",
+    authors: ["rkprobe maintainers"],
+    description: "Rust fprobe sample",
+    license: "GPL",
+}
+
+/// Which functions, and which of them not.
+const PATTERN: &CStr = c"vfs_*";
+const EXCEPT: &CStr = c"vfs_statx*";
+
+struct Count {
+    entries: Counter,
+    exits: Counter,
+    errors: Counter,
+}
+
+#[vtable]
+impl Handler for Count {
+    /// The first argument.
+    type Data = u64;
+
+    fn entry(&self, call: &Call<'_>) -> Option<Self::Data> {
+        self.entries.increment();
+        Some(call.argument(0))
+    }
+
+    fn exit(&self, call: &Call<'_>, first: &Self::Data) {
+        self.exits.increment();
+        if *first != 0 && (call.return_value() as i32) < 0 {
+            self.errors.increment();
+        }
+    }
+}
+
+struct RustFprobe(Fprobe<Count>);
+
+impl kernel::Module for RustFprobe {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        let count = Count {
+            entries: Counter::new()?,
+            exits: Counter::new()?,
+            errors: Counter::new()?,
+        };
+        let probe = Fprobe::register(Functions::Glob(PATTERN, Some(EXCEPT)), count)?;
+        pr_info!("planted on {}\n", PATTERN);
+        Ok(Self(probe))
+    }
+}
+
+impl Drop for RustFprobe {
+    fn drop(&mut self) {
+        self.0.disable();
+        let count = self.0.handler();
+        pr_info!(
+            "{} entries, {} exits, {} errors, {} missed\n",
+            count.entries.sum(),
+            count.exits.sum(),
+            count.errors.sum(),
+            self.0.missed()
+        );
+    }
+}

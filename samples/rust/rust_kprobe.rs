@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rust kprobe sample: says who forks, before and after the first instruction of `kernel_clone`.
+//!
+//! C: `samples/kprobes/kprobe_example.c`.
+
+use kernel::prelude::*;
+use ktrace::kprobe::Handler;
+use ktrace::kprobe::Hit;
+use ktrace::kprobe::Kprobe;
+use ktrace::kprobe::Target;
+
+module! {
+    type: RustKprobe,
+    name: "rust_kprobe",
+    authors: ["rkprobe maintainers"],
+    description: "Rust kprobe sample",
+    license: "GPL",
+}
+
+struct Clone;
+
+#[vtable]
+impl Handler for Clone {
+    fn pre(&self, hit: &Hit<'_>) {
+        let registers = hit.registers();
+        pr_info!(
+            "pre: {:#x}, argument {:#x}\n",
+            hit.address(),
+            registers.argument(0)
+        );
+    }
+
+    fn post(&self, hit: &Hit<'_>) {
+        let flags = hit.registers().by_name("flags").unwrap_or(0);
+        pr_info!("post: {:#x}, flags {:#x}\n", hit.address(), flags);
+    }
+}
+
+struct RustKprobe(Kprobe<Clone>);
+
+impl kernel::Module for RustKprobe {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        let probe = Kprobe::register(Target::function(c"kernel_clone")?, Clone)?;
+        probe.enable()?;
+        pr_info!("planted at {:#x}\n", probe.address());
+        Ok(Self(probe))
+    }
+}
+
+impl Drop for RustKprobe {
+    fn drop(&mut self) {
+        pr_info!("unplanted, {} missed\n", self.0.missed());
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rust kretprobe sample: says how long each `kernel_clone` took, and what it returned.
+//!
+//! C: `samples/kprobes/kretprobe_example.c`.
+
+use kernel::prelude::*;
+use kernel::time::Instant;
+use kernel::time::Monotonic;
+use ktrace::kprobe::Hit;
+use ktrace::kretprobe::Call;
+use ktrace::kretprobe::Handler;
+use ktrace::kretprobe::Kretprobe;
+use ktrace::kretprobe::Target;
+
+module! {
+    type: RustKretprobe,
+    name: "rust_kretprobe",
+    authors: ["rkprobe maintainers"],
+    description: "Rust kretprobe sample",
+    license: "GPL",
+}
+
+/// Up to 20 calls in flight; more are missed, and counted.
+const MAXACTIVE: u16 = 20;
+
+struct Clone;
+
+#[vtable]
+impl Handler for Clone {
+    /// When the call began.
+    type Data = Instant<Monotonic>;
+
+    fn entry(&self, _hit: &Hit<'_>) -> Option<Self::Data> {
+        Some(Instant::now())
+    }
+
+    fn ret(&self, hit: &Hit<'_>, call: &Call<Self::Data>) {
+        let pid = hit.registers().return_value();
+        let ns = call.data().elapsed().as_nanos();
+        pr_info!("kernel_clone returned {} and took {} ns\n", pid, ns);
+    }
+}
+
+struct RustKretprobe(Kretprobe<Clone>);
+
+impl kernel::Module for RustKretprobe {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        let probe = Kretprobe::register(Target::function(c"kernel_clone")?, MAXACTIVE, Clone)?;
+        probe.enable()?;
+        pr_info!("planted at {:#x}\n", probe.address());
+        Ok(Self(probe))
+    }
+}
+
+impl Drop for RustKretprobe {
+    fn drop(&mut self) {
+        pr_info!("unplanted, {} missed\n", self.0.missed());
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rust tracepoint sample: counts switches of tasks, and those that preempt.
+
+use kernel::prelude::*;
+use ktrace::percpu::Counter;
+use ktrace::tracepoint::Arguments;
+use ktrace::tracepoint::Handler;
+use ktrace::tracepoint::Tracepoint;
+
+module! {
+    type: RustTracepoint,
+    name: "rust_tracepoint",
+    authors: ["rkprobe maintainers"],
+    description: "Rust tracepoint sample",
+    license: "GPL",
+}
+
+struct Switches {
+    all: Counter,
+    preempting: Counter,
+}
+
+impl Handler for Switches {
+    fn hit(&self, arguments: &Arguments) {
+        self.all.increment();
+        // TP_PROTO(bool preempt, struct task_struct *prev, struct task_struct *next, ...): of a
+        // bool only the lowest byte counts.
+        if arguments.get(0).is_some_and(|preempt| preempt & 0xff != 0) {
+            self.preempting.increment();
+        }
+    }
+}
+
+struct RustTracepoint(Tracepoint<Switches>);
+
+impl kernel::Module for RustTracepoint {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        let switches = Switches {
+            all: Counter::new()?,
+            preempting: Counter::new()?,
+        };
+        let tracepoint = Tracepoint::attach(c"sched_switch", switches)?;
+        pr_info!("attached to sched_switch\n");
+        Ok(Self(tracepoint))
+    }
+}
+
+impl Drop for RustTracepoint {
+    fn drop(&mut self) {
+        let switches = self.0.handler();
+        pr_info!(
+            "{} switches, {} of them preempting\n",
+            switches.all.sum(),
+            switches.preempting.sum()
+        );
+    }
+}
