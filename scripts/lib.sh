@@ -40,3 +40,13 @@ newest_kernel() {
 need_root() {
 	[ "$(id -u)" = 0 ] || die "this needs root (for chroot and mounts): run it as root"
 }
+
+# A kernel tree of the user's own: can a Rust module be built for it?
+check_kdir() {
+	[ -e "$KDIR/include/config/auto.conf" ] ||
+		die "KDIR=$KDIR is not a built kernel tree: it has no include/config/auto.conf"
+	grep -qx CONFIG_RUST=y "$KDIR/include/config/auto.conf" ||
+		die "KDIR=$KDIR is a kernel without Rust: CONFIG_RUST is not set (make rustavailable tells why)"
+	[ -e "$KDIR/rust/libkernel.rmeta" ] ||
+		die "KDIR=$KDIR has no Rust metadata (rust/libkernel.rmeta): build it, headers are not enough"
+}
