@@ -37,6 +37,15 @@ newest_kernel() {
 	cmp -s "$kernel" "$toolroot/complete" && printf '%s\n' "${kernel%/*}"
 }
 
+# The kernel of DEBUG=1: of the same source, with what stands in debug.config, by these compilers.
+debug_packages=(clang-19 lld-19 llvm-19)
+debug_make=(make LLVM=-19)
+debug_kernel() {
+	local kernel
+	kernel=$(newest_kernel) || return
+	printf '%s\n' "$cache/debug-${kernel##*/kernel-}-$(sha256sum <"$scripts/debug.config" | cut -c1-8)"
+}
+
 need_root() {
 	[ "$(id -u)" = 0 ] || die "this needs root (for chroot and mounts): run it as root"
 }
