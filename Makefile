@@ -7,9 +7,12 @@ MAKEFLAGS += --no-print-directory
 
 # Text for the guest's shell: nothing in it is make's.
 override CMD := $(value CMD)
-export CMD APPEND CPUS DEBIAN_MIRROR KERNEL_SERIES KVM MEMORY QEMU_OPTS VM_TIMEOUT
+export CMD APPEND CPUS DEBIAN_MIRROR DEBUG KERNEL_SERIES KVM MEMORY QEMU_OPTS VM_TIMEOUT
 
 ifdef KDIR
+ifneq ($(DEBUG),)
+$(error DEBUG=1 has a kernel of its own: no KDIR)
+endif
 override KDIR := $(realpath $(KDIR))
 ifeq ($(KDIR),)
 $(error KDIR: no such directory)
@@ -19,7 +22,7 @@ endif
 
 kbuild_variables := $(foreach v,C CLIPPY LLVM V W,$(if $($(v)),$(v)=$($(v))))
 module := $(if $(filter no,$(MODULE)),,rkprobe.ko)
-vm := scripts/vm --full $(if $(module),--module $(module))
+vm := scripts/vm --full $(if $(module),--module $(if $(DEBUG),debug/)$(module))
 
 .PHONY: rkprobe.ko
 rkprobe.ko:
@@ -44,7 +47,7 @@ shell: $(module) setup
 # With KDIR the tools to run a machine are needed, but no kernel.
 .PHONY: setup
 setup:
-	@scripts/setup -q $(if $(KDIR),--tools)
+	@scripts/setup -q $(if $(KDIR),--tools) $(if $(DEBUG),--debug)
 
 .PHONY: update
 update:
@@ -52,6 +55,7 @@ update:
 
 .PHONY: clean
 clean:
+	@rm -rf debug
 	@find . -name .git -prune -o -type f \( -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
 		-o -name '*.o' -o -name '*.rmeta' -o -name '*.symvers' -o -name '*_generated.*' \
 		-o -name '.*.cmd' -o -name '.*.d' -o -name 'modules.order' \) -exec rm -f {} +
@@ -72,6 +76,7 @@ help:
 #: deleted at any time. Setting it up needs root, 7 GiB of disk and a Debian mirror.
 #:
 #: KDIR=DIR		a kernel tree of your own, built and with Rust, instead
+#: DEBUG=1		a kernel that looks for errors instead; it is built once, in 30 min
 #: LLVM=1 CLIPPY=1 W=1 V=1	as in the kernel's build
 #: CPUS=2 MEMORY=1G	the machine; KVM=1 to not emulate it
 #: QEMU_OPTS= APPEND=	more options of QEMU, more of the kernel's command line

@@ -46,6 +46,9 @@ debug_kernel() {
 	printf '%s\n' "$cache/debug-${kernel##*/kernel-}-$(sha256sum <"$scripts/debug.config" | cut -c1-8)"
 }
 
+# Where the modules are built: those for the debug kernel beside the others.
+built=$top${DEBUG:+/debug}
+
 need_root() {
 	[ "$(id -u)" = 0 ] || die "this needs root (for chroot and mounts): run it as root"
 }
