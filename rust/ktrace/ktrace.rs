@@ -49,6 +49,11 @@ pub unsafe fn init() {
 }
 
 /// To be called when the module that holds this crate is unloaded, after everything else here.
-pub fn exit() {
+///
+/// # Safety
+///
+/// Not more than once. No probe is registered any more, and none will be: an fprobe's memory that
+/// is freed here may be looked at for a call in flight as soon as it is another fprobe's.
+pub unsafe fn exit() {
     fprobe::exit();
 }
