@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Kprobes: what a handler is, what it may do with a hit, and who owns a probe.
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic as Word, Relaxed};
+use ktrace::context::Atomic;
+use ktrace::kprobe::{Batch, Handler, Hit, Kprobe, Target};
+use ktrace::registers::Registers;
+
+pub struct Count(Word<u32>);
+
+#[vtable]
+impl Handler for Count {
+    fn pre(&self, hit: &Hit<'_>) {
+        self.0.add(1, Relaxed);
+        let _: (&Registers, &Atomic) = (hit.registers(), hit.atomic());
+
+        //~ registers_kept: error: lifetime may not live long enough
+        #[cfg(case = "registers_kept")]
+        let _: &'static Registers = hit.registers();
+
+        //~ hit_kept: error: lifetime may not live long enough
+        #[cfg(case = "hit_kept")]
+        let _: &'static Hit<'static> = hit;
+
+        //~ atomic_kept: error: lifetime may not live long enough
+        #[cfg(case = "atomic_kept")]
+        let _: &'static Atomic = hit.atomic();
+
+        //~ hit_moved: error[E0507]: cannot move out of `*hit`
+        #[cfg(case = "hit_moved")]
+        let _kept: Hit<'_> = *hit;
+
+        //~ hit_cloned: error[E0308]: expected `Hit<'_>`, found `&Hit<'_>`
+        #[cfg(case = "hit_cloned")]
+        let _: Hit<'_> = hit.clone();
+
+        //~ hit_taken: error[E0308]: types differ in mutability
+        #[cfg(case = "hit_taken")]
+        let _ = core::mem::replace::<Hit<'_>>(hit, todo());
+
+        //~ hit_constructed: error[E0451]: of struct `Hit` is private
+        #[cfg(case = "hit_constructed")]
+        let _ = Hit {
+            registers: hit.registers(),
+            address: 0,
+            atomic: todo(),
+        };
+
+        //~ registers_mutable: error[E0308]: types differ in mutability
+        #[cfg(case = "registers_mutable")]
+        let _: &mut Registers = hit.registers();
+
+        //~ registers_written: error[E0599]: no method named `set`
+        #[cfg(case = "registers_written")]
+        hit.registers().set(ktrace::registers::register("ip"), 0);
+
+        //~ registers_pointer: error[E0624]: method `as_ptr` is private
+        #[cfg(case = "registers_pointer")]
+        let _ = hit.registers().as_ptr();
+
+        //~ registers_field: error[E0616]: field `0` of struct `Registers` is private
+        #[cfg(case = "registers_field")]
+        let _ = &hit.registers().0;
+    }
+}
+
+pub fn register() -> Result<Kprobe<Count>> {
+    Kprobe::register(Target::function(c"kernel_clone")?, Count(Word::new(0)))
+}
+
+pub fn use_probe(probe: Kprobe<Count>) -> Result {
+    let handler: &Count = probe.handler();
+    handler.0.add(1, Relaxed);
+
+    //~ handler_outlives: error[E0505]: cannot move out of `probe` because it is borrowed
+    #[cfg(case = "handler_outlives")]
+    {
+        drop(probe);
+        handler.0.add(1, Relaxed);
+    }
+
+    //~ used_after_drop: error[E0382]: borrow of moved value: `probe`
+    #[cfg(case = "used_after_drop")]
+    {
+        drop(probe);
+        probe.enable()?;
+    }
+
+    //~ cloned: error[E0599]: no method named `clone`
+    #[cfg(case = "cloned")]
+    let _ = probe.clone();
+
+    //~ handler_moved_out: error[E0507]: cannot move out of a shared reference
+    #[cfg(case = "handler_moved_out")]
+    let _handler: Count = *probe.handler();
+
+    //~ handler_mutable: error[E0308]: types differ in mutability
+    #[cfg(case = "handler_mutable")]
+    let _: &mut Count = probe.handler();
+
+    //~ taken_apart: error[E0616]: field `0` of struct `Kprobe` is private
+    #[cfg(case = "taken_apart")]
+    let _ = &probe.0;
+
+    //~ constructed: error[E0423]: cannot initialize a tuple struct which contains private fields
+    #[cfg(case = "constructed")]
+    let _: Kprobe<Count> = Kprobe(todo());
+
+    Ok(())
+}
+
+/// The probes of a batch go together, for their memory is freed after one wait.
+pub fn use_batch(batch: Batch<Count>) -> Result {
+    batch.enable()?;
+
+    //~ taken_from_batch: error[E0508]: cannot move out of type `[Kprobe<Count>]`
+    #[cfg(case = "taken_from_batch")]
+    let _probe = batch.probes()[0];
+
+    Ok(())
+}
+
+/// A handler runs on every CPU at once.
+#[cfg(case = "not_sync")]
+pub struct NotSync(core::cell::Cell<u32>);
+
+//~ not_sync: error[E0277]: `Cell<u32>` cannot be shared between threads safely
+#[cfg(case = "not_sync")]
+#[vtable]
+impl Handler for NotSync {
+    fn pre(&self, _: &Hit<'_>) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+/// A handler is dropped where the probe is, which may be in another task.
+#[cfg(case = "not_send")]
+pub struct Locked(kernel::sync::lock::Guard<'static, u32, kernel::sync::lock::mutex::MutexBackend>);
+
+//~ not_send: error[E0277]: `*mut ()` cannot be sent between threads safely
+#[cfg(case = "not_send")]
+#[vtable]
+impl Handler for Locked {
+    fn pre(&self, _: &Hit<'_>) {}
+}
+
+/// A probe may live for any time: so does what its handler has.
+#[cfg(case = "borrowed")]
+pub struct Borrowed<'a>(&'a u32);
+
+//~ borrowed: error[E0478|E0495]: lifetime bound not satisfied
+#[cfg(case = "borrowed")]
+#[vtable]
+impl<'a> Handler for Borrowed<'a> {
+    fn pre(&self, _: &Hit<'_>) {}
+}
+
+//~ local_borrowed: error[E0597]: `local` does not live long enough
+#[cfg(case = "local_borrowed")]
+pub mod local_borrowed {
+    use super::*;
+
+    pub struct Borrowing<T: 'static>(&'static T);
+
+    #[vtable]
+    impl Handler for Borrowing<u32> {
+        fn pre(&self, _: &Hit<'_>) {}
+    }
+
+    pub fn borrow() -> Result<Kprobe<Borrowing<u32>>> {
+        let local = 1;
+        Kprobe::register(
+            Target::Address(0),
+            Borrowing(&*core::hint::black_box(&local)),
+        )
+    }
+}
+
+/// Which functions a handler has is what the attribute says, not the author.
+#[cfg(any(case = "without_pre", case = "without_vtable"))]
+pub struct Incomplete;
+
+//~ without_pre: error[E0046]: not all trait items implemented, missing: `pre`
+#[cfg(case = "without_pre")]
+#[vtable]
+impl Handler for Incomplete {}
+
+//~ without_vtable: error[E0046]: not all trait items implemented, missing: `USE_VTABLE_ATTR`
+#[cfg(case = "without_vtable")]
+impl Handler for Incomplete {
+    fn pre(&self, _: &Hit<'_>) {}
+}
+
+/// Only ktrace says which structures of the kernel are probes.
+//~ raw_trait: error[E0603]: module `registration` is private
+#[cfg(case = "raw_trait")]
+pub use ktrace::registration::Raw;
+
+/// The C interface is ktrace's own.
+//~ bindings: error[E0603]: module `bindings` is private
+#[cfg(case = "bindings")]
+pub use ktrace::bindings::register_kprobe;
+
+/// Anything.
+pub fn todo<T>() -> T {
+    loop {}
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Trace events: who may add and remove them, and what prints and records.
+
+use kernel::prelude::*;
+use kernel::str::CString;
+use kernel::sync::Arc;
+use kernel::ThisModule;
+use ktrace::kprobe::Hit;
+use ktrace::trace_event::{
+    Definition, EventMutex, Field, Operations, Output, Print, Sink, TraceEvent, TraceSeq,
+};
+
+pub fn is_send<T: Send>() {}
+pub fn is_sync<T: Sync>() {}
+
+pub fn register(definition: Definition, module: &'static ThisModule) -> Result<TraceEvent> {
+    //~ register_without_token: error[E0308]: expected `&EventMutex`, found `&()`
+    #[cfg(case = "register_without_token")]
+    return TraceEvent::register(&(), definition, module);
+
+    #[cfg(not(case = "register_without_token"))]
+    EventMutex::with(|token| TraceEvent::register(token, definition, module))?
+}
+
+/// Counts its users through the module: it must be there for as long as the event.
+//~ owner_borrowed: error[E0521]: borrowed data escapes outside of function
+#[cfg(case = "owner_borrowed")]
+pub fn owner_borrowed(definition: Definition, module: &ThisModule) -> Result<TraceEvent> {
+    EventMutex::with(|token| TraceEvent::register(token, definition, module))?
+}
+
+pub fn remove(event: TraceEvent) -> Result {
+    //~ remove_without_token: error[E0308]: expected `&EventMutex`, found `&()`
+    #[cfg(case = "remove_without_token")]
+    let _ = event.try_remove(&());
+
+    //~ busy_without_token: error[E0308]: expected `&EventMutex`, found `&()`
+    #[cfg(case = "busy_without_token")]
+    let _ = event.is_busy(&());
+
+    //~ remove_twice: error[E0382]: use of moved value: `event`
+    #[cfg(case = "remove_twice")]
+    EventMutex::with(|token| {
+        let _ = event.try_remove(token);
+        let _ = event.try_remove(token);
+    })?;
+
+    #[cfg(not(any(case = "remove_without_token", case = "remove_twice")))]
+    EventMutex::with(|token| event.try_remove(token))?.map_err(|(_, error)| error)?;
+    Ok(())
+}
+
+/// `event_mutex` is held by this task, for as long as the function runs.
+pub fn token() -> Result {
+    EventMutex::with(|_| ())?;
+
+    //~ token_kept: error: lifetime may not live long enough
+    #[cfg(case = "token_kept")]
+    let _ = EventMutex::with(|token| token)?;
+
+    //~ token_escapes: error[E0521]: borrowed data escapes outside of closure
+    #[cfg(case = "token_escapes")]
+    {
+        let mut kept = None;
+        EventMutex::with(|token| kept = Some(token))?;
+        let _ = kept;
+    }
+
+    //~ token_moved: error[E0507]: cannot move out of `*token`
+    #[cfg(case = "token_moved")]
+    let _ = EventMutex::with(|token| -> EventMutex { *token })?;
+
+    //~ token_constructed: error[E0423]: cannot initialize a tuple struct which contains private fields
+    #[cfg(case = "token_constructed")]
+    let _ = EventMutex(kernel::types::NotThreadSafe);
+
+    //~ token_init: error[E0624]: associated function `init` is private
+    #[cfg(case = "token_init")]
+    let _ = EventMutex::init();
+
+    Ok(())
+}
+
+//~ token_sent: error[E0277]: `*mut ()` cannot be sent between threads safely
+#[cfg(case = "token_sent")]
+pub fn token_sent() {
+    is_send::<EventMutex>();
+}
+
+//~ token_shared: error[E0277]: `*mut ()` cannot be shared between threads safely
+#[cfg(case = "token_shared")]
+pub fn token_shared() {
+    is_sync::<EventMutex>();
+}
+
+//~ token_spawned: error[E0277]: `*mut ()` cannot be shared between threads safely
+#[cfg(case = "token_spawned")]
+pub fn token_spawned() -> Result {
+    EventMutex::with(|token| {
+        let _ = kernel::workqueue::system().try_spawn(GFP_KERNEL, move || {
+            core::hint::black_box(token);
+        });
+    })
+}
+
+pub fn fields(name: CString, ty: CString) -> Result<Field> {
+    //~ located: error[E0133]: call to unsafe function `Field::located` is unsafe
+    #[cfg(case = "located")]
+    return Ok(Field::located(name, ty, 8, 4, false));
+
+    //~ field_constructed: error: cannot construct `Field` with struct literal syntax due to private fields
+    #[cfg(case = "field_constructed")]
+    return Ok(Field {
+        name,
+        ty,
+        is_located: true,
+    });
+
+    #[cfg(not(any(case = "located", case = "field_constructed")))]
+    Field::new(name, ty, 8, 4, false)
+}
+
+pub fn handler(sink: &Arc<Sink>, hit: &Hit<'_>) {
+    sink.record(hit, 16, |record| record.fill(0));
+
+    //~ record_without_hit: error[E0308]: expected `&Hit<'_>`, found `&Atomic`
+    #[cfg(case = "record_without_hit")]
+    sink.record(hit.atomic(), 16, |record| record.fill(0));
+
+    //~ record_kept: error[E0521]: borrowed data escapes outside of closure
+    #[cfg(case = "record_kept")]
+    {
+        let mut kept = None;
+        sink.record(hit, 16, |record| kept = Some(record));
+        let _ = kept;
+    }
+
+    //~ sink_taken: error[E0624]: method `set_event` is private
+    #[cfg(case = "sink_taken")]
+    let _ = sink.set_event(1, 0);
+}
+
+pub struct Printer;
+
+impl Print for Printer {
+    fn print(&self, record: &[u8], seq: &mut TraceSeq) {
+        seq.bytes(record);
+
+        //~ seq_kept: error: lifetime may not live long enough
+        #[cfg(case = "seq_kept")]
+        let _: &'static mut TraceSeq = seq;
+
+        //~ seq_constructed: error[E0624]: associated function `new` is private
+        #[cfg(case = "seq_constructed")]
+        let _ = TraceSeq::new(core::ptr::null_mut(), false);
+
+        //~ seq_moved: error[E0507]: cannot move out of `*seq`
+        #[cfg(case = "seq_moved")]
+        let _seq: TraceSeq = *seq;
+
+        //~ record_written: error[E0594]: cannot assign to
+        #[cfg(case = "record_written")]
+        {
+            record[0] = 0;
+        }
+
+        //~ record_outlives: error: lifetime may not live long enough
+        #[cfg(case = "record_outlives")]
+        let _: &'static [u8] = record;
+    }
+}
+
+/// A number is taken for an event, with the name of that.
+//~ output_constructed: error[E0624]: associated function `new` is private
+#[cfg(case = "output_constructed")]
+pub fn output(name: CString, print: KBox<dyn Print>) -> Result<Output> {
+    Output::new(name, todo(), print)
+}
+
+#[cfg(not(case = "output_constructed"))]
+pub fn output(event: &TraceEvent) -> Arc<Output> {
+    event.output()
+}
+
+/// Readers print on every CPU at once.
+#[cfg(case = "print_not_sync")]
+pub struct NotSync(core::cell::Cell<u32>);
+
+//~ print_not_sync: error[E0277]: `Cell<u32>` cannot be shared between threads safely
+#[cfg(case = "print_not_sync")]
+impl Print for NotSync {
+    fn print(&self, _: &[u8], _: &mut TraceSeq) {}
+}
+
+#[cfg(case = "operations_not_sync")]
+pub struct NotSync(core::cell::Cell<u32>);
+
+//~ operations_not_sync: error[E0277]: `Cell<u32>` cannot be shared between threads safely
+#[cfg(case = "operations_not_sync")]
+impl Operations for NotSync {
+    fn enable(&self) -> Result {
+        Ok(())
+    }
+
+    fn disable(&self) {}
+}
+
+/// An event lives for as long as someone uses it.
+#[cfg(case = "operations_borrowed")]
+pub struct Borrowed<'a>(&'a u32);
+
+//~ operations_borrowed: error[E0478|E0495]: lifetime bound not satisfied
+#[cfg(case = "operations_borrowed")]
+impl<'a> Operations for Borrowed<'a> {
+    fn enable(&self) -> Result {
+        Ok(())
+    }
+
+    fn disable(&self) {}
+}
+
+pub struct Switch;
+
+impl Operations for Switch {
+    fn enable(&self) -> Result {
+        Ok(())
+    }
+
+    fn disable(&self) {}
+}
+
+/// Anything.
+pub fn todo<T>() -> T {
+    loop {}
+}
