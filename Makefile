@@ -38,6 +38,7 @@ test: setup
 
 .PHONY: vm
 vm: $(module) setup
+	@[ "$$CMD" ] || { echo "what to run? make vm CMD='...'" >&2; false; }
 	@$(vm) "$$CMD"
 
 .PHONY: shell
