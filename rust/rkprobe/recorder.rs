@@ -134,9 +134,18 @@ impl Context for Seen<'_> {
     fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), Fault> {
         let address = address as usize;
         match space {
-            Space::Kernel => nofault::read_kernel(address, to),
-            Space::User => nofault::read_user(address, to),
+            Space::Kernel if !is_user(address) => nofault::read_kernel(address, to),
+            _ => nofault::read_user(address, to),
         }
         .map_err(|nofault::Fault| Fault)
     }
+}
+
+/// Is this an address of user space, whatever the command takes it for? The two spaces have a half
+/// each where they do not overlap.
+///
+/// C: `probe_mem_read()`, which asks for `TASK_SIZE`.
+#[inline(always)]
+fn is_user(address: usize) -> bool {
+    cfg!(CONFIG_ARCH_HAS_NON_OVERLAPPING_ADDRESS_SPACE) && (address as isize) >= 0
 }

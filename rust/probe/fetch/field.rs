@@ -102,9 +102,9 @@ impl Field {
         self.count
     }
 
-    /// Whether filters and triggers take it for a signed number.
+    /// Whether the `format` file says that it is signed, as it does of strings too.
     pub const fn is_signed(self) -> bool {
-        matches!(self.kind, Kind::Number(_, Style::Signed))
+        matches!(self.kind, Kind::Number(_, Style::Signed) | Kind::String(_))
     }
 
     /// Whether bytes behind the fields belong to it.
