@@ -36,6 +36,11 @@ demo: rkprobe.ko setup
 test: setup
 	@scripts/test
 
+.PHONY: doc
+doc:
+	+@scripts/build $(kbuild_variables) RKPROBE_SAMPLES=y >&2
+	@scripts/doc
+
 .PHONY: vm
 vm: $(module) setup
 	@[ "$$CMD" ] || { echo "what to run? make vm CMD='...'" >&2; false; }
@@ -56,7 +61,7 @@ update:
 
 .PHONY: clean
 clean:
-	@rm -rf debug
+	@rm -rf debug doc
 	@find . -name .git -prune -o -type f \( -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
 		-o -name '*.o' -o -name '*.rmeta' -o -name '*.symvers' -o -name '*_generated.*' \
 		-o -name '.*.cmd' -o -name '.*.d' -o -name 'modules.order' \) -exec rm -f {} +
@@ -68,6 +73,7 @@ help:
 #: make			build rkprobe.ko
 #: make demo		load it in a virtual machine, trace open(2), fork(2) and wait(2)
 #: make test		run every test
+#: make doc		the documentation of ktrace as HTML, in doc/
 #: make vm CMD='...'	run a command in a virtual machine that has it loaded
 #: make shell		an interactive shell there
 #: make update		ask the archive for a newer kernel

@@ -62,3 +62,11 @@ check_kdir() {
 	[ -e "$KDIR/rust/libkernel.rmeta" ] ||
 		die "KDIR=$KDIR has no Rust metadata (rust/libkernel.rmeta): build it, headers are not enough"
 }
+
+# saved_command OBJECT: how kbuild compiled it, without its source and what was made of it.
+saved_command() {
+	local saved=${1%/*}/.${1##*/}.cmd
+	[ -e "$saved" ] || die "$PWD/$saved is missing: build it first"
+	sed -n 's/^savedcmd_[^ ]* := //p' "$saved" | sed -E 's/ +; .*//; s/ [^ ]+\.rs *$//
+		s/ --out-dir [^ ]+//; s/ --emit=[^ ]+//g'
+}

@@ -125,6 +125,39 @@ fn take_from_pool() -> Option<*mut Slot> {
 /// Dropping waits until no handler runs any more (an RCU grace period): process context. Calls in
 /// flight no longer reach the exit handler then.
 ///
+/// # Examples
+///
+/// How many calls of functions of a kind fail:
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use ktrace::fprobe::{Fprobe, Functions, Handler};
+/// use ktrace::function::Call;
+/// use ktrace::percpu::Counter;
+///
+/// struct Errors(Counter);
+///
+/// #[vtable]
+/// impl Handler for Errors {
+///     type Data = ();
+///
+///     fn entry(&self, _: &Call<'_>) -> Option<()> {
+///         Some(())
+///     }
+///
+///     fn exit(&self, call: &Call<'_>, _: &()) {
+///         if (call.return_value() as i32) < 0 {
+///             self.0.increment();
+///         }
+///     }
+/// }
+///
+/// let functions = Functions::Glob(c"vfs_*", Some(c"vfs_statx*"));
+/// let probe = Fprobe::register(functions, Errors(Counter::new()?))?;
+/// pr_info!("{} errors\n", probe.handler().0.sum());
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Invariants
 ///
 /// `slot` is registered, and its `handler` points at `handler`.
@@ -156,7 +189,7 @@ impl<H: Handler> Fprobe<H> {
     /// Probes functions, from now on. C: `register_fprobe()` and its like.
     ///
     /// Process context; sleeps. `ENOENT` where there is no such function, `EINVAL` where one cannot
-    /// be traced.
+    /// be traced, `ENOMEM`.
     pub fn register(functions: Functions<'_>, handler: H) -> Result<Self> {
         const { Self::DATA_FITS };
         let handler = KBox::new(handler, GFP_KERNEL)?;
@@ -231,13 +264,15 @@ impl<H: Handler> Fprobe<H> {
         unsafe { ptr::write_volatile(&raw mut (*self.fprobe()).flags, flags) };
     }
 
-    /// How many calls were not seen at their entry, or had no room for their data.
+    /// How many calls were not seen at their entry, or had no room for their data. Any context.
+    ///
+    /// C: `nmissed` in `struct fprobe`, which is counted without a lock.
     pub fn missed(&self) -> u64 {
         // SAFETY: Live, by the type invariant; a racing increment may be seen or not.
         unsafe { ptr::read_volatile(&raw const (*self.fprobe()).nmissed) as u64 }
     }
 
-    /// The handler.
+    /// The handler, which others may be running. Any context.
     pub fn handler(&self) -> &H {
         &self.handler
     }

@@ -46,6 +46,27 @@ struct Inner<H> {
 ///
 /// Dropping waits until the handler does not run any more: process context.
 ///
+/// # Examples
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use ktrace::ftrace::{Filter, FtraceOps, Handler};
+/// use ktrace::function::Call;
+/// use ktrace::percpu::Counter;
+///
+/// struct Count(Counter);
+///
+/// impl Handler for Count {
+///     fn entry(&self, _: &Call<'_>) {
+///         self.0.increment();
+///     }
+/// }
+///
+/// let ops = FtraceOps::register(Filter::Glob(c"vfs_*"), Count(Counter::new()?))?;
+/// pr_info!("{} calls\n", ops.handler().0.sum());
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Invariants
 ///
 /// `inner` is registered.
@@ -61,7 +82,7 @@ unsafe impl<H: Handler> Sync for FtraceOps<H> {}
 impl<H: Handler> FtraceOps<H> {
     /// Traces functions, from now on. C: `register_ftrace_function()`.
     ///
-    /// Process context; sleeps. `EINVAL` where no function matches or one cannot be traced.
+    /// Process context; sleeps. `EINVAL` where no function matches or one cannot be traced, `ENOMEM`.
     pub fn register(filter: Filter<'_>, handler: H) -> Result<Self> {
         let inner = KBox::pin(
             Inner {
@@ -98,7 +119,7 @@ impl<H: Handler> FtraceOps<H> {
         }
     }
 
-    /// The handler.
+    /// The handler, which others may be running. Any context.
     pub fn handler(&self) -> &H {
         &self.inner.handler
     }

@@ -64,7 +64,7 @@ impl<'a> Hit<'a> {
         self.registers
     }
 
-    /// The address of the probe.
+    /// The address of the probe: [`Kprobe::address`].
     #[inline(always)]
     pub fn address(&self) -> usize {
         self.address
@@ -151,22 +151,27 @@ impl<H: Handler> Kprobe<H> {
         self.0.disable()
     }
 
-    /// Was the probed code unloaded? C: `kprobe_gone()`.
+    /// Was the probed code unloaded? Such a probe cannot be enabled again. Any context.
+    ///
+    /// C: `kprobe_gone()`.
     pub fn is_gone(&self) -> bool {
         self.0.is_gone()
     }
 
-    /// The address that the kernel found for the target.
+    /// The address that the kernel found for the target. Any context.
+    ///
+    /// Behind a landing pad (ENDBR) where the target is the start of a function that has one.
     pub fn address(&self) -> usize {
         self.0.address()
     }
 
-    /// How many hits did not run the handler, for another handler was running on that CPU.
+    /// How many hits did not run the handler, for another handler was running on that CPU. Any
+    /// context. C: `nmissed` in `struct kprobe`, which is counted without a lock.
     pub fn missed(&self) -> u64 {
         self.0.missed()
     }
 
-    /// The handler.
+    /// The handler, which others may be running. Any context.
     pub fn handler(&self) -> &H {
         self.0.handler()
     }
@@ -181,7 +186,35 @@ impl<H: Handler> Kprobe<H> {
 
 /// Many kprobes with handlers of one type, registered all or none.
 ///
-/// They are unregistered together when dropped, which waits but once.
+/// They are unregistered together when dropped, which waits but once (an RCU grace period): process
+/// context.
+///
+/// # Examples
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use ktrace::kprobe::{Batch, Handler, Hit, Target};
+/// use ktrace::percpu::Counter;
+///
+/// struct Count(Counter);
+///
+/// #[vtable]
+/// impl Handler for Count {
+///     fn pre(&self, _: &Hit<'_>) {
+///         self.0.increment();
+///     }
+/// }
+///
+/// let mut probes = KVec::new();
+/// for name in [c"vfs_read", c"vfs_write"] {
+///     let probe = (Target::function(name)?, Count(Counter::new()?));
+///     probes.push(probe, GFP_KERNEL)?;
+/// }
+/// let batch = Batch::register(probes)?;
+/// batch.enable()?;
+/// let calls: u64 = batch.probes().iter().map(|probe| probe.handler().0.sum()).sum();
+/// # Ok::<(), Error>(())
+/// ```
 pub struct Batch<H: Handler>(KVec<Kprobe<H>>);
 
 impl<H: Handler> Batch<H> {
@@ -202,7 +235,7 @@ impl<H: Handler> Batch<H> {
 
     /// Arms all, or none.
     ///
-    /// Process context; sleeps.
+    /// Process context; sleeps. Fails as [`Kprobe::enable`].
     pub fn enable(&self) -> Result {
         for (index, probe) in self.0.iter().enumerate() {
             if let Err(error) = probe.enable() {

@@ -184,24 +184,28 @@ impl<H: Handler> Kretprobe<H> {
         self.0.disable()
     }
 
-    /// Was the probed code unloaded? C: `kprobe_gone()`.
+    /// Was the probed code unloaded? Such a probe cannot be enabled again. Any context.
+    ///
+    /// C: `kprobe_gone()`.
     pub fn is_gone(&self) -> bool {
         self.0.is_gone()
     }
 
-    /// The address that the kernel found for the target.
+    /// The address that the kernel found for the target. Any context.
     pub fn address(&self) -> usize {
         self.0.address()
     }
 
-    /// How many calls in flight there is room for.
+    /// How many calls in flight there is room for. Any context.
     pub fn maxactive(&self) -> u32 {
         // SAFETY: Registered, by the type invariant of `Registration`: the number stays.
         unsafe { (*self.0.raw()).maxactive.unsigned_abs() }
     }
 
     /// How many calls were not seen: no room for another in flight, or another handler was
-    /// running on that CPU at the entry.
+    /// running on that CPU at the entry. Any context.
+    ///
+    /// C: `nmissed` in `struct kretprobe` and in its `struct kprobe`, counted without a lock.
     pub fn missed(&self) -> u64 {
         // SAFETY: As above; a racing increment may be seen or not.
         let without_room = unsafe { ptr::read_volatile(&raw const (*self.0.raw()).nmissed) };
@@ -210,7 +214,7 @@ impl<H: Handler> Kretprobe<H> {
             .wrapping_add(without_room.unsigned_abs().into())
     }
 
-    /// The handler.
+    /// The handler, which others may be running. Any context.
     pub fn handler(&self) -> &H {
         self.0.handler()
     }

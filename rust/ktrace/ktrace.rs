@@ -13,6 +13,10 @@
 //!
 //! A handler runs in atomic context: see [`context`].
 
+// The kernel's build system says so by itself, but rustdoc does not listen where it looks for
+// examples.
+#![cfg_attr(doctest, no_std)]
+
 pub mod context;
 pub mod fprobe;
 pub mod ftrace;

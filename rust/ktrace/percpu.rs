@@ -57,6 +57,18 @@ impl<T> Drop for Area<T> {
 }
 
 /// A counter that costs one instruction to increment.
+///
+/// # Examples
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use ktrace::percpu::Counter;
+///
+/// let hits = Counter::new()?;
+/// hits.increment();
+/// pr_info!("{} hits\n", hits.sum());
+/// # Ok::<(), Error>(())
+/// ```
 pub struct Counter(Area<u64>);
 
 // SAFETY: Each CPU writes to its own copy only, in one instruction; readers read whole words.
@@ -99,6 +111,24 @@ struct Levels<const N: usize> {
 }
 
 /// Scratch areas of `N` bytes for handlers, one for each CPU and context.
+///
+/// # Examples
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use ktrace::kprobe::Hit;
+/// use ktrace::nofault;
+/// use ktrace::percpu::Scratch;
+///
+/// /// The bytes that the second argument of the probed function points at, too many for a stack.
+/// fn sum(scratch: &Scratch<2048>, hit: &Hit<'_>) -> Option<u64> {
+///     scratch.with(hit.atomic(), |area| {
+///         let area = area?;
+///         nofault::read_kernel(hit.registers().argument(1) as usize, area).ok()?;
+///         Some(area.iter().map(|&byte| u64::from(byte)).sum())
+///     })
+/// }
+/// ```
 ///
 /// # Invariants
 ///

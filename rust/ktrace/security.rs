@@ -12,13 +12,13 @@ extern "C" {
     fn ktrace_locked_down_tracefs() -> c_int;
 }
 
-/// May probes be placed? `EPERM` where lockdown forbids it. C: `LOCKDOWN_KPROBES`.
+/// May probes be placed? Process context. `EPERM` where lockdown forbids it. C: `LOCKDOWN_KPROBES`.
 pub fn kprobes_allowed() -> Result {
     // SAFETY: No requirements.
     to_result(unsafe { ktrace_locked_down_kprobes() })
 }
 
-/// May tracefs be used? `EPERM` where lockdown forbids it. C: `LOCKDOWN_TRACEFS`.
+/// May tracefs be used? Process context. `EPERM` where lockdown forbids it. C: `LOCKDOWN_TRACEFS`.
 pub fn tracefs_allowed() -> Result {
     // SAFETY: No requirements.
     to_result(unsafe { ktrace_locked_down_tracefs() })

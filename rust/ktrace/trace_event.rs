@@ -91,6 +91,56 @@ struct Inner {
 /// It goes by [`TraceEvent::try_remove`] only, since that can fail: where it is dropped it stays
 /// registered and its memory is kept.
 ///
+/// # Examples
+///
+/// An event with a field, and what records it:
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use kernel::str::CString;
+/// use kernel::sync::Arc;
+/// use ktrace::kprobe::{Handler, Hit};
+/// use ktrace::trace_event::{
+///     Definition, EventMutex, Field, Operations, Print, Sink, TraceEvent, HEADER_LEN,
+/// };
+///
+/// struct Record(Arc<Sink>);
+///
+/// #[vtable]
+/// impl Handler for Record {
+///     fn pre(&self, hit: &Hit<'_>) {
+///         let first = hit.registers().argument(0);
+///         self.0.record(hit, HEADER_LEN + size_of::<u64>(), |record| {
+///             if let Some(to) = record.first_chunk_mut() {
+///                 *to = first.to_ne_bytes();
+///             }
+///         });
+///     }
+/// }
+///
+/// fn register(
+///     module: &'static ThisModule,
+///     operations: KBox<dyn Operations>,
+///     print: KBox<dyn Print>,
+///     sink: Arc<Sink>,
+/// ) -> Result<TraceEvent> {
+///     let (name, ty) = (CString::try_from(c"first")?, CString::try_from(c"u64")?);
+///     let field = Field::new(name, ty, HEADER_LEN, size_of::<u64>(), false)?;
+///     let mut fields = KVec::new();
+///     fields.push(field, GFP_KERNEL)?;
+///     let definition = Definition {
+///         group: CString::try_from(c"mine")?,
+///         name: CString::try_from(c"call")?,
+///         fields,
+///         print_fmt: CString::try_from(c"\"first=%Lx\", REC->first")?,
+///         operations,
+///         print,
+///         sink,
+///     };
+///     EventMutex::with(|token| TraceEvent::register(token, definition, module))?
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// The call in `inner` was added to the kernel's events, and not removed since.
@@ -125,7 +175,8 @@ impl TraceEvent {
     /// Adds an event: it appears in every trace instance, disabled. C: `trace_add_event_call()`.
     ///
     /// While it is enabled anywhere it holds a reference to `owner`. `E2BIG` where the fields do
-    /// not fit a record, `EBUSY` where the sink is another event's.
+    /// not fit a record, `EBUSY` where the sink is another event's, `ENODEV` where the kernel has no
+    /// number left, `ENOMEM`. Process context.
     pub fn register(
         _: &EventMutex,
         definition: Definition,

@@ -54,6 +54,36 @@ pub trait ControlFile: 'static {
 ///
 /// An open file pins the module. Dropping one that is open waits until it is closed.
 ///
+/// # Examples
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use kernel::seq_file::SeqFile;
+/// use kernel::seq_print;
+/// use ktrace::tracefs::{ControlFile, File};
+///
+/// struct Squares;
+///
+/// #[vtable]
+/// impl ControlFile for Squares {
+///     fn len() -> usize {
+///         10
+///     }
+///
+///     fn show(index: usize, to: &SeqFile) {
+///         seq_print!(to, "{}\n", index * index);
+///     }
+/// }
+///
+/// struct Module(File);
+///
+/// impl kernel::Module for Module {
+///     fn init(module: &'static ThisModule) -> Result<Self> {
+///         Ok(Self(File::create::<Squares>(c"squares", module)?))
+///     }
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// `dentry` is that of the file, to which nothing else does anything but open it.

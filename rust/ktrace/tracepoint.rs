@@ -33,7 +33,7 @@ pub trait Handler: Send + Sync + 'static {
 pub struct Arguments([usize; ARGUMENTS]);
 
 impl Arguments {
-    /// Argument `n`, counted from 0.
+    /// Argument `n`, counted from 0; none from [`ARGUMENTS`] on.
     #[inline(always)]
     pub fn get(&self, n: usize) -> Option<usize> {
         self.0.get(n).copied()
@@ -43,6 +43,29 @@ impl Arguments {
 /// A handler that is attached to a tracepoint, until it is dropped.
 ///
 /// Dropping waits until the handler does not run any more: process context.
+///
+/// # Examples
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use ktrace::percpu::Counter;
+/// use ktrace::tracepoint::{Arguments, Handler, Tracepoint};
+///
+/// struct Preemptions(Counter);
+///
+/// impl Handler for Preemptions {
+///     // TP_PROTO(bool preempt, struct task_struct *prev, ...)
+///     fn hit(&self, arguments: &Arguments) {
+///         if arguments.get(0).is_some_and(|preempt| preempt & 0xff != 0) {
+///             self.0.increment();
+///         }
+///     }
+/// }
+///
+/// let tracepoint = Tracepoint::attach(c"sched_switch", Preemptions(Counter::new()?))?;
+/// pr_info!("{} preemptions\n", tracepoint.handler().0.sum());
+/// # Ok::<(), Error>(())
+/// ```
 ///
 /// # Invariants
 ///
@@ -85,7 +108,7 @@ impl<H: Handler> Tracepoint<H> {
         })
     }
 
-    /// The handler.
+    /// The handler, which others may be running. Any context.
     pub fn handler(&self) -> &H {
         &self.handler
     }

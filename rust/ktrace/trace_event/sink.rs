@@ -31,7 +31,7 @@ pub const MAX_LEN: usize = 4096 - 48;
 ///
 /// # Invariants
 ///
-/// `files` is the head of a list of [`Link`]s: each is live while it is on it, and for an RCU grace
+/// `files` is the head of a list of `Link`s: each is live while it is on it, and for an RCU grace
 /// period after that.
 pub struct Sink {
     files: AtomicPtr<Link>,
