@@ -88,8 +88,13 @@ impl<H: Handler> Tracepoint<H> {
     /// Attaches a handler, from now on. C: `tracepoint_probe_register()`.
     ///
     /// `name` is that of the tracepoint, without its system: `sched_switch`. Process context;
-    /// sleeps. `ENOENT` where the kernel itself (without modules) has none of this name.
+    /// sleeps. `ENOENT` where the kernel itself (without modules) has none of this name, `ENOMEM`, and
+    /// `ENOTSUPP` on a kernel with `CONFIG_CFI`: it checks that it calls a function of the type of
+    /// the tracepoint, and takes any other for an attack.
     pub fn attach(name: &CStr, handler: H) -> Result<Self> {
+        if cfg!(CONFIG_CFI) {
+            return Err(ENOTSUPP);
+        }
         let tracepoint = find(name).ok_or(ENOENT)?;
         let handler = KBox::new(handler, GFP_KERNEL)?;
         // SAFETY: The function takes what every tracepoint passes first, the data given here, and
