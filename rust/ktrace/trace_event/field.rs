@@ -26,8 +26,10 @@ impl Field {
     /// A field of a C type, at `offset` bytes from the start of the record (its header, of
     /// [`HEADER_LEN`](super::HEADER_LEN) bytes, included) and of `size` bytes.
     ///
-    /// `EINVAL` for a type that locates something elsewhere in the record: see
-    /// [`located`](Self::located).
+    /// `EINVAL` for a type that locates something elsewhere in the record (see
+    /// [`located`](Self::located)), and for `char *`: the kernel takes it for a word that is the
+    /// address of a string, whatever its size, and its histograms look for the end of the string in
+    /// the word itself. For an address `unsigned long` will do.
     pub fn new(
         name: CString,
         ty: CString,
@@ -35,11 +37,12 @@ impl Field {
         size: usize,
         is_signed: bool,
     ) -> Result<Self> {
-        // C: `filter_assign_type()` looks for these anywhere in the type.
+        // C: `filter_assign_type()` looks for the marks anywhere in the type.
         let ty_bytes = ty.to_bytes();
         if [&b"__data_loc"[..], b"__rel_loc"]
             .iter()
             .any(|mark| ty_bytes.windows(mark.len()).any(|part| part == *mark))
+            || matches!(ty_bytes, b"char *" | b"const char *")
         {
             return Err(EINVAL);
         }
