@@ -243,16 +243,28 @@ unsafe fn record_to_file(
     }
     // SAFETY: The kernel reserved `len` bytes, for us alone, in pages that it zeroed when it
     // allocated them. Where a filter is to look at it first it is a page of its own.
-    fill(unsafe {
-        core::slice::from_raw_parts_mut(
-            record.cast::<u8>().add(HEADER_LEN),
-            len.wrapping_sub(HEADER_LEN),
-        )
-    });
+    fill(unsafe { behind_header(record, len) });
     // SAFETY: The kernel filled it in, as it gave a record.
     unsafe {
         (*buffer.as_mut_ptr()).regs = hit.registers().as_ptr();
         bindings::trace_event_buffer_commit(buffer.as_mut_ptr());
+    }
+}
+
+/// The bytes of a record that are for its maker to write.
+///
+/// # Safety
+///
+/// `record` must be `len` initialised bytes, for the caller alone, and `len` not below
+/// [`HEADER_LEN`].
+#[inline(always)]
+unsafe fn behind_header<'a>(record: *mut c_void, len: usize) -> &'a mut [u8] {
+    // SAFETY: By the safety requirement.
+    unsafe {
+        core::slice::from_raw_parts_mut(
+            record.cast::<u8>().add(HEADER_LEN),
+            len.wrapping_sub(HEADER_LEN),
+        )
     }
 }
 
@@ -286,12 +298,7 @@ unsafe fn record_to_perf(
     }
     // SAFETY: perf gave at least `len` bytes, for us alone; its buffers were zeroed when they were
     // allocated.
-    fill(unsafe {
-        core::slice::from_raw_parts_mut(
-            record.cast::<u8>().add(HEADER_LEN),
-            len.wrapping_sub(HEADER_LEN),
-        )
-    });
+    fill(unsafe { behind_header(record, len) });
     // SAFETY: The record is the one from above.
     unsafe {
         bindings::perf_tp_event(
