@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <linux/perf_event.h>
 #include <linux/trace_events.h>
 
 /* ktrace::trace_event::call, ::output and ::event_mutex */
@@ -48,9 +49,15 @@ struct trace_event_fields ktrace_call_fields[] = {
 };
 
 /*
- * The control event: enabling it runs ktrace_event_mutex_held() with event_mutex held. Anyone may
- * enable and disable it, and perf may open it; none of that does, or fails.
+ * The control event: opening it by perf runs ktrace_event_mutex_held() with event_mutex held, and so
+ * does enabling it. Anyone may enable and disable it, and try to open it; none of that does anything.
  */
+static int control_perf_perm(struct trace_event_call *call, struct perf_event *event)
+{
+	ktrace_event_mutex_held();
+	return -EOPNOTSUPP;
+}
+
 static int control_reg(struct trace_event_call *call, enum trace_reg type, void *data)
 {
 	if (type == TRACE_REG_REGISTER || type == TRACE_REG_UNREGISTER)
@@ -79,6 +86,22 @@ static struct trace_event_call control_event = {
 	{ .name = "control" },
 	.event.funcs = &control_funcs,
 	.print_fmt = "\"\"",
+	.perf_perm = control_perf_perm,
 };
 
 static struct trace_event_call *__used __section("_ftrace_events") control = &control_event;
+
+void ktrace_open_control(void);
+
+void ktrace_open_control(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_TRACEPOINT,
+		.size = sizeof(attr),
+		.config = control_event.event.type,
+		.disabled = 1,
+	};
+
+	/* It is always refused: there is nothing to release. */
+	perf_event_create_kernel_counter(&attr, 0, NULL, NULL, NULL);
+}

@@ -3,8 +3,11 @@
 //! The kernel's `event_mutex`, which it does not export.
 //!
 //! It must be held where events are added and removed. The kernel takes it, and then calls the
-//! event's own function, where someone enables or disables an event: so this module has an event
-//! of its own, `control`, that it enables in order to have its own function called.
+//! event's own function, where perf opens an event: so this module has an event of its own,
+//! `control`, that it opens in order to have its own function called. While the module unloads perf
+//! does not open its events any more; then it enables and disables the event, which does the same.
+//! That is not the way at other times: with the first event that is enabled the kernel begins to
+//! record the names of tasks, and patches its code for that.
 
 use core::ptr;
 use core::sync::atomic::AtomicPtr;
@@ -51,6 +54,8 @@ struct Operation<F, R> {
 
 extern "C" {
     static ktrace_control_system: [c_char; 0];
+
+    fn ktrace_open_control();
 }
 
 impl EventMutex {
@@ -66,7 +71,8 @@ impl EventMutex {
     ///
     /// Process context, without any lock that is taken in [`Operations`](super::Operations) or in
     /// another `f`. `EAGAIN`, and a line in the kernel's log, where the kernel does not call this
-    /// module: someone put a trigger on the control event, or the kernel did not make one.
+    /// module: for want of memory, or, while the module unloads, since there is a trigger on the
+    /// control event.
     pub fn with<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
         /// Someone else who enables or disables the control event at the same time can take both
         /// calls away, but not often.
@@ -106,9 +112,13 @@ fn run_request<F: FnOnce(&EventMutex) -> R, R>(operation: &mut Operation<F, R>) 
     // SAFETY: No requirements.
     let task = unsafe { kernel::bindings::get_current() };
     TASK.store(task, Ordering::Relaxed);
-    // Where the event was enabled already, disabling it serves as well.
-    set_control(1);
-    set_control(0);
+    // SAFETY: Process context, without `event_mutex`.
+    unsafe { ktrace_open_control() };
+    if !REQUEST.load(Ordering::Relaxed).is_null() {
+        // Where the event was enabled already, disabling it serves as well.
+        set_control(1);
+        set_control(0);
+    }
     TASK.store(ptr::null_mut(), Ordering::Relaxed);
     REQUEST.store(ptr::null_mut(), Ordering::Relaxed);
 }
@@ -125,7 +135,7 @@ fn set_control(set: c_int) {
     };
 }
 
-/// The control event is being enabled or disabled, by whomever.
+/// The control event is being opened, enabled or disabled, by whomever.
 ///
 /// # Safety
 ///
