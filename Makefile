@@ -84,7 +84,7 @@ help:
 #:
 #: KDIR=DIR		a kernel tree of your own, built and with Rust, instead
 #: DEBUG=1		a kernel that looks for errors instead; it is built once, in 30 min
-#: STRESS=100		test: with so many rounds of the stress test; nightly: thousands, for hours
+#: STRESS=100		test: so many rounds of the stress test; nightly: thousands, for hours
 #: LLVM=1 CLIPPY=1 W=1 V=1	as in the kernel's build
 #: CPUS=2 MEMORY=1G	the machine; KVM=1 to not emulate it
 #: QEMU_OPTS= APPEND=	more options of QEMU, more of the kernel's command line

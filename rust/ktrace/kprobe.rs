@@ -14,7 +14,9 @@ use kernel::types::Opaque;
 
 use crate::bindings;
 use crate::context::Atomic;
+use crate::registers::replace_instruction_pointer;
 use crate::registers::Registers;
+use crate::registration::is_on_ftrace;
 use crate::registration::Inner;
 use crate::registration::Raw;
 use crate::registration::Registration;
@@ -30,7 +32,8 @@ pub trait Handler: Send + Sync + 'static {
     /// Called when the probed instruction has run, in atomic context: see [`crate::context`].
     ///
     /// A probe with it is never optimized into a jump. It is not called where the instruction
-    /// faults.
+    /// faults. At the start of a function, where ftrace calls the probe and no instruction is
+    /// executed, it is called right after [`pre`](Self::pre).
     fn post(&self, _hit: &Hit<'_>) {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
@@ -127,13 +130,16 @@ impl<H: Handler> Kprobe<H> {
     /// within an instruction, `EINVAL` where probes are not allowed (not text, blacklisted) and
     /// `EPERM` under lockdown.
     pub fn register(target: Target, handler: H) -> Result<Self> {
-        let registration =
-            Registration::register(target, handler, |kprobe: &mut bindings::kprobe| {
-                kprobe.pre_handler = Some(pre_handler::<H>);
-                if H::HAS_POST {
-                    kprobe.post_handler = Some(post_handler::<H>);
-                }
+        let pre = |kprobe: &mut bindings::kprobe| kprobe.pre_handler = Some(pre_handler::<H>);
+        let mut registration = Registration::register(target, handler, pre)?;
+        // On ftrace `pre_handler` calls both: where a probe with C's `post_handler` joins one
+        // without, the kernel looks for them in the wrong `ftrace_ops` later, and cannot disarm them.
+        if H::HAS_POST && !registration.is_on_ftrace() {
+            registration = registration.register_again(|kprobe| {
+                pre(kprobe);
+                kprobe.post_handler = Some(post_handler::<H>);
             })?;
+        }
         Ok(Self(registration))
     }
 
@@ -281,6 +287,17 @@ unsafe extern "C" fn pre_handler<H: Handler>(
     // SAFETY: By the safety requirement.
     let (inner, hit) = unsafe { (inner_of::<H>(kprobe), hit_of(kprobe, regs)) };
     inner.handler.pre(&hit);
+    // SAFETY: By the safety requirement.
+    if H::HAS_POST && unsafe { is_on_ftrace(kprobe) } {
+        // As C's `kprobe_ftrace_handler()` does it.
+        // SAFETY: As above; `hit` is not used any more.
+        unsafe {
+            let behind = (*kprobe).addr as u64 + u64::from(bindings::MCOUNT_INSN_SIZE);
+            let before = replace_instruction_pointer(regs, behind);
+            post_handler::<H>(kprobe, regs, 0);
+            replace_instruction_pointer(regs, before);
+        }
+    }
     // The instruction pointer was not changed: go on with the instruction.
     0
 }

@@ -107,6 +107,19 @@ impl Registers {
     }
 }
 
+/// C: `instruction_pointer_set()`. Gives what it was before.
+///
+/// # Safety
+///
+/// `regs` must be valid, and not borrowed as [`Registers`].
+pub(crate) unsafe fn replace_instruction_pointer(regs: *mut bindings::pt_regs, value: u64) -> u64 {
+    // SAFETY: The offset is that of a word in `pt_regs`, which is valid by the safety requirement.
+    unsafe {
+        let place = regs.byte_add(arch::INSTRUCTION_POINTER.offset());
+        core::ptr::replace(place.cast(), value)
+    }
+}
+
 /// Holds the table of crate `probe` against the kernel's structure.
 macro_rules! assert_offsets {
     ($($name:literal: $field:ident),* $(,)?) => {

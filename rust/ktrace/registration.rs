@@ -97,9 +97,30 @@ impl<R: Raw, H> Registration<R, H> {
             },
             GFP_KERNEL,
         )?;
+        Self::place(inner, set)
+    }
+
+    /// Takes the probe away and places it anew, with other functions.
+    pub(crate) fn register_again(self, set: impl FnOnce(&mut R)) -> Result<Self> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: Registered, by the type invariant, and placed again or freed only after this.
+        unsafe { R::unregister(&mut [this.raw()]) };
+        // SAFETY: `this` is not used after this.
+        let inner = unsafe { ManuallyDrop::take(&mut this.inner) };
+        if was_kept(&inner) {
+            release(inner);
+            return Err(EBUSY);
+        }
+        Self::place(inner, set)
+    }
+
+    /// `inner` is not registered.
+    fn place(inner: Pin<KBox<Inner<R, H>>>, set: impl FnOnce(&mut R)) -> Result<Self> {
         let raw = inner.raw.get();
-        // SAFETY: Nobody else has it yet. The name lives as long as `inner`, and does not move.
+        // SAFETY: Nobody else has it yet; all-zero is valid, by the safety requirement of `Raw`. The
+        // name lives as long as `inner`, and does not move.
         unsafe {
+            raw.write(MaybeUninit::zeroed().assume_init());
             let kprobe = R::kprobe(raw);
             match &inner.target {
                 Target::Symbol(name, offset) => {
@@ -139,9 +160,14 @@ impl<R: Raw, H> Registration<R, H> {
     }
 
     pub(crate) fn is_gone(&self) -> bool {
-        // SAFETY: Registered, by the type invariant. The flag is only ever set.
-        let flags = unsafe { ptr::read_volatile(&raw const (*self.kprobe()).flags) };
-        flags & bindings::KPROBE_FLAG_GONE != 0
+        // SAFETY: Registered, by the type invariant.
+        unsafe { has_flag(self.kprobe(), bindings::KPROBE_FLAG_GONE) }
+    }
+
+    /// Does ftrace call it, at the place that it has at the start of a function?
+    pub(crate) fn is_on_ftrace(&self) -> bool {
+        // SAFETY: Registered, by the type invariant.
+        unsafe { is_on_ftrace(self.kprobe()) }
     }
 
     pub(crate) fn address(&self) -> usize {
@@ -193,11 +219,35 @@ impl<R: Raw, H> Drop for Registration<R, H> {
     }
 }
 
-/// Frees a probe that was unregistered, unless the kernel could not let go of it: it says so by
-/// clearing the address. Such a probe stays where it is for good.
+/// Does ftrace call this probe?
+///
+/// # Safety
+///
+/// `kprobe` must be registered.
+#[inline(always)]
+pub(crate) unsafe fn is_on_ftrace(kprobe: *const bindings::kprobe) -> bool {
+    // SAFETY: By the safety requirement.
+    unsafe { has_flag(kprobe, bindings::KPROBE_FLAG_FTRACE) }
+}
+
+/// # Safety
+///
+/// `kprobe` must be registered.
+#[inline(always)]
+unsafe fn has_flag(kprobe: *const bindings::kprobe, flag: u32) -> bool {
+    // SAFETY: By the safety requirement. The kernel may be changing another flag.
+    unsafe { ptr::read_volatile(&raw const (*kprobe).flags) & flag != 0 }
+}
+
+/// Could the kernel not let go of a probe that was unregistered? It says so by clearing the address.
+fn was_kept<R: Raw, H>(inner: &Inner<R, H>) -> bool {
+    // SAFETY: Nobody else changes it: it was unregistered.
+    unsafe { (*R::kprobe(inner.raw.get())).addr.is_null() }
+}
+
+/// Frees a probe that was unregistered, unless the kernel kept it: then it stays where it is for good.
 fn release<R: Raw, H>(inner: Pin<KBox<Inner<R, H>>>) {
-    // SAFETY: Nobody else uses it: it was unregistered.
-    if unsafe { (*R::kprobe(inner.raw.get())).addr.is_null() } {
+    if was_kept(&inner) {
         pr_err!("a probe could not be disarmed; its memory is kept for good\n");
         core::mem::forget(inner);
     }
