@@ -188,8 +188,8 @@ impl<H: Handler> Fprobe<H> {
 
     /// Probes functions, from now on. C: `register_fprobe()` and its like.
     ///
-    /// Process context; sleeps. `ENOENT` where there is no such function, `EINVAL` where one cannot
-    /// be traced, `ENOMEM`.
+    /// Process context; sleeps. `ENOENT` where there is no such function or one cannot be traced,
+    /// `EINVAL` where none is given, `ENOMEM`.
     pub fn register(functions: Functions<'_>, handler: H) -> Result<Self> {
         const { Self::DATA_FITS };
         let handler = KBox::new(handler, GFP_KERNEL)?;

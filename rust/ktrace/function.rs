@@ -34,7 +34,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The address of the function.
+    /// The address of the function; behind its landing pad (ENDBR) where it has one.
     #[inline(always)]
     pub fn function(&self) -> usize {
         self.function

@@ -126,9 +126,9 @@ pub struct Kprobe<H: Handler>(Registration<bindings::kprobe, H>);
 impl<H: Handler> Kprobe<H> {
     /// Places a probe, disabled. C: `register_kprobe()`.
     ///
-    /// Process context; sleeps. Fails with `ENOENT` for an unknown symbol, `EILSEQ` for an address
-    /// within an instruction, `EINVAL` where probes are not allowed (not text, blacklisted) and
-    /// `EPERM` under lockdown.
+    /// Process context; sleeps. Fails with `ENOENT` for an unknown symbol and for an address that
+    /// belongs to none, `EILSEQ` for an address within an instruction, `EINVAL` where probes are not
+    /// allowed (not text, blacklisted) and `EPERM` under lockdown.
     pub fn register(target: Target, handler: H) -> Result<Self> {
         let pre = |kprobe: &mut bindings::kprobe| kprobe.pre_handler = Some(pre_handler::<H>);
         let mut registration = Registration::register(target, handler, pre)?;

@@ -174,9 +174,10 @@ pub fn exists(group: &CStr, name: &CStr) -> bool {
 impl TraceEvent {
     /// Adds an event: it appears in every trace instance, disabled. C: `trace_add_event_call()`.
     ///
-    /// While it is enabled anywhere it holds a reference to `owner`. `E2BIG` where the fields do
-    /// not fit a record, `EBUSY` where the sink is another event's, `ENODEV` where the kernel has no
-    /// number left, `ENOMEM`. Process context.
+    /// The kernel does not mind another event of this name: [`exists`] tells of it. While it is
+    /// enabled anywhere it holds a reference to `owner`. `E2BIG` where the fields do not fit a
+    /// record, `EBUSY` where the sink is another event's, `ENODEV` where the kernel has no number
+    /// left, `ENOMEM`. Process context.
     pub fn register(
         _: &EventMutex,
         definition: Definition,

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Handlers at the entry and the exit of many functions.
+
+use kernel::prelude::*;
+
+#[kunit_tests(ktrace_fprobe)]
+mod tests {
+    use super::*;
+    use ktrace::fprobe::Fprobe;
+    use ktrace::fprobe::Functions;
+    use ktrace::fprobe::Handler;
+    use ktrace::function::Call;
+    use ktrace::symbol;
+
+    use crate::seen::errno;
+    use crate::seen::Dropped;
+    use crate::seen::Seen;
+    use crate::targets::*;
+
+    /// The first two arguments at the entry, and with the return value at the exit. Calls with a
+    /// first argument of 100 and more are skipped.
+    struct Whole(&'static Seen);
+
+    #[vtable]
+    impl Handler for Whole {
+        type Data = [u64; 2];
+
+        fn entry(&self, call: &Call<'_>) -> Option<Self::Data> {
+            (call.argument(0) < 100).then(|| [call.argument(0), call.argument(1)])
+        }
+
+        fn exit(&self, call: &Call<'_>, data: &Self::Data) {
+            for word in data {
+                self.0.push(*word);
+            }
+            self.0.push(call.return_value());
+            self.0.push(call.function() as u64);
+        }
+    }
+
+    /// The first argument at the entry.
+    struct Entered(&'static Seen, #[expect(dead_code)] Dropped);
+
+    static NOWHERE: Seen = Seen::new();
+
+    impl Entered {
+        fn new(seen: &'static Seen) -> Self {
+            Self(seen, Dropped(&NOWHERE, 0))
+        }
+    }
+
+    #[vtable]
+    impl Handler for Entered {
+        type Data = ();
+
+        fn entry(&self, call: &Call<'_>) -> Option<()> {
+            self.0.push(call.argument(0));
+            Some(())
+        }
+    }
+
+    /// The first argument at the exit.
+    struct Left(&'static Seen, #[expect(dead_code)] Dropped);
+
+    #[vtable]
+    impl Handler for Left {
+        type Data = u64;
+
+        fn entry(&self, call: &Call<'_>) -> Option<u64> {
+            Some(call.argument(0))
+        }
+
+        fn exit(&self, _: &Call<'_>, first: &u64) {
+            self.0.push(*first);
+        }
+    }
+
+    #[test]
+    fn the_exit_has_the_data_of_the_entry() -> Result {
+        static SEEN: Seen = Seen::new();
+        let probe = Fprobe::register(Functions::Names(&[ADD]), Whole(&SEEN))?;
+        let sum = add(2, 3);
+        let skipped = add(100, 3);
+        subtract(5, 4);
+        let missed = probe.missed();
+        drop(probe);
+        assert_eq!([sum, skipped], [5, 103]);
+        let function = SEEN.get(3);
+        assert!(SEEN.is(&[2, 3, 5, function]));
+        assert_eq!(symbol::start_of(function as usize), Some(address_of_add()));
+        assert_eq!(missed, 0);
+        Ok(())
+    }
+
+    #[test]
+    fn each_call_of_a_recursion_has_its_data() -> Result {
+        static SEEN: Seen = Seen::new();
+        let handler = Left(&SEEN, Dropped(&NOWHERE, 0));
+        let probe = Fprobe::register(Functions::Names(&[DEPTH]), handler)?;
+        let result = depth(7);
+        drop(probe);
+        assert_eq!(result, 7);
+        assert!(SEEN.is(&[0, 1, 2, 3, 4, 5, 6, 7]));
+        Ok(())
+    }
+
+    #[test]
+    fn names_are_those_and_no_others() -> Result {
+        static SEEN: Seen = Seen::new();
+        let names = Functions::Names(&[SUBTRACT, ADD]);
+        let probe = Fprobe::register(names, Entered::new(&SEEN))?;
+        add(1, 0);
+        subtract(2, 0);
+        depth(0);
+        drop(probe);
+        assert!(SEEN.is(&[1, 2]));
+        Ok(())
+    }
+
+    #[test]
+    fn a_glob_is_what_matches_and_is_not_excepted() -> Result {
+        static ALL: Seen = Seen::new();
+        static SOME: Seen = Seen::new();
+        let pattern = c"ktrace_target_*t*";
+        let all = Fprobe::register(Functions::Glob(pattern, None), Entered::new(&ALL))?;
+        let except = Some(c"*_sub*");
+        let some = Fprobe::register(Functions::Glob(pattern, except), Entered::new(&SOME))?;
+        // "add" has no "t".
+        add(1, 0);
+        subtract(2, 0);
+        depth(0);
+        eight(3, 0, 0, 0, 0, 0, 0, 0);
+        drop((all, some));
+        assert!(ALL.is(&[2, 0, 3]));
+        assert!(SOME.is(&[0, 3]));
+        Ok(())
+    }
+
+    #[test]
+    fn addresses_are_those_and_no_others() -> Result {
+        static SEEN: Seen = Seen::new();
+        let addresses = [address_of_add(), symbol::address_of(DEPTH)?];
+        let probe = Fprobe::register(Functions::Addresses(&addresses), Entered::new(&SEEN))?;
+        add(1, 0);
+        subtract(2, 0);
+        depth(1);
+        drop(probe);
+        assert!(SEEN.is(&[1, 1, 0]));
+        Ok(())
+    }
+
+    #[test]
+    fn calls_are_seen_while_enabled() -> Result {
+        static SEEN: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let handler = Entered(&SEEN, Dropped(&DROPPED, 1));
+        let probe = Fprobe::register(Functions::Names(&[ADD]), handler)?;
+        add(1, 0);
+        probe.disable();
+        add(2, 0);
+        probe.enable();
+        add(3, 0);
+        let dropped_before = DROPPED.len();
+        drop(probe);
+        add(4, 0);
+        assert!(SEEN.is(&[1, 3]));
+        assert_eq!(dropped_before, 0);
+        assert!(DROPPED.is(&[1]));
+        Ok(())
+    }
+
+    #[test]
+    fn a_call_in_flight_returns_when_the_probe_is_gone() -> Result {
+        static SEEN: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let handler = Left(&SEEN, Dropped(&DROPPED, 1));
+        let probe = Fprobe::register(Functions::Names(&[WAIT]), handler)?;
+        let result = during_a_call(|| drop(probe))?;
+        assert_eq!(result, 8);
+        assert!(DROPPED.is(&[1]));
+        assert!(SEEN.is(&[]));
+        Ok(())
+    }
+
+    #[test]
+    fn a_call_in_flight_does_not_return_to_another_probe() -> Result {
+        static FIRST: Seen = Seen::new();
+        static SECOND: Seen = Seen::new();
+        static FAILED: Seen = Seen::new();
+        // As long as there is any, the kernel looks for probes at the exit of the call.
+        let handler = Left(&NOWHERE, Dropped(&NOWHERE, 0));
+        let other = Fprobe::register(Functions::Names(&[DEPTH]), handler)?;
+        let handler = Left(&FIRST, Dropped(&NOWHERE, 0));
+        let first = Fprobe::register(Functions::Names(&[WAIT]), handler)?;
+        let result = during_a_call(|| {
+            drop(first);
+            // It gets the memory of the first, and keeps other data.
+            let second = Fprobe::register(Functions::Names(&[ADD, WAIT]), Whole(&SECOND));
+            end_call();
+            // The call below.
+            wait_for_call();
+            if second.is_err() {
+                FAILED.push(0);
+            }
+        })?;
+        let seen = SECOND.len();
+        let sum = add(2, 3);
+        let seen_later = SECOND.get(2);
+        wait(1);
+        drop(other);
+        assert!(FAILED.is(&[]));
+        assert_eq!([result, sum], [8, 5]);
+        assert!(FIRST.is(&[]));
+        assert_eq!(seen, 0);
+        assert_eq!(seen_later, 5);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_not_there_is_enoent() -> Result {
+        let entered = || Entered::new(&NOWHERE);
+        let unknown = Fprobe::register(Functions::Names(&[UNKNOWN]), entered());
+        let partly = Fprobe::register(Functions::Names(&[ADD, UNKNOWN]), entered());
+        let data = Fprobe::register(Functions::Names(&[DATA]), entered());
+        let pattern = c"ktrace_target_*x*";
+        let glob = Fprobe::register(Functions::Glob(pattern, None), entered());
+        let pattern = c"ktrace_target_*";
+        let excepted = Fprobe::register(Functions::Glob(pattern, Some(pattern)), entered());
+        let refused = [unknown, partly, data, glob, excepted].map(errno);
+        assert_eq!(refused, [ENOENT.to_errno(); 5]);
+        Ok(())
+    }
+
+    #[test]
+    fn what_cannot_be_traced_is_enoent() -> Result {
+        let no_trace = symbol::address_of(NO_TRACE)?;
+        let data = symbol::address_of(DATA)?;
+        for functions in [
+            Functions::Names(&[NO_TRACE]),
+            Functions::Glob(NO_TRACE, None),
+            Functions::Addresses(&[no_trace]),
+            Functions::Addresses(&[data]),
+            Functions::Addresses(&[address_of_add(), data]),
+        ] {
+            let refused = errno(Fprobe::register(functions, Entered::new(&NOWHERE)));
+            assert_eq!(refused, ENOENT.to_errno());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn no_functions_are_einval() -> Result {
+        for functions in [Functions::Names(&[]), Functions::Addresses(&[])] {
+            let refused = errno(Fprobe::register(functions, Entered::new(&NOWHERE)));
+            assert_eq!(refused, EINVAL.to_errno());
+        }
+        Ok(())
+    }
+}

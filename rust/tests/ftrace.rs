@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Handlers at the entry of functions, on ftrace directly.
+
+use kernel::prelude::*;
+
+#[kunit_tests(ktrace_ftrace)]
+mod tests {
+    use super::*;
+    use ktrace::ftrace::is_traceable;
+    use ktrace::ftrace::Filter;
+    use ktrace::ftrace::FtraceOps;
+    use ktrace::ftrace::Handler;
+    use ktrace::function::Call;
+    use ktrace::nofault;
+    use ktrace::symbol;
+
+    use crate::seen::errno;
+    use crate::seen::Dropped;
+    use crate::seen::Seen;
+    use crate::targets::*;
+
+    /// The first argument.
+    struct First(&'static Seen, #[expect(dead_code)] Dropped);
+
+    static NOWHERE: Seen = Seen::new();
+
+    impl First {
+        fn new(seen: &'static Seen) -> Self {
+            Self(seen, Dropped(&NOWHERE, 0))
+        }
+    }
+
+    impl Handler for First {
+        fn entry(&self, call: &Call<'_>) {
+            self.0.push(call.argument(0));
+        }
+    }
+
+    /// All that there is to be seen of a call.
+    struct Whole(&'static Seen);
+
+    impl Handler for Whole {
+        fn entry(&self, call: &Call<'_>) {
+            let mut top = [0; 8];
+            let _ = nofault::read_kernel(call.stack_pointer() as usize, &mut top);
+            self.0.push(call.argument(0));
+            self.0.push(call.argument(1));
+            self.0.push(call.function() as u64);
+            self.0.push(call.caller() as u64);
+            self.0.push(u64::from_ne_bytes(top));
+            self.0.push(u64::from(call.atomic().comm() != 0));
+        }
+    }
+
+    #[test]
+    fn the_handler_sees_the_call() -> Result {
+        static SEEN: Seen = Seen::new();
+        let ops = FtraceOps::register(Filter::Glob(ADD), Whole(&SEEN))?;
+        let sum = add(2, 3);
+        subtract(3, 2);
+        drop(ops);
+        assert_eq!(sum, 5);
+        let [function, caller] = [SEEN.get(2), SEEN.get(3)];
+        // The return address is on the stack.
+        assert!(SEEN.is(&[2, 3, function, caller, caller, 1]));
+        assert_eq!(symbol::start_of(function as usize), Some(address_of_add()));
+        let mut buffer = [0; symbol::LEN];
+        let name = symbol::format(caller as usize, true, &mut buffer);
+        assert!(name.ends_with(b" [ktrace_kunit]"));
+        Ok(())
+    }
+
+    #[test]
+    fn a_glob_is_what_matches() -> Result {
+        static SEEN: Seen = Seen::new();
+        let filter = Filter::Glob(c"ktrace_target_*b*");
+        let ops = FtraceOps::register(filter, First::new(&SEEN))?;
+        add(1, 0);
+        subtract(2, 0);
+        depth(0);
+        drop(ops);
+        assert!(SEEN.is(&[2]));
+        Ok(())
+    }
+
+    #[test]
+    fn addresses_are_those_and_no_others() -> Result {
+        static SEEN: Seen = Seen::new();
+        let addresses = [address_of_add(), symbol::address_of(DEPTH)?];
+        let ops = FtraceOps::register(Filter::Addresses(&addresses), First::new(&SEEN))?;
+        add(1, 0);
+        subtract(2, 0);
+        depth(1);
+        drop(ops);
+        assert!(SEEN.is(&[1, 1, 0]));
+        Ok(())
+    }
+
+    #[test]
+    fn dropping_unregisters_and_frees_the_handler() -> Result {
+        static SEEN: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let handler = First(&SEEN, Dropped(&DROPPED, 1));
+        let ops = FtraceOps::register(Filter::Glob(ADD), handler)?;
+        add(1, 0);
+        let dropped_before = DROPPED.len();
+        drop(ops);
+        add(2, 0);
+        assert!(SEEN.is(&[1]));
+        assert_eq!(dropped_before, 0);
+        assert!(DROPPED.is(&[1]));
+        Ok(())
+    }
+
+    #[test]
+    fn what_cannot_be_traced_is_einval() -> Result {
+        static DROPPED: Seen = Seen::new();
+        let data = symbol::address_of(DATA)?;
+        let no_trace = symbol::address_of(NO_TRACE)?;
+        for filter in [
+            Filter::Glob(UNKNOWN),
+            Filter::Glob(NO_TRACE),
+            Filter::Addresses(&[]),
+            Filter::Addresses(&[data]),
+            Filter::Addresses(&[no_trace]),
+            Filter::Addresses(&[address_of_add(), data]),
+        ] {
+            let handler = First(&NOWHERE, Dropped(&DROPPED, 0));
+            let refused = errno(FtraceOps::register(filter, handler));
+            assert_eq!(refused, EINVAL.to_errno());
+        }
+        assert_eq!(DROPPED.len(), 6);
+        Ok(())
+    }
+
+    #[test]
+    fn what_can_be_traced_is_known() -> Result {
+        let traceable = [
+            is_traceable(address_of_add())?,
+            is_traceable(symbol::address_of(NO_PROBE)?)?,
+            is_traceable(symbol::address_of(NO_TRACE)?)?,
+            is_traceable(symbol::address_of(DATA)?)?,
+            is_traceable(0)?,
+        ];
+        assert_eq!(traceable, [true, true, false, false, false]);
+        Ok(())
+    }
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Handlers at an instruction.
+
+use kernel::prelude::*;
+
+#[kunit_tests(ktrace_kprobe)]
+mod tests {
+    use super::*;
+    use kernel::str::CString;
+    use ktrace::kprobe::Batch;
+    use ktrace::kprobe::Handler;
+    use ktrace::kprobe::Hit;
+    use ktrace::kprobe::Kprobe;
+    use ktrace::kprobe::Target;
+    use ktrace::nofault;
+    use ktrace::symbol;
+
+    use crate::seen::errno;
+    use crate::seen::Dropped;
+    use crate::seen::Seen;
+    use crate::targets;
+    use crate::targets::*;
+
+    /// C: -EILSEQ, which is not among the errors that the kernel's Rust has names for.
+    const EILSEQ: i32 = -(kernel::bindings::EILSEQ as i32);
+
+    /// Calls a closure before the instruction.
+    struct Pre<F: Fn(&Hit<'_>) + Send + Sync + 'static>(F);
+
+    #[vtable]
+    impl<F: Fn(&Hit<'_>) + Send + Sync + 'static> Handler for Pre<F> {
+        fn pre(&self, hit: &Hit<'_>) {
+            (self.0)(hit)
+        }
+    }
+
+    /// Keeps the address and the instruction pointer, before the instruction and after it.
+    struct Both(&'static Seen);
+
+    #[vtable]
+    impl Handler for Both {
+        fn pre(&self, hit: &Hit<'_>) {
+            self.0.push(hit.address() as u64);
+            self.0.push(hit.registers().instruction_pointer());
+        }
+
+        fn post(&self, hit: &Hit<'_>) {
+            self.0.push(hit.address() as u64);
+            self.0.push(hit.registers().instruction_pointer());
+        }
+    }
+
+    /// Keeps the first argument, and says when it is dropped.
+    struct First(&'static Seen, #[expect(dead_code)] Dropped);
+
+    #[vtable]
+    impl Handler for First {
+        fn pre(&self, hit: &Hit<'_>) {
+            self.0.push(hit.registers().argument(0));
+        }
+    }
+
+    fn at_offset(name: &CStr, offset: usize) -> Result<Target> {
+        Ok(Target::Symbol(CString::try_from(name)?, offset as u32))
+    }
+
+    /// The offset of the first instruction behind the one that is probed at the entry.
+    fn second_instruction(name: &CStr) -> Result<usize> {
+        let entry = Kprobe::register(Target::function(name)?, Pre(|_| ()))?;
+        let first = entry.address() - symbol::address_of(name)?;
+        for offset in first + 1..first + 16 {
+            match Kprobe::register(at_offset(name, offset)?, Pre(|_| ())) {
+                Ok(_) => return Ok(offset),
+                Err(error) if error.to_errno() == EILSEQ => (),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(ENOENT)
+    }
+
+    #[test]
+    fn pre_sees_the_call() -> Result {
+        static SEEN: Seen = Seen::new();
+        let probe = Kprobe::register(
+            Target::function(ADD)?,
+            Pre(|hit| {
+                SEEN.push(hit.registers().argument(0));
+                SEEN.push(hit.registers().argument(1));
+                SEEN.push(hit.address() as u64);
+            }),
+        )?;
+        probe.enable()?;
+        let sum = add(2, 3);
+        let address = probe.address();
+        let (missed, is_gone) = (probe.missed(), probe.is_gone());
+        drop(probe);
+        assert!(SEEN.is(&[2, 3, address as u64]));
+        // Its instructions run as before.
+        assert_eq!(sum, 5);
+        assert_eq!(symbol::start_of(address), Some(address_of_add()));
+        assert_eq!(missed, 0);
+        assert!(!is_gone);
+        Ok(())
+    }
+
+    #[test]
+    fn other_functions_are_not_seen() -> Result {
+        static SEEN: Seen = Seen::new();
+        let probe = Kprobe::register(Target::function(ADD)?, Pre(|_| SEEN.push(0)))?;
+        probe.enable()?;
+        let difference = subtract(3, 2);
+        drop(probe);
+        assert!(SEEN.is(&[]));
+        assert_eq!(difference, 1);
+        Ok(())
+    }
+
+    #[test]
+    fn post_follows_pre_and_the_instruction() -> Result {
+        static SEEN: Seen = Seen::new();
+        static INSIDE: Seen = Seen::new();
+        let offset = second_instruction(ADD)?;
+        for (seen, target) in [
+            (&SEEN, Target::function(ADD)?),
+            (&INSIDE, at_offset(ADD, offset)?),
+        ] {
+            let probe = Kprobe::register(target, Both(seen))?;
+            probe.enable()?;
+            let sum = add(2, 3);
+            let address = probe.address() as u64;
+            drop(probe);
+            assert_eq!(sum, 5);
+            assert_eq!(seen.len(), 4);
+            assert_eq!([seen.get(0), seen.get(2)], [address; 2]);
+            // At the breakpoint, or behind it as on x86; then behind the instruction.
+            assert!(seen.get(1) - address <= 1);
+            assert!((1..16).contains(&(seen.get(3) - address)));
+        }
+        assert!(SEEN.get(3) == INSIDE.get(0));
+        Ok(())
+    }
+
+    #[test]
+    fn hits_are_seen_while_enabled() -> Result {
+        static SEEN: Seen = Seen::new();
+        let probe = Kprobe::register(
+            Target::function(ADD)?,
+            Pre(|hit| SEEN.push(hit.registers().argument(0))),
+        )?;
+        add(1, 0);
+        probe.enable()?;
+        add(2, 0);
+        probe.disable()?;
+        add(3, 0);
+        probe.enable()?;
+        add(4, 0);
+        drop(probe);
+        assert!(SEEN.is(&[2, 4]));
+        Ok(())
+    }
+
+    #[test]
+    fn offset_and_address_are_the_same_place() -> Result {
+        static SEEN: Seen = Seen::new();
+        let offset = second_instruction(ADD)?;
+        let address = symbol::address_of(ADD)? + offset;
+        let push = |hit: &Hit<'_>| SEEN.push(hit.address() as u64);
+        let by_offset = Kprobe::register(at_offset(ADD, offset)?, Pre(push))?;
+        let by_address = Kprobe::register(Target::Address(address), Pre(push))?;
+        by_offset.enable()?;
+        add(2, 3);
+        by_address.enable()?;
+        // Now both are hit, and go one by one.
+        add(2, 3);
+        drop(by_offset);
+        add(2, 3);
+        drop(by_address);
+        add(2, 3);
+        assert!(SEEN.is(&[address as u64; 4]));
+        Ok(())
+    }
+
+    #[test]
+    fn a_module_can_be_named() -> Result {
+        let inside = Kprobe::register(
+            Target::function(c"ktrace_kunit:ktrace_target_add")?,
+            Pre(|_| ()),
+        )?;
+        let address = inside.address();
+        drop(inside);
+        let elsewhere =
+            Kprobe::register(Target::function(c"rkprobe:ktrace_target_add")?, Pre(|_| ()));
+        assert_eq!(symbol::start_of(address), Some(address_of_add()));
+        assert_eq!(errno(elsewhere), ENOENT.to_errno());
+        Ok(())
+    }
+
+    #[test]
+    fn hits_from_within_a_handler_are_missed_and_counted() -> Result {
+        static OUTER: Seen = Seen::new();
+        static INNER: Seen = Seen::new();
+        let offset = second_instruction(SUBTRACT)?;
+        let outer = Kprobe::register(
+            Target::function(ADD)?,
+            Pre(|_| OUTER.push(targets::subtract(9, 4))),
+        )?;
+        let entry = Kprobe::register(Target::function(SUBTRACT)?, Pre(|_| INNER.push(0)))?;
+        let inside = Kprobe::register(at_offset(SUBTRACT, offset)?, Pre(|_| INNER.push(1)))?;
+        outer.enable()?;
+        entry.enable()?;
+        inside.enable()?;
+        add(0, 0);
+        add(0, 0);
+        let missed = [outer.missed(), entry.missed(), inside.missed()];
+        let seen_by_inner = INNER.len();
+        // Not from within a handler: both see it.
+        subtract(0, 0);
+        drop((outer, entry, inside));
+        assert!(OUTER.is(&[5, 5]));
+        assert_eq!(seen_by_inner, 0);
+        assert_eq!(missed, [0, 2, 2]);
+        assert!(INNER.is(&[0, 1]));
+        Ok(())
+    }
+
+    #[test]
+    fn dropping_unregisters_and_frees_the_handler() -> Result {
+        static SEEN: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let probe = Kprobe::register(Target::function(ADD)?, First(&SEEN, Dropped(&DROPPED, 1)))?;
+        probe.enable()?;
+        add(1, 0);
+        let dropped_before = DROPPED.len();
+        drop(probe);
+        add(2, 0);
+        assert_eq!(dropped_before, 0);
+        assert!(DROPPED.is(&[1]));
+        assert!(SEEN.is(&[1]));
+        Ok(())
+    }
+
+    #[test]
+    fn a_batch_is_placed_and_goes_together() -> Result {
+        static SEEN: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let mut probes = KVec::new();
+        for (name, number) in [(ADD, 1), (SUBTRACT, 2), (DEPTH, 3)] {
+            let handler = First(&SEEN, Dropped(&DROPPED, number));
+            probes.push((Target::function(name)?, handler), GFP_KERNEL)?;
+        }
+        let batch = Batch::register(probes)?;
+        let call = |number| {
+            add(number, 0);
+            subtract(number, 0);
+            depth(0);
+        };
+        call(1);
+        batch.enable()?;
+        call(2);
+        batch.disable()?;
+        call(3);
+        batch.enable()?;
+        let len = batch.probes().len();
+        let first = batch.probes().first().map(Kprobe::address);
+        let dropped_before = DROPPED.len();
+        drop(batch);
+        call(4);
+        assert_eq!(len, 3);
+        assert_eq!(first.and_then(symbol::start_of), Some(address_of_add()));
+        assert!(SEEN.is(&[2, 2, 0]));
+        assert_eq!(dropped_before, 0);
+        assert!(DROPPED.is(&[1, 2, 3]));
+        Ok(())
+    }
+
+    #[test]
+    fn a_batch_is_placed_as_a_whole_or_not_at_all() -> Result {
+        static SEEN: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let mut probes = KVec::new();
+        for name in [ADD, SUBTRACT, UNKNOWN, DEPTH] {
+            let handler = First(&SEEN, Dropped(&DROPPED, 0));
+            probes.push((Target::function(name)?, handler), GFP_KERNEL)?;
+        }
+        let refused = errno(Batch::register(probes));
+        add(1, 0);
+        assert_eq!(refused, ENOENT.to_errno());
+        assert!(SEEN.is(&[]));
+        assert_eq!(DROPPED.len(), 4);
+        Ok(())
+    }
+
+    #[test]
+    fn many_are_unregistered_at_once() -> Result {
+        static SEEN: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let mut probes = KVec::new();
+        for name in [ADD, SUBTRACT] {
+            let handler = First(&SEEN, Dropped(&DROPPED, 0));
+            let probe = Kprobe::register(Target::function(name)?, handler)?;
+            probe.enable()?;
+            probes.push(probe, GFP_KERNEL)?;
+        }
+        add(1, 0);
+        subtract(2, 0);
+        Kprobe::unregister_all(probes);
+        add(3, 0);
+        subtract(4, 0);
+        assert!(SEEN.is(&[1, 2]));
+        assert_eq!(DROPPED.len(), 2);
+        Ok(())
+    }
+
+    #[test]
+    fn the_handler_knows_its_task() -> Result {
+        static SEEN: Seen = Seen::new();
+        let probe = Kprobe::register(
+            Target::function(ADD)?,
+            Pre(|hit| {
+                let mut name = [0; 8];
+                let read = nofault::read_kernel(hit.atomic().comm(), &mut name);
+                SEEN.push(u64::from(read.is_ok()));
+                SEEN.push(u64::from_ne_bytes(name));
+            }),
+        )?;
+        probe.enable()?;
+        add(0, 0);
+        drop(probe);
+        // KUnit has a thread for each test: kunit_try_catch_thread.
+        assert!(SEEN.is(&[1, u64::from_ne_bytes(*b"kunit_tr")]));
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_not_there_is_enoent() -> Result {
+        static SEEN: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let heap = KBox::new(0u64, GFP_KERNEL)?;
+        for target in [
+            Target::function(UNKNOWN)?,
+            Target::Address(core::ptr::from_ref(&*heap).addr()),
+        ] {
+            let refused = Kprobe::register(target, First(&SEEN, Dropped(&DROPPED, 0)));
+            assert_eq!(errno(refused), ENOENT.to_errno());
+        }
+        assert_eq!(DROPPED.len(), 2);
+        Ok(())
+    }
+
+    #[test]
+    fn the_middle_of_an_instruction_is_eilseq() -> Result {
+        let first = Kprobe::register(Target::function(ADD)?, Pre(|_| ()))?.address();
+        let second = address_of_add() + second_instruction(ADD)?;
+        assert!(second - first > 1);
+        for middle in first + 1..second {
+            let refused = errno(Kprobe::register(Target::Address(middle), Pre(|_| ())));
+            assert_eq!(refused, EILSEQ);
+        }
+        let refused = errno(Kprobe::register(
+            at_offset(ADD, second - 1 - address_of_add())?,
+            Pre(|_| ()),
+        ));
+        assert_eq!(refused, EILSEQ);
+        Ok(())
+    }
+
+    #[test]
+    fn where_no_probe_may_be_is_einval() -> Result {
+        for target in [
+            Target::function(NO_PROBE)?,
+            Target::function(DATA)?,
+            Target::Address(0),
+        ] {
+            let refused = errno(Kprobe::register(target, Pre(|_| ())));
+            assert_eq!(refused, EINVAL.to_errno());
+        }
+        Ok(())
+    }
+}

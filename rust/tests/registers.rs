@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a handler reads from the registers.
+
+use kernel::prelude::*;
+
+#[kunit_tests(ktrace_registers)]
+mod tests {
+    use super::*;
+    use ktrace::kprobe::Handler;
+    use ktrace::kprobe::Hit;
+    use ktrace::kprobe::Kprobe;
+    use ktrace::kprobe::Target;
+    use ktrace::nofault;
+    use ktrace::registers::register;
+    use ktrace::registers::Registers;
+
+    use crate::seen::Seen;
+    use crate::targets::*;
+
+    struct Look<F: Fn(&Registers) + Send + Sync + 'static>(F);
+
+    #[vtable]
+    impl<F: Fn(&Registers) + Send + Sync + 'static> Handler for Look<F> {
+        fn pre(&self, hit: &Hit<'_>) {
+            (self.0)(hit.registers())
+        }
+    }
+
+    /// Calls the function of eight arguments, 1 to 8, with `look` at its entry.
+    fn look(look: impl Fn(&Registers) + Send + Sync + 'static) -> Result<u64> {
+        let probe = Kprobe::register(Target::function(EIGHT)?, Look(look))?;
+        probe.enable()?;
+        Ok(eight(1, 2, 3, 4, 5, 6, 7, 8))
+    }
+
+    #[test]
+    fn arguments_are_in_registers_and_on_the_stack() -> Result {
+        static SEEN: Seen = Seen::new();
+        let sum = look(|registers| (0..8).for_each(|n| SEEN.push(registers.argument(n))))?;
+        assert_eq!(sum, 36);
+        assert!(SEEN.is(&[1, 2, 3, 4, 5, 6, 7, 8]));
+        Ok(())
+    }
+
+    #[test]
+    fn registers_have_names() -> Result {
+        static SEEN: Seen = Seen::new();
+        let names = if cfg!(CONFIG_X86_64) {
+            ["di", "si", "ip", "sp"]
+        } else {
+            return Ok(());
+        };
+        look(move |registers| {
+            for name in names {
+                SEEN.push(registers.by_name(name).unwrap_or(0));
+                SEEN.push(register(name).map_or(0, |register| registers.get(register)));
+            }
+            SEEN.push(registers.instruction_pointer());
+            SEEN.push(registers.stack_pointer());
+        })?;
+        let [ip, sp] = [SEEN.get(8), SEEN.get(9)];
+        assert!(SEEN.is(&[1, 1, 2, 2, ip, ip, sp, sp, ip, sp]));
+        assert!(ip != 0 && sp != 0 && ip != sp);
+        Ok(())
+    }
+
+    #[test]
+    fn there_are_no_others() -> Result {
+        static SEEN: Seen = Seen::new();
+        const NAMES: [&str; 5] = ["", "d", "dix", "DI", "%di"];
+        look(|registers| {
+            for name in NAMES {
+                SEEN.push(u64::from(registers.by_name(name).is_some()));
+            }
+        })?;
+        assert!(SEEN.is(&[0; 5]));
+        assert!(NAMES.iter().all(|name| register(name).is_none()));
+        Ok(())
+    }
+
+    #[test]
+    fn the_stack_is_read_by_words_up_to_its_end() -> Result {
+        static SEEN: Seen = Seen::new();
+        look(|registers| {
+            let mut words = [0; 24];
+            let sp = registers.stack_pointer() as usize;
+            let _ = nofault::read_kernel(sp, &mut words);
+            for (n, word) in words.chunks_exact(8).enumerate() {
+                let word = word
+                    .first_chunk()
+                    .map_or(0, |word| u64::from_ne_bytes(*word));
+                SEEN.push(registers.stack(n as u16) ^ word);
+            }
+            // The return address is in this module's code, and not 0.
+            SEEN.push(u64::from(registers.stack(0) != 0));
+            // The stack of a task is some words long, but not that many.
+            let beyond = (u16::MAX - 63..=u16::MAX).map(|n| registers.stack(n));
+            SEEN.push(beyond.fold(0, |all, word| all | word));
+        })?;
+        assert!(SEEN.is(&[0, 0, 0, 1, 0]));
+        Ok(())
+    }
+}

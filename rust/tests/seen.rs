@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a handler saw, for the test to look at when the probe is gone.
+//!
+//! A test keeps it in a static: a handler runs on any CPU, and an assertion that fails ends the
+//! test without a drop.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering;
+
+use kernel::prelude::*;
+
+/// How many words are kept; more are counted.
+const ROOM: usize = 20;
+
+/// Words, in the order in which they came.
+pub(crate) struct Seen {
+    len: AtomicUsize,
+    words: [AtomicU64; ROOM],
+}
+
+impl Seen {
+    pub(crate) const fn new() -> Self {
+        Self {
+            len: AtomicUsize::new(0),
+            words: [const { AtomicU64::new(0) }; ROOM],
+        }
+    }
+
+    /// For handlers: any context.
+    pub(crate) fn push(&self, word: u64) {
+        let index = self.len.fetch_add(1, Ordering::Relaxed);
+        if let Some(place) = self.words.get(index) {
+            place.store(word, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// The word of this index, or 0.
+    pub(crate) fn get(&self, index: usize) -> u64 {
+        let word = self.words.get(index);
+        word.map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Is that all that was seen? If not the kernel's log has what was, for an assertion does not
+    /// say it.
+    pub(crate) fn is(&self, expected: &[u64]) -> bool {
+        let len = self.len();
+        let same = len == expected.len()
+            && expected
+                .iter()
+                .enumerate()
+                .all(|(index, word)| self.get(index) == *word);
+        if !same {
+            pr_err!("expected {:x?}, but there are {}:\n", expected, len);
+            for index in 0..len.min(ROOM) {
+                pr_err!("    {:#x}\n", self.get(index));
+            }
+        }
+        same
+    }
+}
+
+/// Says when it is dropped: a handler that has it was freed.
+pub(crate) struct Dropped(pub(crate) &'static Seen, pub(crate) u64);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.push(self.1);
+    }
+}
+
+/// The errno of what must fail, or 0.
+pub(crate) fn errno<T>(result: Result<T>) -> i32 {
+    result.err().map_or(0, |error| error.to_errno())
+}

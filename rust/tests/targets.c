@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the KUnit tests of ktrace probe. In C, for the functions of Rust have no entry that ftrace
+ * could trace; and nobody else calls these.
+ */
+
+#include <kunit/test.h>
+#include <kunit/test-bug.h>
+#include <linux/completion.h>
+#include <linux/cpu.h>
+#include <linux/kprobes.h>
+#include <linux/mman.h>
+#include <linux/smp.h>
+#include <linux/uaccess.h>
+
+extern u64 ktrace_target_data;
+
+u64 ktrace_target_add(u64 a, u64 b);
+u64 ktrace_target_subtract(u64 a, u64 b);
+u64 ktrace_target_eight(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g, u64 h);
+u64 ktrace_target_depth(u64 n);
+u64 ktrace_target_no_probe(u64 a);
+u64 ktrace_target_no_trace(u64 a);
+u64 ktrace_target_wait(u64 a);
+void ktrace_target_visit(void *unused);
+void ktrace_wait_for_call(void);
+void ktrace_end_call(void);
+unsigned int ktrace_visit_cpus(void);
+unsigned long ktrace_user_page(u64 last_word);
+
+u64 ktrace_target_data = 1;
+
+noinline u64 ktrace_target_add(u64 a, u64 b)
+{
+	return a + b;
+}
+
+noinline u64 ktrace_target_subtract(u64 a, u64 b)
+{
+	return a - b;
+}
+
+noinline u64 ktrace_target_eight(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g, u64 h)
+{
+	return a + b + c + d + e + f + g + h;
+}
+
+/* It calls itself @n times, and returns @n. */
+noinline u64 ktrace_target_depth(u64 n)
+{
+	u64 below = 0;
+
+	if (n) {
+		below = ktrace_target_depth(n - 1);
+		/* Else the compiler makes a loop of it. */
+		OPTIMIZER_HIDE_VAR(below);
+		below++;
+	}
+	return below;
+}
+
+noinline u64 ktrace_target_no_probe(u64 a)
+{
+	return a + 1;
+}
+NOKPROBE_SYMBOL(ktrace_target_no_probe);
+
+noinline notrace u64 ktrace_target_no_trace(u64 a)
+{
+	return a + 1;
+}
+
+static DECLARE_COMPLETION(in_flight);
+static DECLARE_COMPLETION(end_it);
+
+/* It does not return until someone says so. */
+noinline u64 ktrace_target_wait(u64 a)
+{
+	complete(&in_flight);
+	wait_for_completion(&end_it);
+	return a + 1;
+}
+
+void ktrace_wait_for_call(void)
+{
+	wait_for_completion(&in_flight);
+}
+
+void ktrace_end_call(void)
+{
+	complete(&end_it);
+}
+
+noinline void ktrace_target_visit(void *unused)
+{
+	barrier();
+}
+
+/* Calls the function above once on each CPU, and says on how many. */
+unsigned int ktrace_visit_cpus(void)
+{
+	unsigned int cpus;
+
+	cpus_read_lock();
+	cpus = num_online_cpus();
+	on_each_cpu(ktrace_target_visit, NULL, 1);
+	cpus_read_unlock();
+	return cpus;
+}
+
+/*
+ * A page of user memory with @last_word at its end, and nothing behind it: the address, or 0. KUnit
+ * takes it away at the end of the test.
+ */
+unsigned long ktrace_user_page(u64 last_word)
+{
+	unsigned long address, last;
+
+	address = kunit_vm_mmap(kunit_get_current_test(), NULL, 0, 2 * PAGE_SIZE,
+				PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, 0);
+	if (!address || IS_ERR_VALUE(address) || vm_munmap(address + PAGE_SIZE, PAGE_SIZE))
+		return 0;
+	last = address + PAGE_SIZE - sizeof(last_word);
+	if (copy_to_user((void __user *)last, &last_word, sizeof(last_word)))
+		return 0;
+	return address;
+}

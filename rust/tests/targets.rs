@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The functions of `targets.c`.
+
+use kernel::prelude::*;
+
+pub(crate) const ADD: &CStr = c"ktrace_target_add";
+pub(crate) const SUBTRACT: &CStr = c"ktrace_target_subtract";
+pub(crate) const EIGHT: &CStr = c"ktrace_target_eight";
+pub(crate) const DEPTH: &CStr = c"ktrace_target_depth";
+pub(crate) const WAIT: &CStr = c"ktrace_target_wait";
+pub(crate) const VISIT: &CStr = c"ktrace_target_visit";
+
+/// It is not to be probed by kprobes.
+pub(crate) const NO_PROBE: &CStr = c"ktrace_target_no_probe";
+/// Nor this by ftrace.
+pub(crate) const NO_TRACE: &CStr = c"ktrace_target_no_trace";
+/// It is no function.
+pub(crate) const DATA: &CStr = c"ktrace_target_data";
+/// There is none of this name.
+pub(crate) const UNKNOWN: &CStr = c"ktrace_target_unknown";
+
+// SAFETY: These are the types that `targets.c` has, and the functions take any values, in process
+// context.
+#[allow(clippy::unnecessary_safety_comment)] // It is what `safe` rests on.
+unsafe extern "C" {
+    #[link_name = "ktrace_target_add"]
+    pub(crate) safe fn add(a: u64, b: u64) -> u64;
+    #[link_name = "ktrace_target_subtract"]
+    pub(crate) safe fn subtract(a: u64, b: u64) -> u64;
+    #[link_name = "ktrace_target_eight"]
+    pub(crate) safe fn eight(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64, g: u64, h: u64)
+        -> u64;
+    #[link_name = "ktrace_target_depth"]
+    pub(crate) safe fn depth(n: u64) -> u64;
+    #[link_name = "ktrace_target_wait"]
+    pub(crate) safe fn wait(a: u64) -> u64;
+    #[link_name = "ktrace_wait_for_call"]
+    pub(crate) safe fn wait_for_call();
+    #[link_name = "ktrace_end_call"]
+    pub(crate) safe fn end_call();
+    #[link_name = "ktrace_visit_cpus"]
+    pub(crate) safe fn visit_cpus() -> u32;
+    #[link_name = "ktrace_user_page"]
+    pub(crate) safe fn user_page(last_word: u64) -> usize;
+}
+
+/// The address of [`ADD`], as the linker knows it.
+pub(crate) fn address_of_add() -> usize {
+    add as *const () as usize
+}
+
+/// Runs `f` while a call of [`WAIT`], with 7, is in flight, and gives what that returns.
+pub(crate) fn during_a_call(f: impl FnOnce() + Send + 'static) -> Result<u64> {
+    kernel::workqueue::system_unbound().try_spawn(GFP_KERNEL, || {
+        wait_for_call();
+        f();
+        end_call();
+    })?;
+    Ok(wait(7))
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events that come and go.
+
+use kernel::prelude::*;
+
+#[kunit_tests(ktrace_trace_event)]
+mod tests {
+    use super::*;
+    use core::fmt::Write as _;
+    use kernel::str::CString;
+    use kernel::sync::Arc;
+    use ktrace::trace_event::exists;
+    use ktrace::trace_event::Definition;
+    use ktrace::trace_event::EventMutex;
+    use ktrace::trace_event::Field;
+    use ktrace::trace_event::Operations;
+    use ktrace::trace_event::Print;
+    use ktrace::trace_event::Sink;
+    use ktrace::trace_event::TraceEvent;
+    use ktrace::trace_event::TraceSeq;
+    use ktrace::trace_event::HEADER_LEN;
+    use ktrace::trace_event::MAX_LEN;
+
+    use crate::seen::errno;
+    use crate::seen::Dropped;
+    use crate::seen::Seen;
+
+    const GROUP: &CStr = c"ktrace_kunit";
+
+    static NOWHERE: Seen = Seen::new();
+
+    struct Nothing(#[expect(dead_code)] Dropped);
+
+    impl Operations for Nothing {
+        fn enable(&self) -> Result {
+            Ok(())
+        }
+
+        fn disable(&self) {}
+    }
+
+    impl Print for Nothing {
+        fn print(&self, record: &[u8], seq: &mut TraceSeq) {
+            let _ = writeln!(seq, "{} bytes", record.len());
+        }
+    }
+
+    fn sink() -> Result<Arc<Sink>> {
+        Ok(Arc::new(Sink::new(), GFP_KERNEL)?)
+    }
+
+    /// An event with a field of so many bytes. It pushes 1 where its operations are dropped, and 2
+    /// where its printer is.
+    fn register(
+        name: &CStr,
+        size: usize,
+        sink: Arc<Sink>,
+        dropped: &'static Seen,
+    ) -> Result<TraceEvent> {
+        let field = Field::new(
+            CString::try_from(c"field")?,
+            CString::try_from(c"u8[]")?,
+            HEADER_LEN,
+            size,
+            false,
+        )?;
+        let mut fields = KVec::new();
+        fields.push(field, GFP_KERNEL)?;
+        let definition = Definition {
+            group: CString::try_from(GROUP)?,
+            name: CString::try_from(name)?,
+            fields,
+            print_fmt: CString::try_from(c"\"%u\", REC->field[0]")?,
+            operations: KBox::new(Nothing(Dropped(dropped, 1)), GFP_KERNEL)?,
+            print: KBox::new(Nothing(Dropped(dropped, 2)), GFP_KERNEL)?,
+            sink,
+        };
+        EventMutex::with(|token| TraceEvent::register(token, definition, &crate::THIS_MODULE))?
+    }
+
+    fn remove(event: TraceEvent) -> Result {
+        EventMutex::with(|token| event.try_remove(token).map_err(|(_, error)| error))?
+    }
+
+    #[test]
+    fn with_event_mutex_a_function_runs_once() -> Result {
+        static SEEN: Seen = Seen::new();
+        let text = EventMutex::with(|_| {
+            SEEN.push(1);
+            "a value"
+        })?;
+        let refused = EventMutex::with(|_| Err::<(), Error>(EDOM))?;
+        // What it takes is moved in and out.
+        let boxed = KBox::new(7, GFP_KERNEL)?;
+        let boxed = EventMutex::with(move |_| boxed)?;
+        assert_eq!(text, "a value");
+        assert_eq!(errno(refused), EDOM.to_errno());
+        assert_eq!(*boxed, 7);
+        assert!(SEEN.is(&[1]));
+        Ok(())
+    }
+
+    #[test]
+    fn an_event_is_there_until_it_is_removed() -> Result {
+        static DROPPED: Seen = Seen::new();
+        let name = c"there";
+        let before = exists(GROUP, name);
+        let event = register(name, 8, sink()?, &DROPPED)?;
+        let there = [
+            exists(GROUP, name),
+            exists(GROUP, c"ther"),
+            exists(c"ktrace", name),
+        ];
+        let busy = EventMutex::with(|token| event.is_busy(token))?;
+        let dropped_before = DROPPED.len();
+        remove(event)?;
+        let after = exists(GROUP, name);
+        assert!(!before);
+        assert_eq!(there, [true, false, false]);
+        assert!(!busy);
+        assert_eq!(dropped_before, 0);
+        assert!(!after);
+        // The output was nobody else's.
+        assert_eq!(DROPPED.len(), 2);
+        Ok(())
+    }
+
+    #[test]
+    fn an_event_can_come_again() -> Result {
+        for _ in 0..3 {
+            let event = register(c"again", 8, sink()?, &NOWHERE)?;
+            let there = exists(GROUP, c"again");
+            remove(event)?;
+            assert!(there);
+        }
+        assert!(!exists(GROUP, c"again"));
+        Ok(())
+    }
+
+    #[test]
+    fn the_kernels_events_exist() {
+        assert!(exists(c"sched", c"sched_switch"));
+        assert!(!exists(c"sched", c"sched_nothing"));
+        assert!(!exists(c"nothing", c"sched_switch"));
+    }
+
+    #[test]
+    fn an_output_outlives_its_event_and_keeps_its_number() -> Result {
+        static DROPPED: Seen = Seen::new();
+        let event = register(c"first", 8, sink()?, &DROPPED)?;
+        let output = event.output();
+        remove(event)?;
+        let dropped_with_event = DROPPED.get(0);
+        let dropped_before = DROPPED.len();
+        let event = register(c"second", 8, sink()?, &NOWHERE)?;
+        let numbers = [output.number(), event.output().number()];
+        remove(event)?;
+        drop(output);
+        assert_eq!([dropped_with_event, dropped_before as u64], [1, 1]);
+        assert!(DROPPED.is(&[1, 2]));
+        assert!(numbers[0] != 0 && numbers[1] != 0 && numbers[0] != numbers[1]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_sink_is_for_one_event() -> Result {
+        static DROPPED: Seen = Seen::new();
+        let sink = sink()?;
+        let event = register(c"one", 8, sink.clone(), &NOWHERE)?;
+        let second = errno(register(c"two", 8, sink.clone(), &DROPPED));
+        let there = [exists(GROUP, c"one"), exists(GROUP, c"two")];
+        remove(event)?;
+        // Nor for one after the other: a handler may still have it.
+        let third = errno(register(c"three", 8, sink, &DROPPED));
+        assert_eq!(there, [true, false]);
+        assert_eq!([second, third], [EBUSY.to_errno(); 2]);
+        assert_eq!(DROPPED.len(), 4);
+        Ok(())
+    }
+
+    #[test]
+    fn fields_beyond_a_record_are_e2big() -> Result {
+        let most = MAX_LEN - HEADER_LEN;
+        let fits = register(c"fits", most, sink()?, &NOWHERE)?;
+        remove(fits)?;
+        for size in [most + 1, 1 << 20, usize::MAX] {
+            let refused = errno(register(c"big", size, sink()?, &NOWHERE));
+            assert_eq!(refused, E2BIG.to_errno());
+        }
+        assert!(!exists(GROUP, c"big"));
+        Ok(())
+    }
+
+    #[test]
+    fn a_field_locates_nothing() -> Result {
+        let field = |ty: &CStr| {
+            let name = CString::try_from(c"field")?;
+            Field::new(name, CString::try_from(ty)?, HEADER_LEN, 8, true)
+        };
+        for ty in [
+            c"__data_loc char[]",
+            c"__rel_loc u8[]",
+            c"char *",
+            c"const char *",
+        ] {
+            assert_eq!(errno(field(ty)), EINVAL.to_errno());
+        }
+        let accepted = field(c"s64")?;
+        assert_eq!(accepted.name(), c"field");
+        assert_eq!(accepted.ty(), c"s64");
+        assert_eq!([accepted.offset(), accepted.size()], [HEADER_LEN, 8]);
+        assert!(accepted.is_signed());
+        Ok(())
+    }
+
+    #[test]
+    fn two_events_can_have_one_name() -> Result {
+        let name = c"twice";
+        let first = register(name, 8, sink()?, &NOWHERE)?;
+        let second = register(name, 8, sink()?, &NOWHERE);
+        let removed = second.and_then(remove);
+        let there = exists(GROUP, name);
+        remove(first)?;
+        assert_eq!(removed, Ok(()));
+        assert!(there);
+        assert!(!exists(GROUP, name));
+        Ok(())
+    }
+}
