@@ -7,4 +7,4 @@
 
 #define EXPORT_SYMBOL_RUST_GPL(sym) extern int sym; EXPORT_SYMBOL_GPL(sym)
 
-#include "exports_generated.h"
+#include <exports_generated.h>
