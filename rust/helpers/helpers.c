@@ -7,6 +7,7 @@
 #include "percpu.c"
 #include "sched.c"
 #include "security.c"
+#include "seq_file.c"
 #include "trace_events.c"
 #include "tracefs.c"
 #include "tracepoint.c"

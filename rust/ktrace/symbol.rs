@@ -5,15 +5,35 @@
 //! C header: [`include/linux/kallsyms.h`](srctree/include/linux/kallsyms.h)
 
 use core::mem::MaybeUninit;
+use core::ptr;
 
 use kernel::bindings;
+use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::ffi::c_char;
+use kernel::ffi::c_int;
+use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::str::CStr;
+use kernel::types::ScopeGuard;
+use kernel::ThisModule;
+
+use probe::kallsyms;
 
 use crate::bindings as tracing;
 use crate::bindings::KSYM_SYMBOL_LEN;
+
+// The file is only passed on.
+#[allow(improper_ctypes)]
+extern "C" {
+    fn ktrace_read_proc_seq_file(
+        file: *mut bindings::file,
+        name: *const c_char,
+        to: *mut c_void,
+        len: usize,
+        position: &mut i64,
+    ) -> isize;
+}
 
 /// Finds the address of a symbol, `NAME` or `MODULE:NAME`, of text or data.
 ///
@@ -75,4 +95,162 @@ pub fn start_of(address: usize) -> Option<usize> {
     let (_, offset_and_size) = text.rsplit_once("+0x")?;
     let (offset, _) = offset_and_size.split_once('/')?;
     address.checked_sub(usize::from_str_radix(offset, 16).ok()?)
+}
+
+/// Does this address belong to a module? Any context.
+pub fn is_in_module(address: usize) -> bool {
+    format(address, false, &mut [0; LEN]).ends_with(b"]")
+}
+
+/// The names that more than one symbol of the kernel itself has.
+pub struct Repeated(KVVec<u64>);
+
+impl Repeated {
+    /// Reads `/proc/kallsyms`, which takes some 0.1 s; the kernel's own symbols do not change.
+    ///
+    /// Process context; sleeps. `ENOMEM`, and an error where the current task sees no `/proc`.
+    pub fn read() -> Result<Self> {
+        const SIZE: usize = 64 << 10;
+        let mut text = KVVec::from_elem(0, SIZE, GFP_KERNEL)?;
+        let mut hashes = KVVec::new();
+        // SAFETY: A string.
+        let file = from_err_ptr(unsafe {
+            bindings::filp_open(
+                c"/proc/kallsyms".as_char_ptr(),
+                bindings::O_RDONLY as c_int,
+                0,
+            )
+        })?;
+        // SAFETY: It was opened just now, and is not used after this.
+        let file = ScopeGuard::new_with_data(file, |file| unsafe {
+            bindings::filp_close(file, ptr::null_mut());
+        });
+        let mut position = 0;
+        let mut filled: usize = 0;
+        loop {
+            let room = text.get_mut(filled..).unwrap_or(&mut []);
+            // SAFETY: An open file, a string, and room for so many bytes.
+            let len = unsafe {
+                ktrace_read_proc_seq_file(
+                    *file,
+                    c"kallsyms".as_char_ptr(),
+                    room.as_mut_ptr().cast(),
+                    room.len(),
+                    &mut position,
+                )
+            };
+            if len < 0 {
+                return Err(Error::from_errno(len as i32));
+            }
+            let len = len as usize;
+            filled = filled.saturating_add(len).min(SIZE);
+            let lines = text.get(..filled).unwrap_or(&[]);
+            let end = lines.iter().rposition(|&byte| byte == b'\n');
+            let Some(end) = end.filter(|_| len > 0) else {
+                break;
+            };
+            for line in lines.get(..end).unwrap_or(&[]).split(|&byte| byte == b'\n') {
+                match kallsyms::Symbol::parse(line) {
+                    Some(symbol) if symbol.module.is_none() => {
+                        hashes.push(kallsyms::hash(symbol.name), GFP_KERNEL)?;
+                    }
+                    _ => {}
+                }
+            }
+            // The rest of a line that is cut.
+            let end = end.wrapping_add(1);
+            text.copy_within(end..filled, 0);
+            filled = filled.wrapping_sub(end);
+        }
+        let kept = kallsyms::keep_repeated(&mut hashes);
+        let mut repeated = KVVec::with_capacity(kept, GFP_KERNEL)?;
+        repeated.extend_from_slice(hashes.get(..kept).unwrap_or(&[]), GFP_KERNEL)?;
+        Ok(Self(repeated))
+    }
+
+    /// Has more than one symbol this name?
+    pub fn contains(&self, name: &str) -> bool {
+        let hash = kallsyms::hash(name.as_bytes());
+        self.0.binary_search(&hash).is_ok()
+    }
+}
+
+/// How many symbols of this name there are in modules: in all, or in one. `this` is the caller's.
+///
+/// Process context. C: `module_kallsyms_on_each_symbol()`.
+pub fn count_in_modules(this: &ThisModule, module: Option<&str>, name: &str) -> usize {
+    let mut count: usize = 0;
+    for_each_module(this, |other| {
+        if module.is_none_or(|module| module.as_bytes() == name_of(other)) {
+            count = count.saturating_add(count_in(other, name));
+        }
+    });
+    count
+}
+
+/// Is this module there? `this` is the caller's. C: `find_module()`.
+///
+/// Process context.
+pub fn is_module_loaded(this: &ThisModule, name: &str) -> bool {
+    let mut is_loaded = false;
+    for_each_module(this, |other| is_loaded |= name_of(other) == name.as_bytes());
+    is_loaded
+}
+
+/// Calls `f` with each module: it stays there for the time of the call, which is atomic.
+///
+/// The kernel's own list is not for others. But modules are in `/sys/module` from before their
+/// functions are run until before their memory is freed, and `this` is one of the entries.
+fn for_each_module(this: &ThisModule, mut f: impl FnMut(&bindings::module)) {
+    let this = this.as_ptr();
+    if this.is_null() {
+        return;
+    }
+    // SAFETY: All modules are in one set, which is never freed. The lock keeps its entries, and
+    // `mod_sysfs_teardown()` takes a module out before it is freed. What is built in has none.
+    unsafe {
+        let set = (*this).mkobj.kobj.kset;
+        let lock = &raw mut (*set).list_lock;
+        bindings::spin_lock(lock);
+        let head = &raw mut (*set).list;
+        let mut link = (*head).next;
+        while link != head {
+            let object = kernel::container_of!(link, bindings::kobject, entry);
+            let entry = kernel::container_of!(object, bindings::module_kobject, kobj);
+            if let Some(module) = (*entry).mod_.as_ref() {
+                f(module);
+            }
+            link = (*link).next;
+        }
+        bindings::spin_unlock(lock);
+    }
+}
+
+fn name_of(module: &bindings::module) -> &[u8] {
+    // SAFETY: A string.
+    unsafe { CStr::from_char_ptr(module.name.as_ptr()) }.to_bytes()
+}
+
+/// How many symbols of this name the module has. Those that it only uses do not count.
+fn count_in(module: &bindings::module, name: &str) -> usize {
+    // SAFETY: The table is replaced when the module was initialised, and the old one is freed after
+    // an RCU grace period. It has as many symbols as it says, with their names in `strtab`.
+    unsafe {
+        bindings::rcu_read_lock();
+        let table = ptr::read_volatile(&raw const module.kallsyms);
+        let mut count = 0;
+        if !table.is_null() {
+            for index in 0..(*table).num_symtab as usize {
+                let symbol = (*table).symtab.add(index);
+                let other = (*table).strtab.add((*symbol).st_name as usize);
+                if (*symbol).st_shndx != 0
+                    && CStr::from_char_ptr(other).to_bytes() == name.as_bytes()
+                {
+                    count += 1;
+                }
+            }
+        }
+        bindings::rcu_read_unlock();
+        count
+    }
 }

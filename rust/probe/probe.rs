@@ -13,3 +13,4 @@
 pub mod arch;
 pub mod command;
 pub mod fetch;
+pub mod kallsyms;

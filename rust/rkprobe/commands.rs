@@ -49,6 +49,7 @@ use crate::printer::Printer;
 use crate::recorder::Recorder;
 use crate::registry;
 use crate::shape::Shape;
+use crate::symbols;
 
 kernel::sync::global_lock! {
     // One command at a time: what a command has looked up stays as it is until it is done.
@@ -187,11 +188,10 @@ fn check_target(command: &Command<'_>) -> Result<Place, Failure> {
     let entry = match command.target {
         Target::Address(_) => false,
         Target::Symbol { symbol, offset } => {
-            let symbol = CString::try_from_fmt(format_args!("{symbol}"))?;
-            match symbol::address_of(&symbol) {
-                Ok(_) => {}
-                Err(error) if error == ENOMEM => return Err(error.into()),
-                Err(_) => return Err(at_target(ErrorKind::BadProbeAddr).into()),
+            match symbols::count(symbol)? {
+                0 => return Err(at_target(ErrorKind::BadProbeAddr).into()),
+                1 => {}
+                _ => return Err(at_target(ErrorKind::NonUniqSymbol).into()),
             }
             offset == 0
         }

@@ -20,6 +20,7 @@ mod printer;
 mod recorder;
 mod registry;
 mod shape;
+mod symbols;
 
 module! {
     type: Rkprobe,
@@ -42,6 +43,7 @@ impl kernel::Module for Rkprobe {
             commands::init();
             error_log::init();
             registry::init();
+            symbols::init();
         }
         if EventMutex::with(|_| ()).is_err() {
             pr_err!("the kernel made no control event for this module\n");
@@ -59,6 +61,7 @@ impl Drop for Rkprobe {
         self.files.clear();
         registry::shut_down();
         error_log::clear();
+        symbols::clear();
         // SAFETY: The module is unloaded once, and everything that it had was dropped above; modules
         // that use it were unloaded before.
         unsafe { ktrace::exit() };

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Does a name stand for one place?
+//!
+//! C: `validate_probe_symbol()` in `kernel/trace/trace_kprobe.c`.
+
+use kernel::prelude::*;
+use kernel::str::CString;
+
+use ktrace::symbol;
+use ktrace::symbol::Repeated;
+
+kernel::sync::global_lock! {
+    // Read when a symbol is first asked for.
+    // SAFETY: Initialised by `init` when the module is loaded.
+    unsafe(uninit) static REPEATED: Mutex<Option<Repeated>> = None;
+}
+
+/// # Safety
+///
+/// Once, before anything else here is used.
+pub(crate) unsafe fn init() {
+    // SAFETY: By the safety requirement.
+    unsafe { REPEATED.init() };
+}
+
+/// Forgets what was read.
+pub(crate) fn clear() {
+    *REPEATED.lock() = None;
+}
+
+/// How many places `[MODULE:]SYMBOL` stands for: more than two count as two. Where the kernel itself
+/// has the name, those that modules have do not count.
+pub(crate) fn count(symbol: &str) -> Result<usize> {
+    if let Some((module, name)) = symbol.split_once(':') {
+        return Ok(symbol::count_in_modules(
+            &crate::THIS_MODULE,
+            Some(module),
+            name,
+        ));
+    }
+    let name = CString::try_from_fmt(format_args!("{symbol}"))?;
+    match symbol::address_of(&name) {
+        Ok(address) if symbol::is_in_module(address) => {
+            Ok(symbol::count_in_modules(&crate::THIS_MODULE, None, symbol))
+        }
+        Ok(_) => Ok(1 + usize::from(is_repeated(symbol))),
+        Err(error) if error == ENOMEM => Err(error),
+        Err(_) => Ok(0),
+    }
+}
+
+/// Does the kernel itself have the name more than once? Where that cannot be found out, it is told
+/// in the kernel's log and not.
+fn is_repeated(name: &str) -> bool {
+    let mut repeated = REPEATED.lock();
+    if repeated.is_none() {
+        match Repeated::read() {
+            Ok(read) => *repeated = Some(read),
+            Err(error) => {
+                pr_warn!(
+                    "/proc/kallsyms cannot be read ({error:?}): a name may stand for several\n"
+                );
+            }
+        }
+    }
+    repeated.as_ref().is_some_and(|names| names.contains(name))
+}
