@@ -71,6 +71,8 @@ kinds! {
     EventExist => "Given group/event name is already used by another event",
     /// `$retval` where nothing returns.
     RetvalOnProbe => "$retval is not available on probe",
+    /// `$retval` of a function that returns nothing.
+    NoRetval => "This function returns 'void' type",
     /// `$stackN` beyond the stack.
     BadStackNum => "Invalid stack number",
     /// `$argN` with an N that cannot be.
@@ -139,10 +141,24 @@ kinds! {
     NosupBtfarg => "BTF is not available or not supported",
     /// No such variable: `$retval` with something behind it.
     NoBtfarg => "This variable is not found at this probe point",
+    /// The name of a parameter of a function that BTF does not have, or not with parameters.
+    NoBtfEntry => "No BTF entry for this probe point",
     /// `$argN` or `$arg*` within a function.
     NofentryArgs => "$arg* can be used only on function entry or exit",
     /// A second `$arg*`.
     DoubleArgs => "$arg* can be used only once in the parameters",
+    /// `->` behind what is no pointer.
+    NoPtrStrct => "This is not a pointer to union/structure.",
+    /// `.` behind a parameter.
+    NosupDatArg => "Non pointer structure/union argument is not supported.",
+    /// `-` without `>`.
+    BadHyphen => "Failed to parse single hyphen. Forgot '>'?",
+    /// No such member.
+    NoBtfField => "This field is not found.",
+    /// A type that is missing, or has no members.
+    BadBtfTid => "Failed to get BTF type info.",
+    /// A string of what is neither bytes nor a pointer to them.
+    BadType4str => "This type does not fit for string.",
     /// `$comm` or an immediate string with a type other than `string`.
     NeedStringType => "$comm and immediate-string only accepts string type",
     /// More than 128 arguments.

@@ -296,10 +296,22 @@ fn each_kind_is_tested() {
     ];
     // In tests of their own.
     let elsewhere = [TooManyArgs, EventTooBig, BadDelete, NoDeleteName];
+    // What only BTF tells.
+    let btf = [
+        NoRetval,
+        NoBtfEntry,
+        NoPtrStrct,
+        NosupDatArg,
+        BadHyphen,
+        NoBtfField,
+        BadBtfTid,
+        BadType4str,
+    ];
     for kind in ErrorKind::ALL {
         let is_tested = SELFTEST.iter().chain(MORE).any(|case| case.1 == *kind)
             || executor.contains(kind)
-            || elsewhere.contains(kind);
+            || elsewhere.contains(kind)
+            || btf.contains(kind);
         assert!(is_tested, "{kind:?}");
     }
 }

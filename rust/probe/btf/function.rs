@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a function takes and returns.
+//!
+//! C: `btf_find_func_proto()` and `btf_get_func_param()` in `kernel/trace/trace_btf.c`,
+//! `query_btf_context()` in `kernel/trace/trace_probe.c`.
+
+use super::types::Kind;
+use super::types::Type;
+use super::types::TypeId;
+use super::Btf;
+
+/// A function.
+#[derive(Clone, Copy, Debug)]
+pub struct Function<'a> {
+    btf: Btf<'a>,
+    proto: Type<'a>,
+    is_tracepoint: bool,
+}
+
+/// A parameter of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param<'a> {
+    /// Its place among all that the function takes, counted from 0.
+    pub position: u16,
+    /// Its name; empty where it has none.
+    pub name: &'a str,
+    /// Its type.
+    pub ty: TypeId,
+}
+
+impl<'a> Function<'a> {
+    /// From the id of a function; `None` where it is none.
+    pub(super) fn new(btf: Btf<'a>, id: TypeId) -> Option<Self> {
+        let function = btf.get(id)?;
+        let proto = btf.get(function.target())?;
+        (function.kind() == Kind::Func && proto.kind() == Kind::FuncProto).then_some(Self {
+            btf,
+            proto,
+            is_tracepoint: false,
+        })
+    }
+
+    /// The same as what a tracepoint calls: the first parameter, which is for the callee only, is
+    /// not among the parameters. The others keep their positions.
+    ///
+    /// C: `TPARG_FL_TPOINT`.
+    pub const fn of_tracepoint(self) -> Self {
+        Self {
+            is_tracepoint: true,
+            ..self
+        }
+    }
+
+    /// The parameters, without the `...` of a variadic function: there is nothing to be read
+    /// there, though C counts it.
+    pub fn params(&self) -> impl Iterator<Item = Param<'a>> + use<'a> {
+        let sections = self.btf.sections;
+        let positions = 0..u16::MAX;
+        positions
+            .zip(self.proto.elements(0))
+            .skip(usize::from(self.is_tracepoint))
+            .filter(|(_, param)| *param != Self::VARIADIC)
+            .map(move |(position, [name, ty])| Param {
+                position,
+                name: sections.text(name).unwrap_or(""),
+                ty: TypeId::new(ty),
+            })
+    }
+
+    /// The parameter of this name.
+    pub fn find(&self, name: &str) -> Option<Param<'a>> {
+        if name.is_empty() {
+            return None;
+        }
+        self.params().find(|param| param.name == name)
+    }
+
+    /// What stands for `...`: no name, no type.
+    const VARIADIC: [u32; 2] = [0, 0];
+
+    /// Whether more arguments can follow its parameters.
+    pub fn is_variadic(&self) -> bool {
+        self.proto.elements(0).last() == Some(Self::VARIADIC)
+    }
+
+    /// The type of what it returns.
+    pub const fn returned(&self) -> TypeId {
+        self.proto.target()
+    }
+
+    /// Whether it returns nothing.
+    pub fn is_void(&self) -> bool {
+        self.returned() == TypeId::VOID
+    }
+}

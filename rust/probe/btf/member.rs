@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The members of structures and unions.
+//!
+//! C: `btf_find_struct_member()` in `kernel/trace/trace_btf.c`.
+
+use super::types::Type;
+use super::types::TypeId;
+use super::Btf;
+
+/// How deep structures without a name are looked into. A kernel has them 7 deep.
+const MAX_DEPTH: usize = 16;
+
+/// The most members that are looked at for a name. A kernel has up to 273 in a structure.
+const MAX_MEMBERS: usize = 1 << 16;
+
+/// A member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member<'a> {
+    /// Its name; empty where it has none.
+    pub name: &'a str,
+    /// Its type.
+    pub ty: TypeId,
+    /// Where it starts, in bits from the start of the structure.
+    pub bit_offset: u32,
+    /// The number of bits of a bitfield; 0 where it is none.
+    pub bitfield: u8,
+}
+
+/// A structure that is being looked through.
+#[derive(Clone, Copy)]
+struct Level {
+    id: TypeId,
+    /// The number of its members that were looked at.
+    done: usize,
+    /// Where it starts in the outermost structure, in bits.
+    bit_offset: u32,
+}
+
+/// Splits the last word of a member into its place and the number of bits of a bitfield.
+///
+/// C: `__btf_member_bit_offset()`, `__btf_member_bitfield_size()`.
+const fn place(container: &Type<'_>, word: u32) -> (u32, u8) {
+    if container.flag() {
+        (word & 0xff_ffff, (word >> 24) as u8)
+    } else {
+        (word, 0)
+    }
+}
+
+impl<'a> Btf<'a> {
+    /// The members of a structure or union. Other types have none.
+    pub fn members(&self, ty: Type<'a>) -> impl Iterator<Item = Member<'a>> + use<'a> {
+        let sections = self.sections;
+        let count = if ty.kind().has_members() {
+            ty.count()
+        } else {
+            0
+        };
+        ty.elements(0).take(count).map(move |[name, id, word]| {
+            let (bit_offset, bitfield) = place(&ty, word);
+            Member {
+                name: sections.text(name).unwrap_or(""),
+                ty: TypeId::new(id),
+                bit_offset,
+                bitfield,
+            }
+        })
+    }
+
+    /// The member of this name in the structure or union `id`, or in those without a name in it.
+    ///
+    /// They are looked into 16 deep and up to 65536 members, where C has room for 16 of them
+    /// alone, which `struct net_device_stats` exceeds.
+    pub fn find_member(&self, id: TypeId, name: &str) -> Option<Member<'a>> {
+        let outermost = Level {
+            id,
+            done: 0,
+            bit_offset: 0,
+        };
+        let mut levels = [outermost; MAX_DEPTH];
+        let mut depth = 0usize;
+        let mut left = MAX_MEMBERS;
+        loop {
+            let level = levels.get_mut(depth)?;
+            let (inner, seen) = match self.search(*level, name, left) {
+                Search::Found(member) => return Some(member),
+                Search::Inner(inner, seen) => (Some(inner), seen),
+                Search::End(seen) => (None, seen),
+            };
+            level.done = level.done.saturating_add(seen);
+            left = left.checked_sub(seen)?;
+            match inner {
+                Some(inner) => {
+                    if let Some(slot) = levels.get_mut(depth.wrapping_add(1)) {
+                        *slot = inner;
+                        depth = depth.wrapping_add(1);
+                    }
+                }
+                None => depth = depth.checked_sub(1)?,
+            }
+        }
+    }
+
+    /// Looks at the next members of one structure, `left` at most.
+    fn search(&self, level: Level, name: &str, left: usize) -> Search<'a> {
+        let Some(container) = self.resolve(level.id).filter(|ty| ty.kind().has_members()) else {
+            return Search::End(0);
+        };
+        let mut seen = 0usize;
+        for [place_of_name, id, word] in container.elements(level.done).take(left) {
+            seen = seen.wrapping_add(1);
+            let id = TypeId::new(id);
+            let (bit_offset, bitfield) = place(&container, word);
+            let Some(bit_offset) = bit_offset.checked_add(level.bit_offset) else {
+                continue;
+            };
+            if place_of_name == 0 {
+                if self.resolve(id).is_some_and(|ty| ty.kind().has_members()) {
+                    let inner = Level {
+                        id,
+                        done: 0,
+                        bit_offset,
+                    };
+                    return Search::Inner(inner, seen);
+                }
+            } else if self.sections.is_text(place_of_name, name.as_bytes()) {
+                return Search::Found(Member {
+                    name: self.sections.text(place_of_name).unwrap_or(""),
+                    ty: id,
+                    bit_offset,
+                    bitfield,
+                });
+            }
+        }
+        Search::End(seen)
+    }
+}
+
+/// What was found among the members of one structure, and how many were looked at.
+enum Search<'a> {
+    Found(Member<'a>),
+    /// A structure without a name, which comes next.
+    Inner(Level, usize),
+    End(usize),
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One type: a head of three words, and what its kind has behind it.
+//!
+//! C: `struct btf_type` and those that follow it, in `include/uapi/linux/btf.h`.
+
+/// The bytes of a head.
+const HEAD: usize = 12;
+
+/// The number of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TypeId(u32);
+
+impl TypeId {
+    /// `void`, which has no entry.
+    pub const VOID: Self = Self(0);
+
+    /// The type of this number, which need not be.
+    pub const fn new(id: u32) -> Self {
+        Self(id)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// What a type is.
+///
+/// C: `BTF_KIND_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `void`.
+    Void,
+    /// A number, `char` and `bool` included.
+    Int,
+    /// A pointer.
+    Ptr,
+    /// An array.
+    Array,
+    /// A structure.
+    Struct,
+    /// A union.
+    Union,
+    /// An enumeration of up to 32 bits.
+    Enum,
+    /// A structure or union that is not defined.
+    Fwd,
+    /// Another name.
+    Typedef,
+    /// `volatile`.
+    Volatile,
+    /// `const`.
+    Const,
+    /// `restrict`.
+    Restrict,
+    /// A function, by name.
+    Func,
+    /// What a function takes and returns.
+    FuncProto,
+    /// A variable.
+    Var,
+    /// The variables of a section.
+    Datasec,
+    /// A floating point number.
+    Float,
+    /// An attribute of a declaration.
+    DeclTag,
+    /// An attribute of a type.
+    TypeTag,
+    /// An enumeration of 64 bits.
+    Enum64,
+    /// A kind that came later.
+    Other(u8),
+}
+
+impl Kind {
+    const fn new(number: u8) -> Self {
+        match number {
+            0 => Self::Void,
+            1 => Self::Int,
+            2 => Self::Ptr,
+            3 => Self::Array,
+            4 => Self::Struct,
+            5 => Self::Union,
+            6 => Self::Enum,
+            7 => Self::Fwd,
+            8 => Self::Typedef,
+            9 => Self::Volatile,
+            10 => Self::Const,
+            11 => Self::Restrict,
+            12 => Self::Func,
+            13 => Self::FuncProto,
+            14 => Self::Var,
+            15 => Self::Datasec,
+            16 => Self::Float,
+            17 => Self::DeclTag,
+            18 => Self::TypeTag,
+            19 => Self::Enum64,
+            other => Self::Other(other),
+        }
+    }
+
+    /// The bytes that follow the head, and those that follow for each element.
+    fn sizes(self, layout: &[u8]) -> Option<(u8, u8)> {
+        Some(match self {
+            Self::Ptr
+            | Self::Fwd
+            | Self::Typedef
+            | Self::Volatile
+            | Self::Const
+            | Self::Restrict
+            | Self::Func
+            | Self::Float
+            | Self::TypeTag => (0, 0),
+            Self::Int | Self::Var | Self::DeclTag => (4, 0),
+            Self::Array => (12, 0),
+            Self::Enum | Self::FuncProto => (0, 8),
+            Self::Struct | Self::Union | Self::Datasec | Self::Enum64 => (0, 12),
+            // It has no entry.
+            Self::Void => return None,
+            Self::Other(number) => {
+                // Two bytes of sizes, two of flags.
+                let at = usize::from(number).wrapping_mul(4);
+                match layout.get(at..at.wrapping_add(4))? {
+                    [info, element, ..] => (*info, *element),
+                    _ => return None,
+                }
+            }
+        })
+    }
+
+    /// Whether it is another type under a name or with a qualifier.
+    ///
+    /// C: `btf_type_is_modifier()`.
+    pub const fn is_modifier(self) -> bool {
+        matches!(
+            self,
+            Self::Typedef | Self::Volatile | Self::Const | Self::Restrict | Self::TypeTag
+        )
+    }
+
+    /// Whether it has members.
+    ///
+    /// C: `btf_type_is_struct()`.
+    pub const fn has_members(self) -> bool {
+        matches!(self, Self::Struct | Self::Union)
+    }
+}
+
+/// A type.
+#[derive(Clone, Copy, Debug)]
+pub struct Type<'a> {
+    /// The place of its name.
+    pub(super) name: u32,
+    info: u32,
+    value: u32,
+    /// What follows the head.
+    tail: &'a [u8],
+}
+
+impl<'a> Type<'a> {
+    /// What [`TypeId::VOID`] is.
+    pub(super) const VOID: Self = Self {
+        name: 0,
+        info: 0,
+        value: 0,
+        tail: &[],
+    };
+
+    /// The type that `bytes` start with, where they have all of it.
+    pub(super) fn read(bytes: &'a [u8], layout: &[u8]) -> Option<Self> {
+        let ty = Self {
+            name: word(bytes, 0)?,
+            info: word(bytes, 4)?,
+            value: word(bytes, 8)?,
+            tail: bytes.get(HEAD..)?,
+        };
+        let (info, element) = ty.kind().sizes(layout)?;
+        let elements = usize::from(element).checked_mul(ty.count())?;
+        let tail = ty.tail.get(..elements.checked_add(usize::from(info))?)?;
+        Some(Self { tail, ..ty })
+    }
+
+    /// The bytes that it takes.
+    pub(super) const fn bytes(&self) -> usize {
+        self.tail.len().saturating_add(HEAD)
+    }
+
+    /// What it is.
+    pub const fn kind(&self) -> Kind {
+        Kind::new((self.info >> 24) as u8 & 0x7f)
+    }
+
+    /// The flag of its kind: members may be bitfields; the values of an enumeration are signed;
+    /// what is not defined is a union.
+    ///
+    /// C: `btf_type_kflag()`.
+    pub const fn flag(&self) -> bool {
+        self.info >> 31 != 0
+    }
+
+    /// The number of its members, parameters or values.
+    ///
+    /// C: `btf_type_vlen()`.
+    pub const fn count(&self) -> usize {
+        (self.info & 0xff_ffff) as usize
+    }
+
+    /// The size in bytes of a number, an enumeration, a structure or a union. Of other kinds it
+    /// means nothing.
+    pub const fn size(&self) -> u32 {
+        self.value
+    }
+
+    /// The type that a pointer, a modifier, a function or a variable refers to, and the one that
+    /// is returned. Of other kinds it means nothing.
+    pub const fn target(&self) -> TypeId {
+        TypeId(self.value)
+    }
+
+    /// What is said of a number.
+    pub fn int(&self) -> Option<Int> {
+        match self.kind() {
+            Kind::Int => word(self.tail, 0).map(Int),
+            _ => None,
+        }
+    }
+
+    /// What is said of an array.
+    pub fn array(&self) -> Option<Array> {
+        match self.kind() {
+            Kind::Array => Some(Array {
+                element: TypeId(word(self.tail, 0)?),
+                index: TypeId(word(self.tail, 4)?),
+                len: word(self.tail, 8)?,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The elements from `first` on, as those of N words that they are.
+    pub(super) fn elements<const N: usize>(
+        &self,
+        first: usize,
+    ) -> impl Iterator<Item = [u32; N]> + use<'a, N> {
+        let bytes = N.wrapping_mul(4);
+        let rest = self.tail.get(first.saturating_mul(bytes)..).unwrap_or(&[]);
+        rest.chunks_exact(bytes).map(|element| {
+            let mut words = [0; N];
+            for (value, bytes) in words.iter_mut().zip(element.chunks_exact(4)) {
+                *value = word(bytes, 0).unwrap_or(0);
+            }
+            words
+        })
+    }
+}
+
+/// What is said of a number besides its size.
+///
+/// C: `BTF_INT_ENCODING()`, `BTF_INT_OFFSET()`, `BTF_INT_BITS()`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Int(u32);
+
+impl Int {
+    /// The number of bits.
+    pub const fn bits(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// The bit that it starts at, which is 0 but in BTF of old.
+    pub const fn offset(self) -> u8 {
+        (self.0 >> 16) as u8
+    }
+
+    /// Whether it is signed.
+    pub const fn is_signed(self) -> bool {
+        self.0 & (1 << 24) != 0
+    }
+
+    /// Whether it is a character. The compilers leave `char` without it.
+    pub const fn is_char(self) -> bool {
+        self.0 & (1 << 25) != 0
+    }
+
+    /// Whether it is a truth value.
+    pub const fn is_bool(self) -> bool {
+        self.0 & (1 << 26) != 0
+    }
+}
+
+/// What is said of an array.
+///
+/// C: `struct btf_array`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Array {
+    /// The type of an element.
+    pub element: TypeId,
+    /// The type of an index.
+    pub index: TypeId,
+    /// The number of elements.
+    pub len: u32,
+}
+
+/// The word at byte `at`.
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|word| u32::from_ne_bytes(*word))
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How the value of a variable is fetched.
+//!
+//! C: `fetch_type_from_btf_type()`, `parse_btf_bitfield()` and `check_prepare_btf_string_fetch()`
+//! in `kernel/trace/trace_probe.c`.
+
+use crate::command::argument::Bits;
+use crate::command::argument::Style;
+use crate::command::argument::Type as FetchType;
+use crate::command::argument::Width;
+
+use super::types::Int;
+use super::types::Kind;
+use super::types::Type;
+use super::Btf;
+
+/// What a variable with its fields is: a type, at a byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Value<'a> {
+    /// Its type, without names and qualifiers.
+    pub ty: Type<'a>,
+    /// The bit of its first byte that it starts at.
+    pub first_bit: u8,
+    /// The number of bits of a bitfield; 0 where it is none.
+    pub bitfield: u8,
+}
+
+/// Where the bytes of a string are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Text {
+    /// The value is an array of them.
+    Here,
+    /// The value is a pointer to them.
+    Behind,
+}
+
+impl<'a> Value<'a> {
+    /// A value that is all of its bytes.
+    pub(super) const fn new(ty: Type<'a>) -> Self {
+        Self {
+            ty,
+            first_bit: 0,
+            bitfield: 0,
+        }
+    }
+
+    /// The type that an argument gets of which the command says none.
+    ///
+    /// Numbers are `u8` to `s64`, by their size and sign; enumerations signed; pointers, and what
+    /// has no number, `x64`. `None` where a bitfield spans nine bytes, which C would shift by more
+    /// than the bits there are.
+    ///
+    /// Other than in C, a bitfield of whole bytes is cut off its neighbours; one that leaves the
+    /// number it is in is read from a wider one; and an enumeration of fewer than four bytes is
+    /// read as that. Bitfields are unsigned: C gives them the sign of their type, and a value
+    /// that has none.
+    pub fn fetch_type(&self) -> Option<FetchType> {
+        let (width, style, odd_bits) = number(&self.ty);
+        let bits = match (self.bitfield, odd_bits) {
+            (_, Some(int)) => int.bits(),
+            // At a bit without having a size: that is no bitfield.
+            (0, None) => return Some(FetchType::Number(width, style)),
+            (bits, None) => bits,
+        };
+        let first = self
+            .first_bit
+            .checked_add(odd_bits.map_or(0, Int::offset))?;
+        if (first, usize::from(bits)) == (0, width.bytes().wrapping_mul(8)) {
+            return Some(FetchType::Number(width, style));
+        }
+        let end = first.checked_add(bits)?;
+        [Width::W1, Width::W2, Width::W4, Width::W8]
+            .into_iter()
+            .filter(|wider| wider.bytes() >= width.bytes())
+            .find_map(|width| {
+                let all = u8::try_from(width.bytes()).ok()?.checked_mul(8)?;
+                let bits = Bits {
+                    left: all.checked_sub(end)?,
+                    right: all.checked_sub(bits)?,
+                };
+                Some(FetchType::Bitfield(width, bits))
+            })
+    }
+
+    /// Where the string is that it is to be shown as: in an array of bytes, or behind a pointer to
+    /// them. Bytes are unsigned, as `char` is in the kernel.
+    ///
+    /// `None` is [`ErrorKind::BadType4str`](crate::command::ErrorKind::BadType4str) (EINVAL) at the
+    /// argument. C takes the size of a number for the type of a pointer, and so lets some pass.
+    pub fn text(&self, btf: &Btf<'a>) -> Option<Text> {
+        let (element, text) = match self.ty.kind() {
+            Kind::Array => (self.ty.array()?.element, Text::Here),
+            Kind::Ptr => (self.ty.target(), Text::Behind),
+            _ => return None,
+        };
+        let int = btf.resolve(element)?.int()?;
+        (!int.is_signed() && int.bits() == 8).then_some(text)
+    }
+}
+
+/// The number that a type is: its width, its style, and the number itself where its bits are no
+/// bytes.
+fn number(ty: &Type<'_>) -> (Width, Style, Option<Int>) {
+    let whole = |width, style| (width, style, None);
+    match (ty.kind(), ty.int()) {
+        (Kind::Enum, _) => {
+            let style = if ty.flag() {
+                Style::Signed
+            } else {
+                Style::Unsigned
+            };
+            match ty.size() {
+                1 => whole(Width::W1, style),
+                2 => whole(Width::W2, style),
+                _ => whole(Width::W4, Style::Signed),
+            }
+        }
+        (Kind::Enum64, _) => whole(Width::W8, Style::Signed),
+        (Kind::Int, Some(int)) => {
+            let style = if int.is_signed() {
+                Style::Signed
+            } else {
+                Style::Unsigned
+            };
+            match int.bits() {
+                8 => whole(Width::W1, style),
+                16 => whole(Width::W2, style),
+                32 => whole(Width::W4, style),
+                64 => whole(Width::W8, style),
+                // `__int128`, or nothing: C shows the lower half, or what is there.
+                0 | 65.. if int.is_signed() => whole(Width::W8, Style::Hex),
+                0 | 65.. => whole(Width::W8, Style::Unsigned),
+                _ => (Width::W8, style, Some(int)),
+            }
+        }
+        _ => whole(Width::W8, Style::Hex),
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What functions take and return.
+
+use probe::btf::Function;
+use probe::btf::Kind;
+use probe::btf::TypeId;
+
+use crate::builder::*;
+use crate::open;
+
+fn names<'a>(function: &Function<'a>) -> Vec<(u16, &'a str)> {
+    let params = function.params();
+    params.map(|param| (param.position, param.name)).collect()
+}
+
+#[test]
+fn a_function_is_found_with_its_parameters() {
+    let btf = open(everything().bytes());
+    let read = btf.function("vfs_read").unwrap();
+    assert_eq!(names(&read), [(0, "file"), (1, "buf"), (2, "count")]);
+    assert!(!read.is_void() && !read.is_variadic());
+    assert_eq!(btf.get(read.returned()).unwrap().kind(), Kind::Int);
+    assert_eq!(read.find("count").unwrap().position, 2);
+    for name in ["", "coun", "counts"] {
+        assert_eq!(read.find(name), None);
+    }
+
+    let nothing = btf.function("nothing").unwrap();
+    assert_eq!(names(&nothing), []);
+    assert!(nothing.is_void() && !nothing.is_variadic());
+    assert!(btf.function("file").is_none());
+    assert!(btf.function("none").is_none());
+}
+
+#[test]
+fn what_follows_the_parameters_of_a_variadic_function_is_none() {
+    let btf = open(everything().bytes());
+    let printk = btf.function("printk").unwrap();
+    assert_eq!(names(&printk), [(0, "fmt"), (1, "")]);
+    assert!(printk.is_variadic());
+    assert_eq!(printk.find(""), None);
+}
+
+#[test]
+fn a_tracepoint_keeps_its_first_parameter_for_itself() {
+    let btf = open(everything().bytes());
+    let read = btf.function("vfs_read").unwrap().of_tracepoint();
+    assert_eq!(names(&read), [(1, "buf"), (2, "count")]);
+    assert_eq!(read.find("file"), None);
+    assert_eq!(read.find("buf").unwrap().position, 1);
+    let nothing = btf.function("nothing").unwrap().of_tracepoint();
+    assert_eq!(names(&nothing), []);
+}
+
+#[test]
+fn a_function_without_a_prototype_is_none() {
+    let mut b = Builder::new();
+    let int = b.int("int", 4, 0);
+    b.refer(12, "of_int", int);
+    b.refer(12, "of_nothing", TypeId::VOID);
+    b.refer(12, "of_none", TypeId::new(99));
+    let btf = open(b.bytes());
+    for name in ["of_int", "of_nothing", "of_none"] {
+        assert!(btf.find(name, Kind::Func).is_some());
+        assert!(btf.function(name).is_none());
+    }
+}

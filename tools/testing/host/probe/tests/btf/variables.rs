@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Variables with fields: where they lead, and what is wrong with them.
+
+use probe::btf::Error;
+use probe::btf::Kind;
+use probe::btf::TypeId;
+use probe::btf::Variable;
+use probe::command::Errno;
+use probe::command::ErrorKind;
+use probe::command::ErrorKind::*;
+
+use crate::builder::*;
+use crate::open;
+
+const EINVAL: Errno = Errno::EINVAL;
+const ENOENT: Errno = Errno::ENOENT;
+
+/// The offsets, and the kind and the bits of what is there, at the entry of `function`.
+type Steps = (Vec<i32>, Kind, u8, u8);
+
+fn follow(function: &str, text: &str) -> Result<Steps, Error> {
+    let btf = open(everything().bytes());
+    let variable = Variable::parse(text)?;
+    let function = btf.function(function);
+    let ty = if variable.name == "$retval" {
+        variable
+            .returned(function.as_ref())?
+            .unwrap_or(TypeId::VOID)
+    } else {
+        variable.param(function.as_ref())?.ty
+    };
+    let mut fields = variable.fields(&btf, ty)?;
+    let mut last = fields.start();
+    let mut offsets = Vec::new();
+    while let Some(read) = fields.next() {
+        match read {
+            Ok(read) => {
+                offsets.push(read.offset);
+                last = read.value;
+            }
+            Err(error) => {
+                assert!(fields.next().is_none());
+                return Err(error);
+            }
+        }
+    }
+    Ok((offsets, last.ty.kind(), last.first_bit, last.bitfield))
+}
+
+#[test]
+fn fields_add_up_between_arrows() {
+    for (text, steps) in [
+        ("file", (vec![], Kind::Ptr, 0, 0)),
+        ("count", (vec![], Kind::Int, 0, 0)),
+        ("file->f_path", (vec![8], Kind::Struct, 0, 0)),
+        ("file->f_path.mnt", (vec![8], Kind::Ptr, 0, 0)),
+        ("file->f_path.dentry", (vec![16], Kind::Ptr, 0, 0)),
+        (
+            "file->f_path.dentry->d_iname",
+            (vec![16, 4], Kind::Array, 0, 0),
+        ),
+        ("file->f_path.dentry->len", (vec![16, 20], Kind::Int, 0, 0)),
+        ("file->f_bits.low", (vec![24], Kind::Int, 0, 3)),
+        ("file->f_bits.high", (vec![24], Kind::Int, 3, 29)),
+        ("file->f_void", (vec![32], Kind::Void, 0, 0)),
+    ] {
+        assert_eq!(follow("vfs_read", text), Ok(steps), "{text}");
+    }
+    assert_eq!(
+        follow("printk", "$retval->hash"),
+        Ok((vec![20], Kind::Int, 0, 0))
+    );
+    assert_eq!(follow("vfs_read", "$retval"), Ok((vec![], Kind::Int, 0, 0)));
+    // Nothing is known of it.
+    assert_eq!(follow("none", "$retval"), Ok((vec![], Kind::Void, 0, 0)));
+}
+
+#[test]
+fn each_error_has_its_place_and_number() {
+    let cases: &[(&str, &str, ErrorKind, Errno)] = &[
+        ("vfs_read", "file^-f_path", BadHyphen, EINVAL),
+        ("vfs_read", "file^-.f_path", BadHyphen, EINVAL),
+        ("vfs_read", "file^-", BadHyphen, EINVAL),
+        ("none", "x^-y", BadHyphen, EINVAL),
+        ("vfs_read", "file.^f_path", NosupDatArg, Errno::EOPNOTSUPP),
+        ("none", "$retval.^f", NosupDatArg, Errno::EOPNOTSUPP),
+        ("none", "^file->f", NoBtfEntry, ENOENT),
+        ("nothing", "^file", NoBtfEntry, ENOENT),
+        ("vfs_read", "^hoge", NoBtfarg, ENOENT),
+        ("vfs_read", "^", NoBtfarg, ENOENT),
+        ("vfs_read", "^files->f_path", NoBtfarg, ENOENT),
+        ("nothing", "^$retval", NoRetval, ENOENT),
+        ("nothing", "^$retval->f", NoRetval, ENOENT),
+        ("none", "$retval->^f", NoBtfEntry, ENOENT),
+        ("vfs_read", "$retval->^foo", NoPtrStrct, EINVAL),
+        ("vfs_read", "count->^foo", NoPtrStrct, EINVAL),
+        ("vfs_read", "file->f_path->^mnt", NoPtrStrct, EINVAL),
+        ("vfs_read", "buf->^foo", BadBtfTid, EINVAL),
+        ("vfs_read", "file->f_path.mnt.^foo", BadBtfTid, EINVAL),
+        ("vfs_read", "file->f_void.^foo", BadBtfTid, EINVAL),
+        ("vfs_read", "file->^foo", NoBtfField, ENOENT),
+        ("vfs_read", "file->^", NoBtfField, ENOENT),
+        ("vfs_read", "file->f_path.^", NoBtfField, ENOENT),
+        ("vfs_read", "file->f_path.^mnt_->x", NoBtfField, ENOENT),
+        ("vfs_read", "file->f_path.dentry->^foo", NoBtfField, ENOENT),
+        ("vfs_read", "file->f_path^-.foo", BadHyphen, EINVAL),
+        // What is found first is told.
+        ("vfs_read", "file->foo^-", BadHyphen, EINVAL),
+    ];
+    for (function, marked, kind, errno) in cases {
+        let text = marked.replacen('^', "", 1);
+        let error = follow(function, &text).expect_err(marked);
+        assert_eq!((error.kind, error.errno), (*kind, *errno), "{marked}");
+        assert_eq!(error.at, marked.find('^').unwrap(), "{marked}");
+    }
+}
+
+#[test]
+fn a_cast_takes_the_structure_itself() {
+    let btf = open(everything().bytes());
+    let file = btf.find("file", Kind::Struct).unwrap();
+    let offsets = |text: &'static str| {
+        let variable = Variable::parse(text).unwrap();
+        let fields = variable.fields_of(&btf, file).unwrap();
+        let reads: Result<Vec<_>, _> = fields.map(|read| read.map(|r| (r.offset, r.at))).collect();
+        reads.map_err(|error| (error.kind, error.at))
+    };
+    assert_eq!(
+        offsets("x->f_path.dentry->d_flags"),
+        Ok(vec![(16, 3), (0, 18)])
+    );
+    assert_eq!(offsets("x->f_path->mnt"), Err((NoPtrStrct, 11)));
+    assert_eq!(offsets("x"), Ok(vec![]));
+}
+
+#[test]
+fn a_type_that_is_missing_is_told() {
+    let mut b = Builder::new();
+    let gone = TypeId::new(77);
+    let ptr = b.ptr(gone);
+    let holes = b.members(4, "holes", &[("gone", gone, 0), ("far", ptr, u32::MAX)]);
+    let outer = b.members(4, "outer", &[("holes", holes, 8), ("far", holes, u32::MAX)]);
+    let to_outer = b.ptr(outer);
+    b.function("f", &[("a", gone), ("b", ptr), ("c", to_outer)], gone);
+    let btf = open(b.bytes());
+    let function = btf.function("f");
+    let error = |text: &'static str| {
+        let variable = Variable::parse(text).unwrap();
+        let ty = variable.param(function.as_ref()).unwrap().ty;
+        let error = match variable.fields(&btf, ty) {
+            Ok(mut fields) => fields.find_map(Result::err).unwrap(),
+            Err(error) => error,
+        };
+        (error.kind, error.at)
+    };
+    assert_eq!(error("a"), (BadBtfTid, 0));
+    assert_eq!(error("a->x"), (BadBtfTid, 0));
+    assert_eq!(error("b->x"), (BadBtfTid, 3));
+    assert_eq!(error("c->holes.gone"), (BadBtfTid, 9));
+    // The sum of the offsets is no offset.
+    assert_eq!(error("c->far.far"), (BadBtfTid, 7));
+}
