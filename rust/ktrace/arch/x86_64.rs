@@ -3,6 +3,9 @@
 //! x86-64.
 
 use core::arch::asm;
+use core::ptr;
+
+use kernel::bindings::pt_regs;
 
 /// Adds one to this CPU's copy of a per-CPU number: a single instruction, so neither an interrupt
 /// nor a move to another CPU can come in between. C: `raw_cpu_inc()`.
@@ -30,4 +33,19 @@ pub(crate) unsafe fn percpu_read<T>(pointer: *const *mut T) -> *mut T {
              options(nostack, readonly, preserves_flags))
     };
     value
+}
+
+/// The registers where ftrace saved them all, else NULL. C: `arch_ftrace_get_regs()`.
+///
+/// # Safety
+///
+/// `regs` must be what ftrace filled in.
+#[inline(always)]
+pub(crate) unsafe fn whole_registers(regs: *mut pt_regs) -> *mut pt_regs {
+    // SAFETY: By the safety requirement: without the others it is zero.
+    if unsafe { (*regs).__bindgen_anon_1.cs } == 0 {
+        ptr::null_mut()
+    } else {
+        regs
+    }
 }
