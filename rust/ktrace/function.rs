@@ -40,6 +40,21 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// The same at an entry, where the stack tells the caller.
+    ///
+    /// # Safety
+    ///
+    /// As for [`new`](Self::new); the stack pointer must be valid.
+    #[inline(always)]
+    pub(crate) unsafe fn at_entry(function: usize, regs: *mut pt_regs) -> Self {
+        // SAFETY: By the safety requirement.
+        let mut this = unsafe { Self::new(function, 0, regs.cast()) };
+        let place = this.stack_pointer() as usize as *const usize;
+        // SAFETY: The return address is there, by the safety requirement.
+        this.caller = unsafe { *place };
+        this
+    }
+
     /// The address of the function; behind its landing pad (ENDBR) where it has one.
     #[inline(always)]
     pub fn function(&self) -> usize {

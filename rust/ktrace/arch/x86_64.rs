@@ -7,6 +7,8 @@ use core::ptr;
 
 use kernel::bindings::pt_regs;
 
+use crate::nofault;
+
 /// Adds one to this CPU's copy of a per-CPU number: a single instruction, so neither an interrupt
 /// nor a move to another CPU can come in between. C: `raw_cpu_inc()`.
 ///
@@ -47,5 +49,19 @@ pub(crate) unsafe fn whole_registers(regs: *mut pt_regs) -> *mut pt_regs {
         ptr::null_mut()
     } else {
         regs
+    }
+}
+
+/// Where ftrace finds the entry of the function at `address`: behind its landing pad, if it has one.
+/// C: `ftrace_location()`.
+pub(crate) fn behind_landing_pad(address: usize) -> usize {
+    const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+    /// What the kernel writes over one that nobody needs.
+    const SEALED: [u8; 4] = [0x0f, 0x1f, 0x40, 0xd6];
+
+    let mut code = [0; 4];
+    match nofault::read_kernel(address, &mut code) {
+        Ok(()) if code == ENDBR64 || code == SEALED => address.wrapping_add(code.len()),
+        _ => address,
     }
 }
