@@ -4,6 +4,7 @@
  * C enumerations (their types count under kCFI). One file per header.
  */
 
+#include "ftrace.c"
 #include "percpu.c"
 #include "sched.c"
 #include "security.c"

@@ -64,6 +64,32 @@ pub enum Functions<'a> {
     Addresses(&'a [usize]),
 }
 
+/// Is there a function to probe whose name matches a pattern? Nothing is traced for that.
+///
+/// Process context; sleeps. `ENOENT` where there is none. C: `fprobe_count_ips_from_filter()`, which
+/// is not exported; but `register_fprobe()` calls it before it looks at the probe, and then refuses
+/// one with more data than there is room for.
+pub fn exists(pattern: &CStr) -> Result {
+    let mut fprobe = KBox::new(bindings::fprobe::default(), GFP_KERNEL)?;
+    fprobe.entry_data_size = 2 * MAX_FPROBE_DATA_SIZE;
+    // SAFETY: It is initialised, and unregistered before it is freed; both are strings or NULL.
+    let registered = to_result(unsafe {
+        bindings::register_fprobe(&mut *fprobe, pattern.as_char_ptr(), ptr::null())
+    });
+    match registered {
+        Err(error) if error == E2BIG => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => {
+            // SAFETY: It was registered just now.
+            to_result(unsafe { bindings::unregister_fprobe(&mut *fprobe) })
+                .inspect_err(|_| core::mem::forget(fprobe))
+        }
+    }
+}
+
+/// C: `MAX_FPROBE_DATA_SIZE`.
+const MAX_FPROBE_DATA_SIZE: usize = 15 * size_of::<c_ulong>();
+
 /// What the kernel knows of a probe. It must not move while it is registered.
 #[repr(C)]
 struct Slot {
@@ -172,8 +198,8 @@ unsafe impl<H: Handler> Send for Fprobe<H> {}
 unsafe impl<H: Handler> Sync for Fprobe<H> {}
 
 impl<H: Handler> Fprobe<H> {
-    /// C: `MAX_FPROBE_DATA_SIZE`, less the number of the registration.
-    const MAX_DATA: usize = 15 * size_of::<c_ulong>() - size_of::<u64>();
+    /// Less the number of the registration.
+    const MAX_DATA: usize = MAX_FPROBE_DATA_SIZE - size_of::<u64>();
 
     const DATA_FITS: () = {
         assert!(
@@ -276,19 +302,37 @@ impl<H: Handler> Fprobe<H> {
     pub fn handler(&self) -> &H {
         &self.handler
     }
+
+    /// Unregisters it, as dropping does, and calls `f` when no handler runs any more: with the
+    /// handler, and how many calls were [`missed`](Self::missed).
+    pub fn unregister<R>(self, f: impl FnOnce(&H, u64) -> R) -> R {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used after this.
+        unsafe { this.unregister_then(f) }
+    }
+
+    /// # Safety
+    ///
+    /// It must not be used after this.
+    unsafe fn unregister_then<R>(&mut self, f: impl FnOnce(&H, u64) -> R) -> R {
+        // SAFETY: Registered, by the type invariant.
+        let unregistered = to_result(unsafe { bindings::unregister_fprobe(self.fprobe()) });
+        let result = f(&self.handler, self.missed());
+        if let Err(error) = unregistered {
+            pr_err!("an fprobe could not be unregistered ({error:?}); its memory is kept\n");
+            return result;
+        }
+        // SAFETY: No handler runs any more; nor is it used after this, by the safety requirement.
+        unsafe { ManuallyDrop::drop(&mut self.handler) };
+        give_back::<H>(self.slot.as_ptr());
+        result
+    }
 }
 
 impl<H: Handler> Drop for Fprobe<H> {
     fn drop(&mut self) {
-        // SAFETY: Registered, by the type invariant.
-        let unregistered = to_result(unsafe { bindings::unregister_fprobe(self.fprobe()) });
-        if let Err(error) = unregistered {
-            pr_err!("an fprobe could not be unregistered ({error:?}); its memory is kept\n");
-            return;
-        }
-        // SAFETY: No handler runs any more, and `self` is not used after this.
-        unsafe { ManuallyDrop::drop(&mut self.handler) };
-        give_back::<H>(self.slot.as_ptr());
+        // SAFETY: This is the end of it.
+        unsafe { self.unregister_then(|_, _| ()) };
     }
 }
 

@@ -5,9 +5,15 @@
 //! C header: [`include/linux/ftrace_regs.h`](srctree/include/linux/ftrace_regs.h)
 
 use kernel::bindings::ftrace_regs;
+use kernel::bindings::pt_regs;
+use kernel::ffi::c_void;
 
+use crate::arch;
 use crate::context::Atomic;
+use crate::registers::Register;
 use crate::registers::Registers;
+use crate::trace_event::origin;
+use crate::trace_event::Origin;
 
 /// A call of a function, at its entry or its exit.
 pub struct Call<'a> {
@@ -32,6 +38,21 @@ impl<'a> Call<'a> {
             // SAFETY: By the safety requirement.
             atomic: unsafe { Atomic::new() },
         }
+    }
+
+    /// The same at an entry, where the stack tells the caller.
+    ///
+    /// # Safety
+    ///
+    /// As for [`new`](Self::new); the stack pointer must be valid.
+    #[inline(always)]
+    pub(crate) unsafe fn at_entry(function: usize, regs: *mut pt_regs) -> Self {
+        // SAFETY: By the safety requirement.
+        let mut this = unsafe { Self::new(function, 0, regs.cast()) };
+        let place = this.stack_pointer() as usize as *const usize;
+        // SAFETY: The return address is there, by the safety requirement.
+        this.caller = unsafe { *place };
+        this
     }
 
     /// The address of the function; behind its landing pad (ENDBR) where it has one.
@@ -68,9 +89,58 @@ impl<'a> Call<'a> {
         self.registers.stack_pointer()
     }
 
+    /// The Nth word of the stack, and 0 beyond its end; at an entry word 0 is the return address.
+    ///
+    /// C: `ftrace_regs_get_kernel_stack_nth()`.
+    #[inline]
+    pub fn stack(&self, n: u16) -> u64 {
+        self.registers.stack(n)
+    }
+
     /// Evidence of the context.
     #[inline(always)]
     pub fn atomic(&self) -> &Atomic {
         &self.atomic
+    }
+}
+
+extern "C" {
+    fn ktrace_fill_perf_regs(fregs: *mut c_void, room: *mut pt_regs) -> *mut pt_regs;
+}
+
+/// Only the registers are there that hold arguments, the return value and the stack pointer.
+impl Origin for Call<'_> {
+    #[inline(always)]
+    fn register(&self, register: Register) -> u64 {
+        self.registers.get(register)
+    }
+
+    #[inline(always)]
+    fn stack(&self, n: u16) -> u64 {
+        self.stack(n)
+    }
+
+    #[inline(always)]
+    fn atomic(&self) -> &Atomic {
+        self.atomic()
+    }
+}
+
+impl origin::Sealed for Call<'_> {
+    const NEEDS_ROOM: bool = true;
+
+    #[inline(always)]
+    fn whole(&self) -> *mut pt_regs {
+        // SAFETY: These are what ftrace filled in.
+        unsafe { arch::whole_registers(self.registers.as_ptr()) }
+    }
+
+    /// # Safety
+    ///
+    /// That of the trait.
+    unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
+        // SAFETY: The registers are those from ftrace; the room is valid, by the requirement of the
+        // trait.
+        unsafe { ktrace_fill_perf_regs(self.registers.as_ptr().cast(), room) }
     }
 }

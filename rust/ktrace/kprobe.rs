@@ -15,11 +15,14 @@ use kernel::types::Opaque;
 use crate::bindings;
 use crate::context::Atomic;
 use crate::registers::replace_instruction_pointer;
+use crate::registers::Register;
 use crate::registers::Registers;
 use crate::registration::is_on_ftrace;
 use crate::registration::Inner;
 use crate::registration::Raw;
 use crate::registration::Registration;
+use crate::trace_event::origin;
+use crate::trace_event::Origin;
 
 pub use crate::registration::Target;
 
@@ -77,6 +80,40 @@ impl<'a> Hit<'a> {
     #[inline(always)]
     pub fn atomic(&self) -> &Atomic {
         &self.atomic
+    }
+}
+
+impl Origin for Hit<'_> {
+    #[inline(always)]
+    fn register(&self, register: Register) -> u64 {
+        self.registers.get(register)
+    }
+
+    #[inline(always)]
+    fn stack(&self, n: u16) -> u64 {
+        self.registers.stack(n)
+    }
+
+    #[inline(always)]
+    fn atomic(&self) -> &Atomic {
+        self.atomic()
+    }
+}
+
+impl origin::Sealed for Hit<'_> {
+    const NEEDS_ROOM: bool = false;
+
+    #[inline(always)]
+    fn whole(&self) -> *mut pt_regs {
+        self.registers.as_ptr()
+    }
+
+    /// # Safety
+    ///
+    /// That of the trait.
+    #[inline(always)]
+    unsafe fn for_perf(&self, _room: *mut pt_regs) -> *mut pt_regs {
+        self.registers.as_ptr()
     }
 }
 

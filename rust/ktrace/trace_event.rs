@@ -31,11 +31,13 @@ use crate::bindings;
 
 mod event_mutex;
 mod field;
+pub(crate) mod origin;
 mod output;
 mod sink;
 
 pub use event_mutex::EventMutex;
 pub use field::Field;
+pub use origin::Origin;
 pub use output::Output;
 pub use output::Print;
 pub use output::TraceSeq;

@@ -1,43 +1,93 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A handler on a tracepoint of the kernel, by its name.
+//! A handler on a tracepoint, by its name.
 //!
 //! C header: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h)
+//!
+//! A tracepoint of a module comes and goes with it. The kernel tells of that, and a handler can
+//! wait for it.
 
 use core::mem::ManuallyDrop;
+use core::pin::Pin;
 use core::ptr;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicI32;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering;
 
 use kernel::bindings;
+use kernel::bindings::pt_regs;
 use kernel::error::to_result;
+use kernel::ffi::c_char;
+use kernel::ffi::c_int;
+use kernel::ffi::c_ulong;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::str::CStr;
+use kernel::str::CString;
+use kernel::types::Opaque;
 
-/// How many arguments of a tracepoint a handler sees: those in registers, less the handler itself.
-pub const ARGUMENTS: usize = 5;
+use crate::arch;
+use crate::function::Call;
 
 /// What happens at a tracepoint.
 pub trait Handler: Send + Sync + 'static {
-    /// Called in the context of the tracepoint, which may be any; preemption may be enabled.
+    /// Called in atomic context: see [`crate::context`].
     ///
-    /// It is not to be traced itself by what it calls: there is nothing that keeps it from being
-    /// entered again.
-    fn hit(&self, arguments: &Arguments);
+    /// It is not called for a tracepoint that is hit from within another one's handler.
+    fn hit(&self, hit: &Hit<'_>);
 }
 
-/// The first [`ARGUMENTS`] arguments of a tracepoint.
-///
-/// Which there are stands in its `TP_PROTO`. Those beyond are whatever was in the registers; of one
-/// that is narrower than a word the upper bits are.
-pub struct Arguments([usize; ARGUMENTS]);
+/// One hit of a tracepoint.
+pub struct Hit<'a>(Call<'a>);
 
-impl Arguments {
-    /// Argument `n`, counted from 0; none from [`ARGUMENTS`] on.
+impl<'a> Hit<'a> {
+    /// Argument `n` of the tracepoint, counted from 0.
+    ///
+    /// Which there are stands in its `TP_PROTO`. Any other is whatever was in its place; of one
+    /// that is narrower than a word the upper bits are.
     #[inline(always)]
-    pub fn get(&self, n: usize) -> Option<usize> {
-        self.0.get(n).copied()
+    pub fn argument(&self, n: u16) -> u64 {
+        self.0.argument(n.saturating_add(1))
     }
+
+    /// The call of the stub that belongs to the tracepoint (`__probestub_sched_switch`), as if it
+    /// were made. Its first argument is not one of the tracepoint's.
+    #[inline(always)]
+    pub fn call(&self) -> &Call<'a> {
+        &self.0
+    }
+}
+
+/// What C sees of a handler. `struct hook` in `rust/helpers/tracepoint.c`.
+#[repr(C)]
+struct Hook {
+    /// Where the tracepoint's own stub is entered.
+    stub: AtomicUsize,
+    /// Hits from within a handler.
+    missed: AtomicUsize,
+    hit: unsafe extern "C" fn(*mut Hook, *mut pt_regs),
+}
+
+/// The part that the kernel knows: it must not move.
+#[repr(C)]
+struct Inner<H> {
+    hook: Hook,
+    attachment: Attachment,
+    handler: H,
+}
+
+/// Where a handler is attached.
+struct Attachment {
+    /// Registered for one that is no tracepoint of the kernel's own.
+    notifier: Opaque<bindings::notifier_block>,
+    name: CString,
+    /// NULL where there is none of this name. While the notifier is registered it is changed by its
+    /// calls only, which the kernel makes one at a time.
+    tracepoint: AtomicPtr<bindings::tracepoint>,
+    /// Why the handler could not be attached.
+    error: AtomicI32,
 }
 
 /// A handler that is attached to a tracepoint, until it is dropped.
@@ -49,14 +99,14 @@ impl Arguments {
 /// ```
 /// # use kernel::prelude::*;
 /// use ktrace::percpu::Counter;
-/// use ktrace::tracepoint::{Arguments, Handler, Tracepoint};
+/// use ktrace::tracepoint::{Handler, Hit, Tracepoint};
 ///
 /// struct Preemptions(Counter);
 ///
 /// impl Handler for Preemptions {
 ///     // TP_PROTO(bool preempt, struct task_struct *prev, ...)
-///     fn hit(&self, arguments: &Arguments) {
-///         if arguments.get(0).is_some_and(|preempt| preempt & 0xff != 0) {
+///     fn hit(&self, hit: &Hit<'_>) {
+///         if hit.argument(0) & 0xff != 0 {
 ///             self.0.increment();
 ///         }
 ///     }
@@ -69,10 +119,11 @@ impl Arguments {
 ///
 /// # Invariants
 ///
-/// `handler` is attached to `tracepoint`, which is one of the kernel's and stays.
+/// The hook in `inner` is attached to `tracepoint` in it, where that is not NULL: one of the
+/// kernel's, or, where `is_notified`, one of a module that is there. Then the notifier is registered.
 pub struct Tracepoint<H: Handler> {
-    tracepoint: NonNull<bindings::tracepoint>,
-    handler: ManuallyDrop<KBox<H>>,
+    inner: ManuallyDrop<Pin<KBox<Inner<H>>>>,
+    is_notified: bool,
 }
 
 // SAFETY: The kernel's functions on tracepoints lock by themselves, and `H` is `Send`.
@@ -80,63 +131,211 @@ unsafe impl<H: Handler> Send for Tracepoint<H> {}
 // SAFETY: As above; `H` is `Sync`.
 unsafe impl<H: Handler> Sync for Tracepoint<H> {}
 
+// What they consist of is the kernel's business.
+#[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_tracepoint_synchronize_unregister();
+    fn ktrace_module_tracepoint(
+        module: *const bindings::tp_module,
+        name: *const c_char,
+    ) -> *mut bindings::tracepoint;
+    fn ktrace_tracepoint_stub(
+        data: *mut c_void,
+        a0: c_ulong,
+        a1: c_ulong,
+        a2: c_ulong,
+        a3: c_ulong,
+        a4: c_ulong,
+    );
 }
 
 impl<H: Handler> Tracepoint<H> {
     /// Attaches a handler, from now on. C: `tracepoint_probe_register()`.
     ///
     /// `name` is that of the tracepoint, without its system: `sched_switch`. Process context;
-    /// sleeps. `ENOENT` where the kernel itself (without modules) has none of this name, `ENOMEM`, and
-    /// `ENOTSUPP` on a kernel with `CONFIG_CFI`: it checks that it calls a function of the type of
-    /// the tracepoint, and takes any other for an attack.
+    /// sleeps. `ENOENT` where neither the kernel nor a loaded module has one of this name, `ENOMEM`,
+    /// and `ENOTSUPP` on a kernel with `CONFIG_CFI`: it checks that it calls a function of the type
+    /// of the tracepoint, and takes any other for an attack.
+    ///
+    /// One of a module is left when the module goes, and entered again when it is back.
     pub fn attach(name: &CStr, handler: H) -> Result<Self> {
+        let this = Self::attach_or_wait(name, handler)?;
+        if this.is_attached() {
+            Ok(this)
+        } else {
+            Err(ENOENT)
+        }
+    }
+
+    /// The same, but where there is no such tracepoint this waits for a module that has it.
+    pub fn attach_or_wait(name: &CStr, handler: H) -> Result<Self> {
         if cfg!(CONFIG_CFI) {
             return Err(ENOTSUPP);
         }
-        let tracepoint = find(name).ok_or(ENOENT)?;
-        let handler = KBox::new(handler, GFP_KERNEL)?;
-        // SAFETY: The function takes what every tracepoint passes first, the data given here, and
-        // of its arguments those in registers; the handler lives until it is detached.
-        to_result(unsafe {
-            bindings::tracepoint_probe_register(
-                tracepoint.as_ptr(),
-                probe::<H> as *mut c_void,
-                (&raw const *handler).cast_mut().cast(),
-            )
-        })?;
-        // INVARIANT: Attached just now.
-        Ok(Self {
-            tracepoint,
-            handler: ManuallyDrop::new(handler),
-        })
+        let inner = KBox::pin(
+            Inner {
+                hook: Hook {
+                    stub: AtomicUsize::new(0),
+                    missed: AtomicUsize::new(0),
+                    hit: hit::<H>,
+                },
+                attachment: Attachment {
+                    notifier: Opaque::new(bindings::notifier_block {
+                        notifier_call: Some(module_changed::<H>),
+                        ..Default::default()
+                    }),
+                    name: CString::try_from(name)?,
+                    tracepoint: AtomicPtr::new(ptr::null_mut()),
+                    error: AtomicI32::new(0),
+                },
+                handler,
+            },
+            GFP_KERNEL,
+        )?;
+        let is_notified = match find(name) {
+            Some(tracepoint) => {
+                // SAFETY: The kernel's own are there for good; `inner` stays where it is until it
+                // is detached.
+                unsafe { inner.attach(tracepoint.as_ptr()) }?;
+                false
+            }
+            None => {
+                // SAFETY: It is initialised, and unregistered before it is freed. This calls it for
+                // each module that is there.
+                to_result(unsafe {
+                    bindings::register_tracepoint_module_notifier(inner.attachment.notifier.get())
+                })?;
+                true
+            }
+        };
+        // INVARIANT: Attached or registered just now.
+        let this = Self {
+            inner: ManuallyDrop::new(inner),
+            is_notified,
+        };
+        match this.inner.attachment.error.load(Ordering::Relaxed) {
+            0 => Ok(this),
+            error => Err(Error::from_errno(error)),
+        }
+    }
+
+    /// Is the tracepoint there? Any context; a module may come or go.
+    pub fn is_attached(&self) -> bool {
+        !self
+            .inner
+            .attachment
+            .tracepoint
+            .load(Ordering::Relaxed)
+            .is_null()
+    }
+
+    /// How many hits were from within a handler, and not seen. Any context; counted without a lock.
+    pub fn missed(&self) -> u64 {
+        self.inner.hook.missed.load(Ordering::Relaxed) as u64
     }
 
     /// The handler, which others may be running. Any context.
     pub fn handler(&self) -> &H {
-        &self.handler
+        &self.inner.handler
+    }
+
+    /// Detaches it, as dropping does, and calls `f` when no handler runs any more: with the handler,
+    /// and how many hits were [`missed`](Self::missed).
+    pub fn unregister<R>(self, f: impl FnOnce(&H, u64) -> R) -> R {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used after this.
+        unsafe { this.unregister_then(f) }
+    }
+
+    /// # Safety
+    ///
+    /// It must not be used after this.
+    unsafe fn unregister_then<R>(&mut self, f: impl FnOnce(&H, u64) -> R) -> R {
+        let detached = if self.is_notified {
+            // For modules that are there this calls it as if they went.
+            // SAFETY: Registered, by the type invariant.
+            to_result(unsafe {
+                bindings::unregister_tracepoint_module_notifier(
+                    self.inner.attachment.notifier.get(),
+                )
+            })
+        } else {
+            // SAFETY: Nobody else does: it is no module's.
+            unsafe { self.inner.detach() }
+        };
+        // SAFETY: No requirements.
+        unsafe { ktrace_tracepoint_synchronize_unregister() };
+        let result = f(self.handler(), self.missed());
+        if detached.is_err() || self.is_attached() {
+            pr_err!("a tracepoint could not be left; the handler's memory is kept\n");
+            return result;
+        }
+        // SAFETY: The handler does not run any more; nor is it used after this, by the safety
+        // requirement.
+        unsafe { ManuallyDrop::drop(&mut self.inner) };
+        result
     }
 }
 
 impl<H: Handler> Drop for Tracepoint<H> {
     fn drop(&mut self) {
-        // SAFETY: Attached, by the type invariant.
-        let detached = to_result(unsafe {
-            bindings::tracepoint_probe_unregister(
-                self.tracepoint.as_ptr(),
-                probe::<H> as *mut c_void,
-                (&raw const **self.handler).cast_mut().cast(),
+        // SAFETY: This is the end of it.
+        unsafe { self.unregister_then(|_, _| ()) };
+    }
+}
+
+impl<H: Handler> Inner<H> {
+    /// What the kernel passes on to the stub.
+    fn data(&self) -> *mut c_void {
+        (&raw const self.hook).cast_mut().cast()
+    }
+
+    /// # Safety
+    ///
+    /// `tracepoint` must be there, and stay until it is detached; so must `self`. It must not be
+    /// attached, and nobody else must be at it.
+    unsafe fn attach(&self, tracepoint: *mut bindings::tracepoint) -> Result {
+        // SAFETY: By the safety requirement.
+        let stub = unsafe { (*tracepoint).probestub } as usize;
+        let entry = arch::behind_landing_pad(stub);
+        self.hook.stub.store(entry, Ordering::Relaxed);
+        // SAFETY: The function takes what every tracepoint passes first, the data given here, and
+        // of its arguments those in registers; what it uses stays, by the safety requirement.
+        to_result(unsafe {
+            bindings::tracepoint_probe_register(
+                tracepoint,
+                ktrace_tracepoint_stub as *mut c_void,
+                self.data(),
             )
-        });
-        if let Err(error) = detached {
-            pr_err!("a tracepoint could not be left ({error:?}); the handler's memory is kept\n");
-            return;
+        })?;
+        self.attachment
+            .tracepoint
+            .store(tracepoint, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Handlers that run already may still be running.
+    ///
+    /// # Safety
+    ///
+    /// The tracepoint must be there, if it is attached, and nobody else must be at it.
+    unsafe fn detach(&self) -> Result {
+        let tracepoint = self.attachment.tracepoint.load(Ordering::Relaxed);
+        if tracepoint.is_null() {
+            return Ok(());
         }
-        // SAFETY: No requirements.
-        unsafe { ktrace_tracepoint_synchronize_unregister() };
-        // SAFETY: The handler does not run any more, and `self` is not used after this.
-        unsafe { ManuallyDrop::drop(&mut self.handler) };
+        // SAFETY: Attached, and there by the safety requirement.
+        to_result(unsafe {
+            bindings::tracepoint_probe_unregister(
+                tracepoint,
+                ktrace_tracepoint_stub as *mut c_void,
+                self.data(),
+            )
+        })?;
+        self.attachment
+            .tracepoint
+            .store(ptr::null_mut(), Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -171,20 +370,62 @@ fn find(name: &CStr) -> Option<NonNull<bindings::tracepoint>> {
     NonNull::new(search.found)
 }
 
-/// Called by the kernel at a tracepoint.
+/// Called by the kernel when a module with tracepoints has come, or is about to go.
 ///
 /// # Safety
 ///
-/// `handler` must be an attached one of type `H`.
-unsafe extern "C" fn probe<H: Handler>(
-    handler: *mut c_void,
-    a0: usize,
-    a1: usize,
-    a2: usize,
-    a3: usize,
-    a4: usize,
-) {
+/// `notifier` must be that of a live [`Inner`] for `H`, which has no other tracepoint than that of a
+/// module, and `module` a `struct tp_module`; no other such call is made meanwhile.
+unsafe extern "C" fn module_changed<H: Handler>(
+    notifier: *mut bindings::notifier_block,
+    action: c_ulong,
+    module: *mut c_void,
+) -> c_int {
+    const COMING: c_ulong = bindings::module_state_MODULE_STATE_COMING as c_ulong;
+    const GOING: c_ulong = bindings::module_state_MODULE_STATE_GOING as c_ulong;
+
+    // SAFETY: By the safety requirement.
+    let inner = unsafe {
+        let notifier = Opaque::cast_from(notifier);
+        let attachment = kernel::container_of!(notifier, Attachment, notifier);
+        &*kernel::container_of!(attachment, Inner<H>, attachment)
+    };
+    let attachment = &inner.attachment;
+    // SAFETY: By the safety requirement.
+    let found = unsafe { ktrace_module_tracepoint(module.cast(), attachment.name.as_char_ptr()) };
+    if found.is_null() {
+        return 0;
+    }
+    let attached = attachment.tracepoint.load(Ordering::Relaxed);
+    let result = if action == COMING && attached.is_null() {
+        // SAFETY: It is there until its module goes, of which this will be told. No other call, by
+        // the safety requirement, and whoever has the notifier registered leaves the rest alone.
+        unsafe { inner.attach(found) }
+    } else if action == GOING && attached == found {
+        // SAFETY: The module is still there.
+        unsafe { inner.detach() }
+    } else {
+        Ok(())
+    };
+    if let Err(error) = result {
+        pr_warn!("a tracepoint of a module could not be used: {error:?}\n");
+        attachment.error.store(error.to_errno(), Ordering::Relaxed);
+    }
+    0
+}
+
+/// Called by C at a tracepoint.
+///
+/// # Safety
+///
+/// `hook` must be that of an attached [`Inner`] for `H`, and `regs` valid; preemption is disabled.
+#[link_section = ".kprobes.text"]
+unsafe extern "C" fn hit<H: Handler>(hook: *mut Hook, regs: *mut pt_regs) {
     // SAFETY: By the safety requirement: dropping waits for this.
-    let handler = unsafe { &*handler.cast::<H>() };
-    handler.hit(&Arguments([a0, a1, a2, a3, a4]));
+    let inner = unsafe { &*kernel::container_of!(hook, Inner<H>, hook) };
+    let stub = inner.hook.stub.load(Ordering::Relaxed);
+    // SAFETY: By the safety requirement, and `call` does not outlive this function. What C filled in
+    // is like what ftrace does.
+    let call = unsafe { Call::at_entry(stub, regs) };
+    inner.handler.hit(&Hit(call));
 }

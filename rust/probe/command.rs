@@ -14,8 +14,11 @@
 //! What the caller finds is told by the constructors of [`Error`]. Everything is borrowed from the
 //! line.
 //!
+//! For functions by ftrace and for tracepoints the kernel is asked last, with the registration.
+//!
 //! C: `create_or_delete_trace_kprobe()` and `trace_kprobe_create_internal()` in
-//! `kernel/trace/trace_kprobe.c`.
+//! `kernel/trace/trace_kprobe.c`, `trace_fprobe_create_internal()` in
+//! `kernel/trace/trace_fprobe.c`, `create_dyn_event()` in `kernel/trace/trace_dynevent.c`.
 //!
 //! # Examples
 //!
@@ -70,7 +73,6 @@ pub use error::Normalized;
 pub use error::Position;
 pub use name::Event;
 pub use name::EventName;
-pub use name::DEFAULT_GROUP;
 pub use name::MAX_NAME;
 pub use words::Words;
 
@@ -91,13 +93,19 @@ pub enum Line<'a> {
     Delete(Delete<'a>),
 }
 
-/// When a probe hits.
+/// When a probe hits, and by which part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Before an instruction.
+    /// Before an instruction: a kprobe.
     Probe,
-    /// After the return of a function.
+    /// After the return of a function: a kretprobe.
     Return,
+    /// At the entry of functions: an fprobe.
+    Entry,
+    /// At the exit of functions: an fprobe.
+    Exit,
+    /// At a tracepoint.
+    Tracepoint,
 }
 
 impl Kind {
@@ -106,8 +114,38 @@ impl Kind {
         match self {
             Self::Probe => 'p',
             Self::Return => 'r',
+            Self::Entry | Self::Exit => 'f',
+            Self::Tracepoint => 't',
         }
     }
+
+    /// The group of the events whose command names none.
+    pub const fn default_group(self) -> &'static str {
+        match self {
+            Self::Probe | Self::Return => "kprobes",
+            Self::Entry | Self::Exit => "fprobes",
+            Self::Tracepoint => "tracepoints",
+        }
+    }
+
+    /// Does it hit when a function returns?
+    pub const fn is_return(self) -> bool {
+        matches!(self, Self::Return | Self::Exit)
+    }
+
+    /// Is it in the file of the kprobes? Only probes of which this says the same can share an event.
+    pub const fn is_kprobe(self) -> bool {
+        matches!(self, Self::Probe | Self::Return)
+    }
+}
+
+/// The file that a line is written to: it decides which commands there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum File {
+    /// `rkprobe_events`: kprobes and kretprobes.
+    Kprobes,
+    /// `rkprobe_dynamic_events`: everything.
+    All,
 }
 
 /// Where a probe goes. `Display` writes it as the listing does.
@@ -122,6 +160,10 @@ pub enum Target<'a> {
     },
     /// An address.
     Address(u64),
+    /// The functions whose names match a pattern.
+    Functions(&'a str),
+    /// The tracepoint of this name.
+    Tracepoint(&'a str),
 }
 
 impl fmt::Display for Target<'_> {
@@ -131,11 +173,12 @@ impl fmt::Display for Target<'_> {
             Self::Symbol { symbol, offset } => write!(f, "{symbol}+{offset}"),
             // C prints a hashed pointer: its listing cannot be written back.
             Self::Address(address) => write!(f, "0x{address:x}"),
+            Self::Functions(name) | Self::Tracepoint(name) => f.write_str(name),
         }
     }
 }
 
-/// A command that makes a probe: `p` or `r`.
+/// A command that makes a probe: `p`, `r`, `f` or `t`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command<'a> {
     /// When the probe hits.
@@ -161,7 +204,7 @@ impl<'a> Command<'a> {
             None => (None, None),
         };
         Ok(EventName {
-            group: group.unwrap_or(DEFAULT_GROUP),
+            group: group.unwrap_or(self.kind.default_group()),
             event: event.map_or(Event::Automatic(self.kind, self.target), Event::Given),
         })
     }
@@ -175,13 +218,15 @@ impl<'a> Command<'a> {
     /// What concerns all of them: `$argN` and `$arg*` in the wrong place, and their number. The
     /// iterator gives the errors of each.
     pub fn arguments(&self, place: Place, registers: Registers) -> Result<Arguments<'a>, Error> {
+        // Of the others the kernel saves only some.
+        let registers = self.kind.is_kprobe().then_some(registers);
         Arguments::new(self.arguments.clone(), place, registers)
     }
 
     /// Writes the command as the events file lists it, without a newline. What it writes can be
     /// parsed again, and then writes the same.
     ///
-    /// C: `trace_kprobe_show()`.
+    /// C: `trace_kprobe_show()`, `trace_fprobe_show()`.
     ///
     /// # Errors
     ///
@@ -195,6 +240,9 @@ impl<'a> Command<'a> {
             write!(out, "{maxactive}")?;
         }
         write!(out, ":{}/{} {}", name.group, name.event, self.target)?;
+        if self.kind == Kind::Exit {
+            out.write_str("%return")?;
+        }
         for (index, word) in self.arguments.clone().enumerate() {
             let (name, body) = arguments::split(word, index);
             write!(out, " {name}={body}")?;
@@ -203,43 +251,84 @@ impl<'a> Command<'a> {
     }
 }
 
-/// Reads one line, with or without its newline, up to where the kernel has to be asked.
+/// Reads one line of the file of the kprobes: [`File::parse`].
 ///
 /// # Errors
 ///
-/// A character, a letter or a number that cannot be, a missing or malformed target, a delete
-/// without a name. All are EINVAL.
+/// As there.
 pub fn parse(line: &str) -> Result<Line<'_>, Error> {
-    let mut words = Words::new(line);
-    for (index, word) in words.clone().enumerate() {
-        // It ends the text for C, which then says that the line is too long.
-        if let Some(offset) = word.find('\0') {
-            return Err(Error::invalid(ErrorKind::NulCharacter, index, offset));
+    File::Kprobes.parse(line)
+}
+
+impl File {
+    /// Reads one line, with or without its newline, up to where the kernel has to be asked.
+    ///
+    /// # Errors
+    ///
+    /// A character, a letter or a number that cannot be, a missing or malformed target, a delete
+    /// without a name. All are EINVAL.
+    pub fn parse(self, line: &str) -> Result<Line<'_>, Error> {
+        let mut words = Words::new(line);
+        for (index, word) in words.clone().enumerate() {
+            // It ends the text for C, which then says that the line is too long.
+            if let Some(offset) = word.find('\0') {
+                return Err(Error::invalid(ErrorKind::NulCharacter, index, offset));
+            }
         }
+
+        let no_match = Error::invalid(ErrorKind::NoMatchingType, 0, 0);
+        let Some(head) = words.next() else {
+            return Ok(Line::Nothing);
+        };
+        let kind = match (head.bytes().next(), self) {
+            (Some(b'-'), _) | (Some(b'!'), Self::All) => {
+                return Delete::parse(head, words).map(Line::Delete);
+            }
+            (Some(b'p'), _) => Kind::Probe,
+            (Some(b'r'), _) => Kind::Return,
+            (Some(b'f'), Self::All) => Kind::Entry,
+            (Some(b't'), Self::All) => Kind::Tracepoint,
+            _ => return Err(no_match),
+        };
+        let Some(target) = words.next() else {
+            return Err(match self {
+                Self::Kprobes => Error::invalid(ErrorKind::NoTarget, 1, 0),
+                Self::All => no_match,
+            });
+        };
+
+        let (maxactive, label) = match kind.is_kprobe() {
+            true => parse_head(head, kind)?,
+            false => (None, parse_short_head(head)?),
+        };
+        let (target, kind) = match kind {
+            Kind::Probe | Kind::Return => parse_target(target, kind)?,
+            Kind::Entry | Kind::Exit => parse_functions(target, &words)?,
+            Kind::Tracepoint => (parse_tracepoint(target, &words)?, kind),
+        };
+        Ok(Line::Create(Command {
+            kind,
+            maxactive,
+            target,
+            label,
+            arguments: words,
+        }))
     }
 
-    let Some(head) = words.next() else {
-        return Ok(Line::Nothing);
-    };
-    let kind = match head.bytes().next() {
-        Some(b'-') => return Delete::parse(head, words).map(Line::Delete),
-        Some(b'p') => Kind::Probe,
-        Some(b'r') => Kind::Return,
-        _ => return Err(Error::invalid(ErrorKind::NoMatchingType, 0, 0)),
-    };
-    let Some(target) = words.next() else {
-        return Err(Error::invalid(ErrorKind::NoTarget, 1, 0));
-    };
-
-    let (maxactive, label) = parse_head(head, kind)?;
-    let (target, kind) = parse_target(target, kind)?;
-    Ok(Line::Create(Command {
-        kind,
-        maxactive,
-        target,
-        label,
-        arguments: words,
-    }))
+    /// Whose error this is, as the error log says it in front of the text. `line` is what was
+    /// parsed.
+    ///
+    /// C: `trace_probe_log_init()`, `create_dyn_event()`.
+    pub fn subsystem(self, line: &str, error: &Error) -> &'static str {
+        let letter = Words::new(line).next().and_then(|word| word.bytes().next());
+        match (self, letter) {
+            (Self::Kprobes, _) => "trace_kprobe",
+            _ if error.kind == ErrorKind::NoMatchingType => "dynevent",
+            (Self::All, Some(b'p' | b'r')) => "trace_kprobe",
+            (Self::All, Some(b'f' | b't')) => "trace_fprobe",
+            (Self::All, _) => "dynevent",
+        }
+    }
 }
 
 /// What follows the letter: `[MAXACTIVE][:LABEL]`. As in C, something else than a number in front
@@ -300,4 +389,58 @@ fn parse_target(word: &str, kind: Kind) -> Result<(Target<'_>, Kind), Error> {
             Some((Target::Symbol { symbol, offset }, kind))
         })
         .ok_or(Error::invalid(ErrorKind::BadProbeAddr, 1, 0))
+}
+
+/// What follows the letter of an `f` or a `t`: `[:LABEL]`.
+fn parse_short_head(head: &str) -> Result<Option<Label<'_>>, Error> {
+    match head.split_at_checked(1) {
+        None | Some((_, "")) => Ok(None),
+        Some((_, rest)) => match rest.strip_prefix(':') {
+            Some(text) => Ok(Some(Label { text, offset: 2 })),
+            None => Err(Error::invalid(ErrorKind::BadMaxact, 0, 1)),
+        },
+    }
+}
+
+/// `PATTERN[%return]`. With `$retval` among its arguments it is one for the exit anyway.
+///
+/// C: `parse_symbol_and_return()`.
+fn parse_functions<'a>(word: &'a str, arguments: &Words<'a>) -> Result<(Target<'a>, Kind), Error> {
+    let (pattern, is_return) = match word.split_once('%') {
+        None => (word, find_retval(arguments).is_some()),
+        Some((pattern, "return")) => (pattern, true),
+        Some((pattern, _)) => {
+            let offset = pattern.len();
+            return Err(Error::invalid(ErrorKind::BadAddrSuffix, 1, offset));
+        }
+    };
+    let kind = if is_return { Kind::Exit } else { Kind::Entry };
+    Ok((Target::Functions(pattern), kind))
+}
+
+/// The name of a tracepoint, without its system.
+///
+/// C: `parse_symbol_and_return()`.
+fn parse_tracepoint<'a>(word: &'a str, arguments: &Words<'a>) -> Result<Target<'a>, Error> {
+    if let Some(offset) = word.find('%') {
+        return Err(Error::invalid(ErrorKind::BadAddrSuffix, 1, offset));
+    }
+    if let Some(offset) = word.find(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+        return Err(Error::invalid(ErrorKind::BadTpName, 1, offset));
+    }
+    if let Some((index, offset)) = find_retval(arguments) {
+        let word = index.saturating_add(2);
+        return Err(Error::invalid(ErrorKind::RetvalOnProbe, word, offset));
+    }
+    Ok(Target::Tracepoint(word))
+}
+
+/// The first argument that has a `$retval` in it, and where. As in C only the first of an argument
+/// is looked at.
+fn find_retval(arguments: &Words<'_>) -> Option<(usize, usize)> {
+    arguments.clone().enumerate().find_map(|(index, word)| {
+        let (before, after) = word.split_once("$retval")?;
+        let goes_on = after.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        (!goes_on).then_some((index, before.len()))
+    })
 }

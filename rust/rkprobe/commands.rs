@@ -3,7 +3,8 @@
 //! A line that was written becomes a probe, or takes some away.
 //!
 //! C: `create_or_delete_trace_kprobe()`, `trace_kprobe_create_internal()` and
-//! `register_trace_kprobe()` in `kernel/trace/trace_kprobe.c`.
+//! `register_trace_kprobe()` in `kernel/trace/trace_kprobe.c`, `trace_fprobe_create_internal()` and
+//! `register_trace_fprobe_event()` in `kernel/trace/trace_fprobe.c`.
 
 use core::fmt;
 use core::num::NonZero;
@@ -12,6 +13,7 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
+use ktrace::fprobe;
 use ktrace::ftrace;
 use ktrace::kprobe;
 use ktrace::kprobe::Kprobe;
@@ -32,11 +34,11 @@ use probe::command::Delete;
 use probe::command::Errno;
 use probe::command::ErrorKind;
 use probe::command::EventName;
+use probe::command::File;
 use probe::command::Kind;
 use probe::command::Line;
 use probe::command::Target;
 use probe::fetch;
-use probe::fetch::Head;
 use probe::fetch::Program;
 
 use crate::error_log;
@@ -45,6 +47,7 @@ use crate::event::Event;
 use crate::event::Probe;
 use crate::event::Probes;
 use crate::event::Switch;
+use crate::hook::Hook;
 use crate::printer::Printer;
 use crate::recorder::Recorder;
 use crate::registry;
@@ -101,9 +104,9 @@ fn from_kernel(error: Error) -> Errno {
     Errno(u16::try_from(error.to_errno().unsigned_abs()).unwrap_or(Errno::EINVAL.0))
 }
 
-/// Carries a line out.
+/// Carries a line out that was written to `file`.
 #[inline(never)]
-pub(crate) fn run(line: &[u8]) -> Result {
+pub(crate) fn run(file: File, line: &[u8]) -> Result {
     let _commands = COMMANDS.lock();
     let line = line.split(|&byte| byte == b'#').next().unwrap_or(line);
     // Names of symbols, events and fields are ASCII anyway.
@@ -111,31 +114,32 @@ pub(crate) fn run(line: &[u8]) -> Result {
         pr_warn!("a command is not UTF-8\n");
         EINVAL
     })?;
-    let result = match command::parse(line) {
+    let result = match file.parse(line) {
         Ok(Line::Nothing) => Ok(()),
         Ok(Line::Create(command)) => create(command),
-        Ok(Line::Delete(delete)) => remove(&delete),
+        Ok(Line::Delete(delete)) => remove(file, &delete),
         Err(error) => Err(error.into()),
     };
     result.map_err(|failure| match failure {
         Failure::Command(error) => {
-            error_log::add(line, &error);
+            error_log::add(file, line, &error);
             to_kernel(error.errno)
         }
         Failure::Other(error) => error,
     })
 }
 
-/// Removes everything, or nothing: `EBUSY` while something is in use.
-pub(crate) fn clear() -> Result {
+/// Removes everything that is listed in `file`, or nothing: `EBUSY` while something is in use.
+pub(crate) fn clear(file: File) -> Result {
     let _commands = COMMANDS.lock();
-    registry::remove(|_| true)?;
+    registry::remove(|probe| probe.is_in(file))?;
     Ok(())
 }
 
-fn remove(delete: &Delete<'_>) -> Result<(), Failure> {
+fn remove(file: File, delete: &Delete<'_>) -> Result<(), Failure> {
     let is_meant = |probe: &Probe| {
-        delete.matches(probe.shape().group(), probe.shape().name(), probe.listing())
+        probe.is_in(file)
+            && delete.matches(probe.shape().group(), probe.shape().name(), probe.listing())
     };
     match registry::remove(is_meant) {
         Ok(0) => Err(command::Error::at_command(ErrorKind::NoSuchEvent, Errno::ENOENT).into()),
@@ -149,34 +153,59 @@ fn remove(delete: &Delete<'_>) -> Result<(), Failure> {
 
 #[inline(never)]
 fn create(command: Command<'_>) -> Result<(), Failure> {
-    let place = check_target(&command)?;
+    let place = match place_of(command.kind) {
+        Some(place) => place,
+        None => check_target(&command)?,
+    };
     let name = command.name()?;
     let mut shape = Shape::new(
         CString::try_from_fmt(format_args!("{}", name.group))?,
         CString::try_from_fmt(format_args!("{}", name.event))?,
-        match command.kind {
-            Kind::Probe => Head::Probe,
-            Kind::Return => Head::Return,
-        },
+        command.kind,
     );
     for argument in command.arguments(place, arch::current::register)? {
         shape.add(&argument?)?;
     }
 
+    let kind = command.kind;
+    register(command, &name, place, shape).map_err(|failure| match failure {
+        Failure::Command(error) => error.at_registration(kind).into(),
+        failure => failure,
+    })
+}
+
+/// Where a probe stands that is of a kind that stands in one place only.
+fn place_of(kind: Kind) -> Option<Place> {
+    match kind {
+        Kind::Probe | Kind::Return => None,
+        Kind::Entry => Some(Place::Entry),
+        Kind::Exit => Some(Place::Return),
+        Kind::Tracepoint => Some(Place::Tracepoint),
+    }
+}
+
+/// Adds a probe to an event that there is, or makes one.
+#[inline(never)]
+fn register(
+    command: Command<'_>,
+    name: &EventName<'_>,
+    place: Place,
+    shape: Shape,
+) -> Result<(), Failure> {
     registry::reserve()?;
     let appended = registry::with_event(shape.group(), shape.name(), |event| {
-        let shape = check_sibling(event, &command, &name, &shape)?;
+        let shape = check_sibling(event, &command, name, &shape)?;
         Ok::<_, Failure>((shape, event.sink.clone(), event.probes.clone()))
     });
     match appended {
         Some(existing) => {
             let (shape, sink, probes) = existing?;
-            let probe = make_probe(command, &name, place, shape, sink)?;
+            let probe = make_probe(command, name, place, shape, sink)?;
             probes.add(probe.clone())?;
             registry::add_probe(probe);
             Ok(())
         }
-        None => create_event(command, &name, place, shape),
+        None => create_event(command, name, place, shape),
     }
 }
 
@@ -186,7 +215,7 @@ fn create(command: Command<'_>) -> Result<(), Failure> {
 fn check_target(command: &Command<'_>) -> Result<Place, Failure> {
     let at_target = |kind| command::Error::at_target(kind, Errno::EINVAL);
     let entry = match command.target {
-        Target::Address(_) => false,
+        Target::Address(_) | Target::Functions(_) | Target::Tracepoint(_) => false,
         Target::Symbol { symbol, offset } => {
             match symbols::count(symbol)? {
                 0 => return Err(at_target(ErrorKind::BadProbeAddr).into()),
@@ -201,15 +230,15 @@ fn check_target(command: &Command<'_>) -> Result<Place, Failure> {
             Err(at_target(ErrorKind::BadRetprobe).into())
         }
         (Kind::Return, _) => Ok(Place::Return),
-        (Kind::Probe, _) if entry => Ok(Place::Entry),
-        (Kind::Probe, _) => Ok(Place::Inside),
+        _ if entry => Ok(Place::Entry),
+        _ => Ok(Place::Inside),
     }
 }
 
 /// May the command add a probe to an event that there is? It has to be of the same kind, with the
 /// same fields, and not one that it has. Gives the shape of the event.
 ///
-/// C: `append_trace_kprobe()`.
+/// C: `append_trace_kprobe()`, `append_trace_fprobe_event()`.
 fn check_sibling(
     event: &Event,
     command: &Command<'_>,
@@ -222,7 +251,10 @@ fn check_sibling(
     }
 
     let at_command = |kind| command::Error::at_command(kind, Errno::EEXIST);
-    if event.shape.head() != shape.head() {
+    if event.shape.kind().is_kprobe() != shape.kind().is_kprobe() {
+        return Err(at_command(ErrorKind::EventExist).into());
+    }
+    if event.shape.kind() != shape.kind() {
         return Err(at_command(ErrorKind::DiffProbeType).into());
     }
     if let Some(index) = fetch::first_difference(shape.fields(), event.shape.fields()) {
@@ -287,6 +319,40 @@ fn compile(command: &Command<'_>, place: Place) -> Result<(KVec<Program>, KVec<C
     Ok((programs, resolver.texts))
 }
 
+/// What a listing says, ready to be registered.
+pub(crate) struct Compiled {
+    pub(crate) kind: Kind,
+    pub(crate) target: CString,
+    pub(crate) programs: KVec<Program>,
+    /// The texts that the programs point at.
+    pub(crate) texts: KVec<CString>,
+}
+
+/// Compiles the command that a listing is, of functions or of a tracepoint: with the symbols where
+/// they are now.
+///
+/// C: `traceprobe_update_arg()`.
+#[inline(never)]
+pub(crate) fn compile_again(listing: &str) -> Result<Compiled> {
+    let compile_line = || match File::All.parse(listing)? {
+        Line::Create(command) => {
+            let place = place_of(command.kind).ok_or(EINVAL)?;
+            let (programs, texts) = compile(&command, place)?;
+            Ok::<_, Failure>(Compiled {
+                kind: command.kind,
+                target: CString::try_from_fmt(format_args!("{}", command.target))?,
+                programs,
+                texts,
+            })
+        }
+        _ => Err(EINVAL.into()),
+    };
+    compile_line().map_err(|failure| match failure {
+        Failure::Command(error) => to_kernel(error.errno),
+        Failure::Other(error) => error,
+    })
+}
+
 /// Places the probe, disarmed.
 #[inline(never)]
 fn make_probe(
@@ -296,37 +362,46 @@ fn make_probe(
     shape: Arc<Shape>,
     sink: Arc<Sink>,
 ) -> Result<Arc<Probe>, Failure> {
-    let (programs, texts) = compile(&command, place)?;
-    let recorder = Recorder {
-        sink,
-        hits: Counter::new()?,
-        programs,
-        fixed: shape.layout().bytes(),
-        room: if shape.layout().is_dynamic() {
-            Some(registry::room()?)
-        } else {
-            None
-        },
-        _texts: texts,
+    let fixed = shape.layout().bytes();
+    let room = if shape.layout().is_dynamic() {
+        Some(registry::room()?)
+    } else {
+        None
     };
-    if !is_traceable(&command.target)? {
-        return Err(at_target(EINVAL));
-    }
     let target = match command.target {
         Target::Address(address) => kprobe::Target::Address(address as usize),
         Target::Symbol { symbol, offset } => {
             kprobe::Target::Symbol(CString::try_from_fmt(format_args!("{symbol}"))?, offset)
         }
-    };
-    let armed = match command.kind {
-        Kind::Probe => Armed::Entry(Kprobe::register(target, recorder).map_err(at_target)?),
-        Kind::Return => {
-            let maxactive = command.maxactive.map_or(0, NonZero::get);
-            let probe = Kretprobe::register(target, maxactive, recorder).map_err(at_target)?;
-            // The listing tells the number that the kernel chose, as in C.
-            command.maxactive = u16::try_from(probe.maxactive()).ok().and_then(NonZero::new);
-            Armed::Return(probe)
+        Target::Functions(_) | Target::Tracepoint(_) => {
+            if let Target::Functions(pattern) = command.target {
+                let pattern = CString::try_from_fmt(format_args!("{pattern}"))?;
+                fprobe::exists(&pattern).map_err(at_target)?;
+            }
+            let armed = Armed::Hook(Hook::new(sink, fixed, room)?);
+            return Ok(Probe::new(shape, listing(&command, name)?, armed)?);
         }
+    };
+    let (programs, texts) = compile(&command, place)?;
+    let recorder = Recorder {
+        sink,
+        hits: Counter::new()?,
+        programs,
+        fixed,
+        room,
+        _texts: texts,
+    };
+    if !is_traceable(&command.target)? {
+        return Err(at_target(EINVAL));
+    }
+    let armed = if command.kind.is_return() {
+        let maxactive = command.maxactive.map_or(0, NonZero::get);
+        let probe = Kretprobe::register(target, maxactive, recorder).map_err(at_target)?;
+        // The listing tells the number that the kernel chose, as in C.
+        command.maxactive = u16::try_from(probe.maxactive()).ok().and_then(NonZero::new);
+        Armed::Return(probe)
+    } else {
+        Armed::Entry(Kprobe::register(target, recorder).map_err(at_target)?)
     };
     Ok(Probe::new(shape, listing(&command, name)?, armed)?)
 }
@@ -355,6 +430,8 @@ fn is_traceable(target: &Target<'_>) -> Result<bool> {
                 None => traceable(symbol),
             }
         }
+        // These are looked for among those that may be traced.
+        Target::Functions(_) | Target::Tracepoint(_) => Ok(true),
     }
 }
 
@@ -372,7 +449,7 @@ fn at_target(error: Error) -> Failure {
     command::Error::at_target(kind, errno).into()
 }
 
-/// The line of a probe in `rkprobe_events`.
+/// The line of a probe in the files.
 fn listing(command: &Command<'_>, name: &EventName<'_>) -> Result<CString> {
     struct Listing<'a>(&'a Command<'a>, &'a EventName<'a>);
 

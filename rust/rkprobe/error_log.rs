@@ -9,6 +9,7 @@ use kernel::str::CString;
 
 use ktrace::context::local_clock;
 use probe::command::Error;
+use probe::command::File;
 
 /// How many entries are kept. C: `TRACING_LOG_ERRS_MAX`.
 const MAX_ENTRIES: usize = 8;
@@ -26,16 +27,17 @@ pub(crate) unsafe fn init() {
     unsafe { LOG.init() };
 }
 
-/// Adds an entry, in place of the oldest where the log is full. Without memory there is none.
-pub(crate) fn add(line: &str, error: &Error) {
+/// Adds an entry for a line that was written to `file`, in place of the oldest where the log is full. Without memory there is none.
+pub(crate) fn add(file: File, line: &str, error: &Error) {
     const NS_PER_US: u64 = 1_000;
     const US_PER_S: u64 = 1_000_000;
 
     let us = local_clock() / NS_PER_US;
     let Ok(entry) = CString::try_from_fmt(format_args!(
-        "[{:5}.{:06}] trace_kprobe: error: {}",
+        "[{:5}.{:06}] {}: error: {}",
         us / US_PER_S,
         us % US_PER_S,
+        file.subsystem(line, error),
         error.entry(line)
     )) else {
         return;

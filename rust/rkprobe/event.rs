@@ -2,6 +2,8 @@
 
 //! An event and its probes.
 
+use core::pin::Pin;
+
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::str::CString;
@@ -13,29 +15,39 @@ use ktrace::kretprobe::Kretprobe;
 use ktrace::trace_event::Operations;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::TraceEvent;
+use probe::command::File;
 
+use crate::hook::Counts;
+use crate::hook::Hook;
 use crate::recorder::Recorder;
 use crate::shape::Shape;
 
-/// A registered probe of either kind.
+/// A probe of either kind: registered, or to be registered when it is enabled.
 pub(crate) enum Armed {
     Entry(Kprobe<Recorder>),
     Return(Kretprobe<Recorder>),
+    Hook(Pin<KBox<Hook>>),
 }
 
 impl Armed {
-    fn recorder(&self) -> &Recorder {
-        match self {
-            Self::Entry(probe) => probe.handler(),
-            Self::Return(probe) => probe.handler(),
+    fn counts(&self) -> Counts {
+        let (recorder, missed) = match self {
+            Self::Entry(probe) => (probe.handler(), probe.missed()),
+            Self::Return(probe) => (probe.handler(), probe.missed()),
+            Self::Hook(hook) => return hook.counts(),
+        };
+        Counts {
+            hits: recorder.hits.sum(),
+            missed,
         }
     }
 
-    /// Code that is gone cannot be armed, and need not be.
-    fn enable(&self) -> Result {
+    /// `command` is that of the probe. Code that is gone cannot be armed, and need not be.
+    fn enable(&self, command: &str) -> Result {
         match self {
             Self::Entry(probe) if !probe.is_gone() => probe.enable(),
             Self::Return(probe) if !probe.is_gone() => probe.enable(),
+            Self::Hook(hook) => hook.enable(command),
             _ => Ok(()),
         }
     }
@@ -44,6 +56,10 @@ impl Armed {
         let result = match self {
             Self::Entry(probe) => probe.disable(),
             Self::Return(probe) => probe.disable(),
+            Self::Hook(hook) => {
+                hook.disable();
+                Ok(())
+            }
         };
         if let Err(error) = result {
             pr_warn!("a probe could not be disarmed: {:?}\n", error);
@@ -74,29 +90,24 @@ impl Probe {
         &self.shape
     }
 
-    /// Its line in `rkprobe_events`.
+    /// Is it listed in this file?
+    pub(crate) fn is_in(&self, file: File) -> bool {
+        file == File::All || self.shape.kind().is_kprobe()
+    }
+
+    /// Its line in the files.
     pub(crate) fn listing(&self) -> &str {
         self.listing.to_str().unwrap_or("")
     }
 
-    /// How often it was hit.
-    pub(crate) fn hits(&self) -> u64 {
-        self.armed
-            .as_ref()
-            .map_or(0, |armed| armed.recorder().hits.sum())
-    }
-
-    /// How often it was missed.
-    pub(crate) fn missed(&self) -> u64 {
-        match &self.armed {
-            Some(Armed::Entry(probe)) => probe.missed(),
-            Some(Armed::Return(probe)) => probe.missed(),
-            None => 0,
-        }
+    /// How often it was hit, and missed.
+    pub(crate) fn counts(&self) -> Counts {
+        self.armed.as_ref().map(Armed::counts).unwrap_or_default()
     }
 
     fn enable(&self) -> Result {
-        self.armed.as_ref().map_or(Ok(()), Armed::enable)
+        let armed = self.armed.as_ref();
+        armed.map_or(Ok(()), |armed| armed.enable(self.listing()))
     }
 
     fn disable(&self) {

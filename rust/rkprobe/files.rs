@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The control files: `rkprobe_events`, `rkprobe_profile`, `rkprobe_error_log`.
+//! The control files: `rkprobe_events`, `rkprobe_dynamic_events`, `rkprobe_profile`,
+//! `rkprobe_error_log`.
 
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
@@ -8,6 +9,7 @@ use kernel::ThisModule;
 
 use ktrace::tracefs::ControlFile;
 use ktrace::tracefs::File;
+use probe::command;
 
 use crate::commands;
 use crate::error_log;
@@ -16,7 +18,11 @@ use crate::registry;
 /// Makes all of them, and puts them into `files` one by one.
 pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Result {
     files.push(
-        File::create::<Events>(c"rkprobe_events", module)?,
+        File::create::<Events<KPROBES>>(c"rkprobe_events", module)?,
+        GFP_KERNEL,
+    )?;
+    files.push(
+        File::create::<Events<ALL>>(c"rkprobe_dynamic_events", module)?,
         GFP_KERNEL,
     )?;
     files.push(
@@ -30,27 +36,37 @@ pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Res
     Ok(())
 }
 
-/// Commands to write, the probes to read.
-struct Events;
+/// Commands to write, the probes to read: of one of the two kinds of [`command::File`].
+struct Events<const IS_ALL: bool>;
+
+const KPROBES: bool = false;
+const ALL: bool = true;
+
+impl<const IS_ALL: bool> Events<IS_ALL> {
+    const FILE: command::File = match IS_ALL {
+        KPROBES => command::File::Kprobes,
+        ALL => command::File::All,
+    };
+}
 
 #[vtable]
-impl ControlFile for Events {
+impl<const IS_ALL: bool> ControlFile for Events<IS_ALL> {
     fn show(index: usize, to: &SeqFile) {
-        registry::with_probe(index, |probe| {
+        registry::with_probe(Self::FILE, index, |probe| {
             to.call_printf(format_args!("{}\n", probe.listing()));
         });
     }
 
     fn len() -> usize {
-        registry::len()
+        registry::len(Self::FILE)
     }
 
     fn clear() -> Result {
-        commands::clear()
+        commands::clear(Self::FILE)
     }
 
     fn write_line(line: &[u8]) -> Result {
-        commands::run(line)
+        commands::run(Self::FILE, line)
     }
 }
 
@@ -60,18 +76,19 @@ struct Profile;
 #[vtable]
 impl ControlFile for Profile {
     fn show(index: usize, to: &SeqFile) {
-        registry::with_probe(index, |probe| {
+        registry::with_probe(command::File::All, index, |probe| {
+            let counts = probe.counts();
             to.call_printf(format_args!(
                 "  {:<44} {:>15} {:>15}\n",
                 probe.shape().name(),
-                probe.hits(),
-                probe.missed()
+                counts.hits,
+                counts.missed
             ));
         });
     }
 
     fn len() -> usize {
-        registry::len()
+        registry::len(command::File::All)
     }
 }
 

@@ -6,7 +6,8 @@
 //! becomes an event with a probe ([`commands`]), which the [`registry`] keeps; a hit of the probe
 //! becomes a record ([`recorder`]), and a record a line of the trace ([`printer`]).
 //!
-//! Locks, outermost first: `COMMANDS`, `event_mutex`, `REGISTRY`, the list of an event's probes.
+//! Locks, outermost first: `COMMANDS`, `event_mutex`, `REGISTRY`, the list of an event's probes, the
+//! state of a [`hook`].
 
 use kernel::prelude::*;
 use kernel::ThisModule;
@@ -16,6 +17,7 @@ mod commands;
 mod error_log;
 mod event;
 mod files;
+mod hook;
 mod printer;
 mod recorder;
 mod registry;

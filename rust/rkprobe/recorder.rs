@@ -2,21 +2,26 @@
 
 //! The handler of a probe: a hit becomes a record.
 //!
-//! C: `kprobe_dispatcher()`, `kretprobe_dispatcher()` in `kernel/trace/trace_kprobe.c`.
+//! C: `kprobe_dispatcher()`, `kretprobe_dispatcher()` in `kernel/trace/trace_kprobe.c`,
+//! `fentry_dispatcher()`, `fexit_dispatcher()` in `kernel/trace/trace_fprobe.c`.
 
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
+use ktrace::fprobe;
+use ktrace::function::Call;
 use ktrace::kprobe;
 use ktrace::kprobe::Hit;
 use ktrace::kretprobe;
 use ktrace::nofault;
 use ktrace::percpu::Counter;
 use ktrace::percpu::Scratch;
+use ktrace::trace_event::Origin;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::HEADER_LEN;
 use ktrace::trace_event::MAX_LEN;
+use ktrace::tracepoint;
 use probe::arch::Register;
 use probe::command::argument::Space;
 use probe::fetch;
@@ -59,10 +64,50 @@ impl kretprobe::Handler for Recorder {
     }
 }
 
+/// The same at the entry of functions, and at a tracepoint.
+pub(crate) struct AtEntry(pub(crate) Recorder);
+
+#[vtable]
+impl fprobe::Handler for AtEntry {
+    type Data = ();
+
+    #[inline(always)]
+    fn entry(&self, call: &Call<'_>) -> Option<()> {
+        self.0.record(call, [call.function()]);
+        Some(())
+    }
+}
+
+impl tracepoint::Handler for AtEntry {
+    #[inline(always)]
+    fn hit(&self, hit: &tracepoint::Hit<'_>) {
+        let call = hit.call();
+        self.0.record(call, [call.function()]);
+    }
+}
+
+/// The same at the exit of functions.
+pub(crate) struct AtExit(pub(crate) Recorder);
+
+#[vtable]
+impl fprobe::Handler for AtExit {
+    type Data = ();
+
+    #[inline(always)]
+    fn entry(&self, _call: &Call<'_>) -> Option<()> {
+        Some(())
+    }
+
+    #[inline(always)]
+    fn exit(&self, call: &Call<'_>, _data: &()) {
+        self.0.record(call, [call.function(), call.caller()]);
+    }
+}
+
 impl Recorder {
     /// Makes a record that begins with the addresses in `head`.
     #[inline(always)]
-    fn record<const N: usize>(&self, hit: &Hit<'_>, head: [usize; N]) {
+    fn record<O: Origin, const N: usize>(&self, hit: &O, head: [usize; N]) {
         self.hits.increment();
         let fields_at = HEADER_LEN + size_of::<[usize; N]>();
         match &self.room {
@@ -80,7 +125,12 @@ impl Recorder {
     /// The same for an event with strings: they are read once, whoever wants the record.
     #[inline(never)]
     #[link_section = ".kprobes.text"]
-    fn record_with_strings<const N: usize>(&self, room: &Room, hit: &Hit<'_>, head: [usize; N]) {
+    fn record_with_strings<O: Origin, const N: usize>(
+        &self,
+        room: &Room,
+        hit: &O,
+        head: [usize; N],
+    ) {
         let fields_at = HEADER_LEN + size_of::<[usize; N]>();
         room.with(hit.atomic(), |area| {
             let area = area.map_or(&mut [][..], |area| &mut area[..]);
@@ -112,17 +162,17 @@ fn put_head<const N: usize>(mut record: &mut [u8], head: [usize; N]) -> Option<&
 }
 
 /// A hit as a program sees it.
-struct Seen<'a>(&'a Hit<'a>);
+struct Seen<'a, O>(&'a O);
 
-impl Context for Seen<'_> {
+impl<O: Origin> Context for Seen<'_, O> {
     #[inline(always)]
     fn register(&self, register: Register) -> u64 {
-        self.0.registers().get(register)
+        self.0.register(register)
     }
 
     #[inline(always)]
     fn stack(&self, n: u16) -> u64 {
-        self.0.registers().stack(n)
+        self.0.stack(n)
     }
 
     #[inline(always)]

@@ -11,6 +11,7 @@ use ktrace::kprobe::Kprobe;
 use ktrace::kretprobe::Kretprobe;
 use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::Output;
+use probe::command::File;
 
 use crate::event::Armed;
 use crate::event::Event;
@@ -22,6 +23,8 @@ struct Registry {
     events: KVVec<Event>,
     /// In the order in which they came, which is that of the listing.
     probes: KVVec<Arc<Probe>>,
+    /// How many of them are not in the file of the kprobes.
+    others: usize,
     /// What prints the records of events that are gone, oldest first. Their numbers are not used
     /// again meanwhile: a record is never shown as one of another event.
     retired: KVVec<Arc<Output>>,
@@ -34,6 +37,7 @@ kernel::sync::global_lock! {
     unsafe(uninit) static REGISTRY: Mutex<Registry> = Registry {
         events: KVVec::new(),
         probes: KVVec::new(),
+        others: 0,
         retired: KVVec::new(),
         room: None,
     };
@@ -51,15 +55,26 @@ pub(crate) unsafe fn init() {
 /// Beyond that the number of the oldest is given back.
 const MAX_RETIRED: usize = 32_768;
 
-/// How many probes there are.
-pub(crate) fn len() -> usize {
-    REGISTRY.lock().probes.len()
+/// How many probes there are in a file.
+pub(crate) fn len(file: File) -> usize {
+    let registry = REGISTRY.lock();
+    match file {
+        File::All => registry.probes.len(),
+        File::Kprobes => registry.probes.len() - registry.others,
+    }
 }
 
-/// Calls `f` with a probe, by its place in the listing, where there is one.
-pub(crate) fn with_probe(index: usize, f: impl FnOnce(&Probe)) {
+/// Calls `f` with a probe, by its place in the listing of a file, where there is one.
+pub(crate) fn with_probe(file: File, index: usize, f: impl FnOnce(&Probe)) {
     let registry = REGISTRY.lock();
-    if let Some(probe) = registry.probes.get(index) {
+    let mut probes = registry.probes.iter();
+    let probe = if registry.others == 0 {
+        // In one step: there may be many.
+        probes.nth(index)
+    } else {
+        probes.filter(|probe| probe.is_in(file)).nth(index)
+    };
+    if let Some(probe) = probe {
         f(probe);
     }
 }
@@ -108,8 +123,12 @@ pub(crate) fn add_event(event: Event) {
 
 /// Adds a probe to the listing. There must have been a [`reserve`].
 pub(crate) fn add_probe(probe: Arc<Probe>) {
-    if REGISTRY.lock().probes.push_within_capacity(probe).is_err() {
-        pr_err!("no room was reserved for a probe\n");
+    let mut registry = REGISTRY.lock();
+    let is_other = !probe.is_in(File::Kprobes);
+    match registry.probes.push_within_capacity(probe) {
+        Ok(()) if is_other => registry.others += 1,
+        Ok(()) => {}
+        Err(_) => pr_err!("no room was reserved for a probe\n"),
     }
 }
 
@@ -157,10 +176,17 @@ impl Registry {
             match Arc::into_unique_or_drop(probe).and_then(|mut probe| probe.armed.take()) {
                 Some(Armed::Entry(probe)) => drop(kprobes.push_within_capacity(probe)),
                 Some(Armed::Return(probe)) => drop(kretprobes.push_within_capacity(probe)),
+                // Not registered but where its event is enabled, and stays.
+                Some(Armed::Hook(hook)) => drop(hook),
                 None => {}
             }
         }
         self.probes = kept_probes;
+        self.others = self
+            .probes
+            .iter()
+            .filter(|probe| !probe.is_in(File::Kprobes))
+            .count();
         if !kprobes.is_empty() {
             Kprobe::unregister_all(kprobes);
         }
@@ -219,5 +245,6 @@ pub(crate) fn shut_down() {
     registry.retired = KVVec::new();
     registry.events = KVVec::new();
     registry.probes = KVVec::new();
+    registry.others = 0;
     registry.room = None;
 }

@@ -8,6 +8,7 @@ use kernel::str::CString;
 
 use ktrace::trace_event::HEADER_LEN;
 use probe::command::argument::Argument;
+use probe::command::Kind;
 use probe::fetch;
 use probe::fetch::Head;
 use probe::fetch::Layout;
@@ -20,18 +21,18 @@ const WORD: usize = size_of::<u64>();
 pub(crate) struct Shape {
     group: CString,
     name: CString,
-    head: Head,
+    kind: Kind,
     fields: KVec<(CString, fetch::Field)>,
     layout: Layout,
 }
 
 impl Shape {
     /// An event without fields of its own yet.
-    pub(crate) fn new(group: CString, name: CString, head: Head) -> Self {
+    pub(crate) fn new(group: CString, name: CString, kind: Kind) -> Self {
         Self {
             group,
             name,
-            head,
+            kind,
             fields: KVec::new(),
             layout: Layout::new(),
         }
@@ -54,9 +55,18 @@ impl Shape {
         text(&self.name)
     }
 
+    /// When its probes hit.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// What comes before the fields.
     pub(crate) fn head(&self) -> Head {
-        self.head
+        if self.kind.is_return() {
+            Head::Return
+        } else {
+            Head::Probe
+        }
     }
 
     /// The fields with their names.
@@ -72,7 +82,7 @@ impl Shape {
     /// Where the fields start in a record, in bytes.
     pub(crate) fn fields_at(&self) -> usize {
         HEADER_LEN
-            + match self.head {
+            + match self.head() {
                 Head::Probe => WORD,
                 Head::Return => 2 * WORD,
             }
@@ -84,7 +94,7 @@ impl Shape {
         &self,
     ) -> Result<(CString, CString, KVec<ktrace::trace_event::Field>, CString)> {
         let mut fields = KVec::with_capacity(self.fields.len() + 2, GFP_KERNEL)?;
-        let head: &[&CStr] = match self.head {
+        let head: &[&CStr] = match self.head() {
             Head::Probe => &[c"__probe_ip"],
             Head::Return => &[c"__probe_func", c"__probe_ret_ip"],
         };
@@ -113,7 +123,7 @@ impl Shape {
             fields.push(field, GFP_KERNEL)?;
         }
         let print_fmt = PrintFmt {
-            head: self.head,
+            head: self.head(),
             fields: self.fields(),
         };
         Ok((

@@ -7,10 +7,12 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_tracepoint)]
 mod tests {
     use super::*;
-    use ktrace::tracepoint::Arguments;
+    use ktrace::registers::register;
+    use ktrace::symbol;
+    use ktrace::trace_event::Origin;
     use ktrace::tracepoint::Handler;
+    use ktrace::tracepoint::Hit;
     use ktrace::tracepoint::Tracepoint;
-    use ktrace::tracepoint::ARGUMENTS;
 
     use crate::seen::errno;
     use crate::seen::Dropped;
@@ -26,13 +28,14 @@ mod tests {
     static NOWHERE: Seen = Seen::new();
 
     impl Handler for Allocations {
-        // TP_PROTO(unsigned long call_site, const void *ptr, size_t bytes_req, ...)
-        fn hit(&self, arguments: &Arguments) {
-            if arguments.get(2) == Some(SIZE) {
-                self.0.push(arguments.get(1).map_or(0, |ptr| ptr as u64));
-                self.0
-                    .push(u64::from(arguments.get(ARGUMENTS - 1).is_some()));
-                self.0.push(u64::from(arguments.get(ARGUMENTS).is_some()));
+        // TP_PROTO(unsigned long call_site, const void *ptr, size_t bytes_req, size_t bytes_alloc,
+        // gfp_t gfp_flags, int node)
+        fn hit(&self, hit: &Hit<'_>) {
+            if hit.argument(2) == SIZE as u64 {
+                self.0.push(hit.argument(1));
+                self.0.push(u64::from(hit.argument(3) >= SIZE as u64));
+                // On the stack: NUMA_NO_NODE.
+                self.0.push(u64::from(hit.argument(5) as u32 == u32::MAX));
             }
         }
     }
@@ -51,7 +54,82 @@ mod tests {
         let seen = tracepoint.handler().0.len();
         drop(tracepoint);
         assert_eq!(seen, 6);
-        assert!(SEEN.is(&[first, 1, 0, second, 1, 0]));
+        assert!(SEEN.is(&[first, 1, 1, second, 1, 1]));
+        Ok(())
+    }
+
+    /// What there is of a call of the tracepoint's stub.
+    struct Stub(&'static Seen);
+
+    impl Handler for Stub {
+        fn hit(&self, hit: &Hit<'_>) {
+            if hit.argument(2) != SIZE as u64 {
+                return;
+            }
+            let call = hit.call();
+            self.0.push(call.function() as u64);
+            self.0.push(u64::from(call.argument(1) == hit.argument(0)));
+            self.0
+                .push(u64::from(call.stack(0) == call.caller() as u64));
+            let si = register("si").map(|si| Origin::register(call, si));
+            self.0.push(u64::from(si == Some(hit.argument(0))));
+            let called_from = symbol::start_of(call.caller());
+            self.0.push(u64::from(called_from.is_some()));
+        }
+    }
+
+    #[test]
+    fn the_handler_sees_a_call_of_the_stub() -> Result {
+        static SEEN: Seen = Seen::new();
+        let tracepoint = Tracepoint::attach(c"kmalloc", Stub(&SEEN))?;
+        allocate()?;
+        drop(tracepoint);
+        let stub = symbol::address_of(c"__probestub_kmalloc")?;
+        let behind = if cfg!(CONFIG_X86_KERNEL_IBT) { 4 } else { 0 };
+        assert!(SEEN.is(&[(stub + behind) as u64, 1, 1, 1, 1]));
+        Ok(())
+    }
+
+    /// Allocates.
+    struct Again(&'static Seen);
+
+    impl Handler for Again {
+        fn hit(&self, hit: &Hit<'_>) {
+            if hit.argument(2) == SIZE as u64 {
+                self.0.push(hit.argument(1));
+                // The only way here that leads to a tracepoint; nothing else allocates that much.
+                drop(KVec::<u8>::with_capacity(SIZE, GFP_NOWAIT));
+            }
+        }
+    }
+
+    #[test]
+    fn a_hit_within_a_handler_is_missed_and_counted() -> Result {
+        static OUTER: Seen = Seen::new();
+        static OTHER: Seen = Seen::new();
+        let other = Tracepoint::attach(c"kmalloc", Allocations(&OTHER, Dropped(&NOWHERE, 0)))?;
+        let again = Tracepoint::attach(c"kmalloc", Again(&OUTER))?;
+        let first = allocate()?;
+        let missed = [other.missed(), again.missed()];
+        let last = again.unregister(|handler, missed| (handler.0.len(), missed));
+        drop(other);
+        assert!(OUTER.is(&[first]));
+        assert!(OTHER.is(&[first, 1, 1]));
+        assert_eq!(missed, [1, 1]);
+        assert_eq!(last, (1, 1));
+        Ok(())
+    }
+
+    #[test]
+    fn a_handler_can_wait_for_what_is_not_there() -> Result {
+        static DROPPED: Seen = Seen::new();
+        let handler = Allocations(&NOWHERE, Dropped(&DROPPED, 1));
+        let waiting = Tracepoint::attach_or_wait(UNKNOWN, handler)?;
+        assert!(!waiting.is_attached());
+        drop(waiting);
+        assert!(DROPPED.is(&[1]));
+        let there = Tracepoint::attach_or_wait(c"kmalloc", Stub(&NOWHERE))?;
+        assert!(there.is_attached());
         Ok(())
     }
 

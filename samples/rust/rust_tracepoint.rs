@@ -4,8 +4,8 @@
 
 use kernel::prelude::*;
 use ktrace::percpu::Counter;
-use ktrace::tracepoint::Arguments;
 use ktrace::tracepoint::Handler;
+use ktrace::tracepoint::Hit;
 use ktrace::tracepoint::Tracepoint;
 
 module! {
@@ -22,11 +22,11 @@ struct Switches {
 }
 
 impl Handler for Switches {
-    fn hit(&self, arguments: &Arguments) {
+    fn hit(&self, hit: &Hit<'_>) {
         self.all.increment();
         // TP_PROTO(bool preempt, struct task_struct *prev, struct task_struct *next, ...): of a
         // bool only the lowest byte counts.
-        if arguments.get(0).is_some_and(|preempt| preempt & 0xff != 0) {
+        if hit.argument(0) & 0xff != 0 {
             self.preempting.increment();
         }
     }

@@ -3,6 +3,11 @@
 //! x86-64.
 
 use core::arch::asm;
+use core::ptr;
+
+use kernel::bindings::pt_regs;
+
+use crate::nofault;
 
 /// Adds one to this CPU's copy of a per-CPU number: a single instruction, so neither an interrupt
 /// nor a move to another CPU can come in between. C: `raw_cpu_inc()`.
@@ -30,4 +35,33 @@ pub(crate) unsafe fn percpu_read<T>(pointer: *const *mut T) -> *mut T {
              options(nostack, readonly, preserves_flags))
     };
     value
+}
+
+/// The registers where ftrace saved them all, else NULL. C: `arch_ftrace_get_regs()`.
+///
+/// # Safety
+///
+/// `regs` must be what ftrace filled in.
+#[inline(always)]
+pub(crate) unsafe fn whole_registers(regs: *mut pt_regs) -> *mut pt_regs {
+    // SAFETY: By the safety requirement: without the others it is zero.
+    if unsafe { (*regs).__bindgen_anon_1.cs } == 0 {
+        ptr::null_mut()
+    } else {
+        regs
+    }
+}
+
+/// Where ftrace finds the entry of the function at `address`: behind its landing pad, if it has one.
+/// C: `ftrace_location()`.
+pub(crate) fn behind_landing_pad(address: usize) -> usize {
+    const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+    /// What the kernel writes over one that nobody needs.
+    const SEALED: [u8; 4] = [0x0f, 0x1f, 0x40, 0xd6];
+
+    let mut code = [0; 4];
+    match nofault::read_kernel(address, &mut code) {
+        Ok(()) if code == ENDBR64 || code == SEALED => address.wrapping_add(code.len()),
+        _ => address,
+    }
 }

@@ -17,7 +17,8 @@ use kernel::ffi::c_void;
 use kernel::prelude::*;
 
 use crate::bindings;
-use crate::kprobe::Hit;
+
+use super::origin::Origin;
 
 /// How many bytes of a record the kernel fills in itself. C: `struct trace_entry`.
 pub const HEADER_LEN: usize = size_of::<bindings::trace_entry>();
@@ -164,7 +165,7 @@ impl Sink {
     ///
     /// `fill` gets the bytes behind the header, once for each; it writes them all.
     #[inline(always)]
-    pub fn record(&self, hit: &Hit<'_>, len: usize, mut fill: impl FnMut(&mut [u8])) {
+    pub fn record<O: Origin>(&self, hit: &O, len: usize, mut fill: impl FnMut(&mut [u8])) {
         if len < self.fixed_len() || len > MAX_LEN {
             return;
         }
@@ -224,9 +225,9 @@ unsafe fn is_soft_disabled(file: *mut bindings::trace_event_file) -> bool {
 ///
 /// `file` must be live, and `len` not below [`HEADER_LEN`].
 #[inline(always)]
-unsafe fn record_to_file(
+unsafe fn record_to_file<O: Origin>(
     file: *mut bindings::trace_event_file,
-    hit: &Hit<'_>,
+    hit: &O,
     len: usize,
     fill: &mut impl FnMut(&mut [u8]),
 ) {
@@ -246,7 +247,7 @@ unsafe fn record_to_file(
     fill(unsafe { behind_header(record, len) });
     // SAFETY: The kernel filled it in, as it gave a record.
     unsafe {
-        (*buffer.as_mut_ptr()).regs = hit.registers().as_ptr();
+        (*buffer.as_mut_ptr()).regs = hit.whole();
         bindings::trace_event_buffer_commit(buffer.as_mut_ptr());
     }
 }
@@ -268,16 +269,16 @@ unsafe fn behind_header<'a>(record: *mut c_void, len: usize) -> &'a mut [u8] {
     }
 }
 
-/// C: `kprobe_perf_func()`.
+/// C: `kprobe_perf_func()`, `fentry_perf_func()`.
 ///
 /// # Safety
 ///
 /// `events` must be live per-CPU lists, and `len` not below [`HEADER_LEN`].
 #[cold]
-unsafe fn record_to_perf(
+unsafe fn record_to_perf<O: Origin>(
     events: *mut hlist_head,
     number: u16,
-    hit: &Hit<'_>,
+    hit: &O,
     len: usize,
     fill: &mut impl FnMut(&mut [u8]),
 ) {
@@ -291,14 +292,22 @@ unsafe fn record_to_perf(
     let with_size = len.wrapping_add(size_of::<u32>()).wrapping_add(7) & !7;
     let size = with_size.wrapping_sub(size_of::<u32>()) as c_int;
     let mut context = 0;
-    // SAFETY: No registers are asked for.
-    let record = unsafe { bindings::perf_trace_buf_alloc(size, ptr::null_mut(), &mut context) };
+    let mut room = ptr::null_mut();
+    let asked_for = if O::NEEDS_ROOM {
+        &raw mut room
+    } else {
+        ptr::null_mut()
+    };
+    // SAFETY: Room for registers is asked for, or is not.
+    let record = unsafe { bindings::perf_trace_buf_alloc(size, asked_for, &mut context) };
     if record.is_null() {
         return;
     }
     // SAFETY: perf gave at least `len` bytes, for us alone; its buffers were zeroed when they were
     // allocated.
     fill(unsafe { behind_header(record, len) });
+    // SAFETY: perf gave room for registers where they need it, for us alone.
+    let registers = unsafe { hit.for_perf(room) };
     // SAFETY: The record is the one from above.
     unsafe {
         bindings::perf_tp_event(
@@ -306,7 +315,7 @@ unsafe fn record_to_perf(
             1,
             record,
             size,
-            hit.registers().as_ptr(),
+            registers,
             head,
             context,
             ptr::null_mut(),

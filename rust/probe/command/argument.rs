@@ -20,6 +20,8 @@ pub enum Place {
     Inside,
     /// The return: `$retval` is available.
     Return,
+    /// A tracepoint: `$argN` is available.
+    Tracepoint,
 }
 
 /// One fetch argument, borrowed from the line.
@@ -117,7 +119,7 @@ pub enum Base<'a> {
     StackPointer,
     /// `$stackN`: the Nth word of the kernel stack.
     Stack(u16),
-    /// `$argN`, counted from 0.
+    /// `$argN`, counted from 0. What a tracepoint calls has an argument of its own in front.
     Argument(u16),
     /// `$retval`.
     ReturnValue,

@@ -56,7 +56,11 @@ pub struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// Checks what concerns all.
-    pub(super) fn new(words: Words<'a>, place: Place, registers: Registers) -> Result<Self, Error> {
+    pub(super) fn new(
+        words: Words<'a>,
+        place: Place,
+        registers: Option<Registers>,
+    ) -> Result<Self, Error> {
         check_variables(&words, place)?;
         let count = words.clone().count();
         if count > MAX_ARGUMENTS {

@@ -71,7 +71,8 @@ pub(super) struct Body<'a> {
 /// What a body is read with.
 pub(super) struct Reader {
     pub(super) place: Place,
-    pub(super) registers: Registers,
+    /// Where there are all of them.
+    pub(super) registers: Option<Registers>,
     /// The bytes of the record that the arguments read so far take.
     pub(super) size: usize,
 }
@@ -178,7 +179,10 @@ impl Reader {
         let base = match text.bytes().next() {
             Some(b'$') => self.variable(rest, at)?,
             Some(b'%') => {
-                let register = (self.registers)(rest);
+                let registers = self
+                    .registers
+                    .ok_or(Fault::invalid(ErrorKind::BadVar, at))?;
+                let register = registers(rest);
                 Base::Register(register.ok_or(Fault::invalid(ErrorKind::BadRegName, at))?)
             }
             Some(b'@') => return memory(rest, at),
@@ -188,7 +192,7 @@ impl Reader {
                 // Within a function C refuses the form, else the lookup.
                 let errno = match self.place {
                     Place::Inside => Errno::EINVAL,
-                    Place::Entry | Place::Return => Errno::EOPNOTSUPP,
+                    Place::Entry | Place::Return | Place::Tracepoint => Errno::EOPNOTSUPP,
                 };
                 return Err(Fault::new(ErrorKind::NosupBtfarg, at, errno));
             }
@@ -205,7 +209,7 @@ impl Reader {
     fn variable<'a>(&self, name: &'a str, at: usize) -> Result<Base<'a>, Fault> {
         if let Some(field) = name.strip_prefix("retval") {
             return match (self.place, field.bytes().next()) {
-                (Place::Entry | Place::Inside, _) => {
+                (Place::Entry | Place::Inside | Place::Tracepoint, _) => {
                     Err(Fault::invalid(ErrorKind::RetvalOnProbe, at))
                 }
                 (Place::Return, None) => Ok(Base::ReturnValue),
@@ -243,6 +247,7 @@ impl Reader {
             .ok_or(Fault::invalid(ErrorKind::BadArgNum, at))?;
         match self.place {
             Place::Entry => Ok(Base::Argument(index)),
+            Place::Tracepoint => Ok(Base::Argument(index.saturating_add(1))),
             Place::Inside => Err(Fault::invalid(ErrorKind::NofentryArgs, at)),
             // It would have to be kept from the entry.
             Place::Return => Err(bad),

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `-:[GROUP/][EVENT] [TARGET [ARGS]]`: which events go.
+//! `-:[GROUP/][EVENT] [TARGET [ARGS]]`: which events go. In the file of all kinds a `!` in front of
+//! the command that made a probe says the same; as in C what is between it and the `:` does not
+//! matter.
 //!
 //! C: `dyn_event_release()` in `kernel/trace/trace_dynevent.c`, `trace_kprobe_match()` in
-//! `kernel/trace/trace_kprobe.c`.
+//! `kernel/trace/trace_kprobe.c`, `trace_fprobe_match()` in `kernel/trace/trace_fprobe.c`.
 
 use super::error::Error;
 use super::error::ErrorKind;
@@ -23,9 +25,13 @@ pub struct Delete<'a> {
 }
 
 impl<'a> Delete<'a> {
-    /// From the first word, which starts with `-`, and the others.
+    /// From the first word, which starts with `-` or `!`, and the others.
     pub(super) fn parse(head: &'a str, words: Words<'a>) -> Result<Self, Error> {
-        let Some(name) = head.strip_prefix("-:") else {
+        let name = match head.strip_prefix('!') {
+            Some(command) => command.split_once(':').map(|(_, name)| name),
+            None => head.strip_prefix("-:"),
+        };
+        let Some(name) = name else {
             return Err(Error::invalid(ErrorKind::BadDelete, 0, 1));
         };
         // Only the slash separates here.
@@ -34,7 +40,7 @@ impl<'a> Delete<'a> {
             None => (None, name),
         };
         if group.is_none() && event.is_empty() {
-            return Err(Error::invalid(ErrorKind::NoDeleteName, 0, 2));
+            return Err(Error::invalid(ErrorKind::NoDeleteName, 0, head.len()));
         }
         Ok(Self {
             group,
@@ -46,12 +52,19 @@ impl<'a> Delete<'a> {
     /// Whether the probe goes whose group, event and listing line these are.
     ///
     /// The listing says each argument as `NAME=BODY`, so one written without its name does not
-    /// match. Unlike in C, a target of more than 63 bytes can match.
+    /// match. Unlike in C, a target of more than 63 bytes can match, and one with its `%return`.
     pub fn matches(&self, group: &str, event: &str, listing: &str) -> bool {
         let mut listed = Words::new(listing).skip(1);
+        let mut words = self.words.clone();
+        let mut is_target = |word| {
+            listed.next().is_some_and(|target| {
+                target == word || target.strip_suffix("%return") == Some(word)
+            })
+        };
 
         (self.event.is_empty() || self.event == event)
             && self.group.is_none_or(|name| name == group)
-            && self.words.clone().all(|word| listed.next() == Some(word))
+            && words.next().is_none_or(&mut is_target)
+            && words.all(|word| listed.next() == Some(word))
     }
 }

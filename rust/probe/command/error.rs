@@ -13,6 +13,7 @@
 use core::fmt;
 
 use super::words::Words;
+use super::Kind;
 
 /// Makes the enum, the texts and the list of all kinds from one table.
 macro_rules! kinds {
@@ -43,7 +44,7 @@ macro_rules! kinds {
 kinds! {
     /// `p` with a number behind it.
     BadMaxactType => "Maxactive is only for function exit",
-    /// The number behind `r` is none, or is zero.
+    /// The number behind `r` is none, or is zero; something behind `f` or `t`.
     BadMaxact => "Invalid maxactive number",
     /// The number behind `r` is over 4096.
     MaxactTooBig => "Maxactive is too big",
@@ -53,6 +54,8 @@ kinds! {
     NonUniqSymbol => "The symbol is not unique",
     /// A return probe that is not at the entry of a function.
     BadRetprobe => "Retprobe address must be an function entry",
+    /// Something else than letters, digits and `_` in the name of a tracepoint.
+    BadTpName => "Invalid character in tracepoint name",
     /// Something else than `return` behind the `%` of a target.
     BadAddrSuffix => "Invalid probed address suffix",
     /// Nothing in front of the separator.
@@ -77,7 +80,7 @@ kinds! {
     BadStackNum => "Invalid stack number",
     /// `$argN` with an N that cannot be.
     BadArgNum => "Invalid argument number",
-    /// Another word behind `$`.
+    /// Another word behind `$`; a register where not all are there.
     BadVar => "Invalid $-variable specified",
     /// No register of this machine.
     BadRegName => "Invalid register name",
@@ -168,13 +171,13 @@ kinds! {
     /// `(TYPE)` in front of an argument.
     TypecastNotEvent => "Typecasts are only for eprobe fields",
 
-    /// Another first letter than `p`, `r` or `-`. The text is that of C's `dynamic_events`.
+    /// Another first letter than the file takes. The text is that of C's `dynamic_events`.
     NoMatchingType => "No matching dynamic event type",
     /// Ours: the command ends behind its first word.
     NoTarget => "Probed address or symbol is not specified",
     /// Ours: `PATH:OFFSET` is a target for user space.
     UserTarget => "File and offset are not available with kprobe",
-    /// Ours: `-` without a `:` behind it.
+    /// Ours: `-` or `!` without a `:` behind it.
     BadDelete => "Delete needs ':' and an event or group name",
     /// Ours: `-:` without a name.
     NoDeleteName => "Event or group to delete is not specified",
@@ -284,6 +287,17 @@ impl Error {
     /// C: `append_trace_kprobe()`.
     pub const fn at_argument(index: usize, kind: ErrorKind, errno: Errno) -> Self {
         Self::new(kind, index.saturating_add(2), 0, errno)
+    }
+
+    /// The same error as the registration of a probe of this kind returns it: for some it is
+    /// always EINVAL.
+    ///
+    /// C: `trace_fprobe_create_internal()`.
+    pub const fn at_registration(mut self, kind: Kind) -> Self {
+        if !kind.is_kprobe() {
+            self.errno = Errno::EINVAL;
+        }
+        self
     }
 
     /// The entry for the error log, without the time and the subsystem that precede it there.

@@ -16,9 +16,6 @@ use super::Target;
 /// The longest name of a group or an event, in bytes: with its NUL, `MAX_EVENT_NAME_LEN`.
 pub const MAX_NAME: usize = 63;
 
-/// The group of events whose command names none.
-pub const DEFAULT_GROUP: &str = "kprobes";
-
 /// The name of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventName<'a> {
@@ -33,7 +30,8 @@ pub struct EventName<'a> {
 pub enum Event<'a> {
     /// As written in the command.
     Given(&'a str),
-    /// Made of the target: `p_SYM_OFF`, `r_SYM_OFF`, `p_0xADDR`.
+    /// Made of the target: `p_SYM_OFF`, `r_SYM_OFF`, `p_0xADDR`, `SYM__entry`, `SYM__exit`, and
+    /// the name of a tracepoint.
     ///
     /// C prints a hashed pointer for the address, which nobody can tell to an address.
     Automatic(Kind, Target<'a>),
@@ -48,17 +46,24 @@ impl fmt::Display for Event<'_> {
                     out: f,
                     room: MAX_NAME,
                 };
-                let kind = kind.letter();
+                let letter = kind.letter();
                 match target {
-                    Target::Symbol { symbol, offset } => write!(out, "{kind}_{symbol}_{offset}"),
-                    Target::Address(address) => write!(out, "{kind}_0x{address:x}"),
+                    Target::Symbol { symbol, offset } => write!(out, "{letter}_{symbol}_{offset}"),
+                    Target::Address(address) => write!(out, "{letter}_0x{address:x}"),
+                    Target::Functions(name) if kind.is_return() => write!(out, "{name}__exit"),
+                    Target::Functions(name) => write!(out, "{name}__entry"),
+                    Target::Tracepoint(name) if name.starts_with(|c: char| c.is_ascii_digit()) => {
+                        write!(out, "_{name}")
+                    }
+                    Target::Tracepoint(name) => out.write_str(name),
                 }
             }
         }
     }
 }
 
-/// Cuts what is too long, and replaces what stands in symbols but not in names.
+/// Cuts what is too long, and replaces what stands in symbols but not in names; as in C not where it
+/// stands first.
 struct Sanitized<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     room: usize,
@@ -75,9 +80,10 @@ impl fmt::Write for Sanitized<'_, '_> {
             self.room = 0;
             return Ok(());
         };
+        let is_first = self.room == MAX_NAME;
         self.room = room;
         self.out.write_char(match c {
-            ':' | '.' | '*' => '_',
+            ':' | '.' | '*' if !is_first => '_',
             c => c,
         })
     }

@@ -1,33 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Handlers on tracepoints: preemption may be enabled around them.
+//! Handlers on tracepoints.
 
 use kernel::prelude::*;
 use ktrace::percpu::Scratch;
-use ktrace::tracepoint::{Arguments, Handler, Tracepoint};
+use ktrace::tracepoint::{Handler, Hit, Tracepoint};
 
 pub struct Look(Scratch<64>);
 
 impl Handler for Look {
-    fn hit(&self, arguments: &Arguments) {
-        let _: Option<usize> = arguments.get(0);
-        let _ = &self.0;
+    fn hit(&self, hit: &Hit<'_>) {
+        let _: u64 = hit.argument(0);
+        self.0.with(hit.call().atomic(), |_| ());
 
-        //~ arguments_kept: error: lifetime may not live long enough
-        #[cfg(case = "arguments_kept")]
-        let _: &'static Arguments = arguments;
+        //~ hit_kept: error: lifetime may not live long enough
+        #[cfg(case = "hit_kept")]
+        let _: &'static Hit<'static> = hit;
 
-        //~ arguments_constructed: error[E0423]: private fields
-        #[cfg(case = "arguments_constructed")]
-        let _ = Arguments([0; 5]);
+        //~ hit_constructed: error[E0423]: private fields
+        #[cfg(case = "hit_constructed")]
+        let _ = Hit(hit.call());
 
-        //~ no_atomic: error[E0599]: no method named `atomic`
-        #[cfg(case = "no_atomic")]
-        self.0.with(arguments.atomic(), |_| ());
-
-        //~ not_atomic: error[E0308]: expected `&Atomic`, found `&Arguments`
+        //~ not_atomic: error[E0308]: expected `&Atomic`, found `&Hit<'_>`
         #[cfg(case = "not_atomic")]
-        self.0.with(arguments, |_| ());
+        self.0.with(hit, |_| ());
     }
 }
 
@@ -50,9 +46,9 @@ pub fn use_tracepoint(tracepoint: Tracepoint<Look>) {
     #[cfg(case = "cloned")]
     let _ = tracepoint.clone();
 
-    //~ taken_apart: error[E0616]: field `handler` of struct `Tracepoint` is private
+    //~ taken_apart: error[E0616]: field `inner` of struct `Tracepoint` is private
     #[cfg(case = "taken_apart")]
-    let _ = &tracepoint.handler;
+    let _ = &tracepoint.inner;
 }
 
 /// A handler runs on every CPU at once.
@@ -62,7 +58,7 @@ pub struct NotSync(core::cell::Cell<u32>);
 //~ not_sync: error[E0277]: `Cell<u32>` cannot be shared between threads safely
 #[cfg(case = "not_sync")]
 impl Handler for NotSync {
-    fn hit(&self, _: &Arguments) {}
+    fn hit(&self, _: &Hit<'_>) {}
 }
 
 /// A handler is dropped where the probe is, which may be in another task.
@@ -72,7 +68,7 @@ pub struct Locked(kernel::sync::lock::Guard<'static, u32, kernel::sync::lock::mu
 //~ not_send: error[E0277]: `*mut ()` cannot be sent between threads safely
 #[cfg(case = "not_send")]
 impl Handler for Locked {
-    fn hit(&self, _: &Arguments) {}
+    fn hit(&self, _: &Hit<'_>) {}
 }
 
 /// A probe may live for any time: so does what its handler has.
@@ -82,5 +78,5 @@ pub struct Borrowed<'a>(&'a u32);
 //~ borrowed: error[E0478|E0495]: lifetime bound not satisfied
 #[cfg(case = "borrowed")]
 impl<'a> Handler for Borrowed<'a> {
-    fn hit(&self, _: &Arguments) {}
+    fn hit(&self, _: &Hit<'_>) {}
 }

@@ -20,7 +20,7 @@ const EILSEQ: Errno = Errno::EILSEQ;
 const EOPNOTSUPP: Errno = Errno::EOPNOTSUPP;
 
 /// A command with a `^` where its error is, as in the kernel's `kprobe_syntax_errors.tc`.
-type Case = (&'static str, ErrorKind, Errno);
+pub(super) type Case = (&'static str, ErrorKind, Errno);
 
 /// All cases of `kprobe_syntax_errors.tc` that need neither BTF nor another probe.
 const SELFTEST: &[Case] = &[
@@ -100,6 +100,8 @@ const MORE: &[Case] = &[
     // The first word.
     ("^x:ev vfs_read", NoMatchingType, EINVAL),
     ("^!p:ev vfs_read", NoMatchingType, EINVAL),
+    ("^f:ev vfs_read", NoMatchingType, EINVAL),
+    ("^t:ev kfree", NoMatchingType, EINVAL),
     ("^é vfs_read", NoMatchingType, EINVAL),
     ("p ^", NoTarget, EINVAL),
     ("r100:a/b ^", NoTarget, EINVAL),
@@ -265,7 +267,7 @@ const MORE: &[Case] = &[
 ];
 
 /// The line without the `^`, and the column of the `^`.
-fn unmark(marked: &str) -> (String, usize) {
+pub(super) fn unmark(marked: &str) -> (String, usize) {
     let (before, after) = marked.split_once('^').unwrap_or((marked, ""));
     (format!("{before}{after}"), before.len())
 }
@@ -295,7 +297,7 @@ fn each_kind_is_tested() {
         EventBusy,
     ];
     // In tests of their own.
-    let elsewhere = [TooManyArgs, EventTooBig, BadDelete, NoDeleteName];
+    let elsewhere = [TooManyArgs, EventTooBig, BadDelete, NoDeleteName, BadTpName];
     // What only BTF tells.
     let btf = [
         NoRetval,

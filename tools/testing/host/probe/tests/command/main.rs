@@ -4,6 +4,7 @@
 
 mod arguments;
 mod delete;
+mod dynamic;
 mod errors;
 mod limits;
 mod listing;
@@ -13,12 +14,12 @@ mod properties;
 use probe::arch::x86_64::register;
 use probe::command::argument::Argument;
 use probe::command::argument::Place;
-use probe::command::parse;
 use probe::command::Command;
 use probe::command::Errno;
 use probe::command::Error;
 use probe::command::ErrorKind;
 use probe::command::EventName;
+use probe::command::File;
 use probe::command::Kind;
 use probe::command::Line;
 use probe::command::Target;
@@ -45,7 +46,12 @@ impl Whole<'_> {
 /// every function but those that start with `non_exist`, `dup` twice, and finds offset 3 within an
 /// instruction.
 fn create(line: &str) -> Result<Whole<'_>, Error> {
-    let Line::Create(command) = parse(line)? else {
+    create_in(File::Kprobes, line)
+}
+
+/// The same in one of the files.
+fn create_in(file: File, line: &str) -> Result<Whole<'_>, Error> {
+    let Line::Create(command) = file.parse(line)? else {
         panic!("creates nothing: {line}");
     };
     let is_return = command.kind == Kind::Return;
@@ -62,6 +68,9 @@ fn create(line: &str) -> Result<Whole<'_>, Error> {
             return Err(Error::at_target(ErrorKind::BadRetprobe, Errno::EINVAL));
         }
         Target::Symbol { .. } | Target::Address(_) => Place::Inside,
+        Target::Functions(_) if command.kind.is_return() => Place::Return,
+        Target::Functions(_) => Place::Entry,
+        Target::Tracepoint(_) => Place::Tracepoint,
     };
     let name = command.name()?;
     let arguments = command.arguments(place, register)?;
@@ -69,6 +78,10 @@ fn create(line: &str) -> Result<Whole<'_>, Error> {
     match command.target {
         Target::Symbol { offset: 3, .. } => {
             Err(Error::at_target(ErrorKind::BadInsnBndry, Errno::EILSEQ))
+        }
+        Target::Functions(name) if name.starts_with("non_exist") => {
+            let error = Error::at_target(ErrorKind::BadProbeAddr, Errno::ENOENT);
+            Err(error.at_registration(command.kind))
         }
         _ => Ok(Whole {
             command,

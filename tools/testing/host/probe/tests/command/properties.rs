@@ -7,6 +7,7 @@ use probe::arch::x86_64::register;
 use probe::command::argument::Place;
 use probe::command::parse;
 use probe::command::Error;
+use probe::command::File;
 use probe::command::Line;
 use probe::command::Normalized;
 use proptest::prelude::*;
@@ -16,6 +17,9 @@ fn line() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "p",
         "r",
+        "f",
+        "t",
+        "!",
         "-",
         ":",
         "/",
@@ -80,6 +84,8 @@ fn line() -> impl Strategy<Value = String> {
         pieces("p vfs_read "),
         pieces("r:a/b vfs_read "),
         pieces("p vfs_read +0("),
+        pieces("f vfs_read "),
+        pieces("t kfree "),
         pieces("p:ev vfs_read+4 "),
         pieces("-:"),
     ]
@@ -116,19 +122,28 @@ fn command() -> impl Strategy<Value = String> {
 
 /// Every error that is in the line, in whatever place the target might be.
 fn all_errors(line: &str) -> Vec<Error> {
+    const PLACES: [Place; 4] = [
+        Place::Entry,
+        Place::Inside,
+        Place::Return,
+        Place::Tracepoint,
+    ];
+
     let mut errors = Vec::new();
-    match parse(line) {
-        Err(error) => errors.push(error),
-        Ok(Line::Create(command)) => {
-            errors.extend(command.name().err());
-            for place in [Place::Entry, Place::Inside, Place::Return] {
-                match command.arguments(place, register) {
-                    Err(error) => errors.push(error),
-                    Ok(arguments) => errors.extend(arguments.filter_map(Result::err)),
+    for file in [File::Kprobes, File::All] {
+        match file.parse(line) {
+            Err(error) => errors.push(error),
+            Ok(Line::Create(command)) => {
+                errors.extend(command.name().err());
+                for place in PLACES {
+                    match command.arguments(place, register) {
+                        Err(error) => errors.push(error),
+                        Ok(arguments) => errors.extend(arguments.filter_map(Result::err)),
+                    }
                 }
             }
+            Ok(Line::Nothing | Line::Delete(_)) => {}
         }
-        Ok(Line::Nothing | Line::Delete(_)) => {}
     }
     errors
 }

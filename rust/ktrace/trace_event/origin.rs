@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a record is made of: a hit of a probe, of whatever kind.
+
+use kernel::bindings::pt_regs;
+
+use crate::context::Atomic;
+use crate::registers::Register;
+
+/// A hit of a probe, of whatever kind, in its handler: [`kprobe::Hit`](crate::kprobe::Hit) or
+/// [`function::Call`](crate::function::Call).
+pub trait Origin: Sealed {
+    /// The value of a register. Where not all are saved, any other than those for arguments, the
+    /// return value and the stack pointer is whatever was in its place.
+    fn register(&self, register: Register) -> u64;
+
+    /// The Nth word of the kernel stack, and 0 beyond its end.
+    fn stack(&self, n: u16) -> u64;
+
+    /// Evidence of the context.
+    fn atomic(&self) -> &Atomic;
+}
+
+/// What the kernel gets of the registers.
+pub trait Sealed {
+    /// Does [`for_perf`](Self::for_perf) need room?
+    const NEEDS_ROOM: bool;
+
+    /// The registers, from which the kernel takes a stack trace, or NULL where not all are there.
+    fn whole(&self) -> *mut pt_regs;
+
+    /// The registers for perf: at least the instruction and the stack pointer.
+    ///
+    /// # Safety
+    ///
+    /// `room` must be valid for a `struct pt_regs`, for as long as the result is used, where
+    /// [`NEEDS_ROOM`](Self::NEEDS_ROOM).
+    unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs;
+}
