@@ -54,7 +54,7 @@ impl kretprobe::Handler for Recorder {
     type Data = ();
 
     #[inline(always)]
-    fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<()>) {
+    fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, ()>) {
         self.record(hit, [hit.address(), call.caller()]);
     }
 }
