@@ -15,7 +15,6 @@ use kernel::sync::Arc;
 use ktrace::ftrace;
 use ktrace::kprobe;
 use ktrace::kprobe::Kprobe;
-use ktrace::kretprobe::Kretprobe;
 use ktrace::percpu::Counter;
 use ktrace::symbol;
 use ktrace::trace_event;
@@ -37,6 +36,7 @@ use probe::command::Line;
 use probe::command::Target;
 use probe::fetch;
 use probe::fetch::Head;
+use probe::fetch::Keep;
 use probe::fetch::Program;
 
 use crate::error_log;
@@ -48,6 +48,7 @@ use crate::event::Switch;
 use crate::printer::Printer;
 use crate::recorder::Recorder;
 use crate::registry;
+use crate::return_probe::ReturnProbe;
 use crate::shape::Shape;
 use crate::symbols;
 
@@ -276,15 +277,18 @@ fn create_event(
     Ok(())
 }
 
-/// Compiles the arguments; gives the texts that the programs point at, too.
+/// Compiles the arguments; gives what the programs refer to, too.
 #[inline(never)]
-fn compile(command: &Command<'_>, place: Place) -> Result<(KVec<Program>, KVec<CString>), Failure> {
-    let mut resolver = Resolver { texts: KVec::new() };
+fn compile(command: &Command<'_>, place: Place) -> Result<(KVec<Program>, Resolver), Failure> {
+    let mut resolver = Resolver {
+        texts: KVec::new(),
+        kept: KVec::new(),
+    };
     let mut programs = KVec::new();
     for argument in command.arguments(place, arch::current::register)? {
         programs.push(fetch::compile(&argument?, &mut resolver)?, GFP_KERNEL)?;
     }
-    Ok((programs, resolver.texts))
+    Ok((programs, resolver))
 }
 
 /// Places the probe, disarmed.
@@ -296,7 +300,7 @@ fn make_probe(
     shape: Arc<Shape>,
     sink: Arc<Sink>,
 ) -> Result<Arc<Probe>, Failure> {
-    let (programs, texts) = compile(&command, place)?;
+    let (programs, Resolver { texts, kept }) = compile(&command, place)?;
     let recorder = Recorder {
         sink,
         hits: Counter::new()?,
@@ -322,7 +326,8 @@ fn make_probe(
         Kind::Probe => Armed::Entry(Kprobe::register(target, recorder).map_err(at_target)?),
         Kind::Return => {
             let maxactive = command.maxactive.map_or(0, NonZero::get);
-            let probe = Kretprobe::register(target, maxactive, recorder).map_err(at_target)?;
+            let probe =
+                ReturnProbe::register(target, maxactive, recorder, kept).map_err(at_target)?;
             // The listing tells the number that the kernel chose, as in C.
             command.maxactive = u16::try_from(probe.maxactive()).ok().and_then(NonZero::new);
             Armed::Return(probe)
@@ -385,9 +390,12 @@ fn listing(command: &Command<'_>, name: &EventName<'_>) -> Result<CString> {
     CString::try_from_fmt(format_args!("{}", Listing(command, name)))
 }
 
-/// Gives the addresses that programs hold.
+/// Gives what programs refer to.
 struct Resolver {
+    /// The strings that they have the addresses of.
     texts: KVec<CString>,
+    /// What is kept for them from the entry of a call.
+    kept: KVec<Keep>,
 }
 
 impl fetch::Resolver for Resolver {
@@ -406,5 +414,16 @@ impl fetch::Resolver for Resolver {
         let address = text.as_char_ptr().addr() as u64;
         self.texts.push(text, GFP_KERNEL)?;
         Ok(address)
+    }
+
+    fn keep(&mut self, value: Keep) -> Result<u8, Failure> {
+        let index = match self.kept.iter().position(|kept| *kept == value) {
+            Some(index) => index,
+            None => {
+                self.kept.push(value, GFP_KERNEL)?;
+                self.kept.len() - 1
+            }
+        };
+        Ok(u8::try_from(index).map_err(|_| E2BIG)?)
     }
 }

@@ -9,25 +9,25 @@ use kernel::sync::Arc;
 use kernel::sync::Mutex;
 
 use ktrace::kprobe::Kprobe;
-use ktrace::kretprobe::Kretprobe;
 use ktrace::trace_event::Operations;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::TraceEvent;
 
 use crate::recorder::Recorder;
+use crate::return_probe::ReturnProbe;
 use crate::shape::Shape;
 
 /// A registered probe of either kind.
 pub(crate) enum Armed {
     Entry(Kprobe<Recorder>),
-    Return(Kretprobe<Recorder>),
+    Return(ReturnProbe),
 }
 
 impl Armed {
     fn recorder(&self) -> &Recorder {
         match self {
             Self::Entry(probe) => probe.handler(),
-            Self::Return(probe) => probe.handler(),
+            Self::Return(probe) => probe.recorder(),
         }
     }
 

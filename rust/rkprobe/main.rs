@@ -19,6 +19,7 @@ mod files;
 mod printer;
 mod recorder;
 mod registry;
+mod return_probe;
 mod shape;
 mod symbols;
 

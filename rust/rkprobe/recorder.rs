@@ -22,6 +22,7 @@ use probe::command::argument::Space;
 use probe::fetch;
 use probe::fetch::Context;
 use probe::fetch::Fault;
+use probe::fetch::Keep;
 use probe::fetch::Program;
 
 /// Where the fields of events with strings are put together: how long a record gets is known only
@@ -45,7 +46,7 @@ pub(crate) struct Recorder {
 impl kprobe::Handler for Recorder {
     #[inline(always)]
     fn pre(&self, hit: &Hit<'_>) {
-        self.record(hit, [hit.address()]);
+        self.record(hit, (), [hit.address()]);
     }
 }
 
@@ -55,38 +56,94 @@ impl kretprobe::Handler for Recorder {
 
     #[inline(always)]
     fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, ()>) {
-        self.record(hit, [hit.address(), call.caller()]);
+        self.record(hit, (), [hit.address(), call.caller()]);
+    }
+}
+
+/// What a return probe does that keeps up to `N` values of a call from its entry.
+///
+/// The kernel has room for `N` words with each call in flight. Without a value to keep it is the
+/// [`Recorder`] itself that handles the return, and nothing is done at the entry.
+pub(crate) struct Keeper<const N: usize> {
+    recorder: Recorder,
+    values: KVec<Keep>,
+}
+
+impl<const N: usize> Keeper<N> {
+    /// `E2BIG` where these are more than `N` values.
+    pub(crate) fn new(recorder: Recorder, values: KVec<Keep>) -> Result<Self> {
+        if values.len() > N {
+            return Err(E2BIG);
+        }
+        Ok(Self { recorder, values })
+    }
+}
+
+#[vtable]
+impl<const N: usize> kretprobe::Handler for Keeper<N> {
+    type Data = [u64; N];
+
+    #[inline(always)]
+    fn entry(&self, hit: &Hit<'_>) -> Option<[u64; N]> {
+        let mut words = [0; N];
+        fetch::keep(&self.values, &Seen { hit, kept: () }, &mut words);
+        Some(words)
+    }
+
+    #[inline(always)]
+    fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, [u64; N]>) {
+        self.recorder
+            .record(hit, call.data(), [hit.address(), call.caller()]);
+    }
+}
+
+impl AsRef<Recorder> for Recorder {
+    fn as_ref(&self) -> &Recorder {
+        self
+    }
+}
+
+impl<const N: usize> AsRef<Recorder> for Keeper<N> {
+    fn as_ref(&self) -> &Recorder {
+        &self.recorder
     }
 }
 
 impl Recorder {
     /// Makes a record that begins with the addresses in `head`.
     #[inline(always)]
-    fn record<const N: usize>(&self, hit: &Hit<'_>, head: [usize; N]) {
+    fn record<K: Kept, const N: usize>(&self, hit: &Hit<'_>, kept: K, head: [usize; N]) {
         self.hits.increment();
+        let seen = Seen { hit, kept };
         let fields_at = HEADER_LEN + size_of::<[usize; N]>();
         match &self.room {
             None => self
                 .sink
                 .record(hit, fields_at.wrapping_add(self.fixed), |record| {
                     if let Some(fields) = put_head(record, head) {
-                        fetch::record(&self.programs, self.fixed, fields_at, &Seen(hit), fields);
+                        fetch::record(&self.programs, self.fixed, fields_at, &seen, fields);
                     }
                 }),
-            Some(room) => self.record_with_strings(room, hit, head),
+            Some(room) => self.record_with_strings(room, &seen, head),
         }
     }
 
     /// The same for an event with strings: they are read once, whoever wants the record.
     #[inline(never)]
     #[link_section = ".kprobes.text"]
-    fn record_with_strings<const N: usize>(&self, room: &Room, hit: &Hit<'_>, head: [usize; N]) {
+    fn record_with_strings<K: Kept, const N: usize>(
+        &self,
+        room: &Room,
+        seen: &Seen<'_, K>,
+        head: [usize; N],
+    ) {
+        let hit = seen.hit;
         let fields_at = HEADER_LEN + size_of::<[usize; N]>();
         room.with(hit.atomic(), |area| {
             let area = area.map_or(&mut [][..], |area| &mut area[..]);
             let len = area.len().min(MAX_LEN.wrapping_sub(fields_at));
             let fields = area.get_mut(..len).unwrap_or(&mut []);
-            let len = fetch::record(&self.programs, self.fixed, fields_at, &Seen(hit), fields);
+            let len = fetch::record(&self.programs, self.fixed, fields_at, seen, fields);
             let fields = fields.get(..len).unwrap_or(&[]);
             self.sink
                 .record(hit, fields_at.wrapping_add(fields.len()), |record| {
@@ -111,23 +168,54 @@ fn put_head<const N: usize>(mut record: &mut [u8], head: [usize; N]) -> Option<&
     Some(record)
 }
 
-/// A hit as a program sees it.
-struct Seen<'a>(&'a Hit<'a>);
+/// The values of a call that were kept at its entry.
+trait Kept: Copy {
+    /// The value of this index.
+    fn word(self, index: u8) -> u64;
+}
 
-impl Context for Seen<'_> {
+/// Nothing was kept: no program asks for it.
+impl Kept for () {
+    #[inline(always)]
+    fn word(self, _: u8) -> u64 {
+        0
+    }
+}
+
+impl<const N: usize> Kept for &[u64; N] {
+    #[inline(always)]
+    fn word(self, index: u8) -> u64 {
+        // An index is below `N` anyway; by the mask the compiler knows.
+        const { assert!(N.is_power_of_two()) };
+        self[usize::from(index) & (N - 1)]
+    }
+}
+
+/// A hit as a program sees it.
+struct Seen<'a, K> {
+    hit: &'a Hit<'a>,
+    kept: K,
+}
+
+impl<K: Kept> Context for Seen<'_, K> {
     #[inline(always)]
     fn register(&self, register: Register) -> u64 {
-        self.0.registers().get(register)
+        self.hit.registers().get(register)
     }
 
     #[inline(always)]
     fn stack(&self, n: u16) -> u64 {
-        self.0.registers().stack(n)
+        self.hit.registers().stack(n)
     }
 
     #[inline(always)]
     fn comm(&self) -> u64 {
-        self.0.atomic().comm() as u64
+        self.hit.atomic().comm() as u64
+    }
+
+    #[inline(always)]
+    fn kept(&self, index: u8) -> u64 {
+        self.kept.word(index)
     }
 
     #[inline(always)]

@@ -18,7 +18,7 @@ pub enum Place {
     Entry,
     /// Any other instruction.
     Inside,
-    /// The return: `$retval` is available.
+    /// The return: `$retval` is available, and `$argN` as it was at the entry.
     Return,
 }
 
@@ -119,6 +119,8 @@ pub enum Base<'a> {
     Stack(u16),
     /// `$argN`, counted from 0.
     Argument(u16),
+    /// `$argN` of a return probe, counted from 0: it is kept from the entry of the call.
+    EntryArgument(u16),
     /// `$retval`.
     ReturnValue,
     /// `$comm`: the address of the name of the current task.

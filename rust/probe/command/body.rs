@@ -244,8 +244,7 @@ impl Reader {
         match self.place {
             Place::Entry => Ok(Base::Argument(index)),
             Place::Inside => Err(Fault::invalid(ErrorKind::NofentryArgs, at)),
-            // It would have to be kept from the entry.
-            Place::Return => Err(bad),
+            Place::Return => Ok(Base::EntryArgument(index)),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::command::argument::Deref;
 use crate::command::argument::Space;
 use crate::command::argument::Type;
 
+use super::kept::Keep;
 use super::program::Load;
 use super::program::Path;
 use super::program::Program;
@@ -30,6 +31,10 @@ pub trait Resolver {
     /// The address of a copy of `text`, with a NUL behind it, in memory of the kernel that lives
     /// longer than the program.
     fn text(&mut self, text: &str) -> Result<u64, Self::Error>;
+
+    /// The index that a value has among those that are kept from the entry of a call; the same for
+    /// the same value. It is what [`Context::kept`](super::Context::kept) gets.
+    fn keep(&mut self, value: Keep) -> Result<u8, Self::Error>;
 }
 
 /// Compiles an argument.
@@ -56,6 +61,7 @@ pub fn compile<R: Resolver>(
             Slot::Register(register) => Load::Register(register),
             Slot::Stack(n) => Load::Stack(n),
         },
+        Base::EntryArgument(n) => Load::Kept(resolver.keep(Keep(current::argument(n)))?),
         Base::ReturnValue => Load::Register(current::RETURN_VALUE),
         Base::Comm => Load::Comm,
         Base::Immediate(value) => Load::Value(value),

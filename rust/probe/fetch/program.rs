@@ -52,6 +52,7 @@ struct Steps {
 pub(super) enum Load {
     Register(Register),
     Stack(u16),
+    Kept(u8),
     Comm,
     Value(u64),
 }
@@ -210,6 +211,7 @@ impl Steps {
         let value = match self.load {
             Load::Register(register) => ctx.register(register),
             Load::Stack(n) => ctx.stack(n),
+            Load::Kept(index) => ctx.kept(index),
             Load::Comm => ctx.comm(),
             Load::Value(value) => value,
         };

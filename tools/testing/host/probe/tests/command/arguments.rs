@@ -65,8 +65,10 @@ fn a_base_is_a_register_a_variable_or_a_constant() {
     ] {
         assert_eq!(base(text), expected, "{text}");
     }
-    let whole = create("r vfs_read $retval").unwrap();
-    assert_eq!(whole.arguments[0].fetch.base, Base::ReturnValue);
+    let whole = create("r vfs_read $retval $arg2 +8($arg1):u8 a=$arg2048").unwrap();
+    let bases: Vec<_> = whole.arguments.iter().map(|a| a.fetch.base).collect();
+    let kept = Base::EntryArgument;
+    assert_eq!(bases, [Base::ReturnValue, kept(1), kept(0), kept(2047)]);
 }
 
 #[test]

@@ -153,7 +153,12 @@ const MORE: &[Case] = &[
     ("p 0xffff800000000000 ^$argx", NofentryArgs, EINVAL),
     ("p vfs_read+20 a=^$arg1", NofentryArgs, EINVAL),
     ("r vfs_read ^$arg*", NosupBtfarg, EINVAL),
-    ("r vfs_read ^$arg1", BadVar, EINVAL),
+    ("r vfs_read %none ^$arg0", BadArgNum, EINVAL),
+    ("r vfs_read a=^$arg0", BadArgNum, EINVAL),
+    ("r vfs_read ^$arg2049", BadArgNum, EINVAL),
+    ("r vfs_read +8(^$argx)", BadVar, EINVAL),
+    ("r vfs_read $arg1:^string", BadString, EINVAL),
+    ("r vfs_read $arg1:^u8[2]", BadString, EINVAL),
     // Names of arguments.
     ("p vfs_read arg2=%ax ^%bx", UsedArgName, EINVAL),
     ("p vfs_read %ax ^arg1=%bx", UsedArgName, EINVAL),

@@ -58,6 +58,7 @@ fn base() -> impl Strategy<Value = Base<'static>> {
         Just(Base::StackPointer),
         (0..12u16).prop_map(Base::Stack),
         (0..12u16).prop_map(Base::Argument),
+        (0..12u16).prop_map(Base::EntryArgument),
         Just(Base::ReturnValue),
         Just(Base::Comm),
         address().prop_map(Base::Immediate),
@@ -87,7 +88,7 @@ prop_compose! {
             // Long texts, too.
             2 => Just(u64::MAX),
         ], 12), 6),
-        values in vec(address(), 30),
+        values in vec(address(), 50),
     ) -> Machine {
         let mut machine = Machine::new();
         for (i, words) in words.iter().enumerate() {
@@ -108,6 +109,12 @@ prop_compose! {
         }
         machine.stack = values[10..20].to_vec();
         machine.comm = values[20];
+        let mut entry = Machine::new();
+        for (name, value) in ["di", "si", "dx", "cx", "r8", "r9"].iter().zip(&values[21..]) {
+            entry.set(name, *value);
+        }
+        entry.stack = values[30..40].to_vec();
+        machine.entry = Some(Box::new(entry));
         machine
     }
 }
@@ -154,16 +161,22 @@ impl Model<'_> {
     }
 
     fn load(&self, base: Base<'_>) -> u64 {
+        fn stack(machine: &Machine, n: u16) -> u64 {
+            machine.stack.get(usize::from(n)).copied().unwrap_or(0)
+        }
+        fn argument(machine: &Machine, n: u16) -> u64 {
+            match ["di", "si", "dx", "cx", "r8", "r9"].get(usize::from(n)) {
+                Some(name) => machine.registers[&reg(name).offset()],
+                None => stack(machine, n - 5),
+            }
+        }
         let register = |name: &str| self.machine.registers[&reg(name).offset()];
-        let stack = |n: u16| self.machine.stack.get(usize::from(n)).copied().unwrap_or(0);
         match base {
             Base::Register(register) => self.machine.registers[&register.offset()],
             Base::StackPointer => register("sp"),
-            Base::Stack(n) => stack(n),
-            Base::Argument(n) => match ["di", "si", "dx", "cx", "r8", "r9"].get(usize::from(n)) {
-                Some(name) => register(name),
-                None => stack(n - 5),
-            },
+            Base::Stack(n) => stack(self.machine, n),
+            Base::Argument(n) => argument(self.machine, n),
+            Base::EntryArgument(n) => argument(self.machine.entry.as_ref().unwrap(), n),
             Base::ReturnValue => register("ax"),
             Base::Comm => self.machine.comm,
             Base::Immediate(value) => value,
