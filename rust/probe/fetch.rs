@@ -51,6 +51,9 @@
 //!     fn comm(&self) -> u64 {
 //!         0
 //!     }
+//!     fn symbol(&self, _: u64, _: &mut [u8]) -> usize {
+//!         0
+//!     }
 //!     fn read(&self, _: Space, _: u64, _: &mut [u8]) -> Result<(), Fault> {
 //!         Err(Fault)
 //!     }
@@ -135,6 +138,13 @@ pub trait Context {
     fn kept(&self, _index: u8) -> u64 {
         0
     }
+
+    /// Writes the symbol that an address is in, with offset and size, to `to`, or as much of it as
+    /// fits; returns how many bytes that is. There is no NUL behind it, but what else is in `to` is
+    /// undefined.
+    ///
+    /// C: `sprint_symbol()`.
+    fn symbol(&self, address: u64, to: &mut [u8]) -> usize;
 
     /// Fills `to` from memory at `address`, without a page fault.
     ///

@@ -14,6 +14,7 @@ use ktrace::kretprobe;
 use ktrace::nofault;
 use ktrace::percpu::Counter;
 use ktrace::percpu::Scratch;
+use ktrace::symbol;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::HEADER_LEN;
 use ktrace::trace_event::MAX_LEN;
@@ -219,6 +220,14 @@ impl<K: Kept> Context for Seen<'_, K> {
     }
 
     #[inline(always)]
+    fn symbol(&self, address: u64, to: &mut [u8]) -> usize {
+        match to.first_chunk_mut() {
+            Some(room) => symbol::format(address as usize, true, room).len(),
+            None => cut_symbol(address as usize, to),
+        }
+    }
+
+    #[inline(always)]
     fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), Fault> {
         let address = address as usize;
         match space {
@@ -227,6 +236,18 @@ impl<K: Kept> Context for Seen<'_, K> {
         }
         .map_err(|nofault::Fault| Fault)
     }
+}
+
+/// Writes as much of a symbol as fits where the longest one would not.
+#[cold]
+#[inline(never)]
+fn cut_symbol(address: usize, to: &mut [u8]) -> usize {
+    let mut room = [0; symbol::LEN];
+    let text = symbol::format(address, true, &mut room);
+    to.iter_mut()
+        .zip(text)
+        .map(|(to, byte)| *to = *byte)
+        .count()
 }
 
 /// Is this an address of user space, whatever the command takes it for? The two spaces have a half

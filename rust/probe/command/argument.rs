@@ -48,6 +48,7 @@ impl Argument<'_> {
                 Some((_, name)) if name.starts_with('u') => "ustring",
                 _ => "string",
             },
+            Type::Symstr => "symstr",
             Type::Bitfield(width, _) => width.type_name(Style::Unsigned),
             Type::Number(width, style) => width.type_name(style),
         }
@@ -231,14 +232,17 @@ pub enum Type {
     /// `string`, `ustring`: the bytes up to the first NUL, with the space they are read from: the
     /// user's for `ustring`, and, but for an array, where the outermost dereference is `+u`.
     String(Space),
+    /// `symstr`: the symbol that a value is in, with offset and size, as a text that is made at the
+    /// hit.
+    Symstr,
 }
 
 impl Type {
-    /// What one value takes in the fixed part of a record, in bytes: of a string its locator.
+    /// What one value takes in the fixed part of a record, in bytes: of a text its locator.
     pub const fn size(self) -> usize {
         match self {
             Self::Number(width, _) | Self::Bitfield(width, _) => width.bytes(),
-            Self::String(_) => 4,
+            Self::String(_) | Self::Symstr => 4,
         }
     }
 }

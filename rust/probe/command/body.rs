@@ -361,6 +361,22 @@ fn judge(typed: &Typed<'_>, read: &Read<'_>) -> Result<Type, Fault> {
             };
             Type::String(space)
         }
+        Written::Type(Type::Symstr) => {
+            // As in C, not of what was kept from the entry.
+            let is_value = match (outermost, read.fetch.base) {
+                (Some(space), _) => space == Space::Kernel,
+                (None, Base::Register(_) | Base::Stack(_)) => true,
+                (None, Base::Argument(_) | Base::ReturnValue) => true,
+                (None, _) => false,
+            };
+            if !is_value {
+                return Err(Fault::invalid(ErrorKind::BadSymstring, typed.at));
+            }
+            if !next() {
+                return Err(Fault::invalid(ErrorKind::TooManyOps, read.at));
+            }
+            Type::Symstr
+        }
         Written::Type(ty) => {
             if outermost.is_none() {
                 next();
@@ -380,8 +396,13 @@ fn judge(typed: &Typed<'_>, read: &Read<'_>) -> Result<Type, Fault> {
     };
 
     if typed.count.is_some() {
-        // C has no loop over numbers of user space.
-        if !matches!(ty, Type::String(_)) && outermost != Some(Space::Kernel) {
+        // C has no loop over numbers of user space, nor over symbols.
+        let can_loop = match ty {
+            Type::String(_) => true,
+            Type::Symstr => false,
+            Type::Number(..) | Type::Bitfield(..) => outermost == Some(Space::Kernel),
+        };
+        if !can_loop {
             return Err(bad_string);
         }
         if !next() {

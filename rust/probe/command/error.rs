@@ -113,6 +113,8 @@ kinds! {
     BadType => "Unknown type is specified",
     /// A string or an array of something that is not in memory.
     BadString => "String accepts only memory argument",
+    /// `symstr` of an address or a number that stands in the command, of user memory, and so on.
+    BadSymstring => "Symbol String doesn't accept data/userdata",
     /// A bitfield that is malformed or does not fit in its number.
     BadBitfield => "Invalid bitfield",
     /// More than 32 bytes in front of `=`.

@@ -122,6 +122,7 @@ fn find(name: &str) -> Option<Written<'_>> {
     Some(Written::Type(match name {
         "string" => Type::String(Space::Kernel),
         "ustring" => Type::String(Space::User),
+        "symstr" => Type::Symstr,
         "char" => Type::Number(Width::W1, Style::Char),
         "symbol" => Type::Number(Width::W8, Style::Symbol),
         _ => {

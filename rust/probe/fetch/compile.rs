@@ -68,11 +68,13 @@ pub fn compile<R: Resolver>(
         Base::Text(text) => Load::Value(resolver.text(text)?),
         Base::Symbol(name) => Load::Value(resolver.symbol(name)?),
     };
-    let (last, path) = match argument.fetch.derefs.as_slice() {
-        [path @ .., last] => (Some(*last), Path::new(path)),
-        [] => (None, Path::new(&[])),
+    let derefs = argument.fetch.derefs.as_slice();
+    let (path, last) = match (argument.ty, derefs) {
+        // It is the symbol of what the last one reads.
+        (Type::Symstr, _) | (_, []) => (derefs, None),
+        (_, [path @ .., last]) => (path, Some(*last)),
     };
-    Ok(Program::new(load, path, store(argument, last)))
+    Ok(Program::new(load, Path::new(path), store(argument, last)))
 }
 
 /// The store of an argument of which `last` is the outermost dereference.
@@ -90,6 +92,9 @@ fn store(argument: &Argument<'_>, last: Option<Deref>) -> Store {
         (Type::Bitfield(width, bits), count, _) => {
             Store::Bits(at, width, count.unwrap_or(NonZeroU8::MIN), bits)
         }
+
+        // There are no arrays of them.
+        (Type::Symstr, _, _) => Store::Symbol,
 
         // `+u0(...):string` is in user memory, and so is `+0(...):ustring`.
         (Type::String(space), None, _) => Store::String(match space {

@@ -144,6 +144,12 @@ fn a_type_is_a_number_a_bitfield_or_a_string() {
         // ...but for an array, where that reads a pointer.
         ("+u0(%di):string[2]", String(Space::Kernel)),
         ("+u0(%di):ustring[2]", String(Space::User)),
+        ("%di:symstr", Symstr),
+        ("$stack3:symstr", Symstr),
+        ("$arg1:symstr", Symstr),
+        ("@sym:symstr", Symstr),
+        ("+0(%di):symstr", Symstr),
+        ("+0(+u0(\\1)):symstr", Symstr),
     ] {
         assert_eq!(ty(text), expected, "{text}");
     }
@@ -196,6 +202,7 @@ fn a_field_is_the_same_by_name_type_and_count() {
         ("%di:u64", "%di:symbol"),
         ("+0(%di):string", "+0(%di):ustring"),
         ("+u0(%di):string", "+0(%di):ustring"),
+        ("+0(%di):string", "+0(%di):symstr"),
         ("+0(%di):u8[2]", "+0(%di):u8[3]"),
         ("+0(%di):u8[1]", "+0(%di):u8"),
     ] {
@@ -212,7 +219,13 @@ fn each_type_has_its_name_and_size() {
         assert_eq!(argument.type_name(), name);
         assert_eq!(argument.ty.size() * 8, name[1..].parse().unwrap());
     }
-    for (name, size) in [("char", 1), ("symbol", 8), ("string", 4), ("ustring", 4)] {
+    for (name, size) in [
+        ("char", 1),
+        ("symbol", 8),
+        ("string", 4),
+        ("ustring", 4),
+        ("symstr", 4),
+    ] {
         let argument = argument(&format!("+0(%di):{name}")).unwrap();
         assert_eq!((argument.type_name(), argument.ty.size()), (name, size));
     }

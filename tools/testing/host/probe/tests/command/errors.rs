@@ -158,6 +158,15 @@ const MORE: &[Case] = &[
     ("r vfs_read ^$arg2049", BadArgNum, EINVAL),
     ("r vfs_read +8(^$argx)", BadVar, EINVAL),
     ("r vfs_read $arg1:^string", BadString, EINVAL),
+    ("p vfs_read $stack:^symstr", BadSymstring, EINVAL),
+    ("p vfs_read \\1:^symstr", BadSymstring, EINVAL),
+    ("p vfs_read +u0(%di):^symstr", BadSymstring, EINVAL),
+    ("p vfs_read +u0(%di):^symstr[2]", BadSymstring, EINVAL),
+    ("r vfs_read $arg1:^symstr", BadSymstring, EINVAL),
+    ("p vfs_read $comm:^symstr", NeedStringType, EINVAL),
+    ("p vfs_read +0(%di):^symstr[2]", BadString, EINVAL),
+    ("p vfs_read %di:^symstr[1]", BadString, EINVAL),
+    ("p vfs_read %di:^symstrs", BadType, EINVAL),
     ("r vfs_read $arg1:^u8[2]", BadString, EINVAL),
     // Names of arguments.
     ("p vfs_read arg2=%ax ^%bx", UsedArgName, EINVAL),
@@ -226,7 +235,6 @@ const MORE: &[Case] = &[
     ("p vfs_read +0(\\\"a^)", ImmstrNoClose, EINVAL),
     // Types.
     ("p vfs_read %ax:^", BadType, EINVAL),
-    ("p vfs_read %ax:^symstr", BadType, EINVAL),
     ("p vfs_read @mod:^sym+8", BadType, EINVAL),
     ("p vfs_read +0(%di):^%pd", BadType, EINVAL),
     ("p vfs_read %ax:^u7", BadType, EINVAL),

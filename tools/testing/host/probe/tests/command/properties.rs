@@ -51,6 +51,7 @@ fn line() -> impl Strategy<Value = String> {
         "string",
         "ustring",
         "symbol",
+        "symstr",
         "u8",
         "x64",
         "b1@0/8",

@@ -168,6 +168,14 @@ impl Context for Machine {
         self.kept.borrow()[usize::from(index)]
     }
 
+    /// Leaves something behind the text.
+    fn symbol(&self, address: u64, to: &mut [u8]) -> usize {
+        to.fill(UNTOUCHED);
+        let text = symbol(address);
+        let pairs = to.iter_mut().zip(text.as_bytes());
+        pairs.map(|(to, byte)| *to = *byte).count()
+    }
+
     /// Reads byte by byte, so that a read that fails leaves something behind.
     fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), Fault> {
         assert!(!to.is_empty(), "a read of nothing");
@@ -251,6 +259,11 @@ impl fmt::Display for Text {
         let escaped = self.0.escape_ascii().to_string();
         f.write_str(&escaped.replace("\\\"", "\"").replace("\\'", "'"))
     }
+}
+
+/// The text of the symbol of an address.
+pub fn symbol(address: u64) -> String {
+    format!("sym+{address:#x}/0xffff")
 }
 
 /// Symbols at 0x5000, texts at 0x7000, each plus its length.
@@ -353,6 +366,7 @@ pub const CHAR: Type = Type::Number(Width::W1, Style::Char);
 pub const SYMBOL: Type = Type::Number(Width::W8, Style::Symbol);
 pub const STRING: Type = Type::String(Space::Kernel);
 pub const USTRING: Type = Type::String(Space::User);
+pub const SYMSTR: Type = Type::Symstr;
 
 /// `bWIDTH@OFFSET/SIZE`, by the definition of the shifts.
 pub fn bits(width: u8, offset: u8, number: Width) -> Type {

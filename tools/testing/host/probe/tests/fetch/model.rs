@@ -49,6 +49,7 @@ fn ty() -> impl Strategy<Value = Type> {
         2 => (width(), style()).prop_map(|(width, style)| Type::Number(width, style)),
         1 => bitfield(),
         3 => space().prop_map(Type::String),
+        1 => Just(Type::Symstr),
     ]
 }
 
@@ -72,7 +73,7 @@ pub fn argument() -> impl Strategy<Value = Argument<'static>> {
     let deref = (space(), -64..64i32).prop_map(|(space, offset)| Deref { space, offset });
     let count = proptest::option::of((1..9u8).prop_map(|n| NonZeroU8::new(n).unwrap()));
     (base(), vec(deref, 0..4), ty(), count).prop_map(|(base, list, ty, count)| Argument {
-        count,
+        count: count.filter(|_| ty != Type::Symstr),
         ..source(base, &list, ty)
     })
 }
@@ -160,6 +161,13 @@ impl Model<'_> {
         Some(text)
     }
 
+    fn symbol(&mut self, address: u64) -> Option<Vec<u8>> {
+        let mut text = symbol(address).into_bytes();
+        text.truncate(self.room.checked_sub(1)?);
+        self.room -= text.len() + 1;
+        Some(text)
+    }
+
     fn load(&self, base: Base<'_>) -> u64 {
         fn stack(machine: &Machine, n: u16) -> u64 {
             machine.stack.get(usize::from(n)).copied().unwrap_or(0)
@@ -188,6 +196,7 @@ impl Model<'_> {
     fn value(&mut self, argument: &Argument<'_>) -> Value {
         let list = argument.fetch.derefs.as_slice();
         let (path, last) = match list.split_last() {
+            _ if argument.ty == Type::Symstr => (list, None),
             Some((last, path)) => (path, Some(*last)),
             None => (list, None),
         };
@@ -248,6 +257,7 @@ impl Model<'_> {
                 }
                 Value::Strings(strings)
             }
+            Type::Symstr => Value::Strings(vec![value.and_then(|value| self.symbol(value))]),
         }
     }
 }
@@ -255,7 +265,7 @@ impl Model<'_> {
 fn recorded(record: &Record, i: usize, argument: &Argument<'_>) -> Value {
     let elements = argument.count.map_or(1, |count| usize::from(count.get()));
     match argument.ty {
-        Type::String(_) => Value::Strings(
+        Type::String(_) | Type::Symstr => Value::Strings(
             (0..elements)
                 .map(|j| {
                     let string = record.string(i, j)?;
