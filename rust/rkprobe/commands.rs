@@ -22,6 +22,7 @@ use ktrace::trace_event::Definition;
 use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::TraceEvent;
+use ktrace::vfs;
 use probe::arch;
 use probe::command;
 use probe::command::argument::split_symbol;
@@ -31,9 +32,11 @@ use probe::command::Delete;
 use probe::command::Errno;
 use probe::command::ErrorKind;
 use probe::command::EventName;
+use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
 use probe::command::Target;
+use probe::command::WithFileNames;
 use probe::fetch;
 use probe::fetch::Head;
 use probe::fetch::Keep;
@@ -65,6 +68,12 @@ pub(crate) unsafe fn init() {
     // SAFETY: By the safety requirement.
     unsafe { COMMANDS.init() };
 }
+
+/// For `%pd` and `%pD`.
+const FILE_OFFSETS: FileOffsets = FileOffsets {
+    name: vfs::NAME_IN_DENTRY,
+    dentry: vfs::DENTRY_IN_FILE,
+};
 
 /// Why a command fails.
 enum Failure {
@@ -112,7 +121,13 @@ pub(crate) fn run(line: &[u8]) -> Result {
         pr_warn!("a command is not UTF-8\n");
         EINVAL
     })?;
-    let result = match command::parse(line) {
+    let with_names = match WithFileNames::new(line, FILE_OFFSETS) {
+        Some(line) => Some(CString::try_from_fmt(format_args!("{line}"))?),
+        None => None,
+    };
+    let with_names = with_names.as_ref().and_then(|line| line.to_str().ok());
+    let with_names = with_names.unwrap_or(line);
+    let result = match command::parse(with_names) {
         Ok(Line::Nothing) => Ok(()),
         Ok(Line::Create(command)) => create(command),
         Ok(Line::Delete(delete)) => remove(&delete),
@@ -120,7 +135,9 @@ pub(crate) fn run(line: &[u8]) -> Result {
     };
     result.map_err(|failure| match failure {
         Failure::Command(error) => {
-            error_log::add(line, &error);
+            // An error of an argument has its place in the text that was read.
+            let is_of_argument = error.at.word >= 2;
+            error_log::add(if is_of_argument { with_names } else { line }, &error);
             to_kernel(error.errno)
         }
         Failure::Other(error) => error,

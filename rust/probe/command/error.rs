@@ -184,6 +184,8 @@ kinds! {
     NoSuchEvent => "No event matches",
     /// Ours: what is to be deleted is enabled, or referred to.
     EventBusy => "Event is in use",
+    /// Ours: no room is left to write a `%pd` or `%pD` out.
+    FileNamesTooLong => "%pd and %pD arguments are too long",
     /// Ours: a NUL in the command.
     NulCharacter => "Invalid character in the command",
 }
@@ -197,6 +199,8 @@ impl Errno {
     pub const ENOENT: Self = Self(2);
     /// Too much of something.
     pub const E2BIG: Self = Self(7);
+    /// No room.
+    pub const ENOMEM: Self = Self(12);
     /// In use.
     pub const EBUSY: Self = Self(16);
     /// There already.

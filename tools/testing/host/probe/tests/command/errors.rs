@@ -236,7 +236,13 @@ const MORE: &[Case] = &[
     // Types.
     ("p vfs_read %ax:^", BadType, EINVAL),
     ("p vfs_read @mod:^sym+8", BadType, EINVAL),
-    ("p vfs_read +0(%di):^%pd", BadType, EINVAL),
+    // Not written out.
+    (
+        "p vfs_read %none ^+0(%di):%pd",
+        FileNamesTooLong,
+        Errno::ENOMEM,
+    ),
+    ("p vfs_read +0(%di):^%px", BadType, EINVAL),
     ("p vfs_read %ax:^u7", BadType, EINVAL),
     ("p vfs_read %ax:^u08", BadType, EINVAL),
     ("p vfs_read %ax:^bool", BadType, EINVAL),

@@ -5,6 +5,7 @@
 mod arguments;
 mod delete;
 mod errors;
+mod file_names;
 mod limits;
 mod listing;
 mod names;
