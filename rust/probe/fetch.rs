@@ -139,6 +139,13 @@ pub trait Context {
         0
     }
 
+    /// The time from the entry of the call to its return, in ns. Only the programs of return probes
+    /// with `$elapsed` ask for it.
+    #[inline(always)]
+    fn elapsed(&self) -> u64 {
+        0
+    }
+
     /// Writes the symbol that an address is in, with offset and size, to `to`, or as much of it as
     /// fits; returns how many bytes that is. There is no NUL behind it, but what else is in `to` is
     /// undefined.

@@ -26,6 +26,7 @@ use ktrace::vfs;
 use probe::arch;
 use probe::command;
 use probe::command::argument::split_symbol;
+use probe::command::argument::Base;
 use probe::command::argument::Place;
 use probe::command::Command;
 use probe::command::Delete;
@@ -51,6 +52,7 @@ use crate::event::Switch;
 use crate::printer::Printer;
 use crate::recorder::Recorder;
 use crate::registry;
+use crate::return_probe::Kept;
 use crate::return_probe::ReturnProbe;
 use crate::shape::Shape;
 use crate::symbols;
@@ -299,11 +301,16 @@ fn create_event(
 fn compile(command: &Command<'_>, place: Place) -> Result<(KVec<Program>, Resolver), Failure> {
     let mut resolver = Resolver {
         texts: KVec::new(),
-        kept: KVec::new(),
+        kept: Kept {
+            values: KVec::new(),
+            is_timed: false,
+        },
     };
     let mut programs = KVec::new();
     for argument in command.arguments(place, arch::current::register)? {
-        programs.push(fetch::compile(&argument?, &mut resolver)?, GFP_KERNEL)?;
+        let argument = argument?;
+        resolver.kept.is_timed |= argument.fetch.base == Base::Elapsed;
+        programs.push(fetch::compile(&argument, &mut resolver)?, GFP_KERNEL)?;
     }
     Ok((programs, resolver))
 }
@@ -412,7 +419,7 @@ struct Resolver {
     /// The strings that they have the addresses of.
     texts: KVec<CString>,
     /// What is kept for them from the entry of a call.
-    kept: KVec<Keep>,
+    kept: Kept,
 }
 
 impl fetch::Resolver for Resolver {
@@ -434,11 +441,12 @@ impl fetch::Resolver for Resolver {
     }
 
     fn keep(&mut self, value: Keep) -> Result<u8, Failure> {
-        let index = match self.kept.iter().position(|kept| *kept == value) {
+        let values = &mut self.kept.values;
+        let index = match values.iter().position(|kept| *kept == value) {
             Some(index) => index,
             None => {
-                self.kept.push(value, GFP_KERNEL)?;
-                self.kept.len() - 1
+                values.push(value, GFP_KERNEL)?;
+                values.len() - 1
             }
         };
         Ok(u8::try_from(index).map_err(|_| E2BIG)?)

@@ -8,6 +8,7 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
+use ktrace::context::monotonic_clock;
 use ktrace::kprobe;
 use ktrace::kprobe::Hit;
 use ktrace::kretprobe;
@@ -61,19 +62,49 @@ impl kretprobe::Handler for Recorder {
     }
 }
 
-/// What a return probe does that keeps up to `N` values of a call from its entry.
+/// What a return probe does that takes the time of a call and keeps nothing else.
+pub(crate) struct Stopwatch(pub(crate) Recorder);
+
+#[vtable]
+impl kretprobe::Handler for Stopwatch {
+    /// When the function was entered.
+    type Data = u64;
+
+    #[inline(always)]
+    fn entry(&self, _: &Hit<'_>) -> Option<u64> {
+        Some(monotonic_clock())
+    }
+
+    #[inline(always)]
+    fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, u64>) {
+        let kept = Kept {
+            words: &[0; FEW],
+            elapsed: elapsed_since(*call.data()),
+        };
+        self.0.record(hit, kept, [hit.address(), call.caller()]);
+    }
+}
+
+/// How many words most probes keep at most that keep any: a cache line of them.
+pub(crate) const FEW: usize = 8;
+
+/// What a return probe does that keeps values of a call from its entry, in `N` words, of which the
+/// last is the time where that `IS_TIMED`.
 ///
-/// The kernel has room for `N` words with each call in flight. Without a value to keep it is the
-/// [`Recorder`] itself that handles the return, and nothing is done at the entry.
-pub(crate) struct Keeper<const N: usize> {
+/// The kernel has room for these words with each call in flight. Where there is nothing to keep it
+/// is the [`Recorder`] itself that handles the return, and nothing is done at the entry.
+pub(crate) struct Keeper<const N: usize, const IS_TIMED: bool> {
     recorder: Recorder,
     values: KVec<Keep>,
 }
 
-impl<const N: usize> Keeper<N> {
-    /// `E2BIG` where these are more than `N` values.
+impl<const N: usize, const IS_TIMED: bool> Keeper<N, IS_TIMED> {
+    /// How many values there is room for.
+    pub(crate) const MAX: usize = N - IS_TIMED as usize;
+
+    /// `E2BIG` where there are more than [`Self::MAX`] values.
     pub(crate) fn new(recorder: Recorder, values: KVec<Keep>) -> Result<Self> {
-        if values.len() > N {
+        if values.len() > Self::MAX {
             return Err(E2BIG);
         }
         Ok(Self { recorder, values })
@@ -81,21 +112,42 @@ impl<const N: usize> Keeper<N> {
 }
 
 #[vtable]
-impl<const N: usize> kretprobe::Handler for Keeper<N> {
+impl<const N: usize, const IS_TIMED: bool> kretprobe::Handler for Keeper<N, IS_TIMED> {
     type Data = [u64; N];
 
     #[inline(always)]
     fn entry(&self, hit: &Hit<'_>) -> Option<[u64; N]> {
         let mut words = [0; N];
         fetch::keep(&self.values, &Seen { hit, kept: () }, &mut words);
+        if IS_TIMED {
+            words[N - 1] = monotonic_clock();
+        }
         Some(words)
     }
 
     #[inline(always)]
     fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, [u64; N]>) {
+        let words = call.data();
+        let kept = Kept {
+            words,
+            elapsed: if IS_TIMED {
+                elapsed_since(words[N - 1])
+            } else {
+                0
+            },
+        };
         self.recorder
-            .record(hit, call.data(), [hit.address(), call.caller()]);
+            .record(hit, kept, [hit.address(), call.caller()]);
     }
+}
+
+/// The time since then, in ns.
+///
+/// The clock is one for all CPUs, which the trace's own default is not: a call often returns on
+/// another CPU than it was made on.
+#[inline(always)]
+fn elapsed_since(then: u64) -> u64 {
+    monotonic_clock().saturating_sub(then)
 }
 
 impl AsRef<Recorder> for Recorder {
@@ -104,7 +156,13 @@ impl AsRef<Recorder> for Recorder {
     }
 }
 
-impl<const N: usize> AsRef<Recorder> for Keeper<N> {
+impl AsRef<Recorder> for Stopwatch {
+    fn as_ref(&self) -> &Recorder {
+        &self.0
+    }
+}
+
+impl<const N: usize, const IS_TIMED: bool> AsRef<Recorder> for Keeper<N, IS_TIMED> {
     fn as_ref(&self) -> &Recorder {
         &self.recorder
     }
@@ -113,7 +171,7 @@ impl<const N: usize> AsRef<Recorder> for Keeper<N> {
 impl Recorder {
     /// Makes a record that begins with the addresses in `head`.
     #[inline(always)]
-    fn record<K: Kept, const N: usize>(&self, hit: &Hit<'_>, kept: K, head: [usize; N]) {
+    fn record<K: OfCall, const N: usize>(&self, hit: &Hit<'_>, kept: K, head: [usize; N]) {
         self.hits.increment();
         let seen = Seen { hit, kept };
         let fields_at = HEADER_LEN + size_of::<[usize; N]>();
@@ -132,7 +190,7 @@ impl Recorder {
     /// The same for an event with strings: they are read once, whoever wants the record.
     #[inline(never)]
     #[link_section = ".kprobes.text"]
-    fn record_with_strings<K: Kept, const N: usize>(
+    fn record_with_strings<K: OfCall, const N: usize>(
         &self,
         room: &Room,
         seen: &Seen<'_, K>,
@@ -169,26 +227,46 @@ fn put_head<const N: usize>(mut record: &mut [u8], head: [usize; N]) -> Option<&
     Some(record)
 }
 
-/// The values of a call that were kept at its entry.
-trait Kept: Copy {
-    /// The value of this index.
+/// What is known of the call that a hit belongs to.
+trait OfCall: Copy {
+    /// The value that was kept under this index.
     fn word(self, index: u8) -> u64;
+
+    /// How long it took, in ns.
+    fn elapsed(self) -> u64;
 }
 
-/// Nothing was kept: no program asks for it.
-impl Kept for () {
+/// Nothing: no program asks for it.
+impl OfCall for () {
     #[inline(always)]
     fn word(self, _: u8) -> u64 {
         0
     }
+
+    #[inline(always)]
+    fn elapsed(self) -> u64 {
+        0
+    }
 }
 
-impl<const N: usize> Kept for &[u64; N] {
+/// What was kept of a call that returns.
+#[derive(Clone, Copy)]
+struct Kept<'a, const N: usize> {
+    words: &'a [u64; N],
+    elapsed: u64,
+}
+
+impl<const N: usize> OfCall for Kept<'_, N> {
     #[inline(always)]
     fn word(self, index: u8) -> u64 {
         // An index is below `N` anyway; by the mask the compiler knows.
         const { assert!(N.is_power_of_two()) };
-        self[usize::from(index) & (N - 1)]
+        self.words[usize::from(index) & (N - 1)]
+    }
+
+    #[inline(always)]
+    fn elapsed(self) -> u64 {
+        self.elapsed
     }
 }
 
@@ -198,7 +276,7 @@ struct Seen<'a, K> {
     kept: K,
 }
 
-impl<K: Kept> Context for Seen<'_, K> {
+impl<K: OfCall> Context for Seen<'_, K> {
     #[inline(always)]
     fn register(&self, register: Register) -> u64 {
         self.hit.registers().get(register)
@@ -217,6 +295,11 @@ impl<K: Kept> Context for Seen<'_, K> {
     #[inline(always)]
     fn kept(&self, index: u8) -> u64 {
         self.kept.word(index)
+    }
+
+    #[inline(always)]
+    fn elapsed(&self) -> u64 {
+        self.kept.elapsed()
     }
 
     #[inline(always)]

@@ -14,6 +14,8 @@ use probe::fetch::Keep;
 
 use crate::recorder::Keeper;
 use crate::recorder::Recorder;
+use crate::recorder::Stopwatch;
+use crate::recorder::FEW;
 
 /// Makes the enum, and hands each call on to the probe.
 macro_rules! return_probes {
@@ -81,30 +83,58 @@ macro_rules! return_probes {
 return_probes! {
     /// Keeps nothing.
     Plain(Recorder),
-    /// Keeps up to a cache line: more than the arguments that are passed in registers.
-    Few(Keeper<8>),
+    /// Keeps the time only.
+    Timed(Stopwatch),
+    /// Keeps a few values: more than the arguments that are passed in registers.
+    Few(Keeper<FEW, false>),
+    /// And the time.
+    FewTimed(Keeper<FEW, true>),
     /// Keeps as much as arguments can ask for.
-    Many(Keeper<MAX_ARGUMENTS>),
+    Many(Keeper<MAX_ARGUMENTS, false>),
+    /// And the time, which one of them has asked for then.
+    ManyTimed(Keeper<MAX_ARGUMENTS, true>),
+}
+
+/// What a return probe keeps of a call.
+pub(crate) struct Kept {
+    /// What it finds at the entry.
+    pub(crate) values: KVec<Keep>,
+    /// Whether the time is taken.
+    pub(crate) is_timed: bool,
 }
 
 impl ReturnProbe {
-    /// Places a probe, disabled, that keeps these `values`.
+    /// Places a probe, disabled.
     pub(crate) fn register(
         target: Target,
         maxactive: u16,
         recorder: Recorder,
-        values: KVec<Keep>,
+        kept: Kept,
     ) -> Result<Self> {
-        Ok(match values.len() {
-            0 => Self::Plain(Kretprobe::register(target, maxactive, recorder)?),
-            1..=8 => {
-                let handler = Keeper::new(recorder, values)?;
-                Self::Few(Kretprobe::register(target, maxactive, handler)?)
-            }
-            _ => {
-                let handler = Keeper::new(recorder, values)?;
-                Self::Many(Kretprobe::register(target, maxactive, handler)?)
-            }
+        let Kept { values, is_timed } = kept;
+        Ok(match (values.len(), is_timed) {
+            (0, false) => Self::Plain(Kretprobe::register(target, maxactive, recorder)?),
+            (0, true) => Self::Timed(Kretprobe::register(target, maxactive, Stopwatch(recorder))?),
+            (..=FEW, false) => Self::Few(Kretprobe::register(
+                target,
+                maxactive,
+                Keeper::new(recorder, values)?,
+            )?),
+            (..FEW, true) => Self::FewTimed(Kretprobe::register(
+                target,
+                maxactive,
+                Keeper::new(recorder, values)?,
+            )?),
+            (_, false) => Self::Many(Kretprobe::register(
+                target,
+                maxactive,
+                Keeper::new(recorder, values)?,
+            )?),
+            (_, true) => Self::ManyTimed(Kretprobe::register(
+                target,
+                maxactive,
+                Keeper::new(recorder, values)?,
+            )?),
         })
     }
 }

@@ -18,7 +18,7 @@ pub enum Place {
     Entry,
     /// Any other instruction.
     Inside,
-    /// The return: `$retval` is available, and `$argN` as it was at the entry.
+    /// The return: `$retval` and `$elapsed` are available, and `$argN` as it was at the entry.
     Return,
 }
 
@@ -124,6 +124,8 @@ pub enum Base<'a> {
     EntryArgument(u16),
     /// `$retval`.
     ReturnValue,
+    /// `$elapsed`: the time from the entry of the call to its return, in ns. Ours; C has no such.
+    Elapsed,
     /// `$comm`: the address of the name of the current task.
     Comm,
     /// `\IMM`, or the address of `@ADDR` (which adds a dereference).

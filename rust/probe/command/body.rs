@@ -153,8 +153,13 @@ impl Reader {
             derefs.push(deref).map_err(full(at))?;
         }
         for (at, space, offset) in around.get(..depth).unwrap_or(&[]).iter().rev().copied() {
-            if derefs.as_slice().is_empty() && matches!(start.base, Base::Comm | Base::Text(_)) {
-                return Err(Fault::invalid(ErrorKind::CommCantDeref, at));
+            let cannot = match start.base {
+                Base::Comm | Base::Text(_) => Some(ErrorKind::CommCantDeref),
+                Base::Elapsed => Some(ErrorKind::ElapsedCantDeref),
+                _ => None,
+            };
+            if let Some(kind) = cannot.filter(|_| derefs.as_slice().is_empty()) {
+                return Err(Fault::invalid(kind, at));
             }
             step = step.saturating_add(1);
             if step > LAST_STEP {
@@ -233,6 +238,12 @@ impl Reader {
         }
         if matches!(name, "comm" | "COMM") {
             return Ok(Base::Comm);
+        }
+        if name == "elapsed" {
+            return match self.place {
+                Place::Return => Ok(Base::Elapsed),
+                Place::Entry | Place::Inside => Err(Fault::invalid(ErrorKind::ElapsedOnProbe, at)),
+            };
         }
         let number = name.strip_prefix("arg").ok_or(bad)?;
         let number = number::unsigned(number, 10).map_err(|_| bad)?;

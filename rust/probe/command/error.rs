@@ -184,6 +184,10 @@ kinds! {
     NoSuchEvent => "No event matches",
     /// Ours: what is to be deleted is enabled, or referred to.
     EventBusy => "Event is in use",
+    /// Ours: `$elapsed` of a probe that is not at a return.
+    ElapsedOnProbe => "$elapsed is only available on return probes",
+    /// Ours: a dereference of `$elapsed`, which is no address.
+    ElapsedCantDeref => "$elapsed can not be dereferenced",
     /// Ours: no room is left to write a `%pd` or `%pD` out.
     FileNamesTooLong => "%pd and %pD arguments are too long",
     /// Ours: a NUL in the command.

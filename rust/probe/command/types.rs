@@ -44,6 +44,8 @@ impl<'a> Typed<'a> {
         let Some((value, text)) = body.split_once(':') else {
             let ty = if is_text(body) {
                 Type::String(Space::Kernel)
+            } else if body == "$elapsed" {
+                Type::Number(Width::W8, Style::Unsigned)
             } else {
                 // As wide as a register.
                 Type::Number(Width::W8, Style::Hex)

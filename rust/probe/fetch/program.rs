@@ -53,6 +53,7 @@ pub(super) enum Load {
     Register(Register),
     Stack(u16),
     Kept(u8),
+    Elapsed,
     Comm,
     Value(u64),
 }
@@ -211,6 +212,7 @@ impl Steps {
             Load::Register(register) => ctx.register(register),
             Load::Stack(n) => ctx.stack(n),
             Load::Kept(index) => ctx.kept(index),
+            Load::Elapsed => ctx.elapsed(),
             Load::Comm => ctx.comm(),
             Load::Value(value) => value,
         };

@@ -65,10 +65,19 @@ fn a_base_is_a_register_a_variable_or_a_constant() {
     ] {
         assert_eq!(base(text), expected, "{text}");
     }
-    let whole = create("r vfs_read $retval $arg2 +8($arg1):u8 a=$arg2048").unwrap();
+    let whole = create("r vfs_read $retval $arg2 +8($arg1):u8 a=$arg2048 $elapsed").unwrap();
     let bases: Vec<_> = whole.arguments.iter().map(|a| a.fetch.base).collect();
     let kept = Base::EntryArgument;
-    assert_eq!(bases, [Base::ReturnValue, kept(1), kept(0), kept(2047)]);
+    assert_eq!(
+        bases,
+        [
+            Base::ReturnValue,
+            kept(1),
+            kept(0),
+            kept(2047),
+            Base::Elapsed
+        ]
+    );
 }
 
 #[test]
@@ -153,6 +162,17 @@ fn a_type_is_a_number_a_bitfield_or_a_string() {
     ] {
         assert_eq!(ty(text), expected, "{text}");
     }
+}
+
+#[test]
+fn the_time_is_a_decimal_number_by_default() {
+    let whole = create("r vfs_read $elapsed $elapsed:x64 a=$elapsed:u32 $elapsed:b8@8/64").unwrap();
+    let names: Vec<_> = whole.arguments.iter().map(|a| a.type_name()).collect();
+    assert_eq!(names, ["u64", "x64", "u32", "u64"]);
+    assert_eq!(
+        whole.arguments[0].ty,
+        Type::Number(Width::W8, Style::Unsigned)
+    );
 }
 
 #[test]

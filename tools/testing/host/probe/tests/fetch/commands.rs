@@ -94,6 +94,7 @@ fn a_return_probe_prints_what_it_kept_from_the_entry() {
     entry.set("di", 0x4008).set("dx", 5);
     entry.stack = vec![0x1110, 0x2220];
     machine.entry = Some(Box::new(entry));
+    machine.elapsed = 1_234_567_890_123;
     for (text, printed) in [
         ("$retval ret=$retval:s32", " arg1=0xfffffffffffffffe ret=-2"),
         ("len=$arg3:u32 now=%dx", " len=5 now=0x123456789"),
@@ -102,6 +103,10 @@ fn a_return_probe_prints_what_it_kept_from_the_entry() {
         (
             "a=+0($arg1):string[1] b=+u0(%si):string",
             " a={\"two\"} b=\"/etc/passwd\"",
+        ),
+        (
+            "ns=$elapsed $elapsed:x32 len=$arg3",
+            " ns=1234567890123 arg2=0x71fb04cb len=0x5",
         ),
         ("$arg1:b4@12/16 $arg1:symbol", " arg1=4 arg2=<4008>"),
     ] {

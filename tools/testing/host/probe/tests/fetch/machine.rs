@@ -41,6 +41,8 @@ pub struct Machine {
     pub entry: Option<Box<Machine>>,
     /// What was kept from there.
     pub kept: RefCell<Vec<u64>>,
+    /// How long the call took.
+    pub elapsed: u64,
     /// The reads of memory that were made.
     pub reads: RefCell<Vec<(Space, u64, usize)>>,
 }
@@ -166,6 +168,10 @@ impl Context for Machine {
 
     fn kept(&self, index: u8) -> u64 {
         self.kept.borrow()[usize::from(index)]
+    }
+
+    fn elapsed(&self) -> u64 {
+        self.elapsed
     }
 
     /// Leaves something behind the text.

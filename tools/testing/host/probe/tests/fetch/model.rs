@@ -62,6 +62,7 @@ fn base() -> impl Strategy<Value = Base<'static>> {
         (0..12u16).prop_map(Base::EntryArgument),
         Just(Base::ReturnValue),
         Just(Base::Comm),
+        Just(Base::Elapsed),
         address().prop_map(Base::Immediate),
         Just(Base::Symbol("sym")),
         Just(Base::Text("text")),
@@ -110,6 +111,7 @@ prop_compose! {
         }
         machine.stack = values[10..20].to_vec();
         machine.comm = values[20];
+        machine.elapsed = values[40];
         let mut entry = Machine::new();
         for (name, value) in ["di", "si", "dx", "cx", "r8", "r9"].iter().zip(&values[21..]) {
             entry.set(name, *value);
@@ -186,6 +188,7 @@ impl Model<'_> {
             Base::Argument(n) => argument(self.machine, n),
             Base::EntryArgument(n) => argument(self.machine.entry.as_ref().unwrap(), n),
             Base::ReturnValue => register("ax"),
+            Base::Elapsed => self.machine.elapsed,
             Base::Comm => self.machine.comm,
             Base::Immediate(value) => value,
             Base::Text(text) => 0x7000 + text.len() as u64,
