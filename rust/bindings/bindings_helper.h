@@ -4,6 +4,7 @@
  * them stand in `bindgen_parameters`. Sorted alphabetically.
  */
 
+#include <linux/dcache.h>
 #include <linux/fprobe.h>
 #include <linux/fs.h>
 #include <linux/kallsyms.h>
@@ -16,5 +17,7 @@
 
 /* What `bindgen` cannot evaluate. */
 const fmode_t RKPROBE_CONST_HELPER_FMODE_WRITE = FMODE_WRITE;
+const unsigned long RKPROBE_CONST_HELPER_DENTRY_NAME_OFFSET = offsetof(struct dentry, d_name.name);
+const unsigned long RKPROBE_CONST_HELPER_FILE_DENTRY_OFFSET = offsetof(struct file, f_path.dentry);
 const unsigned long RKPROBE_CONST_HELPER_KSYM_SYMBOL_LEN = KSYM_SYMBOL_LEN;
 const unsigned long RKPROBE_CONST_HELPER_THREAD_SIZE = THREAD_SIZE;

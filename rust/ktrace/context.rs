@@ -46,6 +46,16 @@ impl Atomic {
     }
 }
 
+/// A time in ns that all CPUs agree on, so that a handler can compare what it was on another one.
+/// It may go back by a little while the kernel adjusts it. Any context.
+///
+/// C: `ktime_get_mono_fast_ns()`.
+#[inline]
+pub fn monotonic_clock() -> u64 {
+    // SAFETY: No requirements.
+    unsafe { kernel::bindings::ktime_get_mono_fast_ns() }
+}
+
 /// The time of the trace buffers, in ns since boot. Any context. C: `local_clock()`.
 pub fn local_clock() -> u64 {
     // SAFETY: No requirements.

@@ -53,16 +53,16 @@ pub trait Handler: Send + Sync + 'static {
     /// Called when the function has returned, in atomic context: see [`crate::context`].
     ///
     /// `hit` has the address of the function, and the registers as it left them.
-    fn ret(&self, hit: &Hit<'_>, call: &Call<Self::Data>);
+    fn ret(&self, hit: &Hit<'_>, call: &Call<'_, Self::Data>);
 }
 
 /// A call that has returned.
-pub struct Call<D> {
+pub struct Call<'a, D> {
     caller: usize,
-    data: D,
+    data: &'a D,
 }
 
-impl<D> Call<D> {
+impl<'a, D> Call<'a, D> {
     /// The address that the function returns to.
     #[inline(always)]
     pub fn caller(&self) -> usize {
@@ -71,8 +71,8 @@ impl<D> Call<D> {
 
     /// What the entry handler kept.
     #[inline(always)]
-    pub fn data(&self) -> &D {
-        &self.data
+    pub fn data(&self) -> &'a D {
+        self.data
     }
 }
 
@@ -120,7 +120,7 @@ unsafe impl Raw for bindings::kretprobe {
 ///         Some(Instant::now())
 ///     }
 ///
-///     fn ret(&self, _: &Hit<'_>, call: &Call<Self::Data>) {
+///     fn ret(&self, _: &Hit<'_>, call: &Call<'_, Self::Data>) {
 ///         pr_info!("{} ns\n", call.data().elapsed().as_nanos());
 ///     }
 /// }
@@ -269,8 +269,9 @@ unsafe extern "C" fn return_handler<H: Handler>(
         // SAFETY: The node belongs to this call until the handler returns.
         caller: unsafe { (*instance).node.ret_addr },
         // SAFETY: Written by `entry_handler`, without which the call would not be here; where
-        // there is no entry handler the type has no bytes.
-        data: unsafe { data_of::<H::Data>(instance).read() },
+        // there is no entry handler the type has no bytes. Nobody writes it again before the
+        // handler returns, as above.
+        data: unsafe { &*data_of::<H::Data>(instance) },
     };
     inner.handler.ret(&hit, &call);
     0

@@ -9,7 +9,8 @@
 //! - [`trace_event`]: events under `events/` in tracefs, and records in the trace buffers;
 //! - [`tracefs`]: control files;
 //! - [`percpu`]: memory that handlers may write to;
-//! - [`symbol`]: names and addresses.
+//! - [`symbol`]: names and addresses;
+//! - [`vfs`]: where the name of a file is.
 //!
 //! A handler runs in atomic context: see [`context`].
 
@@ -31,6 +32,7 @@ pub mod symbol;
 pub mod trace_event;
 pub mod tracefs;
 pub mod tracepoint;
+pub mod vfs;
 
 /// What the kernel's log shows in front of a line.
 pub(crate) const __LOG_PREFIX: &[u8] = b"ktrace\0";

@@ -11,6 +11,8 @@
 //! 4. [`Command::arguments`]: what concerns all arguments, then one after the other;
 //! 5. the caller: the symbols in the arguments, other probes of the event, the registration.
 //!
+//! Before all this, [`WithFileNames`] writes `%pd` and `%pD` out, which changes the line itself.
+//!
 //! What the caller finds is told by the constructors of [`Error`]. Everything is borrowed from the
 //! line.
 //!
@@ -56,6 +58,7 @@ mod arguments;
 mod body;
 mod delete;
 mod error;
+mod file_names;
 mod name;
 mod number;
 mod types;
@@ -71,6 +74,8 @@ pub use error::Error;
 pub use error::ErrorKind;
 pub use error::Normalized;
 pub use error::Position;
+pub use file_names::FileOffsets;
+pub use file_names::WithFileNames;
 pub use name::Event;
 pub use name::EventName;
 pub use name::MAX_NAME;
@@ -215,8 +220,8 @@ impl<'a> Command<'a> {
     ///
     /// # Errors
     ///
-    /// What concerns all of them: `$argN` and `$arg*` in the wrong place, and their number. The
-    /// iterator gives the errors of each.
+    /// What concerns all of them: `$argN` and `$arg*` in the wrong place, their number, and a `%pd`
+    /// that was left as it is. The iterator gives the errors of each.
     pub fn arguments(&self, place: Place, registers: Registers) -> Result<Arguments<'a>, Error> {
         // Of the others the kernel saves only some.
         let registers = self.kind.is_kprobe().then_some(registers);

@@ -4,7 +4,8 @@
 //!
 //! [`compile`] turns an [`Argument`](crate::command::argument::Argument) into a [`Program`], and
 //! [`Layout`] gives it its [`Field`] in the record. On a hit, [`record`] runs the programs of an
-//! event one after the other over a [`Context`]: registers and memory. When the trace is read,
+//! event one after the other over a [`Context`]: registers and memory, and for a return probe what
+//! [`keep`](keep()) took from the entry of the call. When the trace is read,
 //! [`print`](print()) makes text of the fields of a record. What the event's `format` file says is
 //! in [`Field`] and [`PrintFmt`].
 //!
@@ -23,7 +24,7 @@
 //! use core::convert::Infallible;
 //! use probe::arch::{current, Register};
 //! use probe::command::argument::*;
-//! use probe::fetch::{self, Context, Fault, Layout, Resolver};
+//! use probe::fetch::{self, Context, Fault, Keep, Layout, Resolver};
 //!
 //! struct NoSymbols;
 //! impl Resolver for NoSymbols {
@@ -32,6 +33,9 @@
 //!         Ok(0)
 //!     }
 //!     fn text(&mut self, _: &str) -> Result<u64, Infallible> {
+//!         Ok(0)
+//!     }
+//!     fn keep(&mut self, _: Keep) -> Result<u8, Infallible> {
 //!         Ok(0)
 //!     }
 //! }
@@ -45,6 +49,9 @@
 //!         0
 //!     }
 //!     fn comm(&self) -> u64 {
+//!         0
+//!     }
+//!     fn symbol(&self, _: u64, _: &mut [u8]) -> usize {
 //!         0
 //!     }
 //!     fn read(&self, _: Space, _: u64, _: &mut [u8]) -> Result<(), Fault> {
@@ -76,6 +83,7 @@
 
 mod compile;
 mod field;
+mod kept;
 mod print;
 mod print_fmt;
 mod program;
@@ -89,6 +97,8 @@ pub use self::field::Kind;
 pub use self::field::Layout;
 pub use self::field::TooBig;
 pub use self::field::TypeText;
+pub use self::kept::keep;
+pub use self::kept::Keep;
 pub use self::print::print;
 pub use self::print::Output;
 pub use self::print_fmt::Head;
@@ -121,6 +131,27 @@ pub trait Context {
 
     /// The address of the name of the current task, in the kernel's space.
     fn comm(&self) -> u64;
+
+    /// A value that [`keep()`] kept at the entry of the call, by its index. Only the programs of
+    /// return probes ask for it.
+    #[inline(always)]
+    fn kept(&self, _index: u8) -> u64 {
+        0
+    }
+
+    /// The time from the entry of the call to its return, in ns. Only the programs of return probes
+    /// with `$elapsed` ask for it.
+    #[inline(always)]
+    fn elapsed(&self) -> u64 {
+        0
+    }
+
+    /// Writes the symbol that an address is in, with offset and size, to `to`, or as much of it as
+    /// fits; returns how many bytes that is. There is no NUL behind it, but what else is in `to` is
+    /// undefined.
+    ///
+    /// C: `sprint_symbol()`.
+    fn symbol(&self, address: u64, to: &mut [u8]) -> usize;
 
     /// Fills `to` from memory at `address`, without a page fault.
     ///

@@ -17,7 +17,6 @@ use ktrace::fprobe;
 use ktrace::ftrace;
 use ktrace::kprobe;
 use ktrace::kprobe::Kprobe;
-use ktrace::kretprobe::Kretprobe;
 use ktrace::percpu::Counter;
 use ktrace::symbol;
 use ktrace::trace_event;
@@ -25,9 +24,11 @@ use ktrace::trace_event::Definition;
 use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::TraceEvent;
+use ktrace::vfs;
 use probe::arch;
 use probe::command;
 use probe::command::argument::split_symbol;
+use probe::command::argument::Base;
 use probe::command::argument::Place;
 use probe::command::Command;
 use probe::command::Delete;
@@ -35,10 +36,13 @@ use probe::command::Errno;
 use probe::command::ErrorKind;
 use probe::command::EventName;
 use probe::command::File;
+use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
 use probe::command::Target;
+use probe::command::WithFileNames;
 use probe::fetch;
+use probe::fetch::Keep;
 use probe::fetch::Program;
 
 use crate::error_log;
@@ -50,7 +54,10 @@ use crate::event::Switch;
 use crate::hook::Hook;
 use crate::printer::Printer;
 use crate::recorder::Recorder;
+use crate::recorder::FEW;
 use crate::registry;
+use crate::return_probe::Kept;
+use crate::return_probe::ReturnProbe;
 use crate::shape::Shape;
 use crate::symbols;
 
@@ -67,6 +74,12 @@ pub(crate) unsafe fn init() {
     // SAFETY: By the safety requirement.
     unsafe { COMMANDS.init() };
 }
+
+/// For `%pd` and `%pD`.
+const FILE_OFFSETS: FileOffsets = FileOffsets {
+    name: vfs::NAME_IN_DENTRY,
+    dentry: vfs::DENTRY_IN_FILE,
+};
 
 /// Why a command fails.
 enum Failure {
@@ -114,7 +127,13 @@ pub(crate) fn run(file: File, line: &[u8]) -> Result {
         pr_warn!("a command is not UTF-8\n");
         EINVAL
     })?;
-    let result = match file.parse(line) {
+    let with_names = match WithFileNames::new(line, FILE_OFFSETS) {
+        Some(line) => Some(CString::try_from_fmt(format_args!("{line}"))?),
+        None => None,
+    };
+    let with_names = with_names.as_ref().and_then(|line| line.to_str().ok());
+    let with_names = with_names.unwrap_or(line);
+    let result = match file.parse(with_names) {
         Ok(Line::Nothing) => Ok(()),
         Ok(Line::Create(command)) => create(command),
         Ok(Line::Delete(delete)) => remove(file, &delete),
@@ -122,7 +141,9 @@ pub(crate) fn run(file: File, line: &[u8]) -> Result {
     };
     result.map_err(|failure| match failure {
         Failure::Command(error) => {
-            error_log::add(file, line, &error);
+            // An error of an argument has its place in the text that was read.
+            let is_of_argument = error.at.word >= 2;
+            error_log::add(file, if is_of_argument { with_names } else { line }, &error);
             to_kernel(error.errno)
         }
         Failure::Other(error) => error,
@@ -308,15 +329,23 @@ fn create_event(
     Ok(())
 }
 
-/// Compiles the arguments; gives the texts that the programs point at, too.
+/// Compiles the arguments; gives what the programs refer to, too.
 #[inline(never)]
-fn compile(command: &Command<'_>, place: Place) -> Result<(KVec<Program>, KVec<CString>), Failure> {
-    let mut resolver = Resolver { texts: KVec::new() };
+fn compile(command: &Command<'_>, place: Place) -> Result<(KVec<Program>, Resolver), Failure> {
+    let mut resolver = Resolver {
+        texts: KVec::new(),
+        kept: Kept {
+            values: KVec::new(),
+            is_timed: false,
+        },
+    };
     let mut programs = KVec::new();
     for argument in command.arguments(place, arch::current::register)? {
-        programs.push(fetch::compile(&argument?, &mut resolver)?, GFP_KERNEL)?;
+        let argument = argument?;
+        resolver.kept.is_timed |= argument.fetch.base == Base::Elapsed;
+        programs.push(fetch::compile(&argument, &mut resolver)?, GFP_KERNEL)?;
     }
-    Ok((programs, resolver.texts))
+    Ok((programs, resolver))
 }
 
 /// What a listing says, ready to be registered.
@@ -326,6 +355,7 @@ pub(crate) struct Compiled {
     pub(crate) programs: KVec<Program>,
     /// The texts that the programs point at.
     pub(crate) texts: KVec<CString>,
+    pub(crate) kept: Kept,
 }
 
 /// Compiles the command that a listing is, of functions or of a tracepoint: with the symbols where
@@ -337,12 +367,13 @@ pub(crate) fn compile_again(listing: &str) -> Result<Compiled> {
     let compile_line = || match File::All.parse(listing)? {
         Line::Create(command) => {
             let place = place_of(command.kind).ok_or(EINVAL)?;
-            let (programs, texts) = compile(&command, place)?;
+            let (programs, Resolver { texts, kept }) = compile(&command, place)?;
             Ok::<_, Failure>(Compiled {
                 kind: command.kind,
                 target: CString::try_from_fmt(format_args!("{}", command.target))?,
                 programs,
                 texts,
+                kept,
             })
         }
         _ => Err(EINVAL.into()),
@@ -351,6 +382,23 @@ pub(crate) fn compile_again(listing: &str) -> Result<Compiled> {
         Failure::Command(error) => to_kernel(error.errno),
         Failure::Other(error) => error,
     })
+}
+
+/// Is there room for what a function's probe by ftrace keeps of a call?
+fn check_kept(command: &Command<'_>, place: Place) -> Result<(), Failure> {
+    let mut words = 0;
+    let mut is_timed = false;
+    for argument in command.arguments(place, arch::current::register)? {
+        match argument?.fetch.base {
+            Base::EntryArgument(_) => words += 1,
+            Base::Elapsed => is_timed = true,
+            _ => {}
+        }
+    }
+    if words + usize::from(is_timed) > FEW {
+        return Err(E2BIG.into());
+    }
+    Ok(())
 }
 
 /// Places the probe, disarmed.
@@ -377,12 +425,13 @@ fn make_probe(
             if let Target::Functions(pattern) = command.target {
                 let pattern = CString::try_from_fmt(format_args!("{pattern}"))?;
                 fprobe::exists(&pattern).map_err(at_target)?;
+                check_kept(&command, place)?;
             }
             let armed = Armed::Hook(Hook::new(sink, fixed, room)?);
             return Ok(Probe::new(shape, listing(&command, name)?, armed)?);
         }
     };
-    let (programs, texts) = compile(&command, place)?;
+    let (programs, Resolver { texts, kept }) = compile(&command, place)?;
     let recorder = Recorder {
         sink,
         hits: Counter::new()?,
@@ -396,7 +445,7 @@ fn make_probe(
     }
     let armed = if command.kind.is_return() {
         let maxactive = command.maxactive.map_or(0, NonZero::get);
-        let probe = Kretprobe::register(target, maxactive, recorder).map_err(at_target)?;
+        let probe = ReturnProbe::register(target, maxactive, recorder, kept).map_err(at_target)?;
         // The listing tells the number that the kernel chose, as in C.
         command.maxactive = u16::try_from(probe.maxactive()).ok().and_then(NonZero::new);
         Armed::Return(probe)
@@ -462,9 +511,12 @@ fn listing(command: &Command<'_>, name: &EventName<'_>) -> Result<CString> {
     CString::try_from_fmt(format_args!("{}", Listing(command, name)))
 }
 
-/// Gives the addresses that programs hold.
+/// Gives what programs refer to.
 struct Resolver {
+    /// The strings that they have the addresses of.
     texts: KVec<CString>,
+    /// What is kept for them from the entry of a call.
+    kept: Kept,
 }
 
 impl fetch::Resolver for Resolver {
@@ -483,5 +535,17 @@ impl fetch::Resolver for Resolver {
         let address = text.as_char_ptr().addr() as u64;
         self.texts.push(text, GFP_KERNEL)?;
         Ok(address)
+    }
+
+    fn keep(&mut self, value: Keep) -> Result<u8, Failure> {
+        let values = &mut self.kept.values;
+        let index = match values.iter().position(|kept| *kept == value) {
+            Some(index) => index,
+            None => {
+                values.push(value, GFP_KERNEL)?;
+                values.len() - 1
+            }
+        };
+        Ok(u8::try_from(index).map_err(|_| E2BIG)?)
     }
 }

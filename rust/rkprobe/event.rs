@@ -11,7 +11,6 @@ use kernel::sync::Arc;
 use kernel::sync::Mutex;
 
 use ktrace::kprobe::Kprobe;
-use ktrace::kretprobe::Kretprobe;
 use ktrace::trace_event::Operations;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::TraceEvent;
@@ -20,12 +19,13 @@ use probe::command::File;
 use crate::hook::Counts;
 use crate::hook::Hook;
 use crate::recorder::Recorder;
+use crate::return_probe::ReturnProbe;
 use crate::shape::Shape;
 
 /// A probe of either kind: registered, or to be registered when it is enabled.
 pub(crate) enum Armed {
     Entry(Kprobe<Recorder>),
-    Return(Kretprobe<Recorder>),
+    Return(ReturnProbe),
     Hook(Pin<KBox<Hook>>),
 }
 
@@ -33,7 +33,7 @@ impl Armed {
     fn counts(&self) -> Counts {
         let (recorder, missed) = match self {
             Self::Entry(probe) => (probe.handler(), probe.missed()),
-            Self::Return(probe) => (probe.handler(), probe.missed()),
+            Self::Return(probe) => (probe.recorder(), probe.missed()),
             Self::Hook(hook) => return hook.counts(),
         };
         Counts {

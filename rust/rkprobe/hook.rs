@@ -26,8 +26,11 @@ use probe::command::Kind;
 use crate::commands;
 use crate::recorder::AtEntry;
 use crate::recorder::AtExit;
+use crate::recorder::Keeper;
 use crate::recorder::Recorder;
 use crate::recorder::Room;
+use crate::recorder::FEW;
+use crate::return_probe::Kept;
 
 /// What makes a probe when the event is enabled.
 #[pin_data]
@@ -57,6 +60,8 @@ pub(crate) struct Counts {
 enum Registered {
     Entry(Fprobe<AtEntry>),
     Exit(Fprobe<AtExit>),
+    Keeping(Fprobe<Keeper<FEW, false>>),
+    Timed(Fprobe<Keeper<FEW, true>>),
     Tracepoint(Tracepoint<AtEntry>),
 }
 
@@ -97,7 +102,20 @@ impl Hook {
         let functions = Functions::Glob(target, None);
         let registered = match compiled.kind {
             Kind::Entry => Registered::Entry(Fprobe::register(functions, AtEntry(recorder))?),
-            Kind::Exit => Registered::Exit(Fprobe::register(functions, AtExit(recorder))?),
+            Kind::Exit => {
+                let Kept { values, is_timed } = compiled.kept;
+                match (values.len(), is_timed) {
+                    (0, false) => Registered::Exit(Fprobe::register(functions, AtExit(recorder))?),
+                    (_, false) => {
+                        let keeper = Keeper::new(recorder, values)?;
+                        Registered::Keeping(Fprobe::register(functions, keeper)?)
+                    }
+                    (_, true) => {
+                        let keeper = Keeper::new(recorder, values)?;
+                        Registered::Timed(Fprobe::register(functions, keeper)?)
+                    }
+                }
+            }
             Kind::Tracepoint => {
                 Registered::Tracepoint(Tracepoint::attach_or_wait(target, AtEntry(recorder))?)
             }
@@ -128,29 +146,29 @@ impl Hook {
 impl Registered {
     fn counts(&self) -> Counts {
         match self {
-            Self::Entry(probe) => Counts::of(&probe.handler().0, probe.missed()),
-            Self::Exit(probe) => Counts::of(&probe.handler().0, probe.missed()),
-            Self::Tracepoint(probe) => Counts::of(&probe.handler().0, probe.missed()),
+            Self::Entry(probe) => Counts::of(probe.handler(), probe.missed()),
+            Self::Exit(probe) => Counts::of(probe.handler(), probe.missed()),
+            Self::Keeping(probe) => Counts::of(probe.handler(), probe.missed()),
+            Self::Timed(probe) => Counts::of(probe.handler(), probe.missed()),
+            Self::Tracepoint(probe) => Counts::of(probe.handler(), probe.missed()),
         }
     }
 
     fn unregister(self) -> Counts {
         match self {
-            Self::Entry(probe) => {
-                probe.unregister(|handler, missed| Counts::of(&handler.0, missed))
-            }
-            Self::Exit(probe) => probe.unregister(|handler, missed| Counts::of(&handler.0, missed)),
-            Self::Tracepoint(probe) => {
-                probe.unregister(|handler, missed| Counts::of(&handler.0, missed))
-            }
+            Self::Entry(probe) => probe.unregister(Counts::of),
+            Self::Exit(probe) => probe.unregister(Counts::of),
+            Self::Keeping(probe) => probe.unregister(Counts::of),
+            Self::Timed(probe) => probe.unregister(Counts::of),
+            Self::Tracepoint(probe) => probe.unregister(Counts::of),
         }
     }
 }
 
 impl Counts {
-    fn of(recorder: &Recorder, missed: u64) -> Self {
+    fn of(handler: &impl AsRef<Recorder>, missed: u64) -> Self {
         Self {
-            hits: recorder.hits.sum(),
+            hits: handler.as_ref().hits.sum(),
             missed,
         }
     }

@@ -21,6 +21,7 @@ mod hook;
 mod printer;
 mod recorder;
 mod registry;
+mod return_probe;
 mod shape;
 mod symbols;
 

@@ -9,6 +9,7 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
+use ktrace::context::monotonic_clock;
 use ktrace::fprobe;
 use ktrace::function::Call;
 use ktrace::kprobe;
@@ -17,6 +18,7 @@ use ktrace::kretprobe;
 use ktrace::nofault;
 use ktrace::percpu::Counter;
 use ktrace::percpu::Scratch;
+use ktrace::symbol;
 use ktrace::trace_event::Origin;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::HEADER_LEN;
@@ -27,6 +29,7 @@ use probe::command::argument::Space;
 use probe::fetch;
 use probe::fetch::Context;
 use probe::fetch::Fault;
+use probe::fetch::Keep;
 use probe::fetch::Program;
 
 /// Where the fields of events with strings are put together: how long a record gets is known only
@@ -50,7 +53,7 @@ pub(crate) struct Recorder {
 impl kprobe::Handler for Recorder {
     #[inline(always)]
     fn pre(&self, hit: &Hit<'_>) {
-        self.record(hit, [hit.address()]);
+        self.record(hit, (), [hit.address()]);
     }
 }
 
@@ -59,8 +62,152 @@ impl kretprobe::Handler for Recorder {
     type Data = ();
 
     #[inline(always)]
-    fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<()>) {
-        self.record(hit, [hit.address(), call.caller()]);
+    fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, ()>) {
+        self.record(hit, (), [hit.address(), call.caller()]);
+    }
+}
+
+/// What a return probe does that takes the time of a call and keeps nothing else.
+pub(crate) struct Stopwatch(pub(crate) Recorder);
+
+#[vtable]
+impl kretprobe::Handler for Stopwatch {
+    /// When the function was entered.
+    type Data = u64;
+
+    #[inline(always)]
+    fn entry(&self, _: &Hit<'_>) -> Option<u64> {
+        Some(monotonic_clock())
+    }
+
+    #[inline(always)]
+    fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, u64>) {
+        let kept = KeptOf {
+            words: &[0; FEW],
+            elapsed: elapsed_since(*call.data()),
+        };
+        self.0.record(hit, kept, [hit.address(), call.caller()]);
+    }
+}
+
+/// How many words most probes keep at most that keep any: a cache line of them.
+pub(crate) const FEW: usize = 8;
+
+/// What a return probe does that keeps values of a call from its entry, in `N` words, of which the
+/// last is the time where that `IS_TIMED`.
+///
+/// The kernel has room for these words with each call in flight. Where there is nothing to keep it
+/// is the [`Recorder`] itself that handles the return, and nothing is done at the entry.
+pub(crate) struct Keeper<const N: usize, const IS_TIMED: bool> {
+    recorder: Recorder,
+    values: KVec<Keep>,
+}
+
+impl<const N: usize, const IS_TIMED: bool> Keeper<N, IS_TIMED> {
+    /// How many values there is room for.
+    pub(crate) const MAX: usize = N - IS_TIMED as usize;
+
+    /// `E2BIG` where there are more than [`Self::MAX`] values.
+    pub(crate) fn new(recorder: Recorder, values: KVec<Keep>) -> Result<Self> {
+        if values.len() > Self::MAX {
+            return Err(E2BIG);
+        }
+        Ok(Self { recorder, values })
+    }
+
+    /// What there is to keep at an entry.
+    #[inline(always)]
+    fn keep(&self, hit: &impl Origin) -> [u64; N] {
+        let mut words = [0; N];
+        fetch::keep(&self.values, &Seen { hit, kept: () }, &mut words);
+        if IS_TIMED {
+            words[N - 1] = monotonic_clock();
+        }
+        words
+    }
+
+    /// What was kept, at the return.
+    #[inline(always)]
+    fn kept(words: &[u64; N]) -> KeptOf<'_, N> {
+        KeptOf {
+            words,
+            elapsed: if IS_TIMED {
+                elapsed_since(words[N - 1])
+            } else {
+                0
+            },
+        }
+    }
+}
+
+#[vtable]
+impl<const N: usize, const IS_TIMED: bool> kretprobe::Handler for Keeper<N, IS_TIMED> {
+    type Data = [u64; N];
+
+    #[inline(always)]
+    fn entry(&self, hit: &Hit<'_>) -> Option<[u64; N]> {
+        Some(self.keep(hit))
+    }
+
+    #[inline(always)]
+    fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, [u64; N]>) {
+        self.recorder
+            .record(hit, Self::kept(call.data()), [hit.address(), call.caller()]);
+    }
+}
+
+#[vtable]
+impl<const N: usize, const IS_TIMED: bool> fprobe::Handler for Keeper<N, IS_TIMED> {
+    type Data = [u64; N];
+
+    #[inline(always)]
+    fn entry(&self, call: &Call<'_>) -> Option<[u64; N]> {
+        Some(self.keep(call))
+    }
+
+    #[inline(always)]
+    fn exit(&self, call: &Call<'_>, words: &[u64; N]) {
+        self.recorder
+            .record(call, Self::kept(words), [call.function(), call.caller()]);
+    }
+}
+
+/// The time since then, in ns.
+///
+/// The clock is one for all CPUs, which the trace's own default is not: a call often returns on
+/// another CPU than it was made on.
+#[inline(always)]
+fn elapsed_since(then: u64) -> u64 {
+    monotonic_clock().saturating_sub(then)
+}
+
+impl AsRef<Recorder> for AtEntry {
+    fn as_ref(&self) -> &Recorder {
+        &self.0
+    }
+}
+
+impl AsRef<Recorder> for AtExit {
+    fn as_ref(&self) -> &Recorder {
+        &self.0
+    }
+}
+
+impl AsRef<Recorder> for Recorder {
+    fn as_ref(&self) -> &Recorder {
+        self
+    }
+}
+
+impl AsRef<Recorder> for Stopwatch {
+    fn as_ref(&self) -> &Recorder {
+        &self.0
+    }
+}
+
+impl<const N: usize, const IS_TIMED: bool> AsRef<Recorder> for Keeper<N, IS_TIMED> {
+    fn as_ref(&self) -> &Recorder {
+        &self.recorder
     }
 }
 
@@ -73,7 +220,7 @@ impl fprobe::Handler for AtEntry {
 
     #[inline(always)]
     fn entry(&self, call: &Call<'_>) -> Option<()> {
-        self.0.record(call, [call.function()]);
+        self.0.record(call, (), [call.function()]);
         Some(())
     }
 }
@@ -82,7 +229,7 @@ impl tracepoint::Handler for AtEntry {
     #[inline(always)]
     fn hit(&self, hit: &tracepoint::Hit<'_>) {
         let call = hit.call();
-        self.0.record(call, [call.function()]);
+        self.0.record(call, (), [call.function()]);
     }
 }
 
@@ -100,43 +247,45 @@ impl fprobe::Handler for AtExit {
 
     #[inline(always)]
     fn exit(&self, call: &Call<'_>, _data: &()) {
-        self.0.record(call, [call.function(), call.caller()]);
+        self.0.record(call, (), [call.function(), call.caller()]);
     }
 }
 
 impl Recorder {
     /// Makes a record that begins with the addresses in `head`.
     #[inline(always)]
-    fn record<O: Origin, const N: usize>(&self, hit: &O, head: [usize; N]) {
+    fn record<O: Origin, K: OfCall, const N: usize>(&self, hit: &O, kept: K, head: [usize; N]) {
         self.hits.increment();
+        let seen = Seen { hit, kept };
         let fields_at = HEADER_LEN + size_of::<[usize; N]>();
         match &self.room {
             None => self
                 .sink
                 .record(hit, fields_at.wrapping_add(self.fixed), |record| {
                     if let Some(fields) = put_head(record, head) {
-                        fetch::record(&self.programs, self.fixed, fields_at, &Seen(hit), fields);
+                        fetch::record(&self.programs, self.fixed, fields_at, &seen, fields);
                     }
                 }),
-            Some(room) => self.record_with_strings(room, hit, head),
+            Some(room) => self.record_with_strings(room, &seen, head),
         }
     }
 
     /// The same for an event with strings: they are read once, whoever wants the record.
     #[inline(never)]
     #[link_section = ".kprobes.text"]
-    fn record_with_strings<O: Origin, const N: usize>(
+    fn record_with_strings<O: Origin, K: OfCall, const N: usize>(
         &self,
         room: &Room,
-        hit: &O,
+        seen: &Seen<'_, O, K>,
         head: [usize; N],
     ) {
+        let hit = seen.hit;
         let fields_at = HEADER_LEN + size_of::<[usize; N]>();
         room.with(hit.atomic(), |area| {
             let area = area.map_or(&mut [][..], |area| &mut area[..]);
             let len = area.len().min(MAX_LEN.wrapping_sub(fields_at));
             let fields = area.get_mut(..len).unwrap_or(&mut []);
-            let len = fetch::record(&self.programs, self.fixed, fields_at, &Seen(hit), fields);
+            let len = fetch::record(&self.programs, self.fixed, fields_at, seen, fields);
             let fields = fields.get(..len).unwrap_or(&[]);
             self.sink
                 .record(hit, fields_at.wrapping_add(fields.len()), |record| {
@@ -161,23 +310,87 @@ fn put_head<const N: usize>(mut record: &mut [u8], head: [usize; N]) -> Option<&
     Some(record)
 }
 
-/// A hit as a program sees it.
-struct Seen<'a, O>(&'a O);
+/// What is known of the call that a hit belongs to.
+trait OfCall: Copy {
+    /// The value that was kept under this index.
+    fn word(self, index: u8) -> u64;
 
-impl<O: Origin> Context for Seen<'_, O> {
+    /// How long it took, in ns.
+    fn elapsed(self) -> u64;
+}
+
+/// Nothing: no program asks for it.
+impl OfCall for () {
+    #[inline(always)]
+    fn word(self, _: u8) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn elapsed(self) -> u64 {
+        0
+    }
+}
+
+/// What was kept of a call that returns.
+#[derive(Clone, Copy)]
+struct KeptOf<'a, const N: usize> {
+    words: &'a [u64; N],
+    elapsed: u64,
+}
+
+impl<const N: usize> OfCall for KeptOf<'_, N> {
+    #[inline(always)]
+    fn word(self, index: u8) -> u64 {
+        // An index is below `N` anyway; by the mask the compiler knows.
+        const { assert!(N.is_power_of_two()) };
+        self.words[usize::from(index) & (N - 1)]
+    }
+
+    #[inline(always)]
+    fn elapsed(self) -> u64 {
+        self.elapsed
+    }
+}
+
+/// A hit as a program sees it.
+struct Seen<'a, O, K> {
+    hit: &'a O,
+    kept: K,
+}
+
+impl<O: Origin, K: OfCall> Context for Seen<'_, O, K> {
     #[inline(always)]
     fn register(&self, register: Register) -> u64 {
-        self.0.register(register)
+        self.hit.register(register)
     }
 
     #[inline(always)]
     fn stack(&self, n: u16) -> u64 {
-        self.0.stack(n)
+        self.hit.stack(n)
     }
 
     #[inline(always)]
     fn comm(&self) -> u64 {
-        self.0.atomic().comm() as u64
+        self.hit.atomic().comm() as u64
+    }
+
+    #[inline(always)]
+    fn kept(&self, index: u8) -> u64 {
+        self.kept.word(index)
+    }
+
+    #[inline(always)]
+    fn elapsed(&self) -> u64 {
+        self.kept.elapsed()
+    }
+
+    #[inline(always)]
+    fn symbol(&self, address: u64, to: &mut [u8]) -> usize {
+        match to.first_chunk_mut() {
+            Some(room) => symbol::format(address as usize, true, room).len(),
+            None => cut_symbol(address as usize, to),
+        }
     }
 
     #[inline(always)]
@@ -189,6 +402,18 @@ impl<O: Origin> Context for Seen<'_, O> {
         }
         .map_err(|nofault::Fault| Fault)
     }
+}
+
+/// Writes as much of a symbol as fits where the longest one would not.
+#[cold]
+#[inline(never)]
+fn cut_symbol(address: usize, to: &mut [u8]) -> usize {
+    let mut room = [0; symbol::LEN];
+    let text = symbol::format(address, true, &mut room);
+    to.iter_mut()
+        .zip(text)
+        .map(|(to, byte)| *to = *byte)
+        .count()
 }
 
 /// Is this an address of user space, whatever the command takes it for? The two spaces have a half

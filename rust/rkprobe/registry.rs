@@ -8,7 +8,6 @@ use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
 use ktrace::kprobe::Kprobe;
-use ktrace::kretprobe::Kretprobe;
 use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::Output;
 use probe::command::File;
@@ -17,6 +16,7 @@ use crate::event::Armed;
 use crate::event::Event;
 use crate::event::Probe;
 use crate::recorder::Room;
+use crate::return_probe::ReturnProbe;
 
 /// The events, their probes, and what outlives them.
 struct Registry {
@@ -135,8 +135,8 @@ pub(crate) fn add_probe(probe: Arc<Probe>) {
 /// Removes the probes that `is_doomed`, and the events that are left without any: all of them, or
 /// none and an error. Gives their number.
 ///
-/// `EBUSY` where such an event is in use. However many they are, this waits for two RCU grace
-/// periods: one for the kprobes and one for the kretprobes.
+/// `EBUSY` where such an event is in use. However many they are, this waits for few RCU grace
+/// periods: one for the kprobes, and one for each sort of [`ReturnProbe`] that is among them.
 pub(crate) fn remove(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
     EventMutex::with(|token| REGISTRY.lock().remove(token, is_doomed))?
 }
@@ -191,7 +191,7 @@ impl Registry {
             Kprobe::unregister_all(kprobes);
         }
         if !kretprobes.is_empty() {
-            Kretprobe::unregister_all(kretprobes);
+            ReturnProbe::unregister_all(kretprobes);
         }
 
         // No handler runs any more: the events can go.

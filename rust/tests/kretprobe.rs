@@ -44,7 +44,7 @@ mod tests {
             })
         }
 
-        fn ret(&self, hit: &Hit<'_>, call: &Call<Self::Data>) {
+        fn ret(&self, hit: &Hit<'_>, call: &Call<'_, Self::Data>) {
             let data = call.data();
             self.0.push(data.first);
             self.0.push(data.low.into());
@@ -74,7 +74,7 @@ mod tests {
             Some(hit.registers().argument(0))
         }
 
-        fn ret(&self, _: &Hit<'_>, call: &Call<Self::Data>) {
+        fn ret(&self, _: &Hit<'_>, call: &Call<'_, Self::Data>) {
             self.0.push(*call.data());
         }
     }
@@ -86,7 +86,7 @@ mod tests {
     impl Handler for Returned {
         type Data = ();
 
-        fn ret(&self, hit: &Hit<'_>, _: &Call<()>) {
+        fn ret(&self, hit: &Hit<'_>, _: &Call<'_, ()>) {
             self.0.push(hit.registers().return_value());
         }
     }

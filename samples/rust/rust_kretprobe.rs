@@ -35,7 +35,7 @@ impl Handler for Clone {
         Some(Instant::now())
     }
 
-    fn ret(&self, hit: &Hit<'_>, call: &Call<Self::Data>) {
+    fn ret(&self, hit: &Hit<'_>, call: &Call<'_, Self::Data>) {
         let pid = hit.registers().return_value();
         let ns = call.data().elapsed().as_nanos();
         pr_info!("kernel_clone returned {} and took {} ns\n", pid, ns);

@@ -18,7 +18,7 @@ pub enum Place {
     Entry,
     /// Any other instruction.
     Inside,
-    /// The return: `$retval` is available.
+    /// The return: `$retval` and `$elapsed` are available, and `$argN` as it was at the entry.
     Return,
     /// A tracepoint: `$argN` is available.
     Tracepoint,
@@ -50,6 +50,7 @@ impl Argument<'_> {
                 Some((_, name)) if name.starts_with('u') => "ustring",
                 _ => "string",
             },
+            Type::Symstr => "symstr",
             Type::Bitfield(width, _) => width.type_name(Style::Unsigned),
             Type::Number(width, style) => width.type_name(style),
         }
@@ -121,8 +122,12 @@ pub enum Base<'a> {
     Stack(u16),
     /// `$argN`, counted from 0. What a tracepoint calls has an argument of its own in front.
     Argument(u16),
+    /// `$argN` of a return probe, counted from 0: it is kept from the entry of the call.
+    EntryArgument(u16),
     /// `$retval`.
     ReturnValue,
+    /// `$elapsed`: the time from the entry of the call to its return, in ns. Ours; C has no such.
+    Elapsed,
     /// `$comm`: the address of the name of the current task.
     Comm,
     /// `\IMM`, or the address of `@ADDR` (which adds a dereference).
@@ -231,14 +236,17 @@ pub enum Type {
     /// `string`, `ustring`: the bytes up to the first NUL, with the space they are read from: the
     /// user's for `ustring`, and, but for an array, where the outermost dereference is `+u`.
     String(Space),
+    /// `symstr`: the symbol that a value is in, with offset and size, as a text that is made at the
+    /// hit.
+    Symstr,
 }
 
 impl Type {
-    /// What one value takes in the fixed part of a record, in bytes: of a string its locator.
+    /// What one value takes in the fixed part of a record, in bytes: of a text its locator.
     pub const fn size(self) -> usize {
         match self {
             Self::Number(width, _) | Self::Bitfield(width, _) => width.bytes(),
-            Self::String(_) => 4,
+            Self::String(_) | Self::Symstr => 4,
         }
     }
 }

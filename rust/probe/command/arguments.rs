@@ -16,6 +16,7 @@ use super::body::Reader;
 use super::error::Errno;
 use super::error::Error;
 use super::error::ErrorKind;
+use super::file_names::is_file_name;
 use super::name::is_good_name;
 use super::words::Words;
 use crate::arch::Register;
@@ -65,6 +66,15 @@ impl<'a> Arguments<'a> {
         let count = words.clone().count();
         if count > MAX_ARGUMENTS {
             return Err(Error::new(ErrorKind::TooManyArgs, 2, 0, Errno::E2BIG));
+        }
+        if let Some(index) = words.clone().position(is_file_name) {
+            let word = index.saturating_add(2);
+            return Err(Error::new(
+                ErrorKind::FileNamesTooLong,
+                word,
+                0,
+                Errno::ENOMEM,
+            ));
         }
         Ok(Self {
             all: words.clone(),

@@ -154,8 +154,13 @@ impl Reader {
             derefs.push(deref).map_err(full(at))?;
         }
         for (at, space, offset) in around.get(..depth).unwrap_or(&[]).iter().rev().copied() {
-            if derefs.as_slice().is_empty() && matches!(start.base, Base::Comm | Base::Text(_)) {
-                return Err(Fault::invalid(ErrorKind::CommCantDeref, at));
+            let cannot = match start.base {
+                Base::Comm | Base::Text(_) => Some(ErrorKind::CommCantDeref),
+                Base::Elapsed => Some(ErrorKind::ElapsedCantDeref),
+                _ => None,
+            };
+            if let Some(kind) = cannot.filter(|_| derefs.as_slice().is_empty()) {
+                return Err(Fault::invalid(kind, at));
             }
             step = step.saturating_add(1);
             if step > LAST_STEP {
@@ -238,6 +243,14 @@ impl Reader {
         if matches!(name, "comm" | "COMM") {
             return Ok(Base::Comm);
         }
+        if name == "elapsed" {
+            return match self.place {
+                Place::Return => Ok(Base::Elapsed),
+                Place::Entry | Place::Inside | Place::Tracepoint => {
+                    Err(Fault::invalid(ErrorKind::ElapsedOnProbe, at))
+                }
+            };
+        }
         let number = name.strip_prefix("arg").ok_or(bad)?;
         let number = number::unsigned(number, 10).map_err(|_| bad)?;
         let index = u16::try_from(number)
@@ -249,8 +262,7 @@ impl Reader {
             Place::Entry => Ok(Base::Argument(index)),
             Place::Tracepoint => Ok(Base::Argument(index.saturating_add(1))),
             Place::Inside => Err(Fault::invalid(ErrorKind::NofentryArgs, at)),
-            // It would have to be kept from the entry.
-            Place::Return => Err(bad),
+            Place::Return => Ok(Base::EntryArgument(index)),
         }
     }
 }
@@ -367,6 +379,22 @@ fn judge(typed: &Typed<'_>, read: &Read<'_>) -> Result<Type, Fault> {
             };
             Type::String(space)
         }
+        Written::Type(Type::Symstr) => {
+            // As in C, not of what was kept from the entry.
+            let is_value = match (outermost, read.fetch.base) {
+                (Some(space), _) => space == Space::Kernel,
+                (None, Base::Register(_) | Base::Stack(_)) => true,
+                (None, Base::Argument(_) | Base::ReturnValue) => true,
+                (None, _) => false,
+            };
+            if !is_value {
+                return Err(Fault::invalid(ErrorKind::BadSymstring, typed.at));
+            }
+            if !next() {
+                return Err(Fault::invalid(ErrorKind::TooManyOps, read.at));
+            }
+            Type::Symstr
+        }
         Written::Type(ty) => {
             if outermost.is_none() {
                 next();
@@ -386,8 +414,13 @@ fn judge(typed: &Typed<'_>, read: &Read<'_>) -> Result<Type, Fault> {
     };
 
     if typed.count.is_some() {
-        // C has no loop over numbers of user space.
-        if !matches!(ty, Type::String(_)) && outermost != Some(Space::Kernel) {
+        // C has no loop over numbers of user space, nor over symbols.
+        let can_loop = match ty {
+            Type::String(_) => true,
+            Type::Symstr => false,
+            Type::Number(..) | Type::Bitfield(..) => outermost == Some(Space::Kernel),
+        };
+        if !can_loop {
             return Err(bad_string);
         }
         if !next() {

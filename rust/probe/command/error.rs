@@ -116,6 +116,8 @@ kinds! {
     BadType => "Unknown type is specified",
     /// A string or an array of something that is not in memory.
     BadString => "String accepts only memory argument",
+    /// `symstr` of an address or a number that stands in the command, of user memory, and so on.
+    BadSymstring => "Symbol String doesn't accept data/userdata",
     /// A bitfield that is malformed or does not fit in its number.
     BadBitfield => "Invalid bitfield",
     /// More than 32 bytes in front of `=`.
@@ -185,6 +187,12 @@ kinds! {
     NoSuchEvent => "No event matches",
     /// Ours: what is to be deleted is enabled, or referred to.
     EventBusy => "Event is in use",
+    /// Ours: `$elapsed` of a probe that is not at a return.
+    ElapsedOnProbe => "$elapsed is only available on return probes",
+    /// Ours: a dereference of `$elapsed`, which is no address.
+    ElapsedCantDeref => "$elapsed can not be dereferenced",
+    /// Ours: no room is left to write a `%pd` or `%pD` out.
+    FileNamesTooLong => "%pd and %pD arguments are too long",
     /// Ours: a NUL in the command.
     NulCharacter => "Invalid character in the command",
 }
@@ -198,6 +206,8 @@ impl Errno {
     pub const ENOENT: Self = Self(2);
     /// Too much of something.
     pub const E2BIG: Self = Self(7);
+    /// No room.
+    pub const ENOMEM: Self = Self(12);
     /// In use.
     pub const EBUSY: Self = Self(16);
     /// There already.

@@ -44,6 +44,8 @@ impl<'a> Typed<'a> {
         let Some((value, text)) = body.split_once(':') else {
             let ty = if is_text(body) {
                 Type::String(Space::Kernel)
+            } else if body == "$elapsed" {
+                Type::Number(Width::W8, Style::Unsigned)
             } else {
                 // As wide as a register.
                 Type::Number(Width::W8, Style::Hex)
@@ -122,6 +124,7 @@ fn find(name: &str) -> Option<Written<'_>> {
     Some(Written::Type(match name {
         "string" => Type::String(Space::Kernel),
         "ustring" => Type::String(Space::User),
+        "symstr" => Type::Symstr,
         "char" => Type::Number(Width::W1, Style::Char),
         "symbol" => Type::Number(Width::W8, Style::Symbol),
         _ => {

@@ -14,6 +14,7 @@ use crate::command::argument::Deref;
 use crate::command::argument::Space;
 use crate::command::argument::Type;
 
+use super::kept::Keep;
 use super::program::Load;
 use super::program::Path;
 use super::program::Program;
@@ -30,6 +31,10 @@ pub trait Resolver {
     /// The address of a copy of `text`, with a NUL behind it, in memory of the kernel that lives
     /// longer than the program.
     fn text(&mut self, text: &str) -> Result<u64, Self::Error>;
+
+    /// The index that a value has among those that are kept from the entry of a call; the same for
+    /// the same value. It is what [`Context::kept`](super::Context::kept) gets.
+    fn keep(&mut self, value: Keep) -> Result<u8, Self::Error>;
 }
 
 /// Compiles an argument.
@@ -56,17 +61,21 @@ pub fn compile<R: Resolver>(
             Slot::Register(register) => Load::Register(register),
             Slot::Stack(n) => Load::Stack(n),
         },
+        Base::EntryArgument(n) => Load::Kept(resolver.keep(Keep(current::argument(n)))?),
         Base::ReturnValue => Load::Register(current::RETURN_VALUE),
+        Base::Elapsed => Load::Elapsed,
         Base::Comm => Load::Comm,
         Base::Immediate(value) => Load::Value(value),
         Base::Text(text) => Load::Value(resolver.text(text)?),
         Base::Symbol(name) => Load::Value(resolver.symbol(name)?),
     };
-    let (last, path) = match argument.fetch.derefs.as_slice() {
-        [path @ .., last] => (Some(*last), Path::new(path)),
-        [] => (None, Path::new(&[])),
+    let derefs = argument.fetch.derefs.as_slice();
+    let (path, last) = match (argument.ty, derefs) {
+        // It is the symbol of what the last one reads.
+        (Type::Symstr, _) | (_, []) => (derefs, None),
+        (_, [path @ .., last]) => (path, Some(*last)),
     };
-    Ok(Program::new(load, path, store(argument, last)))
+    Ok(Program::new(load, Path::new(path), store(argument, last)))
 }
 
 /// The store of an argument of which `last` is the outermost dereference.
@@ -84,6 +93,9 @@ fn store(argument: &Argument<'_>, last: Option<Deref>) -> Store {
         (Type::Bitfield(width, bits), count, _) => {
             Store::Bits(at, width, count.unwrap_or(NonZeroU8::MIN), bits)
         }
+
+        // There are no arrays of them.
+        (Type::Symstr, _, _) => Store::Symbol,
 
         // `+u0(...):string` is in user memory, and so is `+0(...):ustring`.
         (Type::String(space), None, _) => Store::String(match space {

@@ -37,6 +37,8 @@ pub enum Kind {
     /// The location of a string: its length in the upper 16 bits, and in the lower the offset of
     /// its first byte from the start of the record. The space is the user's for `ustring` alone.
     String(Space),
+    /// The location of the text of a symbol.
+    Symstr,
 }
 
 impl Kind {
@@ -45,6 +47,7 @@ impl Kind {
         match argument.ty {
             Type::Number(width, style) => Self::Number(width, style),
             Type::Bitfield(width, _) => Self::Number(width, Style::Unsigned),
+            Type::Symstr => Self::Symstr,
             // `+u0(...):string` is read from user memory, but is no `ustring`.
             Type::String(_) => Self::String(match argument.type_name() {
                 "ustring" => Space::User,
@@ -57,7 +60,7 @@ impl Kind {
     pub const fn bytes(self) -> usize {
         match self {
             Self::Number(width, _) => width.bytes(),
-            Self::String(_) => LOCATION,
+            Self::String(_) | Self::Symstr => LOCATION,
         }
     }
 
@@ -76,7 +79,7 @@ impl Kind {
                 Width::W4 => "u32",
                 Width::W8 => "u64",
             },
-            Self::String(_) => "__data_loc char[]",
+            Self::String(_) | Self::Symstr => "__data_loc char[]",
         }
     }
 }
@@ -104,12 +107,12 @@ impl Field {
 
     /// Whether the `format` file says that it is signed, as it does of strings too.
     pub const fn is_signed(self) -> bool {
-        matches!(self.kind, Kind::Number(_, Style::Signed) | Kind::String(_))
+        matches!(self.kind, Kind::Number(_, Style::Signed)) || self.is_dynamic()
     }
 
     /// Whether bytes behind the fields belong to it.
     pub const fn is_dynamic(self) -> bool {
-        matches!(self.kind, Kind::String(_))
+        matches!(self.kind, Kind::String(_) | Kind::Symstr)
     }
 
     /// The type as the `format` file has it: `u64`, `u8[4]`, `__data_loc char[]`.

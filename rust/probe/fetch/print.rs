@@ -77,7 +77,7 @@ fn print_value<O: Output>(kind: Kind, record: &[u8], start: usize, out: &mut O) 
         Kind::Number(_, Style::Hex) => write!(out, "{value:#x}"),
         Kind::Number(_, Style::Char) => out.bytes(&[b'\'', value as u8, b'\'']),
         Kind::Number(_, Style::Symbol) => out.symbol(value),
-        Kind::String(_) => match string(record, value as u32) {
+        Kind::String(_) | Kind::Symstr => match string(record, value as u32) {
             Some(text) => {
                 out.write_str("\"")?;
                 out.bytes(text)?;

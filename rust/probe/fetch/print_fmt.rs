@@ -88,6 +88,6 @@ const fn format(kind: Kind) -> &'static str {
         Kind::Number(_, Style::Hex) => "0x%x",
         Kind::Number(_, Style::Char) => "'%c'",
         Kind::Number(_, Style::Symbol) => "%pS",
-        Kind::String(_) => "\\\"%s\\\"",
+        Kind::String(_) | Kind::Symstr => "\\\"%s\\\"",
     }
 }

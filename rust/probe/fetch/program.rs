@@ -52,6 +52,8 @@ struct Steps {
 pub(super) enum Load {
     Register(Register),
     Stack(u16),
+    Kept(u8),
+    Elapsed,
     Comm,
     Value(u64),
 }
@@ -69,6 +71,8 @@ pub(super) enum Store {
     Numbers(Deref, Width, NonZeroU8),
     /// Some bits of each of the numbers in memory, next to each other.
     Bits(Deref, Width, NonZeroU8, Bits),
+    /// The symbol of the value, as text.
+    Symbol,
     /// A string in memory.
     String(Deref),
     /// Strings in memory, with pointers to them in memory, next to each other.
@@ -82,20 +86,17 @@ pub(super) enum Store {
 /// The dereferences between the value that is loaded and the place that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Path {
-    offsets: [i32; Self::MAX],
+    offsets: [i32; Derefs::MAX],
     /// Bit N is set where dereference N is one of user memory.
     user: u16,
     len: u8,
 }
 
 impl Path {
-    /// The outermost dereference is always part of the store.
-    const MAX: usize = Derefs::MAX - 1;
-
-    /// A path of the first [`Self::MAX`] of these.
+    /// A path of the first [`Derefs::MAX`] of these.
     pub(super) fn new(derefs: &[Deref]) -> Self {
         let mut path = Self {
-            offsets: [0; Self::MAX],
+            offsets: [0; Derefs::MAX],
             user: 0,
             len: 0,
         };
@@ -210,6 +211,8 @@ impl Steps {
         let value = match self.load {
             Load::Register(register) => ctx.register(register),
             Load::Stack(n) => ctx.stack(n),
+            Load::Kept(index) => ctx.kept(index),
+            Load::Elapsed => ctx.elapsed(),
             Load::Comm => ctx.comm(),
             Load::Value(value) => value,
         };
@@ -226,6 +229,7 @@ impl Steps {
             Store::Bits(at, width, count, bits) => {
                 copy_bits(ctx, at, value, fields, width, count, bits)
             }
+            Store::Symbol => put(fields, strings.add_symbol(ctx, value).into(), Width::W4),
             Store::String(at) => {
                 let location = strings.add(ctx, at.space, address(value, at));
                 put(fields, location.into(), Width::W4)
@@ -249,7 +253,7 @@ impl Store {
                 width.bytes()
             }
             Self::Numbers(_, width, count) | Self::Bits(_, width, count, _) => size(width, count),
-            Self::String(_) => return put(fields, strings.none().into(), Width::W4),
+            Self::String(_) | Self::Symbol => return put(fields, strings.none().into(), Width::W4),
             Self::Strings { count, .. } => {
                 let mut fields = fields;
                 for _ in 0..count.get() {

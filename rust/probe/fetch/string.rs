@@ -47,12 +47,24 @@ impl<'o> Strings<'o> {
     /// Appends the string at `address` and returns its location.
     #[inline(never)]
     pub(super) fn add<C: Context>(&mut self, ctx: &C, space: Space, address: u64) -> u32 {
+        self.append(|out| copy(ctx, space, address, out).unwrap_or(0))
+    }
+
+    /// Appends the symbol of `address` as text and returns its location.
+    #[inline(never)]
+    pub(super) fn add_symbol<C: Context>(&mut self, ctx: &C, address: u64) -> u32 {
+        self.append(|out| write_symbol(ctx, address, out))
+    }
+
+    /// Appends what `write` makes, which gives its length. It is called where there is any room.
+    #[inline(always)]
+    fn append(&mut self, write: impl FnOnce(&mut [u8]) -> usize) -> u32 {
         // A location has 16 bits for the offset.
         let end = usize::from(u16::MAX).saturating_sub(self.offset);
         let end = end.min(self.out.len());
         let end = end.min(self.used.saturating_add(MAX_STRING));
         let len = match self.out.get_mut(self.used..end) {
-            Some(out) => copy(ctx, space, address, out).unwrap_or(0),
+            Some(out) => write(out),
             None => 0,
         };
         let location = location(self.offset.saturating_add(self.used), len);
@@ -99,6 +111,20 @@ fn copy<C: Context>(ctx: &C, space: Space, address: u64, out: &mut [u8]) -> Resu
         *last = 0;
     }
     Ok(out.len())
+}
+
+/// Writes the symbol of `address` with a NUL, and returns the length of both: 0 only where `out` is
+/// empty.
+fn write_symbol<C: Context>(ctx: &C, address: u64, out: &mut [u8]) -> usize {
+    let Some((last, room)) = out.split_last_mut() else {
+        return 0;
+    };
+    let len = ctx.symbol(address, room).min(room.len());
+    match room.get_mut(len) {
+        Some(nul) => *nul = 0,
+        None => *last = 0,
+    }
+    len.wrapping_add(1)
 }
 
 /// The index of the first NUL.

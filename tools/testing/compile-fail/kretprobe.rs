@@ -54,12 +54,12 @@ impl Handler for Keep {
         todo()
     }
 
-    fn ret(&self, _: &Hit<'_>, call: &Call<Self::Data>) {
+    fn ret(&self, _: &Hit<'_>, call: &Call<'_, Self::Data>) {
         let _: &Data = call.data();
 
         //~ call_kept: error: lifetime may not live long enough
         #[cfg(case = "call_kept")]
-        let _: &'static Call<Data> = call;
+        let _: &'static Call<'static, Data> = call;
 
         //~ data_kept: error: lifetime may not live long enough
         #[cfg(case = "data_kept")]
@@ -73,7 +73,10 @@ impl Handler for Keep {
 
         //~ call_constructed: error[E0451]: Call` is private
         #[cfg(case = "call_constructed")]
-        let _: Call<u32> = Call { caller: 0, data: 0 };
+        let _: Call<'_, u32> = Call {
+            caller: 0,
+            data: &0,
+        };
     }
 }
 
@@ -112,7 +115,7 @@ pub struct NotSync(core::cell::Cell<u32>);
 impl Handler for NotSync {
     type Data = ();
 
-    fn ret(&self, _: &Hit<'_>, _: &Call<()>) {}
+    fn ret(&self, _: &Hit<'_>, _: &Call<'_, ()>) {}
 }
 
 /// A handler is dropped where the probe is, which may be in another task.
@@ -125,7 +128,7 @@ pub struct Locked(kernel::sync::lock::Guard<'static, u32, kernel::sync::lock::mu
 impl Handler for Locked {
     type Data = ();
 
-    fn ret(&self, _: &Hit<'_>, _: &Call<()>) {}
+    fn ret(&self, _: &Hit<'_>, _: &Call<'_, ()>) {}
 }
 
 /// A probe may live for any time: so does what its handler has.
@@ -138,7 +141,7 @@ pub struct Borrowed<'a>(&'a u32);
 impl<'a> Handler for Borrowed<'a> {
     type Data = ();
 
-    fn ret(&self, _: &Hit<'_>, _: &Call<()>) {}
+    fn ret(&self, _: &Hit<'_>, _: &Call<'_, ()>) {}
 }
 
 /// Anything.

@@ -65,8 +65,19 @@ fn a_base_is_a_register_a_variable_or_a_constant() {
     ] {
         assert_eq!(base(text), expected, "{text}");
     }
-    let whole = create("r vfs_read $retval").unwrap();
-    assert_eq!(whole.arguments[0].fetch.base, Base::ReturnValue);
+    let whole = create("r vfs_read $retval $arg2 +8($arg1):u8 a=$arg2048 $elapsed").unwrap();
+    let bases: Vec<_> = whole.arguments.iter().map(|a| a.fetch.base).collect();
+    let kept = Base::EntryArgument;
+    assert_eq!(
+        bases,
+        [
+            Base::ReturnValue,
+            kept(1),
+            kept(0),
+            kept(2047),
+            Base::Elapsed
+        ]
+    );
 }
 
 #[test]
@@ -142,9 +153,26 @@ fn a_type_is_a_number_a_bitfield_or_a_string() {
         // ...but for an array, where that reads a pointer.
         ("+u0(%di):string[2]", String(Space::Kernel)),
         ("+u0(%di):ustring[2]", String(Space::User)),
+        ("%di:symstr", Symstr),
+        ("$stack3:symstr", Symstr),
+        ("$arg1:symstr", Symstr),
+        ("@sym:symstr", Symstr),
+        ("+0(%di):symstr", Symstr),
+        ("+0(+u0(\\1)):symstr", Symstr),
     ] {
         assert_eq!(ty(text), expected, "{text}");
     }
+}
+
+#[test]
+fn the_time_is_a_decimal_number_by_default() {
+    let whole = create("r vfs_read $elapsed $elapsed:x64 a=$elapsed:u32 $elapsed:b8@8/64").unwrap();
+    let names: Vec<_> = whole.arguments.iter().map(|a| a.type_name()).collect();
+    assert_eq!(names, ["u64", "x64", "u32", "u64"]);
+    assert_eq!(
+        whole.arguments[0].ty,
+        Type::Number(Width::W8, Style::Unsigned)
+    );
 }
 
 #[test]
@@ -194,6 +222,7 @@ fn a_field_is_the_same_by_name_type_and_count() {
         ("%di:u64", "%di:symbol"),
         ("+0(%di):string", "+0(%di):ustring"),
         ("+u0(%di):string", "+0(%di):ustring"),
+        ("+0(%di):string", "+0(%di):symstr"),
         ("+0(%di):u8[2]", "+0(%di):u8[3]"),
         ("+0(%di):u8[1]", "+0(%di):u8"),
     ] {
@@ -210,7 +239,13 @@ fn each_type_has_its_name_and_size() {
         assert_eq!(argument.type_name(), name);
         assert_eq!(argument.ty.size() * 8, name[1..].parse().unwrap());
     }
-    for (name, size) in [("char", 1), ("symbol", 8), ("string", 4), ("ustring", 4)] {
+    for (name, size) in [
+        ("char", 1),
+        ("symbol", 8),
+        ("string", 4),
+        ("ustring", 4),
+        ("symstr", 4),
+    ] {
         let argument = argument(&format!("+0(%di):{name}")).unwrap();
         assert_eq!((argument.type_name(), argument.ty.size()), (name, size));
     }

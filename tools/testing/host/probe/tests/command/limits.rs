@@ -74,6 +74,9 @@ fn steps_are_limited_as_in_c() {
     assert!(deep(10, ":string[2]").is_ok());
     assert_eq!(deep(11, ":string[2]"), Err((TooManyOps, E2BIG)));
     assert_eq!(deep(12, ":string[2]"), Err((TooManyOps, EINVAL)));
+    // The symbol is of what was read: it takes one.
+    assert!(deep(11, ":symstr").is_ok());
+    assert_eq!(deep(12, ":symstr"), Err((TooManyOps, EINVAL)));
     // An address is a step less than a symbol.
     assert!(argument(&nested(12, "@1", ":u8[2]")).is_ok());
     let error = argument(&nested(13, "@1", ":u8[2]")).unwrap_err();

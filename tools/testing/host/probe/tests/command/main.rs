@@ -6,6 +6,7 @@ mod arguments;
 mod delete;
 mod dynamic;
 mod errors;
+mod file_names;
 mod limits;
 mod listing;
 mod names;

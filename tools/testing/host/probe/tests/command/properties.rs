@@ -3,6 +3,7 @@
 //! What holds for any text.
 
 use super::create;
+use super::file_names::written_out;
 use probe::arch::x86_64::register;
 use probe::command::argument::Place;
 use probe::command::parse;
@@ -51,10 +52,14 @@ fn line() -> impl Strategy<Value = String> {
         "stack",
         "comm",
         "retval",
+        "elapsed",
         "return",
         "string",
         "ustring",
         "symbol",
+        "symstr",
+        ":%pd",
+        ":%pD",
         "u8",
         "x64",
         "b1@0/8",
@@ -65,6 +70,7 @@ fn line() -> impl Strategy<Value = String> {
         "%di",
         "$arg1",
         "$retval",
+        "$elapsed",
         "@sym",
         "\\1",
         "vfs_read",
@@ -164,6 +170,19 @@ proptest! {
             prop_assert!(error.at.word <= words.len());
             let length = words.get(error.at.word).map_or(0, |word| word.len());
             prop_assert!(error.at.offset <= length, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_within_what_file_names_stand_for(line in line()) {
+        let words = Normalized(&line).to_string().split(' ').count();
+        let Some(line) = written_out(&line) else {
+            return Ok(());
+        };
+        prop_assert_eq!(Normalized(&line).to_string(), line.clone());
+        prop_assert_eq!(line.split(' ').count(), words);
+        for error in all_errors(&line) {
+            prop_assert!(error.at.column(&line) <= line.len() + 1, "{error:?}");
         }
     }
 

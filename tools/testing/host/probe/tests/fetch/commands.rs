@@ -85,7 +85,32 @@ fn an_argument_prints_what_it_fetches() {
         let line = format!("p vfs_read {text}");
         assert_eq!(trace(&machine, Place::Entry, &line), printed, "{text}");
     }
-    let line = "r vfs_read $retval ret=$retval:s32";
-    let printed = " arg1=0xfffffffffffffffe ret=-2";
-    assert_eq!(trace(&machine, Place::Return, line), printed);
+}
+
+#[test]
+fn a_return_probe_prints_what_it_kept_from_the_entry() {
+    let mut machine = machine();
+    let mut entry = Machine::new();
+    entry.set("di", 0x4008).set("dx", 5);
+    entry.stack = vec![0x1110, 0x2220];
+    machine.entry = Some(Box::new(entry));
+    machine.elapsed = 1_234_567_890_123;
+    for (text, printed) in [
+        ("$retval ret=$retval:s32", " arg1=0xfffffffffffffffe ret=-2"),
+        ("len=$arg3:u32 now=%dx", " len=5 now=0x123456789"),
+        ("$arg1 $arg7 $arg1:u8", " arg1=0x4008 arg2=0x2220 arg3=8"),
+        ("a=+0(+0($arg1)):string", " a=\"two\""),
+        (
+            "a=+0($arg1):string[1] b=+u0(%si):string",
+            " a={\"two\"} b=\"/etc/passwd\"",
+        ),
+        (
+            "ns=$elapsed $elapsed:x32 len=$arg3",
+            " ns=1234567890123 arg2=0x71fb04cb len=0x5",
+        ),
+        ("$arg1:b4@12/16 $arg1:symbol", " arg1=4 arg2=<4008>"),
+    ] {
+        let line = format!("r vfs_read {text}");
+        assert_eq!(trace(&machine, Place::Return, &line), printed, "{text}");
+    }
 }

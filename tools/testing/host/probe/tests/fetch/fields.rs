@@ -33,6 +33,7 @@ fn each_type_has_its_text_size_and_sign() {
         (SYMBOL, "u64", 8, false),
         (STRING, "__data_loc char[]", 4, true),
         (USTRING, "__data_loc char[]", 4, true),
+        (SYMSTR, "__data_loc char[]", 4, true),
         (bits(2, 3, Width::W1), "u8", 1, false),
         (bits(2, 3, Width::W2), "u16", 2, false),
         (bits(2, 3, Width::W4), "u32", 4, false),
@@ -128,4 +129,7 @@ fn probes_of_one_event_are_compared_by_name_type_and_count() {
     assert_eq!(first_difference(kernel.clone(), user.clone()), None);
     assert_eq!(first_difference(kernel, ustring.clone()), Some(0));
     assert_eq!(first_difference(user, ustring), Some(0));
+    let kernel = string("+0(%di):string", di(&[k(0)], STRING));
+    let symstr = string("+0(%di):symstr", di(&[k(0)], SYMSTR));
+    assert_eq!(first_difference(kernel, symstr), Some(0));
 }

@@ -15,6 +15,7 @@ use probe::fetch;
 use probe::fetch::Context;
 use probe::fetch::Fault;
 use probe::fetch::Field;
+use probe::fetch::Keep;
 use probe::fetch::Layout;
 use probe::fetch::Output;
 use probe::fetch::Program;
@@ -36,6 +37,12 @@ pub struct Machine {
     pub comm: u64,
     pub kernel: BTreeMap<u64, Vec<u8>>,
     pub user: BTreeMap<u64, Vec<u8>>,
+    /// What it was like at the entry of the call that returns.
+    pub entry: Option<Box<Machine>>,
+    /// What was kept from there.
+    pub kept: RefCell<Vec<u64>>,
+    /// How long the call took.
+    pub elapsed: u64,
     /// The reads of memory that were made.
     pub reads: RefCell<Vec<(Space, u64, usize)>>,
 }
@@ -87,7 +94,19 @@ impl Machine {
     pub fn record_in(&self, arguments: &[Argument<'_>], room: usize) -> Record {
         let mut layout = Layout::new();
         let fields: Vec<Field> = arguments.iter().map(|a| layout.add(a).unwrap()).collect();
-        let programs: Vec<Program> = arguments.iter().map(compile).collect();
+        let mut symbols = Symbols::default();
+        let programs: Vec<Program> = arguments
+            .iter()
+            .map(|argument| {
+                let Ok(program) = fetch::compile(argument, &mut symbols);
+                program
+            })
+            .collect();
+        if let Some(entry) = &self.entry {
+            let mut words = vec![0; symbols.kept.len()];
+            fetch::keep(&symbols.kept, &**entry, &mut words);
+            self.kept.replace(words);
+        }
         let mut bytes = vec![UNTOUCHED; HEADER + layout.bytes() + room];
         self.reads.borrow_mut().clear();
         let used = fetch::record(
@@ -145,6 +164,22 @@ impl Context for Machine {
 
     fn comm(&self) -> u64 {
         self.comm
+    }
+
+    fn kept(&self, index: u8) -> u64 {
+        self.kept.borrow()[usize::from(index)]
+    }
+
+    fn elapsed(&self) -> u64 {
+        self.elapsed
+    }
+
+    /// Leaves something behind the text.
+    fn symbol(&self, address: u64, to: &mut [u8]) -> usize {
+        to.fill(UNTOUCHED);
+        let text = symbol(address);
+        let pairs = to.iter_mut().zip(text.as_bytes());
+        pairs.map(|(to, byte)| *to = *byte).count()
     }
 
     /// Reads byte by byte, so that a read that fails leaves something behind.
@@ -232,8 +267,16 @@ impl fmt::Display for Text {
     }
 }
 
+/// The text of the symbol of an address.
+pub fn symbol(address: u64) -> String {
+    format!("sym+{address:#x}/0xffff")
+}
+
 /// Symbols at 0x5000, texts at 0x7000, each plus its length.
-pub struct Symbols;
+#[derive(Default)]
+pub struct Symbols {
+    pub kept: Vec<Keep>,
+}
 
 impl Resolver for Symbols {
     type Error = Infallible;
@@ -245,10 +288,18 @@ impl Resolver for Symbols {
     fn text(&mut self, text: &str) -> Result<u64, Infallible> {
         Ok(0x7000 + text.len() as u64)
     }
+
+    fn keep(&mut self, value: Keep) -> Result<u8, Infallible> {
+        let index = self.kept.iter().position(|kept| *kept == value);
+        Ok(index.unwrap_or_else(|| {
+            self.kept.push(value);
+            self.kept.len() - 1
+        }) as u8)
+    }
 }
 
 pub fn compile(argument: &Argument<'_>) -> Program {
-    let Ok(program) = fetch::compile(argument, &mut Symbols);
+    let Ok(program) = fetch::compile(argument, &mut Symbols::default());
     program
 }
 
@@ -321,6 +372,7 @@ pub const CHAR: Type = Type::Number(Width::W1, Style::Char);
 pub const SYMBOL: Type = Type::Number(Width::W8, Style::Symbol);
 pub const STRING: Type = Type::String(Space::Kernel);
 pub const USTRING: Type = Type::String(Space::User);
+pub const SYMSTR: Type = Type::Symstr;
 
 /// `bWIDTH@OFFSET/SIZE`, by the definition of the shifts.
 pub fn bits(width: u8, offset: u8, number: Width) -> Type {

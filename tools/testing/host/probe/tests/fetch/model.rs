@@ -49,6 +49,7 @@ fn ty() -> impl Strategy<Value = Type> {
         2 => (width(), style()).prop_map(|(width, style)| Type::Number(width, style)),
         1 => bitfield(),
         3 => space().prop_map(Type::String),
+        1 => Just(Type::Symstr),
     ]
 }
 
@@ -58,8 +59,10 @@ fn base() -> impl Strategy<Value = Base<'static>> {
         Just(Base::StackPointer),
         (0..12u16).prop_map(Base::Stack),
         (0..12u16).prop_map(Base::Argument),
+        (0..12u16).prop_map(Base::EntryArgument),
         Just(Base::ReturnValue),
         Just(Base::Comm),
+        Just(Base::Elapsed),
         address().prop_map(Base::Immediate),
         Just(Base::Symbol("sym")),
         Just(Base::Text("text")),
@@ -71,7 +74,7 @@ pub fn argument() -> impl Strategy<Value = Argument<'static>> {
     let deref = (space(), -64..64i32).prop_map(|(space, offset)| Deref { space, offset });
     let count = proptest::option::of((1..9u8).prop_map(|n| NonZeroU8::new(n).unwrap()));
     (base(), vec(deref, 0..4), ty(), count).prop_map(|(base, list, ty, count)| Argument {
-        count,
+        count: count.filter(|_| ty != Type::Symstr),
         ..source(base, &list, ty)
     })
 }
@@ -87,7 +90,7 @@ prop_compose! {
             // Long texts, too.
             2 => Just(u64::MAX),
         ], 12), 6),
-        values in vec(address(), 30),
+        values in vec(address(), 50),
     ) -> Machine {
         let mut machine = Machine::new();
         for (i, words) in words.iter().enumerate() {
@@ -108,6 +111,13 @@ prop_compose! {
         }
         machine.stack = values[10..20].to_vec();
         machine.comm = values[20];
+        machine.elapsed = values[40];
+        let mut entry = Machine::new();
+        for (name, value) in ["di", "si", "dx", "cx", "r8", "r9"].iter().zip(&values[21..]) {
+            entry.set(name, *value);
+        }
+        entry.stack = values[30..40].to_vec();
+        machine.entry = Some(Box::new(entry));
         machine
     }
 }
@@ -153,18 +163,32 @@ impl Model<'_> {
         Some(text)
     }
 
+    fn symbol(&mut self, address: u64) -> Option<Vec<u8>> {
+        let mut text = symbol(address).into_bytes();
+        text.truncate(self.room.checked_sub(1)?);
+        self.room -= text.len() + 1;
+        Some(text)
+    }
+
     fn load(&self, base: Base<'_>) -> u64 {
+        fn stack(machine: &Machine, n: u16) -> u64 {
+            machine.stack.get(usize::from(n)).copied().unwrap_or(0)
+        }
+        fn argument(machine: &Machine, n: u16) -> u64 {
+            match ["di", "si", "dx", "cx", "r8", "r9"].get(usize::from(n)) {
+                Some(name) => machine.registers[&reg(name).offset()],
+                None => stack(machine, n - 5),
+            }
+        }
         let register = |name: &str| self.machine.registers[&reg(name).offset()];
-        let stack = |n: u16| self.machine.stack.get(usize::from(n)).copied().unwrap_or(0);
         match base {
             Base::Register(register) => self.machine.registers[&register.offset()],
             Base::StackPointer => register("sp"),
-            Base::Stack(n) => stack(n),
-            Base::Argument(n) => match ["di", "si", "dx", "cx", "r8", "r9"].get(usize::from(n)) {
-                Some(name) => register(name),
-                None => stack(n - 5),
-            },
+            Base::Stack(n) => stack(self.machine, n),
+            Base::Argument(n) => argument(self.machine, n),
+            Base::EntryArgument(n) => argument(self.machine.entry.as_ref().unwrap(), n),
             Base::ReturnValue => register("ax"),
+            Base::Elapsed => self.machine.elapsed,
             Base::Comm => self.machine.comm,
             Base::Immediate(value) => value,
             Base::Text(text) => 0x7000 + text.len() as u64,
@@ -175,6 +199,7 @@ impl Model<'_> {
     fn value(&mut self, argument: &Argument<'_>) -> Value {
         let list = argument.fetch.derefs.as_slice();
         let (path, last) = match list.split_last() {
+            _ if argument.ty == Type::Symstr => (list, None),
             Some((last, path)) => (path, Some(*last)),
             None => (list, None),
         };
@@ -235,6 +260,7 @@ impl Model<'_> {
                 }
                 Value::Strings(strings)
             }
+            Type::Symstr => Value::Strings(vec![value.and_then(|value| self.symbol(value))]),
         }
     }
 }
@@ -242,7 +268,7 @@ impl Model<'_> {
 fn recorded(record: &Record, i: usize, argument: &Argument<'_>) -> Value {
     let elements = argument.count.map_or(1, |count| usize::from(count.get()));
     match argument.ty {
-        Type::String(_) => Value::Strings(
+        Type::String(_) | Type::Symstr => Value::Strings(
             (0..elements)
                 .map(|j| {
                     let string = record.string(i, j)?;

@@ -50,6 +50,7 @@ fn each_type_has_its_conversion() {
         (bits(1, 1, Width::W8), "%Lu", "REC->f"),
         (STRING, r#"\"%s\""#, "__get_str(f)"),
         (USTRING, r#"\"%s\""#, "__get_str(f)"),
+        (SYMSTR, r#"\"%s\""#, "__get_str(f)"),
     ] {
         let text = print_fmt(Head::Probe, &[("f", di(&[k(0)], ty))]);
         let expected = format!(r#""(%lx) f={format}", REC->__probe_ip, {value}"#);

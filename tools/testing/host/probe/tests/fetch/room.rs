@@ -37,6 +37,23 @@ fn a_string_that_does_not_fit_is_cut_short_and_ends_with_a_nul() {
 }
 
 #[test]
+fn a_symbol_that_does_not_fit_is_cut_short_as_well() {
+    for (room, text) in [
+        (0, "(fault)"),
+        (1, "\"\""),
+        (2, "\"s\""),
+        (17, "\"sym+0x4000/0xfff\""),
+        (18, "\"sym+0x4000/0xffff\""),
+        (19, "\"sym+0x4000/0xffff\""),
+    ] {
+        let record = machine().record_in(&[di(&[], SYMSTR), di(&[k(0)], STRING)], room);
+        let next = if room > 18 { "\"\"" } else { "(fault)" };
+        assert_eq!(record.print(), format!(" arg1={text} arg2={next}"));
+        assert_eq!(record.used, 8 + room);
+    }
+}
+
+#[test]
 fn a_string_that_does_not_fit_takes_all_room_from_those_after_it() {
     let arguments = [
         di(&[k(0)], STRING),

@@ -4,6 +4,7 @@
 
 use probe::command::argument::*;
 use probe::fetch;
+use probe::fetch::Keep;
 use probe::fetch::Resolver;
 
 use crate::machine::*;
@@ -18,6 +19,7 @@ fn machine() -> Machine {
     }
     machine.stack = (0..300).map(|n| 0x1000 + n).collect();
     machine.comm = 0x9000;
+    machine.elapsed = 0x1234;
     machine
 }
 
@@ -40,6 +42,7 @@ fn every_base_gives_its_value() {
         (Base::Argument(127), 0x1000 + 122),
         (Base::ReturnValue, 0x10),
         (Base::Comm, 0x9000),
+        (Base::Elapsed, 0x1234),
         (Base::Immediate(u64::MAX), u64::MAX),
         (Base::Text("four"), 0x7004),
         (Base::Symbol("jiffies+8"), 0x5009),
@@ -64,10 +67,18 @@ fn an_error_of_the_resolver_is_the_error_of_the_compiler() {
         fn text(&mut self, text: &str) -> Result<u64, String> {
             Err(format!("no room for {text}"))
         }
+        fn keep(&mut self, _: Keep) -> Result<u8, String> {
+            Err("nothing is kept".into())
+        }
     }
     let symbol = source(Base::Symbol("nosuch-4"), &[k(0)], X64);
     let text = source(Base::Text("hello"), &[], STRING);
+    let kept = source(Base::EntryArgument(2), &[], X64);
     let register = di(&[], X64);
+    assert_eq!(
+        fetch::compile(&kept, &mut Nothing),
+        Err("nothing is kept".into())
+    );
     assert_eq!(
         fetch::compile(&symbol, &mut Nothing),
         Err("no symbol nosuch-4".into())
@@ -77,6 +88,55 @@ fn an_error_of_the_resolver_is_the_error_of_the_compiler() {
         Err("no room for hello".into())
     );
     assert!(fetch::compile(&register, &mut Nothing).is_ok());
+}
+
+#[test]
+fn an_entry_argument_is_the_argument_that_it_was_at_the_entry() {
+    let mut machine = machine();
+    let mut entry = Machine::new();
+    for (i, name) in ["di", "si", "dx", "cx", "r8", "r9"].iter().enumerate() {
+        entry.set(name, 0x100 + i as u64);
+    }
+    entry.stack = vec![0x200, 0x206, 0x207];
+    machine.entry = Some(Box::new(entry));
+    for (n, value) in [
+        (0, 0x100),
+        (1, 0x101),
+        (5, 0x105),
+        (6, 0x206),
+        (7, 0x207),
+        (8, 0),
+    ] {
+        assert_eq!(
+            machine.print(source(Base::EntryArgument(n), &[], X64)),
+            format!("{value:#x}")
+        );
+    }
+
+    // It is dereferenced at the return.
+    machine.poke_word(Space::Kernel, 0x108, 0x7777);
+    let argument = source(Base::EntryArgument(0), &[k(8)], U16);
+    assert_eq!(machine.print(argument), "30583");
+}
+
+#[test]
+fn what_is_kept_is_kept_once() {
+    let mut symbols = Symbols::default();
+    for n in [3, 0, 3, 130, 0, 3] {
+        let argument = source(Base::EntryArgument(n), &[k(n.into())], X64);
+        let Ok(_) = fetch::compile(&argument, &mut symbols);
+    }
+    assert_eq!(symbols.kept.len(), 3);
+
+    // Where there is less room the rest is left out.
+    let mut machine = machine();
+    machine.set("cx", 7).set("di", 8);
+    let mut words = [1; 2];
+    fetch::keep(&symbols.kept, &machine, &mut words);
+    assert_eq!(words, [7, 8]);
+    let mut words = [1; 4];
+    fetch::keep(&symbols.kept, &machine, &mut words);
+    assert_eq!(words, [7, 8, 0x1000 + 125, 1]);
 }
 
 #[test]

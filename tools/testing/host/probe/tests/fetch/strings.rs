@@ -80,6 +80,32 @@ fn the_name_of_the_task_and_texts_and_symbols_are_strings() {
 }
 
 #[test]
+fn the_symbol_of_a_value_is_a_string() {
+    let mut machine = with_text(Space::Kernel, 0x4000, b"text");
+    machine
+        .poke_word(Space::Kernel, 0x5008, 0x6000)
+        .poke_word(Space::Kernel, 0x6010, 0x7777)
+        .set("si", 0x5000);
+    let si = |list: &[Deref]| source(Base::Register(reg("si")), list, SYMSTR);
+    let record = machine.record(&[
+        si(&[]),
+        di(&[k(0)], STRING),
+        si(&[k(8)]),
+        si(&[k(8), k(16)]),
+    ]);
+    assert_eq!(
+        record.print(),
+        " arg1=\"sym+0x5000/0xffff\" arg2=\"text\" arg3=\"sym+0x6000/0xffff\" \
+         arg4=\"sym+0x7777/0xffff\""
+    );
+    assert_eq!(record.string(0, 0), Some(&b"sym+0x5000/0xffff\0"[..]));
+    assert_eq!(record.used, 16 + 3 * 18 + 5);
+    // Where the way to it cannot be followed there is none.
+    assert_eq!(machine.print(si(&[k(8), k(32), k(0)])), "(fault)");
+    assert_eq!(machine.print(si(&[u(8)])), "(fault)");
+}
+
+#[test]
 fn any_length_at_any_distance_from_the_end_of_a_page_is_read_whole() {
     for space in [Space::Kernel, Space::User] {
         for len in (0..150).chain([255, 256, 257, 600, 1023, 4000, MAX_STRING - 1]) {
