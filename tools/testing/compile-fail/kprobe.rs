@@ -40,7 +40,7 @@ impl Handler for Count {
         #[cfg(case = "hit_taken")]
         let _ = core::mem::replace::<Hit<'_>>(hit, todo());
 
-        //~ hit_constructed: error[E0451]: of struct `Hit` is private
+        //~ hit_constructed: error[E0451]: of struct `ktrace::kprobe::Hit` is private
         #[cfg(case = "hit_constructed")]
         let _ = Hit {
             registers: hit.registers(),

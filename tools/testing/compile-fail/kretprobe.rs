@@ -32,7 +32,7 @@ type Data = *mut u32;
 #[cfg(case = "data_registers")]
 type Data = &'static ktrace::registers::Registers;
 
-//~ data_hit: error[E0277]: the trait bound `Hit<'static>:
+//~ data_hit: error[E0277]: the trait bound `ktrace::kprobe::Hit<'static>:
 #[cfg(case = "data_hit")]
 type Data = Hit<'static>;
 

@@ -124,7 +124,7 @@ pub fn fields(name: CString, ty: CString) -> Result<Field> {
 pub fn handler(sink: &Arc<Sink>, hit: &Hit<'_>) {
     sink.record(hit, 16, |record| record.fill(0));
 
-    //~ record_without_hit: error[E0308]: expected `&Hit<'_>`, found `&Atomic`
+    //~ record_without_hit: error[E0277]: the trait bound `ktrace::context::Atomic: Origin` is not
     #[cfg(case = "record_without_hit")]
     sink.record(hit.atomic(), 16, |record| record.fill(0));
 
@@ -233,4 +233,24 @@ impl Operations for Switch {
 /// Anything.
 pub fn todo<T>() -> T {
     loop {}
+}
+
+/// Only the handlers of the kernel's probes know a hit.
+#[cfg(case = "origin_made")]
+pub struct Made;
+
+//~ origin_made: error[E0277]: Sealed` is not satisfied
+#[cfg(case = "origin_made")]
+impl ktrace::trace_event::Origin for Made {
+    fn register(&self, _: ktrace::registers::Register) -> u64 {
+        0
+    }
+
+    fn stack(&self, _: u16) -> u64 {
+        0
+    }
+
+    fn atomic(&self) -> &ktrace::context::Atomic {
+        loop {}
+    }
 }
