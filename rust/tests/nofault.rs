@@ -125,6 +125,10 @@ mod tests {
             0
         }
 
+        fn symbol(&self, _: u64, _: &mut [u8]) -> usize {
+            0
+        }
+
         fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), fetch::Fault> {
             match space {
                 Space::Kernel => read_kernel(address as usize, to),
@@ -144,6 +148,10 @@ mod tests {
         }
 
         fn text(&mut self, _: &str) -> Result<u64, Infallible> {
+            Ok(0)
+        }
+
+        fn keep(&mut self, _: fetch::Keep) -> Result<u8, Infallible> {
             Ok(0)
         }
     }
