@@ -67,29 +67,6 @@ impl kretprobe::Handler for Recorder {
     }
 }
 
-/// What a return probe does that takes the time of a call and keeps nothing else.
-pub(crate) struct Stopwatch(pub(crate) Recorder);
-
-#[vtable]
-impl kretprobe::Handler for Stopwatch {
-    /// When the function was entered.
-    type Data = u64;
-
-    #[inline(always)]
-    fn entry(&self, _: &Hit<'_>) -> Option<u64> {
-        Some(monotonic_clock())
-    }
-
-    #[inline(always)]
-    fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, u64>) {
-        let kept = KeptOf {
-            words: &[0; FEW],
-            elapsed: elapsed_since(*call.data()),
-        };
-        self.0.record(hit, kept, [hit.address(), call.caller()]);
-    }
-}
-
 /// How many words most probes keep at most that keep any: a cache line of them.
 pub(crate) const FEW: usize = 8;
 
@@ -119,7 +96,8 @@ impl<const N: usize, const IS_TIMED: bool> Keeper<N, IS_TIMED> {
     #[inline(always)]
     fn keep(&self, hit: &impl Origin) -> [u64; N] {
         let mut words = [0; N];
-        fetch::keep(&self.values, &Seen { hit, kept: () }, &mut words);
+        let seen = Seen { hit, kept: () };
+        fetch::keep(&self.values, &seen, &mut words[..Self::MAX]);
         if IS_TIMED {
             words[N - 1] = monotonic_clock();
         }
@@ -196,12 +174,6 @@ impl AsRef<Recorder> for AtExit {
 impl AsRef<Recorder> for Recorder {
     fn as_ref(&self) -> &Recorder {
         self
-    }
-}
-
-impl AsRef<Recorder> for Stopwatch {
-    fn as_ref(&self) -> &Recorder {
-        &self.0
     }
 }
 

@@ -14,7 +14,6 @@ use probe::fetch::Keep;
 
 use crate::recorder::Keeper;
 use crate::recorder::Recorder;
-use crate::recorder::Stopwatch;
 use crate::recorder::FEW;
 
 /// Makes the enum, and hands each call on to the probe.
@@ -84,7 +83,7 @@ return_probes! {
     /// Keeps nothing.
     Plain(Recorder),
     /// Keeps the time only.
-    Timed(Stopwatch),
+    Timed(Keeper<1, true>),
     /// Keeps a few values: more than the arguments that are passed in registers.
     Few(Keeper<FEW, false>),
     /// And the time.
@@ -114,27 +113,20 @@ impl ReturnProbe {
         let Kept { values, is_timed } = kept;
         Ok(match (values.len(), is_timed) {
             (0, false) => Self::Plain(Kretprobe::register(target, maxactive, recorder)?),
-            (0, true) => Self::Timed(Kretprobe::register(target, maxactive, Stopwatch(recorder))?),
-            (..=FEW, false) => Self::Few(Kretprobe::register(
-                target,
-                maxactive,
-                Keeper::new(recorder, values)?,
-            )?),
-            (..FEW, true) => Self::FewTimed(Kretprobe::register(
-                target,
-                maxactive,
-                Keeper::new(recorder, values)?,
-            )?),
-            (_, false) => Self::Many(Kretprobe::register(
-                target,
-                maxactive,
-                Keeper::new(recorder, values)?,
-            )?),
-            (_, true) => Self::ManyTimed(Kretprobe::register(
-                target,
-                maxactive,
-                Keeper::new(recorder, values)?,
-            )?),
+            (0, true) => Self::Timed(keeping(target, maxactive, recorder, values)?),
+            (..=FEW, false) => Self::Few(keeping(target, maxactive, recorder, values)?),
+            (..FEW, true) => Self::FewTimed(keeping(target, maxactive, recorder, values)?),
+            (_, false) => Self::Many(keeping(target, maxactive, recorder, values)?),
+            (_, true) => Self::ManyTimed(keeping(target, maxactive, recorder, values)?),
         })
     }
+}
+
+fn keeping<const N: usize, const IS_TIMED: bool>(
+    target: Target,
+    maxactive: u16,
+    recorder: Recorder,
+    values: KVec<Keep>,
+) -> Result<Kretprobe<Keeper<N, IS_TIMED>>> {
+    Kretprobe::register(target, maxactive, Keeper::new(recorder, values)?)
 }
