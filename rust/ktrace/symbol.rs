@@ -188,15 +188,6 @@ pub fn count_in_modules(this: &ThisModule, module: Option<&str>, name: &str) -> 
     count
 }
 
-/// Is this module there? `this` is the caller's. C: `find_module()`.
-///
-/// Process context.
-pub fn is_module_loaded(this: &ThisModule, name: &str) -> bool {
-    let mut is_loaded = false;
-    for_each_module(this, |other| is_loaded |= name_of(other) == name.as_bytes());
-    is_loaded
-}
-
 /// Calls `f` with each module: it stays there for the time of the call, which is atomic.
 ///
 /// The kernel's own list is not for others. But modules are in `/sys/module` from before their

@@ -55,16 +55,6 @@ impl Argument<'_> {
             Type::Number(width, style) => width.type_name(style),
         }
     }
-
-    /// Whether this argument makes the same field as `other`, so that their probes can be of one
-    /// event.
-    ///
-    /// C: `trace_probe_compare_arg_type()`.
-    pub fn is_same_field(&self, other: &Argument<'_>) -> bool {
-        self.name.is_same(other.name)
-            && self.count == other.count
-            && self.type_name() == other.type_name()
-    }
 }
 
 /// The name of an argument. `Display` writes it.
