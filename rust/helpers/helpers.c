@@ -4,11 +4,11 @@
  * C enumerations (their types count under kCFI). One file per header.
  */
 
+#include "file.c"
 #include "ftrace.c"
 #include "percpu.c"
 #include "sched.c"
 #include "security.c"
-#include "seq_file.c"
 #include "trace_events.c"
 #include "tracefs.c"
 #include "tracepoint.c"

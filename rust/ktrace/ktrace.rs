@@ -10,6 +10,7 @@
 //! - [`tracefs`]: control files;
 //! - [`percpu`]: memory that handlers may write to;
 //! - [`symbol`]: names and addresses;
+//! - [`btf`]: the types of functions and structures;
 //! - [`vfs`]: where the name of a file is.
 //!
 //! A handler runs in atomic context: see [`context`].
@@ -18,6 +19,7 @@
 // examples.
 #![cfg_attr(doctest, no_std)]
 
+pub mod btf;
 pub mod context;
 pub mod fprobe;
 pub mod ftrace;
@@ -39,6 +41,7 @@ pub(crate) const __LOG_PREFIX: &[u8] = b"ktrace\0";
 
 mod arch;
 mod bindings;
+mod file;
 mod registration;
 
 /// To be called when the module that holds this crate is loaded, before anything else here.

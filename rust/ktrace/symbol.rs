@@ -8,32 +8,17 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use kernel::bindings;
-use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::ffi::c_char;
-use kernel::ffi::c_int;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::str::CStr;
-use kernel::types::ScopeGuard;
 use kernel::ThisModule;
 
 use probe::kallsyms;
 
 use crate::bindings as tracing;
 use crate::bindings::KSYM_SYMBOL_LEN;
-
-// The file is only passed on.
-#[allow(improper_ctypes)]
-extern "C" {
-    fn ktrace_read_proc_seq_file(
-        file: *mut bindings::file,
-        name: *const c_char,
-        to: *mut c_void,
-        len: usize,
-        position: &mut i64,
-    ) -> isize;
-}
+use crate::file::File;
 
 /// Finds the address of a symbol, `NAME` or `MODULE:NAME`, of text or data.
 ///
@@ -97,9 +82,16 @@ pub fn start_of(address: usize) -> Option<usize> {
     address.checked_sub(usize::from_str_radix(offset, 16).ok()?)
 }
 
+/// The name of the module that this address belongs to, if there is one. Any context.
+pub fn module_of(address: usize, buffer: &mut [u8; LEN]) -> Option<&str> {
+    let text = core::str::from_utf8(format(address, false, buffer)).ok()?;
+    let (_, module) = text.strip_suffix(']')?.rsplit_once('[')?;
+    Some(module)
+}
+
 /// Does this address belong to a module? Any context.
 pub fn is_in_module(address: usize) -> bool {
-    format(address, false, &mut [0; LEN]).ends_with(b"]")
+    module_of(address, &mut [0; LEN]).is_some()
 }
 
 /// The names that more than one symbol of the kernel itself has.
@@ -108,41 +100,16 @@ pub struct Repeated(KVVec<u64>);
 impl Repeated {
     /// Reads `/proc/kallsyms`, which takes some 0.1 s; the kernel's own symbols do not change.
     ///
-    /// Process context; sleeps. `ENOMEM`, and an error where the current task sees no `/proc`.
+    /// Process context; sleeps. `ENOMEM`, and an error where there is no `/proc`.
     pub fn read() -> Result<Self> {
         const SIZE: usize = 64 << 10;
         let mut text = KVVec::from_elem(0, SIZE, GFP_KERNEL)?;
         let mut hashes = KVVec::new();
-        // SAFETY: A string.
-        let file = from_err_ptr(unsafe {
-            bindings::filp_open(
-                c"/proc/kallsyms".as_char_ptr(),
-                bindings::O_RDONLY as c_int,
-                0,
-            )
-        })?;
-        // SAFETY: It was opened just now, and is not used after this.
-        let file = ScopeGuard::new_with_data(file, |file| unsafe {
-            bindings::filp_close(file, ptr::null_mut());
-        });
-        let mut position = 0;
+        let mut file = File::open(c"/proc/kallsyms")?;
         let mut filled: usize = 0;
         loop {
             let room = text.get_mut(filled..).unwrap_or(&mut []);
-            // SAFETY: An open file, a string, and room for so many bytes.
-            let len = unsafe {
-                ktrace_read_proc_seq_file(
-                    *file,
-                    c"kallsyms".as_char_ptr(),
-                    room.as_mut_ptr().cast(),
-                    room.len(),
-                    &mut position,
-                )
-            };
-            if len < 0 {
-                return Err(Error::from_errno(len as i32));
-            }
-            let len = len as usize;
+            let len = file.read_proc(c"kallsyms", room)?;
             filled = filled.saturating_add(len).min(SIZE);
             let lines = text.get(..filled).unwrap_or(&[]);
             let end = lines.iter().rposition(|&byte| byte == b'\n');

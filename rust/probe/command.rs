@@ -8,10 +8,9 @@
 //! 1. [`parse`]: the kind, MAXACTIVE, the form of the target;
 //! 2. the caller: whether the target exists, is unique, is the entry of a function;
 //! 3. [`Command::name`]: the group and the event;
-//! 4. [`Command::arguments`]: what concerns all arguments, then one after the other;
-//! 5. the caller: the symbols in the arguments, other probes of the event, the registration.
-//!
-//! Before all this, [`WithFileNames`] writes `%pd` and `%pD` out, which changes the line itself.
+//! 4. [`Command::expand`]: the arguments that stand for others, which the caller writes out;
+//! 5. [`Command::arguments`]: what concerns all arguments, then one after the other;
+//! 6. the caller: the symbols in the arguments, other probes of the event, the registration.
 //!
 //! What the caller finds is told by the constructors of [`Error`]. Everything is borrowed from the
 //! line.
@@ -26,7 +25,7 @@
 //!
 //! ```
 //! use probe::command::argument::Place;
-//! use probe::command::{parse, Line};
+//! use probe::command::{parse, Line, Signature, Site};
 //!
 //! let Ok(Line::Create(command)) = parse("r:mine vfs_read ret=$retval:s64 # a comment") else {
 //!     panic!();
@@ -39,7 +38,8 @@
 //! assert_eq!(listing, "r:kprobes/mine vfs_read ret=$retval:s64");
 //!
 //! let no_registers = |_: &str| None;
-//! for argument in command.arguments(Place::Return, no_registers).unwrap() {
+//! let site = Site { place: Place::Return, signature: Signature::Unsupported };
+//! for argument in command.arguments(site, no_registers).unwrap() {
 //!     assert_eq!(argument.unwrap().body, "$retval:s64");
 //! }
 //!
@@ -58,9 +58,10 @@ mod arguments;
 mod body;
 mod delete;
 mod error;
-mod file_names;
+mod expansion;
 mod name;
 mod number;
+mod site;
 mod types;
 mod words;
 
@@ -74,14 +75,15 @@ pub use error::Error;
 pub use error::ErrorKind;
 pub use error::Normalized;
 pub use error::Position;
-pub use file_names::FileOffsets;
-pub use file_names::WithFileNames;
+pub use expansion::Expansion;
+pub use expansion::FileOffsets;
 pub use name::Event;
 pub use name::EventName;
 pub use name::MAX_NAME;
+pub use site::Signature;
+pub use site::Site;
 pub use words::Words;
 
-use argument::Place;
 use name::Label;
 
 /// The most instances of a return probe that may be asked for.
@@ -214,18 +216,60 @@ impl<'a> Command<'a> {
         })
     }
 
-    /// The arguments. `place` is what the kernel says of the target; in C an address as the target
-    /// is [`Place::Inside`], whatever is there. `registers` finds a register by its name without
-    /// the `%`.
+    /// Whether what BTF says of the function matters to an argument.
+    pub fn needs_signature(&self) -> bool {
+        self.arguments.clone().any(body::needs_signature)
+    }
+
+    /// Writes out the arguments that stand for others; `None` where there are none. The command
+    /// then goes on [with the text](Self::with_arguments).
     ///
     /// # Errors
     ///
-    /// What concerns all of them: `$argN` and `$arg*` in the wrong place, their number, and a `%pd`
-    /// that was left as it is. The iterator gives the errors of each.
-    pub fn arguments(&self, place: Place, registers: Registers) -> Result<Arguments<'a>, Error> {
+    /// `$argN` and `$arg*` in the wrong place or with a wrong number, and what there is no room
+    /// for.
+    pub fn expand<'c>(
+        &'c self,
+        site: Site<'c>,
+        offsets: FileOffsets,
+    ) -> Result<Option<Expansion<'c>>, Error> {
+        Expansion::new(self.arguments.clone(), site, offsets)
+    }
+
+    /// The same command with other arguments.
+    pub fn with_arguments<'c>(&self, arguments: &'c str) -> Command<'c>
+    where
+        'a: 'c,
+    {
+        Command {
+            arguments: Words::new(arguments),
+            ..self.clone()
+        }
+    }
+
+    /// The same error as one of this command, which `expanded` was made of.
+    pub fn typed_place(&self, expanded: &Command<'_>, error: Error) -> Error {
+        expansion::typed_place(&self.arguments, &expanded.arguments, error)
+    }
+
+    /// The arguments. Where `site` is, is what the kernel says of the target; in C an address as
+    /// the target is [`Inside`](argument::Place::Inside), whatever is there. `registers` finds a
+    /// register by its name without the `%`.
+    ///
+    /// # Errors
+    ///
+    /// Their number. The iterator gives the errors of each.
+    pub fn arguments<'c>(
+        &self,
+        site: Site<'c>,
+        registers: Registers,
+    ) -> Result<Arguments<'c>, Error>
+    where
+        'a: 'c,
+    {
         // Of the others the kernel saves only some.
         let registers = self.kind.is_kprobe().then_some(registers);
-        Arguments::new(self.arguments.clone(), place, registers)
+        Arguments::new(self.arguments.clone(), site, registers)
     }
 
     /// Writes the command as the events file lists it, without a newline. What it writes can be

@@ -39,8 +39,8 @@ use probe::command::File;
 use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
+use probe::command::Site;
 use probe::command::Target;
-use probe::command::WithFileNames;
 use probe::fetch;
 use probe::fetch::Keep;
 use probe::fetch::Program;
@@ -59,6 +59,7 @@ use crate::registry;
 use crate::return_probe::Kept;
 use crate::return_probe::ReturnProbe;
 use crate::shape::Shape;
+use crate::signature;
 use crate::symbols;
 
 kernel::sync::global_lock! {
@@ -127,23 +128,15 @@ pub(crate) fn run(file: File, line: &[u8]) -> Result {
         pr_warn!("a command is not UTF-8\n");
         EINVAL
     })?;
-    let with_names = match WithFileNames::new(line, FILE_OFFSETS) {
-        Some(line) => Some(CString::try_from_fmt(format_args!("{line}"))?),
-        None => None,
-    };
-    let with_names = with_names.as_ref().and_then(|line| line.to_str().ok());
-    let with_names = with_names.unwrap_or(line);
-    let result = match file.parse(with_names) {
+    let result = match file.parse(line) {
         Ok(Line::Nothing) => Ok(()),
-        Ok(Line::Create(command)) => create(command),
+        Ok(Line::Create(command)) => create(&command),
         Ok(Line::Delete(delete)) => remove(file, &delete),
         Err(error) => Err(error.into()),
     };
     result.map_err(|failure| match failure {
         Failure::Command(error) => {
-            // An error of an argument has its place in the text that was read.
-            let is_of_argument = error.at.word >= 2;
-            error_log::add(file, if is_of_argument { with_names } else { line }, &error);
+            error_log::add(file, line, &error);
             to_kernel(error.errno)
         }
         Failure::Other(error) => error,
@@ -173,23 +166,45 @@ fn remove(file: File, delete: &Delete<'_>) -> Result<(), Failure> {
 }
 
 #[inline(never)]
-fn create(command: Command<'_>) -> Result<(), Failure> {
+fn create(command: &Command<'_>) -> Result<(), Failure> {
     let place = match place_of(command.kind) {
         Some(place) => place,
-        None => check_target(&command)?,
+        None => check_target(command)?,
     };
     let name = command.name()?;
+    signature::with_site(command, place, |site| {
+        let arguments = match command.expand(site, FILE_OFFSETS)? {
+            Some(arguments) => Some(CString::try_from_fmt(format_args!("{arguments}"))?),
+            None => None,
+        };
+        let expanded = match &arguments {
+            Some(arguments) => command.with_arguments(arguments.to_str().unwrap_or("")),
+            None => command.clone(),
+        };
+        // An error is told of what was typed.
+        create_expanded(&expanded, &name, site).map_err(|failure| match failure {
+            Failure::Command(error) => command.typed_place(&expanded, error).into(),
+            failure => failure,
+        })
+    })
+}
+
+#[inline(never)]
+fn create_expanded(
+    command: &Command<'_>,
+    name: &EventName<'_>,
+    site: Site<'_>,
+) -> Result<(), Failure> {
     let mut shape = Shape::new(
         CString::try_from_fmt(format_args!("{}", name.group))?,
         CString::try_from_fmt(format_args!("{}", name.event))?,
         command.kind,
     );
-    for argument in command.arguments(place, arch::current::register)? {
+    for argument in command.arguments(site, arch::current::register)? {
         shape.add(&argument?)?;
     }
-
     let kind = command.kind;
-    register(command, &name, place, shape).map_err(|failure| match failure {
+    register(command.clone(), name, site, shape).map_err(|failure| match failure {
         Failure::Command(error) => error.at_registration(kind).into(),
         failure => failure,
     })
@@ -210,7 +225,7 @@ fn place_of(kind: Kind) -> Option<Place> {
 fn register(
     command: Command<'_>,
     name: &EventName<'_>,
-    place: Place,
+    site: Site<'_>,
     shape: Shape,
 ) -> Result<(), Failure> {
     registry::reserve()?;
@@ -221,12 +236,12 @@ fn register(
     match appended {
         Some(existing) => {
             let (shape, sink, probes) = existing?;
-            let probe = make_probe(command, name, place, shape, sink)?;
+            let probe = make_probe(command, name, site, shape, sink)?;
             probes.add(probe.clone())?;
             registry::add_probe(probe);
             Ok(())
         }
-        None => create_event(command, name, place, shape),
+        None => create_event(command, name, site, shape),
     }
 }
 
@@ -297,7 +312,7 @@ fn check_sibling(
 fn create_event(
     command: Command<'_>,
     name: &EventName<'_>,
-    place: Place,
+    site: Site<'_>,
     shape: Shape,
 ) -> Result<(), Failure> {
     let (group, event_name, fields, print_fmt) = shape.define()?;
@@ -306,7 +321,7 @@ fn create_event(
     }
     let shape = Arc::new(shape, GFP_KERNEL)?;
     let sink = Arc::new(Sink::new(), GFP_KERNEL)?;
-    let probe = make_probe(command, name, place, shape.clone(), sink.clone())?;
+    let probe = make_probe(command, name, site, shape.clone(), sink.clone())?;
     let probes = Probes::new(probe.clone())?;
     let definition = Definition {
         group,
@@ -331,7 +346,7 @@ fn create_event(
 
 /// Compiles the arguments; gives what the programs refer to, too.
 #[inline(never)]
-fn compile(command: &Command<'_>, place: Place) -> Result<(KVec<Program>, Resolver), Failure> {
+fn compile(command: &Command<'_>, site: Site<'_>) -> Result<(KVec<Program>, Resolver), Failure> {
     let mut resolver = Resolver {
         texts: KVec::new(),
         kept: Kept {
@@ -340,7 +355,7 @@ fn compile(command: &Command<'_>, place: Place) -> Result<(KVec<Program>, Resolv
         },
     };
     let mut programs = KVec::new();
-    for argument in command.arguments(place, arch::current::register)? {
+    for argument in command.arguments(site, arch::current::register)? {
         let argument = argument?;
         resolver.kept.is_timed |= argument.fetch.base == Base::Elapsed;
         programs.push(fetch::compile(&argument, &mut resolver)?, GFP_KERNEL)?;
@@ -367,7 +382,8 @@ pub(crate) fn compile_again(listing: &str) -> Result<Compiled> {
     let compile_line = || match File::All.parse(listing)? {
         Line::Create(command) => {
             let place = place_of(command.kind).ok_or(EINVAL)?;
-            let (programs, Resolver { texts, kept }) = compile(&command, place)?;
+            let (programs, Resolver { texts, kept }) =
+                signature::with_site(&command, place, |site| compile(&command, site))?;
             Ok::<_, Failure>(Compiled {
                 kind: command.kind,
                 target: CString::try_from_fmt(format_args!("{}", command.target))?,
@@ -385,10 +401,10 @@ pub(crate) fn compile_again(listing: &str) -> Result<Compiled> {
 }
 
 /// Is there room for what a function's probe by ftrace keeps of a call?
-fn check_kept(command: &Command<'_>, place: Place) -> Result<(), Failure> {
+fn check_kept(command: &Command<'_>, site: Site<'_>) -> Result<(), Failure> {
     let mut words = 0;
     let mut is_timed = false;
-    for argument in command.arguments(place, arch::current::register)? {
+    for argument in command.arguments(site, arch::current::register)? {
         match argument?.fetch.base {
             Base::EntryArgument(_) => words += 1,
             Base::Elapsed => is_timed = true,
@@ -406,7 +422,7 @@ fn check_kept(command: &Command<'_>, place: Place) -> Result<(), Failure> {
 fn make_probe(
     mut command: Command<'_>,
     name: &EventName<'_>,
-    place: Place,
+    site: Site<'_>,
     shape: Arc<Shape>,
     sink: Arc<Sink>,
 ) -> Result<Arc<Probe>, Failure> {
@@ -425,13 +441,13 @@ fn make_probe(
             if let Target::Functions(pattern) = command.target {
                 let pattern = CString::try_from_fmt(format_args!("{pattern}"))?;
                 fprobe::exists(&pattern).map_err(at_target)?;
-                check_kept(&command, place)?;
+                check_kept(&command, site)?;
             }
             let armed = Armed::Hook(Hook::new(sink, fixed, room)?);
             return Ok(Probe::new(shape, listing(&command, name)?, armed)?);
         }
     };
-    let (programs, Resolver { texts, kept }) = compile(&command, place)?;
+    let (programs, Resolver { texts, kept }) = compile(&command, site)?;
     let recorder = Recorder {
         sink,
         hits: Counter::new()?,

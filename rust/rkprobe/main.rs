@@ -23,6 +23,7 @@ mod recorder;
 mod registry;
 mod return_probe;
 mod shape;
+mod signature;
 mod symbols;
 
 module! {
@@ -46,6 +47,7 @@ impl kernel::Module for Rkprobe {
             commands::init();
             error_log::init();
             registry::init();
+            signature::init();
             symbols::init();
         }
         if EventMutex::with(|_| ()).is_err() {
@@ -64,6 +66,7 @@ impl Drop for Rkprobe {
         self.files.clear();
         registry::shut_down();
         error_log::clear();
+        signature::clear();
         symbols::clear();
         // SAFETY: The module is unloaded once, and everything that it had was dropped above; modules
         // that use it were unloaded before.

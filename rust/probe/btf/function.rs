@@ -52,6 +52,11 @@ impl<'a> Function<'a> {
         }
     }
 
+    /// The BTF that it is in.
+    pub const fn btf(&self) -> &Btf<'a> {
+        &self.btf
+    }
+
     /// The parameters, without the `...` of a variadic function: there is nothing to be read
     /// there, though C counts it.
     pub fn params(&self) -> impl Iterator<Item = Param<'a>> + use<'a> {

@@ -2,22 +2,20 @@
 
 //! The arguments of a command, one after the other: `[NAME=]BODY[:TYPE]`.
 //!
-//! C: `traceprobe_parse_probe_arg()`, `traceprobe_expand_meta_args()` and `argv_has_var_arg()` in
-//! `kernel/trace/trace_probe.c`.
+//! C: `traceprobe_parse_probe_arg()` in `kernel/trace/trace_probe.c`.
 
 use core::fmt;
 use core::fmt::Write as _;
 
 use super::argument::Argument;
 use super::argument::Name;
-use super::argument::Place;
 use super::body::Fault;
 use super::body::Reader;
 use super::error::Errno;
 use super::error::Error;
 use super::error::ErrorKind;
-use super::file_names::is_file_name;
 use super::name::is_good_name;
+use super::site::Site;
 use super::words::Words;
 use crate::arch::Register;
 
@@ -51,7 +49,7 @@ pub struct Arguments<'a> {
     /// How many have been given.
     index: usize,
     count: usize,
-    reader: Reader,
+    reader: Reader<'a>,
     names: Names,
 }
 
@@ -59,22 +57,12 @@ impl<'a> Arguments<'a> {
     /// Checks what concerns all.
     pub(super) fn new(
         words: Words<'a>,
-        place: Place,
+        site: Site<'a>,
         registers: Option<Registers>,
     ) -> Result<Self, Error> {
-        check_variables(&words, place)?;
         let count = words.clone().count();
         if count > MAX_ARGUMENTS {
             return Err(Error::new(ErrorKind::TooManyArgs, 2, 0, Errno::E2BIG));
-        }
-        if let Some(index) = words.clone().position(is_file_name) {
-            let word = index.saturating_add(2);
-            return Err(Error::new(
-                ErrorKind::FileNamesTooLong,
-                word,
-                0,
-                Errno::ENOMEM,
-            ));
         }
         Ok(Self {
             all: words.clone(),
@@ -82,7 +70,7 @@ impl<'a> Arguments<'a> {
             index: 0,
             count,
             reader: Reader {
-                place,
+                site,
                 registers,
                 size: 0,
             },
@@ -214,47 +202,4 @@ impl fmt::Write for Hash {
         }
         Ok(())
     }
-}
-
-/// Checks each `$argN` and `$arg*` that is an argument of its own, before anything else of any
-/// argument is looked at.
-///
-/// This is what C does for a function that has BTF, which for `$argN` checks the number here too.
-fn check_variables(words: &Words<'_>, place: Place) -> Result<(), Error> {
-    let variables = || {
-        words
-            .clone()
-            .enumerate()
-            .filter_map(|(index, word)| Some((index, word.strip_prefix("$arg")?)))
-    };
-    let error = |kind, index: usize, errno| Error::new(kind, index.saturating_add(2), 0, errno);
-
-    let mut all = None;
-    for (index, number) in variables() {
-        if place == Place::Inside {
-            return Err(error(ErrorKind::NofentryArgs, index, Errno::EINVAL));
-        }
-        match number.bytes().next() {
-            Some(b'0'..=b'9') => {}
-            Some(b'*') if all.is_some() => {
-                return Err(error(ErrorKind::DoubleArgs, index, Errno::EINVAL));
-            }
-            Some(b'*') => all = Some(index),
-            _ => return Err(error(ErrorKind::BadVar, index, Errno::EINVAL)),
-        }
-    }
-    if let Some(index) = all {
-        return Err(error(ErrorKind::NosupBtfarg, index, Errno::EINVAL));
-    }
-
-    for (index, number) in variables() {
-        let number = number.split_once(':').map_or(number, |(number, _)| number);
-        if number.bytes().any(|byte| !byte.is_ascii_digit()) {
-            return Err(error(ErrorKind::BadVar, index, Errno::ENOENT));
-        }
-        if number.bytes().all(|byte| byte == b'0') {
-            return Err(error(ErrorKind::BadArgNum, index, Errno::EINVAL));
-        }
-    }
-    Ok(())
 }

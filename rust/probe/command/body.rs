@@ -5,8 +5,8 @@
 //! C turns it into instructions while it reads it, 16 at most, and so counts its limits in those.
 //! They are counted here too, without being made: `step` is the index that the last of them has.
 //!
-//! C: `traceprobe_parse_probe_arg_body()`, `parse_probe_arg()`, `parse_probe_vars()` and
-//! `finalize_fetch_insn()` in `kernel/trace/trace_probe.c`.
+//! C: `traceprobe_parse_probe_arg_body()`, `parse_probe_arg()`, `parse_probe_vars()`,
+//! `parse_btf_arg()` and `finalize_fetch_insn()` in `kernel/trace/trace_probe.c`.
 
 use super::argument::Base;
 use super::argument::Deref;
@@ -19,9 +19,12 @@ use super::arguments::Registers;
 use super::error::Errno;
 use super::error::ErrorKind;
 use super::number;
+use super::site::Signature;
+use super::site::Site;
 use super::types::parse_bits;
 use super::types::Typed;
 use super::types::Written;
+use crate::btf;
 
 /// The longest body, in bytes.
 const MAX_BODY: usize = 63;
@@ -69,30 +72,49 @@ pub(super) struct Body<'a> {
 }
 
 /// What a body is read with.
-pub(super) struct Reader {
-    pub(super) place: Place,
+pub(super) struct Reader<'b> {
+    pub(super) site: Site<'b>,
     /// Where there are all of them.
     pub(super) registers: Option<Registers>,
     /// The bytes of the record that the arguments read so far take.
     pub(super) size: usize,
 }
 
-/// A base, with the dereference that `@` is.
-struct Start<'a> {
+/// A base, with the dereference that `@` is, or the fields of a variable.
+struct Start<'a, 'b> {
     base: Base<'a>,
     deref: bool,
     step: usize,
+    fields: Option<btf::Fields<'b, 'a>>,
+    /// Where the variable is in the word.
+    at: usize,
 }
 
 /// A fetch, and what is needed to judge it with its type.
-struct Read<'a> {
+struct Read<'a, 'b> {
     fetch: Fetch<'a>,
     step: usize,
+    /// What BTF says of the value, where it is a variable with its fields.
+    value: Option<btf::Value<'b>>,
     /// Where C puts errors that concern it as a whole: within its outermost dereference.
     at: usize,
 }
 
-impl Reader {
+/// Whether what BTF says of the function matters to the argument `word`.
+pub(super) fn needs_signature(word: &str) -> bool {
+    let body = word.split_once('=').map_or(word, |(_, body)| body);
+    // What is within all dereferences.
+    let start = match body.starts_with(['+', '-']) {
+        true => body.rfind('(').map_or(0, |at| at.saturating_add(1)),
+        false => 0,
+    };
+    let base = body.get(start..).unwrap_or("");
+    word.starts_with("$arg")
+        || base.starts_with("$retval")
+        || base.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '(')
+}
+
+impl<'b> Reader<'b> {
     /// Reads `body`, which starts at byte `at` of its word.
     pub(super) fn body<'a>(&mut self, body: &'a str, at: usize) -> Result<Body<'a>, Fault> {
         if body.len() > MAX_BODY {
@@ -101,11 +123,14 @@ impl Reader {
         if body.is_empty() {
             return Err(Fault::invalid(ErrorKind::NoArgBody, at));
         }
-        let typed = Typed::parse(body, at)?;
-        let read = self.fetch(typed.value, at)?;
+        let mut typed = Typed::parse(body, at)?;
+        let mut read = self.fetch(typed.value, at)?;
+        if let Some(value) = read.value {
+            self.apply(&value, &mut typed, &mut read)?;
+        }
 
         let size = match typed.ty {
-            Written::Type(ty) => ty.size(),
+            Written::Type(ty) | Written::Default(ty) => ty.size(),
             Written::Bitfield(width, _) => width.bytes(),
         };
         let count = typed.count.map_or(1, |count| usize::from(count.get()));
@@ -121,10 +146,43 @@ impl Reader {
         })
     }
 
+    /// Gives an argument the type of its value where it says none; a string is looked for behind a
+    /// pointer.
+    ///
+    /// C: `find_fetch_type_from_btf_type()`, `check_prepare_btf_string_fetch()`.
+    fn apply(
+        &self,
+        value: &btf::Value<'b>,
+        typed: &mut Typed<'_>,
+        read: &mut Read<'_, 'b>,
+    ) -> Result<(), Fault> {
+        let wrong = |kind| Fault::invalid(kind, read.at);
+        match typed.ty {
+            Written::Default(_) => {
+                let ty = value.fetch_type().ok_or(wrong(ErrorKind::BadBitfield))?;
+                typed.ty = Written::Default(ty);
+            }
+            Written::Type(Type::String(space)) => {
+                let function = self.site.signature.function();
+                let text = function.and_then(|function| value.text(function.btf()));
+                match text.ok_or(wrong(ErrorKind::BadType4str))? {
+                    btf::Text::Here => {}
+                    btf::Text::Behind => {
+                        let full = Fault::new(ErrorKind::TooManyOps, read.at, Errno::E2BIG);
+                        let deref = Deref { space, offset: 0 };
+                        read.push(deref, full)?;
+                    }
+                }
+            }
+            Written::Type(_) | Written::Bitfield(..) => {}
+        }
+        Ok(())
+    }
+
     /// Reads a value: dereferences around a base.
     // Inlined, it would double the frame of its caller, which is near the kernel's 1 KiB.
     #[inline(never)]
-    fn fetch<'a>(&self, text: &'a str, start: usize) -> Result<Read<'a>, Fault> {
+    fn fetch<'a>(&self, text: &'a str, start: usize) -> Result<Read<'a, 'b>, Fault> {
         let mut around = [(0usize, Space::Kernel, 0i32); MAX_NESTING];
         let mut depth = 0usize;
         let (mut text, mut at) = (text, start);
@@ -139,19 +197,29 @@ impl Reader {
         }
 
         let start = self.base(text, at)?;
-        let whole = match around.first() {
-            Some((at, _, _)) if depth > 0 => *at,
-            _ => at,
+        let mut read = Read {
+            fetch: Fetch {
+                base: start.base,
+                derefs: Derefs::new(),
+            },
+            step: start.step,
+            value: None,
+            at: match around.first() {
+                Some((at, _, _)) if depth > 0 => *at,
+                _ => at,
+            },
         };
-        let mut derefs = Derefs::new();
-        let mut step = start.step;
-        let full = |at| move |_| Fault::invalid(ErrorKind::TooManyOps, at);
         if start.deref {
             let deref = Deref {
                 space: Space::Kernel,
                 offset: 0,
             };
-            derefs.push(deref).map_err(full(at))?;
+            // It has its step.
+            let full = Fault::invalid(ErrorKind::TooManyOps, at);
+            read.fetch.derefs.push(deref).map_err(|_| full)?;
+        }
+        if let Some(fields) = start.fields {
+            read.follow(fields, start.at)?;
         }
         for (at, space, offset) in around.get(..depth).unwrap_or(&[]).iter().rev().copied() {
             let cannot = match start.base {
@@ -159,29 +227,22 @@ impl Reader {
                 Base::Elapsed => Some(ErrorKind::ElapsedCantDeref),
                 _ => None,
             };
-            if let Some(kind) = cannot.filter(|_| derefs.as_slice().is_empty()) {
+            if let Some(kind) = cannot.filter(|_| read.fetch.derefs.as_slice().is_empty()) {
                 return Err(Fault::invalid(kind, at));
             }
-            step = step.saturating_add(1);
-            if step > LAST_STEP {
-                return Err(Fault::invalid(ErrorKind::TooManyOps, at));
-            }
-            derefs.push(Deref { space, offset }).map_err(full(at))?;
+            let full = Fault::invalid(ErrorKind::TooManyOps, at);
+            read.push(Deref { space, offset }, full)?;
+            // What is there has no type.
+            read.value = None;
         }
-        Ok(Read {
-            fetch: Fetch {
-                base: start.base,
-                derefs,
-            },
-            step,
-            at: whole,
-        })
+        Ok(read)
     }
 
     /// Reads what is within all dereferences.
-    fn base<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a>, Fault> {
+    fn base<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, Fault> {
         let rest = text.get(1..).unwrap_or("");
         let base = match text.bytes().next() {
+            Some(b'$') if rest.starts_with("retval") => return self.btf_variable(text, at),
             Some(b'$') => self.variable(rest, at)?,
             Some(b'%') => {
                 let registers = self
@@ -192,39 +253,60 @@ impl Reader {
             }
             Some(b'@') => return memory(rest, at),
             Some(b'\\') => immediate(rest, at.saturating_add(1))?,
-            Some(b'(') => return Err(Fault::invalid(ErrorKind::TypecastNotEvent, at)),
-            Some(b'_' | b'a'..=b'z' | b'A'..=b'Z') => {
-                // Within a function C refuses the form, else the lookup.
-                let errno = match self.place {
-                    Place::Inside => Errno::EINVAL,
-                    Place::Entry | Place::Return | Place::Tracepoint => Errno::EOPNOTSUPP,
-                };
-                return Err(Fault::new(ErrorKind::NosupBtfarg, at, errno));
+            Some(b'(') => {
+                return Err(match self.site.signature {
+                    Signature::Unsupported => no_btf(at),
+                    _ => Fault::invalid(ErrorKind::TypecastNotEvent, at),
+                });
             }
+            Some(b'_' | b'a'..=b'z' | b'A'..=b'Z') => return self.btf_variable(text, at),
             _ => return Err(Fault::invalid(ErrorKind::BadFetchArg, at)),
         };
+        Ok(Start::new(base, at))
+    }
+
+    /// Reads `$retval` or the name of a parameter, with the fields that follow.
+    fn btf_variable<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, Fault> {
+        let is_variable = text.starts_with('$');
+        match (self.site.place, self.site.signature) {
+            (Place::Entry | Place::Inside | Place::Tracepoint, _) if is_variable => {
+                return Err(Fault::invalid(ErrorKind::RetvalOnProbe, at));
+            }
+            (Place::Inside, _) => return Err(Fault::invalid(ErrorKind::NosupBtfarg, at)),
+            (_, Signature::Unsupported) if text == RETVAL => {
+                return Ok(Start::new(Base::ReturnValue, at));
+            }
+            (_, Signature::Unsupported) => return Err(no_btf(at)),
+            _ => {}
+        }
+        let wrong =
+            |error: btf::Error| Fault::new(error.kind, at.saturating_add(error.at), error.errno);
+        let variable = btf::Variable::parse(text).map_err(wrong)?;
+        let function = self.site.signature.function();
+        let function = function.as_ref();
+        let (base, ty) = if variable.name == RETVAL {
+            let ty = variable.returned(function).map_err(wrong)?;
+            (Base::ReturnValue, ty)
+        } else {
+            let param = variable.param(function).map_err(wrong)?;
+            let base = match self.site.place {
+                Place::Return => Base::EntryArgument(param.position),
+                Place::Entry | Place::Inside | Place::Tracepoint => Base::Argument(param.position),
+            };
+            (base, Some(param.ty))
+        };
+        let fields = match (function, ty) {
+            (Some(function), Some(ty)) => Some(variable.fields(function.btf(), ty).map_err(wrong)?),
+            _ => None,
+        };
         Ok(Start {
-            base,
-            deref: false,
-            step: 0,
+            fields,
+            ..Start::new(base, at)
         })
     }
 
     /// Reads a variable, without its `$`, which is at byte `at`.
     fn variable<'a>(&self, name: &'a str, at: usize) -> Result<Base<'a>, Fault> {
-        if let Some(field) = name.strip_prefix("retval") {
-            return match (self.place, field.bytes().next()) {
-                (Place::Entry | Place::Inside | Place::Tracepoint, _) => {
-                    Err(Fault::invalid(ErrorKind::RetvalOnProbe, at))
-                }
-                (Place::Return, None) => Ok(Base::ReturnValue),
-                (Place::Return, Some(b'-' | b'.')) => {
-                    Err(Fault::new(ErrorKind::NosupBtfarg, at, Errno::EOPNOTSUPP))
-                }
-                (Place::Return, _) => Err(Fault::new(ErrorKind::NoBtfarg, at, Errno::ENOENT)),
-            };
-        }
-
         let bad = Fault::invalid(ErrorKind::BadVar, at);
         if let Some(index) = name.strip_prefix("stack") {
             if index.is_empty() {
@@ -244,7 +326,7 @@ impl Reader {
             return Ok(Base::Comm);
         }
         if name == "elapsed" {
-            return match self.place {
+            return match self.site.place {
                 Place::Return => Ok(Base::Elapsed),
                 Place::Entry | Place::Inside | Place::Tracepoint => {
                     Err(Fault::invalid(ErrorKind::ElapsedOnProbe, at))
@@ -258,12 +340,65 @@ impl Reader {
             .filter(|number| *number <= STACK_WORDS)
             .and_then(|number| number.checked_sub(1))
             .ok_or(Fault::invalid(ErrorKind::BadArgNum, at))?;
-        match self.place {
+        match self.site.place {
             Place::Entry => Ok(Base::Argument(index)),
             Place::Tracepoint => Ok(Base::Argument(index.saturating_add(1))),
             Place::Inside => Err(Fault::invalid(ErrorKind::NofentryArgs, at)),
             Place::Return => Ok(Base::EntryArgument(index)),
         }
+    }
+}
+
+/// The variable that BTF gives a type.
+const RETVAL: &str = "$retval";
+
+/// What takes BTF, where the kernel has none.
+const fn no_btf(at: usize) -> Fault {
+    Fault::new(ErrorKind::NosupBtfarg, at, Errno::EOPNOTSUPP)
+}
+
+impl<'a> Start<'a, '_> {
+    /// A value by itself.
+    const fn new(base: Base<'a>, at: usize) -> Self {
+        Self {
+            base,
+            deref: false,
+            step: 0,
+            fields: None,
+            at,
+        }
+    }
+}
+
+impl<'a, 'b> Read<'a, 'b> {
+    /// Adds a dereference on the outside.
+    fn push(&mut self, deref: Deref, full: Fault) -> Result<(), Fault> {
+        self.step = self.step.saturating_add(1);
+        if self.step > LAST_STEP {
+            return Err(full);
+        }
+        self.fetch.derefs.push(deref).map_err(|_| full)
+    }
+
+    /// Follows the fields of the variable that starts at byte `at` of the word.
+    ///
+    /// C: `parse_btf_field()`.
+    #[inline(never)]
+    fn follow(&mut self, fields: btf::Fields<'b, 'a>, at: usize) -> Result<(), Fault> {
+        self.value = Some(fields.start());
+        for field in fields {
+            let field = field.map_err(|error| {
+                Fault::new(error.kind, at.saturating_add(error.at), error.errno)
+            })?;
+            let deref = Deref {
+                space: Space::Kernel,
+                offset: field.offset,
+            };
+            let full = Fault::invalid(ErrorKind::TooManyOps, at.saturating_add(field.at));
+            self.push(deref, full)?;
+            self.value = Some(field.value);
+        }
+        Ok(())
     }
 }
 
@@ -309,7 +444,7 @@ impl<'a> Open<'a> {
 }
 
 /// `@ADDR` or `@SYM[+|-OFF]`, without the `@`, which is at byte `at`.
-fn memory(text: &str, at: usize) -> Result<Start<'_>, Fault> {
+fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<Start<'a, 'b>, Fault> {
     let (base, step) = match text.bytes().next() {
         Some(b'0'..=b'9') => {
             let address = number::unsigned(text, 0)
@@ -321,9 +456,9 @@ fn memory(text: &str, at: usize) -> Result<Start<'_>, Fault> {
         _ => (Base::Symbol(text), 2),
     };
     Ok(Start {
-        base,
         deref: true,
         step,
+        ..Start::new(base, at)
     })
 }
 
@@ -348,7 +483,7 @@ fn immediate(text: &str, at: usize) -> Result<Base<'_>, Fault> {
 }
 
 /// The type that a value gets, if it can.
-fn judge(typed: &Typed<'_>, read: &Read<'_>) -> Result<Type, Fault> {
+fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<Type, Fault> {
     let outermost = read.fetch.derefs.as_slice().last().map(|deref| deref.space);
     let bad_string = Fault::invalid(ErrorKind::BadString, typed.at);
     let mut step = read.step;
@@ -358,7 +493,7 @@ fn judge(typed: &Typed<'_>, read: &Read<'_>) -> Result<Type, Fault> {
     };
 
     let ty = match typed.ty {
-        Written::Type(Type::String(space)) => {
+        Written::Type(Type::String(space)) | Written::Default(Type::String(space)) => {
             let is_address = matches!(
                 read.fetch.base,
                 Base::Immediate(_) | Base::Comm | Base::Text(_)
@@ -395,9 +530,13 @@ fn judge(typed: &Typed<'_>, read: &Read<'_>) -> Result<Type, Fault> {
             }
             Type::Symstr
         }
-        Written::Type(ty) => {
+        Written::Type(ty) | Written::Default(ty) => {
             if outermost.is_none() {
                 next();
+            }
+            // The bits of a field.
+            if matches!(ty, Type::Bitfield(..)) && !next() {
+                return Err(Fault::invalid(ErrorKind::TooManyOps, read.at));
             }
             ty
         }

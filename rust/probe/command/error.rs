@@ -166,6 +166,8 @@ kinds! {
     BadType4str => "This type does not fit for string.",
     /// `$comm` or an immediate string with a type other than `string`.
     NeedStringType => "$comm and immediate-string only accepts string type",
+    /// The names of the parameters that `$arg*` and `$argN` stand for are more than 128 bytes.
+    Args2Long => "$arg* failed because the argument list is too long",
     /// More than 128 arguments.
     TooManyArgs => "Too many arguments are specified",
     /// More than 3072 bytes of arguments, strings counted by their locators.

@@ -24,6 +24,8 @@ const MAX_ARRAY: u8 = 64;
 pub(super) enum Written<'a> {
     /// It stands.
     Type(Type),
+    /// It is not written: what it is where the value has no type of its own.
+    Default(Type),
     /// A bitfield in a number of this width; its text is looked at once the value is.
     Bitfield(Width, &'a str),
 }
@@ -52,7 +54,7 @@ impl<'a> Typed<'a> {
             };
             return Ok(Self {
                 value: body,
-                ty: Written::Type(ty),
+                ty: Written::Default(ty),
                 at: start,
                 count: None,
             });

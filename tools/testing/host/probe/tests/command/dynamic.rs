@@ -19,7 +19,6 @@ use probe::command::Target;
 const EINVAL: Errno = Errno::EINVAL;
 const ERANGE: Errno = Errno::ERANGE;
 const E2BIG: Errno = Errno::E2BIG;
-const ENOENT: Errno = Errno::ENOENT;
 const EOPNOTSUPP: Errno = Errno::EOPNOTSUPP;
 
 fn create(line: &str) -> Result<Whole<'_>, Error> {
@@ -109,8 +108,8 @@ const MORE: &[Case] = &[
     ("f:^/x non_exist_func", NoGroupName, EINVAL),
     ("f non_exist_func ^%ax", BadVar, EINVAL),
     // Words for all arguments before any one.
-    ("f vfs_read %none ^$arg0", BadArgNum, EINVAL),
-    ("f vfs_read %none ^$arg1x", BadVar, ENOENT),
+    ("f vfs_read ^$arg0", BadArgNum, EINVAL),
+    ("f vfs_read ^$arg1x", BadVar, EINVAL),
     ("f vfs_read ^@0x10000000000000000", BadMemAddr, ERANGE),
     // The kprobes are as in their own file.
     ("p ^non_exist_func", BadProbeAddr, EINVAL),
@@ -129,9 +128,9 @@ fn check(marked: &str, kind: ErrorKind, errno: Errno) {
 fn each_error_is_found_at_its_place() {
     for probe in ["f vfs_read", "f vfs_read%return", "t kfree"] {
         for &(marked, kind, errno) in SELFTEST {
-            // `$retvals` is no variable there, and `$argN` none yet.
+            // `$retvals` is a variable there, which takes BTF.
             let at_exit = match kind {
-                RetvalOnProbe => (NoBtfarg, ENOENT),
+                RetvalOnProbe => (NosupBtfarg, EOPNOTSUPP),
                 kind => (kind, errno),
             };
             let (kind, errno) = match probe.ends_with("%return") {

@@ -3,10 +3,14 @@
 //! The commands: what they say, what is wrong with them, how they are listed.
 
 mod arguments;
+#[allow(dead_code)]
+#[path = "../btf/builder.rs"]
+mod builder;
 mod delete;
 mod dynamic;
 mod errors;
-mod file_names;
+mod expansion;
+mod functions;
 mod limits;
 mod listing;
 mod names;
@@ -21,8 +25,11 @@ use probe::command::Error;
 use probe::command::ErrorKind;
 use probe::command::EventName;
 use probe::command::File;
+use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
+use probe::command::Signature;
+use probe::command::Site;
 use probe::command::Target;
 
 /// A command with all its parts read.
@@ -52,6 +59,16 @@ fn create(line: &str) -> Result<Whole<'_>, Error> {
 
 /// The same in one of the files.
 fn create_in(file: File, line: &str) -> Result<Whole<'_>, Error> {
+    create_at(file, line, Signature::Unsupported)
+}
+
+const OFFSETS: FileOffsets = FileOffsets {
+    name: 0x28,
+    dentry: 0x48,
+};
+
+/// The same where BTF says something of the function.
+fn create_at<'a>(file: File, line: &'a str, signature: Signature<'a>) -> Result<Whole<'a>, Error> {
     let Line::Create(command) = file.parse(line)? else {
         panic!("creates nothing: {line}");
     };
@@ -74,8 +91,19 @@ fn create_in(file: File, line: &str) -> Result<Whole<'_>, Error> {
         Target::Tracepoint(_) => Place::Tracepoint,
     };
     let name = command.name()?;
-    let arguments = command.arguments(place, register)?;
-    let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+    let site = Site { place, signature };
+    let typed = command;
+    let expanded = match typed.expand(site, OFFSETS)? {
+        Some(expansion) => typed.with_arguments(expansion.to_string().leak()),
+        None => typed.clone(),
+    };
+    let read = || {
+        expanded
+            .arguments(site, register)?
+            .collect::<Result<Vec<_>, _>>()
+    };
+    let arguments = read().map_err(|error| typed.typed_place(&expanded, error))?;
+    let command = expanded;
     match command.target {
         Target::Symbol { offset: 3, .. } => {
             Err(Error::at_target(ErrorKind::BadInsnBndry, Errno::EILSEQ))

@@ -6,6 +6,8 @@ use probe::arch::current;
 use probe::command::argument::*;
 use probe::command::parse;
 use probe::command::Line;
+use probe::command::Signature;
+use probe::command::Site;
 use probe::fetch;
 use probe::fetch::Field;
 use probe::fetch::Layout;
@@ -17,7 +19,11 @@ fn trace(machine: &Machine, place: Place, line: &str) -> String {
     let Ok(Line::Create(command)) = parse(line) else {
         panic!("creates nothing: {line}");
     };
-    let arguments = command.arguments(place, current::register).expect(line);
+    let site = Site {
+        place,
+        signature: Signature::Unsupported,
+    };
+    let arguments = command.arguments(site, current::register).expect(line);
     let arguments: Vec<Argument<'_>> = arguments.map(|argument| argument.expect(line)).collect();
     let record = machine.record(&arguments);
 

@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/fs.h>
+#include <linux/fs_struct.h>
 #include <linux/magic.h>
+#include <linux/sched/task.h>
 #include <linux/seq_file.h>
 #include <linux/uio.h>
 
-/* ktrace::symbol: kernel_read() of a file in the root of proc that has no read_iter(). */
+/* The path as the first process sees it, as in kernel_read_file_from_path_initns(). */
+struct file *ktrace_open_in_init(const char *path);
+
+struct file *ktrace_open_in_init(const char *path)
+{
+	struct file *file;
+	struct path root;
+
+	task_lock(&init_task);
+	get_fs_root(init_task.fs, &root);
+	task_unlock(&init_task);
+	file = file_open_root(&root, path, O_RDONLY, 0);
+	path_put(&root);
+	return file;
+}
+
+/* kernel_read() of a file in the root of proc that has no read_iter(). */
 ssize_t ktrace_read_proc_seq_file(struct file *file, const char *name, void *to, size_t len,
 				  loff_t *pos);
 

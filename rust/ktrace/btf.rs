@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The BTF of the kernel and of its modules.
+//!
+//! The kernel exports no way to look a type up, but it shows all of its BTF under
+//! `/sys/kernel/btf`, which is read here; crate `probe` knows what it says.
+//!
+//! C: [`kernel/bpf/sysfs_btf.c`](srctree/kernel/bpf/sysfs_btf.c)
+
+use kernel::prelude::*;
+use kernel::str::CString;
+
+use probe::btf::Btf;
+use probe::btf::Malformed;
+use probe::btf::Sections;
+
+use crate::file::File;
+
+/// The BTF of a module or, by the name `vmlinux`, of the kernel itself, with an index of its types.
+pub struct Object {
+    bytes: KVVec<u8>,
+    index: KVVec<u32>,
+}
+
+impl Object {
+    /// Reads it. That of a module needs that of the kernel as its base.
+    ///
+    /// For the kernel that is some 6 MB and 0.5 MB of index, and takes some milliseconds. Process
+    /// context; sleeps. `ENOENT` where there is none of this name, `ENOMEM`, `EINVAL` where it
+    /// cannot be understood.
+    pub fn read(name: &str, base: Option<&Btf<'_>>) -> Result<Self> {
+        let bytes = read(name)?;
+        let malformed = |_: Malformed| EINVAL;
+        let sections = Sections::parse(&bytes, base).map_err(malformed)?;
+        let slots = sections.slots().map_err(malformed)?;
+        let mut index = KVVec::from_elem(0, slots, GFP_KERNEL)?;
+        sections.index(&mut index).map_err(malformed)?;
+        Ok(Self { bytes, index })
+    }
+
+    /// What it says, with the base that it was read with.
+    pub fn btf<'a>(&'a self, base: Option<&'a Btf<'a>>) -> Result<Btf<'a>> {
+        let sections = Sections::parse(&self.bytes, base).map_err(|_| EINVAL)?;
+        Ok(sections.indexed(&self.index))
+    }
+}
+
+/// The bytes of the file of this name.
+fn read(name: &str) -> Result<KVVec<u8>> {
+    // It is the name of a module, and no way to another place.
+    if name.contains('/') {
+        return Err(ENOENT);
+    }
+    let path = CString::try_from_fmt(format_args!("/sys/kernel/btf/{name}"))?;
+    File::open(&path)?.read_all()
+}

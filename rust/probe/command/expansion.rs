@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Arguments that stand for others: `$arg*`, `$argN`, `%pd` and `%pD`.
+//!
+//! - `$arg*` is all parameters of the function, by their names in BTF;
+//! - `$argN[:TYPE]` is the Nth of them by its name, where BTF has the function: `$arg1:u8` of
+//!   `vfs_read` is `file:u8`;
+//! - `ARG:%pd` and `ARG:%pD`, the name of a file from a pointer to its dentry or to its
+//!   `struct file`, are `+0x0(+0xOFF(ARG)):string`.
+//!
+//! None of them is anything of its own: the probe has, and lists, what they stand for.
+//!
+//! C: `traceprobe_expand_meta_args()` and `traceprobe_expand_dentry_args()` in
+//! `kernel/trace/trace_probe.c`.
+
+use core::fmt;
+use core::fmt::Write as _;
+
+use super::argument::Place;
+use super::error::Errno;
+use super::error::Error;
+use super::error::ErrorKind;
+use super::site::Site;
+use super::words::Words;
+use crate::btf::Function;
+use crate::btf::Param;
+
+/// The room for the names of parameters that `$arg*` and `$argN` stand for, each with a NUL, in
+/// bytes.
+///
+/// C: `MAX_BTF_ARGS_LEN`.
+const ROOM_FOR_PARAMETERS: usize = 128;
+
+/// The room for all arguments with `%pd` and `%pD` that are written out, each with a NUL, in bytes.
+///
+/// C: `MAX_DENTRY_ARGS_LEN`.
+const ROOM_FOR_FILE_NAMES: usize = 256;
+
+/// Where the kernel has the name of a file, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileOffsets {
+    /// The pointer to the name in a `struct dentry`.
+    pub name: usize,
+    /// The pointer to the dentry in a `struct file`.
+    pub dentry: usize,
+}
+
+/// The arguments of a command written out: its `Display`.
+///
+/// Made by [`Command::expand`](super::Command::expand).
+#[derive(Clone, Debug)]
+pub struct Expansion<'a> {
+    words: Words<'a>,
+    /// The function, where it has parameters.
+    function: Option<Function<'a>>,
+    offsets: FileOffsets,
+}
+
+impl<'a> Expansion<'a> {
+    /// `None` where the arguments stay as they are.
+    pub(super) fn new(
+        words: Words<'a>,
+        site: Site<'a>,
+        offsets: FileOffsets,
+    ) -> Result<Option<Self>, Error> {
+        check_variables(&words, site.place)?;
+        let function = site.signature.function();
+        let this = Self {
+            words,
+            function: function.filter(|function| function.params().next().is_some()),
+            offsets,
+        };
+        let mut is_other = false;
+        let mut for_parameters = Some(ROOM_FOR_PARAMETERS);
+        let mut for_file_names = Some(ROOM_FOR_FILE_NAMES);
+        for (index, word) in this.words.clone().enumerate() {
+            let error = |kind, errno| Error::new(kind, index.saturating_add(2), 0, errno);
+            let meant = this
+                .parse(word)
+                .map_err(|(kind, errno)| error(kind, errno))?;
+            is_other |= !matches!(meant, Meant::Itself(_));
+            let (room, full) = match meant {
+                Meant::Itself(_) => continue,
+                Meant::All(_) | Meant::Parameter(..) => (
+                    &mut for_parameters,
+                    error(ErrorKind::Args2Long, Errno::E2BIG),
+                ),
+                Meant::FileName(_) => (
+                    &mut for_file_names,
+                    error(ErrorKind::FileNamesTooLong, Errno::ENOMEM),
+                ),
+            };
+            let mut length = Length(1);
+            // It does not fail.
+            let _ = meant.write(offsets, &mut length);
+            *room = room.and_then(|room| room.checked_sub(length.0));
+            if room.is_none() {
+                return Err(full);
+            }
+        }
+        Ok(is_other.then_some(this))
+    }
+
+    /// What an argument stands for.
+    fn parse(&self, word: &'a str) -> Result<Meant<'a>, (ErrorKind, Errno)> {
+        let Some(rest) = word.strip_prefix("$arg") else {
+            return Ok(Meant::parse("", word));
+        };
+        match (self.function, rest.as_bytes().first()) {
+            (Some(function), Some(b'*')) => Ok(Meant::All(function)),
+            (None, Some(b'*')) => Err((ErrorKind::NosupBtfarg, Errno::EINVAL)),
+            (None, _) => Ok(Meant::parse("", word)),
+            (Some(function), _) => {
+                let end = rest.find(':').unwrap_or(rest.len());
+                let (number, ty) = rest.split_at_checked(end).unwrap_or((rest, ""));
+                if number.bytes().any(|byte| !byte.is_ascii_digit()) {
+                    return Err((ErrorKind::BadVar, Errno::ENOENT));
+                }
+                if number.bytes().all(|byte| byte == b'0') {
+                    return Err((ErrorKind::BadArgNum, Errno::EINVAL));
+                }
+                let none = (ErrorKind::NoBtfarg, Errno::ENOENT);
+                let number: usize = number.parse().map_err(|_| none)?;
+                let param = function.params().nth(number.wrapping_sub(1)).ok_or(none)?;
+                match param.name {
+                    // There is no other name for it.
+                    "" => Ok(Meant::parse("", word)),
+                    name => Ok(Meant::parse(name, ty)),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Expansion<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, word) in self.words.clone().enumerate() {
+            if index > 0 {
+                f.write_char(' ')?;
+            }
+            // They were all parsed before.
+            let meant = self.parse(word).unwrap_or(Meant::Itself(word));
+            meant.write(self.offsets, f)?;
+        }
+        Ok(())
+    }
+}
+
+/// What an argument stands for.
+enum Meant<'a> {
+    Itself(&'a str),
+    /// All parameters.
+    All(Function<'a>),
+    /// A parameter, and what follows it.
+    Parameter(&'a str, &'a str),
+    FileName(FileName<'a>),
+}
+
+impl<'a> Meant<'a> {
+    /// An argument that is a parameter, or nothing, and what follows.
+    fn parse(param: &'a str, rest: &'a str) -> Self {
+        match FileName::parse(param, rest) {
+            Some(name) => Self::FileName(name),
+            None if param.is_empty() => Self::Itself(rest),
+            None => Self::Parameter(param, rest),
+        }
+    }
+
+    fn write(&self, offsets: FileOffsets, out: &mut dyn fmt::Write) -> fmt::Result {
+        match self {
+            Self::Itself(word) => out.write_str(word),
+            Self::All(function) => {
+                for (index, Param { name, .. }) in function.params().enumerate() {
+                    if index > 0 {
+                        out.write_char(' ')?;
+                    }
+                    match name {
+                        "" => write!(out, "$arg{}", index.saturating_add(1))?,
+                        name => out.write_str(name)?,
+                    }
+                }
+                Ok(())
+            }
+            Self::Parameter(name, rest) => write!(out, "{name}{rest}"),
+            Self::FileName(file_name) => file_name.write(offsets, out),
+        }
+    }
+}
+
+/// An argument that asks for the name of a file.
+struct FileName<'a> {
+    /// The name of the argument with its `=`, or nothing.
+    name: &'a str,
+    /// Where the dentry, or the file, is: a parameter, or nothing, and the rest.
+    value: [&'a str; 2],
+    /// Whether it is a file.
+    is_file: bool,
+}
+
+impl<'a> FileName<'a> {
+    fn parse(param: &'a str, rest: &'a str) -> Option<Self> {
+        let (text, is_file) = match rest.strip_suffix(":%pd") {
+            Some(text) => (text, false),
+            None => (rest.strip_suffix(":%pD")?, true),
+        };
+        let start = text.find('=').map_or(0, |at| at.saturating_add(1));
+        let (name, value) = text.split_at_checked(start)?;
+        Some(Self {
+            name,
+            value: [param, value],
+            is_file,
+        })
+    }
+
+    fn write(&self, offsets: FileOffsets, out: &mut dyn fmt::Write) -> fmt::Result {
+        let Self { name, value, .. } = self;
+        let FileOffsets {
+            name: in_dentry,
+            dentry: in_file,
+        } = offsets;
+        let [param, rest] = value;
+        write!(out, "{name}+0x0(+{in_dentry:#x}(")?;
+        if self.is_file {
+            write!(out, "+{in_file:#x}({param}{rest})")?;
+        } else {
+            write!(out, "{param}{rest}")?;
+        }
+        out.write_str(")):string")
+    }
+}
+
+/// How many bytes were written to it.
+struct Length(usize);
+
+impl fmt::Write for Length {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = self.0.saturating_add(text.len());
+        Ok(())
+    }
+}
+
+/// Checks each `$argN` and `$arg*` that is an argument of its own, before anything else of any
+/// argument is looked at.
+///
+/// C: `argv_has_var_arg()`.
+fn check_variables(words: &Words<'_>, place: Place) -> Result<(), Error> {
+    let mut has_all = false;
+    for (index, word) in words.clone().enumerate() {
+        let Some(number) = word.strip_prefix("$arg") else {
+            continue;
+        };
+        let error = |kind| Err(Error::invalid(kind, index.saturating_add(2), 0));
+        if place == Place::Inside {
+            return error(ErrorKind::NofentryArgs);
+        }
+        match number.bytes().next() {
+            Some(b'0'..=b'9') => {}
+            Some(b'*') if has_all => return error(ErrorKind::DoubleArgs),
+            Some(b'*') => has_all = true,
+            _ => return error(ErrorKind::BadVar),
+        }
+    }
+    Ok(())
+}
+
+/// The place in the `typed` arguments that a place in the `read` ones was made of: as far as both
+/// begin or end alike the very byte, else the start of what was written in its place.
+pub(super) fn typed_place(typed: &Words<'_>, read: &Words<'_>, error: Error) -> Error {
+    let Some(index) = error.at.word.checked_sub(2) else {
+        return error;
+    };
+    let more = read.clone().count().saturating_sub(typed.clone().count());
+    let all = typed.clone().position(|word| word.starts_with("$arg*"));
+    let at = match all {
+        Some(all) if index > all => index.saturating_sub(more).max(all),
+        _ => index,
+    };
+    let typed = typed.clone().nth(at).unwrap_or("");
+    let read = read.clone().nth(index).unwrap_or("");
+    let offset = match (all == Some(at), error.at.offset) {
+        (true, _) => 0,
+        (false, offset) if typed == read => offset,
+        (false, offset) => {
+            let alike = |pairs: &mut dyn Iterator<Item = (u8, u8)>| {
+                pairs.take_while(|(a, b)| a == b).count()
+            };
+            let before = alike(&mut typed.bytes().zip(read.bytes()));
+            let behind = alike(&mut typed.bytes().rev().zip(read.bytes().rev()));
+            let from_end = read.len().saturating_sub(offset);
+            if offset > before && from_end <= behind {
+                typed.len().saturating_sub(from_end)
+            } else {
+                offset.min(before)
+            }
+        }
+    };
+    Error::new(error.kind, at.saturating_add(2), offset, error.errno)
+}

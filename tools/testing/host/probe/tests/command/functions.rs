@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Arguments of functions that BTF has: names, fields, types.
+
+use std::sync::OnceLock;
+
+use super::create_at;
+use crate::builder;
+use probe::btf::Btf;
+use probe::btf::Sections;
+use probe::command::argument::Argument;
+use probe::command::argument::Base;
+use probe::command::argument::Bits;
+use probe::command::argument::Space;
+use probe::command::argument::Style::*;
+use probe::command::argument::Type;
+use probe::command::argument::Type::Bitfield;
+use probe::command::argument::Type::Number;
+use probe::command::argument::Width::*;
+use probe::command::Errno;
+use probe::command::Error;
+use probe::command::ErrorKind::*;
+use probe::command::File;
+use probe::command::Signature;
+
+/// The BTF that the tests of module `btf` have.
+fn btf() -> &'static Btf<'static> {
+    static BTF: OnceLock<Btf<'static>> = OnceLock::new();
+    BTF.get_or_init(|| {
+        let sections = Sections::parse(builder::everything().bytes().leak(), None).unwrap();
+        let index = vec![0; sections.slots().unwrap()].leak();
+        sections.index(index).unwrap()
+    })
+}
+
+/// What is known of a function; the targets of the commands do not matter.
+pub fn signature(function: &str) -> Signature<'static> {
+    Signature::Known(btf().function(function).unwrap())
+}
+
+/// The only argument of a command, of a function that BTF has.
+fn argument(line: &str, function: &str) -> Result<Argument<'static>, Error> {
+    let whole = create_at(File::All, line.to_string().leak(), signature(function))?;
+    let [argument] = &whole.arguments[..] else {
+        panic!("{line}");
+    };
+    Ok(argument.clone())
+}
+
+#[test]
+fn a_name_is_an_argument_with_its_type_and_fields() {
+    let string = Type::String(Space::Kernel);
+    for (text, base, offsets, ty) in [
+        ("file", Base::Argument(0), &[][..], Number(W8, Hex)),
+        ("buf", Base::Argument(1), &[], Number(W8, Hex)),
+        ("count", Base::Argument(2), &[], Number(W8, Unsigned)),
+        ("count:s32", Base::Argument(2), &[], Number(W4, Signed)),
+        ("file->f_path.mnt", Base::Argument(0), &[8], Number(W8, Hex)),
+        (
+            "file->f_path.dentry->d_flags",
+            Base::Argument(0),
+            &[16, 0],
+            Number(W4, Signed),
+        ),
+        (
+            "file->f_path.dentry->hash",
+            Base::Argument(0),
+            &[16, 20],
+            Number(W8, Unsigned),
+        ),
+        // A string is in an array, or behind a pointer.
+        ("buf:string", Base::Argument(1), &[0], string),
+        (
+            "buf:ustring",
+            Base::Argument(1),
+            &[0],
+            Type::String(Space::User),
+        ),
+        (
+            "file->f_path.dentry->d_iname:string",
+            Base::Argument(0),
+            &[16, 4],
+            string,
+        ),
+        (
+            "file->f_path.mnt:string",
+            Base::Argument(0),
+            &[8, 0],
+            string,
+        ),
+        // What is dereferenced by hand has no type.
+        ("+8(file)", Base::Argument(0), &[8], Number(W8, Hex)),
+        (
+            "+4(file->f_path.dentry)",
+            Base::Argument(0),
+            &[16, 4],
+            Number(W8, Hex),
+        ),
+        ("+0(count):string", Base::Argument(2), &[0], string),
+        (
+            "file->f_bits.high",
+            Base::Argument(0),
+            &[24],
+            Bitfield(W4, Bits { left: 0, right: 3 }),
+        ),
+        (
+            "file->f_bits.low:u8",
+            Base::Argument(0),
+            &[24],
+            Number(W1, Unsigned),
+        ),
+    ] {
+        let argument = argument(&format!("p vfs_read {text}"), "vfs_read").expect(text);
+        let derefs = argument.fetch.derefs.as_slice().iter();
+        let found: Vec<i32> = derefs.map(|deref| deref.offset).collect();
+        assert_eq!(
+            (argument.fetch.base, &found[..], argument.ty),
+            (base, offsets, ty),
+            "{text}"
+        );
+    }
+    let array = argument("p vfs_read file->f_path.dentry->d_iname:u8[4]", "vfs_read").unwrap();
+    assert_eq!(array.count.map(|count| count.get()), Some(4));
+}
+
+#[test]
+fn a_user_string_is_in_user_memory_behind_its_pointer() {
+    let spaces = |text: &str| {
+        let argument = argument(&format!("p vfs_read {text}"), "vfs_read").unwrap();
+        let derefs = argument.fetch.derefs.as_slice().iter();
+        derefs.map(|deref| deref.space).collect::<Vec<_>>()
+    };
+    assert_eq!(spaces("buf:ustring"), [Space::User]);
+    assert_eq!(
+        spaces("file->f_path.mnt:ustring"),
+        [Space::Kernel, Space::User]
+    );
+    assert_eq!(
+        spaces("file->f_path.mnt:string"),
+        [Space::Kernel, Space::Kernel]
+    );
+}
+
+#[test]
+fn a_return_has_its_value_and_the_arguments_of_its_entry() {
+    for (line, base, ty) in [
+        ("r vfs_read $retval", Base::ReturnValue, Number(W4, Signed)),
+        ("f vfs_read $retval", Base::ReturnValue, Number(W4, Signed)),
+        (
+            "r vfs_read count",
+            Base::EntryArgument(2),
+            Number(W8, Unsigned),
+        ),
+        (
+            "f vfs_read%return $arg3",
+            Base::EntryArgument(2),
+            Number(W8, Unsigned),
+        ),
+        (
+            "r vfs_read a=$arg3",
+            Base::EntryArgument(2),
+            Number(W8, Hex),
+        ),
+    ] {
+        let argument = argument(line, "vfs_read").expect(line);
+        assert_eq!((argument.fetch.base, argument.ty), (base, ty), "{line}");
+    }
+    let field = argument("r printk $retval->d_flags", "printk").unwrap();
+    assert_eq!(field.fetch.base, Base::ReturnValue);
+    assert_eq!(field.ty, Number(W4, Signed));
+}
+
+#[test]
+fn a_tracepoint_calls_with_an_argument_of_its_own_in_front() {
+    let Signature::Known(function) = signature("vfs_read") else {
+        panic!();
+    };
+    let signature = Signature::Known(function.of_tracepoint());
+    let whole = create_at(File::All, "t vfs_read $arg* x=$arg1", signature).unwrap();
+    assert_eq!(
+        whole.listing(),
+        "t:tracepoints/vfs_read vfs_read buf=buf count=count x=$arg1"
+    );
+    let bases: Vec<_> = whole
+        .arguments
+        .iter()
+        .map(|argument| argument.fetch.base)
+        .collect();
+    assert_eq!(
+        bases,
+        [Base::Argument(1), Base::Argument(2), Base::Argument(1)]
+    );
+}
+
+#[test]
+fn what_btf_does_not_allow_is_told_where_it_stands() {
+    for (marked, function, kind, errno) in [
+        ("p vfs_read ^hoge", "vfs_read", NoBtfarg, Errno::ENOENT),
+        ("p vfs_read +8(^hoge)", "vfs_read", NoBtfarg, Errno::ENOENT),
+        ("p vfs_read ^hoge", "nothing", NoBtfEntry, Errno::ENOENT),
+        ("p vfs_read+4 ^file", "vfs_read", NosupBtfarg, Errno::EINVAL),
+        (
+            "p vfs_read a=file->^hoge",
+            "vfs_read",
+            NoBtfField,
+            Errno::ENOENT,
+        ),
+        (
+            "p vfs_read file->f_path.dentry->^hoge",
+            "vfs_read",
+            NoBtfField,
+            Errno::ENOENT,
+        ),
+        (
+            "p vfs_read file^-.hoge",
+            "vfs_read",
+            BadHyphen,
+            Errno::EINVAL,
+        ),
+        (
+            "p vfs_read file.^hoge",
+            "vfs_read",
+            NosupDatArg,
+            Errno::EOPNOTSUPP,
+        ),
+        (
+            "p vfs_read count->^hoge",
+            "vfs_read",
+            NoPtrStrct,
+            Errno::EINVAL,
+        ),
+        (
+            "p vfs_read ^file:string",
+            "vfs_read",
+            BadType4str,
+            Errno::EINVAL,
+        ),
+        (
+            "p vfs_read ^count:ustring",
+            "vfs_read",
+            BadType4str,
+            Errno::EINVAL,
+        ),
+        (
+            "p vfs_read ^$retval",
+            "vfs_read",
+            RetvalOnProbe,
+            Errno::EINVAL,
+        ),
+        (
+            "p vfs_read ^(file)%ax",
+            "vfs_read",
+            TypecastNotEvent,
+            Errno::EINVAL,
+        ),
+        ("r vfs_read ^$retval", "nothing", NoRetval, Errno::ENOENT),
+        ("r vfs_read ^$retvals", "vfs_read", NoBtfarg, Errno::ENOENT),
+        ("r vfs_read ^$retvals", "nothing", NoBtfEntry, Errno::ENOENT),
+        (
+            "r vfs_read $retval->^hoge",
+            "vfs_read",
+            NoPtrStrct,
+            Errno::EINVAL,
+        ),
+        (
+            "r printk $retval->^hoge",
+            "printk",
+            NoBtfField,
+            Errno::ENOENT,
+        ),
+        (
+            "r printk $retval.^hoge",
+            "printk",
+            NosupDatArg,
+            Errno::EOPNOTSUPP,
+        ),
+    ] {
+        let line = marked.replace('^', "");
+        let error = argument(&line, function).unwrap_err();
+        let mut told = line.clone();
+        told.insert(error.at.column(&line), '^');
+        assert_eq!(
+            (told.as_str(), error.kind, error.errno),
+            (marked, kind, errno)
+        );
+    }
+}
+
+#[test]
+fn a_function_that_btf_does_not_know_has_a_return_value_only() {
+    let create = |line| create_at(File::Kprobes, line, Signature::Unknown);
+    let whole = create("r vfs_read $retval a=$arg1").unwrap();
+    assert_eq!(whole.arguments[0].ty, Number(W8, Hex));
+    for (line, kind) in [
+        ("r vfs_read $retval->a", NoBtfEntry),
+        ("r vfs_read $retvals", NoBtfEntry),
+        ("p vfs_read file", NoBtfEntry),
+    ] {
+        let error = create(line).unwrap_err();
+        assert_eq!((error.kind, error.errno), (kind, Errno::ENOENT), "{line}");
+    }
+}
+
+#[test]
+fn the_steps_of_fields_count() {
+    // Each `+0()` is one step, as is each `->`: 14 there are.
+    let text = |derefs: usize| {
+        let (open, close) = ("+0(".repeat(derefs), ")".repeat(derefs));
+        argument(
+            &format!("p vfs_read a={open}file->f_path.mnt{close}:u8"),
+            "vfs_read",
+        )
+    };
+    assert!(text(11).is_ok());
+    assert_eq!(text(12).unwrap_err().kind, ArgTooLong);
+    let nested = |derefs: usize| {
+        let (open, close) = ("+0(".repeat(derefs), ")".repeat(derefs));
+        argument(&format!("p vfs_read {open}buf{close}"), "vfs_read").map(|_| ())
+    };
+    assert!(nested(14).is_ok());
+    assert_eq!(nested(15).unwrap_err().kind, TooManyOps);
+}
+
+#[test]
+fn what_needs_no_signature_does_not_ask_for_one() {
+    use probe::command::parse;
+    use probe::command::Line;
+
+    for (line, needs) in [
+        (
+            "p vfs_read %ax a=$stack0 $comm @jiffies +0(%di):string",
+            false,
+        ),
+        ("p vfs_read a=$arg1 +8($arg2) \\1 b=\\\"file\"", false),
+        ("p vfs_read", false),
+        ("p vfs_read $arg1", true),
+        ("p vfs_read $arg*", true),
+        ("p vfs_read a=file", true),
+        ("p vfs_read a=+8(-4(_x->y))", true),
+        ("r vfs_read a=+0($retval)", true),
+        ("p vfs_read (x)%ax", true),
+    ] {
+        let Ok(Line::Create(command)) = parse(line) else {
+            panic!("{line}");
+        };
+        assert_eq!(command.needs_signature(), needs, "{line}");
+    }
+}
