@@ -36,6 +36,10 @@ demo: rkprobe.ko setup
 test: setup
 	@scripts/test
 
+.PHONY: test-upstream
+test-upstream: rkprobe.ko setup
+	@scripts/test-upstream $(FILES)
+
 .PHONY: doc
 doc:
 	+@scripts/build $(kbuild_variables) RKPROBE_SAMPLES=y >&2
@@ -73,6 +77,7 @@ help:
 #: make			build rkprobe.ko
 #: make demo		load it in a virtual machine, trace open(2), fork(2) and wait(2)
 #: make test		run every test
+#: make test-upstream	run the kernel's own tests of probe events, for the kernel's and for rkprobe's
 #: make doc		the documentation of ktrace as HTML, in doc/
 #: make vm CMD='...'	run a command in a virtual machine that has it loaded
 #: make shell		an interactive shell there
@@ -84,6 +89,7 @@ help:
 #:
 #: KDIR=DIR		a kernel tree of your own, built and with Rust, instead
 #: DEBUG=1		a kernel that looks for errors instead; it is built once, in 30 min
+#: FILES='...'		test-upstream: some of them only, such as kprobe/profile.tc
 #: STRESS=100		test: so many rounds of the stress test; nightly: thousands, for hours
 #: LLVM=1 CLIPPY=1 W=1 V=1	as in the kernel's build
 #: CPUS=2 MEMORY=1G	the machine; KVM=1 to not emulate it
