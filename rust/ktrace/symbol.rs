@@ -16,6 +16,7 @@ use kernel::ThisModule;
 
 use probe::kallsyms;
 
+use crate::arch;
 use crate::bindings as tracing;
 use crate::bindings::KSYM_SYMBOL_LEN;
 use crate::file::File;
@@ -87,6 +88,14 @@ pub fn module_of(address: usize, buffer: &mut [u8; LEN]) -> Option<&str> {
     let text = core::str::from_utf8(format(address, false, buffer)).ok()?;
     let (_, module) = text.strip_suffix(']')?.rsplit_once('[')?;
     Some(module)
+}
+
+/// Is a function entered at `address`: at its start, or behind its landing pad (ENDBR)? Any context.
+///
+/// C: `kprobe_on_func_entry()`.
+pub fn is_entry(address: usize) -> bool {
+    start_of(address)
+        .is_some_and(|start| start == address || arch::behind_landing_pad(start) == address)
 }
 
 /// Does this address belong to a module? Any context.

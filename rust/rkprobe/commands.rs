@@ -258,7 +258,8 @@ fn check_target(command: &Command<'_>) -> Result<Place, Failure> {
                 1 => {}
                 _ => return Err(at_target(ErrorKind::NonUniqSymbol).into()),
             }
-            offset == 0
+            // An offset may lead to another function: perf probe counts from `_text`.
+            offset == 0 || symbol::is_entry(address_of(symbol, offset)?)
         }
     };
     match (command.kind, command.target) {
@@ -475,29 +476,39 @@ fn make_probe(
 /// itself to use.
 ///
 /// C: `within_notrace_func()`.
+#[inline(never)]
 fn is_traceable(target: &Target<'_>) -> Result<bool> {
     if cfg!(CONFIG_KPROBE_EVENTS_ON_NOTRACE) {
         return Ok(true);
     }
-    match *target {
-        // Where it belongs to no function the kernel refuses it.
-        Target::Address(address) => {
-            symbol::start_of(address as usize).map_or(Ok(true), ftrace::is_traceable)
-        }
-        Target::Symbol { symbol, .. } => {
-            let traceable = |symbol: &str| {
-                let symbol = CString::try_from_fmt(format_args!("{symbol}"))?;
-                ftrace::is_traceable(symbol::address_of(&symbol)?)
-            };
-            // A part of a function that the compiler made (`.cold`, `.part`) is like the whole.
-            match symbol.split_once('.') {
-                Some((whole, _)) => Ok(traceable(symbol)? || traceable(whole).unwrap_or(false)),
-                None => traceable(symbol),
-            }
-        }
+    let address = match *target {
+        Target::Address(address) => address as usize,
+        Target::Symbol { symbol, offset } => address_of(symbol, offset)?,
         // These are looked for among those that may be traced.
-        Target::Functions(_) | Target::Tracepoint(_) => Ok(true),
+        Target::Functions(_) | Target::Tracepoint(_) => return Ok(true),
+    };
+    // Where it belongs to no function the kernel refuses it.
+    let Some(start) = symbol::start_of(address) else {
+        return Ok(true);
+    };
+    if ftrace::is_traceable(start)? {
+        return Ok(true);
     }
+    // A part of a function that the compiler made (`.cold`, `.part`) is like the whole.
+    let mut buffer = [0; symbol::LEN];
+    let name = core::str::from_utf8(symbol::format(start, false, &mut buffer)).unwrap_or("");
+    match name.split_once('.') {
+        Some((whole, _)) => Ok(address_of(whole, 0)
+            .and_then(ftrace::is_traceable)
+            .unwrap_or(false)),
+        None => Ok(false),
+    }
+}
+
+/// The address of `[MODULE:]SYMBOL+OFFSET`.
+fn address_of(symbol: &str, offset: u32) -> Result<usize> {
+    let symbol = CString::try_from_fmt(format_args!("{symbol}"))?;
+    Ok(symbol::address_of(&symbol)?.wrapping_add(offset as usize))
 }
 
 /// What the kernel said of a probe.
