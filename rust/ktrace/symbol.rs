@@ -90,12 +90,13 @@ pub fn module_of(address: usize, buffer: &mut [u8; LEN]) -> Option<&str> {
     Some(module)
 }
 
-/// Is a function entered at `address`: at its start, or behind its landing pad (ENDBR)? Any context.
+/// Is this where a function starts, or behind the landing pad (ENDBR) there? `None` where the address
+/// belongs to no symbol. Any context.
 ///
 /// C: `kprobe_on_func_entry()`.
-pub fn is_entry(address: usize) -> bool {
-    start_of(address)
-        .is_some_and(|start| start == address || arch::behind_landing_pad(start) == address)
+pub fn is_entry(address: usize) -> Option<bool> {
+    let start = start_of(address)?;
+    Some(address == start || address == arch::behind_landing_pad(start))
 }
 
 /// Does this address belong to a module? Any context.

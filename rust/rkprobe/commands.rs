@@ -258,8 +258,10 @@ fn check_target(command: &Command<'_>) -> Result<Place, Failure> {
                 1 => {}
                 _ => return Err(at_target(ErrorKind::NonUniqSymbol).into()),
             }
-            // An offset may lead to another function: perf probe counts from `_text`.
-            offset == 0 || symbol::is_entry(address_of(symbol, offset)?)
+            // An offset may lead to another function: perf probe counts from `_text`. Where there is
+            // none the kernel refuses it in the end.
+            offset == 0
+                || symbol::is_entry(address_of(symbol, offset)?).unwrap_or(command.kind.is_return())
         }
     };
     match (command.kind, command.target) {
