@@ -405,16 +405,18 @@ pub(crate) fn compile_again(listing: &str) -> Result<Compiled> {
 
 /// Is there room for what a function's probe by ftrace keeps of a call?
 fn check_kept(command: &Command<'_>, site: Site<'_>) -> Result<(), Failure> {
-    let mut words = 0;
+    let mut kept = KVec::new();
     let mut is_timed = false;
     for argument in command.arguments(site, arch::current::register)? {
         match argument?.fetch.base {
-            Base::EntryArgument(_) => words += 1,
+            Base::EntryArgument(index) if !kept.contains(&index) => {
+                kept.push(index, GFP_KERNEL)?;
+            }
             Base::Elapsed => is_timed = true,
             _ => {}
         }
     }
-    if words + usize::from(is_timed) > FEW {
+    if kept.len() + usize::from(is_timed) > FEW {
         return Err(E2BIG.into());
     }
     Ok(())
