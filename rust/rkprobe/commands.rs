@@ -452,6 +452,9 @@ fn make_probe(
             return Ok(Probe::new(shape, listing(&command, name)?, armed)?);
         }
     };
+    if !is_traceable(&command.target)? {
+        return Err(at_target(EINVAL));
+    }
     let (programs, Resolver { texts, kept }) = compile(&command, site)?;
     let recorder = Recorder {
         sink,
@@ -461,9 +464,6 @@ fn make_probe(
         room,
         _texts: texts,
     };
-    if !is_traceable(&command.target)? {
-        return Err(at_target(EINVAL));
-    }
     let armed = if command.kind.is_return() {
         let maxactive = command.maxactive.map_or(0, NonZero::get);
         let probe = ReturnProbe::register(target, maxactive, recorder, kept).map_err(at_target)?;
