@@ -40,6 +40,10 @@ test: setup
 test-upstream: rkprobe.ko setup
 	@scripts/test-upstream $(FILES)
 
+.PHONY: parity
+parity: rkprobe.ko setup
+	@scripts/parity $(CASES)
+
 .PHONY: doc
 doc:
 	+@scripts/build $(kbuild_variables) RKPROBE_SAMPLES=y >&2
@@ -78,6 +82,7 @@ help:
 #: make demo		load it in a virtual machine, trace open(2), fork(2) and wait(2)
 #: make test		run every test
 #: make test-upstream	run the kernel's own tests of probe events, for the kernel's and for rkprobe's
+#: make parity		thousands of commands, by the kernel's own implementation and by ours
 #: make doc		the documentation of ktrace as HTML, in doc/
 #: make vm CMD='...'	run a command in a virtual machine that has it loaded
 #: make shell		an interactive shell there
@@ -90,6 +95,7 @@ help:
 #: KDIR=DIR		a kernel tree of your own, built and with Rust, instead
 #: DEBUG=1		a kernel that looks for errors instead; it is built once, in 30 min
 #: FILES='...'		test-upstream: some of them only, such as kprobe/profile.tc
+#: CASES=FILE		parity: the commands in this file instead
 #: STRESS=100		test: so many rounds of the stress test; nightly: thousands, for hours
 #: LLVM=1 CLIPPY=1 W=1 V=1	as in the kernel's build
 #: CPUS=2 MEMORY=1G	the machine; KVM=1 to not emulate it

@@ -1,0 +1,729 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The cases that are made from the grammar: the same each time.
+//!
+//! Parts of it are written out in full, such as every type of every sort of value; others are chosen by
+//! random numbers from a fixed seed: sentences of the grammar, and the same with something wrong in them.
+
+use std::collections::BTreeSet;
+
+/// The cases that are made.
+pub struct Generated {
+    /// Those for which the kernel asks no BTF.
+    pub grammar: String,
+    /// Names of parameters, fields, types that are known from BTF.
+    pub btf: String,
+}
+
+/// The kinds of probes: how a command of each starts, and a target.
+const KINDS: [(&str, &str); 5] = [
+    ("p", "vfs_read"),
+    ("r", "vfs_read"),
+    ("f", "vfs_read"),
+    ("f", "vfs_read%return"),
+    ("t", "task_rename"),
+];
+
+/// Numbers, and what looks like some.
+const NUMBERS: &str = r#"
+    0 00 1 01 08 7 8 010 0x 0x0 0X1 0x10 0xfF 0xg 0b1 1x 1_0 {} +1 ++1 -1 --1 +-1 -+1 -0 - + 64
+    65 127 128 2047 2048 2049 4096 4097 65536 4294967295 4294967296 9223372036854775807
+    9223372036854775808 18446744073709551616
+"#;
+
+/// Where numbers are.
+const PLACES_OF_NUMBERS: [&str; 25] = [
+    "r#:ev vfs_read",
+    "r# vfs_read",
+    "p#:ev vfs_read",
+    "p:ev vfs_read+#",
+    "p:ev vfs_read-#",
+    "r:ev vfs_read+#",
+    "p:ev vfs_read+#%return",
+    "p:ev vfs_read a=@#",
+    "p:ev vfs_read a=@+#",
+    "p:ev vfs_read a=@init_uts_ns+#",
+    "p:ev vfs_read a=@init_uts_ns-#:u8",
+    "p:ev vfs_read a=$stack#",
+    "p:ev vfs_read a=$arg#",
+    "r:ev vfs_read a=$arg#",
+    "f:ev vfs_read a=$arg#",
+    "p:ev vfs_read a=\\#",
+    "p:ev vfs_read a=\\#:u8",
+    "p:ev vfs_read a=+#(%di)",
+    "p:ev vfs_read a=-#(%di)",
+    "p:ev vfs_read a=+u#(%di):u8",
+    "p:ev vfs_read a=-u#(+#(%di)):x16",
+    "p:ev vfs_read a=+0(%di):u8[#]",
+    "p:ev vfs_read a=%di:b#@4/32",
+    "p:ev vfs_read a=%di:b4@#/32",
+    "p:ev vfs_read a=%di:b4@0/#",
+];
+
+/// Sorts of values, and what looks like some.
+const VALUES: &str = r#"
+    %di %ax %sp %ip %flags %none $stack $stack0 $stack3 $arg1 $arg6 $arg7 $retval $comm $COMM
+    @init_uts_ns @init_uts_ns+65 @nosuchsymbol @0xffffffff81000000 +0(%di) -8(+16($stack))
+    +u0($arg2) +0(@init_uts_ns) +4(\1) \1 \-1 \"text"
+"#;
+
+/// Types, and what looks like some.
+const TYPES: &str = r#"
+    {} :u8 :u16 :u32 :u64 :s8 :s16 :s32 :s64 :x8 :x16 :x32 :x64 :char :symbol :string :ustring
+    :symstr :b1@0/8 :b3@5/8 :b4@4/16 :b31@1/32 :b64@0/64 :b5@4/8 :b1@63/64 :u8[1] :u8[4] :s16[2]
+    :x32[64] :u64[65] :char[16] :symbol[2] :string[1] :string[3] :ustring[2] :symstr[2]
+    :b4@4/8[2] : :u :u7 :u8:u8 :[2] :u8[ :u8[] :u8[2]x :b4@4 :b@0/8 :long
+"#;
+
+/// Groups and events, and what looks like some.
+const NAMES: &str = r#"
+    {} : :e :ev :Ev_2 :_ev :9ev :ev9 :e.v :e-v :e:v :ev/ :g/ev :g.ev :g/ :g. :/ev :.ev :/ :.
+    :_g/ev :G-1/ev :-g/ev :1g/ev :g_1/ev :g-/ev :g.h/ev :g/ev/x :g/ev.x :g.ev.x :g.ev/x :g//ev
+    :{n*63} :{n*64} :{g*62}/ev :{g*63}/ev :{g*64}/ev :{g*63}/{n*63} :{g*63}/{n*64} :g/{n*64}.
+    :sched/sched_switch :sched/ev :kprobes/ev :{c3}{a9}
+"#;
+
+/// Names of arguments, and what looks like some.
+const ARGUMENT_NAMES: &str = r#"
+    a _ _1 a1 A_b9 1a {} a.b a-b a:b $a {n*31} {n*32} {n*33} common_type common_flags
+    common_preempt_count common_pid common_tgid __probe_ip __probe_ret_ip __probe_func common
+    a== arg2
+"#;
+
+/// Targets, and what looks like some.
+const TARGETS: &str = r#"
+    vfs_read vfs_read+0 vfs_read+0x0 vfs_read-0 vfs_read+0+0 vfs_read%return vfs_read+0%return
+    vfs_read%return+0 vfs_read% vfs_read%ret vfs_read%returns vfs_read%return%return
+    vfs_read%Return %return +0 -0 + vfs_read+ vfs_read- vfs_read+x vfs_read{20}+0 nosuchfunction
+    nosuchfunction+4 nosuchfunction+4x nosuchfunction%return init_uts_ns init_task
+    __pfx_vfs_read do_int3 name_show name_show+4 name_show%return kprobe_handler vfs_* vfs_rea?
+    vfs_re[ab]d *vfs_read vfs_r*d * ? [ vfs_*%return nosuch* vmlinux:vfs_read dummy:dummy_xmit
+    dummy:dummy_xmit+0 dummy:dummy_xmit%return dummy:nosuchfunction dummy:vfs_read dummy_xmit
+    dummy: dummy:vfs_read%x task_rename task_rename%return sched/task_rename sched:task_rename
+    9lives {x*64} {@vfs_read} {@init_uts_ns}
+"#;
+
+/// What stands for nothing in a command, and what is not part of it.
+const SPACES: [&str; 26] = [
+    " p:ev vfs_read",
+    "  p:ev  vfs_read  a=\\1  b=\\2  ",
+    "p:ev{09}vfs_read{09}a=\\1",
+    "p:ev vfs_read{0d}",
+    "p:ev{0b}vfs_read",
+    "p:ev{0c}vfs_read a=\\1",
+    "p:ev vfs_read#",
+    "p:ev vfs_read #",
+    "p:ev vfs_read # a=\\1",
+    "p:ev vfs_read a=\\\"#\"",
+    "p:ev#vfs_read",
+    "{23}",
+    " {23} p:ev vfs_read",
+    "p:ev vfs_read{0a}",
+    "p:ev vfs_read{0a}p:ev2 vfs_read",
+    "p:ev vfs_read{0a}p:ev nosuch{0a}p:ev2 vfs_read",
+    "{0a}p:ev vfs_read",
+    "{0a}{0a}",
+    "p:ev vfs_read{0a}-:ev",
+    "p:ev vfs_read{0a}r:ev vfs_read{0a}-:ev",
+    "p:ev vfs_read ;p:ev2 vfs_read",
+    "p:ev vfs_read;",
+    "p:ev vfs_read a=\\1;b=\\2",
+    "p:ev vfs_read a=\\1, b=\\2",
+    "p:ev vfs_read a = \\1",
+    "p:ev vfs_read a=\\\"two words\"",
+];
+
+/// What deletes, or looks like it, after the commands of [`BEFORE_DELETES`].
+const DELETES: [&str; 44] = [
+    "-:ev",
+    "-:kprobes/ev",
+    "-:kprobes.ev",
+    "-:g/ev",
+    "-:g/",
+    "-:g/nosuch",
+    "-:nosuch",
+    "-:nosuch/",
+    "-:nosuch/ev",
+    "-:/ev",
+    "-:/",
+    "-:",
+    "-",
+    "- :ev",
+    "-ev",
+    "-p:ev",
+    "-1:ev",
+    "-:ev vfs_read",
+    "-:ev vfs_write",
+    "-:ev vfs_read a=\\1",
+    "-:ev vfs_read a=\\2",
+    "-:ev vfs_read b=\\1",
+    "-:ev vfs_read a=\\1 b=\\2",
+    "-:ev vfs_read a",
+    "-:ev vfs_read+0",
+    "-:ev vfs_read+4",
+    "-:ev vfs_read%return",
+    "-:ev {@vfs_read}",
+    "-:ev  vfs_read",
+    "-:ev #",
+    "-:g/ vfs_read",
+    "-:g/ vfs_write",
+    "-:g/ev/x",
+    "-::ev",
+    "--:ev",
+    " -:ev",
+    "!p:ev",
+    "!p:g/ev",
+    "!r:g/ev",
+    "!:ev",
+    "!p",
+    "!",
+    "!ev",
+    "!x:ev vfs_read",
+];
+
+const BEFORE_DELETES: [&str; 4] = [
+    "p:ev vfs_read a=\\1",
+    "p:ev vfs_write a=\\1",
+    "r:g/ev vfs_read",
+    "p:g/other vfs_read",
+];
+
+/// Pairs of arguments: of an event, and of what is to be added to it.
+const APPENDED: [(&str, &str); 24] = [
+    ("", ""),
+    ("", "a=\\1"),
+    ("a=\\1", ""),
+    ("a=\\1", "a=\\1"),
+    ("a=\\1", "a=\\2"),
+    ("a=\\1", "a=\\0x1"),
+    ("a=\\1", "b=\\1"),
+    ("a=\\1", "a=\\1:u8"),
+    ("a=\\1:u64", "a=\\1:x64"),
+    ("a=\\1:u8", "a=\\1:s8"),
+    ("a=\\1:u8", "a=\\1:char"),
+    ("a=\\1", "a=\\1 b=\\2"),
+    ("a=\\1 b=\\2", "a=\\1"),
+    ("a=\\1 b=\\2", "a=\\2 b=\\2"),
+    ("a=\\1 b=\\2", "b=\\2 a=\\1"),
+    ("a=\\1 b=\\2", "a=\\1 c=\\2"),
+    ("a=\\1:b4@0/8", "a=\\1:b3@0/8"),
+    ("a=\\1:b4@0/8", "a=\\1:u8"),
+    ("a=+0($stack):u8[2]", "a=+0($stack):u8[3]"),
+    ("a=+0($stack):u8[2]", "a=+0($stack):u8"),
+    ("a=+0($stack):string", "a=+0($stack):ustring"),
+    ("a=+0($stack):string", "a=$comm"),
+    ("a=\\\"x\"", "a=$comm"),
+    ("$stack", "arg1=$stack"),
+];
+
+/// Arguments by BTF: for `vfs_read(file, buf, count, pos)` and its like.
+const BTF_ARGUMENTS: &str = r#"
+    file buf count pos nosuch a=file a=count:u8 count:u8 count:x64 count:b4@0/8 a=+0(file)
+    +0(pos) a=+0(buf):ustring a=buf:string a=buf:ustring a=count:string a=file:string
+    file->f_mode file->f_flags a=file->f_mode:u8 file->f_path.dentry
+    a=file->f_path.dentry->d_name.name:string a=file->f_path.dentry->d_name.len
+    file->f_inode->i_ino a=file->f_inode->i_size a=file->f_inode->i_mode:b4@12/16 file->nosuch
+    file.f_mode file-f_mode file-> file. file->f_path file->f_path. file->f_path.nosuch
+    file->f_path->dentry count->x count.x buf->x pos->x a=file->f_pos a=file->f_op->read
+    a=file->f_inode->i_sb->s_id a=file->f_inode->i_sb->s_id:string
+    a=file->f_inode->i_sb->s_type->name:string a=+4(file->f_path.dentry)
+    a=file->f_inode->i_opflags a=file->f_inode->i_nlink a=file->f_inode->i_flags:x8[2] $arg*
+    $arg1 $arg3 $arg4 $arg5 $arg3:u8 $arg1:string $arg2:ustring $arg $argx $arg0 $arg1x
+    $arg1->f_mode a=$arg* a=b=\1 a=b=%di:%pd
+"#;
+
+/// Values of returns by BTF.
+const BTF_RETURNS: &str = r#"
+    $retval a=$retval a=$retval:string $retval:u8 a=$retval:symstr $retval->x $retval.x
+    a=+0($retval) $retvalx a=$retval_ $retval:ustring a=$retval:string[2] $retval-x a=$retval->
+"#;
+
+/// More functions, for what they return and take.
+const BTF_TARGETS: [&str; 14] = [
+    "p:ev vfs_open $arg*",
+    "r:ev filp_close $arg* $retval",
+    "r:ev kfree $retval",
+    "f:ev kfree%return a=$retval",
+    "f:ev kfree a=object",
+    "r:ev fget $retval",
+    "f:ev fget%return a=$retval->f_mode",
+    "r:ev getname_flags $retval->name:string",
+    "p:ev vfs_unlink $arg*",
+    "p:ev schedule $arg*",
+    "p:ev __x64_sys_umask $arg*",
+    "p:ev vfs_read+5 $arg*",
+    "p:ev vfs_read+5 file",
+    "p:ev {@vfs_read} $arg*",
+];
+
+/// The words of a table: `{}` is an empty one.
+fn words(table: &'static str) -> impl Iterator<Item = &'static str> {
+    let words = table.split_whitespace();
+    words.map(|word| if word == "{}" { "" } else { word })
+}
+
+/// Random numbers, the same each time: xorshift64*.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let random = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        usize::try_from(random).unwrap_or(0) % limit
+    }
+
+    fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+        all[self.below(all.len())]
+    }
+}
+
+/// The cases so far, each once.
+#[derive(Default)]
+struct Cases {
+    seen: BTreeSet<String>,
+    text: Generated,
+}
+
+impl Default for Generated {
+    fn default() -> Self {
+        let text = |what| {
+            format!(
+                "# SPDX-License-Identifier: GPL-2.0\n\
+                 # {what}\n\
+                 # Made by tools/testing/host: cargo run -p parity --bin generate. What the lines mean\n\
+                 # stands in parity/src/case.rs there.\n"
+            )
+        };
+        Self {
+            grammar: text("Cases made from the grammar of commands."),
+            btf: text("Cases for which BTF is asked, made from the grammar of commands."),
+        }
+    }
+}
+
+impl Cases {
+    fn title(&mut self, title: &str) {
+        for text in [&mut self.text.grammar, &mut self.text.btf] {
+            text.push_str(&format!("\n# {title}\n\n"));
+        }
+    }
+
+    /// Adds a case, with the lines that belong to it.
+    fn add(&mut self, command: &str, more: &[String]) {
+        let case: String = std::iter::once(format!("{command}\n"))
+            .chain(more.iter().map(|line| format!("\t{line}\n")))
+            .collect();
+        let commands = std::iter::once(command)
+            .chain(more.iter().filter_map(|line| line.strip_prefix("then ")));
+        let text = if commands.clone().any(asks_btf) {
+            &mut self.text.btf
+        } else {
+            &mut self.text.grammar
+        };
+        // Neither comments, nor of a case above.
+        if command.starts_with(['#', '\t']) || command.is_empty() || !self.seen.insert(case.clone())
+        {
+            return;
+        }
+        text.push_str(&case);
+    }
+
+    fn one(&mut self, command: &str) {
+        self.add(command, &[]);
+    }
+}
+
+/// Does the kernel look for names of parameters or for types in BTF?
+fn asks_btf(command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    let is_address = words.nth(1).is_some_and(|target| target.starts_with("{@"));
+    words.any(|word| {
+        let (is_named, body) = match word.split_once('=') {
+            Some((_, body)) => (true, body),
+            None => (false, word),
+        };
+        let (value, ty) = body.split_once(':').unwrap_or((body, ""));
+        let is_plain = !ty.is_empty() && !ty.contains("string");
+        let mut inner = value;
+        while let Some((_, behind)) = inner
+            .starts_with(['+', '-'])
+            .then_some(inner)
+            .and_then(|v| v.split_once('('))
+        {
+            inner = behind;
+        }
+        let is_name = inner.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '(');
+        let is_argument = !is_named && word.starts_with("$arg");
+        let is_typed = inner.starts_with("$retval")
+            && (inner.trim_end_matches(')') != "$retval" || (inner == value && !is_plain));
+        is_name || (is_argument && !is_address) || is_typed || value.contains("->")
+    })
+}
+
+/// An argument of the grammar.
+fn argument(random: &mut Random, index: usize) -> String {
+    const BASES: [&str; 16] = [
+        "%di",
+        "%si",
+        "%ax",
+        "%r10",
+        "$stack",
+        "$stack2",
+        "$arg1",
+        "$arg2",
+        "$arg4",
+        "@init_uts_ns",
+        "@jiffies+4",
+        "@init_uts_ns-0x10",
+        "@0xffffffff81000000",
+        "\\1",
+        "\\-0x7f",
+        "\\077",
+    ];
+    const FINE_TYPES: [&str; 17] = [
+        "",
+        ":u8",
+        ":u16",
+        ":u32",
+        ":u64",
+        ":s8",
+        ":s16",
+        ":s32",
+        ":s64",
+        ":x8",
+        ":x16",
+        ":x32",
+        ":x64",
+        ":char",
+        ":symbol",
+        ":b5@2/16",
+        ":b12@20/32",
+    ];
+    const OF_MEMORY: [&str; 8] = [
+        ":string",
+        ":ustring",
+        ":u8[4]",
+        ":x64[2]",
+        ":string[2]",
+        ":b2@1/8[3]",
+        ":symstr",
+        ":s32[64]",
+    ];
+    const OFFSETS: [&str; 10] = [
+        "+0", "-0", "+8", "-16", "+0x10", "+u0", "-u4", "+u0x20", "+010", "+4096",
+    ];
+
+    let name = match random.below(3) {
+        0 => format!("a{index}="),
+        1 => format!("name_{index}="),
+        _ => String::new(),
+    };
+    if random.below(12) == 0 {
+        return format!(
+            "{name}{}",
+            random.of(&["$comm", "$COMM:string", "\\\"text\"", "\\\"\""])
+        );
+    }
+    let base = random.of(&BASES);
+    let depth = [0, 0, 1, 1, 1, 2, 3, 6][random.below(8)];
+    let mut value = base.to_string();
+    for _ in 0..depth {
+        value = format!("{}({value})", random.of(&OFFSETS));
+    }
+    let ty = if (depth > 0 || base.starts_with('@')) && random.below(3) == 0 {
+        random.of(&OF_MEMORY)
+    } else {
+        random.of(&FINE_TYPES)
+    };
+    format!("{name}{value}{ty}")
+}
+
+/// A sentence of the grammar.
+fn sentence(random: &mut Random) -> String {
+    let (kind, target) = KINDS[random.below(KINDS.len())];
+    let maxactive = match (kind, random.below(3)) {
+        ("r", 0) => random.of(&["1", "20", "4096", "0x10"]),
+        _ => "",
+    };
+    let name = random.of(&["", ":ev", ":g/ev", ":g/", ":g.ev", ":Ev_9"]);
+    let target = match kind {
+        "p" => random.of(&[
+            "vfs_read",
+            "vfs_read+4",
+            "vfs_read+0x5",
+            "vfs_write",
+            "vfs_read%return",
+            "dummy:dummy_xmit",
+        ]),
+        "r" => random.of(&[
+            "vfs_read",
+            "vfs_write+0",
+            "dummy:dummy_xmit",
+            "vfs_read%return",
+        ]),
+        "t" => random.of(&["task_rename", "kfree", "sched_switch"]),
+        _ if target.ends_with("return") => random.of(&["vfs_read%return", "vfs_*%return"]),
+        _ => random.of(&["vfs_read", "vfs_*", "vfs_writ?"]),
+    };
+    let mut command = format!("{kind}{maxactive}{name} {target}");
+    for index in 0..[0, 1, 1, 2, 2, 3, 4, 7][random.below(8)] {
+        command.push(' ');
+        command.push_str(&argument(random, index));
+    }
+    command
+}
+
+/// The same with one or two things wrong in it.
+fn mutate(random: &mut Random, sentence: &str) -> String {
+    const PIECES: [&str; 34] = [
+        " ",
+        "  ",
+        ":",
+        "/",
+        ".",
+        "=",
+        "+",
+        "-",
+        "(",
+        ")",
+        "$",
+        "%",
+        "@",
+        "\\",
+        "\"",
+        "[",
+        "]",
+        "0",
+        "9",
+        "0x",
+        "u",
+        "-1",
+        ",",
+        "*",
+        "?",
+        "%return",
+        "$retval:u8",
+        "$comm",
+        "$stack",
+        ":u8",
+        ":string",
+        "b4@4/8",
+        "+0(",
+        "[2]",
+    ];
+    // The first letter says who reads the rest.
+    let (first, rest) = sentence.split_at(1);
+    let mut rest = rest.to_string();
+    for _ in 0..=random.below(2) {
+        let at = random.below(rest.len() + 1);
+        let length = random.below(3).min(rest.len() - at);
+        match random.below(5) {
+            0 => rest.replace_range(at..at + length, ""),
+            1 | 2 => rest.insert_str(at, random.of(&PIECES)),
+            3 => rest.replace_range(at..at + length, random.of(&PIECES)),
+            _ => rest.truncate(at),
+        }
+    }
+    format!("{first}{rest}")
+}
+
+/// All of them.
+pub fn generate() -> Generated {
+    let mut cases = Cases::default();
+    let mut random = Random(0x7072_6f62_6573_2121);
+    let in_all = ["in dynamic_events".to_string()];
+
+    cases.title("Every type of every sort of value; and for other kinds of probes, some");
+    for value in words(VALUES) {
+        for ty in words(TYPES) {
+            if !value.contains("$retval") {
+                cases.one(&format!("p:ev vfs_read a={value}{ty}"));
+            }
+            for (kind, target) in &KINDS[1..] {
+                if random.below(16) == 0 {
+                    cases.one(&format!("{kind}:ev {target} a={value}{ty}"));
+                }
+            }
+        }
+    }
+
+    cases.title("Numbers, wherever there are some");
+    for place in PLACES_OF_NUMBERS {
+        for number in words(NUMBERS) {
+            cases.one(&place.replace('#', number));
+        }
+    }
+    for offset in 0..40 {
+        cases.one(&format!("p:ev vfs_read+{offset}"));
+    }
+
+    cases.title("Names");
+    for (kind, target) in KINDS {
+        for name in words(NAMES) {
+            if kind == "p" || random.below(3) == 0 {
+                cases.one(&format!("{kind}{name} {target}"));
+            }
+        }
+    }
+    for name in words(ARGUMENT_NAMES) {
+        cases.one(&format!("p:ev vfs_read {name}=\\1"));
+        cases.one(&format!("f:ev vfs_read \\1 {name}=\\2 {name}=\\3"));
+    }
+
+    cases.title("Targets");
+    for target in words(TARGETS) {
+        for (kind, _) in [KINDS[0], KINDS[1], KINDS[2], KINDS[4]] {
+            cases.one(&format!("{kind} {target}"));
+            if random.below(3) == 0 {
+                cases.one(&format!("{kind}:ev {target} a=\\1"));
+            }
+        }
+    }
+
+    cases.title("Spaces, comments, lines");
+    for command in SPACES {
+        cases.one(command);
+        cases.one(&command.replacen("p:ev", "f:ev", 1));
+        cases.add(command, &in_all);
+    }
+
+    cases.title("Deletes");
+    for delete in DELETES {
+        let mut more: Vec<String> = BEFORE_DELETES[1..]
+            .iter()
+            .copied()
+            .chain([delete])
+            .map(|command| format!("then {command}"))
+            .collect();
+        cases.add(BEFORE_DELETES[0], &more);
+        more.insert(0, "then f:ev vfs_read a=\\1".to_string());
+        more.extend(in_all.clone());
+        cases.add("f:g/fev vfs_read", &more);
+    }
+
+    cases.title("A second probe of an event");
+    for (first, second) in APPENDED {
+        for (kind, target) in KINDS {
+            let more = [format!("then {kind}:ev {target} {second}")];
+            cases.add(&format!("{kind}:ev {target} {first}"), &more);
+        }
+        let more = [format!("then p:ev vfs_write {second}")];
+        cases.add(&format!("p:ev vfs_read {first}"), &more);
+    }
+    for (kind, target) in KINDS {
+        for (other, other_target) in KINDS {
+            for arguments in ["", " a=\\1"] {
+                let mut more = vec![format!("then {other}:g/ev {other_target}")];
+                more.extend(in_all.clone());
+                cases.add(&format!("{kind}:g/ev {target}{arguments}"), &more);
+            }
+        }
+    }
+
+    cases.title("Sentences of the grammar");
+    for _ in 0..500 {
+        let sentence = sentence(&mut random);
+        let more = if random.below(6) == 0 {
+            &in_all[..]
+        } else {
+            &[]
+        };
+        cases.add(&sentence, more);
+    }
+
+    cases.title("The same, with something wrong in them");
+    for _ in 0..900 {
+        let sentence = sentence(&mut random);
+        let command = mutate(&mut random, &sentence);
+        cases.one(&command);
+    }
+
+    cases.title("Parameters, fields and types by name");
+    for argument in words(BTF_ARGUMENTS) {
+        cases.one(&format!("p:ev vfs_read {argument}"));
+        cases.one(&format!("f:ev vfs_read {argument} b=\\1"));
+        if random.below(2) == 0 {
+            cases.one(&format!("r:ev vfs_read b=\\1 {argument}"));
+            cases.one(&format!("f:ev vfs_read%return {argument}"));
+            cases.one(&format!("t:ev task_rename {argument}"));
+        }
+    }
+    for argument in words(BTF_RETURNS) {
+        for (kind, target) in KINDS {
+            cases.one(&format!("{kind}:ev {target} {argument}"));
+        }
+    }
+    for command in BTF_TARGETS {
+        cases.one(command);
+    }
+    for argument in [
+        "$arg*",
+        "file->f_mode count",
+        "file->f_path.dentry->d_name.name:string",
+        "$arg3",
+        "a=pos",
+    ] {
+        for (kind, target) in &KINDS[..4] {
+            cases.add(
+                &format!("{kind}:ev {target} {argument}"),
+                &["run read".to_string()],
+            );
+        }
+    }
+    for argument in [
+        "$arg*",
+        "task",
+        "comm",
+        "a=comm:string",
+        "task->pid",
+        "task->comm:string",
+        "$arg2",
+    ] {
+        cases.add(
+            &format!("t:ev task_rename {argument}"),
+            &["run comm".to_string()],
+        );
+    }
+    cases.text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_asks_btf_is_known() {
+        for command in [
+            "p a file",
+            "p a x=file",
+            "p a +0(file)",
+            "p a x=+0(-8(buf)):u8",
+            "p a $arg*",
+            "p a $arg1:u8",
+            "r a $retval",
+            "r a x=$retval",
+            "r a $retval:string",
+            "r a $retval->x",
+            "r a (x)%di",
+            "r a x=+0($retvalx)",
+        ] {
+            assert!(asks_btf(command), "{command}");
+        }
+        for command in [
+            "p a",
+            "p:ev a x=$arg1",
+            "p a %di",
+            "p a x=+0($arg1):string",
+            "r a $retval:u8",
+            "r a x=$retval:symstr[2]",
+            "r a +0($retval)",
+            "p {@a} $arg1",
+            "p a @sym",
+            "p a \\\"text\"",
+        ] {
+            assert!(!asks_btf(command), "{command}");
+        }
+    }
+}

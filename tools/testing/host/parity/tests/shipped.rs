@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The files in `tools/testing/parity`.
+
+use std::fs;
+use std::path::Path;
+
+use parity::case;
+use parity::case::Case;
+use parity::difference;
+use parity::generate::generate;
+
+fn text(name: &str) -> String {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../parity");
+    fs::read_to_string(Path::new(directory).join(name)).unwrap()
+}
+
+fn cases() -> Vec<Case> {
+    ["grammar.cases", "btf.cases", "corners.cases"]
+        .iter()
+        .flat_map(|name| case::parse(&text(name)).unwrap())
+        .collect()
+}
+
+#[test]
+fn the_cases_of_the_grammar_are_what_is_generated() {
+    let cases = generate();
+    assert!(
+        text("grammar.cases") == cases.grammar,
+        "cargo run -p parity --bin generate"
+    );
+    assert!(
+        text("btf.cases") == cases.btf,
+        "cargo run -p parity --bin generate"
+    );
+}
+
+#[test]
+fn every_command_can_be_written() {
+    let cases = cases();
+    assert!(cases.len() > 2000);
+    for command in cases.iter().flat_map(|case| &case.commands) {
+        case::expand(command, |_| Some(0)).unwrap();
+    }
+}
+
+#[test]
+fn every_difference_is_of_a_case() {
+    let cases = cases();
+    for difference in difference::parse(&text("differences")).unwrap() {
+        assert!(
+            cases.iter().any(|case| difference.is_of(case)),
+            "line {}",
+            difference.line
+        );
+    }
+}
