@@ -222,7 +222,7 @@ impl<H: Handler> Kprobe<H> {
     /// Unregisters many probes and waits but once. C: `unregister_kprobes()`.
     ///
     /// Process context; sleeps.
-    pub fn unregister_all(probes: KVec<Self>) {
+    pub fn unregister_all(probes: KVVec<Self>) {
         Registration::unregister_all(probes, |probe| probe.0);
     }
 }
@@ -258,14 +258,14 @@ impl<H: Handler> Kprobe<H> {
 /// let calls: u64 = batch.probes().iter().map(|probe| probe.handler().0.sum()).sum();
 /// # Ok::<(), Error>(())
 /// ```
-pub struct Batch<H: Handler>(KVec<Kprobe<H>>);
+pub struct Batch<H: Handler>(KVVec<Kprobe<H>>);
 
 impl<H: Handler> Batch<H> {
     /// Places all, disabled, or none. C: `register_kprobes()`.
     ///
     /// Process context; sleeps. Fails as [`Kprobe::register`].
     pub fn register(probes: impl IntoIterator<Item = (Target, H)>) -> Result<Self> {
-        let mut batch = Self(KVec::new());
+        let mut batch = Self(KVVec::new());
         for (target, handler) in probes {
             // Room first: a probe that was placed is not dropped on its own.
             batch.0.reserve(1, GFP_KERNEL)?;

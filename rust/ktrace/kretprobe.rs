@@ -218,11 +218,22 @@ impl<H: Handler> Kretprobe<H> {
     pub fn handler(&self) -> &H {
         self.0.handler()
     }
+}
 
+/// A registered kretprobe with a handler of any type; unregistered when dropped.
+pub struct AnyKretprobe(Registration<bindings::kretprobe, dyn Send>);
+
+impl<H: Handler> From<Kretprobe<H>> for AnyKretprobe {
+    fn from(probe: Kretprobe<H>) -> Self {
+        Self(probe.0.into_any())
+    }
+}
+
+impl AnyKretprobe {
     /// Unregisters many probes and waits but once. C: `unregister_kretprobes()`.
     ///
     /// Process context; sleeps.
-    pub fn unregister_all(probes: KVec<Self>) {
+    pub fn unregister_all(probes: KVVec<Self>) {
         Registration::unregister_all(probes, |probe| probe.0);
     }
 }

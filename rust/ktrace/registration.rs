@@ -63,7 +63,7 @@ pub(crate) unsafe trait Raw: Sized {
 
 /// The part of a probe that the kernel knows: it must not move, and outlives the registration.
 #[repr(C)]
-pub(crate) struct Inner<R, H> {
+pub(crate) struct Inner<R, H: ?Sized> {
     pub(crate) raw: Opaque<R>,
     /// The kprobe points into it.
     target: Target,
@@ -75,14 +75,14 @@ pub(crate) struct Inner<R, H> {
 /// # Invariants
 ///
 /// `inner` was registered successfully and not unregistered since.
-pub(crate) struct Registration<R: Raw, H> {
+pub(crate) struct Registration<R: Raw, H: ?Sized> {
     inner: ManuallyDrop<Pin<KBox<Inner<R, H>>>>,
 }
 
 // SAFETY: The kernel's functions on a registered probe lock by themselves.
-unsafe impl<R: Raw, H: Send> Send for Registration<R, H> {}
+unsafe impl<R: Raw, H: Send + ?Sized> Send for Registration<R, H> {}
 // SAFETY: As above.
-unsafe impl<R: Raw, H: Sync> Sync for Registration<R, H> {}
+unsafe impl<R: Raw, H: Sync + ?Sized> Sync for Registration<R, H> {}
 
 impl<R: Raw, H> Registration<R, H> {
     /// Places a probe, disabled; `set` sets the functions that the kernel calls.
@@ -140,6 +140,26 @@ impl<R: Raw, H> Registration<R, H> {
         })
     }
 
+    /// The same probe, with the type of its handler forgotten.
+    pub(crate) fn into_any(self) -> Registration<R, dyn Send>
+    where
+        R: 'static,
+        H: Send + 'static,
+    {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used after this.
+        let inner = unsafe { ManuallyDrop::take(&mut this.inner) };
+        // SAFETY: It stays in its box, which is pinned again below.
+        let inner = unsafe { Pin::into_inner_unchecked(inner) };
+        let inner: KBox<Inner<R, dyn Send>> = inner;
+        // INVARIANT: It is the same one, registered.
+        Registration {
+            inner: ManuallyDrop::new(inner.into()),
+        }
+    }
+}
+
+impl<R: Raw, H: ?Sized> Registration<R, H> {
     /// The structure, registered.
     pub(crate) fn raw(&self) -> *mut R {
         self.inner.raw.get()
@@ -186,10 +206,10 @@ impl<R: Raw, H> Registration<R, H> {
     }
 
     /// Unregisters many and waits but once, or without memory once for each.
-    pub(crate) fn unregister_all<P>(probes: KVec<P>, registration_of: impl Fn(P) -> Self) {
+    pub(crate) fn unregister_all<P>(probes: KVVec<P>, registration_of: impl Fn(P) -> Self) {
         let (Ok(mut raw), Ok(mut owned)) = (
-            KVec::with_capacity(probes.len(), GFP_KERNEL),
-            KVec::with_capacity(probes.len(), GFP_KERNEL),
+            KVVec::with_capacity(probes.len(), GFP_KERNEL),
+            KVVec::with_capacity(probes.len(), GFP_KERNEL),
         ) else {
             // Each unregisters when it is dropped.
             return;
@@ -210,7 +230,7 @@ impl<R: Raw, H> Registration<R, H> {
     }
 }
 
-impl<R: Raw, H> Drop for Registration<R, H> {
+impl<R: Raw, H: ?Sized> Drop for Registration<R, H> {
     fn drop(&mut self) {
         // SAFETY: Registered, by the type invariant, and only freed after this.
         unsafe { R::unregister(&mut [self.raw()]) };
@@ -240,13 +260,13 @@ unsafe fn has_flag(kprobe: *const bindings::kprobe, flag: u32) -> bool {
 }
 
 /// Could the kernel not let go of a probe that was unregistered? It says so by clearing the address.
-fn was_kept<R: Raw, H>(inner: &Inner<R, H>) -> bool {
+fn was_kept<R: Raw, H: ?Sized>(inner: &Inner<R, H>) -> bool {
     // SAFETY: Nobody else changes it: it was unregistered.
     unsafe { (*R::kprobe(inner.raw.get())).addr.is_null() }
 }
 
 /// Frees a probe that was unregistered, unless the kernel kept it: then it stays where it is for good.
-fn release<R: Raw, H>(inner: Pin<KBox<Inner<R, H>>>) {
+fn release<R: Raw, H: ?Sized>(inner: Pin<KBox<Inner<R, H>>>) {
     if was_kept(&inner) {
         pr_err!("a probe could not be disarmed; its memory is kept for good\n");
         core::mem::forget(inner);

@@ -8,19 +8,20 @@ use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
 use ktrace::kprobe::Kprobe;
+use ktrace::kretprobe::AnyKretprobe;
 use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::Output;
 use probe::command::File;
+use probe::kallsyms::hash;
 
 use crate::event::Armed;
 use crate::event::Event;
 use crate::event::Probe;
 use crate::recorder::Room;
-use crate::return_probe::ReturnProbe;
 
 /// The events, their probes, and what outlives them.
 struct Registry {
-    events: KVVec<Event>,
+    events: KVVec<Named>,
     /// In the order in which they came, which is that of the listing.
     probes: KVVec<Arc<Probe>>,
     /// How many of them are not in the file of the kprobes.
@@ -30,6 +31,25 @@ struct Registry {
     retired: KVVec<Arc<Output>>,
     /// Made when the first event with strings comes.
     room: Option<Arc<Room>>,
+}
+
+/// An event, with the hash of its name: one is found among thousands without a look at each.
+struct Named {
+    hash: u64,
+    event: Event,
+}
+
+impl Named {
+    fn new(event: Event) -> Self {
+        Self {
+            hash: Self::hash(event.shape.group(), event.shape.name()),
+            event,
+        }
+    }
+
+    fn hash(group: &str, name: &str) -> u64 {
+        hash(group.as_bytes()) ^ hash(name.as_bytes()).rotate_left(1)
+    }
 }
 
 kernel::sync::global_lock! {
@@ -68,7 +88,7 @@ pub(crate) fn len(file: File) -> usize {
 pub(crate) fn with_probe(file: File, index: usize, f: impl FnOnce(&Probe)) {
     let registry = REGISTRY.lock();
     let mut probes = registry.probes.iter();
-    let probe = if registry.others == 0 {
+    let probe = if file == File::All || registry.others == 0 {
         // In one step: there may be many.
         probes.nth(index)
     } else {
@@ -81,12 +101,13 @@ pub(crate) fn with_probe(file: File, index: usize, f: impl FnOnce(&Probe)) {
 
 /// Calls `f` with an event, where there is one of this name.
 pub(crate) fn with_event<R>(group: &str, name: &str, f: impl FnOnce(&Event) -> R) -> Option<R> {
+    let hash = Named::hash(group, name);
     let registry = REGISTRY.lock();
-    let event = registry
-        .events
-        .iter()
-        .find(|event| event.shape.name() == name && event.shape.group() == group);
-    event.map(f)
+    let mut events = registry.events.iter();
+    let named = events.find(|Named { hash: other, event }| {
+        *other == hash && event.shape.name() == name && event.shape.group() == group
+    });
+    named.map(|named| f(&named.event))
 }
 
 /// The room for strings that all events share.
@@ -116,7 +137,12 @@ pub(crate) fn reserve() -> Result {
 
 /// Adds an event. There must have been a [`reserve`].
 pub(crate) fn add_event(event: Event) {
-    if REGISTRY.lock().events.push_within_capacity(event).is_err() {
+    let mut registry = REGISTRY.lock();
+    if registry
+        .events
+        .push_within_capacity(Named::new(event))
+        .is_err()
+    {
         pr_err!("no room was reserved for an event\n");
     }
 }
@@ -135,8 +161,9 @@ pub(crate) fn add_probe(probe: Arc<Probe>) {
 /// Removes the probes that `is_doomed`, and the events that are left without any: all of them, or
 /// none and an error. Gives their number.
 ///
-/// `EBUSY` where such an event is in use. However many they are, this waits for few RCU grace
-/// periods: one for the kprobes, and one for each sort of [`ReturnProbe`] that is among them.
+/// `EBUSY` where such an event is in use. However many they are, this waits for one RCU grace
+/// period, or two where there are both kprobes and kretprobes: the kernel takes the ones and the
+/// others, and waits for each.
 pub(crate) fn remove(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
     EventMutex::with(|token| REGISTRY.lock().remove(token, is_doomed))?
 }
@@ -145,7 +172,7 @@ impl Registry {
     fn remove(&mut self, token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
         let mut doomed_probes = 0;
         let mut doomed_events = 0;
-        for event in &self.events {
+        for Named { event, .. } in &self.events {
             let (doomed, all) = event.probes.count(&is_doomed);
             if doomed == all {
                 if event.trace_event.is_busy(token) {
@@ -160,11 +187,11 @@ impl Registry {
         }
         let mut kept_probes = KVVec::with_capacity(self.probes.len(), GFP_KERNEL)?;
         let mut kept_events = KVVec::with_capacity(self.events.len(), GFP_KERNEL)?;
-        let mut kprobes = KVec::with_capacity(doomed_probes, GFP_KERNEL)?;
-        let mut kretprobes = KVec::with_capacity(doomed_probes, GFP_KERNEL)?;
+        let mut kprobes = KVVec::with_capacity(doomed_probes, GFP_KERNEL)?;
+        let mut kretprobes = KVVec::with_capacity(doomed_probes, GFP_KERNEL)?;
 
         // From here on nothing fails: there is room for everything.
-        for event in &self.events {
+        for Named { event, .. } in &self.events {
             event.probes.forget(&is_doomed);
         }
         for probe in core::mem::replace(&mut self.probes, KVVec::new()) {
@@ -175,7 +202,9 @@ impl Registry {
             // The event's own reference was dropped above.
             match Arc::into_unique_or_drop(probe).and_then(|mut probe| probe.armed.take()) {
                 Some(Armed::Entry(probe)) => drop(kprobes.push_within_capacity(probe)),
-                Some(Armed::Return(probe)) => drop(kretprobes.push_within_capacity(probe)),
+                Some(Armed::Return(probe)) => {
+                    drop(kretprobes.push_within_capacity(probe.into_any()))
+                }
                 // Not registered but where its event is enabled, and stays.
                 Some(Armed::Hook(hook)) => drop(hook),
                 None => {}
@@ -191,24 +220,26 @@ impl Registry {
             Kprobe::unregister_all(kprobes);
         }
         if !kretprobes.is_empty() {
-            ReturnProbe::unregister_all(kretprobes);
+            AnyKretprobe::unregister_all(kretprobes);
         }
 
         // No handler runs any more: the events can go.
-        for event in core::mem::replace(&mut self.events, KVVec::new()) {
-            if event.probes.count(|_| true).1 > 0 {
-                let _ = kept_events.push_within_capacity(event);
+        for named in core::mem::replace(&mut self.events, KVVec::new()) {
+            if named.event.probes.count(|_| true).1 > 0 {
+                let _ = kept_events.push_within_capacity(named);
                 continue;
             }
+            let Named { hash, event } = named;
             let output = event.trace_event.output();
             match event.trace_event.try_remove(token) {
                 Ok(()) => drop(self.retired.push_within_capacity(output)),
                 Err((trace_event, error)) => {
                     pr_err!("an unused event could not be removed: {:?}\n", error);
-                    let _ = kept_events.push_within_capacity(Event {
+                    let event = Event {
                         trace_event,
                         ..event
-                    });
+                    };
+                    let _ = kept_events.push_within_capacity(Named { hash, event });
                 }
             }
         }

@@ -7,6 +7,7 @@
 
 use kernel::prelude::*;
 
+use ktrace::kretprobe::AnyKretprobe;
 use ktrace::kretprobe::Kretprobe;
 use ktrace::kretprobe::Target;
 use probe::command::MAX_ARGUMENTS;
@@ -61,19 +62,11 @@ macro_rules! return_probes {
                 }
             }
 
-            /// Unregisters many: waits for an RCU grace period for each kind that there is.
-            #[allow(non_snake_case)]
-            pub(crate) fn unregister_all(probes: KVec<Self>) {
-                $(let mut $name = KVec::new();)*
-                for probe in probes {
-                    // Without memory a probe is dropped here, which unregisters it as well.
-                    match probe {
-                        $(Self::$name(probe) => drop($name.push(probe, GFP_KERNEL)),)*
-                    }
+            /// The probe, whatever it keeps.
+            pub(crate) fn into_any(self) -> AnyKretprobe {
+                match self {
+                    $(Self::$name(probe) => probe.into(),)*
                 }
-                $(if !$name.is_empty() {
-                    Kretprobe::unregister_all($name);
-                })*
             }
         }
     };

@@ -295,7 +295,7 @@ mod tests {
     fn many_are_unregistered_at_once() -> Result {
         static SEEN: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();
-        let mut probes = KVec::new();
+        let mut probes = KVVec::new();
         for name in [ADD, SUBTRACT] {
             let handler = First(&SEEN, Dropped(&DROPPED, 0));
             let probe = Kprobe::register(Target::function(name)?, handler)?;

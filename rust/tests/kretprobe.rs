@@ -9,6 +9,7 @@ mod tests {
     use super::*;
     use kernel::str::CString;
     use ktrace::kprobe::Hit;
+    use ktrace::kretprobe::AnyKretprobe;
     use ktrace::kretprobe::Call;
     use ktrace::kretprobe::Handler;
     use ktrace::kretprobe::Kretprobe;
@@ -212,20 +213,24 @@ mod tests {
     }
 
     #[test]
-    fn many_are_unregistered_at_once() -> Result {
+    fn many_with_any_handlers_are_unregistered_at_once() -> Result {
         static SEEN: Seen = Seen::new();
-        let mut probes = KVec::new();
-        for name in [ADD, SUBTRACT] {
-            let probe = Kretprobe::register(Target::function(name)?, 0, First::new(&SEEN))?;
-            probe.enable()?;
-            probes.push(probe, GFP_KERNEL)?;
-        }
+        static DROPPED: Seen = Seen::new();
+        let first = First(&SEEN, Dropped(&DROPPED, 1));
+        let first = Kretprobe::register(Target::function(ADD)?, 0, first)?;
+        let returned = Kretprobe::register(Target::function(SUBTRACT)?, 0, Returned(&SEEN))?;
+        first.enable()?;
+        returned.enable()?;
+        let mut probes = KVVec::<AnyKretprobe>::new();
+        probes.push(first.into(), GFP_KERNEL)?;
+        probes.push(returned.into(), GFP_KERNEL)?;
         add(1, 0);
-        subtract(2, 0);
-        Kretprobe::unregister_all(probes);
+        subtract(5, 2);
+        AnyKretprobe::unregister_all(probes);
         add(3, 0);
         subtract(4, 0);
-        assert!(SEEN.is(&[1, 2]));
+        assert!(SEEN.is(&[1, 3]));
+        assert!(DROPPED.is(&[1]));
         Ok(())
     }
 
