@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The control files: `rkprobe_events`, `rkprobe_dynamic_events`, `rkprobe_profile`,
-//! `rkprobe_error_log`.
+//! `rkprobe_error_log`; and under the kernel's names those that the kernel does not have itself.
 
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
@@ -17,36 +17,41 @@ use crate::registry;
 
 /// Makes all of them, and puts them into `files` one by one.
 pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Result {
-    files.push(
-        File::create::<Events<KPROBES>>(c"rkprobe_events", module)?,
-        GFP_KERNEL,
-    )?;
-    files.push(
-        File::create::<Events<ALL>>(c"rkprobe_dynamic_events", module)?,
-        GFP_KERNEL,
-    )?;
-    files.push(
-        File::create::<Profile>(c"rkprobe_profile", module)?,
-        GFP_KERNEL,
-    )?;
-    files.push(
-        File::create::<ErrorLog>(c"rkprobe_error_log", module)?,
-        GFP_KERNEL,
-    )?;
+    let mut keep = |file: Result<File>| -> Result { Ok(files.push(file?, GFP_KERNEL)?) };
+    keep(File::create::<Events<KPROBES>>(c"rkprobe_events", module))?;
+    keep(File::create::<Events<ALL>>(
+        c"rkprobe_dynamic_events",
+        module,
+    ))?;
+    keep(File::create::<Profile<ALL>>(c"rkprobe_profile", module))?;
+    keep(File::create::<ErrorLog>(c"rkprobe_error_log", module))?;
+    // So that perf and trace-cmd find them.
+    if !cfg!(CONFIG_KPROBE_EVENTS) {
+        keep(File::create::<Events<KPROBES>>(c"kprobe_events", module))?;
+        keep(File::create::<Profile<KPROBES>>(c"kprobe_profile", module))?;
+    }
+    if !cfg!(CONFIG_DYNAMIC_EVENTS) {
+        keep(File::create::<Events<ALL>>(c"dynamic_events", module))?;
+    }
     Ok(())
 }
-
-/// Commands to write, the probes to read: of one of the two kinds of [`command::File`].
-struct Events<const IS_ALL: bool>;
 
 const KPROBES: bool = false;
 const ALL: bool = true;
 
-impl<const IS_ALL: bool> Events<IS_ALL> {
-    const FILE: command::File = match IS_ALL {
+/// Which probes are in a file of either kind.
+const fn kind(is_all: bool) -> command::File {
+    match is_all {
         KPROBES => command::File::Kprobes,
         ALL => command::File::All,
-    };
+    }
+}
+
+/// Commands to write, the probes to read.
+struct Events<const IS_ALL: bool>;
+
+impl<const IS_ALL: bool> Events<IS_ALL> {
+    const FILE: command::File = kind(IS_ALL);
 }
 
 #[vtable]
@@ -71,12 +76,16 @@ impl<const IS_ALL: bool> ControlFile for Events<IS_ALL> {
 }
 
 /// How often each probe was hit, and missed.
-struct Profile;
+struct Profile<const IS_ALL: bool>;
+
+impl<const IS_ALL: bool> Profile<IS_ALL> {
+    const FILE: command::File = kind(IS_ALL);
+}
 
 #[vtable]
-impl ControlFile for Profile {
+impl<const IS_ALL: bool> ControlFile for Profile<IS_ALL> {
     fn show(index: usize, to: &SeqFile) {
-        registry::with_probe(command::File::All, index, |probe| {
+        registry::with_probe(Self::FILE, index, |probe| {
             let counts = probe.counts();
             to.call_printf(format_args!(
                 "  {:<44} {:>15} {:>15}\n",
@@ -88,7 +97,7 @@ impl ControlFile for Profile {
     }
 
     fn len() -> usize {
-        registry::len(command::File::All)
+        registry::len(Self::FILE)
     }
 }
 
