@@ -104,8 +104,39 @@ pub fn is_in_module(address: usize) -> bool {
     module_of(address, &mut [0; LEN]).is_some()
 }
 
+/// A set of the hashes of names.
+struct Names {
+    /// At most half of it is in use; the rest is 0.
+    table: KVVec<u64>,
+    len: usize,
+}
+
+impl Names {
+    fn new() -> Result<Self> {
+        const SIZE: usize = 1024;
+        Ok(Self {
+            table: KVVec::from_elem(0, SIZE, GFP_KERNEL)?,
+            len: 0,
+        })
+    }
+
+    /// Adds a hash, and says whether it was there.
+    fn add(&mut self, hash: u64) -> Result<bool> {
+        if self.len >= self.table.len() / 2 {
+            let mut larger = KVVec::from_elem(0, self.table.len().wrapping_mul(2), GFP_KERNEL)?;
+            for &hash in self.table.iter().filter(|hash| **hash != 0) {
+                kallsyms::insert(&mut larger, hash);
+            }
+            self.table = larger;
+        }
+        let was_there = kallsyms::insert(&mut self.table, hash);
+        self.len = self.len.wrapping_add(usize::from(!was_there));
+        Ok(was_there)
+    }
+}
+
 /// The names that more than one symbol of the kernel itself has.
-pub struct Repeated(KVVec<u64>);
+pub struct Repeated(Names);
 
 impl Repeated {
     /// Reads `/proc/kallsyms`, which takes some 0.1 s; the kernel's own symbols do not change.
@@ -114,7 +145,8 @@ impl Repeated {
     pub fn read() -> Result<Self> {
         const SIZE: usize = 64 << 10;
         let mut text = KVVec::from_elem(0, SIZE, GFP_KERNEL)?;
-        let mut hashes = KVVec::new();
+        let mut all = Names::new()?;
+        let mut repeated = Names::new()?;
         let mut file = File::open(c"/proc/kallsyms")?;
         let mut filled: usize = 0;
         loop {
@@ -129,7 +161,10 @@ impl Repeated {
             for line in lines.get(..end).unwrap_or(&[]).split(|&byte| byte == b'\n') {
                 match kallsyms::Symbol::parse(line) {
                     Some(symbol) if symbol.module.is_none() => {
-                        hashes.push(kallsyms::hash(symbol.name), GFP_KERNEL)?;
+                        let hash = kallsyms::hash(symbol.name);
+                        if all.add(hash)? {
+                            repeated.add(hash)?;
+                        }
                     }
                     _ => {}
                 }
@@ -139,16 +174,12 @@ impl Repeated {
             text.copy_within(end..filled, 0);
             filled = filled.wrapping_sub(end);
         }
-        let kept = kallsyms::keep_repeated(&mut hashes);
-        let mut repeated = KVVec::with_capacity(kept, GFP_KERNEL)?;
-        repeated.extend_from_slice(hashes.get(..kept).unwrap_or(&[]), GFP_KERNEL)?;
         Ok(Self(repeated))
     }
 
     /// Has more than one symbol this name?
     pub fn contains(&self, name: &str) -> bool {
-        let hash = kallsyms::hash(name.as_bytes());
-        self.0.binary_search(&hash).is_ok()
+        kallsyms::contains(&self.0.table, kallsyms::hash(name.as_bytes()))
     }
 }
 

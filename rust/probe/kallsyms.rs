@@ -8,18 +8,18 @@
 //! # Examples
 //!
 //! ```
-//! use probe::kallsyms::{hash, keep_repeated, Symbol};
+//! use probe::kallsyms::{hash, insert, Symbol};
 //!
-//! let text = "ffff1 t show\nffff2 T vfs_read\nffff3 t show\nffff4 t show\t[video]\n";
-//! let mut hashes: Vec<u64> = text
+//! let text = "ffff1 t show\nffff2 T vfs_read\nffff3 t show\nffff4 t vfs_read\t[video]\n";
+//! let mut all = [0; 8];
+//! let repeated: Vec<&[u8]> = text
 //!     .lines()
 //!     .filter_map(|line| Symbol::parse(line.as_bytes()))
 //!     .filter(|symbol| symbol.module.is_none())
-//!     .map(|symbol| hash(symbol.name))
+//!     .filter(|symbol| insert(&mut all, hash(symbol.name)))
+//!     .map(|symbol| symbol.name)
 //!     .collect();
-//! let kept = keep_repeated(&mut hashes);
-//! hashes.truncate(kept);
-//! assert_eq!(hashes, [hash(b"show")]);
+//! assert_eq!(repeated, [b"show"]);
 //! ```
 
 /// The longest line, in bytes: an address, a type, a name (`KSYM_NAME_LEN`), a module.
@@ -51,69 +51,38 @@ impl<'a> Symbol<'a> {
     }
 }
 
-/// The hash of a name: FNV-1a, 64 bits.
+/// The hash of a name, never 0: FNV-1a, 64 bits.
 pub fn hash(name: &[u8]) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
-    name.iter().fold(OFFSET, |hash, &byte| {
+    let hash = name.iter().fold(OFFSET, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(PRIME)
-    })
+    });
+    hash.max(1)
 }
 
-/// Moves those that occur more than once to the front, sorted, each once, and gives their number.
-pub fn keep_repeated(hashes: &mut [u64]) -> usize {
-    sort(hashes);
-    let mut kept = 0;
-    let mut last = None;
-    let mut was_kept = false;
-    for index in 0..hashes.len() {
-        let Some(&hash) = hashes.get(index) else {
-            break;
-        };
-        if last != Some(hash) {
-            was_kept = false;
-        } else if !was_kept {
-            was_kept = true;
-            if let Some(place) = hashes.get_mut(kept) {
+/// Puts a hash into a table, a power of two of them that were 0 at first. Says whether it was there,
+/// and does nothing where the table is full.
+pub fn insert(table: &mut [u64], hash: u64) -> bool {
+    let mask = table.len().wrapping_sub(1);
+    for step in 0..table.len() {
+        match table.get_mut((hash as usize).wrapping_add(step) & mask) {
+            Some(place) if *place == hash => return true,
+            Some(place) if *place == 0 => {
                 *place = hash;
-                kept = kept.wrapping_add(1);
+                return false;
             }
+            _ => {}
         }
-        last = Some(hash);
     }
-    kept
+    false
 }
 
-/// Heapsort: in place, and never slow. `core` has better ones, that can panic in a way which objtool
-/// does not know.
-fn sort(values: &mut [u64]) {
-    let len = values.len();
-    for root in (0..len / 2).rev() {
-        sift_down(values, root, len);
-    }
-    for end in (1..len).rev() {
-        values.swap(0, end);
-        sift_down(values, 0, end);
-    }
-}
-
-/// Makes a heap, the largest first, of `values[root..end]`, of which only the root is out of place.
-fn sift_down(values: &mut [u64], mut root: usize, end: usize) {
-    let Some(values) = values.get_mut(..end) else {
-        return;
-    };
-    loop {
-        let left = root.wrapping_mul(2).wrapping_add(1);
-        let right = left.wrapping_add(1);
-        let larger = match (values.get(left), values.get(right)) {
-            (Some(a), Some(b)) if b > a => right,
-            (Some(_), _) => left,
-            (None, _) => return,
-        };
-        if values.get(larger) <= values.get(root) {
-            return;
-        }
-        values.swap(root, larger);
-        root = larger;
-    }
+/// Was this hash put into the table?
+pub fn contains(table: &[u64], hash: u64) -> bool {
+    let mask = table.len().wrapping_sub(1);
+    (0..table.len())
+        .map_while(|step| table.get((hash as usize).wrapping_add(step) & mask))
+        .take_while(|place| **place != 0)
+        .any(|place| *place == hash)
 }

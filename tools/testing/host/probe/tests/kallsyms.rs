@@ -2,9 +2,9 @@
 
 //! The text of `/proc/kallsyms`.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use probe::kallsyms::{hash, keep_repeated, Symbol};
+use probe::kallsyms::{contains, hash, insert, Symbol};
 use proptest::prelude::*;
 
 fn symbol<'a>(name: &'a str, module: Option<&'a str>) -> Option<Symbol<'a>> {
@@ -39,6 +39,17 @@ fn lines() {
 }
 
 #[test]
+fn a_full_table() {
+    let mut table = [1, 2];
+    assert!(insert(&mut table, 2));
+    assert!(!insert(&mut table, 3));
+    assert!(!contains(&table, 3));
+    assert_eq!(table, [1, 2]);
+    assert!(!insert(&mut [], 1));
+    assert!(!contains(&[], 1));
+}
+
+#[test]
 fn published_values_of_the_hash() {
     assert_eq!(hash(b""), 0xcbf2_9ce4_8422_2325);
     assert_eq!(hash(b"a"), 0xaf63_dc4c_8601_ec8c);
@@ -47,14 +58,16 @@ fn published_values_of_the_hash() {
 
 proptest! {
     #[test]
-    fn those_that_repeat_are_kept(mut hashes in prop::collection::vec(0u64..40, 0..100)) {
-        let mut counts = BTreeMap::new();
-        for hash in &hashes {
-            *counts.entry(*hash).or_insert(0) += 1;
+    fn what_was_put_into_a_table_is_in_it(hashes in prop::collection::vec(1u64..60, 0..100)) {
+        // Four to a place: they collide.
+        let mut table = [0; 64];
+        let mut expected = BTreeSet::new();
+        for &hash in &hashes {
+            prop_assert_eq!(insert(&mut table, hash << 4), !expected.insert(hash));
         }
-        let expected: Vec<u64> = counts.into_iter().filter(|(_, n)| *n > 1).map(|(h, _)| h).collect();
-        let kept = keep_repeated(&mut hashes);
-        prop_assert_eq!(&hashes[..kept], &expected[..]);
+        for hash in 1..60 {
+            prop_assert_eq!(contains(&table, hash << 4), expected.contains(&hash));
+        }
     }
 
     #[test]
