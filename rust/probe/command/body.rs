@@ -104,11 +104,10 @@ struct Read<'a, 'b> {
 pub(super) fn needs_signature(word: &str) -> bool {
     let body = word.split_once('=').map_or(word, |(_, body)| body);
     // What is within all dereferences.
-    let start = match body.starts_with(['+', '-']) {
-        true => body.rfind('(').map_or(0, |at| at.saturating_add(1)),
-        false => 0,
-    };
-    let base = body.get(start..).unwrap_or("");
+    let mut base = body;
+    while base.starts_with(['+', '-']) {
+        base = base.split_once('(').map_or("", |(_, inner)| inner);
+    }
     word.starts_with("$arg")
         || base.starts_with("$retval")
         || base.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '(')

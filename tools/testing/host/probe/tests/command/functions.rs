@@ -337,6 +337,7 @@ fn what_needs_no_signature_does_not_ask_for_one() {
         ("p vfs_read $arg*", true),
         ("p vfs_read a=file", true),
         ("p vfs_read a=+8(-4(_x->y))", true),
+        ("p vfs_read a=+8(x(+4(%ax)))", true),
         ("r vfs_read a=+0($retval)", true),
         ("p vfs_read (x)%ax", true),
     ] {
