@@ -15,4 +15,5 @@ pub mod arch;
 pub mod btf;
 pub mod command;
 pub mod fetch;
+pub mod insn;
 pub mod kallsyms;

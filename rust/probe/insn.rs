@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Instructions: how long each is, where it leads, and where a function leaves.
+//!
+//! - [`x86`] and [`arm64`] decode one instruction, by tables;
+//! - [`exits`] sweeps a function with either of them, and finds the ways out of it.
+//!
+//! Only what a kernel's text can hold is decoded, and what is not certain is refused: a probe that
+//! is put beside a boundary destroys the function. All of it may be called in any context, takes
+//! bytes that have been copied, and believes none of them: it ends, and does not panic, on any.
+
+pub mod arm64;
+pub mod exits;
+pub mod x86;
+
+/// An instruction: its length, and where it leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Insn {
+    /// Its length in bytes, never 0.
+    pub len: u8,
+    /// Where it leads.
+    pub flow: Flow,
+}
+
+/// Where an instruction leads. Targets are addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// To the next one.
+    Next,
+    /// To the next one, and it does nothing: what fills the space between functions, among others.
+    Nop,
+    /// To the next one, and it is where an indirect call or jump may arrive: `endbr64`, `bti`.
+    Landing,
+    /// To the next one, and it reads data that stands in the text.
+    Literal(u64),
+    /// To the function, and from there to the next one.
+    Call(u64),
+    /// To a function that only the processor knows, and from there to the next one.
+    IndirectCall,
+    /// To the target.
+    Jump(u64),
+    /// To the target, or to the next one.
+    Branch(u64),
+    /// To a place that only the processor knows.
+    IndirectJump,
+    /// To the caller.
+    Return,
+    /// To another privilege level or code segment: `iret`, `sysret`, `eret`, a far jump or return.
+    FarReturn,
+    /// Into a trap: `int3`, `ud2`, `brk`, `udf`. The kernel's `BUG()` ends there; after `WARN()` it
+    /// goes on behind it.
+    Trap,
+}
+
+impl Flow {
+    /// The target, where the instruction names one.
+    pub const fn target(self) -> Option<u64> {
+        match self {
+            Self::Call(target) | Self::Jump(target) | Self::Branch(target) => Some(target),
+            _ => None,
+        }
+    }
+}
+
+/// The instructions of an architecture.
+pub trait Decoder {
+    /// All of them start at a multiple of this many bytes.
+    const UNIT: usize;
+
+    /// The first instruction of `text`, which is at `address`.
+    ///
+    /// `None` where it is not defined, or goes on beyond the text.
+    fn decode(text: &[u8], address: u64) -> Option<Insn>;
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! arm64.
+//!
+//! Each instruction is a word. All that leads elsewhere is in one group of encodings, which is
+//! decoded whole; of the others only those that the sweep of a function has to know. Words that no
+//! group has are refused, those that a group leaves undefined mostly not.
+//!
+//! Encodings: *Arm Architecture Reference Manual for A-profile*, C4.1.
+//!
+//! C: `arch/arm64/include/asm/insn.h`.
+//!
+//! # Examples
+//!
+//! ```
+//! use probe::insn::arm64::Class;
+//!
+//! assert_eq!(Class::of(0xd65f_03c0), Some(Class::Ret { register: 30 }));
+//! assert_eq!(Class::of(0x5400_0041), Some(Class::BCond { offset: 8 }));
+//! ```
+
+use super::Decoder;
+use super::Flow;
+use super::Insn;
+
+/// What an instruction is. Offsets are in bytes, from its own address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// `ret xN`: to the address in a register, which is 30 but in code that is written by hand.
+    Ret {
+        /// The register.
+        register: u8,
+    },
+    /// `retaa`, `retab` and their like: to the address in register 30, which is signed.
+    RetSigned,
+    /// `b`.
+    B {
+        /// To where.
+        offset: i64,
+    },
+    /// `b.COND`, `bc.COND`.
+    BCond {
+        /// To where.
+        offset: i64,
+    },
+    /// `cbz`, `cbnz`.
+    Cbz {
+        /// To where.
+        offset: i64,
+    },
+    /// `tbz`, `tbnz`.
+    Tbz {
+        /// To where.
+        offset: i64,
+    },
+    /// `br`, `braa` and their like.
+    Br {
+        /// The register.
+        register: u8,
+    },
+    /// `bl`.
+    Bl {
+        /// To where.
+        offset: i64,
+    },
+    /// `blr`, `blraa` and their like.
+    Blr {
+        /// The register.
+        register: u8,
+    },
+    /// `eret`, `eretaa`, `drps`.
+    Eret,
+    /// `brk`, `hlt`, `udf`.
+    Trap,
+    /// `nop`.
+    Nop,
+    /// `bti`: an indirect branch may arrive here.
+    Bti,
+    /// `paciasp` and its like: an address in a register is signed. `paciasp` and `pacibsp` also are
+    /// where an indirect call may arrive.
+    Pac,
+    /// `autiasp` and its like: the sign is checked and removed.
+    Aut,
+    /// `ldr` from the text.
+    Literal {
+        /// From where.
+        offset: i64,
+    },
+    /// All others.
+    Other,
+}
+
+impl Class {
+    /// The class of a word, or `None` where no instruction has it.
+    pub const fn of(word: u32) -> Option<Self> {
+        // Bits 28 to 25 tell the group.
+        match word >> 25 & 0xf {
+            // udf, and the matrix instructions.
+            0b0000 if word >> 16 == 0 => Some(Self::Trap),
+            0b0000 if word >> 31 == 0 => None,
+            0b0001 | 0b0011 => None,
+            0b1010 | 0b1011 => Self::of_branch(word),
+            // ldr of any size, ldrsw, prfm
+            0b1100 | 0b1110 if word & 0x3b00_0000 == 0x1800_0000 => Some(Self::Literal {
+                offset: field(word, 5, 19),
+            }),
+            _ if word & 0xffff_c000 == 0xdac1_0000 => Some(Self::of_pointer(word)),
+            _ => Some(Self::Other),
+        }
+    }
+
+    /// Branches, exception generation and system instructions.
+    const fn of_branch(word: u32) -> Option<Self> {
+        let class = match word >> 24 {
+            0x14..=0x17 => Self::B {
+                offset: field(word, 0, 26),
+            },
+            0x94..=0x97 => Self::Bl {
+                offset: field(word, 0, 26),
+            },
+            0x54 => Self::BCond {
+                offset: field(word, 5, 19),
+            },
+            // retaasppc, retabsppc
+            0x55 if word & 0xffc0_001f == 0x5500_001f => Self::RetSigned,
+            0x34 | 0x35 | 0xb4 | 0xb5 => Self::Cbz {
+                offset: field(word, 5, 19),
+            },
+            0x36 | 0x37 | 0xb6 | 0xb7 => Self::Tbz {
+                offset: field(word, 5, 14),
+            },
+            0xd4 => match word >> 21 & 7 {
+                // brk, hlt
+                1 | 2 => Self::Trap,
+                // svc, hvc, smc; dcps
+                0 | 5 => Self::Other,
+                _ => return None,
+            },
+            0xd5 => Self::of_system(word),
+            0xd6 | 0xd7 if word >> 16 & 0x1f == 0x1f => return Self::of_branch_to_register(word),
+            _ => return None,
+        };
+        Some(class)
+    }
+
+    /// Hints are the only ones that matter.
+    const fn of_system(word: u32) -> Self {
+        if word & 0xffff_f01f != 0xd503_201f {
+            return Self::Other;
+        }
+        match word >> 5 & 0x7f {
+            0 => Self::Nop,
+            // pacia1716, pacib1716; paciaz to pacibsp
+            8 | 10 | 24..=27 => Self::Pac,
+            // autia1716, autib1716; autiaz to autibsp
+            12 | 14 | 28..=31 => Self::Aut,
+            // bti, bti c, bti j, bti jc
+            32 | 34 | 36 | 38 => Self::Bti,
+            _ => Self::Other,
+        }
+    }
+
+    /// `1101011 opc 11111 op3 Rn op4`: op3 tells the key, and op4 is the modifier's register.
+    const fn of_branch_to_register(word: u32) -> Option<Self> {
+        let register = (word >> 5 & 0x1f) as u8;
+        let key = word >> 10 & 0x3f;
+        let modifier = word & 0x1f;
+        let class = match (word >> 21 & 0xf, key, modifier) {
+            (0, 0, 0) | (0, 2 | 3, 31) | (8, 2 | 3, _) => Self::Br { register },
+            (1, 0, 0) | (1, 2 | 3, 31) | (9, 2 | 3, _) => Self::Blr { register },
+            (2, 0, 0) => Self::Ret { register },
+            // Also retaasppc and retabsppc with the address of the signing in a register.
+            (2, 2 | 3, _) if register == 31 => Self::RetSigned,
+            (4, 0, 0) | (4, 2 | 3, 31) | (5, 0, 0) if register == 31 => Self::Eret,
+            _ => return None,
+        };
+        Some(class)
+    }
+
+    /// `pacia` to `autdzb`, `xpaci`, `xpacd`.
+    const fn of_pointer(word: u32) -> Self {
+        match word >> 10 & 0x3f {
+            0..=3 | 8..=11 => Self::Pac,
+            4..=7 | 12..=15 => Self::Aut,
+            _ => Self::Other,
+        }
+    }
+
+    /// Where the instruction leads that is at `address`.
+    pub fn flow(self, address: u64) -> Flow {
+        let at = |offset: i64| address.wrapping_add_signed(offset);
+        match self {
+            Self::Ret { .. } | Self::RetSigned => Flow::Return,
+            Self::B { offset } => Flow::Jump(at(offset)),
+            Self::BCond { offset } | Self::Cbz { offset } | Self::Tbz { offset } => {
+                Flow::Branch(at(offset))
+            }
+            Self::Br { .. } => Flow::IndirectJump,
+            Self::Bl { offset } => Flow::Call(at(offset)),
+            Self::Blr { .. } => Flow::IndirectCall,
+            Self::Eret => Flow::FarReturn,
+            Self::Trap => Flow::Trap,
+            Self::Nop => Flow::Nop,
+            Self::Bti => Flow::Landing,
+            Self::Literal { offset } => Flow::Literal(at(offset)),
+            Self::Pac | Self::Aut | Self::Other => Flow::Next,
+        }
+    }
+}
+
+/// A number of words with its sign, from a field of a word, in bytes.
+const fn field(word: u32, first: u32, bits: u32) -> i64 {
+    let above = 32 - bits - first;
+    (((word << above) as i32 >> (32 - bits)) as i64) << 2
+}
+
+/// The instructions of arm64.
+#[derive(Clone, Copy, Debug)]
+pub enum Arm64 {}
+
+impl Decoder for Arm64 {
+    const UNIT: usize = 4;
+
+    fn decode(text: &[u8], address: u64) -> Option<Insn> {
+        let word = u32::from_le_bytes(*text.first_chunk()?);
+        let flow = Class::of(word)?.flow(address);
+        Some(Insn { len: 4, flow })
+    }
+}

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! x86-64.
+//!
+//! An instruction is prefixes, an opcode of one of the opcode maps, and, as the opcode has it, ModRM
+//! with SIB and displacement, and an immediate operand. [`opcodes`] tells what follows an opcode;
+//! here is the rest: the prefixes, also VEX, EVEX and REX2, which name the map, and the few
+//! instructions that lead elsewhere.
+//!
+//! An opcode that is not defined is refused; a combination of a defined one with operands or prefixes
+//! that it does not take is mostly not noticed. Refused are also a near branch or return with the
+//! operand-size prefix, which Intel's processors ignore and AMD's obey, and XOP, which only some of
+//! AMD's had and no kernel uses.
+//!
+//! C: `arch/x86/lib/insn.c`, `arch/x86/lib/x86-opcode-map.txt`.
+//!
+//! # Examples
+//!
+//! ```
+//! use probe::insn::{x86, Flow};
+//!
+//! // jmp +0x10, at 0x1000
+//! let insn = x86::decode(&[0xeb, 0x10, 0xcc], 0x1000).unwrap();
+//! assert_eq!((insn.len, insn.flow), (2, Flow::Jump(0x1012)));
+//! // A mov that is cut short.
+//! assert_eq!(x86::decode(&[0x48, 0xc7, 0xc0, 0xc3], 0x1000), None);
+//! ```
+
+mod opcodes;
+
+use super::Decoder;
+use super::Flow;
+use super::Insn;
+
+use self::opcodes::Form;
+use self::opcodes::Immediate;
+
+/// The longest instruction, in bytes.
+pub const MAX_LEN: usize = 15;
+
+/// The instructions of x86-64.
+#[derive(Clone, Copy, Debug)]
+pub enum X86 {}
+
+impl Decoder for X86 {
+    const UNIT: usize = 1;
+
+    fn decode(text: &[u8], address: u64) -> Option<Insn> {
+        decode(text, address)
+    }
+}
+
+/// The first instruction of `text`, which is at `address`.
+///
+/// `None` where it is not defined, or goes on beyond the text.
+pub fn decode(text: &[u8], address: u64) -> Option<Insn> {
+    let text = text.get(..MAX_LEN).unwrap_or(text);
+    let mut bytes = Bytes(text);
+    let opcode = Opcode::parse(&mut bytes)?;
+    let modrm = match opcode.form.has_modrm() {
+        true => Some(ModRm::parse(&mut bytes, &opcode)?),
+        false => None,
+    };
+    let immediate = bytes.number(opcode.immediate_size(modrm))?;
+    let len = text.len().checked_sub(bytes.0.len())?;
+    let len = u8::try_from(len).ok()?;
+    let next = address.wrapping_add(u64::from(len));
+    let flow = opcode.flow(modrm, immediate, next)?;
+    Some(Insn { len, flow })
+}
+
+/// Whether a function of this name is a return thunk: what stands for `ret` where a processor must
+/// not be left to predict it. A jump there returns.
+///
+/// C: `arch/x86/lib/retpoline.S`.
+pub fn is_return_thunk(name: &str) -> bool {
+    matches!(
+        name,
+        "__x86_return_thunk"
+            | "retbleed_return_thunk"
+            | "srso_return_thunk"
+            | "srso_alias_return_thunk"
+            | "call_depth_return_thunk"
+            | "its_return_thunk"
+    )
+}
+
+/// Whether a function of this name is an indirect thunk: what stands for `jmp *REG` where a processor
+/// must not be left to predict it. A jump there goes where the register says.
+///
+/// C: `arch/x86/lib/retpoline.S`.
+pub fn is_indirect_thunk(name: &str) -> bool {
+    name.strip_prefix("__x86_indirect_")
+        .is_some_and(|rest| rest.contains("thunk_"))
+}
+
+/// What is left of the bytes.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn skip(&mut self, count: usize) -> Option<()> {
+        self.0 = self.0.get(count..)?;
+        Some(())
+    }
+
+    /// A number of up to eight bytes, the lowest first, with its sign.
+    fn number(&mut self, size: usize) -> Option<i64> {
+        let (number, rest) = self.0.split_at_checked(size)?;
+        self.0 = rest;
+        let is_negative = number.last().is_some_and(|byte| byte & 0x80 != 0);
+        let sign = if is_negative { -1 } else { 0 };
+        let append = |value: i64, byte: &u8| value << 8 | i64::from(*byte);
+        Some(number.iter().rev().fold(sign, append))
+    }
+}
+
+/// ModRM: an operand in a register or in memory, and another one in a register, or more of the
+/// opcode.
+#[derive(Clone, Copy)]
+struct ModRm(u8);
+
+impl ModRm {
+    /// Takes it, and of its operand in memory SIB and the displacement.
+    fn parse(bytes: &mut Bytes<'_>, opcode: &Opcode) -> Option<Self> {
+        let modrm = Self(bytes.next()?);
+        if modrm.is_register() || opcode.is_mov_control() {
+            return Some(modrm);
+        }
+        let base = match modrm.0 & 7 {
+            4 => bytes.next()? & 7,
+            rm => rm,
+        };
+        bytes.skip(match (modrm.0 >> 6, base) {
+            (0, 5) | (2, _) => 4,
+            (1, _) => 1,
+            _ => 0,
+        })?;
+        Some(modrm)
+    }
+
+    const fn is_register(self) -> bool {
+        self.0 >> 6 == 3
+    }
+
+    const fn reg(self) -> u8 {
+        self.0 >> 3 & 7
+    }
+}
+
+/// The prefixes that count.
+#[derive(Clone, Copy, Default)]
+struct Prefixes {
+    /// 66.
+    operand_size: bool,
+    /// 67.
+    address_size: bool,
+    /// f0.
+    lock: bool,
+    /// f2 or f3, whichever stands last, or 0.
+    repeat: u8,
+    /// The bits W, R, X and B of REX or what stands for it.
+    rex: Option<u8>,
+}
+
+impl Prefixes {
+    /// Takes them, and the byte that follows.
+    fn parse(bytes: &mut Bytes<'_>) -> Option<(Self, u8)> {
+        let mut prefixes = Self::default();
+        loop {
+            let byte = bytes.next()?;
+            match byte {
+                0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 => {}
+                0x66 => prefixes.operand_size = true,
+                0x67 => prefixes.address_size = true,
+                0xf0 => prefixes.lock = true,
+                0xf2 | 0xf3 => prefixes.repeat = byte,
+                0x40..=0x4f => {
+                    prefixes.rex = Some(byte & 0xf);
+                    continue;
+                }
+                _ => return Some((prefixes, byte)),
+            }
+            // REX counts only where it is the last.
+            prefixes.rex = None;
+        }
+    }
+
+    /// REX.W: operands of 64 bits.
+    const fn is_wide(&self) -> bool {
+        matches!(self.rex, Some(8..))
+    }
+
+    /// REX.B, or that of REX2.
+    const fn has_base(&self) -> bool {
+        matches!(self.rex, Some(rex) if rex & 1 != 0)
+    }
+
+    /// Whether VEX and EVEX may follow: they have these in them.
+    const fn is_plain(&self) -> bool {
+        !self.operand_size && !self.lock && self.repeat == 0 && self.rex.is_none()
+    }
+}
+
+/// How an opcode is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    /// After `0f`, `0f 38`, `0f 3a` or nothing.
+    Legacy,
+    /// After REX2, which stands for REX and `0f`.
+    Rex2,
+    /// After VEX or EVEX, which stand for all prefixes and for what leads to the map.
+    Vector,
+}
+
+/// An opcode with its prefixes.
+struct Opcode {
+    prefixes: Prefixes,
+    encoding: Encoding,
+    map: u8,
+    opcode: u8,
+    form: Form,
+}
+
+impl Opcode {
+    /// Takes prefixes and opcode.
+    fn parse(bytes: &mut Bytes<'_>) -> Option<Self> {
+        let (prefixes, first) = Prefixes::parse(bytes)?;
+        match first {
+            0x62 | 0xc4 | 0xc5 if !prefixes.is_plain() => None,
+            0x62 => Self::evex(prefixes, bytes),
+            0xc4 => Self::vex3(prefixes, bytes),
+            0xc5 => Self::vex2(prefixes, bytes),
+            0xd5 => Self::rex2(prefixes, bytes),
+            0x0f => {
+                let (map, opcode) = match bytes.next()? {
+                    0x38 => (2, bytes.next()?),
+                    0x3a => (3, bytes.next()?),
+                    opcode => (1, opcode),
+                };
+                Self::new(prefixes, Encoding::Legacy, map, opcode)
+            }
+            opcode => Self::new(prefixes, Encoding::Legacy, 0, opcode),
+        }
+    }
+
+    fn new(prefixes: Prefixes, encoding: Encoding, map: u8, opcode: u8) -> Option<Self> {
+        let form = opcodes::form(map, opcode);
+        let is_defined = match encoding {
+            Encoding::Vector => form.is_vector(),
+            _ => form.is_legacy(),
+        };
+        is_defined.then_some(Self {
+            prefixes,
+            encoding,
+            map,
+            opcode,
+            form,
+        })
+    }
+
+    /// `c5`, `R vvvv L pp`.
+    fn vex2(prefixes: Prefixes, bytes: &mut Bytes<'_>) -> Option<Self> {
+        bytes.skip(1)?;
+        Self::new(prefixes, Encoding::Vector, 1, bytes.next()?)
+    }
+
+    /// `c4`, `R X B mmmmm`, `W vvvv L pp`: `m` is the map.
+    fn vex3(prefixes: Prefixes, bytes: &mut Bytes<'_>) -> Option<Self> {
+        let map = bytes.next()? & 0x1f;
+        bytes.skip(1)?;
+        let opcode = bytes.next()?;
+        match map {
+            1..=3 | 7 => Self::new(prefixes, Encoding::Vector, map, opcode),
+            _ => None,
+        }
+    }
+
+    /// `62`, `R X B R4 B4 mmm`, `W vvvv X4 pp`, and one byte that does not matter here: `m` is the
+    /// map, and `p` the operand-size prefix where it is 1.
+    fn evex(mut prefixes: Prefixes, bytes: &mut Bytes<'_>) -> Option<Self> {
+        let map = bytes.next()? & 7;
+        let second = bytes.next()?;
+        bytes.skip(1)?;
+        prefixes.operand_size = second & 3 == 1;
+        prefixes.rex = Some(second >> 4 & 8);
+        let opcode = Self::new(prefixes, Encoding::Vector, map, bytes.next()?)?;
+        opcode.form.has_modrm().then_some(opcode)
+    }
+
+    /// `d5`, `M R4 X4 B4 W R X B`: with `M` the opcode is one of map 1.
+    fn rex2(mut prefixes: Prefixes, bytes: &mut Bytes<'_>) -> Option<Self> {
+        if prefixes.rex.is_some() {
+            return None;
+        }
+        let bits = bytes.next()?;
+        let map = bits >> 7;
+        let opcode = bytes.next()?;
+        prefixes.rex = Some(bits & 0xf | bits >> 4 & 7);
+        match (map, opcode) {
+            (0, 0xa1) => {}
+            (0, 0x70..=0x7f | 0xa0..=0xaf | 0xe0..=0xef) | (1, 0x30..=0x3f | 0x80..=0x8f) => {
+                return None;
+            }
+            _ => {}
+        }
+        Self::new(prefixes, Encoding::Rex2, map, opcode)
+    }
+
+    /// A `mov` from or to a control or debug register: there is no operand in memory.
+    const fn is_mov_control(&self) -> bool {
+        matches!((self.map, self.opcode), (1, 0x20..=0x23))
+    }
+
+    /// The size of the immediate operand, in bytes.
+    fn immediate_size(&self, modrm: Option<ModRm>) -> usize {
+        let reg = modrm.map(ModRm::reg);
+        let immediate = match (self.map, self.opcode, reg) {
+            // Group 3: test has one, and not, neg, mul and div have none.
+            (0 | 4, 0xf6, Some(0 | 1)) => Immediate::Byte,
+            (0 | 4, 0xf7, Some(0 | 1)) => Immediate::Operand,
+            // extrq and insertq have two; without one of these prefixes it is vmread.
+            (1, 0x78, _) if self.encoding != Encoding::Vector && self.has_sse4a_prefix() => {
+                Immediate::Word
+            }
+            _ => self.form.immediate(),
+        };
+        let Prefixes {
+            operand_size,
+            address_size,
+            ..
+        } = self.prefixes;
+        match immediate {
+            Immediate::None => 0,
+            Immediate::Byte => 1,
+            Immediate::Word => 2,
+            Immediate::WordByte => 3,
+            Immediate::Relative => 4,
+            Immediate::Full if self.prefixes.is_wide() => 8,
+            Immediate::Operand if self.prefixes.is_wide() => 4,
+            Immediate::Operand | Immediate::Full if operand_size => 2,
+            Immediate::Operand | Immediate::Full => 4,
+            Immediate::Offset if address_size => 4,
+            Immediate::Offset => 8,
+        }
+    }
+
+    const fn has_sse4a_prefix(&self) -> bool {
+        self.prefixes.operand_size || self.prefixes.repeat == 0xf2
+    }
+
+    /// Where it leads; `next` is the address of the next one.
+    fn flow(&self, modrm: Option<ModRm>, immediate: i64, next: u64) -> Option<Flow> {
+        let target = next.wrapping_add_signed(immediate);
+        let prefixes = &self.prefixes;
+        let modrm = modrm.unwrap_or(ModRm(0));
+        let flow = match (self.map, self.opcode) {
+            (0, 0x70..=0x7f) | (1, 0x80..=0x8f) => Flow::Branch(target),
+            // loop, jrcxz
+            (0, 0xe0..=0xe3) => Flow::Branch(target),
+            (0, 0xe8) => Flow::Call(target),
+            (0, 0xe9 | 0xeb) => Flow::Jump(target),
+            // jmpabs
+            (0, 0xa1) if self.encoding == Encoding::Rex2 => {
+                Flow::Jump(0_u64.wrapping_add_signed(immediate))
+            }
+            (0, 0xc2 | 0xc3) => Flow::Return,
+            // retf, iret
+            (0, 0xca | 0xcb | 0xcf) => Flow::FarReturn,
+            // sysret, sysexit, rsm
+            (1, 0x07 | 0x35 | 0xaa) => Flow::FarReturn,
+            // eretu, erets
+            (1, 0x01) if modrm.0 == 0xca && prefixes.repeat != 0 => Flow::FarReturn,
+            // int3, udb
+            (0, 0xcc | 0xd6) => Flow::Trap,
+            // ud2, ud1, ud0
+            (1, 0x0b | 0xb9 | 0xff) => Flow::Trap,
+            // Else it is pause, or xchg with r8.
+            (0, 0x90) if prefixes.repeat != 0xf3 && !prefixes.has_base() => Flow::Nop,
+            (1, 0x1f) => Flow::Nop,
+            // endbr64
+            (1, 0x1e) if modrm.0 == 0xfa && prefixes.repeat == 0xf3 => Flow::Landing,
+            // Group 5.
+            (0, 0xff) => match (modrm.reg(), modrm.is_register()) {
+                (0 | 1 | 6, _) => Flow::Next,
+                (2, _) | (3, false) => Flow::IndirectCall,
+                (4, _) => Flow::IndirectJump,
+                (5, false) => Flow::FarReturn,
+                _ => return None,
+            },
+            // Group 4.
+            (0, 0xfe) if modrm.reg() > 1 => return None,
+            // xabort, xbegin
+            (0, 0xc6) if modrm.0 == 0xf8 => Flow::Next,
+            (0, 0xc7) if modrm.0 == 0xf8 => Flow::Branch(target),
+            // Groups 11 and 1A: mov and pop. With others 8f is XOP.
+            (0, 0xc6 | 0xc7 | 0x8f) if modrm.reg() != 0 => return None,
+            _ => Flow::Next,
+        };
+        let is_cut = prefixes.operand_size && !prefixes.is_wide() && is_near(flow);
+        (!is_cut).then_some(flow)
+    }
+}
+
+/// Whether it changes the instruction pointer, and nothing else of where the processor is.
+const fn is_near(flow: Flow) -> bool {
+    use Flow::*;
+    matches!(
+        flow,
+        Call(_) | IndirectCall | Jump(_) | Branch(_) | IndirectJump | Return
+    )
+}
