@@ -110,8 +110,8 @@ pub enum ExitKind {
     FarReturn,
     /// It goes on into what follows, which is no longer the function.
     FallThrough,
-    /// A call is the last of all: what it calls never returns, or a compiler would not have left
-    /// it there.
+    /// A call is the last of all, but for traps: what it calls never returns, or a compiler would
+    /// not have left it there.
     NoReturn,
     /// It jumps to a part that was not brought.
     Part {
@@ -167,6 +167,9 @@ pub enum Reason {
 pub struct Function<'a, D> {
     parts: &'a [Part<'a>],
     starts: &'a [u64],
+    /// Where it is entered: at its first byte, and behind `endbr64` or `bti`, where probes of the
+    /// entry are and calls arrive that need no landing.
+    entries: [u64; 2],
     decoder: PhantomData<D>,
 }
 
@@ -181,22 +184,28 @@ impl<'a, D: Decoder> Function<'a, D> {
             .div_ceil(64)
     }
 
-    /// Sweeps a function, whose entry is the first byte of the first part.
+    /// Sweeps a function, whose entry is the first byte of the first part. No part reaches into
+    /// another one.
     ///
     /// `memory` is for [`words`](Self::words), whatever is in them.
     pub fn sweep(parts: &'a [Part<'a>], memory: &'a mut [u64]) -> Result<Self, BadText> {
-        let address = parts.first().map_or(0, |part| part.address);
+        let first = parts.first().unwrap_or(&Part::EMPTY);
         let memory = memory.get_mut(..Self::words(parts)).ok_or(BadText {
-            address,
+            address: first.address,
             reason: Reason::Memory,
         })?;
         memory.fill(0);
         for part in parts {
             mark::<D>(parts, part, memory)?;
         }
+        let second = match D::decode(first.text, first.address) {
+            Some(insn) if insn.flow == Flow::Landing => u64::from(insn.len),
+            _ => 0,
+        };
         let function = Self {
             parts,
             starts: memory,
+            entries: [first.address, first.address.wrapping_add(second)],
             decoder: PhantomData,
         };
         for (address, insn) in function.instructions() {
@@ -242,20 +251,8 @@ impl<'a, D: Decoder> Function<'a, D> {
         self.contains(address) && !self.is_entry(address)
     }
 
-    /// Whether the function is entered there: at its first byte, or behind `endbr64` or `bti`, where
-    /// probes of the entry are and calls that need no landing arrive.
     fn is_entry(&self, address: u64) -> bool {
-        let Some(first) = self.parts.first() else {
-            return false;
-        };
-        match first.offset(address) {
-            Some(0) => true,
-            Some(offset) => match D::decode(first.text, first.address) {
-                Some(insn) => insn.flow == Flow::Landing && usize::from(insn.len) == offset,
-                None => false,
-            },
-            None => false,
-        }
+        self.entries.contains(&address)
     }
 
     /// The ways out, in the order of the parts. `symbols` tells what is at a target.
@@ -333,19 +330,17 @@ where
     F: Fn(u64) -> Destination,
 {
     fn pass(&mut self, address: u64, flow: Flow) {
-        let kind = match flow {
-            // It may be padding.
-            Flow::Nop => return,
+        let at = |kind| Some(Exit { address, kind });
+        self.end = match flow {
+            // It may be padding, which leads on to what follows, or, made of traps, nowhere.
+            Flow::Nop => self.end,
+            Flow::Trap => self.end.filter(|exit| exit.kind == ExitKind::NoReturn),
+            Flow::Call(_) | Flow::IndirectCall => at(ExitKind::NoReturn),
             Flow::Next | Flow::Landing | Flow::Literal(_) | Flow::Branch(_) => {
-                ExitKind::FallThrough
+                at(ExitKind::FallThrough)
             }
-            Flow::Call(_) | Flow::IndirectCall => ExitKind::NoReturn,
-            Flow::Jump(_) | Flow::IndirectJump | Flow::Return | Flow::FarReturn | Flow::Trap => {
-                self.end = None;
-                return;
-            }
+            Flow::Jump(_) | Flow::IndirectJump | Flow::Return | Flow::FarReturn => None,
         };
-        self.end = Some(Exit { address, kind });
     }
 
     /// How an instruction leaves, if it does.

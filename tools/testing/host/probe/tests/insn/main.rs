@@ -2,6 +2,10 @@
 
 //! `probe::insn`: instructions, and where functions leave.
 
+mod arm64;
+mod builder;
+mod exits;
 mod oracle;
+mod properties;
 mod real;
 mod x86;

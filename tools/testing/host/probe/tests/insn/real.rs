@@ -19,11 +19,16 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
+use object::elf::R_X86_64_PC32;
+use object::elf::R_X86_64_PLT32;
 use object::Object;
 use object::ObjectKind;
 use object::ObjectSection;
 use object::ObjectSymbol;
+use object::RelocationFlags;
+use object::RelocationTarget;
 use object::SectionKind;
+use object::SymbolKind;
 use probe::insn::exits::is_cold_part;
 use probe::insn::exits::Destination;
 use probe::insn::exits::ExitKind;
@@ -36,6 +41,10 @@ use probe::insn::x86::X86;
 
 use crate::oracle;
 use crate::oracle::Outcome;
+
+/// Where the text of a module is laid, and what it calls outside.
+const MODULES: u64 = 0xffff_ffff_c000_0000;
+const OTHERS: u64 = 0xffff_ffff_d000_0000;
 
 /// The modules and kernels at a path.
 fn find(path: &Path, found: &mut Vec<PathBuf>) {
@@ -100,6 +109,8 @@ struct Count {
     functions: u64,
     verdicts: BTreeMap<String, u64>,
     returns: BTreeMap<usize, u64>,
+    /// Parts that were moved away: those that a jump of their function leads to, of all.
+    cold: (usize, usize),
 }
 
 impl Count {
@@ -124,7 +135,9 @@ impl Count {
     }
 
     /// The exits of each function of a kernel.
-    fn functions(&mut self, kernel: &Kernel<'_>) {
+    fn functions(&mut self, kernel: &Kernel) {
+        let is_cold = |(_, name): &&(u64, String)| name.contains(".cold");
+        self.cold.1 += kernel.symbols.iter().filter(is_cold).count();
         for (index, (address, name)) in kernel.symbols.iter().enumerate() {
             if name.starts_with("__pfx_") || name.contains(".cold") {
                 continue;
@@ -153,6 +166,7 @@ impl Count {
                 match function.verdict(destination) {
                     Verdict::Part(target) => {
                         let index = kernel.index(target).unwrap();
+                        self.cold.0 += 1;
                         parts.push(kernel.part(index).unwrap());
                     }
                     Verdict::Returns => {
@@ -192,36 +206,79 @@ impl Count {
     }
 }
 
-/// A kernel, with its symbols as kallsyms has them: each goes on to the next.
-struct Kernel<'a> {
-    symbols: Vec<(u64, &'a str)>,
-    names: HashMap<u64, Vec<&'a str>>,
-    sections: Vec<(u64, &'a [u8])>,
+/// A kernel or a module, with its symbols as kallsyms has them: each goes on to the next.
+struct Kernel {
+    /// Sorted.
+    symbols: Vec<(u64, String)>,
+    names: HashMap<u64, Vec<String>>,
+    sections: Vec<(u64, Vec<u8>)>,
 }
 
-impl<'a> Kernel<'a> {
-    fn new(file: &'a object::File<'a>) -> Self {
+impl Kernel {
+    fn new(file: &object::File<'_>) -> Self {
         let mut sections = vec![];
+        let mut starts = HashMap::new();
+        let mut end = MODULES;
         for section in text_sections(file) {
-            sections.push((section.address(), section.data().unwrap()));
-        }
-        let is_text = |address| {
-            let within = |(start, text): &(u64, &[u8])| {
-                (*start..start + text.len() as u64).contains(&address)
+            let start = match file.kind() {
+                ObjectKind::Executable => section.address(),
+                _ => end.next_multiple_of(4096),
             };
-            sections.iter().any(within)
+            end = start + section.size();
+            starts.insert(section.index(), start);
+            sections.push((start, section.data().unwrap().to_vec()));
+        }
+        // Where a symbol is. Those of others are out of reach, each at a place of its own.
+        let address = |symbol: &object::Symbol<'_, '_>| {
+            let start = match symbol.section_index() {
+                _ if file.kind() == ObjectKind::Executable => Some(0),
+                Some(index) => starts.get(&index).copied(),
+                None => Some(OTHERS + symbol.index().0 as u64 * 4096),
+            };
+            Some(start? + symbol.address())
         };
+        if file.kind() == ObjectKind::Relocatable {
+            let texts = text_sections(file).zip(&mut sections);
+            for (section, (start, text)) in texts {
+                for (offset, relocation) in section.relocations() {
+                    let RelocationTarget::Symbol(index) = relocation.target() else {
+                        continue;
+                    };
+                    let symbol = file.symbol_by_index(index).unwrap();
+                    let is_branch = matches!(
+                        relocation.flags(),
+                        RelocationFlags::Elf {
+                            r_type: R_X86_64_PC32 | R_X86_64_PLT32
+                        }
+                    );
+                    if let Some(address) = address(&symbol).filter(|_| is_branch) {
+                        let offset = offset as usize;
+                        let place = *start + offset as u64;
+                        let value = address
+                            .wrapping_add_signed(relocation.addend())
+                            .wrapping_sub(place) as u32;
+                        text[offset..offset + 4].copy_from_slice(&value.to_le_bytes());
+                    }
+                }
+            }
+        }
         let mut symbols = vec![];
-        let mut names: HashMap<u64, Vec<&str>> = HashMap::new();
+        let mut names: HashMap<u64, Vec<String>> = HashMap::new();
         for symbol in file.symbols() {
             let name = symbol.name().unwrap();
-            if is_text(symbol.address())
-                && !name.is_empty()
-                && !name.starts_with(".L")
-                && symbol.kind() != object::SymbolKind::Section
-            {
-                symbols.push((symbol.address(), name));
-                names.entry(symbol.address()).or_default().push(name);
+            let is_named = !name.is_empty() && !name.starts_with(".L");
+            let (true, Some(address)) = (is_named, address(&symbol)) else {
+                continue;
+            };
+            let is_text = |(start, text): &(u64, Vec<u8>)| {
+                (*start..start + text.len() as u64).contains(&address)
+            };
+            if symbol.kind() == SymbolKind::Section {
+                continue;
+            }
+            if symbol.is_undefined() || sections.iter().any(is_text) {
+                symbols.push((address, name.to_owned()));
+                names.entry(address).or_default().push(name.to_owned());
             }
         }
         symbols.sort();
@@ -239,10 +296,11 @@ impl<'a> Kernel<'a> {
             .checked_sub(1)
     }
 
-    fn part(&self, index: usize) -> Option<Part<'a>> {
+    fn part(&self, index: usize) -> Option<Part<'_>> {
         let address = self.symbols[index].0;
-        let within =
-            |(start, text): &&(u64, &[u8])| (*start..start + text.len() as u64).contains(&address);
+        let within = |(start, text): &&(u64, Vec<u8>)| {
+            (*start..start + text.len() as u64).contains(&address)
+        };
         let (start, text) = self.sections.iter().find(within)?;
         let end = start + text.len() as u64;
         let next = self.symbols.get(index + 1).map_or(end, |(next, _)| *next);
@@ -260,7 +318,7 @@ impl<'a> Kernel<'a> {
             }
         }
         match self.index(target) {
-            Some(index) if is_cold_part(self.symbols[index].1, function) => Destination::Part,
+            Some(index) if is_cold_part(&self.symbols[index].1, function) => Destination::Part,
             _ => Destination::Function,
         }
     }
@@ -283,9 +341,7 @@ fn real_code_is_decoded_as_iced_does() {
             let name = section.name().unwrap();
             count.section(&path, name, section.address(), section.data().unwrap());
         }
-        if file.kind() == ObjectKind::Executable {
-            count.functions(&Kernel::new(&file));
-        }
+        count.functions(&Kernel::new(&file));
     }
     let Count {
         files,
@@ -297,6 +353,7 @@ fn real_code_is_decoded_as_iced_does() {
     } = count;
     println!("{files} files, {bytes} bytes of text, {insns} instructions, {differing} differing");
     println!("{functions} functions: {:?}", count.verdicts);
+    println!("cold parts, named by a jump and all: {:?}", count.cold);
     println!("returns in a function: {:?}", count.returns);
     assert!(insns > 0);
     assert_eq!(differing, 0);
