@@ -102,7 +102,7 @@ impl Class {
             0b1010 | 0b1011 => Self::of_branch(word),
             // ldr of any size, ldrsw, prfm
             0b1100 | 0b1110 if word & 0x3b00_0000 == 0x1800_0000 => Some(Self::Literal {
-                offset: field(word, 5, 19),
+                offset: field::<5, 19>(word),
             }),
             _ if word & 0xffff_c000 == 0xdac1_0000 => Some(Self::of_pointer(word)),
             _ => Some(Self::Other),
@@ -113,21 +113,21 @@ impl Class {
     const fn of_branch(word: u32) -> Option<Self> {
         let class = match word >> 24 {
             0x14..=0x17 => Self::B {
-                offset: field(word, 0, 26),
+                offset: field::<0, 26>(word),
             },
             0x94..=0x97 => Self::Bl {
-                offset: field(word, 0, 26),
+                offset: field::<0, 26>(word),
             },
             0x54 => Self::BCond {
-                offset: field(word, 5, 19),
+                offset: field::<5, 19>(word),
             },
             // retaasppc, retabsppc
             0x55 if word & 0xffc0_001f == 0x5500_001f => Self::RetSigned,
             0x34 | 0x35 | 0xb4 | 0xb5 => Self::Cbz {
-                offset: field(word, 5, 19),
+                offset: field::<5, 19>(word),
             },
             0x36 | 0x37 | 0xb6 | 0xb7 => Self::Tbz {
-                offset: field(word, 5, 14),
+                offset: field::<5, 14>(word),
             },
             0xd4 => match word >> 21 & 7 {
                 // brk, hlt
@@ -209,9 +209,8 @@ impl Class {
 }
 
 /// A number of words with its sign, from a field of a word, in bytes.
-const fn field(word: u32, first: u32, bits: u32) -> i64 {
-    let above = 32 - bits - first;
-    (((word << above) as i32 >> (32 - bits)) as i64) << 2
+const fn field<const FIRST: u32, const BITS: u32>(word: u32) -> i64 {
+    (((word << (32 - BITS - FIRST)) as i32 >> (32 - BITS)) as i64) << 2
 }
 
 /// The instructions of arm64.

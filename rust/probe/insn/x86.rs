@@ -8,9 +8,11 @@
 //! instructions that lead elsewhere.
 //!
 //! An opcode that is not defined is refused; a combination of a defined one with operands or prefixes
-//! that it does not take is mostly not noticed. Refused are also a near branch or return with the
-//! operand-size prefix, which Intel's processors ignore and AMD's obey, and XOP, which only some of
-//! AMD's had and no kernel uses.
+//! that it does not take is mostly not noticed. Refused are also:
+//!
+//! - a near branch or return with the operand-size prefix, which Intel's processors ignore and AMD's
+//!   obey: the instruction has one length here and another one there;
+//! - XOP, which only some of AMD's processors had, and no kernel uses.
 //!
 //! C: `arch/x86/lib/insn.c`, `arch/x86/lib/x86-opcode-map.txt`.
 //!
@@ -90,8 +92,15 @@ pub fn is_return_thunk(name: &str) -> bool {
 ///
 /// C: `arch/x86/lib/retpoline.S`.
 pub fn is_indirect_thunk(name: &str) -> bool {
+    const SORTS: [&str; 5] = [
+        "thunk_",
+        "call_thunk_",
+        "jump_thunk_",
+        "its_thunk_",
+        "paranoid_thunk_",
+    ];
     name.strip_prefix("__x86_indirect_")
-        .is_some_and(|rest| rest.contains("thunk_"))
+        .is_some_and(|rest| SORTS.iter().any(|sort| rest.starts_with(sort)))
 }
 
 /// What is left of the bytes.
@@ -201,7 +210,7 @@ impl Prefixes {
         matches!(self.rex, Some(rex) if rex & 1 != 0)
     }
 
-    /// Whether VEX and EVEX may follow: they have these in them.
+    /// Whether VEX or EVEX may follow, which stand for these.
     const fn is_plain(&self) -> bool {
         !self.operand_size && !self.lock && self.repeat == 0 && self.rex.is_none()
     }
