@@ -7,11 +7,14 @@
 //! boundary of the sweep, or the sweep is not believed. What leads out of the function is an
 //! [`Exit`], and all of them together make the [`Verdict`].
 //!
-//! The function may be in several [`Part`]s: compilers move what is seldom run to `NAME.cold`. The
-//! caller reads the text (and puts back what other probes have changed in it), finds out what is
-//! at a target ([`Symbols`]), and brings the memory for a bit for each place where an instruction may
-//! start. The work is three decodings of each byte, whatever the bytes are, and a comparison with
-//! each part for each branch.
+//! The function may be in several [`Part`]s: compilers move what is seldom run to `NAME.cold`. Where a
+//! jump leads to one that was not brought, [`Verdict::Part`] says so; one behind a jump label that is
+//! off only its name tells, and has to be brought by it.
+//!
+//! The caller reads the text (and puts back what other probes have changed in it), tells what is at a
+//! target ([`Destination`]), and brings the memory: a bit for each place where an instruction may
+//! start. Each byte is decoded twice for the sweep, and once each time that the exits are asked for,
+//! whatever the bytes are; each branch is compared with each part.
 //!
 //! # Examples
 //!
