@@ -64,6 +64,7 @@ impl<'a> Arguments<'a> {
         if count > MAX_ARGUMENTS {
             return Err(Error::new(ErrorKind::TooManyArgs, 2, 0, Errno::E2BIG));
         }
+        let names = Names::new(words.clone());
         Ok(Self {
             all: words.clone(),
             rest: words,
@@ -74,7 +75,7 @@ impl<'a> Arguments<'a> {
                 registers,
                 size: 0,
             },
-            names: Names::default(),
+            names,
         })
     }
 
@@ -170,19 +171,40 @@ pub(super) fn split(word: &str, index: usize) -> (Name<'_>, &str) {
 
 /// Which names may have been met: one bit for many, so that the arguments before one are read
 /// again only where its bit is set.
-#[derive(Default)]
 struct Names {
     bits: [u64; 16],
+    /// That of nothing. It depends on the text of all arguments: nobody can choose names that share
+    /// a bit, for the choice changes the bits.
+    hash: Hash,
 }
 
 impl Names {
+    fn new(arguments: Words<'_>) -> Self {
+        let mut text = Hash {
+            value: 0,
+            factor: 0x9e37_79b1,
+        };
+        for word in arguments {
+            // It does not fail.
+            let _ = text.write_str(word);
+        }
+        Self {
+            bits: [0; 16],
+            hash: Hash {
+                value: 0,
+                // Only odd ones lose nothing.
+                factor: text.value | 1,
+            },
+        }
+    }
+
     /// Adds a name. Whether it may have been there.
     fn add(&mut self, name: Name<'_>) -> bool {
-        let mut hash = Hash(0);
+        let mut hash = self.hash;
         // It does not fail.
         let _ = write!(hash, "{name}");
         // The upper bits depend on all bytes.
-        let (word, bit) = (hash.0 >> 28, (hash.0 >> 22) & 63);
+        let (word, bit) = (hash.value >> 28, (hash.value >> 22) & 63);
         let Some(word) = self.bits.get_mut(word as usize) else {
             return true;
         };
@@ -193,12 +215,16 @@ impl Names {
     }
 }
 
-struct Hash(u32);
+#[derive(Clone, Copy)]
+struct Hash {
+    value: u32,
+    factor: u32,
+}
 
 impl fmt::Write for Hash {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
-            self.0 = (self.0 ^ u32::from(byte)).wrapping_mul(0x9e37_79b1);
+            self.value = (self.value ^ u32::from(byte)).wrapping_mul(self.factor);
         }
         Ok(())
     }
