@@ -12,7 +12,7 @@ use super::Btf;
 const MAX_DEPTH: usize = 16;
 
 /// The most members that are looked at for a name. A kernel has up to 273 in a structure.
-const MAX_MEMBERS: usize = 1 << 16;
+const MAX_MEMBERS: usize = 1 << 12;
 
 /// A member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl<'a> Btf<'a> {
 
     /// The member of this name in the structure or union `id`, or in those without a name in it.
     ///
-    /// They are looked into 16 deep and up to 65536 members, where C has room for 16 of them
+    /// They are looked into 16 deep and up to 4096 members, where C has room for 16 of them
     /// alone, which `struct net_device_stats` exceeds.
     pub fn find_member(&self, id: TypeId, name: &str) -> Option<Member<'a>> {
         let outermost = Level {

@@ -134,3 +134,19 @@ fn a_structure_within_itself_has_an_end() {
     assert_eq!(btf.find_member(id, "b"), None);
     assert!(btf.find_member(id, "a").is_some());
 }
+
+#[test]
+fn so_many_members_are_looked_at() {
+    let mut b = Builder::new();
+    let int = b.int("int", 4, SIGNED);
+    let many = vec![("a", int, 0); 4094];
+    let many = b.members(4, "", &many);
+    let outer = b.members(
+        4,
+        "outer",
+        &[("", many, 0), ("last", int, 0), ("more", int, 0)],
+    );
+    let btf = open(b.bytes());
+    assert!(btf.find_member(outer, "last").is_some());
+    assert_eq!(btf.find_member(outer, "more"), None);
+}
