@@ -44,6 +44,10 @@ test-upstream: rkprobe.ko setup
 parity: rkprobe.ko setup
 	@scripts/parity $(CASES)
 
+.PHONY: fuzz
+fuzz: setup
+	@scripts/fuzz $(or $(RUNS),1000000) $(TARGETS)
+
 .PHONY: doc
 doc:
 	+@scripts/build $(kbuild_variables) RKPROBE_SAMPLES=y >&2
@@ -83,6 +87,7 @@ help:
 #: make test		run every test
 #: make test-upstream	run the kernel's own tests of probe events, for the kernel's and for rkprobe's
 #: make parity		thousands of commands, by the kernel's own implementation and by ours
+#: make fuzz		any inputs for the parsers, RUNS=1000000 for each of TARGETS='command btf ...'
 #: make doc		the documentation of ktrace as HTML, in doc/
 #: make vm CMD='...'	run a command in a virtual machine that has it loaded
 #: make shell		an interactive shell there

@@ -18,7 +18,7 @@ packages=(
 	gcc-14 libc6-dev rustc rust-src bindgen libclang-19-dev make flex bison bc libelf-dev
 	libssl-dev kmod pahole xz-utils cpio python3-minimal ca-certificates
 	# the host's tests and checks
-	cargo rustfmt rust-clippy shellcheck
+	cargo rustfmt rust-clippy shellcheck libclang-rt-19-dev
 	# virtual machines, and what is run in them
 	qemu-system-x86 busybox-static iproute2 procps less strace zstd
 	linux-perf trace-cmd bpftool

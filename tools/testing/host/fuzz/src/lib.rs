@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the fuzz targets share: commands read as the module reads them, and a measure of work.
+
+#[path = "../../probe/tests/btf/builder.rs"]
+pub mod builder;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::LazyLock;
+
+use builder::everything;
+use probe::arch::current::register;
+use probe::btf::Btf;
+use probe::btf::Sections;
+use probe::command::argument::Argument;
+use probe::command::argument::Place;
+use probe::command::Command;
+use probe::command::Error;
+use probe::command::File;
+use probe::command::FileOffsets;
+use probe::command::Line;
+use probe::command::Signature;
+use probe::command::Site;
+use probe::command::Target;
+use probe::fetch::Field;
+use probe::fetch::Layout;
+
+/// Of a small kernel, whose functions are `vfs_read`, `printk` and `nothing`.
+pub static BTF: LazyLock<Btf<'static>> = LazyLock::new(|| {
+    let sections = Sections::parse(everything().bytes().leak(), None).unwrap();
+    sections
+        .index(vec![0; sections.slots().unwrap()].leak())
+        .unwrap()
+});
+
+/// How often memory was read so far.
+static READS: AtomicU64 = AtomicU64::new(0);
+
+/// The compiler puts a call to one of these, by the size, before every read of memory in `probe` and
+/// in the targets, with what is compiled there of the generic code of `core`: iterators,
+/// `str::find` by a closure. It puts none into functions that are named so.
+macro_rules! count_reads {
+    ($($name:ident)*) => {$(
+        #[no_mangle]
+        extern "C" fn $name(_: *const u8) {
+            // There is one thread.
+            READS.store(READS.load(Relaxed).wrapping_add(1), Relaxed);
+        }
+    )*};
+}
+
+count_reads! {
+    __sanitizer_cov_load1
+    __sanitizer_cov_load2
+    __sanitizer_cov_load4
+    __sanitizer_cov_load8
+    __sanitizer_cov_load16
+}
+
+/// What `work` gives, and the steps that it took: how often it has read memory, which is the same
+/// on every machine.
+pub fn measure<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let before = READS.load(Relaxed);
+    let result = work();
+    (result, READS.load(Relaxed) - before)
+}
+
+/// Where a probe is, as the module finds it out. `None` where there can be none, for no symbol is
+/// named so; and for patterns of which no name of an event can be made, which as in C is not checked.
+pub fn place(command: &Command<'_>) -> Option<Place> {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "_.:*".contains(c))
+    };
+    let is_return = command.kind.is_return();
+    match command.target {
+        Target::Symbol { symbol: name, .. } | Target::Functions(name) if !is_name(name) => None,
+        Target::Symbol { offset, .. } if is_return => (offset == 0).then_some(Place::Return),
+        Target::Symbol { offset: 0, .. } => Some(Place::Entry),
+        Target::Symbol { .. } => Some(Place::Inside),
+        Target::Address(_) if is_return => Some(Place::Return),
+        Target::Address(_) => Some(Place::Inside),
+        Target::Functions(_) if is_return => Some(Place::Return),
+        Target::Functions(_) => Some(Place::Entry),
+        Target::Tracepoint(_) => Some(Place::Tracepoint),
+    }
+}
+
+/// Reads the arguments of a command, as the module does; `then` gets it with those written out
+/// that stand for others.
+pub fn read<T>(
+    command: &Command<'_>,
+    place: Place,
+    then: impl FnOnce(&Command<'_>, &[Argument<'_>]) -> T,
+) -> Result<T, Error> {
+    const OFFSETS: FileOffsets = FileOffsets {
+        name: 0x28,
+        dentry: 0x48,
+    };
+    let signature = match command.target {
+        Target::Address(_) => Signature::Unsupported,
+        Target::Symbol { symbol: name, .. } | Target::Functions(name) => BTF
+            .function(name)
+            .map_or(Signature::Unknown, Signature::Known),
+        Target::Tracepoint(name) => BTF.function(name).map_or(Signature::Unknown, |function| {
+            Signature::Known(function.of_tracepoint())
+        }),
+    };
+    let site = Site { place, signature };
+    let text = command.expand(site, OFFSETS)?.map(|text| text.to_string());
+    let expanded = match &text {
+        Some(text) => command.with_arguments(text),
+        None => command.clone(),
+    };
+    let arguments = expanded
+        .arguments(site, register)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| command.typed_place(&expanded, error))?;
+    Ok(then(&expanded, &arguments))
+}
+
+/// The command that an input starts with, up to its newline, with what follows that.
+pub fn split(input: &[u8]) -> Option<(Command<'_>, &[u8])> {
+    let end = input.iter().position(|&byte| byte == b'\n')?;
+    let (line, rest) = input.split_at(end);
+    match File::All.parse(std::str::from_utf8(line).ok()?) {
+        Ok(Line::Create(command)) => Some((command, rest.get(1..)?)),
+        _ => None,
+    }
+}
+
+/// The fields of arguments, with their names, and the layout that they make.
+pub fn fields(arguments: &[Argument<'_>]) -> (Vec<(String, Field)>, Layout) {
+    let mut layout = Layout::new();
+    let fields = arguments
+        .iter()
+        .map(|argument| (argument.name.to_string(), layout.add(argument).unwrap()))
+        .collect();
+    (fields, layout)
+}
+
+/// The location of a string: where it starts in a record, and its length.
+pub fn location(record: &[u8], at: usize) -> (usize, usize) {
+    let half = |at: usize| usize::from(u16::from_le_bytes([record[at], record[at + 1]]));
+    (half(at), half(at + 2))
+}

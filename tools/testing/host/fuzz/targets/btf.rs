@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! BTF, and a variable that is looked up in it.
+//!
+//! The input is the variable, a newline, a byte that says which sort of BTF follows, and that: as it
+//! is, or types and strings without their header; with a base, or without. In front of the latter
+//! are two bytes: the number of words that are types.
+//!
+//! The index takes linear work and each look-up bounded work. What the types say is found by its
+//! name, and can be fetched.
+
+#![no_main]
+
+use fuzz::builder::Builder;
+use fuzz::measure;
+use fuzz::BTF;
+use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::Corpus;
+use probe::btf::Btf;
+use probe::btf::Malformed;
+use probe::btf::Sections;
+use probe::btf::Type;
+use probe::btf::TypeId;
+use probe::btf::Value;
+use probe::btf::Variable;
+use probe::command::argument::Type as FetchType;
+
+/// Of the sort: there is no header.
+const BARE: u8 = 1;
+/// Of the sort: it continues other BTF.
+const SPLIT: u8 = 2;
+
+/// The most steps of one look-up: 4096 members without a name, each behind 32 typedefs.
+const MOST: u64 = 4096 * 33 * 40;
+
+/// The most steps of all look-ups: what is left is not asked.
+const ENOUGH: u64 = 1_000_000;
+
+fuzz_target!(|input: &[u8]| -> Corpus {
+    match run(input) {
+        Some(()) => Corpus::Keep,
+        None => Corpus::Reject,
+    }
+});
+
+fn run(input: &[u8]) -> Option<()> {
+    let end = input.iter().position(|&byte| byte == b'\n')?;
+    let text = std::str::from_utf8(&input[..end]).ok()?;
+    let (&sort, rest) = input[end + 1..].split_first()?;
+
+    let base = (sort & SPLIT != 0).then(|| &*BTF);
+    let bytes = match sort & BARE != 0 {
+        true => with_header(rest, base.is_some())?,
+        false => rest.to_vec(),
+    };
+    let mut slots = Vec::new();
+    let (btf, steps) = measure(|| index(&bytes, base, &mut slots));
+    assert!(steps < 2_000 + 200 * bytes.len() as u64, "{steps} steps");
+    if let Ok(btf) = btf {
+        Asker { btf, left: ENOUGH }.ask(text);
+    }
+    Some(())
+}
+
+/// BTF with these types and strings.
+fn with_header(bytes: &[u8], is_split: bool) -> Option<Vec<u8>> {
+    let (words, rest) = bytes.split_first_chunk()?;
+    let words = usize::from(u16::from_le_bytes(*words));
+    let (types, strings) = rest.split_at_checked(words * 4)?;
+    let mut builder = Builder::new();
+    builder.types = types
+        .chunks_exact(4)
+        .map(|word| u32::from_ne_bytes(word.try_into().unwrap()))
+        .collect();
+    // The first string is empty, the last one has an end.
+    builder.strings = vec![0; usize::from(!is_split)];
+    builder.strings.extend_from_slice(strings);
+    builder.strings.push(0);
+    Some(builder.bytes())
+}
+
+fn index<'a>(
+    bytes: &'a [u8],
+    base: Option<&'a Btf<'a>>,
+    slots: &'a mut Vec<u32>,
+) -> Result<Btf<'a>, Malformed> {
+    let sections = Sections::parse(bytes, base)?;
+    slots.resize(sections.slots()?, 0);
+    sections.index(slots)
+}
+
+struct Asker<'a> {
+    btf: Btf<'a>,
+    /// The steps that are left for look-ups.
+    left: u64,
+}
+
+impl<'a> Asker<'a> {
+    /// Asks all that can be asked, of the last types and of one that is not there.
+    fn ask(mut self, text: &str) {
+        let count = self.btf.type_count();
+        let ids = (0..count).rev().take(50).chain([count, u32::MAX]);
+        for id in ids.map(TypeId::new) {
+            let ty = self.btf.get(id);
+            assert_eq!(ty.is_some(), id.get() < count);
+            if let Some(ty) = ty {
+                self.ask_for_name(ty);
+                self.ask_for_members(id, ty);
+            }
+            if let Some(ty) = self.btf.resolve(id) {
+                assert!(!ty.kind().is_modifier());
+            }
+            if let Ok(variable) = Variable::parse(text) {
+                self.ask_for_fields(variable, id);
+            }
+            if self.left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// One look-up.
+    fn look<T>(&mut self, look: impl FnOnce(&Btf<'a>) -> T) -> T {
+        let (result, steps) = measure(|| look(&self.btf));
+        assert!(steps < MOST, "{steps} steps");
+        self.left = self.left.saturating_sub(steps);
+        result
+    }
+
+    /// A type of this name and kind is found; for a function, it has its parameters.
+    fn ask_for_name(&mut self, ty: Type<'a>) {
+        let Some(name) = self.btf.name(ty).filter(|name| !name.is_empty()) else {
+            return;
+        };
+        let found = self.look(|btf| btf.find(name, ty.kind())).unwrap();
+        let found = self.btf.get(found).unwrap();
+        assert_eq!(
+            (self.btf.name(found), found.kind()),
+            (Some(name), ty.kind())
+        );
+
+        let Some(function) = self.look(|btf| btf.function(name)) else {
+            return;
+        };
+        for function in [function, function.of_tracepoint()] {
+            for param in function.params().take(20) {
+                let found = function.find(param.name);
+                assert_eq!(found.is_some(), !param.name.is_empty());
+                assert!(found.is_none_or(|found| found.position <= param.position));
+            }
+            (function.is_variadic(), function.is_void());
+        }
+    }
+
+    /// A member is found where there is no structure without a name to look into first.
+    fn ask_for_members(&mut self, id: TypeId, ty: Type<'a>) {
+        let btf = self.btf;
+        let members = btf.members(ty).take(20);
+        for member in members.take_while(|member| !member.name.is_empty()) {
+            let found = self.look(|btf| btf.find_member(id, member.name));
+            assert_eq!(found.unwrap().name, member.name);
+        }
+    }
+
+    /// What fields lead to can be fetched.
+    fn ask_for_fields(&mut self, variable: Variable<'_>, id: TypeId) {
+        for fields in [
+            variable.fields(&self.btf, id),
+            variable.fields_of(&self.btf, id),
+        ] {
+            let Ok(mut fields) = fields else {
+                continue;
+            };
+            self.check_value(fields.start());
+            while let Some(read) = self.look(|_| fields.next()) {
+                let Ok(read) = read else {
+                    continue;
+                };
+                assert!((0..1 << 29).contains(&read.offset));
+                self.check_value(read.value);
+            }
+        }
+    }
+
+    fn check_value(&mut self, value: Value<'a>) {
+        if let Some(FetchType::Bitfield(width, bits)) = value.fetch_type() {
+            assert!(usize::from(bits.right) < width.bytes() * 8);
+            assert!(bits.left <= bits.right);
+        }
+        self.look(|btf| value.text(btf));
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A line, as it is written to one of the files.
+//!
+//! Any text is read in linear work and has its errors within it; what is accepted is listed, and its
+//! listing is accepted, says the same, and deletes the probe.
+
+#![no_main]
+
+use fuzz::measure;
+use fuzz::place;
+use fuzz::read;
+use libfuzzer_sys::fuzz_target;
+use probe::command::argument::Argument;
+use probe::command::argument::Place;
+use probe::command::Command;
+use probe::command::Error;
+use probe::command::ErrorKind;
+use probe::command::EventName;
+use probe::command::File;
+use probe::command::Line;
+use probe::command::Normalized;
+use probe::command::Words;
+use probe::fetch::Layout;
+
+const PLACES: [Place; 4] = [
+    Place::Entry,
+    Place::Inside,
+    Place::Return,
+    Place::Tracepoint,
+];
+
+/// The most steps to find the errors of a line: for a name that may be another's, which makes all
+/// names be read again, some times; and for each byte.
+const MOST: u64 = 400_000;
+const EACH: u64 = 200;
+
+fuzz_target!(|line: &str| {
+    let ((file, errors), steps) = measure(|| all_errors(line));
+    assert!(steps < MOST + EACH * line.len() as u64, "{steps} steps");
+
+    for error in &errors {
+        check_error(file, line, error);
+    }
+    let normalized = Normalized(line).to_string();
+    assert_eq!(errors, all_errors(&normalized).1, "spaces matter");
+    check_listing(line);
+});
+
+/// The errors in the line, and the file that it is for: of what comes first, or of the name and of
+/// the arguments, in some place.
+fn all_errors(line: &str) -> (File, Vec<Error>) {
+    let words = Words::new(line);
+    let place = PLACES[words.count() % PLACES.len()];
+    let (file, parsed) = match File::Kprobes.parse(line) {
+        Err(error) if error.kind == ErrorKind::NoMatchingType => (File::All, File::All.parse(line)),
+        parsed => (File::Kprobes, parsed),
+    };
+    let errors = match parsed {
+        Err(error) => vec![error],
+        Ok(Line::Create(command)) => {
+            let arguments = read(&command, place, |_, _| ()).err();
+            command.name().err().into_iter().chain(arguments).collect()
+        }
+        Ok(Line::Nothing | Line::Delete(_)) => vec![],
+    };
+    (file, errors)
+}
+
+/// The caret of an error is below the command.
+fn check_error(file: File, line: &str, error: &Error) {
+    let normalized = Normalized(line).to_string();
+    let words: Vec<_> = normalized.split(' ').collect();
+    assert!(error.at.word <= words.len());
+    let len = words.get(error.at.word).map_or(0, |word| word.len());
+    assert!(error.at.offset <= len, "{error:?}");
+    // Behind the last word there is a space first.
+    let column = error.at.column(line);
+    assert!(column <= normalized.len() + 1, "{error:?}");
+    assert!(column > normalized.len() || normalized.is_char_boundary(column));
+
+    let entry = error.entry(line).to_string();
+    assert_eq!(entry.lines().count(), 3, "{entry}");
+    assert!(!file.subsystem(line, error).is_empty());
+}
+
+fn listing(command: &Command<'_>, name: &EventName<'_>) -> String {
+    let mut listing = String::new();
+    command.write_listing(name, &mut listing).unwrap();
+    listing
+}
+
+/// What is listed can be written, and is then the same; or be deleted by its own words.
+fn check_listing(line: &str) {
+    let Ok(Line::Create(command)) = File::All.parse(line) else {
+        return;
+    };
+    let (Some(place), Ok(name)) = (place(&command), command.name()) else {
+        return;
+    };
+    let _ = read(&command, place, |command, arguments| {
+        let mut layout = Layout::new();
+        for argument in arguments {
+            layout.add(argument).unwrap();
+        }
+
+        let listed = listing(command, &name);
+        let Ok(Line::Create(again)) = File::All.parse(&listed) else {
+            panic!("{listed}");
+        };
+        assert_eq!(again.kind, command.kind);
+        assert_eq!(again.maxactive, command.maxactive);
+        assert_eq!(again.target, command.target);
+        let name_again = again.name().unwrap();
+        let is_same = |again: &Command<'_>, arguments_again: &[Argument<'_>]| {
+            assert_eq!(listing(again, &name_again), listed);
+            assert_eq!(arguments_again.len(), arguments.len());
+            for (a, b) in arguments_again.iter().zip(arguments) {
+                assert_eq!(a.name.to_string(), b.name.to_string());
+                assert_eq!(
+                    (a.body, &a.fetch, a.ty, a.count),
+                    (b.body, &b.fetch, b.ty, b.count)
+                );
+            }
+        };
+        read(&again, place, is_same).unwrap();
+        check_delete(&name, &listed);
+    });
+}
+
+/// A listing is deleted by its own words.
+fn check_delete(name: &EventName<'_>, listed: &str) {
+    let (head, words) = listed.split_once(' ').unwrap();
+    let (_, label) = head.split_once(':').unwrap();
+    let delete = format!("-:{label} {words}");
+    let Ok(Line::Delete(delete)) = File::All.parse(&delete) else {
+        panic!("{delete}");
+    };
+    let event = name.event.to_string();
+    assert!(delete.matches(name.group, &event, listed));
+    assert!(!delete.matches(name.group, "other", listed) || event == "other");
+}

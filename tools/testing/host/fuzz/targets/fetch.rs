@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A command, compiled and run on a machine whose memory can fault at every read.
+//!
+//! The input is the command, a newline, the size of the room for strings, which reads fault, and what
+//! is in registers, stack and memory.
+//!
+//! Whatever there is, the record is written as a whole and nothing else is: no byte of it is what
+//! was there before. The strings are behind the fields, one behind the other. What is read is what
+//! the command asks for.
+
+#![no_main]
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+
+use fuzz::fields;
+use fuzz::location;
+use fuzz::place;
+use fuzz::read;
+use fuzz::split;
+use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::Corpus;
+use probe::arch::Register;
+use probe::command::argument::Argument;
+use probe::command::argument::Space;
+use probe::fetch;
+use probe::fetch::Context;
+use probe::fetch::Fault;
+use probe::fetch::Field;
+use probe::fetch::Keep;
+use probe::fetch::Program;
+use probe::fetch::Resolver;
+use probe::fetch::MAX_STRING;
+
+/// The bytes in front of the fields.
+const HEADER: usize = 16;
+
+/// The most reads that a string takes: chunks of 64, 128, 256... bytes, cut once by the end of a page.
+const READS_OF_A_STRING: usize = 9;
+
+fuzz_target!(|input: &[u8]| -> Corpus {
+    match run(input) {
+        Some(()) => Corpus::Keep,
+        None => Corpus::Reject,
+    }
+});
+
+fn run(input: &[u8]) -> Option<()> {
+    let (command, rest) = split(input)?;
+    let (parameters, memory) = rest.split_first_chunk()?;
+    read(&command, place(&command)?, |_, arguments| {
+        record(arguments, *parameters, memory);
+    })
+    .ok()
+}
+
+/// Records the arguments, and checks what comes of it.
+fn record(arguments: &[Argument<'_>], parameters: [u8; 10], memory: &[u8]) {
+    let [low, high, faults @ ..] = parameters;
+    let (fields, layout) = fields(arguments);
+    // Up to what a location can say, and some more.
+    let room = match layout.is_dynamic() {
+        true => usize::from(u16::from_le_bytes([low, high])) + 100,
+        false => 0,
+    };
+
+    let mut resolver = Symbols::default();
+    let programs: Vec<Program> = arguments
+        .iter()
+        .map(|argument| {
+            let Ok(program) = fetch::compile(argument, &mut resolver);
+            program
+        })
+        .collect();
+
+    let record = |fill: u8| {
+        let machine = Machine::new(u64::from_le_bytes(faults), memory, &resolver.kept);
+        let mut bytes = vec![fill; HEADER + layout.bytes() + room];
+        let (header, out) = bytes.split_at_mut(HEADER);
+        let used = fetch::record(&programs, layout.bytes(), HEADER, &machine, out);
+        assert!(header.iter().all(|byte| *byte == fill));
+        bytes.truncate(HEADER + used);
+        (bytes, machine.reads.into_inner())
+    };
+    let (bytes, reads) = record(0);
+    let again = record(0xff);
+    assert!(
+        bytes[HEADER..] == again.0[HEADER..] && reads == again.1,
+        "what was there shows"
+    );
+    check_strings(&fields, layout.bytes(), &bytes);
+    check_reads(arguments, &reads);
+}
+
+/// The strings are behind the fields, one behind the other, and each ends at its only NUL.
+fn check_strings(fields: &[(String, Field)], fixed: usize, bytes: &[u8]) {
+    let mut end = HEADER + fixed;
+    for (_, field) in fields.iter().filter(|(_, field)| field.is_dynamic()) {
+        for at in (0..field.bytes()).step_by(4) {
+            let (start, len) = location(bytes, HEADER + field.offset() + at);
+            assert_eq!(start, end.min(usize::from(u16::MAX)));
+            assert!(len <= MAX_STRING);
+            let string = &bytes[start..][..len];
+            let nul = string.iter().position(|byte| *byte == 0);
+            assert_eq!(nul, len.checked_sub(1));
+            end += len;
+        }
+    }
+    assert_eq!(end, bytes.len());
+}
+
+/// There are no more reads than the arguments have dereferences and strings, each within bounds; an
+/// array that cannot be read at once is read one by one.
+fn check_reads(arguments: &[Argument<'_>], reads: &[usize]) {
+    let most = |argument: &Argument<'_>| {
+        let elements = argument.count.map_or(1, |count| usize::from(count.get()));
+        argument.fetch.derefs.as_slice().len() + elements * (1 + READS_OF_A_STRING)
+    };
+    assert!(reads.len() <= arguments.iter().map(most).sum());
+    assert!(reads.iter().all(|len| (1..=MAX_STRING).contains(len)));
+}
+
+/// Any symbol and any text has an address, and what is kept its place.
+#[derive(Default)]
+struct Symbols {
+    kept: Vec<Keep>,
+}
+
+impl Resolver for Symbols {
+    type Error = Infallible;
+
+    fn symbol(&mut self, name: &str) -> Result<u64, Infallible> {
+        Ok(name.len() as u64)
+    }
+
+    fn text(&mut self, text: &str) -> Result<u64, Infallible> {
+        Ok(text.len() as u64)
+    }
+
+    fn keep(&mut self, value: Keep) -> Result<u8, Infallible> {
+        self.kept.push(value);
+        Ok((self.kept.len() - 1) as u8)
+    }
+}
+
+/// Memory has the same bytes again and again, for registers and stack too.
+struct Machine<'a> {
+    /// Bit N is set where the Nth read, modulo 64, is a fault.
+    faults: u64,
+    memory: &'a [u8],
+    kept: Vec<u64>,
+    /// The sizes of the reads that were made.
+    reads: RefCell<Vec<usize>>,
+}
+
+impl<'a> Machine<'a> {
+    fn new(faults: u64, memory: &'a [u8], keep: &[Keep]) -> Self {
+        let mut machine = Self {
+            faults,
+            memory: if memory.is_empty() { &[0] } else { memory },
+            kept: vec![],
+            reads: RefCell::default(),
+        };
+        let mut kept = vec![0; keep.len()];
+        fetch::keep(keep, &machine, &mut kept);
+        machine.kept = kept;
+        machine
+    }
+
+    fn fill(&self, address: u64, to: &mut [u8]) {
+        let len = self.memory.len();
+        let start = (address % len as u64) as usize;
+        for (i, byte) in to.iter_mut().enumerate() {
+            *byte = self.memory[(start + i) % len];
+        }
+    }
+
+    fn word(&self, address: u64) -> u64 {
+        let mut word = [0; 8];
+        self.fill(address, &mut word);
+        u64::from_le_bytes(word)
+    }
+}
+
+impl Context for Machine<'_> {
+    fn register(&self, register: Register) -> u64 {
+        self.word(register.offset() as u64)
+    }
+
+    fn stack(&self, n: u16) -> u64 {
+        self.word(u64::from(n) * 8)
+    }
+
+    fn comm(&self) -> u64 {
+        self.word(1)
+    }
+
+    fn kept(&self, index: u8) -> u64 {
+        self.kept[usize::from(index)]
+    }
+
+    fn elapsed(&self) -> u64 {
+        self.word(2)
+    }
+
+    fn symbol(&self, address: u64, to: &mut [u8]) -> usize {
+        let text = format!("{address:#x}");
+        let len = text.len().min(to.len());
+        to[..len].copy_from_slice(&text.as_bytes()[..len]);
+        len
+    }
+
+    fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), Fault> {
+        let mut reads = self.reads.borrow_mut();
+        let faults = self.faults.rotate_right(reads.len() as u32 % 64) & 1 != 0;
+        reads.push(to.len());
+        // Half of it may be there.
+        let len = to.len() / (1 + usize::from(faults));
+        self.fill(address.wrapping_add(space as u64), &mut to[..len]);
+        match faults {
+            true => Err(Fault),
+            false => Ok(()),
+        }
+    }
+}
