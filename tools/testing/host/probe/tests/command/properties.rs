@@ -1,103 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What holds for any text.
+//! What holds for any command. What holds for any text is asserted by a fuzz target.
 
 use super::create;
-use super::OFFSETS;
-use probe::arch::x86_64::register;
-use probe::command::argument::Place;
 use probe::command::parse;
-use probe::command::Error;
-use probe::command::File;
 use probe::command::Line;
-use probe::command::Normalized;
-use probe::command::Signature;
-use probe::command::Site;
 use proptest::prelude::*;
-
-/// Any text, and texts that look like commands and go wrong late.
-fn line() -> impl Strategy<Value = String> {
-    let piece = prop::sample::select(vec![
-        "p",
-        "r",
-        "f",
-        "t",
-        "!",
-        "-",
-        ":",
-        "/",
-        ".",
-        "=",
-        " ",
-        " ",
-        " ",
-        "+",
-        "-",
-        "(",
-        ")",
-        "[",
-        "]",
-        "@",
-        "$",
-        "%",
-        "\\",
-        "\"",
-        "#",
-        "*",
-        "u",
-        "0",
-        "1",
-        "64",
-        "0x",
-        "9999999999",
-        "arg",
-        "stack",
-        "comm",
-        "retval",
-        "elapsed",
-        "return",
-        "string",
-        "ustring",
-        "symbol",
-        "symstr",
-        ":%pd",
-        ":%pD",
-        "u8",
-        "x64",
-        "b1@0/8",
-        "di",
-        "sym",
-        "+0(",
-        "+u8(",
-        "%di",
-        "$arg1",
-        "$retval",
-        "$elapsed",
-        "@sym",
-        "\\1",
-        "vfs_read",
-        "a=",
-        "é",
-        "\u{a0}",
-        "\t",
-        "\0",
-    ]);
-    let pieces = |start: &'static str| {
-        prop::collection::vec(piece.clone(), 0..40)
-            .prop_map(move |p| start.to_owned() + &p.concat())
-    };
-    prop_oneof![
-        any::<String>(),
-        pieces(""),
-        pieces("p vfs_read "),
-        pieces("r:a/b vfs_read "),
-        pieces("p vfs_read +0("),
-        pieces("f vfs_read "),
-        pieces("t kfree "),
-        pieces("p:ev vfs_read+4 "),
-        pieces("-:"),
-    ]
-}
 
 /// A well-formed argument, `NAME=BODY`, without its name.
 fn body() -> impl Strategy<Value = String> {
@@ -128,74 +36,8 @@ fn command() -> impl Strategy<Value = String> {
     )
 }
 
-/// Every error that is in the line, in whatever place the target might be.
-fn all_errors(line: &str) -> Vec<Error> {
-    const PLACES: [Place; 4] = [
-        Place::Entry,
-        Place::Inside,
-        Place::Return,
-        Place::Tracepoint,
-    ];
-
-    let mut errors = Vec::new();
-    for file in [File::Kprobes, File::All] {
-        match file.parse(line) {
-            Err(error) => errors.push(error),
-            Ok(Line::Create(command)) => {
-                errors.extend(command.name().err());
-                for place in PLACES {
-                    let site = Site {
-                        place,
-                        signature: Signature::Unsupported,
-                    };
-                    let expanded = match command.expand(site, OFFSETS) {
-                        Err(error) => {
-                            errors.push(error);
-                            continue;
-                        }
-                        Ok(Some(expansion)) => command.with_arguments(expansion.to_string().leak()),
-                        Ok(None) => command.clone(),
-                    };
-                    let located = |error| command.typed_place(&expanded, error);
-                    match expanded.arguments(site, register) {
-                        Err(error) => errors.push(located(error)),
-                        Ok(arguments) => {
-                            errors.extend(arguments.filter_map(Result::err).map(located));
-                        }
-                    }
-                }
-            }
-            Ok(Line::Nothing | Line::Delete(_)) => {}
-        }
-    }
-    errors
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
-
-    #[test]
-    fn an_error_is_within_the_line(line in line()) {
-        let normalized = Normalized(&line).to_string();
-        for error in all_errors(&line) {
-            let column = error.at.column(&line);
-            // Behind the last word, there is a space first.
-            prop_assert!(column <= normalized.len() + 1, "{error:?}");
-            prop_assert!(column > normalized.len() || normalized.is_char_boundary(column));
-
-            let words: Vec<_> = normalized.split(' ').collect();
-            prop_assert!(error.at.word <= words.len());
-            let length = words.get(error.at.word).map_or(0, |word| word.len());
-            prop_assert!(error.at.offset <= length, "{error:?}");
-        }
-    }
-
-    #[test]
-    fn spaces_do_not_matter(line in line()) {
-        let normalized = Normalized(&line).to_string();
-        prop_assert_eq!(Normalized(&normalized).to_string(), normalized.clone());
-        prop_assert_eq!(all_errors(&line), all_errors(&normalized));
-    }
 
     #[test]
     fn a_listing_lists_itself(line in command()) {
