@@ -54,6 +54,24 @@ pub fn address_of(name: &CStr) -> Result<usize> {
     }
 }
 
+/// Is there a symbol of this name, `NAME` or `MODULE:NAME`, of text or data?
+///
+/// Process context; sleeps. Much less work for the kernel than [`address_of`], for which it looks
+/// through all its jump labels: C's `register_kretprobe()` looks the symbol up before all else, and
+/// then refuses a probe with more data than there is room for. `ENOMEM`.
+pub fn exists(name: &CStr) -> Result<bool> {
+    let mut probe = KBox::new(MaybeUninit::<tracing::kretprobe>::zeroed(), GFP_KERNEL)?;
+    let probe = probe.as_mut_ptr();
+    // SAFETY: All-zero is a valid `struct kretprobe`, and nobody else has it yet. It is refused, so
+    // that the kernel does not keep its address.
+    let refused = to_result(unsafe {
+        (*probe).kp.symbol_name = name.as_char_ptr();
+        (*probe).data_size = usize::MAX;
+        tracing::register_kretprobe(probe)
+    });
+    Ok(refused != Err(ENOENT))
+}
+
 /// The longest text that [`format`] writes, and a NUL, in bytes.
 pub const LEN: usize = KSYM_SYMBOL_LEN;
 

@@ -452,45 +452,67 @@ fn make_probe(
             return Ok(Probe::new(shape, listing(&command, name)?, armed)?);
         }
     };
-    if !is_traceable(&command.target)? {
-        return Err(at_target(EINVAL));
-    }
-    let (programs, Resolver { texts, kept }) = compile(&command, site)?;
-    let recorder = Recorder {
-        sink,
-        hits: Counter::new()?,
-        programs,
-        fixed,
-        room,
-        _texts: texts,
+    let place = || {
+        let (programs, Resolver { texts, kept }) = compile(&command, site)?;
+        let recorder = Recorder {
+            sink,
+            hits: Counter::new()?,
+            programs,
+            fixed,
+            room,
+            _texts: texts,
+        };
+        if command.kind.is_return() {
+            let maxactive = command.maxactive.map_or(0, NonZero::get);
+            let probe = ReturnProbe::register(target, maxactive, recorder, kept);
+            probe.map_err(at_target).map(Armed::Return)
+        } else {
+            let probe = Kprobe::register(target, recorder);
+            probe.map_err(at_target).map(Armed::Entry)
+        }
     };
-    let armed = if command.kind.is_return() {
-        let maxactive = command.maxactive.map_or(0, NonZero::get);
-        let probe = ReturnProbe::register(target, maxactive, recorder, kept).map_err(at_target)?;
+    let armed = check_place(&command.target, place())?;
+    if let Armed::Return(probe) = &armed {
         // The listing tells the number that the kernel chose, as in C.
         command.maxactive = u16::try_from(probe.maxactive()).ok().and_then(NonZero::new);
-        Armed::Return(probe)
-    } else {
-        Armed::Entry(Kprobe::register(target, recorder).map_err(at_target)?)
-    };
+    }
     Ok(Probe::new(shape, listing(&command, name)?, armed)?)
 }
 
-/// Is the target in a function that may be traced? Those that may not are there for the tracing
+/// Refuses a probe for where it was placed. To ask for the address first takes the kernel as long as
+/// to place the probe: only where it could not be placed that is done, for C looks at this first.
+#[inline(never)]
+fn check_place(target: &Target<'_>, placed: Result<Armed, Failure>) -> Result<Armed, Failure> {
+    let address = match (&placed, *target) {
+        (Ok(Armed::Entry(probe)), _) => probe.address(),
+        (Ok(Armed::Return(probe)), _) => probe.address(),
+        (Err(_), Target::Symbol { symbol, offset }) => match address_of(symbol, offset) {
+            Ok(address) => address,
+            Err(_) => return placed,
+        },
+        (Err(_), Target::Address(address)) => address as usize,
+        _ => return placed,
+    };
+    if let Target::Symbol { symbol, .. } = *target {
+        if !symbols::is_unique_at(symbol, address) {
+            return Err(command::Error::at_target(ErrorKind::NonUniqSymbol, Errno::EINVAL).into());
+        }
+    }
+    if !is_traceable(address)? {
+        return Err(at_target(EINVAL));
+    }
+    placed
+}
+
+/// Is this address in a function that may be traced? Those that may not are there for the tracing
 /// itself to use.
 ///
 /// C: `within_notrace_func()`.
 #[inline(never)]
-fn is_traceable(target: &Target<'_>) -> Result<bool> {
+fn is_traceable(address: usize) -> Result<bool> {
     if cfg!(CONFIG_KPROBE_EVENTS_ON_NOTRACE) {
         return Ok(true);
     }
-    let address = match *target {
-        Target::Address(address) => address as usize,
-        Target::Symbol { symbol, offset } => address_of(symbol, offset)?,
-        // These are looked for among those that may be traced.
-        Target::Functions(_) | Target::Tracepoint(_) => return Ok(true),
-    };
     // Where it belongs to no function the kernel refuses it.
     let Some(start) = symbol::start_of(address) else {
         return Ok(true);

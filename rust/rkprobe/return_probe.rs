@@ -50,6 +50,12 @@ macro_rules! return_probes {
                 }
             }
 
+            pub(crate) fn address(&self) -> usize {
+                match self {
+                    $(Self::$name(probe) => probe.address(),)*
+                }
+            }
+
             pub(crate) fn maxactive(&self) -> u32 {
                 match self {
                     $(Self::$name(probe) => probe.maxactive(),)*
