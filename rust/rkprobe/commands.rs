@@ -200,10 +200,23 @@ fn create_expanded(
         CString::try_from_fmt(format_args!("{}", name.event))?,
         command.kind,
     );
+    let mut kept = KVec::new();
+    let mut is_timed = false;
     for argument in command.arguments(site, arch::current::register)? {
-        shape.add(&argument?)?;
+        let argument = argument?;
+        match argument.fetch.base {
+            Base::EntryArgument(n) if !kept.contains(&n) => kept.push(n, GFP_KERNEL)?,
+            Base::Elapsed => is_timed = true,
+            _ => {}
+        }
+        shape.add(&argument)?;
     }
     let kind = command.kind;
+    // There is no more room for what a function's probe by ftrace keeps of a call.
+    if kind == Kind::Exit && kept.len() + usize::from(is_timed) > FEW {
+        let error = command::Error::at_argument(0, ErrorKind::TooManyEargs, Errno::E2BIG);
+        return Err(error.into());
+    }
     register(command.clone(), name, site, shape).map_err(|failure| match failure {
         Failure::Command(error) => error.at_registration(kind).into(),
         failure => failure,
@@ -403,25 +416,6 @@ pub(crate) fn compile_again(listing: &str) -> Result<Compiled> {
     })
 }
 
-/// Is there room for what a function's probe by ftrace keeps of a call?
-fn check_kept(command: &Command<'_>, site: Site<'_>) -> Result<(), Failure> {
-    let mut kept = KVec::new();
-    let mut is_timed = false;
-    for argument in command.arguments(site, arch::current::register)? {
-        match argument?.fetch.base {
-            Base::EntryArgument(index) if !kept.contains(&index) => {
-                kept.push(index, GFP_KERNEL)?;
-            }
-            Base::Elapsed => is_timed = true,
-            _ => {}
-        }
-    }
-    if kept.len() + usize::from(is_timed) > FEW {
-        return Err(E2BIG.into());
-    }
-    Ok(())
-}
-
 /// Places the probe, disarmed.
 #[inline(never)]
 fn make_probe(
@@ -446,7 +440,6 @@ fn make_probe(
             if let Target::Functions(pattern) = command.target {
                 let pattern = CString::try_from_fmt(format_args!("{pattern}"))?;
                 fprobe::exists(&pattern).map_err(at_target)?;
-                check_kept(&command, site)?;
             }
             let armed = Armed::Hook(Hook::new(sink, fixed, room)?);
             return Ok(Probe::new(shape, listing(&command, name)?, armed)?);

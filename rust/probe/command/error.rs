@@ -170,6 +170,8 @@ kinds! {
     Args2Long => "$arg* failed because the argument list is too long",
     /// More than 128 arguments.
     TooManyArgs => "Too many arguments are specified",
+    /// More values than a function's probe by ftrace keeps from the entry of a call.
+    TooManyEargs => "Too many entry arguments specified",
     /// More than 3072 bytes of arguments, strings counted by their locators.
     EventTooBig => "Event too big (too many fields?)",
     /// `(TYPE)` in front of an argument.

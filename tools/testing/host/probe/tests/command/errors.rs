@@ -318,6 +318,7 @@ fn each_kind_is_tested() {
         DiffProbeType,
         DiffArgType,
         SameProbe,
+        TooManyEargs,
         NoSuchEvent,
         EventBusy,
     ];
