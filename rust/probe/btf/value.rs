@@ -53,8 +53,7 @@ impl<'a> Value<'a> {
     ///
     /// Other than in C, a bitfield of whole bytes is cut off its neighbours; one that leaves the
     /// number it is in is read from a wider one; and an enumeration of fewer than four bytes is
-    /// read as that. Bitfields are unsigned: C gives them the sign of their type, and a value
-    /// that has none.
+    /// read as that. As in C a bitfield has the sign of its type by name only: its value has none.
     pub fn fetch_type(&self) -> Option<FetchType> {
         let (width, style, odd_bits) = number(&self.ty);
         let bits = match (self.bitfield, odd_bits) {
@@ -79,7 +78,7 @@ impl<'a> Value<'a> {
                     left: all.checked_sub(end)?,
                     right: all.checked_sub(bits)?,
                 };
-                Some(FetchType::Bitfield(width, bits))
+                Some(FetchType::Bitfield(width, style, bits))
             })
     }
 
@@ -131,7 +130,7 @@ fn number(ty: &Type<'_>) -> (Width, Style, Option<Int>) {
                 // `__int128`, or nothing: C shows the lower half, or what is there.
                 0 | 65.. if int.is_signed() => whole(Width::W8, Style::Hex),
                 0 | 65.. => whole(Width::W8, Style::Unsigned),
-                _ => (Width::W8, style, Some(int)),
+                _ => (Width::W8, Style::Unsigned, Some(int)),
             }
         }
         _ => whole(Width::W8, Style::Hex),

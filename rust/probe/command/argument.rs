@@ -51,8 +51,7 @@ impl Argument<'_> {
                 _ => "string",
             },
             Type::Symstr => "symstr",
-            Type::Bitfield(width, _) => width.type_name(Style::Unsigned),
-            Type::Number(width, style) => width.type_name(style),
+            Type::Number(width, style) | Type::Bitfield(width, style, _) => width.type_name(style),
         }
     }
 }
@@ -221,8 +220,9 @@ impl Default for Derefs {
 pub enum Type {
     /// A number of 1, 2, 4 or 8 bytes.
     Number(Width, Style),
-    /// `bW@O/S`: W bits at bit O of an unsigned number of S bits.
-    Bitfield(Width, Bits),
+    /// `bW@O/S`: W bits at bit O of a number of S bits. Only what BTF calls one is signed, and by its
+    /// name alone: its value has no sign.
+    Bitfield(Width, Style, Bits),
     /// `string`, `ustring`: the bytes up to the first NUL, with the space they are read from: the
     /// user's for `ustring`, and, but for an array, where the outermost dereference is `+u`.
     String(Space),
@@ -235,7 +235,7 @@ impl Type {
     /// What one value takes in the fixed part of a record, in bytes: of a text its locator.
     pub const fn size(self) -> usize {
         match self {
-            Self::Number(width, _) | Self::Bitfield(width, _) => width.bytes(),
+            Self::Number(width, _) | Self::Bitfield(width, ..) => width.bytes(),
             Self::String(_) | Self::Symstr => 4,
         }
     }

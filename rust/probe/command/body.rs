@@ -14,6 +14,7 @@ use super::argument::Derefs;
 use super::argument::Fetch;
 use super::argument::Place;
 use super::argument::Space;
+use super::argument::Style;
 use super::argument::Type;
 use super::arguments::Registers;
 use super::error::Errno;
@@ -546,7 +547,7 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<Type, Fault> {
             // C calls it a wrong bitfield as well where there is no step left for it.
             parse_bits(text, width)
                 .filter(|_| next())
-                .map(|bits| Type::Bitfield(width, bits))
+                .map(|bits| Type::Bitfield(width, Style::Unsigned, bits))
                 .ok_or(Fault::invalid(ErrorKind::BadBitfield, typed.at))?
         }
     };

@@ -89,8 +89,8 @@ fn store(argument: &Argument<'_>, last: Option<Deref>) -> Store {
         (Type::Number(width, _), None, Some(at)) => Store::Number(at, width),
         (Type::Number(width, _), Some(count), _) => Store::Numbers(at, width, count),
 
-        (Type::Bitfield(width, bits), None, None) => Store::ValueBits(width, bits),
-        (Type::Bitfield(width, bits), count, _) => {
+        (Type::Bitfield(width, _, bits), None, None) => Store::ValueBits(width, bits),
+        (Type::Bitfield(width, _, bits), count, _) => {
             Store::Bits(at, width, count.unwrap_or(NonZeroU8::MIN), bits)
         }
 

@@ -45,8 +45,9 @@ impl Kind {
     /// What an argument becomes.
     fn of(argument: &Argument<'_>) -> Self {
         match argument.ty {
-            Type::Number(width, style) => Self::Number(width, style),
-            Type::Bitfield(width, _) => Self::Number(width, Style::Unsigned),
+            Type::Number(width, style) | Type::Bitfield(width, style, _) => {
+                Self::Number(width, style)
+            }
             Type::Symstr => Self::Symstr,
             // `+u0(...):string` is read from user memory, but is no `ustring`.
             Type::String(_) => Self::String(match argument.type_name() {

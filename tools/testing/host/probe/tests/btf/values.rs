@@ -7,6 +7,7 @@ use probe::btf::Text;
 use probe::btf::TypeId;
 use probe::btf::Value;
 use probe::command::argument::Bits;
+use probe::command::argument::Style;
 use probe::command::argument::Style::*;
 use probe::command::argument::Type;
 use probe::command::argument::Width::*;
@@ -63,10 +64,14 @@ fn a_type_gets_the_one_of_c() {
 
 /// `bW@O/S`, as the shifts that it is.
 fn bits(count: u8, first: u8, width: probe::command::argument::Width) -> Type {
+    of_style(Unsigned, count, first, width)
+}
+
+fn of_style(style: Style, count: u8, first: u8, width: probe::command::argument::Width) -> Type {
     let all = width.bytes() as u8 * 8;
     let left = all - first - count;
     let right = all - count;
-    Type::Bitfield(width, Bits { left, right })
+    Type::Bitfield(width, style, Bits { left, right })
 }
 
 #[test]
@@ -81,8 +86,8 @@ fn a_bitfield_is_cut_out_of_its_number() {
     for (id, first, count, ty) in [
         (u32, 0, 3, Some(bits(3, 0, W4))),
         (u32, 7, 25, Some(bits(25, 7, W4))),
-        (s32, 3, 3, Some(bits(3, 3, W4))),
-        (narrow, 1, 2, Some(bits(2, 1, W4))),
+        (s32, 3, 3, Some(of_style(Signed, 3, 3, W4))),
+        (narrow, 1, 2, Some(of_style(Signed, 2, 1, W4))),
         (u8, 7, 1, Some(bits(1, 7, W1))),
         (u64, 0, 63, Some(bits(63, 0, W8))),
         // Not cut.
@@ -91,7 +96,7 @@ fn a_bitfield_is_cut_out_of_its_number() {
         (u64, 0, 64, Some(Type::Number(W8, Unsigned))),
         // Whole bytes, which C does not cut off the rest.
         (u32, 0, 8, Some(bits(8, 0, W4))),
-        (s32, 0, 16, Some(bits(16, 0, W4))),
+        (s32, 0, 16, Some(of_style(Signed, 16, 0, W4))),
         // Packed ones that leave their number.
         (u8, 6, 3, Some(bits(3, 6, W2))),
         (u32, 1, 32, Some(bits(32, 1, W8))),

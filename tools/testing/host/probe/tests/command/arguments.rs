@@ -121,12 +121,13 @@ fn a_type_is_a_number_a_bitfield_or_a_string() {
         ("%di:symbol", Number(Width::W8, Style::Symbol)),
         (
             "%di:b1@0/8",
-            Bitfield(Width::W1, Bits { left: 7, right: 7 }),
+            Bitfield(Width::W1, Style::Unsigned, Bits { left: 7, right: 7 }),
         ),
         (
             "%di:b4@8/32",
             Bitfield(
                 Width::W4,
+                Style::Unsigned,
                 Bits {
                     left: 20,
                     right: 28,
@@ -135,11 +136,11 @@ fn a_type_is_a_number_a_bitfield_or_a_string() {
         ),
         (
             "%di:b0x40@0/64",
-            Bitfield(Width::W8, Bits { left: 0, right: 0 }),
+            Bitfield(Width::W8, Style::Unsigned, Bits { left: 0, right: 0 }),
         ),
         (
             "%di:b010@010/0x10",
-            Bitfield(Width::W2, Bits { left: 0, right: 8 }),
+            Bitfield(Width::W2, Style::Unsigned, Bits { left: 0, right: 8 }),
         ),
         ("$comm", String(Space::Kernel)),
         ("$comm:string", String(Space::Kernel)),

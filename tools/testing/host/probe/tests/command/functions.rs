@@ -101,7 +101,7 @@ fn a_name_is_an_argument_with_its_type_and_fields() {
             "file->f_bits.high",
             Base::Argument(0),
             &[24],
-            Bitfield(W4, Bits { left: 0, right: 3 }),
+            Bitfield(W4, Signed, Bits { left: 0, right: 3 }),
         ),
         (
             "file->f_bits.low:u8",

@@ -379,6 +379,7 @@ pub fn bits(width: u8, offset: u8, number: Width) -> Type {
     let size = number.bytes() as u8 * 8;
     Type::Bitfield(
         number,
+        Style::Unsigned,
         Bits {
             left: size - (width + offset),
             right: size - width,

@@ -233,7 +233,7 @@ impl Model<'_> {
                     .map(|i| number(self, width, i).unwrap_or(0))
                     .collect(),
             ),
-            Type::Bitfield(width, bits) => {
+            Type::Bitfield(width, _, bits) => {
                 let offset = bits.right - bits.left;
                 let ones = u64::MAX >> (64 - width.bytes() as u8 * 8 + bits.right);
                 Value::Numbers(
