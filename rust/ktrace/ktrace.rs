@@ -11,6 +11,7 @@
 //! - [`percpu`]: memory that handlers may write to;
 //! - [`symbol`]: names and addresses;
 //! - [`btf`]: the types of functions and structures;
+//! - [`module`]: modules that come;
 //! - [`vfs`]: where the name of a file is.
 //!
 //! A handler runs in atomic context: see [`context`].
@@ -26,6 +27,7 @@ pub mod ftrace;
 pub mod function;
 pub mod kprobe;
 pub mod kretprobe;
+pub mod module;
 pub mod nofault;
 pub mod percpu;
 pub mod registers;

@@ -5,7 +5,6 @@
 //! C header: [`include/linux/kallsyms.h`](srctree/include/linux/kallsyms.h)
 
 use core::mem::MaybeUninit;
-use core::ptr;
 
 use kernel::bindings;
 use kernel::error::to_result;
@@ -20,6 +19,7 @@ use crate::arch;
 use crate::bindings as tracing;
 use crate::bindings::KSYM_SYMBOL_LEN;
 use crate::file::File;
+use crate::module;
 
 /// Finds the address of a symbol, `NAME` or `MODULE:NAME`, of text or data.
 ///
@@ -201,73 +201,21 @@ impl Repeated {
     }
 }
 
-/// How many symbols of this name there are in modules: in all, or in one. `this` is the caller's.
+/// How many symbols of this name there are in modules: in all, or in one, and `None` where that is not
+/// there. `this` is the caller's.
 ///
 /// Process context. C: `module_kallsyms_on_each_symbol()`.
-pub fn count_in_modules(this: &ThisModule, module: Option<&str>, name: &str) -> usize {
-    let mut count: usize = 0;
-    for_each_module(this, |other| {
-        if module.is_none_or(|module| module.as_bytes() == name_of(other)) {
-            count = count.saturating_add(count_in(other, name));
+pub fn count_in_modules(this: &ThisModule, module: Option<&str>, name: &str) -> Option<usize> {
+    let mut count = module.is_none().then_some(0usize);
+    module::for_each(this, |other| {
+        let is_meant = match module {
+            Some(module) => module.as_bytes() == &**other.name() && !other.is_going(),
+            None => true,
+        };
+        if is_meant {
+            let before = count.unwrap_or(0);
+            count = Some(before.saturating_add(other.count_symbols(name)));
         }
     });
     count
-}
-
-/// Calls `f` with each module: it stays there for the time of the call, which is atomic.
-///
-/// The kernel's own list is not for others. But modules are in `/sys/module` from before their
-/// functions are run until before their memory is freed, and `this` is one of the entries.
-fn for_each_module(this: &ThisModule, mut f: impl FnMut(&bindings::module)) {
-    let this = this.as_ptr();
-    if this.is_null() {
-        return;
-    }
-    // SAFETY: All modules are in one set, which is never freed. The lock keeps its entries, and
-    // `mod_sysfs_teardown()` takes a module out before it is freed. What is built in has none.
-    unsafe {
-        let set = (*this).mkobj.kobj.kset;
-        let lock = &raw mut (*set).list_lock;
-        bindings::spin_lock(lock);
-        let head = &raw mut (*set).list;
-        let mut link = (*head).next;
-        while link != head {
-            let object = kernel::container_of!(link, bindings::kobject, entry);
-            let entry = kernel::container_of!(object, bindings::module_kobject, kobj);
-            if let Some(module) = (*entry).mod_.as_ref() {
-                f(module);
-            }
-            link = (*link).next;
-        }
-        bindings::spin_unlock(lock);
-    }
-}
-
-fn name_of(module: &bindings::module) -> &[u8] {
-    // SAFETY: A string.
-    unsafe { CStr::from_char_ptr(module.name.as_ptr()) }.to_bytes()
-}
-
-/// How many symbols of this name the module has. Those that it only uses do not count.
-fn count_in(module: &bindings::module, name: &str) -> usize {
-    // SAFETY: The table is replaced when the module was initialised, and the old one is freed after
-    // an RCU grace period. It has as many symbols as it says, with their names in `strtab`.
-    unsafe {
-        bindings::rcu_read_lock();
-        let table = ptr::read_volatile(&raw const module.kallsyms);
-        let mut count = 0;
-        if !table.is_null() {
-            for index in 0..(*table).num_symtab as usize {
-                let symbol = (*table).symtab.add(index);
-                let other = (*table).strtab.add((*symbol).st_name as usize);
-                if (*symbol).st_shndx != 0
-                    && CStr::from_char_ptr(other).to_bytes() == name.as_bytes()
-                {
-                    count += 1;
-                }
-            }
-        }
-        bindings::rcu_read_unlock();
-        count
-    }
 }

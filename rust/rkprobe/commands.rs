@@ -17,7 +17,9 @@ use ktrace::fprobe;
 use ktrace::ftrace;
 use ktrace::kprobe;
 use ktrace::kprobe::Kprobe;
-use ktrace::percpu::Counter;
+use ktrace::module;
+use ktrace::module::Module;
+use ktrace::security;
 use ktrace::symbol;
 use ktrace::trace_event;
 use ktrace::trace_event::Definition;
@@ -39,10 +41,12 @@ use probe::command::File;
 use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
+use probe::command::Signature;
 use probe::command::Site;
 use probe::command::Target;
 use probe::fetch;
 use probe::fetch::Keep;
+use probe::fetch::Layout;
 use probe::fetch::Program;
 
 use crate::error_log;
@@ -53,7 +57,7 @@ use crate::event::Probes;
 use crate::event::Switch;
 use crate::hook::Hook;
 use crate::printer::Printer;
-use crate::recorder::Recorder;
+use crate::recorder::Parts;
 use crate::recorder::FEW;
 use crate::registry;
 use crate::return_probe::Kept;
@@ -108,6 +112,16 @@ impl From<kernel::alloc::AllocError> for Failure {
     }
 }
 
+impl Failure {
+    /// The kernel's error.
+    fn errno(&self) -> Error {
+        match self {
+            Self::Command(error) => to_kernel(error.errno),
+            Self::Other(error) => *error,
+        }
+    }
+}
+
 /// The kernel's error for a number of crate `probe`.
 fn to_kernel(errno: Errno) -> Error {
     Error::from_errno(-i32::from(errno.0))
@@ -150,10 +164,21 @@ pub(crate) fn clear(file: File) -> Result {
     Ok(())
 }
 
+/// Told of modules that come.
+pub(crate) struct Modules;
+
+impl module::Handler for Modules {
+    fn coming(&self, module: &Module) {
+        // A probe that waits for it is in the registry before the command is over.
+        let _commands = COMMANDS.lock();
+        registry::module_came(module);
+    }
+}
+
 fn remove(file: File, delete: &Delete<'_>) -> Result<(), Failure> {
     let is_meant = |probe: &Probe| {
         probe.is_in(file)
-            && delete.matches(probe.shape().group(), probe.shape().name(), probe.listing())
+            && delete.matches(probe.shape().group(), probe.shape().name(), probe.command())
     };
     match registry::remove(is_meant) {
         Ok(0) => Err(command::Error::at_command(ErrorKind::NoSuchEvent, Errno::ENOENT).into()),
@@ -265,17 +290,15 @@ fn check_target(command: &Command<'_>) -> Result<Place, Failure> {
     let at_target = |kind| command::Error::at_target(kind, Errno::EINVAL);
     let entry = match command.target {
         Target::Address(_) | Target::Functions(_) | Target::Tracepoint(_) => false,
-        Target::Symbol { symbol, offset } => {
-            match symbols::count(symbol)? {
-                0 => return Err(at_target(ErrorKind::BadProbeAddr).into()),
-                1 => {}
-                _ => return Err(at_target(ErrorKind::NonUniqSymbol).into()),
-            }
-            // An offset may lead to another function: perf probe counts from `_text`. Where there is
-            // none the kernel refuses it in the end.
-            offset == 0
-                || symbol::is_entry(address_of(symbol, offset)?).unwrap_or(command.kind.is_return())
-        }
+        Target::Symbol { symbol, offset } => match symbols::count(symbol)? {
+            // Where in its function it is turns out when the module comes.
+            None if command.kind.is_return() => return Ok(Place::Return),
+            None => false,
+            Some(0) => return Err(at_target(ErrorKind::BadProbeAddr).into()),
+            // Where there is no function the kernel refuses it in the end.
+            Some(1) => is_entry(symbol, offset)?.unwrap_or(command.kind.is_return()),
+            Some(_) => return Err(at_target(ErrorKind::NonUniqSymbol).into()),
+        },
     };
     match (command.kind, command.target) {
         (Kind::Return, Target::Symbol { .. }) if !entry => {
@@ -284,6 +307,16 @@ fn check_target(command: &Command<'_>) -> Result<Place, Failure> {
         (Kind::Return, _) => Ok(Place::Return),
         _ if entry => Ok(Place::Entry),
         _ => Ok(Place::Inside),
+    }
+}
+
+/// Is it the entry of a function? `None` where there is no function.
+///
+/// An offset may lead to another function: perf probe counts from `_text`.
+fn is_entry(symbol: &str, offset: u32) -> Result<Option<bool>> {
+    match offset {
+        0 => Ok(Some(true)),
+        _ => Ok(symbol::is_entry(address_of(symbol, offset)?)),
     }
 }
 
@@ -318,7 +351,7 @@ fn check_sibling(
     let wanted = listing.to_str().ok().and_then(from_target);
     if event
         .probes
-        .any(|probe| from_target(probe.listing()) == wanted)
+        .any(|probe| from_target(probe.command()) == wanted)
     {
         return Err(at_command(ErrorKind::SameProbe).into());
     }
@@ -379,97 +412,123 @@ fn compile(command: &Command<'_>, site: Site<'_>) -> Result<(KVec<Program>, Reso
     Ok((programs, resolver))
 }
 
-/// What a listing says, ready to be registered.
-pub(crate) struct Compiled {
-    pub(crate) kind: Kind,
-    pub(crate) target: CString,
-    pub(crate) programs: KVec<Program>,
-    /// The texts that the programs point at.
-    pub(crate) texts: KVec<CString>,
-    pub(crate) kept: Kept,
-}
-
-/// Compiles the command that a listing is, of functions or of a tracepoint: with the symbols where
-/// they are now.
-///
-/// C: `traceprobe_update_arg()`.
-#[inline(never)]
-pub(crate) fn compile_again(listing: &str) -> Result<Compiled> {
-    let compile_line = || match File::All.parse(listing)? {
-        Line::Create(command) => {
-            let place = place_of(command.kind).ok_or(EINVAL)?;
-            let (programs, Resolver { texts, kept }) =
-                signature::with_site(&command, place, |site| compile(&command, site))?;
-            Ok::<_, Failure>(Compiled {
-                kind: command.kind,
-                target: CString::try_from_fmt(format_args!("{}", command.target))?,
-                programs,
-                texts,
-                kept,
-            })
-        }
-        _ => Err(EINVAL.into()),
-    };
-    compile_line().map_err(|failure| match failure {
-        Failure::Command(error) => to_kernel(error.errno),
-        Failure::Other(error) => error,
-    })
-}
-
-/// Places the probe, disarmed.
+/// Makes the probe: a kprobe is placed, disarmed, unless it has to wait for its module.
 #[inline(never)]
 fn make_probe(
-    mut command: Command<'_>,
+    command: Command<'_>,
     name: &EventName<'_>,
     site: Site<'_>,
     shape: Arc<Shape>,
     sink: Arc<Sink>,
 ) -> Result<Arc<Probe>, Failure> {
-    let fixed = shape.layout().bytes();
-    let room = if shape.layout().is_dynamic() {
-        Some(registry::room()?)
-    } else {
-        None
+    let parts = Parts {
+        sink,
+        fixed: shape.layout().bytes(),
+        room: if shape.layout().is_dynamic() {
+            Some(registry::room()?)
+        } else {
+            None
+        },
     };
+    let armed = match command.target {
+        Target::Address(_) => Some(arm(&command, site, &parts)?),
+        Target::Symbol { symbol, .. } => match arm(&command, site, &parts) {
+            Ok(armed) => Some(armed),
+            Err(failure) if failure.errno() == ENOENT && symbols::count(symbol)?.is_none() => {
+                pr_info!("{symbol}: the probe waits for the module\n");
+                None
+            }
+            Err(failure) => return Err(failure),
+        },
+        Target::Functions(pattern) => {
+            let pattern = CString::try_from_fmt(format_args!("{pattern}"))?;
+            fprobe::exists(&pattern).map_err(at_target)?;
+            None
+        }
+        Target::Tracepoint(_) => None,
+    };
+    Ok(Probe::new(shape, listing(&command, name)?, parts, armed)?)
+}
+
+/// Registers the probe of a command.
+///
+/// C: `__register_trace_kprobe()`, `__register_trace_fprobe()`.
+#[inline(never)]
+fn arm(command: &Command<'_>, site: Site<'_>, parts: &Parts) -> Result<Armed, Failure> {
+    security::kprobes_allowed().map_err(at_target)?;
+    check_place(&command.target, place(command, site, parts))
+}
+
+/// Places the probe, disarmed.
+#[inline(never)]
+fn place(command: &Command<'_>, site: Site<'_>, parts: &Parts) -> Result<Armed, Failure> {
+    let (programs, Resolver { texts, kept }) = compile(command, site)?;
+    let recorder = parts.recorder(programs, texts)?;
     let target = match command.target {
         Target::Address(address) => kprobe::Target::Address(address as usize),
         Target::Symbol { symbol, offset } => {
             kprobe::Target::Symbol(CString::try_from_fmt(format_args!("{symbol}"))?, offset)
         }
-        Target::Functions(_) | Target::Tracepoint(_) => {
-            if let Target::Functions(pattern) = command.target {
-                let pattern = CString::try_from_fmt(format_args!("{pattern}"))?;
-                fprobe::exists(&pattern).map_err(at_target)?;
-            }
-            let armed = Armed::Hook(Hook::new(sink, fixed, room)?);
-            return Ok(Probe::new(shape, listing(&command, name)?, armed)?);
+        Target::Functions(name) | Target::Tracepoint(name) => {
+            let name = CString::try_from_fmt(format_args!("{name}"))?;
+            let hook = Hook::register(command.kind, &name, recorder, kept)?;
+            return Ok(Armed::Hook(hook));
         }
     };
-    let place = || {
-        let (programs, Resolver { texts, kept }) = compile(&command, site)?;
-        let recorder = Recorder {
-            sink,
-            hits: Counter::new()?,
-            programs,
-            fixed,
-            room,
-            _texts: texts,
-        };
-        if command.kind.is_return() {
-            let maxactive = command.maxactive.map_or(0, NonZero::get);
-            let probe = ReturnProbe::register(target, maxactive, recorder, kept);
-            probe.map_err(at_target).map(Armed::Return)
-        } else {
-            let probe = Kprobe::register(target, recorder);
-            probe.map_err(at_target).map(Armed::Entry)
-        }
-    };
-    let armed = check_place(&command.target, place())?;
-    if let Armed::Return(probe) = &armed {
-        // The listing tells the number that the kernel chose, as in C.
-        command.maxactive = u16::try_from(probe.maxactive()).ok().and_then(NonZero::new);
+    if command.kind.is_return() {
+        let maxactive = command.maxactive.map_or(0, NonZero::get);
+        let probe = ReturnProbe::register(target, maxactive, recorder, kept).map_err(at_target)?;
+        Ok(Armed::Return(probe))
+    } else {
+        let probe = Kprobe::register(target, recorder).map_err(at_target)?;
+        Ok(Armed::Entry(probe))
     }
-    Ok(Probe::new(shape, listing(&command, name)?, armed)?)
+}
+
+/// Registers the probe of a command that was accepted, from its listing: with the symbols where they
+/// are now. `EINVAL` where its fields are not those of the event any more: a module that comes back
+/// can have other types.
+///
+/// C: `traceprobe_update_arg()`.
+#[inline(never)]
+pub(crate) fn arm_again(listing: &str, shape: &Shape, parts: &Parts) -> Result<Armed> {
+    let arm_line = || match File::All.parse(listing)? {
+        Line::Create(command) => {
+            let place = match (command.kind, command.target) {
+                (Kind::Return, _) => Place::Return,
+                (Kind::Probe, Target::Symbol { symbol, offset })
+                    if symbol::is_entry(address_of(symbol, offset)?) == Some(true) =>
+                {
+                    Place::Entry
+                }
+                (kind, _) => place_of(kind).unwrap_or(Place::Inside),
+            };
+            signature::with_site(&command, place, |mut site| {
+                // Where the module was not there its BTF was not used, and is not now.
+                if !has_fields(&command, site, shape).unwrap_or(false) {
+                    site.signature = Signature::Unknown;
+                    if !has_fields(&command, site, shape)? {
+                        return Err(EINVAL.into());
+                    }
+                }
+                arm(&command, site, parts)
+            })
+        }
+        _ => Err(EINVAL.into()),
+    };
+    arm_line().map_err(|failure| failure.errno())
+}
+
+/// Does it have the fields of the event there?
+fn has_fields(command: &Command<'_>, site: Site<'_>, shape: &Shape) -> Result<bool, Failure> {
+    let mut layout = Layout::new();
+    let arguments = command.arguments(site, arch::current::register)?;
+    for (argument, (_, field)) in arguments.zip(shape.fields()) {
+        if layout.add(&argument?) != Ok(field) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Refuses a probe for where it was placed. To ask for the address first takes the kernel as long as

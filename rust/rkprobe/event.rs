@@ -2,87 +2,130 @@
 
 //! An event and its probes.
 
-use core::pin::Pin;
-
+use kernel::bindings::EADDRNOTAVAIL;
+use kernel::ffi::c_int;
 use kernel::new_mutex;
 use kernel::prelude::*;
+use kernel::seq_file::SeqFile;
 use kernel::str::CString;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 
 use ktrace::kprobe::Kprobe;
+use ktrace::module::Module;
 use ktrace::trace_event::Operations;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::TraceEvent;
 use probe::command::File;
 
-use crate::hook::Counts;
+use crate::commands;
 use crate::hook::Hook;
+use crate::recorder::Counts;
+use crate::recorder::Parts;
 use crate::recorder::Recorder;
 use crate::return_probe::ReturnProbe;
 use crate::shape::Shape;
 
-/// A probe of either kind: registered, or to be registered when it is enabled.
+/// A probe that the kernel knows.
 pub(crate) enum Armed {
     Entry(Kprobe<Recorder>),
     Return(ReturnProbe),
-    Hook(Pin<KBox<Hook>>),
+    Hook(Hook),
 }
 
 impl Armed {
     fn counts(&self) -> Counts {
-        let (recorder, missed) = match self {
-            Self::Entry(probe) => (probe.handler(), probe.missed()),
-            Self::Return(probe) => (probe.recorder(), probe.missed()),
-            Self::Hook(hook) => return hook.counts(),
-        };
-        Counts {
-            hits: recorder.hits.sum(),
-            missed,
+        match self {
+            Self::Entry(probe) => Counts::of(probe.handler(), probe.missed()),
+            Self::Return(probe) => Counts::of(probe.recorder(), probe.missed()),
+            Self::Hook(hook) => hook.counts(),
         }
     }
 
-    /// `command` is that of the probe. Code that is gone cannot be armed, and need not be.
-    fn enable(&self, command: &str) -> Result {
+    /// Was the probed code unloaded? Such a probe cannot be armed, and need not be.
+    fn is_gone(&self) -> bool {
+        match self {
+            Self::Entry(probe) => probe.is_gone(),
+            Self::Return(probe) => probe.is_gone(),
+            Self::Hook(_) => false,
+        }
+    }
+
+    fn enable(&self) -> Result {
         match self {
             Self::Entry(probe) if !probe.is_gone() => probe.enable(),
             Self::Return(probe) if !probe.is_gone() => probe.enable(),
-            Self::Hook(hook) => hook.enable(command),
             _ => Ok(()),
-        }
-    }
-
-    fn disable(&self) {
-        let result = match self {
-            Self::Entry(probe) => probe.disable(),
-            Self::Return(probe) => probe.disable(),
-            Self::Hook(hook) => {
-                hook.disable();
-                Ok(())
-            }
-        };
-        if let Err(error) = result {
-            pr_warn!("a probe could not be disarmed: {:?}\n", error);
         }
     }
 }
 
 /// One probe of an event.
+#[pin_data]
 pub(crate) struct Probe {
     shape: Arc<Shape>,
+    /// How many calls in flight it has room for is not in it, unless the command said so.
     listing: CString,
-    /// Taken out when the probe is removed.
-    pub(crate) armed: Option<Armed>,
+    parts: Parts,
+    #[pin]
+    state: Mutex<Registration>,
+}
+
+/// What the kernel knows of a probe.
+struct Registration {
+    /// A [`Hook`] only while the event is enabled, one of the others always: but where it is of a
+    /// module that is not loaded.
+    armed: Option<Armed>,
+    /// How many calls in flight the last return probe had room for.
+    maxactive: u32,
+    /// What earlier registrations have counted.
+    before: Counts,
+}
+
+impl Registration {
+    fn set(&mut self, armed: Armed) {
+        if let Armed::Return(probe) = &armed {
+            self.maxactive = probe.maxactive();
+        }
+        self.armed = Some(armed);
+    }
+
+    /// Unregisters what there is.
+    fn unregister(&mut self) {
+        let last = match self.armed.take() {
+            Some(Armed::Hook(hook)) => hook.unregister(),
+            Some(armed) => armed.counts(),
+            None => return,
+        };
+        self.before = self.before.and(last);
+    }
 }
 
 impl Probe {
-    pub(crate) fn new(shape: Arc<Shape>, listing: CString, armed: Armed) -> Result<Arc<Self>> {
-        let probe = Self {
-            shape,
-            listing,
-            armed: Some(armed),
+    /// `armed` is what was registered for it already.
+    pub(crate) fn new(
+        shape: Arc<Shape>,
+        listing: CString,
+        parts: Parts,
+        armed: Option<Armed>,
+    ) -> Result<Arc<Self>> {
+        let mut state = Registration {
+            armed: None,
+            maxactive: 0,
+            before: Counts::default(),
         };
-        Ok(Arc::new(probe, GFP_KERNEL)?)
+        if let Some(armed) = armed {
+            state.set(armed);
+        }
+        Arc::pin_init(
+            pin_init!(Self {
+                shape,
+                listing,
+                parts,
+                state <- new_mutex!(state, "rkprobe::Probe"),
+            }),
+            GFP_KERNEL,
+        )
     }
 
     /// The name and the fields of its event.
@@ -95,25 +138,94 @@ impl Probe {
         file == File::All || self.shape.kind().is_kprobe()
     }
 
-    /// Its line in the files.
-    pub(crate) fn listing(&self) -> &str {
+    /// Its command, in the form of the listing.
+    pub(crate) fn command(&self) -> &str {
         self.listing.to_str().unwrap_or("")
+    }
+
+    /// Writes its line in the files: in that of a return probe is the number that the kernel chose,
+    /// as in C, once there is one.
+    pub(crate) fn show(&self, to: &SeqFile) {
+        let maxactive = self.state.lock().maxactive;
+        match self.command().strip_prefix("r:") {
+            Some(rest) if maxactive > 0 => to.call_printf(format_args!("r{maxactive}:{rest}\n")),
+            _ => to.call_printf(format_args!("{}\n", self.command())),
+        }
     }
 
     /// How often it was hit, and missed.
     pub(crate) fn counts(&self) -> Counts {
-        self.armed.as_ref().map(Armed::counts).unwrap_or_default()
+        let state = self.state.lock();
+        let now = state.armed.as_ref().map(Armed::counts);
+        state.before.and(now.unwrap_or_default())
+    }
+
+    /// Takes out what the kernel knows: the probe is removed.
+    pub(crate) fn take(&self) -> Option<Armed> {
+        self.state.lock().armed.take()
     }
 
     fn enable(&self) -> Result {
-        let armed = self.armed.as_ref();
-        armed.map_or(Ok(()), |armed| armed.enable(self.listing()))
+        let mut state = self.state.lock();
+        if !self.shape.kind().is_kprobe() {
+            state.set(commands::arm_again(
+                self.command(),
+                &self.shape,
+                &self.parts,
+            )?);
+        }
+        state.armed.as_ref().map_or(Ok(()), Armed::enable)
     }
 
     fn disable(&self) {
-        if let Some(armed) = &self.armed {
-            armed.disable();
+        let mut state = self.state.lock();
+        let result = match &state.armed {
+            Some(Armed::Entry(probe)) => probe.disable(),
+            Some(Armed::Return(probe)) => probe.disable(),
+            Some(Armed::Hook(_)) | None => {
+                state.unregister();
+                Ok(())
+            }
+        };
+        if let Err(error) = result {
+            pr_warn!("a probe could not be disarmed: {:?}\n", error);
         }
+    }
+
+    /// Where it is, as the command says.
+    fn target(&self) -> &str {
+        self.command().split(' ').nth(1).unwrap_or("")
+    }
+
+    /// The module and the symbol of a kprobe that is in one by its command. What is looked for when
+    /// it is enabled is in none.
+    fn module_and_symbol(&self) -> Option<(&str, &str)> {
+        if !self.shape.kind().is_kprobe() {
+            return None;
+        }
+        let (module, symbol) = self.target().split_once(':')?;
+        Some((module, symbol.split('+').next()?))
+    }
+
+    /// Registers it where its module has come, which has `count` symbols of this name.
+    fn register_again(&self, count: usize, is_enabled: bool) -> Result {
+        let mut state = self.state.lock();
+        // It came while the command was carried out.
+        if state.armed.as_ref().is_some_and(|armed| !armed.is_gone()) {
+            return Ok(());
+        }
+        state.unregister();
+        match count {
+            0 => return Err(ENOENT),
+            1 => {}
+            _ => return Err(Error::from_errno(-(EADDRNOTAVAIL as c_int))),
+        }
+        let armed = commands::arm_again(self.command(), &self.shape, &self.parts)?;
+        if is_enabled {
+            armed.enable()?;
+        }
+        state.set(armed);
+        Ok(())
     }
 }
 
@@ -166,6 +278,27 @@ impl Probes {
     /// Lets go of the probes that `is_doomed`.
     pub(crate) fn forget(&self, is_doomed: impl Fn(&Probe) -> bool) {
         self.state.lock().probes.retain(|probe| !is_doomed(probe));
+    }
+
+    /// Registers the probes that are in a module that has come. One that cannot be waits for the next
+    /// time.
+    pub(crate) fn module_came(&self, module: &Module) {
+        let state = self.state.lock();
+        for probe in &state.probes {
+            let symbol = match probe.module_and_symbol() {
+                Some((name, symbol)) if name.as_bytes() == &**module.name() => symbol,
+                _ => continue,
+            };
+            let count = module.count_symbols(symbol);
+            if let Err(error) = probe.register_again(count, state.is_enabled) {
+                pr_warn!(
+                    "{} cannot be probed for {}/{}: {error:?}\n",
+                    probe.target(),
+                    probe.shape.group(),
+                    probe.shape.name()
+                );
+            }
+        }
     }
 
     /// Does any probe satisfy `f`?

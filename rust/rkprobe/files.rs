@@ -57,9 +57,7 @@ impl<const IS_ALL: bool> Events<IS_ALL> {
 #[vtable]
 impl<const IS_ALL: bool> ControlFile for Events<IS_ALL> {
     fn show(index: usize, to: &SeqFile) {
-        registry::with_probe(Self::FILE, index, |probe| {
-            to.call_printf(format_args!("{}\n", probe.listing()));
-        });
+        registry::with_probe(Self::FILE, index, |probe| probe.show(to));
     }
 
     fn len() -> usize {

@@ -6,12 +6,15 @@
 //! becomes an event with a probe ([`commands`]), which the [`registry`] keeps; a hit of the probe
 //! becomes a record ([`recorder`]), and a record a line of the trace ([`printer`]).
 //!
-//! Locks, outermost first: `COMMANDS`, `event_mutex`, `REGISTRY`, the list of an event's probes, the
-//! state of a [`hook`].
+//! Locks, outermost first: the kernel's of module notifiers, `COMMANDS`, `event_mutex`, `REGISTRY`, the
+//! list of an event's probes, the state of a probe.
 
 use kernel::prelude::*;
 use kernel::ThisModule;
+use ktrace::module::Notifier;
 use ktrace::trace_event::EventMutex;
+
+use crate::commands::Modules;
 
 mod commands;
 mod error_log;
@@ -37,6 +40,8 @@ module! {
 struct Rkprobe {
     /// Dropped first: after that nobody writes commands.
     files: KVec<ktrace::tracefs::File>,
+    /// Dropped before the probes.
+    modules: Option<Notifier<Modules>>,
 }
 
 impl kernel::Module for Rkprobe {
@@ -55,7 +60,10 @@ impl kernel::Module for Rkprobe {
             return Err(ENODEV);
         }
         // From here on `drop` undoes everything.
-        let mut this = Self { files: KVec::new() };
+        let mut this = Self {
+            files: KVec::new(),
+            modules: Some(Notifier::register(Modules)?),
+        };
         files::create(module, &mut this.files)?;
         Ok(this)
     }
@@ -64,6 +72,7 @@ impl kernel::Module for Rkprobe {
 impl Drop for Rkprobe {
     fn drop(&mut self) {
         self.files.clear();
+        self.modules = None;
         registry::shut_down();
         error_log::clear();
         signature::clear();

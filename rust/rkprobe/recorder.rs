@@ -36,17 +36,65 @@ use probe::fetch::Program;
 /// when its strings were read.
 pub(crate) type Room = Scratch<MAX_LEN>;
 
-/// What a probe does at a hit.
-pub(crate) struct Recorder {
+/// What the handlers of a probe have in common, each time that it is registered.
+pub(crate) struct Parts {
     pub(crate) sink: Arc<Sink>,
-    pub(crate) hits: Counter,
-    pub(crate) programs: KVec<Program>,
     /// How many bytes the fields take, without strings.
     pub(crate) fixed: usize,
     /// For an event with strings.
     pub(crate) room: Option<Arc<Room>>,
+}
+
+impl Parts {
+    /// Makes one, of programs and the texts that they point at.
+    pub(crate) fn recorder(
+        &self,
+        programs: KVec<Program>,
+        texts: KVec<CString>,
+    ) -> Result<Recorder> {
+        Ok(Recorder {
+            sink: self.sink.clone(),
+            hits: Counter::new()?,
+            programs,
+            fixed: self.fixed,
+            room: self.room.clone(),
+            _texts: texts,
+        })
+    }
+}
+
+/// How often a probe was hit, and missed.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) hits: u64,
+    pub(crate) missed: u64,
+}
+
+impl Counts {
+    pub(crate) fn of(handler: &impl AsRef<Recorder>, missed: u64) -> Self {
+        Self {
+            hits: handler.as_ref().hits.sum(),
+            missed,
+        }
+    }
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            hits: self.hits.wrapping_add(other.hits),
+            missed: self.missed.wrapping_add(other.missed),
+        }
+    }
+}
+
+/// What a probe does at a hit.
+pub(crate) struct Recorder {
+    sink: Arc<Sink>,
+    hits: Counter,
+    programs: KVec<Program>,
+    fixed: usize,
+    room: Option<Arc<Room>>,
     /// The strings that stand in the programs: these hold their addresses.
-    pub(crate) _texts: KVec<CString>,
+    _texts: KVec<CString>,
 }
 
 #[vtable]

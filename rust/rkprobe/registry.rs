@@ -9,6 +9,7 @@ use kernel::time::Delta;
 
 use ktrace::kprobe::Kprobe;
 use ktrace::kretprobe::AnyKretprobe;
+use ktrace::module::Module;
 use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::Output;
 use probe::command::File;
@@ -158,6 +159,13 @@ pub(crate) fn add_probe(probe: Arc<Probe>) {
     }
 }
 
+/// Registers the probes that are in a module that has come.
+pub(crate) fn module_came(module: &Module) {
+    for Named { event, .. } in &REGISTRY.lock().events {
+        event.probes.module_came(module);
+    }
+}
+
 /// Removes the probes that `is_doomed`, and the events that are left without any: all of them, or
 /// none and an error. Gives their number.
 ///
@@ -200,7 +208,7 @@ impl Registry {
                 continue;
             }
             // The event's own reference was dropped above.
-            match Arc::into_unique_or_drop(probe).and_then(|mut probe| probe.armed.take()) {
+            match probe.take() {
                 Some(Armed::Entry(probe)) => drop(kprobes.push_within_capacity(probe)),
                 Some(Armed::Return(probe)) => {
                     drop(kretprobes.push_within_capacity(probe.into_any()))

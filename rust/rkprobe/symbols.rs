@@ -31,27 +31,24 @@ pub(crate) fn clear() {
 
 /// How many places `[MODULE:]SYMBOL` stands for: more than two count as two. Where the kernel itself
 /// has the name, those that modules have do not count; where it has not, they count as one: see
-/// [`is_unique_at`].
-pub(crate) fn count(symbol: &str) -> Result<usize> {
+/// [`is_unique_at`]. `None` for a module that is not there.
+pub(crate) fn count(symbol: &str) -> Result<Option<usize>> {
     if let Some((module, name)) = symbol.split_once(':') {
-        return Ok(symbol::count_in_modules(
-            &crate::THIS_MODULE,
-            Some(module),
-            name,
-        ));
+        let this = &crate::THIS_MODULE;
+        return Ok(symbol::count_in_modules(this, Some(module), name));
     }
     if is_repeated(symbol) {
-        return Ok(2);
+        return Ok(Some(2));
     }
     let name = CString::try_from_fmt(format_args!("{symbol}"))?;
-    Ok(symbol::exists(&name)?.into())
+    Ok(Some(symbol::exists(&name)?.into()))
 }
 
 /// Is `[MODULE:]SYMBOL`, which the kernel has found at `address`, the only one of its name?
 pub(crate) fn is_unique_at(symbol: &str, address: usize) -> bool {
     symbol.contains(':')
         || !symbol::is_in_module(address)
-        || symbol::count_in_modules(&crate::THIS_MODULE, None, symbol) == 1
+        || symbol::count_in_modules(&crate::THIS_MODULE, None, symbol) == Some(1)
 }
 
 /// Does the kernel itself have the name more than once? Where that cannot be found out, it is told

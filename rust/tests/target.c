@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A module for the tests of probes in those that come and go. Writing a number to its parameter "hit"
+ * hits the tracepoint, and calls the functions.
+ */
+
+#include <linux/kernel.h>
+#include <linux/kprobes.h>
+#include <linux/module.h>
+#include <linux/tracepoint.h>
+
+DECLARE_TRACE(rkprobe_target,
+	TP_PROTO(int a, const char *b, int c, int d, int e, int f, int g),
+	TP_ARGS(a, b, c, d, e, f, g));
+DEFINE_TRACE(rkprobe_target_tp,
+	TP_PROTO(int a, const char *b, int c, int d, int e, int f, int g),
+	TP_ARGS(a, b, c, d, e, f, g));
+
+int rkprobe_target_function(const char *text, int number);
+int rkprobe_target_deep(int calls);
+int rkprobe_target_no_probe(int number);
+
+static const char rkprobe_target_text[] = "data of the module";
+
+noinline __noclone int rkprobe_target_function(const char *text, int number)
+{
+	return number + text[0];
+}
+
+/* So many calls of it, each within the one before. */
+noinline __noclone int rkprobe_target_deep(int calls)
+{
+	int deeper = calls > 1 ? rkprobe_target_deep(calls - 1) : 0;
+
+	OPTIMIZER_HIDE_VAR(deeper);
+	return deeper + 1;
+}
+
+/* Where no probe may be. */
+noinline __noclone int rkprobe_target_no_probe(int number)
+{
+	return number - 1;
+}
+NOKPROBE_SYMBOL(rkprobe_target_no_probe);
+
+/* There is another one of this name. */
+static noinline __used int rkprobe_target_twice(int number)
+{
+	return number - 2;
+}
+
+static int hit(const char *value, const struct kernel_param *param)
+{
+	int number;
+	int error = kstrtoint(value, 0, &number);
+
+	if (error)
+		return error;
+	trace_rkprobe_target_tp(number, "text", number + 2, number + 3, number + 4, number + 5,
+				number + 6);
+	number += rkprobe_target_function(rkprobe_target_text, number) + rkprobe_target_deep(3);
+	OPTIMIZER_HIDE_VAR(number);
+	return 0;
+}
+
+static const struct kernel_param_ops hit_ops = { .set = hit };
+
+/* Gone when it was run. */
+static int __init rkprobe_target_init(void)
+{
+	return 0;
+}
+
+static void __exit rkprobe_target_exit(void)
+{
+}
+
+module_init(rkprobe_target_init);
+module_exit(rkprobe_target_exit);
+module_param_cb(hit, &hit_ops, NULL, 0200);
+
+MODULE_DESCRIPTION("A tracepoint and functions for the tests of rkprobe");
+MODULE_LICENSE("GPL");
