@@ -173,38 +173,29 @@ pub(super) fn split(word: &str, index: usize) -> (Name<'_>, &str) {
 /// again only where its bit is set.
 struct Names {
     bits: [u64; 16],
-    /// That of nothing. It depends on the text of all arguments: nobody can choose names that share
-    /// a bit, for the choice changes the bits.
-    hash: Hash,
+    /// Of the text of all arguments: nobody can choose names that share a bit, for the choice
+    /// changes the bits.
+    seed: Hash,
 }
 
 impl Names {
     fn new(arguments: Words<'_>) -> Self {
-        let mut text = Hash {
-            value: 0,
-            factor: 0x9e37_79b1,
-        };
+        let mut seed = Hash(0);
         for word in arguments {
             // It does not fail.
-            let _ = text.write_str(word);
+            let _ = seed.write_str(word);
         }
-        Self {
-            bits: [0; 16],
-            hash: Hash {
-                value: 0,
-                // Only odd ones lose nothing.
-                factor: text.value | 1,
-            },
-        }
+        let bits = [0; 16];
+        Self { bits, seed }
     }
 
     /// Adds a name. Whether it may have been there.
     fn add(&mut self, name: Name<'_>) -> bool {
-        let mut hash = self.hash;
+        let mut hash = self.seed;
         // It does not fail.
         let _ = write!(hash, "{name}");
         // The upper bits depend on all bytes.
-        let (word, bit) = (hash.value >> 28, (hash.value >> 22) & 63);
+        let (word, bit) = (hash.0 >> 28, (hash.0 >> 22) & 63);
         let Some(word) = self.bits.get_mut(word as usize) else {
             return true;
         };
@@ -216,15 +207,13 @@ impl Names {
 }
 
 #[derive(Clone, Copy)]
-struct Hash {
-    value: u32,
-    factor: u32,
-}
+struct Hash(u32);
 
 impl fmt::Write for Hash {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
-            self.value = (self.value ^ u32::from(byte)).wrapping_mul(self.factor);
+            let product = (self.0 ^ u32::from(byte)).wrapping_mul(0x9e37_79b1);
+            self.0 = product ^ product >> 15;
         }
         Ok(())
     }
