@@ -183,7 +183,7 @@ impl<'a> Asker<'a> {
     }
 
     fn check_value(&mut self, value: Value<'a>) {
-        if let Some(FetchType::Bitfield(width, bits)) = value.fetch_type() {
+        if let Some(FetchType::Bitfield(width, _, bits)) = value.fetch_type() {
             assert!(usize::from(bits.right) < width.bytes() * 8);
             assert!(bits.left <= bits.right);
         }
