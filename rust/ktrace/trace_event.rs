@@ -159,7 +159,9 @@ unsafe impl Sync for TraceEvent {}
 ///
 /// Every name of the group `ftrace` is taken: what the kernel has there is not told.
 ///
-/// Process context; takes `event_mutex`, so it is not for use under [`EventMutex`].
+/// Process context; takes `event_mutex`, so it is not for use under [`EventMutex`]: what the kernel
+/// adds itself at this very moment may not be seen. Two events of one name are kept apart, but the
+/// files of one hide those of the other.
 pub fn exists(group: &CStr, name: &CStr) -> bool {
     if group == c"ftrace" {
         return true;
