@@ -318,7 +318,15 @@ impl Kernel {
             }
         }
         match self.index(target) {
-            Some(index) if is_cold_part(&self.symbols[index].1, function) => Destination::Part,
+            Some(index) if is_cold_part(&self.symbols[index].1, function) => {
+                // Else it is behind the last that there is.
+                let offset = target - self.symbols[index].0;
+                let is_within = |part: Part<'_>| offset < part.text.len() as u64;
+                match self.part(index).is_some_and(is_within) {
+                    true => Destination::Part,
+                    false => Destination::Function,
+                }
+            }
             _ => Destination::Function,
         }
     }
