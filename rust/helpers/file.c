@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <linux/cred.h>
 #include <linux/fs.h>
 #include <linux/fs_struct.h>
 #include <linux/magic.h>
@@ -7,18 +8,22 @@
 #include <linux/seq_file.h>
 #include <linux/uio.h>
 
-/* The path as the first process sees it, as in kernel_read_file_from_path_initns(). */
+/*
+ * The path as the first process sees it, as in kernel_read_file_from_path_initns(); with the kernel's
+ * rights, for what is found out here must not depend on whose task runs.
+ */
 struct file *ktrace_open_in_init(const char *path);
 
 struct file *ktrace_open_in_init(const char *path)
 {
-	struct file *file;
+	struct file *file = NULL;
 	struct path root;
 
 	task_lock(&init_task);
 	get_fs_root(init_task.fs, &root);
 	task_unlock(&init_task);
-	file = file_open_root(&root, path, O_RDONLY, 0);
+	scoped_with_kernel_creds()
+		file = file_open_root(&root, path, O_RDONLY, 0);
 	path_put(&root);
 	return file;
 }

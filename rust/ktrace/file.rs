@@ -35,7 +35,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Opens the file that the first process sees at `path`, with the rights of the current one.
+    /// Opens the file that the first process sees at `path`, with the rights of the kernel.
     pub(crate) fn open(path: &CStr) -> Result<Self> {
         // SAFETY: A string.
         let file = from_err_ptr(unsafe { ktrace_open_in_init(path.as_char_ptr()) })?;

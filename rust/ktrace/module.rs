@@ -74,7 +74,8 @@ impl Module {
 /// the caller's.
 ///
 /// The kernel's own list is not for others. But modules are in `/sys/module` from before their
-/// functions are run until before their memory is freed, and `this` is one of the entries.
+/// initialisation is run until before their memory is freed, and `this` is one of the entries. Those
+/// who are told of one that comes see it before it is there.
 pub(crate) fn for_each(this: &ThisModule, mut f: impl FnMut(&Module)) {
     let this = this.as_ptr();
     if this.is_null() {
@@ -158,8 +159,8 @@ impl<H: Handler> Notifier<H> {
     ///
     /// Process context; sleeps. `ENOMEM`.
     pub fn register(handler: H) -> Result<Self> {
-        /// After the kernel's own, which are 0 and above: that of kprobes learns there where the
-        /// module does not allow them.
+        /// After those of kprobes, which learns where the module does not allow them, and of BTF,
+        /// which makes the module's file: both are 0.
         const PRIORITY: c_int = -1;
 
         let inner = KBox::pin(

@@ -62,14 +62,18 @@ pub fn address_of(name: &CStr) -> Result<usize> {
 pub fn exists(name: &CStr) -> Result<bool> {
     let mut probe = KBox::new(MaybeUninit::<tracing::kretprobe>::zeroed(), GFP_KERNEL)?;
     let probe = probe.as_mut_ptr();
-    // SAFETY: All-zero is a valid `struct kretprobe`, and nobody else has it yet. It is refused, so
-    // that the kernel does not keep its address.
-    let refused = to_result(unsafe {
+    // SAFETY: All-zero is a valid `struct kretprobe`, and nobody else has it yet.
+    let registered = to_result(unsafe {
         (*probe).kp.symbol_name = name.as_char_ptr();
+        // More than `KRETPROBE_MAX_DATA_SIZE`.
         (*probe).data_size = usize::MAX;
         tracing::register_kretprobe(probe)
     });
-    Ok(refused != Err(ENOENT))
+    if registered.is_ok() {
+        // SAFETY: It was registered just now.
+        unsafe { tracing::unregister_kretprobe(probe) };
+    }
+    Ok(registered != Err(ENOENT))
 }
 
 /// The longest text that [`format`] writes, and a NUL, in bytes.

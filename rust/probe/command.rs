@@ -273,7 +273,8 @@ impl<'a> Command<'a> {
     }
 
     /// Writes the command as the events file lists it, without a newline. What it writes can be
-    /// parsed again, and then writes the same.
+    /// parsed again, and then writes the same; but not where a pattern for functions makes a name
+    /// for its event that is no name, such as `*_open__entry`.
     ///
     /// C: `trace_kprobe_show()`, `trace_fprobe_show()`.
     ///

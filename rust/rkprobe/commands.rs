@@ -497,17 +497,21 @@ pub(crate) fn arm_again(listing: &str, shape: &Shape, parts: &Parts) -> Result<A
             let place = match (command.kind, command.target) {
                 (Kind::Return, _) => Place::Return,
                 (Kind::Probe, Target::Symbol { symbol, offset })
-                    if symbol::is_entry(address_of(symbol, offset)?) == Some(true) =>
+                    if is_entry(symbol, offset)? == Some(true) =>
                 {
                     Place::Entry
                 }
                 (kind, _) => place_of(kind).unwrap_or(Place::Inside),
             };
             signature::with_site(&command, place, |mut site| {
+                let has_fields = |site| match has_fields(&command, site, shape) {
+                    Err(Failure::Command(_)) => Ok(false),
+                    result => result,
+                };
                 // Where the module was not there its BTF was not used, and is not now.
-                if !has_fields(&command, site, shape).unwrap_or(false) {
+                if !has_fields(site)? {
                     site.signature = Signature::Unknown;
-                    if !has_fields(&command, site, shape)? {
+                    if !has_fields(site)? {
                         return Err(EINVAL.into());
                     }
                 }

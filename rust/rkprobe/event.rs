@@ -12,6 +12,7 @@ use kernel::sync::Arc;
 use kernel::sync::Mutex;
 
 use ktrace::kprobe::Kprobe;
+use ktrace::kretprobe::AnyKretprobe;
 use ktrace::module::Module;
 use ktrace::trace_event::Operations;
 use ktrace::trace_event::Sink;
@@ -60,6 +61,42 @@ impl Armed {
     }
 }
 
+/// Probes that are unregistered together: the kernel waits for an RCU grace period each time.
+pub(crate) struct Batch {
+    kprobes: KVVec<Kprobe<Recorder>>,
+    kretprobes: KVVec<AnyKretprobe>,
+}
+
+impl Batch {
+    /// With room for so many.
+    pub(crate) fn new(probes: usize) -> Result<Self> {
+        Ok(Self {
+            kprobes: KVVec::with_capacity(probes, GFP_KERNEL)?,
+            kretprobes: KVVec::with_capacity(probes, GFP_KERNEL)?,
+        })
+    }
+
+    /// Adds one. Without room it is unregistered here.
+    pub(crate) fn add(&mut self, armed: Armed) {
+        match armed {
+            Armed::Entry(probe) => drop(self.kprobes.push_within_capacity(probe)),
+            Armed::Return(probe) => drop(self.kretprobes.push_within_capacity(probe.into_any())),
+            // Not registered but where its event is enabled, and stays.
+            Armed::Hook(hook) => drop(hook),
+        }
+    }
+
+    /// Unregisters them: no handler runs after this.
+    pub(crate) fn unregister(self) {
+        if !self.kprobes.is_empty() {
+            Kprobe::unregister_all(self.kprobes);
+        }
+        if !self.kretprobes.is_empty() {
+            AnyKretprobe::unregister_all(self.kretprobes);
+        }
+    }
+}
+
 /// One probe of an event.
 #[pin_data]
 pub(crate) struct Probe {
@@ -90,14 +127,19 @@ impl Registration {
         self.armed = Some(armed);
     }
 
-    /// Unregisters what there is.
+    /// Unregisters what waits for its event to be enabled again.
     fn unregister(&mut self) {
-        let last = match self.armed.take() {
-            Some(Armed::Hook(hook)) => hook.unregister(),
-            Some(armed) => armed.counts(),
-            None => return,
-        };
-        self.before = self.before.and(last);
+        if let Some(Armed::Hook(hook)) = self.armed.take_if(|armed| matches!(armed, Armed::Hook(_)))
+        {
+            self.before = self.before.and(hook.unregister());
+        }
+    }
+
+    /// Takes out what is in code that was unloaded, and keeps what it has counted.
+    fn take_gone(&mut self) -> Option<Armed> {
+        let gone = self.armed.take_if(|armed| armed.is_gone())?;
+        self.before = self.before.and(gone.counts());
+        Some(gone)
     }
 }
 
@@ -207,25 +249,33 @@ impl Probe {
         Some((module, symbol.split('+').next()?))
     }
 
+    /// Is it a kprobe that is in this module by its command?
+    pub(crate) fn is_of(&self, module: &Module) -> bool {
+        self.module_and_symbol()
+            .is_some_and(|(name, _)| name.as_bytes() == &**module.name())
+    }
+
     /// Registers it where its module has come, which has `count` symbols of this name.
     fn register_again(&self, count: usize, is_enabled: bool) -> Result {
         let mut state = self.state.lock();
         // It came while the command was carried out.
-        if state.armed.as_ref().is_some_and(|armed| !armed.is_gone()) {
+        if state.armed.is_some() {
             return Ok(());
         }
-        state.unregister();
         match count {
             0 => return Err(ENOENT),
             1 => {}
             _ => return Err(Error::from_errno(-(EADDRNOTAVAIL as c_int))),
         }
-        let armed = commands::arm_again(self.command(), &self.shape, &self.parts)?;
-        if is_enabled {
-            armed.enable()?;
+        state.set(commands::arm_again(
+            self.command(),
+            &self.shape,
+            &self.parts,
+        )?);
+        match &state.armed {
+            Some(armed) if is_enabled => armed.enable(),
+            _ => Ok(()),
         }
-        state.set(armed);
-        Ok(())
     }
 }
 
@@ -280,14 +330,25 @@ impl Probes {
         self.state.lock().probes.retain(|probe| !is_doomed(probe));
     }
 
+    /// Takes out what was registered for probes in a module that has gone since, and has come again.
+    pub(crate) fn take_gone(&self, module: &Module, to: &mut Batch) {
+        for probe in &self.state.lock().probes {
+            if probe.is_of(module) {
+                if let Some(gone) = probe.state.lock().take_gone() {
+                    to.add(gone);
+                }
+            }
+        }
+    }
+
     /// Registers the probes that are in a module that has come. One that cannot be waits for the next
     /// time.
     pub(crate) fn module_came(&self, module: &Module) {
         let state = self.state.lock();
         for probe in &state.probes {
-            let symbol = match probe.module_and_symbol() {
-                Some((name, symbol)) if name.as_bytes() == &**module.name() => symbol,
-                _ => continue,
+            let Some((_, symbol)) = probe.module_and_symbol().filter(|_| probe.is_of(module))
+            else {
+                continue;
             };
             let count = module.count_symbols(symbol);
             if let Err(error) = probe.register_again(count, state.is_enabled) {

@@ -7,7 +7,9 @@
 //! becomes a record ([`recorder`]), and a record a line of the trace ([`printer`]).
 //!
 //! Locks, outermost first: the kernel's of module notifiers, `COMMANDS`, `event_mutex`, `REGISTRY`, the
-//! list of an event's probes, the state of a probe.
+//! list of an event's probes, the state of a probe, what is known of [`signature`]s. What is known of
+//! [`symbols`] has a lock right below `COMMANDS`: a seq_file is read under it, and so under nothing that
+//! the showing of one takes.
 
 use kernel::prelude::*;
 use kernel::ThisModule;

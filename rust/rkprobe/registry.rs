@@ -7,15 +7,13 @@ use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
-use ktrace::kprobe::Kprobe;
-use ktrace::kretprobe::AnyKretprobe;
 use ktrace::module::Module;
 use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::Output;
 use probe::command::File;
 use probe::kallsyms::hash;
 
-use crate::event::Armed;
+use crate::event::Batch;
 use crate::event::Event;
 use crate::event::Probe;
 use crate::recorder::Room;
@@ -161,7 +159,20 @@ pub(crate) fn add_probe(probe: Arc<Probe>) {
 
 /// Registers the probes that are in a module that has come.
 pub(crate) fn module_came(module: &Module) {
-    for Named { event, .. } in &REGISTRY.lock().events {
+    let registry = REGISTRY.lock();
+    let probes = registry.probes.iter();
+    let count = probes.filter(|probe| probe.is_of(module)).count();
+    if count == 0 {
+        return;
+    }
+    // Without memory each is unregistered by itself.
+    if let Ok(mut gone) = Batch::new(count).or_else(|_| Batch::new(0)) {
+        for Named { event, .. } in &registry.events {
+            event.probes.take_gone(module, &mut gone);
+        }
+        gone.unregister();
+    }
+    for Named { event, .. } in &registry.events {
         event.probes.module_came(module);
     }
 }
@@ -171,7 +182,7 @@ pub(crate) fn module_came(module: &Module) {
 ///
 /// `EBUSY` where such an event is in use. However many they are, this waits for one RCU grace
 /// period, or two where there are both kprobes and kretprobes: the kernel takes the ones and the
-/// others, and waits for each.
+/// others, and waits for each; and once for each probe by ftrace or of a tracepoint that is enabled.
 pub(crate) fn remove(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
     EventMutex::with(|token| REGISTRY.lock().remove(token, is_doomed))?
 }
@@ -195,8 +206,7 @@ impl Registry {
         }
         let mut kept_probes = KVVec::with_capacity(self.probes.len(), GFP_KERNEL)?;
         let mut kept_events = KVVec::with_capacity(self.events.len(), GFP_KERNEL)?;
-        let mut kprobes = KVVec::with_capacity(doomed_probes, GFP_KERNEL)?;
-        let mut kretprobes = KVVec::with_capacity(doomed_probes, GFP_KERNEL)?;
+        let mut batch = Batch::new(doomed_probes)?;
 
         // From here on nothing fails: there is room for everything.
         for Named { event, .. } in &self.events {
@@ -208,14 +218,8 @@ impl Registry {
                 continue;
             }
             // The event's own reference was dropped above.
-            match probe.take() {
-                Some(Armed::Entry(probe)) => drop(kprobes.push_within_capacity(probe)),
-                Some(Armed::Return(probe)) => {
-                    drop(kretprobes.push_within_capacity(probe.into_any()))
-                }
-                // Not registered but where its event is enabled, and stays.
-                Some(Armed::Hook(hook)) => drop(hook),
-                None => {}
+            if let Some(armed) = probe.take() {
+                batch.add(armed);
             }
         }
         self.probes = kept_probes;
@@ -224,12 +228,7 @@ impl Registry {
             .iter()
             .filter(|probe| !probe.is_in(File::Kprobes))
             .count();
-        if !kprobes.is_empty() {
-            Kprobe::unregister_all(kprobes);
-        }
-        if !kretprobes.is_empty() {
-            AnyKretprobe::unregister_all(kretprobes);
-        }
+        batch.unregister();
 
         // No handler runs any more: the events can go.
         for named in core::mem::replace(&mut self.events, KVVec::new()) {

@@ -29,26 +29,35 @@ pub(crate) fn clear() {
     *REPEATED.lock() = None;
 }
 
-/// How many places `[MODULE:]SYMBOL` stands for: more than two count as two. Where the kernel itself
-/// has the name, those that modules have do not count; where it has not, they count as one: see
-/// [`is_unique_at`]. `None` for a module that is not there.
+/// How many places `[MODULE:]SYMBOL` stands for; two are two or more where there is no module. Where
+/// the kernel itself has the name, those that modules have do not count; where it has not, they count
+/// as one: see [`is_unique_at`]. `None` for a module that is not there.
 pub(crate) fn count(symbol: &str) -> Result<Option<usize>> {
-    if let Some((module, name)) = symbol.split_once(':') {
-        let this = &crate::THIS_MODULE;
-        return Ok(symbol::count_in_modules(this, Some(module), name));
+    let exists = || -> Result<bool> {
+        let name = CString::try_from_fmt(format_args!("{symbol}"))?;
+        symbol::exists(&name)
+    };
+    match symbol.split_once(':') {
+        Some((module, name)) => {
+            let count = symbol::count_in_modules(&crate::THIS_MODULE, Some(module), name);
+            // One that is about to come is among the kernel's symbols first.
+            Ok(if count.is_none() && exists()? {
+                Some(1)
+            } else {
+                count
+            })
+        }
+        None if is_repeated(symbol) => Ok(Some(2)),
+        None => Ok(Some(exists()?.into())),
     }
-    if is_repeated(symbol) {
-        return Ok(Some(2));
-    }
-    let name = CString::try_from_fmt(format_args!("{symbol}"))?;
-    Ok(Some(symbol::exists(&name)?.into()))
 }
 
 /// Is `[MODULE:]SYMBOL`, which the kernel has found at `address`, the only one of its name?
 pub(crate) fn is_unique_at(symbol: &str, address: usize) -> bool {
     symbol.contains(':')
         || !symbol::is_in_module(address)
-        || symbol::count_in_modules(&crate::THIS_MODULE, None, symbol) == Some(1)
+        || symbol::count_in_modules(&crate::THIS_MODULE, None, symbol)
+            .is_none_or(|count| count <= 1)
 }
 
 /// Does the kernel itself have the name more than once? Where that cannot be found out, it is told
