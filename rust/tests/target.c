@@ -51,14 +51,18 @@ static noinline __used int rkprobe_target_twice(int number)
 
 static int hit(const char *value, const struct kernel_param *param)
 {
-	int number;
+	const char *text = rkprobe_target_text;
+	int number, calls = 3;
 	int error = kstrtoint(value, 0, &number);
 
 	if (error)
 		return error;
+	/* Functions that are called with what is known get clones of their own. */
+	OPTIMIZER_HIDE_VAR(text);
+	OPTIMIZER_HIDE_VAR(calls);
 	trace_rkprobe_target_tp(number, "text", number + 2, number + 3, number + 4, number + 5,
 				number + 6);
-	number += rkprobe_target_function(rkprobe_target_text, number) + rkprobe_target_deep(3);
+	number += rkprobe_target_function(text, number) + rkprobe_target_deep(calls);
 	OPTIMIZER_HIDE_VAR(number);
 	return 0;
 }
