@@ -19,6 +19,7 @@ DEFINE_TRACE(rkprobe_target_tp,
 int rkprobe_target_function(const char *text, int number);
 int rkprobe_target_deep(int calls);
 int rkprobe_target_no_probe(int number);
+int rkprobe_target_init(void);
 
 static const char rkprobe_target_text[] = "data of the module";
 
@@ -69,8 +70,8 @@ static int hit(const char *value, const struct kernel_param *param)
 
 static const struct kernel_param_ops hit_ops = { .set = hit };
 
-/* Gone when it was run. */
-static int __init rkprobe_target_init(void)
+/* Gone when it was run. Not static: its other name, init_module, would be the only one. */
+int __init rkprobe_target_init(void)
 {
 	return 0;
 }
