@@ -148,12 +148,11 @@ pub(crate) fn run(file: File, line: &[u8]) -> Result {
         Ok(Line::Delete(delete)) => remove(file, &delete),
         Err(error) => Err(error.into()),
     };
-    result.map_err(|failure| match failure {
-        Failure::Command(error) => {
-            error_log::add(file, line, &error);
-            to_kernel(error.errno)
+    result.map_err(|failure| {
+        if let Failure::Command(error) = &failure {
+            error_log::add(file, line, error);
         }
-        Failure::Other(error) => error,
+        failure.errno()
     })
 }
 
@@ -242,7 +241,7 @@ fn create_expanded(
         let error = command::Error::at_argument(0, ErrorKind::TooManyEargs, Errno::E2BIG);
         return Err(error.into());
     }
-    register(command.clone(), name, site, shape).map_err(|failure| match failure {
+    register(command, name, site, shape).map_err(|failure| match failure {
         Failure::Command(error) => error.at_registration(kind).into(),
         failure => failure,
     })
@@ -261,14 +260,14 @@ fn place_of(kind: Kind) -> Option<Place> {
 /// Adds a probe to an event that there is, or makes one.
 #[inline(never)]
 fn register(
-    command: Command<'_>,
+    command: &Command<'_>,
     name: &EventName<'_>,
     site: Site<'_>,
     shape: Shape,
 ) -> Result<(), Failure> {
     registry::reserve()?;
     let appended = registry::with_event(shape.group(), shape.name(), |event| {
-        let shape = check_sibling(event, &command, name, &shape)?;
+        let shape = check_sibling(event, command, name, &shape)?;
         Ok::<_, Failure>((shape, event.sink.clone(), event.probes.clone()))
     });
     match appended {
@@ -359,7 +358,7 @@ fn check_sibling(
 }
 
 fn create_event(
-    command: Command<'_>,
+    command: &Command<'_>,
     name: &EventName<'_>,
     site: Site<'_>,
     shape: Shape,
@@ -415,7 +414,7 @@ fn compile(command: &Command<'_>, site: Site<'_>) -> Result<(KVec<Program>, Reso
 /// Makes the probe: a kprobe is placed, disarmed, unless it has to wait for its module.
 #[inline(never)]
 fn make_probe(
-    command: Command<'_>,
+    command: &Command<'_>,
     name: &EventName<'_>,
     site: Site<'_>,
     shape: Arc<Shape>,
@@ -431,8 +430,8 @@ fn make_probe(
         },
     };
     let armed = match command.target {
-        Target::Address(_) => Some(arm(&command, site, &parts)?),
-        Target::Symbol { symbol, .. } => match arm(&command, site, &parts) {
+        Target::Address(_) => Some(arm(command, site, &parts)?),
+        Target::Symbol { symbol, .. } => match arm(command, site, &parts) {
             Ok(armed) => Some(armed),
             Err(failure) if failure.errno() == ENOENT && symbols::count(symbol)?.is_none() => {
                 pr_info!("{symbol}: the probe waits for the module\n");
@@ -447,7 +446,7 @@ fn make_probe(
         }
         Target::Tracepoint(_) => None,
     };
-    Ok(Probe::new(shape, listing(&command, name)?, parts, armed)?)
+    Ok(Probe::new(shape, listing(command, name)?, parts, armed)?)
 }
 
 /// Registers the probe of a command.
@@ -580,7 +579,7 @@ fn is_traceable(address: usize) -> Result<bool> {
     let mut buffer = [0; symbol::LEN];
     let name = core::str::from_utf8(symbol::format(start, false, &mut buffer)).unwrap_or("");
     match name.split_once('.') {
-        Some((whole, _)) => Ok(address_of(whole, 0)
+        Some((whole, _)) => Ok(symbols::address_of(whole)
             .and_then(ftrace::is_traceable)
             .unwrap_or(false)),
         None => Ok(false),
@@ -589,8 +588,7 @@ fn is_traceable(address: usize) -> Result<bool> {
 
 /// The address of `[MODULE:]SYMBOL+OFFSET`.
 fn address_of(symbol: &str, offset: u32) -> Result<usize> {
-    let symbol = CString::try_from_fmt(format_args!("{symbol}"))?;
-    Ok(symbol::address_of(&symbol)?.wrapping_add(offset as usize))
+    Ok(symbols::address_of(symbol)?.wrapping_add(offset as usize))
 }
 
 /// What the kernel said of a probe.
@@ -633,8 +631,7 @@ impl fetch::Resolver for Resolver {
 
     fn symbol(&mut self, name: &str) -> Result<u64, Failure> {
         let (symbol, offset) = split_symbol(name).map_err(|errno| at_target(to_kernel(errno)))?;
-        let symbol = CString::try_from_fmt(format_args!("{symbol}"))?;
-        let address = symbol::address_of(&symbol).map_err(at_target)?;
+        let address = symbols::address_of(symbol).map_err(at_target)?;
         Ok((address as u64).wrapping_add_signed(offset))
     }
 

@@ -62,6 +62,7 @@ impl Armed {
 }
 
 /// Probes that are unregistered together: the kernel waits for an RCU grace period each time.
+#[derive(Default)]
 pub(crate) struct Batch {
     kprobes: KVVec<Kprobe<Recorder>>,
     kretprobes: KVVec<AnyKretprobe>,
@@ -239,20 +240,20 @@ impl Probe {
         self.command().split(' ').nth(1).unwrap_or("")
     }
 
-    /// The module and the symbol of a kprobe that is in one by its command. What is looked for when
-    /// it is enabled is in none.
-    fn module_and_symbol(&self) -> Option<(&str, &str)> {
+    /// The symbol of a kprobe that is in this module by its command. What is looked for when it is
+    /// enabled is in none.
+    fn symbol_in(&self, module: &Module) -> Option<&str> {
         if !self.shape.kind().is_kprobe() {
             return None;
         }
-        let (module, symbol) = self.target().split_once(':')?;
-        Some((module, symbol.split('+').next()?))
+        let (name, symbol) = self.target().split_once(':')?;
+        let is_it = name.as_bytes() == &**module.name();
+        symbol.split('+').next().filter(|_| is_it)
     }
 
     /// Is it a kprobe that is in this module by its command?
     pub(crate) fn is_of(&self, module: &Module) -> bool {
-        self.module_and_symbol()
-            .is_some_and(|(name, _)| name.as_bytes() == &**module.name())
+        self.symbol_in(module).is_some()
     }
 
     /// Registers it where its module has come, which has `count` symbols of this name.
@@ -346,8 +347,7 @@ impl Probes {
     pub(crate) fn module_came(&self, module: &Module) {
         let state = self.state.lock();
         for probe in &state.probes {
-            let Some((_, symbol)) = probe.module_and_symbol().filter(|_| probe.is_of(module))
-            else {
+            let Some(symbol) = probe.symbol_in(module) else {
                 continue;
             };
             let count = module.count_symbols(symbol);

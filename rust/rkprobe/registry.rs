@@ -166,12 +166,11 @@ pub(crate) fn module_came(module: &Module) {
         return;
     }
     // Without memory each is unregistered by itself.
-    if let Ok(mut gone) = Batch::new(count).or_else(|_| Batch::new(0)) {
-        for Named { event, .. } in &registry.events {
-            event.probes.take_gone(module, &mut gone);
-        }
-        gone.unregister();
+    let mut gone = Batch::new(count).unwrap_or_default();
+    for Named { event, .. } in &registry.events {
+        event.probes.take_gone(module, &mut gone);
     }
+    gone.unregister();
     for Named { event, .. } in &registry.events {
         event.probes.module_came(module);
     }

@@ -21,6 +21,8 @@ use probe::command::Signature;
 use probe::command::Site;
 use probe::command::Target;
 
+use crate::symbols;
+
 kernel::sync::global_lock! {
     // Read when it is first needed.
     // SAFETY: Initialised by `init` when the module is loaded.
@@ -46,19 +48,16 @@ pub(crate) fn with_site<R, E: From<Error>>(
     place: Place,
     f: impl FnOnce(Site<'_>) -> Result<R, E>,
 ) -> Result<R, E> {
-    let site = |signature| Site { place, signature };
+    let f = |signature: Signature<'_>| f(Site { place, signature });
     if !command.needs_signature() {
-        return f(site(Signature::Unknown));
+        return f(Signature::Unknown);
     }
     let Some(vmlinux) = vmlinux()? else {
-        return f(site(Signature::Unsupported));
+        return f(Signature::Unsupported);
     };
     let vmlinux = vmlinux.btf(None)?;
     with_function(command.target, &vmlinux, |function| {
-        f(Site {
-            place,
-            signature: function.map_or(Signature::Unknown, Signature::Known),
-        })
+        f(function.map_or(Signature::Unknown, Signature::Known))
     })
 }
 
@@ -107,8 +106,7 @@ fn with_symbol<R, E: From<Error>>(
             if let Some(function) = vmlinux.function(symbol) {
                 return f(Some(function));
             }
-            let name = CString::try_from_fmt(format_args!("{symbol}"))?;
-            let address = symbol::address_of(&name).ok();
+            let address = symbols::address_of(symbol).ok();
             let module = address.and_then(|address| symbol::module_of(address, &mut buffer));
             (module, symbol)
         }

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::LazyLock;
 
 use builder::everything;
+use libfuzzer_sys::Corpus;
 use probe::arch::current::register;
 use probe::btf::Btf;
 use probe::btf::Sections;
@@ -33,6 +34,11 @@ pub static BTF: LazyLock<Btf<'static>> = LazyLock::new(|| {
         .index(vec![0; sections.slots().unwrap()].leak())
         .unwrap()
 });
+
+/// An input that could not be read as one is worth nothing.
+pub fn keep(run: Option<()>) -> Corpus {
+    run.map_or(Corpus::Reject, |()| Corpus::Keep)
+}
 
 /// How often memory was read so far.
 static READS: AtomicU64 = AtomicU64::new(0);

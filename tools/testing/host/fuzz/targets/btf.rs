@@ -12,6 +12,7 @@
 #![no_main]
 
 use fuzz::builder::Builder;
+use fuzz::keep;
 use fuzz::measure;
 use fuzz::BTF;
 use libfuzzer_sys::fuzz_target;
@@ -36,12 +37,7 @@ const MOST: u64 = 4096 * 33 * 40;
 /// The most steps of all look-ups: what is left is not asked.
 const ENOUGH: u64 = 1_000_000;
 
-fuzz_target!(|input: &[u8]| -> Corpus {
-    match run(input) {
-        Some(()) => Corpus::Keep,
-        None => Corpus::Reject,
-    }
-});
+fuzz_target!(|input: &[u8]| -> Corpus { keep(run(input)) });
 
 fn run(input: &[u8]) -> Option<()> {
     let end = input.iter().position(|&byte| byte == b'\n')?;

@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use std::convert::Infallible;
 
 use fuzz::fields;
+use fuzz::keep;
 use fuzz::location;
 use fuzz::place;
 use fuzz::read;
@@ -39,12 +40,7 @@ const HEADER: usize = 16;
 /// The most reads that a string takes: chunks of 64, 128, 256... bytes, cut once by the end of a page.
 const READS_OF_A_STRING: usize = 9;
 
-fuzz_target!(|input: &[u8]| -> Corpus {
-    match run(input) {
-        Some(()) => Corpus::Keep,
-        None => Corpus::Reject,
-    }
-});
+fuzz_target!(|input: &[u8]| -> Corpus { keep(run(input)) });
 
 fn run(input: &[u8]) -> Option<()> {
     let (command, rest) = split(input)?;

@@ -10,6 +10,7 @@
 use std::fmt;
 
 use fuzz::fields;
+use fuzz::keep;
 use fuzz::measure;
 use fuzz::place;
 use fuzz::read;
@@ -27,12 +28,7 @@ use probe::fetch::PrintFmt;
 /// C: `TRACE_SEQ_BUFFER_SIZE`.
 const ROOM: usize = 8192;
 
-fuzz_target!(|input: &[u8]| -> Corpus {
-    match run(input) {
-        Some(()) => Corpus::Keep,
-        None => Corpus::Reject,
-    }
-});
+fuzz_target!(|input: &[u8]| -> Corpus { keep(run(input)) });
 
 fn run(input: &[u8]) -> Option<()> {
     let (command, rest) = split(input)?;

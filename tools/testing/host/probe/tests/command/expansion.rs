@@ -4,6 +4,7 @@
 
 use super::create;
 use super::create_at;
+use super::errors::unmark;
 use super::functions::signature;
 use super::OFFSETS;
 use probe::command::argument::Place;
@@ -131,13 +132,12 @@ fn what_is_listed_is_what_they_stand_for() {
 /// The lines have a `^` in front of the place.
 fn assert_errors(signature: Signature<'static>, cases: &[(&str, ErrorKind, Errno)]) {
     for &(marked, kind, errno) in cases {
-        let line = marked.replace('^', "");
+        let (line, column) = unmark(marked);
         let error = create_at(File::Kprobes, line.clone().leak(), signature).unwrap_err();
-        let mut told = line.clone();
-        told.insert(error.at.column(&line), '^');
         assert_eq!(
-            (told.as_str(), error.kind, error.errno),
-            (marked, kind, errno)
+            (error.at.column(&line), error.kind, error.errno),
+            (column, kind, errno),
+            "{marked}"
         );
     }
 }

@@ -5,6 +5,7 @@
 use std::sync::OnceLock;
 
 use super::create_at;
+use super::errors::unmark;
 use crate::builder;
 use probe::btf::Btf;
 use probe::btf::Sections;
@@ -275,13 +276,12 @@ fn what_btf_does_not_allow_is_told_where_it_stands() {
             Errno::EOPNOTSUPP,
         ),
     ] {
-        let line = marked.replace('^', "");
+        let (line, column) = unmark(marked);
         let error = argument(&line, function).unwrap_err();
-        let mut told = line.clone();
-        told.insert(error.at.column(&line), '^');
         assert_eq!(
-            (told.as_str(), error.kind, error.errno),
-            (marked, kind, errno)
+            (error.at.column(&line), error.kind, error.errno),
+            (column, kind, errno),
+            "{marked}"
         );
     }
 }
