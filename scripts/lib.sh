@@ -46,6 +46,19 @@ debug_kernel() {
 	printf '%s\n' "$cache/debug-${kernel##*/kernel-}-$(sha256sum <"$scripts/debug.config" | cut -c1-8)"
 }
 
+# The source of the kernel that the tests are run on.
+kernel_source() {
+	if [ "${DEBUG-}" ]; then
+		debug_kernel
+	elif [ -z "${KDIR-}" ]; then
+		printf '%s\n' "$(newest_kernel)/source"
+	elif [ -e "$KDIR/source" ]; then
+		printf '%s\n' "$KDIR/source"
+	else
+		printf '%s\n' "$KDIR"
+	fi
+}
+
 # Where the modules are built: those for the debug kernel beside the others.
 built=$top${DEBUG:+/debug}
 
