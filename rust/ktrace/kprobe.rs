@@ -227,6 +227,24 @@ impl<H: Handler> Kprobe<H> {
     }
 }
 
+/// A registered kprobe with a handler of any type; unregistered when dropped.
+pub struct AnyKprobe(Registration<bindings::kprobe, dyn Send>);
+
+impl<H: Handler> From<Kprobe<H>> for AnyKprobe {
+    fn from(probe: Kprobe<H>) -> Self {
+        Self(probe.0.into_any())
+    }
+}
+
+impl AnyKprobe {
+    /// Unregisters many probes and waits but once. C: `unregister_kprobes()`.
+    ///
+    /// Process context; sleeps.
+    pub fn unregister_all(probes: KVVec<Self>) {
+        Registration::unregister_all(probes, |probe| probe.0);
+    }
+}
+
 /// Many kprobes with handlers of one type, registered all or none.
 ///
 /// They are unregistered together when dropped, which waits but once (an RCU grace period): process
@@ -303,11 +321,18 @@ impl<H: Handler> Batch<H> {
     pub fn probes(&self) -> &[Kprobe<H>] {
         &self.0
     }
+
+    /// The probes, by themselves.
+    pub fn into_probes(mut self) -> KVVec<Kprobe<H>> {
+        core::mem::take(&mut self.0)
+    }
 }
 
 impl<H: Handler> Drop for Batch<H> {
     fn drop(&mut self) {
-        Kprobe::unregister_all(core::mem::take(&mut self.0));
+        if !self.0.is_empty() {
+            Kprobe::unregister_all(core::mem::take(&mut self.0));
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Safe abstractions over the kernel's dynamic tracing.
 //!
 //! - [`kprobe`], [`kretprobe`]: a handler at an instruction, or at the return of a function;
+//! - [`kretinsn`]: a handler at the instructions with which a function returns, which [`exits`] finds;
 //! - [`fprobe`], [`ftrace`]: handlers at many functions at once;
 //! - [`tracepoint`]: a handler on a tracepoint of the kernel;
 //! - [`registers`], [`nofault`]: what a handler may look at;
@@ -22,10 +23,12 @@
 
 pub mod btf;
 pub mod context;
+pub mod exits;
 pub mod fprobe;
 pub mod ftrace;
 pub mod function;
 pub mod kprobe;
+pub mod kretinsn;
 pub mod kretprobe;
 pub mod module;
 pub mod nofault;
@@ -45,6 +48,7 @@ mod arch;
 mod bindings;
 mod file;
 mod registration;
+mod text;
 
 /// To be called when the module that holds this crate is loaded, before anything else here.
 ///

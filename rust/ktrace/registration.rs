@@ -179,6 +179,12 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
         to_result(unsafe { bindings::disable_kprobe(self.kprobe()) })
     }
 
+    /// What the probe hides, or would: the first bytes of the instruction.
+    pub(crate) fn opcode(&self) -> bindings::kprobe_opcode_t {
+        // SAFETY: Registered, by the type invariant: the kernel has copied it, and it stays.
+        unsafe { (*self.kprobe()).opcode }
+    }
+
     pub(crate) fn is_gone(&self) -> bool {
         // SAFETY: Registered, by the type invariant.
         unsafe { has_flag(self.kprobe(), bindings::KPROBE_FLAG_GONE) }

@@ -15,6 +15,8 @@ use kernel::ThisModule;
 
 use probe::kallsyms;
 
+pub use probe::kallsyms::Location;
+
 use crate::arch;
 use crate::bindings as tracing;
 use crate::bindings::KSYM_SYMBOL_LEN;
@@ -96,20 +98,27 @@ pub fn format(address: usize, with_offset: bool, buffer: &mut [u8; LEN]) -> &[u8
     buffer.get(..len.unsigned_abs() as usize).unwrap_or(&[])
 }
 
+/// The symbol that `address` belongs to, if there is one. Any context.
+pub fn location(address: usize, buffer: &mut [u8; LEN]) -> Option<Location<'_>> {
+    Location::parse(core::str::from_utf8(format(address, true, buffer)).ok()?)
+}
+
+/// Where the symbol that `address` belongs to starts, and how many bytes it has, if there is one. Any
+/// context.
+pub fn extent(address: usize) -> Option<(usize, usize)> {
+    let mut buffer = [0; LEN];
+    let location = location(address, &mut buffer)?;
+    Some((address.checked_sub(location.offset)?, location.size))
+}
+
 /// The start of the symbol that `address` belongs to, if there is one. Any context.
 pub fn start_of(address: usize) -> Option<usize> {
-    let mut buffer = [0; LEN];
-    let text = core::str::from_utf8(format(address, true, &mut buffer)).ok()?;
-    let (_, offset_and_size) = text.rsplit_once("+0x")?;
-    let (offset, _) = offset_and_size.split_once('/')?;
-    address.checked_sub(usize::from_str_radix(offset, 16).ok()?)
+    extent(address).map(|(start, _)| start)
 }
 
 /// The name of the module that this address belongs to, if there is one. Any context.
 pub fn module_of(address: usize, buffer: &mut [u8; LEN]) -> Option<&str> {
-    let text = core::str::from_utf8(format(address, false, buffer)).ok()?;
-    let (_, module) = text.strip_suffix(']')?.rsplit_once('[')?;
-    Some(module)
+    location(address, buffer)?.module
 }
 
 /// Is this where a function starts, or behind the landing pad (ENDBR) there? `None` where the address

@@ -107,6 +107,8 @@ pub enum Kind {
     Probe,
     /// After the return of a function: a kretprobe.
     Return,
+    /// Before each instruction with which a function returns: kprobes. Ours; C has no such.
+    ReturnInsn,
     /// At the entry of functions: an fprobe.
     Entry,
     /// At the exit of functions: an fprobe.
@@ -119,7 +121,7 @@ impl Kind {
     /// The letter that starts a command of this kind.
     pub const fn letter(self) -> char {
         match self {
-            Self::Probe => 'p',
+            Self::Probe | Self::ReturnInsn => 'p',
             Self::Return => 'r',
             Self::Entry | Self::Exit => 'f',
             Self::Tracepoint => 't',
@@ -129,7 +131,7 @@ impl Kind {
     /// The group of the events whose command names none.
     pub const fn default_group(self) -> &'static str {
         match self {
-            Self::Probe | Self::Return => "kprobes",
+            Self::Probe | Self::Return | Self::ReturnInsn => "kprobes",
             Self::Entry | Self::Exit => "fprobes",
             Self::Tracepoint => "tracepoints",
         }
@@ -137,12 +139,12 @@ impl Kind {
 
     /// Does it hit when a function returns?
     pub const fn is_return(self) -> bool {
-        matches!(self, Self::Return | Self::Exit)
+        matches!(self, Self::Return | Self::ReturnInsn | Self::Exit)
     }
 
     /// Is it in the file of the kprobes? Only probes of which this says the same can share an event.
     pub const fn is_kprobe(self) -> bool {
-        matches!(self, Self::Probe | Self::Return)
+        matches!(self, Self::Probe | Self::Return | Self::ReturnInsn)
     }
 }
 
@@ -290,8 +292,10 @@ impl<'a> Command<'a> {
             write!(out, "{maxactive}")?;
         }
         write!(out, ":{}/{} {}", name.group, name.event, self.target)?;
-        if self.kind == Kind::Exit {
-            out.write_str("%return")?;
+        match self.kind {
+            Kind::Exit => out.write_str("%return")?,
+            Kind::ReturnInsn => out.write_str("%retinsn")?,
+            Kind::Probe | Kind::Return | Kind::Entry | Kind::Tracepoint => {}
         }
         for (index, word) in self.arguments.clone().enumerate() {
             let (name, body) = arguments::split(word, index);
@@ -352,10 +356,13 @@ impl File {
             false => (None, parse_short_head(head)?),
         };
         let (target, kind) = match kind {
-            Kind::Probe | Kind::Return => parse_target(target, kind)?,
+            Kind::Probe | Kind::Return | Kind::ReturnInsn => parse_target(target, kind)?,
             Kind::Entry | Kind::Exit => parse_functions(target, &words)?,
             Kind::Tracepoint => (parse_tracepoint(target, &words)?, kind),
         };
+        if kind == Kind::ReturnInsn && maxactive.is_some() {
+            return Err(Error::invalid(ErrorKind::MaxactOnRetinsn, 0, 1));
+        }
         Ok(Line::Create(Command {
             kind,
             maxactive,
@@ -426,6 +433,7 @@ fn parse_target(word: &str, kind: Kind) -> Result<(Target<'_>, Kind), Error> {
     let (symbol, kind) = match word.split_once('%') {
         None => (word, kind),
         Some((symbol, "return")) => (symbol, Kind::Return),
+        Some((symbol, "retinsn")) => (symbol, Kind::ReturnInsn),
         Some((symbol, _)) => {
             let offset = symbol.len();
             return Err(Error::invalid(ErrorKind::BadAddrSuffix, 1, offset));

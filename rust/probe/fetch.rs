@@ -146,6 +146,13 @@ pub trait Context {
         0
     }
 
+    /// The address of the instruction with which the function returns. Only the programs of probes
+    /// on such instructions ask for it.
+    #[inline(always)]
+    fn exit(&self) -> u64 {
+        0
+    }
+
     /// Writes the symbol that an address is in, with offset and size, to `to`, or as much of it as
     /// fits; returns how many bytes that is. There is no NUL behind it, but what else is in `to` is
     /// undefined.

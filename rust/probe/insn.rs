@@ -3,7 +3,8 @@
 //! Instructions: how long each is, where it leads, and where a function leaves.
 //!
 //! - [`x86`] and [`arm64`] decode one instruction, by tables;
-//! - [`exits`] sweeps a function with either of them, and finds the ways out of it.
+//! - [`uncover`] puts back what kprobes have hidden in a text;
+//! - [`exits`] sweeps a function, and finds the ways out of it.
 //!
 //! Only what a kernel's text can hold is decoded, and what is not certain is refused: a probe that
 //! is put beside a boundary destroys the function. All of it may be called in any context, takes
@@ -12,6 +13,10 @@
 pub mod arm64;
 pub mod exits;
 pub mod x86;
+
+mod uncover;
+
+pub use uncover::uncover;
 
 /// An instruction: its length, and where it leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +52,12 @@ pub enum Flow {
     Return,
     /// To another privilege level or code segment: `iret`, `sysret`, `eret`, a far jump or return.
     FarReturn,
-    /// Into a trap: `int3`, `ud2`, `brk`, `udf`. The kernel's `BUG()` ends there; after `WARN()` it
-    /// goes on behind it.
+    /// Into a trap: `ud2`, `brk`, `udf`. The kernel's `BUG()` ends there; after `WARN()` it goes on
+    /// behind it.
     Trap,
+    /// Into that of kprobes and debuggers: `int3`, `brk #4`. One of them hides an instruction there,
+    /// or it fills the space behind the ends of a function.
+    Breakpoint,
 }
 
 impl Flow {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The text of `/proc/kallsyms`: which names stand for more than one place.
+//! What the kernel writes of its symbols: where an address is ([`Location`]), and, in the text of
+//! `/proc/kallsyms`, which names stand for more than one place.
 //!
 //! There are some 200,000 symbols, and only the few thousand names that repeat are of interest: they
 //! are kept as hashes. Two names with one hash are found once in some 10⁸ kernels.
@@ -48,6 +49,43 @@ impl<'a> Symbol<'a> {
             None => None,
         };
         Some(Self { name, module })
+    }
+}
+
+/// Where an address is: `NAME+0xOFFSET/0xSIZE[ [MODULE]]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location<'a> {
+    /// The symbol's name.
+    pub name: &'a str,
+    /// How far the address is into the symbol, in bytes.
+    pub offset: usize,
+    /// The size of the symbol, in bytes: up to the next one.
+    pub size: usize,
+    /// The module that it belongs to, if it is not the kernel's own.
+    pub module: Option<&'a str>,
+}
+
+impl<'a> Location<'a> {
+    /// Reads what the kernel has written; `None` where that is no symbol, but a number.
+    ///
+    /// C: `sprint_symbol()`.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let (text, module) = match text.strip_suffix(']') {
+            Some(text) => {
+                let (text, module) = text.rsplit_once(" [")?;
+                (text, Some(module))
+            }
+            None => (text, None),
+        };
+        let (name, numbers) = text.rsplit_once("+0x")?;
+        let (offset, size) = numbers.split_once("/0x")?;
+        let number = |digits| usize::from_str_radix(digits, 16).ok();
+        Some(Self {
+            name,
+            offset: number(offset)?,
+            size: number(size)?,
+            module,
+        })
     }
 }
 

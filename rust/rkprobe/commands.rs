@@ -9,6 +9,8 @@
 use core::fmt;
 use core::num::NonZero;
 
+use kernel::bindings::EADDRNOTAVAIL;
+use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
@@ -17,6 +19,8 @@ use ktrace::fprobe;
 use ktrace::ftrace;
 use ktrace::kprobe;
 use ktrace::kprobe::Kprobe;
+use ktrace::kretinsn::Kretinsn;
+use ktrace::kretinsn::Refusal;
 use ktrace::module;
 use ktrace::module::Module;
 use ktrace::security;
@@ -55,6 +59,7 @@ use crate::event::Event;
 use crate::event::Probe;
 use crate::event::Probes;
 use crate::event::Switch;
+use crate::exits;
 use crate::hook::Hook;
 use crate::printer::Printer;
 use crate::recorder::Parts;
@@ -163,6 +168,17 @@ pub(crate) fn clear(file: File) -> Result {
     Ok(())
 }
 
+/// Finds where a function leaves, for [`exits`].
+pub(crate) fn find_exits(line: &[u8]) -> Result {
+    let _commands = COMMANDS.lock();
+    let symbol = core::str::from_utf8(line).map_err(|_| EINVAL)?.trim();
+    match symbols::count(symbol)? {
+        None | Some(0) => Err(ENOENT),
+        Some(1) => exits::find(symbol),
+        Some(_) => Err(Error::from_errno(-(EADDRNOTAVAIL as c_int))),
+    }
+}
+
 /// Told of modules that come.
 pub(crate) struct Modules;
 
@@ -250,7 +266,7 @@ fn create_expanded(
 /// Where a probe stands that is of a kind that stands in one place only.
 fn place_of(kind: Kind) -> Option<Place> {
     match kind {
-        Kind::Probe | Kind::Return => None,
+        Kind::Probe | Kind::Return | Kind::ReturnInsn => None,
         Kind::Entry => Some(Place::Entry),
         Kind::Exit => Some(Place::Return),
         Kind::Tracepoint => Some(Place::Tracepoint),
@@ -291,8 +307,7 @@ fn check_target(command: &Command<'_>) -> Result<Place, Failure> {
         Target::Address(_) | Target::Functions(_) | Target::Tracepoint(_) => false,
         Target::Symbol { symbol, offset } => match symbols::count(symbol)? {
             // Where in its function it is turns out when the module comes.
-            None if command.kind.is_return() => return Ok(Place::Return),
-            None => false,
+            None => command.kind.is_return(),
             Some(0) => return Err(at_target(ErrorKind::BadProbeAddr).into()),
             // Where there is no function the kernel refuses it in the end.
             Some(1) => is_entry(symbol, offset)?.unwrap_or(command.kind.is_return()),
@@ -300,10 +315,11 @@ fn check_target(command: &Command<'_>) -> Result<Place, Failure> {
         },
     };
     match (command.kind, command.target) {
-        (Kind::Return, Target::Symbol { .. }) if !entry => {
+        (Kind::Return | Kind::ReturnInsn, Target::Symbol { .. }) if !entry => {
             Err(at_target(ErrorKind::BadRetprobe).into())
         }
         (Kind::Return, _) => Ok(Place::Return),
+        (Kind::ReturnInsn, _) => Ok(Place::ReturnInsn),
         _ if entry => Ok(Place::Entry),
         _ => Ok(Place::Inside),
     }
@@ -474,14 +490,37 @@ fn place(command: &Command<'_>, site: Site<'_>, parts: &Parts) -> Result<Armed, 
             return Ok(Armed::Hook(hook));
         }
     };
-    if command.kind.is_return() {
-        let maxactive = command.maxactive.map_or(0, NonZero::get);
-        let probe = ReturnProbe::register(target, maxactive, recorder, kept).map_err(at_target)?;
-        Ok(Armed::Return(probe))
-    } else {
-        let probe = Kprobe::register(target, recorder).map_err(at_target)?;
-        Ok(Armed::Entry(probe))
-    }
+    Ok(match command.kind {
+        Kind::Return => {
+            let maxactive = command.maxactive.map_or(0, NonZero::get);
+            let probe = ReturnProbe::register(target, maxactive, recorder, kept);
+            Armed::Return(probe.map_err(at_target)?)
+        }
+        Kind::ReturnInsn => {
+            let probe = Kretinsn::register(target, recorder);
+            Armed::ReturnInsn(probe.map_err(refused)?)
+        }
+        _ => Armed::Entry(Kprobe::register(target, recorder).map_err(at_target)?),
+    })
+}
+
+/// Why a function has no probes on its returns.
+#[inline(never)]
+fn refused(refusal: Refusal) -> Failure {
+    let tell = |text: fmt::Arguments<'_>| pr_info!("{text}\n");
+    let kind = match refusal {
+        Refusal::TailCall(exit) => {
+            tell(format_args!("{}; use %return", exits::Shown(&exit)));
+            ErrorKind::TailCall
+        }
+        Refusal::NoReturn => ErrorKind::NoRetInsn,
+        Refusal::BadText(bad) => {
+            tell(format_args!("{}", exits::Bad(&bad)));
+            ErrorKind::BadText
+        }
+        Refusal::Failed(error) => return at_target(error),
+    };
+    command::Error::at_target(kind, Errno::EINVAL).into()
 }
 
 /// Registers the probe of a command that was accepted, from its listing: with the symbols where they
@@ -495,6 +534,7 @@ pub(crate) fn arm_again(listing: &str, shape: &Shape, parts: &Parts) -> Result<A
         Line::Create(command) => {
             let place = match (command.kind, command.target) {
                 (Kind::Return, _) => Place::Return,
+                (Kind::ReturnInsn, _) => Place::ReturnInsn,
                 (Kind::Probe, Target::Symbol { symbol, offset })
                     if is_entry(symbol, offset)? == Some(true) =>
                 {
@@ -541,6 +581,7 @@ fn check_place(target: &Target<'_>, placed: Result<Armed, Failure>) -> Result<Ar
     let address = match (&placed, *target) {
         (Ok(Armed::Entry(probe)), _) => probe.address(),
         (Ok(Armed::Return(probe)), _) => probe.address(),
+        (Ok(Armed::ReturnInsn(probe)), _) => probe.address(),
         (Err(_), Target::Symbol { symbol, offset }) => match address_of(symbol, offset) {
             Ok(address) => address,
             Err(_) => return placed,

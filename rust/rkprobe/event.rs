@@ -11,7 +11,9 @@ use kernel::str::CString;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 
+use ktrace::kprobe::AnyKprobe;
 use ktrace::kprobe::Kprobe;
+use ktrace::kretinsn::Kretinsn;
 use ktrace::kretprobe::AnyKretprobe;
 use ktrace::module::Module;
 use ktrace::trace_event::Operations;
@@ -31,6 +33,7 @@ use crate::shape::Shape;
 pub(crate) enum Armed {
     Entry(Kprobe<Recorder>),
     Return(ReturnProbe),
+    ReturnInsn(Kretinsn<Recorder>),
     Hook(Hook),
 }
 
@@ -39,6 +42,7 @@ impl Armed {
         match self {
             Self::Entry(probe) => Counts::of(probe.handler(), probe.missed()),
             Self::Return(probe) => Counts::of(probe.recorder(), probe.missed()),
+            Self::ReturnInsn(probe) => Counts::of(probe.handler(), probe.missed()),
             Self::Hook(hook) => hook.counts(),
         }
     }
@@ -48,6 +52,7 @@ impl Armed {
         match self {
             Self::Entry(probe) => probe.is_gone(),
             Self::Return(probe) => probe.is_gone(),
+            Self::ReturnInsn(probe) => probe.is_gone(),
             Self::Hook(_) => false,
         }
     }
@@ -56,6 +61,7 @@ impl Armed {
         match self {
             Self::Entry(probe) if !probe.is_gone() => probe.enable(),
             Self::Return(probe) if !probe.is_gone() => probe.enable(),
+            Self::ReturnInsn(probe) if !probe.is_gone() => probe.enable(),
             _ => Ok(()),
         }
     }
@@ -64,7 +70,7 @@ impl Armed {
 /// Probes that are unregistered together: the kernel waits for an RCU grace period each time.
 #[derive(Default)]
 pub(crate) struct Batch {
-    kprobes: KVVec<Kprobe<Recorder>>,
+    kprobes: KVVec<AnyKprobe>,
     kretprobes: KVVec<AnyKretprobe>,
 }
 
@@ -77,11 +83,18 @@ impl Batch {
         })
     }
 
-    /// Adds one. Without room it is unregistered here.
+    /// Adds one. Without memory it is unregistered here.
     pub(crate) fn add(&mut self, armed: Armed) {
         match armed {
-            Armed::Entry(probe) => drop(self.kprobes.push_within_capacity(probe)),
+            Armed::Entry(probe) => drop(self.kprobes.push_within_capacity(probe.into())),
             Armed::Return(probe) => drop(self.kretprobes.push_within_capacity(probe.into_any())),
+            Armed::ReturnInsn(probe) => {
+                // There is room for one.
+                let _ = self.kprobes.reserve(probe.exits().len(), GFP_KERNEL);
+                for probe in probe.into_kprobes() {
+                    drop(self.kprobes.push_within_capacity(probe));
+                }
+            }
             // Not registered but where its event is enabled, and stays.
             Armed::Hook(hook) => drop(hook),
         }
@@ -90,7 +103,7 @@ impl Batch {
     /// Unregisters them: no handler runs after this.
     pub(crate) fn unregister(self) {
         if !self.kprobes.is_empty() {
-            Kprobe::unregister_all(self.kprobes);
+            AnyKprobe::unregister_all(self.kprobes);
         }
         if !self.kretprobes.is_empty() {
             AnyKretprobe::unregister_all(self.kretprobes);
@@ -225,6 +238,7 @@ impl Probe {
         let result = match &state.armed {
             Some(Armed::Entry(probe)) => probe.disable(),
             Some(Armed::Return(probe)) => probe.disable(),
+            Some(Armed::ReturnInsn(probe)) => probe.disable(),
             Some(Armed::Hook(_)) | None => {
                 state.unregister();
                 Ok(())

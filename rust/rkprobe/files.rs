@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The control files: `rkprobe_events`, `rkprobe_dynamic_events`, `rkprobe_profile`,
-//! `rkprobe_error_log`; and under the kernel's names those that the kernel does not have itself.
+//! `rkprobe_error_log`, `rkprobe_exits`; and under the kernel's names those that the kernel does not have itself.
 
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
@@ -13,6 +13,7 @@ use probe::command;
 
 use crate::commands;
 use crate::error_log;
+use crate::exits;
 use crate::registry;
 
 /// Makes all of them, and puts them into `files` one by one.
@@ -25,6 +26,7 @@ pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Res
     ))?;
     keep(File::create::<Profile<ALL>>(c"rkprobe_profile", module))?;
     keep(File::create::<ErrorLog>(c"rkprobe_error_log", module))?;
+    keep(File::create::<Exits>(c"rkprobe_exits", module))?;
     // So that perf and trace-cmd find them.
     if !cfg!(CONFIG_KPROBE_EVENTS) {
         keep(File::create::<Events<KPROBES>>(c"kprobe_events", module))?;
@@ -120,5 +122,28 @@ impl ControlFile for ErrorLog {
     /// Writing alone, as `echo >` does, changes nothing.
     fn write_line(_line: &[u8]) -> Result {
         Ok(())
+    }
+}
+
+/// Where the function leaves whose name was written last.
+struct Exits;
+
+#[vtable]
+impl ControlFile for Exits {
+    fn show(index: usize, to: &SeqFile) {
+        exits::with_line(index, |line| to.call_printf(format_args!("{line}\n")));
+    }
+
+    fn len() -> usize {
+        exits::len()
+    }
+
+    fn clear() -> Result {
+        exits::clear();
+        Ok(())
+    }
+
+    fn write_line(line: &[u8]) -> Result {
+        commands::find_exits(line)
     }
 }

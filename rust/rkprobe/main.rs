@@ -21,6 +21,7 @@ use crate::commands::Modules;
 mod commands;
 mod error_log;
 mod event;
+mod exits;
 mod files;
 mod hook;
 mod printer;
@@ -53,6 +54,7 @@ impl kernel::Module for Rkprobe {
             ktrace::init();
             commands::init();
             error_log::init();
+            exits::init();
             registry::init();
             signature::init();
             symbols::init();
@@ -77,6 +79,7 @@ impl Drop for Rkprobe {
         self.modules = None;
         registry::shut_down();
         error_log::clear();
+        exits::clear();
         signature::clear();
         symbols::clear();
         // SAFETY: The module is unloaded once, and everything that it had was dropped above; modules

@@ -14,6 +14,7 @@ use ktrace::fprobe;
 use ktrace::function::Call;
 use ktrace::kprobe;
 use ktrace::kprobe::Hit;
+use ktrace::kretinsn;
 use ktrace::kretprobe;
 use ktrace::nofault;
 use ktrace::percpu::Counter;
@@ -112,6 +113,14 @@ impl kretprobe::Handler for Recorder {
     #[inline(always)]
     fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, ()>) {
         self.record(hit, (), [hit.address(), call.caller()]);
+    }
+}
+
+impl kretinsn::Handler for Recorder {
+    #[inline(always)]
+    fn ret(&self, hit: &Hit<'_>, call: &kretinsn::Call) {
+        let exit = Exit(hit.address());
+        self.record(hit, exit, [call.function(), call.caller()]);
     }
 }
 
@@ -337,6 +346,12 @@ trait OfCall: Copy {
 
     /// How long it took, in ns.
     fn elapsed(self) -> u64;
+
+    /// By which of its instructions it returns.
+    #[inline(always)]
+    fn exit(self) -> u64 {
+        0
+    }
 }
 
 /// Nothing: no program asks for it.
@@ -349,6 +364,27 @@ impl OfCall for () {
     #[inline(always)]
     fn elapsed(self) -> u64 {
         0
+    }
+}
+
+/// The address of the instruction by which it returns.
+#[derive(Clone, Copy)]
+struct Exit(usize);
+
+impl OfCall for Exit {
+    #[inline(always)]
+    fn word(self, _: u8) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn elapsed(self) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn exit(self) -> u64 {
+        self.0 as u64
     }
 }
 
@@ -403,6 +439,11 @@ impl<O: Origin, K: OfCall> Context for Seen<'_, O, K> {
     #[inline(always)]
     fn elapsed(&self) -> u64 {
         self.kept.elapsed()
+    }
+
+    #[inline(always)]
+    fn exit(&self) -> u64 {
+        self.kept.exit()
     }
 
     #[inline(always)]

@@ -8,6 +8,11 @@ use core::ptr;
 use kernel::bindings::pt_regs;
 
 use crate::nofault;
+use crate::registers::Registers;
+
+pub(crate) use probe::insn::x86::is_indirect_thunk;
+pub(crate) use probe::insn::x86::is_return_thunk;
+pub(crate) use probe::insn::x86::X86 as Decoder;
 
 /// Adds one to this CPU's copy of a per-CPU number: a single instruction, so neither an interrupt
 /// nor a move to another CPU can come in between. C: `raw_cpu_inc()`.
@@ -64,4 +69,16 @@ pub(crate) fn behind_landing_pad(address: usize) -> usize {
         Ok(()) if code == ENDBR64 || code == SEALED => address.wrapping_add(code.len()),
         _ => address,
     }
+}
+
+/// The address that a function returns to, where it is about to.
+///
+/// # Safety
+///
+/// `registers` must be those in front of an instruction that returns.
+#[inline(always)]
+pub(crate) unsafe fn return_address(registers: &Registers) -> usize {
+    let place = registers.stack_pointer() as usize as *const usize;
+    // SAFETY: The instruction is about to take it from there, by the safety requirement.
+    unsafe { place.read() }
 }

@@ -20,6 +20,9 @@ pub enum Place {
     Inside,
     /// The return: `$retval` and `$elapsed` are available, and `$argN` as it was at the entry.
     Return,
+    /// An instruction with which the function returns: `$retval` and `$exit` are available, but
+    /// nothing of the entry.
+    ReturnInsn,
     /// A tracepoint: `$argN` is available.
     Tracepoint,
 }
@@ -117,6 +120,8 @@ pub enum Base<'a> {
     ReturnValue,
     /// `$elapsed`: the time from the entry of the call to its return, in ns. Ours; C has no such.
     Elapsed,
+    /// `$exit`: the address of the instruction with which the function returns. Ours; C has no such.
+    Exit,
     /// `$comm`: the address of the name of the current task.
     Comm,
     /// `\IMM`, or the address of `@ADDR` (which adds a dereference).

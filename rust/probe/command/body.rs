@@ -291,6 +291,7 @@ impl<'b> Reader<'b> {
             let param = variable.param(function).map_err(wrong)?;
             let base = match self.site.place {
                 Place::Return => Base::EntryArgument(param.position),
+                Place::ReturnInsn => return Err(Fault::invalid(ErrorKind::EntryOnRetinsn, at)),
                 Place::Entry | Place::Inside | Place::Tracepoint => Base::Argument(param.position),
             };
             (base, Some(param.ty))
@@ -328,9 +329,16 @@ impl<'b> Reader<'b> {
         if name == "elapsed" {
             return match self.site.place {
                 Place::Return => Ok(Base::Elapsed),
+                Place::ReturnInsn => Err(Fault::invalid(ErrorKind::EntryOnRetinsn, at)),
                 Place::Entry | Place::Inside | Place::Tracepoint => {
                     Err(Fault::invalid(ErrorKind::ElapsedOnProbe, at))
                 }
+            };
+        }
+        if name == "exit" {
+            return match self.site.place {
+                Place::ReturnInsn => Ok(Base::Exit),
+                _ => Err(Fault::invalid(ErrorKind::ExitOnProbe, at)),
             };
         }
         let number = name.strip_prefix("arg").ok_or(bad)?;
@@ -345,6 +353,7 @@ impl<'b> Reader<'b> {
             Place::Tracepoint => Ok(Base::Argument(index.saturating_add(1))),
             Place::Inside => Err(Fault::invalid(ErrorKind::NofentryArgs, at)),
             Place::Return => Ok(Base::EntryArgument(index)),
+            Place::ReturnInsn => Err(Fault::invalid(ErrorKind::EntryOnRetinsn, at)),
         }
     }
 }

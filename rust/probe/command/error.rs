@@ -195,6 +195,19 @@ kinds! {
     ElapsedOnProbe => "$elapsed is only available on return probes",
     /// Ours: a dereference of `$elapsed`, which is no address.
     ElapsedCantDeref => "$elapsed can not be dereferenced",
+    /// Ours: `$exit` of a probe that is not on return instructions.
+    ExitOnProbe => "$exit is only available on %retinsn probes",
+    /// Ours: an argument of the call, or `$elapsed`, where a probe on return instructions keeps
+    /// nothing from the entry.
+    EntryOnRetinsn => "A %retinsn probe keeps nothing from the entry; use %return",
+    /// Ours: a number behind `r` of a probe that has no instances.
+    MaxactOnRetinsn => "Maxactive is not for %retinsn probes",
+    /// Ours: a probe on return instructions of a function that also leaves by other ways.
+    TailCall => "Function leaves by a tail call; use %return",
+    /// Ours: such a probe of a function that does not return.
+    NoRetInsn => "Function has no return instruction",
+    /// Ours: such a probe of a function whose instructions are not all understood.
+    BadText => "Function text could not be decoded",
     /// Ours: no room is left to write a `%pd` or `%pD` out.
     FileNamesTooLong => "%pd and %pD arguments are too long",
     /// Ours: a NUL in the command.
@@ -288,7 +301,8 @@ impl Error {
     /// An error of the target, found by the kernel. Before the name is looked at:
     /// [`ErrorKind::BadProbeAddr`], [`ErrorKind::NonUniqSymbol`], [`ErrorKind::BadRetprobe`]
     /// (EINVAL). At the registration: [`ErrorKind::BadInsnBndry`] (EILSEQ),
-    /// [`ErrorKind::BadProbeAddr`] (ENOENT), [`ErrorKind::FailRegProbe`] (what the kernel said).
+    /// [`ErrorKind::BadProbeAddr`] (ENOENT), [`ErrorKind::FailRegProbe`] (what the kernel said),
+    /// [`ErrorKind::TailCall`], [`ErrorKind::NoRetInsn`], [`ErrorKind::BadText`] (EINVAL).
     ///
     /// C: `trace_kprobe_create_internal()`.
     pub const fn at_target(kind: ErrorKind, errno: Errno) -> Self {

@@ -250,8 +250,10 @@ fn check_variables(words: &Words<'_>, place: Place) -> Result<(), Error> {
             continue;
         };
         let error = |kind| Err(Error::invalid(kind, index.saturating_add(2), 0));
-        if place == Place::Inside {
-            return error(ErrorKind::NofentryArgs);
+        match place {
+            Place::Inside => return error(ErrorKind::NofentryArgs),
+            Place::ReturnInsn => return error(ErrorKind::EntryOnRetinsn),
+            Place::Entry | Place::Return | Place::Tracepoint => {}
         }
         match number.bytes().next() {
             Some(b'0'..=b'9') => {}

@@ -46,7 +46,7 @@ impl fmt::Display for Event<'_> {
                     out: f,
                     room: MAX_NAME,
                 };
-                let letter = kind.letter();
+                let letter = if kind.is_return() { 'r' } else { 'p' };
                 match target {
                     Target::Symbol { symbol, offset } => write!(out, "{letter}_{symbol}_{offset}"),
                     Target::Address(address) => write!(out, "{letter}_0x{address:x}"),

@@ -64,6 +64,7 @@ pub fn compile<R: Resolver>(
         Base::EntryArgument(n) => Load::Kept(resolver.keep(Keep(current::argument(n)))?),
         Base::ReturnValue => Load::Register(current::RETURN_VALUE),
         Base::Elapsed => Load::Elapsed,
+        Base::Exit => Load::Exit,
         Base::Comm => Load::Comm,
         Base::Immediate(value) => Load::Value(value),
         Base::Text(text) => Load::Value(resolver.text(text)?),

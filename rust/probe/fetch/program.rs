@@ -54,6 +54,7 @@ pub(super) enum Load {
     Stack(u16),
     Kept(u8),
     Elapsed,
+    Exit,
     Comm,
     Value(u64),
 }
@@ -213,6 +214,7 @@ impl Steps {
             Load::Stack(n) => ctx.stack(n),
             Load::Kept(index) => ctx.kept(index),
             Load::Elapsed => ctx.elapsed(),
+            Load::Exit => ctx.exit(),
             Load::Comm => ctx.comm(),
             Load::Value(value) => value,
         };

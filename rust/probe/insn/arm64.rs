@@ -72,6 +72,8 @@ pub enum Class {
     Eret,
     /// `brk`, `hlt`, `udf`.
     Trap,
+    /// `brk #4`, the one of kprobes.
+    Breakpoint,
     /// `nop`.
     Nop,
     /// `bti`: an indirect branch may arrive here.
@@ -129,6 +131,7 @@ impl Class {
             0x36 | 0x37 | 0xb6 | 0xb7 => Self::Tbz {
                 offset: field::<5, 14>(word),
             },
+            0xd4 if word == 0xd420_0080 => Self::Breakpoint,
             0xd4 => match word >> 21 & 7 {
                 // brk, hlt
                 1 | 2 => Self::Trap,
@@ -200,6 +203,7 @@ impl Class {
             Self::Blr { .. } => Flow::IndirectCall,
             Self::Eret => Flow::FarReturn,
             Self::Trap => Flow::Trap,
+            Self::Breakpoint => Flow::Breakpoint,
             Self::Nop => Flow::Nop,
             Self::Bti => Flow::Landing,
             Self::Literal { offset } => Flow::Literal(at(offset)),

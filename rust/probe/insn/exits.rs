@@ -11,7 +11,7 @@
 //! jump leads to one that was not brought, [`Verdict::Part`] says so; one behind a jump label that is
 //! off only its name tells, and has to be brought by it.
 //!
-//! The caller reads the text (and puts back what other probes have changed in it), tells what is at a
+//! The caller reads the text ([uncovered](super::uncover) of other probes), tells what is at a
 //! target ([`Destination`]), and brings the memory: a bit for each place where an instruction may
 //! start. Each byte is decoded twice for the sweep, and once each time that the exits are asked for,
 //! whatever the bytes are; each branch is compared with each part.
@@ -156,6 +156,11 @@ pub enum Reason {
     InnerCall(u64),
     /// It reads data that stands in the function: what looks like instructions may be none.
     Data(u64),
+    /// It is a breakpoint, and what is in front of it goes on there: it hides an instruction.
+    Breakpoint,
+    /// It leaves the function from a part that no jump leads to: that only the name says that the part
+    /// is the function's is not enough.
+    Unreached,
     /// There is less memory than [`Function::words`] asks for.
     Memory,
 }
@@ -337,7 +342,9 @@ where
         self.end = match flow {
             // It may be padding, which leads on to what follows, or, made of traps, nowhere.
             Flow::Nop => self.end,
-            Flow::Trap => self.end.filter(|exit| exit.kind == ExitKind::NoReturn),
+            Flow::Trap | Flow::Breakpoint => {
+                self.end.filter(|exit| exit.kind == ExitKind::NoReturn)
+            }
             Flow::Call(_) | Flow::IndirectCall => at(ExitKind::NoReturn),
             Flow::Next | Flow::Landing | Flow::Literal(_) | Flow::Branch(_) => {
                 at(ExitKind::FallThrough)
@@ -430,15 +437,24 @@ impl<D: Decoder> Iterator for Sweep<'_, D> {
 }
 
 /// Marks where the instructions of a part start, those of padding at its end left out: a branch there
-/// leaves the function.
+/// leaves the function. A breakpoint that is not behind an end of the function is not believed.
 fn mark<D: Decoder>(
     parts: &[Part<'_>],
     part: &Part<'_>,
     starts: &mut [u64],
 ) -> Result<(), BadText> {
     let mut padding = 0_usize;
+    let mut goes_on = false;
     for step in Sweep::<D>::new(part) {
         let (address, insn) = step?;
+        if insn.flow == Flow::Breakpoint && goes_on {
+            let reason = Reason::Breakpoint;
+            return Err(BadText { address, reason });
+        }
+        goes_on = matches!(
+            insn.flow,
+            Flow::Next | Flow::Landing | Flow::Literal(_) | Flow::Branch(_)
+        );
         padding = match insn.flow {
             Flow::Nop => padding.wrapping_add(usize::from(insn.len)),
             _ => 0,

@@ -77,7 +77,7 @@ pub fn decode(text: &[u8], address: u64) -> Option<Insn> {
 /// C: `arch/x86/lib/retpoline.S`.
 pub fn is_return_thunk(name: &str) -> bool {
     matches!(
-        name,
+        of_startup(name),
         "__x86_return_thunk"
             | "retbleed_return_thunk"
             | "srso_return_thunk"
@@ -99,8 +99,16 @@ pub fn is_indirect_thunk(name: &str) -> bool {
         "its_thunk_",
         "paranoid_thunk_",
     ];
-    name.strip_prefix("__x86_indirect_")
+    of_startup(name)
+        .strip_prefix("__x86_indirect_")
         .is_some_and(|rest| SORTS.iter().any(|sort| rest.starts_with(sort)))
+}
+
+/// The thunks have a second name, for code that runs before the kernel is where it was linked to.
+///
+/// C: `SYM_PI_ALIAS()`.
+fn of_startup(name: &str) -> &str {
+    name.strip_prefix("__pi_").unwrap_or(name)
 }
 
 /// What is left of the bytes.
@@ -385,10 +393,10 @@ impl Opcode {
             (1, 0x07 | 0x35 | 0xaa) => Flow::FarReturn,
             // eretu, erets
             (1, 0x01) if modrm.0 == 0xca && prefixes.repeat != 0 => Flow::FarReturn,
-            // int3, udb
-            (0, 0xcc | 0xd6) => Flow::Trap,
-            // ud2, ud1, ud0
-            (1, 0x0b | 0xb9 | 0xff) => Flow::Trap,
+            // int3
+            (0, 0xcc) => Flow::Breakpoint,
+            // udb; ud2, ud1, ud0
+            (0, 0xd6) | (1, 0x0b | 0xb9 | 0xff) => Flow::Trap,
             // Else it is pause, or xchg with r8.
             (0, 0x90) if prefixes.repeat != 0xf3 && !prefixes.has_base() => Flow::Nop,
             (1, 0x1f) => Flow::Nop,

@@ -20,6 +20,7 @@ use probe::command::Command;
 use probe::command::Error;
 use probe::command::File;
 use probe::command::FileOffsets;
+use probe::command::Kind;
 use probe::command::Line;
 use probe::command::Signature;
 use probe::command::Site;
@@ -84,7 +85,10 @@ pub fn place(command: &Command<'_>) -> Option<Place> {
     let is_return = command.kind.is_return();
     match command.target {
         Target::Symbol { symbol: name, .. } | Target::Functions(name) if !is_name(name) => None,
-        Target::Symbol { offset, .. } if is_return => (offset == 0).then_some(Place::Return),
+        Target::Symbol { offset, .. } if is_return => (offset == 0).then_some(match command.kind {
+            Kind::ReturnInsn => Place::ReturnInsn,
+            _ => Place::Return,
+        }),
         Target::Symbol { offset: 0, .. } => Some(Place::Entry),
         Target::Symbol { .. } => Some(Place::Inside),
         Target::Address(_) if is_return => Some(Place::Return),

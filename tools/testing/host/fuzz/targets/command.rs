@@ -27,6 +27,7 @@ const PLACES: [Place; 4] = [
     Place::Entry,
     Place::Inside,
     Place::Return,
+    Place::ReturnInsn,
     Place::Tracepoint,
 ];
 

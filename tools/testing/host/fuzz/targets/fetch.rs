@@ -200,6 +200,10 @@ impl Context for Machine<'_> {
         self.word(2)
     }
 
+    fn exit(&self) -> u64 {
+        self.word(3)
+    }
+
     fn symbol(&self, address: u64, to: &mut [u8]) -> usize {
         let text = format!("{address:#x}");
         let len = text.len().min(to.len());

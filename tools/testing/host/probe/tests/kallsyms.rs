@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use probe::kallsyms::{contains, hash, insert, Symbol};
+use probe::kallsyms::{contains, hash, insert, Location, Symbol};
 use proptest::prelude::*;
 
 fn symbol<'a>(name: &'a str, module: Option<&'a str>) -> Option<Symbol<'a>> {
@@ -12,6 +12,30 @@ fn symbol<'a>(name: &'a str, module: Option<&'a str>) -> Option<Symbol<'a>> {
         name: name.as_bytes(),
         module: module.map(str::as_bytes),
     })
+}
+
+#[test]
+fn locations() {
+    for (text, expected) in [
+        ("vfs_read+0x10/0x3a0", Some(("vfs_read", 0x10, 0x3a0, None))),
+        ("a.b+0x0/0x1 [dummy]", Some(("a.b", 0, 1, Some("dummy")))),
+        // No name of C's, but of Rust's.
+        ("_R+0x1+0x2/0x3 [m]", Some(("_R+0x1", 2, 3, Some("m")))),
+        ("0xffffffffc0001000", None),
+        ("x+0x10 [m]", None),
+        ("x+0x10/0x [m]", None),
+        ("x+0x1/0x2[m]", None),
+        ("]", None),
+        ("", None),
+    ] {
+        let expected = expected.map(|(name, offset, size, module)| Location {
+            name,
+            offset,
+            size,
+            module,
+        });
+        assert_eq!(Location::parse(text), expected, "{text:?}");
+    }
 }
 
 #[test]

@@ -59,6 +59,22 @@ fn a_command_says_its_kind_and_target() {
     };
     assert_eq!(whole.command.target, target);
 
+    for line in [
+        "p mod:fn%retinsn $retval $exit:symbol",
+        "r mod:fn%retinsn a=$retval",
+    ] {
+        let whole = create(line).unwrap();
+        assert_eq!(whole.command.kind, Kind::ReturnInsn);
+        assert_eq!(whole.command.target, target);
+    }
+    let whole = create("r:ev fn%retinsn $exit %ip").unwrap();
+    assert_eq!(
+        whole.listing(),
+        "p:kprobes/ev fn%retinsn arg1=$exit arg2=%ip"
+    );
+    let whole = create("p fn%retinsn").unwrap();
+    assert_eq!(whole.listing(), "p:kprobes/r_fn_0 fn%retinsn");
+
     let whole = create("p 0xffffffffffffffff").unwrap();
     assert_eq!(whole.command.kind, Kind::Probe);
     assert_eq!(whole.command.maxactive, None);

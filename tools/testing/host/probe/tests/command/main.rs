@@ -72,7 +72,7 @@ fn create_at<'a>(file: File, line: &'a str, signature: Signature<'a>) -> Result<
     let Line::Create(command) = file.parse(line)? else {
         panic!("creates nothing: {line}");
     };
-    let is_return = command.kind == Kind::Return;
+    let is_return = command.kind.is_return();
     let place = match command.target {
         Target::Symbol { symbol, .. } if symbol.starts_with("non_exist") => {
             return Err(Error::at_target(ErrorKind::BadProbeAddr, Errno::EINVAL));
@@ -80,6 +80,7 @@ fn create_at<'a>(file: File, line: &'a str, signature: Signature<'a>) -> Result<
         Target::Symbol { symbol: "dup", .. } => {
             return Err(Error::at_target(ErrorKind::NonUniqSymbol, Errno::EINVAL));
         }
+        Target::Symbol { offset: 0, .. } if command.kind == Kind::ReturnInsn => Place::ReturnInsn,
         Target::Symbol { offset: 0, .. } if is_return => Place::Return,
         Target::Symbol { offset: 0, .. } => Place::Entry,
         Target::Symbol { .. } if is_return => {

@@ -43,6 +43,8 @@ pub struct Machine {
     pub kept: RefCell<Vec<u64>>,
     /// How long the call took.
     pub elapsed: u64,
+    /// By which instruction the function returns.
+    pub exit: u64,
     /// The reads of memory that were made.
     pub reads: RefCell<Vec<(Space, u64, usize)>>,
 }
@@ -172,6 +174,10 @@ impl Context for Machine {
 
     fn elapsed(&self) -> u64 {
         self.elapsed
+    }
+
+    fn exit(&self) -> u64 {
+        self.exit
     }
 
     /// Leaves something behind the text.

@@ -63,6 +63,7 @@ fn base() -> impl Strategy<Value = Base<'static>> {
         Just(Base::ReturnValue),
         Just(Base::Comm),
         Just(Base::Elapsed),
+        Just(Base::Exit),
         address().prop_map(Base::Immediate),
         Just(Base::Symbol("sym")),
         Just(Base::Text("text")),
@@ -112,6 +113,7 @@ prop_compose! {
         machine.stack = values[10..20].to_vec();
         machine.comm = values[20];
         machine.elapsed = values[40];
+        machine.exit = values[41];
         let mut entry = Machine::new();
         for (name, value) in ["di", "si", "dx", "cx", "r8", "r9"].iter().zip(&values[21..]) {
             entry.set(name, *value);
@@ -189,6 +191,7 @@ impl Model<'_> {
             Base::EntryArgument(n) => argument(self.machine.entry.as_ref().unwrap(), n),
             Base::ReturnValue => register("ax"),
             Base::Elapsed => self.machine.elapsed,
+            Base::Exit => self.machine.exit,
             Base::Comm => self.machine.comm,
             Base::Immediate(value) => value,
             Base::Text(text) => 0x7000 + text.len() as u64,

@@ -20,6 +20,7 @@ fn machine() -> Machine {
     machine.stack = (0..300).map(|n| 0x1000 + n).collect();
     machine.comm = 0x9000;
     machine.elapsed = 0x1234;
+    machine.exit = 0x4321;
     machine
 }
 
@@ -43,6 +44,7 @@ fn every_base_gives_its_value() {
         (Base::ReturnValue, 0x10),
         (Base::Comm, 0x9000),
         (Base::Elapsed, 0x1234),
+        (Base::Exit, 0x4321),
         (Base::Immediate(u64::MAX), u64::MAX),
         (Base::Text("four"), 0x7004),
         (Base::Symbol("jiffies+8"), 0x5009),

@@ -35,6 +35,7 @@ const WORDS: &[(u32, &str, Class)] = &[
     (0xd69f03e0, "eret", Eret),
     (0xd69f0bff, "eretaa", Eret),
     (0xd6bf03e0, "drps", Eret),
+    (0xd4200080, "brk #4", Breakpoint),
     (0xd4210000, "brk #0x800", Trap),
     (0xd4400020, "hlt #1", Trap),
     (0x00000003, "udf #3", Trap),
@@ -147,7 +148,7 @@ proptest! {
         };
         let is_branch = word >> 26 & 7 == 0b101;
         match class.flow(address) {
-            Flow::Next | Flow::Trap => {}
+            Flow::Next | Flow::Trap | Flow::Breakpoint => {}
             Flow::Literal(_) => prop_assert!(!is_branch),
             _ => prop_assert!(is_branch),
         }

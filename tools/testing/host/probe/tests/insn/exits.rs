@@ -362,6 +362,17 @@ fn text_that_is_not_understood() {
     // A call of what is behind it: the return that follows is its own, at first.
     let text = entry().raw(&[0xe8, 1, 0, 0, 0]).raw(INT3).raw(POP).raw(RET);
     refused(&[text], 0, Reason::InnerCall(ENTRY + 6));
+    // A breakpoint hides something, but behind an end.
+    for before in [PUSH, ENDBR, &[0x74, 0x00]] {
+        let text = entry().raw(before).raw(INT3).raw(RET);
+        refused(&[text], before.len() as u64, Reason::Breakpoint);
+    }
+    let text = cold().raw(PUSH).raw(INT3).raw(RET);
+    refused(
+        &[entry().raw(RET), text],
+        COLD - ENTRY + 1,
+        Reason::Breakpoint,
+    );
 }
 
 #[test]

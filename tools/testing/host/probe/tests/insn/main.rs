@@ -8,4 +8,5 @@ mod exits;
 mod oracle;
 mod properties;
 mod real;
+mod uncover;
 mod x86;

@@ -43,7 +43,8 @@ fn flow(insn: &Instruction) -> Flow {
         Ret => Flow::Return,
         Retf | Iret | Iretd | Iretq | Sysret | Sysretq | Sysexit | Sysexitq | Rsm | Eretu
         | Erets => Flow::FarReturn,
-        Int3 | Ud0 | Ud1 | Ud2 => Flow::Trap,
+        Int3 => Flow::Breakpoint,
+        Ud0 | Ud1 | Ud2 => Flow::Trap,
         Nop => Flow::Nop,
         Endbr64 => Flow::Landing,
         Xbegin => Flow::Branch(insn.near_branch_target()),

@@ -146,7 +146,7 @@ impl Step {
         match self {
             Self::Plain(bytes) | Self::Return(bytes) | Self::Indirect(bytes) => bytes.len() as u64,
             Self::Nop | Self::ReturnThunk | Self::Call => 5,
-            Self::Trap => 1,
+            Self::Trap => 2,
             Self::Inner(_, is_conditional) | Self::Outer(is_conditional) => {
                 5 + u64::from(*is_conditional)
             }
@@ -161,7 +161,7 @@ impl Step {
         match self {
             Self::Plain(bytes) | Self::Return(bytes) | Self::Indirect(bytes) => text.raw(bytes),
             Self::Nop => text.raw(&[0x0f, 0x1f, 0x44, 0x00, 0x00]),
-            Self::Trap => text.raw(&[0xcc]),
+            Self::Trap => text.raw(&[0x0f, 0x0b]),
             Self::ReturnThunk => text.to(&[0xe9], RETURN_THUNK),
             Self::Call => text.to(&[0xe8], OTHER),
             Self::Inner(to, is_conditional) => text.to(opcode(*is_conditional), *to.get(starts)),

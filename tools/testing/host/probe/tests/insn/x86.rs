@@ -69,7 +69,7 @@ const FLOWS: &[(&[u8], Flow)] = &[
     (&[0x67, 0xe3, 0x10], Flow::Branch(ADDRESS + 0x10)),
     (&[0xc7, 0xf8, 0x10, 0, 0, 0], Flow::Branch(ADDRESS + 0x10)),
     (&[0xc6, 0xf8, 0xff], Flow::Next),
-    (&[0xcc], Flow::Trap),
+    (&[0xcc], Flow::Breakpoint),
     (&[0xd6], Flow::Trap),
     (&[0x0f, 0x0b], Flow::Trap),
     (&[0x67, 0x0f, 0xb9, 0x40, 0x0e], Flow::Trap),
@@ -305,6 +305,7 @@ fn thunks_are_known_by_name() {
         "srso_alias_return_thunk",
         "call_depth_return_thunk",
         "its_return_thunk",
+        "__pi___x86_return_thunk",
     ] {
         assert!(x86::is_return_thunk(name), "{name}");
         assert!(!x86::is_indirect_thunk(name), "{name}");
@@ -315,6 +316,7 @@ fn thunks_are_known_by_name() {
         "__x86_indirect_call_thunk_r8",
         "__x86_indirect_its_thunk_rdx",
         "__x86_indirect_thunk_array",
+        "__pi___x86_indirect_thunk_rax",
     ] {
         assert!(x86::is_indirect_thunk(name), "{name}");
         assert!(!x86::is_return_thunk(name), "{name}");

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A handler at the instructions with which a function returns.
+//!
+//! The text of the function is decoded, and where all its ways out are returns there is a kprobe on
+//! each of them. So nothing is kept for a call in flight, nothing runs out, and calls that were made
+//! before the probe was armed are seen as well. But of the entry nothing is known, and a function that
+//! also leaves by a tail call is refused: [`kretprobe`](crate::kretprobe) and
+//! [`fprobe`](crate::fprobe) take any.
+//!
+//! While another probe keeps the return address of a call for itself (a kretprobe, an fprobe's exit,
+//! the function graph tracer), the caller that is seen here is that probe's trampoline.
+
+use kernel::bindings;
+use kernel::ffi::c_int;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use crate::arch;
+use crate::exits::BadText;
+use crate::exits::Exit;
+use crate::exits::ExitKind;
+use crate::exits::Exits;
+use crate::exits::Verdict;
+use crate::kprobe;
+use crate::kprobe::AnyKprobe;
+use crate::kprobe::Batch;
+use crate::kprobe::Hit;
+use crate::symbol;
+
+pub use crate::registration::Target;
+
+/// What happens at a return.
+pub trait Handler: Send + Sync + 'static {
+    /// Called before the instruction that returns, in atomic context: see [`crate::context`].
+    ///
+    /// `hit` has its address, which tells how the function is left, and the registers.
+    fn ret(&self, hit: &Hit<'_>, call: &Call);
+}
+
+/// A call that is about to return.
+pub struct Call {
+    function: usize,
+    caller: usize,
+}
+
+impl Call {
+    /// The address of the function; behind its landing pad (ENDBR) where it has one.
+    #[inline(always)]
+    pub fn function(&self) -> usize {
+        self.function
+    }
+
+    /// The address that the function returns to.
+    #[inline(always)]
+    pub fn caller(&self) -> usize {
+        self.caller
+    }
+}
+
+/// Why a function is not probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It leaves, also or only, by something else than a return; this is the first.
+    TailCall(Exit),
+    /// It does not return.
+    NoReturn,
+    /// Its text was not understood.
+    BadText(BadText),
+    /// The kernel refuses, or there is no memory.
+    Failed(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        let errno = match refusal {
+            Refusal::TailCall(_) => bindings::EOPNOTSUPP,
+            Refusal::NoReturn => bindings::EINVAL,
+            Refusal::BadText(_) => bindings::EILSEQ,
+            Refusal::Failed(error) => return error,
+        };
+        Self::from_errno(-(errno as c_int))
+    }
+}
+
+/// What all the probes of a function have in common.
+struct Function<H> {
+    address: usize,
+    handler: H,
+}
+
+/// The handler of one of them.
+struct Site<H>(Arc<Function<H>>);
+
+#[vtable]
+impl<H: Handler> kprobe::Handler for Site<H> {
+    #[inline(always)]
+    fn pre(&self, hit: &Hit<'_>) {
+        let call = Call {
+            function: self.0.address,
+            // SAFETY: `Kretinsn` places this on instructions that return only, and nothing changes
+            // one that has a kprobe.
+            caller: unsafe { arch::return_address(hit.registers()) },
+        };
+        self.0.handler.ret(hit, &call);
+    }
+}
+
+/// Registered probes on all returns of a function: disabled at first, and unregistered when dropped.
+///
+/// Dropping waits until no handler runs any more (an RCU grace period): process context.
+///
+/// # Examples
+///
+/// Which of its returns a function takes:
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use ktrace::kprobe::Hit;
+/// use ktrace::kretinsn::{Call, Handler, Kretinsn, Target};
+///
+/// struct Print;
+///
+/// impl Handler for Print {
+///     fn ret(&self, hit: &Hit<'_>, call: &Call) {
+///         let value = hit.registers().return_value();
+///         pr_info!("{:#x} returned {} to {:#x}\n", hit.address(), value, call.caller());
+///     }
+/// }
+///
+/// let probe = Kretinsn::register(Target::function(c"vfs_fsync_range")?, Print)?;
+/// probe.enable()?;
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Kretinsn<H: Handler> {
+    function: Arc<Function<H>>,
+    sites: Batch<Site<H>>,
+}
+
+impl<H: Handler> Kretinsn<H> {
+    /// Places probes on all returns of the function at `target`, disabled, or none.
+    ///
+    /// Process context; sleeps. Beside what [`Refusal`] tells of the function it fails as
+    /// [`Kprobe::register`](crate::kprobe::Kprobe::register), with `EINVAL` where the target is not
+    /// the entry of a function, and with `EAGAIN` where its text is changed all the time.
+    pub fn register(target: Target, handler: H) -> Result<Self, Refusal> {
+        const TRIES: usize = 5;
+
+        let address = match target {
+            Target::Symbol(name, offset) => {
+                symbol::address_of(&name)?.wrapping_add(offset as usize)
+            }
+            Target::Address(address) => address,
+        };
+        let start = symbol::start_of(address).ok_or(ENOENT)?;
+        if symbol::is_entry(address) != Some(true) {
+            return Err(EINVAL.into());
+        }
+        let function = Arc::new(
+            Function {
+                address: arch::behind_landing_pad(start),
+                handler,
+            },
+            GFP_KERNEL,
+        )
+        .map_err(Error::from)?;
+        for _ in 0..TRIES {
+            let exits = Exits::find(start)?;
+            match exits.verdict() {
+                Ok(Verdict::Returns) => {}
+                Ok(Verdict::TailCall(exit)) => return Err(Refusal::TailCall(exit)),
+                Ok(Verdict::NoReturn) => return Err(Refusal::NoReturn),
+                // `find` has brought all of them.
+                Ok(Verdict::Part(_)) => return Err(EINVAL.into()),
+                Err(bad) => return Err(Refusal::BadText(bad)),
+            }
+            let returns = exits.all().iter().filter(|exit| is_return(exit.kind));
+            let sites = Batch::register(returns.map(|exit| {
+                let target = Target::Address(exit.address as usize);
+                (target, Site(function.clone()))
+            }))?;
+            // The kernel has passed through `text_mutex` for them.
+            if exits.is_current()? {
+                return Ok(Self { function, sites });
+            }
+        }
+        Err(EAGAIN.into())
+    }
+
+    /// Arms all of them, or none. C: `enable_kprobe()`.
+    ///
+    /// Process context; sleeps. `EINVAL` where the probed code is gone.
+    pub fn enable(&self) -> Result {
+        self.sites.enable()
+    }
+
+    /// Disarms them: handlers that run already may still be running. C: `disable_kprobe()`.
+    ///
+    /// Process context; sleeps.
+    pub fn disable(&self) -> Result {
+        self.sites.disable()
+    }
+
+    /// Was the probed code unloaded? Such a probe cannot be enabled again. Any context.
+    ///
+    /// C: `kprobe_gone()`.
+    pub fn is_gone(&self) -> bool {
+        self.sites.probes().iter().any(kprobe::Kprobe::is_gone)
+    }
+
+    /// The address of the function; behind its landing pad (ENDBR) where it has one. Any context.
+    pub fn address(&self) -> usize {
+        self.function.address
+    }
+
+    /// Where the probes are. Any context.
+    pub fn exits(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.sites.probes().iter().map(kprobe::Kprobe::address)
+    }
+
+    /// How many returns did not run the handler, for another handler was running on that CPU. Any
+    /// context. C: `nmissed` in `struct kprobe`, of all the probes.
+    pub fn missed(&self) -> u64 {
+        let missed = self.sites.probes().iter().map(kprobe::Kprobe::missed);
+        missed.fold(0, u64::wrapping_add)
+    }
+
+    /// The handler, which others may be running. Any context.
+    pub fn handler(&self) -> &H {
+        &self.function.handler
+    }
+
+    /// The probes, so that they can be unregistered together with others.
+    pub fn into_kprobes(self) -> impl Iterator<Item = AnyKprobe> {
+        self.sites.into_probes().into_iter().map(AnyKprobe::from)
+    }
+}
+
+fn is_return(kind: ExitKind) -> bool {
+    matches!(kind, ExitKind::Return | ExitKind::ReturnThunk)
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The text of a function as the kernel runs it, with what kprobes hide in it put back.
+//!
+//! Whoever wants to change text of the kernel has to hold `text_mutex`, and each such change goes
+//! through a breakpoint for a moment. Placing a kprobe takes that mutex as well: text that is the same
+//! before and after that was not being changed when it was read first.
+//!
+//! C: `recover_probed_instruction()` in `arch/x86/kernel/kprobes/core.c`.
+
+use core::mem;
+
+use kernel::bindings::pt_regs;
+use kernel::ffi::c_ulong;
+use kernel::prelude::*;
+
+use probe::insn::exits;
+use probe::insn::uncover;
+use probe::insn::Decoder as _;
+use probe::insn::Flow;
+
+use crate::arch::Decoder;
+use crate::bindings;
+use crate::nofault;
+use crate::registration::Registration;
+use crate::registration::Target;
+use crate::symbol;
+
+/// A disabled probe where another one may be: of that one it is told what is hidden there. While it is
+/// there the other one is not optimized.
+type Finder = Registration<bindings::kprobe, ()>;
+
+/// A symbol's bytes.
+struct Part {
+    address: usize,
+    bytes: KVVec<u8>,
+}
+
+/// The text of a function, in the parts that were added.
+#[derive(Default)]
+pub(crate) struct Text {
+    parts: KVec<Part>,
+    finders: KVVec<Finder>,
+}
+
+impl Text {
+    /// Adds the symbol that `address` belongs to.
+    ///
+    /// Process context; sleeps. `ENOENT` where it belongs to none, `EFAULT` where that is gone,
+    /// `ENOMEM`, and `EPERM` under lockdown.
+    pub(crate) fn add(&mut self, address: usize) -> Result {
+        let (address, size) = symbol::extent(address).ok_or(ENOENT)?;
+        let mut bytes = KVVec::from_elem(0, size, GFP_KERNEL)?;
+        self.parts.reserve(1, GFP_KERNEL)?;
+        read(address, &mut bytes)?;
+        let is_nowhere = |target| symbol::start_of(target as usize).is_none();
+        uncover::<Decoder, Error>(address as u64, &mut bytes, is_nowhere, |at, bytes| {
+            self.put_back(at as usize, address, bytes)
+        })?;
+        Ok(self.parts.push(Part { address, bytes }, GFP_KERNEL)?)
+    }
+
+    /// Looks for a probe `at` an instruction of the symbol at `address`, whose `bytes` are read again
+    /// where there may be one.
+    fn put_back(&mut self, at: usize, address: usize, bytes: &mut [u8]) -> Result<bool> {
+        self.finders.reserve(1, GFP_KERNEL)?;
+        let finder =
+            Registration::register(Target::Address(at), (), |kprobe: &mut bindings::kprobe| {
+                kprobe.post_handler = Some(never_called)
+            });
+        match finder {
+            Ok(finder) => self.finders.push(finder, GFP_KERNEL)?,
+            Err(error) if error == ENOMEM || error == EPERM => return Err(error),
+            // There is none: where no probe can be, such as on an `int3` of the text itself.
+            Err(_) => return Ok(false),
+        }
+        self.read(address, bytes)?;
+        Ok(true)
+    }
+
+    /// Reads what is at `address`, with what is hidden in it.
+    fn read(&self, address: usize, bytes: &mut [u8]) -> Result {
+        read(address, bytes)?;
+        for finder in &self.finders {
+            let at = finder.address();
+            let place = at.checked_sub(address).and_then(|at| bytes.get_mut(at..));
+            let Some(place) = place else { continue };
+            let insn = Decoder::decode(place, at as u64);
+            if insn.is_some_and(|insn| insn.flow == Flow::Breakpoint) {
+                if let Some(first) = place.first_chunk_mut() {
+                    *first = finder.opcode().to_ne_bytes();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of the part that was added last.
+    pub(crate) fn pop(&mut self) {
+        self.parts.pop();
+    }
+
+    /// The parts, as they were read.
+    pub(crate) fn parts(&self) -> Result<KVec<exits::Part<'_>>> {
+        let mut parts = KVec::with_capacity(self.parts.len(), GFP_KERNEL)?;
+        for part in &self.parts {
+            let part = exits::Part {
+                address: part.address as u64,
+                text: &part.bytes,
+            };
+            parts.push(part, GFP_KERNEL)?;
+        }
+        Ok(parts)
+    }
+
+    /// Is it still what was read?
+    ///
+    /// Process context. `EFAULT` where it is gone, `ENOMEM`.
+    pub(crate) fn is_current(&self) -> Result<bool> {
+        for part in &self.parts {
+            let mut bytes = KVVec::from_elem(0, part.bytes.len(), GFP_KERNEL)?;
+            self.read(part.address, &mut bytes)?;
+            if *bytes != *part.bytes {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        if !self.finders.is_empty() {
+            Registration::unregister_all(mem::take(&mut self.finders), |finder| finder);
+        }
+    }
+}
+
+fn read(address: usize, bytes: &mut [u8]) -> Result {
+    nofault::read_kernel(address, bytes).map_err(|nofault::Fault| EFAULT)
+}
+
+/// That there is such a function makes the kernel take an optimized probe for a plain one. It calls
+/// none of a disabled probe.
+///
+/// # Safety
+///
+/// None.
+unsafe extern "C" fn never_called(_: *mut bindings::kprobe, _: *mut pt_regs, _: c_ulong) {}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What `rkprobe_exits` shows: where a function leaves.
+
+use core::fmt;
+
+use kernel::prelude::*;
+use kernel::str::CString;
+
+use ktrace::exits::BadText;
+use ktrace::exits::Exit;
+use ktrace::exits::ExitKind;
+use ktrace::exits::Exits;
+use ktrace::exits::Reason;
+use ktrace::exits::Verdict;
+use ktrace::symbol;
+
+use crate::symbols;
+
+kernel::sync::global_lock! {
+    // The lines, of the function that was asked for last.
+    // SAFETY: Initialised by `init` when the module is loaded.
+    unsafe(uninit) static LINES: Mutex<KVec<CString>> = KVec::new();
+}
+
+/// # Safety
+///
+/// Once, before anything else here is used.
+pub(crate) unsafe fn init() {
+    // SAFETY: By the safety requirement.
+    unsafe { LINES.init() };
+}
+
+/// How many lines there are.
+pub(crate) fn len() -> usize {
+    LINES.lock().len()
+}
+
+/// Calls `f` with a line, if it is there.
+pub(crate) fn with_line(index: usize, f: impl FnOnce(&str)) {
+    if let Some(line) = LINES.lock().get(index) {
+        f(line.to_str().unwrap_or(""));
+    }
+}
+
+/// Forgets the function.
+pub(crate) fn clear() {
+    *LINES.lock() = KVec::new();
+}
+
+/// Finds out where the function `symbol` leaves.
+pub(crate) fn find(symbol: &str) -> Result {
+    let exits = Exits::find(symbols::address_of(symbol)?)?;
+    let mut lines = KVec::with_capacity(exits.all().len() + 1, GFP_KERNEL)?;
+    for exit in exits.all() {
+        let line = CString::try_from_fmt(format_args!("{}", Shown(exit)))?;
+        lines.push(line, GFP_KERNEL)?;
+    }
+    let verdict = Explained(exits.verdict());
+    lines.push(
+        CString::try_from_fmt(format_args!("verdict: {verdict}"))?,
+        GFP_KERNEL,
+    )?;
+    *LINES.lock() = lines;
+    Ok(())
+}
+
+/// An address, as `SYMBOL+0xOFFSET`.
+struct Place(u64);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut buffer = [0; symbol::LEN];
+        match symbol::location(self.0 as usize, &mut buffer) {
+            Some(location) => write!(f, "{}+{:#x}", location.name, location.offset),
+            None => write!(f, "{:#x}", self.0),
+        }
+    }
+}
+
+/// What a jump goes to: a function by its name.
+struct Jumped(u64);
+
+impl fmt::Display for Jumped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut buffer = [0; symbol::LEN];
+        match symbol::location(self.0 as usize, &mut buffer) {
+            Some(location) if location.offset == 0 => f.write_str(location.name),
+            _ => Place(self.0).fmt(f),
+        }
+    }
+}
+
+/// An exit: its place and its kind.
+pub(crate) struct Shown<'a>(pub(crate) &'a Exit);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", Place(self.0.address))?;
+        match self.0.kind {
+            ExitKind::Return => f.write_str("ret"),
+            ExitKind::ReturnThunk => f.write_str("return thunk"),
+            ExitKind::TailCall {
+                target,
+                is_conditional: false,
+            } => write!(f, "tail call -> {}", Jumped(target)),
+            ExitKind::TailCall {
+                target,
+                is_conditional: true,
+            } => write!(f, "conditional tail call -> {}", Jumped(target)),
+            ExitKind::IndirectTailCall => f.write_str("indirect tail call"),
+            ExitKind::FarReturn => f.write_str("far return"),
+            ExitKind::FallThrough => f.write_str("falls through"),
+            ExitKind::NoReturn => f.write_str("no return"),
+            ExitKind::Part { target } => write!(f, "jump -> {}", Jumped(target)),
+        }
+    }
+}
+
+/// What was not understood.
+pub(crate) struct Bad<'a>(pub(crate) &'a BadText);
+
+impl fmt::Display for Bad<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", Place(self.0.address))?;
+        match self.0.reason {
+            Reason::Undefined => f.write_str("no known instruction"),
+            Reason::Target(target) => write!(f, "leads into an instruction at {}", Place(target)),
+            Reason::InnerCall(target) => {
+                write!(f, "calls a place within the function, {}", Place(target))
+            }
+            Reason::Data(target) => write!(f, "reads data within the text, {}", Place(target)),
+            Reason::Breakpoint => f.write_str("a breakpoint hides an instruction"),
+            Reason::Unreached => f.write_str("a part with exits, to which no jump leads"),
+            Reason::Memory => f.write_str("no memory"),
+        }
+    }
+}
+
+/// What the exits mean for a probe on the returns.
+struct Explained(Result<Verdict, BadText>);
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Ok(Verdict::Returns) => f.write_str("returns"),
+            Ok(Verdict::TailCall(_)) => f.write_str("leaves by a tail call; use %return"),
+            Ok(Verdict::NoReturn) => f.write_str("never returns"),
+            Ok(Verdict::Part(target)) => write!(f, "part not found at {}", Place(*target)),
+            Err(bad) => write!(f, "not understood: {}", Bad(bad)),
+        }
+    }
+}
