@@ -53,7 +53,11 @@ impl Text {
         let mut bytes = KVVec::from_elem(0, size, GFP_KERNEL)?;
         self.parts.reserve(1, GFP_KERNEL)?;
         read(address, &mut bytes)?;
-        let is_nowhere = |target| symbol::start_of(target as usize).is_none();
+        let end = address.wrapping_add(size);
+        let is_nowhere = |target| {
+            let target = target as usize;
+            !(address..end).contains(&target) && symbol::start_of(target).is_none()
+        };
         uncover::<Decoder, Error>(address as u64, &mut bytes, is_nowhere, |at, bytes| {
             self.put_back(at as usize, address, bytes)
         })?;

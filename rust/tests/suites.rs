@@ -19,6 +19,7 @@ module! {
 mod fprobe;
 mod ftrace;
 mod kprobe;
+mod kretinsn;
 mod kretprobe;
 mod nofault;
 mod percpu;

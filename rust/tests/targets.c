@@ -19,6 +19,8 @@ u64 ktrace_target_add(u64 a, u64 b);
 u64 ktrace_target_subtract(u64 a, u64 b);
 u64 ktrace_target_eight(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g, u64 h);
 u64 ktrace_target_depth(u64 n);
+u64 ktrace_target_tail(u64 a, u64 b);
+void ktrace_target_never(void);
 u64 ktrace_target_no_probe(u64 a);
 u64 ktrace_target_no_trace(u64 a);
 u64 ktrace_target_wait(u64 a);
@@ -57,6 +59,19 @@ noinline u64 ktrace_target_depth(u64 n)
 		below++;
 	}
 	return below;
+}
+
+/* It jumps to the other. */
+noinline u64 ktrace_target_tail(u64 a, u64 b)
+{
+	return ktrace_target_add(a + 1, b);
+}
+
+/* It does not return; nobody calls it. */
+noinline void ktrace_target_never(void)
+{
+	for (;;)
+		cpu_relax();
 }
 
 noinline u64 ktrace_target_no_probe(u64 a)
