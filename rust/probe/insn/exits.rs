@@ -5,7 +5,8 @@
 //! A function is swept from its first byte to its last: following the flow would miss what is behind
 //! a jump label that is off, and where exceptions go on. Each branch within it then has to meet a
 //! boundary of the sweep, or the sweep is not believed. What leads out of the function is an
-//! [`Exit`], and all of them together make the [`Verdict`].
+//! [`Exit`], and all of them together make the [`Verdict`]. Zeros at the end of the text are not swept:
+//! they are what lies between the sections of a module and behind the last.
 //!
 //! The function may be in several [`Part`]s: compilers move what is seldom run to `NAME.cold`. Where a
 //! jump leads to one that was not brought, [`Verdict::Part`] says so; one behind a jump label that is
@@ -169,7 +170,7 @@ pub enum Reason {
 ///
 /// # Invariants
 ///
-/// Every byte of the parts belongs to an instruction, or to padding at the end of a part. A bit of
+/// Every byte of the parts belongs to an instruction, or to padding or zeros at the end of a part. A bit of
 /// `starts` is set where an instruction starts, and nowhere else; each direct branch leads to such
 /// a place or out of the parts.
 pub struct Function<'a, D> {
@@ -396,18 +397,22 @@ impl Part<'_> {
     }
 }
 
-/// The instructions of a part, up to the first that is not one.
+/// The instructions of a part, up to the first that is not one, or to where only zeros are left.
 struct Sweep<'a, D> {
     address: u64,
     text: &'a [u8],
+    /// How many zeros are at the end of the text.
+    zeros: usize,
     decoder: PhantomData<D>,
 }
 
 impl<'a, D> Sweep<'a, D> {
     fn new(part: &Part<'a>) -> Self {
+        let is_zero = |byte: &&u8| **byte == 0;
         Self {
             address: part.address,
             text: part.text,
+            zeros: part.text.iter().rev().take_while(is_zero).count(),
             decoder: PhantomData,
         }
     }
@@ -419,7 +424,7 @@ impl<D: Decoder> Iterator for Sweep<'_, D> {
     fn next(&mut self) -> Option<Self::Item> {
         let address = self.address;
         let text = mem::take(&mut self.text);
-        if text.is_empty() {
+        if text.len() <= self.zeros {
             return None;
         }
         let insn = D::decode(text, address);
@@ -443,7 +448,8 @@ fn mark<D: Decoder>(
     part: &Part<'_>,
     starts: &mut [u64],
 ) -> Result<(), BadText> {
-    let mut padding = 0_usize;
+    let mut end = 0_usize;
+    let mut body = 0_usize;
     let mut goes_on = false;
     for step in Sweep::<D>::new(part) {
         let (address, insn) = step?;
@@ -455,14 +461,13 @@ fn mark<D: Decoder>(
             insn.flow,
             Flow::Next | Flow::Landing | Flow::Literal(_) | Flow::Branch(_)
         );
-        padding = match insn.flow {
-            Flow::Nop => padding.wrapping_add(usize::from(insn.len)),
-            _ => 0,
-        };
+        end = end.wrapping_add(usize::from(insn.len));
+        if insn.flow != Flow::Nop {
+            body = end;
+        }
         set::<D>(parts, address, starts, true);
     }
-    let first = part.text.len().wrapping_sub(padding);
-    for offset in first..part.text.len() {
+    for offset in body..end {
         let address = part.address.wrapping_add(offset as u64);
         set::<D>(parts, address, starts, false);
     }

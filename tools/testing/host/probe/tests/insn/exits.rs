@@ -107,6 +107,44 @@ fn sites_of_returns() {
     returns(&[text.raw(RET)], &[(12, Return)]);
 }
 
+/// Between the sections of a module, and behind the last.
+#[test]
+fn zeros_at_the_end() {
+    // As an instruction, two of them are an add; of an odd number the last one is none.
+    for count in [1, 2, 3, 4096] {
+        let zeros = vec![0; count];
+        let end = |text: Text| text.raw(INT3).raw(&zeros);
+        returns(&[end(entry().raw(RET))], &[(0, Return)]);
+        returns(
+            &[
+                entry().to(JNE, COLD).raw(RET),
+                end(cold().raw(PUSH).to(JMP, ENTRY + 6)).raw(&zeros),
+            ],
+            &[(6, Return)],
+        );
+        never(entry().to(CALL, OTHER).raw(&zeros), &[(0, NoReturn)]);
+        leaves(&[entry().raw(RET).raw(PUSH).raw(&zeros)], &[(0, Return), (1, FallThrough)], 1);
+        // Behind padding, and into it.
+        returns(&[entry().raw(RET).raw(NOP5).raw(&zeros)], &[(0, Return)]);
+        let (nop, zero) = (ENTRY + 7, ENTRY + 12);
+        for target in [nop, zero] {
+            let text = entry().to(JNE, target).raw(RET).raw(NOP5);
+            refused(&[text.raw(&zeros)], 0, Reason::Target(target));
+        }
+    }
+    // They are the end of an instruction, too: mov $0,%eax.
+    let text = entry().raw(RET).raw(&[0xb8, 0, 0, 0, 0]);
+    leaves(&[text.raw(&[0; 8])], &[(0, Return), (1, FallThrough)], 1);
+    // Not at the end: add %al,(%rax); add %al,(%rsi).
+    let text = entry().raw(RET).raw(&[0, 0, 0, 0x06]);
+    leaves(&[text], &[(0, Return), (3, FallThrough)], 1);
+    // Nothing else.
+    never(entry().raw(&[0; 16]), &[]);
+    let ret = 0xd65f_03c0_u32;
+    let (exits, verdict) = exits::<Arm64>(&[entry().words(&[ret, 0, 0])]).unwrap();
+    assert_eq!((exits, verdict), (vec![(0, Return)], Verdict::Returns));
+}
+
 #[test]
 fn shapes_that_return() {
     // The last byte; before padding of each sort.
