@@ -48,6 +48,11 @@ parity: rkprobe.ko setup
 fuzz: setup
 	@scripts/fuzz $(or $(RUNS),1000000) $(TARGETS)
 
+.PHONY: exits-check
+exits-check: setup
+	@scripts/setup -q --exits
+	@scripts/exits-check $(VMLINUX)
+
 .PHONY: doc
 doc:
 	+@scripts/build $(kbuild_variables) RKPROBE_SAMPLES=y >&2
@@ -88,6 +93,7 @@ help:
 #: make test-upstream	run the kernel's own tests of probe events, for the kernel's and for rkprobe's
 #: make parity		thousands of commands, by the kernel's own implementation and by ours
 #: make fuzz		any inputs for the parsers, RUNS=1000000 for each of TARGETS='command btf ...'
+#: make exits-check	where functions leave, by our decoders and by llvm-objdump, over every function
 #: make doc		the documentation of ktrace as HTML, in doc/
 #: make vm CMD='...'	run a command in a virtual machine that has it loaded
 #: make shell		an interactive shell there
@@ -100,6 +106,7 @@ help:
 #: KDIR=DIR		a kernel tree of your own, built and with Rust, instead
 #: DEBUG=1		a kernel that looks for errors instead; it is built once, in 30 min
 #: FILES='...'		test-upstream: some of them only, such as kprobe/profile.tc
+#: VMLINUX='FILE...'	exits-check: kernels with symbols, or modules, x86-64 or arm64, instead
 #: CASES=FILE		parity: the commands in this file instead
 #: STRESS=100		test: so many rounds of the stress test; nightly: thousands, for hours
 #: LLVM=1 CLIPPY=1 W=1 V=1	as in the kernel's build

@@ -46,6 +46,14 @@ debug_kernel() {
 	printf '%s\n' "$cache/debug-${kernel##*/kernel-}-$(sha256sum <"$scripts/debug.config" | cut -c1-8)"
 }
 
+# What exits-check compares with, and modules of the series for arm64: text, nothing that is run.
+exits_packages=(llvm-19)
+arm64_modules() {
+	local complete
+	complete=$(printf '%s\n' "$cache/arm64-$series".*/complete | sort -V | tail -n 1)
+	[ -e "$complete" ] && printf '%s\n' "${complete%/*}"
+}
+
 # The source of the kernel that the tests are run on.
 kernel_source() {
 	if [ "${DEBUG-}" ]; then

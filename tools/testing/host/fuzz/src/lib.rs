@@ -2,8 +2,12 @@
 
 //! What the fuzz targets share: commands read as the module reads them, and a measure of work.
 
+#[path = "../../probe/tests/insn/any.rs"]
+pub mod any;
 #[path = "../../probe/tests/btf/builder.rs"]
 pub mod builder;
+#[path = "../../probe/tests/insn/oracle.rs"]
+pub mod oracle;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

@@ -123,7 +123,11 @@ fn zeros_at_the_end() {
             &[(6, Return)],
         );
         never(entry().to(CALL, OTHER).raw(&zeros), &[(0, NoReturn)]);
-        leaves(&[entry().raw(RET).raw(PUSH).raw(&zeros)], &[(0, Return), (1, FallThrough)], 1);
+        leaves(
+            &[entry().raw(RET).raw(PUSH).raw(&zeros)],
+            &[(0, Return), (1, FallThrough)],
+            1,
+        );
         // Behind padding, and into it.
         returns(&[entry().raw(RET).raw(NOP5).raw(&zeros)], &[(0, Return)]);
         let (nop, zero) = (ENTRY + 7, ENTRY + 12);

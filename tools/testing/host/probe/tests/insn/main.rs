@@ -2,6 +2,7 @@
 
 //! `probe::insn`: instructions, and where functions leave.
 
+mod any;
 mod arm64;
 mod builder;
 mod exits;

@@ -2,78 +2,15 @@
 
 //! What holds for any function: the sweep ends, in linear work, and finds what was put there.
 
-use std::cell::Cell;
-
 use probe::insn::arm64::Arm64;
 use probe::insn::exits::ExitKind;
-use probe::insn::exits::Function;
 use probe::insn::exits::Part;
 use probe::insn::exits::Verdict;
 use probe::insn::x86::X86;
-use probe::insn::Decoder;
-use probe::insn::Insn;
 use proptest::prelude::*;
 
+use crate::any::ask;
 use crate::builder::*;
-
-thread_local! {
-    static DECODED: Cell<usize> = const { Cell::new(0) };
-}
-
-/// A decoder that counts.
-struct Counting<D>(D);
-
-impl<D: Decoder> Decoder for Counting<D> {
-    const UNIT: usize = D::UNIT;
-
-    fn decode(text: &[u8], address: u64) -> Option<Insn> {
-        DECODED.set(DECODED.get() + 1);
-        D::decode(text, address)
-    }
-}
-
-/// Whether no address is in two parts, or behind the last that there is.
-fn are_apart(parts: &[Part<'_>]) -> bool {
-    let range = |part: &Part<'_>| {
-        let start = u128::from(part.address);
-        start..start + part.text.len() as u128
-    };
-    let mut ranges: Vec<_> = parts.iter().map(range).collect();
-    ranges.sort_by_key(|range| range.start);
-    let last = ranges.last().map_or(0, |range| range.end);
-    ranges.windows(2).all(|pair| pair[0].end <= pair[1].start) && last <= 1 << 64
-}
-
-/// Asks all that can be asked of some parts.
-fn ask<D: Decoder>(parts: &[Part<'_>]) -> Result<(), TestCaseError> {
-    let len: usize = parts.iter().map(|part| part.text.len()).sum();
-    let words = Function::<Counting<D>>::words(parts);
-    prop_assert!(words <= len / 64 + 1);
-    DECODED.set(0);
-    let mut starts = vec![u64::MAX; words];
-    if let Ok(function) = Function::<Counting<D>>::sweep(parts, &mut starts) {
-        let exits: Vec<_> = function.exits(destination).collect();
-        let verdict = function.verdict(destination);
-        for exit in exits.iter().filter(|_| are_apart(parts)) {
-            prop_assert!(function.is_boundary(exit.address), "{exit:x?}");
-        }
-        let is_part = |kind| matches!(kind, ExitKind::Part { .. });
-        match verdict {
-            Verdict::Returns => prop_assert!(!exits.is_empty()),
-            Verdict::NoReturn => {
-                prop_assert!(exits.iter().all(|exit| exit.kind == ExitKind::NoReturn));
-            }
-            Verdict::TailCall(exit) => {
-                prop_assert!(exits.contains(&exit));
-                prop_assert!(!exits.iter().any(|exit| is_part(exit.kind)));
-            }
-            Verdict::Part(_) => prop_assert!(exits.iter().any(|exit| is_part(exit.kind))),
-        }
-    }
-    // Two passes of the sweep, and one each for the exits and the verdict.
-    prop_assert!(DECODED.get() <= 4 * len + 1, "{} of {len}", DECODED.get());
-    Ok(())
-}
 
 /// Bytes of which many are instructions of one byte or branches.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -196,8 +133,8 @@ proptest! {
         parts in prop::collection::vec((address(), bytes()), 0..4),
     ) {
         let parts: Vec<_> = parts.iter().map(|(address, text)| Part { address: *address, text }).collect();
-        ask::<X86>(&parts)?;
-        ask::<Arm64>(&parts)?;
+        ask::<X86>(&parts, destination);
+        ask::<Arm64>(&parts, destination);
     }
 
     /// What was put into a function is found there, all of it and nothing else.

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What holds for the exits of any bytes; the fuzz target has it too.
+
+use std::cell::Cell;
+
+use probe::insn::exits::Destination;
+use probe::insn::exits::ExitKind;
+use probe::insn::exits::Function;
+use probe::insn::exits::Part;
+use probe::insn::exits::Verdict;
+use probe::insn::Decoder;
+use probe::insn::Insn;
+
+thread_local! {
+    static DECODED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A decoder that counts.
+struct Counting<D>(D);
+
+impl<D: Decoder> Decoder for Counting<D> {
+    const UNIT: usize = D::UNIT;
+
+    fn decode(text: &[u8], address: u64) -> Option<Insn> {
+        DECODED.set(DECODED.get() + 1);
+        D::decode(text, address)
+    }
+}
+
+/// Whether no address is in two parts, or behind the last that there is.
+fn are_apart(parts: &[Part<'_>]) -> bool {
+    let range = |part: &Part<'_>| {
+        let start = u128::from(part.address);
+        start..start + part.text.len() as u128
+    };
+    let mut ranges: Vec<_> = parts.iter().map(range).collect();
+    ranges.sort_by_key(|range| range.start);
+    let last = ranges.last().map_or(0, |range| range.end);
+    ranges.windows(2).all(|pair| pair[0].end <= pair[1].start) && last <= 1 << 64
+}
+
+/// Asks all that can be asked of some parts.
+pub fn ask<D: Decoder>(parts: &[Part<'_>], destination: impl Fn(u64) -> Destination) {
+    let len: usize = parts.iter().map(|part| part.text.len()).sum();
+    let words = Function::<Counting<D>>::words(parts);
+    assert!(words <= len / 64 + 1);
+    DECODED.set(0);
+    let mut starts = vec![u64::MAX; words];
+    if let Ok(function) = Function::<Counting<D>>::sweep(parts, &mut starts) {
+        let exits: Vec<_> = function.exits(&destination).collect();
+        let verdict = function.verdict(&destination);
+        for exit in exits.iter().filter(|_| are_apart(parts)) {
+            assert!(function.is_boundary(exit.address), "{exit:x?}");
+        }
+        let is_part = |kind| matches!(kind, ExitKind::Part { .. });
+        match verdict {
+            Verdict::Returns => assert!(!exits.is_empty()),
+            Verdict::NoReturn => {
+                assert!(exits.iter().all(|exit| exit.kind == ExitKind::NoReturn));
+            }
+            Verdict::TailCall(exit) => {
+                assert!(exits.contains(&exit));
+                assert!(!exits.iter().any(|exit| is_part(exit.kind)));
+            }
+            Verdict::Part(_) => assert!(exits.iter().any(|exit| is_part(exit.kind))),
+        }
+    }
+    // Two passes of the sweep, and one each for the exits and the verdict.
+    assert!(DECODED.get() <= 4 * len + 1, "{} of {len}", DECODED.get());
+}
