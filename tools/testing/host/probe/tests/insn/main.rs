@@ -8,6 +8,5 @@ mod builder;
 mod exits;
 mod oracle;
 mod properties;
-mod real;
 mod uncover;
 mod x86;
