@@ -88,12 +88,15 @@ const WORDS: &[(u32, &str, Class)] = &[
     (0xd5031020, "wfit x0", Other),
     (0xd503477f, "smstart", Other),
     (0x2518e3e0, "ptrue p0.b", Other),
+    (0x05800600, "and z0.b, z0.b, #1", Other),
+    (0x058200e3, "and z3.d, z3.d, #0xff", Other),
+    (0x05c00600, "dupm z0.b, #1", Other),
 ];
 
 /// Those that no instruction has.
 const UNDEFINED: &[u32] = &[
     0x00010000, 0x02000000, 0x06000000, 0x74000000, 0x5500001e, 0xd65f07c0, 0xd65f03c1, 0xd64003c0,
-    0xd67f0000, 0xd4600000, 0xd6ff0000,
+    0xd67f0000, 0xd4600000, 0xd6ff0000, 0x05090d01, 0x05c40000,
 ];
 
 #[test]
