@@ -367,6 +367,7 @@ fn agree(flow: Flow, does: Does) -> bool {
         Flow::Return => Does::Return,
         Flow::FarReturn => Does::Leave,
         Flow::Trap => Does::Trap,
+        Flow::Breakpoint => Does::Breakpoint,
     };
     does == same
 }
@@ -381,6 +382,8 @@ fn describe(found: &Found) -> (&'static str, &'static str) {
                 Reason::Target(_) => "jump to no instruction",
                 Reason::InnerCall(_) => "call within",
                 Reason::Data(_) => "data within",
+                Reason::Breakpoint => "a breakpoint in the flow",
+                Reason::Unreached => "a part that no jump leads to",
                 Reason::Memory => "memory",
             };
             return ("text not understood", reason);

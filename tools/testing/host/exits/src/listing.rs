@@ -36,6 +36,8 @@ pub enum Does {
     Landing,
     /// It stops.
     Trap,
+    /// It stops for kprobes and debuggers.
+    Breakpoint,
     /// It reads from the text.
     Reads(u64),
     Call(u64),
@@ -188,9 +190,8 @@ fn x86(words: &str) -> Option<Does> {
         "<unknown>" => Does::Unknown,
         "nop" | "nopw" | "nopl" | "nopq" => Does::Nop,
         "endbr64" => Does::Landing,
-        "int3" | "ud2" | "ud1" | "ud1w" | "ud1l" | "ud1q" | "ud0" | "ud0w" | "ud0l" | "ud0q" => {
-            Does::Trap
-        }
+        "int3" => Does::Breakpoint,
+        "ud2" | "ud1" | "ud1w" | "ud1l" | "ud1q" | "ud0" | "ud0w" | "ud0l" | "ud0q" => Does::Trap,
         "call" | "callq" if is_indirect => Does::CallIndirect,
         "call" | "callq" => Does::Call(target(operands)?),
         "lcall" | "lcallq" | "lcalll" | "lcallw" => Does::CallIndirect,
@@ -214,6 +215,7 @@ fn arm64(words: &str) -> Option<Does> {
         "<unknown>" => Does::Unknown,
         "nop" => Does::Nop,
         "bti" => Does::Landing,
+        "brk" if operands == "#0x4" => Does::Breakpoint,
         "brk" | "hlt" | "udf" => Does::Trap,
         "ldr" | "ldrsw" | "prfm" if last.starts_with("0x") => Does::Reads(target(last)?),
         "bl" => Does::Call(target(last)?),

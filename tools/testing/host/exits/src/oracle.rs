@@ -64,6 +64,15 @@ pub fn exits(image: &Image, function: &Symbol, pieces: &[Piece<'_>]) -> Result<V
     if let Some(address) = pieces.iter().find_map(Piece::gap) {
         return Err(bad(address, Reason::Undefined));
     }
+    for pair in pieces.iter().flat_map(|piece| piece.insns.windows(2)) {
+        let goes_on = matches!(
+            pair[0].does,
+            Does::Plain | Does::Landing | Does::Reads(_) | Does::Branch(_)
+        );
+        if goes_on && pair[1].does == Does::Breakpoint {
+            return Err(bad(pair[1].address, Reason::Breakpoint));
+        }
+    }
     let entry = pieces[0].start;
     let landing = match pieces[0].insns.first() {
         Some(Insn {
@@ -164,14 +173,14 @@ fn leaves_for(image: &Image, function: &Symbol, target: u64, is_conditional: boo
 /// How a piece is left at its end: what is last, padding aside, goes on, or is a call that
 /// does not come back.
 fn end(piece: &Piece<'_>) -> Option<Exit> {
-    let is_filling = |insn: &&Insn| matches!(insn.does, Does::Nop | Does::Trap);
+    let is_filling = |insn: &&Insn| matches!(insn.does, Does::Nop | Does::Trap | Does::Breakpoint);
     let filling = piece.insns.iter().rev().take_while(is_filling).count();
     let (rest, filling) = piece.insns.split_at(piece.insns.len() - filling);
     let last = rest.last()?;
     let kind = match last.does {
         Does::Call(_) | Does::CallIndirect => ExitKind::NoReturn,
         Does::Plain | Does::Landing | Does::Reads(_) | Does::Branch(_)
-            if !filling.iter().any(|insn| insn.does == Does::Trap) =>
+            if filling.iter().all(|insn| insn.does == Does::Nop) =>
         {
             ExitKind::FallThrough
         }
