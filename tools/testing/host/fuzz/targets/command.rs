@@ -23,7 +23,7 @@ use probe::command::Normalized;
 use probe::command::Words;
 use probe::fetch::Layout;
 
-const PLACES: [Place; 4] = [
+const PLACES: [Place; 5] = [
     Place::Entry,
     Place::Inside,
     Place::Return,
