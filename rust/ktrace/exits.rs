@@ -27,6 +27,7 @@ use probe::insn::exits::Destination;
 use probe::insn::exits::Function;
 
 use crate::arch;
+use crate::security;
 use crate::symbol;
 use crate::text::Text;
 
@@ -50,6 +51,7 @@ impl Exits {
     /// Process context; sleeps. `ENOENT` where the address belongs to no symbol, `EFAULT` where there
     /// is nothing to read, `EPERM` under lockdown, `ENOMEM`.
     pub fn find(address: usize) -> Result<Self> {
+        security::kprobes_allowed()?;
         let name = Name::of(address)?;
         let start = name.start;
         let mut text = Text::default();
@@ -198,11 +200,11 @@ fn sweep(text: &Text, name: &Name) -> Result<(KVec<Exit>, Result<Verdict, BadTex
         Ok(function) => function,
         Err(bad) => return Ok((exits, Err(bad))),
     };
-    let destination = |target| name.destination(target);
-    for exit in function.exits(destination) {
+    for exit in function.exits(|target| name.destination(target)) {
         exits.push(exit, GFP_KERNEL)?;
     }
-    Ok((exits, Ok(function.verdict(destination))))
+    let verdict = Verdict::of(exits.iter().copied());
+    Ok((exits, Ok(verdict)))
 }
 
 /// Is the function left from its part at `cold`, to which no jump leads? Only what it is called says

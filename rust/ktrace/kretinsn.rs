@@ -152,45 +152,18 @@ impl<H: Handler> Kretinsn<H> {
     pub fn register(target: Target, handler: H) -> Result<Self, Refusal> {
         const TRIES: usize = 5;
 
-        let address = match target {
-            Target::Symbol(name, offset) => {
-                symbol::address_of(&name)?.wrapping_add(offset as usize)
-            }
-            Target::Address(address) => address,
-        };
-        let start = symbol::start_of(address).ok_or(ENOENT)?;
-        if symbol::is_entry(address) != Some(true) {
-            return Err(EINVAL.into());
-        }
-        let function = Arc::new(
-            Function {
-                address: arch::behind_landing_pad(start),
-                handler,
-            },
-            GFP_KERNEL,
-        )
-        .map_err(Error::from)?;
+        let address = entry(&target)?;
+        let function = Arc::new(Function { address, handler }, GFP_KERNEL).map_err(Error::from)?;
+        let mut before = Refusal::Failed(EAGAIN);
         for _ in 0..TRIES {
-            let exits = Exits::find(start)?;
-            match exits.verdict() {
-                Ok(Verdict::Returns) => {}
-                Ok(Verdict::TailCall(exit)) => return Err(Refusal::TailCall(exit)),
-                Ok(Verdict::NoReturn) => return Err(Refusal::NoReturn),
-                // `find` has brought all of them.
-                Ok(Verdict::Part(_)) => return Err(EINVAL.into()),
-                Err(bad) => return Err(Refusal::BadText(bad)),
-            }
-            let returns = exits.all().iter().filter(|exit| is_return(exit.kind));
-            let sites = Batch::register(returns.map(|exit| {
-                let target = Target::Address(exit.address as usize);
-                (target, Site(function.clone()))
-            }))?;
-            // The kernel has passed through `text_mutex` for them.
-            if exits.is_current()? {
-                return Ok(Self { function, sites });
+            match place(&target, &function) {
+                Ok(sites) => return Ok(Self { function, sites }),
+                // What was seen twice is not text that was just being changed.
+                Err(refusal) if refusal == before && refusal != EAGAIN.into() => break,
+                Err(refusal) => before = refusal,
             }
         }
-        Err(EAGAIN.into())
+        Err(before)
     }
 
     /// Arms all of them, or none. C: `enable_kprobe()`.
@@ -244,4 +217,47 @@ impl<H: Handler> Kretinsn<H> {
 
 fn is_return(kind: ExitKind) -> bool {
     matches!(kind, ExitKind::Return | ExitKind::ReturnThunk)
+}
+
+/// Where the function is entered that starts at `target`, behind its landing pad.
+fn entry(target: &Target) -> Result<usize> {
+    let address = match target {
+        Target::Symbol(name, offset) => symbol::address_of(name)?.wrapping_add(*offset as usize),
+        Target::Address(address) => *address,
+    };
+    let start = symbol::start_of(address).ok_or(ENOENT)?;
+    match symbol::is_entry(address) {
+        Some(true) => Ok(arch::behind_landing_pad(start)),
+        _ => Err(EINVAL),
+    }
+}
+
+/// Places probes on all its returns. `EAGAIN` where the text was changed meanwhile.
+fn place<H: Handler>(
+    target: &Target,
+    function: &Arc<Function<H>>,
+) -> Result<Batch<Site<H>>, Refusal> {
+    // A module may have gone, and another one come.
+    if entry(target)? != function.address {
+        return Err(ENOENT.into());
+    }
+    let exits = Exits::find(function.address)?;
+    match exits.verdict() {
+        Ok(Verdict::Returns) => {}
+        Ok(Verdict::TailCall(exit)) => return Err(Refusal::TailCall(exit)),
+        Ok(Verdict::NoReturn) => return Err(Refusal::NoReturn),
+        // `find` has brought all of them.
+        Ok(Verdict::Part(_)) => return Err(EINVAL.into()),
+        Err(bad) => return Err(Refusal::BadText(bad)),
+    }
+    let returns = exits.all().iter().filter(|exit| is_return(exit.kind));
+    let sites = Batch::register(returns.map(|exit| {
+        let target = Target::Address(exit.address as usize);
+        (target, Site(function.clone()))
+    }))?;
+    // The kernel has passed through `text_mutex` for them.
+    match exits.is_current()? {
+        true => Ok(sites),
+        false => Err(EAGAIN.into()),
+    }
 }

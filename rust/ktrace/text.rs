@@ -19,6 +19,7 @@ use probe::insn::uncover;
 use probe::insn::Decoder as _;
 use probe::insn::Flow;
 
+use crate::arch;
 use crate::arch::Decoder;
 use crate::bindings;
 use crate::nofault;
@@ -29,6 +30,10 @@ use crate::symbol;
 /// A disabled probe where another one may be: of that one it is told what is hidden there. While it is
 /// there the other one is not optimized.
 type Finder = Registration<bindings::kprobe, ()>;
+
+/// What is where ftrace has a call, while nobody wants it.
+const FTRACE_SITE: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+const _: () = assert!(FTRACE_SITE.len() == bindings::MCOUNT_INSN_SIZE as usize);
 
 /// A symbol's bytes.
 struct Part {
@@ -41,6 +46,8 @@ struct Part {
 pub(crate) struct Text {
     parts: KVec<Part>,
     finders: KVVec<Finder>,
+    /// Where ftrace has its call, if something else than that was there.
+    ftrace_site: Option<usize>,
 }
 
 impl Text {
@@ -54,11 +61,14 @@ impl Text {
         self.parts.reserve(1, GFP_KERNEL)?;
         read(address, &mut bytes)?;
         let end = address.wrapping_add(size);
-        let is_nowhere = |target| {
+        let entry = arch::behind_landing_pad(address);
+        // To the slot of an optimized probe; or to a trampoline of BPF in the place of ftrace's call.
+        let may_hide = |at, target| {
             let target = target as usize;
-            !(address..end).contains(&target) && symbol::start_of(target).is_none()
+            at as usize == entry
+                || !(address..end).contains(&target) && symbol::start_of(target).is_none()
         };
-        uncover::<Decoder, Error>(address as u64, &mut bytes, is_nowhere, |at, bytes| {
+        uncover::<Decoder, Error>(address as u64, &mut bytes, may_hide, |at, bytes| {
             self.put_back(at as usize, address, bytes)
         })?;
         Ok(self.parts.push(Part { address, bytes }, GFP_KERNEL)?)
@@ -68,12 +78,14 @@ impl Text {
     /// where there may be one.
     fn put_back(&mut self, at: usize, address: usize, bytes: &mut [u8]) -> Result<bool> {
         self.finders.reserve(1, GFP_KERNEL)?;
-        let finder =
-            Registration::register(Target::Address(at), (), |kprobe: &mut bindings::kprobe| {
-                kprobe.post_handler = Some(never_called)
-            });
-        match finder {
-            Ok(finder) => self.finders.push(finder, GFP_KERNEL)?,
+        match Finder::register(Target::Address(at), (), |_| {}) {
+            // One with a `post_handler` would not go well with those that ftrace calls already.
+            Ok(finder) if finder.is_on_ftrace() => self.ftrace_site = Some(at),
+            Ok(finder) => {
+                let finder =
+                    finder.register_again(|kprobe| kprobe.post_handler = Some(never_called))?;
+                self.finders.push(finder, GFP_KERNEL)?;
+            }
             Err(error) if error == ENOMEM || error == EPERM => return Err(error),
             // There is none: where no probe can be, such as on an `int3` of the text itself.
             Err(_) => return Ok(false),
@@ -85,10 +97,16 @@ impl Text {
     /// Reads what is at `address`, with what is hidden in it.
     fn read(&self, address: usize, bytes: &mut [u8]) -> Result {
         read(address, bytes)?;
+        if let Some(place) = self.ftrace_site.and_then(|at| behind(bytes, address, at)) {
+            if let Some(site) = place.first_chunk_mut() {
+                *site = FTRACE_SITE;
+            }
+        }
         for finder in &self.finders {
             let at = finder.address();
-            let place = at.checked_sub(address).and_then(|at| bytes.get_mut(at..));
-            let Some(place) = place else { continue };
+            let Some(place) = behind(bytes, address, at) else {
+                continue;
+            };
             let insn = Decoder::decode(place, at as u64);
             if insn.is_some_and(|insn| insn.flow == Flow::Breakpoint) {
                 if let Some(first) = place.first_chunk_mut() {
@@ -138,6 +156,11 @@ impl Drop for Text {
             Registration::unregister_all(mem::take(&mut self.finders), |finder| finder);
         }
     }
+}
+
+/// What is from `at` on of the bytes that are at `address`.
+fn behind(bytes: &mut [u8], address: usize, at: usize) -> Option<&mut [u8]> {
+    bytes.get_mut(at.checked_sub(address)?..)
 }
 
 fn read(address: usize, bytes: &mut [u8]) -> Result {

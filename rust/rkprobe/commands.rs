@@ -174,7 +174,9 @@ pub(crate) fn find_exits(line: &[u8]) -> Result {
     let symbol = core::str::from_utf8(line).map_err(|_| EINVAL)?.trim();
     match symbols::count(symbol)? {
         None | Some(0) => Err(ENOENT),
-        Some(1) => exits::find(symbol),
+        Some(1) if symbols::is_unique_at(symbol, symbols::address_of(symbol)?) => {
+            exits::find(symbol)
+        }
         Some(_) => Err(Error::from_errno(-(EADDRNOTAVAIL as c_int))),
     }
 }

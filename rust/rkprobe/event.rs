@@ -86,10 +86,13 @@ impl Batch {
     /// Adds one. Without memory it is unregistered here.
     pub(crate) fn add(&mut self, armed: Armed) {
         match armed {
-            Armed::Entry(probe) => drop(self.kprobes.push_within_capacity(probe.into())),
+            Armed::Entry(probe) => {
+                // Those that have many probes may have taken its room.
+                let _ = self.kprobes.reserve(1, GFP_KERNEL);
+                drop(self.kprobes.push_within_capacity(probe.into()));
+            }
             Armed::Return(probe) => drop(self.kretprobes.push_within_capacity(probe.into_any())),
             Armed::ReturnInsn(probe) => {
-                // There is room for one.
                 let _ = self.kprobes.reserve(probe.exits().len(), GFP_KERNEL);
                 for probe in probe.into_kprobes() {
                     drop(self.kprobes.push_within_capacity(probe));

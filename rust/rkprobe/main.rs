@@ -8,7 +8,7 @@
 //!
 //! Locks, outermost first: the kernel's of module notifiers, `COMMANDS`, `event_mutex`, `REGISTRY`, the
 //! list of an event's probes, the state of a probe, what is known of [`signature`]s. What is known of
-//! [`symbols`] has a lock right below `COMMANDS`: a seq_file is read under it, and so under nothing that
+//! [`symbols`], and what was asked of [`exits`], have locks right below `COMMANDS`: a seq_file is read under it, and so under nothing that
 //! the showing of one takes.
 
 use kernel::prelude::*;

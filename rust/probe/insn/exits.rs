@@ -137,6 +137,22 @@ pub enum Verdict {
     Part(u64),
 }
 
+impl Verdict {
+    /// The verdict for these exits.
+    pub fn of(exits: impl IntoIterator<Item = Exit>) -> Self {
+        let mut verdict = Self::NoReturn;
+        for exit in exits {
+            verdict = match (exit.kind, verdict) {
+                (ExitKind::Part { target }, _) => return Self::Part(target),
+                (ExitKind::NoReturn, _) | (_, Self::TailCall(_)) => verdict,
+                (ExitKind::Return | ExitKind::ReturnThunk, _) => Self::Returns,
+                _ => Self::TailCall(exit),
+            };
+        }
+        verdict
+    }
+}
+
 /// Why the text was not understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadText {
@@ -280,16 +296,7 @@ impl<'a, D: Decoder> Function<'a, D> {
 
     /// What all the exits together mean.
     pub fn verdict(&self, symbols: impl Fn(u64) -> Destination) -> Verdict {
-        let mut verdict = Verdict::NoReturn;
-        for exit in self.exits(symbols) {
-            verdict = match (exit.kind, verdict) {
-                (ExitKind::Part { target }, _) => return Verdict::Part(target),
-                (ExitKind::NoReturn, _) | (_, Verdict::TailCall(_)) => verdict,
-                (ExitKind::Return | ExitKind::ReturnThunk, _) => Verdict::Returns,
-                _ => Verdict::TailCall(exit),
-            };
-        }
-        verdict
+        Verdict::of(self.exits(symbols))
     }
 }
 
@@ -442,7 +449,8 @@ impl<D: Decoder> Iterator for Sweep<'_, D> {
 }
 
 /// Marks where the instructions of a part start, those of padding at its end left out: a branch there
-/// leaves the function. A breakpoint that is not behind an end of the function is not believed.
+/// leaves the function. A breakpoint is believed behind what does not go on there: a jump, a return, a
+/// trap, or a call, which may be of what never returns.
 fn mark<D: Decoder>(
     parts: &[Part<'_>],
     part: &Part<'_>,
@@ -450,17 +458,18 @@ fn mark<D: Decoder>(
 ) -> Result<(), BadText> {
     let mut end = 0_usize;
     let mut body = 0_usize;
-    let mut goes_on = false;
+    let mut goes_on = true;
     for step in Sweep::<D>::new(part) {
         let (address, insn) = step?;
         if insn.flow == Flow::Breakpoint && goes_on {
             let reason = Reason::Breakpoint;
             return Err(BadText { address, reason });
         }
-        goes_on = matches!(
-            insn.flow,
-            Flow::Next | Flow::Landing | Flow::Literal(_) | Flow::Branch(_)
-        );
+        goes_on = match insn.flow {
+            Flow::Next | Flow::Landing | Flow::Literal(_) | Flow::Branch(_) => true,
+            Flow::Nop => goes_on,
+            _ => false,
+        };
         end = end.wrapping_add(usize::from(insn.len));
         if insn.flow != Flow::Nop {
             body = end;

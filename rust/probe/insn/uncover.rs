@@ -9,9 +9,9 @@ use super::Flow;
 /// function or of a part of one.
 ///
 /// A kprobe is a breakpoint over the first bytes of an instruction, or, optimized, a jump over
-/// several instructions, to where `is_nowhere` says that there is no function. At each of these
-/// `put_back` is called, once, with the address and the whole text; it says whether it has changed it.
-/// Where it has not, the instruction is the function's own.
+/// several instructions. At each breakpoint, and each jump of which `may_hide` says so by its address
+/// and its target, `put_back` is called, once, with the address and the whole text; it says whether it
+/// has changed it. Where it has not, the instruction is the function's own.
 ///
 /// Each instruction is decoded once, and once more where something was put back. It ends where
 /// something cannot be decoded: [`sweep`](super::exits::Function::sweep) tells.
@@ -28,7 +28,7 @@ use super::Flow;
 /// // A probe on the mov of: mov $0xc3,%eax; ret; int3
 /// let mut text = [0xcc, 0xc3, 0, 0, 0, 0xc3, 0xcc];
 /// let mut asked = Vec::new();
-/// uncover::<X86, ()>(0x1000, &mut text, |_target| false, |address, text| {
+/// uncover::<X86, ()>(0x1000, &mut text, |_address, _target| false, |address, text| {
 ///     asked.push(address);
 ///     if address == 0x1000 {
 ///         text[0] = 0xb8;
@@ -42,7 +42,7 @@ use super::Flow;
 pub fn uncover<D: Decoder, E>(
     address: u64,
     text: &mut [u8],
-    is_nowhere: impl Fn(u64) -> bool,
+    may_hide: impl Fn(u64, u64) -> bool,
     mut put_back: impl FnMut(u64, &mut [u8]) -> Result<bool, E>,
 ) -> Result<(), E> {
     let mut offset = 0_usize;
@@ -51,12 +51,12 @@ pub fn uncover<D: Decoder, E>(
         Some((at, D::decode(text.get(offset..)?, at)?))
     };
     while let Some((at, mut insn)) = decode(text, offset) {
-        let may_hide = match insn.flow {
+        let is_asked = match insn.flow {
             Flow::Breakpoint => true,
-            Flow::Jump(target) => is_nowhere(target),
+            Flow::Jump(target) => may_hide(at, target),
             _ => false,
         };
-        if may_hide && put_back(at, text)? {
+        if is_asked && put_back(at, text)? {
             match decode(text, offset) {
                 Some((_, shown)) => insn = shown,
                 None => break,

@@ -64,13 +64,20 @@ pub fn exits(image: &Image, function: &Symbol, pieces: &[Piece<'_>]) -> Result<V
     if let Some(address) = pieces.iter().find_map(Piece::gap) {
         return Err(bad(address, Reason::Undefined));
     }
-    for pair in pieces.iter().flat_map(|piece| piece.insns.windows(2)) {
-        let goes_on = matches!(
-            pair[0].does,
-            Does::Plain | Does::Landing | Does::Reads(_) | Does::Branch(_)
-        );
-        if goes_on && pair[1].does == Does::Breakpoint {
-            return Err(bad(pair[1].address, Reason::Breakpoint));
+    for piece in pieces {
+        // What a breakpoint is behind, nops aside.
+        let mut before = Does::Plain;
+        for insn in piece.insns {
+            let goes_on = matches!(
+                before,
+                Does::Plain | Does::Landing | Does::Reads(_) | Does::Branch(_)
+            );
+            if goes_on && insn.does == Does::Breakpoint {
+                return Err(bad(insn.address, Reason::Breakpoint));
+            }
+            if insn.does != Does::Nop {
+                before = insn.does;
+            }
         }
     }
     let entry = pieces[0].start;
