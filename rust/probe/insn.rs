@@ -50,6 +50,8 @@ pub enum Flow {
     IndirectJump,
     /// To the caller.
     Return,
+    /// To the caller, whose arguments it takes off the stack.
+    ReturnPop,
     /// To another privilege level or code segment: `iret`, `sysret`, `eret`, a far jump or return.
     FarReturn,
     /// Into a trap: `ud2`, `brk`, `udf`. The kernel's `BUG()` ends there; after `WARN()` it goes on

@@ -132,6 +132,7 @@ impl fmt::Display for Bad<'_> {
             Reason::Data(target) => write!(f, "reads data within the text, {}", Place(target)),
             Reason::Breakpoint => f.write_str("a breakpoint hides an instruction"),
             Reason::Unreached => f.write_str("a part with exits, to which no jump leads"),
+            Reason::Pops => f.write_str("takes arguments off the stack, which no probe can be on"),
             Reason::Memory => f.write_str("no memory"),
         }
     }

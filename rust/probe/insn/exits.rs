@@ -178,6 +178,9 @@ pub enum Reason {
     /// It leaves the function from a part that no jump leads to: that only the name says that the part
     /// is the function's is not enough.
     Unreached,
+    /// It returns and takes arguments off the stack, which the kernel does not do for an instruction
+    /// that has a kprobe. C: `kprobe_emulate_ret()`.
+    Pops,
     /// There is less memory than [`Function::words`] asks for.
     Memory,
 }
@@ -243,6 +246,7 @@ impl<'a, D: Decoder> Function<'a, D> {
 
     fn check(&self, insn: Insn) -> Result<(), Reason> {
         let target = match insn.flow {
+            Flow::ReturnPop => return Err(Reason::Pops),
             Flow::Literal(target) if self.contains(target) => return Err(Reason::Data(target)),
             Flow::Call(target) if self.stays(target) => return Err(Reason::InnerCall(target)),
             flow => flow.target(),
@@ -357,14 +361,18 @@ where
             Flow::Next | Flow::Landing | Flow::Literal(_) | Flow::Branch(_) => {
                 at(ExitKind::FallThrough)
             }
-            Flow::Jump(_) | Flow::IndirectJump | Flow::Return | Flow::FarReturn => None,
+            Flow::Jump(_)
+            | Flow::IndirectJump
+            | Flow::Return
+            | Flow::ReturnPop
+            | Flow::FarReturn => None,
         };
     }
 
     /// How an instruction leaves, if it does.
     fn kind(&self, flow: Flow) -> Option<ExitKind> {
         let (target, is_conditional) = match flow {
-            Flow::Return => return Some(ExitKind::Return),
+            Flow::Return | Flow::ReturnPop => return Some(ExitKind::Return),
             Flow::FarReturn => return Some(ExitKind::FarReturn),
             Flow::IndirectJump => return Some(ExitKind::IndirectTailCall),
             Flow::Jump(target) => (target, false),

@@ -386,6 +386,7 @@ impl Opcode {
             (0, 0xa1) if self.encoding == Encoding::Rex2 => {
                 Flow::Jump(0_u64.wrapping_add_signed(immediate))
             }
+            (0, 0xc2) if immediate != 0 => Flow::ReturnPop,
             (0, 0xc2 | 0xc3) => Flow::Return,
             // retf, iret
             (0, 0xca | 0xcb | 0xcf) => Flow::FarReturn,
@@ -429,6 +430,6 @@ const fn is_near(flow: Flow) -> bool {
     use Flow::*;
     matches!(
         flow,
-        Call(_) | IndirectCall | Jump(_) | Branch(_) | IndirectJump | Return
+        Call(_) | IndirectCall | Jump(_) | Branch(_) | IndirectJump | Return | ReturnPop
     )
 }

@@ -364,7 +364,7 @@ fn agree(flow: Flow, does: Does) -> bool {
         Flow::Jump(target) => Does::Jump(target),
         Flow::Branch(target) => Does::Branch(target),
         Flow::IndirectJump => Does::JumpIndirect,
-        Flow::Return => Does::Return,
+        Flow::Return | Flow::ReturnPop => Does::Return,
         Flow::FarReturn => Does::Leave,
         Flow::Trap => Does::Trap,
         Flow::Breakpoint => Does::Breakpoint,
@@ -384,6 +384,7 @@ fn describe(found: &Found) -> (&'static str, &'static str) {
                 Reason::Data(_) => "data within",
                 Reason::Breakpoint => "a breakpoint in the flow",
                 Reason::Unreached => "a part that no jump leads to",
+                Reason::Pops => "a return that takes arguments off the stack",
                 Reason::Memory => "memory",
             };
             return ("text not understood", reason);

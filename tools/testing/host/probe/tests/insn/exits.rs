@@ -86,7 +86,7 @@ fn sites_of_returns() {
     returns(&[entry().raw(RET)], &[(0, Return)]);
     returns(&[entry().raw(PUSH).raw(RET).raw(INT3)], &[(1, Return)]);
     returns(&[entry().raw(&[0xf3, 0xc3])], &[(0, Return)]);
-    returns(&[entry().raw(&[0xc2, 0x08, 0x00])], &[(0, Return)]);
+    returns(&[entry().raw(&[0xc2, 0x00, 0x00])], &[(0, Return)]);
     // Return thunks as they are built, with and without a prefix, and as they are rewritten.
     returns(&[entry().to(JMP, RETURN_THUNK)], &[(0, ReturnThunk)]);
     returns(
@@ -400,6 +400,12 @@ fn text_that_is_not_understood() {
         &[entry().raw(&[0x75, 0x01]).raw(RET).raw(NOP5)],
         0,
         Reason::Target(ENTRY + 3),
+    );
+    // A return that no probe can be on.
+    refused(
+        &[entry().raw(&[0x75, 0x01]).raw(RET).raw(&[0xc2, 0x08, 0x00])],
+        3,
+        Reason::Pops,
     );
     // A call of what is behind it: the return that follows is its own, at first.
     let text = entry().raw(&[0xe8, 1, 0, 0, 0]).raw(INT3).raw(POP).raw(RET);

@@ -40,6 +40,7 @@ fn decode(bytes: &[u8], address: u64, options: u32) -> Option<Instruction> {
 fn flow(insn: &Instruction) -> Flow {
     use Mnemonic::*;
     match insn.mnemonic() {
+        Ret if insn.op_count() == 1 && insn.immediate16() != 0 => Flow::ReturnPop,
         Ret => Flow::Return,
         Retf | Iret | Iretd | Iretq | Sysret | Sysretq | Sysexit | Sysexitq | Rsm | Eretu
         | Erets => Flow::FarReturn,
@@ -103,7 +104,7 @@ fn is_near(flow: Flow) -> bool {
     use Flow::*;
     matches!(
         flow,
-        Call(_) | IndirectCall | Jump(_) | Branch(_) | IndirectJump | Return
+        Call(_) | IndirectCall | Jump(_) | Branch(_) | IndirectJump | Return | ReturnPop
     )
 }
 

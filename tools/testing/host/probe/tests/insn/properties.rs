@@ -63,7 +63,7 @@ fn step() -> impl Strategy<Value = Step> {
         vec![0x48, 0xc7, 0x83, 0xc3, 0, 0, 0, 0xe9, 0, 0, 0],
         vec![0xc5, 0xf8, 0x77],
     ]);
-    let returns = prop::sample::select(vec![vec![0xc3], vec![0xf3, 0xc3], vec![0xc2, 8, 0]]);
+    let returns = prop::sample::select(vec![vec![0xc3], vec![0xf3, 0xc3], vec![0xc2, 0, 0]]);
     let indirect = prop::sample::select(vec![vec![0xff, 0xe0], vec![0x41, 0xff, 0xe3]]);
     prop_oneof![
         6 => plain.prop_map(Step::Plain),
