@@ -265,7 +265,7 @@ impl Probe {
         }
         let (name, symbol) = self.target().split_once(':')?;
         let is_it = name.as_bytes() == &**module.name();
-        symbol.split('+').next().filter(|_| is_it)
+        symbol.split(['+', '%']).next().filter(|_| is_it)
     }
 
     /// Is it a kprobe that is in this module by its command?
