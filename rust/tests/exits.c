@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A module for the tests of probes on return instructions: functions that leave in every way there
+ * is. Those of exits_x86.S need an assembler; these here sleep, migrate, call themselves, are called
+ * by an interrupt, or can be traced by ftrace.
+ *
+ * In /sys/module/exits_target:
+ *
+ *	call		"NAME ARGUMENT [TIMES]" calls the function exits_NAME so often, one after the other
+ *	result		what the last call returned
+ *	sleepers	how many calls of exits_sleeps are asleep; writing wakes them
+ */
+
+#include <linux/cpumask.h>
+#include <linux/irq_work.h>
+#include <linux/kernel.h>
+#include <linux/kprobes.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/static_call.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+#include <linux/wait.h>
+
+/* exits_x86.S */
+asmlinkage long exits_ret(long n);
+asmlinkage long exits_alias(long n);
+asmlinkage long exits_ret_int3(long n);
+asmlinkage long exits_thunk(long n);
+asmlinkage long exits_thunk_prefix(long n);
+asmlinkage long exits_thunk_stays(long n);
+asmlinkage long exits_thunk_prefix_stays(long n);
+asmlinkage long exits_calls_ret_pops(long n);
+asmlinkage long exits_rep_ret(long n);
+asmlinkage long exits_ret_inside(long n);
+asmlinkage long exits_two(long n);
+asmlinkage long exits_eight(long n);
+asmlinkage long exits_padding(long n);
+asmlinkage long exits_jump_to_ret(long n);
+asmlinkage long exits_epilogue(long n);
+asmlinkage long exits_cold(long n);
+asmlinkage long exits_half_cold(long n);
+asmlinkage long exits_tail(long n);
+asmlinkage long exits_tail_conditional(long n);
+asmlinkage long exits_tail_indirect(long n);
+asmlinkage long exits_tail_register(long n);
+asmlinkage long exits_tail_itself(long n);
+asmlinkage long exits_falls_through(long n);
+asmlinkage long exits_after(long n);
+asmlinkage long exits_bad_byte(long n);
+asmlinkage long exits_bad_branch(long n);
+asmlinkage long exits_bad_call(long n);
+asmlinkage long exits_no_probe(long n);
+asmlinkage long exits_noinstr(long n);
+
+long exits_traced(long n);
+long exits_deep(long n);
+long exits_sleeps(long n);
+long exits_migrates(long n);
+long exits_in_interrupt(long n);
+long exits_from_interrupt(long n);
+long exits_tail_static(long n);
+void exits_static_nothing(long n);
+
+/* With an entry that ftrace can trace. */
+noinline __noclone long exits_traced(long n)
+{
+	OPTIMIZER_HIDE_VAR(n);
+	return n + 1;
+}
+
+/* So many calls of it, each within the one before: their number. */
+noinline __noclone long exits_deep(long n)
+{
+	long deeper = n > 1 ? exits_deep(n - 1) : 0;
+
+	OPTIMIZER_HIDE_VAR(deeper);
+	return deeper + 1;
+}
+
+static atomic_t sleepers = ATOMIC_INIT(0);
+static atomic_t wakes = ATOMIC_INIT(0);
+static DECLARE_WAIT_QUEUE_HEAD(bed);
+
+/* It does not return before someone wakes it. */
+noinline __noclone long exits_sleeps(long n)
+{
+	int before = atomic_read(&wakes);
+
+	atomic_inc(&sleepers);
+	wait_event(bed, atomic_read(&wakes) != before);
+	atomic_dec(&sleepers);
+	OPTIMIZER_HIDE_VAR(n);
+	return n + 1;
+}
+
+/* It returns on this CPU, wherever it was called. */
+noinline __noclone long exits_migrates(long n)
+{
+	int error = set_cpus_allowed_ptr(current, cpumask_of(n));
+
+	OPTIMIZER_HIDE_VAR(n);
+	return error ?: n + 1;
+}
+
+noinline __noclone long exits_in_interrupt(long n)
+{
+	OPTIMIZER_HIDE_VAR(n);
+	return in_hardirq() ? n + 1 : -EINVAL;
+}
+
+struct interrupt {
+	struct irq_work work;
+	long n;
+};
+
+static void interrupted(struct irq_work *work)
+{
+	struct interrupt *interrupt = container_of(work, struct interrupt, work);
+
+	interrupt->n = exits_in_interrupt(interrupt->n);
+}
+
+noinline __noclone long exits_from_interrupt(long n)
+{
+	struct interrupt interrupt = {
+		.work = IRQ_WORK_INIT_HARD(interrupted),
+		.n = n,
+	};
+
+	irq_work_queue(&interrupt.work);
+	irq_work_sync(&interrupt.work);
+	return interrupt.n;
+}
+
+/* A tail call that the kernel writes, and one that it leaves out: there it writes a return. */
+DEFINE_STATIC_CALL(exits_something, exits_traced);
+DEFINE_STATIC_CALL_NULL(exits_nothing, exits_static_nothing);
+
+noinline __noclone long exits_tail_static(long n)
+{
+	return static_call(exits_something)(n);
+}
+
+noinline __noclone __used void exits_static_nothing(long n)
+{
+	OPTIMIZER_HIDE_VAR(n);
+	static_call_cond(exits_nothing)(n);
+}
+
+static const struct {
+	const char *name;
+	long (*function)(long n);
+} functions[] = {
+#define FUNCTION(name) { #name, exits_##name }
+	FUNCTION(traced),
+	FUNCTION(deep),
+	FUNCTION(sleeps),
+	FUNCTION(migrates),
+	FUNCTION(from_interrupt),
+	FUNCTION(tail_static),
+	FUNCTION(ret),
+	FUNCTION(alias),
+	FUNCTION(ret_int3),
+	FUNCTION(thunk),
+#ifdef CONFIG_MITIGATION_RETHUNK
+	FUNCTION(thunk_prefix),
+#endif
+#ifdef CONFIG_MITIGATION_ITS
+	FUNCTION(thunk_stays),
+	FUNCTION(thunk_prefix_stays),
+#endif
+	FUNCTION(calls_ret_pops),
+	FUNCTION(rep_ret),
+	FUNCTION(ret_inside),
+	FUNCTION(two),
+	FUNCTION(eight),
+	FUNCTION(padding),
+	FUNCTION(jump_to_ret),
+	FUNCTION(epilogue),
+	FUNCTION(cold),
+	FUNCTION(half_cold),
+	FUNCTION(tail),
+	FUNCTION(tail_conditional),
+	FUNCTION(tail_indirect),
+	FUNCTION(tail_register),
+	FUNCTION(tail_itself),
+	FUNCTION(falls_through),
+	FUNCTION(after),
+	FUNCTION(bad_byte),
+	FUNCTION(bad_branch),
+	FUNCTION(bad_call),
+	FUNCTION(no_probe),
+	FUNCTION(noinstr),
+};
+
+static long result;
+
+static ssize_t call_store(const struct module_attribute *attribute, struct module_kobject *kobject,
+			  const char *text, size_t count)
+{
+	char name[32];
+	long n;
+	unsigned int i, times = 1;
+
+	if (sscanf(text, "%31s %ld %u", name, &n, &times) < 2)
+		return -EINVAL;
+	for (i = 0; i < ARRAY_SIZE(functions); i++)
+		if (!strcmp(functions[i].name, name))
+			break;
+	if (i == ARRAY_SIZE(functions))
+		return -ENOENT;
+	while (times--)
+		WRITE_ONCE(result, functions[i].function(n));
+	return count;
+}
+
+static ssize_t result_show(const struct module_attribute *attribute, struct module_kobject *kobject,
+			   char *text)
+{
+	return sysfs_emit(text, "%ld\n", READ_ONCE(result));
+}
+
+static ssize_t sleepers_show(const struct module_attribute *attribute,
+			     struct module_kobject *kobject, char *text)
+{
+	return sysfs_emit(text, "%d\n", atomic_read(&sleepers));
+}
+
+static ssize_t sleepers_store(const struct module_attribute *attribute,
+			      struct module_kobject *kobject, const char *text, size_t count)
+{
+	atomic_inc(&wakes);
+	wake_up_all(&bed);
+	return count;
+}
+
+static const struct module_attribute call_attribute = __ATTR(call, 0200, NULL, call_store);
+static const struct module_attribute result_attribute = __ATTR(result, 0400, result_show, NULL);
+static const struct module_attribute sleepers_attribute =
+	__ATTR(sleepers, 0600, sleepers_show, sleepers_store);
+
+static const struct attribute *attributes[] = {
+	&call_attribute.attr,
+	&result_attribute.attr,
+	&sleepers_attribute.attr,
+	NULL,
+};
+
+static int __init exits_init(void)
+{
+	return sysfs_create_files(&THIS_MODULE->mkobj.kobj, attributes);
+}
+
+/* No call is under way when the files are gone. */
+static void __exit exits_exit(void)
+{
+	sysfs_remove_files(&THIS_MODULE->mkobj.kobj, attributes);
+}
+
+module_init(exits_init);
+module_exit(exits_exit);
+
+MODULE_DESCRIPTION("Functions that leave in every way, for the tests of rkprobe");
+MODULE_LICENSE("GPL");
