@@ -172,6 +172,9 @@ pub(crate) fn clear(file: File) -> Result {
 pub(crate) fn find_exits(line: &[u8]) -> Result {
     let _commands = COMMANDS.lock();
     let symbol = core::str::from_utf8(line).map_err(|_| EINVAL)?.trim();
+    if symbol.is_empty() {
+        return Ok(());
+    }
     match symbols::count(symbol)? {
         None | Some(0) => Err(ENOENT),
         Some(1) if symbols::is_unique_at(symbol, symbols::address_of(symbol)?) => {
