@@ -46,6 +46,8 @@ pub enum Does {
     JumpIndirect,
     Branch(u64),
     Return,
+    /// It takes arguments off the stack, too.
+    ReturnPop,
     /// It leaves for another level or segment.
     Leave,
 }
@@ -200,6 +202,7 @@ fn x86(words: &str) -> Option<Does> {
         "jo" | "jno" | "jb" | "jae" | "je" | "jne" | "jbe" | "ja" | "js" | "jns" | "jp" | "jnp"
         | "jl" | "jge" | "jle" | "jg" | "jrcxz" | "jecxz" | "loop" | "loope" | "loopne"
         | "xbegin" => Does::Branch(target(operands)?),
+        "ret" | "retq" if operands.starts_with('$') => Does::ReturnPop,
         "ret" | "retq" => Does::Return,
         "ljmp" | "ljmpq" | "ljmpl" | "ljmpw" | "lret" | "lretq" | "lretl" | "lretw" | "iret"
         | "iretq" | "iretl" | "iretw" | "sysret" | "sysretq" | "sysretl" | "sysexit"

@@ -103,6 +103,7 @@ pub fn exits(image: &Image, function: &Symbol, pieces: &[Piece<'_>]) -> Result<V
 
     for insn in pieces.iter().flat_map(|piece| piece.insns) {
         let reason = match insn.does {
+            Does::ReturnPop => Reason::Pops,
             Does::Reads(target) if is_inside(target) => Reason::Data(target),
             Does::Call(target) if is_inside(target) && !is_entry(target) => {
                 Reason::InnerCall(target)
