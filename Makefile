@@ -53,6 +53,10 @@ exits-check: setup
 	@scripts/setup -q --exits
 	@scripts/exits-check $(VMLINUX)
 
+.PHONY: bench
+bench: setup
+	@scripts/bench $(ROWS)
+
 .PHONY: doc
 doc:
 	+@scripts/build $(kbuild_variables) RKPROBE_SAMPLES=y >&2
@@ -94,6 +98,7 @@ help:
 #: make parity		thousands of commands, by the kernel's own implementation and by ours
 #: make fuzz		any inputs for the parsers, RUNS=1000000 for each of TARGETS='command btf ...'
 #: make exits-check	where functions leave, by our decoders and by llvm-objdump, over every function
+#: make bench		what hits and commands cost, beside the kernel's; some of the rows only by ROWS='p0 r'
 #: make doc		the documentation of ktrace as HTML, in doc/
 #: make vm CMD='...'	run a command in a virtual machine that has it loaded
 #: make shell		an interactive shell there

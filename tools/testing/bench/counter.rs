@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A kprobe that counts, for the benchmark: what `ktrace` adds to a handler. The same in C is the event
+//! `count` of `limit.c`.
+
+use kernel::prelude::*;
+use ktrace::kprobe::Handler;
+use ktrace::kprobe::Hit;
+use ktrace::kprobe::Kprobe;
+use ktrace::kprobe::Target;
+use ktrace::percpu::Counter;
+
+module! {
+    type: Module,
+    name: "counter",
+    authors: ["rkprobe maintainers"],
+    description: "a kprobe that counts",
+    license: "GPL",
+}
+
+struct Count(Counter);
+
+#[vtable]
+impl Handler for Count {
+    fn pre(&self, _: &Hit<'_>) {
+        self.0.increment();
+    }
+}
+
+struct Module {
+    _probe: Kprobe<Count>,
+}
+
+impl kernel::Module for Module {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        let probe = Kprobe::register(Target::function(c"vfs_read")?, Count(Counter::new()?))?;
+        probe.enable()?;
+        Ok(Self { _probe: probe })
+    }
+}
