@@ -30,11 +30,11 @@ impl Atomic {
     ///
     /// # Safety
     ///
-    /// Preemption must be disabled, and stay so for as long as the value lives.
+    /// Preemption must be disabled, and stay so for `'a`.
     #[inline(always)]
-    pub(crate) unsafe fn new() -> Self {
+    pub(crate) unsafe fn new<'a>() -> &'a Self {
         // INVARIANT: By the safety requirement.
-        Self(NotThreadSafe)
+        &Self(NotThreadSafe)
     }
 
     /// The address of the name of the current task, in kernel memory: `TASK_COMM_LEN` (16) bytes with

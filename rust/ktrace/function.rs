@@ -7,6 +7,7 @@
 use kernel::bindings::ftrace_regs;
 use kernel::bindings::pt_regs;
 use kernel::ffi::c_void;
+use kernel::types::NotThreadSafe;
 
 use crate::arch;
 use crate::context::Atomic;
@@ -16,11 +17,16 @@ use crate::trace_event::origin;
 use crate::trace_event::Origin;
 
 /// A call of a function, at its entry or its exit.
+///
+/// # Invariants
+///
+/// Preemption is disabled for `'a`.
+#[derive(Clone, Copy)]
 pub struct Call<'a> {
     function: usize,
     caller: usize,
     registers: &'a Registers,
-    atomic: Atomic,
+    _here: NotThreadSafe,
 }
 
 impl<'a> Call<'a> {
@@ -29,14 +35,14 @@ impl<'a> Call<'a> {
     /// Only for the time of a handler: preemption is disabled, and `regs` stays as it is, for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn new(function: usize, caller: usize, regs: *mut ftrace_regs) -> Self {
+        // INVARIANT: By the safety requirement.
         Self {
             function,
             caller,
             // C: `arch_ftrace_regs()`: a `struct pt_regs` of which only some fields are filled in.
             // SAFETY: By the safety requirement.
             registers: unsafe { Registers::from_raw(regs.cast()) },
-            // SAFETY: By the safety requirement.
-            atomic: unsafe { Atomic::new() },
+            _here: NotThreadSafe,
         }
     }
 
@@ -100,7 +106,8 @@ impl<'a> Call<'a> {
     /// Evidence of the context.
     #[inline(always)]
     pub fn atomic(&self) -> &Atomic {
-        &self.atomic
+        // SAFETY: By the type invariant.
+        unsafe { Atomic::new() }
     }
 }
 

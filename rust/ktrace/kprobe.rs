@@ -10,6 +10,7 @@ use kernel::bindings::pt_regs;
 use kernel::ffi::c_int;
 use kernel::ffi::c_ulong;
 use kernel::prelude::*;
+use kernel::types::NotThreadSafe;
 use kernel::types::Opaque;
 
 use crate::bindings;
@@ -43,10 +44,15 @@ pub trait Handler: Send + Sync + 'static {
 }
 
 /// One hit of a probe.
+///
+/// # Invariants
+///
+/// Preemption is disabled for `'a`.
+#[derive(Clone, Copy)]
 pub struct Hit<'a> {
     registers: &'a Registers,
     address: usize,
-    atomic: Atomic,
+    _here: NotThreadSafe,
 }
 
 impl<'a> Hit<'a> {
@@ -55,12 +61,12 @@ impl<'a> Hit<'a> {
     /// Only for the time of a handler: preemption is disabled, and `regs` stays as it is, for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn new(regs: *mut pt_regs, address: usize) -> Self {
+        // INVARIANT: By the safety requirement.
         Self {
             // SAFETY: By the safety requirement.
             registers: unsafe { Registers::from_raw(regs) },
             address,
-            // SAFETY: By the safety requirement.
-            atomic: unsafe { Atomic::new() },
+            _here: NotThreadSafe,
         }
     }
 
@@ -79,7 +85,8 @@ impl<'a> Hit<'a> {
     /// Evidence of the context.
     #[inline(always)]
     pub fn atomic(&self) -> &Atomic {
-        &self.atomic
+        // SAFETY: By the type invariant.
+        unsafe { Atomic::new() }
     }
 }
 

@@ -41,6 +41,7 @@ pub use origin::Origin;
 pub use output::Output;
 pub use output::Print;
 pub use output::TraceSeq;
+pub use sink::Fill;
 pub use sink::Sink;
 pub use sink::HEADER_LEN;
 pub use sink::MAX_LEN;

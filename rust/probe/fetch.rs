@@ -104,6 +104,7 @@ pub use self::print::Output;
 pub use self::print_fmt::Head;
 pub use self::print_fmt::PrintFmt;
 pub use self::program::record;
+pub use self::program::record_fixed;
 pub use self::program::Program;
 pub use self::string::MAX_STRING;
 
@@ -174,6 +175,53 @@ pub trait Context {
         let mut word = [0; 8];
         self.read(space, address, &mut word)?;
         Ok(u64::from_le_bytes(word))
+    }
+}
+
+impl<C: Context> Context for &C {
+    #[inline(always)]
+    fn register(&self, register: Register) -> u64 {
+        (**self).register(register)
+    }
+
+    #[inline(always)]
+    fn stack(&self, n: u16) -> u64 {
+        (**self).stack(n)
+    }
+
+    #[inline(always)]
+    fn comm(&self) -> u64 {
+        (**self).comm()
+    }
+
+    #[inline(always)]
+    fn kept(&self, index: u8) -> u64 {
+        (**self).kept(index)
+    }
+
+    #[inline(always)]
+    fn elapsed(&self) -> u64 {
+        (**self).elapsed()
+    }
+
+    #[inline(always)]
+    fn exit(&self) -> u64 {
+        (**self).exit()
+    }
+
+    #[inline(always)]
+    fn symbol(&self, address: u64, to: &mut [u8]) -> usize {
+        (**self).symbol(address, to)
+    }
+
+    #[inline(always)]
+    fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), Fault> {
+        (**self).read(space, address, to)
+    }
+
+    #[inline(always)]
+    fn read_word(&self, space: Space, address: u64) -> Result<u64, Fault> {
+        (**self).read_word(space, address)
     }
 }
 

@@ -20,6 +20,7 @@ use ktrace::nofault;
 use ktrace::percpu::Counter;
 use ktrace::percpu::Scratch;
 use ktrace::symbol;
+use ktrace::trace_event::Fill;
 use ktrace::trace_event::Origin;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::HEADER_LEN;
@@ -57,7 +58,7 @@ impl Parts {
             sink: self.sink.clone(),
             hits: Counter::new()?,
             programs,
-            fixed: self.fixed,
+            fixed: self.fixed.try_into()?,
             room: self.room.clone(),
             _texts: texts,
         })
@@ -92,7 +93,8 @@ pub(crate) struct Recorder {
     sink: Arc<Sink>,
     hits: Counter,
     programs: KVec<Program>,
-    fixed: usize,
+    /// In 16 bits the compiler sees that what is added to it does not overflow.
+    fixed: u16,
     room: Option<Arc<Room>>,
     /// The strings that stand in the programs: these hold their addresses.
     _texts: KVec<CString>,
@@ -153,7 +155,10 @@ impl<const N: usize, const IS_TIMED: bool> Keeper<N, IS_TIMED> {
     #[inline(always)]
     fn keep(&self, hit: &impl Origin) -> [u64; N] {
         let mut words = [0; N];
-        let seen = Seen { hit, kept: () };
+        let seen = Seen {
+            hit: *hit,
+            kept: (),
+        };
         fetch::keep(&self.values, &seen, &mut words[..Self::MAX]);
         if IS_TIMED {
             words[N - 1] = monotonic_clock();
@@ -285,17 +290,18 @@ impl Recorder {
     #[inline(always)]
     fn record<O: Origin, K: OfCall, const N: usize>(&self, hit: &O, kept: K, head: [usize; N]) {
         self.hits.increment();
-        let seen = Seen { hit, kept };
-        let fields_at = HEADER_LEN + size_of::<[usize; N]>();
+        let seen = Seen { hit: *hit, kept };
         match &self.room {
-            None => self
-                .sink
-                .record(hit, fields_at.wrapping_add(self.fixed), |record| {
-                    if let Some(fields) = put_head(record, head) {
-                        fetch::record(&self.programs, self.fixed, fields_at, &seen, fields);
-                    }
-                }),
-            Some(room) => self.record_with_strings(room, &seen, head),
+            None => {
+                let len = HEADER_LEN + size_of::<[usize; N]>() + usize::from(self.fixed);
+                let programs = &self.programs;
+                self.sink.record_filled(hit, len, || Fields {
+                    head,
+                    programs,
+                    seen,
+                });
+            }
+            Some(room) => self.record_with_strings(room, seen, head),
         }
     }
 
@@ -305,16 +311,17 @@ impl Recorder {
     fn record_with_strings<O: Origin, K: OfCall, const N: usize>(
         &self,
         room: &Room,
-        seen: &Seen<'_, O, K>,
+        seen: Seen<O, K>,
         head: [usize; N],
     ) {
-        let hit = seen.hit;
+        let hit = &seen.hit;
         let fields_at = HEADER_LEN + size_of::<[usize; N]>();
         room.with(hit.atomic(), |area| {
             let area = area.map_or(&mut [][..], |area| &mut area[..]);
             let len = area.len().min(MAX_LEN.wrapping_sub(fields_at));
             let fields = area.get_mut(..len).unwrap_or(&mut []);
-            let len = fetch::record(&self.programs, self.fixed, fields_at, seen, fields);
+            let fixed = usize::from(self.fixed);
+            let len = fetch::record(&self.programs, fixed, fields_at, seen, fields);
             let fields = fields.get(..len).unwrap_or(&[]);
             self.sink
                 .record(hit, fields_at.wrapping_add(fields.len()), |record| {
@@ -325,6 +332,23 @@ impl Recorder {
                     }
                 });
         });
+    }
+}
+
+/// What the record of an event without strings consists of.
+#[derive(Clone, Copy)]
+struct Fields<'a, O, K, const N: usize> {
+    head: [usize; N],
+    programs: &'a [Program],
+    seen: Seen<O, K>,
+}
+
+impl<O: Origin, K: OfCall, const N: usize> Fill for Fields<'_, O, K, N> {
+    #[inline(always)]
+    fn fill(self, record: &mut [u8]) {
+        if let Some(fields) = put_head(record, self.head) {
+            fetch::record_fixed(self.programs, self.seen, fields);
+        }
     }
 }
 
@@ -410,12 +434,13 @@ impl<const N: usize> OfCall for KeptOf<'_, N> {
 }
 
 /// A hit as a program sees it.
-struct Seen<'a, O, K> {
-    hit: &'a O,
+#[derive(Clone, Copy)]
+struct Seen<O, K> {
+    hit: O,
     kept: K,
 }
 
-impl<O: Origin, K: OfCall> Context for Seen<'_, O, K> {
+impl<O: Origin, K: OfCall> Context for Seen<O, K> {
     #[inline(always)]
     fn register(&self, register: Register) -> u64 {
         self.hit.register(register)

@@ -9,7 +9,7 @@ use crate::registers::Register;
 
 /// A hit of a probe, of whatever kind, in its handler: [`kprobe::Hit`](crate::kprobe::Hit) or
 /// [`function::Call`](crate::function::Call).
-pub trait Origin: Sealed {
+pub trait Origin: Copy + Sealed {
     /// The value of a register. Where not all are saved, any other than those for arguments, the
     /// return value and the stack pointer is whatever was in its place.
     fn register(&self, register: Register) -> u64;

@@ -27,14 +27,41 @@ pub const HEADER_LEN: usize = size_of::<bindings::trace_entry>();
 /// it: the page's header (16 bytes), the record's (8) and a time stamp (8).
 pub const MAX_LEN: usize = 4096 - 48;
 
+/// What writes a record, as a type of its own: a closure cannot be asked to be inlined.
+pub trait Fill: Copy {
+    /// Writes the bytes behind the header, all of them.
+    fn fill(self, record: &mut [u8]);
+}
+
+/// A closure that does.
+struct Closure<'a, F>(&'a F);
+
+impl<F> Clone for Closure<'_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for Closure<'_, F> {}
+
+impl<F: Fn(&mut [u8])> Fill for Closure<'_, F> {
+    #[inline(always)]
+    fn fill(self, record: &mut [u8]) {
+        self.0(record)
+    }
+}
+
 /// The users of an event. Handlers read it without locks; changes are made with `event_mutex`
 /// held, by the kernel's calls to `class->reg`.
 ///
 /// # Invariants
 ///
 /// `files` is the head of a list of `Link`s: each is live while it is on it, and for an RCU grace
-/// period after that.
+/// period after that. `only` is NULL or the file of a link on the list.
 pub struct Sink {
+    /// The file of the only user, which most events have. NULL where there is perf, too, or another
+    /// file, or no user.
+    only: AtomicPtr<bindings::trace_event_file>,
     files: AtomicPtr<Link>,
     /// The per-CPU lists of perf events, while there are any.
     perf: AtomicPtr<hlist_head>,
@@ -63,6 +90,7 @@ impl Sink {
     /// One without users.
     pub const fn new() -> Self {
         Self {
+            only: AtomicPtr::new(ptr::null_mut()),
             files: AtomicPtr::new(ptr::null_mut()),
             perf: AtomicPtr::new(ptr::null_mut()),
             number: AtomicU16::new(0),
@@ -80,6 +108,7 @@ impl Sink {
         Ok(())
     }
 
+    #[inline(always)]
     pub(super) fn fixed_len(&self) -> usize {
         self.fixed_len.load(Ordering::Relaxed)
     }
@@ -103,6 +132,20 @@ impl Sink {
 
     pub(super) fn add_perf(&self, events: *mut hlist_head) {
         self.perf.store(events, Ordering::Release);
+        self.find_only();
+    }
+
+    /// Sets `only` by what users there are.
+    fn find_only(&self) {
+        let first = self.files.load(Ordering::Relaxed);
+        let only = if self.is_singly_used() && !first.is_null() {
+            // SAFETY: On the list, by the type invariant; only the caller may take it off.
+            unsafe { (*first).file }
+        } else {
+            ptr::null_mut()
+        };
+        // INVARIANT: That of a link on the list. Release: handlers see the file filled in.
+        self.only.store(only, Ordering::Release);
     }
 
     pub(super) fn add_file(&self, file: *mut bindings::trace_event_file) -> Result {
@@ -117,6 +160,7 @@ impl Sink {
         // INVARIANT: A live link, with the rest of the list behind it. Release: handlers see it
         // filled in.
         self.files.store(link, Ordering::Release);
+        self.find_only();
         Ok(())
     }
 
@@ -128,7 +172,10 @@ impl Sink {
 
     /// Takes a user away: perf where `file` is NULL. Says whether it was one.
     pub(super) fn remove(&self, file: *mut bindings::trace_event_file) -> bool {
+        // INVARIANT: It is never the file of a link that is off the list.
+        self.only.store(ptr::null_mut(), Ordering::Relaxed);
         let removed = self.unlink(file);
+        self.find_only();
         // SAFETY: No requirements.
         let now = unsafe { kernel::bindings::get_state_synchronize_rcu() };
         self.left.store(now, Ordering::Relaxed);
@@ -165,32 +212,45 @@ impl Sink {
     ///
     /// `fill` gets the bytes behind the header, once for each; it writes them all.
     #[inline(always)]
-    pub fn record<O: Origin>(&self, hit: &O, len: usize, mut fill: impl FnMut(&mut [u8])) {
+    pub fn record<O: Origin>(&self, hit: &O, len: usize, fill: impl Fn(&mut [u8])) {
+        self.record_filled(hit, len, || Closure(&fill));
+    }
+
+    /// The same with what makes a [`Fill`], which then has to be in memory only where it is needed.
+    #[inline(always)]
+    pub fn record_filled<O: Origin, F: Fill>(&self, hit: &O, len: usize, fill: impl Fn() -> F) {
         if len < self.fixed_len() || len > MAX_LEN {
             return;
         }
+        let only = self.only.load(Ordering::Acquire);
+        if only.is_null() {
+            self.record_to_all(*hit, len, fill());
+        } else {
+            // SAFETY: By the type invariant; preemption is disabled in a handler, which holds off the
+            // grace period for which its link is there, and the file lives as long as that.
+            unsafe { record_to_file(only, hit, len, fill()) };
+        }
+    }
+
+    /// The same for any number of users. Arguments of its own, which need not be in memory elsewhere.
+    #[cold]
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn record_to_all<O: Origin>(&self, hit: O, len: usize, fill: impl Fill) {
         let mut link = self.files.load(Ordering::Acquire);
         while !link.is_null() {
             // SAFETY: By the type invariant; preemption is disabled in a handler, which holds off
             // grace periods.
             let this = unsafe { &*link };
             // SAFETY: The file lives as long as the link.
-            unsafe { record_to_file(this.file, hit, len, &mut fill) };
+            unsafe { record_to_file(this.file, &hit, len, fill) };
             link = this.next.load(Ordering::Acquire);
         }
         let perf = self.perf.load(Ordering::Acquire);
         if !perf.is_null() {
             // SAFETY: Perf frees the lists when it has left and then waited for handlers: C's
             // `perf_trace_event_unreg()`, by SRCU and the RCU grace period that comes with it.
-            unsafe {
-                record_to_perf(
-                    perf,
-                    self.number.load(Ordering::Relaxed),
-                    hit,
-                    len,
-                    &mut fill,
-                )
-            };
+            unsafe { record_to_perf(perf, self.number.load(Ordering::Relaxed), &hit, len, fill) };
         }
     }
 }
@@ -214,11 +274,21 @@ unsafe fn is_soft_disabled(file: *mut bindings::trace_event_file) -> bool {
         | bindings::EVENT_FILE_FL_PID_FILTER) as c_ulong;
     // SAFETY: By the safety requirement; the flags change at any time.
     let flags = unsafe { ptr::read_volatile(&raw const (*file).flags) };
-    if flags & UNUSUAL == 0 || flags & bindings::EVENT_FILE_FL_TRIGGER_COND as c_ulong != 0 {
+    if flags & UNUSUAL == 0 {
         return false;
     }
     // SAFETY: By the safety requirement.
-    unsafe { bindings::__trace_trigger_soft_disabled(file) }
+    unsafe { is_unusual_soft_disabled(file, flags) }
+}
+
+/// # Safety
+///
+/// `file` must be live.
+#[cold]
+unsafe fn is_unusual_soft_disabled(file: *mut bindings::trace_event_file, flags: c_ulong) -> bool {
+    // SAFETY: By the safety requirement.
+    flags & bindings::EVENT_FILE_FL_TRIGGER_COND as c_ulong == 0
+        && unsafe { bindings::__trace_trigger_soft_disabled(file) }
 }
 
 /// # Safety
@@ -229,7 +299,7 @@ unsafe fn record_to_file<O: Origin>(
     file: *mut bindings::trace_event_file,
     hit: &O,
     len: usize,
-    fill: &mut impl FnMut(&mut [u8]),
+    fill: impl Fill,
 ) {
     // SAFETY: By the safety requirement.
     if unsafe { is_soft_disabled(file) } {
@@ -244,7 +314,7 @@ unsafe fn record_to_file<O: Origin>(
     }
     // SAFETY: The kernel reserved `len` bytes, for us alone, in pages that it zeroed when it
     // allocated them. Where a filter is to look at it first it is a page of its own.
-    fill(unsafe { behind_header(record, len) });
+    fill.fill(unsafe { behind_header(record, len) });
     // SAFETY: The kernel filled it in, as it gave a record.
     unsafe {
         (*buffer.as_mut_ptr()).regs = hit.whole();
@@ -274,13 +344,13 @@ unsafe fn behind_header<'a>(record: *mut c_void, len: usize) -> &'a mut [u8] {
 /// # Safety
 ///
 /// `events` must be live per-CPU lists, and `len` not below [`HEADER_LEN`].
-#[cold]
+#[inline(always)]
 unsafe fn record_to_perf<O: Origin>(
     events: *mut hlist_head,
     number: u16,
     hit: &O,
     len: usize,
-    fill: &mut impl FnMut(&mut [u8]),
+    fill: impl Fill,
 ) {
     // SAFETY: By the safety requirement; preemption is disabled.
     let head = unsafe { ktrace_this_cpu_ptr(events.cast()) }.cast::<hlist_head>();
@@ -305,7 +375,7 @@ unsafe fn record_to_perf<O: Origin>(
     }
     // SAFETY: perf gave at least `len` bytes, for us alone; its buffers were zeroed when they were
     // allocated.
-    fill(unsafe { behind_header(record, len) });
+    fill.fill(unsafe { behind_header(record, len) });
     // SAFETY: perf gave room for registers where they need it, for us alone.
     let registers = unsafe { hit.for_perf(room) };
     // SAFETY: The record is the one from above.

@@ -26,7 +26,7 @@ pub struct Program(Way);
 
 /// The ways into a record, of which each has its own code.
 ///
-/// The first two are short and stay in the loop of [`record`]. A tag of its own takes one
+/// All but the last are short and stay in the loop of [`record`]. A tag of its own takes one
 /// comparison, where one that hides in the unused values of a field takes three.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -35,6 +35,8 @@ enum Way {
     Register(Register, Width),
     /// So does a number in memory that a register points to.
     Number(Register, Deref, Width),
+    /// So do some of its bits.
+    Bits(Register, Deref, Width, Bits),
     /// Everything else.
     Steps(Steps),
 }
@@ -113,7 +115,7 @@ impl Path {
 
     /// Follows the path from `value` on.
     #[inline]
-    fn follow<C: Context>(&self, ctx: &C, mut value: u64) -> Result<u64, Fault> {
+    fn follow<C: Context + Copy>(&self, ctx: C, mut value: u64) -> Result<u64, Fault> {
         let mut user = self.user;
         for offset in self.offsets.iter().take(usize::from(self.len)) {
             let space = if user & 1 == 0 {
@@ -146,11 +148,11 @@ impl Path {
 ///
 /// C: `__get_data_size()` and `store_trace_args()`.
 #[inline]
-pub fn record<C: Context>(
+pub fn record<C: Context + Copy>(
     programs: &[Program],
     fixed: usize,
     header: usize,
-    ctx: &C,
+    ctx: C,
     out: &mut [u8],
 ) -> usize {
     let Some((mut fields, rest)) = out.split_at_mut_checked(fixed) else {
@@ -158,12 +160,31 @@ pub fn record<C: Context>(
     };
     let mut strings = Strings::new(rest, header.saturating_add(fixed));
     for program in programs {
-        match program.run(ctx, fields, &mut strings) {
+        let rest = program.run(ctx, fields, |steps, fields| {
+            steps.run(ctx, fields, &mut strings)
+        });
+        match rest {
             Some(rest) => fields = rest,
             None => break,
         }
     }
     fixed.wrapping_add(strings.used())
+}
+
+/// Does what [`record`] does for programs of which none makes a string: `fields` is the place for
+/// their fields.
+#[inline(always)]
+pub fn record_fixed<C: Context + Copy>(programs: &[Program], ctx: C, fields: &mut [u8]) {
+    let mut fields = fields;
+    for program in programs {
+        let rest = program.run(ctx, fields, |steps, fields| {
+            steps.run(ctx, fields, &mut Strings::new(&mut [], 0))
+        });
+        match rest {
+            Some(rest) => fields = rest,
+            None => break,
+        }
+    }
 }
 
 /// The place for the fields that are still to come, or `None` where there is none left.
@@ -178,24 +199,32 @@ impl Program {
         Self(match (load, path.len, store) {
             (Load::Register(from), 0, Store::Value(width)) => Way::Register(from, width),
             (Load::Register(from), 0, Store::Number(at, width)) => Way::Number(from, at, width),
+            (Load::Register(from), 0, Store::Bits(at, width, NonZeroU8::MIN, bits)) => {
+                Way::Bits(from, at, width, bits)
+            }
             _ => Way::Steps(Steps { load, path, store }),
         })
     }
 
-    /// Writes the field to the front of `fields`.
-    #[inline]
-    fn run<'o, C: Context>(
+    /// Writes the field to the front of `fields`, or has that done by `steps`.
+    #[inline(always)]
+    fn run<'o, C: Context + Copy>(
         &self,
-        ctx: &C,
+        ctx: C,
         fields: &'o mut [u8],
-        strings: &mut Strings<'_>,
+        steps: impl FnOnce(&Steps, &'o mut [u8]) -> Rest<'o>,
     ) -> Rest<'o> {
         match &self.0 {
             Way::Register(from, width) => put(fields, ctx.register(*from), *width),
             Way::Number(from, at, width) => {
                 copy(ctx, *at, ctx.register(*from), fields, width.bytes(), *width)
             }
-            Way::Steps(steps) => steps.run(ctx, fields, strings),
+            Way::Bits(from, at, width, bits) => {
+                let address = address(ctx.register(*from), *at);
+                let number = read_number(ctx, at.space, address, *width).unwrap_or(0);
+                put(fields, cut(number, *width, *bits), *width)
+            }
+            Way::Steps(rest) => steps(rest, fields),
         }
     }
 }
@@ -203,9 +232,9 @@ impl Program {
 impl Steps {
     /// Writes the field to the front of `fields`.
     #[inline(never)]
-    fn run<'o, C: Context>(
+    fn run<'o, C: Context + Copy>(
         &self,
-        ctx: &C,
+        ctx: C,
         fields: &'o mut [u8],
         strings: &mut Strings<'_>,
     ) -> Rest<'o> {
@@ -327,8 +356,8 @@ fn put_bytes<const N: usize>(fields: &mut [u8], bytes: [u8; N]) -> Rest<'_> {
 
 /// Reads a field of `bytes` bytes from memory to where it belongs.
 #[inline]
-fn copy<'o, C: Context>(
-    ctx: &C,
+fn copy<'o, C: Context + Copy>(
+    ctx: C,
     at: Deref,
     value: u64,
     fields: &'o mut [u8],
@@ -346,7 +375,13 @@ fn copy<'o, C: Context>(
 /// Reads the numbers of a field one by one: an array of which a part can be read keeps this part.
 #[cold]
 #[inline(never)]
-fn copy_each<C: Context>(ctx: &C, space: Space, address: u64, field: &mut [u8], width: Width) {
+fn copy_each<C: Context + Copy>(
+    ctx: C,
+    space: Space,
+    address: u64,
+    field: &mut [u8],
+    width: Width,
+) {
     let mut address = address;
     for number in field.chunks_mut(width.bytes()) {
         if ctx.read(space, address, number).is_err() {
@@ -358,8 +393,8 @@ fn copy_each<C: Context>(ctx: &C, space: Space, address: u64, field: &mut [u8], 
 
 /// Reads numbers from memory and writes some of their bits.
 #[inline]
-fn copy_bits<'o, C: Context>(
-    ctx: &C,
+fn copy_bits<'o, C: Context + Copy>(
+    ctx: C,
     at: Deref,
     value: u64,
     fields: &'o mut [u8],
@@ -379,8 +414,8 @@ fn copy_bits<'o, C: Context>(
 
 /// Reads a number from memory.
 #[inline]
-fn read_number<C: Context>(
-    ctx: &C,
+fn read_number<C: Context + Copy>(
+    ctx: C,
     space: Space,
     address: u64,
     width: Width,
@@ -394,8 +429,8 @@ fn read_number<C: Context>(
 
 /// Follows the pointers in memory and records the strings that they point to.
 #[inline(never)]
-fn add_strings<'o, C: Context>(
-    ctx: &C,
+fn add_strings<'o, C: Context + Copy>(
+    ctx: C,
     pointers: Deref,
     value: u64,
     text: Space,

@@ -46,13 +46,13 @@ impl<'o> Strings<'o> {
 
     /// Appends the string at `address` and returns its location.
     #[inline(never)]
-    pub(super) fn add<C: Context>(&mut self, ctx: &C, space: Space, address: u64) -> u32 {
+    pub(super) fn add<C: Context + Copy>(&mut self, ctx: C, space: Space, address: u64) -> u32 {
         self.append(|out| copy(ctx, space, address, out).unwrap_or(0))
     }
 
     /// Appends the symbol of `address` as text and returns its location.
     #[inline(never)]
-    pub(super) fn add_symbol<C: Context>(&mut self, ctx: &C, address: u64) -> u32 {
+    pub(super) fn add_symbol<C: Context + Copy>(&mut self, ctx: C, address: u64) -> u32 {
         self.append(|out| write_symbol(ctx, address, out))
     }
 
@@ -89,7 +89,12 @@ fn location(offset: usize, len: usize) -> u32 {
 ///
 /// The string is read once: it may change under the reader, and it costs. It is read in steps that
 /// stay within a page, so that what is read beyond the NUL cannot be what faults.
-fn copy<C: Context>(ctx: &C, space: Space, address: u64, out: &mut [u8]) -> Result<usize, Fault> {
+fn copy<C: Context + Copy>(
+    ctx: C,
+    space: Space,
+    address: u64,
+    out: &mut [u8],
+) -> Result<usize, Fault> {
     let mut address = address;
     let mut step = FIRST_STEP;
     let mut done = 0usize;
@@ -115,7 +120,7 @@ fn copy<C: Context>(ctx: &C, space: Space, address: u64, out: &mut [u8]) -> Resu
 
 /// Writes the symbol of `address` with a NUL, and returns the length of both: 0 only where `out` is
 /// empty.
-fn write_symbol<C: Context>(ctx: &C, address: u64, out: &mut [u8]) -> usize {
+fn write_symbol<C: Context + Copy>(ctx: C, address: u64, out: &mut [u8]) -> usize {
     let Some((last, room)) = out.split_last_mut() else {
         return 0;
     };
