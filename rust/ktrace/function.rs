@@ -11,10 +11,10 @@ use kernel::types::NotThreadSafe;
 
 use crate::arch;
 use crate::context::Atomic;
-use crate::registers::Register;
 use crate::registers::Registers;
 use crate::trace_event::origin;
 use crate::trace_event::Origin;
+use crate::trace_event::State;
 
 /// A call of a function, at its entry or its exit.
 ///
@@ -118,18 +118,9 @@ extern "C" {
 /// Only the registers are there that hold arguments, the return value and the stack pointer.
 impl Origin for Call<'_> {
     #[inline(always)]
-    fn register(&self, register: Register) -> u64 {
-        self.registers.get(register)
-    }
-
-    #[inline(always)]
-    fn stack(&self, n: u16) -> u64 {
-        self.stack(n)
-    }
-
-    #[inline(always)]
-    fn atomic(&self) -> &Atomic {
-        self.atomic()
+    fn state(&self) -> State<'_> {
+        // SAFETY: By the type invariant.
+        unsafe { State::new(self.registers) }
     }
 }
 

@@ -16,7 +16,6 @@ use kernel::types::Opaque;
 use crate::bindings;
 use crate::context::Atomic;
 use crate::registers::replace_instruction_pointer;
-use crate::registers::Register;
 use crate::registers::Registers;
 use crate::registration::is_on_ftrace;
 use crate::registration::Inner;
@@ -24,6 +23,7 @@ use crate::registration::Raw;
 use crate::registration::Registration;
 use crate::trace_event::origin;
 use crate::trace_event::Origin;
+use crate::trace_event::State;
 
 pub use crate::registration::Target;
 
@@ -92,18 +92,9 @@ impl<'a> Hit<'a> {
 
 impl Origin for Hit<'_> {
     #[inline(always)]
-    fn register(&self, register: Register) -> u64 {
-        self.registers.get(register)
-    }
-
-    #[inline(always)]
-    fn stack(&self, n: u16) -> u64 {
-        self.registers.stack(n)
-    }
-
-    #[inline(always)]
-    fn atomic(&self) -> &Atomic {
-        self.atomic()
+    fn state(&self) -> State<'_> {
+        // SAFETY: By the type invariant.
+        unsafe { State::new(self.registers) }
     }
 }
 

@@ -38,6 +38,7 @@ mod sink;
 pub use event_mutex::EventMutex;
 pub use field::Field;
 pub use origin::Origin;
+pub use origin::State;
 pub use output::Output;
 pub use output::Print;
 pub use output::TraceSeq;

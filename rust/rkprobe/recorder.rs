@@ -23,6 +23,7 @@ use ktrace::symbol;
 use ktrace::trace_event::Fill;
 use ktrace::trace_event::Origin;
 use ktrace::trace_event::Sink;
+use ktrace::trace_event::State;
 use ktrace::trace_event::HEADER_LEN;
 use ktrace::trace_event::MAX_LEN;
 use ktrace::tracepoint;
@@ -104,7 +105,7 @@ pub(crate) struct Recorder {
 impl kprobe::Handler for Recorder {
     #[inline(always)]
     fn pre(&self, hit: &Hit<'_>) {
-        self.record(hit, (), [hit.address()]);
+        self.record(hit, (), (hit.address(),));
     }
 }
 
@@ -114,7 +115,7 @@ impl kretprobe::Handler for Recorder {
 
     #[inline(always)]
     fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, ()>) {
-        self.record(hit, (), [hit.address(), call.caller()]);
+        self.record(hit, (), (hit.address(), call.caller()));
     }
 }
 
@@ -122,7 +123,7 @@ impl kretinsn::Handler for Recorder {
     #[inline(always)]
     fn ret(&self, hit: &Hit<'_>, call: &kretinsn::Call) {
         let exit = Exit(hit.address());
-        self.record(hit, exit, [call.function(), call.caller()]);
+        self.record(hit, exit, (call.function(), call.caller()));
     }
 }
 
@@ -156,7 +157,7 @@ impl<const N: usize, const IS_TIMED: bool> Keeper<N, IS_TIMED> {
     fn keep(&self, hit: &impl Origin) -> [u64; N] {
         let mut words = [0; N];
         let seen = Seen {
-            hit: *hit,
+            state: hit.state(),
             kept: (),
         };
         fetch::keep(&self.values, &seen, &mut words[..Self::MAX]);
@@ -192,7 +193,7 @@ impl<const N: usize, const IS_TIMED: bool> kretprobe::Handler for Keeper<N, IS_T
     #[inline(always)]
     fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, [u64; N]>) {
         self.recorder
-            .record(hit, Self::kept(call.data()), [hit.address(), call.caller()]);
+            .record(hit, Self::kept(call.data()), (hit.address(), call.caller()));
     }
 }
 
@@ -208,7 +209,7 @@ impl<const N: usize, const IS_TIMED: bool> fprobe::Handler for Keeper<N, IS_TIME
     #[inline(always)]
     fn exit(&self, call: &Call<'_>, words: &[u64; N]) {
         self.recorder
-            .record(call, Self::kept(words), [call.function(), call.caller()]);
+            .record(call, Self::kept(words), (call.function(), call.caller()));
     }
 }
 
@@ -254,7 +255,7 @@ impl fprobe::Handler for AtEntry {
 
     #[inline(always)]
     fn entry(&self, call: &Call<'_>) -> Option<()> {
-        self.0.record(call, (), [call.function()]);
+        self.0.record(call, (), (call.function(),));
         Some(())
     }
 }
@@ -263,7 +264,7 @@ impl tracepoint::Handler for AtEntry {
     #[inline(always)]
     fn hit(&self, hit: &tracepoint::Hit<'_>) {
         let call = hit.call();
-        self.0.record(call, (), [call.function()]);
+        self.0.record(call, (), (call.function(),));
     }
 }
 
@@ -281,86 +282,118 @@ impl fprobe::Handler for AtExit {
 
     #[inline(always)]
     fn exit(&self, call: &Call<'_>, _data: &()) {
-        self.0.record(call, (), [call.function(), call.caller()]);
+        self.0.record(call, (), (call.function(), call.caller()));
     }
 }
 
 impl Recorder {
     /// Makes a record that begins with the addresses in `head`.
     #[inline(always)]
-    fn record<O: Origin, K: OfCall, const N: usize>(&self, hit: &O, kept: K, head: [usize; N]) {
+    fn record<O: Origin>(&self, hit: &O, kept: impl OfCall, head: impl Head) {
         self.hits.increment();
-        let seen = Seen { hit: *hit, kept };
         match &self.room {
             None => {
-                let len = HEADER_LEN + size_of::<[usize; N]>() + usize::from(self.fixed);
-                let programs = &self.programs;
+                let state = hit.state();
+                let len = HEADER_LEN + size_of_val(&head) + usize::from(self.fixed);
                 self.sink.record_filled(hit, len, || Fields {
                     head,
-                    programs,
-                    seen,
+                    programs: &self.programs,
+                    seen: Seen { state, kept },
                 });
             }
-            Some(room) => self.record_with_strings(room, seen, head),
+            Some(room) => self.record_with_strings(room, *hit, kept, head),
         }
     }
 
     /// The same for an event with strings: they are read once, whoever wants the record.
     #[inline(never)]
     #[link_section = ".kprobes.text"]
-    fn record_with_strings<O: Origin, K: OfCall, const N: usize>(
+    fn record_with_strings<O: Origin>(
         &self,
         room: &Room,
-        seen: Seen<O, K>,
-        head: [usize; N],
+        hit: O,
+        kept: impl OfCall,
+        head: impl Head,
     ) {
-        let hit = &seen.hit;
-        let fields_at = HEADER_LEN + size_of::<[usize; N]>();
-        room.with(hit.atomic(), |area| {
+        let state = hit.state();
+        let fields_at = HEADER_LEN + size_of_val(&head);
+        room.with(state.atomic(), |area| {
             let area = area.map_or(&mut [][..], |area| &mut area[..]);
             let len = area.len().min(MAX_LEN.wrapping_sub(fields_at));
             let fields = area.get_mut(..len).unwrap_or(&mut []);
             let fixed = usize::from(self.fixed);
+            let seen = Seen { state, kept };
             let len = fetch::record(&self.programs, fixed, fields_at, seen, fields);
-            let fields = fields.get(..len).unwrap_or(&[]);
+            let bytes = fields.get(..len).unwrap_or(&[]);
+            let len = fields_at.wrapping_add(bytes.len());
             self.sink
-                .record(hit, fields_at.wrapping_add(fields.len()), |record| {
-                    if let Some(to) = put_head(record, head) {
-                        if to.len() == fields.len() {
-                            to.copy_from_slice(fields);
-                        }
-                    }
-                });
+                .record_filled(&hit, len, || Copied { head, bytes });
         });
     }
 }
 
 /// What the record of an event without strings consists of.
 #[derive(Clone, Copy)]
-struct Fields<'a, O, K, const N: usize> {
-    head: [usize; N],
+struct Fields<'a, K, H> {
+    head: H,
     programs: &'a [Program],
-    seen: Seen<O, K>,
+    seen: Seen<'a, K>,
 }
 
-impl<O: Origin, K: OfCall, const N: usize> Fill for Fields<'_, O, K, N> {
+impl<K: OfCall, H: Head> Fill for Fields<'_, K, H> {
     #[inline(always)]
     fn fill(self, record: &mut [u8]) {
-        if let Some(fields) = put_head(record, self.head) {
+        if let Some(fields) = self.head.put(record) {
             fetch::record_fixed(self.programs, self.seen, fields);
         }
     }
 }
 
-/// Writes the addresses, and gives what is behind them.
-#[inline(always)]
-fn put_head<const N: usize>(mut record: &mut [u8], head: [usize; N]) -> Option<&mut [u8]> {
-    for address in head {
-        let (first, rest) = record.split_first_chunk_mut()?;
-        *first = address.to_ne_bytes();
-        record = rest;
+/// What that of an event with strings consists of.
+#[derive(Clone, Copy)]
+struct Copied<'a, H> {
+    head: H,
+    bytes: &'a [u8],
+}
+
+impl<H: Head> Fill for Copied<'_, H> {
+    #[inline(always)]
+    fn fill(self, record: &mut [u8]) {
+        if let Some(fields) = self.head.put(record) {
+            if fields.len() == self.bytes.len() {
+                fields.copy_from_slice(self.bytes);
+            }
+        }
     }
-    Some(record)
+}
+
+/// The addresses that a record begins with, which have the size of this in it.
+trait Head: Copy {
+    /// Writes them, and gives what is behind them.
+    fn put(self, record: &mut [u8]) -> Option<&mut [u8]>;
+}
+
+/// Where the probe is.
+impl Head for (usize,) {
+    #[inline(always)]
+    fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
+        put_address(record, self.0)
+    }
+}
+
+/// The function, and where it returns to.
+impl Head for (usize, usize) {
+    #[inline(always)]
+    fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
+        put_address(put_address(record, self.0)?, self.1)
+    }
+}
+
+#[inline(always)]
+fn put_address(record: &mut [u8], address: usize) -> Option<&mut [u8]> {
+    let (first, rest) = record.split_first_chunk_mut()?;
+    *first = address.to_ne_bytes();
+    Some(rest)
 }
 
 /// What is known of the call that a hit belongs to.
@@ -435,25 +468,25 @@ impl<const N: usize> OfCall for KeptOf<'_, N> {
 
 /// A hit as a program sees it.
 #[derive(Clone, Copy)]
-struct Seen<O, K> {
-    hit: O,
+struct Seen<'a, K> {
+    state: State<'a>,
     kept: K,
 }
 
-impl<O: Origin, K: OfCall> Context for Seen<O, K> {
+impl<K: OfCall> Context for Seen<'_, K> {
     #[inline(always)]
     fn register(&self, register: Register) -> u64 {
-        self.hit.register(register)
+        self.state.register(register)
     }
 
     #[inline(always)]
     fn stack(&self, n: u16) -> u64 {
-        self.hit.stack(n)
+        self.state.stack(n)
     }
 
     #[inline(always)]
     fn comm(&self) -> u64 {
-        self.hit.atomic().comm() as u64
+        self.state.atomic().comm() as u64
     }
 
     #[inline(always)]

@@ -3,22 +3,62 @@
 //! What a record is made of: a hit of a probe, of whatever kind.
 
 use kernel::bindings::pt_regs;
+use kernel::types::NotThreadSafe;
 
 use crate::context::Atomic;
 use crate::registers::Register;
+use crate::registers::Registers;
 
 /// A hit of a probe, of whatever kind, in its handler: [`kprobe::Hit`](crate::kprobe::Hit) or
 /// [`function::Call`](crate::function::Call).
 pub trait Origin: Copy + Sealed {
+    /// What there is to record of it.
+    fn state(&self) -> State<'_>;
+}
+
+/// The registers and the stack at a hit, without the place.
+///
+/// # Invariants
+///
+/// Preemption is disabled for `'a`.
+#[derive(Clone, Copy)]
+pub struct State<'a> {
+    registers: &'a Registers,
+    _here: NotThreadSafe,
+}
+
+impl<'a> State<'a> {
+    /// # Safety
+    ///
+    /// Preemption must be disabled for `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn new(registers: &'a Registers) -> Self {
+        // INVARIANT: By the safety requirement.
+        Self {
+            registers,
+            _here: NotThreadSafe,
+        }
+    }
+
     /// The value of a register. Where not all are saved, any other than those for arguments, the
     /// return value and the stack pointer is whatever was in its place.
-    fn register(&self, register: Register) -> u64;
+    #[inline(always)]
+    pub fn register(&self, register: Register) -> u64 {
+        self.registers.get(register)
+    }
 
     /// The Nth word of the kernel stack, and 0 beyond its end.
-    fn stack(&self, n: u16) -> u64;
+    #[inline(always)]
+    pub fn stack(&self, n: u16) -> u64 {
+        self.registers.stack(n)
+    }
 
     /// Evidence of the context.
-    fn atomic(&self) -> &Atomic;
+    #[inline(always)]
+    pub fn atomic(&self) -> &Atomic {
+        // SAFETY: By the type invariant.
+        unsafe { Atomic::new() }
+    }
 }
 
 /// What the kernel gets of the registers.

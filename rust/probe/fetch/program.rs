@@ -37,6 +37,8 @@ enum Way {
     Number(Register, Deref, Width),
     /// So do some of its bits.
     Bits(Register, Deref, Width, Bits),
+    /// So does a string that a register points to.
+    String(Register, Deref),
     /// Everything else.
     Steps(Steps),
 }
@@ -147,7 +149,7 @@ impl Path {
 /// Runs in any context, like [`Context`]; does not allocate, and takes less than 512 bytes of stack.
 ///
 /// C: `__get_data_size()` and `store_trace_args()`.
-#[inline]
+#[inline(always)]
 pub fn record<C: Context + Copy>(
     programs: &[Program],
     fixed: usize,
@@ -160,10 +162,7 @@ pub fn record<C: Context + Copy>(
     };
     let mut strings = Strings::new(rest, header.saturating_add(fixed));
     for program in programs {
-        let rest = program.run(ctx, fields, |steps, fields| {
-            steps.run(ctx, fields, &mut strings)
-        });
-        match rest {
+        match program.run(ctx, fields, &mut strings) {
             Some(rest) => fields = rest,
             None => break,
         }
@@ -177,13 +176,32 @@ pub fn record<C: Context + Copy>(
 pub fn record_fixed<C: Context + Copy>(programs: &[Program], ctx: C, fields: &mut [u8]) {
     let mut fields = fields;
     for program in programs {
-        let rest = program.run(ctx, fields, |steps, fields| {
-            steps.run(ctx, fields, &mut Strings::new(&mut [], 0))
-        });
-        match rest {
+        match program.run(ctx, fields, &mut NoStrings) {
             Some(rest) => fields = rest,
             None => break,
         }
+    }
+}
+
+/// Where the rarer ways put strings.
+trait Texts {
+    fn with<R>(&mut self, f: impl FnOnce(&mut Strings<'_>) -> R) -> R;
+}
+
+impl Texts for Strings<'_> {
+    #[inline(always)]
+    fn with<R>(&mut self, f: impl FnOnce(&mut Strings<'_>) -> R) -> R {
+        f(self)
+    }
+}
+
+/// Nowhere: the place is made where one of these ways is taken, and not for every record.
+struct NoStrings;
+
+impl Texts for NoStrings {
+    #[inline(always)]
+    fn with<R>(&mut self, f: impl FnOnce(&mut Strings<'_>) -> R) -> R {
+        f(&mut Strings::new(&mut [], 0))
     }
 }
 
@@ -202,17 +220,18 @@ impl Program {
             (Load::Register(from), 0, Store::Bits(at, width, NonZeroU8::MIN, bits)) => {
                 Way::Bits(from, at, width, bits)
             }
+            (Load::Register(from), 0, Store::String(at)) => Way::String(from, at),
             _ => Way::Steps(Steps { load, path, store }),
         })
     }
 
-    /// Writes the field to the front of `fields`, or has that done by `steps`.
+    /// Writes the field to the front of `fields`.
     #[inline(always)]
     fn run<'o, C: Context + Copy>(
         &self,
         ctx: C,
         fields: &'o mut [u8],
-        steps: impl FnOnce(&Steps, &'o mut [u8]) -> Rest<'o>,
+        texts: &mut impl Texts,
     ) -> Rest<'o> {
         match &self.0 {
             Way::Register(from, width) => put(fields, ctx.register(*from), *width),
@@ -224,7 +243,12 @@ impl Program {
                 let number = read_number(ctx, at.space, address, *width).unwrap_or(0);
                 put(fields, cut(number, *width, *bits), *width)
             }
-            Way::Steps(rest) => steps(rest, fields),
+            Way::String(from, at) => {
+                let address = address(ctx.register(*from), *at);
+                let location = texts.with(|strings| strings.add(ctx, at.space, address));
+                put(fields, location.into(), Width::W4)
+            }
+            Way::Steps(steps) => texts.with(|strings| steps.run(ctx, fields, strings)),
         }
     }
 }

@@ -138,19 +138,17 @@ fn find_nul(bytes: &[u8]) -> Option<usize> {
     const LOW: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
 
-    let mut rest = bytes;
-    let mut before = 0usize;
-    while let Some((word, behind)) = rest.split_first_chunk() {
+    let mut words = bytes.chunks_exact(8);
+    for (index, word) in words.by_ref().enumerate() {
         // The lowest byte that is 0 is the lowest that gets its high bit set. Above it, a borrow
         // can set others.
-        let word = u64::from_le_bytes(*word);
+        let word = word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
         let nuls = word.wrapping_sub(LOW) & !word & HIGH;
         if nuls != 0 {
-            return Some(before.wrapping_add(nuls.trailing_zeros() as usize / 8));
+            return Some(index.wrapping_mul(8).wrapping_add(nuls.trailing_zeros() as usize / 8));
         }
-        before = before.wrapping_add(8);
-        rest = behind;
     }
+    let rest = words.remainder();
     let at = rest.iter().position(|byte| *byte == 0)?;
-    Some(before.wrapping_add(at))
+    Some(bytes.len().wrapping_sub(rest.len()).wrapping_add(at))
 }
