@@ -157,16 +157,11 @@ pub fn record<C: Context + Copy>(
     ctx: C,
     out: &mut [u8],
 ) -> usize {
-    let Some((mut fields, rest)) = out.split_at_mut_checked(fixed) else {
+    let Some((fields, rest)) = out.split_at_mut_checked(fixed) else {
         return 0;
     };
     let mut strings = Strings::new(rest, header.saturating_add(fixed));
-    for program in programs {
-        match program.run(ctx, fields, &mut strings) {
-            Some(rest) => fields = rest,
-            None => break,
-        }
-    }
+    run(programs, ctx, fields, &mut strings);
     fixed.wrapping_add(strings.used())
 }
 
@@ -174,12 +169,20 @@ pub fn record<C: Context + Copy>(
 /// their fields.
 #[inline(always)]
 pub fn record_fixed<C: Context + Copy>(programs: &[Program], ctx: C, fields: &mut [u8]) {
-    let mut fields = fields;
-    for program in programs {
-        match program.run(ctx, fields, &mut NoStrings) {
-            Some(rest) => fields = rest,
-            None => break,
-        }
+    run(programs, ctx, fields, &mut NoStrings);
+}
+
+#[inline(always)]
+fn run<C: Context + Copy>(
+    mut programs: &[Program],
+    ctx: C,
+    mut fields: &mut [u8],
+    texts: &mut impl Texts,
+) {
+    // Shorter code than an iterator's.
+    while let [program, rest @ ..] = programs {
+        fields = program.run(ctx, fields, texts);
+        programs = rest;
     }
 }
 
@@ -199,17 +202,17 @@ impl Texts for Strings<'_> {
 struct NoStrings;
 
 impl Texts for NoStrings {
-    #[inline(always)]
+    #[inline(never)]
     fn with<R>(&mut self, f: impl FnOnce(&mut Strings<'_>) -> R) -> R {
         f(&mut Strings::new(&mut [], 0))
     }
 }
 
-/// The place for the fields that are still to come, or `None` where there is none left.
+/// The place for the fields that are still to come; nothing where a field did not fit.
 ///
 /// Fields are next to each other in the order of their programs. So a program takes its own off
 /// the front, which is the only check that it needs.
-type Rest<'o> = Option<&'o mut [u8]>;
+type Rest<'o> = &'o mut [u8];
 
 impl Program {
     /// Takes the shortest way.
@@ -245,10 +248,10 @@ impl Program {
             }
             Way::String(from, at) => {
                 let address = address(ctx.register(*from), *at);
-                let location = texts.with(|strings| strings.add(ctx, at.space, address));
+                let location = texts.with(move |strings| strings.add(ctx, at.space, address));
                 put(fields, location.into(), Width::W4)
             }
-            Way::Steps(steps) => texts.with(|strings| steps.run(ctx, fields, strings)),
+            Way::Steps(steps) => texts.with(move |strings| steps.run(ctx, fields, strings)),
         }
     }
 }
@@ -312,14 +315,16 @@ impl Store {
             Self::Strings { count, .. } => {
                 let mut fields = fields;
                 for _ in 0..count.get() {
-                    fields = put(fields, strings.none().into(), Width::W4)?;
+                    fields = put(fields, strings.none().into(), Width::W4);
                 }
-                return Some(fields);
+                return fields;
             }
         };
-        let (field, rest) = fields.split_at_mut_checked(zeroes)?;
+        let Some((field, rest)) = fields.split_at_mut_checked(zeroes) else {
+            return &mut [];
+        };
         field.fill(0);
-        Some(rest)
+        rest
     }
 }
 
@@ -356,7 +361,7 @@ fn put(fields: &mut [u8], value: u64, width: Width) -> Rest<'_> {
         return put_exactly(fields, value, width);
     };
     *word = value.to_le_bytes();
-    fields.get_mut(width.bytes()..)
+    fields.get_mut(width.bytes()..).unwrap_or(&mut [])
 }
 
 /// Writes the low bytes of a value as a field, where there is less room than eight bytes.
@@ -373,9 +378,11 @@ fn put_exactly(fields: &mut [u8], value: u64, width: Width) -> Rest<'_> {
 
 #[inline]
 fn put_bytes<const N: usize>(fields: &mut [u8], bytes: [u8; N]) -> Rest<'_> {
-    let (field, rest) = fields.split_first_chunk_mut()?;
+    let Some((field, rest)) = fields.split_first_chunk_mut() else {
+        return &mut [];
+    };
     *field = bytes;
-    Some(rest)
+    rest
 }
 
 /// Reads a field of `bytes` bytes from memory to where it belongs.
@@ -388,12 +395,14 @@ fn copy<'o, C: Context + Copy>(
     bytes: usize,
     width: Width,
 ) -> Rest<'o> {
-    let (field, rest) = fields.split_at_mut_checked(bytes)?;
+    let Some((field, rest)) = fields.split_at_mut_checked(bytes) else {
+        return &mut [];
+    };
     let address = address(value, at);
     if ctx.read(at.space, address, field).is_err() {
         copy_each(ctx, at.space, address, field, width);
     }
-    Some(rest)
+    rest
 }
 
 /// Reads the numbers of a field one by one: an array of which a part can be read keeps this part.
@@ -430,10 +439,10 @@ fn copy_bits<'o, C: Context + Copy>(
     let mut address = address(value, at);
     for _ in 0..count.get() {
         let number = read_number(ctx, at.space, address, width).unwrap_or(0);
-        fields = put(fields, cut(number, width, bits), width)?;
+        fields = put(fields, cut(number, width, bits), width);
         address = address.wrapping_add(width.bytes() as u64);
     }
-    Some(fields)
+    fields
 }
 
 /// Reads a number from memory.
@@ -469,8 +478,8 @@ fn add_strings<'o, C: Context + Copy>(
             Ok(pointer) => strings.add(ctx, text, pointer),
             Err(Fault) => strings.none(),
         };
-        fields = put(fields, location.into(), Width::W4)?;
+        fields = put(fields, location.into(), Width::W4);
         address = address.wrapping_add(8);
     }
-    Some(fields)
+    fields
 }

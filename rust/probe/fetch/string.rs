@@ -45,7 +45,7 @@ impl<'o> Strings<'o> {
     }
 
     /// Appends the string at `address` and returns its location.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn add<C: Context + Copy>(&mut self, ctx: C, space: Space, address: u64) -> u32 {
         self.append(|out| copy(ctx, space, address, out).unwrap_or(0))
     }
@@ -89,6 +89,7 @@ fn location(offset: usize, len: usize) -> u32 {
 ///
 /// The string is read once: it may change under the reader, and it costs. It is read in steps that
 /// stay within a page, so that what is read beyond the NUL cannot be what faults.
+#[inline(never)]
 fn copy<C: Context + Copy>(
     ctx: C,
     space: Space,
