@@ -297,7 +297,7 @@ impl Recorder {
                 let len = HEADER_LEN + size_of_val(&head) + usize::from(self.fixed);
                 self.sink.record_filled(hit, len, || Fields {
                     head,
-                    programs: &self.programs,
+                    recorder: self,
                     seen: Seen { state, kept },
                 });
             }
@@ -336,7 +336,7 @@ impl Recorder {
 #[derive(Clone, Copy)]
 struct Fields<'a, K, H> {
     head: H,
-    programs: &'a [Program],
+    recorder: &'a Recorder,
     seen: Seen<'a, K>,
 }
 
@@ -344,7 +344,7 @@ impl<K: OfCall, H: Head> Fill for Fields<'_, K, H> {
     #[inline(always)]
     fn fill(self, record: &mut [u8]) {
         if let Some(fields) = self.head.put(record) {
-            fetch::record_fixed(self.programs, self.seen, fields);
+            fetch::record_fixed(&self.recorder.programs, self.seen, fields);
         }
     }
 }

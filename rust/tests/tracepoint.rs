@@ -71,7 +71,7 @@ mod tests {
             self.0.push(u64::from(call.argument(1) == hit.argument(0)));
             self.0
                 .push(u64::from(call.stack(0) == call.caller() as u64));
-            let si = register("si").map(|si| Origin::register(call, si));
+            let si = register("si").map(|si| call.state().register(si));
             self.0.push(u64::from(si == Some(hit.argument(0))));
             let called_from = symbol::start_of(call.caller());
             self.0.push(u64::from(called_from.is_some()));

@@ -208,7 +208,7 @@ impl Sink {
     }
 
     /// Makes a record of `len` bytes for each user; there is none if that is less than the fields
-    /// of the event take, or more than [`MAX_LEN`].
+    /// of the event take, nor if there is no room for it, as there is for [`MAX_LEN`] bytes.
     ///
     /// `fill` gets the bytes behind the header, once for each; it writes them all.
     #[inline(always)]
@@ -219,7 +219,8 @@ impl Sink {
     /// The same with what makes a [`Fill`], which then has to be in memory only where it is needed.
     #[inline(always)]
     pub fn record_filled<O: Origin, F: Fill>(&self, hit: &O, len: usize, fill: impl Fn() -> F) {
-        if len < self.fixed_len() || len > MAX_LEN {
+        // The kernel itself refuses a record that is too long for the ring buffer.
+        if len < self.fixed_len() {
             return;
         }
         let only = self.only.load(Ordering::Acquire);
@@ -247,7 +248,7 @@ impl Sink {
             link = this.next.load(Ordering::Acquire);
         }
         let perf = self.perf.load(Ordering::Acquire);
-        if !perf.is_null() {
+        if !perf.is_null() && len <= MAX_LEN {
             // SAFETY: Perf frees the lists when it has left and then waited for handlers: C's
             // `perf_trace_event_unreg()`, by SRCU and the RCU grace period that comes with it.
             unsafe { record_to_perf(perf, self.number.load(Ordering::Relaxed), &hit, len, fill) };

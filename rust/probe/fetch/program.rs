@@ -26,14 +26,22 @@ pub struct Program(Way);
 
 /// The ways into a record, of which each has its own code.
 ///
-/// All but the last are short and stay in the loop of [`record`]. A tag of its own takes one
-/// comparison, where one that hides in the unused values of a field takes three.
+/// A tag of its own takes one comparison, where one that hides in the unused values of a field takes
+/// three.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Way {
     /// A register becomes the field.
     Register(Register, Width),
-    /// So does a number in memory that a register points to.
+    /// The other ways, which takes one comparison more.
+    Other(Other),
+}
+
+/// All but the last are short and stay in the loop of [`record`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Other {
+    /// A number in memory that a register points to becomes the field.
     Number(Register, Deref, Width),
     /// So do some of its bits.
     Bits(Register, Deref, Width, Bits),
@@ -219,12 +227,7 @@ impl Program {
     pub(super) fn new(load: Load, path: Path, store: Store) -> Self {
         Self(match (load, path.len, store) {
             (Load::Register(from), 0, Store::Value(width)) => Way::Register(from, width),
-            (Load::Register(from), 0, Store::Number(at, width)) => Way::Number(from, at, width),
-            (Load::Register(from), 0, Store::Bits(at, width, NonZeroU8::MIN, bits)) => {
-                Way::Bits(from, at, width, bits)
-            }
-            (Load::Register(from), 0, Store::String(at)) => Way::String(from, at),
-            _ => Way::Steps(Steps { load, path, store }),
+            _ => Way::Other(Other::new(load, path, store)),
         })
     }
 
@@ -238,20 +241,46 @@ impl Program {
     ) -> Rest<'o> {
         match &self.0 {
             Way::Register(from, width) => put(fields, ctx.register(*from), *width),
-            Way::Number(from, at, width) => {
+            Way::Other(other) => other.run(ctx, fields, texts),
+        }
+    }
+}
+
+impl Other {
+    fn new(load: Load, path: Path, store: Store) -> Self {
+        match (load, path.len, store) {
+            (Load::Register(from), 0, Store::Number(at, width)) => Self::Number(from, at, width),
+            (Load::Register(from), 0, Store::Bits(at, width, NonZeroU8::MIN, bits)) => {
+                Self::Bits(from, at, width, bits)
+            }
+            (Load::Register(from), 0, Store::String(at)) => Self::String(from, at),
+            _ => Self::Steps(Steps { load, path, store }),
+        }
+    }
+
+    /// Writes the field to the front of `fields`.
+    #[inline(always)]
+    fn run<'o, C: Context + Copy>(
+        &self,
+        ctx: C,
+        fields: &'o mut [u8],
+        texts: &mut impl Texts,
+    ) -> Rest<'o> {
+        match self {
+            Self::Number(from, at, width) => {
                 copy(ctx, *at, ctx.register(*from), fields, width.bytes(), *width)
             }
-            Way::Bits(from, at, width, bits) => {
+            Self::Bits(from, at, width, bits) => {
                 let address = address(ctx.register(*from), *at);
                 let number = read_number(ctx, at.space, address, *width).unwrap_or(0);
                 put(fields, cut(number, *width, *bits), *width)
             }
-            Way::String(from, at) => {
+            Self::String(from, at) => {
                 let address = address(ctx.register(*from), *at);
                 let location = texts.with(move |strings| strings.add(ctx, at.space, address));
                 put(fields, location.into(), Width::W4)
             }
-            Way::Steps(steps) => texts.with(move |strings| steps.run(ctx, fields, strings)),
+            Self::Steps(steps) => texts.with(move |strings| steps.run(ctx, fields, strings)),
         }
     }
 }
@@ -289,7 +318,7 @@ impl Steps {
             }
             Store::Symbol => put(fields, strings.add_symbol(ctx, value).into(), Width::W4),
             Store::String(at) => {
-                let location = strings.add(ctx, at.space, address(value, at));
+                let location = strings.add_apart(ctx, at.space, address(value, at));
                 put(fields, location.into(), Width::W4)
             }
             Store::Strings {
@@ -475,7 +504,7 @@ fn add_strings<'o, C: Context + Copy>(
     let mut address = address(value, pointers);
     for _ in 0..count.get() {
         let location = match ctx.read_word(pointers.space, address) {
-            Ok(pointer) => strings.add(ctx, text, pointer),
+            Ok(pointer) => strings.add_apart(ctx, text, pointer),
             Err(Fault) => strings.none(),
         };
         fields = put(fields, location.into(), Width::W4);

@@ -50,6 +50,17 @@ impl<'o> Strings<'o> {
         self.append(|out| copy(ctx, space, address, out).unwrap_or(0))
     }
 
+    /// The same as a function of its own.
+    #[inline(never)]
+    pub(super) fn add_apart<C: Context + Copy>(
+        &mut self,
+        ctx: C,
+        space: Space,
+        address: u64,
+    ) -> u32 {
+        self.add(ctx, space, address)
+    }
+
     /// Appends the symbol of `address` as text and returns its location.
     #[inline(never)]
     pub(super) fn add_symbol<C: Context + Copy>(&mut self, ctx: C, address: u64) -> u32 {
@@ -89,16 +100,36 @@ fn location(offset: usize, len: usize) -> u32 {
 ///
 /// The string is read once: it may change under the reader, and it costs. It is read in steps that
 /// stay within a page, so that what is read beyond the NUL cannot be what faults.
-#[inline(never)]
+#[inline(always)]
 fn copy<C: Context + Copy>(
     ctx: C,
     space: Space,
     address: u64,
     out: &mut [u8],
 ) -> Result<usize, Fault> {
-    let mut address = address;
+    if address % PAGE <= PAGE - FIRST_STEP as u64 {
+        if let Some(first) = out.first_chunk_mut::<FIRST_STEP>() {
+            ctx.read(space, address, first)?;
+            if let Some(at) = find_nul(first) {
+                return Ok(at.wrapping_add(1));
+            }
+            return copy_from(ctx, space, address, out, FIRST_STEP);
+        }
+    }
+    copy_from(ctx, space, address, out, 0)
+}
+
+/// The same, where so many bytes of it are in `out` already.
+#[inline(never)]
+fn copy_from<C: Context + Copy>(
+    ctx: C,
+    space: Space,
+    address: u64,
+    out: &mut [u8],
+    mut done: usize,
+) -> Result<usize, Fault> {
+    let mut address = address.wrapping_add(done as u64);
     let mut step = FIRST_STEP;
-    let mut done = 0usize;
     loop {
         let in_page = (PAGE as usize).wrapping_sub((address % PAGE) as usize);
         let end = done.wrapping_add(step.min(in_page)).min(out.len());
@@ -143,10 +174,16 @@ fn find_nul(bytes: &[u8]) -> Option<usize> {
     for (index, word) in words.by_ref().enumerate() {
         // The lowest byte that is 0 is the lowest that gets its high bit set. Above it, a borrow
         // can set others.
-        let word = word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        let word = word
+            .first_chunk()
+            .map_or(0, |word| u64::from_le_bytes(*word));
         let nuls = word.wrapping_sub(LOW) & !word & HIGH;
         if nuls != 0 {
-            return Some(index.wrapping_mul(8).wrapping_add(nuls.trailing_zeros() as usize / 8));
+            return Some(
+                index
+                    .wrapping_mul(8)
+                    .wrapping_add(nuls.trailing_zeros() as usize / 8),
+            );
         }
     }
     let rest = words.remainder();
