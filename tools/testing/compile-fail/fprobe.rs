@@ -28,7 +28,7 @@ type Data = KBox<u32>;
 #[cfg(case = "data_not_send")]
 type Data = *mut u32;
 
-//~ data_call: error[E0277]: the trait bound `ktrace::function::Call<'static>:
+//~ data_call: error[E0277]: `*mut ()` cannot be sent between threads safely
 #[cfg(case = "data_call")]
 type Data = Call<'static>;
 
@@ -56,9 +56,9 @@ impl Handler for Keep {
         #[cfg(case = "atomic_kept")]
         let _: &'static ktrace::context::Atomic = call.atomic();
 
-        //~ call_moved: error[E0507]: cannot move out of `*call`
-        #[cfg(case = "call_moved")]
-        let _kept: Call<'_> = *call;
+        //~ call_copied: error: lifetime may not live long enough
+        #[cfg(case = "call_copied")]
+        let _: Call<'static> = *call;
 
         //~ registers_partial: error[E0616]: field `registers` of struct `ktrace::function::Call` is private
         #[cfg(case = "registers_partial")]

@@ -28,13 +28,9 @@ impl Handler for Count {
         #[cfg(case = "atomic_kept")]
         let _: &'static Atomic = hit.atomic();
 
-        //~ hit_moved: error[E0507]: cannot move out of `*hit`
-        #[cfg(case = "hit_moved")]
-        let _kept: Hit<'_> = *hit;
-
-        //~ hit_cloned: error[E0308]: expected `Hit<'_>`, found `&Hit<'_>`
-        #[cfg(case = "hit_cloned")]
-        let _: Hit<'_> = hit.clone();
+        //~ hit_copied: error: lifetime may not live long enough
+        #[cfg(case = "hit_copied")]
+        let _: Hit<'static> = *hit;
 
         //~ hit_taken: error[E0308]: types differ in mutability
         #[cfg(case = "hit_taken")]
@@ -45,7 +41,7 @@ impl Handler for Count {
         let _ = Hit {
             registers: hit.registers(),
             address: 0,
-            atomic: todo(),
+            _here: todo(),
         };
 
         //~ registers_mutable: error[E0308]: types differ in mutability

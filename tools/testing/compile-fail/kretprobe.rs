@@ -32,7 +32,7 @@ type Data = *mut u32;
 #[cfg(case = "data_registers")]
 type Data = &'static ktrace::registers::Registers;
 
-//~ data_hit: error[E0277]: the trait bound `ktrace::kprobe::Hit<'static>:
+//~ data_hit: error[E0277]: `*mut ()` cannot be sent between threads safely
 #[cfg(case = "data_hit")]
 type Data = Hit<'static>;
 

@@ -131,9 +131,8 @@ pub fn handler(sink: &Arc<Sink>, hit: &Hit<'_>) {
     //~ record_kept: error[E0521]: borrowed data escapes outside of closure
     #[cfg(case = "record_kept")]
     {
-        let mut kept = None;
-        sink.record(hit, 16, |record| kept = Some(record));
-        let _ = kept;
+        let kept = core::cell::Cell::new(None);
+        sink.record(hit, 16, |record| kept.set(Some(record)));
     }
 
     //~ sink_taken: error[E0624]: method `set_event` is private
@@ -237,20 +236,13 @@ pub fn todo<T>() -> T {
 
 /// Only the handlers of the kernel's probes know a hit.
 #[cfg(case = "origin_made")]
+#[derive(Clone, Copy)]
 pub struct Made;
 
 //~ origin_made: error[E0277]: Sealed` is not satisfied
 #[cfg(case = "origin_made")]
 impl ktrace::trace_event::Origin for Made {
-    fn register(&self, _: ktrace::registers::Register) -> u64 {
-        0
-    }
-
-    fn stack(&self, _: u16) -> u64 {
-        0
-    }
-
-    fn atomic(&self) -> &ktrace::context::Atomic {
+    fn state(&self) -> ktrace::trace_event::State<'_> {
         loop {}
     }
 }
