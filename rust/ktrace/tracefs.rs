@@ -31,12 +31,13 @@ pub const MAX_LINE: usize = 4094;
 /// A control file. All of it is called in process context.
 #[vtable]
 pub trait ControlFile: 'static {
-    /// How many entries the listing has.
-    fn len() -> usize;
+    /// The number of the first entry of the listing that has `from` or more. Where an entry keeps its
+    /// number while others go it is in whatever is read meanwhile, and once.
+    fn next(from: usize) -> Option<usize>;
 
-    /// Shows the entry `index` of the listing, if it is there: it is read entry by entry, and may
-    /// change in between.
-    fn show(index: usize, to: &SeqFile);
+    /// Shows the entry of a number, if it is there: the listing is read entry by entry, and may change
+    /// in between.
+    fn show(number: usize, to: &SeqFile);
 
     /// The file is opened for writing with O_TRUNC: everything is to go.
     fn clear() -> Result {
@@ -66,12 +67,12 @@ pub trait ControlFile: 'static {
 ///
 /// #[vtable]
 /// impl ControlFile for Squares {
-///     fn len() -> usize {
-///         10
+///     fn next(from: usize) -> Option<usize> {
+///         (from < 10).then_some(from)
 ///     }
 ///
-///     fn show(index: usize, to: &SeqFile) {
-///         seq_print!(to, "{}\n", index * index);
+///     fn show(number: usize, to: &SeqFile) {
+///         seq_print!(to, "{}\n", number * number);
 ///     }
 /// }
 ///
@@ -173,8 +174,8 @@ unsafe fn owner_of(file: *const bindings::file) -> &'static ThisModule {
     }
 }
 
-/// The functions that make a listing out of [`ControlFile::show`]: the iterator is the index plus
-/// one, for NULL is the end.
+/// The functions that make a listing out of [`ControlFile::show`]: the position is the number of an
+/// entry, and the iterator that plus one, for NULL is the end.
 struct Listing<T>(PhantomData<T>);
 
 impl<T: ControlFile> Listing<T> {
@@ -190,12 +191,12 @@ impl<T: ControlFile> Listing<T> {
     /// `pos` must be valid.
     unsafe extern "C" fn start(_: *mut bindings::seq_file, pos: *mut i64) -> *mut c_void {
         // SAFETY: By the safety requirement. A position is never negative.
-        let index = unsafe { *pos } as usize;
-        if index < T::len() {
-            ptr::without_provenance_mut(index.wrapping_add(1))
-        } else {
-            ptr::null_mut()
-        }
+        let Some(number) = T::next(unsafe { *pos } as usize) else {
+            return ptr::null_mut();
+        };
+        // SAFETY: As above.
+        unsafe { *pos = number as i64 };
+        ptr::without_provenance_mut(number.wrapping_add(1))
     }
 
     /// # Safety

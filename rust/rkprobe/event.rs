@@ -2,6 +2,9 @@
 
 //! An event and its probes.
 
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering;
+
 use kernel::bindings::EADDRNOTAVAIL;
 use kernel::ffi::c_int;
 use kernel::new_mutex;
@@ -117,6 +120,8 @@ impl Batch {
 /// One probe of an event.
 #[pin_data]
 pub(crate) struct Probe {
+    /// By which it goes in the listing.
+    number: AtomicUsize,
     shape: Arc<Shape>,
     /// How many calls in flight it has room for is not in it, unless the command said so.
     listing: CString,
@@ -178,6 +183,7 @@ impl Probe {
         }
         Arc::pin_init(
             pin_init!(Self {
+                number: AtomicUsize::new(0),
                 shape,
                 listing,
                 parts,
@@ -185,6 +191,16 @@ impl Probe {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Its number in the listing, once it is there.
+    pub(crate) fn number(&self) -> usize {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// Gives it one.
+    pub(crate) fn set_number(&self, number: usize) {
+        self.number.store(number, Ordering::Relaxed);
     }
 
     /// The name and the fields of its event.

@@ -58,12 +58,12 @@ impl<const IS_ALL: bool> Events<IS_ALL> {
 
 #[vtable]
 impl<const IS_ALL: bool> ControlFile for Events<IS_ALL> {
-    fn show(index: usize, to: &SeqFile) {
-        registry::with_probe(Self::FILE, index, |probe| probe.show(to));
+    fn next(from: usize) -> Option<usize> {
+        registry::next(Self::FILE, from)
     }
 
-    fn len() -> usize {
-        registry::len(Self::FILE)
+    fn show(number: usize, to: &SeqFile) {
+        registry::with_probe(number, |probe| probe.show(to));
     }
 
     fn clear() -> Result {
@@ -84,8 +84,12 @@ impl<const IS_ALL: bool> Profile<IS_ALL> {
 
 #[vtable]
 impl<const IS_ALL: bool> ControlFile for Profile<IS_ALL> {
-    fn show(index: usize, to: &SeqFile) {
-        registry::with_probe(Self::FILE, index, |probe| {
+    fn next(from: usize) -> Option<usize> {
+        registry::next(Self::FILE, from)
+    }
+
+    fn show(number: usize, to: &SeqFile) {
+        registry::with_probe(number, |probe| {
             let counts = probe.counts();
             to.call_printf(format_args!(
                 "  {:<44} {:>15} {:>15}\n",
@@ -95,10 +99,6 @@ impl<const IS_ALL: bool> ControlFile for Profile<IS_ALL> {
             ));
         });
     }
-
-    fn len() -> usize {
-        registry::len(Self::FILE)
-    }
 }
 
 /// What was wrong with the last commands.
@@ -106,12 +106,12 @@ struct ErrorLog;
 
 #[vtable]
 impl ControlFile for ErrorLog {
-    fn show(index: usize, to: &SeqFile) {
-        error_log::with_entry(index, |entry| to.call_printf(format_args!("{entry}")));
+    fn next(from: usize) -> Option<usize> {
+        (from < error_log::len()).then_some(from)
     }
 
-    fn len() -> usize {
-        error_log::len()
+    fn show(index: usize, to: &SeqFile) {
+        error_log::with_entry(index, |entry| to.call_printf(format_args!("{entry}")));
     }
 
     fn clear() -> Result {
@@ -130,12 +130,12 @@ struct Exits;
 
 #[vtable]
 impl ControlFile for Exits {
-    fn show(index: usize, to: &SeqFile) {
-        exits::with_line(index, |line| to.call_printf(format_args!("{line}\n")));
+    fn next(from: usize) -> Option<usize> {
+        (from < exits::len()).then_some(from)
     }
 
-    fn len() -> usize {
-        exits::len()
+    fn show(index: usize, to: &SeqFile) {
+        exits::with_line(index, |line| to.call_printf(format_args!("{line}\n")));
     }
 
     fn clear() -> Result {

@@ -23,8 +23,8 @@ struct Registry {
     events: KVVec<Named>,
     /// In the order in which they came, which is that of the listing.
     probes: KVVec<Arc<Probe>>,
-    /// How many of them are not in the file of the kprobes.
-    others: usize,
+    /// The number of the next one: they have increasing numbers, by which the listing goes.
+    next_number: usize,
     /// What prints the records of events that are gone, oldest first. Their numbers are not used
     /// again meanwhile: a record is never shown as one of another event.
     retired: KVVec<Arc<Output>>,
@@ -56,7 +56,7 @@ kernel::sync::global_lock! {
     unsafe(uninit) static REGISTRY: Mutex<Registry> = Registry {
         events: KVVec::new(),
         probes: KVVec::new(),
-        others: 0,
+        next_number: 0,
         retired: KVVec::new(),
         room: None,
     };
@@ -74,26 +74,25 @@ pub(crate) unsafe fn init() {
 /// Beyond that the number of the oldest is given back.
 const MAX_RETIRED: usize = 32_768;
 
-/// How many probes there are in a file.
-pub(crate) fn len(file: File) -> usize {
+/// The number of the first probe of a file that has `from` or more.
+pub(crate) fn next(file: File, from: usize) -> Option<usize> {
     let registry = REGISTRY.lock();
-    match file {
-        File::All => registry.probes.len(),
-        File::Kprobes => registry.probes.len() - registry.others,
-    }
+    let first = registry
+        .probes
+        .partition_point(|probe| probe.number() < from);
+    let mut probes = registry.probes.get(first..)?.iter();
+    probes
+        .find(|probe| probe.is_in(file))
+        .map(|probe| probe.number())
 }
 
-/// Calls `f` with a probe, by its place in the listing of a file, where there is one.
-pub(crate) fn with_probe(file: File, index: usize, f: impl FnOnce(&Probe)) {
+/// Calls `f` with the probe of this number, where there is one.
+pub(crate) fn with_probe(number: usize, f: impl FnOnce(&Probe)) {
     let registry = REGISTRY.lock();
-    let mut probes = registry.probes.iter();
-    let probe = if file == File::All || registry.others == 0 {
-        // In one step: there may be many.
-        probes.nth(index)
-    } else {
-        probes.filter(|probe| probe.is_in(file)).nth(index)
-    };
-    if let Some(probe) = probe {
+    let found = registry
+        .probes
+        .binary_search_by_key(&number, |probe| probe.number());
+    if let Some(probe) = found.ok().and_then(|index| registry.probes.get(index)) {
         f(probe);
     }
 }
@@ -149,11 +148,10 @@ pub(crate) fn add_event(event: Event) {
 /// Adds a probe to the listing. There must have been a [`reserve`].
 pub(crate) fn add_probe(probe: Arc<Probe>) {
     let mut registry = REGISTRY.lock();
-    let is_other = !probe.is_in(File::Kprobes);
-    match registry.probes.push_within_capacity(probe) {
-        Ok(()) if is_other => registry.others += 1,
-        Ok(()) => {}
-        Err(_) => pr_err!("no room was reserved for a probe\n"),
+    probe.set_number(registry.next_number);
+    registry.next_number = registry.next_number.wrapping_add(1);
+    if registry.probes.push_within_capacity(probe).is_err() {
+        pr_err!("no room was reserved for a probe\n");
     }
 }
 
@@ -222,11 +220,6 @@ impl Registry {
             }
         }
         self.probes = kept_probes;
-        self.others = self
-            .probes
-            .iter()
-            .filter(|probe| !probe.is_in(File::Kprobes))
-            .count();
         batch.unregister();
 
         // No handler runs any more: the events can go.
@@ -282,6 +275,5 @@ pub(crate) fn shut_down() {
     registry.retired = KVVec::new();
     registry.events = KVVec::new();
     registry.probes = KVVec::new();
-    registry.others = 0;
     registry.room = None;
 }

@@ -18,8 +18,8 @@ mod tests {
 
     #[vtable]
     impl ControlFile for Empty {
-        fn len() -> usize {
-            0
+        fn next(_: usize) -> Option<usize> {
+            None
         }
 
         fn show(_: usize, _: &SeqFile) {}
