@@ -411,7 +411,14 @@ fn text_that_is_not_understood() {
     let text = entry().raw(&[0xe8, 1, 0, 0, 0]).raw(INT3).raw(POP).raw(RET);
     refused(&[text], 0, Reason::InnerCall(ENTRY + 6));
     // A breakpoint hides something, but behind an end.
-    for before in [&[][..], PUSH, ENDBR, NOP5, &[0x74, 0x00], &[0x53, 0x90, 0x90]] {
+    for before in [
+        &[][..],
+        PUSH,
+        ENDBR,
+        NOP5,
+        &[0x74, 0x00],
+        &[0x53, 0x90, 0x90],
+    ] {
         let text = entry().raw(before).raw(INT3).raw(RET);
         refused(&[text], before.len() as u64, Reason::Breakpoint);
     }
