@@ -11,8 +11,8 @@ pub struct Log;
 
 #[vtable]
 impl ControlFile for Log {
-    fn len() -> usize {
-        0
+    fn next(_: usize) -> Option<usize> {
+        None
     }
 
     fn show(_: usize, to: &SeqFile) {
@@ -69,8 +69,8 @@ pub struct List;
 //~ without_vtable: error[E0046]: not all trait items implemented, missing: `USE_VTABLE_ATTR`
 #[cfg(case = "without_vtable")]
 impl ControlFile for List {
-    fn len() -> usize {
-        0
+    fn next(_: usize) -> Option<usize> {
+        None
     }
 
     fn show(_: usize, _: &SeqFile) {}
