@@ -39,7 +39,6 @@ pub use probe::insn::exits::Verdict;
 
 /// The ways out of a function.
 pub struct Exits {
-    start: usize,
     exits: KVec<Exit>,
     verdict: Result<Verdict, BadText>,
     text: Text,
@@ -53,9 +52,8 @@ impl Exits {
     pub fn find(address: usize) -> Result<Self> {
         security::kprobes_allowed()?;
         let name = Name::of(address)?;
-        let start = name.start;
         let mut text = Text::default();
-        text.add(start)?;
+        text.add(name.start)?;
         let (mut exits, mut verdict) = sweep(&text, &name)?;
         while let Ok(Verdict::Part(target)) = verdict {
             text.add(target as usize)?;
@@ -70,23 +68,17 @@ impl Exits {
             }
         }
         if let (Ok(_), Some(cold)) = (&verdict, name.cold_part()?) {
-            if !contains(&text, cold)? && leaves(&mut text, &name, cold)? {
+            if !text.contains(cold) && leaves(&mut text, &name, cold)? {
                 let address = cold as u64;
                 let reason = Reason::Unreached;
                 verdict = Err(BadText { address, reason });
             }
         }
         Ok(Self {
-            start,
             exits,
             verdict,
             text,
         })
-    }
-
-    /// Where the function starts.
-    pub fn start(&self) -> usize {
-        self.start
     }
 
     /// All ways out, as far as they were found: those of the function, then those of its other parts.
@@ -112,33 +104,16 @@ struct Name {
     start: usize,
     /// With its module in front, if it has one.
     full: CString,
-    /// How long that with its colon is.
-    module_len: usize,
 }
 
 impl Name {
     fn of(address: usize) -> Result<Self> {
         let mut buffer = [0; symbol::LEN];
         let location = symbol::location(address, &mut buffer).ok_or(ENOENT)?;
-        let start = address.wrapping_sub(location.offset);
-        let name = location.name;
-        Ok(match location.module {
-            None => Self {
-                start,
-                full: CString::try_from_fmt(format_args!("{name}"))?,
-                module_len: 0,
-            },
-            Some(module) => Self {
-                start,
-                full: CString::try_from_fmt(format_args!("{module}:{name}"))?,
-                module_len: module.len().wrapping_add(1),
-            },
+        Ok(Self {
+            start: address.wrapping_sub(location.offset),
+            full: full_name(location.module, location.name)?,
         })
-    }
-
-    fn without_module(&self) -> &str {
-        let text = self.full.to_str().unwrap_or("");
-        text.get(self.module_len..).unwrap_or("")
     }
 
     /// What there is at `target`.
@@ -157,20 +132,13 @@ impl Name {
 
     /// Is this a part of the function by its name, or by another name that the function has?
     fn has_part(&self, location: symbol::Location<'_>) -> bool {
-        if is_cold_part(location.name, self.without_module()) {
-            return true;
-        }
         let Some((whole, _)) = location.name.split_once(".cold") else {
             return false;
         };
-        let whole = match location.module {
-            None => CString::try_from_fmt(format_args!("{whole}")),
-            Some(module) => CString::try_from_fmt(format_args!("{module}:{whole}")),
-        };
-        is_cold_part(
-            location.name,
-            location.name.split(".cold").next().unwrap_or(""),
-        ) && whole.and_then(|whole| symbol::address_of(&whole)) == Ok(self.start)
+        is_cold_part(location.name, whole)
+            && full_name(location.module, whole).is_ok_and(|whole| {
+                *whole == *self.full || symbol::address_of(&whole) == Ok(self.start)
+            })
     }
 
     /// Where the part is that its name tells.
@@ -185,9 +153,12 @@ impl Name {
     }
 }
 
-fn contains(text: &Text, address: usize) -> Result<bool> {
-    let parts = text.parts()?;
-    Ok(parts.iter().any(|part| part.address == address as u64))
+/// A symbol as the kernel looks it up: with its module in front, if it has one.
+fn full_name(module: Option<&str>, name: &str) -> Result<CString> {
+    match module {
+        None => CString::try_from_fmt(format_args!("{name}")),
+        Some(module) => CString::try_from_fmt(format_args!("{module}:{name}")),
+    }
 }
 
 /// Finds the exits of what was read.
@@ -210,13 +181,11 @@ fn sweep(text: &Text, name: &Name) -> Result<(KVec<Exit>, Result<Verdict, BadTex
 /// Is the function left from its part at `cold`, to which no jump leads? Only what it is called says
 /// that it is one: another function can have the name.
 fn leaves(text: &mut Text, name: &Name, cold: usize) -> Result<bool> {
-    text.add(cold)?;
+    let part = text.add(cold)?;
     let (exits, verdict) = sweep(text, name)?;
-    let (start, size) = symbol::extent(cold).ok_or(ENOENT)?;
     text.pop();
-    let within = start as u64..start.wrapping_add(size) as u64;
     Ok(verdict.is_err()
         || exits
             .iter()
-            .any(|exit| within.contains(&exit.address) && exit.kind != ExitKind::NoReturn))
+            .any(|exit| part.contains(&(exit.address as usize)) && exit.kind != ExitKind::NoReturn))
 }

@@ -199,6 +199,16 @@ impl<H: Handler> Kprobe<H> {
         self.0.is_gone()
     }
 
+    /// Does ftrace call it? Any context.
+    pub(crate) fn is_on_ftrace(&self) -> bool {
+        self.0.is_on_ftrace()
+    }
+
+    /// The first bytes of the instruction, which the probe hides while it is armed. Any context.
+    pub(crate) fn opcode(&self) -> bindings::kprobe_opcode_t {
+        self.0.opcode()
+    }
+
     /// The address that the kernel found for the target. Any context.
     ///
     /// Behind a landing pad (ENDBR) where the target is the start of a function that has one.

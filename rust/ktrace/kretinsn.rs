@@ -155,8 +155,12 @@ impl<H: Handler> Kretinsn<H> {
         let address = entry(&target)?;
         let function = Arc::new(Function { address, handler }, GFP_KERNEL).map_err(Error::from)?;
         let mut before = Refusal::Failed(EAGAIN);
-        for _ in 0..TRIES {
-            match place(&target, &function) {
+        for number in 0..TRIES {
+            // Its module may have gone, and another one come.
+            if number > 0 && entry(&target)? != address {
+                return Err(ENOENT.into());
+            }
+            match place(&function) {
                 Ok(sites) => return Ok(Self { function, sites }),
                 // What was seen twice is not text that was just being changed.
                 Err(refusal) if refusal == before && refusal != EAGAIN.into() => break,
@@ -233,14 +237,7 @@ fn entry(target: &Target) -> Result<usize> {
 }
 
 /// Places probes on all its returns. `EAGAIN` where the text was changed meanwhile.
-fn place<H: Handler>(
-    target: &Target,
-    function: &Arc<Function<H>>,
-) -> Result<Batch<Site<H>>, Refusal> {
-    // A module may have gone, and another one come.
-    if entry(target)? != function.address {
-        return Err(ENOENT.into());
-    }
+fn place<H: Handler>(function: &Arc<Function<H>>) -> Result<Batch<Site<H>>, Refusal> {
     let exits = Exits::find(function.address)?;
     match exits.verdict() {
         Ok(Verdict::Returns) => {}

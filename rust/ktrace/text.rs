@@ -9,9 +9,8 @@
 //! C: `recover_probed_instruction()` in `arch/x86/kernel/kprobes/core.c`.
 
 use core::mem;
+use core::ops::Range;
 
-use kernel::bindings::pt_regs;
-use kernel::ffi::c_ulong;
 use kernel::prelude::*;
 
 use probe::insn::exits;
@@ -22,14 +21,24 @@ use probe::insn::Flow;
 use crate::arch;
 use crate::arch::Decoder;
 use crate::bindings;
+use crate::kprobe::Handler;
+use crate::kprobe::Hit;
+use crate::kprobe::Kprobe;
+use crate::kprobe::Target;
 use crate::nofault;
-use crate::registration::Registration;
-use crate::registration::Target;
 use crate::symbol;
 
-/// A disabled probe where another one may be: of that one it is told what is hidden there. While it is
-/// there the other one is not optimized.
-type Finder = Registration<bindings::kprobe, ()>;
+/// A disabled probe where another one may be: of that one it is told what is hidden there. It is never
+/// enabled, and so does nothing; but that it has a `post` makes the kernel take an optimized probe for a
+/// plain one meanwhile.
+struct Finder;
+
+#[vtable]
+impl Handler for Finder {
+    fn pre(&self, _: &Hit<'_>) {}
+
+    fn post(&self, _: &Hit<'_>) {}
+}
 
 /// What is where ftrace has a call, while nobody wants it.
 const FTRACE_SITE: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
@@ -45,47 +54,48 @@ struct Part {
 #[derive(Default)]
 pub(crate) struct Text {
     parts: KVec<Part>,
-    finders: KVVec<Finder>,
+    finders: KVVec<Kprobe<Finder>>,
     /// Where ftrace has its call, if something else than that was there.
     ftrace_site: Option<usize>,
 }
 
 impl Text {
-    /// Adds the symbol that `address` belongs to.
+    /// Adds the symbol that `address` belongs to, and says where that is.
     ///
     /// Process context; sleeps. `ENOENT` where it belongs to none, `EFAULT` where that is gone,
     /// `ENOMEM`, and `EPERM` under lockdown.
-    pub(crate) fn add(&mut self, address: usize) -> Result {
+    pub(crate) fn add(&mut self, address: usize) -> Result<Range<usize>> {
         let (address, size) = symbol::extent(address).ok_or(ENOENT)?;
         let mut bytes = KVVec::from_elem(0, size, GFP_KERNEL)?;
         self.parts.reserve(1, GFP_KERNEL)?;
         read(address, &mut bytes)?;
-        let end = address.wrapping_add(size);
+        let place = address..address.wrapping_add(size);
         let entry = arch::behind_landing_pad(address);
         // To the slot of an optimized probe; or to a trampoline of BPF in the place of ftrace's call.
         let may_hide = |at, target| {
             let target = target as usize;
-            at as usize == entry
-                || !(address..end).contains(&target) && symbol::start_of(target).is_none()
+            at as usize == entry || !place.contains(&target) && symbol::start_of(target).is_none()
         };
         uncover::<Decoder, Error>(address as u64, &mut bytes, may_hide, |at, bytes| {
             self.put_back(at as usize, address, bytes)
         })?;
-        Ok(self.parts.push(Part { address, bytes }, GFP_KERNEL)?)
+        self.parts.push(Part { address, bytes }, GFP_KERNEL)?;
+        Ok(place)
+    }
+
+    /// Was the symbol that starts at `address` added?
+    pub(crate) fn contains(&self, address: usize) -> bool {
+        self.parts.iter().any(|part| part.address == address)
     }
 
     /// Looks for a probe `at` an instruction of the symbol at `address`, whose `bytes` are read again
     /// where there may be one.
     fn put_back(&mut self, at: usize, address: usize, bytes: &mut [u8]) -> Result<bool> {
         self.finders.reserve(1, GFP_KERNEL)?;
-        match Finder::register(Target::Address(at), (), |_| {}) {
-            // One with a `post_handler` would not go well with those that ftrace calls already.
+        match Kprobe::register(Target::Address(at), Finder) {
+            // It has no text of its own there.
             Ok(finder) if finder.is_on_ftrace() => self.ftrace_site = Some(at),
-            Ok(finder) => {
-                let finder =
-                    finder.register_again(|kprobe| kprobe.post_handler = Some(never_called))?;
-                self.finders.push(finder, GFP_KERNEL)?;
-            }
+            Ok(finder) => self.finders.push(finder, GFP_KERNEL)?,
             Err(error) if error == ENOMEM || error == EPERM => return Err(error),
             // There is none: where no probe can be, such as on an `int3` of the text itself.
             Err(_) => return Ok(false),
@@ -153,7 +163,7 @@ impl Text {
 impl Drop for Text {
     fn drop(&mut self) {
         if !self.finders.is_empty() {
-            Registration::unregister_all(mem::take(&mut self.finders), |finder| finder);
+            Kprobe::unregister_all(mem::take(&mut self.finders));
         }
     }
 }
@@ -166,11 +176,3 @@ fn behind(bytes: &mut [u8], address: usize, at: usize) -> Option<&mut [u8]> {
 fn read(address: usize, bytes: &mut [u8]) -> Result {
     nofault::read_kernel(address, bytes).map_err(|nofault::Fault| EFAULT)
 }
-
-/// That there is such a function makes the kernel take an optimized probe for a plain one. It calls
-/// none of a disabled probe.
-///
-/// # Safety
-///
-/// None.
-unsafe extern "C" fn never_called(_: *mut bindings::kprobe, _: *mut pt_regs, _: c_ulong) {}

@@ -9,8 +9,6 @@
 use core::fmt;
 use core::num::NonZero;
 
-use kernel::bindings::EADDRNOTAVAIL;
-use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
@@ -175,13 +173,14 @@ pub(crate) fn find_exits(line: &[u8]) -> Result {
     if symbol.is_empty() {
         return Ok(());
     }
-    match symbols::count(symbol)? {
-        None | Some(0) => Err(ENOENT),
-        Some(1) if symbols::is_unique_at(symbol, symbols::address_of(symbol)?) => {
-            exits::find(symbol)
-        }
-        Some(_) => Err(Error::from_errno(-(EADDRNOTAVAIL as c_int))),
-    }
+    symbols::check_count(symbols::count(symbol)?.unwrap_or(0))?;
+    let address = symbols::address_of(symbol)?;
+    symbols::check_count(if symbols::is_unique_at(symbol, address) {
+        1
+    } else {
+        2
+    })?;
+    exits::find(address)
 }
 
 /// Told of modules that come.

@@ -5,8 +5,6 @@
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering;
 
-use kernel::bindings::EADDRNOTAVAIL;
-use kernel::ffi::c_int;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
@@ -31,6 +29,7 @@ use crate::recorder::Parts;
 use crate::recorder::Recorder;
 use crate::return_probe::ReturnProbe;
 use crate::shape::Shape;
+use crate::symbols;
 
 /// A probe that the kernel knows.
 pub(crate) enum Armed {
@@ -296,11 +295,7 @@ impl Probe {
         if state.armed.is_some() {
             return Ok(());
         }
-        match count {
-            0 => return Err(ENOENT),
-            1 => {}
-            _ => return Err(Error::from_errno(-(EADDRNOTAVAIL as c_int))),
-        }
+        symbols::check_count(count)?;
         state.set(commands::arm_again(
             self.command(),
             &self.shape,

@@ -15,8 +15,6 @@ use ktrace::exits::Reason;
 use ktrace::exits::Verdict;
 use ktrace::symbol;
 
-use crate::symbols;
-
 kernel::sync::global_lock! {
     // The lines, of the function that was asked for last.
     // SAFETY: Initialised by `init` when the module is loaded.
@@ -48,9 +46,9 @@ pub(crate) fn clear() {
     *LINES.lock() = KVec::new();
 }
 
-/// Finds out where the function `symbol` leaves.
-pub(crate) fn find(symbol: &str) -> Result {
-    let exits = Exits::find(symbols::address_of(symbol)?)?;
+/// Finds out where the function at `address` leaves.
+pub(crate) fn find(address: usize) -> Result {
+    let exits = Exits::find(address)?;
     let mut lines = KVec::with_capacity(exits.all().len() + 1, GFP_KERNEL)?;
     for exit in exits.all() {
         let line = CString::try_from_fmt(format_args!("{}", Shown(exit)))?;

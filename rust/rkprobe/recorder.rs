@@ -396,13 +396,19 @@ fn put_address(record: &mut [u8], address: usize) -> Option<&mut [u8]> {
     Some(rest)
 }
 
-/// What is known of the call that a hit belongs to.
+/// What is known of the call that a hit belongs to. No program asks for what is not.
 trait OfCall: Copy {
     /// The value that was kept under this index.
-    fn word(self, index: u8) -> u64;
+    #[inline(always)]
+    fn word(self, _index: u8) -> u64 {
+        0
+    }
 
     /// How long it took, in ns.
-    fn elapsed(self) -> u64;
+    #[inline(always)]
+    fn elapsed(self) -> u64 {
+        0
+    }
 
     /// By which of its instructions it returns.
     #[inline(always)]
@@ -411,34 +417,14 @@ trait OfCall: Copy {
     }
 }
 
-/// Nothing: no program asks for it.
-impl OfCall for () {
-    #[inline(always)]
-    fn word(self, _: u8) -> u64 {
-        0
-    }
-
-    #[inline(always)]
-    fn elapsed(self) -> u64 {
-        0
-    }
-}
+/// Nothing.
+impl OfCall for () {}
 
 /// The address of the instruction by which it returns.
 #[derive(Clone, Copy)]
 struct Exit(usize);
 
 impl OfCall for Exit {
-    #[inline(always)]
-    fn word(self, _: u8) -> u64 {
-        0
-    }
-
-    #[inline(always)]
-    fn elapsed(self) -> u64 {
-        0
-    }
-
     #[inline(always)]
     fn exit(self) -> u64 {
         self.0 as u64

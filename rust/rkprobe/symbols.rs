@@ -4,6 +4,8 @@
 //!
 //! C: `validate_probe_symbol()` in `kernel/trace/trace_kprobe.c`.
 
+use kernel::bindings::EADDRNOTAVAIL;
+use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::str::CString;
 
@@ -54,6 +56,18 @@ pub(crate) fn count(symbol: &str) -> Result<Option<usize>> {
         }
         None if is_repeated(symbol) => Ok(Some(2)),
         None => Ok(Some(exists()?.into())),
+    }
+}
+
+/// Is a name that stands for so many places the name of one? `ENOENT`, and `EADDRNOTAVAIL` where it
+/// stands for several.
+///
+/// C: `validate_module_probe_symbol()`.
+pub(crate) fn check_count(count: usize) -> Result {
+    match count {
+        0 => Err(ENOENT),
+        1 => Ok(()),
+        _ => Err(Error::from_errno(-(EADDRNOTAVAIL as c_int))),
     }
 }
 
