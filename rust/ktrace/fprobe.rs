@@ -434,8 +434,8 @@ unsafe extern "C" fn exit_handler<H: Handler>(
 ) {
     // SAFETY: By the safety requirement.
     let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), Slot, fprobe) };
-    // SAFETY: Whoever kept data began with a number.
-    if data.is_null() || unsafe { data.cast::<u64>().read() } != slot.number {
+    // SAFETY: Whoever kept data began with a number, so there always is some.
+    if unsafe { data.cast::<u64>().read() } != slot.number {
         return;
     }
     // SAFETY: This registration kept it, so it is of this type.

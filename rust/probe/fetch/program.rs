@@ -187,9 +187,16 @@ fn run<C: Context + Copy>(
     mut fields: &mut [u8],
     texts: &mut impl Texts,
 ) {
-    // Shorter code than an iterator's.
-    while let [program, rest @ ..] = programs {
-        fields = program.run(ctx, fields, texts);
+    // Slices, and a loop of their own for registers, make shorter code than an iterator.
+    loop {
+        while let [Program(Way::Register(from, width)), rest @ ..] = programs {
+            fields = put(fields, ctx.register(*from), *width);
+            programs = rest;
+        }
+        let [Program(Way::Other(other)), rest @ ..] = programs else {
+            return;
+        };
+        fields = other.run(ctx, fields, texts);
         programs = rest;
     }
 }
@@ -229,20 +236,6 @@ impl Program {
             (Load::Register(from), 0, Store::Value(width)) => Way::Register(from, width),
             _ => Way::Other(Other::new(load, path, store)),
         })
-    }
-
-    /// Writes the field to the front of `fields`.
-    #[inline(always)]
-    fn run<'o, C: Context + Copy>(
-        &self,
-        ctx: C,
-        fields: &'o mut [u8],
-        texts: &mut impl Texts,
-    ) -> Rest<'o> {
-        match &self.0 {
-            Way::Register(from, width) => put(fields, ctx.register(*from), *width),
-            Way::Other(other) => other.run(ctx, fields, texts),
-        }
     }
 }
 
