@@ -31,6 +31,8 @@ use kernel::str::CStr;
 use kernel::types::Opaque;
 
 use crate::bindings;
+use crate::ftrace;
+use crate::ftrace::Filter;
 use crate::function::Call;
 
 /// What happens at the entry of a function, and at its exit.
@@ -68,8 +70,17 @@ pub enum Functions<'a> {
 ///
 /// Process context; sleeps. `ENOENT` where there is none. C: `fprobe_count_ips_from_filter()`, which
 /// is not exported; but `register_fprobe()` calls it before it looks at the probe, and then refuses
-/// one with more data than there is room for.
+/// one with more data than there is room for. As it looks through all symbols twice, ftrace is asked
+/// first: that knows one of the names of each function.
 pub fn exists(pattern: &CStr) -> Result {
+    // Anything else in front has a meaning there.
+    let is_for_ftrace =
+        |first: &u8| first.is_ascii_alphabetic() || matches!(first, b'_' | b'*' | b'?' | b'[');
+    if pattern.to_bytes().first().is_some_and(is_for_ftrace)
+        && ftrace::takes(Filter::Glob(pattern))?
+    {
+        return Ok(());
+    }
     let mut fprobe = KBox::new(bindings::fprobe::default(), GFP_KERNEL)?;
     fprobe.entry_data_size = 2 * MAX_FPROBE_DATA_SIZE;
     // SAFETY: It is initialised, and unregistered before it is freed; both are strings or NULL.

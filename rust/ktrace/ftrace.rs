@@ -146,20 +146,20 @@ impl<H: Handler> Drop for FtraceOps<H> {
 ///
 /// Process context. `ENOMEM`.
 pub fn is_traceable(address: usize) -> Result<bool> {
+    takes(Filter::Addresses(&[address]))
+}
+
+/// Would there be anything to trace? Process context. `ENOMEM`.
+pub(crate) fn takes(filter: Filter<'_>) -> Result<bool> {
     // On the heap: it is large.
     let mut ops = KBox::new(bindings::ftrace_ops::default(), GFP_KERNEL)?;
     // SAFETY: Never registered: only its filter is used, and freed again.
-    let found = unsafe {
-        let found = to_result(bindings::ftrace_set_filter_ip(
-            &mut *ops,
-            address as c_ulong,
-            0,
-            0,
-        ));
+    let taken = unsafe {
+        let taken = set_filter(&mut *ops, filter);
         bindings::ftrace_free_filter(&mut *ops);
-        found
+        taken
     };
-    match found {
+    match taken {
         Ok(()) => Ok(true),
         Err(error) if error == ENOMEM => Err(error),
         Err(_) => Ok(false),
