@@ -182,6 +182,26 @@ pub fn exists(group: &CStr, name: &CStr) -> bool {
     }
 }
 
+/// Enables an event in the top trace instance, as `echo 1 >events/GROUP/NAME/enable` does.
+///
+/// Process context; takes `event_mutex`. `EINVAL` where there is none of this name, and the error of
+/// [`Operations::enable`]. C: `trace_set_clr_event()`.
+pub fn enable(group: &CStr, name: &CStr) -> Result {
+    set_enabled(group, name, 1)
+}
+
+/// Disables it again.
+pub fn disable(group: &CStr, name: &CStr) -> Result {
+    set_enabled(group, name, 0)
+}
+
+fn set_enabled(group: &CStr, name: &CStr, set: c_int) -> Result {
+    // SAFETY: Both are strings.
+    to_result(unsafe {
+        bindings::trace_set_clr_event(group.as_char_ptr(), name.as_char_ptr(), set)
+    })
+}
+
 impl TraceEvent {
     /// Adds an event: it appears in every trace instance, disabled. C: `trace_add_event_call()`.
     ///

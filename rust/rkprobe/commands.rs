@@ -43,6 +43,7 @@ use probe::command::File;
 use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
+use probe::command::Normalized;
 use probe::command::Signature;
 use probe::command::Site;
 use probe::command::Target;
@@ -136,8 +137,25 @@ fn from_kernel(error: Error) -> Errno {
 }
 
 /// Carries a line out that was written to `file`.
-#[inline(never)]
 pub(crate) fn run(file: File, line: &[u8]) -> Result {
+    carry_out(file, line, |line, failure| {
+        if let Failure::Command(error) = failure {
+            error_log::add(file, line, error);
+        }
+    })
+}
+
+/// Carries a line out that stands in the module's parameter: errors are told in the kernel's log.
+pub(crate) fn run_at_load(file: File, line: &[u8]) -> Result {
+    let tell = |text: fmt::Arguments<'_>| pr_err!("error: {text}");
+    carry_out(file, line, |line, failure| match failure {
+        Failure::Command(error) => tell(format_args!("{}", error.entry(line))),
+        Failure::Other(error) => tell(format_args!("{error:?}\n  Command: {}\n", Normalized(line))),
+    })
+}
+
+#[inline(never)]
+fn carry_out(file: File, line: &[u8], report: impl FnOnce(&str, &Failure)) -> Result {
     let _commands = COMMANDS.lock();
     let line = line.split(|&byte| byte == b'#').next().unwrap_or(line);
     // Names of symbols, events and fields are ASCII anyway.
@@ -152,9 +170,7 @@ pub(crate) fn run(file: File, line: &[u8]) -> Result {
         Err(error) => Err(error.into()),
     };
     result.map_err(|failure| {
-        if let Failure::Command(error) = &failure {
-            error_log::add(file, line, error);
-        }
+        report(line, &failure);
         failure.errno()
     })
 }

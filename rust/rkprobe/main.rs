@@ -24,6 +24,7 @@ mod event;
 mod exits;
 mod files;
 mod hook;
+mod parameters;
 mod printer;
 mod recorder;
 mod registry;
@@ -69,6 +70,7 @@ impl kernel::Module for Rkprobe {
             modules: Some(Notifier::register(Modules)?),
         };
         files::create(module, &mut this.files)?;
+        parameters::apply()?;
         Ok(this)
     }
 }

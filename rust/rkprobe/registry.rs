@@ -3,11 +3,13 @@
 //! All events and probes that there are.
 
 use kernel::prelude::*;
+use kernel::str::CString;
 use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
 use ktrace::module::Module;
+use ktrace::trace_event;
 use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::Output;
 use probe::command::File;
@@ -153,6 +155,31 @@ pub(crate) fn add_probe(probe: Arc<Probe>) {
     if registry.probes.push_within_capacity(probe).is_err() {
         pr_err!("no room was reserved for a probe\n");
     }
+}
+
+/// Enables all events, for the module's parameter: all of them, or none and an error.
+pub(crate) fn enable_all() -> Result {
+    let mut names = KVec::new();
+    for Named { event, .. } in &REGISTRY.lock().events {
+        let group = CString::try_from_fmt(format_args!("{}", event.shape.group()))?;
+        let name = CString::try_from_fmt(format_args!("{}", event.shape.name()))?;
+        names.push((group, name), GFP_KERNEL)?;
+    }
+    // The kernel takes `event_mutex` for each, and calls its event, which looks for itself here.
+    for (done, (group, name)) in names.iter().enumerate() {
+        if let Err(error) = trace_event::enable(group, name) {
+            pr_err!(
+                "the event {}/{} cannot be enabled: {error:?}\n",
+                &**group,
+                &**name
+            );
+            for (group, name) in names.iter().take(done) {
+                trace_event::disable(group, name)?;
+            }
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 /// Registers the probes that are in a module that has come.

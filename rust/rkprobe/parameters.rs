@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The parameter `event`: commands that are carried out when the module is loaded, or at the boot of
+//! the kernel that it is built into.
+//!
+//! C: `setup_boot_kprobe_events()` in `kernel/trace/trace_kprobe.c`.
+
+use kernel::ffi::c_char;
+use kernel::prelude::*;
+
+use probe::command::File;
+
+use crate::commands;
+use crate::registry;
+
+extern "C" {
+    fn rkprobe_event() -> *const c_char;
+}
+
+/// Carries the commands out, and enables their events. What is wrong is told in the kernel's log.
+///
+/// A module is not to be loaded where there is an error: then nothing is enabled. One that is built
+/// in goes on with the other commands.
+pub(crate) fn apply() -> Result {
+    // SAFETY: No requirements.
+    let event = unsafe { rkprobe_event() };
+    if event.is_null() {
+        return Ok(());
+    }
+    // SAFETY: The kernel keeps the string of a parameter, which only it can change, and does not.
+    let event = unsafe { CStr::from_char_ptr(event) };
+    let mut commands = KVec::new();
+    commands.extend_from_slice(event.to_bytes(), GFP_KERNEL)?;
+    // A space ends a parameter, unless it is quoted.
+    for byte in commands.iter_mut().filter(|byte| **byte == b',') {
+        *byte = b' ';
+    }
+    let mut result = Ok(());
+    for command in commands.split(|&byte| byte == b';') {
+        result = result.and(commands::run_at_load(File::All, command));
+    }
+    if cfg!(MODULE) {
+        result?;
+        return registry::enable_all();
+    }
+    let _ = registry::enable_all();
+    Ok(())
+}
