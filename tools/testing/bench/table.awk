@@ -35,10 +35,14 @@ function command(row, unit, divisor, most, text,	c, o) {
 	o = middle(row, "ours") / divisor
 	if (!rounds[row, "C"]) {
 		printf "%-14s %12s %12.3f %7s %5s  %s\n", row, "", o, "", "", unit ", " text
+		if (tsv)
+			printf "%s\t\t\t%.3f\t\t\t\t%s\n", row, o, unit >tsv
 		return
 	}
 	c = middle(row, "C") / divisor
 	printf "%-14s %12.3f %12.3f %7.3f %5s  %s\n", row, c, o, o / c, most, unit ", " text
+	if (tsv)
+		printf "%s\t\t%.3f\t%.3f\t\t%.3f\t\t%s\n", row, c, o, o / c, unit >tsv
 	if (most != "" && o / c > most + 0.0005)
 		missed = missed " " row
 }
@@ -94,7 +98,7 @@ END {
 	printf "%-8s %8s %8s %8s %8s %7s %7s %6s %6s  %s\n", "row", "bare", "C", "ours", "limit",
 		"ours/C", "limit/C", "most", "spread", "event"
 	if (tsv)
-		print "row\tbare\tC\tours\tlimit\tratio\tspread" >tsv
+		print "row\tbare\tC\tours\tlimit\tratio\tspread\tunit" >tsv
 	for (i = 1; i <= count; i++) {
 		row = rows[i]
 		if (!rounds[row, "ours"])
@@ -119,7 +123,7 @@ END {
 			l < 0 ? "" : sprintf("%.1f", l), free ? "" : sprintf("%.3f", o / c),
 			l < 0 ? "" : sprintf("%.3f", l / c), most[row], apart, note, event[row]
 		if (tsv)
-			printf "%s\t%.1f\t%.1f\t%.1f\t%s\t%s\t%.2f%%\n", row, bare, c, o,
+			printf "%s\t%.1f\t%.1f\t%.1f\t%s\t%s\t%.2f%%\tinstructions\n", row, bare, c, o,
 				l < 0 ? "" : sprintf("%.1f", l), free ? "" : sprintf("%.3f", o / c), apart >tsv
 		if (!free) {
 			drawn++
@@ -152,9 +156,15 @@ END {
 	command("ten_to_10000", "ms", 1e6, "", "the 9,991st to 10,000th")
 	command("memory_of_1000", "KiB", 1, "", "what 1,000 take")
 	command("memory_of_10000", "KiB", 1, "", "what 10,000 take")
-	if (rounds["cpus", "bare"])
-		printf "\ncpus: on 4 CPUs at once, not counted, a call takes %.2f us bare, %.2f with C, %.2f with ours\n",
-			middle("cpus", "bare") / 1000, middle("cpus", "C") / 1000, middle("cpus", "ours") / 1000
+	if (rounds["cpus", "ours"]) {
+		bare = middle("cpus", "bare") / 1000
+		c = middle("cpus", "C") / 1000
+		o = middle("cpus", "ours") / 1000
+		printf "\ncpus: on 4 CPUs at once, not counted, a call takes %.2f us bare, %.2f with C, %.2f with ours: " \
+			"ours lets through %.2f times as many\n", bare, c, o, c / o
+		if (tsv)
+			printf "cpus\t%.2f\t%.2f\t%.2f\t\t%.3f\t\tus\n", bare, c, o, o / c >tsv
+	}
 	if (missed) {
 		print "missed:" missed
 		exit 1
