@@ -78,22 +78,26 @@ mod tests {
         }
     }
 
+    /// Always the same call, and so the same caller.
+    #[inline(never)]
+    fn call_add() -> u64 {
+        core::hint::black_box(add(2, 3))
+    }
+
     #[test]
     fn a_return_is_seen_as_a_kretprobe_sees_it() -> Result {
         static SEEN: Seen = Seen::new();
         static OTHER: Seen = Seen::new();
-        // The same call, and so the same caller.
-        let call = || add(2, 3);
         let probe = Kretinsn::register(Target::function(ADD)?, Whole(&SEEN))?;
         probe.enable()?;
-        let sum = call();
+        let sum = call_add();
         let count = probe.exits().len();
         let exit = probe.exits().next().unwrap_or(0);
         let (address, missed) = (probe.address(), probe.missed());
         drop(probe);
         let other = Kretprobe::register(Target::function(ADD)?, 0, Other(&OTHER))?;
         other.enable()?;
-        call();
+        call_add();
         drop(other);
         assert_eq!((sum, count, missed), (5, 1, 0));
         assert_eq!(address as u64, OTHER.get(1));
