@@ -17,7 +17,6 @@ use kernel::prelude::*;
 use kernel::str::BStr;
 use kernel::str::CStr;
 use kernel::types::Opaque;
-use kernel::ThisModule;
 
 /// A module that is there.
 #[repr(transparent)]
@@ -70,21 +69,22 @@ impl Module {
     }
 }
 
-/// Calls `f` with each module: it stays there for the time of the call, which is atomic. `this` is
-/// the caller's.
+// The set is used as `kernel::bindings` has it.
+#[allow(improper_ctypes)]
+extern "C" {
+    fn ktrace_modules() -> *mut bindings::kset;
+}
+
+/// Calls `f` with each module: it stays there for the time of the call, which is atomic.
 ///
 /// The kernel's own list is not for others. But modules are in `/sys/module` from before their
-/// initialisation is run until before their memory is freed, and `this` is one of the entries. Those
-/// who are told of one that comes see it before it is there.
-pub(crate) fn for_each(this: &ThisModule, mut f: impl FnMut(&Module)) {
-    let this = this.as_ptr();
-    if this.is_null() {
-        return;
-    }
+/// initialisation is run until before their memory is freed. Those who are told of one that comes see
+/// it before it is there.
+pub(crate) fn for_each(mut f: impl FnMut(&Module)) {
     // SAFETY: All modules are in one set, which is never freed. The lock keeps its entries, and
     // `mod_sysfs_teardown()` takes a module out before it is freed. What is built in has none.
     unsafe {
-        let set = (*this).mkobj.kobj.kset;
+        let set = ktrace_modules();
         let lock = &raw mut (*set).list_lock;
         bindings::spin_lock(lock);
         let head = &raw mut (*set).list;

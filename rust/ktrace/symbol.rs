@@ -11,7 +11,6 @@ use kernel::error::to_result;
 use kernel::ffi::c_char;
 use kernel::prelude::*;
 use kernel::str::CStr;
-use kernel::ThisModule;
 
 use probe::kallsyms;
 
@@ -215,12 +214,12 @@ impl Repeated {
 }
 
 /// How many symbols of this name there are in modules: in all, or in one, and `None` where that is not
-/// there. `this` is the caller's.
+/// there.
 ///
 /// Process context. C: `module_kallsyms_on_each_symbol()`.
-pub fn count_in_modules(this: &ThisModule, module: Option<&str>, name: &str) -> Option<usize> {
+pub fn count_in_modules(module: Option<&str>, name: &str) -> Option<usize> {
     let mut count = module.is_none().then_some(0usize);
-    module::for_each(this, |other| {
+    module::for_each(|other| {
         let is_meant = match module {
             Some(module) => module.as_bytes() == &**other.name() && !other.is_going(),
             None => true,

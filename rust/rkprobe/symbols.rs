@@ -46,7 +46,7 @@ pub(crate) fn count(symbol: &str) -> Result<Option<usize>> {
     };
     match symbol.split_once(':') {
         Some((module, name)) => {
-            let count = symbol::count_in_modules(&crate::THIS_MODULE, Some(module), name);
+            let count = symbol::count_in_modules(Some(module), name);
             // One that is about to come is among the kernel's symbols first.
             Ok(if count.is_none() && exists()? {
                 Some(1)
@@ -75,8 +75,7 @@ pub(crate) fn check_count(count: usize) -> Result {
 pub(crate) fn is_unique_at(symbol: &str, address: usize) -> bool {
     symbol.contains(':')
         || !symbol::is_in_module(address)
-        || symbol::count_in_modules(&crate::THIS_MODULE, None, symbol)
-            .is_none_or(|count| count <= 1)
+        || symbol::count_in_modules(None, symbol).is_none_or(|count| count <= 1)
 }
 
 /// Does the kernel itself have the name more than once? Where that cannot be found out, it is told
