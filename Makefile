@@ -57,6 +57,10 @@ exits-check: setup
 bench: setup
 	@scripts/bench $(ROWS)
 
+.PHONY: in-tree
+in-tree:
+	@scripts/in-tree $(if $(UNDO),--undo) '$(KTREE)'
+
 .PHONY: doc
 doc:
 	+@scripts/build $(kbuild_variables) RKPROBE_SAMPLES=y >&2
@@ -99,6 +103,7 @@ help:
 #: make fuzz		any inputs for the parsers, RUNS=1000000 for each of TARGETS='command btf ...'
 #: make exits-check	where functions leave, by our decoders and by llvm-objdump, over every function
 #: make bench		what hits and commands cost, beside the kernel's; some of the rows only by ROWS='p0 r'
+#: make in-tree		make it a part of the source of a kernel, KTREE=DIR; UNDO=1 takes it out again
 #: make doc		the documentation of ktrace as HTML, in doc/
 #: make vm CMD='...'	run a command in a virtual machine that has it loaded
 #: make shell		an interactive shell there
