@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(symbol::start_of(function as usize), Some(address_of_add()));
         let mut buffer = [0; symbol::LEN];
         let name = symbol::format(caller as usize, true, &mut buffer);
-        assert!(name.ends_with(b" [ktrace_kunit]"));
+        assert!(name.ends_with(OF_MODULE));
         Ok(())
     }
 

@@ -183,10 +183,7 @@ mod tests {
 
     #[test]
     fn a_module_can_be_named() -> Result {
-        let inside = Kprobe::register(
-            Target::function(c"ktrace_kunit:ktrace_target_add")?,
-            Pre(|_| ()),
-        )?;
+        let inside = Kprobe::register(Target::function(ADD_OF_MODULE)?, Pre(|_| ()))?;
         let address = inside.address();
         drop(inside);
         let elsewhere =

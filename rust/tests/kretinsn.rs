@@ -7,6 +7,7 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_kretinsn)]
 mod tests {
     use super::*;
+    use core::hint::black_box;
     use kernel::bindings::EILSEQ;
     use kernel::bindings::EOPNOTSUPP;
     use ktrace::exits::Exits;
@@ -78,10 +79,11 @@ mod tests {
         }
     }
 
-    /// Always the same call, and so the same caller.
+    /// The same call each time, and so the same caller.
     #[inline(never)]
-    fn call_add() -> u64 {
-        core::hint::black_box(add(2, 3))
+    fn call() -> u64 {
+        // Not a jump, which would leave the return to the caller.
+        black_box(add(2, 3))
     }
 
     #[test]
@@ -90,14 +92,14 @@ mod tests {
         static OTHER: Seen = Seen::new();
         let probe = Kretinsn::register(Target::function(ADD)?, Whole(&SEEN))?;
         probe.enable()?;
-        let sum = call_add();
+        let sum = call();
         let count = probe.exits().len();
         let exit = probe.exits().next().unwrap_or(0);
         let (address, missed) = (probe.address(), probe.missed());
         drop(probe);
         let other = Kretprobe::register(Target::function(ADD)?, 0, Other(&OTHER))?;
         other.enable()?;
-        call_add();
+        call();
         drop(other);
         assert_eq!((sum, count, missed), (5, 1, 0));
         assert_eq!(address as u64, OTHER.get(1));

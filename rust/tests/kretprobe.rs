@@ -107,7 +107,7 @@ mod tests {
         // It is somewhere in this module.
         let mut buffer = [0; symbol::LEN];
         let name = symbol::format(caller as usize, true, &mut buffer);
-        assert!(name.ends_with(b" [ktrace_kunit]"));
+        assert!(name.ends_with(OF_MODULE));
         assert_eq!(missed, 0);
         Ok(())
     }

@@ -13,6 +13,19 @@ pub(crate) const NEVER: &CStr = c"ktrace_target_never";
 pub(crate) const WAIT: &CStr = c"ktrace_target_wait";
 pub(crate) const VISIT: &CStr = c"ktrace_target_visit";
 
+/// [`ADD`] with the module that it is in, unless that is built in.
+pub(crate) const ADD_OF_MODULE: &CStr = if cfg!(MODULE) {
+    c"ktrace_kunit:ktrace_target_add"
+} else {
+    ADD
+};
+/// What the kernel writes behind a symbol of this module.
+pub(crate) const OF_MODULE: &[u8] = if cfg!(MODULE) {
+    b" [ktrace_kunit]"
+} else {
+    b""
+};
+
 /// It is not to be probed by kprobes.
 pub(crate) const NO_PROBE: &CStr = c"ktrace_target_no_probe";
 /// Nor this by ftrace.
