@@ -146,9 +146,9 @@ pub(crate) fn run(file: File, line: &[u8]) -> Result {
 }
 
 /// Carries a line out that stands in the module's parameter: errors are told in the kernel's log.
-pub(crate) fn run_at_load(file: File, line: &[u8]) -> Result {
+pub(crate) fn run_at_load(line: &[u8]) -> Result {
     let tell = |text: fmt::Arguments<'_>| pr_err!("error: {text}");
-    carry_out(file, line, |line, failure| match failure {
+    carry_out(File::All, line, |line, failure| match failure {
         Failure::Command(error) => tell(format_args!("{}", error.entry(line))),
         Failure::Other(error) => tell(format_args!("{error:?}\n  Command: {}\n", Normalized(line))),
     })
@@ -189,14 +189,7 @@ pub(crate) fn find_exits(line: &[u8]) -> Result {
     if symbol.is_empty() {
         return Ok(());
     }
-    symbols::check_count(symbols::count(symbol)?.unwrap_or(0))?;
-    let address = symbols::address_of(symbol)?;
-    symbols::check_count(if symbols::is_unique_at(symbol, address) {
-        1
-    } else {
-        2
-    })?;
-    exits::find(address)
+    exits::find(symbols::unique_address_of(symbol)?)
 }
 
 /// Told of modules that come.

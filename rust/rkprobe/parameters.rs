@@ -8,8 +8,6 @@
 use kernel::ffi::c_char;
 use kernel::prelude::*;
 
-use probe::command::File;
-
 use crate::commands;
 use crate::registry;
 
@@ -37,7 +35,7 @@ pub(crate) fn apply() -> Result {
     }
     let mut result = Ok(());
     for command in commands.split(|&byte| byte == b';') {
-        result = result.and(commands::run_at_load(File::All, command));
+        result = result.and(commands::run_at_load(command));
     }
     if cfg!(MODULE) {
         result?;

@@ -67,8 +67,24 @@ pub(crate) fn check_count(count: usize) -> Result {
     match count {
         0 => Err(ENOENT),
         1 => Ok(()),
-        _ => Err(Error::from_errno(-(EADDRNOTAVAIL as c_int))),
+        _ => Err(not_unique()),
     }
+}
+
+/// The address of `[MODULE:]SYMBOL`, where that is the only one of its name; otherwise an error of
+/// [`check_count`].
+pub(crate) fn unique_address_of(symbol: &str) -> Result<usize> {
+    check_count(count(symbol)?.unwrap_or(0))?;
+    let address = address_of(symbol)?;
+    if is_unique_at(symbol, address) {
+        Ok(address)
+    } else {
+        Err(not_unique())
+    }
+}
+
+fn not_unique() -> Error {
+    Error::from_errno(-(EADDRNOTAVAIL as c_int))
 }
 
 /// Is `[MODULE:]SYMBOL`, which the kernel has found at `address`, the only one of its name?
