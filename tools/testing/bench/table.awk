@@ -39,22 +39,21 @@ function add(row, one, other,	who) {
 }
 
 # What a row of commands costs, of both.
-function command(row, unit, divisor, most, text,	c, o) {
+function command(row, unit, divisor, most, text,	c, o, ratio) {
 	if (!rounds[row, "ours"])
 		return
 	o = middle(row, "ours") / divisor
-	if (!rounds[row, "C"]) {
-		printf "%-14s %12s %12.3f %7s %5s  %s\n", row, "", o, "", "", unit ", " text
-		if (tsv)
-			printf "%s\t\t\t%.3f\t\t\t\t%s\n", row, o, unit >tsv
-		return
+	# The kernel's own is not loaded.
+	if (rounds[row, "C"]) {
+		c = middle(row, "C") / divisor
+		if (most != "" && o / c > most + 0.0005)
+			missed = missed " " row
+		ratio = sprintf("%.3f", o / c)
+		c = sprintf("%.3f", c)
 	}
-	c = middle(row, "C") / divisor
-	printf "%-14s %12.3f %12.3f %7.3f %5s  %s\n", row, c, o, o / c, most, unit ", " text
+	printf "%-14s %12s %12.3f %7s %5s  %s\n", row, c, o, ratio, most, unit ", " text
 	if (tsv)
-		printf "%s\t\t%.3f\t%.3f\t\t%.3f\t\t%s\n", row, c, o, o / c, unit >tsv
-	if (most != "" && o / c > most + 0.0005)
-		missed = missed " " row
+		printf "%s\t\t%s\t%.3f\t\t%s\t\t%s\n", row, c, o, ratio, unit >tsv
 }
 
 function bar(x, y, width, color) {
