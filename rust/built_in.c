@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * In the kernel's own tree alone, and built into the kernel also where rkprobe is a module: what of
+ * the kernel a module may not use, made usable for rkprobe and nobody else. Each with its reason.
+ */
+
+#include <linux/export.h>
+#include <linux/kallsyms.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/tracefs.h>
+
+#include "built_in.h"
+
+#include "trace.h"
+#include "trace_dynevent.h"
+
+#define EXPORT(symbol) EXPORT_SYMBOL_FOR_MODULES(symbol, "rkprobe")
+
+/* Must be held where events are added and removed. */
+EXPORT(event_mutex);
+
+/* The events are in dynamic_events, too: they are created, shown and removed there. */
+EXPORT(dyn_event_list);
+EXPORT(dyn_event_ops_mutex);
+EXPORT(dyn_event_register);
+
+/* The address of a symbol, and how many have its name. */
+EXPORT(kallsyms_lookup_name);
+EXPORT(kallsyms_on_each_match_symbol);
+
+/* Gives up the hold on the mounted tracefs that each file in it has. */
+EXPORT(tracefs_remove);
+
+/* A text that the error log may point at for good. */
+struct text {
+	struct list_head list;
+	const char *text;
+};
+
+static LIST_HEAD(texts);
+static DEFINE_MUTEX(texts_lock);
+
+static const char **keep_text(const char *text)
+{
+	struct text *kept;
+
+	guard(mutex)(&texts_lock);
+	list_for_each_entry(kept, &texts, list)
+		if (!strcmp(kept->text, text))
+			return &kept->text;
+	kept = kmalloc_obj(*kept);
+	if (!kept)
+		return NULL;
+	kept->text = kstrdup(text, GFP_KERNEL);
+	if (!kept->text) {
+		kfree(kept);
+		return NULL;
+	}
+	list_add(&kept->list, &texts);
+	return &kept->text;
+}
+
+/*
+ * tracing_log_err() for a module: the log keeps a pointer to the text, also when the module is gone.
+ * There is one text for each sort of error.
+ */
+void rkprobe_log_err(const char *subsystem, const char *command, const char *text, u16 caret)
+{
+	const char **kept = keep_text(text);
+
+	if (kept)
+		tracing_log_err(NULL, subsystem, command, kept, 0, caret);
+}
+EXPORT(rkprobe_log_err);
