@@ -103,10 +103,13 @@ int ktrace_register_dyn_events(const struct ktrace_dyn_event_callbacks *to);
 void ktrace_unregister_dyn_events(void);
 struct ktrace_dyn_event *ktrace_new_dyn_event(void);
 void ktrace_add_dyn_event(struct ktrace_dyn_event *event, unsigned long number);
+void ktrace_remove_dyn_event(struct ktrace_dyn_event *event);
 void ktrace_free_dyn_event(struct ktrace_dyn_event *event);
 
 int ktrace_register_dyn_events(const struct ktrace_dyn_event_callbacks *to)
 {
+	if (callbacks)
+		return -EBUSY;
 	callbacks = to;
 	return dyn_event_register(&operations);
 }
@@ -130,14 +133,20 @@ struct ktrace_dyn_event *ktrace_new_dyn_event(void)
 
 void ktrace_add_dyn_event(struct ktrace_dyn_event *event, unsigned long number)
 {
-	event->number = number;
 	lockdep_assert_held(&event_mutex);
+	if (!list_empty(&event->event.list))
+		return;
+	event->number = number;
 	list_add_tail(&event->event.list, &dyn_event_list);
 }
 
-/* Whether it was added or not. */
-void ktrace_free_dyn_event(struct ktrace_dyn_event *event)
+void ktrace_remove_dyn_event(struct ktrace_dyn_event *event)
 {
 	dyn_event_remove(&event->event);
-	kfree(event);
+}
+
+void ktrace_free_dyn_event(struct ktrace_dyn_event *event)
+{
+	if (!WARN_ON(!list_empty(&event->event.list)))
+		kfree(event);
 }

@@ -48,6 +48,8 @@ struct trace_event_fields ktrace_call_fields[] = {
 	{}
 };
 
+#ifndef CONFIG_RKPROBE_EXPORTS
+
 /*
  * The control event: opening it by perf runs ktrace_event_mutex_held() with event_mutex held, and so
  * does enabling it. Anyone may enable and disable it, and try to open it; none of that does anything.
@@ -105,3 +107,5 @@ void ktrace_open_control(void)
 	/* It is always refused: there is nothing to release. */
 	perf_event_create_kernel_counter(&attr, 0, NULL, NULL, NULL);
 }
+
+#endif

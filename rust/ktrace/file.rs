@@ -18,6 +18,7 @@ use kernel::str::CStr;
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_open_in_init(path: *const c_char) -> *mut bindings::file;
+    #[cfg(not(CONFIG_RKPROBE_EXPORTS))]
     fn ktrace_read_proc_seq_file(
         file: *mut bindings::file,
         name: *const c_char,
@@ -70,6 +71,7 @@ impl File {
 
     /// Fills the start of `room` with what comes next, where this is the file `name` in the root
     /// of proc; the number of bytes, which is 0 at the end.
+    #[cfg(not(CONFIG_RKPROBE_EXPORTS))]
     pub(crate) fn read_proc(&mut self, name: &CStr, room: &mut [u8]) -> Result<usize> {
         // SAFETY: An open file, a string, and room for so many bytes.
         let len = unsafe {

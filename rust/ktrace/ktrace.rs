@@ -9,6 +9,7 @@
 //! - [`registers`], [`nofault`]: what a handler may look at;
 //! - [`trace_event`]: events under `events/` in tracefs, and records in the trace buffers;
 //! - [`tracefs`]: control files;
+//! - [`dyn_event`], [`error_log`]: files of the kernel, in the kernel's tree;
 //! - [`percpu`]: memory that handlers may write to;
 //! - [`symbol`]: names and addresses;
 //! - [`btf`]: the types of functions and structures;
@@ -23,6 +24,8 @@
 
 pub mod btf;
 pub mod context;
+pub mod dyn_event;
+pub mod error_log;
 pub mod exits;
 pub mod fprobe;
 pub mod ftrace;
@@ -47,6 +50,7 @@ pub(crate) const __LOG_PREFIX: &[u8] = b"ktrace\0";
 mod arch;
 mod bindings;
 mod file;
+mod home;
 mod registration;
 mod text;
 
@@ -59,7 +63,7 @@ pub unsafe fn init() {
     // SAFETY: By the safety requirement.
     unsafe {
         fprobe::init();
-        trace_event::EventMutex::init();
+        home::init();
     }
 }
 

@@ -68,6 +68,7 @@ mod words;
 pub use arguments::Arguments;
 pub use arguments::Registers;
 pub use arguments::MAX_ARGUMENTS;
+pub use delete::matches;
 pub use delete::Delete;
 pub use error::Entry;
 pub use error::Errno;

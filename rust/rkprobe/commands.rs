@@ -9,10 +9,14 @@
 use core::fmt;
 use core::num::NonZero;
 
+use kernel::bindings::ECANCELED;
+use kernel::ffi::c_int;
 use kernel::prelude::*;
+use kernel::seq_file::SeqFile;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
+use ktrace::dyn_event;
 use ktrace::fprobe;
 use ktrace::ftrace;
 use ktrace::kprobe;
@@ -27,7 +31,6 @@ use ktrace::trace_event;
 use ktrace::trace_event::Definition;
 use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::Sink;
-use ktrace::trace_event::TraceEvent;
 use ktrace::vfs;
 use probe::arch;
 use probe::command;
@@ -145,6 +148,22 @@ pub(crate) fn run(file: File, line: &[u8]) -> Result {
     })
 }
 
+/// Carries a line out that was written to the kernel's `dynamic_events`. `ECANCELED` for what is no
+/// command of ours.
+fn run_dynamic(line: &[u8]) -> Result {
+    let mut is_ours = true;
+    let result = carry_out(File::All, line, |line, failure| match failure {
+        Failure::Command(error) if error.kind == ErrorKind::NoMatchingType => is_ours = false,
+        Failure::Command(error) => error_log::add(File::All, line, error),
+        Failure::Other(_) => {}
+    });
+    if is_ours {
+        result
+    } else {
+        Err(Error::from_errno(-(ECANCELED as c_int)))
+    }
+}
+
 /// Carries a line out that stands in the module's parameter: errors are told in the kernel's log.
 pub(crate) fn run_at_load(line: &[u8]) -> Result {
     let tell = |text: fmt::Arguments<'_>| pr_err!("error: {text}");
@@ -190,6 +209,44 @@ pub(crate) fn find_exits(line: &[u8]) -> Result {
         return Ok(());
     }
     exits::find(symbols::unique_address_of(symbol)?)
+}
+
+/// What is written to the kernel's `dynamic_events`, and listed there.
+pub(crate) struct Dynamic;
+
+impl dyn_event::Handler for Dynamic {
+    fn create(command: &[u8]) -> Result {
+        run_dynamic(command)
+    }
+
+    fn show(_: &EventMutex, number: usize, to: &SeqFile) {
+        registry::with_probe(number, |probe| probe.show(to));
+    }
+
+    fn is_busy(token: &EventMutex, number: usize) -> bool {
+        registry::is_busy(token, number)
+    }
+
+    fn remove(token: &EventMutex, number: usize) -> Result {
+        registry::remove_with(token, |probe| probe.number() == number)?;
+        Ok(())
+    }
+
+    fn matches(
+        _: &EventMutex,
+        number: usize,
+        group: Option<&str>,
+        event: &str,
+        words: dyn_event::Arguments<'_>,
+    ) -> bool {
+        let mut is_meant = false;
+        registry::with_probe(number, |probe| {
+            let shape = probe.shape();
+            let listed = (shape.group(), shape.name(), probe.command());
+            is_meant = command::matches((group, event, words), listed);
+        });
+        is_meant
+    }
 }
 
 /// Told of modules that come.
@@ -294,20 +351,20 @@ fn register(
     site: Site<'_>,
     shape: Shape,
 ) -> Result<(), Failure> {
-    registry::reserve()?;
-    let appended = registry::with_event(shape.group(), shape.name(), |event| {
-        let shape = check_sibling(event, command, name, &shape)?;
-        Ok::<_, Failure>((shape, event.sink.clone(), event.probes.clone()))
-    });
-    match appended {
-        Some(existing) => {
-            let (shape, sink, probes) = existing?;
-            let probe = make_probe(command, name, site, shape, sink)?;
-            probes.add(probe.clone())?;
-            registry::add_probe(probe);
-            Ok(())
+    loop {
+        let existing = registry::with_event(shape.group(), shape.name(), |event| {
+            let shape = check_sibling(event, command, name, &shape)?;
+            Ok::<_, Failure>((shape, event.sink.clone(), event.probes.clone()))
+        });
+        let Some(existing) = existing else {
+            return create_event(command, name, site, shape);
+        };
+        let (shape, sink, probes) = existing?;
+        let probe = make_probe(command, name, site, shape, sink)?;
+        // Unless the event has gone meanwhile.
+        if registry::append(&probes, probe)? {
+            return Ok(());
         }
-        None => create_event(command, name, site, shape),
     }
 }
 
@@ -399,7 +456,7 @@ fn create_event(
     let shape = Arc::new(shape, GFP_KERNEL)?;
     let sink = Arc::new(Sink::new(), GFP_KERNEL)?;
     let probe = make_probe(command, name, site, shape.clone(), sink.clone())?;
-    let probes = Probes::new(probe.clone())?;
+    let probes = Probes::new(probe)?;
     let definition = Definition {
         group,
         name: event_name,
@@ -409,15 +466,12 @@ fn create_event(
         print: KBox::new(Printer(shape.clone()), GFP_KERNEL)?,
         sink: sink.clone(),
     };
-    let trace_event =
-        EventMutex::with(|token| TraceEvent::register(token, definition, &crate::THIS_MODULE))??;
-    registry::add_event(Event {
+    registry::create(definition, |trace_event| Event {
         shape,
         probes,
         sink,
         trace_event,
-    });
-    registry::add_probe(probe);
+    })?;
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What was wrong with the last commands: the kernel's `error_log`, which is not open to modules.
+//! What was wrong with the last commands: in the kernel's `error_log`, or, where that is not open to
+//! modules, in one of ours.
 //!
 //! C: `tracing_log_err()` in `kernel/trace/trace.c`.
 
@@ -10,6 +11,7 @@ use kernel::str::CString;
 use ktrace::context::local_clock;
 use probe::command::Error;
 use probe::command::File;
+use probe::command::Normalized;
 
 /// How many entries are kept. C: `TRACING_LOG_ERRS_MAX`.
 const MAX_ENTRIES: usize = 8;
@@ -29,6 +31,24 @@ pub(crate) unsafe fn init() {
 
 /// Adds an entry for a line that was written to `file`, in place of the oldest where the log is full. Without memory there is none.
 pub(crate) fn add(file: File, line: &str, error: &Error) {
+    if ktrace::error_log::IS_OPEN {
+        let _ = add_to_kernel(file, line, error);
+    } else {
+        add_to_ours(file, line, error);
+    }
+}
+
+fn add_to_kernel(file: File, line: &str, error: &Error) -> Result {
+    ktrace::error_log::add(
+        &*CString::try_from_fmt(format_args!("{}", file.subsystem(line, error)))?,
+        &*CString::try_from_fmt(format_args!("{}", Normalized(line)))?,
+        &*CString::try_from_fmt(format_args!("{}", error.kind.text()))?,
+        u16::try_from(error.column(line))?,
+    );
+    Ok(())
+}
+
+fn add_to_ours(file: File, line: &str, error: &Error) {
     const NS_PER_US: u64 = 1_000;
     const US_PER_S: u64 = 1_000_000;
 

@@ -12,11 +12,13 @@ use kernel::str::CString;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 
+use ktrace::dyn_event::DynEvent;
 use ktrace::kprobe::AnyKprobe;
 use ktrace::kprobe::Kprobe;
 use ktrace::kretinsn::Kretinsn;
 use ktrace::kretprobe::AnyKretprobe;
 use ktrace::module::Module;
+use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::Operations;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::TraceEvent;
@@ -121,6 +123,8 @@ impl Batch {
 pub(crate) struct Probe {
     /// By which it goes in the listing.
     number: AtomicUsize,
+    /// In the kernel's own.
+    entry: DynEvent,
     shape: Arc<Shape>,
     /// How many calls in flight it has room for is not in it, unless the command said so.
     listing: CString,
@@ -180,9 +184,11 @@ impl Probe {
         if let Some(armed) = armed {
             state.set(armed);
         }
+        let entry = DynEvent::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 number: AtomicUsize::new(0),
+                entry,
                 shape,
                 listing,
                 parts,
@@ -197,9 +203,10 @@ impl Probe {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Gives it one.
-    pub(crate) fn set_number(&self, number: usize) {
+    /// Gives it one, and puts it into the kernel's listing.
+    pub(crate) fn list(&self, token: &EventMutex, number: usize) {
         self.number.store(number, Ordering::Relaxed);
+        self.entry.add(token, number);
     }
 
     /// The name and the fields of its event.
@@ -235,7 +242,8 @@ impl Probe {
     }
 
     /// Takes out what the kernel knows: the probe is removed.
-    pub(crate) fn take(&self) -> Option<Armed> {
+    pub(crate) fn take(&self, token: &EventMutex) -> Option<Armed> {
+        self.entry.remove(token);
         self.state.lock().armed.take()
     }
 
@@ -388,6 +396,11 @@ impl Probes {
                 );
             }
         }
+    }
+
+    /// Calls `f` with each probe.
+    pub(crate) fn each(&self, f: impl FnMut(&Arc<Probe>)) {
+        self.state.lock().probes.iter().for_each(f);
     }
 
     /// Does any probe satisfy `f`?

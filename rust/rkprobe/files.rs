@@ -25,7 +25,9 @@ pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Res
         module,
     ))?;
     keep(File::create::<Profile<ALL>>(c"rkprobe_profile", module))?;
-    keep(File::create::<ErrorLog>(c"rkprobe_error_log", module))?;
+    if !ktrace::error_log::IS_OPEN {
+        keep(File::create::<ErrorLog>(c"rkprobe_error_log", module))?;
+    }
     keep(File::create::<Exits>(c"rkprobe_exits", module))?;
     // So that perf and trace-cmd find them.
     if !cfg!(CONFIG_KPROBE_EVENTS) {

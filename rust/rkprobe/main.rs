@@ -6,16 +6,18 @@
 //! becomes an event with a probe ([`commands`]), which the [`registry`] keeps; a hit of the probe
 //! becomes a record ([`recorder`]), and a record a line of the trace ([`printer`]).
 //!
-//! Locks, outermost first: the kernel's of module notifiers, `COMMANDS`, `event_mutex`, `REGISTRY`, the
+//! Locks, outermost first: the kernel's of module notifiers, and of `dynamic_events`, `COMMANDS`, `event_mutex`, `REGISTRY`, the
 //! list of an event's probes, the state of a probe, what is known of [`signature`]s. What is known of
 //! [`symbols`], and what was asked of [`exits`], have locks right below `COMMANDS`: a seq_file is read under it, and so under nothing that
 //! the showing of one takes.
 
 use kernel::prelude::*;
 use kernel::ThisModule;
+use ktrace::dyn_event;
 use ktrace::module::Notifier;
 use ktrace::trace_event::EventMutex;
 
+use crate::commands::Dynamic;
 use crate::commands::Modules;
 
 mod commands;
@@ -44,6 +46,8 @@ module! {
 struct Rkprobe {
     /// Dropped first: after that nobody writes commands.
     files: KVec<ktrace::tracefs::File>,
+    /// After that nobody writes them into the kernel's file.
+    dynamic: Option<dyn_event::Registration>,
     /// Dropped before the probes.
     modules: Option<Notifier<Modules>>,
 }
@@ -67,6 +71,8 @@ impl kernel::Module for Rkprobe {
         // From here on `drop` undoes everything.
         let mut this = Self {
             files: KVec::new(),
+            // SAFETY: All probes are removed when `this` is dropped.
+            dynamic: Some(unsafe { dyn_event::register::<Dynamic>() }?),
             modules: Some(Notifier::register(Modules)?),
         };
         files::create(module, &mut this.files)?;
@@ -78,6 +84,7 @@ impl kernel::Module for Rkprobe {
 impl Drop for Rkprobe {
     fn drop(&mut self) {
         self.files.clear();
+        self.dynamic = None;
         self.modules = None;
         registry::shut_down();
         error_log::clear();

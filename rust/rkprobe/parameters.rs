@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The parameter `event`: commands that are carried out when the module is loaded, or at the boot of
-//! the kernel that it is built into.
+//! the kernel that it is built into; and those in the boot configuration.
 //!
 //! C: `setup_boot_kprobe_events()` in `kernel/trace/trace_kprobe.c`.
 
@@ -20,6 +20,8 @@ extern "C" {
 /// A module is not to be loaded where there is an error: then nothing is enabled. One that is built
 /// in goes on with the other commands.
 pub(crate) fn apply() -> Result {
+    #[cfg(not(MODULE))]
+    boot::set_ready();
     // SAFETY: No requirements.
     let event = unsafe { rkprobe_event() };
     if event.is_null() {
@@ -43,4 +45,44 @@ pub(crate) fn apply() -> Result {
     }
     let _ = registry::enable_all();
     Ok(())
+}
+
+/// The boot configuration: it is read in `boot.c`.
+#[cfg(not(MODULE))]
+mod boot {
+    use core::sync::atomic::AtomicBool;
+    use core::sync::atomic::Ordering;
+
+    use kernel::error::from_result;
+    use kernel::ffi::c_char;
+    use kernel::ffi::c_int;
+    use kernel::prelude::*;
+
+    use crate::commands;
+
+    /// Was the module initialised, when it is built in?
+    static IS_READY: AtomicBool = AtomicBool::new(false);
+
+    /// It was.
+    pub(super) fn set_ready() {
+        IS_READY.store(true, Ordering::Relaxed);
+    }
+
+    /// Carries a command of the boot configuration out. What is wrong is told in the kernel's log.
+    ///
+    /// # Safety
+    ///
+    /// `command` must be a string.
+    #[no_mangle]
+    unsafe extern "C" fn rkprobe_run_at_boot(command: *const c_char) -> c_int {
+        from_result(|| {
+            if !IS_READY.load(Ordering::Relaxed) {
+                return Err(ENODEV);
+            }
+            // SAFETY: By the safety requirement.
+            let command = unsafe { CStr::from_char_ptr(command) };
+            commands::run_at_load(command.to_bytes())?;
+            Ok(0)
+        })
+    }
 }

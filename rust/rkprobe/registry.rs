@@ -10,14 +10,17 @@ use kernel::time::Delta;
 
 use ktrace::module::Module;
 use ktrace::trace_event;
+use ktrace::trace_event::Definition;
 use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::Output;
+use ktrace::trace_event::TraceEvent;
 use probe::command::File;
 use probe::kallsyms::hash;
 
 use crate::event::Batch;
 use crate::event::Event;
 use crate::event::Probe;
+use crate::event::Probes;
 use crate::recorder::Room;
 
 /// The events, their probes, and what outlives them.
@@ -121,40 +124,39 @@ pub(crate) fn room() -> Result<Arc<Room>> {
     Ok(room)
 }
 
-/// Makes sure that one event and one probe can be added without memory.
-pub(crate) fn reserve() -> Result {
-    let mut registry = REGISTRY.lock();
-    registry.events.reserve(1, GFP_KERNEL)?;
-    registry.probes.reserve(1, GFP_KERNEL)?;
-    if registry.retired.len() >= MAX_RETIRED {
-        let _ = registry.retired.remove(0);
-    }
-    // Events that go must find room for their outputs.
-    let outputs = registry.events.len() + 1;
-    registry.retired.reserve(outputs, GFP_KERNEL)?;
-    Ok(())
+/// Adds an event, with its first probe: as this definition says, and all of it or nothing.
+pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> Event) -> Result {
+    EventMutex::with(|token| {
+        REGISTRY.lock().reserve()?;
+        let trace_event = TraceEvent::register(token, definition, &crate::THIS_MODULE)?;
+        let event = event(trace_event);
+        let mut registry = REGISTRY.lock();
+        event.probes.each(|probe| registry.add_probe(token, probe));
+        if registry
+            .events
+            .push_within_capacity(Named::new(event))
+            .is_err()
+        {
+            pr_err!("no room was reserved for an event\n");
+        }
+        Ok(())
+    })?
 }
 
-/// Adds an event. There must have been a [`reserve`].
-pub(crate) fn add_event(event: Event) {
-    let mut registry = REGISTRY.lock();
-    if registry
-        .events
-        .push_within_capacity(Named::new(event))
-        .is_err()
-    {
-        pr_err!("no room was reserved for an event\n");
-    }
-}
-
-/// Adds a probe to the listing. There must have been a [`reserve`].
-pub(crate) fn add_probe(probe: Arc<Probe>) {
-    let mut registry = REGISTRY.lock();
-    probe.set_number(registry.next_number);
-    registry.next_number = registry.next_number.wrapping_add(1);
-    if registry.probes.push_within_capacity(probe).is_err() {
-        pr_err!("no room was reserved for a probe\n");
-    }
+/// Adds a probe to an event that there is, with these probes: all of it or nothing. `false` where
+/// the event is not there any more.
+pub(crate) fn append(probes: &Arc<Probes>, probe: Arc<Probe>) -> Result<bool> {
+    EventMutex::with(|token| {
+        let mut registry = REGISTRY.lock();
+        let mut events = registry.events.iter();
+        if !events.any(|named| Arc::ptr_eq(&named.event.probes, probes)) {
+            return Ok(false);
+        }
+        registry.reserve()?;
+        probes.add(probe.clone())?;
+        registry.add_probe(token, &probe);
+        Ok(true)
+    })?
 }
 
 /// Enables all events, for the module's parameter: all of them, or none and an error.
@@ -208,10 +210,46 @@ pub(crate) fn module_came(module: &Module) {
 /// period, or two where there are both kprobes and kretprobes: the kernel takes the ones and the
 /// others, and waits for each; and once for each probe by ftrace or of a tracepoint that is enabled.
 pub(crate) fn remove(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
-    EventMutex::with(|token| REGISTRY.lock().remove(token, is_doomed))?
+    EventMutex::with(|token| remove_with(token, is_doomed))?
+}
+
+/// The same, for who holds `event_mutex`.
+pub(crate) fn remove_with(token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
+    REGISTRY.lock().remove(token, is_doomed)
+}
+
+/// Is the event of the probe of this number in use?
+pub(crate) fn is_busy(token: &EventMutex, number: usize) -> bool {
+    let registry = REGISTRY.lock();
+    let mut events = registry.events.iter();
+    events.any(|Named { event, .. }| {
+        event.probes.any(|probe| probe.number() == number) && event.trace_event.is_busy(token)
+    })
 }
 
 impl Registry {
+    /// Makes sure that one event and one probe can be added without memory.
+    fn reserve(&mut self) -> Result {
+        self.events.reserve(1, GFP_KERNEL)?;
+        self.probes.reserve(1, GFP_KERNEL)?;
+        if self.retired.len() >= MAX_RETIRED {
+            let _ = self.retired.remove(0);
+        }
+        // Events that go must find room for their outputs.
+        let outputs = self.events.len() + 1;
+        self.retired.reserve(outputs, GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// Adds a probe to the listings. There must have been a [`reserve`](Self::reserve).
+    fn add_probe(&mut self, token: &EventMutex, probe: &Arc<Probe>) {
+        probe.list(token, self.next_number);
+        self.next_number = self.next_number.wrapping_add(1);
+        if self.probes.push_within_capacity(probe.clone()).is_err() {
+            pr_err!("no room was reserved for a probe\n");
+        }
+    }
+
     fn remove(&mut self, token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
         let mut doomed_probes = 0;
         let mut doomed_events = 0;
@@ -242,7 +280,7 @@ impl Registry {
                 continue;
             }
             // The event's own reference was dropped above.
-            if let Some(armed) = probe.take() {
+            if let Some(armed) = probe.take(token) {
                 batch.add(armed);
             }
         }

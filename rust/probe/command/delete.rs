@@ -50,21 +50,32 @@ impl<'a> Delete<'a> {
     }
 
     /// Whether the probe goes whose group, event and listing line these are.
-    ///
-    /// The listing says each argument as `NAME=BODY`, so one written without its name does not
-    /// match. Unlike in C, a target of more than 63 bytes can match, and one with its `%return`.
     pub fn matches(&self, group: &str, event: &str, listing: &str) -> bool {
-        let mut listed = Words::new(listing).skip(1);
-        let mut words = self.words.clone();
-        let mut is_target = |word| {
-            listed.next().is_some_and(|target| {
-                target == word || target.strip_suffix("%return") == Some(word)
-            })
-        };
-
-        (self.event.is_empty() || self.event == event)
-            && self.group.is_none_or(|name| name == group)
-            && words.next().is_none_or(&mut is_target)
-            && words.all(|word| listed.next() == Some(word))
+        matches(
+            (self.group, self.event, self.words.clone()),
+            (group, event, listing),
+        )
     }
+}
+
+/// Whether a group, or any, an event, or any where it is empty, and more words, mean the probe whose
+/// group, event and listing line these are.
+///
+/// The listing says each argument as `NAME=BODY`, so one written without its name does not
+/// match. Unlike in C, a target of more than 63 bytes can match, and one with its `%return`.
+pub fn matches<'a>(
+    (wanted_group, wanted_event, mut words): (Option<&str>, &str, impl Iterator<Item = &'a str>),
+    (group, event, listing): (&str, &str, &str),
+) -> bool {
+    let mut listed = Words::new(listing).skip(1);
+    let mut is_target = |word| {
+        listed
+            .next()
+            .is_some_and(|target| target == word || target.strip_suffix("%return") == Some(word))
+    };
+
+    (wanted_event.is_empty() || wanted_event == event)
+        && wanted_group.is_none_or(|name| name == group)
+        && words.next().is_none_or(&mut is_target)
+        && words.all(|word| listed.next() == Some(word))
 }

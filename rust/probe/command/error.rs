@@ -328,6 +328,11 @@ impl Error {
         self
     }
 
+    /// The byte of the [`Normalized`] line that was parsed, `text`, that the error is at.
+    pub fn column(&self, text: &str) -> usize {
+        self.at.column(text)
+    }
+
     /// The entry for the error log, without the time and the subsystem that precede it there.
     /// `text` is the line that was parsed.
     pub const fn entry<'a>(&self, text: &'a str) -> Entry<'a> {
@@ -366,7 +371,7 @@ impl fmt::Display for Entry<'_> {
 
         writeln!(f, "{}", self.error.kind.text())?;
         writeln!(f, "{LABEL}{}", Normalized(self.text))?;
-        for _ in 0..LABEL.len().saturating_add(self.error.at.column(self.text)) {
+        for _ in 0..LABEL.len().saturating_add(self.error.column(self.text)) {
             f.write_str(" ")?;
         }
         f.write_str("^\n")

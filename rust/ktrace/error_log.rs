@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel's `error_log` in tracefs, which is open to modules of the kernel's tree alone.
+//!
+//! C: `tracing_log_err()` in `kernel/trace/trace.c`.
+
+use kernel::str::CStr;
+
+use crate::home;
+
+/// Is there a use in [`add`]?
+pub const IS_OPEN: bool = home::HAS_ERROR_LOG;
+
+/// Adds an entry: what was wrong with a command of a subsystem, and at which byte of it. Without
+/// memory there is none. Process context.
+///
+/// The kernel keeps each text for good: it must be one of a few.
+pub fn add(subsystem: &CStr, command: &CStr, text: &CStr, caret: u16) {
+    home::log_error(subsystem, command, text, caret);
+}

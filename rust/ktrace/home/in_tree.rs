@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! In the kernel's tree: what `rust/built_in.c` opens.
+
+use core::ptr::NonNull;
+
+use kernel::bindings;
+use kernel::error::from_result;
+use kernel::error::to_result;
+use kernel::ffi::c_char;
+use kernel::ffi::c_int;
+use kernel::ffi::c_uint;
+use kernel::ffi::c_ulong;
+use kernel::prelude::*;
+use kernel::seq_file::SeqFile;
+use kernel::str::CStr;
+use kernel::str::CString;
+
+use crate::dyn_event::Arguments;
+use crate::dyn_event::Handler;
+use crate::trace_event::EventMutex;
+
+#[repr(C)]
+struct RawDynEvent([u8; 0]);
+
+/// `struct ktrace_dyn_event_callbacks`.
+#[repr(C)]
+struct Callbacks {
+    create: unsafe extern "C" fn(*const c_char) -> c_int,
+    show: unsafe extern "C" fn(*mut bindings::seq_file, c_ulong),
+    is_busy: unsafe extern "C" fn(c_ulong) -> bool,
+    remove: unsafe extern "C" fn(c_ulong) -> c_int,
+    matches: unsafe extern "C" fn(
+        c_ulong,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *mut *const c_char,
+    ) -> bool,
+}
+
+impl Callbacks {
+    const fn of<H: Handler>() -> Self {
+        Self {
+            create: create::<H>,
+            show: show::<H>,
+            is_busy: is_busy::<H>,
+            remove: remove::<H>,
+            matches: matches::<H>,
+        }
+    }
+}
+
+/// # Safety
+///
+/// `command` must be a string.
+unsafe extern "C" fn create<H: Handler>(command: *const c_char) -> c_int {
+    // SAFETY: By the safety requirement.
+    let command = unsafe { CStr::from_char_ptr(command) };
+    from_result(|| H::create(command.to_bytes()).map(|()| 0))
+}
+
+/// # Safety
+///
+/// `event_mutex` is held; `m` must be valid and not used by anyone else.
+unsafe extern "C" fn show<H: Handler>(m: *mut bindings::seq_file, number: c_ulong) {
+    // SAFETY: By the safety requirement.
+    let (token, to) = unsafe { (EventMutex::assume_held(), SeqFile::from_raw(m)) };
+    H::show(&token, number, to);
+}
+
+/// # Safety
+///
+/// `event_mutex` is held.
+unsafe extern "C" fn is_busy<H: Handler>(number: c_ulong) -> bool {
+    // SAFETY: By the safety requirement.
+    H::is_busy(&unsafe { EventMutex::assume_held() }, number)
+}
+
+/// # Safety
+///
+/// `event_mutex` is held.
+unsafe extern "C" fn remove<H: Handler>(number: c_ulong) -> c_int {
+    // SAFETY: By the safety requirement.
+    let token = unsafe { EventMutex::assume_held() };
+    from_result(|| H::remove(&token, number).map(|()| 0))
+}
+
+/// # Safety
+///
+/// `event_mutex` is held; all are strings, of which the group may be NULL, and `words` has so many.
+unsafe extern "C" fn matches<H: Handler>(
+    number: c_ulong,
+    group: *const c_char,
+    event: *const c_char,
+    len: c_int,
+    words: *mut *const c_char,
+) -> bool {
+    // SAFETY: By the safety requirement.
+    let text = |string| unsafe { CStr::from_char_ptr(string) }.to_str();
+    let group = if group.is_null() {
+        Ok(None)
+    } else {
+        text(group).map(Some)
+    };
+    let (Ok(group), Ok(event), Ok(len)) = (group, text(event), usize::try_from(len)) else {
+        return false;
+    };
+    // SAFETY: By the safety requirement.
+    let (token, words) = unsafe { (EventMutex::assume_held(), Arguments::new(words, len)) };
+    H::matches(&token, number, group, event, words)
+}
+
+// What is only passed on is C's business.
+#[allow(improper_ctypes)]
+extern "C" {
+    fn kallsyms_lookup_name(name: *const c_char) -> c_ulong;
+    fn rkprobe_log_err(
+        subsystem: *const c_char,
+        command: *const c_char,
+        text: *const c_char,
+        caret: u16,
+    );
+
+    fn ktrace_lock_event_mutex();
+    fn ktrace_unlock_event_mutex();
+    fn ktrace_count_symbols(name: *const c_char) -> c_uint;
+    fn ktrace_register_dyn_events(callbacks: *const Callbacks) -> c_int;
+    fn ktrace_unregister_dyn_events();
+    fn ktrace_new_dyn_event() -> *mut RawDynEvent;
+    fn ktrace_add_dyn_event(event: *mut RawDynEvent, number: c_ulong);
+    fn ktrace_remove_dyn_event(event: *mut RawDynEvent);
+    fn ktrace_free_dyn_event(event: *mut RawDynEvent);
+}
+
+/// # Safety
+///
+/// None.
+pub(crate) unsafe fn init() {}
+
+/// See [`EventMutex::with`].
+pub(crate) fn with_event_mutex<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
+    // SAFETY: Process context, and not held, as who calls promises.
+    unsafe { ktrace_lock_event_mutex() };
+    // SAFETY: Locked just now, and not unlocked before `f` is over.
+    let result = f(&unsafe { EventMutex::assume_held() });
+    // SAFETY: Locked above.
+    unsafe { ktrace_unlock_event_mutex() };
+    Ok(result)
+}
+
+/// See [`crate::symbol::address_of`].
+pub(crate) fn address_of(name: &CStr) -> Result<usize> {
+    // SAFETY: A string.
+    match unsafe { kallsyms_lookup_name(name.as_char_ptr()) } {
+        0 => Err(ENOENT),
+        address => Ok(address as usize),
+    }
+}
+
+/// See [`crate::symbol::exists`].
+pub(crate) fn exists(name: &CStr) -> Result<bool> {
+    Ok(address_of(name).is_ok())
+}
+
+/// The names that more than one symbol of the kernel itself has.
+pub struct Repeated(());
+
+impl Repeated {
+    /// There is nothing to read.
+    pub fn read() -> Result<Self> {
+        Ok(Self(()))
+    }
+
+    /// Has more than one symbol this name? Without memory it is not found out.
+    pub fn contains(&self, name: &str) -> bool {
+        let name = CString::try_from_fmt(format_args!("{name}"));
+        // SAFETY: A string.
+        name.is_ok_and(|name| unsafe { ktrace_count_symbols(name.as_char_ptr()) } > 1)
+    }
+}
+
+/// See [`crate::error_log::IS_OPEN`].
+pub(crate) const HAS_ERROR_LOG: bool = true;
+
+/// See [`crate::error_log::add`].
+pub(crate) fn log_error(subsystem: &CStr, command: &CStr, text: &CStr, caret: u16) {
+    // SAFETY: Strings, which the kernel copies.
+    unsafe {
+        rkprobe_log_err(
+            subsystem.as_char_ptr(),
+            command.as_char_ptr(),
+            text.as_char_ptr(),
+            caret,
+        )
+    };
+}
+
+/// See [`crate::dyn_event::DynEvent`].
+///
+/// # Invariants
+///
+/// Allocated, and in the kernel's list between `add` and `remove`.
+pub(crate) struct DynEvent(NonNull<RawDynEvent>);
+
+// SAFETY: It is changed with `event_mutex` held alone.
+unsafe impl Send for DynEvent {}
+// SAFETY: As above.
+unsafe impl Sync for DynEvent {}
+
+impl DynEvent {
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: No requirements.
+        let event = unsafe { ktrace_new_dyn_event() };
+        // INVARIANT: Allocated just now, and in no list.
+        Ok(Self(NonNull::new(event).ok_or(ENOMEM)?))
+    }
+
+    pub(crate) fn add(&self, _: &EventMutex, number: usize) {
+        // SAFETY: Allocated, and `event_mutex` is held, as the token says.
+        unsafe { ktrace_add_dyn_event(self.0.as_ptr(), number) };
+    }
+
+    pub(crate) fn remove(&self, _: &EventMutex) {
+        // SAFETY: As above.
+        unsafe { ktrace_remove_dyn_event(self.0.as_ptr()) };
+    }
+}
+
+impl Drop for DynEvent {
+    fn drop(&mut self) {
+        // SAFETY: Allocated by `new`; where it is in the list still, it is not freed.
+        unsafe { ktrace_free_dyn_event(self.0.as_ptr()) };
+    }
+}
+
+/// See [`crate::dyn_event::register`].
+pub(crate) fn register_dyn_events<H: Handler>() -> Result {
+    // SAFETY: The callbacks are there for as long as the module of `H`.
+    to_result(unsafe { ktrace_register_dyn_events(const { &Callbacks::of::<H>() }) })
+}
+
+/// See [`crate::dyn_event::Registration`].
+pub(crate) fn unregister_dyn_events() {
+    // SAFETY: Registered, as there is a `Registration`.
+    unsafe { ktrace_unregister_dyn_events() };
+}
