@@ -8,6 +8,7 @@
 #include <linux/kallsyms.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/rethook.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/tracefs.h>
@@ -31,8 +32,29 @@ EXPORT(dyn_event_register);
 EXPORT(kallsyms_lookup_name);
 EXPORT(kallsyms_on_each_match_symbol);
 
+/* The return of a call; struct kretprobe has room for each function by itself. */
+EXPORT(rethook_alloc);
+EXPORT(rethook_free);
+EXPORT(rethook_hook);
+EXPORT(rethook_recycle);
+EXPORT(rethook_try_get);
+
 /* Gives up the hold on the mounted tracefs that each file in it has. */
 EXPORT(tracefs_remove);
+
+/* The types of the kernel, which /sys/kernel/btf/vmlinux has once there is a /sys; or NULL. */
+const void *rkprobe_btf(size_t *len)
+{
+#ifdef CONFIG_DEBUG_INFO_BTF
+	extern const char __start_BTF[], __stop_BTF[];
+
+	*len = __stop_BTF - __start_BTF;
+	return __start_BTF;
+#else
+	return NULL;
+#endif
+}
+EXPORT(rkprobe_btf);
 
 /* A text that the error log may point at for good. */
 struct text {

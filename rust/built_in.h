@@ -10,6 +10,7 @@
 /* Of trace_dynevent.c, which has it in no header. */
 extern struct mutex dyn_event_ops_mutex;
 
+const void *rkprobe_btf(size_t *len);
 void rkprobe_log_err(const char *subsystem, const char *command, const char *text, u16 caret);
 
 #endif

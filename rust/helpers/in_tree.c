@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ktrace::in_tree: what the kernel's own tree makes usable (see rust/built_in.c).
+ * ktrace::home and ktrace::rethook: what the kernel's own tree makes usable (see rust/built_in.c).
  */
 
 #include <linux/kallsyms.h>
+#include <linux/rcupdate.h>
+#include <linux/rethook.h>
 #include <linux/slab.h>
 
 #include "trace.h"
@@ -41,13 +43,22 @@ unsigned int ktrace_count_symbols(const char *name)
 	return count;
 }
 
+/* Handlers that run already are over when this returns. */
+void ktrace_free_rethook(struct rethook *room);
+
+void ktrace_free_rethook(struct rethook *room)
+{
+	rethook_free(room);
+	synchronize_rcu();
+}
+
 /* An entry of dynamic_events: the probe of this number. */
 struct ktrace_dyn_event {
 	struct dyn_event event;
 	unsigned long number;
 };
 
-/* ktrace::in_tree::Callbacks; all but create() with event_mutex held. */
+/* ktrace::home and ktrace::rethook::Callbacks; all but create() with event_mutex held. */
 struct ktrace_dyn_event_callbacks {
 	int (*create)(const char *command);
 	void (*show)(struct seq_file *m, unsigned long number);

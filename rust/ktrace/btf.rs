@@ -7,6 +7,8 @@
 //!
 //! C: [`kernel/bpf/sysfs_btf.c`](srctree/kernel/bpf/sysfs_btf.c)
 
+use core::ops::Deref;
+
 use kernel::prelude::*;
 use kernel::str::CString;
 
@@ -15,19 +17,38 @@ use probe::btf::Malformed;
 use probe::btf::Sections;
 
 use crate::file::File;
+use crate::home;
 
 /// The BTF of a module or, by the name `vmlinux`, of the kernel itself, with an index of its types.
 pub struct Object {
-    bytes: KVVec<u8>,
+    bytes: Bytes,
     index: KVVec<u32>,
+}
+
+enum Bytes {
+    /// What was read.
+    Copied(KVVec<u8>),
+    /// What is part of the kernel.
+    Kernel(&'static [u8]),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Copied(bytes) => bytes,
+            Self::Kernel(bytes) => bytes,
+        }
+    }
 }
 
 impl Object {
     /// Reads it. That of a module needs that of the kernel as its base.
     ///
-    /// For the kernel that is some 6 MB and 0.5 MB of index, and takes some milliseconds. Process
-    /// context; sleeps. `ENOENT` where there is none of this name, `ENOMEM`, `EINVAL` where it
-    /// cannot be understood.
+    /// For the kernel that is some 6 MB (in its own tree nothing) and 0.5 MB of index, and takes some
+    /// milliseconds. Process context; sleeps. `ENOENT` where there is none of this name, `ENOMEM`,
+    /// `EINVAL` where it cannot be understood.
     pub fn read(name: &str, base: Option<&Btf<'_>>) -> Result<Self> {
         let bytes = read(name)?;
         let malformed = |_: Malformed| EINVAL;
@@ -46,11 +67,14 @@ impl Object {
 }
 
 /// The bytes of the file of this name.
-fn read(name: &str) -> Result<KVVec<u8>> {
+fn read(name: &str) -> Result<Bytes> {
+    if let Some(bytes) = home::kernel_btf().filter(|_| name == "vmlinux") {
+        return Ok(Bytes::Kernel(bytes));
+    }
     // It is the name of a module, and no way to another place.
     if name.contains('/') {
         return Err(ENOENT);
     }
     let path = CString::try_from_fmt(format_args!("/sys/kernel/btf/{name}"))?;
-    File::open(&path)?.read_all()
+    Ok(Bytes::Copied(File::open(&path)?.read_all()?))
 }

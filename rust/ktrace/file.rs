@@ -10,7 +10,6 @@ use kernel::bindings;
 use kernel::error::from_err_ptr;
 use kernel::ffi::c_char;
 use kernel::ffi::c_int;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::str::CStr;
 
@@ -22,7 +21,7 @@ extern "C" {
     fn ktrace_read_proc_seq_file(
         file: *mut bindings::file,
         name: *const c_char,
-        to: *mut c_void,
+        to: *mut kernel::ffi::c_void,
         len: usize,
         position: &mut i64,
     ) -> isize;

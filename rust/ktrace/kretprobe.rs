@@ -63,6 +63,12 @@ pub struct Call<'a, D> {
 }
 
 impl<'a, D> Call<'a, D> {
+    #[cfg(CONFIG_RKPROBE_EXPORTS)]
+    #[inline(always)]
+    pub(crate) fn new(caller: usize, data: &'a D) -> Self {
+        Self { caller, data }
+    }
+
     /// The address that the function returns to.
     #[inline(always)]
     pub fn caller(&self) -> usize {

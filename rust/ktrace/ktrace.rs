@@ -4,6 +4,7 @@
 //!
 //! - [`kprobe`], [`kretprobe`]: a handler at an instruction, or at the return of a function;
 //! - [`kretinsn`]: a handler at the instructions with which a function returns, which [`exits`] finds;
+//! - `rethook`: a handler at the return of many functions, in the kernel's tree;
 //! - [`fprobe`], [`ftrace`]: handlers at many functions at once;
 //! - [`tracepoint`]: a handler on a tracepoint of the kernel;
 //! - [`registers`], [`nofault`]: what a handler may look at;
@@ -37,6 +38,8 @@ pub mod module;
 pub mod nofault;
 pub mod percpu;
 pub mod registers;
+#[cfg(CONFIG_RKPROBE_EXPORTS)]
+pub mod rethook;
 pub mod security;
 pub mod symbol;
 pub mod trace_event;

@@ -24,6 +24,8 @@ mod kretprobe;
 mod nofault;
 mod percpu;
 mod registers;
+#[cfg(CONFIG_RKPROBE_EXPORTS)]
+mod rethook;
 mod seen;
 mod symbol;
 mod targets;

@@ -115,6 +115,7 @@ unsafe extern "C" fn matches<H: Handler>(
 #[allow(improper_ctypes)]
 extern "C" {
     fn kallsyms_lookup_name(name: *const c_char) -> c_ulong;
+    fn rkprobe_btf(len: *mut usize) -> *const u8;
     fn rkprobe_log_err(
         subsystem: *const c_char,
         command: *const c_char,
@@ -178,6 +179,15 @@ impl Repeated {
         // SAFETY: A string.
         name.is_ok_and(|name| unsafe { ktrace_count_symbols(name.as_char_ptr()) } > 1)
     }
+}
+
+/// The types of the kernel, where they can be had without a file.
+pub(crate) fn kernel_btf() -> Option<&'static [u8]> {
+    let mut len = 0;
+    // SAFETY: There is room for the length.
+    let bytes = NonNull::new(unsafe { rkprobe_btf(&mut len) }.cast_mut())?;
+    // SAFETY: So many bytes, which are there for as long as the kernel, and do not change.
+    Some(unsafe { core::slice::from_raw_parts(bytes.as_ptr(), len) })
 }
 
 /// See [`crate::error_log::IS_OPEN`].

@@ -17,6 +17,11 @@ pub(crate) use symbol::address_of;
 pub(crate) use symbol::exists;
 pub use symbol::Repeated;
 
+/// The types of the kernel, where they can be had without a file.
+pub(crate) fn kernel_btf() -> Option<&'static [u8]> {
+    None
+}
+
 /// See [`crate::error_log::IS_OPEN`].
 pub(crate) const HAS_ERROR_LOG: bool = false;
 

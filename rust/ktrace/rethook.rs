@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A handler at the return of many functions, in the kernel's tree.
+//!
+//! As a [`kretprobe`](crate::kretprobe), but the calls of all functions share the handler and the
+//! room: a [`Kretprobe`](crate::kretprobe::Kretprobe) has room for its own calls, of which most are
+//! never in flight at a time.
+//!
+//! C header: [`include/linux/rethook.h`](srctree/include/linux/rethook.h)
+
+use core::mem::align_of;
+use core::mem::size_of;
+use core::pin::Pin;
+use core::ptr::NonNull;
+
+use kernel::bindings::pt_regs;
+use kernel::error::from_err_ptr;
+use kernel::ffi::c_int;
+use kernel::ffi::c_ulong;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+
+use crate::bindings;
+use crate::kprobe;
+use crate::kprobe::Hit;
+use crate::percpu::Counter;
+use crate::symbol;
+
+pub use crate::kretprobe::Call;
+pub use crate::kretprobe::Handler;
+pub use crate::registration::Target;
+
+/// What the kernel keeps of a call.
+#[repr(C)]
+struct Node<D> {
+    node: bindings::rethook_node,
+    /// Of the function.
+    address: usize,
+    data: D,
+}
+
+/// The room for calls, and what happens when they return.
+///
+/// # Invariants
+///
+/// `room` was allocated with this structure, which does not move, as its data, for nodes of type
+/// [`Node<H::Data>`], and not freed since.
+struct Inner<H: Handler> {
+    room: NonNull<bindings::rethook>,
+    handler: H,
+    /// How many calls there was no room for.
+    missed: Counter,
+}
+
+// SAFETY: The room may be used on any CPU at the same time.
+unsafe impl<H: Handler> Send for Inner<H> {}
+// SAFETY: As above.
+unsafe impl<H: Handler> Sync for Inner<H> {}
+
+/// At the entry of a function.
+struct Entry<H: Handler>(NonNull<Inner<H>>);
+
+// SAFETY: It is a reference to what is `Sync`.
+unsafe impl<H: Handler> Send for Entry<H> {}
+// SAFETY: As above.
+unsafe impl<H: Handler> Sync for Entry<H> {}
+
+/// Probes at the return of some functions: disabled at first, and unregistered when dropped.
+///
+/// Dropping waits until no handler runs any more (two RCU grace periods): process context. Calls that
+/// are in flight then return without one.
+///
+/// # Invariants
+///
+/// What the [`Entry`]s refer to is `inner`.
+pub struct Rethook<H: Handler> {
+    /// Dropped first.
+    probes: kprobe::Batch<Entry<H>>,
+    inner: Pin<KBox<Inner<H>>>,
+}
+
+impl<H: Handler> Rethook<H> {
+    const DATA_FITS: () = {
+        assert!(
+            size_of::<H::Data>() <= 4096,
+            "rethook data must not be larger than 4096 bytes"
+        );
+        assert!(
+            align_of::<H::Data>() <= align_of::<usize>(),
+            "rethook data must not be aligned to more than a word"
+        );
+        assert!(
+            H::HAS_ENTRY || size_of::<H::Data>() == 0,
+            "rethook data needs an entry handler that gives it"
+        );
+    };
+
+    /// Places probes at functions, disabled, with room for so many calls in flight of all of them.
+    /// C: `rethook_alloc()`.
+    ///
+    /// Process context; sleeps. Fails as [`kprobe::Kprobe::register`], and with `EINVAL` where a target
+    /// is not the entry of a function, or there is room for no call.
+    pub fn register(
+        targets: impl IntoIterator<Item = Target>,
+        calls: u16,
+        handler: H,
+    ) -> Result<Self> {
+        const { Self::DATA_FITS };
+        let mut inner = KBox::<Inner<H>>::new_uninit(GFP_KERNEL)?;
+        let missed = Counter::new()?;
+        let size = size_of::<Node<H::Data>>();
+        let data = inner.as_mut_ptr();
+        let room = from_err_ptr(alloc(data.cast(), return_handler::<H>, size, calls))?;
+        // INVARIANT: Allocated just now.
+        let inner = inner.write(Inner {
+            room: NonNull::new(room).ok_or(ENOMEM)?,
+            handler,
+            missed,
+        });
+        let this = NonNull::from(&*inner);
+        let entries = targets.into_iter().map(|target| (target, Entry(this)));
+        let this = Self {
+            probes: kprobe::Batch::register(entries)?,
+            inner: inner.into(),
+        };
+        if this.is_at_entries() {
+            Ok(this)
+        } else {
+            Err(EINVAL)
+        }
+    }
+
+    /// The kernel's own return probes are not to be at the switch of a task, either: see
+    /// `arch_kretprobe_blacklist`.
+    fn is_at_entries(&self) -> bool {
+        let mut buffer = [0; symbol::LEN];
+        self.probes.probes().iter().all(|probe| {
+            symbol::is_entry(probe.address()) == Some(true)
+                && symbol::format(probe.address(), false, &mut buffer) != b"__switch_to"
+        })
+    }
+
+    /// Arms the probes: all or none. C: `enable_kprobe()`.
+    ///
+    /// Process context; sleeps. `EINVAL` where the probed code is gone.
+    pub fn enable(&self) -> Result {
+        self.probes.enable()
+    }
+
+    /// Disarms the probes: calls in flight still reach the handler. C: `disable_kprobe()`.
+    ///
+    /// Process context; sleeps.
+    pub fn disable(&self) -> Result {
+        self.probes.disable()
+    }
+
+    /// The addresses that the kernel found for the targets. Any context.
+    pub fn addresses(&self) -> impl Iterator<Item = usize> + '_ {
+        self.probes.probes().iter().map(kprobe::Kprobe::address)
+    }
+
+    /// How many calls were not seen: no room for another in flight, or another handler was running on
+    /// that CPU at the entry. Any context.
+    pub fn missed(&self) -> u64 {
+        let probes = self.probes.probes().iter();
+        probes.fold(self.inner.missed.sum(), |sum, probe| {
+            sum.wrapping_add(probe.missed())
+        })
+    }
+
+    /// The handler, which others may be running. Any context.
+    pub fn handler(&self) -> &H {
+        &self.inner.handler
+    }
+}
+
+impl<H: Handler> Drop for Inner<H> {
+    fn drop(&mut self) {
+        free(self.room);
+    }
+}
+
+#[vtable]
+impl<H: Handler> kprobe::Handler for Entry<H> {
+    #[inline(always)]
+    fn pre(&self, hit: &Hit<'_>) {
+        // SAFETY: By the type invariant of `Rethook`, whose `inner` outlives this.
+        let inner = unsafe { self.0.as_ref() };
+        let Some(node) = take(inner.room) else {
+            inner.missed.increment();
+            return;
+        };
+        let kept = node.cast::<Node<H::Data>>().as_ptr();
+        if H::HAS_ENTRY {
+            let Some(data) = inner.handler.entry(hit) else {
+                give_back(node);
+                return;
+            };
+            // SAFETY: The node belongs to this call alone, and has room for it.
+            unsafe { (&raw mut (*kept).data).write(data) };
+        }
+        // SAFETY: As above.
+        unsafe { (&raw mut (*kept).address).write(hit.address()) };
+        // SAFETY: The registers are those of the entry of a function, as `register` has checked.
+        unsafe { hook(node, hit.registers().as_ptr()) };
+    }
+}
+
+/// Called by the kernel when a call returns.
+///
+/// # Safety
+///
+/// `node` must be one that was hooked, `data` the [`Inner`] that its room was allocated with, which is
+/// not freed before this is over, and `regs` valid; preemption is disabled.
+#[link_section = ".kprobes.text"]
+unsafe extern "C" fn return_handler<H: Handler>(
+    node: *mut bindings::rethook_node,
+    data: *mut c_void,
+    caller: c_ulong,
+    regs: *mut pt_regs,
+) {
+    let node = node.cast::<Node<H::Data>>();
+    // SAFETY: By the safety requirement; `Entry::pre` has written the address and the data.
+    let (inner, hit, data) = unsafe {
+        (
+            &*data.cast::<Inner<H>>(),
+            Hit::new(regs, (*node).address),
+            &(*node).data,
+        )
+    };
+    inner.handler.ret(&hit, &Call::new(caller, data));
+}
+
+type ReturnHandler =
+    unsafe extern "C" fn(*mut bindings::rethook_node, *mut c_void, c_ulong, *mut pt_regs);
+
+extern "C" {
+    fn ktrace_free_rethook(room: *mut bindings::rethook);
+}
+
+// The kernel has these for this module, and not for those that use it: they are never inlined there.
+
+#[inline(never)]
+fn alloc(
+    data: *mut c_void,
+    handler: ReturnHandler,
+    size: usize,
+    calls: u16,
+) -> *mut bindings::rethook {
+    // SAFETY: The kernel only keeps the arguments.
+    unsafe { bindings::rethook_alloc(data, Some(handler), size as c_int, c_int::from(calls)) }
+}
+
+/// Frees the room, when the last call has returned, and waits until no handler runs any more.
+#[inline(never)]
+fn free(room: NonNull<bindings::rethook>) {
+    // SAFETY: By the type invariant of `Inner`, for which this is the only call.
+    unsafe { ktrace_free_rethook(room.as_ptr()) };
+}
+
+/// A node that is not in use. Preemption is disabled.
+#[inline(never)]
+#[link_section = ".kprobes.text"]
+fn take(room: NonNull<bindings::rethook>) -> Option<NonNull<bindings::rethook_node>> {
+    // SAFETY: By the type invariant of `Inner`.
+    NonNull::new(unsafe { bindings::rethook_try_get(room.as_ptr()) })
+}
+
+/// It was not hooked.
+#[inline(never)]
+#[link_section = ".kprobes.text"]
+fn give_back(node: NonNull<bindings::rethook_node>) {
+    // SAFETY: Taken by `take`.
+    unsafe { bindings::rethook_recycle(node.as_ptr()) };
+}
+
+/// # Safety
+///
+/// Taken by [`take`], and not hooked since; `regs` are those of a probe at the entry of a function.
+#[inline(never)]
+#[link_section = ".kprobes.text"]
+unsafe fn hook(node: NonNull<bindings::rethook_node>, regs: *mut pt_regs) {
+    // SAFETY: By the safety requirement. On x86-64 and arm64 both sorts of entry, ftrace's and a
+    // breakpoint's, have the return address in one place.
+    unsafe { bindings::rethook_hook(node.as_ptr(), regs, false) };
+}

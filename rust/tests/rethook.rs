@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Handlers at the return of many functions.
+
+use kernel::prelude::*;
+
+#[kunit_tests(ktrace_rethook)]
+mod tests {
+    use super::*;
+    use kernel::str::CString;
+    use ktrace::kprobe::Hit;
+    use ktrace::rethook::Call;
+    use ktrace::rethook::Handler;
+    use ktrace::rethook::Rethook;
+    use ktrace::rethook::Target;
+
+    use crate::seen::errno;
+    use crate::seen::Dropped;
+    use crate::seen::Seen;
+    use crate::targets::*;
+
+    /// Keeps the first argument, and what came back. Calls with 100 and more are skipped.
+    struct First(&'static Seen, #[expect(dead_code)] Dropped);
+
+    static NOWHERE: Seen = Seen::new();
+
+    impl First {
+        fn new(seen: &'static Seen) -> Self {
+            Self(seen, Dropped(&NOWHERE, 0))
+        }
+    }
+
+    #[vtable]
+    impl Handler for First {
+        type Data = u64;
+
+        fn entry(&self, hit: &Hit<'_>) -> Option<Self::Data> {
+            let first = hit.registers().argument(0);
+            (first < 100).then_some(first)
+        }
+
+        fn ret(&self, hit: &Hit<'_>, call: &Call<'_, Self::Data>) {
+            self.0.push(hit.address() as u64);
+            self.0.push(*call.data());
+            self.0.push(hit.registers().return_value());
+        }
+    }
+
+    fn targets<const N: usize>(names: [&CStr; N]) -> Result<KVec<Target>> {
+        let mut targets = KVec::new();
+        for name in names {
+            targets.push(Target::function(name)?, GFP_KERNEL)?;
+        }
+        Ok(targets)
+    }
+
+    #[test]
+    fn functions_share_the_room() -> Result {
+        static SEEN: Seen = Seen::new();
+        let probe = Rethook::register(targets([ADD, SUBTRACT])?, 1, First::new(&SEEN))?;
+        probe.enable()?;
+        let sum = add(2, 3);
+        let difference = subtract(9, 4);
+        let skipped = add(100, 1);
+        probe.disable()?;
+        add(5, 5);
+        let mut addresses = probe.addresses().map(|address| address as u64);
+        let (first, second) = (addresses.next(), addresses.next());
+        drop(addresses);
+        let missed = probe.missed();
+        drop(probe);
+        assert_eq!((sum, difference, skipped), (5, 5, 101));
+        let (first, second) = (first.unwrap_or(0), second.unwrap_or(0));
+        assert!(SEEN.is(&[first, 2, 5, second, 9, 5]));
+        assert_eq!(missed, 0);
+        Ok(())
+    }
+
+    #[test]
+    fn calls_without_room_are_counted() -> Result {
+        static SEEN: Seen = Seen::new();
+        let probe = Rethook::register(targets([DEPTH])?, 1, First::new(&SEEN))?;
+        probe.enable()?;
+        // It calls itself: each CPU may have some room.
+        let depth = depth(40);
+        let missed = probe.missed();
+        let calls = SEEN.len() as u64 / 3 + missed;
+        drop(probe);
+        assert_eq!(depth, 40);
+        assert_eq!(calls, 41);
+        assert!(missed > 0);
+        Ok(())
+    }
+
+    #[test]
+    fn a_call_in_flight_returns_when_the_probe_is_gone() -> Result {
+        static SEEN: Seen = Seen::new();
+        static GONE: Seen = Seen::new();
+        let handler = First(&SEEN, Dropped(&GONE, 1));
+        let probe = Rethook::register(targets([WAIT])?, 4, handler)?;
+        probe.enable()?;
+        let result = during_a_call(move || drop(probe))?;
+        assert_eq!(result, 8);
+        assert!(SEEN.is(&[]));
+        assert!(GONE.is(&[1]));
+        Ok(())
+    }
+
+    #[test]
+    fn what_cannot_be_probed_is_refused() -> Result {
+        static SEEN: Seen = Seen::new();
+        let register = |target, calls| {
+            errno(Rethook::register(Some(target), calls, First::new(&SEEN)).map(drop))
+        };
+        let inside = Target::Symbol(CString::try_from(ADD)?, 9);
+        let not_entry = register(inside, 1);
+        let no_room = register(Target::function(ADD)?, 0);
+        let blacklisted = register(Target::function(NO_PROBE)?, 1);
+        let unknown = register(Target::function(UNKNOWN)?, 1);
+        let switch = register(Target::function(c"__switch_to")?, 1);
+        assert_eq!(not_entry, EINVAL.to_errno());
+        assert_eq!(no_room, EINVAL.to_errno());
+        assert_eq!(blacklisted, EINVAL.to_errno());
+        assert_eq!(unknown, ENOENT.to_errno());
+        assert_eq!(switch, EINVAL.to_errno());
+        // Of some of which one cannot be there is none.
+        let some = Rethook::register(targets([ADD, UNKNOWN])?, 1, First::new(&SEEN));
+        assert_eq!(errno(some.map(drop)), ENOENT.to_errno());
+        add(1, 1);
+        assert!(SEEN.is(&[]));
+        Ok(())
+    }
+}
