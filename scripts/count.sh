@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# How tests are counted, by scripts that end with the line "N passed, N failed".
+
+passed=0
+failed=0
+complaints=()
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+
+pass() { passed=$((passed + $1)); }
+fail() {
+	failed=$((failed + $1))
+	complaints+=("$2")
+}
+
+# check NAME CMD...: one test, passed if CMD succeeds.
+check() {
+	local name=$1
+	shift
+	say "$name"
+	if "$@"; then
+		pass 1
+	else
+		fail 1 "$name"
+		return 1
+	fi
+}
+
+# The output of a command, as it comes, and kept.
+run() { "$@" 2>&1 | tee "$output"; }
+
+# each TITLE CMD...: tests that print a line each, of which the first words are "ok" or "not ok".
+each() {
+	local name title=$1
+	shift
+	say "$title"
+	run "$@" || true
+	pass "$(grep -c '^ok ' "$output")"
+	grep -q '^ok ' "$output" || fail 1 "$title: no test was run"
+	while read -r _ _ name; do
+		fail 1 "$title: $name"
+	done < <(grep '^not ok ' "$output")
+}
+
+# count_tests TITLE STATUS LOG: what was planned and did not report has failed; a test that could
+# not be run, too.
+count_tests() {
+	local sum title=$1 status=$2
+	sum=$(awk '/^1\.\.[0-9]+/ { planned = substr($1, 4) }
+		/^ok / && !/# SKIP/ { passed++ }
+		END { print passed + 0, planned - passed }' "$3")
+	pass "${sum% *}"
+	[ "${sum#* }" = 0 ] || fail "${sum#* }" "$title: ${sum#* } tests"
+	if [ "$status" = 125 ]; then
+		fail 1 "$title: the kernel complained or died"
+	elif [ "$sum" = "0 0" ]; then
+		fail 1 "$title: no test was run"
+	elif [ "$status" != 0 ] && [ "${sum#* }" = 0 ]; then
+		fail 1 "$title: ftracetest"
+	fi
+}
+
+# summed TITLE STATUS LOG: tests of which the last line tells how many passed and failed.
+summed() {
+	local sum title=$1 status=$2
+	sum=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$3")
+	pass "${sum% *}"
+	if [ "$sum" ] && [ "${sum#* }" != 0 ]; then
+		fail "${sum#* }" "$title: ${sum#* } tests"
+	elif [ "$status" != 0 ] || [ ! "$sum" ]; then
+		fail 1 "$title: it was not run to its end"
+	fi
+}
+
+# The end of the script.
+finish() {
+	local complaint
+	[ $((passed + failed)) -gt 0 ] || fail 1 "no test was run"
+	for complaint in ${complaints[0]+"${complaints[@]}"}; do
+		say "FAILED: $complaint"
+	done
+	printf '%d passed, %d failed\n' "$passed" "$failed"
+	[ "$failed" = 0 ]
+}
