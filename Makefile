@@ -34,7 +34,7 @@ demo: rkprobe.ko setup
 
 .PHONY: test
 test: setup
-	@scripts/test
+	@scripts/test$(if $(IN_TREE),-in-tree)
 
 .PHONY: test-upstream
 test-upstream: rkprobe.ko setup
@@ -61,6 +61,11 @@ bench: setup
 in-tree:
 	@scripts/in-tree $(if $(UNDO),--undo) '$(KTREE)'
 
+.PHONY: patches
+patches:
+	@scripts/setup -q --in-tree
+	@scripts/patches '$(KTREE)' $(OUT)
+
 .PHONY: doc
 doc:
 	+@scripts/build $(kbuild_variables) RKPROBE_SAMPLES=y >&2
@@ -78,7 +83,7 @@ shell: $(module) setup
 # With KDIR the tools to run a machine are needed, but no kernel.
 .PHONY: setup
 setup:
-	@scripts/setup -q $(if $(KDIR),--tools) $(if $(DEBUG),--debug)
+	@scripts/setup -q $(if $(KDIR),--tools) $(if $(DEBUG),--debug) $(if $(IN_TREE),--in-tree)
 
 .PHONY: update
 update:
@@ -104,6 +109,7 @@ help:
 #: make exits-check	where functions leave, by our decoders and by llvm-objdump, over every function
 #: make bench		what hits and commands cost, beside the kernel's; some of the rows only by ROWS='p0 r'
 #: make in-tree		make it a part of the source of a kernel, KTREE=DIR; UNDO=1 takes it out again
+#: make patches		the same as a series for git am, KTREE=DIR, in patches/ or OUT=DIR
 #: make doc		the documentation of ktrace as HTML, in doc/
 #: make vm CMD='...'	run a command in a virtual machine that has it loaded
 #: make shell		an interactive shell there
@@ -114,6 +120,7 @@ help:
 #: deleted at any time. Setting it up needs root, 7 GiB of disk and a Debian mirror.
 #:
 #: KDIR=DIR		a kernel tree of your own, built and with Rust, instead
+#: IN_TREE=1		test: as a part of a kernel's source, built in and as a module; no other tests
 #: DEBUG=1		a kernel that looks for errors instead; it is built once, in 30 min
 #: FILES='...'		test-upstream: some of them only, such as kprobe/profile.tc
 #: VMLINUX='FILE...'	exits-check: kernels with symbols, or modules, x86-64 or arm64, instead

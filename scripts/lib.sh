@@ -54,6 +54,26 @@ arm64_modules() {
 	[ -e "$complete" ] && printf '%s\n' "${complete%/*}"
 }
 
+# What make in-tree's tests and its patches need: the installation of selftests, and checkpatch.
+in_tree_packages=(perl rsync)
+
+# tiny_config SOURCE OPTIONS MAKE...: in the current directory, a .config of nothing but the OPTIONS,
+# which are a file, and of what they need.
+tiny_config() {
+	local option options=$2 merge=$1/scripts/kconfig/merge_config.sh
+	shift 2
+	"$@" tinyconfig
+	"$scripts/toolroot" env KCONFIG_CONFIG=.config "$merge" -m .config "$options"
+	"$@" olddefconfig
+	# What depends on something that is not there is dropped silently.
+	grep -E '^CONFIG_[^=]*=' "$options" | while read -r option; do
+		case $option in
+		*=n) ! grep -q "^${option%n}" .config ;;
+		*) grep -qxF "$option" .config ;;
+		esac || die "${options##*/}: this kernel does not take $option"
+	done
+}
+
 # The source of the kernel that the tests are run on.
 kernel_source() {
 	if [ "${DEBUG-}" ]; then
