@@ -86,8 +86,8 @@ static const char **keep_text(const char *text)
 }
 
 /*
- * tracing_log_err() for a module: the log keeps a pointer to the text, also when the module is gone.
- * There is one text for each sort of error.
+ * tracing_log_err() for a module: the log keeps a pointer to the text, also when the module is
+ * gone. There is one text for each sort of error.
  */
 void rkprobe_log_err(const char *subsystem, const char *command, const char *text, u16 caret)
 {

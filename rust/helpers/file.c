@@ -9,8 +9,8 @@
 #include <linux/uio.h>
 
 /*
- * The path as the first process sees it, as in kernel_read_file_from_path_initns(); with the kernel's
- * rights, for what is found out here must not depend on whose task runs.
+ * The path as the first process sees it, as in kernel_read_file_from_path_initns(); with the
+ * kernel's rights, for what is found out here must not depend on whose task runs.
  */
 struct file *ktrace_open_in_init(const char *path);
 

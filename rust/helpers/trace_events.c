@@ -51,8 +51,9 @@ struct trace_event_fields ktrace_call_fields[] = {
 #ifndef CONFIG_RKPROBE_EXPORTS
 
 /*
- * The control event: opening it by perf runs ktrace_event_mutex_held() with event_mutex held, and so
- * does enabling it. Anyone may enable and disable it, and try to open it; none of that does anything.
+ * The control event: opening it by perf runs ktrace_event_mutex_held() with event_mutex held, and
+ * so does enabling it. Anyone may enable and disable it, and try to open it; none of that does
+ * anything.
  */
 static int control_perf_perm(struct trace_event_call *call, struct perf_event *event)
 {

@@ -46,9 +46,9 @@ impl Deref for Bytes {
 impl Object {
     /// Reads it. That of a module needs that of the kernel as its base.
     ///
-    /// For the kernel that is some 6 MB (in its own tree nothing) and 0.5 MB of index, and takes some
-    /// milliseconds. Process context; sleeps. `ENOENT` where there is none of this name, `ENOMEM`,
-    /// `EINVAL` where it cannot be understood.
+    /// For the kernel that is some 6 MB (in its own tree nothing) and 0.5 MB of index, and takes
+    /// some milliseconds. Process context; sleeps. `ENOENT` where there is none of this name,
+    /// `ENOMEM`, `EINVAL` where it cannot be understood.
     pub fn read(name: &str, base: Option<&Btf<'_>>) -> Result<Self> {
         let bytes = read(name)?;
         let malformed = |_: Malformed| EINVAL;

@@ -37,8 +37,8 @@ impl Atomic {
         &Self(NotThreadSafe)
     }
 
-    /// The address of the name of the current task, in kernel memory: `TASK_COMM_LEN` (16) bytes with
-    /// a NUL among them, to be read with [`crate::nofault`]. C: `current->comm`.
+    /// The address of the name of the current task, in kernel memory: `TASK_COMM_LEN` (16) bytes
+    /// with a NUL among them, to be read with [`crate::nofault`]. C: `current->comm`.
     #[inline(always)]
     pub fn comm(&self) -> usize {
         // SAFETY: No requirements; the current task is there as long as it runs.

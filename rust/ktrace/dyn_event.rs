@@ -90,8 +90,8 @@ impl DynEvent {
         Ok(Self(home::DynEvent::new()?))
     }
 
-    /// Puts it into the listing, if it is not there. Before it is dropped it must be taken out; else
-    /// it stays, with a warning.
+    /// Puts it into the listing, if it is not there. Before it is dropped it must be taken out;
+    /// else it stays, with a warning.
     pub fn add(&self, token: &EventMutex, number: usize) {
         self.0.add(token, number);
     }

@@ -47,8 +47,8 @@ pub struct Exits {
 impl Exits {
     /// Finds those of the function that `address` belongs to.
     ///
-    /// Process context; sleeps. `ENOENT` where the address belongs to no symbol, `EFAULT` where there
-    /// is nothing to read, `EPERM` under lockdown, `ENOMEM`.
+    /// Process context; sleeps. `ENOENT` where the address belongs to no symbol, `EFAULT` where
+    /// there is nothing to read, `EPERM` under lockdown, `ENOMEM`.
     pub fn find(address: usize) -> Result<Self> {
         security::kprobes_allowed()?;
         let name = Name::of(address)?;
@@ -81,7 +81,8 @@ impl Exits {
         })
     }
 
-    /// All ways out, as far as they were found: those of the function, then those of its other parts.
+    /// All ways out, as far as they were found: those of the function, then those of its other
+    /// parts.
     pub fn all(&self) -> &[Exit] {
         &self.exits
     }
@@ -178,8 +179,8 @@ fn sweep(text: &Text, name: &Name) -> Result<(KVec<Exit>, Result<Verdict, BadTex
     Ok((exits, Ok(verdict)))
 }
 
-/// Is the function left from its part at `cold`, to which no jump leads? Only what it is called says
-/// that it is one: another function can have the name.
+/// Is the function left from its part at `cold`, to which no jump leads? Only what it is called
+/// says that it is one: another function can have the name.
 fn leaves(text: &mut Text, name: &Name, cold: usize) -> Result<bool> {
     let part = text.add(cold)?;
     let (exits, verdict) = sweep(text, name)?;

@@ -68,10 +68,10 @@ pub enum Functions<'a> {
 
 /// Is there a function to probe whose name matches a pattern? Nothing is traced for that.
 ///
-/// Process context; sleeps. `ENOENT` where there is none. C: `fprobe_count_ips_from_filter()`, which
-/// is not exported; but `register_fprobe()` calls it before it looks at the probe, and then refuses
-/// one with more data than there is room for. As it looks through all symbols twice, ftrace is asked
-/// first: that knows one of the names of each function.
+/// Process context; sleeps. `ENOENT` where there is none. C: `fprobe_count_ips_from_filter()`,
+/// which is not exported; but `register_fprobe()` calls it before it looks at the probe, and then
+/// refuses one with more data than there is room for. As it looks through all symbols twice, ftrace
+/// is asked first: that knows one of the names of each function.
 pub fn exists(pattern: &CStr) -> Result {
     // Anything else in front has a meaning there.
     let is_for_ftrace =

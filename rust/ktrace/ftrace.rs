@@ -82,7 +82,8 @@ unsafe impl<H: Handler> Sync for FtraceOps<H> {}
 impl<H: Handler> FtraceOps<H> {
     /// Traces functions, from now on. C: `register_ftrace_function()`.
     ///
-    /// Process context; sleeps. `EINVAL` where no function matches or one cannot be traced, `ENOMEM`.
+    /// Process context; sleeps. `EINVAL` where no function matches or one cannot be traced,
+    /// `ENOMEM`.
     pub fn register(filter: Filter<'_>, handler: H) -> Result<Self> {
         let inner = KBox::pin(
             Inner {

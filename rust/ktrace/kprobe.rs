@@ -162,13 +162,14 @@ impl<H: Handler> Kprobe<H> {
     /// Places a probe, disabled. C: `register_kprobe()`.
     ///
     /// Process context; sleeps. Fails with `ENOENT` for an unknown symbol and for an address that
-    /// belongs to none, `EILSEQ` for an address within an instruction, `EINVAL` where probes are not
-    /// allowed (not text, blacklisted) and `EPERM` under lockdown.
+    /// belongs to none, `EILSEQ` for an address within an instruction, `EINVAL` where probes are
+    /// not allowed (not text, blacklisted) and `EPERM` under lockdown.
     pub fn register(target: Target, handler: H) -> Result<Self> {
         let pre = |kprobe: &mut bindings::kprobe| kprobe.pre_handler = Some(pre_handler::<H>);
         let mut registration = Registration::register(target, handler, pre)?;
         // On ftrace `pre_handler` calls both: where a probe with C's `post_handler` joins one
-        // without, the kernel looks for them in the wrong `ftrace_ops` later, and cannot disarm them.
+        // without, the kernel looks for them in the wrong `ftrace_ops` later, and cannot disarm
+        // them.
         if H::HAS_POST && !registration.is_on_ftrace() {
             registration = registration.register_again(|kprobe| {
                 pre(kprobe);

@@ -3,13 +3,13 @@
 //! A handler at the instructions with which a function returns.
 //!
 //! The text of the function is decoded, and where all its ways out are returns there is a kprobe on
-//! each of them. So nothing is kept for a call in flight, nothing runs out, and calls that were made
-//! before the probe was armed are seen as well. But of the entry nothing is known, and a function that
-//! also leaves by a tail call is refused: [`kretprobe`](crate::kretprobe) and
+//! each of them. So nothing is kept for a call in flight, nothing runs out, and calls that were
+//! made before the probe was armed are seen as well. But of the entry nothing is known, and a
+//! function that also leaves by a tail call is refused: [`kretprobe`](crate::kretprobe) and
 //! [`fprobe`](crate::fprobe) take any.
 //!
-//! While another probe keeps the return address of a call for itself (a kretprobe, an fprobe's exit,
-//! the function graph tracer), the caller that is seen here is that probe's trampoline.
+//! While another probe keeps the return address of a call for itself (a kretprobe, an fprobe's
+//! exit, the function graph tracer), the caller that is seen here is that probe's trampoline.
 
 use kernel::bindings;
 use kernel::ffi::c_int;
@@ -112,7 +112,8 @@ impl<H: Handler> kprobe::Handler for Site<H> {
     }
 }
 
-/// Registered probes on all returns of a function: disabled at first, and unregistered when dropped.
+/// Registered probes on all returns of a function: disabled at first, and unregistered when
+/// dropped.
 ///
 /// Dropping waits until no handler runs any more (an RCU grace period): process context.
 ///

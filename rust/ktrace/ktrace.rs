@@ -3,7 +3,8 @@
 //! Safe abstractions over the kernel's dynamic tracing.
 //!
 //! - [`kprobe`], [`kretprobe`]: a handler at an instruction, or at the return of a function;
-//! - [`kretinsn`]: a handler at the instructions with which a function returns, which [`exits`] finds;
+//! - [`kretinsn`]: a handler at the instructions with which a function returns, which [`exits`]
+//!   finds;
 //! - `rethook`: a handler at the return of many functions, in the kernel's tree;
 //! - [`fprobe`], [`ftrace`]: handlers at many functions at once;
 //! - [`tracepoint`]: a handler on a tracepoint of the kernel;

@@ -47,7 +47,8 @@ impl Module {
     /// How many symbols of this name it has. Those that it only uses do not count. Any context.
     pub fn count_symbols(&self, name: &str) -> usize {
         // SAFETY: The table is replaced when the module was initialised, and the old one is freed
-        // after an RCU grace period. It has as many symbols as it says, with their names in `strtab`.
+        // after an RCU grace period. It has as many symbols as it says, with their names in
+        // `strtab`.
         unsafe {
             bindings::rcu_read_lock();
             let table = ptr::read_volatile(&raw const (*self.0.get()).kallsyms);
@@ -78,8 +79,8 @@ extern "C" {
 /// Calls `f` with each module: it stays there for the time of the call, which is atomic.
 ///
 /// The kernel's own list is not for others. But modules are in `/sys/module` from before their
-/// initialisation is run until before their memory is freed. Those who are told of one that comes see
-/// it before it is there.
+/// initialisation is run until before their memory is freed. Those who are told of one that comes
+/// see it before it is there.
 pub(crate) fn for_each(mut f: impl FnMut(&Module)) {
     // SAFETY: All modules are in one set, which is never freed. The lock keeps its entries, and
     // `mod_sysfs_teardown()` takes a module out before it is freed. What is built in has none.

@@ -117,8 +117,8 @@ impl<R: Raw, H> Registration<R, H> {
     /// `inner` is not registered.
     fn place(inner: Pin<KBox<Inner<R, H>>>, set: impl FnOnce(&mut R)) -> Result<Self> {
         let raw = inner.raw.get();
-        // SAFETY: Nobody else has it yet; all-zero is valid, by the safety requirement of `Raw`. The
-        // name lives as long as `inner`, and does not move.
+        // SAFETY: Nobody else has it yet; all-zero is valid, by the safety requirement of `Raw`.
+        // The name lives as long as `inner`, and does not move.
         unsafe {
             raw.write(MaybeUninit::zeroed().assume_init());
             let kprobe = R::kprobe(raw);
@@ -265,13 +265,15 @@ unsafe fn has_flag(kprobe: *const bindings::kprobe, flag: u32) -> bool {
     unsafe { ptr::read_volatile(&raw const (*kprobe).flags) & flag != 0 }
 }
 
-/// Could the kernel not let go of a probe that was unregistered? It says so by clearing the address.
+/// Could the kernel not let go of a probe that was unregistered? It says so by clearing the
+/// address.
 fn was_kept<R: Raw, H: ?Sized>(inner: &Inner<R, H>) -> bool {
     // SAFETY: Nobody else changes it: it was unregistered.
     unsafe { (*R::kprobe(inner.raw.get())).addr.is_null() }
 }
 
-/// Frees a probe that was unregistered, unless the kernel kept it: then it stays where it is for good.
+/// Frees a probe that was unregistered, unless the kernel kept it: then it stays where it is for
+/// good.
 fn release<R: Raw, H: ?Sized>(inner: Pin<KBox<Inner<R, H>>>) {
     if was_kept(&inner) {
         pr_err!("a probe could not be disarmed; its memory is kept for good\n");

@@ -67,8 +67,8 @@ unsafe impl<H: Handler> Sync for Entry<H> {}
 
 /// Probes at the return of some functions: disabled at first, and unregistered when dropped.
 ///
-/// Dropping waits until no handler runs any more (two RCU grace periods): process context. Calls that
-/// are in flight then return without one.
+/// Dropping waits until no handler runs any more (two RCU grace periods): process context. Calls
+/// that are in flight then return without one.
 ///
 /// # Invariants
 ///
@@ -98,8 +98,8 @@ impl<H: Handler> Rethook<H> {
     /// Places probes at functions, disabled, with room for so many calls in flight of all of them.
     /// C: `rethook_alloc()`.
     ///
-    /// Process context; sleeps. Fails as [`kprobe::Kprobe::register`], and with `EINVAL` where a target
-    /// is not the entry of a function, or there is room for no call.
+    /// Process context; sleeps. Fails as [`kprobe::Kprobe::register`], and with `EINVAL` where a
+    /// target is not the entry of a function, or there is room for no call.
     pub fn register(
         targets: impl IntoIterator<Item = Target>,
         calls: u16,
@@ -159,8 +159,8 @@ impl<H: Handler> Rethook<H> {
         self.probes.probes().iter().map(kprobe::Kprobe::address)
     }
 
-    /// How many calls were not seen: no room for another in flight, or another handler was running on
-    /// that CPU at the entry. Any context.
+    /// How many calls were not seen: no room for another in flight, or another handler was running
+    /// on that CPU at the entry. Any context.
     pub fn missed(&self) -> u64 {
         let probes = self.probes.probes().iter();
         probes.fold(self.inner.missed.sum(), |sum, probe| {
@@ -210,8 +210,8 @@ impl<H: Handler> kprobe::Handler for Entry<H> {
 ///
 /// # Safety
 ///
-/// `node` must be one that was hooked, `data` the [`Inner`] that its room was allocated with, which is
-/// not freed before this is over, and `regs` valid; preemption is disabled.
+/// `node` must be one that was hooked, `data` the [`Inner`] that its room was allocated with, which
+/// is not freed before this is over, and `regs` valid; preemption is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn return_handler<H: Handler>(
     node: *mut bindings::rethook_node,
@@ -238,7 +238,8 @@ extern "C" {
     fn ktrace_free_rethook(room: *mut bindings::rethook);
 }
 
-// The kernel has these for this module, and not for those that use it: they are never inlined there.
+// The kernel has these for this module, and not for those that use it: they are never inlined
+// there.
 
 #[inline(never)]
 fn alloc(

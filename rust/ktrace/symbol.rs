@@ -27,7 +27,8 @@ pub fn address_of(name: &CStr) -> Result<usize> {
 
 /// Is there a symbol of this name, `NAME` or `MODULE:NAME`, of text or data?
 ///
-/// Process context; sleeps. Outside of the kernel's tree much less work than [`address_of`]. `ENOMEM`.
+/// Process context; sleeps. Outside of the kernel's tree much less work than [`address_of`].
+/// `ENOMEM`.
 pub fn exists(name: &CStr) -> Result<bool> {
     home::exists(name)
 }
@@ -57,8 +58,8 @@ pub fn location(address: usize, buffer: &mut [u8; LEN]) -> Option<Location<'_>> 
     Location::parse(core::str::from_utf8(format(address, true, buffer)).ok()?)
 }
 
-/// Where the symbol that `address` belongs to starts, and how many bytes it has, if there is one. Any
-/// context.
+/// Where the symbol that `address` belongs to starts, and how many bytes it has, if there is one.
+/// Any context.
 pub fn extent(address: usize) -> Option<(usize, usize)> {
     let mut buffer = [0; LEN];
     let location = location(address, &mut buffer)?;
@@ -75,8 +76,8 @@ pub fn module_of(address: usize, buffer: &mut [u8; LEN]) -> Option<&str> {
     location(address, buffer)?.module
 }
 
-/// Is this where a function starts, or behind the landing pad (ENDBR) there? `None` where the address
-/// belongs to no symbol. Any context.
+/// Is this where a function starts, or behind the landing pad (ENDBR) there? `None` where the
+/// address belongs to no symbol. Any context.
 ///
 /// C: `kprobe_on_func_entry()`.
 pub fn is_entry(address: usize) -> Option<bool> {
@@ -89,8 +90,8 @@ pub fn is_in_module(address: usize) -> bool {
     module_of(address, &mut [0; LEN]).is_some()
 }
 
-/// How many symbols of this name there are in modules: in all, or in one, and `None` where that is not
-/// there.
+/// How many symbols of this name there are in modules: in all, or in one, and `None` where that is
+/// not there.
 ///
 /// Process context. C: `module_kallsyms_on_each_symbol()`.
 pub fn count_in_modules(module: Option<&str>, name: &str) -> Option<usize> {

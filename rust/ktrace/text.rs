@@ -3,8 +3,8 @@
 //! The text of a function as the kernel runs it, with what kprobes hide in it put back.
 //!
 //! Whoever wants to change text of the kernel has to hold `text_mutex`, and each such change goes
-//! through a breakpoint for a moment. Placing a kprobe takes that mutex as well: text that is the same
-//! before and after that was not being changed when it was read first.
+//! through a breakpoint for a moment. Placing a kprobe takes that mutex as well: text that is the
+//! same before and after that was not being changed when it was read first.
 //!
 //! C: `recover_probed_instruction()` in `arch/x86/kernel/kprobes/core.c`.
 
@@ -28,9 +28,9 @@ use crate::kprobe::Target;
 use crate::nofault;
 use crate::symbol;
 
-/// A disabled probe where another one may be: of that one it is told what is hidden there. It is never
-/// enabled, and so does nothing; but that it has a `post` makes the kernel take an optimized probe for a
-/// plain one meanwhile.
+/// A disabled probe where another one may be: of that one it is told what is hidden there. It is
+/// never enabled, and so does nothing; but that it has a `post` makes the kernel take an optimized
+/// probe for a plain one meanwhile.
 struct Finder;
 
 #[vtable]
@@ -71,7 +71,8 @@ impl Text {
         read(address, &mut bytes)?;
         let place = address..address.wrapping_add(size);
         let entry = arch::behind_landing_pad(address);
-        // To the slot of an optimized probe; or to a trampoline of BPF in the place of ftrace's call.
+        // To the slot of an optimized probe; or to a trampoline of BPF in the place of ftrace's
+        // call.
         let may_hide = |at, target| {
             let target = target as usize;
             at as usize == entry || !place.contains(&target) && symbol::start_of(target).is_none()
@@ -88,8 +89,8 @@ impl Text {
         self.parts.iter().any(|part| part.address == address)
     }
 
-    /// Looks for a probe `at` an instruction of the symbol at `address`, whose `bytes` are read again
-    /// where there may be one.
+    /// Looks for a probe `at` an instruction of the symbol at `address`, whose `bytes` are read
+    /// again where there may be one.
     fn put_back(&mut self, at: usize, address: usize, bytes: &mut [u8]) -> Result<bool> {
         self.finders.reserve(1, GFP_KERNEL)?;
         match Kprobe::register(Target::Address(at), Finder) {

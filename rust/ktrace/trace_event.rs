@@ -184,8 +184,8 @@ pub fn exists(group: &CStr, name: &CStr) -> bool {
 
 /// Enables an event in the top trace instance, as `echo 1 >events/GROUP/NAME/enable` does.
 ///
-/// Process context; takes `event_mutex`. `EINVAL` where there is none of this name, and the error of
-/// [`Operations::enable`]. C: `trace_set_clr_event()`.
+/// Process context; takes `event_mutex`. `EINVAL` where there is none of this name, and the error
+/// of [`Operations::enable`]. C: `trace_set_clr_event()`.
 pub fn enable(group: &CStr, name: &CStr) -> Result {
     set_enabled(group, name, 1)
 }

@@ -31,12 +31,12 @@ pub const MAX_LINE: usize = 4094;
 /// A control file. All of it is called in process context.
 #[vtable]
 pub trait ControlFile: 'static {
-    /// The number of the first entry of the listing that has `from` or more. Where an entry keeps its
-    /// number while others go it is in whatever is read meanwhile, and once.
+    /// The number of the first entry of the listing that has `from` or more. Where an entry keeps
+    /// its number while others go it is in whatever is read meanwhile, and once.
     fn next(from: usize) -> Option<usize>;
 
-    /// Shows the entry of a number, if it is there: the listing is read entry by entry, and may change
-    /// in between.
+    /// Shows the entry of a number, if it is there: the listing is read entry by entry, and may
+    /// change in between.
     fn show(number: usize, to: &SeqFile);
 
     /// The file is opened for writing with O_TRUNC: everything is to go.

@@ -120,7 +120,8 @@ struct Attachment {
 /// # Invariants
 ///
 /// The hook in `inner` is attached to `tracepoint` in it, where that is not NULL: one of the
-/// kernel's, or, where `is_notified`, one of a module that is there. Then the notifier is registered.
+/// kernel's, or, where `is_notified`, one of a module that is there. Then the notifier is
+/// registered.
 pub struct Tracepoint<H: Handler> {
     inner: ManuallyDrop<Pin<KBox<Inner<H>>>>,
     is_notified: bool,
@@ -153,9 +154,9 @@ impl<H: Handler> Tracepoint<H> {
     /// Attaches a handler, from now on. C: `tracepoint_probe_register()`.
     ///
     /// `name` is that of the tracepoint, without its system: `sched_switch`. Process context;
-    /// sleeps. `ENOENT` where neither the kernel nor a loaded module has one of this name, `ENOMEM`,
-    /// and `ENOTSUPP` on a kernel with `CONFIG_CFI`: it checks that it calls a function of the type
-    /// of the tracepoint, and takes any other for an attack.
+    /// sleeps. `ENOENT` where neither the kernel nor a loaded module has one of this name,
+    /// `ENOMEM`, and `ENOTSUPP` on a kernel with `CONFIG_CFI`: it checks that it calls a function
+    /// of the type of the tracepoint, and takes any other for an attack.
     ///
     /// One of a module is left when the module goes, and entered again when it is back.
     pub fn attach(name: &CStr, handler: H) -> Result<Self> {
@@ -239,8 +240,8 @@ impl<H: Handler> Tracepoint<H> {
         &self.inner.handler
     }
 
-    /// Detaches it, as dropping does, and calls `f` when no handler runs any more: with the handler,
-    /// and how many hits were [`missed`](Self::missed).
+    /// Detaches it, as dropping does, and calls `f` when no handler runs any more: with the
+    /// handler, and how many hits were [`missed`](Self::missed).
     pub fn unregister<R>(self, f: impl FnOnce(&H, u64) -> R) -> R {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used after this.
@@ -374,8 +375,8 @@ fn find(name: &CStr) -> Option<NonNull<bindings::tracepoint>> {
 ///
 /// # Safety
 ///
-/// `notifier` must be that of a live [`Inner`] for `H`, which has no other tracepoint than that of a
-/// module, and `module` a `struct tp_module`; no other such call is made meanwhile.
+/// `notifier` must be that of a live [`Inner`] for `H`, which has no other tracepoint than that of
+/// a module, and `module` a `struct tp_module`; no other such call is made meanwhile.
 unsafe extern "C" fn module_changed<H: Handler>(
     notifier: *mut bindings::notifier_block,
     action: c_ulong,
@@ -424,8 +425,8 @@ unsafe extern "C" fn hit<H: Handler>(hook: *mut Hook, regs: *mut pt_regs) {
     // SAFETY: By the safety requirement: dropping waits for this.
     let inner = unsafe { &*kernel::container_of!(hook, Inner<H>, hook) };
     let stub = inner.hook.stub.load(Ordering::Relaxed);
-    // SAFETY: By the safety requirement, and `call` does not outlive this function. What C filled in
-    // is like what ftrace does.
+    // SAFETY: By the safety requirement, and `call` does not outlive this function. What C filled
+    // in is like what ftrace does.
     let call = unsafe { Call::at_entry(stub, regs) };
     inner.handler.hit(&Hit(call));
 }

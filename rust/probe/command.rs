@@ -143,7 +143,8 @@ impl Kind {
         matches!(self, Self::Return | Self::ReturnInsn | Self::Exit)
     }
 
-    /// Is it in the file of the kprobes? Only probes of which this says the same can share an event.
+    /// Is it in the file of the kprobes? Only probes of which this says the same can share an
+    /// event.
     pub const fn is_kprobe(self) -> bool {
         matches!(self, Self::Probe | Self::Return | Self::ReturnInsn)
     }

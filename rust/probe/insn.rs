@@ -57,8 +57,8 @@ pub enum Flow {
     /// Into a trap: `ud2`, `brk`, `udf`. The kernel's `BUG()` ends there; after `WARN()` it goes on
     /// behind it.
     Trap,
-    /// Into that of kprobes and debuggers: `int3`, `brk #4`. One of them hides an instruction there,
-    /// or it fills the space behind the ends of a function.
+    /// Into that of kprobes and debuggers: `int3`, `brk #4`. One of them hides an instruction
+    /// there, or it fills the space behind the ends of a function.
     Breakpoint,
 }
 

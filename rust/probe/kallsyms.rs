@@ -3,8 +3,8 @@
 //! What the kernel writes of its symbols: where an address is ([`Location`]), and, in the text of
 //! `/proc/kallsyms`, which names stand for more than one place.
 //!
-//! There are some 200,000 symbols, and only the few thousand names that repeat are of interest: they
-//! are kept as hashes. Two names with one hash are found once in some 10⁸ kernels.
+//! There are some 200,000 symbols, and only the few thousand names that repeat are of interest:
+//! they are kept as hashes. Two names with one hash are found once in some 10⁸ kernels.
 //!
 //! # Examples
 //!
@@ -99,8 +99,8 @@ pub fn hash(name: &[u8]) -> u64 {
     hash.max(1)
 }
 
-/// Puts a hash into a table, a power of two of them that were 0 at first. Says whether it was there,
-/// and does nothing where the table is full.
+/// Puts a hash into a table, a power of two of them that were 0 at first. Says whether it was
+/// there, and does nothing where the table is full.
 pub fn insert(table: &mut [u64], hash: u64) -> bool {
     let mask = table.len().wrapping_sub(1);
     for step in 0..table.len() {

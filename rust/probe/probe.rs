@@ -5,8 +5,8 @@
 //! The text of a command becomes a typed [`command::Command`], its arguments become
 //! [`fetch::Program`]s, and a program turns a hit into the bytes of a trace record. Nothing here
 //! allocates, locks, sleeps or panics, and nothing calls the kernel: what has to be known of it
-//! comes in through traits, or as the bytes of its BTF, so that all of it also runs, and is tested, on
-//! the host.
+//! comes in through traits, or as the bytes of its BTF, so that all of it also runs, and is tested,
+//! on the host.
 
 // The kernel's build system says so by itself.
 #![cfg_attr(not(CONFIG_RUST), no_std)]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Built into the kernel: events that stand in the boot configuration, in the form that the kernel has
- * for its own kprobe events (see Documentation/trace/boottime-trace.rst). That is where they stand when
- * the kernel has none; rkprobe.event.GROUP.EVENT is there in any case.
+ * Built into the kernel: events that stand in the boot configuration, in the form that the kernel
+ * has for its own kprobe events (see Documentation/trace/boottime-trace.rst). That is where they
+ * stand when the kernel has none; rkprobe.event.GROUP.EVENT is there in any case.
  */
 
 #include <linux/bootconfig.h>

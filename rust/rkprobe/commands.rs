@@ -590,9 +590,9 @@ fn refused(refusal: Refusal) -> Failure {
     command::Error::at_target(kind, Errno::EINVAL).into()
 }
 
-/// Registers the probe of a command that was accepted, from its listing: with the symbols where they
-/// are now. `EINVAL` where its fields are not those of the event any more: a module that comes back
-/// can have other types.
+/// Registers the probe of a command that was accepted, from its listing: with the symbols where
+/// they are now. `EINVAL` where its fields are not those of the event any more: a module that comes
+/// back can have other types.
 ///
 /// C: `traceprobe_update_arg()`.
 #[inline(never)]
@@ -641,8 +641,9 @@ fn has_fields(command: &Command<'_>, site: Site<'_>, shape: &Shape) -> Result<bo
     Ok(true)
 }
 
-/// Refuses a probe for where it was placed. To ask for the address first takes the kernel as long as
-/// to place the probe: only where it could not be placed that is done, for C looks at this first.
+/// Refuses a probe for where it was placed. To ask for the address first takes the kernel as long
+/// as to place the probe: only where it could not be placed that is done, for C looks at this
+/// first.
 #[inline(never)]
 fn check_place(target: &Target<'_>, placed: Result<Armed, Failure>) -> Result<Armed, Failure> {
     let address = match (&placed, *target) {

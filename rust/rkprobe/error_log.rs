@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What was wrong with the last commands: in the kernel's `error_log`, or, where that is not open to
-//! modules, in one of ours.
+//! What was wrong with the last commands: in the kernel's `error_log`, or, where that is not open
+//! to modules, in one of ours.
 //!
 //! C: `tracing_log_err()` in `kernel/trace/trace.c`.
 
@@ -29,7 +29,8 @@ pub(crate) unsafe fn init() {
     unsafe { LOG.init() };
 }
 
-/// Adds an entry for a line that was written to `file`, in place of the oldest where the log is full. Without memory there is none.
+/// Adds an entry for a line that was written to `file`, in place of the oldest where the log is
+/// full. Without memory there is none.
 pub(crate) fn add(file: File, line: &str, error: &Error) {
     if ktrace::error_log::IS_OPEN {
         let _ = add_to_kernel(file, line, error);

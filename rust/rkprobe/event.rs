@@ -367,7 +367,8 @@ impl Probes {
         self.state.lock().probes.retain(|probe| !is_doomed(probe));
     }
 
-    /// Takes out what was registered for probes in a module that has gone since, and has come again.
+    /// Takes out what was registered for probes in a module that has gone since, and has come
+    /// again.
     pub(crate) fn take_gone(&self, module: &Module, to: &mut Batch) {
         for probe in &self.state.lock().probes {
             if probe.is_of(module) {
@@ -378,8 +379,8 @@ impl Probes {
         }
     }
 
-    /// Registers the probes that are in a module that has come. One that cannot be waits for the next
-    /// time.
+    /// Registers the probes that are in a module that has come. One that cannot be waits for the
+    /// next time.
     pub(crate) fn module_came(&self, module: &Module) {
         let state = self.state.lock();
         for probe in &state.probes {

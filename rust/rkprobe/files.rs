@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The control files: `rkprobe_events`, `rkprobe_dynamic_events`, `rkprobe_profile`,
-//! `rkprobe_error_log`, `rkprobe_exits`; and under the kernel's names those that the kernel does not have itself.
+//! `rkprobe_error_log`, `rkprobe_exits`; and under the kernel's names those that the kernel does
+//! not have itself.
 
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;

@@ -3,8 +3,8 @@
 //! A probe that the kernel knows only while its event is enabled: of functions by ftrace, or of a
 //! tracepoint.
 //!
-//! The kernel traces such a function from the registration on, whether the probe is disabled or not;
-//! and what the command names is looked for each time anew, for a module may bring it.
+//! The kernel traces such a function from the registration on, whether the probe is disabled or
+//! not; and what the command names is looked for each time anew, for a module may bring it.
 //!
 //! C: `__register_trace_fprobe()` in `kernel/trace/trace_fprobe.c`.
 

@@ -6,10 +6,11 @@
 //! becomes an event with a probe ([`commands`]), which the [`registry`] keeps; a hit of the probe
 //! becomes a record ([`recorder`]), and a record a line of the trace ([`printer`]).
 //!
-//! Locks, outermost first: the kernel's of module notifiers, and of `dynamic_events`, `COMMANDS`, `event_mutex`, `REGISTRY`, the
-//! list of an event's probes, the state of a probe, what is known of [`signature`]s. What is known of
-//! [`symbols`], and what was asked of [`exits`], have locks right below `COMMANDS`: a seq_file is read under it, and so under nothing that
-//! the showing of one takes.
+//! Locks, outermost first: the kernel's of module notifiers, and of `dynamic_events`, `COMMANDS`,
+//! `event_mutex`, `REGISTRY`, the list of an event's probes, the state of a probe, what is known of
+//! [`signature`]s. What is known of [`symbols`], and what was asked of [`exits`], have locks right
+//! below `COMMANDS`: a seq_file is read under it, and so under nothing that the showing of one
+//! takes.
 
 use kernel::prelude::*;
 use kernel::ThisModule;
@@ -91,8 +92,8 @@ impl Drop for Rkprobe {
         exits::clear();
         signature::clear();
         symbols::clear();
-        // SAFETY: The module is unloaded once, and everything that it had was dropped above; modules
-        // that use it were unloaded before.
+        // SAFETY: The module is unloaded once, and everything that it had was dropped above;
+        // modules that use it were unloaded before.
         unsafe { ktrace::exit() };
     }
 }

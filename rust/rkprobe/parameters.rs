@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The parameter `event`: commands that are carried out when the module is loaded, or at the boot of
-//! the kernel that it is built into; and those in the boot configuration.
+//! The parameter `event`: commands that are carried out when the module is loaded, or at the boot
+//! of the kernel that it is built into; and those in the boot configuration.
 //!
 //! C: `setup_boot_kprobe_events()` in `kernel/trace/trace_kprobe.c`.
 

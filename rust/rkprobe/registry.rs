@@ -208,7 +208,8 @@ pub(crate) fn module_came(module: &Module) {
 ///
 /// `EBUSY` where such an event is in use. However many they are, this waits for one RCU grace
 /// period, or two where there are both kprobes and kretprobes: the kernel takes the ones and the
-/// others, and waits for each; and once for each probe by ftrace or of a tracepoint that is enabled.
+/// others, and waits for each; and once for each probe by ftrace or of a tracepoint that is
+/// enabled.
 pub(crate) fn remove(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
     EventMutex::with(|token| remove_with(token, is_doomed))?
 }

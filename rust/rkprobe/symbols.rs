@@ -36,9 +36,9 @@ pub(crate) fn address_of(symbol: &str) -> Result<usize> {
     symbol::address_of(&*CString::try_from_fmt(format_args!("{symbol}"))?)
 }
 
-/// How many places `[MODULE:]SYMBOL` stands for; two are two or more where there is no module. Where
-/// the kernel itself has the name, those that modules have do not count; where it has not, they count
-/// as one: see [`is_unique_at`]. `None` for a module that is not there.
+/// How many places `[MODULE:]SYMBOL` stands for; two are two or more where there is no module.
+/// Where the kernel itself has the name, those that modules have do not count; where it has not,
+/// they count as one: see [`is_unique_at`]. `None` for a module that is not there.
 pub(crate) fn count(symbol: &str) -> Result<Option<usize>> {
     let exists = || -> Result<bool> {
         let name = CString::try_from_fmt(format_args!("{symbol}"))?;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A module for the tests of probes on return instructions: functions that leave in every way there
- * is. Those of exits_x86.S need an assembler; these here sleep, migrate, call themselves, are called
- * by an interrupt, or can be traced by ftrace.
+ * is. Those of exits_x86.S need an assembler; these here sleep, migrate, call themselves, are
+ * called by an interrupt, or can be traced by ftrace.
  *
  * In /sys/module/exits_target:
  *
- *	call		"NAME ARGUMENT [TIMES]" calls the function exits_NAME so often, one after the other
- *	result		what the last call returned
+ *	call		"NAME ARGUMENT [TIMES]" calls the function exits_NAME so often, one after
+ *	the other result		what the last call returned
  *	sleepers	how many calls of exits_sleeps are asleep; writing wakes them
  */
 

@@ -84,8 +84,8 @@ SYM_FUNC_END(exits_thunk_prefix_stays)
 #endif
 
 /*
- * ret imm16: it takes the argument off the stack, where its caller put it. Of an instruction with a kprobe
- * the kernel does not do that part.
+ * ret imm16: it takes the argument off the stack, where its caller put it. Of an instruction with a
+ * kprobe the kernel does not do that part.
  */
 FUNC_START_DIRECT(exits_ret_pops)
 	mov	8(%rsp), %rax

@@ -2,9 +2,9 @@
 
 //! KUnit tests of ktrace: what can be checked from within the kernel.
 //!
-//! A suite for each part of ktrace, in the inline module that `kunit_tests` wants. An assertion that
-//! fails ends the test's thread without dropping anything: so tests drop their probes first, and
-//! assert on what is left.
+//! A suite for each part of ktrace, in the inline module that `kunit_tests` wants. An assertion
+//! that fails ends the test's thread without dropping anything: so tests drop their probes first,
+//! and assert on what is left.
 
 use kernel::prelude::*;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module for the tests of probes in those that come and go. Writing a number to its parameter "hit"
- * hits the tracepoint, and calls the functions.
+ * A module for the tests of probes in those that come and go. Writing a number to its parameter
+ * "hit" hits the tracepoint, and calls the functions.
  */
 
 #include <linux/kernel.h>

@@ -57,8 +57,8 @@ pub(crate) unsafe fn whole_registers(regs: *mut pt_regs) -> *mut pt_regs {
     }
 }
 
-/// Where ftrace finds the entry of the function at `address`: behind its landing pad, if it has one.
-/// C: `ftrace_location()`.
+/// Where ftrace finds the entry of the function at `address`: behind its landing pad, if it has
+/// one. C: `ftrace_location()`.
 pub(crate) fn behind_landing_pad(address: usize) -> usize {
     const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
     /// What the kernel writes over one that nobody needs.

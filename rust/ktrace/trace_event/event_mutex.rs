@@ -26,8 +26,8 @@ impl EventMutex {
     /// Runs `f` with `event_mutex` held.
     ///
     /// Process context, without any lock that is taken in [`Operations`](super::Operations) or in
-    /// another `f`. Outside of the kernel's tree, which does not export it, this can fail: `EAGAIN`,
-    /// and a line in the kernel's log.
+    /// another `f`. Outside of the kernel's tree, which does not export it, this can fail:
+    /// `EAGAIN`, and a line in the kernel's log.
     pub fn with<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
         home::with_event_mutex(f)
     }

@@ -227,13 +227,14 @@ impl Sink {
         if only.is_null() {
             self.record_to_all(*hit, len, fill());
         } else {
-            // SAFETY: By the type invariant; preemption is disabled in a handler, which holds off the
-            // grace period for which its link is there, and the file lives as long as that.
+            // SAFETY: By the type invariant; preemption is disabled in a handler, which holds off
+            // the grace period for which its link is there, and the file lives as long as that.
             unsafe { record_to_file(only, hit, len, fill()) };
         }
     }
 
-    /// The same for any number of users. Arguments of its own, which need not be in memory elsewhere.
+    /// The same for any number of users. Arguments of its own, which need not be in memory
+    /// elsewhere.
     #[cold]
     #[inline(never)]
     #[link_section = ".kprobes.text"]

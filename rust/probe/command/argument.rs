@@ -120,7 +120,8 @@ pub enum Base<'a> {
     ReturnValue,
     /// `$elapsed`: the time from the entry of the call to its return, in ns. Ours; C has no such.
     Elapsed,
-    /// `$exit`: the address of the instruction with which the function returns. Ours; C has no such.
+    /// `$exit`: the address of the instruction with which the function returns. Ours; C has no
+    /// such.
     Exit,
     /// `$comm`: the address of the name of the current task.
     Comm,
@@ -225,8 +226,8 @@ impl Default for Derefs {
 pub enum Type {
     /// A number of 1, 2, 4 or 8 bytes.
     Number(Width, Style),
-    /// `bW@O/S`: W bits at bit O of a number of S bits. Only what BTF calls one is signed, and by its
-    /// name alone: its value has no sign.
+    /// `bW@O/S`: W bits at bit O of a number of S bits. Only what BTF calls one is signed, and by
+    /// its name alone: its value has no sign.
     Bitfield(Width, Style, Bits),
     /// `string`, `ustring`: the bytes up to the first NUL, with the space they are read from: the
     /// user's for `ustring`, and, but for an array, where the outermost dereference is `+u`.

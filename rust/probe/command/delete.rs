@@ -58,8 +58,8 @@ impl<'a> Delete<'a> {
     }
 }
 
-/// Whether a group, or any, an event, or any where it is empty, and more words, mean the probe whose
-/// group, event and listing line these are.
+/// Whether a group, or any, an event, or any where it is empty, and more words, mean the probe
+/// whose group, event and listing line these are.
 ///
 /// The listing says each argument as `NAME=BODY`, so one written without its name does not
 /// match. Unlike in C, a target of more than 63 bytes can match, and one with its `%return`.

@@ -62,8 +62,8 @@ impl fmt::Display for Event<'_> {
     }
 }
 
-/// Cuts what is too long, and replaces what stands in symbols but not in names; as in C not where it
-/// stands first.
+/// Cuts what is too long, and replaces what stands in symbols but not in names; as in C not where
+/// it stands first.
 struct Sanitized<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     room: usize,

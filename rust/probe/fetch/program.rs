@@ -26,8 +26,8 @@ pub struct Program(Way);
 
 /// The ways into a record, of which each has its own code.
 ///
-/// A tag of its own takes one comparison, where one that hides in the unused values of a field takes
-/// three.
+/// A tag of its own takes one comparison, where one that hides in the unused values of a field
+/// takes three.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Way {
@@ -154,7 +154,8 @@ impl Path {
 ///
 /// Memory that cannot be read gives 0 for a number and a string of no length.
 ///
-/// Runs in any context, like [`Context`]; does not allocate, and takes less than 512 bytes of stack.
+/// Runs in any context, like [`Context`]; does not allocate, and takes less than 512 bytes of
+/// stack.
 ///
 /// C: `__get_data_size()` and `store_trace_args()`.
 #[inline(always)]

@@ -101,8 +101,8 @@ impl Class {
             0b0000 if word >> 16 == 0 => Some(Self::Trap),
             0b0000 if word >> 31 == 0 => None,
             0b0001 | 0b0011 => None,
-            // Of the vector instructions with these bits only logical ones with an immediate are defined.
-            // Tables of bytes that stand in the text look like the others.
+            // Of the vector instructions with these bits only logical ones with an immediate are
+            // defined. Tables of bytes that stand in the text look like the others.
             0b0010 if word & 0xff30_0000 == 0x0500_0000 && word & 0x000c_0000 != 0 => None,
             0b1010 | 0b1011 => Self::of_branch(word),
             // ldr of any size, ldrsw, prfm

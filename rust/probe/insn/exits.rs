@@ -2,20 +2,20 @@
 
 //! Where a function leaves.
 //!
-//! A function is swept from its first byte to its last: following the flow would miss what is behind
-//! a jump label that is off, and where exceptions go on. Each branch within it then has to meet a
-//! boundary of the sweep, or the sweep is not believed. What leads out of the function is an
-//! [`Exit`], and all of them together make the [`Verdict`]. Zeros at the end of the text are not swept:
-//! they are what lies between the sections of a module and behind the last.
+//! A function is swept from its first byte to its last: following the flow would miss what is
+//! behind a jump label that is off, and where exceptions go on. Each branch within it then has to
+//! meet a boundary of the sweep, or the sweep is not believed. What leads out of the function is an
+//! [`Exit`], and all of them together make the [`Verdict`]. Zeros at the end of the text are not
+//! swept: they are what lies between the sections of a module and behind the last.
 //!
-//! The function may be in several [`Part`]s: compilers move what is seldom run to `NAME.cold`. Where a
-//! jump leads to one that was not brought, [`Verdict::Part`] says so; one behind a jump label that is
-//! off only its name tells, and has to be brought by it.
+//! The function may be in several [`Part`]s: compilers move what is seldom run to `NAME.cold`.
+//! Where a jump leads to one that was not brought, [`Verdict::Part`] says so; one behind a jump
+//! label that is off only its name tells, and has to be brought by it.
 //!
 //! The caller reads the text ([uncovered](super::uncover) of other probes), tells what is at a
 //! target ([`Destination`]), and brings the memory: a bit for each place where an instruction may
-//! start. Each byte is decoded twice for the sweep, and once each time that the exits are asked for,
-//! whatever the bytes are; each branch is compared with each part.
+//! start. Each byte is decoded twice for the sweep, and once each time that the exits are asked
+//! for, whatever the bytes are; each branch is compared with each part.
 //!
 //! # Examples
 //!
@@ -71,8 +71,8 @@ pub enum Destination {
 }
 
 /// Whether a symbol is a part of this function that compilers have moved away: `NAME.cold` or
-/// `NAME.cold.N`. (`NAME.part.N`, `NAME.isra.N` and the like are functions of their own, and may have
-/// such parts.)
+/// `NAME.cold.N`. (`NAME.part.N`, `NAME.isra.N` and the like are functions of their own, and may
+/// have such parts.)
 pub fn is_cold_part(symbol: &str, function: &str) -> bool {
     let rest = symbol.strip_prefix(function);
     match rest.and_then(|rest| rest.strip_prefix(".cold")) {
@@ -100,8 +100,8 @@ pub enum ExitKind {
     Return,
     /// It jumps to a return thunk, which returns.
     ReturnThunk,
-    /// It jumps to a function, which then returns to the caller; or to the function's own beginning,
-    /// which is the same: it is entered again and returns once.
+    /// It jumps to a function, which then returns to the caller; or to the function's own
+    /// beginning, which is the same: it is entered again and returns once.
     TailCall {
         /// To where.
         target: u64,
@@ -129,7 +129,8 @@ pub enum ExitKind {
 pub enum Verdict {
     /// It leaves by returns only: a probe on each of them sees every call return.
     Returns,
-    /// It leaves, also or only, by this exit, the first of those that are neither return nor the end.
+    /// It leaves, also or only, by this exit, the first of those that are neither return nor the
+    /// end.
     TailCall(Exit),
     /// It never returns.
     NoReturn,
@@ -175,11 +176,11 @@ pub enum Reason {
     Data(u64),
     /// It is a breakpoint, and what is in front of it goes on there: it hides an instruction.
     Breakpoint,
-    /// It leaves the function from a part that no jump leads to: that only the name says that the part
-    /// is the function's is not enough.
+    /// It leaves the function from a part that no jump leads to: that only the name says that the
+    /// part is the function's is not enough.
     Unreached,
-    /// It returns and takes arguments off the stack, which the kernel does not do for an instruction
-    /// that has a kprobe. C: `kprobe_emulate_ret()`.
+    /// It returns and takes arguments off the stack, which the kernel does not do for an
+    /// instruction that has a kprobe. C: `kprobe_emulate_ret()`.
     Pops,
     /// There is less memory than [`Function::words`] asks for.
     Memory,
@@ -189,9 +190,9 @@ pub enum Reason {
 ///
 /// # Invariants
 ///
-/// Every byte of the parts belongs to an instruction, or to padding or zeros at the end of a part. A bit of
-/// `starts` is set where an instruction starts, and nowhere else; each direct branch leads to such
-/// a place or out of the parts.
+/// Every byte of the parts belongs to an instruction, or to padding or zeros at the end of a part.
+/// A bit of `starts` is set where an instruction starts, and nowhere else; each direct branch leads
+/// to such a place or out of the parts.
 pub struct Function<'a, D> {
     parts: &'a [Part<'a>],
     starts: &'a [u64],
@@ -456,9 +457,9 @@ impl<D: Decoder> Iterator for Sweep<'_, D> {
     }
 }
 
-/// Marks where the instructions of a part start, those of padding at its end left out: a branch there
-/// leaves the function. A breakpoint is believed behind what does not go on there: a jump, a return, a
-/// trap, or a call, which may be of what never returns.
+/// Marks where the instructions of a part start, those of padding at its end left out: a branch
+/// there leaves the function. A breakpoint is believed behind what does not go on there: a jump, a
+/// return, a trap, or a call, which may be of what never returns.
 fn mark<D: Decoder>(
     parts: &[Part<'_>],
     part: &Part<'_>,

@@ -9,9 +9,9 @@ use super::Flow;
 /// function or of a part of one.
 ///
 /// A kprobe is a breakpoint over the first bytes of an instruction, or, optimized, a jump over
-/// several instructions. At each breakpoint, and each jump of which `may_hide` says so by its address
-/// and its target, `put_back` is called, once, with the address and the whole text; it says whether it
-/// has changed it. Where it has not, the instruction is the function's own.
+/// several instructions. At each breakpoint, and each jump of which `may_hide` says so by its
+/// address and its target, `put_back` is called, once, with the address and the whole text; it says
+/// whether it has changed it. Where it has not, the instruction is the function's own.
 ///
 /// Each instruction is decoded once, and once more where something was put back. It ends where
 /// something cannot be decoded: [`sweep`](super::exits::Function::sweep) tells.

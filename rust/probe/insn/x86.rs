@@ -2,16 +2,16 @@
 
 //! x86-64.
 //!
-//! An instruction is prefixes, an opcode of one of the opcode maps, and, as the opcode has it, ModRM
-//! with SIB and displacement, and an immediate operand. [`opcodes`] tells what follows an opcode;
-//! here is the rest: the prefixes, also VEX, EVEX and REX2, which name the map, and the few
+//! An instruction is prefixes, an opcode of one of the opcode maps, and, as the opcode has it,
+//! ModRM with SIB and displacement, and an immediate operand. [`opcodes`] tells what follows an
+//! opcode; here is the rest: the prefixes, also VEX, EVEX and REX2, which name the map, and the few
 //! instructions that lead elsewhere.
 //!
-//! An opcode that is not defined is refused; a combination of a defined one with operands or prefixes
-//! that it does not take is mostly not noticed. Refused are also:
+//! An opcode that is not defined is refused; a combination of a defined one with operands or
+//! prefixes that it does not take is mostly not noticed. Refused are also:
 //!
-//! - a near branch or return with the operand-size prefix, which Intel's processors ignore and AMD's
-//!   obey: the instruction has one length here and another one there;
+//! - a near branch or return with the operand-size prefix, which Intel's processors ignore and
+//!   AMD's obey: the instruction has one length here and another one there;
 //! - XOP, which only some of AMD's processors had, and no kernel uses.
 //!
 //! C: `arch/x86/lib/insn.c`, `arch/x86/lib/x86-opcode-map.txt`.
@@ -87,8 +87,8 @@ pub fn is_return_thunk(name: &str) -> bool {
     )
 }
 
-/// Whether a function of this name is an indirect thunk: what stands for `jmp *REG` where a processor
-/// must not be left to predict it. A jump there goes where the register says.
+/// Whether a function of this name is an indirect thunk: what stands for `jmp *REG` where a
+/// processor must not be left to predict it. A jump there goes where the register says.
 ///
 /// C: `arch/x86/lib/retpoline.S`.
 pub fn is_indirect_thunk(name: &str) -> bool {

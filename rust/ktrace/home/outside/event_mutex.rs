@@ -61,8 +61,8 @@ pub(crate) unsafe fn init() {
 
 /// See [`EventMutex::with`].
 ///
-/// `EAGAIN`, and a line in the kernel's log, where the kernel does not call this module: for want of
-/// memory, or, while the module unloads, since there is a trigger on the control event.
+/// `EAGAIN`, and a line in the kernel's log, where the kernel does not call this module: for want
+/// of memory, or, while the module unloads, since there is a trigger on the control event.
 pub(crate) fn with_event_mutex<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
     /// Someone else who enables or disables the control event at the same time can take both
     /// calls away, but not often.

@@ -48,8 +48,8 @@ pub(crate) fn address_of(name: &CStr) -> Result<usize> {
 
 /// See [`crate::symbol::exists`].
 ///
-/// For [`address_of`] the kernel looks through all its jump labels. `register_kretprobe()` looks the
-/// symbol up before all else, and then refuses a probe with more data than there is room for.
+/// For [`address_of`] the kernel looks through all its jump labels. `register_kretprobe()` looks
+/// the symbol up before all else, and then refuses a probe with more data than there is room for.
 pub(crate) fn exists(name: &CStr) -> Result<bool> {
     let mut probe = KBox::new(MaybeUninit::<tracing::kretprobe>::zeroed(), GFP_KERNEL)?;
     let probe = probe.as_mut_ptr();

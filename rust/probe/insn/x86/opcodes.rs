@@ -4,8 +4,8 @@
 //!
 //! Rows and columns are those of Intel's *Software Developer's Manual*, volume 2, appendix A, for
 //! 64-bit mode; AMD's *Programmer's Manual*, volume 3, where only AMD defines an opcode. Within one
-//! opcode what depends on ModRM or on a mandatory prefix has nearly always the same length; what has
-//! not is settled in the parent module.
+//! opcode what depends on ModRM or on a mandatory prefix has nearly always the same length; what
+//! has not is settled in the parent module.
 
 /// What follows an opcode.
 #[derive(Clone, Copy)]
