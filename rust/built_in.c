@@ -42,6 +42,20 @@ EXPORT(rethook_try_get);
 /* Gives up the hold on the mounted tracefs that each file in it has. */
 EXPORT(tracefs_remove);
 
+/*
+ * Event probes. Each is a trigger on the event: the kernel makes records for triggers, and looks
+ * whether one wants them, only when it is told.
+ */
+EXPORT(trace_event_trigger_enable_disable);
+EXPORT(update_cond_flag);
+
+/* Which records an event probe is for: a filter on the event. */
+EXPORT(create_event_filter);
+EXPORT(free_event_filter);
+
+/* Gives back an event that was found by trace_get_event_file(), also where event_mutex is held. */
+EXPORT(trace_event_dyn_put_ref);
+
 /* The types of the kernel, which /sys/kernel/btf/vmlinux has once there is a /sys; or NULL. */
 const void *rkprobe_btf(size_t *len)
 {

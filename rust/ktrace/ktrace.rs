@@ -8,6 +8,7 @@
 //! - `rethook`: a handler at the return of many functions, in the kernel's tree;
 //! - [`fprobe`], [`ftrace`]: handlers at many functions at once;
 //! - [`tracepoint`]: a handler on a tracepoint of the kernel;
+//! - `event_probe`: a handler for the records of an event, in the kernel's own tree only;
 //! - [`registers`], [`nofault`]: what a handler may look at;
 //! - [`trace_event`]: events under `events/` in tracefs, and records in the trace buffers;
 //! - [`tracefs`]: control files;
@@ -28,6 +29,8 @@ pub mod btf;
 pub mod context;
 pub mod dyn_event;
 pub mod error_log;
+#[cfg(CONFIG_RKPROBE_EXPORTS)]
+pub mod event_probe;
 pub mod exits;
 pub mod fprobe;
 pub mod ftrace;

@@ -52,10 +52,10 @@ pub use sink::MAX_LEN;
 /// Called in process context with `event_mutex` held.
 pub trait Operations: Send + Sync + 'static {
     /// The first user came. Where it fails nothing may be left on.
-    fn enable(&self) -> Result;
+    fn enable(&self, token: &EventMutex) -> Result;
 
     /// The last user went. Handlers that run already may still be running.
-    fn disable(&self);
+    fn disable(&self, token: &EventMutex);
 }
 
 /// What an event is made of.
@@ -349,22 +349,22 @@ impl Inner {
         unsafe { &*kernel::container_of!(Opaque::cast_from(call), Inner, call) }
     }
 
-    fn first_use(&self) -> Result {
+    fn first_use(&self, token: &EventMutex) -> Result {
         if self.sink.is_singly_used() {
-            self.operations.enable()
+            self.operations.enable(token)
         } else {
             Ok(())
         }
     }
 
-    fn last_use(&self) {
+    fn last_use(&self, token: &EventMutex) {
         if !self.sink.is_used() {
-            self.operations.disable();
+            self.operations.disable(token);
         }
     }
 
     /// One more user: a trace instance (with its file) or perf (without).
-    fn add(&self, file: *mut bindings::trace_event_file) -> Result {
+    fn add(&self, token: &EventMutex, file: *mut bindings::trace_event_file) -> Result {
         // SAFETY: The module pointer is valid as long as the module, whose code runs.
         if !unsafe { kernel::bindings::try_module_get(self.owner.as_ptr()) } {
             return Err(ENODEV);
@@ -378,7 +378,7 @@ impl Inner {
             self.sink.add_file(file)
         };
         let enabled = added.and_then(|()| {
-            self.first_use().inspect_err(|_| {
+            self.first_use(token).inspect_err(|_| {
                 self.sink.remove(file);
             })
         });
@@ -390,9 +390,9 @@ impl Inner {
     }
 
     /// One user less.
-    fn remove(&self, file: *mut bindings::trace_event_file) {
+    fn remove(&self, token: &EventMutex, file: *mut bindings::trace_event_file) {
         if self.sink.remove(file) {
-            self.last_use();
+            self.last_use(token);
             // SAFETY: It was got by `add`. The caller holds `event_mutex`, which the module's
             // exit passes through, so that this code stays until it has returned.
             unsafe { kernel::bindings::module_put(self.owner.as_ptr()) };
@@ -427,23 +427,21 @@ unsafe extern "C" fn ktrace_call_reg(
 ) -> c_int {
     // SAFETY: By the safety requirement.
     let inner = unsafe { Inner::from_call(call) };
-    match ty {
-        bindings::trace_reg_TRACE_REG_REGISTER => {
-            from_result(|| inner.add(data.cast()).map(|()| 0))
-        }
-        bindings::trace_reg_TRACE_REG_PERF_REGISTER => {
-            from_result(|| inner.add(core::ptr::null_mut()).map(|()| 0))
-        }
-        bindings::trace_reg_TRACE_REG_UNREGISTER => {
-            inner.remove(data.cast());
-            0
-        }
-        bindings::trace_reg_TRACE_REG_PERF_UNREGISTER => {
-            inner.remove(core::ptr::null_mut());
-            0
-        }
+    let (is_added, file) = match ty {
+        bindings::trace_reg_TRACE_REG_REGISTER => (true, data.cast()),
+        bindings::trace_reg_TRACE_REG_PERF_REGISTER => (true, core::ptr::null_mut()),
+        bindings::trace_reg_TRACE_REG_UNREGISTER => (false, data.cast()),
+        bindings::trace_reg_TRACE_REG_PERF_UNREGISTER => (false, core::ptr::null_mut()),
         // PERF_ADD and PERF_DEL come from the scheduler: 0 lets perf do what it always does.
-        _ => 0,
+        _ => return 0,
+    };
+    // SAFETY: By the safety requirement.
+    let token = unsafe { EventMutex::assume_held() };
+    if is_added {
+        from_result(|| inner.add(&token, file).map(|()| 0))
+    } else {
+        inner.remove(&token, file);
+        0
     }
 }
 

@@ -19,7 +19,8 @@
 //!
 //! C: `create_or_delete_trace_kprobe()` and `trace_kprobe_create_internal()` in
 //! `kernel/trace/trace_kprobe.c`, `trace_fprobe_create_internal()` in
-//! `kernel/trace/trace_fprobe.c`, `create_dyn_event()` in `kernel/trace/trace_dynevent.c`.
+//! `kernel/trace/trace_fprobe.c`, `__trace_eprobe_create()` in `kernel/trace/trace_eprobe.c`,
+//! `create_dyn_event()` in `kernel/trace/trace_dynevent.c`.
 //!
 //! # Examples
 //!
@@ -81,6 +82,7 @@ pub use expansion::FileOffsets;
 pub use name::Event;
 pub use name::EventName;
 pub use name::MAX_NAME;
+pub use site::RecordFields;
 pub use site::Signature;
 pub use site::Site;
 pub use words::Words;
@@ -116,6 +118,8 @@ pub enum Kind {
     Exit,
     /// At a tracepoint.
     Tracepoint,
+    /// When a trace event is recorded: an event probe.
+    Event,
 }
 
 impl Kind {
@@ -126,6 +130,7 @@ impl Kind {
             Self::Return => 'r',
             Self::Entry | Self::Exit => 'f',
             Self::Tracepoint => 't',
+            Self::Event => 'e',
         }
     }
 
@@ -135,12 +140,18 @@ impl Kind {
             Self::Probe | Self::Return | Self::ReturnInsn => "kprobes",
             Self::Entry | Self::Exit => "fprobes",
             Self::Tracepoint => "tracepoints",
+            Self::Event => "eprobes",
         }
     }
 
     /// Does it hit when a function returns?
     pub const fn is_return(self) -> bool {
         matches!(self, Self::Return | Self::ReturnInsn | Self::Exit)
+    }
+
+    /// Is the probe looked for anew each time that its event is enabled?
+    pub const fn is_hook(self) -> bool {
+        matches!(self, Self::Entry | Self::Exit | Self::Tracepoint)
     }
 
     /// Is it in the file of the kprobes? Only probes of which this says the same can share an
@@ -175,6 +186,13 @@ pub enum Target<'a> {
     Functions(&'a str),
     /// The tracepoint of this name.
     Tracepoint(&'a str),
+    /// The trace event `SYSTEM.NAME`, or `SYSTEM/NAME`.
+    Event {
+        /// Its group.
+        system: &'a str,
+        /// Its name there.
+        name: &'a str,
+    },
 }
 
 impl fmt::Display for Target<'_> {
@@ -185,11 +203,12 @@ impl fmt::Display for Target<'_> {
             // C prints a hashed pointer: its listing cannot be written back.
             Self::Address(address) => write!(f, "0x{address:x}"),
             Self::Functions(name) | Self::Tracepoint(name) => f.write_str(name),
+            Self::Event { system, name } => write!(f, "{system}.{name}"),
         }
     }
 }
 
-/// A command that makes a probe: `p`, `r`, `f` or `t`.
+/// A command that makes a probe: `p`, `r`, `f`, `t` or `e`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command<'a> {
     /// When the probe hits.
@@ -201,6 +220,8 @@ pub struct Command<'a> {
     pub target: Target<'a>,
     label: Option<Label<'a>>,
     arguments: Words<'a>,
+    /// What follows the `if` of an event probe.
+    filter: Option<Words<'a>>,
 }
 
 impl<'a> Command<'a> {
@@ -220,6 +241,24 @@ impl<'a> Command<'a> {
         })
     }
 
+    /// Which records of the event an event probe is for, if not for all: the filter's `Display`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NoEpFilter`] where none follows the `if`. C says so when it has found the event.
+    pub fn filter(&self) -> Result<Option<Normalized<'a>>, Error> {
+        let Some(filter) = self.filter.clone() else {
+            return Ok(None);
+        };
+        let filter = filter.text();
+        if filter.trim_start_matches(words::is_space).is_empty() {
+            // The words so far, and the `if`.
+            let word = self.arguments.clone().count().saturating_add(3);
+            return Err(Error::invalid(ErrorKind::NoEpFilter, word, 0));
+        }
+        Ok(Some(Normalized(filter)))
+    }
+
     /// Whether what BTF says of the function matters to an argument.
     pub fn needs_signature(&self) -> bool {
         self.arguments.clone().any(body::needs_signature)
@@ -237,6 +276,10 @@ impl<'a> Command<'a> {
         site: Site<'c>,
         offsets: FileOffsets,
     ) -> Result<Option<Expansion<'c>>, Error> {
+        // In C an event probe has none of them.
+        if self.kind == Kind::Event {
+            return Ok(None);
+        }
         Expansion::new(self.arguments.clone(), site, offsets)
     }
 
@@ -280,7 +323,8 @@ impl<'a> Command<'a> {
     /// parsed again, and then writes the same; but not where a pattern for functions makes a name
     /// for its event that is no name, such as `*_open__entry`.
     ///
-    /// C: `trace_kprobe_show()`, `trace_fprobe_show()`.
+    /// C: `trace_kprobe_show()`, `trace_fprobe_show()`, `eprobe_dyn_event_show()`, which leaves the
+    /// filter out.
     ///
     /// # Errors
     ///
@@ -297,13 +341,16 @@ impl<'a> Command<'a> {
         match self.kind {
             Kind::Exit => out.write_str("%return")?,
             Kind::ReturnInsn => out.write_str("%retinsn")?,
-            Kind::Probe | Kind::Return | Kind::Entry | Kind::Tracepoint => {}
+            Kind::Probe | Kind::Return | Kind::Entry | Kind::Tracepoint | Kind::Event => {}
         }
         for (index, word) in self.arguments.clone().enumerate() {
             let (name, body) = arguments::split(word, index);
             write!(out, " {name}={body}")?;
         }
-        Ok(())
+        match &self.filter {
+            Some(filter) => write!(out, " if {}", Normalized(filter.text())),
+            None => Ok(()),
+        }
     }
 }
 
@@ -344,6 +391,7 @@ impl File {
             (Some(b'r'), _) => Kind::Return,
             (Some(b'f'), Self::All) => Kind::Entry,
             (Some(b't'), Self::All) => Kind::Tracepoint,
+            (Some(b'e'), Self::All) => Kind::Event,
             _ => return Err(no_match),
         };
         let Some(target) = words.next() else {
@@ -353,24 +401,35 @@ impl File {
             });
         };
 
-        let (maxactive, label) = match kind.is_kprobe() {
-            true => parse_head(head, kind)?,
-            false => (None, parse_short_head(head)?),
+        let (maxactive, label) = match kind {
+            Kind::Probe | Kind::Return | Kind::ReturnInsn => parse_head(head, kind)?,
+            Kind::Entry | Kind::Exit | Kind::Tracepoint => (None, parse_short_head(head)?),
+            Kind::Event => (None, parse_event_head(head)?),
         };
         let (target, kind) = match kind {
             Kind::Probe | Kind::Return | Kind::ReturnInsn => parse_target(target, kind)?,
             Kind::Entry | Kind::Exit => parse_functions(target, &words)?,
             Kind::Tracepoint => (parse_tracepoint(target, &words)?, kind),
+            Kind::Event => (parse_event(target)?, kind),
         };
         if kind == Kind::ReturnInsn && maxactive.is_some() {
             return Err(Error::invalid(ErrorKind::MaxactOnRetinsn, 0, 1));
+        }
+        let (arguments, filter) = match kind {
+            Kind::Event => words.split_at("if"),
+            _ => (words, None),
+        };
+        // Of the others C counts the arguments when it has found the target.
+        if kind == Kind::Event {
+            arguments::count(&arguments)?;
         }
         Ok(Line::Create(Command {
             kind,
             maxactive,
             target,
             label,
-            arguments: words,
+            arguments,
+            filter,
         }))
     }
 
@@ -385,6 +444,7 @@ impl File {
             _ if error.kind == ErrorKind::NoMatchingType => "dynevent",
             (Self::All, Some(b'p' | b'r')) => "trace_kprobe",
             (Self::All, Some(b'f' | b't')) => "trace_fprobe",
+            (Self::All, Some(b'e')) => "event_probe",
             (Self::All, _) => "dynevent",
         }
     }
@@ -459,6 +519,32 @@ fn parse_short_head(head: &str) -> Result<Option<Label<'_>>, Error> {
             Some(text) => Ok(Some(Label { text, offset: 2 })),
             None => Err(Error::invalid(ErrorKind::BadMaxact, 0, 1)),
         },
+    }
+}
+
+/// What follows the letter of an `e`: `[:LABEL]`. As in C, anything in front of the `:` means nothing.
+/// A label is looked at before the target is.
+fn parse_event_head(head: &str) -> Result<Option<Label<'_>>, Error> {
+    let Some((before, text)) = head.split_once(':') else {
+        return Ok(None);
+    };
+    let offset = before.len().saturating_add(1);
+    let label = Label { text, offset };
+    label.parse()?;
+    Ok(Some(label))
+}
+
+/// `SYSTEM.NAME` or `SYSTEM/NAME`. What is wrong with either C tells first, and then
+/// [`ErrorKind::NoEventInfo`], too.
+fn parse_event(word: &str) -> Result<Target<'_>, Error> {
+    let label = Label {
+        text: word,
+        offset: 0,
+    };
+    match label.parse() {
+        Ok((Some(system), Some(name))) => Ok(Target::Event { system, name }),
+        Ok(_) => Err(Error::invalid(ErrorKind::NoEventInfo, 1, 0)),
+        Err(error) => Err(Error::invalid(error.kind, 1, error.at.offset)),
     }
 }
 

@@ -154,6 +154,13 @@ pub trait Context {
         0
     }
 
+    /// The record of the event that is hit, as far as its fields go. Only the programs of event probes
+    /// ask for it.
+    #[inline(always)]
+    fn record(&self) -> &[u8] {
+        &[]
+    }
+
     /// Writes the symbol that an address is in, with offset and size, to `to`, or as much of it as
     /// fits; returns how many bytes that is. There is no NUL behind it, but what else is in `to` is
     /// undefined.
@@ -207,6 +214,11 @@ impl<C: Context> Context for &C {
     #[inline(always)]
     fn exit(&self) -> u64 {
         (**self).exit()
+    }
+
+    #[inline(always)]
+    fn record(&self) -> &[u8] {
+        (**self).record()
     }
 
     #[inline(always)]

@@ -61,6 +61,8 @@ use crate::event::Event;
 use crate::event::Probe;
 use crate::event::Probes;
 use crate::event::Switch;
+#[cfg(CONFIG_RKPROBE_EXPORTS)]
+use crate::event_probe;
 use crate::exits;
 use crate::hook::Hook;
 use crate::printer::Printer;
@@ -94,7 +96,7 @@ const FILE_OFFSETS: FileOffsets = FileOffsets {
 };
 
 /// Why a command fails.
-enum Failure {
+pub(crate) enum Failure {
     /// Something in the command: it is told in the error log, with its place.
     Command(command::Error),
     /// Something else, such as no memory.
@@ -121,7 +123,7 @@ impl From<kernel::alloc::AllocError> for Failure {
 
 impl Failure {
     /// The kernel's error.
-    fn errno(&self) -> Error {
+    pub(crate) fn errno(&self) -> Error {
         match self {
             Self::Command(error) => to_kernel(error.errno),
             Self::Other(error) => *error,
@@ -183,6 +185,9 @@ fn carry_out(file: File, line: &[u8], report: impl FnOnce(&str, &Failure)) -> Re
         EINVAL
     })?;
     let result = match file.parse(line) {
+        _ if !cfg!(CONFIG_RKPROBE_EXPORTS) && is_event_probe(file, line) => {
+            Err(command::Error::at_command(ErrorKind::NoMatchingType, Errno::EINVAL).into())
+        }
         Ok(Line::Nothing) => Ok(()),
         Ok(Line::Create(command)) => create(&command),
         Ok(Line::Delete(delete)) => remove(file, &delete),
@@ -192,6 +197,11 @@ fn carry_out(file: File, line: &[u8], report: impl FnOnce(&str, &Failure)) -> Re
         report(line, &failure);
         failure.errno()
     })
+}
+
+/// Event probes take what only the kernel's own tree has; elsewhere there is no such command.
+fn is_event_probe(file: File, line: &str) -> bool {
+    file == File::All && line.trim_start().starts_with('e')
 }
 
 /// Removes everything that is listed in `file`, or nothing: `EBUSY` while something is in use.
@@ -277,6 +287,12 @@ fn remove(file: File, delete: &Delete<'_>) -> Result<(), Failure> {
 
 #[inline(never)]
 fn create(command: &Command<'_>) -> Result<(), Failure> {
+    #[cfg(CONFIG_RKPROBE_EXPORTS)]
+    if command.kind == Kind::Event {
+        return event_probe::with_site(command, |site| {
+            create_expanded(command, &command.name()?, site)
+        });
+    }
     let place = match place_of(command.kind) {
         Some(place) => place,
         None => check_target(command)?,
@@ -309,6 +325,12 @@ fn create_expanded(
         CString::try_from_fmt(format_args!("{}", name.group))?,
         CString::try_from_fmt(format_args!("{}", name.event))?,
         command.kind,
+        match command.target {
+            Target::Event { .. } => {
+                Some(CString::try_from_fmt(format_args!("{}", command.target))?)
+            }
+            _ => None,
+        },
     );
     let mut kept = KVec::new();
     let mut is_timed = false;
@@ -340,6 +362,7 @@ fn place_of(kind: Kind) -> Option<Place> {
         Kind::Entry => Some(Place::Entry),
         Kind::Exit => Some(Place::Return),
         Kind::Tracepoint => Some(Place::Tracepoint),
+        Kind::Event => Some(Place::Event),
     }
 }
 
@@ -374,7 +397,6 @@ fn register(
 fn check_target(command: &Command<'_>) -> Result<Place, Failure> {
     let at_target = |kind| command::Error::at_target(kind, Errno::EINVAL);
     let entry = match command.target {
-        Target::Address(_) | Target::Functions(_) | Target::Tracepoint(_) => false,
         Target::Symbol { symbol, offset } => match symbols::count(symbol)? {
             // Where in its function it is turns out when the module comes.
             None => command.kind.is_return(),
@@ -383,6 +405,7 @@ fn check_target(command: &Command<'_>) -> Result<Place, Failure> {
             Some(1) => is_entry(symbol, offset)?.unwrap_or(command.kind.is_return()),
             Some(_) => return Err(at_target(ErrorKind::NonUniqSymbol).into()),
         },
+        _ => false,
     };
     match (command.kind, command.target) {
         (Kind::Return | Kind::ReturnInsn, Target::Symbol { .. }) if !entry => {
@@ -421,7 +444,12 @@ fn check_sibling(
     }
 
     let at_command = |kind| command::Error::at_command(kind, Errno::EEXIST);
-    if event.shape.kind().is_kprobe() != shape.kind().is_kprobe() {
+    // One event probe is all that an event has.
+    let is_event = |shape: &Shape| shape.kind() == Kind::Event;
+    if event.shape.kind().is_kprobe() != shape.kind().is_kprobe()
+        || is_event(&event.shape)
+        || is_event(shape)
+    {
         return Err(at_command(ErrorKind::EventExist).into());
     }
     if event.shape.kind() != shape.kind() {
@@ -477,7 +505,10 @@ fn create_event(
 
 /// Compiles the arguments; gives what the programs refer to, too.
 #[inline(never)]
-fn compile(command: &Command<'_>, site: Site<'_>) -> Result<(KVec<Program>, Resolver), Failure> {
+pub(crate) fn compile(
+    command: &Command<'_>,
+    site: Site<'_>,
+) -> Result<(KVec<Program>, Resolver), Failure> {
     let mut resolver = Resolver {
         texts: KVec::new(),
         kept: Kept {
@@ -528,6 +559,12 @@ fn make_probe(
             None
         }
         Target::Tracepoint(_) => None,
+        #[cfg(CONFIG_RKPROBE_EXPORTS)]
+        Target::Event { system, name } => {
+            Some(event_probe::place(command, (system, name), site, &parts)?)
+        }
+        #[cfg(not(CONFIG_RKPROBE_EXPORTS))]
+        Target::Event { .. } => return Err(EINVAL.into()),
     };
     Ok(Probe::new(shape, listing(command, name)?, parts, armed)?)
 }
@@ -556,6 +593,8 @@ fn place(command: &Command<'_>, site: Site<'_>, parts: &Parts) -> Result<Armed, 
             let hook = Hook::register(command.kind, &name, recorder, kept)?;
             return Ok(Armed::Hook(hook));
         }
+        // It is placed once and for all.
+        Target::Event { .. } => return Err(EINVAL.into()),
     };
     Ok(match command.kind {
         Kind::Return => {
@@ -728,9 +767,9 @@ fn listing(command: &Command<'_>, name: &EventName<'_>) -> Result<CString> {
 }
 
 /// Gives what programs refer to.
-struct Resolver {
+pub(crate) struct Resolver {
     /// The strings that they have the addresses of.
-    texts: KVec<CString>,
+    pub(crate) texts: KVec<CString>,
     /// What is kept for them from the entry of a call.
     kept: Kept,
 }

@@ -25,6 +25,8 @@ use ktrace::trace_event::TraceEvent;
 use probe::command::File;
 
 use crate::commands;
+#[cfg(CONFIG_RKPROBE_EXPORTS)]
+use crate::event_probe::EventProbe;
 use crate::hook::Hook;
 use crate::recorder::Counts;
 use crate::recorder::Parts;
@@ -39,6 +41,8 @@ pub(crate) enum Armed {
     Return(ReturnProbe),
     ReturnInsn(Kretinsn<Recorder>),
     Hook(Hook),
+    #[cfg(CONFIG_RKPROBE_EXPORTS)]
+    Event(EventProbe),
 }
 
 impl Armed {
@@ -48,6 +52,8 @@ impl Armed {
             Self::Return(probe) => Counts::of(probe.recorder(), probe.missed()),
             Self::ReturnInsn(probe) => Counts::of(probe.handler(), probe.missed()),
             Self::Hook(hook) => hook.counts(),
+            #[cfg(CONFIG_RKPROBE_EXPORTS)]
+            Self::Event(probe) => Counts::of(probe.handler(), 0),
         }
     }
 
@@ -57,10 +63,11 @@ impl Armed {
             Self::Entry(probe) => probe.is_gone(),
             Self::Return(probe) => probe.is_gone(),
             Self::ReturnInsn(probe) => probe.is_gone(),
-            Self::Hook(_) => false,
+            _ => false,
         }
     }
 
+    /// Not for what is attached with `event_mutex` held.
     fn enable(&self) -> Result {
         match self {
             Self::Entry(probe) if !probe.is_gone() => probe.enable(),
@@ -102,8 +109,8 @@ impl Batch {
                     drop(self.kprobes.push_within_capacity(probe));
                 }
             }
-            // Not registered but where its event is enabled, and stays.
-            Armed::Hook(hook) => drop(hook),
+            // Not registered but where its event is enabled, and stays; or not attached.
+            other => drop(other),
         }
     }
 
@@ -247,24 +254,34 @@ impl Probe {
         self.state.lock().armed.take()
     }
 
-    fn enable(&self) -> Result {
+    fn enable(&self, _token: &EventMutex) -> Result {
         let mut state = self.state.lock();
-        if !self.shape.kind().is_kprobe() {
+        if self.shape.kind().is_hook() {
             state.set(commands::arm_again(
                 self.command(),
                 &self.shape,
                 &self.parts,
             )?);
         }
-        state.armed.as_ref().map_or(Ok(()), Armed::enable)
+        match &state.armed {
+            #[cfg(CONFIG_RKPROBE_EXPORTS)]
+            Some(Armed::Event(probe)) => probe.attach(_token),
+            Some(armed) => armed.enable(),
+            None => Ok(()),
+        }
     }
 
-    fn disable(&self) {
+    fn disable(&self, _token: &EventMutex) {
         let mut state = self.state.lock();
         let result = match &state.armed {
             Some(Armed::Entry(probe)) => probe.disable(),
             Some(Armed::Return(probe)) => probe.disable(),
             Some(Armed::ReturnInsn(probe)) => probe.disable(),
+            #[cfg(CONFIG_RKPROBE_EXPORTS)]
+            Some(Armed::Event(probe)) => {
+                probe.detach(_token);
+                Ok(())
+            }
             Some(Armed::Hook(_)) | None => {
                 state.unregister();
                 Ok(())
@@ -345,11 +362,11 @@ impl Probes {
     }
 
     /// Adds a probe, and arms it where the event is enabled.
-    pub(crate) fn add(&self, probe: Arc<Probe>) -> Result {
+    pub(crate) fn add(&self, token: &EventMutex, probe: Arc<Probe>) -> Result {
         let mut state = self.state.lock();
         state.probes.reserve(1, GFP_KERNEL)?;
         if state.is_enabled {
-            probe.enable()?;
+            probe.enable(token)?;
         }
         state.probes.push(probe, GFP_KERNEL)?;
         Ok(())
@@ -414,12 +431,12 @@ impl Probes {
 pub(crate) struct Switch(pub(crate) Arc<Probes>);
 
 impl Operations for Switch {
-    fn enable(&self) -> Result {
+    fn enable(&self, token: &EventMutex) -> Result {
         let mut state = self.0.state.lock();
         for (index, probe) in state.probes.iter().enumerate() {
-            if let Err(error) = probe.enable() {
+            if let Err(error) = probe.enable(token) {
                 for armed in state.probes.iter().take(index) {
-                    armed.disable();
+                    armed.disable(token);
                 }
                 return Err(error);
             }
@@ -428,11 +445,11 @@ impl Operations for Switch {
         Ok(())
     }
 
-    fn disable(&self) {
+    fn disable(&self, token: &EventMutex) {
         let mut state = self.0.state.lock();
         state.is_enabled = false;
         for probe in &state.probes {
-            probe.disable();
+            probe.disable(token);
         }
     }
 }

@@ -58,7 +58,7 @@ impl Hook {
             Kind::Tracepoint => {
                 Self::Tracepoint(Tracepoint::attach_or_wait(target, AtEntry(recorder))?)
             }
-            Kind::Probe | Kind::Return | Kind::ReturnInsn => return Err(EINVAL),
+            Kind::Probe | Kind::Return | Kind::ReturnInsn | Kind::Event => return Err(EINVAL),
         })
     }
 

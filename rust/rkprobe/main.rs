@@ -24,6 +24,8 @@ use crate::commands::Modules;
 mod commands;
 mod error_log;
 mod event;
+#[cfg(CONFIG_RKPROBE_EXPORTS)]
+mod event_probe;
 mod exits;
 mod files;
 mod hook;

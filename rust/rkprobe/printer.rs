@@ -2,7 +2,8 @@
 
 //! A record as a line of the trace.
 //!
-//! C: `print_kprobe_event()`, `print_kretprobe_event()` in `kernel/trace/trace_kprobe.c`.
+//! C: `print_kprobe_event()`, `print_kretprobe_event()` in `kernel/trace/trace_kprobe.c`,
+//! `print_eprobe_event()` in `kernel/trace/trace_eprobe.c`.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -30,6 +31,7 @@ impl Print for Printer {
                 seq.bytes(b" <- ");
                 seq.code(word(record, 0), false);
             }
+            Head::Event => seq.bytes(shape.attached().as_bytes()),
         }
         seq.bytes(b")");
         // Writing to a `TraceSeq` cannot fail: what does not fit is noticed by the kernel.

@@ -289,7 +289,7 @@ impl fprobe::Handler for AtExit {
 impl Recorder {
     /// Makes a record that begins with the addresses in `head`.
     #[inline(always)]
-    fn record<O: Origin>(&self, hit: &O, kept: impl OfCall, head: impl Head) {
+    pub(crate) fn record<O: Origin>(&self, hit: &O, kept: impl OfCall, head: impl Head) {
         self.hits.increment();
         match &self.room {
             None => {
@@ -368,7 +368,7 @@ impl<H: Head> Fill for Copied<'_, H> {
 }
 
 /// The addresses that a record begins with, which have the size of this in it.
-trait Head: Copy {
+pub(crate) trait Head: Copy {
     /// Writes them, and gives what is behind them.
     fn put(self, record: &mut [u8]) -> Option<&mut [u8]>;
 }
@@ -397,7 +397,7 @@ fn put_address(record: &mut [u8], address: usize) -> Option<&mut [u8]> {
 }
 
 /// What is known of the call that a hit belongs to. No program asks for what is not.
-trait OfCall: Copy {
+pub(crate) trait OfCall: Copy {
     /// The value that was kept under this index.
     #[inline(always)]
     fn word(self, _index: u8) -> u64 {
@@ -414,6 +414,12 @@ trait OfCall: Copy {
     #[inline(always)]
     fn exit(self) -> u64 {
         0
+    }
+
+    /// What the event has recorded that is no call at all.
+    #[inline(always)]
+    fn record(&self) -> &[u8] {
+        &[]
     }
 }
 
@@ -488,6 +494,11 @@ impl<K: OfCall> Context for Seen<'_, K> {
     #[inline(always)]
     fn exit(&self) -> u64 {
         self.kept.exit()
+    }
+
+    #[inline(always)]
+    fn record(&self) -> &[u8] {
+        self.kept.record()
     }
 
     #[inline(always)]

@@ -153,7 +153,7 @@ pub(crate) fn append(probes: &Arc<Probes>, probe: Arc<Probe>) -> Result<bool> {
             return Ok(false);
         }
         registry.reserve()?;
-        probes.add(probe.clone())?;
+        probes.add(token, probe.clone())?;
         registry.add_probe(token, &probe);
         Ok(true)
     })?

@@ -22,17 +22,25 @@ pub(crate) struct Shape {
     group: CString,
     name: CString,
     kind: Kind,
+    /// The event that an event probe is attached to.
+    attached: Option<CString>,
     fields: KVec<(CString, fetch::Field)>,
     layout: Layout,
 }
 
 impl Shape {
     /// An event without fields of its own yet.
-    pub(crate) fn new(group: CString, name: CString, kind: Kind) -> Self {
+    pub(crate) fn new(
+        group: CString,
+        name: CString,
+        kind: Kind,
+        attached: Option<CString>,
+    ) -> Self {
         Self {
             group,
             name,
             kind,
+            attached,
             fields: KVec::new(),
             layout: Layout::new(),
         }
@@ -60,12 +68,17 @@ impl Shape {
         self.kind
     }
 
+    /// The event that an event probe is attached to, as `SYSTEM.NAME`.
+    pub(crate) fn attached(&self) -> &str {
+        self.attached.as_deref().map_or("", text)
+    }
+
     /// What comes before the fields.
     pub(crate) fn head(&self) -> Head {
-        if self.kind.is_return() {
-            Head::Return
-        } else {
-            Head::Probe
+        match self.kind {
+            Kind::Event => Head::Event,
+            kind if kind.is_return() => Head::Return,
+            _ => Head::Probe,
         }
     }
 
@@ -85,6 +98,7 @@ impl Shape {
             + match self.head() {
                 Head::Probe => WORD,
                 Head::Return => 2 * WORD,
+                Head::Event => 0,
             }
     }
 
@@ -97,6 +111,7 @@ impl Shape {
         let head: &[&CStr] = match self.head() {
             Head::Probe => &[c"__probe_ip"],
             Head::Return => &[c"__probe_func", c"__probe_ret_ip"],
+            Head::Event => &[],
         };
         for (index, name) in head.iter().enumerate() {
             let field = ktrace::trace_event::Field::new(

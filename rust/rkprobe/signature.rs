@@ -62,7 +62,7 @@ pub(crate) fn with_site<R, E: From<Error>>(
 }
 
 /// That of the kernel, where it has some.
-fn vmlinux() -> Result<Option<Arc<Object>>> {
+pub(crate) fn vmlinux() -> Result<Option<Arc<Object>>> {
     let mut vmlinux = VMLINUX.lock();
     if vmlinux.is_none() {
         match Object::read("vmlinux", None) {
@@ -82,7 +82,7 @@ fn with_function<R, E: From<Error>>(
     f: impl FnOnce(Option<Function<'_>>) -> Result<R, E>,
 ) -> Result<R, E> {
     let symbol = match target {
-        Target::Address(_) => return f(None),
+        Target::Address(_) | Target::Event { .. } => return f(None),
         Target::Symbol { symbol, .. } | Target::Functions(symbol) => symbol,
         // What it calls has its parameters.
         Target::Tracepoint(name) => {

@@ -33,11 +33,11 @@ mod tests {
     struct Nothing(#[expect(dead_code)] Dropped);
 
     impl Operations for Nothing {
-        fn enable(&self) -> Result {
+        fn enable(&self, _token: &EventMutex) -> Result {
             Ok(())
         }
 
-        fn disable(&self) {}
+        fn disable(&self, _token: &EventMutex) {}
     }
 
     impl Print for Nothing {

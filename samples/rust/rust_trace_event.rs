@@ -43,11 +43,11 @@ impl Handler for Record {
 struct Switch(Kprobe<Record>);
 
 impl Operations for Switch {
-    fn enable(&self) -> Result {
+    fn enable(&self, _token: &EventMutex) -> Result {
         self.0.enable()
     }
 
-    fn disable(&self) {
+    fn disable(&self, _token: &EventMutex) {
         let _ = self.0.disable();
     }
 }

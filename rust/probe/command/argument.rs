@@ -25,6 +25,8 @@ pub enum Place {
     ReturnInsn,
     /// A tracepoint: `$argN` is available.
     Tracepoint,
+    /// No function, but a trace event: the fields of its record are available.
+    Event,
 }
 
 /// One fetch argument, borrowed from the line.
@@ -123,6 +125,8 @@ pub enum Base<'a> {
     /// `$exit`: the address of the instruction with which the function returns. Ours; C has no
     /// such.
     Exit,
+    /// `$FIELD`: a field of the record of the event that an event probe is attached to.
+    Field(RecordField),
     /// `$comm`: the address of the name of the current task.
     Comm,
     /// `\IMM`, or the address of `@ADDR` (which adds a dereference).
@@ -133,6 +137,33 @@ pub enum Base<'a> {
     /// [`split_symbol`]. C looks it up when it registers the probe: a malformed offset is
     /// `FailRegProbe`, a missing symbol `BadProbeAddr`, both at the target.
     Symbol(&'a str),
+}
+
+/// A field in the record of an event: where it is, and what its value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordField {
+    /// In bytes from the start of the record.
+    pub offset: u16,
+    /// What is there.
+    pub value: RecordValue,
+}
+
+/// What a field of a record gives.
+///
+/// C: `get_event_field()` in `kernel/trace/trace_eprobe.c`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordValue {
+    /// A number.
+    Number(Width),
+    /// One with a sign.
+    Signed(Width),
+    /// The address of the field: of a string in it, or of whatever is no number.
+    Address,
+    /// The address of a string whose location is in the field, from the start of the record:
+    /// `__data_loc`.
+    Located,
+    /// The same from the field on: `__rel_loc`.
+    LocatedFromHere,
 }
 
 /// Splits `SYM[+|-OFF]` into the symbol, which may be empty, and the offset in bytes.

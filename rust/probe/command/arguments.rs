@@ -60,10 +60,7 @@ impl<'a> Arguments<'a> {
         site: Site<'a>,
         registers: Option<Registers>,
     ) -> Result<Self, Error> {
-        let count = words.clone().count();
-        if count > MAX_ARGUMENTS {
-            return Err(Error::new(ErrorKind::TooManyArgs, 2, 0, Errno::E2BIG));
-        }
+        let count = count(&words)?;
         let names = Names::new(words.clone());
         Ok(Self {
             all: words.clone(),
@@ -152,6 +149,14 @@ impl fmt::Debug for Arguments<'_> {
             .field("rest", &self.rest)
             .field("index", &self.index)
             .finish_non_exhaustive()
+    }
+}
+
+/// How many arguments there are, where that is not too many.
+pub(super) fn count(words: &Words<'_>) -> Result<usize, Error> {
+    match words.clone().count() {
+        count if count <= MAX_ARGUMENTS => Ok(count),
+        _ => Err(Error::new(ErrorKind::TooManyArgs, 2, 0, Errno::E2BIG)),
     }
 }
 

@@ -20,6 +20,7 @@ use super::arguments::Registers;
 use super::error::Errno;
 use super::error::ErrorKind;
 use super::number;
+use super::site::RecordFields;
 use super::site::Signature;
 use super::site::Site;
 use super::types::parse_bits;
@@ -123,7 +124,8 @@ impl<'b> Reader<'b> {
         if body.is_empty() {
             return Err(Fault::invalid(ErrorKind::NoArgBody, at));
         }
-        let mut typed = Typed::parse(body, at)?;
+        let is_event = matches!(self.site.signature, Signature::Event(..));
+        let mut typed = Typed::parse(body, at, is_event)?;
         let mut read = self.fetch(typed.value, at)?;
         if let Some(value) = read.value {
             self.apply(&value, &mut typed, &mut read)?;
@@ -163,8 +165,7 @@ impl<'b> Reader<'b> {
                 typed.ty = Written::Default(ty);
             }
             Written::Type(Type::String(space)) => {
-                let function = self.site.signature.function();
-                let text = function.and_then(|function| value.text(function.btf()));
+                let text = self.site.signature.btf().and_then(|btf| value.text(&btf));
                 match text.ok_or(wrong(ErrorKind::BadType4str))? {
                     btf::Text::Here => {}
                     btf::Text::Behind => {
@@ -242,8 +243,11 @@ impl<'b> Reader<'b> {
     fn base<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, Fault> {
         let rest = text.get(1..).unwrap_or("");
         let base = match text.bytes().next() {
-            Some(b'$') if rest.starts_with("retval") => return self.btf_variable(text, at),
-            Some(b'$') => self.variable(rest, at)?,
+            Some(b'$') => match self.site.signature {
+                Signature::Event(fields, _) => field(fields, rest, at)?,
+                _ if rest.starts_with("retval") => return self.btf_variable(text, at),
+                _ => self.variable(rest, at)?,
+            },
             Some(b'%') => {
                 let registers = self
                     .registers
@@ -253,12 +257,7 @@ impl<'b> Reader<'b> {
             }
             Some(b'@') => return memory(rest, at),
             Some(b'\\') => immediate(rest, at.saturating_add(1))?,
-            Some(b'(') => {
-                return Err(match self.site.signature {
-                    Signature::Unsupported => no_btf(at),
-                    _ => Fault::invalid(ErrorKind::TypecastNotEvent, at),
-                });
-            }
+            Some(b'(') => return self.cast(text, at),
             Some(b'_' | b'a'..=b'z' | b'A'..=b'Z') => return self.btf_variable(text, at),
             _ => return Err(Fault::invalid(ErrorKind::BadFetchArg, at)),
         };
@@ -272,7 +271,9 @@ impl<'b> Reader<'b> {
             (Place::Entry | Place::Inside | Place::Tracepoint, _) if is_variable => {
                 return Err(Fault::invalid(ErrorKind::RetvalOnProbe, at));
             }
-            (Place::Inside, _) => return Err(Fault::invalid(ErrorKind::NosupBtfarg, at)),
+            (Place::Inside | Place::Event, _) => {
+                return Err(Fault::invalid(ErrorKind::NosupBtfarg, at));
+            }
             (_, Signature::Unsupported) if text == RETVAL => {
                 return Ok(Start::new(Base::ReturnValue, at));
             }
@@ -292,7 +293,9 @@ impl<'b> Reader<'b> {
             let base = match self.site.place {
                 Place::Return => Base::EntryArgument(param.position),
                 Place::ReturnInsn => return Err(Fault::invalid(ErrorKind::EntryOnRetinsn, at)),
-                Place::Entry | Place::Inside | Place::Tracepoint => Base::Argument(param.position),
+                Place::Entry | Place::Inside | Place::Tracepoint | Place::Event => {
+                    Base::Argument(param.position)
+                }
             };
             (base, Some(param.ty))
         };
@@ -303,6 +306,37 @@ impl<'b> Reader<'b> {
         Ok(Start {
             fields,
             ..Start::new(base, at)
+        })
+    }
+
+    /// Reads `(STRUCTURE)FIELD` of an event, with the fields that follow.
+    ///
+    /// C: `handle_typecast()`, which looks for structures in modules, too.
+    fn cast<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, Fault> {
+        let (fields, btf) = match self.site.signature {
+            Signature::Event(fields, Some(btf)) => (fields, btf),
+            Signature::Event(_, None) | Signature::Unsupported => return Err(no_btf(at)),
+            _ => return Err(Fault::invalid(ErrorKind::TypecastNotEvent, at)),
+        };
+        let Some((structure, text)) = text.split_once(')') else {
+            let end = at.saturating_add(text.len());
+            return Err(Fault::invalid(ErrorKind::DerefOpenBrace, end));
+        };
+        let name_at = at.saturating_add(1);
+        let id = structure
+            .get(1..)
+            .and_then(|name| btf.find(name, btf::Kind::Struct))
+            .ok_or(Fault::invalid(ErrorKind::NoPtrStrct, name_at))?;
+        let at = at.saturating_add(structure.len()).saturating_add(1);
+        let wrong =
+            |error: btf::Error| Fault::new(error.kind, at.saturating_add(error.at), error.errno);
+        let variable = btf::Variable::parse(text).map_err(wrong)?;
+        let field = fields
+            .find(variable.name)
+            .ok_or(Fault::invalid(ErrorKind::BadAttachArg, at))?;
+        Ok(Start {
+            fields: Some(variable.fields_of(&btf, id).map_err(wrong)?),
+            ..Start::new(Base::Field(field), at)
         })
     }
 
@@ -330,7 +364,7 @@ impl<'b> Reader<'b> {
             return match self.site.place {
                 Place::Return => Ok(Base::Elapsed),
                 Place::ReturnInsn => Err(Fault::invalid(ErrorKind::EntryOnRetinsn, at)),
-                Place::Entry | Place::Inside | Place::Tracepoint => {
+                Place::Entry | Place::Inside | Place::Tracepoint | Place::Event => {
                     Err(Fault::invalid(ErrorKind::ElapsedOnProbe, at))
                 }
             };
@@ -351,10 +385,21 @@ impl<'b> Reader<'b> {
         match self.site.place {
             Place::Entry => Ok(Base::Argument(index)),
             Place::Tracepoint => Ok(Base::Argument(index.saturating_add(1))),
-            Place::Inside => Err(Fault::invalid(ErrorKind::NofentryArgs, at)),
+            Place::Inside | Place::Event => Err(Fault::invalid(ErrorKind::NofentryArgs, at)),
             Place::Return => Ok(Base::EntryArgument(index)),
             Place::ReturnInsn => Err(Fault::invalid(ErrorKind::EntryOnRetinsn, at)),
         }
+    }
+}
+
+/// Reads `$FIELD`, without its `$`, which is at byte `at`. A field can have the name of a variable.
+///
+/// C: `parse_trace_event()`.
+fn field<'a>(fields: &dyn RecordFields, name: &str, at: usize) -> Result<Base<'a>, Fault> {
+    match (fields.find(name), name) {
+        (Some(field), _) => Ok(Base::Field(field)),
+        (None, "comm" | "COMM") => Ok(Base::Comm),
+        (None, _) => Err(Fault::invalid(ErrorKind::BadVar, at)),
     }
 }
 
@@ -505,7 +550,7 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<Type, Fault> {
         Written::Type(Type::String(space)) | Written::Default(Type::String(space)) => {
             let is_address = matches!(
                 read.fetch.base,
-                Base::Immediate(_) | Base::Comm | Base::Text(_)
+                Base::Immediate(_) | Base::Comm | Base::Text(_) | Base::Field(_)
             );
             let space = match outermost {
                 // An array is one of pointers: its strings are read by a step of their own.
@@ -528,7 +573,7 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<Type, Fault> {
             let is_value = match (outermost, read.fetch.base) {
                 (Some(space), _) => space == Space::Kernel,
                 (None, Base::Register(_) | Base::Stack(_)) => true,
-                (None, Base::Argument(_) | Base::ReturnValue) => true,
+                (None, Base::Argument(_) | Base::ReturnValue | Base::Field(_)) => true,
                 (None, _) => false,
             };
             if !is_value {

@@ -5,7 +5,8 @@
 //! matter.
 //!
 //! C: `dyn_event_release()` in `kernel/trace/trace_dynevent.c`, `trace_kprobe_match()` in
-//! `kernel/trace/trace_kprobe.c`, `trace_fprobe_match()` in `kernel/trace/trace_fprobe.c`.
+//! `kernel/trace/trace_kprobe.c`, `trace_fprobe_match()` in `kernel/trace/trace_fprobe.c`,
+//! `eprobe_dyn_event_match()` in `kernel/trace/trace_eprobe.c`.
 
 use super::error::Error;
 use super::error::ErrorKind;
@@ -67,11 +68,14 @@ pub fn matches<'a>(
     (wanted_group, wanted_event, mut words): (Option<&str>, &str, impl Iterator<Item = &'a str>),
     (group, event, listing): (&str, &str, &str),
 ) -> bool {
+    let is_event = listing.starts_with('e');
     let mut listed = Words::new(listing).skip(1);
-    let mut is_target = |word| {
-        listed
-            .next()
-            .is_some_and(|target| target == word || target.strip_suffix("%return") == Some(word))
+    let mut is_target = |word: &str| {
+        listed.next().is_some_and(|target| {
+            target == word
+                || target.strip_suffix("%return") == Some(word)
+                || is_event && target.split_once('.') == word.split_once('/')
+        })
     };
 
     (wanted_event.is_empty() || wanted_event == event)

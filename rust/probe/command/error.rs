@@ -142,6 +142,14 @@ kinds! {
     DiffArgType => "Argument type or name is different from existing probe",
     /// The event has this probe.
     SameProbe => "There is already the exact same probe event",
+    /// An event probe whose target is not the name of a group and of an event.
+    NoEventInfo => "This requires both group and event name to attach",
+    /// There is no such event to attach to.
+    BadAttachEvent => "Attached event does not exist",
+    /// A type in front of something that is no field of the event.
+    BadAttachArg => "Attached event does not have this field",
+    /// Nothing behind `if`.
+    NoEpFilter => "No filter rule after 'if'",
     /// The name of a parameter, or `$arg*`, which takes BTF.
     NosupBtfarg => "BTF is not available or not supported",
     /// No such variable: `$retval` with something behind it.
@@ -229,6 +237,8 @@ impl Errno {
     pub const EBUSY: Self = Self(16);
     /// There already.
     pub const EEXIST: Self = Self(17);
+    /// No such device; of an event to attach to.
+    pub const ENODEV: Self = Self(19);
     /// Malformed.
     pub const EINVAL: Self = Self(22);
     /// A number that does not fit.
@@ -300,7 +310,7 @@ impl Error {
 
     /// An error of the target, found by the kernel. Before the name is looked at:
     /// [`ErrorKind::BadProbeAddr`], [`ErrorKind::NonUniqSymbol`], [`ErrorKind::BadRetprobe`]
-    /// (EINVAL). At the registration: [`ErrorKind::BadInsnBndry`] (EILSEQ),
+    /// (EINVAL), [`ErrorKind::BadAttachEvent`] (ENODEV). At the registration: [`ErrorKind::BadInsnBndry`] (EILSEQ),
     /// [`ErrorKind::BadProbeAddr`] (ENOENT), [`ErrorKind::FailRegProbe`] (what the kernel said),
     /// [`ErrorKind::TailCall`], [`ErrorKind::NoRetInsn`], [`ErrorKind::BadText`] (EINVAL).
     ///
@@ -322,7 +332,7 @@ impl Error {
     ///
     /// C: `trace_fprobe_create_internal()`.
     pub const fn at_registration(mut self, kind: Kind) -> Self {
-        if !kind.is_kprobe() {
+        if kind.is_hook() {
             self.errno = Errno::EINVAL;
         }
         self

@@ -251,7 +251,7 @@ fn check_variables(words: &Words<'_>, place: Place) -> Result<(), Error> {
         };
         let error = |kind| Err(Error::invalid(kind, index.saturating_add(2), 0));
         match place {
-            Place::Inside => return error(ErrorKind::NofentryArgs),
+            Place::Inside | Place::Event => return error(ErrorKind::NofentryArgs),
             Place::ReturnInsn => return error(ErrorKind::EntryOnRetinsn),
             Place::Entry | Place::Return | Place::Tracepoint => {}
         }

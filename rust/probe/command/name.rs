@@ -31,7 +31,7 @@ pub enum Event<'a> {
     /// As written in the command.
     Given(&'a str),
     /// Made of the target: `p_SYM_OFF`, `r_SYM_OFF`, `p_0xADDR`, `SYM__entry`, `SYM__exit`, and
-    /// the name of a tracepoint.
+    /// the name of a tracepoint or of another event.
     ///
     /// C prints a hashed pointer for the address, which nobody can tell to an address.
     Automatic(Kind, Target<'a>),
@@ -55,7 +55,7 @@ impl fmt::Display for Event<'_> {
                     Target::Tracepoint(name) if name.starts_with(|c: char| c.is_ascii_digit()) => {
                         write!(out, "_{name}")
                     }
-                    Target::Tracepoint(name) => out.write_str(name),
+                    Target::Tracepoint(name) | Target::Event { name, .. } => out.write_str(name),
                 }
             }
         }

@@ -2,7 +2,11 @@
 
 //! What is known of the place that a probe goes to.
 
+use core::fmt;
+
 use super::argument::Place;
+use super::argument::RecordField;
+use crate::btf::Btf;
 use crate::btf::Function;
 
 /// Where a probe stands: it decides which variables there are, and of which types.
@@ -14,7 +18,7 @@ pub struct Site<'b> {
     pub signature: Signature<'b>,
 }
 
-/// What BTF says of a function.
+/// What BTF says of a function, or the kernel of an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Signature<'b> {
     /// The kernel has no BTF.
@@ -25,6 +29,17 @@ pub enum Signature<'b> {
     Unknown,
     /// It knows it.
     Known(Function<'b>),
+    /// The probe stands at an event, which has these fields. BTF, where the kernel has it, knows
+    /// the structures that they may point to.
+    Event(&'b dyn RecordFields, Option<Btf<'b>>),
+}
+
+/// The fields in the record of an event, without those that all records have.
+pub trait RecordFields: fmt::Debug {
+    /// The field of this name.
+    ///
+    /// C: `parse_trace_event_arg()`.
+    fn find(&self, name: &str) -> Option<RecordField>;
 }
 
 impl<'b> Signature<'b> {
@@ -32,6 +47,15 @@ impl<'b> Signature<'b> {
     pub const fn function(self) -> Option<Function<'b>> {
         match self {
             Self::Known(function) => Some(function),
+            Self::Unsupported | Self::Unknown | Self::Event(..) => None,
+        }
+    }
+
+    /// What BTF knows besides.
+    pub(super) fn btf(self) -> Option<Btf<'b>> {
+        match self {
+            Self::Known(function) => Some(*function.btf()),
+            Self::Event(_, btf) => btf,
             Self::Unsupported | Self::Unknown => None,
         }
     }

@@ -42,11 +42,14 @@ pub(super) struct Typed<'a> {
 
 impl<'a> Typed<'a> {
     /// Cuts `body`, which starts at byte `start` of its word.
-    pub(super) fn parse(body: &'a str, start: usize) -> Result<Self, Fault> {
+    ///
+    /// In an event probe, what is a text by its looks can be a field, and as in C none is a text by
+    /// itself.
+    pub(super) fn parse(body: &'a str, start: usize, is_event: bool) -> Result<Self, Fault> {
         let Some((value, text)) = body.split_once(':') else {
-            let ty = if is_text(body) {
+            let ty = if !is_event && is_text(body) {
                 Type::String(Space::Kernel)
-            } else if body == "$elapsed" {
+            } else if !is_event && body == "$elapsed" {
                 Type::Number(Width::W8, Style::Unsigned)
             } else {
                 // As wide as a register.
@@ -68,7 +71,7 @@ impl<'a> Typed<'a> {
                 (name, Some(parse_count(count, at)?))
             }
         };
-        if is_text(value) && (count.is_some() || name != "string") {
+        if !is_event && is_text(value) && (count.is_some() || name != "string") {
             return Err(Fault::invalid(ErrorKind::NeedStringType, at));
         }
         Ok(Self {

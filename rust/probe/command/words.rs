@@ -30,6 +30,25 @@ impl<'a> Words<'a> {
             rest: without_comment(line),
         }
     }
+
+    /// What is still to come, as it stands in the line.
+    pub(super) fn text(&self) -> &'a str {
+        self.rest
+    }
+
+    /// The words in front of the first that is `word`, and those behind it where there is one.
+    pub(super) fn split_at(self, word: &str) -> (Self, Option<Self>) {
+        let mut rest = self.clone();
+        while let Some(next) = rest.next() {
+            if next == word {
+                let behind = rest.rest.len().saturating_add(word.len());
+                let end = self.rest.len().saturating_sub(behind);
+                let before = self.rest.get(..end).unwrap_or("");
+                return (Self { rest: before }, Some(rest));
+            }
+        }
+        (self, None)
+    }
 }
 
 impl<'a> Iterator for Words<'a> {

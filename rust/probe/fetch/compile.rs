@@ -65,6 +65,7 @@ pub fn compile<R: Resolver>(
         Base::ReturnValue => Load::Register(current::RETURN_VALUE),
         Base::Elapsed => Load::Elapsed,
         Base::Exit => Load::Exit,
+        Base::Field(field) => Load::Field(field),
         Base::Comm => Load::Comm,
         Base::Immediate(value) => Load::Value(value),
         Base::Text(text) => Load::Value(resolver.text(text)?),

@@ -17,6 +17,8 @@ pub enum Head {
     Probe,
     /// The function and where it returned to: `__probe_func`, `__probe_ret_ip`.
     Return,
+    /// Nothing: the fields of an event probe come first.
+    Event,
 }
 
 /// The `print fmt` of an event with these fields, as text.
@@ -38,6 +40,7 @@ where
         f.write_str(match self.head {
             Head::Probe => "\"(%lx)",
             Head::Return => "\"(%lx <- %lx)",
+            Head::Event => "\"",
         })?;
         for (name, field) in self.fields.clone() {
             let format = format(field.kind());
@@ -56,6 +59,7 @@ where
         f.write_str(match self.head {
             Head::Probe => "\", REC->__probe_ip",
             Head::Return => "\", REC->__probe_func, REC->__probe_ret_ip",
+            Head::Event => "\"",
         })?;
         for (name, field) in self.fields.clone() {
             for i in 0..field.elements() {

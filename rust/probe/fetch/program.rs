@@ -11,6 +11,8 @@ use crate::arch::Register;
 use crate::command::argument::Bits;
 use crate::command::argument::Deref;
 use crate::command::argument::Derefs;
+use crate::command::argument::RecordField;
+use crate::command::argument::RecordValue;
 use crate::command::argument::Space;
 use crate::command::argument::Width;
 
@@ -67,6 +69,7 @@ pub(super) enum Load {
     Kept(u8),
     Elapsed,
     Exit,
+    Field(RecordField),
     Comm,
     Value(u64),
 }
@@ -294,6 +297,7 @@ impl Steps {
             Load::Kept(index) => ctx.kept(index),
             Load::Elapsed => ctx.elapsed(),
             Load::Exit => ctx.exit(),
+            Load::Field(field) => read_field(ctx.record(), field),
             Load::Comm => ctx.comm(),
             Load::Value(value) => value,
         };
@@ -348,6 +352,37 @@ impl Store {
         };
         field.fill(0);
         rest
+    }
+}
+
+/// The value of a field, and 0 for one that is not in the record.
+///
+/// C: `get_event_field()`.
+#[inline]
+fn read_field(record: &[u8], field: RecordField) -> u64 {
+    let start = usize::from(field.offset);
+    let number = |width: Width| {
+        let bytes = record
+            .get(start..)
+            .and_then(|rest| rest.get(..width.bytes()));
+        let mut word = [0; 8];
+        for (to, from) in word.iter_mut().zip(bytes.unwrap_or(&[])) {
+            *to = *from;
+        }
+        u64::from_le_bytes(word)
+    };
+    let address = (record.as_ptr().addr() as u64).wrapping_add(start as u64);
+    // The upper half is the length.
+    let location = || u64::from(number(Width::W4) as u16);
+    match field.value {
+        RecordValue::Number(width) => number(width),
+        RecordValue::Signed(width) => {
+            let unused = 64u32.wrapping_sub((width.bytes() as u32).wrapping_mul(8));
+            (number(width).wrapping_shl(unused) as i64).wrapping_shr(unused) as u64
+        }
+        RecordValue::Address => address,
+        RecordValue::Located => (record.as_ptr().addr() as u64).wrapping_add(location()),
+        RecordValue::LocatedFromHere => address.wrapping_add(location()),
     }
 }
 

@@ -20,12 +20,16 @@ use probe::btf::Btf;
 use probe::btf::Sections;
 use probe::command::argument::Argument;
 use probe::command::argument::Place;
+use probe::command::argument::RecordField;
+use probe::command::argument::RecordValue;
+use probe::command::argument::Width;
 use probe::command::Command;
 use probe::command::Error;
 use probe::command::File;
 use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
+use probe::command::RecordFields;
 use probe::command::Signature;
 use probe::command::Site;
 use probe::command::Target;
@@ -100,6 +104,25 @@ pub fn place(command: &Command<'_>) -> Option<Place> {
         Target::Functions(_) if is_return => Some(Place::Return),
         Target::Functions(_) => Some(Place::Entry),
         Target::Tracepoint(_) => Some(Place::Tracepoint),
+        Target::Event { .. } => Some(Place::Event),
+    }
+}
+
+/// The fields of an event that has one of any name that begins with `f`.
+#[derive(Debug)]
+struct AnyField;
+
+impl RecordFields for AnyField {
+    fn find(&self, name: &str) -> Option<RecordField> {
+        let number = RecordValue::Signed(Width::W4);
+        let value = match name.len() % 3 {
+            0 => number,
+            1 => RecordValue::Number(Width::W8),
+            _ => RecordValue::LocatedFromHere,
+        };
+        let offset = u16::try_from(name.len()).ok()?;
+        name.starts_with('f')
+            .then_some(RecordField { offset, value })
     }
 }
 
@@ -122,7 +145,9 @@ pub fn read<T>(
         Target::Tracepoint(name) => BTF.function(name).map_or(Signature::Unknown, |function| {
             Signature::Known(function.of_tracepoint())
         }),
+        Target::Event { .. } => Signature::Event(&AnyField, Some(*BTF)),
     };
+    command.filter()?;
     let site = Site { place, signature };
     let text = command.expand(site, OFFSETS)?.map(|text| text.to_string());
     let expanded = match &text {

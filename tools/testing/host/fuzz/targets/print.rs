@@ -48,7 +48,7 @@ fn run(input: &[u8]) -> Option<()> {
         Err(fmt::Error) => assert!(text.0.len() + record.len().max(64) > ROOM),
     }
 
-    for head in [Head::Probe, Head::Return] {
+    for head in [Head::Probe, Head::Return, Head::Event] {
         let fields = named();
         check_print_fmt(
             &named().collect::<Vec<_>>(),
@@ -76,12 +76,17 @@ fn check_print_fmt(fields: &[(&str, Field)], head: Head, text: &str) {
     let values = match head {
         Head::Probe => 1,
         Head::Return => 2,
+        Head::Event => 0,
     };
     let values = fields
         .iter()
         .map(|(_, field)| field.count().map_or(1, |count| usize::from(count.get())))
         .sum::<usize>()
         + values;
+    if values == 0 {
+        assert_eq!(text, "\"\"");
+        return;
+    }
     let (format, rest) = text.strip_prefix('"').unwrap().split_once("\", ").unwrap();
     assert_eq!(format.matches('%').count(), values);
     assert_eq!(rest.split(", ").count(), values);

@@ -267,6 +267,8 @@ fn an_error_says_whose_it_is() {
         (File::All, " r0 x", "trace_kprobe"),
         (File::All, "f1 x", "trace_fprobe"),
         (File::All, "t k/x", "trace_fprobe"),
+        (File::All, "e sched", "event_probe"),
+        (File::All, "e", "dynevent"),
         (File::All, "t", "dynevent"),
         (File::All, "p", "dynevent"),
         (File::All, "x", "dynevent"),
@@ -286,6 +288,7 @@ fn the_registration_of_some_is_refused_with_einval() {
     let error = Error::at_command(EventExist, Errno::EEXIST);
     assert_eq!(error.at_registration(Kind::Probe).errno, Errno::EEXIST);
     assert_eq!(error.at_registration(Kind::Return).errno, Errno::EEXIST);
+    assert_eq!(error.at_registration(Kind::Event).errno, Errno::EEXIST);
     for kind in [Kind::Entry, Kind::Exit, Kind::Tracepoint] {
         assert_eq!(error.at_registration(kind).errno, EINVAL);
         assert_eq!(error.at_registration(kind).kind, EventExist);

@@ -348,6 +348,10 @@ fn each_kind_is_tested() {
         BadDelete,
         NoDeleteName,
         BadTpName,
+        NoEventInfo,
+        BadAttachEvent,
+        BadAttachArg,
+        NoEpFilter,
     ];
     // What only BTF tells.
     let btf = [

@@ -25,7 +25,7 @@ use probe::command::File;
 use probe::command::Signature;
 
 /// The BTF that the tests of module `btf` have.
-fn btf() -> &'static Btf<'static> {
+pub fn btf() -> &'static Btf<'static> {
     static BTF: OnceLock<Btf<'static>> = OnceLock::new();
     BTF.get_or_init(|| {
         let sections = Sections::parse(builder::everything().bytes().leak(), None).unwrap();

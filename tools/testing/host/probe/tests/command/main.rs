@@ -9,6 +9,7 @@ mod builder;
 mod delete;
 mod dynamic;
 mod errors;
+mod events;
 mod expansion;
 mod functions;
 mod limits;
@@ -90,7 +91,12 @@ fn create_at<'a>(file: File, line: &'a str, signature: Signature<'a>) -> Result<
         Target::Functions(_) if command.kind.is_return() => Place::Return,
         Target::Functions(_) => Place::Entry,
         Target::Tracepoint(_) => Place::Tracepoint,
+        Target::Event { system, .. } if system.starts_with("non_exist") => {
+            return Err(Error::at_target(ErrorKind::BadAttachEvent, Errno::ENODEV));
+        }
+        Target::Event { .. } => Place::Event,
     };
+    command.filter()?;
     let name = command.name()?;
     let site = Site { place, signature };
     let typed = command;

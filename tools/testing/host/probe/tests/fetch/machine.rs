@@ -45,6 +45,8 @@ pub struct Machine {
     pub elapsed: u64,
     /// By which instruction the function returns.
     pub exit: u64,
+    /// The record of the event that was hit.
+    pub event: Vec<u8>,
     /// The reads of memory that were made.
     pub reads: RefCell<Vec<(Space, u64, usize)>>,
 }
@@ -178,6 +180,10 @@ impl Context for Machine {
 
     fn exit(&self) -> u64 {
         self.exit
+    }
+
+    fn record(&self) -> &[u8] {
+        &self.event
     }
 
     /// Leaves something behind the text.

@@ -53,6 +53,39 @@ fn ty() -> impl Strategy<Value = Type> {
     ]
 }
 
+fn record_value() -> impl Strategy<Value = RecordValue> {
+    prop_oneof![
+        width().prop_map(RecordValue::Number),
+        width().prop_map(RecordValue::Signed),
+        Just(RecordValue::Address),
+        Just(RecordValue::Located),
+        Just(RecordValue::LocatedFromHere),
+    ]
+}
+
+/// The value of a field of an event.
+fn event_field(event: &[u8], RecordField { offset, value }: RecordField) -> u64 {
+    let start = usize::from(offset);
+    let bytes = |len| event.get(start..start + len);
+    let number = |width: Width| match width {
+        Width::W1 => bytes(1).map_or(0, |b| b[0].into()),
+        Width::W2 => bytes(2).map_or(0, |b| u16::from_le_bytes(b.try_into().unwrap()).into()),
+        Width::W4 => bytes(4).map_or(0, |b| u32::from_le_bytes(b.try_into().unwrap()).into()),
+        Width::W8 => bytes(8).map_or(0, |b| u64::from_le_bytes(b.try_into().unwrap())),
+    };
+    let event_at = event.as_ptr().addr() as u64;
+    match value {
+        RecordValue::Number(width) => number(width),
+        RecordValue::Signed(Width::W1) => number(Width::W1) as i8 as u64,
+        RecordValue::Signed(Width::W2) => number(Width::W2) as i16 as u64,
+        RecordValue::Signed(Width::W4) => number(Width::W4) as i32 as u64,
+        RecordValue::Signed(Width::W8) => number(Width::W8),
+        RecordValue::Address => event_at + u64::from(offset),
+        RecordValue::Located => event_at + number(Width::W4) % 0x1_0000,
+        RecordValue::LocatedFromHere => event_at + u64::from(offset) + number(Width::W4) % 0x1_0000,
+    }
+}
+
 fn base() -> impl Strategy<Value = Base<'static>> {
     prop_oneof![
         Just(Base::Register(reg("di"))),
@@ -64,6 +97,8 @@ fn base() -> impl Strategy<Value = Base<'static>> {
         Just(Base::Comm),
         Just(Base::Elapsed),
         Just(Base::Exit),
+        (0..24u16, record_value())
+            .prop_map(|(offset, value)| Base::Field(RecordField { offset, value })),
         address().prop_map(Base::Immediate),
         Just(Base::Symbol("sym")),
         Just(Base::Text("text")),
@@ -192,6 +227,7 @@ impl Model<'_> {
             Base::ReturnValue => register("ax"),
             Base::Elapsed => self.machine.elapsed,
             Base::Exit => self.machine.exit,
+            Base::Field(field) => event_field(&self.machine.event, field),
             Base::Comm => self.machine.comm,
             Base::Immediate(value) => value,
             Base::Text(text) => 0x7000 + text.len() as u64,

@@ -59,6 +59,43 @@ fn every_base_gives_its_value() {
 }
 
 #[test]
+fn a_field_of_an_event_gives_its_value() {
+    let mut machine = machine();
+    machine.event = (0..16).map(|n| 0xf0 + n).collect();
+    let at = machine.event.as_ptr().addr() as u64;
+    for (offset, value, expected) in [
+        (0, RecordValue::Number(Width::W1), 0xf0),
+        (1, RecordValue::Signed(Width::W1), -15i64 as u64),
+        (2, RecordValue::Number(Width::W2), 0xf3f2),
+        (2, RecordValue::Signed(Width::W2), 0xffff_ffff_ffff_f3f2),
+        (4, RecordValue::Number(Width::W4), 0xf7f6_f5f4),
+        (4, RecordValue::Signed(Width::W4), 0xffff_ffff_f7f6_f5f4),
+        (8, RecordValue::Number(Width::W8), 0xfffe_fdfc_fbfa_f9f8),
+        (8, RecordValue::Signed(Width::W8), 0xfffe_fdfc_fbfa_f9f8),
+        (5, RecordValue::Address, at + 5),
+        (4, RecordValue::Located, at + 0xf5f4),
+        (4, RecordValue::LocatedFromHere, at + 4 + 0xf5f4),
+        // As far as the record goes.
+        (12, RecordValue::Number(Width::W4), 0xfffe_fdfc),
+        (13, RecordValue::Number(Width::W4), 0),
+        (u16::MAX, RecordValue::Signed(Width::W8), 0),
+    ] {
+        let base = Base::Field(RecordField { offset, value });
+        let record = machine.record(&[source(base, &[], X64)]);
+        assert_eq!(record.number(0, 0), expected, "{base:?}");
+    }
+    assert!(machine.reads.borrow().is_empty());
+
+    // What a field points to is memory as any other.
+    machine.poke(Space::Kernel, 0x5000, b"somewhere\0");
+    machine.event = 0x5004u64.to_le_bytes().to_vec();
+    let value = RecordValue::Number(Width::W8);
+    let base = Base::Field(RecordField { offset: 0, value });
+    let record = machine.record(&[source(base, &[], STRING)]);
+    assert_eq!(record.string(0, 0), Some(&b"where\0"[..]));
+}
+
+#[test]
 fn an_error_of_the_resolver_is_the_error_of_the_compiler() {
     struct Nothing;
     impl Resolver for Nothing {

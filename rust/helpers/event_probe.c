@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * ktrace::event_probe: a trigger on an event, which calls a handler with the record.
+ */
+
+#include <linux/perf_event.h>
+#include <linux/slab.h>
+#include <linux/trace_events.h>
+#include <linux/tracepoint.h>
+
+#include "trace.h"
+
+/* What there is of registers at an event. */
+extern const struct pt_regs ktrace_no_registers;
+const struct pt_regs ktrace_no_registers;
+
+struct trace_event_file *ktrace_get_event(const char *system, const char *name);
+void ktrace_put_event(struct trace_event_file *file);
+
+/* An event as the top trace instance has it, held, or an error; other probes are not found. */
+struct trace_event_file *ktrace_get_event(const char *system, const char *name)
+{
+	struct trace_event_file *file = trace_get_event_file(NULL, system, name);
+
+	if (IS_ERR(file))
+		return file;
+	/* This instance is there for good. */
+	trace_array_put(file->tr);
+	if (file->event_call->flags &
+	    (TRACE_EVENT_FL_KPROBE | TRACE_EVENT_FL_UPROBE | TRACE_EVENT_FL_EPROBE)) {
+		ktrace_put_event(file);
+		return ERR_PTR(-ENOENT);
+	}
+	return file;
+}
+
+void ktrace_put_event(struct trace_event_file *file)
+{
+	trace_event_put_ref(file->event_call);
+}
+
+/* ktrace::event_probe::Field */
+struct ktrace_event_field {
+	int offset;
+	int size;
+	bool is_signed;
+	/* A string in the field, or located by it from the start of the record, or from the field. */
+	bool is_text;
+	bool is_located;
+	bool is_located_from_here;
+};
+
+static struct list_head *fields_of(const struct trace_event_file *file)
+{
+	struct trace_event_call *call = file->event_call;
+
+	return call->class->get_fields ? call->class->get_fields(call) : &call->class->fields;
+}
+
+bool ktrace_find_event_field(const struct trace_event_file *file, const char *name, size_t len,
+			     struct ktrace_event_field *found);
+size_t ktrace_event_len(const struct trace_event_file *file);
+
+bool ktrace_find_event_field(const struct trace_event_file *file, const char *name, size_t len,
+			     struct ktrace_event_field *found)
+{
+	struct ftrace_event_field *field;
+
+	list_for_each_entry(field, fields_of(file), link) {
+		if (strlen(field->name) != len || memcmp(field->name, name, len))
+			continue;
+		*found = (struct ktrace_event_field) {
+			.offset = field->offset,
+			.size = field->size,
+			.is_signed = field->is_signed,
+			.is_text = field->filter_type == FILTER_STATIC_STRING,
+			.is_located = field->filter_type == FILTER_DYN_STRING,
+			.is_located_from_here = field->filter_type == FILTER_RDYN_STRING,
+		};
+		return true;
+	}
+	return false;
+}
+
+/* How long a record is at least. */
+size_t ktrace_event_len(const struct trace_event_file *file)
+{
+	struct ftrace_event_field *field;
+	size_t len = sizeof(struct trace_entry);
+
+	list_for_each_entry(field, fields_of(file), link)
+		len = max_t(size_t, len, field->offset + field->size);
+	return len;
+}
+
+struct ktrace_event_probe {
+	struct event_trigger_data trigger;
+	void (*hit)(void *data, const void *record);
+	void *data;
+};
+
+static void call_hit(struct event_trigger_data *trigger, struct trace_buffer *buffer,
+		     void *record, struct ring_buffer_event *event)
+{
+	struct ktrace_event_probe *probe = container_of(trigger, typeof(*probe), trigger);
+
+	/* While it is attached it may be called without. */
+	if (record)
+		probe->hit(probe->data, record);
+}
+
+/* It is not one of the user's: the file of the event's triggers does not show it. */
+static int print_nothing(struct seq_file *m, struct event_trigger_data *trigger)
+{
+	return 0;
+}
+
+static struct event_command command = {
+	.name = "rkprobe",
+	.trigger_type = ETT_EVENT_EPROBE,
+	.flags = EVENT_CMD_FL_NEEDS_REC,
+	.trigger = call_hit,
+	.print = print_nothing,
+};
+
+struct ktrace_event_probe *ktrace_new_event_probe(struct trace_event_file *file, char *filter,
+						  void (*hit)(void *data, const void *record),
+						  void *data);
+int ktrace_attach_event_probe(struct trace_event_file *file, struct ktrace_event_probe *probe);
+void ktrace_detach_event_probe(struct trace_event_file *file, struct ktrace_event_probe *probe);
+void ktrace_free_event_probe(struct ktrace_event_probe *probe);
+
+/* What is wrong with the filter is told in the kernel's error_log. */
+struct ktrace_event_probe *ktrace_new_event_probe(struct trace_event_file *file, char *filter,
+						  void (*hit)(void *data, const void *record),
+						  void *data)
+{
+	struct ktrace_event_probe *probe = kzalloc_obj(*probe);
+	struct event_filter *compiled = NULL;
+	int ret;
+
+	if (!probe)
+		return ERR_PTR(-ENOMEM);
+	if (filter) {
+		ret = create_event_filter(file->tr, file->event_call, filter, true, &compiled);
+		if (ret) {
+			free_event_filter(compiled);
+			kfree(probe);
+			return ERR_PTR(ret == -ENOMEM ? ret : -EINVAL);
+		}
+	}
+	RCU_INIT_POINTER(probe->trigger.filter, compiled);
+	probe->trigger.flags = EVENT_TRIGGER_FL_PROBE;
+	probe->trigger.count = -1;
+	probe->trigger.cmd_ops = &command;
+	INIT_LIST_HEAD(&probe->trigger.list);
+	probe->hit = hit;
+	probe->data = data;
+	return probe;
+}
+
+int ktrace_attach_event_probe(struct trace_event_file *file, struct ktrace_event_probe *probe)
+{
+	int ret;
+
+	lockdep_assert_held(&event_mutex);
+	list_add_tail_rcu(&probe->trigger.list, &file->triggers);
+	ret = trace_event_trigger_enable_disable(file, 1);
+	update_cond_flag(file);
+	if (ret)
+		ktrace_detach_event_probe(file, probe);
+	return ret;
+}
+
+/* The handler does not run any more after this. */
+void ktrace_detach_event_probe(struct trace_event_file *file, struct ktrace_event_probe *probe)
+{
+	lockdep_assert_held(&event_mutex);
+	list_del_rcu(&probe->trigger.list);
+	trace_event_trigger_enable_disable(file, 0);
+	update_cond_flag(file);
+	tracepoint_synchronize_unregister();
+}
+
+void ktrace_free_event_probe(struct ktrace_event_probe *probe)
+{
+	free_event_filter(rcu_access_pointer(probe->trigger.filter));
+	kfree(probe);
+}
+
+struct pt_regs *ktrace_fetch_caller_regs(struct pt_regs *room);
+
+struct pt_regs *ktrace_fetch_caller_regs(struct pt_regs *room)
+{
+	perf_fetch_caller_regs(room);
+	return room;
+}

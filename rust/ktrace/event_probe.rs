@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A handler for the records of a trace event. In the kernel's own tree only.
+//!
+//! It is a trigger on the event, which the user does not see: where there is one, the kernel makes
+//! the record also where nobody has enabled the event.
+//!
+//! C: `kernel/trace/trace_eprobe.c`, `kernel/trace/trace_events_trigger.c`.
+
+use core::mem::ManuallyDrop;
+use core::ptr;
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering;
+
+use kernel::bindings::pt_regs;
+use kernel::error::from_err_ptr;
+use kernel::error::to_result;
+use kernel::ffi::c_char;
+use kernel::ffi::c_int;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::str::CString;
+use kernel::types::NotThreadSafe;
+use kernel::types::Opaque;
+
+use probe::command::argument::RecordField;
+use probe::command::argument::RecordValue;
+use probe::command::argument::Width;
+use probe::command::RecordFields;
+
+use crate::bindings;
+use crate::registers::Registers;
+use crate::trace_event::origin::Sealed;
+use crate::trace_event::EventMutex;
+use crate::trace_event::Origin;
+use crate::trace_event::State;
+
+/// An event that is there for as long as this is: neither does its module go, nor is it removed.
+///
+/// # Invariants
+///
+/// `file` is that of the event in the top trace instance, with a reference to the event.
+#[derive(Debug)]
+pub struct Event {
+    file: NonNull<bindings::trace_event_file>,
+}
+
+// SAFETY: What is done with the file is done with `event_mutex` held, or reads what does not change.
+unsafe impl Send for Event {}
+// SAFETY: As above.
+unsafe impl Sync for Event {}
+
+/// What C says of a field. `struct ktrace_event_field` in `rust/helpers/event_probe.c`.
+#[repr(C)]
+#[derive(Default)]
+struct Field {
+    offset: c_int,
+    size: c_int,
+    is_signed: bool,
+    is_text: bool,
+    is_located: bool,
+    is_located_from_here: bool,
+}
+
+/// `struct ktrace_event_probe` there.
+#[repr(C)]
+struct Trigger {
+    _opaque: [u8; 0],
+}
+
+// What they consist of is the kernel's business.
+#[allow(improper_ctypes)]
+extern "C" {
+    static ktrace_no_registers: Opaque<pt_regs>;
+
+    fn ktrace_get_event(
+        system: *const c_char,
+        name: *const c_char,
+    ) -> *mut bindings::trace_event_file;
+    fn ktrace_put_event(file: *mut bindings::trace_event_file);
+    fn ktrace_find_event_field(
+        file: *const bindings::trace_event_file,
+        name: *const u8,
+        len: usize,
+        found: *mut Field,
+    ) -> bool;
+    fn ktrace_event_len(file: *const bindings::trace_event_file) -> usize;
+    fn ktrace_new_event_probe(
+        file: *mut bindings::trace_event_file,
+        filter: *mut c_char,
+        hit: unsafe extern "C" fn(*mut c_void, *const c_void),
+        data: *mut c_void,
+    ) -> *mut Trigger;
+    fn ktrace_attach_event_probe(
+        file: *mut bindings::trace_event_file,
+        trigger: *mut Trigger,
+    ) -> c_int;
+    fn ktrace_detach_event_probe(file: *mut bindings::trace_event_file, trigger: *mut Trigger);
+    fn ktrace_free_event_probe(trigger: *mut Trigger);
+    fn ktrace_fetch_caller_regs(room: *mut pt_regs) -> *mut pt_regs;
+}
+
+impl Event {
+    /// Finds an event by its group and its name, and holds it.
+    ///
+    /// Process context; takes `event_mutex`. An error where there is none, or where it is a probe's
+    /// itself: those of C for kprobes, uprobes and events, and all of this crate's.
+    ///
+    /// C: `find_and_get_event()`.
+    pub fn get(system: &CStr, name: &CStr) -> Result<Self> {
+        // SAFETY: Both are strings.
+        let file = unsafe { ktrace_get_event(system.as_char_ptr(), name.as_char_ptr()) };
+        // INVARIANT: C took the reference.
+        Ok(Self {
+            file: NonNull::new(from_err_ptr(file)?).ok_or(ENOENT)?,
+        })
+    }
+}
+
+impl RecordFields for Event {
+    fn find(&self, name: &str) -> Option<RecordField> {
+        let mut field = Field::default();
+        // SAFETY: The event is there, by the type invariant, and with it its fields, which do not
+        // change; the name is as long as it says.
+        let found = unsafe {
+            ktrace_find_event_field(self.file.as_ptr(), name.as_ptr(), name.len(), &mut field)
+        };
+        if !found {
+            return None;
+        }
+        let number = if field.is_signed {
+            RecordValue::Signed
+        } else {
+            RecordValue::Number
+        };
+        Some(RecordField {
+            offset: field.offset.try_into().ok()?,
+            value: match field.size {
+                _ if field.is_located => RecordValue::Located,
+                _ if field.is_located_from_here => RecordValue::LocatedFromHere,
+                _ if field.is_text => RecordValue::Address,
+                1 => number(Width::W1),
+                2 => number(Width::W2),
+                4 => number(Width::W4),
+                8 => number(Width::W8),
+                _ => RecordValue::Address,
+            },
+        })
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: The reference is this one's, by the type invariant, and it is not used after this.
+        unsafe { ktrace_put_event(self.file.as_ptr()) };
+    }
+}
+
+/// What happens with the records of an event.
+pub trait Handler: Send + Sync + 'static {
+    /// Called in atomic context (see [`crate::context`]), before the record is in the trace buffer.
+    fn hit(&self, record: &Record<'_>);
+}
+
+/// A record of the event.
+///
+/// # Invariants
+///
+/// Preemption is disabled for `'a`.
+#[derive(Clone, Copy)]
+pub struct Record<'a> {
+    bytes: &'a [u8],
+    _here: NotThreadSafe,
+}
+
+impl<'a> Record<'a> {
+    /// The record from its header on, as far as its fields go. What these locate is behind it.
+    #[inline(always)]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+/// There are no registers: each is 0, and so is the stack.
+impl Origin for Record<'_> {
+    #[inline(always)]
+    fn state(&self) -> State<'_> {
+        // SAFETY: They are there for good, and nothing changes them.
+        let none =
+            unsafe { Registers::from_raw((&raw const ktrace_no_registers).cast_mut().cast()) };
+        // SAFETY: By the type invariant.
+        unsafe { State::new(none) }
+    }
+}
+
+impl Sealed for Record<'_> {
+    const NEEDS_ROOM: bool = true;
+
+    #[inline(always)]
+    fn whole(&self) -> *mut pt_regs {
+        ptr::null_mut()
+    }
+
+    /// # Safety
+    ///
+    /// That of the trait.
+    unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
+        // SAFETY: By the safety requirement.
+        unsafe { ktrace_fetch_caller_regs(room) }
+    }
+}
+
+/// What the handler is called with, too.
+struct Inner<H> {
+    /// How long a record is at least, in bytes.
+    len: usize,
+    handler: H,
+}
+
+/// A handler that can be attached to an event.
+///
+/// # Invariants
+///
+/// `trigger` was made by C for the file of `event`, to call [`hit`] for `inner`. It is on that file
+/// exactly while `is_attached`, which changes with `event_mutex` held.
+pub struct EventProbe<H: Handler> {
+    trigger: NonNull<Trigger>,
+    is_attached: AtomicBool,
+    inner: NonNull<Inner<H>>,
+    /// Held for as long as the trigger is there.
+    event: ManuallyDrop<Event>,
+}
+
+// SAFETY: The trigger is changed with `event_mutex` held, and `H` is `Send`.
+unsafe impl<H: Handler> Send for EventProbe<H> {}
+// SAFETY: As above; `H` is `Sync`.
+unsafe impl<H: Handler> Sync for EventProbe<H> {}
+
+impl<H: Handler> EventProbe<H> {
+    /// Makes one that is not attached. Process context.
+    ///
+    /// The handler is called for the records that pass the filter, in the language of the event's
+    /// `filter` file. `EINVAL` where it is wrong, with an entry in the kernel's `error_log`, and
+    /// `ENOMEM`.
+    pub fn new(event: Event, filter: Option<CString>, handler: H) -> Result<Self> {
+        // SAFETY: The event is there, by its type invariant, and its fields do not change.
+        let len = unsafe { ktrace_event_len(event.file.as_ptr()) };
+        let inner = KBox::into_raw(KBox::new(Inner { len, handler }, GFP_KERNEL)?);
+        let filter = filter
+            .as_ref()
+            .map_or(ptr::null(), |filter| filter.as_char_ptr());
+        // SAFETY: The event is there; C does not write to the filter, and keeps a copy. `hit` is for
+        // this `inner`, which stays until the trigger is freed.
+        let trigger = from_err_ptr(unsafe {
+            ktrace_new_event_probe(
+                event.file.as_ptr(),
+                filter.cast_mut(),
+                hit::<H>,
+                inner.cast(),
+            )
+        });
+        let trigger = trigger.and_then(|trigger| NonNull::new(trigger).ok_or(ENOMEM));
+        match (trigger, NonNull::new(inner)) {
+            // INVARIANT: Made just now.
+            (Ok(trigger), Some(inner)) => Ok(Self {
+                trigger,
+                is_attached: AtomicBool::new(false),
+                inner,
+                event: ManuallyDrop::new(event),
+            }),
+            (trigger, _) => {
+                // SAFETY: It came from a `KBox`, and nobody else has it.
+                drop(unsafe { KBox::from_raw(inner) });
+                Err(trigger.err().unwrap_or(ENOMEM))
+            }
+        }
+    }
+
+    /// Attaches it: the handler is called from now on. Process context. `EBUSY` where it is attached,
+    /// and what the kernel says where it cannot make the event's records.
+    pub fn attach(&self, _: &EventMutex) -> Result {
+        if self.is_attached.load(Ordering::Relaxed) {
+            return Err(EBUSY);
+        }
+        // SAFETY: The event is there, the trigger is not on it, by the type invariant, and
+        // `event_mutex` is held, as the token says.
+        to_result(unsafe {
+            ktrace_attach_event_probe(self.event.file.as_ptr(), self.trigger.as_ptr())
+        })?;
+        // INVARIANT: With the mutex held.
+        self.is_attached.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Detaches it, if it is attached: the handler does not run any more after this. Process context;
+    /// waits for RCU.
+    pub fn detach(&self, _: &EventMutex) {
+        if !self.is_attached.load(Ordering::Relaxed) {
+            return;
+        }
+        // SAFETY: The trigger is on the event, by the type invariant, and `event_mutex` is held, as
+        // the token says.
+        unsafe { ktrace_detach_event_probe(self.event.file.as_ptr(), self.trigger.as_ptr()) };
+        // INVARIANT: With the mutex held.
+        self.is_attached.store(false, Ordering::Relaxed);
+    }
+
+    /// The handler, which others may be running. Any context.
+    pub fn handler(&self) -> &H {
+        // SAFETY: It lives as long as this, by the type invariant.
+        unsafe { &self.inner.as_ref().handler }
+    }
+}
+
+impl<H: Handler> Drop for EventProbe<H> {
+    fn drop(&mut self) {
+        if *self.is_attached.get_mut() {
+            pr_err!("an attached event probe was dropped; it and the event are kept for good\n");
+            return;
+        }
+        // SAFETY: It is not attached, and `detach` has waited for handlers: nobody uses it.
+        unsafe { ktrace_free_event_probe(self.trigger.as_ptr()) };
+        // SAFETY: It came from a `KBox`, and the trigger, which pointed to it, is gone.
+        drop(unsafe { KBox::from_raw(self.inner.as_ptr()) });
+        // SAFETY: This is the end of it.
+        unsafe { ManuallyDrop::drop(&mut self.event) };
+    }
+}
+
+/// Called by C with a record.
+///
+/// # Safety
+///
+/// `data` must be the [`Inner`] of an [`EventProbe`] for `H`, and `record` one of its event, whose
+/// fields are written; preemption is disabled.
+#[link_section = ".kprobes.text"]
+unsafe extern "C" fn hit<H: Handler>(data: *mut c_void, record: *const c_void) {
+    // SAFETY: By the safety requirement: it is freed when it is detached, which waits for this.
+    let inner = unsafe { &*data.cast::<Inner<H>>() };
+    // SAFETY: A record has all of its event's fields, by the safety requirement, and nobody changes
+    // it before this returns.
+    let bytes = unsafe { core::slice::from_raw_parts(record.cast(), inner.len) };
+    // INVARIANT: By the safety requirement.
+    inner.handler.hit(&Record {
+        bytes,
+        _here: NotThreadSafe,
+    });
+}
