@@ -75,9 +75,9 @@ pub fn token() -> Result {
     #[cfg(case = "token_constructed")]
     let _ = EventMutex(kernel::types::NotThreadSafe);
 
-    //~ token_init: error[E0624]: associated function `init` is private
-    #[cfg(case = "token_init")]
-    let _ = EventMutex::init();
+    //~ token_assumed: error[E0624]: associated function `assume_held` is private
+    #[cfg(case = "token_assumed")]
+    let _ = unsafe { EventMutex::assume_held() };
 
     Ok(())
 }
@@ -198,11 +198,11 @@ pub struct NotSync(core::cell::Cell<u32>);
 //~ operations_not_sync: error[E0277]: `Cell<u32>` cannot be shared between threads safely
 #[cfg(case = "operations_not_sync")]
 impl Operations for NotSync {
-    fn enable(&self) -> Result {
+    fn enable(&self, _: &EventMutex) -> Result {
         Ok(())
     }
 
-    fn disable(&self) {}
+    fn disable(&self, _: &EventMutex) {}
 }
 
 /// An event lives for as long as someone uses it.
@@ -212,21 +212,21 @@ pub struct Borrowed<'a>(&'a u32);
 //~ operations_borrowed: error[E0478|E0495]: lifetime bound not satisfied
 #[cfg(case = "operations_borrowed")]
 impl<'a> Operations for Borrowed<'a> {
-    fn enable(&self) -> Result {
+    fn enable(&self, _: &EventMutex) -> Result {
         Ok(())
     }
 
-    fn disable(&self) {}
+    fn disable(&self, _: &EventMutex) {}
 }
 
 pub struct Switch;
 
 impl Operations for Switch {
-    fn enable(&self) -> Result {
+    fn enable(&self, _: &EventMutex) -> Result {
         Ok(())
     }
 
-    fn disable(&self) {}
+    fn disable(&self, _: &EventMutex) {}
 }
 
 /// Anything.
