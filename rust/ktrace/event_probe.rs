@@ -47,7 +47,8 @@ pub struct Event {
     file: NonNull<bindings::trace_event_file>,
 }
 
-// SAFETY: What is done with the file is done with `event_mutex` held, or reads what does not change.
+// SAFETY: What is done with the file is done with `event_mutex` held, or reads what does not
+// change.
 unsafe impl Send for Event {}
 // SAFETY: As above.
 unsafe impl Sync for Event {}
@@ -153,7 +154,8 @@ impl RecordFields for Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: The reference is this one's, by the type invariant, and it is not used after this.
+        // SAFETY: The reference is this one's, by the type invariant, and it is not used after
+        // this.
         unsafe { ktrace_put_event(self.file.as_ptr()) };
     }
 }
@@ -251,8 +253,8 @@ impl<H: Handler> EventProbe<H> {
         let filter = filter
             .as_ref()
             .map_or(ptr::null(), |filter| filter.as_char_ptr());
-        // SAFETY: The event is there; C does not write to the filter, and keeps a copy. `hit` is for
-        // this `inner`, which stays until the trigger is freed.
+        // SAFETY: The event is there; C does not write to the filter, and keeps a copy. `hit` is
+        // for this `inner`, which stays until the trigger is freed.
         let trigger = from_err_ptr(unsafe {
             ktrace_new_event_probe(
                 event.file.as_ptr(),
@@ -278,8 +280,8 @@ impl<H: Handler> EventProbe<H> {
         }
     }
 
-    /// Attaches it: the handler is called from now on. Process context. `EBUSY` where it is attached,
-    /// and what the kernel says where it cannot make the event's records.
+    /// Attaches it: the handler is called from now on. Process context. `EBUSY` where it is
+    /// attached, and what the kernel says where it cannot make the event's records.
     pub fn attach(&self, _: &EventMutex) -> Result {
         if self.is_attached.load(Ordering::Relaxed) {
             return Err(EBUSY);
@@ -294,8 +296,8 @@ impl<H: Handler> EventProbe<H> {
         Ok(())
     }
 
-    /// Detaches it, if it is attached: the handler does not run any more after this. Process context;
-    /// waits for RCU.
+    /// Detaches it, if it is attached: the handler does not run any more after this. Process
+    /// context; waits for RCU.
     pub fn detach(&self, _: &EventMutex) {
         if !self.is_attached.load(Ordering::Relaxed) {
             return;

@@ -245,7 +245,8 @@ impl<'a> Command<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NoEpFilter`] where none follows the `if`. C says so when it has found the event.
+    /// [`ErrorKind::NoEpFilter`] where none follows the `if`. C says so when it has found the
+    /// event.
     pub fn filter(&self) -> Result<Option<Normalized<'a>>, Error> {
         let Some(filter) = self.filter.clone() else {
             return Ok(None);
@@ -522,8 +523,8 @@ fn parse_short_head(head: &str) -> Result<Option<Label<'_>>, Error> {
     }
 }
 
-/// What follows the letter of an `e`: `[:LABEL]`. As in C, anything in front of the `:` means nothing.
-/// A label is looked at before the target is.
+/// What follows the letter of an `e`: `[:LABEL]`. As in C, anything in front of the `:` means
+/// nothing. A label is looked at before the target is.
 fn parse_event_head(head: &str) -> Result<Option<Label<'_>>, Error> {
     let Some((before, text)) = head.split_once(':') else {
         return Ok(None);

@@ -154,8 +154,8 @@ pub trait Context {
         0
     }
 
-    /// The record of the event that is hit, as far as its fields go. Only the programs of event probes
-    /// ask for it.
+    /// The record of the event that is hit, as far as its fields go. Only the programs of event
+    /// probes ask for it.
     #[inline(always)]
     fn record(&self) -> &[u8] {
         &[]

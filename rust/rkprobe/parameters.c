@@ -10,7 +10,7 @@ const char *rkprobe_event(void);
 
 static char *event;
 module_param(event, charp, 0444);
-MODULE_PARM_DESC(event, "commands to carry out at load, with ';' between two and ',' for a space; their events are enabled");
+MODULE_PARM_DESC(event, "commands: ';' between two, ',' for a space; their events are enabled");
 
 /* What the parameter is, or NULL: it does not change. */
 const char *rkprobe_event(void)

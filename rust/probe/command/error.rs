@@ -310,9 +310,10 @@ impl Error {
 
     /// An error of the target, found by the kernel. Before the name is looked at:
     /// [`ErrorKind::BadProbeAddr`], [`ErrorKind::NonUniqSymbol`], [`ErrorKind::BadRetprobe`]
-    /// (EINVAL), [`ErrorKind::BadAttachEvent`] (ENODEV). At the registration: [`ErrorKind::BadInsnBndry`] (EILSEQ),
-    /// [`ErrorKind::BadProbeAddr`] (ENOENT), [`ErrorKind::FailRegProbe`] (what the kernel said),
-    /// [`ErrorKind::TailCall`], [`ErrorKind::NoRetInsn`], [`ErrorKind::BadText`] (EINVAL).
+    /// (EINVAL), [`ErrorKind::BadAttachEvent`] (ENODEV). At the registration:
+    /// [`ErrorKind::BadInsnBndry`] (EILSEQ), [`ErrorKind::BadProbeAddr`] (ENOENT),
+    /// [`ErrorKind::FailRegProbe`] (what the kernel said), [`ErrorKind::TailCall`],
+    /// [`ErrorKind::NoRetInsn`], [`ErrorKind::BadText`] (EINVAL).
     ///
     /// C: `trace_kprobe_create_internal()`.
     pub const fn at_target(kind: ErrorKind, errno: Errno) -> Self {
