@@ -44,7 +44,7 @@ struct ktrace_event_field {
 	int offset;
 	int size;
 	bool is_signed;
-	/* A string in the field, or located by it from the start of the record, or from the field. */
+	/* A string in the field, or located by it: from the start of the record or the field. */
 	bool is_text;
 	bool is_located;
 	bool is_located_from_here;
