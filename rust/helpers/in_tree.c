@@ -58,7 +58,7 @@ struct ktrace_dyn_event {
 	unsigned long number;
 };
 
-/* ktrace::home and ktrace::rethook::Callbacks; all but create() with event_mutex held. */
+/* ktrace::home::Callbacks; all but create() with event_mutex held. */
 struct ktrace_dyn_event_callbacks {
 	int (*create)(const char *command);
 	void (*show)(struct seq_file *m, unsigned long number);

@@ -63,7 +63,6 @@ pub struct Call<'a, D> {
 }
 
 impl<'a, D> Call<'a, D> {
-    #[cfg(CONFIG_RKPROBE_EXPORTS)]
     #[inline(always)]
     pub(crate) fn new(caller: usize, data: &'a D) -> Self {
         Self { caller, data }
@@ -142,7 +141,7 @@ impl<H: Handler> Kretprobe<H> {
     const MAX_DATA: usize = 4096;
 
     /// The data stands behind the node, which is a multiple of a word.
-    const DATA_FITS: () = {
+    pub(crate) const DATA_FITS: () = {
         assert!(
             size_of::<H::Data>() <= Self::MAX_DATA,
             "kretprobe data must not be larger than 4096 bytes"
@@ -282,15 +281,13 @@ unsafe extern "C" fn return_handler<H: Handler>(
 ) -> c_int {
     // SAFETY: By the safety requirement.
     let (inner, hit) = unsafe { (inner_of::<H>(instance), hit_of(instance, regs)) };
-    let call = Call {
-        // SAFETY: The node belongs to this call until the handler returns.
-        caller: unsafe { (*instance).node.ret_addr },
-        // SAFETY: Written by `entry_handler`, without which the call would not be here; where
-        // there is no entry handler the type has no bytes. Nobody writes it again before the
-        // handler returns, as above.
-        data: unsafe { &*data_of::<H::Data>(instance) },
-    };
-    inner.handler.ret(&hit, &call);
+    // SAFETY: The node belongs to this call until the handler returns.
+    let caller = unsafe { (*instance).node.ret_addr };
+    // SAFETY: Written by `entry_handler`, without which the call would not be here; where there is
+    // no entry handler the type has no bytes. Nobody writes it again before the handler returns, as
+    // above.
+    let data = unsafe { &*data_of::<H::Data>(instance) };
+    inner.handler.ret(&hit, &Call::new(caller, data));
     0
 }
 

@@ -8,7 +8,6 @@
 //!
 //! C header: [`include/linux/rethook.h`](srctree/include/linux/rethook.h)
 
-use core::mem::align_of;
 use core::mem::size_of;
 use core::pin::Pin;
 use core::ptr::NonNull;
@@ -23,6 +22,7 @@ use kernel::prelude::*;
 use crate::bindings;
 use crate::kprobe;
 use crate::kprobe::Hit;
+use crate::kretprobe::Kretprobe;
 use crate::percpu::Counter;
 use crate::symbol;
 
@@ -80,21 +80,6 @@ pub struct Rethook<H: Handler> {
 }
 
 impl<H: Handler> Rethook<H> {
-    const DATA_FITS: () = {
-        assert!(
-            size_of::<H::Data>() <= 4096,
-            "rethook data must not be larger than 4096 bytes"
-        );
-        assert!(
-            align_of::<H::Data>() <= align_of::<usize>(),
-            "rethook data must not be aligned to more than a word"
-        );
-        assert!(
-            H::HAS_ENTRY || size_of::<H::Data>() == 0,
-            "rethook data needs an entry handler that gives it"
-        );
-    };
-
     /// Places probes at functions, disabled, with room for so many calls in flight of all of them.
     /// C: `rethook_alloc()`.
     ///
@@ -105,7 +90,7 @@ impl<H: Handler> Rethook<H> {
         calls: u16,
         handler: H,
     ) -> Result<Self> {
-        const { Self::DATA_FITS };
+        const { Kretprobe::<H>::DATA_FITS };
         let mut inner = KBox::<Inner<H>>::new_uninit(GFP_KERNEL)?;
         let missed = Counter::new()?;
         let size = size_of::<Node<H::Data>>();

@@ -17,7 +17,7 @@
 #define pr_fmt(fmt) "rkprobe: " fmt
 
 /* rkprobe::parameters: what is wrong is told in the kernel's log. */
-int rkprobe_run_at_boot(const char *command);
+void rkprobe_run_at_boot(const char *command);
 
 /* What the kernel's functions may write to. */
 static void __init change(struct trace_event_file *file, const char *text,

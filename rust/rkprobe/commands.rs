@@ -12,11 +12,9 @@ use core::num::NonZero;
 use kernel::bindings::ECANCELED;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
-use kernel::seq_file::SeqFile;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
-use ktrace::dyn_event;
 use ktrace::fprobe;
 use ktrace::ftrace;
 use ktrace::kprobe;
@@ -29,7 +27,6 @@ use ktrace::security;
 use ktrace::symbol;
 use ktrace::trace_event;
 use ktrace::trace_event::Definition;
-use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::Sink;
 use ktrace::vfs;
 use probe::arch;
@@ -152,7 +149,7 @@ pub(crate) fn run(file: File, line: &[u8]) -> Result {
 
 /// Carries a line out that was written to the kernel's `dynamic_events`. `ECANCELED` for what is no
 /// command of ours.
-fn run_dynamic(line: &[u8]) -> Result {
+pub(crate) fn run_dynamic(line: &[u8]) -> Result {
     let mut is_ours = true;
     let result = carry_out(File::All, line, |line, failure| match failure {
         Failure::Command(error) if error.kind == ErrorKind::NoMatchingType => is_ours = false,
@@ -219,44 +216,6 @@ pub(crate) fn find_exits(line: &[u8]) -> Result {
         return Ok(());
     }
     exits::find(symbols::unique_address_of(symbol)?)
-}
-
-/// What is written to the kernel's `dynamic_events`, and listed there.
-pub(crate) struct Dynamic;
-
-impl dyn_event::Handler for Dynamic {
-    fn create(command: &[u8]) -> Result {
-        run_dynamic(command)
-    }
-
-    fn show(_: &EventMutex, number: usize, to: &SeqFile) {
-        registry::with_probe(number, |probe| probe.show(to));
-    }
-
-    fn is_busy(token: &EventMutex, number: usize) -> bool {
-        registry::is_busy(token, number)
-    }
-
-    fn remove(token: &EventMutex, number: usize) -> Result {
-        registry::remove_with(token, |probe| probe.number() == number)?;
-        Ok(())
-    }
-
-    fn matches(
-        _: &EventMutex,
-        number: usize,
-        group: Option<&str>,
-        event: &str,
-        words: dyn_event::Arguments<'_>,
-    ) -> bool {
-        let mut is_meant = false;
-        registry::with_probe(number, |probe| {
-            let shape = probe.shape();
-            let listed = (shape.group(), shape.name(), probe.command());
-            is_meant = command::matches((group, event, words), listed);
-        });
-        is_meant
-    }
 }
 
 /// Told of modules that come.

@@ -18,10 +18,11 @@ use ktrace::dyn_event;
 use ktrace::module::Notifier;
 use ktrace::trace_event::EventMutex;
 
-use crate::commands::Dynamic;
 use crate::commands::Modules;
+use crate::dynamic::Dynamic;
 
 mod commands;
+mod dynamic;
 mod error_log;
 mod event;
 #[cfg(CONFIG_RKPROBE_EXPORTS)]

@@ -53,9 +53,7 @@ mod boot {
     use core::sync::atomic::AtomicBool;
     use core::sync::atomic::Ordering;
 
-    use kernel::error::from_result;
     use kernel::ffi::c_char;
-    use kernel::ffi::c_int;
     use kernel::prelude::*;
 
     use crate::commands;
@@ -74,15 +72,11 @@ mod boot {
     ///
     /// `command` must be a string.
     #[no_mangle]
-    unsafe extern "C" fn rkprobe_run_at_boot(command: *const c_char) -> c_int {
-        from_result(|| {
-            if !IS_READY.load(Ordering::Relaxed) {
-                return Err(ENODEV);
-            }
+    unsafe extern "C" fn rkprobe_run_at_boot(command: *const c_char) {
+        if IS_READY.load(Ordering::Relaxed) {
             // SAFETY: By the safety requirement.
             let command = unsafe { CStr::from_char_ptr(command) };
-            commands::run_at_load(command.to_bytes())?;
-            Ok(0)
-        })
+            let _ = commands::run_at_load(command.to_bytes());
+        }
     }
 }

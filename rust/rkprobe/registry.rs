@@ -92,14 +92,13 @@ pub(crate) fn next(file: File, from: usize) -> Option<usize> {
 }
 
 /// Calls `f` with the probe of this number, where there is one.
-pub(crate) fn with_probe(number: usize, f: impl FnOnce(&Probe)) {
+pub(crate) fn with_probe<R>(number: usize, f: impl FnOnce(&Probe) -> R) -> Option<R> {
     let registry = REGISTRY.lock();
     let found = registry
         .probes
         .binary_search_by_key(&number, |probe| probe.number());
-    if let Some(probe) = found.ok().and_then(|index| registry.probes.get(index)) {
-        f(probe);
-    }
+    let probe = registry.probes.get(found.ok()?)?;
+    Some(f(probe))
 }
 
 /// Calls `f` with an event, where there is one of this name.

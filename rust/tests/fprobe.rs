@@ -16,6 +16,7 @@ mod tests {
     use crate::seen::errno;
     use crate::seen::Dropped;
     use crate::seen::Seen;
+    use crate::seen::NOWHERE;
     use crate::targets::*;
 
     /// The first two arguments at the entry, and with the return value at the exit. Calls with a
@@ -41,8 +42,6 @@ mod tests {
 
     /// The first argument at the entry.
     struct Entered(&'static Seen, #[expect(dead_code)] Dropped);
-
-    static NOWHERE: Seen = Seen::new();
 
     impl Entered {
         fn new(seen: &'static Seen) -> Self {

@@ -18,12 +18,11 @@ mod tests {
     use crate::seen::errno;
     use crate::seen::Dropped;
     use crate::seen::Seen;
+    use crate::seen::NOWHERE;
     use crate::targets::*;
 
     /// The first argument.
     struct First(&'static Seen, #[expect(dead_code)] Dropped);
-
-    static NOWHERE: Seen = Seen::new();
 
     impl First {
         fn new(seen: &'static Seen) -> Self {

@@ -27,6 +27,7 @@ mod tests {
     use crate::seen::errno;
     use crate::seen::Dropped;
     use crate::seen::Seen;
+    use crate::seen::NOWHERE;
     use crate::targets::*;
 
     /// Keeps what it is given.
@@ -43,8 +44,6 @@ mod tests {
 
     /// Keeps what is returned, and says when it is dropped.
     struct Returned(&'static Seen, #[expect(dead_code)] Dropped);
-
-    static NOWHERE: Seen = Seen::new();
 
     impl Returned {
         fn new(seen: &'static Seen) -> Self {

@@ -19,6 +19,7 @@ mod tests {
     use crate::seen::errno;
     use crate::seen::Dropped;
     use crate::seen::Seen;
+    use crate::seen::NOWHERE;
     use crate::targets::*;
 
     /// Keeps what the handlers are given. Calls with a first argument of 100 and more are skipped.
@@ -58,8 +59,6 @@ mod tests {
 
     /// Keeps the first argument at the return, and says when it is dropped.
     struct First(&'static Seen, #[expect(dead_code)] Dropped);
-
-    static NOWHERE: Seen = Seen::new();
 
     impl First {
         fn new(seen: &'static Seen) -> Self {

@@ -17,12 +17,11 @@ mod tests {
     use crate::seen::errno;
     use crate::seen::Dropped;
     use crate::seen::Seen;
+    use crate::seen::NOWHERE;
     use crate::targets::*;
 
     /// Keeps the first argument, and what came back. Calls with 100 and more are skipped.
     struct First(&'static Seen, #[expect(dead_code)] Dropped);
-
-    static NOWHERE: Seen = Seen::new();
 
     impl First {
         fn new(seen: &'static Seen) -> Self {

@@ -65,6 +65,9 @@ impl Seen {
     }
 }
 
+/// Where nobody looks.
+pub(crate) static NOWHERE: Seen = Seen::new();
+
 /// Says when it is dropped: a handler that has it was freed.
 pub(crate) struct Dropped(pub(crate) &'static Seen, pub(crate) u64);
 

@@ -25,10 +25,9 @@ mod tests {
     use crate::seen::errno;
     use crate::seen::Dropped;
     use crate::seen::Seen;
+    use crate::seen::NOWHERE;
 
     const GROUP: &CStr = c"ktrace_kunit";
-
-    static NOWHERE: Seen = Seen::new();
 
     struct Nothing(#[expect(dead_code)] Dropped);
 

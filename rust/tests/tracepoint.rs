@@ -17,6 +17,7 @@ mod tests {
     use crate::seen::errno;
     use crate::seen::Dropped;
     use crate::seen::Seen;
+    use crate::seen::NOWHERE;
     use crate::targets::*;
 
     /// A size that nobody else allocates, in bytes.
@@ -24,8 +25,6 @@ mod tests {
 
     /// The addresses that are given for this size, and says when it is dropped.
     struct Allocations(&'static Seen, #[expect(dead_code)] Dropped);
-
-    static NOWHERE: Seen = Seen::new();
 
     impl Handler for Allocations {
         // TP_PROTO(unsigned long call_site, const void *ptr, size_t bytes_req, size_t bytes_alloc,
