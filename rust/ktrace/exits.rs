@@ -19,6 +19,8 @@
 //! # Ok::<(), Error>(())
 //! ```
 
+use kernel::bindings::EOPNOTSUPP;
+use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::str::CString;
 
@@ -37,6 +39,9 @@ pub use probe::insn::exits::ExitKind;
 pub use probe::insn::exits::Reason;
 pub use probe::insn::exits::Verdict;
 
+/// Is there what finds them (`CONFIG_RKPROBE_KRETINSN`)?
+pub const IS_BUILT: bool = cfg!(CONFIG_RKPROBE_KRETINSN);
+
 /// The ways out of a function.
 pub struct Exits {
     exits: KVec<Exit>,
@@ -48,8 +53,12 @@ impl Exits {
     /// Finds those of the function that `address` belongs to.
     ///
     /// Process context; sleeps. `ENOENT` where the address belongs to no symbol, `EFAULT` where
-    /// there is nothing to read, `EPERM` under lockdown, `ENOMEM`.
+    /// there is nothing to read, `EPERM` under lockdown, `ENOMEM`, `EOPNOTSUPP` without
+    /// [`IS_BUILT`].
     pub fn find(address: usize) -> Result<Self> {
+        if !IS_BUILT {
+            return Err(Error::from_errno(-(EOPNOTSUPP as c_int)));
+        }
         security::kprobes_allowed()?;
         let name = Name::of(address)?;
         let mut text = Text::default();

@@ -28,6 +28,7 @@ use crate::kprobe::Batch;
 use crate::kprobe::Hit;
 use crate::symbol;
 
+pub use crate::exits::IS_BUILT;
 pub use crate::registration::Target;
 
 /// What happens at a return.
@@ -67,6 +68,8 @@ pub enum Refusal {
     NoReturn,
     /// Its text was not understood.
     BadText(BadText),
+    /// The kernel is without it: see [`IS_BUILT`].
+    NotBuilt,
     /// The kernel refuses, or there is no memory.
     Failed(Error),
 }
@@ -80,7 +83,7 @@ impl From<Error> for Refusal {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         let errno = match refusal {
-            Refusal::TailCall(_) => bindings::EOPNOTSUPP,
+            Refusal::TailCall(_) | Refusal::NotBuilt => bindings::EOPNOTSUPP,
             Refusal::NoReturn => bindings::EINVAL,
             Refusal::BadText(_) => bindings::EILSEQ,
             Refusal::Failed(error) => return error,
@@ -153,6 +156,9 @@ impl<H: Handler> Kretinsn<H> {
     pub fn register(target: Target, handler: H) -> Result<Self, Refusal> {
         const TRIES: usize = 5;
 
+        if !IS_BUILT {
+            return Err(Refusal::NotBuilt);
+        }
         let address = entry(&target)?;
         let function = Arc::new(Function { address, handler }, GFP_KERNEL).map_err(Error::from)?;
         let mut before = Refusal::Failed(EAGAIN);

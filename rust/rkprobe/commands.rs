@@ -583,6 +583,10 @@ fn refused(refusal: Refusal) -> Failure {
             tell(format_args!("{}", exits::Bad(&bad)));
             ErrorKind::BadText
         }
+        Refusal::NotBuilt => {
+            let kind = ErrorKind::NosupRetinsn;
+            return command::Error::at_target(kind, Errno::EOPNOTSUPP).into();
+        }
         Refusal::Failed(error) => return at_target(error),
     };
     command::Error::at_target(kind, Errno::EINVAL).into()

@@ -29,7 +29,9 @@ pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Res
     if !ktrace::error_log::IS_OPEN {
         keep(File::create::<ErrorLog>(c"rkprobe_error_log", module))?;
     }
-    keep(File::create::<Exits>(c"rkprobe_exits", module))?;
+    if ktrace::exits::IS_BUILT {
+        keep(File::create::<Exits>(c"rkprobe_exits", module))?;
+    }
     // So that perf and trace-cmd find them.
     if !cfg!(CONFIG_KPROBE_EVENTS) {
         keep(File::create::<Events<KPROBES>>(c"kprobe_events", module))?;

@@ -30,6 +30,9 @@ mod tests {
     use crate::seen::NOWHERE;
     use crate::targets::*;
 
+    const TAIL: &CStr = c"ktrace_target_tail";
+    const NEVER: &CStr = c"ktrace_target_never";
+
     /// Keeps what it is given.
     struct Whole(&'static Seen);
 

@@ -19,6 +19,7 @@ module! {
 mod fprobe;
 mod ftrace;
 mod kprobe;
+#[cfg(CONFIG_RKPROBE_KRETINSN)]
 mod kretinsn;
 mod kretprobe;
 mod nofault;

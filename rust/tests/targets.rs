@@ -8,8 +8,6 @@ pub(crate) const ADD: &CStr = c"ktrace_target_add";
 pub(crate) const SUBTRACT: &CStr = c"ktrace_target_subtract";
 pub(crate) const EIGHT: &CStr = c"ktrace_target_eight";
 pub(crate) const DEPTH: &CStr = c"ktrace_target_depth";
-pub(crate) const TAIL: &CStr = c"ktrace_target_tail";
-pub(crate) const NEVER: &CStr = c"ktrace_target_never";
 pub(crate) const WAIT: &CStr = c"ktrace_target_wait";
 pub(crate) const VISIT: &CStr = c"ktrace_target_visit";
 

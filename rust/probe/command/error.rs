@@ -216,6 +216,8 @@ kinds! {
     NoRetInsn => "Function has no return instruction",
     /// Ours: such a probe of a function whose instructions are not all understood.
     BadText => "Function text could not be decoded",
+    /// Ours: such a probe in a kernel that is built without them.
+    NosupRetinsn => "Probes on return instructions are not built in (CONFIG_RKPROBE_KRETINSN)",
     /// Ours: no room is left to write a `%pd` or `%pD` out.
     FileNamesTooLong => "%pd and %pD arguments are too long",
     /// Ours: a NUL in the command.
@@ -313,7 +315,8 @@ impl Error {
     /// (EINVAL), [`ErrorKind::BadAttachEvent`] (ENODEV). At the registration:
     /// [`ErrorKind::BadInsnBndry`] (EILSEQ), [`ErrorKind::BadProbeAddr`] (ENOENT),
     /// [`ErrorKind::FailRegProbe`] (what the kernel said), [`ErrorKind::TailCall`],
-    /// [`ErrorKind::NoRetInsn`], [`ErrorKind::BadText`] (EINVAL).
+    /// [`ErrorKind::NoRetInsn`], [`ErrorKind::BadText`] (EINVAL),
+    /// [`ErrorKind::NosupRetinsn`] (EOPNOTSUPP).
     ///
     /// C: `trace_kprobe_create_internal()`.
     pub const fn at_target(kind: ErrorKind, errno: Errno) -> Self {

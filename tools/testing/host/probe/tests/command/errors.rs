@@ -339,6 +339,7 @@ fn each_kind_is_tested() {
         TailCall,
         NoRetInsn,
         BadText,
+        NosupRetinsn,
     ];
     // In tests of their own.
     let elsewhere = [
