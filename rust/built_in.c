@@ -6,6 +6,7 @@
 
 #include <linux/export.h>
 #include <linux/kallsyms.h>
+#include <linux/kprobes.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/rethook.h>
@@ -38,6 +39,9 @@ EXPORT(rethook_free);
 EXPORT(rethook_hook);
 EXPORT(rethook_recycle);
 EXPORT(rethook_try_get);
+/* No probe is hit from within a handler: kprobes and fprobes see to it themselves. */
+EXPORT(kprobe_busy_begin);
+EXPORT(kprobe_busy_end);
 
 /* Gives up the hold on the mounted tracefs that each file in it has. */
 EXPORT(tracefs_remove);

@@ -10,6 +10,8 @@
 
 #include "trace.h"
 
+#include "handlers.h"
+
 /* What there is of registers at an event. */
 extern const struct pt_regs ktrace_no_registers;
 const struct pt_regs ktrace_no_registers;
@@ -17,7 +19,15 @@ const struct pt_regs ktrace_no_registers;
 struct trace_event_file *ktrace_get_event(const char *system, const char *name);
 void ktrace_put_event(struct trace_event_file *file);
 
-/* An event as the top trace instance has it, held, or an error; other probes are not found. */
+/* Those of user_events are removed although they are held. */
+static bool can_be_probed(const struct trace_event_call *call)
+{
+	return !(call->flags &
+		 (TRACE_EVENT_FL_KPROBE | TRACE_EVENT_FL_UPROBE | TRACE_EVENT_FL_EPROBE)) &&
+	       !str_has_prefix(call->class->system, "user_events");
+}
+
+/* An event as the top trace instance has it, held, or an error; probes are not found. */
 struct trace_event_file *ktrace_get_event(const char *system, const char *name)
 {
 	struct trace_event_file *file = trace_get_event_file(NULL, system, name);
@@ -26,8 +36,7 @@ struct trace_event_file *ktrace_get_event(const char *system, const char *name)
 		return file;
 	/* This instance is there for good. */
 	trace_array_put(file->tr);
-	if (file->event_call->flags &
-	    (TRACE_EVENT_FL_KPROBE | TRACE_EVENT_FL_UPROBE | TRACE_EVENT_FL_EPROBE)) {
+	if (!can_be_probed(file->event_call)) {
 		ktrace_put_event(file);
 		return ERR_PTR(-ENOENT);
 	}
@@ -97,6 +106,7 @@ struct ktrace_event_probe {
 	struct event_trigger_data trigger;
 	void (*hit)(void *data, const void *record);
 	void *data;
+	unsigned long missed;
 };
 
 static void call_hit(struct event_trigger_data *trigger, struct trace_buffer *buffer,
@@ -104,9 +114,18 @@ static void call_hit(struct event_trigger_data *trigger, struct trace_buffer *bu
 {
 	struct ktrace_event_probe *probe = container_of(trigger, typeof(*probe), trigger);
 
-	/* While it is attached it may be called without. */
-	if (record)
+	unsigned char context;
+
+	/* While it is attached it may be called without; with one preemption is disabled. */
+	if (!record)
+		return;
+	context = ktrace_enter_handler();
+	if (context) {
 		probe->hit(probe->data, record);
+		ktrace_leave_handler(context);
+	} else {
+		ktrace_miss(&probe->missed);
+	}
 }
 
 /* It is not one of the user's: the file of the event's triggers does not show it. */
@@ -114,6 +133,9 @@ static int print_nothing(struct seq_file *m, struct event_trigger_data *trigger)
 {
 	return 0;
 }
+
+/* Where the kernel's own event probes look for theirs in each trigger of a probe. */
+static unsigned long not_an_eprobe[8];
 
 static struct event_command command = {
 	.name = "rkprobe",
@@ -128,6 +150,7 @@ struct ktrace_event_probe *ktrace_new_event_probe(struct trace_event_file *file,
 						  void *data);
 int ktrace_attach_event_probe(struct trace_event_file *file, struct ktrace_event_probe *probe);
 void ktrace_detach_event_probe(struct trace_event_file *file, struct ktrace_event_probe *probe);
+unsigned long ktrace_event_probe_missed(const struct ktrace_event_probe *probe);
 void ktrace_free_event_probe(struct ktrace_event_probe *probe);
 
 /* What is wrong with the filter is told in the kernel's error_log. */
@@ -151,6 +174,7 @@ struct ktrace_event_probe *ktrace_new_event_probe(struct trace_event_file *file,
 	}
 	RCU_INIT_POINTER(probe->trigger.filter, compiled);
 	probe->trigger.flags = EVENT_TRIGGER_FL_PROBE;
+	probe->trigger.private_data = not_an_eprobe;
 	probe->trigger.count = -1;
 	probe->trigger.cmd_ops = &command;
 	INIT_LIST_HEAD(&probe->trigger.list);
@@ -180,6 +204,11 @@ void ktrace_detach_event_probe(struct trace_event_file *file, struct ktrace_even
 	trace_event_trigger_enable_disable(file, 0);
 	update_cond_flag(file);
 	tracepoint_synchronize_unregister();
+}
+
+unsigned long ktrace_event_probe_missed(const struct ktrace_event_probe *probe)
+{
+	return READ_ONCE(probe->missed);
 }
 
 void ktrace_free_event_probe(struct ktrace_event_probe *probe)

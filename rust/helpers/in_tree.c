@@ -119,10 +119,15 @@ void ktrace_free_dyn_event(struct ktrace_dyn_event *event);
 
 int ktrace_register_dyn_events(const struct ktrace_dyn_event_callbacks *to)
 {
+	int ret;
+
 	if (callbacks)
 		return -EBUSY;
 	callbacks = to;
-	return dyn_event_register(&operations);
+	ret = dyn_event_register(&operations);
+	if (ret)
+		callbacks = NULL;
+	return ret;
 }
 
 /* Who writes a command holds the mutex until it is carried out. */
@@ -130,6 +135,7 @@ void ktrace_unregister_dyn_events(void)
 {
 	mutex_lock(&dyn_event_ops_mutex);
 	list_del(&operations.list);
+	callbacks = NULL;
 	mutex_unlock(&dyn_event_ops_mutex);
 }
 

@@ -3,9 +3,10 @@
 #include <linux/ftrace.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
-#include <linux/percpu.h>
 #include <linux/preempt.h>
 #include <linux/tracepoint.h>
+
+#include "handlers.h"
 
 void ktrace_tracepoint_synchronize_unregister(void);
 struct tracepoint *ktrace_module_tracepoint(const struct tp_module *tp_module, const char *name);
@@ -39,27 +40,19 @@ struct hook {
 	void (*hit)(struct hook *hook, struct pt_regs *regs);
 };
 
-/* In which contexts a handler runs on this CPU: a bit for each. */
-static DEFINE_PER_CPU(unsigned char, active);
+DEFINE_PER_CPU(unsigned char, ktrace_handlers);
 
-/*
- * What a handler does (reading memory faults) can lead to a tracepoint: it is not entered from
- * within itself, nor from another one's, as with ftrace.
- */
 static __always_inline void run(struct hook *hook, struct pt_regs *regs)
 {
 	unsigned char context;
 
 	preempt_disable_notrace();
-	context = BIT(interrupt_context_level());
-	if (__this_cpu_read(active) & context) {
-		WRITE_ONCE(hook->missed, READ_ONCE(hook->missed) + 1);
-	} else {
-		__this_cpu_or(active, context);
-		barrier();
+	context = ktrace_enter_handler();
+	if (context) {
 		hook->hit(hook, regs);
-		barrier();
-		__this_cpu_and(active, ~context);
+		ktrace_leave_handler(context);
+	} else {
+		ktrace_miss(&hook->missed);
 	}
 	preempt_enable_notrace();
 }

@@ -18,6 +18,7 @@ use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::ffi::c_char;
 use kernel::ffi::c_int;
+use kernel::ffi::c_ulong;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -99,6 +100,7 @@ extern "C" {
         trigger: *mut Trigger,
     ) -> c_int;
     fn ktrace_detach_event_probe(file: *mut bindings::trace_event_file, trigger: *mut Trigger);
+    fn ktrace_event_probe_missed(trigger: *const Trigger) -> c_ulong;
     fn ktrace_free_event_probe(trigger: *mut Trigger);
     fn ktrace_fetch_caller_regs(room: *mut pt_regs) -> *mut pt_regs;
 }
@@ -107,7 +109,8 @@ impl Event {
     /// Finds an event by its group and its name, and holds it.
     ///
     /// Process context; takes `event_mutex`. An error where there is none, or where it is a probe's
-    /// itself: those of C for kprobes, uprobes and events, and all of this crate's.
+    /// itself: those of C for kprobes, uprobes and events, and all of this crate's; or where user
+    /// space made it (`user_events`): that can go while it is held.
     ///
     /// C: `find_and_get_event()`.
     pub fn get(system: &CStr, name: &CStr) -> Result<Self> {
@@ -307,6 +310,12 @@ impl<H: Handler> EventProbe<H> {
         unsafe { ktrace_detach_event_probe(self.event.file.as_ptr(), self.trigger.as_ptr()) };
         // INVARIANT: With the mutex held.
         self.is_attached.store(false, Ordering::Relaxed);
+    }
+
+    /// How many records did not run the handler, for one was running on that CPU. Any context.
+    pub fn missed(&self) -> u64 {
+        // SAFETY: The trigger is there, by the type invariant.
+        unsafe { ktrace_event_probe_missed(self.trigger.as_ptr()) as u64 }
     }
 
     /// The handler, which others may be running. Any context.

@@ -213,7 +213,18 @@ unsafe extern "C" fn return_handler<H: Handler>(
             &(*node).data,
         )
     };
-    inner.handler.ret(&hit, &Call::new(caller, data));
+    let call = Call::new(caller, data);
+    while_busy(|| inner.handler.ret(&hit, &call));
+}
+
+/// No probe is hit meanwhile: as with the kernel's own return probes.
+///
+/// C: `kretprobe_rethook_handler()`.
+#[inline(always)]
+fn while_busy(f: impl FnOnce()) {
+    begin();
+    f();
+    end();
 }
 
 type ReturnHandler =
@@ -242,6 +253,20 @@ fn alloc(
 fn free(room: NonNull<bindings::rethook>) {
     // SAFETY: By the type invariant of `Inner`, for which this is the only call.
     unsafe { ktrace_free_rethook(room.as_ptr()) };
+}
+
+#[inline(never)]
+#[link_section = ".kprobes.text"]
+fn begin() {
+    // SAFETY: No requirements.
+    unsafe { bindings::kprobe_busy_begin() };
+}
+
+#[inline(never)]
+#[link_section = ".kprobes.text"]
+fn end() {
+    // SAFETY: After `begin`, on the same CPU: preemption was disabled in between.
+    unsafe { bindings::kprobe_busy_end() };
 }
 
 /// A node that is not in use. Preemption is disabled.

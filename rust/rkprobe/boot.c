@@ -16,8 +16,8 @@
 #undef pr_fmt
 #define pr_fmt(fmt) "rkprobe: " fmt
 
-/* rkprobe::parameters: what is wrong is told in the kernel's log. */
-void rkprobe_run_at_boot(const char *command);
+/* rkprobe::parameters: was it carried out? What is wrong is told in the kernel's log. */
+bool rkprobe_run_at_boot(const char *command);
 
 /* What the kernel's functions may write to. */
 static void __init change(struct trace_event_file *file, const char *text,
@@ -30,16 +30,38 @@ static void __init change(struct trace_event_file *file, const char *text,
 	kfree(copy);
 }
 
-static void __init set_up(struct xbc_node *event, const char *group, const char *name)
+static bool __init add_probes(struct xbc_node *event, const char *group, const char *name)
 {
-	struct trace_event_file *file;
+	struct xbc_node *node;
+	const char *probe;
+	char *command;
+	bool is_added;
+
+	xbc_node_for_each_array_value(event, "probes", node, probe) {
+		command = kasprintf(GFP_KERNEL, "p:%s/%s %s", group, name, probe);
+		is_added = command && rkprobe_run_at_boot(command);
+		kfree(command);
+		if (!is_added)
+			return false;
+	}
+	return true;
+}
+
+static void __init set_up(struct trace_array *tr, struct xbc_node *event, const char *group,
+			  const char *name)
+{
+	struct trace_event_file *file = NULL;
 	struct xbc_node *node;
 	const char *text;
+	bool is_added = add_probes(event, group, name);
 
 	guard(mutex)(&event_mutex);
-	file = find_event_file(top_trace_array(), group, name);
-	if (!file)
+	if (is_added)
+		file = find_event_file(tr, group, name);
+	if (!file) {
+		pr_err("the event %s/%s is not set up\n", group, name);
 		return;
+	}
 	text = xbc_node_find_value(event, "filter", NULL);
 	if (text && *text)
 		change(file, text, apply_event_filter);
@@ -50,38 +72,62 @@ static void __init set_up(struct xbc_node *event, const char *group, const char 
 		pr_err("the event %s/%s cannot be enabled\n", group, name);
 }
 
-static void __init add_events(struct xbc_node *events, const char *group)
+static void __init add_events(struct trace_array *tr, struct xbc_node *events, const char *group)
 {
-	struct xbc_node *event, *node;
-	const char *name, *probe;
-	char *command;
+	struct xbc_node *event;
+	const char *name;
 
 	xbc_node_for_each_subkey(events, event) {
 		name = xbc_node_get_data(event);
-		xbc_node_for_each_array_value(event, "probes", node, probe) {
-			command = kasprintf(GFP_KERNEL, "p:%s/%s %s", group, name, probe);
-			if (command)
-				rkprobe_run_at_boot(command);
-			kfree(command);
-		}
-		set_up(event, group, name);
+		if (strcmp(name, "enable"))
+			set_up(tr, event, group, name);
 	}
 	if (xbc_node_find_value(events, "enable", NULL))
-		trace_set_clr_event(group, NULL, 1);
+		trace_array_set_clr_event(tr, group, NULL, true);
+}
+
+/* Those that the kernel leaves to rkprobe where it has none itself, of an instance's "ftrace". */
+static void __init add_kprobes(struct trace_array *tr, struct xbc_node *instance)
+{
+	struct xbc_node *events = xbc_node_find_subkey(instance, "event.kprobes");
+
+	if (events)
+		add_events(tr, events, "kprobes");
+}
+
+static void __init add_kprobes_of_instances(struct xbc_node *ftrace)
+{
+	struct xbc_node *instances = xbc_node_find_subkey(ftrace, "instance"), *instance;
+	struct trace_array *tr;
+
+	if (!instances)
+		return;
+	xbc_node_for_each_subkey(instances, instance) {
+		/* The kernel has made it, and told where it could not. */
+		tr = trace_array_find_get(xbc_node_get_data(instance));
+		if (!tr)
+			continue;
+		add_kprobes(tr, instance);
+		trace_array_put(tr);
+	}
 }
 
 static int __init add_boot_events(void)
 {
+	struct xbc_node *ftrace = xbc_find_node("ftrace");
 	struct xbc_node *groups = xbc_find_node("rkprobe.event"), *group;
+	struct trace_array *tr = top_trace_array();
 
-	if (!IS_ENABLED(CONFIG_KPROBE_EVENTS)) {
-		group = xbc_find_node("ftrace.event.kprobes");
-		if (group)
-			add_events(group, "kprobes");
+	/* The kernel has no trace buffers, under lockdown for one. */
+	if (!tr)
+		return 0;
+	if (ftrace && !IS_ENABLED(CONFIG_KPROBE_EVENTS)) {
+		add_kprobes(tr, ftrace);
+		add_kprobes_of_instances(ftrace);
 	}
 	if (groups)
 		xbc_node_for_each_subkey(groups, group)
-			add_events(group, xbc_node_get_data(group));
+			add_events(tr, group, xbc_node_get_data(group));
 	return 0;
 }
 /* When rkprobe itself is there. */

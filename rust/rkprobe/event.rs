@@ -53,7 +53,7 @@ impl Armed {
             Self::ReturnInsn(probe) => Counts::of(probe.handler(), probe.missed()),
             Self::Hook(hook) => hook.counts(),
             #[cfg(CONFIG_RKPROBE_EXPORTS)]
-            Self::Event(probe) => Counts::of(probe.handler(), 0),
+            Self::Event(probe) => Counts::of(probe.handler(), probe.missed()),
         }
     }
 

@@ -75,10 +75,12 @@ impl kernel::Module for Rkprobe {
         // From here on `drop` undoes everything.
         let mut this = Self {
             files: KVec::new(),
-            // SAFETY: All probes are removed when `this` is dropped.
-            dynamic: Some(unsafe { dyn_event::register::<Dynamic>() }?),
-            modules: Some(Notifier::register(Modules)?),
+            dynamic: None,
+            modules: None,
         };
+        this.modules = Some(Notifier::register(Modules)?);
+        // SAFETY: All probes are removed when `this` is dropped.
+        this.dynamic = Some(unsafe { dyn_event::register::<Dynamic>() }?);
         files::create(module, &mut this.files)?;
         parameters::apply()?;
         Ok(this)

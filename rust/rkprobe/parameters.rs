@@ -66,17 +66,16 @@ mod boot {
         IS_READY.store(true, Ordering::Relaxed);
     }
 
-    /// Carries a command of the boot configuration out. What is wrong is told in the kernel's log.
+    /// Carries a command of the boot configuration out, and says whether it could. What is wrong is
+    /// told in the kernel's log.
     ///
     /// # Safety
     ///
     /// `command` must be a string.
     #[no_mangle]
-    unsafe extern "C" fn rkprobe_run_at_boot(command: *const c_char) {
-        if IS_READY.load(Ordering::Relaxed) {
-            // SAFETY: By the safety requirement.
-            let command = unsafe { CStr::from_char_ptr(command) };
-            let _ = commands::run_at_load(command.to_bytes());
-        }
+    unsafe extern "C" fn rkprobe_run_at_boot(command: *const c_char) -> bool {
+        // SAFETY: By the safety requirement.
+        let command = unsafe { CStr::from_char_ptr(command) };
+        IS_READY.load(Ordering::Relaxed) && commands::run_at_load(command.to_bytes()).is_ok()
     }
 }

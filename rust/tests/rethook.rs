@@ -45,6 +45,19 @@ mod tests {
         }
     }
 
+    /// Calls a function that has the probe when it returns.
+    struct Again(&'static Seen);
+
+    #[vtable]
+    impl Handler for Again {
+        type Data = ();
+
+        fn ret(&self, hit: &Hit<'_>, _: &Call<'_, Self::Data>) {
+            self.0.push(hit.registers().return_value());
+            self.0.push(add(20, 30) as u64);
+        }
+    }
+
     fn targets<const N: usize>(names: [&CStr; N]) -> Result<KVec<Target>> {
         let mut targets = KVec::new();
         for name in names {
@@ -88,6 +101,20 @@ mod tests {
         assert_eq!(depth, 40);
         assert_eq!(calls, 41);
         assert!(missed > 0);
+        Ok(())
+    }
+
+    #[test]
+    fn a_call_within_the_handler_is_missed_and_counted() -> Result {
+        static SEEN: Seen = Seen::new();
+        let probe = Rethook::register(targets([ADD])?, 4, Again(&SEEN))?;
+        probe.enable()?;
+        let sum = add(2, 3);
+        let missed = probe.missed();
+        drop(probe);
+        assert_eq!(sum, 5);
+        assert!(SEEN.is(&[5, 50]));
+        assert_eq!(missed, 1);
         Ok(())
     }
 

@@ -162,7 +162,7 @@ pub enum RecordValue {
     /// The address of a string whose location is in the field, from the start of the record:
     /// `__data_loc`.
     Located,
-    /// The same from the field on: `__rel_loc`.
+    /// The same from the end of the field on: `__rel_loc`.
     LocatedFromHere,
 }
 

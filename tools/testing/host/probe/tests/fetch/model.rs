@@ -82,7 +82,9 @@ fn event_field(event: &[u8], RecordField { offset, value }: RecordField) -> u64 
         RecordValue::Signed(Width::W8) => number(Width::W8),
         RecordValue::Address => event_at + u64::from(offset),
         RecordValue::Located => event_at + number(Width::W4) % 0x1_0000,
-        RecordValue::LocatedFromHere => event_at + u64::from(offset) + number(Width::W4) % 0x1_0000,
+        RecordValue::LocatedFromHere => {
+            event_at + u64::from(offset) + 4 + number(Width::W4) % 0x1_0000
+        }
     }
 }
 

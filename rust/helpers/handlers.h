@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a handler does (reading memory faults) can lead to a tracepoint: it is not entered from within
+ * itself, nor from another one's, as with ftrace.
+ */
+
+#ifndef _KTRACE_HANDLERS_H
+#define _KTRACE_HANDLERS_H
+
+#include <linux/bits.h>
+#include <linux/compiler.h>
+#include <linux/percpu.h>
+#include <linux/preempt.h>
+
+/* In which contexts one runs on this CPU: a bit for each. */
+DECLARE_PER_CPU(unsigned char, ktrace_handlers);
+
+/* The bit of this context, or 0 where one runs in it. Preemption is disabled. */
+static __always_inline unsigned char ktrace_enter_handler(void)
+{
+	unsigned char context = BIT(interrupt_context_level());
+
+	if (__this_cpu_read(ktrace_handlers) & context)
+		return 0;
+	__this_cpu_or(ktrace_handlers, context);
+	barrier();
+	return context;
+}
+
+static __always_inline void ktrace_leave_handler(unsigned char context)
+{
+	barrier();
+	__this_cpu_and(ktrace_handlers, ~context);
+}
+
+/* Counts a hit for which no handler was entered. */
+static __always_inline void ktrace_miss(unsigned long *missed)
+{
+	WRITE_ONCE(*missed, READ_ONCE(*missed) + 1);
+}
+
+#endif
