@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a handler does (reading memory faults) can lead to a tracepoint: it is not entered from within
- * itself, nor from another one's, as with ftrace.
+ * What a handler does (reading memory faults) can lead to a tracepoint: it is not entered from
+ * within itself, nor from another one's, as with ftrace.
  */
 
 #ifndef _KTRACE_HANDLERS_H

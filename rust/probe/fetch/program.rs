@@ -357,8 +357,8 @@ impl Store {
 
 /// The value of a field, and 0 for one that is not in the record.
 ///
-/// C: `get_event_field()`, but for [`RecordValue::LocatedFromHere`], which it takes from the start of
-/// the field: it is from its end, as in `filter_pred_strrelloc()`.
+/// C: `get_event_field()`, but for [`RecordValue::LocatedFromHere`], which it takes from the start
+/// of the field: it is from its end, as in `filter_pred_strrelloc()`.
 #[inline]
 fn read_field(record: &[u8], field: RecordField) -> u64 {
     let start = usize::from(field.offset);
