@@ -113,18 +113,15 @@ static void call_hit(struct event_trigger_data *trigger, struct trace_buffer *bu
 		     void *record, struct ring_buffer_event *event)
 {
 	struct ktrace_event_probe *probe = container_of(trigger, typeof(*probe), trigger);
-
 	unsigned char context;
 
 	/* While it is attached it may be called without; with one preemption is disabled. */
 	if (!record)
 		return;
-	context = ktrace_enter_handler();
+	context = ktrace_enter_handler(&probe->missed);
 	if (context) {
 		probe->hit(probe->data, record);
 		ktrace_leave_handler(context);
-	} else {
-		ktrace_miss(&probe->missed);
 	}
 }
 

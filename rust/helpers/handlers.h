@@ -15,13 +15,18 @@
 /* In which contexts one runs on this CPU: a bit for each. */
 DECLARE_PER_CPU(unsigned char, ktrace_handlers);
 
-/* The bit of this context, or 0 where one runs in it. Preemption is disabled. */
-static __always_inline unsigned char ktrace_enter_handler(void)
+/*
+ * The bit of this context; or 0 where one runs in it, which is counted as missed. Preemption is
+ * disabled.
+ */
+static __always_inline unsigned char ktrace_enter_handler(unsigned long *missed)
 {
 	unsigned char context = BIT(interrupt_context_level());
 
-	if (__this_cpu_read(ktrace_handlers) & context)
+	if (__this_cpu_read(ktrace_handlers) & context) {
+		WRITE_ONCE(*missed, READ_ONCE(*missed) + 1);
 		return 0;
+	}
 	__this_cpu_or(ktrace_handlers, context);
 	barrier();
 	return context;
@@ -31,12 +36,6 @@ static __always_inline void ktrace_leave_handler(unsigned char context)
 {
 	barrier();
 	__this_cpu_and(ktrace_handlers, ~context);
-}
-
-/* Counts a hit for which no handler was entered. */
-static __always_inline void ktrace_miss(unsigned long *missed)
-{
-	WRITE_ONCE(*missed, READ_ONCE(*missed) + 1);
 }
 
 #endif

@@ -47,12 +47,10 @@ static __always_inline void run(struct hook *hook, struct pt_regs *regs)
 	unsigned char context;
 
 	preempt_disable_notrace();
-	context = ktrace_enter_handler();
+	context = ktrace_enter_handler(&hook->missed);
 	if (context) {
 		hook->hit(hook, regs);
 		ktrace_leave_handler(context);
-	} else {
-		ktrace_miss(&hook->missed);
 	}
 	preempt_enable_notrace();
 }

@@ -213,18 +213,9 @@ unsafe extern "C" fn return_handler<H: Handler>(
             &(*node).data,
         )
     };
-    let call = Call::new(caller, data);
-    while_busy(|| inner.handler.ret(&hit, &call));
-}
-
-/// No probe is hit meanwhile: as with the kernel's own return probes.
-///
-/// C: `kretprobe_rethook_handler()`.
-#[inline(always)]
-fn while_busy(f: impl FnOnce()) {
-    begin();
-    f();
-    end();
+    begin_busy();
+    inner.handler.ret(&hit, &Call::new(caller, data));
+    end_busy();
 }
 
 type ReturnHandler =
@@ -255,17 +246,20 @@ fn free(room: NonNull<bindings::rethook>) {
     unsafe { ktrace_free_rethook(room.as_ptr()) };
 }
 
+/// No probe is hit on this CPU until [`end_busy`]: as with the kernel's own return probes.
+///
+/// C: `kretprobe_rethook_handler()`.
 #[inline(never)]
 #[link_section = ".kprobes.text"]
-fn begin() {
+fn begin_busy() {
     // SAFETY: No requirements.
     unsafe { bindings::kprobe_busy_begin() };
 }
 
 #[inline(never)]
 #[link_section = ".kprobes.text"]
-fn end() {
-    // SAFETY: After `begin`, on the same CPU: preemption was disabled in between.
+fn end_busy() {
+    // SAFETY: After `begin_busy`, on the same CPU: preemption was disabled in between.
     unsafe { bindings::kprobe_busy_end() };
 }
 
