@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <linux/err.h>
 #include <linux/perf_event.h>
+#include <linux/slab.h>
 #include <linux/trace_events.h>
 
-/* ktrace::trace_event::call, ::output and ::event_mutex */
+#ifdef CONFIG_RKPROBE_EXPORTS
+#include "../built_in.h"
+#endif
+
+/* ktrace::trace_event and ktrace::home */
 int ktrace_call_reg(struct trace_event_call *call, unsigned int type, void *data);
 int ktrace_call_define_fields(struct trace_event_call *call);
 void ktrace_call_print(struct trace_event *event, struct trace_seq *seq, const void *record,
@@ -11,6 +17,14 @@ void ktrace_call_print(struct trace_event *event, struct trace_seq *seq, const v
 void ktrace_output_print(struct trace_event *event, struct trace_seq *seq, const void *record,
 			 int len, bool addresses);
 void ktrace_event_mutex_held(void);
+
+extern const char ktrace_control_system[];
+struct trace_event_call *ktrace_replace_control(void);
+struct trace_event_call *ktrace_remove_control(void);
+void ktrace_free_control(struct trace_event_call *call);
+void ktrace_keep_trace(struct trace_event_file *file);
+bool ktrace_empty_marked_traces(void);
+void ktrace_open_control(void);
 
 int ktrace_call_reg_shim(struct trace_event_call *call, enum trace_reg type, void *data);
 
@@ -48,33 +62,43 @@ struct trace_event_fields ktrace_call_fields[] = {
 	{}
 };
 
-#ifndef CONFIG_RKPROBE_EXPORTS
-
 /*
- * The control event: opening it by perf runs ktrace_event_mutex_held() with event_mutex held, and
- * so does enabling it. Anyone may enable and disable it, and try to open it; none of that does
- * anything.
+ * The control event. Users cannot enable it or put a trigger on it (IGNORE_ENABLE), and perf cannot
+ * open it. It has two purposes:
+ *
+ * Outside of the kernel's tree, an attempt of perf to open it calls ktrace_event_mutex_held() with
+ * event_mutex held.
+ *
+ * It marks the trace instances that have records of removed events. The kernel sets clear_trace in
+ * a trace instance when an event is removed that was enabled there, and empties the trace buffers
+ * of such instances when any module is unloaded, or any probe event is removed. So
+ * ktrace_keep_trace() moves the mark from the event to the control event.
  */
+#ifndef CONFIG_RKPROBE_EXPORTS
 static int control_perf_perm(struct trace_event_call *call, struct perf_event *event)
 {
 	ktrace_event_mutex_held();
 	return -EOPNOTSUPP;
 }
+#else
+static int control_perf_perm(struct trace_event_call *call, struct perf_event *event)
+{
+	return -EOPNOTSUPP;
+}
+#endif
 
+/* The kernel lets perf open events that have this function. Nobody can enable the event. */
 static int control_reg(struct trace_event_call *call, enum trace_reg type, void *data)
 {
-	if (type == TRACE_REG_REGISTER || type == TRACE_REG_UNREGISTER)
-		ktrace_event_mutex_held();
-	return 0;
+	return -EOPNOTSUPP;
 }
 
-extern const char ktrace_control_system[];
-const char ktrace_control_system[] = KBUILD_MODNAME;
-
-/* It is never recorded, but has a number: perf takes 0 for one, too. */
+/* The event is never recorded, but has a number: perf opens it by this number. */
 static struct trace_event_functions control_funcs;
 
 static struct trace_event_fields control_fields[] = { {} };
+
+const char ktrace_control_system[] = KBUILD_MODNAME;
 
 static struct trace_event_class control_class = {
 	.system = ktrace_control_system,
@@ -84,29 +108,123 @@ static struct trace_event_class control_class = {
 	.fields = LIST_HEAD_INIT(control_class.fields),
 };
 
-static struct trace_event_call control_event = {
-	.class = &control_class,
-	{ .name = "control" },
-	.event.funcs = &control_funcs,
-	.print_fmt = "\"\"",
-	.perf_perm = control_perf_perm,
-};
+#define CONTROL_EVENT(_flags) (struct trace_event_call) {	\
+	.class = &control_class,				\
+	{ .name = "control" },					\
+	.event.funcs = &control_funcs,				\
+	.print_fmt = "\"\"",					\
+	.flags = TRACE_EVENT_FL_IGNORE_ENABLE | (_flags),	\
+	.perf_perm = control_perf_perm,				\
+}
 
-static struct trace_event_call *__used __section("_ftrace_events") control = &control_event;
+#ifndef CONFIG_RKPROBE_EXPORTS
+/*
+ * The kernel adds this event when it loads the module. But perf takes a reference to the module of
+ * such an event, which fails while the module is unloaded: so a dynamic event replaces it.
+ */
+static struct trace_event_call first_control = CONTROL_EVENT(0);
+static struct trace_event_call *__used __section("_ftrace_events") first_control_ptr =
+	&first_control;
+static struct trace_event_call *control = &first_control;
+#else
+static struct trace_event_call *control;
+#endif
 
-void ktrace_open_control(void);
+/*
+ * The next three are called with event_mutex held, and change the control event. They return the
+ * previous one, for ktrace_free_control() once event_mutex was released: perf may be opening it.
+ */
 
+/* Adds a new control event, and removes the previous one. */
+struct trace_event_call *ktrace_replace_control(void)
+{
+	struct trace_event_call *previous = control;
+	struct trace_event_call *call = kmalloc_obj(*call);
+	int ret;
+
+	if (!call)
+		return ERR_PTR(-ENOMEM);
+	*call = CONTROL_EVENT(TRACE_EVENT_FL_DYNAMIC);
+	ret = trace_add_event_call(call);
+	if (ret) {
+		kfree(call);
+		return ERR_PTR(ret);
+	}
+	control = call;
+	if (previous)
+		WARN_ON(trace_remove_event_call(previous));
+	return previous;
+}
+
+struct trace_event_call *ktrace_remove_control(void)
+{
+	struct trace_event_call *previous = control;
+
+	control = NULL;
+	if (previous)
+		WARN_ON(trace_remove_event_call(previous));
+	return previous;
+}
+
+void ktrace_free_control(struct trace_event_call *call)
+{
+#ifndef CONFIG_RKPROBE_EXPORTS
+	if (call == &first_control)
+		return;
+#endif
+	kfree(call);
+}
+
+/*
+ * The trace instance of the file has records of an event. Removing the event is not to empty the
+ * trace buffers of the instance, but removing the control event is. With event_mutex held, while
+ * the file is disabled.
+ *
+ * The head of the list is a part of struct trace_array. The field in the place of its event_call is
+ * within this structure and is not the control event.
+ */
+void ktrace_keep_trace(struct trace_event_file *file)
+{
+	struct trace_event_file *other;
+
+	list_for_each_entry(other, &file->list, list) {
+		if (control && READ_ONCE(other->event_call) == control) {
+			set_bit(EVENT_FILE_FL_WAS_ENABLED_BIT, &other->flags);
+			clear_bit(EVENT_FILE_FL_WAS_ENABLED_BIT, &file->flags);
+			return;
+		}
+	}
+}
+
+/*
+ * Empties the trace buffers of the instances that removed events have marked. Without event_mutex.
+ * Returns false where the kernel has no way to do so.
+ */
+bool ktrace_empty_marked_traces(void)
+{
+#ifdef CONFIG_RKPROBE_EXPORTS
+	tracing_reset_all_online_cpus();
+	return true;
+#elif IS_ENABLED(CONFIG_KPROBE_EVENTS)
+	/* No event has such a name, but the kernel empties the buffers before it says so. */
+	kprobe_event_delete("0/0");
+	return true;
+#else
+	return false;
+#endif
+}
+
+#ifndef CONFIG_RKPROBE_EXPORTS
 void ktrace_open_control(void)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_TRACEPOINT,
 		.size = sizeof(attr),
-		.config = control_event.event.type,
+		.config = control->event.type,
 		.disabled = 1,
 	};
 
-	/* It is always refused: there is nothing to release. */
+	/* The kernel always refuses to open it: nothing is to be released. */
 	perf_event_create_kernel_counter(&attr, 0, NULL, NULL, NULL);
 }
-
 #endif

@@ -3,6 +3,7 @@
 #include <linux/dcache.h>
 #include <linux/delay.h>
 #include <linux/fs.h>
+#include <linux/printk.h>
 #include <linux/tracefs.h>
 
 void ktrace_remove_file(struct dentry *dentry);
@@ -16,21 +17,25 @@ void ktrace_remove_file(struct dentry *dentry);
 #define tracefs_remove(dentry) simple_recursive_removal(dentry, NULL)
 #endif
 
-/* Removes a file of tracefs, and waits until nobody uses its operations. */
+/*
+ * Removes a file of tracefs, and waits until nobody uses its operations.
+ *
+ * Whoever opens the file has its dentry from the look-up on, before he reads the operations, and
+ * until he has closed the file. So the wait is over when nobody else has the dentry, and not before.
+ * A mount of the file and a descriptor of O_PATH have it, too. They cannot be told apart. Those who
+ * open the file by them after this find other operations.
+ */
 void ktrace_remove_file(struct dentry *dentry)
 {
-	/* Who opens the file now is past the look-up: that takes no longer. */
-	unsigned int patience = 100;
+	unsigned int ms;
 
 	dget(dentry);
 	tracefs_remove(dentry);
-	/*
-	 * A bind mount can still lead here. The file is then empty, and not ours. An opener that
-	 * has seen our operations has the dentry, until it has closed the file again; a mount has
-	 * it, too, for as long as it likes, and is not waited for.
-	 */
 	WRITE_ONCE(d_inode(dentry)->i_fop, &generic_ro_fops);
-	while (d_count(dentry) > 1 && patience--)
+	for (ms = 0; d_count(dentry) > 1; ms += 20) {
+		if (ms == 2000)
+			pr_warn("waiting until the file %pd is closed\n", dentry);
 		msleep(20);
+	}
 	dput(dentry);
 }

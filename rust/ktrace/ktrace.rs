@@ -25,6 +25,8 @@
 // examples.
 #![cfg_attr(doctest, no_std)]
 
+use kernel::prelude::*;
+
 pub mod btf;
 pub mod context;
 pub mod dyn_event;
@@ -58,28 +60,37 @@ mod arch;
 mod bindings;
 mod file;
 mod home;
+mod owner;
 mod registration;
 mod text;
 
 /// To be called when the module that holds this crate is loaded, before anything else here.
 ///
+/// # Errors
+///
+/// `ENOMEM`, and `EOPNOTSUPP` if the kernel does not call the control event of this crate.
+///
 /// # Safety
 ///
 /// Not more than once.
-pub unsafe fn init() {
-    // SAFETY: By the safety requirement.
+pub unsafe fn init() -> Result {
+    // SAFETY: The caller calls this once, before any other use.
     unsafe {
         fprobe::init();
         home::init();
+        trace_event::init()
     }
 }
 
-/// To be called when the module that holds this crate is unloaded, after everything else here.
+/// To be called when the module that holds this crate is unloaded, and when its initialisation fails
+/// after [`init`] succeeded, after everything else here.
 ///
 /// # Safety
 ///
-/// Not more than once. No probe is registered any more, and none will be: an fprobe's memory that
-/// is freed here may be looked at for a call in flight as soon as it is another fprobe's.
+/// Not more than once. No probe and no event is registered any more, and none will be: an fprobe's
+/// memory that is freed here may be looked at for a call in flight as soon as it is another
+/// fprobe's.
 pub unsafe fn exit() {
+    trace_event::exit();
     fprobe::exit();
 }

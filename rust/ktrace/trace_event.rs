@@ -11,12 +11,16 @@
 use core::mem::ManuallyDrop;
 use core::mem::MaybeUninit;
 use core::pin::Pin;
+use core::ptr;
 use core::sync::atomic::AtomicBool;
+use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering;
 
 use kernel::bindings::atomic_t;
+use kernel::bindings::task_struct;
 use kernel::error::from_result;
 use kernel::error::to_result;
+use kernel::ffi::c_char;
 use kernel::ffi::c_int;
 use kernel::ffi::c_uint;
 use kernel::ffi::c_void;
@@ -28,20 +32,24 @@ use kernel::types::Opaque;
 use kernel::ThisModule;
 
 use crate::bindings;
+use crate::owner;
 
 mod event_mutex;
 mod field;
 pub(crate) mod origin;
 mod output;
+mod removal;
 mod sink;
 
 pub use event_mutex::EventMutex;
+pub use event_mutex::EventMutexHeld;
 pub use field::Field;
 pub use origin::Origin;
 pub use origin::State;
 pub use output::Output;
 pub use output::Print;
 pub use output::TraceSeq;
+pub use removal::empty_traces;
 pub use sink::Fill;
 pub use sink::Sink;
 pub use sink::HEADER_LEN;
@@ -52,10 +60,34 @@ pub use sink::MAX_LEN;
 /// Called in process context with `event_mutex` held.
 pub trait Operations: Send + Sync + 'static {
     /// The first user came. Where it fails nothing may be left on.
-    fn enable(&self, token: &EventMutex) -> Result;
+    fn enable(&self, token: &EventMutexHeld) -> Result;
 
     /// The last user went. Handlers that run already may still be running.
-    fn disable(&self, token: &EventMutex);
+    fn disable(&self, token: &EventMutexHeld);
+}
+
+/// To be called when the module that holds this crate is loaded.
+///
+/// # Errors
+///
+/// `ENOMEM`, and what the kernel says if it cannot add the control event.
+///
+/// # Safety
+///
+/// Once, before anything else here is used, and after [`crate::home::init`].
+pub(crate) unsafe fn init() -> Result {
+    // SAFETY: The caller calls this once, before any other use.
+    unsafe {
+        ENABLING.init();
+        output::init();
+        removal::init()
+    }
+}
+
+/// To be called when that module is unloaded, and when its initialisation fails after
+/// [`init`]. No event and no output of it may be left.
+pub(crate) fn exit() {
+    removal::exit();
 }
 
 /// What an event is made of.
@@ -88,12 +120,16 @@ struct Inner {
     output: Arc<Output>,
     owner: &'static ThisModule,
     has_fields: AtomicBool,
+    /// The next in the list of events that are to be removed.
+    next: *mut Inner,
 }
 
-/// An event that is registered.
+/// A registered event: removed when dropped.
 ///
-/// It goes by [`TraceEvent::try_remove`] only, since that can fail: where it is dropped it stays
-/// registered and its memory is kept.
+/// Dropping disables the event in the top trace instance, and then waits until nobody uses it: it
+/// may be enabled in other instances, have triggers, or be open by perf. The kernel's log says so.
+/// Process context; sleeps. A task that holds `event_mutex` cannot wait for that: there the event
+/// is removed when [`EventMutex::with`] next releases the mutex.
 ///
 /// # Examples
 ///
@@ -147,45 +183,62 @@ struct Inner {
 ///
 /// # Invariants
 ///
-/// The call in `inner` was added to the kernel's events, and not removed since.
+/// The call in `inner` was added to the kernel's events, and [`Inner::unregister`] did not succeed
+/// since.
 pub struct TraceEvent {
     inner: ManuallyDrop<Pin<KBox<Inner>>>,
 }
 
 // SAFETY: The kernel changes the call under its own locks; all else is `Send` and `Sync`.
 unsafe impl Send for TraceEvent {}
-// SAFETY: As above.
+// SAFETY: The kernel changes the call under its own locks; all else is `Send` and `Sync`.
 unsafe impl Sync for TraceEvent {}
 
 /// Is there an event of this name, of whoever? C: `trace_get_event_file()`.
 ///
-/// Every name of the group `ftrace` is taken: what the kernel has there is not told.
+/// Every name of the group `ftrace` is taken, and the control event of this crate: the kernel does
+/// not say so.
 ///
-/// Process context; takes `event_mutex`, so it is not for use under [`EventMutex`]: what the kernel
-/// adds itself at this very moment may not be seen. Two events of one name are kept apart, but the
-/// files of one hide those of the other.
-pub fn exists(group: &CStr, name: &CStr) -> bool {
-    if group == c"ftrace" {
-        return true;
+/// Process context; takes `event_mutex`. `EDEADLK` with `event_mutex` held. What the kernel adds
+/// itself at this very moment may not be seen. Two events of one name are kept apart, but the files
+/// of one hide those of the other.
+pub fn exists(group: &CStr, name: &CStr) -> Result<bool> {
+    EventMutexHeld::check_not_current()?;
+    // SAFETY: C has a string there, which lives as long as this crate.
+    let control = unsafe { CStr::from_char_ptr(&raw const ktrace_control_system) };
+    if group == c"ftrace" || (group == control && name == c"control") {
+        return Ok(true);
     }
     // SAFETY: Both are strings; a NULL instance is the top one.
     let file = unsafe {
-        bindings::trace_get_event_file(core::ptr::null(), group.as_char_ptr(), name.as_char_ptr())
+        bindings::trace_get_event_file(ptr::null(), group.as_char_ptr(), name.as_char_ptr())
     };
     match kernel::error::from_err_ptr(file) {
         Ok(file) => {
-            // SAFETY: It was got just now.
+            // SAFETY: The kernel gave a reference to the file just now.
             unsafe { bindings::trace_put_event_file(file) };
-            true
+            Ok(true)
         }
-        Err(_) => false,
+        // Its module is being unloaded.
+        Err(error) => Ok(error == EBUSY),
     }
 }
 
+kernel::sync::global_lock! {
+    // Held while this crate enables or disables an event. Outside of `event_mutex`.
+    // SAFETY: Initialised by `init` before any event is registered.
+    unsafe(uninit) static ENABLING: Mutex<()> = ();
+}
+
+/// The task that holds `ENABLING`, or NULL.
+static ENABLER: AtomicPtr<task_struct> = AtomicPtr::new(ptr::null_mut());
+
 /// Enables an event in the top trace instance, as `echo 1 >events/GROUP/NAME/enable` does.
 ///
-/// Process context; takes `event_mutex`. `EINVAL` where there is none of this name, and the error
-/// of [`Operations::enable`]. C: `trace_set_clr_event()`.
+/// While the module of the event is being initialised, this is the only way to enable the event.
+///
+/// Process context; takes `event_mutex`. `EDEADLK` with `event_mutex` held, `EINVAL` if no event has
+/// this name, and the error of [`Operations::enable`]. C: `trace_set_clr_event()`.
 pub fn enable(group: &CStr, name: &CStr) -> Result {
     set_enabled(group, name, 1)
 }
@@ -196,21 +249,27 @@ pub fn disable(group: &CStr, name: &CStr) -> Result {
 }
 
 fn set_enabled(group: &CStr, name: &CStr, set: c_int) -> Result {
+    EventMutexHeld::check_not_current()?;
+    let _enabling = ENABLING.lock();
+    ENABLER.store(event_mutex::current(), Ordering::Relaxed);
     // SAFETY: Both are strings.
-    to_result(unsafe {
+    let result = to_result(unsafe {
         bindings::trace_set_clr_event(group.as_char_ptr(), name.as_char_ptr(), set)
-    })
+    });
+    ENABLER.store(ptr::null_mut(), Ordering::Relaxed);
+    result
 }
 
 impl TraceEvent {
     /// Adds an event: it appears in every trace instance, disabled. C: `trace_add_event_call()`.
     ///
     /// The kernel does not mind another event of this name: [`exists`] tells of it. While it is
-    /// enabled anywhere it holds a reference to `owner`. `E2BIG` where the fields do not fit a
+    /// enabled anywhere it holds a reference to `owner`. Before the initialisation of `owner` is
+    /// over, nobody can use the event but by [`enable`]. `E2BIG` where the fields do not fit a
     /// record, `EBUSY` where the sink is another event's, `ENODEV` where the kernel has no number
     /// left, `ENOMEM`. Process context.
     pub fn register(
-        _: &EventMutex,
+        token: &EventMutex,
         definition: Definition,
         owner: &'static ThisModule,
     ) -> Result<Self> {
@@ -240,6 +299,7 @@ impl TraceEvent {
                 output,
                 owner,
                 has_fields: AtomicBool::new(false),
+                next: ptr::null_mut(),
             },
             GFP_KERNEL,
         )?;
@@ -269,12 +329,11 @@ impl TraceEvent {
             inner: ManuallyDrop::new(inner),
         };
         if !has_fields {
-            // The kernel does not tell that it could not make the directory or the fields.
-            if let Err((event, error)) = event.remove() {
-                drop(event);
-                return Err(error);
-            }
-            return Err(ENOMEM);
+            // The kernel does not say that it could not make the directory or the fields.
+            return match event.try_remove(token) {
+                Ok(()) => Err(ENOMEM),
+                Err((_, error)) => Err(error),
+            };
         }
         Ok(event)
     }
@@ -285,58 +344,36 @@ impl TraceEvent {
     }
 
     /// Is it enabled, opened by perf, or held by someone else in the kernel?
-    pub fn is_busy(&self, _: &EventMutex) -> bool {
-        // SAFETY: The projection stays within the allocation.
-        let union = unsafe { &raw mut (*self.inner.call.get()).__bindgen_anon_2 };
-        // The event is dynamic, so that the live field is the counter.
-        let references = union.cast::<atomic_t>();
-        // SAFETY: References are only taken with `event_mutex` held, which the token says.
-        let references = unsafe { (*references).counter };
-        references != 0 || self.inner.sink.is_used()
+    pub fn is_busy(&self, token: &EventMutexHeld) -> bool {
+        self.inner.is_busy(token)
     }
 
-    /// Removes the event. C: `trace_remove_event_call()`.
+    /// Removes the event, unless somebody uses it. C: `trace_remove_event_call()`.
     ///
     /// Where an RCU grace period did not pass since the last user went it waits for one, for the
     /// handlers that still give records to the sink. The event comes back with `EBUSY` where
     /// [`is_busy`](Self::is_busy).
     pub fn try_remove(self, token: &EventMutex) -> Result<(), (Self, Error)> {
-        if self.is_busy(token) {
-            return Err((self, EBUSY));
-        }
-        self.inner.sink.wait_for_handlers();
-        self.remove()
-    }
-
-    /// Only with `event_mutex` held.
-    fn remove(self) -> Result<(), (Self, Error)> {
-        let call = self.inner.call.get();
-        // The number is the output's: without functions the kernel leaves it alone. Nothing is
-        // recorded any more, so nobody looks at them.
-        // SAFETY: Registered, by the type invariant, and `event_mutex` is held.
-        unsafe { (*call).event.funcs = core::ptr::null_mut() };
-        // SAFETY: As above.
-        match to_result(unsafe { bindings::trace_remove_event_call(call) }) {
+        match self.inner.unregister(token) {
             Ok(()) => {
-                let mut this = ManuallyDrop::new(self);
-                // SAFETY: The kernel let go of it, and `this` is not used after this.
-                drop(unsafe { ManuallyDrop::take(&mut this.inner) });
+                drop(self.into_inner());
                 Ok(())
             }
-            Err(error) => {
-                // SAFETY: As above.
-                unsafe { (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut() };
-                Err((self, error))
-            }
+            Err(error) => Err((self, error)),
         }
+    }
+
+    fn into_inner(self) -> Pin<KBox<Inner>> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used after this.
+        unsafe { ManuallyDrop::take(&mut this.inner) }
     }
 }
 
 impl Drop for TraceEvent {
     fn drop(&mut self) {
-        pr_err!("a registered event was dropped; it and its module are kept for good\n");
-        // SAFETY: The module pointer is valid as long as the module, whose code runs.
-        unsafe { kernel::bindings::__module_get(self.inner.owner.as_ptr()) };
+        // SAFETY: `self` is not used after this.
+        removal::remove(unsafe { ManuallyDrop::take(&mut self.inner) });
     }
 }
 
@@ -345,11 +382,55 @@ impl Inner {
     ///
     /// `call` must be that of a live [`Inner`].
     unsafe fn from_call<'a>(call: *mut bindings::trace_event_call) -> &'a Self {
-        // SAFETY: By the safety requirement.
+        // SAFETY: The caller guarantees that the call is embedded in a live `Inner`.
         unsafe { &*kernel::container_of!(Opaque::cast_from(call), Inner, call) }
     }
 
-    fn first_use(&self, token: &EventMutex) -> Result {
+    /// The group and the name.
+    fn names(&self) -> (&CStr, &CStr) {
+        (self.output.group(), self.output.name())
+    }
+
+    fn is_busy(&self, _: &EventMutexHeld) -> bool {
+        // SAFETY: The projection stays within the allocation.
+        let union = unsafe { &raw mut (*self.call.get()).__bindgen_anon_2 };
+        // The event is dynamic, so that the live field is the counter.
+        let references = union.cast::<atomic_t>();
+        // SAFETY: References are only taken with `event_mutex` held, which the token says.
+        let references = unsafe { (*references).counter };
+        references != 0 || self.sink.is_used()
+    }
+
+    /// Removes the call from the kernel's events, or fails with `EBUSY`. The caller must not do it
+    /// again once it has succeeded.
+    fn unregister(&self, token: &EventMutex) -> Result {
+        if self.is_busy(token) {
+            return Err(EBUSY);
+        }
+        self.sink.wait_for_handlers();
+        let call = self.call.get();
+        // The number is the output's: without functions the kernel leaves it alone. Nothing is
+        // recorded any more, so nobody looks at them.
+        // SAFETY: The call is registered, and `event_mutex` is held.
+        unsafe { (*call).event.funcs = ptr::null_mut() };
+        // SAFETY: The call is registered, and `event_mutex` is held.
+        to_result(unsafe { bindings::trace_remove_event_call(call) }).inspect_err(|_| {
+            // SAFETY: The call is still registered, and `event_mutex` is held.
+            unsafe { (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut() };
+        })
+    }
+
+    /// The module that the user of an event needs, for as long as he uses it.
+    fn get_owner(&self) -> Result {
+        if ENABLER.load(Ordering::Relaxed) == event_mutex::current() {
+            // The module itself enables the event. If its initialisation fails it also disables it.
+            owner::get(self.owner)
+        } else {
+            owner::get_for_user(self.owner)
+        }
+    }
+
+    fn first_use(&self, token: &EventMutexHeld) -> Result {
         if self.sink.is_singly_used() {
             self.operations.enable(token)
         } else {
@@ -357,24 +438,22 @@ impl Inner {
         }
     }
 
-    fn last_use(&self, token: &EventMutex) {
+    fn last_use(&self, token: &EventMutexHeld) {
         if !self.sink.is_used() {
             self.operations.disable(token);
         }
     }
 
     /// One more user: a trace instance (with its file) or perf (without).
-    fn add(&self, token: &EventMutex, file: *mut bindings::trace_event_file) -> Result {
-        // SAFETY: The module pointer is valid as long as the module, whose code runs.
-        if !unsafe { kernel::bindings::try_module_get(self.owner.as_ptr()) } {
-            return Err(ENODEV);
-        }
+    fn add(&self, token: &EventMutexHeld, file: *mut bindings::trace_event_file) -> Result {
+        self.get_owner()?;
         let added = if file.is_null() {
             // SAFETY: The kernel sets it up before it asks to register perf.
             let events = unsafe { (*self.call.get()).perf_events };
             self.sink.add_perf(events);
             Ok(())
         } else {
+            self.output.set_recorded();
             self.sink.add_file(file)
         };
         let enabled = added.and_then(|()| {
@@ -383,19 +462,24 @@ impl Inner {
             })
         });
         if enabled.is_err() {
-            // SAFETY: It was got above.
-            unsafe { kernel::bindings::module_put(self.owner.as_ptr()) };
+            // SAFETY: `get_owner` got the reference. The caller holds `event_mutex`, which the
+            // module's exit passes through to remove this event, so that this code stays.
+            unsafe { owner::put(self.owner) };
         }
         enabled
     }
 
     /// One user less.
-    fn remove(&self, token: &EventMutex, file: *mut bindings::trace_event_file) {
+    fn remove(&self, token: &EventMutexHeld, file: *mut bindings::trace_event_file) {
         if self.sink.remove(file) {
             self.last_use(token);
-            // SAFETY: It was got by `add`. The caller holds `event_mutex`, which the module's
-            // exit passes through, so that this code stays until it has returned.
-            unsafe { kernel::bindings::module_put(self.owner.as_ptr()) };
+            if !file.is_null() {
+                // SAFETY: The kernel disables the event in this file, which it has.
+                unsafe { removal::keep_trace(token, file) };
+            }
+            // SAFETY: `add` got the reference. The caller holds `event_mutex`, which the module's
+            // exit passes through to remove this event, so that this code stays.
+            unsafe { owner::put(self.owner) };
         }
     }
 }
@@ -403,6 +487,7 @@ impl Inner {
 // The call is only passed on: what it consists of is the kernel's business.
 #[allow(improper_ctypes)]
 extern "C" {
+    static ktrace_control_system: c_char;
     static ktrace_call_fields: Opaque<[u8; 0]>;
     static ktrace_call_funcs: bindings::trace_event_functions;
 
@@ -425,18 +510,18 @@ unsafe extern "C" fn ktrace_call_reg(
     ty: c_uint,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The kernel calls this for a registered call, which is that of a live `Inner`.
     let inner = unsafe { Inner::from_call(call) };
     let (is_added, file) = match ty {
         bindings::trace_reg_TRACE_REG_REGISTER => (true, data.cast()),
-        bindings::trace_reg_TRACE_REG_PERF_REGISTER => (true, core::ptr::null_mut()),
+        bindings::trace_reg_TRACE_REG_PERF_REGISTER => (true, ptr::null_mut()),
         bindings::trace_reg_TRACE_REG_UNREGISTER => (false, data.cast()),
-        bindings::trace_reg_TRACE_REG_PERF_UNREGISTER => (false, core::ptr::null_mut()),
+        bindings::trace_reg_TRACE_REG_PERF_UNREGISTER => (false, ptr::null_mut()),
         // PERF_ADD and PERF_DEL come from the scheduler: 0 lets perf do what it always does.
         _ => return 0,
     };
-    // SAFETY: By the safety requirement.
-    let token = unsafe { EventMutex::assume_held() };
+    // SAFETY: The kernel holds `event_mutex` for these two types of calls.
+    let token = unsafe { EventMutexHeld::assume_held() };
     if is_added {
         from_result(|| inner.add(&token, file).map(|()| 0))
     } else {
@@ -452,7 +537,7 @@ unsafe extern "C" fn ktrace_call_reg(
 /// Called by the kernel for a call that is being registered, with `event_mutex` held.
 #[no_mangle]
 unsafe extern "C" fn ktrace_call_define_fields(call: *mut bindings::trace_event_call) -> c_int {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The kernel calls this for a call that is being registered: that of a live `Inner`.
     let inner = unsafe { Inner::from_call(call) };
     from_result(|| {
         for field in &inner.fields {
@@ -491,7 +576,7 @@ unsafe extern "C" fn ktrace_call_print(
 ) {
     // SAFETY: `event` is embedded in a call.
     let call = unsafe { kernel::container_of!(event, bindings::trace_event_call, event) };
-    // SAFETY: By the safety requirement.
+    // SAFETY: The kernel calls this for a registered call, which is that of a live `Inner`.
     let inner = unsafe { Inner::from_call(call) };
     // SAFETY: A record has at least its fields, as `Sink::record` makes sure.
     let fixed = unsafe { core::slice::from_raw_parts(record, inner.sink.fixed_len()) };
@@ -501,6 +586,6 @@ unsafe extern "C" fn ktrace_call_print(
         .fold(fixed.len(), usize::max);
     // SAFETY: What a field locates is within the record, as who made the field has promised.
     let record = unsafe { core::slice::from_raw_parts(record, len) };
-    // SAFETY: By the safety requirement.
+    // SAFETY: The kernel says that the sequence is valid and unshared.
     unsafe { inner.output.print(seq, record, addresses) };
 }

@@ -23,6 +23,7 @@ use kernel::uaccess::UserSlice;
 use kernel::ThisModule;
 
 use crate::bindings as tracing;
+use crate::owner;
 use crate::security;
 
 /// The longest line, in bytes, without its newline. C: `WRITE_BUFSIZE` less two.
@@ -51,9 +52,12 @@ pub trait ControlFile: 'static {
     }
 }
 
-/// A file in the root of tracefs: made by [`File::create`], gone when dropped.
+/// A file in the root of tracefs: made by [`File::create`], removed when dropped.
 ///
-/// An open file pins the module. Dropping one that is open waits until it is closed.
+/// The file cannot be opened before the initialisation of its module is over (`ENODEV`). An open
+/// file keeps the module loaded. Dropping one waits without a limit of time until nobody has it
+/// open, and logs once that it waits; so do not drop it in its own callbacks. A file descriptor of
+/// `O_PATH` and a bind mount of the file count as open.
 ///
 /// # Examples
 ///
@@ -97,8 +101,8 @@ pub struct File {
 /// The operations of a file, and whose they are.
 #[repr(C)]
 struct Operations {
-    /// Without an owner: while a module unloads the kernel would complain of whoever opens the
-    /// file. Instead [`open`] takes the reference and [`release`] gives it back.
+    /// Without an owner: while a module is being unloaded, the kernel would warn of each attempt to
+    /// open the file. Instead [`open`] takes the reference and [`release`] gives it back.
     table: bindings::file_operations,
     owner: &'static ThisModule,
 }
@@ -156,7 +160,8 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; the operations are freed after this.
+        // SAFETY: The dentry is that of the file, by the type invariant. The operations are freed
+        // after this has returned, when nobody has the file open.
         unsafe { ktrace_remove_file(self.dentry.as_ptr()) };
     }
 }
@@ -190,11 +195,11 @@ impl<T: ControlFile> Listing<T> {
     ///
     /// `pos` must be valid.
     unsafe extern "C" fn start(_: *mut bindings::seq_file, pos: *mut i64) -> *mut c_void {
-        // SAFETY: By the safety requirement. A position is never negative.
+        // SAFETY: The kernel passes a valid position. A position is never negative.
         let Some(number) = T::next(unsafe { *pos } as usize) else {
             return ptr::null_mut();
         };
-        // SAFETY: As above.
+        // SAFETY: The kernel passes a valid position.
         unsafe { *pos = number as i64 };
         ptr::without_provenance_mut(number.wrapping_add(1))
     }
@@ -207,9 +212,9 @@ impl<T: ControlFile> Listing<T> {
         _: *mut c_void,
         pos: *mut i64,
     ) -> *mut c_void {
-        // SAFETY: By the safety requirement.
+        // SAFETY: The kernel passes a valid position.
         unsafe { *pos = (*pos).wrapping_add(1) };
-        // SAFETY: As above.
+        // SAFETY: The kernel passes a valid position.
         unsafe { Self::start(m, pos) }
     }
 
@@ -222,7 +227,7 @@ impl<T: ControlFile> Listing<T> {
     ///
     /// `m` must be valid and not used by anyone else.
     unsafe extern "C" fn show(m: *mut bindings::seq_file, v: *mut c_void) -> c_int {
-        // SAFETY: By the safety requirement.
+        // SAFETY: The kernel passes a valid `seq_file` that nobody else uses meanwhile.
         let to = unsafe { SeqFile::from_raw(m) };
         T::show(v.addr().wrapping_sub(1), to);
         0
@@ -236,40 +241,44 @@ unsafe extern "C" fn open<T: ControlFile>(
     _inode: *mut bindings::inode,
     file: *mut bindings::file,
 ) -> c_int {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The kernel opens this file, and removing it waits for that.
     let owner = unsafe { owner_of(file) };
-    // SAFETY: Its code runs: removing the file waits for this.
-    if !unsafe { bindings::try_module_get(owner.as_ptr()) } {
-        return ENODEV.to_errno();
-    }
-    let opened = from_result(|| {
-        security::tracefs_allowed()?;
-        // SAFETY: By the safety requirement.
-        let (mode, flags) = unsafe { ((*file).f_mode, (*file).f_flags) };
-        if T::HAS_CLEAR && mode & tracing::FMODE_WRITE != 0 && flags & bindings::O_TRUNC != 0 {
-            T::clear()?;
-        }
-        // SAFETY: By the safety requirement; the operations are constant.
-        to_result(unsafe { bindings::seq_open(file, &Listing::<T>::OPERATIONS) })?;
+    from_result(|| {
+        owner::get_for_user(owner)?;
+        // SAFETY: The kernel opens this file, for whose callbacks this is called.
+        unsafe { open_listing::<T>(file) }.inspect_err(|_| {
+            // SAFETY: The reference was taken above. Removing the file waits for this function.
+            unsafe { owner::put(owner) };
+        })?;
         Ok(0)
-    });
-    if opened != 0 {
-        // SAFETY: It was got above.
-        unsafe { bindings::module_put(owner.as_ptr()) };
+    })
+}
+
+/// # Safety
+///
+/// `file` must be one of these, and being opened.
+unsafe fn open_listing<T: ControlFile>(file: *mut bindings::file) -> Result {
+    security::tracefs_allowed()?;
+    // SAFETY: The caller guarantees that the file is being opened: nobody changes it.
+    let (mode, flags) = unsafe { ((*file).f_mode, (*file).f_flags) };
+    if T::HAS_CLEAR && mode & tracing::FMODE_WRITE != 0 && flags & bindings::O_TRUNC != 0 {
+        T::clear()?;
     }
-    opened
+    // SAFETY: The caller guarantees that the file is being opened; the operations are constant.
+    to_result(unsafe { bindings::seq_open(file, &Listing::<T>::OPERATIONS) })
 }
 
 /// # Safety
 ///
 /// `file` must be one of these, and no longer used.
 unsafe extern "C" fn release(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The kernel closes this file, and removing it waits for that.
     let owner = unsafe { owner_of(file) };
-    // SAFETY: `open` opened it.
+    // SAFETY: `open` has opened the listing.
     unsafe { bindings::seq_release(inode, file) };
-    // SAFETY: `open` got it. Removing the file waits until this has returned.
-    unsafe { bindings::module_put(owner.as_ptr()) };
+    // SAFETY: `open` has taken the reference. The kernel gives up the dentry after this function,
+    // and removing the file waits for that.
+    unsafe { owner::put(owner) };
     0
 }
 

@@ -437,7 +437,7 @@ fn create_event(
     shape: Shape,
 ) -> Result<(), Failure> {
     let (group, event_name, fields, print_fmt) = shape.define()?;
-    if trace_event::exists(&group, &event_name) {
+    if trace_event::exists(&group, &event_name)? {
         return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
     }
     let shape = Arc::new(shape, GFP_KERNEL)?;

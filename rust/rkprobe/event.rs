@@ -19,6 +19,7 @@ use ktrace::kretinsn::Kretinsn;
 use ktrace::kretprobe::AnyKretprobe;
 use ktrace::module::Module;
 use ktrace::trace_event::EventMutex;
+use ktrace::trace_event::EventMutexHeld;
 use ktrace::trace_event::Operations;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::TraceEvent;
@@ -254,7 +255,7 @@ impl Probe {
         self.state.lock().armed.take()
     }
 
-    fn enable(&self, _token: &EventMutex) -> Result {
+    fn enable(&self, _token: &EventMutexHeld) -> Result {
         let mut state = self.state.lock();
         if self.shape.kind().is_hook() {
             state.set(commands::arm_again(
@@ -271,7 +272,7 @@ impl Probe {
         }
     }
 
-    fn disable(&self, _token: &EventMutex) {
+    fn disable(&self, _token: &EventMutexHeld) {
         let mut state = self.state.lock();
         let result = match &state.armed {
             Some(Armed::Entry(probe)) => probe.disable(),
@@ -431,7 +432,7 @@ impl Probes {
 pub(crate) struct Switch(pub(crate) Arc<Probes>);
 
 impl Operations for Switch {
-    fn enable(&self, token: &EventMutex) -> Result {
+    fn enable(&self, token: &EventMutexHeld) -> Result {
         let mut state = self.0.state.lock();
         for (index, probe) in state.probes.iter().enumerate() {
             if let Err(error) = probe.enable(token) {
@@ -445,7 +446,7 @@ impl Operations for Switch {
         Ok(())
     }
 
-    fn disable(&self, token: &EventMutex) {
+    fn disable(&self, token: &EventMutexHeld) {
         let mut state = self.0.state.lock();
         state.is_enabled = false;
         for probe in &state.probes {

@@ -16,7 +16,6 @@ use kernel::prelude::*;
 use kernel::ThisModule;
 use ktrace::dyn_event;
 use ktrace::module::Notifier;
-use ktrace::trace_event::EventMutex;
 
 use crate::commands::Modules;
 use crate::dynamic::Dynamic;
@@ -47,12 +46,13 @@ module! {
     license: "GPL v2",
 }
 
+/// The module, initialised or being so. The fields are dropped, in this order, before anything else
+/// is removed.
 struct Rkprobe {
-    /// Dropped first: after that nobody writes commands.
+    /// Others can reach the files, and through them everything else.
     files: KVec<ktrace::tracefs::File>,
-    /// After that nobody writes them into the kernel's file.
+    /// Others can write commands into the kernel's file.
     dynamic: Option<dyn_event::Registration>,
-    /// Dropped before the probes.
     modules: Option<Notifier<Modules>>,
 }
 
@@ -60,18 +60,15 @@ impl kernel::Module for Rkprobe {
     fn init(module: &'static ThisModule) -> Result<Self> {
         // SAFETY: The kernel initialises a module once, and nothing else was used yet.
         unsafe {
-            ktrace::init();
             commands::init();
             error_log::init();
             exits::init();
             registry::init();
             signature::init();
             symbols::init();
+            ktrace::init()
         }
-        if EventMutex::with(|_| ()).is_err() {
-            pr_err!("the kernel made no control event for this module\n");
-            return Err(ENODEV);
-        }
+        .inspect_err(|error| pr_err!("this kernel does not fit: {error:?}\n"))?;
         // From here on `drop` undoes everything.
         let mut this = Self {
             files: KVec::new(),
@@ -79,10 +76,11 @@ impl kernel::Module for Rkprobe {
             modules: None,
         };
         this.modules = Some(Notifier::register(Modules)?);
+        parameters::apply()?;
+        // Last, for a failure after this would have to wait for others.
         // SAFETY: All probes are removed when `this` is dropped.
         this.dynamic = Some(unsafe { dyn_event::register::<Dynamic>() }?);
         files::create(module, &mut this.files)?;
-        parameters::apply()?;
         Ok(this)
     }
 }
@@ -97,8 +95,8 @@ impl Drop for Rkprobe {
         exits::clear();
         signature::clear();
         symbols::clear();
-        // SAFETY: The module is unloaded once, and everything that it had was dropped above;
-        // modules that use it were unloaded before.
+        // SAFETY: This is the last step of the module's exit, or of its failing initialisation.
+        // Everything that the module had was dropped above; modules that use it were unloaded before.
         unsafe { ktrace::exit() };
     }
 }

@@ -22,7 +22,7 @@ extern "C" {
 pub(crate) fn apply() -> Result {
     #[cfg(not(MODULE))]
     boot::set_ready();
-    // SAFETY: No requirements.
+    // SAFETY: The function has no requirements.
     let event = unsafe { rkprobe_event() };
     if event.is_null() {
         return Ok(());
@@ -74,7 +74,7 @@ mod boot {
     /// `command` must be a string.
     #[no_mangle]
     unsafe extern "C" fn rkprobe_run_at_boot(command: *const c_char) -> bool {
-        // SAFETY: By the safety requirement.
+        // SAFETY: The caller guarantees a string.
         let command = unsafe { CStr::from_char_ptr(command) };
         IS_READY.load(Ordering::Relaxed) && commands::run_at_load(command.to_bytes()).is_ok()
     }

@@ -340,7 +340,10 @@ struct Fields<'a, K, H> {
     seen: Seen<'a, K>,
 }
 
-impl<K: OfCall, H: Head> Fill for Fields<'_, K, H> {
+// SAFETY: The record has the length of the head and of the event's fields, as `Recorder::record`
+// computes it: `put` writes the head, and `record_fixed` writes the fields, which have no gaps. Both
+// only write.
+unsafe impl<K: OfCall, H: Head> Fill for Fields<'_, K, H> {
     #[inline(always)]
     fn fill(self, record: &mut [u8]) {
         if let Some(fields) = self.head.put(record) {
@@ -356,7 +359,9 @@ struct Copied<'a, H> {
     bytes: &'a [u8],
 }
 
-impl<H: Head> Fill for Copied<'_, H> {
+// SAFETY: The record has the length of the head and of `bytes`, as `Recorder::record_with_strings`
+// computes it. Both are written, and nothing is read.
+unsafe impl<H: Head> Fill for Copied<'_, H> {
     #[inline(always)]
     fn fill(self, record: &mut [u8]) {
         if let Some(fields) = self.head.put(record) {

@@ -30,8 +30,8 @@ struct Registry {
     probes: KVVec<Arc<Probe>>,
     /// The number of the next one: they have increasing numbers, by which the listing goes.
     next_number: usize,
-    /// What prints the records of events that are gone, oldest first. Their numbers are not used
-    /// again meanwhile: a record is never shown as one of another event.
+    /// The outputs of removed events that were enabled in a trace instance: they print the records
+    /// in the trace buffers.
     retired: KVVec<Arc<Output>>,
     /// Made when the first event with strings comes.
     room: Option<Arc<Room>>,
@@ -75,9 +75,9 @@ pub(crate) unsafe fn init() {
     unsafe { REGISTRY.init() };
 }
 
-/// For how many events that are gone records can be read, of some 65,000 numbers that there are.
-/// Beyond that the number of the oldest is given back.
-const MAX_RETIRED: usize = 32_768;
+/// For how many removed events the records can be read, of some 65,000 numbers that the kernel has.
+/// Beyond that, the trace buffers are emptied.
+const MAX_RETIRED: usize = 1024;
 
 /// The number of the first probe of a file that has `from` or more.
 pub(crate) fn next(file: File, from: usize) -> Option<usize> {
@@ -123,8 +123,25 @@ pub(crate) fn room() -> Result<Arc<Room>> {
     Ok(room)
 }
 
+/// Empties the trace buffers if they have records of too many removed events.
+fn limit_retired() {
+    let mut registry = REGISTRY.lock();
+    if registry.retired.len() < MAX_RETIRED {
+        return;
+    }
+    let retired = core::mem::replace(&mut registry.retired, KVVec::new());
+    drop(registry);
+    pr_info!("{MAX_RETIRED} events with records were removed: their trace buffers are emptied\n");
+    // Their numbers stay reserved now until the trace buffers are empty.
+    drop(retired);
+    if let Err(error) = trace_event::empty_traces() {
+        pr_warn!("the trace buffers cannot be emptied: {error:?}\n");
+    }
+}
+
 /// Adds an event, with its first probe: as this definition says, and all of it or nothing.
 pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> Event) -> Result {
+    limit_retired();
     EventMutex::with(|token| {
         REGISTRY.lock().reserve()?;
         let trace_event = TraceEvent::register(token, definition, &crate::THIS_MODULE)?;
@@ -158,29 +175,28 @@ pub(crate) fn append(probes: &Arc<Probes>, probe: Arc<Probe>) -> Result<bool> {
     })?
 }
 
-/// Enables all events, for the module's parameter: all of them, or none and an error.
+/// Enables all events, for the module's parameter. Fails at the first that cannot be enabled; those
+/// that are enabled then stay so.
 pub(crate) fn enable_all() -> Result {
-    let mut names = KVec::new();
-    for Named { event, .. } in &REGISTRY.lock().events {
+    for (group, name) in &names()? {
+        // The kernel takes `event_mutex` for each, and calls its event, which takes `REGISTRY`.
+        trace_event::enable(group, name).inspect_err(|error| {
+            pr_err!("the event {}/{} cannot be enabled: {error:?}\n", &**group, &**name);
+        })?;
+    }
+    Ok(())
+}
+
+/// The groups and the names of all events.
+fn names() -> Result<KVVec<(CString, CString)>> {
+    let registry = REGISTRY.lock();
+    let mut names = KVVec::with_capacity(registry.events.len(), GFP_KERNEL)?;
+    for Named { event, .. } in &registry.events {
         let group = CString::try_from_fmt(format_args!("{}", event.shape.group()))?;
         let name = CString::try_from_fmt(format_args!("{}", event.shape.name()))?;
         names.push((group, name), GFP_KERNEL)?;
     }
-    // The kernel takes `event_mutex` for each, and calls its event, which looks for itself here.
-    for (done, (group, name)) in names.iter().enumerate() {
-        if let Err(error) = trace_event::enable(group, name) {
-            pr_err!(
-                "the event {}/{} cannot be enabled: {error:?}\n",
-                &**group,
-                &**name
-            );
-            for (group, name) in names.iter().take(done) {
-                trace_event::disable(group, name)?;
-            }
-            return Err(error);
-        }
-    }
-    Ok(())
+    Ok(names)
 }
 
 /// Registers the probes that are in a module that has come.
@@ -232,9 +248,6 @@ impl Registry {
     fn reserve(&mut self) -> Result {
         self.events.reserve(1, GFP_KERNEL)?;
         self.probes.reserve(1, GFP_KERNEL)?;
-        if self.retired.len() >= MAX_RETIRED {
-            let _ = self.retired.remove(0);
-        }
         // Events that go must find room for their outputs.
         let outputs = self.events.len() + 1;
         self.retired.reserve(outputs, GFP_KERNEL)?;
@@ -296,7 +309,10 @@ impl Registry {
             let Named { hash, event } = named;
             let output = event.trace_event.output();
             match event.trace_event.try_remove(token) {
-                Ok(()) => drop(self.retired.push_within_capacity(output)),
+                Ok(()) if output.is_recorded() => {
+                    let _ = self.retired.push_within_capacity(output);
+                }
+                Ok(()) => {}
                 Err((trace_event, error)) => {
                     pr_err!("an unused event could not be removed: {:?}\n", error);
                     let event = Event {
@@ -312,31 +328,28 @@ impl Registry {
     }
 }
 
-/// Removes everything. The module is on its way out, which cannot be refused: while something is
-/// in use it waits, and says so.
+/// Removes everything, when the module is unloaded or its initialisation fails. This cannot fail, so
+/// it waits for memory and for whoever uses an event.
 ///
-/// An enabled event pins the module, so that only other parts of the kernel can hold one here, or
-/// someone who put a trigger on the control event (`EAGAIN`).
+/// Others do not use one: the users of an event keep the module from being unloaded, and have no
+/// access to events before the initialisation is over. But the initialisation itself enables events,
+/// and other parts of the kernel may hold one shortly.
 pub(crate) fn shut_down() {
-    let mut was_told = false;
-    loop {
-        // Also where there is nothing to remove this passes through `event_mutex`: calls that let
-        // go of the module are over then.
-        match remove(|_| true) {
-            Ok(_) => break,
-            Err(error) => {
-                if !was_told {
-                    pr_warn!("cannot remove all events yet ({:?}); waiting\n", error);
-                    was_told = true;
-                }
-                fsleep(Delta::from_millis(100));
-            }
+    let mut attempts = 0;
+    while let Err(error) = remove(|_| true) {
+        attempts += 1;
+        if attempts == 2 {
+            pr_warn!("waiting until all events can be removed ({error:?})\n");
+        }
+        if attempts >= 2 {
+            fsleep(Delta::from_millis(20));
+        }
+        for (group, name) in &names().unwrap_or_default() {
+            // The next attempt to remove them shows whether this failed.
+            let _ = trace_event::disable(group, name);
         }
     }
     let mut registry = REGISTRY.lock();
-    // The kernel empties the trace buffers that records of ours are in when a module goes that had
-    // events: a moment after this, and unless it has forgotten by then (see `clear_trace` in
-    // `kernel/trace/trace_events.c`). Until then they are of an unknown type.
     registry.retired = KVVec::new();
     registry.events = KVVec::new();
     registry.probes = KVVec::new();

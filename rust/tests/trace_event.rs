@@ -13,6 +13,7 @@ mod tests {
     use ktrace::trace_event::exists;
     use ktrace::trace_event::Definition;
     use ktrace::trace_event::EventMutex;
+    use ktrace::trace_event::EventMutexHeld;
     use ktrace::trace_event::Field;
     use ktrace::trace_event::Operations;
     use ktrace::trace_event::Print;
@@ -32,11 +33,11 @@ mod tests {
     struct Nothing(#[expect(dead_code)] Dropped);
 
     impl Operations for Nothing {
-        fn enable(&self, _token: &EventMutex) -> Result {
+        fn enable(&self, _token: &EventMutexHeld) -> Result {
             Ok(())
         }
 
-        fn disable(&self, _token: &EventMutex) {}
+        fn disable(&self, _token: &EventMutexHeld) {}
     }
 
     impl Print for Nothing {
@@ -104,17 +105,17 @@ mod tests {
     fn an_event_is_there_until_it_is_removed() -> Result {
         static DROPPED: Seen = Seen::new();
         let name = c"there";
-        let before = exists(GROUP, name);
+        let before = exists(GROUP, name)?;
         let event = register(name, 8, sink()?, &DROPPED)?;
         let there = [
-            exists(GROUP, name),
-            exists(GROUP, c"ther"),
-            exists(c"ktrace", name),
+            exists(GROUP, name)?,
+            exists(GROUP, c"ther")?,
+            exists(c"ktrace", name)?,
         ];
         let busy = EventMutex::with(|token| event.is_busy(token))?;
         let dropped_before = DROPPED.len();
         remove(event)?;
-        let after = exists(GROUP, name);
+        let after = exists(GROUP, name)?;
         assert!(!before);
         assert_eq!(there, [true, false, false]);
         assert!(!busy);
@@ -219,7 +220,7 @@ mod tests {
         let first = register(name, 8, sink()?, &NOWHERE)?;
         let second = register(name, 8, sink()?, &NOWHERE);
         let removed = second.and_then(remove);
-        let there = exists(GROUP, name);
+        let there = exists(GROUP, name)?;
         remove(first)?;
         assert_eq!(removed, Ok(()));
         assert!(there);

@@ -10,7 +10,8 @@ use kernel::sync::Arc;
 use ktrace::kprobe::{Handler, Hit, Kprobe, Target};
 use ktrace::nofault;
 use ktrace::trace_event::{
-    Definition, EventMutex, Field, Operations, Print, Sink, TraceEvent, TraceSeq, HEADER_LEN,
+    Definition, EventMutex, EventMutexHeld, Field, Operations, Print, Sink, TraceEvent, TraceSeq,
+    HEADER_LEN,
 };
 
 module! {
@@ -43,11 +44,11 @@ impl Handler for Record {
 struct Switch(Kprobe<Record>);
 
 impl Operations for Switch {
-    fn enable(&self, _token: &EventMutex) -> Result {
+    fn enable(&self, _token: &EventMutexHeld) -> Result {
         self.0.enable()
     }
 
-    fn disable(&self, _token: &EventMutex) {
+    fn disable(&self, _token: &EventMutexHeld) {
         let _ = self.0.disable();
     }
 }
@@ -66,7 +67,10 @@ impl Print for Line {
     }
 }
 
-struct RustTraceEvent(Option<TraceEvent>);
+/// Dropping the event removes it.
+struct RustTraceEvent {
+    _event: TraceEvent,
+}
 
 impl kernel::Module for RustTraceEvent {
     fn init(module: &'static ThisModule) -> Result<Self> {
@@ -87,15 +91,8 @@ impl kernel::Module for RustTraceEvent {
             print: KBox::new(Line, GFP_KERNEL)?,
             sink,
         };
-        let event = EventMutex::with(|token| TraceEvent::register(token, definition, module))??;
-        Ok(Self(Some(event)))
-    }
-}
-
-impl Drop for RustTraceEvent {
-    fn drop(&mut self) {
-        // An enabled event pins the module: nobody uses it here.
-        let Some(event) = self.0.take() else { return };
-        let _ = EventMutex::with(|token| event.try_remove(token));
+        Ok(Self {
+            _event: EventMutex::with(|token| TraceEvent::register(token, definition, module))??,
+        })
     }
 }

@@ -1,34 +1,113 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel's `event_mutex`, which must be held where events are added and removed.
+//! The kernel's `event_mutex`, which protects the kernel's list of events and their users.
 
+use core::ops::Deref;
+use core::ptr;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering;
+
+use kernel::bindings;
+use kernel::bindings::task_struct;
+use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::types::NotThreadSafe;
 
+use super::removal;
 use crate::home;
 
-/// Evidence that `event_mutex` is held.
+/// The task that holds `event_mutex` while it runs code under a token, or NULL. Only the holder of
+/// `event_mutex` writes it.
+static HOLDER: AtomicPtr<task_struct> = AtomicPtr::new(ptr::null_mut());
+
+/// Evidence that the current task holds `event_mutex`.
+///
+/// The callbacks of an event get this token. The kernel is walking over its events then, and the
+/// event's own code runs, so this token cannot add or remove events: [`EventMutex`] can.
 ///
 /// # Invariants
 ///
-/// The current task holds it for as long as the value lives.
-pub struct EventMutex(NotThreadSafe);
+/// The current task holds `event_mutex` for as long as the value lives, and is [`HOLDER`].
+pub struct EventMutexHeld {
+    /// The holder before: the current task, or NULL.
+    before: *mut task_struct,
+    _here: NotThreadSafe,
+}
 
-impl EventMutex {
+impl EventMutexHeld {
     /// # Safety
     ///
     /// The current task holds `event_mutex`, and keeps it for as long as the value lives.
     pub(crate) unsafe fn assume_held() -> Self {
-        // INVARIANT: By the safety requirement.
-        Self(NotThreadSafe)
+        // INVARIANT: The caller holds the mutex, so nobody else writes the holder.
+        Self {
+            before: HOLDER.swap(current(), Ordering::Relaxed),
+            _here: NotThreadSafe,
+        }
+    }
+
+    /// Whether the current task holds `event_mutex` under a token. Any context.
+    pub(crate) fn is_current() -> bool {
+        HOLDER.load(Ordering::Relaxed) == current()
+    }
+
+    /// `EDEADLK` if the current task holds `event_mutex` under a token, and so cannot take it.
+    pub(crate) fn check_not_current() -> Result {
+        if Self::is_current() {
+            return Err(Error::from_errno(-(bindings::EDEADLK as c_int)));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for EventMutexHeld {
+    fn drop(&mut self) {
+        HOLDER.store(self.before, Ordering::Relaxed);
+    }
+}
+
+/// Evidence that the current task holds `event_mutex`, and that events can be added and removed.
+///
+/// # Invariants
+///
+/// No callback of an event is running in the current task, and the kernel is not in the middle of a
+/// walk over the events.
+pub struct EventMutex(EventMutexHeld);
+
+impl EventMutex {
+    /// # Safety
+    ///
+    /// The current task holds `event_mutex`, and keeps it for as long as the value lives. It is not
+    /// in a callback of an event, and no walk of the kernel over events goes on after this.
+    pub(crate) unsafe fn assume_held() -> Self {
+        // INVARIANT: The caller guarantees that no callback runs.
+        // SAFETY: The caller guarantees that the current task holds the mutex.
+        Self(unsafe { EventMutexHeld::assume_held() })
     }
 
     /// Runs `f` with `event_mutex` held.
     ///
     /// Process context, without any lock that is taken in [`Operations`](super::Operations) or in
-    /// another `f`. Outside of the kernel's tree, which does not export it, this can fail:
-    /// `EAGAIN`, and a line in the kernel's log.
+    /// another `f`. `EDEADLK` in another `f` and in the callbacks of events. Outside of the
+    /// kernel's tree, which does not export the mutex, also `ENOMEM`.
     pub fn with<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
-        home::with_event_mutex(f)
+        EventMutexHeld::check_not_current()?;
+        let result = home::with_event_mutex(f);
+        removal::remove_abandoned();
+        result
     }
+}
+
+impl Deref for EventMutex {
+    type Target = EventMutexHeld;
+
+    fn deref(&self) -> &EventMutexHeld {
+        &self.0
+    }
+}
+
+/// The current task. Any context.
+pub(super) fn current() -> *mut task_struct {
+    // SAFETY: `get_current()` has no requirements.
+    unsafe { bindings::get_current() }
 }

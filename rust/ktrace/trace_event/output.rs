@@ -2,9 +2,14 @@
 
 //! Printing of records.
 
+use core::cell::UnsafeCell;
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::mem::MaybeUninit;
 use core::pin::Pin;
+use core::ptr;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering;
 
 use kernel::bindings::list_head;
 use kernel::ffi::c_int;
@@ -31,8 +36,9 @@ pub trait Print: Send + Sync + 'static {
 
 /// The number of an event in the records, and the function that prints them.
 ///
-/// It outlives the event: as long as it lives its records can be read, and no other event gets
-/// its number.
+/// It outlives the event: as long as it lives its records can be read. No other event gets its
+/// number as long as the trace buffers may have records with it: see
+/// [`empty_traces`](super::empty_traces).
 ///
 /// What the kernel registers is a `struct trace_event`, which it takes for a part of a
 /// `struct trace_event_call` where the option `fields` is set: so there is one, a shell that is
@@ -42,7 +48,7 @@ pub trait Print: Send + Sync + 'static {
 ///
 /// The event in the call in `inner` is registered.
 pub struct Output {
-    inner: Pin<KBox<Inner>>,
+    inner: ManuallyDrop<Pin<KBox<Inner>>>,
 }
 
 #[repr(C)]
@@ -52,12 +58,94 @@ struct Inner {
     /// `class.system` and `call.name` point into these.
     group: CString,
     name: CString,
-    print: KBox<dyn Print>,
+    /// Valid until `is_over`.
+    print: UnsafeCell<ManuallyDrop<KBox<dyn Print>>>,
+    /// Whether the trace buffers may have records with the number.
+    is_recorded: AtomicBool,
+    /// Whether only the number is left.
+    is_over: AtomicBool,
+    /// The next in [`Reserved`].
+    next: *mut Inner,
+}
+
+/// Numbers that records of removed events have: outputs that are over, linked by [`Inner::next`].
+pub(super) struct Reserved(*mut Inner);
+
+// SAFETY: The outputs in the list belong to the list alone.
+unsafe impl Send for Reserved {}
+
+kernel::sync::global_lock! {
+    // SAFETY: Initialised by `init` before any output is made.
+    unsafe(uninit) static RESERVED: Mutex<Reserved> = Reserved(ptr::null_mut());
+}
+
+/// # Safety
+///
+/// Once, before any output is made.
+pub(crate) unsafe fn init() {
+    // SAFETY: The caller calls this once, before any other use.
+    unsafe { RESERVED.init() };
+}
+
+/// Takes the list of reserved numbers.
+pub(super) fn take_reserved() -> Reserved {
+    core::mem::replace(&mut *RESERVED.lock(), Reserved(ptr::null_mut()))
+}
+
+/// Gives numbers back to the kernel. The trace buffers must have no records with them.
+pub(super) fn release(mut list: Reserved) {
+    while let Some(inner) = list.pop() {
+        unregister(&inner);
+    }
+}
+
+/// Keeps numbers reserved.
+pub(super) fn put_back(mut list: Reserved) {
+    while let Some(inner) = list.pop() {
+        RESERVED.lock().push(inner);
+    }
+}
+
+impl Reserved {
+    fn push(&mut self, inner: Pin<KBox<Inner>>) {
+        // SAFETY: The output stays in its box, which `pop` pins again.
+        let inner = KBox::into_raw(unsafe { Pin::into_inner_unchecked(inner) });
+        // SAFETY: The output is live, and nobody else uses the field.
+        unsafe { (*inner).next = self.0 };
+        self.0 = inner;
+    }
+
+    fn pop(&mut self) -> Option<Pin<KBox<Inner>>> {
+        if self.0.is_null() {
+            return None;
+        }
+        // SAFETY: `push` took it out of its box, and it leaves the list.
+        let inner = unsafe { Pin::new_unchecked(KBox::from_raw(self.0)) };
+        self.0 = inner.next;
+        Some(inner)
+    }
+}
+
+/// Unregisters the event of an output. Waits for those who print.
+fn unregister(inner: &Inner) {
+    // SAFETY: The projection stays within the allocation.
+    let event = unsafe { &raw mut (*inner.call.get()).event };
+    // SAFETY: The caller's output is registered, and nobody else unregisters it.
+    unsafe { bindings::unregister_trace_event(event) };
+}
+
+/// Waits for those who print a record: they hold `trace_event_sem`, which the kernel takes here to
+/// unregister an event without a number, and that means nothing more.
+fn wait_for_readers() {
+    let mut none = bindings::trace_event::default();
+    // SAFETY: The kernel takes an event that is in no list out of none, and the number 0 is not
+    // that of an event.
+    unsafe { bindings::unregister_trace_event(&mut none) };
 }
 
 // SAFETY: The kernel changes the call and the class under its own locks; `Print` is `Send`.
 unsafe impl Send for Output {}
-// SAFETY: As above; `Print` is `Sync`.
+// SAFETY: The kernel changes the call and the class under its own locks; `Print` is `Sync`.
 unsafe impl Sync for Output {}
 
 extern "C" {
@@ -73,11 +161,14 @@ impl Output {
             Inner {
                 // SAFETY: All-zero is valid for both structures.
                 call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                // SAFETY: As above.
+                // SAFETY: All-zero is valid for both structures.
                 class: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
                 group,
                 name,
-                print,
+                print: UnsafeCell::new(ManuallyDrop::new(print)),
+                is_recorded: AtomicBool::new(false),
+                is_over: AtomicBool::new(false),
+                next: ptr::null_mut(),
             },
             GFP_KERNEL,
         )?;
@@ -97,10 +188,14 @@ impl Output {
         };
         // SAFETY: It stays in place until it is unregistered.
         if unsafe { bindings::register_trace_event(event) } == 0 {
+            // SAFETY: Nobody prints, and the box is freed here without its printer.
+            unsafe { inner.drop_print() };
             return Err(ENODEV);
         }
         // INVARIANT: Registered just now.
-        Ok(Self { inner })
+        Ok(Self {
+            inner: ManuallyDrop::new(inner),
+        })
     }
 
     fn event(&self) -> *mut bindings::trace_event {
@@ -111,6 +206,11 @@ impl Output {
     /// The class, for the event itself.
     pub(super) fn class(&self) -> *mut bindings::trace_event_class {
         self.inner.class.get()
+    }
+
+    /// The group of the event.
+    pub(super) fn group(&self) -> &CStr {
+        &self.inner.group
     }
 
     /// The name of the event.
@@ -125,6 +225,16 @@ impl Output {
         unsafe { (*self.event()).type_ as u16 }
     }
 
+    /// The trace buffers may have records with the number from now on.
+    pub(super) fn set_recorded(&self) {
+        self.inner.is_recorded.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the trace buffers may have records with the number.
+    pub fn is_recorded(&self) -> bool {
+        self.inner.is_recorded.load(Ordering::Relaxed)
+    }
+
     /// Prints a record.
     ///
     /// # Safety
@@ -136,16 +246,39 @@ impl Output {
         record: &[u8],
         addresses: bool,
     ) {
-        // SAFETY: By the safety requirement.
+        // SAFETY: The caller guarantees that the sequence is valid and unshared.
         let mut seq = unsafe { TraceSeq::new(seq, addresses) };
-        self.inner.print.print(record, &mut seq);
+        // SAFETY: An output that lives is not over, so the printer is valid.
+        let print = unsafe { &*self.inner.print.get() };
+        print.print(record, &mut seq);
     }
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // SAFETY: Registered, by the type invariant. This waits for those who print.
-        unsafe { bindings::unregister_trace_event(self.event()) };
+        // SAFETY: `self` is not used after this.
+        let inner = unsafe { ManuallyDrop::take(&mut self.inner) };
+        if !inner.is_recorded.load(Ordering::Relaxed) {
+            unregister(&inner);
+            // SAFETY: Nobody prints any more, and the box is freed here.
+            unsafe { inner.drop_print() };
+            return;
+        }
+        inner.is_over.store(true, Ordering::Relaxed);
+        wait_for_readers();
+        // SAFETY: Those who print from now on see that it is over.
+        unsafe { inner.drop_print() };
+        RESERVED.lock().push(inner);
+    }
+}
+
+impl Inner {
+    /// # Safety
+    ///
+    /// Once, and nobody must use the printer any more.
+    unsafe fn drop_print(&self) {
+        // SAFETY: The caller guarantees that nobody uses it, now or later.
+        unsafe { ManuallyDrop::drop(&mut *self.print.get()) };
     }
 }
 
@@ -239,7 +372,8 @@ unsafe extern "C" fn ktrace_output_print(
     len: c_int,
     addresses: bool,
 ) {
-    // SAFETY: By the safety requirement: unregistering waits for readers.
+    // SAFETY: The kernel calls this for a registered event of this file, which is embedded in an
+    // `Inner`; unregistering waits for readers.
     let inner = unsafe {
         let call = kernel::container_of!(event, bindings::trace_event_call, event);
         &*kernel::container_of!(Opaque::cast_from(call), Inner, call)
@@ -248,9 +382,16 @@ unsafe extern "C" fn ktrace_output_print(
     if len < HEADER_LEN {
         return;
     }
-    // SAFETY: By the safety requirement.
-    let record = unsafe { core::slice::from_raw_parts(record, len) };
     // SAFETY: The reader of the trace owns the sequence.
     let mut seq = unsafe { TraceSeq::new(seq, addresses) };
-    inner.print.print(record, &mut seq);
+    if inner.is_over.load(Ordering::Relaxed) {
+        seq.bytes(inner.name.to_bytes());
+        seq.bytes(b": (the event was removed)\n");
+        return;
+    }
+    // SAFETY: The kernel says that the record has so many bytes.
+    let record = unsafe { core::slice::from_raw_parts(record, len) };
+    // SAFETY: It was not over when this began, and its end waits for those who print.
+    let print = unsafe { &*inner.print.get() };
+    print.print(record, &mut seq);
 }

@@ -28,12 +28,17 @@ pub const HEADER_LEN: usize = size_of::<bindings::trace_entry>();
 pub const MAX_LEN: usize = 4096 - 48;
 
 /// What writes a record, as a type of its own: a closure cannot be asked to be inlined.
-pub trait Fill: Copy {
+///
+/// # Safety
+///
+/// `fill` must write every byte that it is given, and read none that it has not written: the kernel
+/// may hand out memory that nobody has written to.
+pub unsafe trait Fill: Copy {
     /// Writes the bytes behind the header, all of them.
     fn fill(self, record: &mut [u8]);
 }
 
-/// A closure that does.
+/// A closure that writes to zeroed bytes.
 struct Closure<'a, F>(&'a F);
 
 impl<F> Clone for Closure<'_, F> {
@@ -44,9 +49,11 @@ impl<F> Clone for Closure<'_, F> {
 
 impl<F> Copy for Closure<'_, F> {}
 
-impl<F: Fn(&mut [u8])> Fill for Closure<'_, F> {
+// SAFETY: `fill` zeroes all bytes before the closure gets them.
+unsafe impl<F: Fn(&mut [u8])> Fill for Closure<'_, F> {
     #[inline(always)]
     fn fill(self, record: &mut [u8]) {
+        record.fill(0);
         self.0(record)
     }
 }
@@ -210,7 +217,7 @@ impl Sink {
     /// Makes a record of `len` bytes for each user; there is none if that is less than the fields
     /// of the event take, nor if there is no room for it, as there is for [`MAX_LEN`] bytes.
     ///
-    /// `fill` gets the bytes behind the header, once for each; it writes them all.
+    /// `fill` gets the bytes behind the header, zeroed, once for each user.
     #[inline(always)]
     pub fn record<O: Origin>(&self, hit: &O, len: usize, fill: impl Fn(&mut [u8])) {
         self.record_filled(hit, len, || Closure(&fill));
@@ -274,12 +281,12 @@ unsafe fn is_soft_disabled(file: *mut bindings::trace_event_file) -> bool {
     const UNUSUAL: c_ulong = (bindings::EVENT_FILE_FL_TRIGGER_MODE
         | bindings::EVENT_FILE_FL_SOFT_DISABLED
         | bindings::EVENT_FILE_FL_PID_FILTER) as c_ulong;
-    // SAFETY: By the safety requirement; the flags change at any time.
+    // SAFETY: The caller guarantees a live file; its flags change at any time.
     let flags = unsafe { ptr::read_volatile(&raw const (*file).flags) };
     if flags & UNUSUAL == 0 {
         return false;
     }
-    // SAFETY: By the safety requirement.
+    // SAFETY: The caller guarantees a live file.
     unsafe { is_unusual_soft_disabled(file, flags) }
 }
 
@@ -288,7 +295,7 @@ unsafe fn is_soft_disabled(file: *mut bindings::trace_event_file) -> bool {
 /// `file` must be live.
 #[cold]
 unsafe fn is_unusual_soft_disabled(file: *mut bindings::trace_event_file, flags: c_ulong) -> bool {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The caller guarantees a live file.
     flags & bindings::EVENT_FILE_FL_TRIGGER_COND as c_ulong == 0
         && unsafe { bindings::__trace_trigger_soft_disabled(file) }
 }
@@ -303,7 +310,7 @@ unsafe fn record_to_file<O: Origin>(
     len: usize,
     fill: impl Fill,
 ) {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The caller guarantees a live file.
     if unsafe { is_soft_disabled(file) } {
         return;
     }
@@ -314,8 +321,8 @@ unsafe fn record_to_file<O: Origin>(
     if record.is_null() {
         return;
     }
-    // SAFETY: The kernel reserved `len` bytes, for us alone, in pages that it zeroed when it
-    // allocated them. Where a filter is to look at it first it is a page of its own.
+    // SAFETY: The kernel reserved `len` bytes, for us alone. Where a filter is to look at the record
+    // first, the kernel does not zero them, but `Fill` does not read what it has not written.
     fill.fill(unsafe { behind_header(record, len) });
     // SAFETY: The kernel filled it in, as it gave a record.
     unsafe {
@@ -328,11 +335,11 @@ unsafe fn record_to_file<O: Origin>(
 ///
 /// # Safety
 ///
-/// `record` must be `len` initialised bytes, for the caller alone, and `len` not below
-/// [`HEADER_LEN`].
+/// `record` must be `len` bytes, for the caller alone, and `len` not below [`HEADER_LEN`]. Bytes
+/// that nobody has written to must not be read.
 #[inline(always)]
 unsafe fn behind_header<'a>(record: *mut c_void, len: usize) -> &'a mut [u8] {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The caller guarantees so many bytes of its own, and that the header is within them.
     unsafe {
         core::slice::from_raw_parts_mut(
             record.cast::<u8>().add(HEADER_LEN),
@@ -354,9 +361,9 @@ unsafe fn record_to_perf<O: Origin>(
     len: usize,
     fill: impl Fill,
 ) {
-    // SAFETY: By the safety requirement; preemption is disabled.
+    // SAFETY: The caller guarantees live per-CPU lists; preemption is disabled in a handler.
     let head = unsafe { ktrace_this_cpu_ptr(events.cast()) }.cast::<hlist_head>();
-    // SAFETY: As above.
+    // SAFETY: This is the head of this CPU's list, which is live.
     if unsafe { ptr::read_volatile(&raw const (*head).first) }.is_null() {
         return;
     }
@@ -375,8 +382,8 @@ unsafe fn record_to_perf<O: Origin>(
     if record.is_null() {
         return;
     }
-    // SAFETY: perf gave at least `len` bytes, for us alone; its buffers were zeroed when they were
-    // allocated.
+    // SAFETY: perf gave at least `len` bytes, for us alone, and `Fill` does not read what it has not
+    // written.
     fill.fill(unsafe { behind_header(record, len) });
     // SAFETY: perf gave room for registers where they need it, for us alone.
     let registers = unsafe { hit.for_perf(room) };

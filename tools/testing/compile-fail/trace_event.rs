@@ -199,11 +199,11 @@ pub struct NotSync(core::cell::Cell<u32>);
 //~ operations_not_sync: error[E0277]: `Cell<u32>` cannot be shared between threads safely
 #[cfg(case = "operations_not_sync")]
 impl Operations for NotSync {
-    fn enable(&self, _: &EventMutex) -> Result {
+    fn enable(&self, _: &EventMutexHeld) -> Result {
         Ok(())
     }
 
-    fn disable(&self, _: &EventMutex) {}
+    fn disable(&self, _: &EventMutexHeld) {}
 }
 
 /// An event lives for as long as someone uses it.
@@ -213,21 +213,21 @@ pub struct Borrowed<'a>(&'a u32);
 //~ operations_borrowed: error[E0478|E0495]: lifetime bound not satisfied
 #[cfg(case = "operations_borrowed")]
 impl<'a> Operations for Borrowed<'a> {
-    fn enable(&self, _: &EventMutex) -> Result {
+    fn enable(&self, _: &EventMutexHeld) -> Result {
         Ok(())
     }
 
-    fn disable(&self, _: &EventMutex) {}
+    fn disable(&self, _: &EventMutexHeld) {}
 }
 
 pub struct Switch;
 
 impl Operations for Switch {
-    fn enable(&self, _: &EventMutex) -> Result {
+    fn enable(&self, _: &EventMutexHeld) -> Result {
         Ok(())
     }
 
-    fn disable(&self, _: &EventMutex) {}
+    fn disable(&self, _: &EventMutexHeld) {}
 }
 
 /// Anything.

@@ -34,7 +34,7 @@ pub(crate) fn address_of(name: &CStr) -> Result<usize> {
     }
     // SAFETY: A valid `struct kprobe` that stays in place until it is unregistered.
     let registered = to_result(unsafe { tracing::register_kprobe(probe) });
-    // SAFETY: As above.
+    // SAFETY: `probe` points at the box above, and the kernel has returned.
     let address = unsafe { (*probe).addr } as usize;
     if registered.is_ok() {
         // SAFETY: It was registered just now.

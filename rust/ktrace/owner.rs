@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The module that an object belongs to.
+//!
+//! The kernel ignores references to a module whose initialisation fails or whose exit runs: it frees
+//! the module's code all the same. So others may use an object only in between.
+
+use core::ptr;
+
+use kernel::bindings;
+use kernel::prelude::*;
+use kernel::ThisModule;
+
+/// Whether the module has been initialised and is not being unloaded. Always true for code that is
+/// built into the kernel. Any context.
+///
+/// C: `MODULE_STATE_LIVE`.
+pub(crate) fn is_live(owner: &ThisModule) -> bool {
+    let module = owner.as_ptr();
+    module.is_null()
+        // SAFETY: The caller's code is part of the module, so the module exists. Its state may
+        // change at any time.
+        || unsafe { ptr::read_volatile(&raw const (*module).state) }
+            == bindings::module_state_MODULE_STATE_LIVE
+}
+
+/// Takes a reference, which keeps a live module from being unloaded. Any context.
+///
+/// `ENODEV` if the module is being unloaded. C: `try_module_get()`.
+pub(crate) fn get(owner: &ThisModule) -> Result {
+    // SAFETY: The caller's code is part of the module, so the module exists.
+    if unsafe { bindings::try_module_get(owner.as_ptr()) } {
+        Ok(())
+    } else {
+        Err(ENODEV)
+    }
+}
+
+/// Takes a reference for a user outside of the module. Any context.
+///
+/// `ENODEV` if the module is being initialised or unloaded: a reference would not keep its code.
+pub(crate) fn get_for_user(owner: &ThisModule) -> Result {
+    if !is_live(owner) {
+        return Err(ENODEV);
+    }
+    get(owner)
+}
+
+/// Gives a reference back. Any context. C: `module_put()`.
+///
+/// # Safety
+///
+/// The caller must own a reference, and must keep the module's code from being freed until the
+/// current function of the module has returned.
+pub(crate) unsafe fn put(owner: &ThisModule) {
+    // SAFETY: The caller owns a reference.
+    unsafe { bindings::module_put(owner.as_ptr()) };
+}
