@@ -58,6 +58,7 @@ mod arch;
 mod bindings;
 mod file;
 mod home;
+mod leftover;
 mod registration;
 mod text;
 
@@ -67,9 +68,11 @@ mod text;
 ///
 /// Not more than once.
 pub unsafe fn init() {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The caller calls this once, before anything else here.
     unsafe {
+        leftover::init();
         fprobe::init();
+        module::init();
         home::init();
     }
 }
@@ -81,5 +84,7 @@ pub unsafe fn init() {
 /// Not more than once. No probe is registered any more, and none will be: an fprobe's memory that
 /// is freed here may be looked at for a call in flight as soon as it is another fprobe's.
 pub unsafe fn exit() {
+    // SAFETY: After `init`, and once: the caller guarantees both.
+    unsafe { module::exit() };
     fprobe::exit();
 }

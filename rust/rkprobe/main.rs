@@ -70,6 +70,8 @@ impl kernel::Module for Rkprobe {
         }
         if EventMutex::with(|_| ()).is_err() {
             pr_err!("the kernel made no control event for this module\n");
+            // SAFETY: The module's initialisation fails, and it has nothing else yet.
+            unsafe { ktrace::exit() };
             return Err(ENODEV);
         }
         // From here on `drop` undoes everything.
