@@ -223,17 +223,22 @@ unsafe extern "C" fn return_handler<H: Handler>(
     regs: *mut pt_regs,
 ) {
     let node = node.cast::<Node<H::Data>>();
-    // SAFETY: By the safety requirement; `Entry::pre` has written the address and the data.
-    let (inner, hit, data) = unsafe {
-        (
-            &*data.cast::<Inner<H>>(),
-            Hit::new(regs, (*node).address),
-            &(*node).data,
-        )
+    // SAFETY: The caller guarantees that `data` is the `Inner`, which stays until this is over, and
+    // that `regs` is valid. `Entry::pre` has written the address.
+    let (inner, hit) = unsafe { (&*data.cast::<Inner<H>>(), Hit::new(regs, (*node).address)) };
+    let given = H::WITHOUT_ENTRY;
+    let data = if H::HAS_ENTRY {
+        // SAFETY: `Entry::pre` has written it, and the node belongs to this call until this is over.
+        Some(unsafe { &(*node).data })
+    } else {
+        given.as_ref()
     };
-    begin_busy();
-    inner.handler.ret(&hit, &Call::new(caller, data));
-    end_busy();
+    // There always is one: see `Kretprobe::DATA_FITS`.
+    if let Some(data) = data {
+        begin_busy();
+        inner.handler.ret(&hit, &Call::new(caller, data));
+        end_busy();
+    }
 }
 
 type ReturnHandler =
