@@ -3,6 +3,7 @@
 #include <linux/module.h>
 
 struct kset *ktrace_modules(void);
+struct module *ktrace_this_module(void);
 
 /* What is in /sys/module: not exported, but a module is in it itself. */
 struct kset *ktrace_modules(void)
@@ -12,4 +13,10 @@ struct kset *ktrace_modules(void)
 #else
 	return module_kset;
 #endif
+}
+
+/* The module that ktrace is in; NULL where it is built in. */
+struct module *ktrace_this_module(void)
+{
+	return THIS_MODULE;
 }

@@ -34,6 +34,7 @@ use crate::bindings;
 use crate::ftrace;
 use crate::ftrace::Filter;
 use crate::function::Call;
+use crate::leftover;
 
 /// What happens at the entry of a function, and at its exit.
 #[vtable]
@@ -258,8 +259,17 @@ impl<H: Handler> Fprobe<H> {
             }
             fprobe
         };
+        // SAFETY: `remove` waits until no handler runs, and does not touch module notifiers; the slot
+        // is used again after `untrack` only.
+        let tracked = unsafe {
+            leftover::track(
+                entry_handler::<H> as *const () as usize,
+                fprobe.cast(),
+                remove,
+            )
+        };
         // SAFETY: It is initialised, stays in place, and is unregistered before it is used again.
-        match unsafe { register(fprobe, functions) } {
+        match tracked.and_then(|()| unsafe { register(fprobe, functions) }) {
             // INVARIANT: Registered just now.
             Ok(()) => Ok(Self {
                 // SAFETY: It came from a `KBox`.
@@ -267,6 +277,7 @@ impl<H: Handler> Fprobe<H> {
                 handler: ManuallyDrop::new(handler),
             }),
             Err(error) => {
+                leftover::untrack(fprobe.cast());
                 give_back::<H>(slot);
                 Err(error)
             }
@@ -327,10 +338,10 @@ impl<H: Handler> Fprobe<H> {
     /// It must not be used after this.
     unsafe fn unregister_then<R>(&mut self, f: impl FnOnce(&H, u64) -> R) -> R {
         // SAFETY: Registered, by the type invariant.
-        let unregistered = to_result(unsafe { bindings::unregister_fprobe(self.fprobe()) });
+        let unregistered = unsafe { unregister(self.fprobe()) };
+        leftover::untrack(self.fprobe().cast());
         let result = f(&self.handler, self.missed());
-        if let Err(error) = unregistered {
-            pr_err!("an fprobe could not be unregistered ({error:?}); its memory is kept\n");
+        if unregistered.is_err() {
             return result;
         }
         // SAFETY: No handler runs any more; nor is it used after this, by the safety requirement.
@@ -391,6 +402,32 @@ unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> R
             to_result(unsafe { bindings::register_fprobe_ips(fprobe, copy.as_mut_ptr(), count) })
         }
     }
+}
+
+/// Waits until no handler runs. If it fails, the memory and the code must stay: the code does.
+///
+/// # Safety
+///
+/// `fprobe` must be registered.
+unsafe fn unregister(fprobe: *mut bindings::fprobe) -> Result {
+    // SAFETY: The caller guarantees that it is registered.
+    let unregistered = to_result(unsafe { bindings::unregister_fprobe(fprobe) });
+    if unregistered.is_err() {
+        // SAFETY: Registration has set the function, and it stays.
+        let entry = unsafe { (*fprobe).entry_handler };
+        leftover::keep_code_of(entry.map_or(0, |entry| entry as usize));
+    }
+    unregistered
+}
+
+/// Unregisters a probe that its module left behind.
+///
+/// # Safety
+///
+/// `object` must be a registered `struct fprobe`, and nobody else must use it any more.
+unsafe fn remove(object: *mut c_void) {
+    // SAFETY: The caller guarantees that it is registered. The memory stays.
+    let _ = unsafe { unregister(object.cast()) };
 }
 
 /// Called by the kernel when a function is entered: with anything but 0 it forgets the call.

@@ -15,11 +15,13 @@ use kernel::bindings::ftrace_regs;
 use kernel::error::to_result;
 use kernel::ffi::c_int;
 use kernel::ffi::c_ulong;
+use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::types::Opaque;
 
 use crate::function::Call;
+use crate::leftover;
 
 /// What happens at the entry of a function.
 pub trait Handler: Send + Sync + 'static {
@@ -103,9 +105,13 @@ impl<H: Handler> FtraceOps<H> {
             (*ops).func = Some(entry_handler::<H>);
             (*ops).flags = FLAGS;
         }
+        // SAFETY: `remove` waits until no handler runs, and does not touch module notifiers; `inner`
+        // is freed after `untrack` only.
+        unsafe { leftover::track(entry_handler::<H> as *const () as usize, ops.cast(), remove) }?;
         // SAFETY: Not registered yet; it stays in place until it was unregistered.
         let registered = unsafe { set_filter(ops, filter) }
-            // SAFETY: As above.
+            // SAFETY: The filter, the function and the flags are set; it stays in place until it was
+            // unregistered.
             .and_then(|()| to_result(unsafe { bindings::register_ftrace_function(ops) }));
         match registered {
             // INVARIANT: Registered just now.
@@ -113,6 +119,7 @@ impl<H: Handler> FtraceOps<H> {
                 inner: ManuallyDrop::new(inner),
             }),
             Err(error) => {
+                leftover::untrack(ops.cast());
                 // SAFETY: Not registered.
                 unsafe { bindings::ftrace_free_filter(ops) };
                 Err(error)
@@ -130,16 +137,40 @@ impl<H: Handler> Drop for FtraceOps<H> {
     fn drop(&mut self) {
         let ops = self.inner.ops.get();
         // SAFETY: Registered, by the type invariant.
-        let unregistered = to_result(unsafe { bindings::unregister_ftrace_function(ops) });
-        if let Err(error) = unregistered {
-            pr_err!("ftrace could not let go of a handler ({error:?}); its memory is kept\n");
-            return;
+        let unregistered = unsafe { unregister(ops) };
+        leftover::untrack(ops.cast());
+        if unregistered.is_ok() {
+            // SAFETY: `self` is not used after this, and the kernel waited for the handlers.
+            unsafe { ManuallyDrop::drop(&mut self.inner) };
         }
-        // SAFETY: Not registered any more. The kernel waited for the handlers.
-        unsafe { bindings::ftrace_free_filter(ops) };
-        // SAFETY: `self` is not used after this.
-        unsafe { ManuallyDrop::drop(&mut self.inner) };
     }
+}
+
+/// Waits until no handler runs. If it fails, the memory and the code must stay: the code does.
+///
+/// # Safety
+///
+/// `ops` must be registered.
+unsafe fn unregister(ops: *mut bindings::ftrace_ops) -> Result {
+    // SAFETY: The caller guarantees that it is registered.
+    let unregistered = to_result(unsafe { bindings::unregister_ftrace_function(ops) });
+    match unregistered {
+        // SAFETY: Not registered any more.
+        Ok(()) => unsafe { bindings::ftrace_free_filter(ops) },
+        // SAFETY: Registration has set the function, and it stays.
+        Err(_) => leftover::keep_code_of(unsafe { (*ops).func }.map_or(0, |func| func as usize)),
+    }
+    unregistered
+}
+
+/// Unregisters a handler that its module left behind.
+///
+/// # Safety
+///
+/// `object` must be a registered `struct ftrace_ops`, and nobody else must use it any more.
+unsafe fn remove(object: *mut c_void) {
+    // SAFETY: The caller guarantees that it is registered. The memory stays.
+    let _ = unsafe { unregister(object.cast()) };
 }
 
 /// Can ftrace trace the function that begins at `address`? C: `ftrace_location()`, which is not

@@ -122,13 +122,18 @@ unsafe impl Raw for bindings::kprobe {
         this
     }
 
+    unsafe fn code(this: *const Self) -> usize {
+        // SAFETY: The caller guarantees that nobody changes it.
+        unsafe { (*this).pre_handler }.map_or(0, |handler| handler as usize)
+    }
+
     unsafe fn register(this: *mut Self) -> c_int {
-        // SAFETY: By the safety requirement.
+        // SAFETY: The caller guarantees that it is initialised, and stays until unregistered.
         unsafe { bindings::register_kprobe(this) }
     }
 
     unsafe fn unregister(these: &mut [*mut Self]) {
-        // SAFETY: By the safety requirement.
+        // SAFETY: The caller guarantees that all are registered.
         unsafe { bindings::unregister_kprobes(these.as_mut_ptr(), these.len() as c_int) }
     }
 }

@@ -42,8 +42,11 @@ pub trait Handler: Send + Sync + 'static {
     /// At most 4096 bytes, with the alignment of a word.
     type Data: Copy + Send + 'static;
 
-    /// Called when the function is entered, in atomic context: see [`crate::context`]. Without
-    /// data to keep this can be left out.
+    /// The data of each call if there is no [`entry`](Self::entry): `Some(())`.
+    const WITHOUT_ENTRY: Option<Self::Data> = None;
+
+    /// Called when the function is entered, in atomic context: see [`crate::context`]. A handler
+    /// that sets [`WITHOUT_ENTRY`](Self::WITHOUT_ENTRY) can leave this out.
     ///
     /// With `None` the return of this call is not seen, nor counted as missed.
     fn entry(&self, _hit: &Hit<'_>) -> Option<Self::Data> {
@@ -90,13 +93,18 @@ unsafe impl Raw for bindings::kretprobe {
         this.cast()
     }
 
+    unsafe fn code(this: *const Self) -> usize {
+        // SAFETY: The caller guarantees that nobody changes it.
+        unsafe { (*this).handler }.map_or(0, |handler| handler as usize)
+    }
+
     unsafe fn register(this: *mut Self) -> c_int {
-        // SAFETY: By the safety requirement.
+        // SAFETY: The caller guarantees that it is initialised, and stays until unregistered.
         unsafe { bindings::register_kretprobe(this) }
     }
 
     unsafe fn unregister(these: &mut [*mut Self]) {
-        // SAFETY: By the safety requirement.
+        // SAFETY: The caller guarantees that all are registered.
         unsafe { bindings::unregister_kretprobes(these.as_mut_ptr(), these.len() as c_int) }
     }
 }
@@ -151,8 +159,8 @@ impl<H: Handler> Kretprobe<H> {
             "kretprobe data must not be aligned to more than a word"
         );
         assert!(
-            H::HAS_ENTRY || size_of::<H::Data>() == 0,
-            "kretprobe data needs an entry handler that gives it"
+            H::HAS_ENTRY || H::WITHOUT_ENTRY.is_some(),
+            "kretprobe data needs an entry handler, or WITHOUT_ENTRY"
         );
     };
 
@@ -283,11 +291,18 @@ unsafe extern "C" fn return_handler<H: Handler>(
     let (inner, hit) = unsafe { (inner_of::<H>(instance), hit_of(instance, regs)) };
     // SAFETY: The node belongs to this call until the handler returns.
     let caller = unsafe { (*instance).node.ret_addr };
-    // SAFETY: Written by `entry_handler`, without which the call would not be here; where there is
-    // no entry handler the type has no bytes. Nobody writes it again before the handler returns, as
-    // above.
-    let data = unsafe { &*data_of::<H::Data>(instance) };
-    inner.handler.ret(&hit, &Call::new(caller, data));
+    let given = H::WITHOUT_ENTRY;
+    let data = if H::HAS_ENTRY {
+        // SAFETY: Written by `entry_handler`, without which the call would not be here. Nobody
+        // writes it again before the handler returns: the node belongs to this call until then.
+        Some(unsafe { &*data_of::<H::Data>(instance) })
+    } else {
+        given.as_ref()
+    };
+    // There always is one: see `DATA_FITS`.
+    if let Some(data) = data {
+        inner.handler.ret(&hit, &Call::new(caller, data));
+    }
     0
 }
 

@@ -60,6 +60,7 @@ mod arch;
 mod bindings;
 mod file;
 mod home;
+mod leftover;
 mod owner;
 mod registration;
 mod text;
@@ -74,12 +75,16 @@ mod text;
 ///
 /// Not more than once.
 pub unsafe fn init() -> Result {
-    // SAFETY: The caller calls this once, before any other use.
+    // SAFETY: The caller calls this once, before any other use. The control event comes before the
+    // notifier: only `trace_event::init` can fail.
     unsafe {
+        leftover::init();
         fprobe::init();
         home::init();
-        trace_event::init()
+        trace_event::init()?;
+        module::init();
     }
+    Ok(())
 }
 
 /// To be called when the module that holds this crate is unloaded, and when its initialisation fails
@@ -92,5 +97,7 @@ pub unsafe fn init() -> Result {
 /// fprobe's.
 pub unsafe fn exit() {
     trace_event::exit();
+    // SAFETY: The caller calls this once, after `init`.
+    unsafe { module::exit() };
     fprobe::exit();
 }

@@ -4,19 +4,22 @@
 //!
 //! C header: [`include/linux/module.h`](srctree/include/linux/module.h)
 
-use core::mem::ManuallyDrop;
-use core::pin::Pin;
 use core::ptr;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering;
 
 use kernel::bindings;
-use kernel::error::to_result;
 use kernel::ffi::c_int;
 use kernel::ffi::c_ulong;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::str::BStr;
 use kernel::str::CStr;
+use kernel::sync::Arc;
+use kernel::task::Task;
 use kernel::types::Opaque;
+
+use crate::leftover;
 
 /// A module that is there.
 #[repr(transparent)]
@@ -27,8 +30,13 @@ impl Module {
     ///
     /// It must have been added to the kernel's list, and not be freed during `'a`.
     unsafe fn from_raw<'a>(module: *mut bindings::module) -> &'a Self {
-        // SAFETY: By the safety requirement; the type is transparent.
+        // SAFETY: The caller guarantees that the module is there for `'a`. The type is transparent,
+        // and `Opaque` allows the kernel to change the structure.
         unsafe { &*module.cast() }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut bindings::module {
+        self.0.get()
     }
 
     /// Its name. Any context.
@@ -42,6 +50,37 @@ impl Module {
         // SAFETY: It is there. Another task may be changing the state.
         let state = unsafe { ptr::read_volatile(&raw const (*self.0.get()).state) };
         state == bindings::module_state_MODULE_STATE_GOING
+    }
+
+    /// Takes a reference, so that the module cannot go. Any context.
+    ///
+    /// Fails if the module is coming or going: then a reference has no effect.
+    pub(crate) fn get(&self) -> bool {
+        let module = self.0.get();
+        // SAFETY: The module is there. Another task may be changing the state.
+        let state = unsafe { ptr::read_volatile(&raw const (*module).state) };
+        if state != bindings::module_state_MODULE_STATE_LIVE {
+            return false;
+        }
+        // SAFETY: The module is there.
+        unsafe { bindings::try_module_get(module) }
+    }
+
+    /// Whether `address` is in the module's memory. Any context.
+    pub(crate) fn contains(&self, address: usize) -> bool {
+        let module = self.0.get();
+        (0..bindings::mod_mem_type_MOD_MEM_NUM_TYPES as usize).any(|kind| {
+            // SAFETY: The module is there, and `kind` is an index of the array. The kernel clears
+            // the entries of the initialisation when that is over: either value does.
+            let (base, size) = unsafe {
+                let memory = &raw const (*module).mem[kind];
+                (
+                    ptr::read_volatile(&raw const (*memory).base) as usize,
+                    ptr::read_volatile(&raw const (*memory).size) as usize,
+                )
+            };
+            address.wrapping_sub(base) < size
+        })
     }
 
     /// How many symbols of this name it has. Those that it only uses do not count. Any context.
@@ -74,6 +113,15 @@ impl Module {
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_modules() -> *mut bindings::kset;
+    fn ktrace_this_module() -> *mut bindings::module;
+}
+
+/// The module that ktrace is in; none where it is built in.
+pub(crate) fn own() -> Option<&'static Module> {
+    // SAFETY: No requirements.
+    let own = unsafe { ktrace_this_module() };
+    // SAFETY: This code runs, so its module is there.
+    (!own.is_null()).then(|| unsafe { Module::from_raw(own) })
 }
 
 /// Calls `f` with each module: it stays there for the time of the call, which is atomic.
@@ -109,21 +157,44 @@ pub trait Handler: Send + Sync + 'static {
     /// initialisation until that is over. The kernel is through with the module itself: where it
     /// does not allow probes is known.
     ///
-    /// Process context; may sleep. The module's loading waits for this: it must not wait for a task
-    /// that loads modules.
+    /// Process context; may sleep. The loading of this module and of others waits for this: it must
+    /// not wait for a task that loads modules.
     fn coming(&self, module: &Module);
 }
 
-/// The part that the kernel knows: it must not move.
-#[repr(C)]
-struct Inner<H> {
-    block: Opaque<bindings::notifier_block>,
-    handler: H,
+/// A handler in the list.
+struct Listener {
+    number: u64,
+    handler: Arc<dyn Handler>,
 }
 
-/// A handler that is told of the modules that come, until it is dropped.
+/// The handlers, in the order of their numbers.
+struct Listeners {
+    list: KVVec<Listener>,
+    /// The number of the next one.
+    next: u64,
+}
+
+kernel::sync::global_lock! {
+    // SAFETY: `crate::init` calls `init` before anything else here is used.
+    unsafe(uninit) static LISTENERS: Mutex<Listeners> = Listeners {
+        list: KVVec::new(),
+        next: 1,
+    };
+}
+
+kernel::sync::global_lock! {
+    // SAFETY: `crate::init` calls `init` before anything else here is used.
+    unsafe(uninit) static CALLING: Mutex<()> = ();
+}
+
+/// The task that holds `CALLING` and calls handlers.
+static CALLER: AtomicPtr<bindings::task_struct> = AtomicPtr::new(ptr::null_mut());
+
+/// A handler that is called for the modules that come, until it is dropped.
 ///
-/// Dropping waits until the handler does not run any more: process context, and not in a handler.
+/// Dropping waits until the handler does not run any more: process context. A handler may drop its
+/// own notifier, or another one: the handler that runs is then dropped when it is over.
 ///
 /// # Examples
 ///
@@ -142,81 +213,141 @@ struct Inner<H> {
 /// let notifier = Notifier::register(Tell)?;
 /// # Ok::<(), Error>(())
 /// ```
-///
-/// # Invariants
-///
-/// `inner` is registered.
-pub struct Notifier<H: Handler> {
-    inner: ManuallyDrop<Pin<KBox<Inner<H>>>>,
-}
-
-// SAFETY: The kernel's functions on the chain of notifiers lock by themselves; `H` is `Send`.
-unsafe impl<H: Handler> Send for Notifier<H> {}
-// SAFETY: As above; `H` is `Sync`.
-unsafe impl<H: Handler> Sync for Notifier<H> {}
+pub struct Notifier<H: Handler>(Arc<H>);
 
 impl<H: Handler> Notifier<H> {
-    /// Tells the handler of modules, from now on. C: `register_module_notifier()`.
+    /// Calls the handler for modules, from now on. C: `register_module_notifier()`.
     ///
     /// Process context; sleeps. `ENOMEM`.
     pub fn register(handler: H) -> Result<Self> {
-        /// After those of kprobes, which learns where the module does not allow them, and of BTF,
-        /// which makes the module's file: both are 0.
-        const PRIORITY: c_int = -1;
-
-        let inner = KBox::pin(
-            Inner {
-                block: Opaque::new(bindings::notifier_block {
-                    notifier_call: Some(changed::<H>),
-                    priority: PRIORITY,
-                    ..Default::default()
-                }),
-                handler,
-            },
-            GFP_KERNEL,
-        )?;
-        // SAFETY: It is initialised, pinned, and unregistered before it is freed.
-        to_result(unsafe { bindings::register_module_notifier(inner.block.get()) })?;
-        // INVARIANT: Registered just now.
-        Ok(Self {
-            inner: ManuallyDrop::new(inner),
-        })
+        let handler = Arc::new(handler, GFP_KERNEL)?;
+        let object = address_of(&*handler);
+        // SAFETY: `leave` waits until the handler does not run, and takes locks of this file only.
+        // It may find no such handler.
+        unsafe { leftover::track(H::coming as *const () as usize, object, leave) }?;
+        // If there is no memory, dropping undoes it.
+        let this = Self(handler);
+        let mut listeners = LISTENERS.lock();
+        let number = listeners.next;
+        let listener = Listener {
+            number,
+            handler: this.0.clone(),
+        };
+        let pushed = listeners.list.push(listener, GFP_KERNEL);
+        listeners.next += 1;
+        drop(listeners);
+        pushed?;
+        Ok(this)
     }
 }
 
 impl<H: Handler> Drop for Notifier<H> {
     fn drop(&mut self) {
-        // SAFETY: Registered, by the type invariant. This waits for handlers that run.
-        let unregistered =
-            to_result(unsafe { bindings::unregister_module_notifier(self.inner.block.get()) });
-        if let Err(error) = unregistered {
-            pr_err!("a module notifier could not be removed ({error:?}); its memory is kept\n");
-            return;
-        }
-        // SAFETY: `self` is not used after this.
-        unsafe { ManuallyDrop::drop(&mut self.inner) };
+        let object = address_of(&*self.0);
+        leave(object);
+        leftover::untrack(object);
     }
+}
+
+fn address_of<H: ?Sized>(handler: &H) -> *mut c_void {
+    ptr::from_ref(handler).cast_mut().cast()
+}
+
+/// Removes a handler from the list, and waits until it does not run.
+fn leave(object: *mut c_void) {
+    let mut listeners = LISTENERS.lock();
+    let listener = listeners
+        .list
+        .iter()
+        .position(|listener| address_of(&*listener.handler) == object)
+        .and_then(|index| listeners.list.remove(index).ok());
+    drop(listeners);
+    // The handler's own `drop` may register or drop notifiers.
+    drop(listener);
+    // No other task calls handlers while this one does.
+    if CALLER.load(Ordering::Relaxed) != Task::current_raw() {
+        drop(CALLING.lock());
+    }
+}
+
+/// Calls the handlers, one after the other, without the list's lock: a handler may change the list.
+fn call_all(module: &Module) {
+    let _calling = CALLING.lock();
+    CALLER.store(Task::current_raw(), Ordering::Relaxed);
+    let end = LISTENERS.lock().next;
+    let mut last = 0;
+    while let Some((number, handler)) = next_after(last, end) {
+        handler.coming(module);
+        last = number;
+    }
+    CALLER.store(ptr::null_mut(), Ordering::Relaxed);
+}
+
+fn next_after(last: u64, end: u64) -> Option<(u64, Arc<dyn Handler>)> {
+    let listeners = LISTENERS.lock();
+    let mut list = listeners.list.iter();
+    let listener = list.find(|listener| (last + 1..end).contains(&listener.number))?;
+    Some((listener.number, listener.handler.clone()))
+}
+
+/// The notifier that serves all.
+struct Block(Opaque<bindings::notifier_block>);
+
+// SAFETY: The kernel's functions on the chain of notifiers lock by themselves, and nobody else uses
+// the structure.
+unsafe impl Sync for Block {}
+
+static BLOCK: Block = Block(Opaque::new(bindings::notifier_block {
+    notifier_call: Some(changed),
+    next: ptr::null_mut(),
+    // After those of kprobes, which learns where the module does not allow them, and of BTF, which
+    // makes the module's file: both are 0.
+    priority: -1,
+}));
+
+/// # Safety
+///
+/// Must be called once, before anything else here, and after [`leftover::init`].
+pub(crate) unsafe fn init() {
+    // SAFETY: This is the only call, before the first use: the caller guarantees both.
+    unsafe {
+        LISTENERS.init();
+        CALLING.init();
+    }
+    // SAFETY: The block is static, and `exit` unregisters it before the code goes. This fails only
+    // for a block that is registered already.
+    unsafe { bindings::register_module_notifier(BLOCK.0.get()) };
+}
+
+/// Waits until the notifier does not run.
+///
+/// # Safety
+///
+/// Must be called once, after [`init`].
+pub(crate) unsafe fn exit() {
+    // SAFETY: `init` registered it: the caller guarantees that this is the only call since.
+    unsafe { bindings::unregister_module_notifier(BLOCK.0.get()) };
 }
 
 /// Called by the kernel when the state of a module changes.
 ///
 /// # Safety
 ///
-/// `block` must be that of a registered [`Inner`] for `H`, and `module` a module that is there.
-unsafe extern "C" fn changed<H: Handler>(
-    block: *mut bindings::notifier_block,
+/// `module` must be a module that is there.
+unsafe extern "C" fn changed(
+    _block: *mut bindings::notifier_block,
     state: c_ulong,
     module: *mut c_void,
 ) -> c_int {
     const COMING: c_ulong = bindings::module_state_MODULE_STATE_COMING as c_ulong;
+    const GOING: c_ulong = bindings::module_state_MODULE_STATE_GOING as c_ulong;
 
-    if state == COMING {
-        // SAFETY: By the safety requirement: dropping waits for this.
-        let inner = unsafe { &*kernel::container_of!(Opaque::cast_from(block), Inner<H>, block) };
-        // SAFETY: By the safety requirement.
-        inner
-            .handler
-            .coming(unsafe { Module::from_raw(module.cast()) });
+    // SAFETY: The kernel passes a module that stays there for the time of this call.
+    let module = unsafe { Module::from_raw(module.cast()) };
+    match state {
+        COMING => call_all(module),
+        GOING => leftover::remove_all_of(module),
+        _ => {}
     }
     // NOTIFY_DONE
     0

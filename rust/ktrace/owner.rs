@@ -56,3 +56,12 @@ pub(crate) unsafe fn put(owner: &ThisModule) {
     // SAFETY: The caller owns a reference.
     unsafe { bindings::module_put(owner.as_ptr()) };
 }
+
+/// The address of the vtable of a trait object: it is in the module that has the object's code.
+pub(crate) fn vtable_of<T: ?Sized>(object: &T) -> usize {
+    const { assert!(size_of::<&T>() == 2 * size_of::<usize>()) };
+    // SAFETY: A reference to a trait object is two words, the address of the object and that of the
+    // vtable.
+    let [_, vtable] = unsafe { core::mem::transmute_copy::<&T, [usize; 2]>(&object) };
+    vtable
+}

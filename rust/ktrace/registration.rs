@@ -9,11 +9,13 @@ use core::ptr;
 
 use kernel::error::to_result;
 use kernel::ffi::c_int;
+use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::types::Opaque;
 
 use crate::bindings;
+use crate::leftover;
 use crate::security;
 
 /// Where to place a probe.
@@ -45,6 +47,13 @@ impl Target {
 pub(crate) unsafe trait Raw: Sized {
     /// The kprobe in it.
     fn kprobe(this: *mut Self) -> *mut bindings::kprobe;
+
+    /// The address of a function in the handler's module, which the kernel calls.
+    ///
+    /// # Safety
+    ///
+    /// Its functions must be set, and not be changed meanwhile.
+    unsafe fn code(this: *const Self) -> usize;
 
     /// Registers it.
     ///
@@ -81,7 +90,7 @@ pub(crate) struct Registration<R: Raw, H: ?Sized> {
 
 // SAFETY: The kernel's functions on a registered probe lock by themselves.
 unsafe impl<R: Raw, H: Send + ?Sized> Send for Registration<R, H> {}
-// SAFETY: As above.
+// SAFETY: The kernel's functions on a registered probe lock by themselves, and `H` is `Sync`.
 unsafe impl<R: Raw, H: Sync + ?Sized> Sync for Registration<R, H> {}
 
 impl<R: Raw, H> Registration<R, H> {
@@ -90,7 +99,7 @@ impl<R: Raw, H> Registration<R, H> {
         security::kprobes_allowed()?;
         let inner = KBox::pin(
             Inner {
-                // SAFETY: By the safety requirement of `Raw`.
+                // SAFETY: All-zero is a valid `R`: `Raw` requires it.
                 raw: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
                 target,
                 handler,
@@ -105,10 +114,12 @@ impl<R: Raw, H> Registration<R, H> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: Registered, by the type invariant, and placed again or freed only after this.
         unsafe { R::unregister(&mut [this.raw()]) };
+        leftover::untrack(this.raw().cast());
         // SAFETY: `this` is not used after this.
         let inner = unsafe { ManuallyDrop::take(&mut this.inner) };
-        if was_kept(&inner) {
-            release(inner);
+        // SAFETY: It was unregistered just now.
+        if unsafe { was_kept(inner.raw.get()) } {
+            core::mem::forget(inner);
             return Err(EBUSY);
         }
         Self::place(inner, set)
@@ -117,7 +128,7 @@ impl<R: Raw, H> Registration<R, H> {
     /// `inner` is not registered.
     fn place(inner: Pin<KBox<Inner<R, H>>>, set: impl FnOnce(&mut R)) -> Result<Self> {
         let raw = inner.raw.get();
-        // SAFETY: Nobody else has it yet; all-zero is valid, by the safety requirement of `Raw`.
+        // SAFETY: Nobody else has it yet; all-zero is a valid `R`: `Raw` requires it.
         // The name lives as long as `inner`, and does not move.
         unsafe {
             raw.write(MaybeUninit::zeroed().assume_init());
@@ -132,8 +143,11 @@ impl<R: Raw, H> Registration<R, H> {
             (*kprobe).flags = bindings::KPROBE_FLAG_DISABLED;
             set(&mut *raw);
         }
+        // SAFETY: The functions are set, and nobody else has it yet. `remove` waits until no handler
+        // runs, and does not touch module notifiers; `inner` is freed after `untrack` only.
+        unsafe { leftover::track(R::code(raw), raw.cast(), remove::<R>) }?;
         // SAFETY: It is initialised, pinned, and unregistered before it is freed.
-        to_result(unsafe { R::register(raw) })?;
+        to_result(unsafe { R::register(raw) }).inspect_err(|_| leftover::untrack(raw.cast()))?;
         // INVARIANT: Registered just now.
         Ok(Self {
             inner: ManuallyDrop::new(inner),
@@ -230,8 +244,12 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
         }
         // SAFETY: Each is registered by the type invariant, and only freed after this.
         unsafe { R::unregister(&mut raw) };
+        for raw in raw.iter().rev() {
+            leftover::untrack(raw.cast());
+        }
         for inner in owned {
-            release(inner);
+            // SAFETY: It was unregistered just now.
+            unsafe { release(inner) };
         }
     }
 }
@@ -240,8 +258,9 @@ impl<R: Raw, H: ?Sized> Drop for Registration<R, H> {
     fn drop(&mut self) {
         // SAFETY: Registered, by the type invariant, and only freed after this.
         unsafe { R::unregister(&mut [self.raw()]) };
-        // SAFETY: `self` is not used after this.
-        release(unsafe { ManuallyDrop::take(&mut self.inner) });
+        leftover::untrack(self.raw().cast());
+        // SAFETY: `self` is not used after this. It was unregistered just now.
+        unsafe { release(ManuallyDrop::take(&mut self.inner)) };
     }
 }
 
@@ -252,7 +271,7 @@ impl<R: Raw, H: ?Sized> Drop for Registration<R, H> {
 /// `kprobe` must be registered.
 #[inline(always)]
 pub(crate) unsafe fn is_on_ftrace(kprobe: *const bindings::kprobe) -> bool {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The caller guarantees that it is registered.
     unsafe { has_flag(kprobe, bindings::KPROBE_FLAG_FTRACE) }
 }
 
@@ -261,22 +280,48 @@ pub(crate) unsafe fn is_on_ftrace(kprobe: *const bindings::kprobe) -> bool {
 /// `kprobe` must be registered.
 #[inline(always)]
 unsafe fn has_flag(kprobe: *const bindings::kprobe, flag: u32) -> bool {
-    // SAFETY: By the safety requirement. The kernel may be changing another flag.
+    // SAFETY: The caller guarantees that it is registered. The kernel may be changing another flag.
     unsafe { ptr::read_volatile(&raw const (*kprobe).flags) & flag != 0 }
 }
 
 /// Could the kernel not let go of a probe that was unregistered? It says so by clearing the
-/// address.
-fn was_kept<R: Raw, H: ?Sized>(inner: &Inner<R, H>) -> bool {
-    // SAFETY: Nobody else changes it: it was unregistered.
-    unsafe { (*R::kprobe(inner.raw.get())).addr.is_null() }
+/// address. Then the probe's code stays for good.
+///
+/// # Safety
+///
+/// `raw` must have been unregistered, and not freed since.
+unsafe fn was_kept<R: Raw>(raw: *mut R) -> bool {
+    // SAFETY: The caller guarantees that it was unregistered, so nobody else changes the address.
+    let was_kept = unsafe { (*R::kprobe(raw)).addr.is_null() };
+    if was_kept {
+        // SAFETY: The functions were set when it was registered, and nobody changes them.
+        leftover::keep_code_of(unsafe { R::code(raw) });
+    }
+    was_kept
 }
 
-/// Frees a probe that was unregistered, unless the kernel kept it: then it stays where it is for
-/// good.
-fn release<R: Raw, H: ?Sized>(inner: Pin<KBox<Inner<R, H>>>) {
-    if was_kept(&inner) {
-        pr_err!("a probe could not be disarmed; its memory is kept for good\n");
+/// Unregisters a probe that its module left behind.
+///
+/// # Safety
+///
+/// `object` must be a registered `R`, and nobody else must use it any more.
+unsafe fn remove<R: Raw>(object: *mut c_void) {
+    let raw = object.cast::<R>();
+    // SAFETY: The caller guarantees that it is registered, and nobody frees it.
+    unsafe {
+        R::unregister(&mut [raw]);
+        was_kept(raw);
+    }
+}
+
+/// Frees a probe, unless the kernel kept it: then it stays where it is for good.
+///
+/// # Safety
+///
+/// `inner` must have been unregistered.
+unsafe fn release<R: Raw, H: ?Sized>(inner: Pin<KBox<Inner<R, H>>>) {
+    // SAFETY: The caller guarantees that it was unregistered.
+    if unsafe { was_kept(inner.raw.get()) } {
         core::mem::forget(inner);
     }
 }

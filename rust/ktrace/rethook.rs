@@ -10,6 +10,7 @@
 
 use core::mem::size_of;
 use core::pin::Pin;
+use core::ptr;
 use core::ptr::NonNull;
 
 use kernel::bindings::pt_regs;
@@ -23,6 +24,7 @@ use crate::bindings;
 use crate::kprobe;
 use crate::kprobe::Hit;
 use crate::kretprobe::Kretprobe;
+use crate::leftover;
 use crate::percpu::Counter;
 use crate::symbol;
 
@@ -96,12 +98,17 @@ impl<H: Handler> Rethook<H> {
         let size = size_of::<Node<H::Data>>();
         let data = inner.as_mut_ptr();
         let room = from_err_ptr(alloc(data.cast(), return_handler::<H>, size, calls))?;
+        let room = NonNull::new(room).ok_or(ENOMEM)?;
         // INVARIANT: Allocated just now.
         let inner = inner.write(Inner {
-            room: NonNull::new(room).ok_or(ENOMEM)?,
+            room,
             handler,
             missed,
         });
+        let code = return_handler::<H> as *const () as usize;
+        // SAFETY: `remove` waits until no handler runs, and takes no lock of module notifiers. The
+        // probes, which use the room, are listed after it, and so removed before it.
+        unsafe { leftover::track(code, ptr::from_ref(&*inner).cast_mut().cast(), remove::<H>) }?;
         let this = NonNull::from(&*inner);
         let entries = targets.into_iter().map(|target| (target, Entry(this)));
         let this = Self {
@@ -162,7 +169,18 @@ impl<H: Handler> Rethook<H> {
 impl<H: Handler> Drop for Inner<H> {
     fn drop(&mut self) {
         free(self.room);
+        leftover::untrack(ptr::from_mut(self).cast());
     }
+}
+
+/// Frees the room that its module left behind.
+///
+/// # Safety
+///
+/// `object` must be an [`Inner`] for `H` that nobody else uses any more.
+unsafe fn remove<H: Handler>(object: *mut c_void) {
+    // SAFETY: The caller guarantees that it is there.
+    free(unsafe { (*object.cast::<Inner<H>>()).room });
 }
 
 #[vtable]
@@ -205,17 +223,22 @@ unsafe extern "C" fn return_handler<H: Handler>(
     regs: *mut pt_regs,
 ) {
     let node = node.cast::<Node<H::Data>>();
-    // SAFETY: By the safety requirement; `Entry::pre` has written the address and the data.
-    let (inner, hit, data) = unsafe {
-        (
-            &*data.cast::<Inner<H>>(),
-            Hit::new(regs, (*node).address),
-            &(*node).data,
-        )
+    // SAFETY: The caller guarantees that `data` is the `Inner`, which stays until this is over, and
+    // that `regs` is valid. `Entry::pre` has written the address.
+    let (inner, hit) = unsafe { (&*data.cast::<Inner<H>>(), Hit::new(regs, (*node).address)) };
+    let given = H::WITHOUT_ENTRY;
+    let data = if H::HAS_ENTRY {
+        // SAFETY: `Entry::pre` has written it, and the node belongs to this call until this is over.
+        Some(unsafe { &(*node).data })
+    } else {
+        given.as_ref()
     };
-    begin_busy();
-    inner.handler.ret(&hit, &Call::new(caller, data));
-    end_busy();
+    // There always is one: see `Kretprobe::DATA_FITS`.
+    if let Some(data) = data {
+        begin_busy();
+        inner.handler.ret(&hit, &Call::new(caller, data));
+        end_busy();
+    }
 }
 
 type ReturnHandler =

@@ -32,6 +32,7 @@ use kernel::types::Opaque;
 use kernel::ThisModule;
 
 use crate::bindings;
+use crate::leftover;
 use crate::owner;
 
 mod event_mutex;
@@ -320,9 +321,14 @@ impl TraceEvent {
             (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut();
             (*call).flags = FLAGS as c_int;
         }
+        let vtable = owner::vtable_of(&*inner.operations);
+        // SAFETY: `take_back` removes the event, which waits for its callbacks and for handlers. The
+        // event is freed after `untrack` only.
+        unsafe { leftover::track(vtable, call.cast(), removal::take_back) }?;
         // SAFETY: `event_mutex` is held, as the token says, and the call stays in place until it
         // is removed.
-        to_result(unsafe { bindings::trace_add_event_call(call) })?;
+        to_result(unsafe { bindings::trace_add_event_call(call) })
+            .inspect_err(|_| leftover::untrack(call.cast()))?;
         let has_fields = inner.has_fields.load(Ordering::Relaxed);
         // INVARIANT: Added just now.
         let event = Self {
@@ -417,7 +423,9 @@ impl Inner {
         to_result(unsafe { bindings::trace_remove_event_call(call) }).inspect_err(|_| {
             // SAFETY: The call is still registered, and `event_mutex` is held.
             unsafe { (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut() };
-        })
+        })?;
+        leftover::untrack(call.cast());
+        Ok(())
     }
 
     /// The module that the user of an event needs, for as long as he uses it.

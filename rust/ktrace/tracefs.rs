@@ -23,6 +23,7 @@ use kernel::uaccess::UserSlice;
 use kernel::ThisModule;
 
 use crate::bindings as tracing;
+use crate::leftover;
 use crate::owner;
 use crate::security;
 
@@ -150,12 +151,27 @@ impl File {
                 &operations.table,
             )
         };
+        let dentry = NonNull::new(kernel::error::from_err_ptr(dentry)?).ok_or(EEXIST)?;
         // INVARIANT: Made just now.
-        Ok(Self {
-            dentry: NonNull::new(kernel::error::from_err_ptr(dentry)?).ok_or(EEXIST)?,
+        let this = Self {
+            dentry,
             _operations: operations,
-        })
+        };
+        let code = open::<T> as *const () as usize;
+        // SAFETY: `take_back` removes the file and waits until nobody has it open.
+        unsafe { leftover::track(code, dentry.as_ptr().cast(), take_back) }?;
+        Ok(this)
     }
+}
+
+/// Removes a file that its module left behind.
+///
+/// # Safety
+///
+/// `dentry` must be that of a [`File`] that its module does not use any more.
+unsafe fn take_back(dentry: *mut c_void) {
+    // SAFETY: The caller guarantees that this is the dentry of a file.
+    unsafe { ktrace_remove_file(dentry.cast()) };
 }
 
 impl Drop for File {
@@ -163,6 +179,7 @@ impl Drop for File {
         // SAFETY: The dentry is that of the file, by the type invariant. The operations are freed
         // after this has returned, when nobody has the file open.
         unsafe { ktrace_remove_file(self.dentry.as_ptr()) };
+        leftover::untrack(self.dentry.as_ptr().cast());
     }
 }
 

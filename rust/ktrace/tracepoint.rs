@@ -30,6 +30,7 @@ use kernel::types::Opaque;
 
 use crate::arch;
 use crate::function::Call;
+use crate::leftover;
 
 /// What happens at a tracepoint.
 pub trait Handler: Send + Sync + 'static {
@@ -80,8 +81,9 @@ struct Inner<H> {
 
 /// Where a handler is attached.
 struct Attachment {
-    /// Registered for one that is no tracepoint of the kernel's own.
+    /// Registered if `is_notified`: for one that is no tracepoint of the kernel's own.
     notifier: Opaque<bindings::notifier_block>,
+    is_notified: bool,
     name: CString,
     /// NULL where there is none of this name. While the notifier is registered it is changed by its
     /// calls only, which the kernel makes one at a time.
@@ -120,11 +122,10 @@ struct Attachment {
 /// # Invariants
 ///
 /// The hook in `inner` is attached to `tracepoint` in it, where that is not NULL: one of the
-/// kernel's, or, where `is_notified`, one of a module that is there. Then the notifier is
+/// kernel's, or, where `is_notified` in it, one of a module that is there. Then the notifier is
 /// registered.
 pub struct Tracepoint<H: Handler> {
     inner: ManuallyDrop<Pin<KBox<Inner<H>>>>,
-    is_notified: bool,
 }
 
 // SAFETY: The kernel's functions on tracepoints lock by themselves, and `H` is `Send`.
@@ -173,6 +174,7 @@ impl<H: Handler> Tracepoint<H> {
         if cfg!(CONFIG_CFI) {
             return Err(ENOTSUPP);
         }
+        let found = find(name);
         let inner = KBox::pin(
             Inner {
                 hook: Hook {
@@ -185,6 +187,7 @@ impl<H: Handler> Tracepoint<H> {
                         notifier_call: Some(module_changed::<H>),
                         ..Default::default()
                     }),
+                    is_notified: found.is_none(),
                     name: CString::try_from(name)?,
                     tracepoint: AtomicPtr::new(ptr::null_mut()),
                     error: AtomicI32::new(0),
@@ -193,26 +196,23 @@ impl<H: Handler> Tracepoint<H> {
             },
             GFP_KERNEL,
         )?;
-        let is_notified = match find(name) {
-            Some(tracepoint) => {
-                // SAFETY: The kernel's own are there for good; `inner` stays where it is until it
-                // is detached.
-                unsafe { inner.attach(tracepoint.as_ptr()) }?;
-                false
-            }
-            None => {
-                // SAFETY: It is initialised, and unregistered before it is freed. This calls it for
-                // each module that is there.
-                to_result(unsafe {
-                    bindings::register_tracepoint_module_notifier(inner.attachment.notifier.get())
-                })?;
-                true
-            }
+        // SAFETY: `remove` waits until no handler runs, and takes no lock that a module notifier
+        // holds; `inner` is freed after `untrack` only.
+        unsafe { leftover::track(hit::<H> as *const () as usize, inner.object(), remove::<H>) }?;
+        let registered = match found {
+            // SAFETY: The kernel's own are there for good; `inner` stays where it is until it is
+            // detached.
+            Some(tracepoint) => unsafe { inner.attach(tracepoint.as_ptr()) },
+            // SAFETY: It is initialised, and unregistered before it is freed. This calls it for
+            // each module that is there.
+            None => to_result(unsafe {
+                bindings::register_tracepoint_module_notifier(inner.attachment.notifier.get())
+            }),
         };
+        registered.inspect_err(|_| leftover::untrack(inner.object()))?;
         // INVARIANT: Attached or registered just now.
         let this = Self {
             inner: ManuallyDrop::new(inner),
-            is_notified,
         };
         match this.inner.attachment.error.load(Ordering::Relaxed) {
             0 => Ok(this),
@@ -252,23 +252,11 @@ impl<H: Handler> Tracepoint<H> {
     ///
     /// It must not be used after this.
     unsafe fn unregister_then<R>(&mut self, f: impl FnOnce(&H, u64) -> R) -> R {
-        let detached = if self.is_notified {
-            // For modules that are there this calls it as if they went.
-            // SAFETY: Registered, by the type invariant.
-            to_result(unsafe {
-                bindings::unregister_tracepoint_module_notifier(
-                    self.inner.attachment.notifier.get(),
-                )
-            })
-        } else {
-            // SAFETY: Nobody else does: it is no module's.
-            unsafe { self.inner.detach() }
-        };
-        // SAFETY: No requirements.
-        unsafe { ktrace_tracepoint_synchronize_unregister() };
+        // SAFETY: Attached or registered, by the type invariant.
+        let unregistered = unsafe { self.inner.unregister() };
+        leftover::untrack(self.inner.object());
         let result = f(self.handler(), self.missed());
-        if detached.is_err() || self.is_attached() {
-            pr_err!("a tracepoint could not be left; the handler's memory is kept\n");
+        if unregistered.is_err() {
             return result;
         }
         // SAFETY: The handler does not run any more; nor is it used after this, by the safety
@@ -286,6 +274,37 @@ impl<H: Handler> Drop for Tracepoint<H> {
 }
 
 impl<H: Handler> Inner<H> {
+    /// Its entry in the list of [`leftover`].
+    fn object(&self) -> *mut c_void {
+        ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// Waits until no handler runs. If it fails, the memory and the code must stay: the code does.
+    ///
+    /// # Safety
+    ///
+    /// It must be attached to a tracepoint of the kernel, or its notifier registered.
+    unsafe fn unregister(&self) -> Result {
+        let attachment = &self.attachment;
+        let detached = if attachment.is_notified {
+            // For modules that are there this calls it as if they went.
+            // SAFETY: The caller guarantees that it is registered.
+            to_result(unsafe {
+                bindings::unregister_tracepoint_module_notifier(attachment.notifier.get())
+            })
+        } else {
+            // SAFETY: The tracepoint is no module's, so it is there, and no notifier detaches it.
+            unsafe { self.detach() }
+        };
+        // SAFETY: No requirements.
+        unsafe { ktrace_tracepoint_synchronize_unregister() };
+        if detached.is_err() || !attachment.tracepoint.load(Ordering::Relaxed).is_null() {
+            leftover::keep_code_of(hit::<H> as *const () as usize);
+            return Err(EBUSY);
+        }
+        Ok(())
+    }
+
     /// What the kernel passes on to the stub.
     fn data(&self) -> *mut c_void {
         (&raw const self.hook).cast_mut().cast()
@@ -338,6 +357,17 @@ impl<H: Handler> Inner<H> {
             .store(ptr::null_mut(), Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// Detaches a handler that its module left behind.
+///
+/// # Safety
+///
+/// `object` must be an [`Inner`] for `H` that is attached to a tracepoint of the kernel or has its
+/// notifier registered, and nobody else must use it any more.
+unsafe fn remove<H: Handler>(object: *mut c_void) {
+    // SAFETY: The caller guarantees that it is there and registered. The memory stays.
+    let _ = unsafe { (*object.cast::<Inner<H>>()).unregister() };
 }
 
 /// Finds a tracepoint of the kernel.

@@ -112,6 +112,7 @@ impl kprobe::Handler for Recorder {
 #[vtable]
 impl kretprobe::Handler for Recorder {
     type Data = ();
+    const WITHOUT_ENTRY: Option<()> = Some(());
 
     #[inline(always)]
     fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, ()>) {

@@ -73,6 +73,7 @@ mod tests {
     #[vtable]
     impl ktrace::kretprobe::Handler for Other {
         type Data = ();
+        const WITHOUT_ENTRY: Option<()> = Some(());
 
         fn ret(&self, hit: &Hit<'_>, call: &ktrace::kretprobe::Call<'_, ()>) {
             self.0.push(hit.registers().return_value());

@@ -85,6 +85,7 @@ mod tests {
     #[vtable]
     impl Handler for Returned {
         type Data = ();
+        const WITHOUT_ENTRY: Option<()> = Some(());
 
         fn ret(&self, hit: &Hit<'_>, _: &Call<'_, ()>) {
             self.0.push(hit.registers().return_value());

@@ -51,6 +51,7 @@ mod tests {
     #[vtable]
     impl Handler for Again {
         type Data = ();
+        const WITHOUT_ENTRY: Option<()> = Some(());
 
         fn ret(&self, hit: &Hit<'_>, _: &Call<'_, Self::Data>) {
             self.0.push(hit.registers().return_value());

@@ -14,12 +14,15 @@ use core::sync::atomic::Ordering;
 use kernel::bindings::list_head;
 use kernel::ffi::c_int;
 use kernel::ffi::c_uint;
+use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::types::Opaque;
 
 use super::HEADER_LEN;
 use crate::bindings;
+use crate::leftover;
+use crate::owner;
 use crate::symbol;
 
 /// Prints records of one event.
@@ -174,6 +177,8 @@ impl Output {
         )?;
         let call = inner.call.get();
         let class = inner.class.get();
+        // SAFETY: Nobody else has the output yet.
+        let print = unsafe { &*inner.print.get() };
         // SAFETY: Nobody else has either yet. What they point at lives as long as `inner`, behind
         // `inner` in the same allocation, or for as long as the module.
         let event = unsafe {
@@ -186,8 +191,17 @@ impl Output {
             (*call).event.funcs = (&raw const ktrace_output_funcs).cast_mut();
             &raw mut (*call).event
         };
+        let this: *const Inner = &*inner;
+        let vtable = owner::vtable_of(&***print);
+        // SAFETY: `take_back` ends the registration and waits for those who print. The output is
+        // freed after `untrack` only.
+        unsafe { leftover::track(vtable, this.cast_mut().cast(), take_back) }.inspect_err(|_| {
+            // SAFETY: Nobody prints, and the box is freed without its printer.
+            unsafe { inner.drop_print() };
+        })?;
         // SAFETY: It stays in place until it is unregistered.
         if unsafe { bindings::register_trace_event(event) } == 0 {
+            leftover::untrack(this.cast_mut().cast());
             // SAFETY: Nobody prints, and the box is freed here without its printer.
             unsafe { inner.drop_print() };
             return Err(ENODEV);
@@ -258,21 +272,40 @@ impl Drop for Output {
     fn drop(&mut self) {
         // SAFETY: `self` is not used after this.
         let inner = unsafe { ManuallyDrop::take(&mut self.inner) };
+        let this: *const Inner = &*inner;
+        leftover::untrack(this.cast_mut().cast());
         if !inner.is_recorded.load(Ordering::Relaxed) {
             unregister(&inner);
             // SAFETY: Nobody prints any more, and the box is freed here.
             unsafe { inner.drop_print() };
             return;
         }
-        inner.is_over.store(true, Ordering::Relaxed);
-        wait_for_readers();
+        inner.end();
         // SAFETY: Those who print from now on see that it is over.
         unsafe { inner.drop_print() };
         RESERVED.lock().push(inner);
     }
 }
 
+/// Ends an output that its module left behind: its printer is not called any more.
+///
+/// # Safety
+///
+/// `output` must be an [`Inner`] that nobody uses or frees any more.
+unsafe fn take_back(output: *mut c_void) {
+    // SAFETY: The caller guarantees that this is an output.
+    let inner = unsafe { &*output.cast::<Inner>() };
+    inner.end();
+    // Without records the number is of no use, but the output stays for good all the same.
+}
+
 impl Inner {
+    /// Nobody calls the printer any more when this returns.
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        wait_for_readers();
+    }
+
     /// # Safety
     ///
     /// Once, and nobody must use the printer any more.

@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering;
 use kernel::bindings::task_struct;
 use kernel::bindings::trace_event_call as Call;
 use kernel::error::from_err_ptr;
+use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
@@ -33,6 +34,21 @@ struct Abandoned(*mut Inner);
 
 // SAFETY: The events in the list belong to the list alone.
 unsafe impl Send for Abandoned {}
+
+impl Abandoned {
+    /// Takes an event out, if it is in the list.
+    fn take(&mut self, inner: &Inner) {
+        let mut place = &mut self.0;
+        while !place.is_null() {
+            if ptr::eq(*place, inner) {
+                *place = inner.next;
+                return;
+            }
+            // SAFETY: The events in the list are live, and nobody else uses the field.
+            place = unsafe { &mut (**place).next };
+        }
+    }
+}
 
 kernel::sync::global_lock! {
     // SAFETY: Initialised by `init` before any event is registered.
@@ -146,19 +162,7 @@ pub(super) fn remove(inner: Pin<KBox<Inner>>) {
         abandon(inner);
         return;
     }
-    let (group, name) = inner.names();
-    let mut is_logged = false;
-    while !is_unregistered(&inner) {
-        if !is_logged {
-            pr_warn!(
-                "waiting until nobody uses the event {}/{}\n",
-                group.to_str().unwrap_or(""),
-                name.to_str().unwrap_or("")
-            );
-            is_logged = true;
-        }
-        fsleep(Delta::from_millis(20));
-    }
+    wait_until_unregistered(&inner);
     drop(inner);
     remove_abandoned();
 }
@@ -190,6 +194,37 @@ pub(super) fn remove_abandoned() {
         }
     }
     REMOVER.store(ptr::null_mut(), Ordering::Relaxed);
+}
+
+/// Removes an event that its module left behind.
+///
+/// # Safety
+///
+/// `call` must be that of an [`Inner`] that its module does not use or free any more.
+pub(super) unsafe fn take_back(call: *mut c_void) {
+    // SAFETY: The caller guarantees that this is the call of an event.
+    let inner = unsafe { Inner::from_call(call.cast()) };
+    // Another task may be removing it just now.
+    let _removing = REMOVING.lock();
+    ABANDONED.lock().take(inner);
+    wait_until_unregistered(inner);
+}
+
+/// Unregisters an event. Waits until nobody uses it.
+fn wait_until_unregistered(inner: &Inner) {
+    let (group, name) = inner.names();
+    let mut is_logged = false;
+    while !is_unregistered(inner) {
+        if !is_logged {
+            pr_warn!(
+                "waiting until nobody uses the event {}/{}\n",
+                group.to_str().unwrap_or(""),
+                name.to_str().unwrap_or("")
+            );
+            is_logged = true;
+        }
+        fsleep(Delta::from_millis(20));
+    }
 }
 
 /// Unregisters an event, unless somebody uses it.

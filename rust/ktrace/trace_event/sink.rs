@@ -295,9 +295,11 @@ unsafe fn is_soft_disabled(file: *mut bindings::trace_event_file) -> bool {
 /// `file` must be live.
 #[cold]
 unsafe fn is_unusual_soft_disabled(file: *mut bindings::trace_event_file, flags: c_ulong) -> bool {
+    if flags & bindings::EVENT_FILE_FL_TRIGGER_COND as c_ulong != 0 {
+        return false;
+    }
     // SAFETY: The caller guarantees a live file.
-    flags & bindings::EVENT_FILE_FL_TRIGGER_COND as c_ulong == 0
-        && unsafe { bindings::__trace_trigger_soft_disabled(file) }
+    unsafe { bindings::__trace_trigger_soft_disabled(file) }
 }
 
 /// # Safety

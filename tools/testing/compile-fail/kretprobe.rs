@@ -81,9 +81,67 @@ impl Handler for Keep {
 }
 
 /// There is nothing to look at where nobody gave it.
-//~ data_without_entry: error[E0080]: kretprobe data needs an entry handler that gives it
+//~ data_without_entry: error[E0080]: kretprobe data needs an entry handler, or WITHOUT_ENTRY
 pub fn register() -> Result<Kretprobe<Keep>> {
     Kretprobe::register(Target::function(c"kernel_clone")?, 0, Keep)
+}
+
+/// Without an entry handler somebody has to give a value: it may not be made of nothing.
+pub mod forged {
+    use super::*;
+
+    /// Of another module, which alone can make one.
+    pub mod other {
+        #[derive(Clone, Copy)]
+        pub struct Proof(());
+
+        impl Proof {
+            pub(super) const ONE: Option<Self> = Some(Self(()));
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    pub enum Never {}
+
+    #[derive(Clone, Copy)]
+    pub struct Nothing;
+
+    #[cfg(not(any(case = "data_uninhabited", case = "data_nothing")))]
+    type Data = other::Proof;
+
+    //~ data_uninhabited: error[E0080]: kretprobe data needs an entry handler, or WITHOUT_ENTRY
+    #[cfg(case = "data_uninhabited")]
+    type Data = Never;
+
+    //~ data_nothing: error[E0080]: kretprobe data needs an entry handler, or WITHOUT_ENTRY
+    #[cfg(case = "data_nothing")]
+    type Data = Nothing;
+
+    struct Forge;
+
+    #[vtable]
+    impl Handler for Forge {
+        type Data = Data;
+
+        //~ data_proof: error[E0080]: kretprobe data needs an entry handler, or WITHOUT_ENTRY
+        #[cfg(not(any(
+            case = "data_proof",
+            case = "data_proof_made",
+            case = "data_uninhabited",
+            case = "data_nothing"
+        )))]
+        const WITHOUT_ENTRY: Option<Data> = Data::ONE;
+
+        //~ data_proof_made: error[E0423|E0603]: Proof` is private
+        #[cfg(case = "data_proof_made")]
+        const WITHOUT_ENTRY: Option<Data> = Some(other::Proof(()));
+
+        fn ret(&self, _: &Hit<'_>, _: &Call<'_, Data>) {}
+    }
+
+    pub fn register() -> Result {
+        Kretprobe::register(Target::function(c"kernel_clone")?, 0, Forge).map(drop)
+    }
 }
 
 pub fn use_probe(probe: Kretprobe<Keep>) {
@@ -93,7 +151,7 @@ pub fn use_probe(probe: Kretprobe<Keep>) {
     #[cfg(case = "cloned")]
     let _ = probe.clone();
 
-    //~ taken_apart: error[E0616]: field `0` of struct `Kretprobe` is private
+    //~ taken_apart: error[E0616]: Kretprobe` is private
     #[cfg(case = "taken_apart")]
     let _ = &probe.0;
 
@@ -114,6 +172,7 @@ pub struct NotSync(core::cell::Cell<u32>);
 #[vtable]
 impl Handler for NotSync {
     type Data = ();
+    const WITHOUT_ENTRY: Option<()> = Some(());
 
     fn ret(&self, _: &Hit<'_>, _: &Call<'_, ()>) {}
 }

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A module that forgets its registrations: safe code, and a mistake.
+//!
+//! It registers handlers of every kind and drops none of them. With `only=N` it registers the kind
+//! number N alone, with `fail=1` its initialisation fails afterwards.
+
+use core::mem::forget;
+
+use kernel::prelude::*;
+use ktrace::fprobe;
+use ktrace::fprobe::Fprobe;
+use ktrace::fprobe::Functions;
+use ktrace::ftrace;
+use ktrace::ftrace::Filter;
+use ktrace::ftrace::FtraceOps;
+use ktrace::function;
+use ktrace::kprobe;
+use ktrace::kprobe::Kprobe;
+use ktrace::kprobe::Target;
+use ktrace::kretinsn;
+use ktrace::kretinsn::Kretinsn;
+use ktrace::kretprobe;
+use ktrace::kretprobe::Kretprobe;
+use ktrace::module;
+use ktrace::module::Module;
+use ktrace::module::Notifier;
+use ktrace::percpu::Counter;
+#[cfg(CONFIG_RKPROBE_EXPORTS)]
+use ktrace::rethook::Rethook;
+use ktrace::tracepoint;
+use ktrace::tracepoint::Tracepoint;
+
+module! {
+    type: Leftover,
+    name: "leftover",
+    authors: ["rkprobe maintainers"],
+    description: "Forgets its registrations",
+    license: "GPL",
+    params: {
+        only: i64 {
+            default: -1,
+            description: "Register this kind alone",
+        },
+        fail: i64 {
+            default: 0,
+            description: "Fail the initialisation",
+        },
+    },
+}
+
+/// The function that most probes are on.
+const FUNCTION: &CStr = c"kernel_clone";
+
+/// A handler of every kind.
+struct Count(Counter);
+
+#[vtable]
+impl kprobe::Handler for Count {
+    fn pre(&self, _: &kprobe::Hit<'_>) {
+        self.0.increment();
+    }
+
+    fn post(&self, _: &kprobe::Hit<'_>) {
+        self.0.increment();
+    }
+}
+
+#[vtable]
+impl kretprobe::Handler for Count {
+    type Data = u64;
+
+    fn entry(&self, _: &kprobe::Hit<'_>) -> Option<u64> {
+        Some(self.0.sum())
+    }
+
+    fn ret(&self, _: &kprobe::Hit<'_>, _: &kretprobe::Call<'_, u64>) {
+        self.0.increment();
+    }
+}
+
+impl kretinsn::Handler for Count {
+    fn ret(&self, _: &kprobe::Hit<'_>, _: &kretinsn::Call) {
+        self.0.increment();
+    }
+}
+
+#[vtable]
+impl fprobe::Handler for Count {
+    type Data = u64;
+
+    fn entry(&self, _: &function::Call<'_>) -> Option<u64> {
+        Some(self.0.sum())
+    }
+
+    fn exit(&self, _: &function::Call<'_>, _: &u64) {
+        self.0.increment();
+    }
+}
+
+impl ftrace::Handler for Count {
+    fn entry(&self, _: &function::Call<'_>) {
+        self.0.increment();
+    }
+}
+
+impl tracepoint::Handler for Count {
+    fn hit(&self, _: &tracepoint::Hit<'_>) {
+        self.0.increment();
+    }
+}
+
+impl module::Handler for Count {
+    fn coming(&self, _: &Module) {
+        self.0.increment();
+    }
+}
+
+/// An fprobe that is at the entry only.
+struct Entry(Count);
+
+#[vtable]
+impl fprobe::Handler for Entry {
+    type Data = ();
+
+    fn entry(&self, _: &function::Call<'_>) -> Option<()> {
+        self.0 .0.increment();
+        Some(())
+    }
+}
+
+fn count() -> Result<Count> {
+    Ok(Count(Counter::new()?))
+}
+
+fn forget_kprobe() -> Result {
+    let probe = Kprobe::register(Target::function(FUNCTION)?, count()?)?;
+    probe.enable()?;
+    forget(probe);
+    Ok(())
+}
+
+fn forget_kprobes() -> Result {
+    let targets = [c"vfs_read", c"vfs_write", c"vfs_open"];
+    let mut probes = KVec::new();
+    for name in targets {
+        probes.push((Target::function(name)?, count()?), GFP_KERNEL)?;
+    }
+    let batch = kprobe::Batch::register(probes)?;
+    batch.enable()?;
+    forget(batch);
+    Ok(())
+}
+
+fn forget_kretprobe() -> Result {
+    let probe = Kretprobe::register(Target::function(FUNCTION)?, 0, count()?)?;
+    probe.enable()?;
+    forget(probe);
+    Ok(())
+}
+
+fn forget_kretinsn() -> Result {
+    if kretinsn::IS_BUILT {
+        let probe = Kretinsn::register(Target::function(FUNCTION)?, count()?)?;
+        probe.enable()?;
+        forget(probe);
+    }
+    Ok(())
+}
+
+fn forget_rethook() -> Result {
+    #[cfg(CONFIG_RKPROBE_EXPORTS)]
+    {
+        let probe = Rethook::register([Target::function(FUNCTION)?], 10, count()?)?;
+        probe.enable()?;
+        forget(probe);
+    }
+    Ok(())
+}
+
+fn forget_fprobe() -> Result {
+    forget(Fprobe::register(
+        Functions::Names(&[FUNCTION]),
+        Entry(count()?),
+    )?);
+    Ok(())
+}
+
+fn forget_fprobe_with_exit() -> Result {
+    forget(Fprobe::register(Functions::Names(&[FUNCTION]), count()?)?);
+    Ok(())
+}
+
+fn forget_ftrace_ops() -> Result {
+    forget(FtraceOps::register(Filter::Glob(FUNCTION), count()?)?);
+    Ok(())
+}
+
+fn forget_tracepoint() -> Result {
+    forget(Tracepoint::attach(c"sched_process_fork", count()?)?);
+    Ok(())
+}
+
+fn forget_tracepoint_of_module() -> Result {
+    forget(Tracepoint::attach_or_wait(c"rkprobe_target_tp", count()?)?);
+    Ok(())
+}
+
+fn forget_notifier() -> Result {
+    forget(Notifier::register(count()?)?);
+    Ok(())
+}
+
+const KINDS: [fn() -> Result; 11] = [
+    forget_kprobe,
+    forget_kprobes,
+    forget_kretprobe,
+    forget_kretinsn,
+    forget_rethook,
+    forget_fprobe,
+    forget_fprobe_with_exit,
+    forget_ftrace_ops,
+    forget_tracepoint,
+    forget_tracepoint_of_module,
+    forget_notifier,
+];
+
+struct Leftover;
+
+impl kernel::Module for Leftover {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        let only = *module_parameters::only.value();
+        for (number, forget_one) in KINDS.iter().enumerate() {
+            if only < 0 || only == number as i64 {
+                forget_one()?;
+            }
+        }
+        match *module_parameters::fail.value() {
+            0 => Ok(Self),
+            _ => Err(EIO),
+        }
+    }
+}
