@@ -181,7 +181,11 @@ pub(crate) fn enable_all() -> Result {
     for (group, name) in &names()? {
         // The kernel takes `event_mutex` for each, and calls its event, which takes `REGISTRY`.
         trace_event::enable(group, name).inspect_err(|error| {
-            pr_err!("the event {}/{} cannot be enabled: {error:?}\n", &**group, &**name);
+            pr_err!(
+                "the event {}/{} cannot be enabled: {error:?}\n",
+                &**group,
+                &**name
+            );
         })?;
     }
     Ok(())

@@ -8,8 +8,13 @@ use kernel::prelude::*;
 mod tests {
     use super::*;
     use core::fmt::Write as _;
+    use kernel::new_mutex;
     use kernel::str::CString;
     use kernel::sync::Arc;
+    use kernel::sync::Mutex;
+    use ktrace::trace_event::disable;
+    use ktrace::trace_event::empty_traces;
+    use ktrace::trace_event::enable;
     use ktrace::trace_event::exists;
     use ktrace::trace_event::Definition;
     use ktrace::trace_event::EventMutex;
@@ -130,19 +135,20 @@ mod tests {
     fn an_event_can_come_again() -> Result {
         for _ in 0..3 {
             let event = register(c"again", 8, sink()?, &NOWHERE)?;
-            let there = exists(GROUP, c"again");
+            let there = exists(GROUP, c"again")?;
             remove(event)?;
             assert!(there);
         }
-        assert!(!exists(GROUP, c"again"));
+        assert!(!exists(GROUP, c"again")?);
         Ok(())
     }
 
     #[test]
-    fn the_kernels_events_exist() {
-        assert!(exists(c"sched", c"sched_switch"));
-        assert!(!exists(c"sched", c"sched_nothing"));
-        assert!(!exists(c"nothing", c"sched_switch"));
+    fn the_kernels_events_exist() -> Result {
+        assert!(exists(c"sched", c"sched_switch")?);
+        assert!(!exists(c"sched", c"sched_nothing")?);
+        assert!(!exists(c"nothing", c"sched_switch")?);
+        Ok(())
     }
 
     #[test]
@@ -169,7 +175,7 @@ mod tests {
         let sink = sink()?;
         let event = register(c"one", 8, sink.clone(), &NOWHERE)?;
         let second = errno(register(c"two", 8, sink.clone(), &DROPPED));
-        let there = [exists(GROUP, c"one"), exists(GROUP, c"two")];
+        let there = [exists(GROUP, c"one")?, exists(GROUP, c"two")?];
         remove(event)?;
         // Nor for one after the other: a handler may still have it.
         let third = errno(register(c"three", 8, sink, &DROPPED));
@@ -188,7 +194,7 @@ mod tests {
             let refused = errno(register(c"big", size, sink()?, &NOWHERE));
             assert_eq!(refused, E2BIG.to_errno());
         }
-        assert!(!exists(GROUP, c"big"));
+        assert!(!exists(GROUP, c"big")?);
         Ok(())
     }
 
@@ -224,7 +230,116 @@ mod tests {
         remove(first)?;
         assert_eq!(removed, Ok(()));
         assert!(there);
-        assert!(!exists(GROUP, name));
+        assert!(!exists(GROUP, name)?);
+        Ok(())
+    }
+
+    #[test]
+    fn dropping_an_enabled_event_removes_it() -> Result {
+        static DROPPED: Seen = Seen::new();
+        let name = c"enabled";
+        let event = register(name, 8, sink()?, &DROPPED)?;
+        enable(GROUP, name)?;
+        let refused = EventMutex::with(|token| event.try_remove(token))?;
+        let Err((event, error)) = refused else {
+            return Err(EINVAL);
+        };
+        drop(event);
+        assert_eq!(error, EBUSY);
+        assert!(!exists(GROUP, name)?);
+        assert_eq!(DROPPED.len(), 2);
+        Ok(())
+    }
+
+    #[test]
+    fn an_event_dropped_under_event_mutex_goes_when_that_is_released() -> Result {
+        static DROPPED: Seen = Seen::new();
+        let name = c"under";
+        let event = register(name, 8, sink()?, &DROPPED)?;
+        enable(GROUP, name)?;
+        let dropped = EventMutex::with(|_| {
+            drop(event);
+            DROPPED.len()
+        })?;
+        assert_eq!(dropped, 0);
+        assert!(!exists(GROUP, name)?);
+        assert_eq!(DROPPED.len(), 2);
+        Ok(())
+    }
+
+    /// Drops its own event when that is disabled.
+    struct Suicide {
+        event: Arc<Mutex<Option<TraceEvent>>>,
+        seen: &'static Seen,
+        _dropped: Dropped,
+    }
+
+    impl Operations for Suicide {
+        fn enable(&self, _token: &EventMutexHeld) -> Result {
+            Ok(())
+        }
+
+        fn disable(&self, _token: &EventMutexHeld) {
+            let event = self.event.lock().take();
+            drop(event);
+            // The operations are still there.
+            self.seen.push(if EventMutex::with(|_| ()).is_err() {
+                3
+            } else {
+                4
+            });
+        }
+    }
+
+    #[test]
+    fn an_event_dropped_in_its_own_callback_goes_afterwards() -> Result {
+        static SEEN: Seen = Seen::new();
+        let name = c"suicide";
+        let holder = Arc::pin_init(new_mutex!(None), GFP_KERNEL)?;
+        let definition = Definition {
+            group: CString::try_from(GROUP)?,
+            name: CString::try_from(name)?,
+            fields: KVec::new(),
+            print_fmt: CString::try_from(c"\"\"")?,
+            operations: KBox::new(
+                Suicide {
+                    event: holder.clone(),
+                    seen: &SEEN,
+                    _dropped: Dropped(&SEEN, 1),
+                },
+                GFP_KERNEL,
+            )?,
+            print: KBox::new(Nothing(Dropped(&SEEN, 2)), GFP_KERNEL)?,
+            sink: sink()?,
+        };
+        let event = EventMutex::with(|token| {
+            TraceEvent::register(token, definition, &crate::THIS_MODULE)
+        })??;
+        *holder.lock() = Some(event);
+        enable(GROUP, name)?;
+        disable(GROUP, name)?;
+        let after_the_callback = SEEN.len();
+        EventMutex::with(|_| ())?;
+        assert_eq!(after_the_callback, 1);
+        assert!(SEEN.is(&[3, 1, 2]));
+        assert!(!exists(GROUP, name)?);
+        Ok(())
+    }
+
+    #[test]
+    fn under_event_mutex_nothing_takes_it_again() -> Result {
+        let name = c"nothing";
+        let deadlock = Error::from_errno(-(kernel::bindings::EDEADLK as i32)).to_errno();
+        let refused = EventMutex::with(|_| {
+            [
+                errno(EventMutex::with(|_| ())),
+                errno(exists(GROUP, name)),
+                errno(enable(GROUP, name)),
+                errno(disable(GROUP, name)),
+                errno(empty_traces()),
+            ]
+        })?;
+        assert_eq!(refused, [deadlock; 5]);
         Ok(())
     }
 }

@@ -195,10 +195,12 @@ impl Output {
         let vtable = owner::vtable_of(&***print);
         // SAFETY: `take_back` ends the registration and waits for those who print. The output is
         // freed after `untrack` only.
-        unsafe { leftover::track(vtable, this.cast_mut().cast(), take_back) }.inspect_err(|_| {
-            // SAFETY: Nobody prints, and the box is freed without its printer.
-            unsafe { inner.drop_print() };
-        })?;
+        unsafe { leftover::track(vtable, this.cast_mut().cast(), take_back) }.inspect_err(
+            |_| {
+                // SAFETY: Nobody prints, and the box is freed without its printer.
+                unsafe { inner.drop_print() };
+            },
+        )?;
         // SAFETY: It stays in place until it is unregistered.
         if unsafe { bindings::register_trace_event(event) } == 0 {
             leftover::untrack(this.cast_mut().cast());

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A module that drops a file and an event while others use them.
+//!
+//! A write to `ktrace_drop` drops the file `ktrace_victim` or the event `ktrace_drops/victim`,
+//! whichever is its line.
+
+use kernel::prelude::*;
+use kernel::seq_file::SeqFile;
+use kernel::str::CString;
+use kernel::sync::Arc;
+use ktrace::trace_event::Definition;
+use ktrace::trace_event::EventMutex;
+use ktrace::trace_event::EventMutexHeld;
+use ktrace::trace_event::Operations;
+use ktrace::trace_event::Print;
+use ktrace::trace_event::Sink;
+use ktrace::trace_event::TraceEvent;
+use ktrace::trace_event::TraceSeq;
+use ktrace::tracefs::ControlFile;
+use ktrace::tracefs::File;
+
+module! {
+    type: Drops,
+    name: "drops",
+    authors: ["rkprobe maintainers"],
+    description: "Drops what others use",
+    license: "GPL",
+}
+
+kernel::sync::global_lock! {
+    // SAFETY: The module's initialisation initialises it before anything else.
+    unsafe(uninit) static VICTIM_FILE: Mutex<Option<File>> = None;
+}
+
+kernel::sync::global_lock! {
+    // SAFETY: The module's initialisation initialises it before anything else.
+    unsafe(uninit) static VICTIM_EVENT: Mutex<Option<TraceEvent>> = None;
+}
+
+/// A file with one line.
+struct Victim;
+
+#[vtable]
+impl ControlFile for Victim {
+    fn next(from: usize) -> Option<usize> {
+        (from == 0).then_some(0)
+    }
+
+    fn show(_: usize, to: &SeqFile) {
+        kernel::seq_print!(to, "alive\n");
+    }
+}
+
+/// The file that drops.
+struct Drop;
+
+#[vtable]
+impl ControlFile for Drop {
+    fn next(_: usize) -> Option<usize> {
+        None
+    }
+
+    fn show(_: usize, _: &SeqFile) {}
+
+    fn write_line(line: &[u8]) -> Result {
+        // The lock is free again when the value is dropped.
+        match line {
+            b"file" => {
+                let file = VICTIM_FILE.lock().take();
+                drop(file);
+            }
+            b"event" => {
+                let event = VICTIM_EVENT.lock().take();
+                drop(event);
+            }
+            _ => return Err(EINVAL),
+        }
+        Ok(())
+    }
+}
+
+/// An event that nothing records.
+struct Nothing;
+
+impl Operations for Nothing {
+    fn enable(&self, _: &EventMutexHeld) -> Result {
+        Ok(())
+    }
+
+    fn disable(&self, _: &EventMutexHeld) {}
+}
+
+impl Print for Nothing {
+    fn print(&self, _: &[u8], seq: &mut TraceSeq) {
+        seq.bytes(b"victim\n");
+    }
+}
+
+fn event(module: &'static ThisModule) -> Result<TraceEvent> {
+    let definition = Definition {
+        group: CString::try_from(c"ktrace_drops")?,
+        name: CString::try_from(c"victim")?,
+        fields: KVec::new(),
+        print_fmt: CString::try_from(c"\"\"")?,
+        operations: KBox::new(Nothing, GFP_KERNEL)?,
+        print: KBox::new(Nothing, GFP_KERNEL)?,
+        sink: Arc::new(Sink::new(), GFP_KERNEL)?,
+    };
+    EventMutex::with(|token| TraceEvent::register(token, definition, module))?
+}
+
+struct Drops {
+    _file: File,
+}
+
+impl kernel::Module for Drops {
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        // SAFETY: The kernel initialises a module once, and nothing else was used yet.
+        unsafe {
+            VICTIM_FILE.init();
+            VICTIM_EVENT.init();
+        }
+        // What the statics have is never dropped: ktrace removes it when the module goes.
+        *VICTIM_FILE.lock() = Some(File::create::<Victim>(c"ktrace_victim", module)?);
+        *VICTIM_EVENT.lock() = Some(event(module)?);
+        Ok(Self {
+            _file: File::create::<Drop>(c"ktrace_drop", module)?,
+        })
+    }
+}
