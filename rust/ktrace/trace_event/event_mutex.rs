@@ -29,9 +29,9 @@ static HOLDER: AtomicPtr<task_struct> = AtomicPtr::new(ptr::null_mut());
 ///
 /// The current task holds `event_mutex` for as long as the value lives, and is [`HOLDER`].
 pub struct EventMutexHeld {
+    _here: NotThreadSafe,
     /// The holder before: the current task, or NULL.
     before: *mut task_struct,
-    _here: NotThreadSafe,
 }
 
 impl EventMutexHeld {
@@ -41,8 +41,8 @@ impl EventMutexHeld {
     pub(crate) unsafe fn assume_held() -> Self {
         // INVARIANT: The caller holds the mutex, so nobody else writes the holder.
         Self {
-            before: HOLDER.swap(current(), Ordering::Relaxed),
             _here: NotThreadSafe,
+            before: HOLDER.swap(current(), Ordering::Relaxed),
         }
     }
 

@@ -8,7 +8,8 @@ use kernel::sync::Arc;
 use kernel::ThisModule;
 use ktrace::kprobe::Hit;
 use ktrace::trace_event::{
-    Definition, EventMutex, Field, Operations, Output, Print, Sink, TraceEvent, TraceSeq,
+    Definition, EventMutex, EventMutexHeld, Field, Fill, Operations, Output, Print, Sink, TraceEvent,
+    TraceSeq,
 };
 
 pub fn is_send<T: Send>() {}
@@ -35,7 +36,7 @@ pub fn remove(event: TraceEvent) -> Result {
     #[cfg(case = "remove_without_token")]
     let _ = event.try_remove(&());
 
-    //~ busy_without_token: error[E0308]: expected `&EventMutex`, found `&()`
+    //~ busy_without_token: error[E0308]: expected `&EventMutexHeld`, found `&()`
     #[cfg(case = "busy_without_token")]
     let _ = event.is_busy(&());
 
@@ -49,6 +50,44 @@ pub fn remove(event: TraceEvent) -> Result {
     #[cfg(not(any(case = "remove_without_token", case = "remove_twice")))]
     EventMutex::with(|token| event.try_remove(token))?.map_err(|(_, error)| error)?;
     Ok(())
+}
+
+/// In a callback the kernel is walking over its events, and the event's own code runs.
+//~ remove_in_callback: error[E0308]: expected `&EventMutex`, found `&EventMutexHeld`
+#[cfg(case = "remove_in_callback")]
+pub fn remove_in_callback(event: TraceEvent, token: &EventMutexHeld) {
+    let _ = event.try_remove(token);
+}
+
+//~ register_in_callback: error[E0308]: expected `&EventMutex`, found `&EventMutexHeld`
+#[cfg(case = "register_in_callback")]
+pub fn register_in_callback(
+    definition: Definition,
+    module: &'static ThisModule,
+    token: &EventMutexHeld,
+) -> Result<TraceEvent> {
+    TraceEvent::register(token, definition, module)
+}
+
+/// Nobody may have written to the memory that is filled.
+#[derive(Clone, Copy)]
+pub struct Reads;
+
+//~ fill_safely: error[E0200]: the trait `Fill` requires an `unsafe impl` declaration
+#[cfg(case = "fill_safely")]
+impl Fill for Reads {
+    fn fill(self, record: &mut [u8]) {
+        let first = record[0];
+        record[1] = first;
+    }
+}
+
+#[cfg(not(case = "fill_safely"))]
+// SAFETY: It writes all bytes, and reads none.
+unsafe impl Fill for Reads {
+    fn fill(self, record: &mut [u8]) {
+        record.fill(0);
+    }
 }
 
 /// `event_mutex` is held by this task, for as long as the function runs.
