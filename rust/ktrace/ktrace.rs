@@ -81,8 +81,7 @@ pub unsafe fn init() {
 ///
 /// # Safety
 ///
-/// Not more than once. No probe is registered any more, and none will be: an fprobe's memory that
-/// is freed here may be looked at for a call in flight as soon as it is another fprobe's.
+/// Not more than once. No probe is registered any more, and none will be.
 pub unsafe fn exit() {
     // SAFETY: After `init`, and once: the caller guarantees both.
     unsafe { module::exit() };
