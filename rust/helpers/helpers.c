@@ -6,6 +6,7 @@
 
 #include "file.c"
 #include "ftrace.c"
+#include "kmemleak.c"
 #include "module.c"
 #include "percpu.c"
 #include "sched.c"

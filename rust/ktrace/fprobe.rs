@@ -7,9 +7,11 @@
 //! Reference: <https://docs.kernel.org/trace/fprobe.html>
 //!
 //! A probe with an exit handler keeps data of a call on the task's shadow stack. Calls that are in
-//! flight when it is unregistered return later, and all that the kernel then checks is whether a
-//! probe is registered *at this address*. Hence the memory of such a probe is only ever used again
-//! for another of the kind, and each registration marks its data with a number of its own.
+//! flight when it is unregistered return later, maybe after ktrace's module was unloaded and loaded
+//! again. All that the kernel then checks is whether a probe is registered *at this address*. If
+//! one is, it calls the probe's exit handler, even if that is NULL. Hence the memory of a probe
+//! with an exit handler is used again for another of the kind only, and is never freed. Each
+//! registration marks its data with a number of its own.
 
 use core::mem::align_of;
 use core::mem::size_of;
@@ -31,6 +33,7 @@ use kernel::str::CStr;
 use kernel::types::Opaque;
 
 use crate::bindings;
+use crate::context::monotonic_clock;
 use crate::ftrace;
 use crate::ftrace::Filter;
 use crate::function::Call;
@@ -74,12 +77,7 @@ pub enum Functions<'a> {
 /// refuses one with more data than there is room for. As it looks through all symbols twice, ftrace
 /// is asked first: that knows one of the names of each function.
 pub fn exists(pattern: &CStr) -> Result {
-    // Anything else in front has a meaning there.
-    let is_for_ftrace =
-        |first: &u8| first.is_ascii_alphabetic() || matches!(first, b'_' | b'*' | b'?' | b'[');
-    if pattern.to_bytes().first().is_some_and(is_for_ftrace)
-        && ftrace::takes(Filter::Glob(pattern))?
-    {
+    if ftrace::takes(Filter::Glob(pattern))? {
         return Ok(());
     }
     let mut fprobe = KBox::new(bindings::fprobe::default(), GFP_KERNEL)?;
@@ -132,21 +130,30 @@ kernel::sync::global_lock! {
     unsafe(uninit) static POOL: Mutex<Pool> = Pool(ptr::null_mut());
 }
 
-static REGISTRATIONS: AtomicU64 = AtomicU64::new(0);
+/// The number of the next registration. It starts at the time in ns. A registration takes longer
+/// than 1 ns, so the numbers do not repeat until the next boot, not even after a reload. And the
+/// data of another module's probe, which was at the same address, hardly begins with such a number.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
+
+extern "C" {
+    fn ktrace_never_free(memory: *const c_void);
+}
 
 /// # Safety
 ///
-/// Once, before anything else here is used.
+/// Must be called once, before anything else here.
 pub(crate) unsafe fn init() {
-    // SAFETY: By the safety requirement.
+    // SAFETY: This is the only call, before the first use: the caller guarantees both.
     unsafe { POOL.init() };
+    NEXT_NUMBER.store(monotonic_clock(), Ordering::Relaxed);
 }
 
-/// Frees the pool, when the code is about to go.
+/// Leaves the memory of the pool allocated, when the code is about to go: a call in flight may still
+/// refer to it.
 pub(crate) fn exit() {
     while let Some(slot) = take_from_pool() {
-        // SAFETY: It came from a `KBox`, and the pool gave it away.
-        drop(unsafe { KBox::from_raw(slot) });
+        // SAFETY: The slot is a live allocation, which nobody frees.
+        unsafe { ktrace_never_free(slot.cast()) };
     }
 }
 
@@ -248,7 +255,7 @@ impl<H: Handler> Fprobe<H> {
         // SAFETY: Not registered, so nobody else looks at it: calls in flight of an earlier
         // registration check that first, and unregistering waited for those that had checked.
         let fprobe = unsafe {
-            (*slot).number = REGISTRATIONS.fetch_add(1, Ordering::Relaxed);
+            (*slot).number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
             (*slot).handler = (&raw const *handler).cast();
             let fprobe = (*slot).fprobe.get();
             *fprobe = bindings::fprobe::default();
@@ -469,8 +476,8 @@ unsafe extern "C" fn entry_handler<H: Handler>(
 ///
 /// # Safety
 ///
-/// `fprobe` must be that of a registered [`Slot`] for `H`, `data` what was kept of the call by it
-/// or by an earlier registration in the same slot, which had an exit handler, and `regs` valid;
+/// `fprobe` must be that of a registered [`Slot`] for `H`, and `regs` valid; `data` must be what was
+/// kept of the call by it, or by an earlier probe at the same address, or NULL if that kept nothing;
 /// preemption is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn exit_handler<H: Handler>(
@@ -480,9 +487,14 @@ unsafe extern "C" fn exit_handler<H: Handler>(
     regs: *mut ftrace_regs,
     data: *mut c_void,
 ) {
-    // SAFETY: By the safety requirement.
+    // Another module's probe was at this address before, and kept nothing of the call.
+    if data.is_null() {
+        return;
+    }
+    // SAFETY: The kernel passes a probe with this function, so it is that of a registered slot.
+    // Unregistering waits for this.
     let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), Slot, fprobe) };
-    // SAFETY: Whoever kept data began with a number, so there always is some.
+    // SAFETY: The kernel keeps data in whole words, so there is one at least.
     if unsafe { data.cast::<u64>().read() } != slot.number {
         return;
     }

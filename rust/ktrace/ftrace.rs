@@ -9,6 +9,7 @@
 use core::mem::ManuallyDrop;
 use core::mem::MaybeUninit;
 use core::pin::Pin;
+use core::ptr;
 
 use kernel::bindings;
 use kernel::bindings::ftrace_regs;
@@ -31,7 +32,9 @@ pub trait Handler: Send + Sync + 'static {
 
 /// Which functions to trace. There is no way to say all.
 pub enum Filter<'a> {
-    /// Those whose name matches a pattern: `vfs_*`.
+    /// Those whose name matches a pattern with `*`, `?` and `[...]`: `vfs_*`. It must have a
+    /// character that stands for itself, and must not begin with a digit or with `!`, which have
+    /// other meanings for ftrace.
     Glob(&'a CStr),
     /// Those that begin at these addresses; at least one.
     Addresses(&'a [usize]),
@@ -84,8 +87,8 @@ unsafe impl<H: Handler> Sync for FtraceOps<H> {}
 impl<H: Handler> FtraceOps<H> {
     /// Traces functions, from now on. C: `register_ftrace_function()`.
     ///
-    /// Process context; sleeps. `EINVAL` where no function matches or one cannot be traced,
-    /// `ENOMEM`.
+    /// Process context; sleeps. `EINVAL` where no function matches or one cannot be traced, and for
+    /// a pattern that is not one of names; `ENOMEM`.
     pub fn register(filter: Filter<'_>, handler: H) -> Result<Self> {
         let inner = KBox::pin(
             Inner {
@@ -198,22 +201,63 @@ pub(crate) fn takes(filter: Filter<'_>) -> Result<bool> {
     }
 }
 
+/// Whether ftrace takes the pattern for names, and not for all names.
+///
+/// With `!` it removes functions from the filter, and an empty filter means all functions. A number
+/// is the place of a function in its list. C: `filter_parse_regex()`, `match_records()`.
+fn is_of_names(pattern: &[u8]) -> bool {
+    if matches!(pattern, [b'!' | b'0'..=b'9', ..]) {
+        return false;
+    }
+    let mut rest = pattern;
+    while let [first, after @ ..] = rest {
+        rest = match first {
+            b'*' | b'?' => after,
+            // The first character of a class may be the bracket that ends it otherwise.
+            b'[' => {
+                let class = after.strip_prefix(b"!").unwrap_or(after);
+                match class.iter().skip(1).position(|byte| *byte == b']') {
+                    Some(end) => class.get(end + 2..).unwrap_or(&[]),
+                    None => return true,
+                }
+            }
+            _ => return true,
+        };
+    }
+    false
+}
+
 /// # Safety
 ///
 /// `ops` must be valid and not registered.
 unsafe fn set_filter(ops: *mut bindings::ftrace_ops, filter: Filter<'_>) -> Result {
     match filter {
+        Filter::Glob(pattern) if !is_of_names(pattern.to_bytes()) => Err(EINVAL),
         Filter::Glob(pattern) => {
             // The kernel takes the pattern apart in place.
             let mut copy = KVec::new();
             copy.extend_from_slice(pattern.to_bytes_with_nul(), GFP_KERNEL)?;
             let len = c_int::try_from(pattern.to_bytes().len())?;
-            // SAFETY: By the safety requirement; a string of this length.
-            to_result(unsafe { bindings::ftrace_set_filter(ops, copy.as_mut_ptr(), len, 1) })
+            // SAFETY: The caller guarantees that `ops` is valid. NULL empties the filter.
+            let empty = unsafe {
+                to_result(bindings::ftrace_set_filter(ops, ptr::null_mut(), 0, 1))?;
+                (*(*ops).func_hash).filter_hash
+            };
+            // SAFETY: The caller guarantees that `ops` is valid, and this is a string of this
+            // length.
+            let filter = unsafe {
+                to_result(bindings::ftrace_set_filter(ops, copy.as_mut_ptr(), len, 1))?;
+                (*(*ops).func_hash).filter_hash
+            };
+            // The kernel takes an error for a function that it found.
+            if filter == empty {
+                return Err(ENOMEM);
+            }
+            Ok(())
         }
         Filter::Addresses([]) => Err(EINVAL),
         Filter::Addresses(addresses) => addresses.iter().try_for_each(|address| {
-            // SAFETY: By the safety requirement.
+            // SAFETY: The caller guarantees that `ops` is valid.
             to_result(unsafe { bindings::ftrace_set_filter_ip(ops, *address as c_ulong, 0, 0) })
         }),
     }

@@ -92,9 +92,7 @@ pub unsafe fn init() -> Result {
 ///
 /// # Safety
 ///
-/// Not more than once. No probe and no event is registered any more, and none will be: an fprobe's
-/// memory that is freed here may be looked at for a call in flight as soon as it is another
-/// fprobe's.
+/// Not more than once. No probe and no event is registered any more, and none will be.
 pub unsafe fn exit() {
     trace_event::exit();
     // SAFETY: The caller calls this once, after `init`.

@@ -133,6 +133,51 @@ mod tests {
         Ok(())
     }
 
+    /// ftrace gives these another meaning than names, or takes them for all functions.
+    #[test]
+    fn a_glob_without_a_name_is_einval() -> Result {
+        for pattern in [
+            c"!ktrace_target_*",
+            c"!",
+            c"5",
+            c"5*",
+            c"",
+            c"*",
+            c"**",
+            c"***",
+            c"?*",
+            c"*?",
+            c"[!5]*",
+            c"[]5]*",
+            c"ktrace_target_*:mod:ktrace_kunit",
+            c"*:mod:ktrace_kunit",
+        ] {
+            let filter = Filter::Glob(pattern);
+            let refused = errno(FtraceOps::register(filter, First::new(&NOWHERE)));
+            assert_eq!(refused, EINVAL.to_errno());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_glob_with_a_name_and_wildcards_is_what_matches() -> Result {
+        static SEEN: Seen = Seen::new();
+        for pattern in [
+            c"ktrace_target_[s]*",
+            c"*race_target_subtract",
+            c"*race_target_sub*",
+            c"ktrace_target_s??tract",
+            c"ktrace\\_target_sub*",
+        ] {
+            let ops = FtraceOps::register(Filter::Glob(pattern), First::new(&SEEN))?;
+            add(1, 0);
+            subtract(2, 0);
+            drop(ops);
+        }
+        assert!(SEEN.is(&[2; 5]));
+        Ok(())
+    }
+
     #[test]
     fn what_can_be_traced_is_known() -> Result {
         let traceable = [
