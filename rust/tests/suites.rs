@@ -16,6 +16,8 @@ module! {
     license: "GPL",
 }
 
+#[cfg(CONFIG_RKPROBE_EXPORTS)]
+mod event_probe;
 mod fprobe;
 mod ftrace;
 mod kprobe;
