@@ -82,4 +82,5 @@ pub unsafe fn init() {
 /// is freed here may be looked at for a call in flight as soon as it is another fprobe's.
 pub unsafe fn exit() {
     fprobe::exit();
+    home::exit();
 }

@@ -79,8 +79,7 @@ impl kernel::Module for Rkprobe {
             modules: None,
         };
         this.modules = Some(Notifier::register(Modules)?);
-        // SAFETY: All probes are removed when `this` is dropped.
-        this.dynamic = Some(unsafe { dyn_event::register::<Dynamic>() }?);
+        this.dynamic = Some(dyn_event::register::<Dynamic>()?);
         files::create(module, &mut this.files)?;
         parameters::apply()?;
         Ok(this)

@@ -17,6 +17,8 @@ module! {
 }
 
 #[cfg(CONFIG_RKPROBE_EXPORTS)]
+mod dyn_event;
+#[cfg(CONFIG_RKPROBE_EXPORTS)]
 mod event_probe;
 mod fprobe;
 mod ftrace;
