@@ -14,6 +14,7 @@ module! {
     authors: ["rkprobe maintainers"],
     description: "KUnit tests of ktrace",
     license: "GPL",
+    imports_ns: ["KTRACE"],
 }
 
 #[cfg(CONFIG_RKPROBE_EXPORTS)]
