@@ -120,7 +120,8 @@ help:
 #: deleted at any time. Setting it up needs root, 7 GiB of disk and a Debian mirror.
 #:
 #: KDIR=DIR		a kernel tree of your own, built and with Rust, instead
-#: IN_TREE=1		test: as a part of a kernel's source, built in and as a module; no other tests
+#: IN_TREE=1		test: as a part of a kernel's source, built in and as a module; no other tests.
+#:			With DEBUG=1 as a module of the debug kernel
 #: DEBUG=1		a kernel that looks for errors instead; it is built once, in 30 min
 #: FILES='...'		test-upstream: some of them only, such as kprobe/profile.tc
 #: VMLINUX='FILE...'	exits-check: kernels with symbols, or modules, x86-64 or arm64, instead

@@ -1,10 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The symbols of ktrace for other modules: Rust cannot export them by itself.
+ *
+ * A module that uses them imports the namespace KTRACE. They do not include what is for rkprobe alone:
+ * some of it stands on what the kernel exports to rkprobe and nobody else (see rust/built_in.c).
  */
 
 #include <linux/export.h>
 
-#define EXPORT_SYMBOL_RUST_GPL(sym) extern int sym; EXPORT_SYMBOL_GPL(sym)
+#define EXPORT_API(symbol) extern int symbol; EXPORT_SYMBOL_NS_GPL(symbol, "KTRACE")
+#define EXPORT_FOR_TESTS(symbol) extern int symbol; EXPORT_SYMBOL_FOR_MODULES(symbol, "ktrace_kunit")
 
+/* Those of Rust: see cmd_ktrace_exports in Kbuild. */
 #include <exports_generated.h>
+
+/* The helpers that generic functions of ktrace call, which are compiled into other modules. */
+EXPORT_API(ktrace_current_comm);
+EXPORT_API(ktrace_module_tracepoint);
+EXPORT_API(ktrace_per_cpu_ptr);
+EXPORT_API(ktrace_this_cpu_ptr);
+EXPORT_API(ktrace_tracepoint_stub);
+EXPORT_API(ktrace_tracepoint_synchronize_unregister);
+#ifdef CONFIG_RKPROBE_EXPORTS
+EXPORT_API(ktrace_attach_event_probe);
+EXPORT_API(ktrace_detach_event_probe);
+EXPORT_API(ktrace_event_len);
+EXPORT_API(ktrace_event_probe_missed);
+EXPORT_API(ktrace_free_event_probe);
+EXPORT_API(ktrace_new_event_probe);
+EXPORT_API(ktrace_no_registers);
+#endif

@@ -46,6 +46,14 @@ debug_kernel() {
 	printf '%s\n' "$cache/debug-${kernel##*/kernel-}-$(sha256sum <"$scripts/debug.config" | cut -c1-8)"
 }
 
+# The kernel of DEBUG=1 IN_TREE=1: the same, with the project as a part of its source. Made by
+# scripts/debug-in-tree.
+debug_in_tree() {
+	local kernel
+	kernel=$(debug_kernel) || return
+	printf '%s\n' "$cache/in-tree-${kernel##*/}"
+}
+
 # What exits-check compares with, and modules of the series for arm64: text, nothing that is run.
 exits_packages=(llvm-19)
 arm64_modules() {

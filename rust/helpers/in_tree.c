@@ -52,13 +52,7 @@ void ktrace_free_rethook(struct rethook *room)
 	synchronize_rcu();
 }
 
-/* An entry of dynamic_events: the probe of this number. */
-struct ktrace_dyn_event {
-	struct dyn_event event;
-	unsigned long number;
-};
-
-/* ktrace::home::Callbacks; all but create() with event_mutex held. */
+/* ktrace::home::Callbacks; all but create() are called with event_mutex held. */
 struct ktrace_dyn_event_callbacks {
 	int (*create)(const char *command);
 	void (*show)(struct seq_file *m, unsigned long number);
@@ -68,38 +62,107 @@ struct ktrace_dyn_event_callbacks {
 			const char **argv);
 };
 
-static const struct ktrace_dyn_event_callbacks *callbacks;
+/*
+ * An entry of dynamic_events: the probe of this number. Each entry has the callbacks, so that they
+ * stay as long as the entry is in the kernel's list.
+ *
+ * The kernel goes through this list and calls the callbacks. A callback must not take an entry out of
+ * the list: the kernel may hold a pointer to it. So an entry that is removed in a callback loses its
+ * callbacks at once, and leaves the list later. All of this is protected by event_mutex.
+ */
+struct ktrace_dyn_event {
+	struct dyn_event event;
+	/* NULL if the entry was removed. */
+	const struct ktrace_dyn_event_callbacks *callbacks;
+	unsigned long number;
+	/* Link in freed_in_callback. */
+	struct list_head freed;
+};
 
-static unsigned long number_of(struct dyn_event *event)
+/* Entries to free that are still in the kernel's list. */
+static LIST_HEAD(freed_in_callback);
+
+/* The task that runs a callback, with event_mutex held; or NULL. */
+static struct task_struct *caller;
+
+/* The callbacks for commands. The kernel calls them only while `operations` is in its list. */
+static const struct ktrace_dyn_event_callbacks *registered;
+
+/* Frees the entries that a callback freed. Must not be called in a callback. */
+static void free_dyn_events(void)
 {
-	return container_of(event, struct ktrace_dyn_event, event)->number;
+	struct ktrace_dyn_event *event, *next;
+
+	lockdep_assert_held(&event_mutex);
+	list_for_each_entry_safe(event, next, &freed_in_callback, freed) {
+		list_del(&event->freed);
+		dyn_event_remove(&event->event);
+		kfree(event);
+	}
+}
+
+static struct ktrace_dyn_event *enter_callback(struct dyn_event *event)
+{
+	lockdep_assert_held(&event_mutex);
+	WRITE_ONCE(caller, current);
+	return container_of(event, struct ktrace_dyn_event, event);
+}
+
+static void leave_callback(void)
+{
+	WRITE_ONCE(caller, NULL);
 }
 
 static int dyn_event_create_probe(const char *command)
 {
-	return callbacks->create(command);
+	return registered->create(command);
 }
 
-static int dyn_event_show(struct seq_file *m, struct dyn_event *event)
+static int dyn_event_show(struct seq_file *m, struct dyn_event *dyn_event)
 {
-	callbacks->show(m, number_of(event));
+	struct ktrace_dyn_event *event = enter_callback(dyn_event);
+
+	if (event->callbacks)
+		event->callbacks->show(m, event->number);
+	leave_callback();
 	return 0;
 }
 
-static bool dyn_event_is_busy(struct dyn_event *event)
+static bool dyn_event_is_busy(struct dyn_event *dyn_event)
 {
-	return callbacks->is_busy(number_of(event));
+	struct ktrace_dyn_event *event = enter_callback(dyn_event);
+	bool ret = event->callbacks && event->callbacks->is_busy(event->number);
+
+	leave_callback();
+	return ret;
 }
 
-static int dyn_event_free(struct dyn_event *event)
+/* The kernel allows that this one takes out the entry, but no other. */
+static int dyn_event_free(struct dyn_event *dyn_event)
 {
-	return callbacks->remove(number_of(event));
+	struct ktrace_dyn_event *event = enter_callback(dyn_event);
+	int ret = event->callbacks ? event->callbacks->remove(event->number) : 0;
+
+	leave_callback();
+	if (!event->callbacks) {
+		dyn_event_remove(&event->event);
+		if (!list_empty(&event->freed)) {
+			list_del(&event->freed);
+			kfree(event);
+		}
+	}
+	return ret;
 }
 
-static bool dyn_event_matches(const char *system, const char *event, int argc, const char **argv,
+static bool dyn_event_matches(const char *system, const char *name, int argc, const char **argv,
 			      struct dyn_event *dyn_event)
 {
-	return callbacks->matches(number_of(dyn_event), system, event, argc, argv);
+	struct ktrace_dyn_event *event = enter_callback(dyn_event);
+	bool ret = event->callbacks &&
+		   event->callbacks->matches(event->number, system, name, argc, argv);
+
+	leave_callback();
+	return ret;
 }
 
 static struct dyn_event_operations operations = {
@@ -113,57 +176,90 @@ static struct dyn_event_operations operations = {
 int ktrace_register_dyn_events(const struct ktrace_dyn_event_callbacks *to);
 void ktrace_unregister_dyn_events(void);
 struct ktrace_dyn_event *ktrace_new_dyn_event(void);
-void ktrace_add_dyn_event(struct ktrace_dyn_event *event, unsigned long number);
+void ktrace_add_dyn_event(struct ktrace_dyn_event *event,
+			  const struct ktrace_dyn_event_callbacks *to, unsigned long number);
 void ktrace_remove_dyn_event(struct ktrace_dyn_event *event);
+bool ktrace_free_needs_event_mutex(const struct ktrace_dyn_event *event);
 void ktrace_free_dyn_event(struct ktrace_dyn_event *event);
+void ktrace_exit_dyn_events(void);
 
 int ktrace_register_dyn_events(const struct ktrace_dyn_event_callbacks *to)
 {
 	int ret;
 
-	if (callbacks)
+	if (cmpxchg(&registered, NULL, to))
 		return -EBUSY;
-	callbacks = to;
 	ret = dyn_event_register(&operations);
 	if (ret)
-		callbacks = NULL;
+		WRITE_ONCE(registered, NULL);
 	return ret;
 }
 
-/* Who writes a command holds the mutex until it is carried out. */
+/* A writer of a command holds the mutex until the command is carried out. */
 void ktrace_unregister_dyn_events(void)
 {
 	mutex_lock(&dyn_event_ops_mutex);
 	list_del(&operations.list);
-	callbacks = NULL;
 	mutex_unlock(&dyn_event_ops_mutex);
+	WRITE_ONCE(registered, NULL);
 }
 
 struct ktrace_dyn_event *ktrace_new_dyn_event(void)
 {
 	struct ktrace_dyn_event *event = kzalloc_obj(*event);
 
-	if (event)
+	if (event) {
 		dyn_event_init(&event->event, &operations);
+		INIT_LIST_HEAD(&event->freed);
+	}
 	return event;
 }
 
-void ktrace_add_dyn_event(struct ktrace_dyn_event *event, unsigned long number)
+/* With event_mutex held. An entry that is listed stays as it is. */
+void ktrace_add_dyn_event(struct ktrace_dyn_event *event,
+			  const struct ktrace_dyn_event_callbacks *to, unsigned long number)
 {
 	lockdep_assert_held(&event_mutex);
-	if (!list_empty(&event->event.list))
+	if (event->callbacks)
 		return;
+	event->callbacks = to;
 	event->number = number;
-	list_add_tail(&event->event.list, &dyn_event_list);
+	if (list_empty(&event->event.list))
+		list_add_tail(&event->event.list, &dyn_event_list);
 }
 
+/* With event_mutex held. */
 void ktrace_remove_dyn_event(struct ktrace_dyn_event *event)
 {
+	lockdep_assert_held(&event_mutex);
+	event->callbacks = NULL;
+	if (caller)
+		return;
 	dyn_event_remove(&event->event);
+	free_dyn_events();
 }
 
+/* Must event_mutex be taken to free the entry? Nobody else adds or removes it any more. */
+bool ktrace_free_needs_event_mutex(const struct ktrace_dyn_event *event)
+{
+	return !list_empty(&event->event.list) && READ_ONCE(caller) != current;
+}
+
+/* With event_mutex held if the entry is in the kernel's list. */
 void ktrace_free_dyn_event(struct ktrace_dyn_event *event)
 {
-	if (!WARN_ON(!list_empty(&event->event.list)))
+	if (!list_empty(&event->event.list))
+		ktrace_remove_dyn_event(event);
+	if (!list_empty(&event->event.list))
+		list_add(&event->freed, &freed_in_callback);
+	else
 		kfree(event);
+}
+
+/* No callback runs or is called after this, if all entries were freed. */
+void ktrace_exit_dyn_events(void)
+{
+	mutex_lock(&event_mutex);
+	free_dyn_events();
+	mutex_unlock(&event_mutex);
 }

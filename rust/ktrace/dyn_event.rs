@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The kernel's `dynamic_events` in tracefs: commands that are written there, and entries in its
-//! listing. It is open to modules of the kernel's tree alone; elsewhere nothing here does anything.
+//! listing. It is open in the kernel's tree alone; elsewhere nothing here does anything.
+//!
+//! For rkprobe alone: it is not exported to other modules.
 //!
 //! C: `kernel/trace/trace_dynevent.h`.
 
@@ -16,6 +18,9 @@ use crate::home;
 use crate::trace_event::EventMutex;
 
 /// Who makes events by commands. Process context.
+///
+/// Without the token `event_mutex` is not held. With it the kernel goes through its list: entries
+/// that are removed here leave the listing at once, and the list later.
 pub trait Handler: 'static {
     /// Carries out a command that is none for the kernel. `ECANCELED` where it is none for us.
     ///
@@ -28,7 +33,7 @@ pub trait Handler: 'static {
     /// Is it in use, so that it cannot be removed?
     fn is_busy(token: &EventMutex, number: usize) -> bool;
 
-    /// Removes it, and [its entry](DynEvent), but no other.
+    /// Removes it, and [its entry](DynEvent).
     fn remove(token: &EventMutex, number: usize) -> Result;
 
     /// Is it what is to be removed: of this group, or any; of this name, or any where it is empty;
@@ -59,7 +64,7 @@ impl Arguments<'_> {
     /// There are `len` strings at `first`, which live and do not change for as long as the value.
     #[cfg_attr(not(CONFIG_RKPROBE_EXPORTS), expect(dead_code))]
     pub(crate) unsafe fn new(first: *const *const c_char, len: usize) -> Self {
-        // INVARIANT: By the safety requirement.
+        // INVARIANT: The caller passes `len` strings that live for as long as the value.
         Self {
             next: first,
             left: len,
@@ -73,7 +78,7 @@ impl<'a> Iterator for Arguments<'a> {
 
     fn next(&mut self) -> Option<&'a str> {
         self.left = self.left.checked_sub(1)?;
-        // SAFETY: By the type invariant there was one left.
+        // SAFETY: By the invariant of `next` there are `left` strings from it on, and one was left.
         let word = unsafe { CStr::from_ptr((*self.next).cast()) };
         // INVARIANT: And so there is one less from the next one on.
         self.next = self.next.wrapping_add(1);
@@ -81,7 +86,7 @@ impl<'a> Iterator for Arguments<'a> {
     }
 }
 
-/// An entry of the listing: of the probe of a number.
+/// An entry of the listing: of the probe of a number. Dropping it takes it out of the listing.
 pub struct DynEvent(home::DynEvent);
 
 impl DynEvent {
@@ -90,27 +95,25 @@ impl DynEvent {
         Ok(Self(home::DynEvent::new()?))
     }
 
-    /// Puts it into the listing, if it is not there. Before it is dropped it must be taken out;
-    /// else it stays, with a warning.
-    pub fn add(&self, token: &EventMutex, number: usize) {
-        self.0.add(token, number);
+    /// Puts it into the listing, if it is not there: `H` is asked about this number from now on.
+    pub fn add<H: Handler>(&self, token: &EventMutex, number: usize) {
+        self.0.add::<H>(token, number);
     }
 
-    /// Takes it out, if it is there.
+    /// Takes it out, if it is there: `H` is not asked about it any more.
     pub fn remove(&self, token: &EventMutex) {
         self.0.remove(token);
     }
 }
 
-/// A registered handler: no command comes after it was dropped.
+/// A registered handler: no command comes after it was dropped. Dropping waits for a command that
+/// is being carried out, so it is not for use in [`Handler::create`].
+///
+/// It does not matter whether [entries](DynEvent) go before or after it.
 pub struct Registration(());
 
-/// Registers who takes commands: there can be one. Process context.
-///
-/// # Safety
-///
-/// What was [added](DynEvent::add) is [removed](DynEvent::remove) before the module of `H` goes.
-pub unsafe fn register<H: Handler>() -> Result<Registration> {
+/// Registers who takes commands: there can be one, else `EBUSY`. Process context.
+pub fn register<H: Handler>() -> Result<Registration> {
     home::register_dyn_events::<H>()?;
     Ok(Registration(()))
 }

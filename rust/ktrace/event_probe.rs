@@ -48,10 +48,11 @@ pub struct Event {
     file: NonNull<bindings::trace_event_file>,
 }
 
-// SAFETY: What is done with the file is done with `event_mutex` held, or reads what does not
-// change.
+// SAFETY: The file and its event belong to no task: any may read their fields, which do not change,
+// and give back the reference.
 unsafe impl Send for Event {}
-// SAFETY: As above.
+// SAFETY: Methods that take `&self` read fields that do not change. All that writes to the file is
+// `EventProbe`, with `event_mutex` held.
 unsafe impl Sync for Event {}
 
 /// What C says of a field. `struct ktrace_event_field` in `rust/helpers/event_probe.c`.
@@ -195,7 +196,7 @@ impl Origin for Record<'_> {
         // SAFETY: They are there for good, and nothing changes them.
         let none =
             unsafe { Registers::from_raw((&raw const ktrace_no_registers).cast_mut().cast()) };
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant of `Record` this is a handler, with preemption disabled.
         unsafe { State::new(none) }
     }
 }
@@ -212,7 +213,7 @@ impl Sealed for Record<'_> {
     ///
     /// That of the trait.
     unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
-        // SAFETY: By the safety requirement.
+        // SAFETY: The caller gives room for a `pt_regs`, which nobody else uses meanwhile.
         unsafe { ktrace_fetch_caller_regs(room) }
     }
 }
@@ -224,7 +225,9 @@ struct Inner<H> {
     handler: H,
 }
 
-/// A handler that can be attached to an event.
+/// A handler that can be attached to an event. Dropping it detaches it.
+///
+/// A drop takes `event_mutex` if it is attached, and waits for RCU. Process context.
 ///
 /// # Invariants
 ///
@@ -240,7 +243,8 @@ pub struct EventProbe<H: Handler> {
 
 // SAFETY: The trigger is changed with `event_mutex` held, and `H` is `Send`.
 unsafe impl<H: Handler> Send for EventProbe<H> {}
-// SAFETY: As above; `H` is `Sync`.
+// SAFETY: Methods that take `&self` change the trigger with `event_mutex` held only, and `H` is
+// `Sync`.
 unsafe impl<H: Handler> Sync for EventProbe<H> {}
 
 impl<H: Handler> EventProbe<H> {
@@ -283,6 +287,22 @@ impl<H: Handler> EventProbe<H> {
         }
     }
 
+    /// Detaches it, if it is attached.
+    ///
+    /// # Safety
+    ///
+    /// The current task holds `event_mutex`.
+    unsafe fn detach_locked(&self) {
+        if !self.is_attached.load(Ordering::Relaxed) {
+            return;
+        }
+        // SAFETY: By the type invariant the trigger is on the event's file. The caller holds
+        // `event_mutex`.
+        unsafe { ktrace_detach_event_probe(self.event.file.as_ptr(), self.trigger.as_ptr()) };
+        // INVARIANT: The caller holds the mutex.
+        self.is_attached.store(false, Ordering::Relaxed);
+    }
+
     /// Attaches it: the handler is called from now on. Process context. `EBUSY` where it is
     /// attached, and what the kernel says where it cannot make the event's records.
     pub fn attach(&self, _: &EventMutex) -> Result {
@@ -302,14 +322,8 @@ impl<H: Handler> EventProbe<H> {
     /// Detaches it, if it is attached: the handler does not run any more after this. Process
     /// context; waits for RCU.
     pub fn detach(&self, _: &EventMutex) {
-        if !self.is_attached.load(Ordering::Relaxed) {
-            return;
-        }
-        // SAFETY: The trigger is on the event, by the type invariant, and `event_mutex` is held, as
-        // the token says.
-        unsafe { ktrace_detach_event_probe(self.event.file.as_ptr(), self.trigger.as_ptr()) };
-        // INVARIANT: With the mutex held.
-        self.is_attached.store(false, Ordering::Relaxed);
+        // SAFETY: `event_mutex` is held, as the token proves.
+        unsafe { self.detach_locked() };
     }
 
     /// How many records did not run the handler, for one was running on that CPU. Any context.
@@ -327,11 +341,11 @@ impl<H: Handler> EventProbe<H> {
 
 impl<H: Handler> Drop for EventProbe<H> {
     fn drop(&mut self) {
-        if *self.is_attached.get_mut() {
-            pr_err!("an attached event probe was dropped; it and the event are kept for good\n");
-            return;
+        if *self.is_attached.get_mut() && EventMutex::with(|token| self.detach(token)).is_err() {
+            // SAFETY: In the kernel's tree `with` fails only if the current task holds the mutex.
+            unsafe { self.detach_locked() };
         }
-        // SAFETY: It is not attached, and `detach` has waited for handlers: nobody uses it.
+        // SAFETY: It is not attached, and `detach_locked` has waited for handlers: nobody uses it.
         unsafe { ktrace_free_event_probe(self.trigger.as_ptr()) };
         // SAFETY: It came from a `KBox`, and the trigger, which pointed to it, is gone.
         drop(unsafe { KBox::from_raw(self.inner.as_ptr()) });
@@ -348,12 +362,13 @@ impl<H: Handler> Drop for EventProbe<H> {
 /// fields are written; preemption is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn hit<H: Handler>(data: *mut c_void, record: *const c_void) {
-    // SAFETY: By the safety requirement: it is freed when it is detached, which waits for this.
+    // SAFETY: The caller passes the `Inner` of an attached `EventProbe`, which frees it only after it
+    // was detached and has waited for handlers.
     let inner = unsafe { &*data.cast::<Inner<H>>() };
-    // SAFETY: A record has all of its event's fields, by the safety requirement, and nobody changes
-    // it before this returns.
+    // SAFETY: The caller passes a record with all fields of the event, `len` bytes at least, and
+    // nobody changes it before this returns.
     let bytes = unsafe { core::slice::from_raw_parts(record.cast(), inner.len) };
-    // INVARIANT: By the safety requirement.
+    // INVARIANT: The caller passes a record, with preemption disabled.
     inner.handler.hit(&Record {
         bytes,
         _here: NotThreadSafe,

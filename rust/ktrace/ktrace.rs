@@ -98,4 +98,5 @@ pub unsafe fn exit() {
     // SAFETY: The caller calls this once, after `init`.
     unsafe { module::exit() };
     fprobe::exit();
+    home::exit();
 }

@@ -20,15 +20,16 @@ pub use crate::home::Repeated;
 
 /// Finds the address of a symbol, `NAME` or `MODULE:NAME`, of text or data.
 ///
-/// Process context; sleeps. `ENOENT` where there is no such symbol. C: `kallsyms_lookup_name()`.
+/// For rkprobe alone: it is not exported to other modules. Process context; sleeps. `ENOENT` where
+/// there is no such symbol. C: `kallsyms_lookup_name()`.
 pub fn address_of(name: &CStr) -> Result<usize> {
     home::address_of(name)
 }
 
 /// Is there a symbol of this name, `NAME` or `MODULE:NAME`, of text or data?
 ///
-/// Process context; sleeps. Outside of the kernel's tree much less work than [`address_of`].
-/// `ENOMEM`.
+/// For rkprobe alone: it is not exported to other modules. Process context; sleeps. Outside of the
+/// kernel's tree much less work than [`address_of`]. `ENOMEM`.
 pub fn exists(name: &CStr) -> Result<bool> {
     home::exists(name)
 }

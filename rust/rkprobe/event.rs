@@ -26,6 +26,7 @@ use ktrace::trace_event::TraceEvent;
 use probe::command::File;
 
 use crate::commands;
+use crate::dynamic::Dynamic;
 #[cfg(CONFIG_RKPROBE_EXPORTS)]
 use crate::event_probe::EventProbe;
 use crate::hook::Hook;
@@ -214,7 +215,7 @@ impl Probe {
     /// Gives it one, and puts it into the kernel's listing.
     pub(crate) fn list(&self, token: &EventMutex, number: usize) {
         self.number.store(number, Ordering::Relaxed);
-        self.entry.add(token, number);
+        self.entry.add::<Dynamic>(token, number);
     }
 
     /// The name and the fields of its event.

@@ -78,8 +78,7 @@ impl kernel::Module for Rkprobe {
         this.modules = Some(Notifier::register(Modules)?);
         parameters::apply()?;
         // Last, for a failure after this would have to wait for others.
-        // SAFETY: All probes are removed when `this` is dropped.
-        this.dynamic = Some(unsafe { dyn_event::register::<Dynamic>() }?);
+        this.dynamic = Some(dyn_event::register::<Dynamic>()?);
         files::create(module, &mut this.files)?;
         Ok(this)
     }

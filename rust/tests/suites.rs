@@ -14,8 +14,13 @@ module! {
     authors: ["rkprobe maintainers"],
     description: "KUnit tests of ktrace",
     license: "GPL",
+    imports_ns: ["KTRACE"],
 }
 
+#[cfg(CONFIG_RKPROBE_EXPORTS)]
+mod dyn_event;
+#[cfg(CONFIG_RKPROBE_EXPORTS)]
+mod event_probe;
 mod fprobe;
 mod ftrace;
 mod kprobe;

@@ -8,10 +8,15 @@
 #include <kunit/test-bug.h>
 #include <linux/completion.h>
 #include <linux/cpu.h>
+#include <linux/file.h>
+#include <linux/fs.h>
 #include <linux/kprobes.h>
 #include <linux/mman.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/uaccess.h>
+#include <linux/uio.h>
 
 extern u64 ktrace_target_data;
 
@@ -29,6 +34,7 @@ void ktrace_wait_for_call(void);
 void ktrace_end_call(void);
 unsigned int ktrace_visit_cpus(void);
 unsigned long ktrace_user_page(u64 last_word);
+bool ktrace_read_dynamic_events(void);
 
 u64 ktrace_target_data = 1;
 
@@ -139,4 +145,27 @@ unsigned long ktrace_user_page(u64 last_word)
 	if (copy_to_user((void __user *)last, &last_word, sizeof(last_word)))
 		return 0;
 	return address;
+}
+
+/* Reads the file to its end. False if tracefs is not mounted. */
+bool ktrace_read_dynamic_events(void)
+{
+	struct kvec vec = { .iov_len = PAGE_SIZE };
+	struct iov_iter iter;
+	struct file *file;
+	struct kiocb iocb;
+	ssize_t ret;
+
+	file = filp_open("/sys/kernel/tracing/dynamic_events", O_RDONLY, 0);
+	if (IS_ERR(file))
+		return false;
+	vec.iov_base = kmalloc(vec.iov_len, GFP_KERNEL);
+	init_sync_kiocb(&iocb, file);
+	do {
+		iov_iter_kvec(&iter, ITER_DEST, &vec, 1, vec.iov_len);
+		ret = vec.iov_base ? seq_read_iter(&iocb, &iter) : 0;
+	} while (ret > 0);
+	kfree(vec.iov_base);
+	fput(file);
+	return true;
 }

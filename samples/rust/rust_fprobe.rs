@@ -18,6 +18,7 @@ module! {
     authors: ["rkprobe maintainers"],
     description: "Rust fprobe sample",
     license: "GPL",
+    imports_ns: ["KTRACE"],
 }
 
 /// Which functions, and which of them not.

@@ -16,6 +16,7 @@ module! {
     authors: ["rkprobe maintainers"],
     description: "Rust kprobe sample",
     license: "GPL",
+    imports_ns: ["KTRACE"],
 }
 
 struct Clone;

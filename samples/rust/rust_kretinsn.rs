@@ -15,6 +15,7 @@ module! {
     authors: ["rkprobe maintainers"],
     description: "Rust kretinsn sample",
     license: "GPL",
+    imports_ns: ["KTRACE"],
 }
 
 struct Clone;

@@ -19,6 +19,7 @@ module! {
     authors: ["rkprobe maintainers"],
     description: "Rust kretprobe sample",
     license: "GPL",
+    imports_ns: ["KTRACE"],
 }
 
 /// Up to 20 calls in flight; more are missed, and counted.

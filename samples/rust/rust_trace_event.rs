@@ -20,6 +20,7 @@ module! {
     authors: ["rkprobe maintainers"],
     description: "Rust trace event sample",
     license: "GPL",
+    imports_ns: ["KTRACE"],
 }
 
 /// `kernel_clone` takes a `struct kernel_clone_args *`, which begins with the flags.

@@ -14,6 +14,7 @@ module! {
     authors: ["rkprobe maintainers"],
     description: "Rust tracepoint sample",
     license: "GPL",
+    imports_ns: ["KTRACE"],
 }
 
 struct Switches {

@@ -55,7 +55,7 @@ impl Callbacks {
 ///
 /// `command` must be a string.
 unsafe extern "C" fn create<H: Handler>(command: *const c_char) -> c_int {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The caller passes a string, which `create_dyn_event()` keeps for the call.
     let command = unsafe { CStr::from_char_ptr(command) };
     from_result(|| H::create(command.to_bytes()).map(|()| 0))
 }
@@ -64,8 +64,10 @@ unsafe extern "C" fn create<H: Handler>(command: *const c_char) -> c_int {
 ///
 /// `event_mutex` is held; `m` must be valid and not used by anyone else.
 unsafe extern "C" fn show<H: Handler>(m: *mut bindings::seq_file, number: c_ulong) {
-    // SAFETY: By the safety requirement.
-    let (token, to) = unsafe { (EventMutex::assume_held(), SeqFile::from_raw(m)) };
+    // SAFETY: The caller holds `event_mutex` for the call, and so does `dyn_event_seq_start()`.
+    let token = unsafe { EventMutex::assume_held() };
+    // SAFETY: The caller passes a `seq_file` that it alone uses, during the call.
+    let to = unsafe { SeqFile::from_raw(m) };
     H::show(&token, number, to);
 }
 
@@ -73,7 +75,7 @@ unsafe extern "C" fn show<H: Handler>(m: *mut bindings::seq_file, number: c_ulon
 ///
 /// `event_mutex` is held.
 unsafe extern "C" fn is_busy<H: Handler>(number: c_ulong) -> bool {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The caller holds `event_mutex` for the call: `dyn_events_release_all()` took it.
     H::is_busy(&unsafe { EventMutex::assume_held() }, number)
 }
 
@@ -81,7 +83,8 @@ unsafe extern "C" fn is_busy<H: Handler>(number: c_ulong) -> bool {
 ///
 /// `event_mutex` is held.
 unsafe extern "C" fn remove<H: Handler>(number: c_ulong) -> c_int {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The caller holds `event_mutex` for the call: `dyn_event_release()` took it, or
+    // `dyn_events_release_all()`.
     let token = unsafe { EventMutex::assume_held() };
     from_result(|| H::remove(&token, number).map(|()| 0))
 }
@@ -96,7 +99,8 @@ unsafe extern "C" fn matches<H: Handler>(
     len: c_int,
     words: *mut *const c_char,
 ) -> bool {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The caller passes strings, from `argv_split()`, which stay for the call; a NULL group
+    // does not come here.
     let text = |string| unsafe { CStr::from_char_ptr(string) }.to_str();
     let group = if group.is_null() {
         Ok(None)
@@ -106,8 +110,10 @@ unsafe extern "C" fn matches<H: Handler>(
     let (Ok(group), Ok(event), Ok(len)) = (group, text(event), usize::try_from(len)) else {
         return false;
     };
-    // SAFETY: By the safety requirement.
-    let (token, words) = unsafe { (EventMutex::assume_held(), Arguments::new(words, len)) };
+    // SAFETY: The caller holds `event_mutex` for the call: `dyn_event_release()` took it.
+    let token = unsafe { EventMutex::assume_held() };
+    // SAFETY: The caller passes `len` strings, from `argv_split()`, which stay for the call.
+    let words = unsafe { Arguments::new(words, len) };
     H::matches(&token, number, group, event, words)
 }
 
@@ -129,9 +135,11 @@ extern "C" {
     fn ktrace_register_dyn_events(callbacks: *const Callbacks) -> c_int;
     fn ktrace_unregister_dyn_events();
     fn ktrace_new_dyn_event() -> *mut RawDynEvent;
-    fn ktrace_add_dyn_event(event: *mut RawDynEvent, number: c_ulong);
+    fn ktrace_add_dyn_event(event: *mut RawDynEvent, callbacks: *const Callbacks, number: c_ulong);
     fn ktrace_remove_dyn_event(event: *mut RawDynEvent);
+    fn ktrace_free_needs_event_mutex(event: *const RawDynEvent) -> bool;
     fn ktrace_free_dyn_event(event: *mut RawDynEvent);
+    fn ktrace_exit_dyn_events();
 }
 
 /// # Safety
@@ -139,15 +147,28 @@ extern "C" {
 /// None.
 pub(crate) unsafe fn init() {}
 
+/// See [`crate::exit`].
+pub(crate) fn exit() {
+    // SAFETY: No requirements. The module is unloaded in process context, without any lock.
+    unsafe { ktrace_exit_dyn_events() };
+}
+
 /// See [`EventMutex::with`].
 pub(crate) fn with_event_mutex<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
-    // SAFETY: Process context, and not held, as who calls promises.
+    let mut f = Some(f);
+    let mut result = None;
+    with_locked(&mut |token| result = f.take().map(|f| f(token)));
+    result.ok_or(EAGAIN)
+}
+
+/// Calls `f` once. Not generic: other modules call this one, and cannot lock without unlocking.
+fn with_locked(f: &mut dyn FnMut(&EventMutex)) {
+    // SAFETY: The caller of `EventMutex::with` is in process context, and does not hold the mutex.
     unsafe { ktrace_lock_event_mutex() };
-    // SAFETY: Locked just now, and not unlocked before `f` is over.
-    let result = f(&unsafe { EventMutex::assume_held() });
-    // SAFETY: Locked above.
+    // SAFETY: This task locked the mutex just now, and unlocks it below.
+    f(&unsafe { EventMutex::assume_held() });
+    // SAFETY: This task locked the mutex above.
     unsafe { ktrace_unlock_event_mutex() };
-    Ok(result)
 }
 
 /// See [`crate::symbol::address_of`].
@@ -210,48 +231,68 @@ pub(crate) fn log_error(subsystem: &CStr, command: &CStr, text: &CStr, caret: u1
 ///
 /// # Invariants
 ///
-/// Allocated, and in the kernel's list between `add` and `remove`.
+/// Made by `ktrace_new_dyn_event`, and freed by nobody else.
 pub(crate) struct DynEvent(NonNull<RawDynEvent>);
 
-// SAFETY: It is changed with `event_mutex` held alone.
+// SAFETY: C changes an entry with `event_mutex` held only, whichever the task is.
 unsafe impl Send for DynEvent {}
-// SAFETY: As above.
+// SAFETY: Methods that take `&self` want the token of `event_mutex`, which one task at a time has.
 unsafe impl Sync for DynEvent {}
 
 impl DynEvent {
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: No requirements.
         let event = unsafe { ktrace_new_dyn_event() };
-        // INVARIANT: Allocated just now, and in no list.
+        // INVARIANT: Made just now.
         Ok(Self(NonNull::new(event).ok_or(ENOMEM)?))
     }
 
-    pub(crate) fn add(&self, _: &EventMutex, number: usize) {
-        // SAFETY: Allocated, and `event_mutex` is held, as the token says.
-        unsafe { ktrace_add_dyn_event(self.0.as_ptr(), number) };
+    pub(crate) fn add<H: Handler>(&self, token: &EventMutex, number: usize) {
+        self.add_with(token, const { &Callbacks::of::<H>() }, number);
+    }
+
+    /// Not generic: modules that have a handler call this one, and no C.
+    fn add_with(&self, _: &EventMutex, callbacks: &'static Callbacks, number: usize) {
+        // SAFETY: By the type invariant the entry is allocated; `event_mutex` is held, as the token
+        // proves. The callbacks, and the functions that they are, are of a module that owns this
+        // value, and they stay until it is dropped.
+        unsafe { ktrace_add_dyn_event(self.0.as_ptr(), callbacks, number) };
     }
 
     pub(crate) fn remove(&self, _: &EventMutex) {
-        // SAFETY: As above.
+        // SAFETY: By the type invariant the entry is allocated; `event_mutex` is held, as the token
+        // proves.
         unsafe { ktrace_remove_dyn_event(self.0.as_ptr()) };
     }
 }
 
 impl Drop for DynEvent {
     fn drop(&mut self) {
-        // SAFETY: Allocated by `new`; where it is in the list still, it is not freed.
-        unsafe { ktrace_free_dyn_event(self.0.as_ptr()) };
+        // SAFETY: By the type invariant the entry is allocated. Nobody adds or removes it meanwhile,
+        // since `self` is exclusive.
+        let needs_mutex = unsafe { ktrace_free_needs_event_mutex(self.0.as_ptr()) };
+        let free = || {
+            // SAFETY: By the type invariant nobody else frees the entry, and it is not used after
+            // this. `event_mutex` is held if that is needed: see below.
+            unsafe { ktrace_free_dyn_event(self.0.as_ptr()) };
+        };
+        // If the mutex cannot be taken, the current task holds it.
+        if !needs_mutex || EventMutex::with(|_| free()).is_err() {
+            free();
+        }
     }
 }
 
 /// See [`crate::dyn_event::register`].
 pub(crate) fn register_dyn_events<H: Handler>() -> Result {
-    // SAFETY: The callbacks are there for as long as the module of `H`.
+    // SAFETY: The callbacks are a constant, and the functions are code, of the module of `H`: they
+    // stay until the `Registration` is dropped, since it is owned by that module's data.
     to_result(unsafe { ktrace_register_dyn_events(const { &Callbacks::of::<H>() }) })
 }
 
 /// See [`crate::dyn_event::Registration`].
 pub(crate) fn unregister_dyn_events() {
-    // SAFETY: Registered, as there is a `Registration`.
+    // SAFETY: Only the drop of a `Registration` calls this, and there is one only after
+    // `ktrace_register_dyn_events` succeeded.
     unsafe { ktrace_unregister_dyn_events() };
 }

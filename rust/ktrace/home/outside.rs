@@ -22,6 +22,9 @@ pub(crate) fn kernel_btf() -> Option<&'static [u8]> {
     None
 }
 
+/// See [`crate::exit`].
+pub(crate) fn exit() {}
+
 /// See [`crate::error_log::IS_OPEN`].
 pub(crate) const HAS_ERROR_LOG: bool = false;
 
@@ -36,7 +39,7 @@ impl DynEvent {
         Ok(Self)
     }
 
-    pub(crate) fn add(&self, _: &EventMutex, _number: usize) {}
+    pub(crate) fn add<H: Handler>(&self, _: &EventMutex, _number: usize) {}
 
     pub(crate) fn remove(&self, _: &EventMutex) {}
 }

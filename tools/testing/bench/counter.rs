@@ -16,6 +16,7 @@ module! {
     authors: ["rkprobe maintainers"],
     description: "a kprobe that counts",
     license: "GPL",
+    imports_ns: ["KTRACE"],
 }
 
 struct Count(Counter);

@@ -73,12 +73,17 @@ fn run_request<F: FnOnce(&EventMutex) -> R, R>(operation: &mut Operation<F, R>) 
         operation.result = operation.f.take().map(|f| f(token));
     }
 
-    let _requests = REQUESTS.lock();
-    let mut request = Request {
+    with_locked(&mut Request {
         run: run::<F, R>,
         data: ptr::from_mut(operation).cast(),
-    };
-    REQUEST.store(&mut request, Ordering::Relaxed);
+    });
+}
+
+/// Has the kernel run the request, if it can. Not generic: other modules call this one, and need
+/// nothing else here.
+fn with_locked(request: &mut Request) {
+    let _requests = REQUESTS.lock();
+    REQUEST.store(request, Ordering::Relaxed);
     // SAFETY: `get_current()` has no requirements.
     let task = unsafe { kernel::bindings::get_current() };
     TASK.store(task, Ordering::Relaxed);

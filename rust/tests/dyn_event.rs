@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Entries of the kernel's `dynamic_events`. In the kernel's own tree only.
+
+use kernel::prelude::*;
+
+#[kunit_tests(ktrace_dyn_event)]
+mod tests {
+    use super::*;
+    use core::ptr;
+    use core::sync::atomic::AtomicPtr;
+    use core::sync::atomic::Ordering;
+    use kernel::seq_file::SeqFile;
+    use ktrace::dyn_event::Arguments;
+    use ktrace::dyn_event::DynEvent;
+    use ktrace::dyn_event::Handler;
+    use ktrace::trace_event::EventMutex;
+
+    use crate::seen::Seen;
+    use crate::targets::read_dynamic_events;
+
+    /// The numbers of the entries that are shown.
+    static SHOWN: Seen = Seen::new();
+
+    /// Entries that the showing of another one drops.
+    static DOOMED: AtomicPtr<[Option<DynEvent>; 2]> = AtomicPtr::new(ptr::null_mut());
+
+    struct Listed;
+
+    impl Handler for Listed {
+        fn create(_command: &[u8]) -> Result {
+            Err(EINVAL)
+        }
+
+        fn show(_token: &EventMutex, number: usize, _to: &SeqFile) {
+            SHOWN.push(number as u64);
+            let doomed = DOOMED.swap(ptr::null_mut(), Ordering::Relaxed);
+            if !doomed.is_null() {
+                // SAFETY: It came from a `KBox`, and only one `swap` gets it.
+                drop(unsafe { KBox::from_raw(doomed) });
+            }
+        }
+
+        fn is_busy(_token: &EventMutex, _number: usize) -> bool {
+            false
+        }
+
+        fn remove(_token: &EventMutex, _number: usize) -> Result {
+            Err(EBUSY)
+        }
+
+        fn matches(
+            _token: &EventMutex,
+            _number: usize,
+            _group: Option<&str>,
+            _event: &str,
+            _words: Arguments<'_>,
+        ) -> bool {
+            false
+        }
+    }
+
+    fn listed(number: usize) -> Result<DynEvent> {
+        let entry = DynEvent::new()?;
+        EventMutex::with(|token| entry.add::<Listed>(token, number))?;
+        Ok(entry)
+    }
+
+    #[test]
+    fn dropped_entries_are_not_listed() -> Result {
+        let first = listed(1)?;
+        // Dropped while nobody reads, and while the kernel goes through its list: the second one is
+        // the entry that is being shown, and the third one is next.
+        let third = [Some(listed(2)?), Some(listed(3)?)];
+        let fourth = listed(4)?;
+        drop(first);
+        DOOMED.store(
+            KBox::into_raw(KBox::new(third, GFP_KERNEL)?),
+            Ordering::Relaxed,
+        );
+        let can_be_read = read_dynamic_events();
+        read_dynamic_events();
+        EventMutex::with(|token| {
+            fourth.remove(token);
+            fourth.add::<Listed>(token, 5);
+            // No effect: it is listed.
+            fourth.add::<Listed>(token, 6);
+        })?;
+        read_dynamic_events();
+        drop(fourth);
+        read_dynamic_events();
+        // Where tracefs is not mounted this has tested the order of drops alone.
+        assert!(SHOWN.is(if can_be_read { &[2, 4, 4, 5] } else { &[] }));
+        Ok(())
+    }
+}
