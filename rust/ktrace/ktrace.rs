@@ -71,6 +71,7 @@ pub unsafe fn init() {
     unsafe {
         fprobe::init();
         home::init();
+        file::init();
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel's modules: which there are, and when one comes.
+//! The kernel's modules: which there are, and when one comes or goes.
 //!
 //! C header: [`include/linux/module.h`](srctree/include/linux/module.h)
 
@@ -103,7 +103,7 @@ pub(crate) fn for_each(mut f: impl FnMut(&Module)) {
     }
 }
 
-/// What happens when a module comes.
+/// What happens when a module comes or goes.
 pub trait Handler: Send + Sync + 'static {
     /// Called before the module's functions run: they can be probed from now on, those of its
     /// initialisation until that is over. The kernel is through with the module itself: where it
@@ -112,6 +112,12 @@ pub trait Handler: Send + Sync + 'static {
     /// Process context; may sleep. The module's loading waits for this: it must not wait for a task
     /// that loads modules.
     fn coming(&self, module: &Module);
+
+    /// Called when the module's exit function has run, or its initialisation has failed. Its
+    /// symbols are still found, its BTF is not.
+    ///
+    /// Process context; may sleep. The module's unloading waits for this.
+    fn going(&self, _module: &Module) {}
 }
 
 /// The part that the kernel knows: it must not move.
@@ -121,7 +127,7 @@ struct Inner<H> {
     handler: H,
 }
 
-/// A handler that is told of the modules that come, until it is dropped.
+/// A handler that is called for the modules that come and go, until it is dropped.
 ///
 /// Dropping waits until the handler does not run any more: process context, and not in a handler.
 ///
@@ -210,13 +216,19 @@ unsafe extern "C" fn changed<H: Handler>(
 ) -> c_int {
     const COMING: c_ulong = bindings::module_state_MODULE_STATE_COMING as c_ulong;
 
-    if state == COMING {
-        // SAFETY: By the safety requirement: dropping waits for this.
+    const GOING: c_ulong = bindings::module_state_MODULE_STATE_GOING as c_ulong;
+
+    if state == COMING || state == GOING {
+        // SAFETY: The caller passes the block of a registered `Inner<H>`, and dropping it waits
+        // until this function has returned.
         let inner = unsafe { &*kernel::container_of!(Opaque::cast_from(block), Inner<H>, block) };
-        // SAFETY: By the safety requirement.
-        inner
-            .handler
-            .coming(unsafe { Module::from_raw(module.cast()) });
+        // SAFETY: The caller passes a module of the kernel's list, which it frees later.
+        let module = unsafe { Module::from_raw(module.cast()) };
+        if state == COMING {
+            inner.handler.coming(module);
+        } else {
+            inner.handler.going(module);
+        }
     }
     // NOTIFY_DONE
     0

@@ -21,6 +21,7 @@ use ktrace::trace_event::EventMutex;
 use crate::commands::Modules;
 use crate::dynamic::Dynamic;
 
+mod armed;
 mod commands;
 mod dynamic;
 mod error_log;
@@ -28,9 +29,11 @@ mod event;
 #[cfg(CONFIG_RKPROBE_EXPORTS)]
 mod event_probe;
 mod exits;
+mod failure;
 mod files;
 mod hook;
 mod parameters;
+mod plan;
 mod printer;
 mod recorder;
 mod registry;
