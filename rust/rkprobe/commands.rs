@@ -17,6 +17,7 @@ use kernel::sync::Arc;
 use ktrace::fprobe;
 use ktrace::module;
 use ktrace::module::Module;
+use ktrace::security;
 use ktrace::trace_event;
 use ktrace::trace_event::Definition;
 use ktrace::trace_event::Sink;
@@ -34,6 +35,7 @@ use probe::command::File;
 use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
+use probe::command::Masked;
 use probe::command::Normalized;
 use probe::command::Site;
 use probe::command::Target;
@@ -108,7 +110,13 @@ pub(crate) fn run_dynamic(line: &[u8]) -> Result {
 
 /// Carries a line out that stands in the module's parameter: errors are told in the kernel's log.
 pub(crate) fn run_at_load(line: &[u8]) -> Result {
-    let tell = |text: fmt::Arguments<'_>| pr_err!("error: {text}");
+    // Nobody knows who reads the log, so addresses are not in it.
+    let tell = |text: fmt::Arguments<'_>| {
+        if let Ok(text) = CString::try_from_fmt(text) {
+            let text = Masked(text.to_str().unwrap_or(""));
+            pr_err!("error: {}", format_args!("{text}"));
+        }
+    };
     carry_out(File::All, line, |line, failure| match failure {
         Failure::Command(error) => tell(format_args!("{}", error.entry(line))),
         Failure::Other(error) => tell(format_args!("{error:?}\n  Command: {}\n", Normalized(line))),
@@ -199,14 +207,14 @@ fn create(command: &Command<'_>) -> Result<(), Failure> {
     #[cfg(CONFIG_RKPROBE_EXPORTS)]
     if command.kind == Kind::Event {
         return event_probe::with_site(command, |site| {
-            create_expanded(command, &command.name()?, site)
+            create_expanded(command, &command.name(security::hash_address)?, site)
         });
     }
     let place = match place_of(command.kind) {
         Some(place) => place,
         None => check_target(command)?,
     };
-    let name = command.name()?;
+    let name = command.name(security::hash_address)?;
     signature::with_site(command, place, |site| {
         let arguments = match command.expand(site, FILE_OFFSETS)? {
             Some(arguments) => Some(CString::try_from_fmt(format_args!("{arguments}"))?),

@@ -23,6 +23,7 @@ use probe::command::File;
 use crate::armed::Armed;
 use crate::armed::Batch;
 use crate::plan::Plan;
+use crate::reader;
 use crate::recorder::Counts;
 use crate::recorder::Parts;
 use crate::shape::Shape;
@@ -151,10 +152,15 @@ impl Probe {
     /// as in C, once there is one.
     pub(crate) fn show(&self, to: &SeqFile) {
         let maxactive = self.state.lock().maxactive;
-        match self.command().strip_prefix("r:") {
-            Some(rest) if maxactive > 0 => to.call_printf(format_args!("r{maxactive}:{rest}\n")),
-            _ => to.call_printf(format_args!("{}\n", self.command())),
-        }
+        let rest = match self.command().strip_prefix("r:") {
+            Some(rest) if maxactive > 0 => {
+                to.call_printf(format_args!("r{maxactive}:"));
+                rest
+            }
+            _ => self.command(),
+        };
+        reader::show(to, rest);
+        to.call_printf(format_args!("\n"));
     }
 
     /// How often it was hit, and missed.

@@ -35,6 +35,7 @@ mod hook;
 mod parameters;
 mod plan;
 mod printer;
+mod reader;
 mod recorder;
 mod registry;
 mod return_probe;
