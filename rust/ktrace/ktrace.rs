@@ -81,6 +81,7 @@ pub unsafe fn init() -> Result {
         leftover::init();
         fprobe::init();
         home::init();
+        file::init();
         trace_event::init()?;
         module::init();
     }

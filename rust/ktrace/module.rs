@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel's modules: which there are, and when one comes.
+//! The kernel's modules: which there are, and when one comes or goes.
 //!
 //! C header: [`include/linux/module.h`](srctree/include/linux/module.h)
 
@@ -151,7 +151,7 @@ pub(crate) fn for_each(mut f: impl FnMut(&Module)) {
     }
 }
 
-/// What happens when a module comes.
+/// What happens when a module comes or goes.
 pub trait Handler: Send + Sync + 'static {
     /// Called before the module's functions run: they can be probed from now on, those of its
     /// initialisation until that is over. The kernel is through with the module itself: where it
@@ -160,6 +160,12 @@ pub trait Handler: Send + Sync + 'static {
     /// Process context; may sleep. The loading of this module and of others waits for this: it must
     /// not wait for a task that loads modules.
     fn coming(&self, module: &Module);
+
+    /// Called when the module's exit function has run, or its initialisation has failed. Its
+    /// symbols are still found, its BTF is not.
+    ///
+    /// Process context; may sleep. The module's unloading waits for this.
+    fn going(&self, _module: &Module) {}
 }
 
 /// A handler in the list.
@@ -191,7 +197,7 @@ kernel::sync::global_lock! {
 /// The task that holds `CALLING` and calls handlers.
 static CALLER: AtomicPtr<bindings::task_struct> = AtomicPtr::new(ptr::null_mut());
 
-/// A handler that is called for the modules that come, until it is dropped.
+/// A handler that is called for the modules that come and go, until it is dropped.
 ///
 /// Dropping waits until the handler does not run any more: process context. A handler may drop its
 /// own notifier, or another one: the handler that runs is then dropped when it is over.
@@ -271,13 +277,13 @@ fn leave(object: *mut c_void) {
 }
 
 /// Calls the handlers, one after the other, without the list's lock: a handler may change the list.
-fn call_all(module: &Module) {
+fn call_all(mut f: impl FnMut(&dyn Handler)) {
     let _calling = CALLING.lock();
     CALLER.store(Task::current_raw(), Ordering::Relaxed);
     let end = LISTENERS.lock().next;
     let mut last = 0;
     while let Some((number, handler)) = next_after(last, end) {
-        handler.coming(module);
+        f(&*handler);
         last = number;
     }
     CALLER.store(ptr::null_mut(), Ordering::Relaxed);
@@ -345,8 +351,11 @@ unsafe extern "C" fn changed(
     // SAFETY: The kernel passes a module that stays there for the time of this call.
     let module = unsafe { Module::from_raw(module.cast()) };
     match state {
-        COMING => call_all(module),
-        GOING => leftover::remove_all_of(module),
+        COMING => call_all(|handler| handler.coming(module)),
+        GOING => {
+            leftover::remove_all_of(module);
+            call_all(|handler| handler.going(module));
+        }
         _ => {}
     }
     // NOTIFY_DONE

@@ -1,25 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What lockdown allows.
+//! What lockdown allows, and who may see addresses.
 //!
 //! C header: [`include/linux/security.h`](srctree/include/linux/security.h)
 
-use kernel::error::{to_result, Result};
+use kernel::bindings;
+use kernel::error::to_result;
+use kernel::error::Result;
 use kernel::ffi::c_int;
+use kernel::seq_file::SeqFile;
 
+// The file is only passed on.
+#[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_locked_down_kprobes() -> c_int;
     fn ktrace_locked_down_tracefs() -> c_int;
+    fn ktrace_shows_addresses(m: *const bindings::seq_file) -> bool;
+    fn ktrace_hash_address(address: u64) -> u32;
 }
 
 /// May probes be placed? Process context. `EPERM` where lockdown forbids it. C: `LOCKDOWN_KPROBES`.
 pub fn kprobes_allowed() -> Result {
-    // SAFETY: No requirements.
+    // SAFETY: The function has no requirements.
     to_result(unsafe { ktrace_locked_down_kprobes() })
 }
 
 /// May tracefs be used? Process context. `EPERM` where lockdown forbids it. C: `LOCKDOWN_TRACEFS`.
 pub fn tracefs_allowed() -> Result {
-    // SAFETY: No requirements.
+    // SAFETY: The function has no requirements.
     to_result(unsafe { ktrace_locked_down_tracefs() })
+}
+
+/// May the reader of this file see addresses of the kernel? Both who opened it and the current
+/// task must be allowed to. Process context.
+///
+/// The rules of `/proc/kallsyms` for `kptr_restrict`: 0 and 1 demand `CAP_SYSLOG`, 2 hides addresses
+/// from everyone. C: `kallsyms_show_value()`.
+pub fn shows_addresses(reader: &SeqFile) -> bool {
+    // A `SeqFile` is a `struct seq_file`, and transparent.
+    let m = core::ptr::from_ref(reader).cast();
+    // SAFETY: The reference makes `m` valid, and the kernel sets its file before anyone reads.
+    unsafe { ktrace_shows_addresses(m) }
+}
+
+/// A number for an address: the same one for the same address while this module is loaded. Nobody
+/// can find the address out from it. Any context.
+pub fn hash_address(address: u64) -> u32 {
+    // SAFETY: The function has no requirements.
+    unsafe { ktrace_hash_address(address) }
 }

@@ -31,7 +31,7 @@
 //! let Ok(Line::Create(command)) = parse("r:mine vfs_read ret=$retval:s64 # a comment") else {
 //!     panic!();
 //! };
-//! let name = command.name().unwrap();
+//! let name = command.name(|_| 0).unwrap();
 //! assert_eq!(name.group, "kprobes");
 //!
 //! let mut listing = String::new();
@@ -60,6 +60,7 @@ mod body;
 mod delete;
 mod error;
 mod expansion;
+mod masked;
 mod name;
 mod number;
 mod site;
@@ -79,6 +80,8 @@ pub use error::Normalized;
 pub use error::Position;
 pub use expansion::Expansion;
 pub use expansion::FileOffsets;
+pub use masked::has_address;
+pub use masked::Masked;
 pub use name::Event;
 pub use name::EventName;
 pub use name::MAX_NAME;
@@ -225,19 +228,25 @@ pub struct Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// The group and the event, given or made.
+    /// The group and the event, given or made. `hash` makes a number of an address from which nobody
+    /// can find the address out.
     ///
     /// # Errors
     ///
     /// The kinds from [`ErrorKind::NoGroupName`] to [`ErrorKind::BadEventName`].
-    pub fn name(&self) -> Result<EventName<'a>, Error> {
+    pub fn name(&self, hash: impl FnOnce(u64) -> u32) -> Result<EventName<'a>, Error> {
         let (group, event) = match self.label {
             Some(label) => label.parse()?,
             None => (None, None),
         };
+        let event = match (event, self.target) {
+            (Some(name), _) => Event::Given(name),
+            (None, Target::Address(address)) => Event::Hashed(self.kind, hash(address)),
+            (None, target) => Event::Automatic(self.kind, target),
+        };
         Ok(EventName {
             group: group.unwrap_or(self.kind.default_group()),
-            event: event.map_or(Event::Automatic(self.kind, self.target), Event::Given),
+            event,
         })
     }
 

@@ -7,7 +7,6 @@
 //! `register_trace_fprobe_event()` in `kernel/trace/trace_fprobe.c`.
 
 use core::fmt;
-use core::num::NonZero;
 
 use kernel::bindings::ECANCELED;
 use kernel::ffi::c_int;
@@ -16,22 +15,15 @@ use kernel::str::CString;
 use kernel::sync::Arc;
 
 use ktrace::fprobe;
-use ktrace::ftrace;
-use ktrace::kprobe;
-use ktrace::kprobe::Kprobe;
-use ktrace::kretinsn::Kretinsn;
-use ktrace::kretinsn::Refusal;
 use ktrace::module;
 use ktrace::module::Module;
 use ktrace::security;
-use ktrace::symbol;
 use ktrace::trace_event;
 use ktrace::trace_event::Definition;
 use ktrace::trace_event::Sink;
 use ktrace::vfs;
 use probe::arch;
 use probe::command;
-use probe::command::argument::split_symbol;
 use probe::command::argument::Base;
 use probe::command::argument::Place;
 use probe::command::Command;
@@ -43,17 +35,13 @@ use probe::command::File;
 use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
+use probe::command::Masked;
 use probe::command::Normalized;
-use probe::command::Signature;
 use probe::command::Site;
 use probe::command::Target;
 use probe::fetch;
-use probe::fetch::Keep;
-use probe::fetch::Layout;
-use probe::fetch::Program;
 
 use crate::error_log;
-use crate::event::Armed;
 use crate::event::Event;
 use crate::event::Probe;
 use crate::event::Probes;
@@ -61,13 +49,16 @@ use crate::event::Switch;
 #[cfg(CONFIG_RKPROBE_EXPORTS)]
 use crate::event_probe;
 use crate::exits;
-use crate::hook::Hook;
+use crate::failure::at_target;
+use crate::failure::Failure;
+use crate::plan;
+use crate::plan::is_entry;
+use crate::plan::place_of;
+use crate::plan::Plan;
 use crate::printer::Printer;
 use crate::recorder::Parts;
 use crate::recorder::FEW;
 use crate::registry;
-use crate::return_probe::Kept;
-use crate::return_probe::ReturnProbe;
 use crate::shape::Shape;
 use crate::signature;
 use crate::symbols;
@@ -91,52 +82,6 @@ const FILE_OFFSETS: FileOffsets = FileOffsets {
     name: vfs::NAME_IN_DENTRY,
     dentry: vfs::DENTRY_IN_FILE,
 };
-
-/// Why a command fails.
-pub(crate) enum Failure {
-    /// Something in the command: it is told in the error log, with its place.
-    Command(command::Error),
-    /// Something else, such as no memory.
-    Other(Error),
-}
-
-impl From<command::Error> for Failure {
-    fn from(error: command::Error) -> Self {
-        Self::Command(error)
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Other(error)
-    }
-}
-
-impl From<kernel::alloc::AllocError> for Failure {
-    fn from(error: kernel::alloc::AllocError) -> Self {
-        Self::Other(error.into())
-    }
-}
-
-impl Failure {
-    /// The kernel's error.
-    pub(crate) fn errno(&self) -> Error {
-        match self {
-            Self::Command(error) => to_kernel(error.errno),
-            Self::Other(error) => *error,
-        }
-    }
-}
-
-/// The kernel's error for a number of crate `probe`.
-fn to_kernel(errno: Errno) -> Error {
-    Error::from_errno(-i32::from(errno.0))
-}
-
-/// The number of a kernel's error, for crate `probe`.
-fn from_kernel(error: Error) -> Errno {
-    Errno(u16::try_from(error.to_errno().unsigned_abs()).unwrap_or(Errno::EINVAL.0))
-}
 
 /// Carries a line out that was written to `file`.
 pub(crate) fn run(file: File, line: &[u8]) -> Result {
@@ -165,7 +110,13 @@ pub(crate) fn run_dynamic(line: &[u8]) -> Result {
 
 /// Carries a line out that stands in the module's parameter: errors are told in the kernel's log.
 pub(crate) fn run_at_load(line: &[u8]) -> Result {
-    let tell = |text: fmt::Arguments<'_>| pr_err!("error: {text}");
+    // Nobody knows who reads the log, so addresses are not in it.
+    let tell = |text: fmt::Arguments<'_>| {
+        if let Ok(text) = CString::try_from_fmt(text) {
+            let text = Masked(text.to_str().unwrap_or(""));
+            pr_err!("error: {}", format_args!("{text}"));
+        }
+    };
     carry_out(File::All, line, |line, failure| match failure {
         Failure::Command(error) => tell(format_args!("{}", error.entry(line))),
         Failure::Other(error) => tell(format_args!("{error:?}\n  Command: {}\n", Normalized(line))),
@@ -218,14 +169,21 @@ pub(crate) fn find_exits(line: &[u8]) -> Result {
     exits::find(symbols::unique_address_of(symbol)?)
 }
 
-/// Told of modules that come.
+/// Handles modules that come and go.
 pub(crate) struct Modules;
 
 impl module::Handler for Modules {
     fn coming(&self, module: &Module) {
         // A probe that waits for it is in the registry before the command is over.
         let _commands = COMMANDS.lock();
+        // Plans read files, so they are made before any other lock is taken.
+        registry::each_probe(|probe| probe.module_comes(module));
         registry::module_came(module);
+    }
+
+    fn going(&self, module: &Module) {
+        let _commands = COMMANDS.lock();
+        registry::each_probe(|probe| probe.module_goes(module));
     }
 }
 
@@ -249,14 +207,14 @@ fn create(command: &Command<'_>) -> Result<(), Failure> {
     #[cfg(CONFIG_RKPROBE_EXPORTS)]
     if command.kind == Kind::Event {
         return event_probe::with_site(command, |site| {
-            create_expanded(command, &command.name()?, site)
+            create_expanded(command, &command.name(security::hash_address)?, site)
         });
     }
     let place = match place_of(command.kind) {
         Some(place) => place,
         None => check_target(command)?,
     };
-    let name = command.name()?;
+    let name = command.name(security::hash_address)?;
     signature::with_site(command, place, |site| {
         let arguments = match command.expand(site, FILE_OFFSETS)? {
             Some(arguments) => Some(CString::try_from_fmt(format_args!("{arguments}"))?),
@@ -314,17 +272,6 @@ fn create_expanded(
     })
 }
 
-/// Where a probe stands that is of a kind that stands in one place only.
-fn place_of(kind: Kind) -> Option<Place> {
-    match kind {
-        Kind::Probe | Kind::Return | Kind::ReturnInsn => None,
-        Kind::Entry => Some(Place::Entry),
-        Kind::Exit => Some(Place::Return),
-        Kind::Tracepoint => Some(Place::Tracepoint),
-        Kind::Event => Some(Place::Event),
-    }
-}
-
 /// Adds a probe to an event that there is, or makes one.
 #[inline(never)]
 fn register(
@@ -374,16 +321,6 @@ fn check_target(command: &Command<'_>) -> Result<Place, Failure> {
         (Kind::ReturnInsn, _) => Ok(Place::ReturnInsn),
         _ if entry => Ok(Place::Entry),
         _ => Ok(Place::Inside),
-    }
-}
-
-/// Is it the entry of a function? `None` where there is no function.
-///
-/// An offset may lead to another function: perf probe counts from `_text`.
-fn is_entry(symbol: &str, offset: u32) -> Result<Option<bool>> {
-    match offset {
-        0 => Ok(Some(true)),
-        _ => Ok(symbol::is_entry(address_of(symbol, offset)?)),
     }
 }
 
@@ -462,28 +399,6 @@ fn create_event(
     Ok(())
 }
 
-/// Compiles the arguments; gives what the programs refer to, too.
-#[inline(never)]
-pub(crate) fn compile(
-    command: &Command<'_>,
-    site: Site<'_>,
-) -> Result<(KVec<Program>, Resolver), Failure> {
-    let mut resolver = Resolver {
-        texts: KVec::new(),
-        kept: Kept {
-            values: KVec::new(),
-            is_timed: false,
-        },
-    };
-    let mut programs = KVec::new();
-    for argument in command.arguments(site, arch::current::register)? {
-        let argument = argument?;
-        resolver.kept.is_timed |= argument.fetch.base == Base::Elapsed;
-        programs.push(fetch::compile(&argument, &mut resolver)?, GFP_KERNEL)?;
-    }
-    Ok((programs, resolver))
-}
-
 /// Makes the probe: a kprobe is placed, disarmed, unless it has to wait for its module.
 #[inline(never)]
 fn make_probe(
@@ -503,8 +418,8 @@ fn make_probe(
         },
     };
     let armed = match command.target {
-        Target::Address(_) => Some(arm(command, site, &parts)?),
-        Target::Symbol { symbol, .. } => match arm(command, site, &parts) {
+        Target::Address(_) => Some(plan::arm(command, site, &parts)?),
+        Target::Symbol { symbol, .. } => match plan::arm(command, site, &parts) {
             Ok(armed) => Some(armed),
             Err(failure) if failure.errno() == ENOENT && symbols::count(symbol)?.is_none() => {
                 pr_info!("{symbol}: the probe waits for the module\n");
@@ -525,195 +440,16 @@ fn make_probe(
         #[cfg(not(CONFIG_RKPROBE_EXPORTS))]
         Target::Event { .. } => return Err(EINVAL.into()),
     };
-    Ok(Probe::new(shape, listing(command, name)?, parts, armed)?)
-}
-
-/// Registers the probe of a command.
-///
-/// C: `__register_trace_kprobe()`, `__register_trace_fprobe()`.
-#[inline(never)]
-fn arm(command: &Command<'_>, site: Site<'_>, parts: &Parts) -> Result<Armed, Failure> {
-    security::kprobes_allowed().map_err(at_target)?;
-    check_place(&command.target, place(command, site, parts))
-}
-
-/// Places the probe, disarmed.
-#[inline(never)]
-fn place(command: &Command<'_>, site: Site<'_>, parts: &Parts) -> Result<Armed, Failure> {
-    let (programs, Resolver { texts, kept }) = compile(command, site)?;
-    let recorder = parts.recorder(programs, texts)?;
-    let target = match command.target {
-        Target::Address(address) => kprobe::Target::Address(address as usize),
-        Target::Symbol { symbol, offset } => {
-            kprobe::Target::Symbol(CString::try_from_fmt(format_args!("{symbol}"))?, offset)
-        }
-        Target::Functions(name) | Target::Tracepoint(name) => {
-            let name = CString::try_from_fmt(format_args!("{name}"))?;
-            let hook = Hook::register(command.kind, &name, recorder, kept)?;
-            return Ok(Armed::Hook(hook));
-        }
-        // It is placed once and for all.
-        Target::Event { .. } => return Err(EINVAL.into()),
-    };
-    Ok(match command.kind {
-        Kind::Return => {
-            let maxactive = command.maxactive.map_or(0, NonZero::get);
-            let probe = ReturnProbe::register(target, maxactive, recorder, kept);
-            Armed::Return(probe.map_err(at_target)?)
-        }
-        Kind::ReturnInsn => {
-            let probe = Kretinsn::register(target, recorder);
-            Armed::ReturnInsn(probe.map_err(refused)?)
-        }
-        _ => Armed::Entry(Kprobe::register(target, recorder).map_err(at_target)?),
-    })
-}
-
-/// Why a function has no probes on its returns.
-#[inline(never)]
-fn refused(refusal: Refusal) -> Failure {
-    let tell = |text: fmt::Arguments<'_>| pr_info!("{text}\n");
-    let kind = match refusal {
-        Refusal::TailCall(exit) => {
-            tell(format_args!("{}; use %return", exits::Shown(&exit)));
-            ErrorKind::TailCall
-        }
-        Refusal::NoReturn => ErrorKind::NoRetInsn,
-        Refusal::BadText(bad) => {
-            tell(format_args!("{}", exits::Bad(&bad)));
-            ErrorKind::BadText
-        }
-        Refusal::NotBuilt => {
-            let kind = ErrorKind::NosupRetinsn;
-            return command::Error::at_target(kind, Errno::EOPNOTSUPP).into();
-        }
-        Refusal::Failed(error) => return at_target(error),
-    };
-    command::Error::at_target(kind, Errno::EINVAL).into()
-}
-
-/// Registers the probe of a command that was accepted, from its listing: with the symbols where
-/// they are now. `EINVAL` where its fields are not those of the event any more: a module that comes
-/// back can have other types.
-///
-/// C: `traceprobe_update_arg()`.
-#[inline(never)]
-pub(crate) fn arm_again(listing: &str, shape: &Shape, parts: &Parts) -> Result<Armed> {
-    let arm_line = || match File::All.parse(listing)? {
-        Line::Create(command) => {
-            let place = match (command.kind, command.target) {
-                (Kind::Return, _) => Place::Return,
-                (Kind::ReturnInsn, _) => Place::ReturnInsn,
-                (Kind::Probe, Target::Symbol { symbol, offset })
-                    if is_entry(symbol, offset)? == Some(true) =>
-                {
-                    Place::Entry
-                }
-                (kind, _) => place_of(kind).unwrap_or(Place::Inside),
-            };
-            signature::with_site(&command, place, |mut site| {
-                let has_fields = |site| match has_fields(&command, site, shape) {
-                    Err(Failure::Command(_)) => Ok(false),
-                    result => result,
-                };
-                // Where the module was not there its BTF was not used, and is not now.
-                if !has_fields(site)? {
-                    site.signature = Signature::Unknown;
-                    if !has_fields(site)? {
-                        return Err(EINVAL.into());
-                    }
-                }
-                arm(&command, site, parts)
-            })
-        }
-        _ => Err(EINVAL.into()),
-    };
-    arm_line().map_err(|failure| failure.errno())
-}
-
-/// Does it have the fields of the event there?
-fn has_fields(command: &Command<'_>, site: Site<'_>, shape: &Shape) -> Result<bool, Failure> {
-    let mut layout = Layout::new();
-    let arguments = command.arguments(site, arch::current::register)?;
-    for (argument, (_, field)) in arguments.zip(shape.fields()) {
-        if layout.add(&argument?) != Ok(field) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Refuses a probe for where it was placed. To ask for the address first takes the kernel as long
-/// as to place the probe: only where it could not be placed that is done, for C looks at this
-/// first.
-#[inline(never)]
-fn check_place(target: &Target<'_>, placed: Result<Armed, Failure>) -> Result<Armed, Failure> {
-    let address = match (&placed, *target) {
-        (Ok(Armed::Entry(probe)), _) => probe.address(),
-        (Ok(Armed::Return(probe)), _) => probe.address(),
-        (Ok(Armed::ReturnInsn(probe)), _) => probe.address(),
-        (Err(_), Target::Symbol { symbol, offset }) => match address_of(symbol, offset) {
-            Ok(address) => address,
-            Err(_) => return placed,
+    // Symbols that are missing are an error where the event is enabled, as in C.
+    let plan = match command.kind.is_hook() {
+        true => match Plan::new(command, site, None) {
+            Err(failure) if failure.errno() == ENOMEM => return Err(failure),
+            plan => Some(plan.map_err(|failure| failure.errno())),
         },
-        (Err(_), Target::Address(address)) => address as usize,
-        _ => return placed,
+        false => None,
     };
-    if let Target::Symbol { symbol, .. } = *target {
-        if !symbols::is_unique_at(symbol, address) {
-            return Err(command::Error::at_target(ErrorKind::NonUniqSymbol, Errno::EINVAL).into());
-        }
-    }
-    if !is_traceable(address)? {
-        return Err(at_target(EINVAL));
-    }
-    placed
-}
-
-/// Is this address in a function that may be traced? Those that may not are there for the tracing
-/// itself to use.
-///
-/// C: `within_notrace_func()`.
-#[inline(never)]
-fn is_traceable(address: usize) -> Result<bool> {
-    if cfg!(CONFIG_KPROBE_EVENTS_ON_NOTRACE) {
-        return Ok(true);
-    }
-    // Where it belongs to no function the kernel refuses it.
-    let Some(start) = symbol::start_of(address) else {
-        return Ok(true);
-    };
-    if ftrace::is_traceable(start)? {
-        return Ok(true);
-    }
-    // A part of a function that the compiler made (`.cold`, `.part`) is like the whole.
-    let mut buffer = [0; symbol::LEN];
-    let name = core::str::from_utf8(symbol::format(start, false, &mut buffer)).unwrap_or("");
-    match name.split_once('.') {
-        Some((whole, _)) => Ok(symbols::address_of(whole)
-            .and_then(ftrace::is_traceable)
-            .unwrap_or(false)),
-        None => Ok(false),
-    }
-}
-
-/// The address of `[MODULE:]SYMBOL+OFFSET`.
-fn address_of(symbol: &str, offset: u32) -> Result<usize> {
-    Ok(symbols::address_of(symbol)?.wrapping_add(offset as usize))
-}
-
-/// What the kernel said of a probe.
-fn at_target(error: Error) -> Failure {
-    if error == ENOMEM {
-        return error.into();
-    }
-    let errno = from_kernel(error);
-    let kind = match errno {
-        Errno::EILSEQ => ErrorKind::BadInsnBndry,
-        Errno::ENOENT => ErrorKind::BadProbeAddr,
-        _ => ErrorKind::FailRegProbe,
-    };
-    command::Error::at_target(kind, errno).into()
+    let listing = listing(command, name)?;
+    Ok(Probe::new(shape, listing, parts, armed, plan)?)
 }
 
 /// The line of a probe in the files.
@@ -727,42 +463,4 @@ fn listing(command: &Command<'_>, name: &EventName<'_>) -> Result<CString> {
     }
 
     CString::try_from_fmt(format_args!("{}", Listing(command, name)))
-}
-
-/// Gives what programs refer to.
-pub(crate) struct Resolver {
-    /// The strings that they have the addresses of.
-    pub(crate) texts: KVec<CString>,
-    /// What is kept for them from the entry of a call.
-    kept: Kept,
-}
-
-impl fetch::Resolver for Resolver {
-    type Error = Failure;
-
-    fn symbol(&mut self, name: &str) -> Result<u64, Failure> {
-        let (symbol, offset) = split_symbol(name).map_err(|errno| at_target(to_kernel(errno)))?;
-        let address = symbols::address_of(symbol).map_err(at_target)?;
-        Ok((address as u64).wrapping_add_signed(offset))
-    }
-
-    fn text(&mut self, text: &str) -> Result<u64, Failure> {
-        let text = CString::try_from_fmt(format_args!("{text}"))?;
-        // It does not move when the list grows: the list holds pointers.
-        let address = text.as_char_ptr().addr() as u64;
-        self.texts.push(text, GFP_KERNEL)?;
-        Ok(address)
-    }
-
-    fn keep(&mut self, value: Keep) -> Result<u8, Failure> {
-        let values = &mut self.kept.values;
-        let index = match values.iter().position(|kept| *kept == value) {
-            Some(index) => index,
-            None => {
-                values.push(value, GFP_KERNEL)?;
-                values.len() - 1
-            }
-        };
-        Ok(u8::try_from(index).map_err(|_| E2BIG)?)
-    }
 }

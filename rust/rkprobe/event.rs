@@ -13,10 +13,6 @@ use kernel::sync::Arc;
 use kernel::sync::Mutex;
 
 use ktrace::dyn_event::DynEvent;
-use ktrace::kprobe::AnyKprobe;
-use ktrace::kprobe::Kprobe;
-use ktrace::kretinsn::Kretinsn;
-use ktrace::kretprobe::AnyKretprobe;
 use ktrace::module::Module;
 use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::EventMutexHeld;
@@ -25,107 +21,15 @@ use ktrace::trace_event::Sink;
 use ktrace::trace_event::TraceEvent;
 use probe::command::File;
 
-use crate::commands;
+use crate::armed::Armed;
+use crate::armed::Batch;
 use crate::dynamic::Dynamic;
-#[cfg(CONFIG_RKPROBE_EXPORTS)]
-use crate::event_probe::EventProbe;
-use crate::hook::Hook;
+use crate::plan::Plan;
+use crate::reader;
 use crate::recorder::Counts;
 use crate::recorder::Parts;
-use crate::recorder::Recorder;
-use crate::return_probe::ReturnProbe;
 use crate::shape::Shape;
 use crate::symbols;
-
-/// A probe that the kernel knows.
-pub(crate) enum Armed {
-    Entry(Kprobe<Recorder>),
-    Return(ReturnProbe),
-    ReturnInsn(Kretinsn<Recorder>),
-    Hook(Hook),
-    #[cfg(CONFIG_RKPROBE_EXPORTS)]
-    Event(EventProbe),
-}
-
-impl Armed {
-    fn counts(&self) -> Counts {
-        match self {
-            Self::Entry(probe) => Counts::of(probe.handler(), probe.missed()),
-            Self::Return(probe) => Counts::of(probe.recorder(), probe.missed()),
-            Self::ReturnInsn(probe) => Counts::of(probe.handler(), probe.missed()),
-            Self::Hook(hook) => hook.counts(),
-            #[cfg(CONFIG_RKPROBE_EXPORTS)]
-            Self::Event(probe) => Counts::of(probe.handler(), probe.missed()),
-        }
-    }
-
-    /// Was the probed code unloaded? Such a probe cannot be armed, and need not be.
-    fn is_gone(&self) -> bool {
-        match self {
-            Self::Entry(probe) => probe.is_gone(),
-            Self::Return(probe) => probe.is_gone(),
-            Self::ReturnInsn(probe) => probe.is_gone(),
-            _ => false,
-        }
-    }
-
-    /// Not for what is attached with `event_mutex` held.
-    fn enable(&self) -> Result {
-        match self {
-            Self::Entry(probe) if !probe.is_gone() => probe.enable(),
-            Self::Return(probe) if !probe.is_gone() => probe.enable(),
-            Self::ReturnInsn(probe) if !probe.is_gone() => probe.enable(),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Probes that are unregistered together: the kernel waits for an RCU grace period each time.
-#[derive(Default)]
-pub(crate) struct Batch {
-    kprobes: KVVec<AnyKprobe>,
-    kretprobes: KVVec<AnyKretprobe>,
-}
-
-impl Batch {
-    /// With room for so many.
-    pub(crate) fn new(probes: usize) -> Result<Self> {
-        Ok(Self {
-            kprobes: KVVec::with_capacity(probes, GFP_KERNEL)?,
-            kretprobes: KVVec::with_capacity(probes, GFP_KERNEL)?,
-        })
-    }
-
-    /// Adds one. Without memory it is unregistered here.
-    pub(crate) fn add(&mut self, armed: Armed) {
-        match armed {
-            Armed::Entry(probe) => {
-                // Those that have many probes may have taken its room.
-                let _ = self.kprobes.reserve(1, GFP_KERNEL);
-                drop(self.kprobes.push_within_capacity(probe.into()));
-            }
-            Armed::Return(probe) => drop(self.kretprobes.push_within_capacity(probe.into_any())),
-            Armed::ReturnInsn(probe) => {
-                let _ = self.kprobes.reserve(probe.exits().len(), GFP_KERNEL);
-                for probe in probe.into_kprobes() {
-                    drop(self.kprobes.push_within_capacity(probe));
-                }
-            }
-            // Not registered but where its event is enabled, and stays; or not attached.
-            other => drop(other),
-        }
-    }
-
-    /// Unregisters them: no handler runs after this.
-    pub(crate) fn unregister(self) {
-        if !self.kprobes.is_empty() {
-            AnyKprobe::unregister_all(self.kprobes);
-        }
-        if !self.kretprobes.is_empty() {
-            AnyKretprobe::unregister_all(self.kretprobes);
-        }
-    }
-}
 
 /// One probe of an event.
 #[pin_data]
@@ -147,6 +51,8 @@ struct Registration {
     /// A [`Hook`] only while the event is enabled, one of the others always: but where it is of a
     /// module that is not loaded.
     armed: Option<Armed>,
+    /// For a [`Hook`] always, for a kprobe while its module comes.
+    plan: Option<Result<Plan>>,
     /// How many calls in flight the last return probe had room for.
     maxactive: u32,
     /// What earlier registrations have counted.
@@ -154,6 +60,15 @@ struct Registration {
 }
 
 impl Registration {
+    /// Registers the probe as the plan says. Reads no file.
+    fn arm(&self, parts: &Parts) -> Result<Armed> {
+        match &self.plan {
+            Some(Ok(plan)) => plan.arm(parts).map_err(|failure| failure.errno()),
+            Some(Err(error)) => Err(*error),
+            None => Err(EINVAL),
+        }
+    }
+
     fn set(&mut self, armed: Armed) {
         if let Armed::Return(probe) = &armed {
             self.maxactive = probe.maxactive();
@@ -178,15 +93,17 @@ impl Registration {
 }
 
 impl Probe {
-    /// `armed` is what was registered for it already.
+    /// `armed` is what was registered for it already, and `plan` how to register a [`Hook`].
     pub(crate) fn new(
         shape: Arc<Shape>,
         listing: CString,
         parts: Parts,
         armed: Option<Armed>,
+        plan: Option<Result<Plan>>,
     ) -> Result<Arc<Self>> {
         let mut state = Registration {
             armed: None,
+            plan,
             maxactive: 0,
             before: Counts::default(),
         };
@@ -237,10 +154,15 @@ impl Probe {
     /// as in C, once there is one.
     pub(crate) fn show(&self, to: &SeqFile) {
         let maxactive = self.state.lock().maxactive;
-        match self.command().strip_prefix("r:") {
-            Some(rest) if maxactive > 0 => to.call_printf(format_args!("r{maxactive}:{rest}\n")),
-            _ => to.call_printf(format_args!("{}\n", self.command())),
-        }
+        let rest = match self.command().strip_prefix("r:") {
+            Some(rest) if maxactive > 0 => {
+                to.call_printf(format_args!("r{maxactive}:"));
+                rest
+            }
+            _ => self.command(),
+        };
+        reader::show(to, rest);
+        to.call_printf(format_args!("\n"));
     }
 
     /// How often it was hit, and missed.
@@ -259,11 +181,8 @@ impl Probe {
     fn enable(&self, _token: &EventMutexHeld) -> Result {
         let mut state = self.state.lock();
         if self.shape.kind().is_hook() {
-            state.set(commands::arm_again(
-                self.command(),
-                &self.shape,
-                &self.parts,
-            )?);
+            let armed = state.arm(&self.parts)?;
+            state.set(armed);
         }
         match &state.armed {
             #[cfg(CONFIG_RKPROBE_EXPORTS)]
@@ -315,6 +234,38 @@ impl Probe {
         self.symbol_in(module).is_some()
     }
 
+    /// Makes the plan anew if this module, which comes, can change it.
+    ///
+    /// Process context; reads files.
+    pub(crate) fn module_comes(&self, module: &Module) {
+        let may_change = match &self.state.lock().plan {
+            Some(Ok(plan)) => plan.needs(module) || plan.is_open(),
+            Some(Err(_)) => true,
+            None => false,
+        };
+        if self.is_of(module) || self.shape.kind().is_hook() && may_change {
+            self.plan_again(None);
+        }
+    }
+
+    /// Makes the plan anew without this module, which goes, if the plan depends on it.
+    ///
+    /// Process context; reads files.
+    pub(crate) fn module_goes(&self, module: &Module) {
+        let needs_it = match &self.state.lock().plan {
+            Some(Ok(plan)) => plan.needs(module),
+            Some(Err(_)) | None => false,
+        };
+        if needs_it {
+            self.plan_again(Some(module));
+        }
+    }
+
+    fn plan_again(&self, going: Option<&Module>) {
+        let plan = Plan::again(self.command(), &self.shape, going);
+        self.state.lock().plan = Some(plan);
+    }
+
     /// Registers it where its module has come, which has `count` symbols of this name.
     fn register_again(&self, count: usize, is_enabled: bool) -> Result {
         let mut state = self.state.lock();
@@ -323,11 +274,10 @@ impl Probe {
             return Ok(());
         }
         symbols::check_count(count)?;
-        state.set(commands::arm_again(
-            self.command(),
-            &self.shape,
-            &self.parts,
-        )?);
+        let armed = state.arm(&self.parts)?;
+        // The next time that the module comes there is another plan.
+        state.plan = None;
+        state.set(armed);
         match &state.armed {
             Some(armed) if is_enabled => armed.enable(),
             _ => Ok(()),

@@ -19,10 +19,9 @@ use probe::command::Signature;
 use probe::command::Site;
 use probe::command::Target;
 
-use crate::commands::compile;
-use crate::commands::Failure;
-use crate::commands::Resolver;
-use crate::event::Armed;
+use crate::armed::Armed;
+use crate::failure::Failure;
+use crate::plan::Compiled;
 use crate::recorder::Head;
 use crate::recorder::OfCall;
 use crate::recorder::Parts;
@@ -110,13 +109,12 @@ pub(crate) fn place(
     parts: &Parts,
 ) -> Result<Armed, Failure> {
     // As in C, it is not told which symbol there is none of.
-    let compiled = compile(command, site).map_err(|failure| failure.errno())?;
-    let (programs, Resolver { texts, .. }) = compiled;
+    let compiled = Compiled::new(command, site, None).map_err(|failure| failure.errno())?;
     let filter = match command.filter()? {
         Some(filter) => Some(CString::try_from_fmt(format_args!("{filter}"))?),
         None => None,
     };
-    let recorder = AtEvent(parts.recorder(programs, texts)?);
+    let recorder = AtEvent(compiled.recorder(parts)?.0);
     Ok(Armed::Event(EventProbe::new(
         get(event)?,
         filter,

@@ -15,6 +15,7 @@ use probe::command;
 use crate::commands;
 use crate::error_log;
 use crate::exits;
+use crate::reader;
 use crate::registry;
 
 /// Makes all of them, and puts them into `files` one by one.
@@ -116,7 +117,7 @@ impl ControlFile for ErrorLog {
     }
 
     fn show(index: usize, to: &SeqFile) {
-        error_log::with_entry(index, |entry| to.call_printf(format_args!("{entry}")));
+        error_log::with_entry(index, |entry| reader::show(to, entry));
     }
 
     fn clear() -> Result {
@@ -140,7 +141,10 @@ impl ControlFile for Exits {
     }
 
     fn show(index: usize, to: &SeqFile) {
-        exits::with_line(index, |line| to.call_printf(format_args!("{line}\n")));
+        exits::with_line(index, |line| {
+            reader::show(to, line);
+            to.call_printf(format_args!("\n"));
+        });
     }
 
     fn clear() -> Result {

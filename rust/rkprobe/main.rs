@@ -20,6 +20,7 @@ use ktrace::module::Notifier;
 use crate::commands::Modules;
 use crate::dynamic::Dynamic;
 
+mod armed;
 mod commands;
 mod dynamic;
 mod error_log;
@@ -27,10 +28,13 @@ mod event;
 #[cfg(CONFIG_RKPROBE_EXPORTS)]
 mod event_probe;
 mod exits;
+mod failure;
 mod files;
 mod hook;
 mod parameters;
+mod plan;
 mod printer;
+mod reader;
 mod recorder;
 mod registry;
 mod return_probe;

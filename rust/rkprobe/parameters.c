@@ -9,7 +9,8 @@
 const char *rkprobe_event(void);
 
 static char *event;
-module_param(event, charp, 0444);
+/* Commands can have addresses in them. */
+module_param(event, charp, 0400);
 MODULE_PARM_DESC(event, "commands: ';' between two, ',' for a space; their events are enabled");
 
 /* What the parameter is, or NULL: it does not change. */

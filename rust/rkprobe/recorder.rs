@@ -53,7 +53,7 @@ impl Parts {
     pub(crate) fn recorder(
         &self,
         programs: KVec<Program>,
-        texts: KVec<CString>,
+        texts: Arc<KVec<CString>>,
     ) -> Result<Recorder> {
         Ok(Recorder {
             sink: self.sink.clone(),
@@ -98,7 +98,7 @@ pub(crate) struct Recorder {
     fixed: u16,
     room: Option<Arc<Room>>,
     /// The strings that stand in the programs: these hold their addresses.
-    _texts: KVec<CString>,
+    _texts: Arc<KVec<CString>>,
 }
 
 #[vtable]

@@ -17,7 +17,7 @@ use ktrace::trace_event::TraceEvent;
 use probe::command::File;
 use probe::kallsyms::hash;
 
-use crate::event::Batch;
+use crate::armed::Batch;
 use crate::event::Event;
 use crate::event::Probe;
 use crate::event::Probes;
@@ -99,6 +99,22 @@ pub(crate) fn with_probe<R>(number: usize, f: impl FnOnce(&Probe) -> R) -> Optio
         .binary_search_by_key(&number, |probe| probe.number());
     let probe = registry.probes.get(found.ok()?)?;
     Some(f(probe))
+}
+
+/// Calls `f` with each probe, without a lock.
+pub(crate) fn each_probe(f: impl Fn(&Probe)) {
+    let find = |from: usize| -> Option<Arc<Probe>> {
+        let registry = REGISTRY.lock();
+        let first = registry
+            .probes
+            .partition_point(|probe| probe.number() < from);
+        registry.probes.get(first).cloned()
+    };
+    let mut from = 0;
+    while let Some(probe) = find(from) {
+        f(&probe);
+        from = probe.number().wrapping_add(1);
+    }
 }
 
 /// Calls `f` with an event, where there is one of this name.

@@ -75,23 +75,98 @@ pub(crate) fn vmlinux() -> Result<Option<Arc<Object>>> {
     Ok(vmlinux.clone())
 }
 
+/// Where the types of a command's function come from.
+pub(crate) enum Source {
+    /// From the kernel itself, or from nowhere, because no argument needs them.
+    Kernel,
+    /// From the module of this name, whether it is loaded or not.
+    Module(CString),
+    /// A module that comes may have them.
+    Unknown,
+}
+
+/// Finds where the types of the command's function come from. Process context; sleeps.
+pub(crate) fn source_of(command: &Command<'_>) -> Result<Source> {
+    if !command.needs_signature() {
+        return Ok(Source::Kernel);
+    }
+    let Some(vmlinux) = vmlinux()? else {
+        return Ok(Source::Kernel);
+    };
+    let Some(name) = function_of(command.target)? else {
+        return Ok(Source::Kernel);
+    };
+    let mut buffer = [0; symbol::LEN];
+    match find(
+        name.to_str().unwrap_or(""),
+        &vmlinux.btf(None)?,
+        &mut buffer,
+    ) {
+        Found::Kernel(_) => Ok(Source::Kernel),
+        Found::Module(module, _) => {
+            let module = CString::try_from_fmt(format_args!("{module}"))?;
+            Ok(Source::Module(module))
+        }
+        Found::Nowhere => Ok(Source::Unknown),
+    }
+}
+
+/// The name of the function that the target is, `NAME` or `MODULE:NAME`, if it is one.
+fn function_of(target: Target<'_>) -> Result<Option<CString>> {
+    let name = match target {
+        Target::Address(_) | Target::Event { .. } => return Ok(None),
+        Target::Symbol { symbol, .. } | Target::Functions(symbol) => {
+            CString::try_from_fmt(format_args!("{symbol}"))?
+        }
+        // The function that the tracepoint calls has its parameters.
+        Target::Tracepoint(name) => CString::try_from_fmt(format_args!("__probestub_{name}"))?,
+    };
+    Ok(Some(name))
+}
+
+/// Where a function is.
+enum Found<'a, 'b> {
+    /// In the BTF of the kernel.
+    Kernel(Function<'b>),
+    /// Perhaps in that of the module of this name, by this name.
+    Module(&'a str, &'a str),
+    Nowhere,
+}
+
+/// Finds the function `NAME` or `MODULE:NAME`.
+fn find<'a, 'b>(
+    symbol: &'a str,
+    vmlinux: &'b Btf<'_>,
+    buffer: &'a mut [u8; symbol::LEN],
+) -> Found<'a, 'b> {
+    if let Some((module, name)) = symbol.split_once(':') {
+        return Found::Module(module, name);
+    }
+    if let Some(function) = vmlinux.function(symbol) {
+        return Found::Kernel(function);
+    }
+    let address = symbols::address_of(symbol).ok();
+    match address.and_then(|address| symbol::module_of(address, buffer)) {
+        Some(module) => Found::Module(module, symbol),
+        None => Found::Nowhere,
+    }
+}
+
 /// Calls `f` with the function, where BTF knows it.
 fn with_function<R, E: From<Error>>(
     target: Target<'_>,
     vmlinux: &Btf<'_>,
     f: impl FnOnce(Option<Function<'_>>) -> Result<R, E>,
 ) -> Result<R, E> {
-    let symbol = match target {
-        Target::Address(_) | Target::Event { .. } => return f(None),
-        Target::Symbol { symbol, .. } | Target::Functions(symbol) => symbol,
-        // What it calls has its parameters.
-        Target::Tracepoint(name) => {
-            let stub = CString::try_from_fmt(format_args!("__probestub_{name}"))?;
-            let stub = stub.to_str().unwrap_or("");
-            return with_symbol(stub, vmlinux, |stub| f(stub.map(Function::of_tracepoint)));
-        }
+    let Some(name) = function_of(target)? else {
+        return f(None);
     };
-    with_symbol(symbol, vmlinux, f)
+    with_symbol(name.to_str().unwrap_or(""), vmlinux, |function| {
+        f(match target {
+            Target::Tracepoint(_) => function.map(Function::of_tracepoint),
+            _ => function,
+        })
+    })
 }
 
 fn with_symbol<R, E: From<Error>>(
@@ -100,21 +175,15 @@ fn with_symbol<R, E: From<Error>>(
     f: impl FnOnce(Option<Function<'_>>) -> Result<R, E>,
 ) -> Result<R, E> {
     let mut buffer = [0; symbol::LEN];
-    let (module, name) = match symbol.split_once(':') {
-        Some((module, name)) => (Some(module), name),
-        None => {
-            if let Some(function) = vmlinux.function(symbol) {
-                return f(Some(function));
-            }
-            let address = symbols::address_of(symbol).ok();
-            let module = address.and_then(|address| symbol::module_of(address, &mut buffer));
-            (module, symbol)
-        }
+    let (module, name) = match find(symbol, vmlinux, &mut buffer) {
+        Found::Kernel(function) => return f(Some(function)),
+        Found::Module(module, name) => (module, name),
+        Found::Nowhere => return f(None),
     };
-    let object = match module.map(|module| Object::read(module, Some(vmlinux))) {
-        Some(Ok(object)) => object,
-        Some(Err(error)) if error == ENOMEM => return Err(error.into()),
-        Some(Err(_)) | None => return f(None),
+    let object = match Object::read(module, Some(vmlinux)) {
+        Ok(object) => object,
+        Err(error) if error == ENOMEM => return Err(error.into()),
+        Err(_) => return f(None),
     };
     let btf = object.btf(Some(vmlinux))?;
     f(btf.function(name))

@@ -26,6 +26,7 @@ module! {
     authors: ["rkprobe maintainers"],
     description: "Drops what others use",
     license: "GPL",
+    imports_ns: ["KTRACE"],
 }
 
 kernel::sync::global_lock! {

@@ -37,6 +37,7 @@ module! {
     authors: ["rkprobe maintainers"],
     description: "Forgets its registrations",
     license: "GPL",
+    imports_ns: ["KTRACE"],
     params: {
         only: i64 {
             default: -1,

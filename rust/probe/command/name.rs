@@ -30,26 +30,29 @@ pub struct EventName<'a> {
 pub enum Event<'a> {
     /// As written in the command.
     Given(&'a str),
-    /// Made of the target: `p_SYM_OFF`, `r_SYM_OFF`, `p_0xADDR`, `SYM__entry`, `SYM__exit`, and
-    /// the name of a tracepoint or of another event.
-    ///
-    /// C prints a hashed pointer for the address, which nobody can tell to an address.
+    /// Made of the target: `p_SYM_OFF`, `r_SYM_OFF`, `SYM__entry`, `SYM__exit`, and the name of a
+    /// tracepoint or of another event.
     Automatic(Kind, Target<'a>),
+    /// Made of the hash of an address: `p_0xHASH`, `r_0xHASH`. Everyone who may list a directory
+    /// of tracefs sees the name, so the address itself is not in it. C prints a hash, too (`%p`).
+    Hashed(Kind, u32),
 }
 
 impl fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Given(name) => f.write_str(name),
+            Self::Hashed(kind, hash) => write!(f, "{}_0x{hash:016x}", letter(kind)),
             Self::Automatic(kind, target) => {
                 let mut out = Sanitized {
                     out: f,
                     room: MAX_NAME,
                 };
-                let letter = if kind.is_return() { 'r' } else { 'p' };
+                let letter = letter(kind);
                 match target {
                     Target::Symbol { symbol, offset } => write!(out, "{letter}_{symbol}_{offset}"),
-                    Target::Address(address) => write!(out, "{letter}_0x{address:x}"),
+                    // `Command::name` makes a hash of it.
+                    Target::Address(_) => write!(out, "{letter}_0x"),
                     Target::Functions(name) if kind.is_return() => write!(out, "{name}__exit"),
                     Target::Functions(name) => write!(out, "{name}__entry"),
                     Target::Tracepoint(name) if name.starts_with(|c: char| c.is_ascii_digit()) => {
@@ -59,6 +62,15 @@ impl fmt::Display for Event<'_> {
                 }
             }
         }
+    }
+}
+
+/// The letter that starts an automatic name.
+fn letter(kind: Kind) -> char {
+    if kind.is_return() {
+        'r'
+    } else {
+        'p'
     }
 }
 

@@ -23,6 +23,11 @@ use probe::command::Normalized;
 use probe::command::Words;
 use probe::fetch::Layout;
 
+/// In place of the kernel's hash, which nobody can find an address out from.
+fn hash(address: u64) -> u32 {
+    address as u32
+}
+
 const PLACES: [Place; 5] = [
     Place::Entry,
     Place::Inside,
@@ -61,7 +66,12 @@ fn all_errors(line: &str) -> (File, Vec<Error>) {
         Err(error) => vec![error],
         Ok(Line::Create(command)) => {
             let arguments = read(&command, place, |_, _| ()).err();
-            command.name().err().into_iter().chain(arguments).collect()
+            command
+                .name(hash)
+                .err()
+                .into_iter()
+                .chain(arguments)
+                .collect()
         }
         Ok(Line::Nothing | Line::Delete(_)) => vec![],
     };
@@ -96,7 +106,7 @@ fn check_listing(line: &str) {
     let Ok(Line::Create(command)) = File::All.parse(line) else {
         return;
     };
-    let (Some(place), Ok(name)) = (place(&command), command.name()) else {
+    let (Some(place), Ok(name)) = (place(&command), command.name(hash)) else {
         return;
     };
     let _ = read(&command, place, |command, arguments| {
@@ -112,7 +122,7 @@ fn check_listing(line: &str) {
         assert_eq!(again.kind, command.kind);
         assert_eq!(again.maxactive, command.maxactive);
         assert_eq!(again.target, command.target);
-        let name_again = again.name().unwrap();
+        let name_again = again.name(hash).unwrap();
         let is_same = |again: &Command<'_>, arguments_again: &[Argument<'_>]| {
             assert_eq!(listing(again, &name_again), listed);
             assert_eq!(arguments_again.len(), arguments.len());

@@ -14,6 +14,7 @@ mod expansion;
 mod functions;
 mod limits;
 mod listing;
+mod masked;
 mod names;
 mod properties;
 
@@ -97,7 +98,7 @@ fn create_at<'a>(file: File, line: &'a str, signature: Signature<'a>) -> Result<
         Target::Event { .. } => Place::Event,
     };
     command.filter()?;
-    let name = command.name()?;
+    let name = command.name(|address| address as u32)?;
     let site = Site { place, signature };
     let typed = command;
     let expanded = match typed.expand(site, OFFSETS)? {

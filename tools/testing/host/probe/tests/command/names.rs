@@ -12,7 +12,7 @@ fn name(line: &str) -> String {
     let Ok(Line::Create(command)) = parse(line) else {
         panic!("creates nothing: {line}");
     };
-    let name = command.name().unwrap();
+    let name = command.name(|address| address as u32).unwrap();
     format!("{}/{}", name.group, name.event)
 }
 
@@ -40,8 +40,8 @@ fn an_automatic_name_says_the_target() {
         ("p vfs_read%return", "r_vfs_read_0"),
         ("p vfs_read+0%return", "r_vfs_read_0"),
         ("p ext4:ext4_sync.part.0*", "p_ext4_ext4_sync_part_0__0"),
-        ("p 0xFFFFffff81000000", "p_0xffffffff81000000"),
-        ("r 16", "r_0x10"),
+        ("p 0xFFFFffff81000000", "p_0x0000000081000000"),
+        ("r 16", "r_0x0000000000000010"),
         ("p vfs_read+4294967295", "p_vfs_read_4294967295"),
     ] {
         assert_eq!(name(line), format!("kprobes/{expected}"), "{line}");
