@@ -29,6 +29,9 @@ EXPORT(dyn_event_list);
 EXPORT(dyn_event_ops_mutex);
 EXPORT(dyn_event_register);
 
+/* Removed events mark the trace instances that have their records: these are emptied. */
+EXPORT(tracing_reset_all_online_cpus);
+
 /* The address of a symbol, and how many have its name. */
 EXPORT(kallsyms_lookup_name);
 EXPORT(kallsyms_on_each_match_symbol);
