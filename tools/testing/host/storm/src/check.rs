@@ -174,7 +174,8 @@ pub fn finish(before: &State) -> Result<(), String> {
             .truncate(true)
             .open("rkprobe_dynamic_events")
             .map(drop)
-    })?;
+    })
+    .inspect_err(|_| print_users())?;
     let listing = fs::read_to_string("rkprobe_dynamic_events").unwrap_or_default();
     if !listing.is_empty() {
         return Err(format!("after a clear there are still\n{listing}"));
@@ -207,5 +208,18 @@ fn check_memory() -> Result<(), String> {
         Ok(leaks) if leaks.is_empty() => Ok(()),
         Ok(leaks) => Err(format!("memory that is lost:\n{leaks}")),
         Err(error) => Err(format!("kmemleak: {error}")),
+    }
+}
+
+/// Prints which events are in use.
+fn print_users() {
+    let listing = fs::read_to_string("rkprobe_dynamic_events").unwrap_or_default();
+    for event in listing
+        .lines()
+        .filter_map(|line| line.split([':', ' ']).nth(1))
+    {
+        let enable = fs::read_to_string(format!("events/{event}/enable")).unwrap_or_default();
+        let trigger = fs::read_to_string(format!("events/{event}/trigger")).unwrap_or_default();
+        println!("{event}: {} {trigger}", enable.trim());
     }
 }

@@ -41,14 +41,14 @@ pub fn count(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     // names of its own.
     let mut events = Vec::new();
     let mut commands = String::new();
-    for (name, letter, target) in [
-        ("p", "p", " $comm"),
-        ("r", "r", " r=$retval:s32"),
-        ("x", "p", "%retinsn r=$retval:s32"),
-        ("f", "f", " $comm"),
-        ("g", "f", "%return r=$retval:s32"),
+    for (name, letter, target, rarity) in [
+        ("p", "p", " $comm", 1),
+        ("r", "r", " r=$retval:s32", 2),
+        ("x", "p", "%retinsn r=$retval:s32", 2),
+        ("f", "f", " $comm", 8),
+        ("g", "f", "%return r=$retval:s32", 8),
     ] {
-        if events.is_empty() || rng.one_in(2) {
+        if rng.one_in(rarity) {
             let event = format!("{name}{id}");
             commands += &format!("{letter}:c{id}/{event} __x64_sys_{call}{target}\n");
             events.push(event);

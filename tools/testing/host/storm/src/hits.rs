@@ -46,7 +46,7 @@ pub fn run(shared: &Shared, cpu: usize) {
             let _ = sys::spawn(|| 0);
             wake();
         }
-        sleep(Duration::from_millis(3));
+        sleep(Duration::from_millis(10));
     }
 }
 

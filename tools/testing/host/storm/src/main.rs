@@ -49,6 +49,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             println!("storm: {error}");
+            // For `storm report`, the shared memory stays.
+            let _ = sys::spawn(|| loop {
+                sleep(Duration::from_secs(1000));
+            });
             ExitCode::FAILURE
         }
     }
@@ -107,6 +111,7 @@ fn run(numbers: [&str; 3], skip: &str) -> Result<(), String> {
     let result = watch(shared, &mut workers, &mut log, limit * 1000);
     table(shared);
     shared.stop.store(true, Relaxed);
+    println!("storm: all workers ended after {} s", shared::now() / 1000);
     if let Err(error) = result {
         for (_, pid) in &workers {
             sys::kill(*pid);
@@ -114,7 +119,7 @@ fn run(numbers: [&str; 3], skip: &str) -> Result<(), String> {
         for pid in hitters {
             sys::kill(pid);
         }
-        // What else the kernel has to say.
+        // The kernel may have more to say.
         sleep(Duration::from_secs(3));
         return Err(error);
     }

@@ -57,43 +57,43 @@ const fn kind(
 /// and its like make room for themselves first.
 pub const KINDS: &[Kind] = &[
     //   name           weight least
-    kind("invalid", 2000, 500, invalid),
-    kind("read", 1900, 300, read),
-    kind("hit", 1500, 900, hit),
-    kind("toggle", 800, 100, toggle),
-    kind("hold", 700, 300, hold),
-    kind("poke", 700, 100, poke),
-    kind("delete", 450, 20, delete),
-    kind("release", 400, 900, release),
-    kind("define", 300, 50, define),
-    kind("filter", 200, 30, filter),
-    kind("exits", 200, 300, exits),
-    kind("append", 150, 100, append),
-    kind("set_event", 150, 50, set_event),
-    kind("trigger", 150, 30, trigger),
-    kind("untrigger", 150, 5, untrigger),
-    kind("perf", 120, 30, perf),
-    kind("instance_toggle", 100, 10, instance_toggle),
+    kind("invalid", 3000, 500, invalid),
+    kind("read", 3500, 300, read),
+    kind("hit", 4000, 900, hit),
+    kind("toggle", 600, 100, toggle),
+    kind("hold", 1500, 300, hold),
+    kind("poke", 1600, 100, poke),
+    kind("delete", 250, 20, delete),
+    kind("release", 900, 900, release),
+    kind("define", 90, 50, define),
+    kind("filter", 150, 30, filter),
+    kind("exits", 30, 300, exits),
+    kind("append", 60, 100, append),
+    kind("set_event", 100, 50, set_event),
+    kind("trigger", 50, 30, trigger),
+    kind("untrigger", 70, 5, untrigger),
+    kind("perf", 30, 30, perf),
+    kind("instance_toggle", 60, 10, instance_toggle),
     kind("error_clear", 50, 300, error_clear),
     kind("control", 50, 0, control),
     kind("empty_trace", 30, 900, empty_trace),
-    kind("count", 25, 300, count),
+    kind("count", 5, 300, count),
     kind("instance", 20, 300, instance),
     kind("write_back", 20, 100, write_back),
     kind("clear", 20, 100, clear),
-    kind("load_target", 20, 100, load_target),
-    kind("unload_target", 15, 50, unload_target),
-    kind("load_sample", 12, 100, load_sample),
-    kind("unload_sample", 15, 50, unload_sample),
+    kind("load_target", 12, 100, load_target),
+    kind("unload_target", 12, 50, unload_target),
+    kind("load_sample", 8, 100, load_sample),
+    kind("unload_sample", 10, 50, unload_sample),
     kind("sleeper", 20, 100, sleeper),
-    kind("kill_writer", 15, 900, kill_writer),
-    kind("load", 8, 0, load),
-    kind("unload", 8, 0, unload),
-    kind("hotplug", 5, 200, hotplug),
-    kind("knob", 5, 500, knob),
-    kind("reload", 3, 300, reload),
-    kind("load_bad", 3, 300, load_bad),
-    kind("kill_load", 2, 300, kill_load),
+    kind("kill_writer", 10, 900, kill_writer),
+    kind("load", 6, 0, load),
+    kind("unload", 6, 0, unload),
+    kind("hotplug", 4, 200, hotplug),
+    kind("knob", 4, 500, knob),
+    kind("reload", 1, 300, reload),
+    kind("load_bad", 1, 300, load_bad),
+    kind("kill_load", 1, 300, kill_load),
 ];
 
 /// How many files a worker holds open.
@@ -581,18 +581,21 @@ fn make_room(worker: &mut Worker) -> io::Result<()> {
     worker.slots.fill_with(|| None);
     worker.shared.unloaders.fetch_add(1, Relaxed);
     let mut result = Ok(());
-    for _ in 0..200 {
-        disable_all();
-        for sample in SAMPLES {
+    for round in 0..200 {
+        if round % 4 == 0 {
+            disable_all();
             let _ = write("events/rust_sample/clone/enable", b"0");
-            let _ = modules::unload(sample);
+            for sample in SAMPLES {
+                let _ = modules::unload(sample);
+            }
         }
         result = modules::unload("rkprobe");
         match &result {
             Err(error) if error.raw_os_error() != Some(libc::ENOENT) => (),
             _ => break,
         }
-        sleep(Duration::from_millis(5));
+        sleep(Duration::from_millis(2));
+        worker.note(format_args!("{round}"));
     }
     worker.shared.unloaders.fetch_sub(1, Relaxed);
     result
