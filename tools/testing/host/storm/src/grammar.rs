@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Commands: valid ones, almost valid ones and random bytes.
+
+use crate::rng::Rng;
+
+/// Groups and events that workers define: `s0` to `s3`, each with `e0` to `e5`.
+pub const GROUPS: usize = 4;
+pub const EVENTS: usize = 6;
+
+/// Functions that the hitters call, in the kernel and in modules that come and go.
+const FUNCTIONS: [&str; 24] = [
+    "__x64_sys_getppid",
+    "__x64_sys_kill",
+    "__x64_sys_rmdir",
+    "__x64_sys_unlink",
+    "__x64_sys_prctl",
+    "__x64_sys_getppid",
+    "__x64_sys_kill",
+    "vfs_read",
+    "vfs_write",
+    "vfs_open",
+    "do_sys_openat2",
+    "ksys_read",
+    "kernel_clone",
+    "do_exit",
+    "security_file_open",
+    "tracepoint_target:rkprobe_target_function",
+    "tracepoint_target:rkprobe_target_deep",
+    "rkprobe_target_function",
+    "exits_target:exits_deep",
+    "exits_target:exits_eight",
+    "exits_target:exits_sleeps",
+    "exits_deep",
+    "dummy:dummy_xmit",
+    "dummy:dummy_get_stats64",
+];
+
+/// Symbols that a command must not accept, or not always.
+const STRANGE: [&str; 12] = [
+    "nosuch_function",
+    "nosuch_module:function",
+    "tracepoint_target:rkprobe_target_no_probe",
+    "tracepoint_target:rkprobe_target_twice",
+    "exits_target:exits_bad_byte",
+    "exits_target:exits_tail",
+    "entry_SYSCALL_64",
+    "kprobe_ftrace_handler",
+    "vfs_read+3",
+    "vfs_read+100000",
+    "init_task",
+    "0xffffffffffffffff",
+];
+
+const TRACEPOINTS: [&str; 5] = [
+    "task_rename",
+    "sched_process_fork",
+    "sched_process_exit",
+    "rkprobe_target_tp",
+    "nosuch_tracepoint",
+];
+
+/// Fetch arguments of every kind of probe, of probes with registers, and of return probes.
+const ANY: [&str; 7] = [
+    "$comm",
+    "c=$comm",
+    "os=@init_uts_ns:string",
+    "raw=@init_uts_ns:x8[4]",
+    "i=\\42",
+    "t=\\\"text\"",
+    "far=+8(+8(@init_uts_ns)):x64",
+];
+const REGISTERS: [&str; 6] = [
+    "x=%di:x64",
+    "sp=+8(%sp):u32[3]",
+    "from=$stack0:symbol",
+    "by=$stack0:symstr",
+    "$stack2",
+    "low=%si:b4@0/32",
+];
+const ENTRY: [&str; 5] = [
+    "$arg1",
+    "a=$arg2:u32",
+    "s=+0($arg2):ustring",
+    "p=+0($arg1):string",
+    "$arg*",
+];
+const RETURN: [&str; 3] = ["ret=$retval", "r=$retval:s32", "ns=$elapsed"];
+const STRANGE_HEADS: [&str; 16] = [
+    "q:s0/e0",
+    "p100:s0/e0",
+    "r99999:s0/e0",
+    "r0:s0/e0",
+    "rx:s0/e0",
+    "p:s0/",
+    "p:/e0",
+    "p:0s/e0",
+    "p:s0/e-0",
+    "p:s0/e0/e0",
+    "p:s0:e0",
+    "p:s0/eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee",
+    "-:",
+    "-",
+    "#",
+    "p:s0/e0 ",
+];
+const STRANGE_ARGUMENTS: [&str; 10] = [
+    "$foo",
+    "$retval",
+    "$exit",
+    "=1",
+    "x=+0(+0(+0($arg1))",
+    "x=%nosuch",
+    "a=$arg1:u128",
+    "a=$arg1:x8[65]",
+    "common_pid=$arg1",
+    "file->f_nosuch",
+];
+
+/// Kinds of probes: letter and suffix. The likelier ones occur more than once.
+const KINDS: [(&str, &str); 10] = [
+    ("p", ""),
+    ("p", ""),
+    ("p", ""),
+    ("p", ""),
+    ("r", ""),
+    ("r", ""),
+    ("r8", ""),
+    ("p", "%return"),
+    ("p", "%retinsn"),
+    ("t", ""),
+];
+
+/// The files that take commands. The second one takes every kind.
+pub const FILES: [&str; 2] = ["rkprobe_events", "rkprobe_dynamic_events"];
+
+/// The name of an event, `GROUP/EVENT`.
+pub fn event(rng: &mut Rng) -> String {
+    format!("s{}/e{}", rng.below(GROUPS), rng.below(EVENTS))
+}
+
+/// A function of the kernel or of a module.
+pub fn function(rng: &mut Rng) -> &'static str {
+    if rng.one_in(10) {
+        rng.pick(&STRANGE)
+    } else {
+        rng.pick(&FUNCTIONS)
+    }
+}
+
+/// A command that defines a probe. Most are valid.
+pub fn define(rng: &mut Rng) -> String {
+    let event = event(rng);
+    // Finding the functions of an `f` takes a hundred times longer than the rest.
+    let (letter, suffix) = if rng.one_in(30) {
+        ("f", rng.pick(&["", "%return"]))
+    } else {
+        rng.pick(&KINDS)
+    };
+    let target = if letter == "t" {
+        rng.pick(&TRACEPOINTS)
+    } else {
+        rng.pick(&FUNCTIONS)
+    };
+    let mut command = format!("{letter}:{event} {target}{suffix}");
+    for _ in 0..rng.below(4) {
+        let is_return = letter.starts_with('r') || suffix != "";
+        let argument = match rng.below(4) {
+            0 if letter != "f" && letter != "t" => rng.pick(&REGISTERS),
+            1 if is_return => rng.pick(&RETURN),
+            1 | 2 if suffix != "%retinsn" => rng.pick(&ENTRY),
+            _ => rng.pick(&ANY),
+        };
+        command.push(' ');
+        command.push_str(argument);
+    }
+    command
+}
+
+/// A command that appends a probe to an event, if the event is of the same kind, or defines it.
+pub fn append(rng: &mut Rng) -> String {
+    let event = event(rng);
+    let function = rng.pick(&FUNCTIONS);
+    match event.as_bytes()[4] {
+        b'0' | b'1' => format!("p:{event} {function} c=$comm"),
+        b'2' => format!("r:{event} {function} r=$retval:s32"),
+        b'3' => format!("p:{event} {function} x=%di:x64 $stack2"),
+        b'4' => format!("p:{event} {function}%retinsn ret=$retval"),
+        _ => format!("r:{event} {function} $comm"),
+    }
+}
+
+/// A command that deletes an event, a group, or one probe.
+pub fn delete(rng: &mut Rng) -> String {
+    let event = event(rng);
+    match rng.below(8) {
+        0 => format!("-:{}/", &event[..2]),
+        1 => format!("-:{event} {}", rng.pick(&FUNCTIONS)),
+        2 => format!("!:{event}"),
+        _ => format!("-:{event}"),
+    }
+}
+
+/// A value for the module parameter `event` that loads.
+pub fn good_parameter(rng: &mut Rng) -> String {
+    match rng.below(4) {
+        0 => String::new(),
+        1 => "event=p:s0/e0,vfs_read,c=$comm".into(),
+        2 => "event=p:s1/e0,__x64_sys_kill;r:s1/e2,vfs_open,r=$retval:s32".into(),
+        _ => "event=p:s2/e4,exits_target:exits_deep%retinsn,ret=$retval;p:s0/e1,vfs_open".into(),
+    }
+}
+
+/// A value for the module parameter `event` that makes the module's initialisation fail, most of
+/// them after it defined events.
+pub fn bad_parameter(rng: &mut Rng) -> String {
+    match rng.below(5) {
+        0 => "event=bogus".into(),
+        1 => "event=p,vfs_read;bogus".into(),
+        2 => "event=p:s0/e0,vfs_read,c=$comm;r:s0/e2,vfs_open;p:s0/e3,nosuch_function".into(),
+        3 => "event=p:s0/e0,vfs_read;p:s1/e0,vfs_open;p:s0/e0,vfs_open,a=$arg1".into(),
+        _ => format!(
+            "event=p:s2/e0,vfs_open;{}\u{1}",
+            define(rng).replace(' ', ",")
+        ),
+    }
+}
+
+/// Text that is no valid command, or seldom one. What is wrong is mostly at its start: rkprobe looks
+/// for the function before it reads the arguments, which takes a hundred times longer.
+pub fn invalid(rng: &mut Rng) -> Vec<u8> {
+    let mut text = define(rng).into_bytes();
+    match rng.below(48) {
+        0 => {
+            text.push(b' ');
+            text.extend_from_slice(rng.pick(&STRANGE_ARGUMENTS).as_bytes());
+        }
+        1 => text = format!("p:{} {} $arg1", event(rng), rng.pick(&STRANGE)).into_bytes(),
+        2..=9 => {
+            let length = rng.pick(&[0, 1, 7, 100, 4094, 4095, 4096, 9000]);
+            text = (0..length).map(|_| rng.byte()).collect();
+        }
+        10 => {
+            // Long names, numbers and argument lists.
+            let piece = rng.pick(&["a", "9", " $arg1", " x=+0(", "(", "\\\"", ":u8", "->", "\n"]);
+            let piece = piece.repeat(rng.pick(&[2, 33, 64, 129, 700]));
+            let at = rng.below(text.len() + 1);
+            text.splice(at..at, piece.into_bytes());
+            text.truncate(4094);
+        }
+        11 => text.truncate(rng.below(text.len())),
+        12 | 13 => {
+            for _ in 0..1 + rng.below(3) {
+                mutate(rng, &mut text);
+            }
+        }
+        _ => {
+            let head = text.iter().position(|byte| *byte == b' ').unwrap_or(0);
+            text.splice(..head, rng.pick(&STRANGE_HEADS).bytes());
+            if rng.one_in(4) {
+                mutate(rng, &mut text);
+            }
+        }
+    }
+    text
+}
+
+fn mutate(rng: &mut Rng, text: &mut Vec<u8>) {
+    if text.is_empty() {
+        return;
+    }
+    let at = rng.below(text.len());
+    match rng.below(4) {
+        0 => drop(text.remove(at)),
+        1 => text[at] = rng.byte(),
+        2 => text.insert(at, rng.pick(b" :/+-()%$@=\\\"*!,;#\n\0_09az[]<>&")),
+        _ => {
+            let other = rng.below(text.len());
+            text.swap(at, other);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! System calls that `std` lacks. The unsafe code of this program is here and in `shared`.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::fd::FromRawFd;
+
+use libc::c_long;
+use libc::pid_t;
+
+fn check(result: c_long) -> io::Result<c_long> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// A system call with numbers for arguments.
+pub fn call(number: c_long, arguments: [usize; 3]) -> io::Result<c_long> {
+    // SAFETY: Callers pass numbers and null pointers only, so the kernel writes no memory.
+    check(unsafe { libc::syscall(number, arguments[0], arguments[1], arguments[2]) })
+}
+
+/// Loads a module.
+pub fn load_module(file: &File, parameters: &str) -> io::Result<()> {
+    let parameters = CString::new(parameters)?;
+    // SAFETY: `parameters` is a C string that lives across the call.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_finit_module,
+            file.as_raw_fd(),
+            parameters.as_ptr(),
+            0,
+        )
+    })
+    .map(drop)
+}
+
+/// Unloads a module, as rmmod(8) does.
+pub fn unload_module(name: &str) -> io::Result<()> {
+    let name = CString::new(name)?;
+    // SAFETY: `name` is a C string that lives across the call.
+    check(unsafe { libc::syscall(libc::SYS_delete_module, name.as_ptr(), libc::O_NONBLOCK) })
+        .map(drop)
+}
+
+/// Opens the trace event of this number for perf: of this process on all CPUs, or of all processes
+/// on one CPU.
+pub fn perf_open(id: u64, cpu: Option<usize>) -> io::Result<File> {
+    // struct perf_event_attr: type and size, config, sample_period, sample_type.
+    let mut attributes = [0u64; 17];
+    let size = std::mem::size_of_val(&attributes) as u64;
+    attributes[0] = 2 | size << 32;
+    attributes[1] = id;
+    attributes[2] = 1;
+    attributes[3] = 1 << 10;
+    let (pid, cpu) = match cpu {
+        Some(cpu) => (-1, cpu as i32),
+        None => (0, -1),
+    };
+    // SAFETY: `attributes` has the size that it says, and lives across the call.
+    let fd = check(unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            attributes.as_ptr(),
+            pid,
+            cpu,
+            -1,
+            8, // PERF_FLAG_FD_CLOEXEC
+        )
+    })?;
+    // SAFETY: The call returned a new descriptor, which nobody else owns.
+    Ok(unsafe { File::from_raw_fd(fd as i32) })
+}
+
+/// Starts a process that runs `body` and ends. It shares no open file with this one, other than
+/// the standard ones.
+pub fn spawn(body: impl FnOnce() -> i32) -> io::Result<pid_t> {
+    // SAFETY: This process has one thread, so the child may do anything.
+    let pid = check(unsafe { libc::fork() }.into())? as pid_t;
+    if pid > 0 {
+        return Ok(pid);
+    }
+    // SAFETY: Files of the parent that the child has copies of are never used or closed again: the
+    // child leaves by `_exit`.
+    unsafe { libc::close_range(3, u32::MAX, 0) };
+    let status = body();
+    // SAFETY: No requirements.
+    unsafe { libc::_exit(status) }
+}
+
+/// Kills a process.
+pub fn kill(pid: pid_t) {
+    // SAFETY: No requirements.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+}
+
+/// Waits for a child: its exit status, or `None` if it still runs. A child that a signal ended has
+/// the status -1.
+pub fn wait(pid: pid_t, can_block: bool) -> Option<i32> {
+    let mut status = 0;
+    let flags = if can_block { 0 } else { libc::WNOHANG };
+    // SAFETY: `status` is writable.
+    match unsafe { libc::waitpid(pid, &mut status, flags) } {
+        0 => None,
+        _ if libc::WIFEXITED(status) => Some(libc::WEXITSTATUS(status)),
+        _ => Some(-1),
+    }
+}
+
+/// Lets the kernel reap children.
+pub fn ignore_children() {
+    // SAFETY: SIG_IGN is no handler of ours.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+}
+
+/// Moves this process to one CPU, or lets it run on all of them.
+pub fn run_on(cpu: Option<usize>) -> io::Result<()> {
+    let mask: u64 = cpu.map_or(u64::MAX, |cpu| 1 << cpu);
+    // SAFETY: `mask` has the size that the call says, and lives across the call.
+    check(unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, 8, &mask) }).map(drop)
+}
+
+/// Sets the name of this process.
+pub fn set_name(name: &str) {
+    let name = CString::new(name).unwrap_or_default();
+    // SAFETY: `name` is a C string that lives across the call.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// Lowers the priority of this process.
+pub fn be_nice() {
+    // SAFETY: No requirements.
+    unsafe { libc::nice(10) };
+}
