@@ -35,6 +35,7 @@ use crate::bindings;
 use crate::registers::Registers;
 use crate::trace_event::origin::Sealed;
 use crate::trace_event::EventMutex;
+use crate::trace_event::EventMutexHeld;
 use crate::trace_event::Origin;
 use crate::trace_event::State;
 
@@ -305,7 +306,7 @@ impl<H: Handler> EventProbe<H> {
 
     /// Attaches it: the handler is called from now on. Process context. `EBUSY` where it is
     /// attached, and what the kernel says where it cannot make the event's records.
-    pub fn attach(&self, _: &EventMutex) -> Result {
+    pub fn attach(&self, _: &EventMutexHeld) -> Result {
         if self.is_attached.load(Ordering::Relaxed) {
             return Err(EBUSY);
         }
@@ -321,7 +322,7 @@ impl<H: Handler> EventProbe<H> {
 
     /// Detaches it, if it is attached: the handler does not run any more after this. Process
     /// context; waits for RCU.
-    pub fn detach(&self, _: &EventMutex) {
+    pub fn detach(&self, _: &EventMutexHeld) {
         // SAFETY: `event_mutex` is held, as the token proves.
         unsafe { self.detach_locked() };
     }
