@@ -85,5 +85,6 @@ pub unsafe fn init() {
 pub unsafe fn exit() {
     // SAFETY: After `init`, and once: the caller guarantees both.
     unsafe { module::exit() };
+    leftover::exit();
     fprobe::exit();
 }
