@@ -33,7 +33,7 @@ impl Atomic {
     /// Preemption must be disabled, and stay so for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn new<'a>() -> &'a Self {
-        // INVARIANT: By the safety requirement.
+        // INVARIANT: The caller guarantees that preemption stays disabled for `'a`.
         &Self(NotThreadSafe)
     }
 

@@ -148,8 +148,8 @@ pub(crate) unsafe fn init() {
     NEXT_NUMBER.store(monotonic_clock(), Ordering::Relaxed);
 }
 
-/// Leaves the memory of the pool allocated, when the code is about to go: a call in flight may still
-/// refer to it.
+/// Leaves the memory of the pool allocated, when the code is about to go: a call in flight may
+/// still refer to it.
 pub(crate) fn exit() {
     while let Some(slot) = take_from_pool() {
         // SAFETY: The slot is a live allocation, which nobody frees.
@@ -213,7 +213,7 @@ pub struct Fprobe<H: Handler> {
 
 // SAFETY: The kernel's functions on a registered fprobe lock by themselves, and `H` is `Send`.
 unsafe impl<H: Handler> Send for Fprobe<H> {}
-// SAFETY: As above; `H` is `Sync`.
+// SAFETY: The kernel's functions on a registered fprobe lock by themselves, and `H` is `Sync`.
 unsafe impl<H: Handler> Sync for Fprobe<H> {}
 
 impl<H: Handler> Fprobe<H> {
@@ -266,8 +266,8 @@ impl<H: Handler> Fprobe<H> {
             }
             fprobe
         };
-        // SAFETY: `remove` waits until no handler runs, and does not touch module notifiers; the slot
-        // is used again after `untrack` only.
+        // SAFETY: `remove` waits until no handler runs, and does not touch module notifiers; the
+        // slot is used again after `untrack` only.
         let tracked = unsafe {
             leftover::track(
                 entry_handler::<H> as *const () as usize,
@@ -385,7 +385,8 @@ unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> R
     match functions {
         Functions::Glob(pattern, not) => {
             let not = not.map_or(ptr::null(), |not| not.as_char_ptr());
-            // SAFETY: By the safety requirement; both are strings or NULL.
+            // SAFETY: The caller guarantees that it is initialised and stays; both are strings or
+            // NULL.
             to_result(unsafe { bindings::register_fprobe(fprobe, pattern.as_char_ptr(), not) })
         }
         Functions::Names(names) => {
@@ -394,7 +395,7 @@ unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> R
                 pointers.push(name.as_char_ptr(), GFP_KERNEL)?;
             }
             let count = c_int::try_from(pointers.len())?;
-            // SAFETY: By the safety requirement; so many strings.
+            // SAFETY: The caller guarantees that it is initialised and stays; so many strings.
             to_result(unsafe {
                 bindings::register_fprobe_syms(fprobe, pointers.as_mut_ptr(), count)
             })
@@ -405,7 +406,7 @@ unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> R
                 copy.push(*address as c_ulong, GFP_KERNEL)?;
             }
             let count = c_int::try_from(copy.len())?;
-            // SAFETY: By the safety requirement; so many addresses.
+            // SAFETY: The caller guarantees that it is initialised and stays; so many addresses.
             to_result(unsafe { bindings::register_fprobe_ips(fprobe, copy.as_mut_ptr(), count) })
         }
     }
@@ -451,11 +452,12 @@ unsafe extern "C" fn entry_handler<H: Handler>(
     regs: *mut ftrace_regs,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The kernel passes a probe with this function, so it is that of a registered slot.
+    // Unregistering waits for this.
     let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), Slot, fprobe) };
     // SAFETY: Registered, so the handler is there and of this type.
     let handler = unsafe { &*slot.handler.cast::<H>() };
-    // SAFETY: By the safety requirement, and `call` does not outlive this function.
+    // SAFETY: The kernel keeps `regs`, and preemption disabled, for the time of this call.
     let call = unsafe { Call::new(entry, caller, regs) };
     match handler.entry(&call) {
         Some(kept) if H::HAS_EXIT => {
@@ -476,9 +478,9 @@ unsafe extern "C" fn entry_handler<H: Handler>(
 ///
 /// # Safety
 ///
-/// `fprobe` must be that of a registered [`Slot`] for `H`, and `regs` valid; `data` must be what was
-/// kept of the call by it, or by an earlier probe at the same address, or NULL if that kept nothing;
-/// preemption is disabled.
+/// `fprobe` must be that of a registered [`Slot`] for `H`, and `regs` valid; `data` must be what
+/// was kept of the call by it, or by an earlier probe at the same address, or NULL if that kept
+/// nothing; preemption is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn exit_handler<H: Handler>(
     fprobe: *mut bindings::fprobe,
@@ -502,7 +504,7 @@ unsafe extern "C" fn exit_handler<H: Handler>(
     let stored = unsafe { &*data.cast::<Stored<H::Data>>() };
     // SAFETY: Registered, so the handler is there and of this type.
     let handler = unsafe { &*slot.handler.cast::<H>() };
-    // SAFETY: By the safety requirement, and `call` does not outlive this function.
+    // SAFETY: The kernel keeps `regs`, and preemption disabled, for the time of this call.
     let call = unsafe { Call::new(entry, caller, regs) };
     handler.exit(&call, &stored.data);
 }

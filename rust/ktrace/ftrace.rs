@@ -81,7 +81,7 @@ pub struct FtraceOps<H: Handler> {
 
 // SAFETY: The kernel's functions on registered `ftrace_ops` lock by themselves; `H` is `Send`.
 unsafe impl<H: Handler> Send for FtraceOps<H> {}
-// SAFETY: As above; `H` is `Sync`.
+// SAFETY: The kernel's functions on registered `ftrace_ops` lock by themselves; `H` is `Sync`.
 unsafe impl<H: Handler> Sync for FtraceOps<H> {}
 
 impl<H: Handler> FtraceOps<H> {
@@ -108,12 +108,12 @@ impl<H: Handler> FtraceOps<H> {
             (*ops).func = Some(entry_handler::<H>);
             (*ops).flags = FLAGS;
         }
-        // SAFETY: `remove` waits until no handler runs, and does not touch module notifiers; `inner`
-        // is freed after `untrack` only.
+        // SAFETY: `remove` waits until no handler runs, and does not touch module notifiers.
+        // `inner` is freed after `untrack` only.
         unsafe { leftover::track(entry_handler::<H> as *const () as usize, ops.cast(), remove) }?;
         // SAFETY: Not registered yet; it stays in place until it was unregistered.
         let registered = unsafe { set_filter(ops, filter) }
-            // SAFETY: The filter, the function and the flags are set; it stays in place until it was
+            // SAFETY: The filter, the function and the flags are set. It stays in place until it is
             // unregistered.
             .and_then(|()| to_result(unsafe { bindings::register_ftrace_function(ops) }));
         match registered {
@@ -275,9 +275,10 @@ unsafe extern "C" fn entry_handler<H: Handler>(
     ops: *mut bindings::ftrace_ops,
     regs: *mut ftrace_regs,
 ) {
-    // SAFETY: By the safety requirement: unregistering waits for this.
+    // SAFETY: The kernel passes the `ftrace_ops` with this function, which are in an `Inner` for
+    // `H`. Unregistering waits for this.
     let inner = unsafe { &*kernel::container_of!(Opaque::cast_from(ops), Inner<H>, ops) };
-    // SAFETY: By the safety requirement, and `call` does not outlive this function.
+    // SAFETY: The kernel keeps `regs`, and preemption disabled, for the time of this call.
     let call = unsafe { Call::new(function, caller, regs) };
     inner.handler.entry(&call);
 }

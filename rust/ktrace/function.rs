@@ -35,12 +35,12 @@ impl<'a> Call<'a> {
     /// Only for the time of a handler: preemption is disabled, and `regs` stays as it is, for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn new(function: usize, caller: usize, regs: *mut ftrace_regs) -> Self {
-        // INVARIANT: By the safety requirement.
+        // INVARIANT: The caller guarantees that preemption is disabled for `'a`.
         Self {
             function,
             caller,
             // C: `arch_ftrace_regs()`: a `struct pt_regs` of which only some fields are filled in.
-            // SAFETY: By the safety requirement.
+            // SAFETY: The caller guarantees that `regs` stays as it is for `'a`.
             registers: unsafe { Registers::from_raw(regs.cast()) },
             _here: NotThreadSafe,
         }
@@ -53,10 +53,11 @@ impl<'a> Call<'a> {
     /// As for [`new`](Self::new); the stack pointer must be valid.
     #[inline(always)]
     pub(crate) unsafe fn at_entry(function: usize, regs: *mut pt_regs) -> Self {
-        // SAFETY: By the safety requirement.
+        // SAFETY: The caller guarantees that `regs` stays, and preemption disabled, for `'a`.
         let mut this = unsafe { Self::new(function, 0, regs.cast()) };
         let place = this.stack_pointer() as usize as *const usize;
-        // SAFETY: The return address is there, by the safety requirement.
+        // SAFETY: The caller guarantees that the stack pointer is valid. At an entry it points at
+        // the return address.
         this.caller = unsafe { *place };
         this
     }
@@ -106,7 +107,7 @@ impl<'a> Call<'a> {
     /// Evidence of the context.
     #[inline(always)]
     pub fn atomic(&self) -> &Atomic {
-        // SAFETY: By the type invariant.
+        // SAFETY: Preemption is disabled for `'a`, by the type invariant.
         unsafe { Atomic::new() }
     }
 }
@@ -119,7 +120,7 @@ extern "C" {
 impl Origin for Call<'_> {
     #[inline(always)]
     fn state(&self) -> State<'_> {
-        // SAFETY: By the type invariant.
+        // SAFETY: Preemption is disabled for `'a`, by the type invariant.
         unsafe { State::new(self.registers) }
     }
 }
@@ -137,8 +138,8 @@ impl origin::Sealed for Call<'_> {
     ///
     /// That of the trait.
     unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
-        // SAFETY: The registers are those from ftrace; the room is valid, by the requirement of the
-        // trait.
+        // SAFETY: The registers are those from ftrace. The caller guarantees that the room is
+        // valid.
         unsafe { ktrace_fill_perf_regs(self.registers.as_ptr().cast(), room) }
     }
 }

@@ -61,9 +61,9 @@ impl<'a> Hit<'a> {
     /// Only for the time of a handler: preemption is disabled, and `regs` stays as it is, for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn new(regs: *mut pt_regs, address: usize) -> Self {
-        // INVARIANT: By the safety requirement.
+        // INVARIANT: The caller guarantees that preemption is disabled for `'a`.
         Self {
-            // SAFETY: By the safety requirement.
+            // SAFETY: The caller guarantees that `regs` stays as it is for `'a`.
             registers: unsafe { Registers::from_raw(regs) },
             address,
             _here: NotThreadSafe,
@@ -85,7 +85,7 @@ impl<'a> Hit<'a> {
     /// Evidence of the context.
     #[inline(always)]
     pub fn atomic(&self) -> &Atomic {
-        // SAFETY: By the type invariant.
+        // SAFETY: Preemption is disabled for `'a`, by the type invariant.
         unsafe { Atomic::new() }
     }
 }
@@ -93,7 +93,7 @@ impl<'a> Hit<'a> {
 impl Origin for Hit<'_> {
     #[inline(always)]
     fn state(&self) -> State<'_> {
-        // SAFETY: By the type invariant.
+        // SAFETY: Preemption is disabled for `'a`, by the type invariant.
         unsafe { State::new(self.registers) }
     }
 }
@@ -360,13 +360,15 @@ unsafe extern "C" fn pre_handler<H: Handler>(
     kprobe: *mut bindings::kprobe,
     regs: *mut pt_regs,
 ) -> c_int {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The kernel passes a probe that `Kprobe::register` gave this function for `H`, and
+    // unregistering waits for this; `regs` stays for the time of this call.
     let (inner, hit) = unsafe { (inner_of::<H>(kprobe), hit_of(kprobe, regs)) };
     inner.handler.pre(&hit);
-    // SAFETY: By the safety requirement.
+    // SAFETY: The kernel calls this for registered probes only.
     if H::HAS_POST && unsafe { is_on_ftrace(kprobe) } {
         // As C's `kprobe_ftrace_handler()` does it.
-        // SAFETY: As above; `hit` is not used any more.
+        // SAFETY: The kernel passes valid registers and a registered probe. `hit`, which borrows
+        // the registers, is not used any more.
         unsafe {
             let behind = (*kprobe).addr as u64 + u64::from(bindings::MCOUNT_INSN_SIZE);
             let before = replace_instruction_pointer(regs, behind);
@@ -389,7 +391,8 @@ unsafe extern "C" fn post_handler<H: Handler>(
     regs: *mut pt_regs,
     _flags: c_ulong,
 ) {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The kernel, or `pre_handler`, passes a probe that `Kprobe::register` gave this
+    // function for `H`, and unregistering waits for this; `regs` stays for the time of this call.
     let (inner, hit) = unsafe { (inner_of::<H>(kprobe), hit_of(kprobe, regs)) };
     inner.handler.post(&hit);
 }
@@ -399,7 +402,7 @@ unsafe extern "C" fn post_handler<H: Handler>(
 /// `kprobe` must be that of a registered [`Inner`] with a handler of type `H`, for `'a`.
 #[inline(always)]
 unsafe fn inner_of<'a, H>(kprobe: *mut bindings::kprobe) -> &'a Inner<bindings::kprobe, H> {
-    // SAFETY: It is embedded there, by the safety requirement.
+    // SAFETY: The caller guarantees that it is the field of an `Inner` with such a handler.
     unsafe { &*kernel::container_of!(Opaque::cast_from(kprobe), Inner<bindings::kprobe, H>, raw) }
 }
 
@@ -408,7 +411,7 @@ unsafe fn inner_of<'a, H>(kprobe: *mut bindings::kprobe) -> &'a Inner<bindings::
 /// As for [`pre_handler`], for `'a`.
 #[inline(always)]
 unsafe fn hit_of<'a>(kprobe: *mut bindings::kprobe, regs: *mut pt_regs) -> Hit<'a> {
-    // SAFETY: The address does not change while the probe is registered; the rest by the safety
-    // requirement.
+    // SAFETY: The address does not change while the probe is registered. The caller guarantees that
+    // `regs` stays, and preemption disabled, for `'a`.
     unsafe { Hit::new(regs, (*kprobe).addr as usize) }
 }

@@ -220,7 +220,8 @@ impl<H: Handler> Kretprobe<H> {
     ///
     /// C: `nmissed` in `struct kretprobe` and in its `struct kprobe`, counted without a lock.
     pub fn missed(&self) -> u64 {
-        // SAFETY: As above; a racing increment may be seen or not.
+        // SAFETY: Registered, by the type invariant of `Registration`. A racing increment may be
+        // seen or not.
         let without_room = unsafe { ptr::read_volatile(&raw const (*self.0.raw()).nmissed) };
         self.0
             .missed()
@@ -263,7 +264,8 @@ unsafe extern "C" fn entry_handler<H: Handler>(
     instance: *mut bindings::kretprobe_instance,
     regs: *mut pt_regs,
 ) -> c_int {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The kernel passes a node of a probe that `Kretprobe::register` gave this function for
+    // `H`, and unregistering waits for this; `regs` stays for the time of this call.
     let (inner, hit) = unsafe { (inner_of::<H>(instance), hit_of(instance, regs)) };
     match inner.handler.entry(&hit) {
         Some(data) => {
@@ -287,7 +289,8 @@ unsafe extern "C" fn return_handler<H: Handler>(
     instance: *mut bindings::kretprobe_instance,
     regs: *mut pt_regs,
 ) -> c_int {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The kernel passes a node of a probe that `Kretprobe::register` gave this function for
+    // `H`, and unregistering waits for this; `regs` stays for the time of this call.
     let (inner, hit) = unsafe { (inner_of::<H>(instance), hit_of(instance, regs)) };
     // SAFETY: The node belongs to this call until the handler returns.
     let caller = unsafe { (*instance).node.ret_addr };
@@ -313,7 +316,8 @@ unsafe extern "C" fn return_handler<H: Handler>(
 /// `instance` must be valid.
 #[inline(always)]
 unsafe fn data_of<D>(instance: *mut bindings::kretprobe_instance) -> *mut D {
-    // SAFETY: By the safety requirement. It is aligned to a word, like the node in front of it.
+    // SAFETY: The caller guarantees that the node is valid. The data behind it is aligned to a
+    // word.
     unsafe { (&raw mut (*instance).data).cast() }
 }
 
@@ -324,7 +328,8 @@ unsafe fn data_of<D>(instance: *mut bindings::kretprobe_instance) -> *mut D {
 /// As for [`return_handler`].
 #[inline(always)]
 unsafe fn kretprobe_of(instance: *mut bindings::kretprobe_instance) -> *mut bindings::kretprobe {
-    // SAFETY: By the safety requirement; the rethook lives as long as one of its nodes is in use.
+    // SAFETY: The caller guarantees that the node is that of a call. The rethook lives as long as
+    // one of its nodes is in use, and its data stays.
     let data = unsafe { ptr::read_volatile(&raw const (*(*instance).node.rethook).data) };
     data.cast()
 }
@@ -353,7 +358,7 @@ unsafe fn inner_of<'a, H>(
 /// As for [`return_handler`], for `'a`.
 #[inline(always)]
 unsafe fn hit_of<'a>(instance: *mut bindings::kretprobe_instance, regs: *mut pt_regs) -> Hit<'a> {
-    // SAFETY: The address does not change while the probe is registered; the rest by the safety
-    // requirement.
+    // SAFETY: The address does not change while the probe is registered. The caller guarantees that
+    // `regs` stays, and preemption disabled, for `'a`.
     unsafe { Hit::new(regs, (*kretprobe_of(instance)).kp.addr as usize) }
 }

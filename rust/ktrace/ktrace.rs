@@ -98,6 +98,7 @@ pub unsafe fn exit() {
     trace_event::exit();
     // SAFETY: The caller calls this once, after `init`.
     unsafe { module::exit() };
+    leftover::exit();
     fprobe::exit();
     home::exit();
 }

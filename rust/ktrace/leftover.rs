@@ -45,6 +45,11 @@ pub(crate) unsafe fn init() {
     unsafe { ENTRIES.init() };
 }
 
+/// Frees the list, when no module is left that may have an entry.
+pub(crate) fn exit() {
+    drop(core::mem::take(&mut *ENTRIES.lock()));
+}
+
 /// Lists the registration of `object`, which follows, for the module with the handler's `code`.
 ///
 /// `code` is the address of a function or of a vtable. The kernel's own code and that of ktrace's

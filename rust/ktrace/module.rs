@@ -325,7 +325,7 @@ pub(crate) unsafe fn init() {
     unsafe { bindings::register_module_notifier(BLOCK.0.get()) };
 }
 
-/// Waits until the notifier does not run.
+/// Waits until the notifier does not run, and frees the list.
 ///
 /// # Safety
 ///
@@ -333,6 +333,7 @@ pub(crate) unsafe fn init() {
 pub(crate) unsafe fn exit() {
     // SAFETY: `init` registered it: the caller guarantees that this is the only call since.
     unsafe { bindings::unregister_module_notifier(BLOCK.0.get()) };
+    drop(core::mem::take(&mut LISTENERS.lock().list));
 }
 
 /// Called by the kernel when the state of a module changes.

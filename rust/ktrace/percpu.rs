@@ -51,7 +51,7 @@ impl<T> Area<T> {
 
 impl<T> Drop for Area<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant, and this is the only owner.
+        // SAFETY: A live allocation, by the type invariant, and this is the only owner.
         unsafe { bindings::free_percpu(self.0.as_ptr().cast()) };
     }
 }
@@ -71,9 +71,9 @@ impl<T> Drop for Area<T> {
 /// ```
 pub struct Counter(Area<u64>);
 
-// SAFETY: Each CPU writes to its own copy only, in one instruction; readers read whole words.
+// SAFETY: Any task may read and free the area.
 unsafe impl Send for Counter {}
-// SAFETY: As above.
+// SAFETY: Each CPU writes to its own copy only, in one instruction; readers read whole words.
 unsafe impl Sync for Counter {}
 
 impl Counter {
@@ -135,15 +135,23 @@ struct Levels<const N: usize> {
 /// Each CPU's `own` points at that CPU's copy.
 pub struct Scratch<const N: usize>(Area<Levels<N>>);
 
+// SAFETY: Any task may free the area.
+unsafe impl<const N: usize> Send for Scratch<N> {}
 // SAFETY: Each CPU uses its own copy only, with preemption disabled, and a handler that interrupts
 // another takes the next area.
-unsafe impl<const N: usize> Send for Scratch<N> {}
-// SAFETY: As above.
 unsafe impl<const N: usize> Sync for Scratch<N> {}
 
 impl<const N: usize> Scratch<N> {
+    /// What the per-CPU allocator gives at most, and complains about otherwise. C:
+    /// `PCPU_MIN_UNIT_SIZE`.
+    const FITS: () = assert!(
+        size_of::<Levels<N>>() <= 32 << 10,
+        "scratch areas must not be larger than 8189 bytes"
+    );
+
     /// Process context. `ENOMEM`.
     pub fn new() -> Result<Self> {
+        const { Self::FITS };
         let area = Area::<Levels<N>>::new()?;
         for cpu in 0..nr_cpu_ids() {
             // SAFETY: `area` is a live per-CPU allocation.
@@ -168,22 +176,23 @@ impl<const N: usize> Scratch<N> {
         // that only handlers that interrupt this one can touch it meanwhile. They leave `depth` as
         // they found it.
         let depth = unsafe { &raw mut (*levels).depth };
-        // SAFETY: As above.
+        // SAFETY: The copy is live, and this CPU's.
         let level = unsafe { depth.read_volatile() };
-        // SAFETY: As above. Volatile, and fenced off from the uses of the area: a handler that
-        // interrupts this one, on this same CPU, must see the write.
+        // SAFETY: The copy is live, and this CPU's. Volatile, and fenced off from the uses of the
+        // area: a handler that interrupts this one, on this same CPU, must see the write.
         unsafe { depth.write_volatile(level.wrapping_add(1)) };
         compiler_fence(Ordering::SeqCst);
         // SAFETY: A reference to the cells only: each area belongs to the one handler that runs at
         // its level, which is this one, until `depth` is put back.
         let areas = unsafe { &(*levels).areas };
         let area = areas.get(level as usize).map(|cell| {
-            // SAFETY: As above.
+            // SAFETY: Handlers that interrupt this one take areas of higher levels, and other CPUs
+            // have their own: nobody else uses this one until `depth` is put back.
             unsafe { &mut *cell.get() }
         });
         let result = f(area);
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: As above.
+        // SAFETY: The copy is live, and this CPU's.
         unsafe { depth.write_volatile(level) };
         result
     }

@@ -143,8 +143,8 @@ impl<R: Raw, H> Registration<R, H> {
             (*kprobe).flags = bindings::KPROBE_FLAG_DISABLED;
             set(&mut *raw);
         }
-        // SAFETY: The functions are set, and nobody else has it yet. `remove` waits until no handler
-        // runs, and does not touch module notifiers; `inner` is freed after `untrack` only.
+        // SAFETY: The functions are set, and nobody else has it yet. `remove` waits until no
+        // handler runs, and does not touch module notifiers; `inner` is freed after `untrack` only.
         unsafe { leftover::track(R::code(raw), raw.cast(), remove::<R>) }?;
         // SAFETY: It is initialised, pinned, and unregistered before it is freed.
         to_result(unsafe { R::register(raw) }).inspect_err(|_| leftover::untrack(raw.cast()))?;

@@ -54,17 +54,17 @@ struct Inner<H: Handler> {
     missed: Counter,
 }
 
-// SAFETY: The room may be used on any CPU at the same time.
+// SAFETY: Any task may free the room, and `H` is `Send`.
 unsafe impl<H: Handler> Send for Inner<H> {}
-// SAFETY: As above.
+// SAFETY: All CPUs may use the room at the same time, and `H` is `Sync`.
 unsafe impl<H: Handler> Sync for Inner<H> {}
 
 /// At the entry of a function.
 struct Entry<H: Handler>(NonNull<Inner<H>>);
 
-// SAFETY: It is a reference to what is `Sync`.
+// SAFETY: It is a reference to an `Inner`, which is `Sync`.
 unsafe impl<H: Handler> Send for Entry<H> {}
-// SAFETY: As above.
+// SAFETY: It is a reference to an `Inner`, which is `Sync`.
 unsafe impl<H: Handler> Sync for Entry<H> {}
 
 /// Probes at the return of some functions: disabled at first, and unregistered when dropped.
@@ -187,7 +187,7 @@ unsafe fn remove<H: Handler>(object: *mut c_void) {
 impl<H: Handler> kprobe::Handler for Entry<H> {
     #[inline(always)]
     fn pre(&self, hit: &Hit<'_>) {
-        // SAFETY: By the type invariant of `Rethook`, whose `inner` outlives this.
+        // SAFETY: `Rethook` keeps the `Inner` until it has dropped the probes, and so this.
         let inner = unsafe { self.0.as_ref() };
         let Some(node) = take(inner.room) else {
             inner.missed.increment();
@@ -202,7 +202,7 @@ impl<H: Handler> kprobe::Handler for Entry<H> {
             // SAFETY: The node belongs to this call alone, and has room for it.
             unsafe { (&raw mut (*kept).data).write(data) };
         }
-        // SAFETY: As above.
+        // SAFETY: The node belongs to this call alone.
         unsafe { (&raw mut (*kept).address).write(hit.address()) };
         // SAFETY: The registers are those of the entry of a function, as `register` has checked.
         unsafe { hook(node, hit.registers().as_ptr()) };
@@ -228,7 +228,8 @@ unsafe extern "C" fn return_handler<H: Handler>(
     let (inner, hit) = unsafe { (&*data.cast::<Inner<H>>(), Hit::new(regs, (*node).address)) };
     let given = H::WITHOUT_ENTRY;
     let data = if H::HAS_ENTRY {
-        // SAFETY: `Entry::pre` has written it, and the node belongs to this call until this is over.
+        // SAFETY: `Entry::pre` has written it, and the node belongs to this call until this is
+        // over.
         Some(unsafe { &(*node).data })
     } else {
         given.as_ref()
@@ -265,7 +266,8 @@ fn alloc(
 /// Frees the room, when the last call has returned, and waits until no handler runs any more.
 #[inline(never)]
 fn free(room: NonNull<bindings::rethook>) {
-    // SAFETY: By the type invariant of `Inner`, for which this is the only call.
+    // SAFETY: The room is live, by the type invariant of `Inner`: its drop, or `remove` in its
+    // place, is the only caller.
     unsafe { ktrace_free_rethook(room.as_ptr()) };
 }
 
@@ -290,7 +292,7 @@ fn end_busy() {
 #[inline(never)]
 #[link_section = ".kprobes.text"]
 fn take(room: NonNull<bindings::rethook>) -> Option<NonNull<bindings::rethook_node>> {
-    // SAFETY: By the type invariant of `Inner`.
+    // SAFETY: The room is live, by the type invariant of `Inner`.
     NonNull::new(unsafe { bindings::rethook_try_get(room.as_ptr()) })
 }
 
@@ -308,7 +310,8 @@ fn give_back(node: NonNull<bindings::rethook_node>) {
 #[inline(never)]
 #[link_section = ".kprobes.text"]
 unsafe fn hook(node: NonNull<bindings::rethook_node>, regs: *mut pt_regs) {
-    // SAFETY: By the safety requirement. On x86-64 and arm64 both sorts of entry, ftrace's and a
-    // breakpoint's, have the return address in one place.
+    // SAFETY: The caller guarantees that nobody else uses the node, and that the registers are
+    // those of an entry. On x86-64 and arm64 both sorts of entry, ftrace's and a breakpoint's, have
+    // the return address in one place.
     unsafe { bindings::rethook_hook(node.as_ptr(), regs, false) };
 }

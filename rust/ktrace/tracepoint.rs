@@ -130,7 +130,7 @@ pub struct Tracepoint<H: Handler> {
 
 // SAFETY: The kernel's functions on tracepoints lock by themselves, and `H` is `Send`.
 unsafe impl<H: Handler> Send for Tracepoint<H> {}
-// SAFETY: As above; `H` is `Sync`.
+// SAFETY: The kernel's functions on tracepoints lock by themselves, and `H` is `Sync`.
 unsafe impl<H: Handler> Sync for Tracepoint<H> {}
 
 // What they consist of is the kernel's business.
@@ -315,12 +315,12 @@ impl<H: Handler> Inner<H> {
     /// `tracepoint` must be there, and stay until it is detached; so must `self`. It must not be
     /// attached, and nobody else must be at it.
     unsafe fn attach(&self, tracepoint: *mut bindings::tracepoint) -> Result {
-        // SAFETY: By the safety requirement.
+        // SAFETY: The caller guarantees that the tracepoint is there.
         let stub = unsafe { (*tracepoint).probestub } as usize;
         let entry = arch::behind_landing_pad(stub);
         self.hook.stub.store(entry, Ordering::Relaxed);
         // SAFETY: The function takes what every tracepoint passes first, the data given here, and
-        // of its arguments those in registers; what it uses stays, by the safety requirement.
+        // of its arguments those in registers. The caller guarantees that this data stays.
         to_result(unsafe {
             bindings::tracepoint_probe_register(
                 tracepoint,
@@ -381,9 +381,9 @@ fn find(name: &CStr) -> Option<NonNull<bindings::tracepoint>> {
     ///
     /// `tracepoint` must be valid, and `search` a [`Search`] that nobody else uses.
     unsafe extern "C" fn compare(tracepoint: *mut bindings::tracepoint, search: *mut c_void) {
-        // SAFETY: By the safety requirement.
+        // SAFETY: `find` passes its `Search`, which nobody else uses meanwhile.
         let search = unsafe { &mut *search.cast::<Search<'_>>() };
-        // SAFETY: By the safety requirement; it has a name for as long as it is there.
+        // SAFETY: The kernel passes a tracepoint of its own, which has a name and stays.
         let name = unsafe { CStr::from_char_ptr((*tracepoint).name) };
         if name == search.name {
             search.found = tracepoint;
@@ -415,14 +415,15 @@ unsafe extern "C" fn module_changed<H: Handler>(
     const COMING: c_ulong = bindings::module_state_MODULE_STATE_COMING as c_ulong;
     const GOING: c_ulong = bindings::module_state_MODULE_STATE_GOING as c_ulong;
 
-    // SAFETY: By the safety requirement.
+    // SAFETY: The kernel passes the notifier with this function, which is in an `Inner` for `H`.
+    // Unregistering waits for this.
     let inner = unsafe {
         let notifier = Opaque::cast_from(notifier);
         let attachment = kernel::container_of!(notifier, Attachment, notifier);
         &*kernel::container_of!(attachment, Inner<H>, attachment)
     };
     let attachment = &inner.attachment;
-    // SAFETY: By the safety requirement.
+    // SAFETY: The kernel passes a `struct tp_module` to notifiers of tracepoints.
     let found = unsafe { ktrace_module_tracepoint(module.cast(), attachment.name.as_char_ptr()) };
     if found.is_null() {
         return 0;
@@ -452,11 +453,12 @@ unsafe extern "C" fn module_changed<H: Handler>(
 /// `hook` must be that of an attached [`Inner`] for `H`, and `regs` valid; preemption is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn hit<H: Handler>(hook: *mut Hook, regs: *mut pt_regs) {
-    // SAFETY: By the safety requirement: dropping waits for this.
+    // SAFETY: The stub passes the hook that was attached, which is in an `Inner` for `H`. Detaching
+    // waits for this.
     let inner = unsafe { &*kernel::container_of!(hook, Inner<H>, hook) };
     let stub = inner.hook.stub.load(Ordering::Relaxed);
-    // SAFETY: By the safety requirement, and `call` does not outlive this function. What C filled
-    // in is like what ftrace does.
+    // SAFETY: The stub keeps `regs`, and preemption disabled, for the time of this call. It fills
+    // in the same registers as ftrace, with a stack pointer to the return address.
     let call = unsafe { Call::at_entry(stub, regs) };
     inner.handler.hit(&Hit(call));
 }

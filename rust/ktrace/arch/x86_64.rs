@@ -49,7 +49,8 @@ pub(crate) unsafe fn percpu_read<T>(pointer: *const *mut T) -> *mut T {
 /// `regs` must be what ftrace filled in.
 #[inline(always)]
 pub(crate) unsafe fn whole_registers(regs: *mut pt_regs) -> *mut pt_regs {
-    // SAFETY: By the safety requirement: without the others it is zero.
+    // SAFETY: The caller guarantees that ftrace filled them in. It clears the code segment if it
+    // did not save all.
     if unsafe { (*regs).__bindgen_anon_1.cs } == 0 {
         ptr::null_mut()
     } else {

@@ -96,6 +96,18 @@ pub fn handler(hit: &Hit<'_>, scratch: &Scratch<64>, counter: &Counter) {
     let _ = &scratch.0;
 }
 
+/// The per-CPU allocator complains about more.
+pub fn scratch_too_large() -> Result {
+    #[cfg(not(case = "scratch_too_large"))]
+    const BYTES: usize = 8189;
+
+    //~ scratch_too_large: error[E0080]: scratch areas must not be larger than 8189 bytes
+    #[cfg(case = "scratch_too_large")]
+    const BYTES: usize = 8190;
+
+    Scratch::<BYTES>::new().map(drop)
+}
+
 /// Preemption is disabled on this CPU, for this task.
 //~ atomic_sent: error[E0277]: `*mut ()` cannot be sent between threads safely
 #[cfg(case = "atomic_sent")]
