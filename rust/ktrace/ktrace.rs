@@ -17,7 +17,8 @@
 //! - [`symbol`]: names and addresses;
 //! - [`btf`]: the types of functions and structures;
 //! - [`module`]: modules that come;
-//! - [`vfs`]: where the name of a file is.
+//! - [`vfs`]: where the name of a file is;
+//! - [`assumptions`]: what this crate expects of the kernel, tried.
 //!
 //! A handler runs in atomic context: see [`context`].
 
@@ -27,6 +28,7 @@
 
 use kernel::prelude::*;
 
+pub mod assumptions;
 pub mod btf;
 pub mod context;
 pub mod dyn_event;

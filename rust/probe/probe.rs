@@ -10,6 +10,7 @@
 
 // The kernel's build system says so by itself.
 #![cfg_attr(not(CONFIG_RUST), no_std)]
+#![forbid(unsafe_code)]
 
 pub mod arch;
 pub mod btf;

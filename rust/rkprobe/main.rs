@@ -6,11 +6,13 @@
 //! becomes an event with a probe ([`commands`]), which the [`registry`] keeps; a hit of the probe
 //! becomes a record ([`recorder`]), and a record a line of the trace ([`printer`]).
 //!
-//! Locks, outermost first: the kernel's of module notifiers, and of `dynamic_events`, `COMMANDS`,
-//! `event_mutex`, `REGISTRY`, the list of an event's probes, the state of a probe, what is known of
-//! [`signature`]s. What is known of [`symbols`], and what was asked of [`exits`], have locks right
-//! below `COMMANDS`: a seq_file is read under it, and so under nothing that the showing of one
-//! takes.
+//! Locks, outermost first: the kernel's of module notifiers, and of `dynamic_events`; `COMMANDS`; the
+//! locks of [`signature`] and [`symbols`], and the one that `ktrace` holds while it opens a file;
+//! `event_mutex`; `REGISTRY`; the list of an event's probes; the state of a probe. What was asked of
+//! [`exits`] has a lock right below `COMMANDS`.
+//!
+//! A file is opened under `COMMANDS` alone, never with `event_mutex` held or with a lock that is
+//! taken under it: lockdep reports who does.
 
 use kernel::prelude::*;
 use kernel::ThisModule;
@@ -79,6 +81,7 @@ impl kernel::Module for Rkprobe {
             dynamic: None,
             modules: None,
         };
+        ktrace::assumptions::check(module)?;
         this.modules = Some(Notifier::register(Modules)?);
         parameters::apply()?;
         // Last, for a failure after this would have to wait for others.

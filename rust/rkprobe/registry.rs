@@ -71,7 +71,7 @@ kernel::sync::global_lock! {
 ///
 /// Once, before anything else here is used.
 pub(crate) unsafe fn init() {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The caller calls this once, before any other use.
     unsafe { REGISTRY.init() };
 }
 

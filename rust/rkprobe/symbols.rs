@@ -20,9 +20,9 @@ kernel::sync::global_lock! {
 
 /// # Safety
 ///
-/// Once, before anything else here is used.
+/// Called once, before anything else here is used.
 pub(crate) unsafe fn init() {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The caller calls this once, and nobody has used the lock yet.
     unsafe { REPEATED.init() };
 }
 

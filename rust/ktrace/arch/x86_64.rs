@@ -58,16 +58,16 @@ pub(crate) unsafe fn whole_registers(regs: *mut pt_regs) -> *mut pt_regs {
     }
 }
 
+/// ENDBR64, and the instruction that the kernel writes over one that nobody needs
+/// (`gen_endbr_poison()` in `arch/x86/include/asm/ibt.h`).
+pub(crate) const LANDING_PADS: [[u8; 4]; 2] = [[0xf3, 0x0f, 0x1e, 0xfa], [0x0f, 0x1f, 0x40, 0xd6]];
+
 /// Where ftrace finds the entry of the function at `address`: behind its landing pad, if it has
 /// one. C: `ftrace_location()`.
 pub(crate) fn behind_landing_pad(address: usize) -> usize {
-    const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
-    /// What the kernel writes over one that nobody needs.
-    const SEALED: [u8; 4] = [0x0f, 0x1f, 0x40, 0xd6];
-
     let mut code = [0; 4];
     match nofault::read_kernel(address, &mut code) {
-        Ok(()) if code == ENDBR64 || code == SEALED => address.wrapping_add(code.len()),
+        Ok(()) if LANDING_PADS.contains(&code) => address.wrapping_add(code.len()),
         _ => address,
     }
 }

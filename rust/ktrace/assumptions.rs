@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Facts about the kernel that no header states, tried when the module is loaded.
+//!
+//! Documentation/rust/assumptions.rst lists all such facts, and how each is checked. The checks
+//! here are those that need the running kernel. They are cheap: some symbols are looked up, and
+//! nothing is traced.
+
+use core::ptr;
+
+use kernel::bindings::pt_regs;
+use kernel::error::Result;
+use kernel::ffi::c_ulong;
+use kernel::prelude::*;
+use kernel::ThisModule;
+
+use crate::arch;
+use crate::ftrace;
+use crate::module;
+use crate::symbol;
+
+extern "C" {
+    fn ktrace_landing_pads_match(endbr: u32, sealed: u32) -> bool;
+    fn ktrace_get_regs(regs: *mut pt_regs) -> *mut pt_regs;
+    fn ktrace_known_text() -> c_ulong;
+    fn ktrace_known_data() -> c_ulong;
+}
+
+/// A function and a variable that every kernel exports.
+const TEXT: &CStr = c"seq_read";
+const DATA: &CStr = c"init_task";
+
+/// Tries the facts that this crate relies on. To be called when the module is loaded, after
+/// [`crate::init`]; `this` is the module.
+///
+/// Process context; sleeps. `ENODEV`, and a line in the kernel's log that names the fact, if one
+/// does not hold; `ENOMEM`.
+pub fn check(this: &'static ThisModule) -> Result {
+    expect(names_have_addresses()?, "a name has another address")?;
+    expect(addresses_have_names(), "an address has another name")?;
+    expect(
+        symbols_exist()?,
+        "register_kretprobe() does not look the symbol up first",
+    )?;
+    expect(is_listed(this), "/sys/module does not list this module")?;
+    expect(functions_are_traceable()?, "ftrace takes other addresses")?;
+    expect(landing_pads_match(), "landing pads look different")?;
+    expect(registers_match(), "ftrace marks its registers differently")
+}
+
+fn expect(holds: bool, what: &str) -> Result {
+    if holds {
+        return Ok(());
+    }
+    pr_err!("this kernel does not work as rkprobe expects: {what}\n");
+    Err(ENODEV)
+}
+
+fn text() -> usize {
+    // SAFETY: The function has no requirements.
+    unsafe { ktrace_known_text() as usize }
+}
+
+fn data() -> usize {
+    // SAFETY: The function has no requirements.
+    unsafe { ktrace_known_data() as usize }
+}
+
+/// `register_kprobe()` leaves the address in the structure, also if it refuses the probe. It refuses
+/// data early; for text it would look through all jump labels.
+fn names_have_addresses() -> Result<bool> {
+    Ok(symbol::address_of(DATA)? == data())
+}
+
+/// The form of the text that `sprint_symbol()` writes.
+fn addresses_have_names() -> bool {
+    let mut buffer = [0; symbol::LEN];
+    symbol::location(text().wrapping_add(1), &mut buffer).is_some_and(|location| {
+        location.name.as_bytes() == TEXT.to_bytes()
+            && location.offset == 1
+            && location.module.is_none()
+    })
+}
+
+/// `register_kretprobe()` looks the symbol up before it refuses too much data.
+fn symbols_exist() -> Result<bool> {
+    Ok(symbol::exists(TEXT)? && symbol::exists(DATA)? && !symbol::exists(c"no such symbol")?)
+}
+
+/// All modules are in the set that `/sys/module` shows, from before their initialisation.
+fn is_listed(this: &'static ThisModule) -> bool {
+    let mut is_listed = !cfg!(MODULE);
+    module::for_each(|module| is_listed |= ptr::from_ref(module).cast() == this.as_ptr());
+    is_listed
+}
+
+/// A filter of ftrace takes the entries of functions, and no other address.
+fn functions_are_traceable() -> Result<bool> {
+    Ok(ftrace::is_traceable(text())? && !ftrace::is_traceable(data())?)
+}
+
+/// The bytes of landing pads, in use and not.
+fn landing_pads_match() -> bool {
+    let [endbr, sealed] = arch::LANDING_PADS.map(u32::from_ne_bytes);
+    // SAFETY: The function has no requirements.
+    unsafe { ktrace_landing_pads_match(endbr, sealed) }
+}
+
+/// How ftrace says whether it saved all registers.
+fn registers_match() -> bool {
+    let is_same = |mut regs: pt_regs| {
+        let regs = &raw mut regs;
+        // SAFETY: `regs` points at a local `struct pt_regs`, which both only look at.
+        unsafe { arch::whole_registers(regs) == ktrace_get_regs(regs) }
+    };
+    let mut whole = pt_regs::default();
+    whole.__bindgen_anon_1.cs = 1;
+    is_same(pt_regs::default()) && is_same(whole)
+}
