@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 # Text for the guest's shell: nothing in it is make's.
 override CMD := $(value CMD)
-export CMD APPEND CPUS DEBIAN_MIRROR DEBUG KERNEL_SERIES KVM MEMORY QEMU_OPTS STRESS VM_TIMEOUT
+export CMD APPEND CPUS DEBIAN_MIRROR DEBUG IN_TREE KERNEL_SERIES KVM MEMORY OPS QEMU_OPTS SEED STORM_SKIP VM_TIMEOUT
 
 ifdef KDIR
 ifneq ($(DEBUG),)
@@ -43,6 +43,11 @@ test-upstream: rkprobe.ko setup
 .PHONY: parity
 parity: rkprobe.ko setup
 	@scripts/parity $(CASES)
+
+.PHONY: storm
+storm: setup
+	+@$(if $(IN_TREE),,scripts/build $(kbuild_variables) RKPROBE_SAMPLES=y >&2)
+	@scripts/storm
 
 .PHONY: fuzz
 fuzz: setup
@@ -106,6 +111,7 @@ help:
 #: make test-upstream	run the kernel's own tests of probe events, for the kernel's and for rkprobe's
 #: make parity		thousands of commands, by the kernel's own implementation and by ours
 #: make fuzz		any inputs for the parsers, RUNS=1000000 for each of TARGETS='command btf ...'
+#: make storm		random operations at once, OPS=100000 of them in the order that SEED=1 gives
 #: make exits-check	where functions leave, by our decoders and by llvm-objdump, over every function
 #: make bench		what hits and commands cost, beside the kernel's; some of the rows only by ROWS='p0 r'
 #: make in-tree		make it a part of the source of a kernel, KTREE=DIR; UNDO=1 takes it out again
@@ -126,7 +132,8 @@ help:
 #: FILES='...'		test-upstream: some of them only, such as kprobe/profile.tc
 #: VMLINUX='FILE...'	exits-check: kernels with symbols, or modules, x86-64 or arm64, instead
 #: CASES=FILE		parity: the commands in this file instead
-#: STRESS=100		test: so many rounds of the stress test; nightly: thousands, for hours
+#: OPS=100000 SEED=1	storm: how many operations, and which; test: the same of its short storm
+#: STORM_SKIP=a,b	storm: without these kinds of operations
 #: LLVM=1 CLIPPY=1 W=1 V=1	as in the kernel's build
 #: CPUS=2 MEMORY=1G	the machine; KVM=1 to not emulate it
 #: QEMU_OPTS= APPEND=	more options of QEMU, more of the kernel's command line

@@ -32,9 +32,9 @@ mod shared;
 mod sys;
 
 const CPUS: usize = 4;
-/// Seconds between two lines on progress, and lines on progress between two tables.
-const PROGRESS: u64 = 10;
-const TABLE: u64 = 6;
+/// Seconds of the machine between two lines on progress, and lines on progress between two tables.
+const PROGRESS: u64 = 2;
+const TABLE: u64 = 15;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();

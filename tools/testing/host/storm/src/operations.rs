@@ -25,6 +25,7 @@ use crate::modules;
 use crate::modules::MODULES;
 use crate::modules::SAMPLES;
 use crate::rng::Rng;
+use crate::shared::now;
 use crate::shared::Page;
 use crate::shared::Shared;
 use crate::sys;
@@ -62,38 +63,38 @@ pub const KINDS: &[Kind] = &[
     kind("hit", 4000, 900, hit),
     kind("toggle", 600, 100, toggle),
     kind("hold", 1500, 300, hold),
-    kind("poke", 1600, 100, poke),
-    kind("delete", 250, 20, delete),
+    kind("poke", 1600, 50, poke),
+    kind("delete", 250, 50, delete),
     kind("release", 900, 900, release),
-    kind("define", 90, 50, define),
+    kind("define", 90, 100, define),
     kind("filter", 150, 30, filter),
-    kind("exits", 30, 300, exits),
-    kind("append", 60, 100, append),
+    kind("exits", 30, 200, exits),
+    kind("append", 60, 200, append),
     kind("set_event", 100, 50, set_event),
-    kind("trigger", 50, 30, trigger),
-    kind("untrigger", 70, 5, untrigger),
-    kind("perf", 30, 30, perf),
+    kind("trigger", 50, 50, trigger),
+    kind("untrigger", 70, 30, untrigger),
+    kind("perf", 30, 50, perf),
     kind("instance_toggle", 60, 10, instance_toggle),
-    kind("error_clear", 50, 300, error_clear),
+    kind("error_clear", 50, 0, error_clear),
     kind("control", 50, 0, control),
     kind("empty_trace", 30, 900, empty_trace),
-    kind("count", 5, 300, count),
-    kind("instance", 20, 300, instance),
+    kind("count", 5, 100, count),
+    kind("instance", 20, 50, instance),
     kind("write_back", 20, 100, write_back),
-    kind("clear", 20, 100, clear),
+    kind("clear", 20, 50, clear),
     kind("load_target", 12, 100, load_target),
-    kind("unload_target", 12, 50, unload_target),
-    kind("load_sample", 8, 100, load_sample),
-    kind("unload_sample", 10, 50, unload_sample),
-    kind("sleeper", 20, 100, sleeper),
+    kind("unload_target", 12, 100, unload_target),
+    kind("load_sample", 8, 50, load_sample),
+    kind("unload_sample", 10, 0, unload_sample),
+    kind("sleeper", 20, 20, sleeper),
     kind("kill_writer", 10, 900, kill_writer),
     kind("load", 6, 0, load),
     kind("unload", 6, 0, unload),
-    kind("hotplug", 4, 200, hotplug),
+    kind("hotplug", 4, 100, hotplug),
     kind("knob", 4, 500, knob),
-    kind("reload", 1, 300, reload),
-    kind("load_bad", 1, 300, load_bad),
-    kind("kill_load", 1, 300, kill_load),
+    kind("reload", 2, 100, reload),
+    kind("load_bad", 3, 100, load_bad),
+    kind("kill_load", 1, 500, kill_load),
 ];
 
 /// How many files a worker holds open.
@@ -581,8 +582,9 @@ fn make_room(worker: &mut Worker) -> io::Result<()> {
     worker.slots.fill_with(|| None);
     worker.shared.unloaders.fetch_add(1, Relaxed);
     let mut result = Ok(());
-    for round in 0..200 {
-        if round % 4 == 0 {
+    let start = now();
+    for round in 0.. {
+        if round % 8 == 0 {
             disable_all();
             let _ = write("events/rust_sample/clone/enable", b"0");
             for sample in SAMPLES {
@@ -591,11 +593,12 @@ fn make_room(worker: &mut Worker) -> io::Result<()> {
         }
         result = modules::unload("rkprobe");
         match &result {
-            Err(error) if error.raw_os_error() != Some(libc::ENOENT) => (),
+            Err(error) if error.raw_os_error() != Some(libc::ENOENT) && now() < start + 20_000 => {
+                ()
+            }
             _ => break,
         }
-        sleep(Duration::from_millis(2));
-        worker.note(format_args!("{round}"));
+        sleep(Duration::from_millis(5));
     }
     worker.shared.unloaders.fetch_sub(1, Relaxed);
     result
