@@ -107,6 +107,8 @@ struct ktrace_event_probe {
 	void (*hit)(void *data, const void *record);
 	void *data;
 	unsigned long missed;
+	/* NULL while it is not attached. */
+	struct trace_event_file *file;
 };
 
 static void call_hit(struct event_trigger_data *trigger, struct trace_buffer *buffer,
@@ -147,6 +149,7 @@ struct ktrace_event_probe *ktrace_new_event_probe(struct trace_event_file *file,
 						  void *data);
 int ktrace_attach_event_probe(struct trace_event_file *file, struct ktrace_event_probe *probe);
 void ktrace_detach_event_probe(struct trace_event_file *file, struct ktrace_event_probe *probe);
+void ktrace_take_back_event_probe(struct ktrace_event_probe *probe);
 unsigned long ktrace_event_probe_missed(const struct ktrace_event_probe *probe);
 void ktrace_free_event_probe(struct ktrace_event_probe *probe);
 
@@ -186,6 +189,7 @@ int ktrace_attach_event_probe(struct trace_event_file *file, struct ktrace_event
 
 	lockdep_assert_held(&event_mutex);
 	list_add_tail_rcu(&probe->trigger.list, &file->triggers);
+	probe->file = file;
 	ret = trace_event_trigger_enable_disable(file, 1);
 	update_cond_flag(file);
 	if (ret)
@@ -197,10 +201,18 @@ int ktrace_attach_event_probe(struct trace_event_file *file, struct ktrace_event
 void ktrace_detach_event_probe(struct trace_event_file *file, struct ktrace_event_probe *probe)
 {
 	lockdep_assert_held(&event_mutex);
+	probe->file = NULL;
 	list_del_rcu(&probe->trigger.list);
 	trace_event_trigger_enable_disable(file, 0);
 	update_cond_flag(file);
 	tracepoint_synchronize_unregister();
+}
+
+/* The same, if it is attached. */
+void ktrace_take_back_event_probe(struct ktrace_event_probe *probe)
+{
+	if (probe->file)
+		ktrace_detach_event_probe(probe->file, probe);
 }
 
 unsigned long ktrace_event_probe_missed(const struct ktrace_event_probe *probe)

@@ -32,6 +32,7 @@ use probe::command::argument::Width;
 use probe::command::RecordFields;
 
 use crate::bindings;
+use crate::leftover;
 use crate::registers::Registers;
 use crate::trace_event::origin::Sealed;
 use crate::trace_event::EventMutex;
@@ -102,6 +103,7 @@ extern "C" {
         trigger: *mut Trigger,
     ) -> c_int;
     fn ktrace_detach_event_probe(file: *mut bindings::trace_event_file, trigger: *mut Trigger);
+    fn ktrace_take_back_event_probe(trigger: *mut Trigger);
     fn ktrace_event_probe_missed(trigger: *const Trigger) -> c_ulong;
     fn ktrace_free_event_probe(trigger: *mut Trigger);
     fn ktrace_fetch_caller_regs(room: *mut pt_regs) -> *mut pt_regs;
@@ -273,13 +275,20 @@ impl<H: Handler> EventProbe<H> {
         });
         let trigger = trigger.and_then(|trigger| NonNull::new(trigger).ok_or(ENOMEM));
         match (trigger, NonNull::new(inner)) {
-            // INVARIANT: Made just now.
-            (Ok(trigger), Some(inner)) => Ok(Self {
-                trigger,
-                is_attached: AtomicBool::new(false),
-                inner,
-                event: ManuallyDrop::new(event),
-            }),
+            (Ok(trigger), Some(inner)) => {
+                // INVARIANT: Made just now.
+                let this = Self {
+                    trigger,
+                    is_attached: AtomicBool::new(false),
+                    inner,
+                    event: ManuallyDrop::new(event),
+                };
+                let code = hit::<H> as *const () as usize;
+                // SAFETY: `take_back` detaches it and waits for handlers. It is freed after
+                // `untrack` only.
+                unsafe { leftover::track(code, trigger.as_ptr().cast(), take_back) }?;
+                Ok(this)
+            }
             (trigger, _) => {
                 // SAFETY: It came from a `KBox`, and nobody else has it.
                 drop(unsafe { KBox::from_raw(inner) });
@@ -346,6 +355,7 @@ impl<H: Handler> Drop for EventProbe<H> {
             // SAFETY: In the kernel's tree `with` fails only if the current task holds the mutex.
             unsafe { self.detach_locked() };
         }
+        leftover::untrack(self.trigger.as_ptr().cast());
         // SAFETY: It is not attached, and `detach_locked` has waited for handlers: nobody uses it.
         unsafe { ktrace_free_event_probe(self.trigger.as_ptr()) };
         // SAFETY: It came from a `KBox`, and the trigger, which pointed to it, is gone.
@@ -353,6 +363,19 @@ impl<H: Handler> Drop for EventProbe<H> {
         // SAFETY: This is the end of it.
         unsafe { ManuallyDrop::drop(&mut self.event) };
     }
+}
+
+/// Detaches a probe that its module left behind.
+///
+/// # Safety
+///
+/// `trigger` must be that of an [`EventProbe`] that its module does not use or free any more.
+unsafe fn take_back(trigger: *mut c_void) {
+    // SAFETY: The caller guarantees that this is the trigger of a probe. `event_mutex` is held.
+    let detach = |_: &EventMutex| unsafe { ktrace_take_back_event_probe(trigger.cast()) };
+    // In the kernel's tree this fails only if the current task holds the mutex: the kernel's notifier
+    // of modules that go does not.
+    let _ = EventMutex::with(detach);
 }
 
 /// Called by C with a record.
