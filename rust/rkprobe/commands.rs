@@ -444,7 +444,8 @@ fn make_probe(
     let plan = match command.kind.is_hook() {
         true => match Plan::new(command, site, None) {
             Err(failure) if failure.errno() == ENOMEM => return Err(failure),
-            plan => Some(plan.map_err(|failure| failure.errno())),
+            Err(failure) => Some(Err(failure.errno())),
+            Ok(plan) => Some(Ok(KBox::new(plan, GFP_KERNEL)?)),
         },
         false => None,
     };

@@ -52,7 +52,7 @@ struct Registration {
     /// module that is not loaded.
     armed: Option<Armed>,
     /// For a [`Hook`] always, for a kprobe while its module comes.
-    plan: Option<Result<Plan>>,
+    plan: Option<Result<KBox<Plan>>>,
     /// How many calls in flight the last return probe had room for.
     maxactive: u32,
     /// What earlier registrations have counted.
@@ -99,7 +99,7 @@ impl Probe {
         listing: CString,
         parts: Parts,
         armed: Option<Armed>,
-        plan: Option<Result<Plan>>,
+        plan: Option<Result<KBox<Plan>>>,
     ) -> Result<Arc<Self>> {
         let mut state = Registration {
             armed: None,
@@ -262,7 +262,8 @@ impl Probe {
     }
 
     fn plan_again(&self, going: Option<&Module>) {
-        let plan = Plan::again(self.command(), &self.shape, going);
+        let plan = Plan::again(self.command(), &self.shape, going)
+            .and_then(|plan| Ok(KBox::new(plan, GFP_KERNEL)?));
         self.state.lock().plan = Some(plan);
     }
 
