@@ -108,21 +108,22 @@ static struct trace_event_class control_class = {
 	.fields = LIST_HEAD_INIT(control_class.fields),
 };
 
-#define CONTROL_EVENT(_flags) (struct trace_event_call) {	\
+#define CONTROL_EVENT (struct trace_event_call) {		\
 	.class = &control_class,				\
 	{ .name = "control" },					\
 	.event.funcs = &control_funcs,				\
 	.print_fmt = "\"\"",					\
-	.flags = TRACE_EVENT_FL_IGNORE_ENABLE | (_flags),	\
+	.flags = TRACE_EVENT_FL_IGNORE_ENABLE,			\
 	.perf_perm = control_perf_perm,				\
 }
 
 #ifndef CONFIG_RKPROBE_EXPORTS
 /*
- * The kernel adds this event when it loads the module. But perf takes a reference to the module of
- * such an event, which fails while the module is unloaded: so a dynamic event replaces it.
+ * The kernel adds this event when it loads the module, and knows its module. Perf takes a reference
+ * to the module then, which fails while the module is unloaded. So another event replaces this one:
+ * trace_add_event_call() sets no module.
  */
-static struct trace_event_call first_control = CONTROL_EVENT(0);
+static struct trace_event_call first_control = CONTROL_EVENT;
 static struct trace_event_call *__used __section("_ftrace_events") first_control_ptr =
 	&first_control;
 static struct trace_event_call *control = &first_control;
@@ -144,7 +145,7 @@ struct trace_event_call *ktrace_replace_control(void)
 
 	if (!call)
 		return ERR_PTR(-ENOMEM);
-	*call = CONTROL_EVENT(TRACE_EVENT_FL_DYNAMIC);
+	*call = CONTROL_EVENT;
 	ret = trace_add_event_call(call);
 	if (ret) {
 		kfree(call);

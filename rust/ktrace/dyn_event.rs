@@ -79,7 +79,7 @@ impl<'a> Iterator for Arguments<'a> {
     fn next(&mut self) -> Option<&'a str> {
         self.left = self.left.checked_sub(1)?;
         // SAFETY: By the invariant of `next` there are `left` strings from it on, and one was left.
-        let word = unsafe { CStr::from_ptr((*self.next).cast()) };
+        let word = unsafe { CStr::from_char_ptr(*self.next) };
         // INVARIANT: And so there is one less from the next one on.
         self.next = self.next.wrapping_add(1);
         Some(word.to_str().unwrap_or("\0"))

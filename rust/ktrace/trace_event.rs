@@ -287,7 +287,7 @@ impl TraceEvent {
         if fixed_len > MAX_LEN {
             return Err(E2BIG);
         }
-        let output = Arc::new(Output::new(group, name, print)?, GFP_KERNEL)?;
+        let output = Arc::new(Output::new(&group, &name, print)?, GFP_KERNEL)?;
         sink.set_event(output.number(), fixed_len)?;
         let inner = KBox::pin(
             Inner {

@@ -41,9 +41,9 @@ pub(crate) fn add(file: File, line: &str, error: &Error) {
 
 fn add_to_kernel(file: File, line: &str, error: &Error) -> Result {
     ktrace::error_log::add(
-        &*CString::try_from_fmt(format_args!("{}", file.subsystem(line, error)))?,
-        &*CString::try_from_fmt(format_args!("{}", Normalized(line)))?,
-        &*CString::try_from_fmt(format_args!("{}", error.kind.text()))?,
+        &CString::try_from_fmt(format_args!("{}", file.subsystem(line, error)))?,
+        &CString::try_from_fmt(format_args!("{}", Normalized(line)))?,
+        &CString::try_from_fmt(format_args!("{}", error.kind.text()))?,
         u16::try_from(error.column(line))?,
     );
     Ok(())

@@ -296,11 +296,15 @@ impl Recorder {
             None => {
                 let state = hit.state();
                 let len = HEADER_LEN + size_of_val(&head) + usize::from(self.fixed);
-                self.sink.record_filled(hit, len, || Fields {
-                    head,
-                    recorder: self,
-                    seen: Seen { state, kept },
-                });
+                // SAFETY: `Shape::define` makes the event's fields from the head and from the layout
+                // that has `fixed` bytes.
+                unsafe {
+                    self.sink.record_filled(hit, len, || Fields {
+                        head,
+                        recorder: self,
+                        seen: Seen { state, kept },
+                    });
+                }
             }
             Some(room) => self.record_with_strings(room, *hit, kept, head),
         }
@@ -326,9 +330,17 @@ impl Recorder {
             let seen = Seen { state, kept };
             let len = fetch::record(&self.programs, fixed, fields_at, seen, fields);
             let bytes = fields.get(..len).unwrap_or(&[]);
+            if bytes.len() < fixed {
+                // Handlers are nested deeper than any kernel does.
+                return;
+            }
             let len = fields_at.wrapping_add(bytes.len());
-            self.sink
-                .record_filled(&hit, len, || Copied { head, bytes });
+            // SAFETY: `Shape::define` makes the event's fields from the head and from the layout that
+            // has `fixed` bytes. There are not less.
+            unsafe {
+                self.sink
+                    .record_filled(&hit, len, || Copied { head, bytes });
+            }
         });
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn clear() {
 
 /// The address of `[MODULE:]SYMBOL`, as [`symbol::address_of`].
 pub(crate) fn address_of(symbol: &str) -> Result<usize> {
-    symbol::address_of(&*CString::try_from_fmt(format_args!("{symbol}"))?)
+    symbol::address_of(&CString::try_from_fmt(format_args!("{symbol}"))?)
 }
 
 /// How many places `[MODULE:]SYMBOL` stands for; two are two or more where there is no module.

@@ -45,6 +45,8 @@ impl DynEvent {
 }
 
 /// See [`crate::dyn_event::register`].
+// In the kernel's tree the parameter says who is called.
+#[allow(clippy::extra_unused_type_parameters)]
 pub(crate) fn register_dyn_events<H: Handler>() -> Result {
     Ok(())
 }

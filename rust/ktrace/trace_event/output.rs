@@ -16,7 +16,6 @@ use kernel::ffi::c_int;
 use kernel::ffi::c_uint;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
-use kernel::str::CString;
 use kernel::types::Opaque;
 
 use super::HEADER_LEN;
@@ -58,9 +57,10 @@ pub struct Output {
 struct Inner {
     call: Opaque<bindings::trace_event_call>,
     class: Opaque<bindings::trace_event_class>,
-    /// `class.system` and `call.name` point into these.
-    group: CString,
-    name: CString,
+    /// The group and the name, with a NUL behind each. `class.system` and `call.name` point there.
+    names: KVec<u8>,
+    /// Where the name begins.
+    name_at: u32,
     /// Valid until `is_over`.
     print: UnsafeCell<ManuallyDrop<KBox<dyn Print>>>,
     /// Whether the trace buffers may have records with the number.
@@ -159,15 +159,20 @@ impl Output {
     /// Takes a number. C: `register_trace_event()`.
     ///
     /// Process context. `ENODEV` where all numbers (some 65,000) are taken.
-    pub(super) fn new(group: CString, name: CString, print: KBox<dyn Print>) -> Result<Self> {
+    pub(super) fn new(group: &CStr, name: &CStr, print: KBox<dyn Print>) -> Result<Self> {
+        let group = group.to_bytes_with_nul();
+        let name_at = u32::try_from(group.len())?;
+        let mut names = KVec::new();
+        names.extend_from_slice(group, GFP_KERNEL)?;
+        names.extend_from_slice(name.to_bytes_with_nul(), GFP_KERNEL)?;
         let inner = KBox::pin(
             Inner {
                 // SAFETY: All-zero is valid for both structures.
                 call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
                 // SAFETY: All-zero is valid for both structures.
                 class: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                group,
-                name,
+                names,
+                name_at,
                 print: UnsafeCell::new(ManuallyDrop::new(print)),
                 is_recorded: AtomicBool::new(false),
                 is_over: AtomicBool::new(false),
@@ -182,12 +187,12 @@ impl Output {
         // SAFETY: Nobody else has either yet. What they point at lives as long as `inner`, behind
         // `inner` in the same allocation, or for as long as the module.
         let event = unsafe {
-            (*class).system = inner.group.as_char_ptr();
+            (*class).system = inner.group().as_char_ptr();
             let fields: *mut list_head = &raw mut (*class).fields;
             (*fields).next = fields;
             (*fields).prev = fields;
             (*call).class = class;
-            (*call).__bindgen_anon_1.name = inner.name.as_char_ptr();
+            (*call).__bindgen_anon_1.name = inner.name().as_char_ptr();
             (*call).event.funcs = (&raw const ktrace_output_funcs).cast_mut();
             &raw mut (*call).event
         };
@@ -226,12 +231,12 @@ impl Output {
 
     /// The group of the event.
     pub(super) fn group(&self) -> &CStr {
-        &self.inner.group
+        self.inner.group()
     }
 
     /// The name of the event.
     pub(super) fn name(&self) -> &CStr {
-        &self.inner.name
+        self.inner.name()
     }
 
     /// The number.
@@ -302,6 +307,15 @@ unsafe fn take_back(output: *mut c_void) {
 }
 
 impl Inner {
+    fn group(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.names).unwrap_or(c"")
+    }
+
+    fn name(&self) -> &CStr {
+        let name = self.names.get(self.name_at as usize..).unwrap_or(&[]);
+        CStr::from_bytes_until_nul(name).unwrap_or(c"")
+    }
+
     /// Nobody calls the printer any more when this returns.
     fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
@@ -420,7 +434,7 @@ unsafe extern "C" fn ktrace_output_print(
     // SAFETY: The reader of the trace owns the sequence.
     let mut seq = unsafe { TraceSeq::new(seq, addresses) };
     if inner.is_over.load(Ordering::Relaxed) {
-        seq.bytes(inner.name.to_bytes());
+        seq.bytes(inner.name().to_bytes());
         seq.bytes(b": (the event was removed)\n");
         return;
     }

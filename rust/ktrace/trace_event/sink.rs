@@ -220,16 +220,27 @@ impl Sink {
     /// `fill` gets the bytes behind the header, zeroed, once for each user.
     #[inline(always)]
     pub fn record<O: Origin>(&self, hit: &O, len: usize, fill: impl Fn(&mut [u8])) {
-        self.record_filled(hit, len, || Closure(&fill));
-    }
-
-    /// The same with what makes a [`Fill`], which then has to be in memory only where it is needed.
-    #[inline(always)]
-    pub fn record_filled<O: Origin, F: Fill>(&self, hit: &O, len: usize, fill: impl Fn() -> F) {
-        // The kernel itself refuses a record that is too long for the ring buffer.
         if len < self.fixed_len() {
             return;
         }
+        // SAFETY: The fields fit.
+        unsafe { self.record_filled(hit, len, || Closure(&fill)) };
+    }
+
+    /// The same with what makes a [`Fill`], which then has to be in memory only where it is needed.
+    ///
+    /// # Safety
+    ///
+    /// `len` must not be below what the header and the fields of the event take: the kernel looks at
+    /// the fields.
+    #[inline(always)]
+    pub unsafe fn record_filled<O: Origin, F: Fill>(
+        &self,
+        hit: &O,
+        len: usize,
+        fill: impl Fn() -> F,
+    ) {
+        // The kernel itself refuses a record that is too long for the ring buffer.
         let only = self.only.load(Ordering::Acquire);
         if only.is_null() {
             self.record_to_all(*hit, len, fill());
