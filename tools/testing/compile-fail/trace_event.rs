@@ -8,8 +8,8 @@ use kernel::sync::Arc;
 use kernel::ThisModule;
 use ktrace::kprobe::Hit;
 use ktrace::trace_event::{
-    Definition, EventMutex, EventMutexHeld, Field, Fill, Operations, Output, Print, Sink, TraceEvent,
-    TraceSeq,
+    Definition, EventMutex, EventMutexHeld, Field, Fill, Operations, Output, Print, Sink,
+    TraceEvent, TraceSeq,
 };
 
 pub fn is_send<T: Send>() {}
