@@ -75,6 +75,8 @@ struct ktrace_dyn_event {
 	/* NULL if the entry was removed. */
 	const struct ktrace_dyn_event_callbacks *callbacks;
 	unsigned long number;
+	/* It may be in use by somebody who holds event_mutex, also if it has left the list. */
+	bool was_listed;
 	/* Link in freed_in_callback. */
 	struct list_head freed;
 };
@@ -224,6 +226,7 @@ void ktrace_add_dyn_event(struct ktrace_dyn_event *event,
 		return;
 	event->callbacks = to;
 	event->number = number;
+	event->was_listed = true;
 	if (list_empty(&event->event.list))
 		list_add_tail(&event->event.list, &dyn_event_list);
 }
@@ -239,13 +242,13 @@ void ktrace_remove_dyn_event(struct ktrace_dyn_event *event)
 	free_dyn_events();
 }
 
-/* Must event_mutex be taken to free the entry? Nobody else adds or removes it any more. */
+/* Must event_mutex be taken to free the entry? Nobody else adds it any more. */
 bool ktrace_free_needs_event_mutex(const struct ktrace_dyn_event *event)
 {
-	return !list_empty(&event->event.list) && READ_ONCE(caller) != current;
+	return event->was_listed && READ_ONCE(caller) != current;
 }
 
-/* With event_mutex held if the entry is in the kernel's list. */
+/* With event_mutex held if the entry was ever in the kernel's list. */
 void ktrace_free_dyn_event(struct ktrace_dyn_event *event)
 {
 	if (!list_empty(&event->event.list))

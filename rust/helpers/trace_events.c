@@ -23,7 +23,7 @@ struct trace_event_call *ktrace_replace_control(void);
 struct trace_event_call *ktrace_remove_control(void);
 void ktrace_free_control(struct trace_event_call *call);
 void ktrace_keep_trace(struct trace_event_file *file);
-bool ktrace_empty_marked_traces(void);
+int ktrace_empty_marked_traces(void);
 void ktrace_open_control(void);
 
 int ktrace_call_reg_shim(struct trace_event_call *call, enum trace_reg type, void *data);
@@ -199,19 +199,18 @@ void ktrace_keep_trace(struct trace_event_file *file)
 
 /*
  * Empties the trace buffers of the instances that removed events have marked. Without event_mutex.
- * Returns false where the kernel has no way to do so.
+ * -ENOMEM, and -EOPNOTSUPP where the kernel has no way to do so.
  */
-bool ktrace_empty_marked_traces(void)
+int ktrace_empty_marked_traces(void)
 {
 #ifdef CONFIG_RKPROBE_EXPORTS
 	tracing_reset_all_online_cpus();
-	return true;
+	return 0;
 #elif IS_ENABLED(CONFIG_KPROBE_EVENTS)
-	/* No event has such a name, but the kernel empties the buffers before it says so. */
-	kprobe_event_delete("0/0");
-	return true;
+	/* No event has such a name. But the kernel empties the buffers before it says so. */
+	return kprobe_event_delete("0/0") == -ENOMEM ? -ENOMEM : 0;
 #else
-	return false;
+	return -EOPNOTSUPP;
 #endif
 }
 

@@ -118,6 +118,7 @@ impl Event {
     ///
     /// C: `find_and_get_event()`.
     pub fn get(system: &CStr, name: &CStr) -> Result<Self> {
+        EventMutexHeld::check_not_current()?;
         // SAFETY: Both are strings.
         let file = unsafe { ktrace_get_event(system.as_char_ptr(), name.as_char_ptr()) };
         // INVARIANT: C took the reference.

@@ -20,6 +20,7 @@ use kernel::task::Task;
 use kernel::types::Opaque;
 
 use crate::leftover;
+use crate::owner;
 
 /// A module that is there.
 #[repr(transparent)]
@@ -270,6 +271,28 @@ fn leave(object: *mut c_void) {
     drop(listeners);
     // The handler's own `drop` may register or drop notifiers.
     drop(listener);
+    wait_for_handlers();
+}
+
+/// Removes the handlers of a module from the list, and waits until they do not run.
+fn leave_all_of(module: &Module) {
+    loop {
+        let mut listeners = LISTENERS.lock();
+        let listener = listeners
+            .list
+            .iter()
+            .position(|listener| module.contains(owner::vtable_of(&*listener.handler)))
+            .and_then(|index| listeners.list.remove(index).ok());
+        drop(listeners);
+        if listener.is_none() {
+            break;
+        }
+    }
+    wait_for_handlers();
+}
+
+/// Waits until no handler runs, but for one that calls this.
+fn wait_for_handlers() {
     // No other task calls handlers while this one does.
     if CALLER.load(Ordering::Relaxed) != Task::current_raw() {
         drop(CALLING.lock());
@@ -354,6 +377,8 @@ unsafe extern "C" fn changed(
     match state {
         COMING => call_all(|handler| handler.coming(module)),
         GOING => {
+            // First its handlers: one may be running in another task, and drop what is left.
+            leave_all_of(module);
             leftover::remove_all_of(module);
             call_all(|handler| handler.going(module));
         }

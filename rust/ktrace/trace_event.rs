@@ -81,8 +81,8 @@ pub(crate) unsafe fn init() -> Result {
     unsafe {
         ENABLING.init();
         output::init();
-        removal::init()
     }
+    removal::init()
 }
 
 /// To be called when that module is unloaded, and when its initialisation fails after
@@ -121,6 +121,8 @@ struct Inner {
     output: Arc<Output>,
     owner: &'static ThisModule,
     has_fields: AtomicBool,
+    /// Whether the event was dropped and could not be removed at once.
+    is_dropped: AtomicBool,
     /// The next in the list of events that are to be removed.
     next: *mut Inner,
 }
@@ -129,8 +131,11 @@ struct Inner {
 ///
 /// Dropping disables the event in the top trace instance, and then waits until nobody uses it: it
 /// may be enabled in other instances, have triggers, or be open by perf. The kernel's log says so.
-/// Process context; sleeps. A task that holds `event_mutex` cannot wait for that: there the event
-/// is removed when [`EventMutex::with`] next releases the mutex.
+/// Process context; sleeps. A task that holds `event_mutex` cannot wait for that: an event that is
+/// dropped in the closure of [`EventMutex::with`] is removed when this releases the mutex, and one
+/// that is dropped in a callback of an event stays until its module goes.
+///
+/// Two events of one name are disabled together, by the name.
 ///
 /// # Examples
 ///
@@ -300,6 +305,7 @@ impl TraceEvent {
                 output,
                 owner,
                 has_fields: AtomicBool::new(false),
+                is_dropped: AtomicBool::new(false),
                 next: ptr::null_mut(),
             },
             GFP_KERNEL,

@@ -176,10 +176,11 @@ unsafe fn take_back(dentry: *mut c_void) {
 
 impl Drop for File {
     fn drop(&mut self) {
+        // First: the kernel may use the address for another file afterwards.
+        leftover::untrack(self.dentry.as_ptr().cast());
         // SAFETY: The dentry is that of the file, by the type invariant. The operations are freed
         // after this has returned, when nobody has the file open.
         unsafe { ktrace_remove_file(self.dentry.as_ptr()) };
-        leftover::untrack(self.dentry.as_ptr().cast());
     }
 }
 

@@ -4,6 +4,7 @@
 
 use core::ops::Deref;
 use core::ptr;
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering;
 
@@ -20,6 +21,9 @@ use crate::home;
 /// `event_mutex` writes it.
 static HOLDER: AtomicPtr<task_struct> = AtomicPtr::new(ptr::null_mut());
 
+/// Whether the holder is in a callback of an event. Only the holder of `event_mutex` uses it.
+static IS_IN_CALLBACK: AtomicBool = AtomicBool::new(false);
+
 /// Evidence that the current task holds `event_mutex`.
 ///
 /// The callbacks of an event get this token. The kernel is walking over its events then, and the
@@ -32,18 +36,36 @@ pub struct EventMutexHeld {
     _here: NotThreadSafe,
     /// The holder before: the current task, or NULL.
     before: *mut task_struct,
+    /// The value of [`IS_IN_CALLBACK`] before.
+    was_in_callback: bool,
 }
 
 impl EventMutexHeld {
+    /// For a callback of an event.
+    ///
     /// # Safety
     ///
     /// The current task holds `event_mutex`, and keeps it for as long as the value lives.
     pub(crate) unsafe fn assume_held() -> Self {
+        // SAFETY: The caller guarantees that the current task holds the mutex.
+        unsafe { Self::new(true) }
+    }
+
+    /// # Safety
+    ///
+    /// The current task holds `event_mutex`, and keeps it for as long as the value lives.
+    unsafe fn new(is_in_callback: bool) -> Self {
         // INVARIANT: The caller holds the mutex, so nobody else writes the holder.
         Self {
             _here: NotThreadSafe,
             before: HOLDER.swap(current(), Ordering::Relaxed),
+            was_in_callback: IS_IN_CALLBACK.swap(is_in_callback, Ordering::Relaxed),
         }
+    }
+
+    /// Whether the current task, which holds `event_mutex` under a token, is in a callback.
+    pub(crate) fn is_in_callback() -> bool {
+        IS_IN_CALLBACK.load(Ordering::Relaxed)
     }
 
     /// Whether the current task holds `event_mutex` under a token. Any context.
@@ -62,6 +84,7 @@ impl EventMutexHeld {
 
 impl Drop for EventMutexHeld {
     fn drop(&mut self) {
+        IS_IN_CALLBACK.store(self.was_in_callback, Ordering::Relaxed);
         HOLDER.store(self.before, Ordering::Relaxed);
     }
 }
@@ -82,7 +105,7 @@ impl EventMutex {
     pub(crate) unsafe fn assume_held() -> Self {
         // INVARIANT: The caller guarantees that no callback runs.
         // SAFETY: The caller guarantees that the current task holds the mutex.
-        Self(unsafe { EventMutexHeld::assume_held() })
+        Self(unsafe { EventMutexHeld::new(false) })
     }
 
     /// Runs `f` with `event_mutex` held.
@@ -92,9 +115,12 @@ impl EventMutex {
     /// kernel's tree, which does not export the mutex, also `ENOMEM`.
     pub fn with<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
         EventMutexHeld::check_not_current()?;
-        let result = home::with_event_mutex(f);
-        removal::remove_abandoned();
-        result
+        let (result, abandoned) = home::with_event_mutex(|token| {
+            let result = f(token);
+            (result, removal::take_abandoned(token))
+        })?;
+        drop(abandoned);
+        Ok(result)
     }
 }
 

@@ -11,9 +11,10 @@ use core::ptr;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering;
 
-use kernel::bindings::task_struct;
 use kernel::bindings::trace_event_call as Call;
 use kernel::error::from_err_ptr;
+use kernel::error::to_result;
+use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::time::delay::fsleep;
@@ -22,47 +23,15 @@ use kernel::time::Delta;
 use crate::bindings;
 use crate::home;
 
-use super::event_mutex::current;
 use super::output;
 use super::set_enabled;
 use super::EventMutex;
 use super::EventMutexHeld;
 use super::Inner;
 
-/// Events that were dropped by a task that held `event_mutex`, linked by [`Inner::next`].
-struct Abandoned(*mut Inner);
-
-// SAFETY: The events in the list belong to the list alone.
-unsafe impl Send for Abandoned {}
-
-impl Abandoned {
-    /// Takes an event out, if it is in the list.
-    fn take(&mut self, inner: &Inner) {
-        let mut place = &mut self.0;
-        while !place.is_null() {
-            if ptr::eq(*place, inner) {
-                *place = inner.next;
-                return;
-            }
-            // SAFETY: The events in the list are live, and nobody else uses the field.
-            place = unsafe { &mut (**place).next };
-        }
-    }
-}
-
-kernel::sync::global_lock! {
-    // SAFETY: Initialised by `init` before any event is registered.
-    unsafe(uninit) static ABANDONED: Mutex<Abandoned> = Abandoned(ptr::null_mut());
-}
-
-kernel::sync::global_lock! {
-    // Held while abandoned events are removed. Outside of `event_mutex`.
-    // SAFETY: Initialised by `init` before any event is registered.
-    unsafe(uninit) static REMOVING: Mutex<()> = ();
-}
-
-/// The task that holds `REMOVING`, or NULL.
-static REMOVER: AtomicPtr<task_struct> = AtomicPtr::new(ptr::null_mut());
+/// Events that were dropped in the closure of [`EventMutex::with`] that runs now, linked by
+/// [`Inner::next`]. Only the holder of `event_mutex` uses the list.
+static ABANDONED: AtomicPtr<Inner> = AtomicPtr::new(ptr::null_mut());
 
 // The kernel's structures are only passed on.
 #[allow(improper_ctypes)]
@@ -71,7 +40,7 @@ extern "C" {
     fn ktrace_remove_control() -> *mut Call;
     fn ktrace_free_control(control: *mut Call);
     fn ktrace_keep_trace(file: *mut bindings::trace_event_file);
-    fn ktrace_empty_marked_traces() -> bool;
+    fn ktrace_empty_marked_traces() -> c_int;
 }
 
 /// Makes the control event.
@@ -80,22 +49,13 @@ extern "C" {
 ///
 /// `ENOMEM`, and those of `trace_add_event_call()`.
 ///
-/// # Safety
-///
-/// Once, before any event is registered.
-pub(crate) unsafe fn init() -> Result {
-    // SAFETY: The caller calls this once, before any other use.
-    unsafe {
-        ABANDONED.init();
-        REMOVING.init();
-    }
+pub(crate) fn init() -> Result {
     replace_control()
 }
 
 /// Removes the control event, empties the trace buffers that have records of removed events, and
 /// gives their numbers back. No event may be registered any more.
 pub(crate) fn exit() {
-    remove_abandoned();
     let control = loop {
         // SAFETY: `event_mutex` is held.
         if let Ok(control) = EventMutex::with(|_| unsafe { ktrace_remove_control() }) {
@@ -106,9 +66,15 @@ pub(crate) fn exit() {
     };
     // SAFETY: The kernel has let go of it: `event_mutex` was released since.
     unsafe { ktrace_free_control(control) };
-    // SAFETY: `event_mutex` is not held.
-    unsafe { ktrace_empty_marked_traces() };
+    while empty_marked_traces() == Err(ENOMEM) {
+        fsleep(Delta::from_millis(20));
+    }
     output::release(output::take_reserved());
+}
+
+fn empty_marked_traces() -> Result {
+    // SAFETY: `event_mutex` is not held.
+    to_result(unsafe { ktrace_empty_marked_traces() })
 }
 
 /// Removing the previous control event marks the trace instances to be emptied.
@@ -124,18 +90,12 @@ fn replace_control() -> Result {
 /// numbers of these events back to the kernel.
 ///
 /// Other records in these buffers are lost, too, as they are when the kernel's own probe events are
-/// removed. Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM`, and `ENOTSUPP`
+/// removed. Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM`, and `EOPNOTSUPP`
 /// if the kernel has no way to do so (a module, and no `CONFIG_KPROBE_EVENTS`).
 pub fn empty_traces() -> Result {
     // The records of these events were made before, so the kernel removes all of them.
     let reserved = output::take_reserved();
-    let emptied = replace_control().and_then(|()| {
-        // SAFETY: `event_mutex` is not held.
-        match unsafe { ktrace_empty_marked_traces() } {
-            true => Ok(()),
-            false => Err(ENOTSUPP),
-        }
-    });
+    let emptied = replace_control().and_then(|()| empty_marked_traces());
     match emptied {
         Ok(()) => output::release(reserved),
         Err(_) => output::put_back(reserved),
@@ -155,48 +115,47 @@ pub(super) unsafe fn keep_trace(_: &EventMutexHeld, file: *mut bindings::trace_e
 
 /// Removes an event and frees it. Waits until nobody uses the event.
 ///
-/// In a task that holds `event_mutex` this is done when [`EventMutex::with`] next releases it: the
-/// mutex may be held for the event's own callback.
+/// A task that holds `event_mutex` cannot wait. In the closure of [`EventMutex::with`] the event is
+/// removed when that releases the mutex. In a callback of an event, the kernel is walking over the
+/// events, and somebody else's task may be there: the event stays until its module goes.
 pub(super) fn remove(inner: Pin<KBox<Inner>>) {
-    if EventMutexHeld::is_current() {
-        abandon(inner);
+    if !EventMutexHeld::is_current() {
+        wait_until_unregistered(&inner);
         return;
     }
-    wait_until_unregistered(&inner);
-    drop(inner);
-    remove_abandoned();
-}
-
-fn abandon(inner: Pin<KBox<Inner>>) {
-    // SAFETY: The event stays in its box, which is pinned again when it leaves the list.
+    let is_in_callback = EventMutexHeld::is_in_callback();
+    inner.is_dropped.store(true, Ordering::Relaxed);
+    // SAFETY: The event stays in its box, which is pinned again when somebody removes it.
     let inner = KBox::into_raw(unsafe { Pin::into_inner_unchecked(inner) });
-    let mut abandoned = ABANDONED.lock();
-    // SAFETY: The event is live, and nobody else uses the field.
-    unsafe { (*inner).next = abandoned.0 };
-    abandoned.0 = inner;
-}
-
-/// Removes those abandoned events that nobody uses any more.
-pub(super) fn remove_abandoned() {
-    // Freeing an event runs the code of its owner, which may come here again.
-    if ABANDONED.lock().0.is_null() || REMOVER.load(Ordering::Relaxed) == current() {
+    if is_in_callback {
+        pr_warn!("an event was dropped in a callback: it stays until its module goes\n");
         return;
     }
-    let _removing = REMOVING.lock();
-    REMOVER.store(current(), Ordering::Relaxed);
-    let mut next = core::mem::replace(&mut ABANDONED.lock().0, ptr::null_mut());
-    while !next.is_null() {
-        // SAFETY: The event came from a pinned box, and has left the list.
-        let inner = unsafe { Pin::new_unchecked(KBox::from_raw(next)) };
-        next = inner.next;
-        if !is_unregistered(&inner) {
-            abandon(inner);
+    // SAFETY: The event is live, and nobody else uses the field.
+    unsafe { (*inner).next = ABANDONED.load(Ordering::Relaxed) };
+    ABANDONED.store(inner, Ordering::Relaxed);
+}
+
+/// Takes the events that were dropped under the token.
+pub(super) fn take_abandoned(_: &EventMutex) -> Abandoned {
+    Abandoned(ABANDONED.swap(ptr::null_mut(), Ordering::Relaxed))
+}
+
+/// Events that were dropped, linked by [`Inner::next`]. Dropping the list removes them.
+pub(super) struct Abandoned(*mut Inner);
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        while !self.0.is_null() {
+            // SAFETY: `remove` took the event out of a pinned box, and it leaves the list.
+            let inner = unsafe { Pin::new_unchecked(KBox::from_raw(self.0)) };
+            self.0 = inner.next;
+            remove(inner);
         }
     }
-    REMOVER.store(ptr::null_mut(), Ordering::Relaxed);
 }
 
-/// Removes an event that its module left behind.
+/// Removes an event that its module left behind, and frees it if it was dropped.
 ///
 /// # Safety
 ///
@@ -204,10 +163,13 @@ pub(super) fn remove_abandoned() {
 pub(super) unsafe fn take_back(call: *mut c_void) {
     // SAFETY: The caller guarantees that this is the call of an event.
     let inner = unsafe { Inner::from_call(call.cast()) };
-    // Another task may be removing it just now.
-    let _removing = REMOVING.lock();
-    ABANDONED.lock().take(inner);
     wait_until_unregistered(inner);
+    if inner.is_dropped.load(Ordering::Relaxed) {
+        let inner = ptr::from_ref(inner).cast_mut();
+        // SAFETY: `remove` took the event out of a pinned box and left it to nobody else. The code of
+        // its module is still there.
+        drop(unsafe { Pin::new_unchecked(KBox::from_raw(inner)) });
+    }
 }
 
 /// Unregisters an event. Waits until nobody uses it.
