@@ -2,7 +2,7 @@
 
 //! Facts about the kernel that no header states, tried when the module is loaded.
 //!
-//! Documentation/rust/assumptions.rst lists all such facts, and how each is checked. The checks
+//! Documentation/rust/ktrace-assumptions.rst lists all such facts, and how each is checked. The checks
 //! here are those that need the running kernel. They are cheap: some symbols are looked up, and
 //! nothing is traced.
 

@@ -26,7 +26,7 @@
 // examples.
 #![cfg_attr(doctest, no_std)]
 
-use kernel::prelude::*;
+use kernel::error::Result;
 
 pub mod assumptions;
 pub mod btf;

@@ -189,7 +189,7 @@ struct Inner {
 ///
 /// # Invariants
 ///
-/// The call in `inner` was added to the kernel's events, and [`Inner::unregister`] did not succeed
+/// The call in `inner` was added to the kernel's events, and `Inner::unregister` did not succeed
 /// since.
 pub struct TraceEvent {
     inner: ManuallyDrop<Pin<KBox<Inner>>>,

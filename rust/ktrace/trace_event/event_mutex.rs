@@ -31,7 +31,7 @@ static IS_IN_CALLBACK: AtomicBool = AtomicBool::new(false);
 ///
 /// # Invariants
 ///
-/// The current task holds `event_mutex` for as long as the value lives, and is [`HOLDER`].
+/// The current task holds `event_mutex` for as long as the value lives, and is the `HOLDER`.
 pub struct EventMutexHeld {
     _here: NotThreadSafe,
     /// The holder before: the current task, or NULL.

@@ -513,20 +513,21 @@ fn clear(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
         .map(drop)
 }
 
-/// Disables all events of the storm, and removes their triggers.
+/// Removes the triggers of all events of the storm, and disables the events: a trigger may enable the
+/// event of another group.
 pub fn disable_all() {
+    for group in 0..GROUPS {
+        for event in 0..EVENTS {
+            remove_triggers(&format!("events/s{group}/e{event}/trigger"));
+        }
+    }
     for group in 0..GROUPS {
         let group = format!("events/s{group}");
         let _ = write(&format!("{group}/enable"), b"0");
         for instance in 0..INSTANCES {
             let _ = write(&format!("instances/i{instance}/{group}/enable"), b"0");
         }
-        for event in 0..EVENTS {
-            remove_triggers(&format!("{group}/e{event}/trigger"));
-        }
     }
-    let _ = write("events/rkprobe/enable", b"0");
-    remove_triggers("events/rkprobe/control/trigger");
 }
 
 fn remove_triggers(path: &str) {
