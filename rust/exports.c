@@ -2,14 +2,16 @@
 /*
  * The symbols of ktrace for other modules: Rust cannot export them by itself.
  *
- * A module that uses them imports the namespace KTRACE. They do not include what is for rkprobe alone:
- * some of it stands on what the kernel exports to rkprobe and nobody else (see rust/built_in.c).
+ * A module that uses them imports the namespace KTRACE. They do not include what is for rkprobe
+ * alone: some of it stands on what the kernel exports to rkprobe and nobody else (see
+ * rust/built_in.c).
  */
 
 #include <linux/export.h>
 
 #define EXPORT_API(symbol) extern int symbol; EXPORT_SYMBOL_NS_GPL(symbol, "KTRACE")
-#define EXPORT_FOR_TESTS(symbol) extern int symbol; EXPORT_SYMBOL_FOR_MODULES(symbol, "ktrace_kunit")
+#define EXPORT_FOR_TESTS(symbol) extern int symbol; \
+	EXPORT_SYMBOL_FOR_MODULES(symbol, "ktrace_kunit")
 
 /* Those of Rust: see cmd_ktrace_exports in Kbuild. */
 #include <exports_generated.h>

@@ -66,9 +66,9 @@ struct ktrace_dyn_event_callbacks {
  * An entry of dynamic_events: the probe of this number. Each entry has the callbacks, so that they
  * stay as long as the entry is in the kernel's list.
  *
- * The kernel goes through this list and calls the callbacks. A callback must not take an entry out of
- * the list: the kernel may hold a pointer to it. So an entry that is removed in a callback loses its
- * callbacks at once, and leaves the list later. All of this is protected by event_mutex.
+ * The kernel goes through this list and calls the callbacks. A callback must not take an entry out
+ * of the list: the kernel may hold a pointer to it. So an entry that is removed in a callback loses
+ * its callbacks at once, and leaves the list later. All of this is protected by event_mutex.
  */
 struct ktrace_dyn_event {
 	struct dyn_event event;

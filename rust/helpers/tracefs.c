@@ -21,9 +21,9 @@ void ktrace_remove_file(struct dentry *dentry);
  * Removes a file of tracefs, and waits until nobody uses its operations.
  *
  * Whoever opens the file has its dentry from the look-up on, before he reads the operations, and
- * until he has closed the file. So the wait is over when nobody else has the dentry, and not before.
- * A mount of the file and a descriptor of O_PATH have it, too. They cannot be told apart. Those who
- * open the file by them after this find other operations.
+ * until he has closed the file. So the wait is over when nobody else has the dentry, and not
+ * before. A mount of the file and a descriptor of O_PATH have it, too. They cannot be told apart.
+ * Those who open the file by them after this find other operations.
  */
 void ktrace_remove_file(struct dentry *dentry)
 {

@@ -2,9 +2,9 @@
 
 //! Facts about the kernel that no header states, tried when the module is loaded.
 //!
-//! Documentation/rust/ktrace-assumptions.rst lists all such facts, and how each is checked. The checks
-//! here are those that need the running kernel. They are cheap: some symbols are looked up, and
-//! nothing is traced.
+//! Documentation/rust/ktrace-assumptions.rst lists all such facts, and how each is checked. The
+//! checks here are those that need the running kernel. They are cheap: some symbols are looked up,
+//! and nothing is traced.
 
 use core::ptr;
 
@@ -66,8 +66,8 @@ fn data() -> usize {
     unsafe { ktrace_known_data() as usize }
 }
 
-/// `register_kprobe()` leaves the address in the structure, also if it refuses the probe. It refuses
-/// data early; for text it would look through all jump labels.
+/// `register_kprobe()` leaves the address in the structure, also if it refuses the probe. It
+/// refuses data early; for text it would look through all jump labels.
 fn names_have_addresses() -> Result<bool> {
     Ok(symbol::address_of(DATA)? == data())
 }

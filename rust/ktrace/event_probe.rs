@@ -374,8 +374,8 @@ impl<H: Handler> Drop for EventProbe<H> {
 unsafe fn take_back(trigger: *mut c_void) {
     // SAFETY: The caller guarantees that this is the trigger of a probe. `event_mutex` is held.
     let detach = |_: &EventMutex| unsafe { ktrace_take_back_event_probe(trigger.cast()) };
-    // In the kernel's tree this fails only if the current task holds the mutex: the kernel's notifier
-    // of modules that go does not.
+    // In the kernel's tree this fails only if the current task holds the mutex: the kernel's
+    // notifier of modules that go does not.
     let _ = EventMutex::with(detach);
 }
 
@@ -387,8 +387,8 @@ unsafe fn take_back(trigger: *mut c_void) {
 /// fields are written; preemption is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn hit<H: Handler>(data: *mut c_void, record: *const c_void) {
-    // SAFETY: The caller passes the `Inner` of an attached `EventProbe`, which frees it only after it
-    // was detached and has waited for handlers.
+    // SAFETY: The caller passes the `Inner` of an attached `EventProbe`, which frees it only after
+    // it was detached and has waited for handlers.
     let inner = unsafe { &*data.cast::<Inner<H>>() };
     // SAFETY: The caller passes a record with all fields of the event, `len` bytes at least, and
     // nobody changes it before this returns.

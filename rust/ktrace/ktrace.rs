@@ -90,8 +90,8 @@ pub unsafe fn init() -> Result {
     Ok(())
 }
 
-/// To be called when the module that holds this crate is unloaded, and when its initialisation fails
-/// after [`init`] succeeded, after everything else here.
+/// To be called when the module that holds this crate is unloaded, and when its initialisation
+/// fails after [`init`] succeeded, after everything else here.
 ///
 /// # Safety
 ///

@@ -2,8 +2,8 @@
 
 //! The module that an object belongs to.
 //!
-//! The kernel ignores references to a module whose initialisation fails or whose exit runs: it frees
-//! the module's code all the same. So others may use an object only in between.
+//! The kernel ignores references to a module whose initialisation fails or whose exit runs: it
+//! frees the module's code all the same. So others may use an object only in between.
 
 use core::ptr;
 

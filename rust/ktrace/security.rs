@@ -34,8 +34,8 @@ pub fn tracefs_allowed() -> Result {
 /// May the reader of this file see addresses of the kernel? Both who opened it and the current
 /// task must be allowed to. Process context.
 ///
-/// The rules of `/proc/kallsyms` for `kptr_restrict`: 0 and 1 demand `CAP_SYSLOG`, 2 hides addresses
-/// from everyone. C: `kallsyms_show_value()`.
+/// The rules of `/proc/kallsyms` for `kptr_restrict`: 0 and 1 demand `CAP_SYSLOG`, 2 hides
+/// addresses from everyone. C: `kallsyms_show_value()`.
 pub fn shows_addresses(reader: &SeqFile) -> bool {
     // A `SeqFile` is a `struct seq_file`, and transparent.
     let m = core::ptr::from_ref(reader).cast();

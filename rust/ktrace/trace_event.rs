@@ -243,8 +243,8 @@ static ENABLER: AtomicPtr<task_struct> = AtomicPtr::new(ptr::null_mut());
 ///
 /// While the module of the event is being initialised, this is the only way to enable the event.
 ///
-/// Process context; takes `event_mutex`. `EDEADLK` with `event_mutex` held, `EINVAL` if no event has
-/// this name, and the error of [`Operations::enable`]. C: `trace_set_clr_event()`.
+/// Process context; takes `event_mutex`. `EDEADLK` with `event_mutex` held, `EINVAL` if no event
+/// has this name, and the error of [`Operations::enable`]. C: `trace_set_clr_event()`.
 pub fn enable(group: &CStr, name: &CStr) -> Result {
     set_enabled(group, name, 1)
 }
@@ -328,8 +328,8 @@ impl TraceEvent {
             (*call).flags = FLAGS as c_int;
         }
         let vtable = owner::vtable_of(&*inner.operations);
-        // SAFETY: `take_back` removes the event, which waits for its callbacks and for handlers. The
-        // event is freed after `untrack` only.
+        // SAFETY: `take_back` removes the event, which waits for its callbacks and for handlers.
+        // The event is freed after `untrack` only.
         unsafe { leftover::track(vtable, call.cast(), removal::take_back) }?;
         // SAFETY: `event_mutex` is held, as the token says, and the call stays in place until it
         // is removed.

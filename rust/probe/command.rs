@@ -228,8 +228,8 @@ pub struct Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// The group and the event, given or made. `hash` makes a number of an address from which nobody
-    /// can find the address out.
+    /// The group and the event, given or made. `hash` makes a number of an address from which
+    /// nobody can find the address out.
     ///
     /// # Errors
     ///

@@ -6,10 +6,10 @@
 //! becomes an event with a probe ([`commands`]), which the [`registry`] keeps; a hit of the probe
 //! becomes a record ([`recorder`]), and a record a line of the trace ([`printer`]).
 //!
-//! Locks, outermost first: the kernel's of module notifiers, and of `dynamic_events`; `COMMANDS`; the
-//! locks of [`signature`] and [`symbols`], and the one that `ktrace` holds while it opens a file;
-//! `event_mutex`; `REGISTRY`; the list of an event's probes; the state of a probe. What was asked of
-//! [`exits`] has a lock right below `COMMANDS`.
+//! Locks, outermost first: the kernel's of module notifiers, and of `dynamic_events`; `COMMANDS`;
+//! the locks of [`signature`] and [`symbols`], and the one that `ktrace` holds while it opens a
+//! file; `event_mutex`; `REGISTRY`; the list of an event's probes; the state of a probe. What was
+//! asked of [`exits`] has a lock right below `COMMANDS`.
 //!
 //! A file is opened under `COMMANDS` alone, never with `event_mutex` held or with a lock that is
 //! taken under it: lockdep reports who does.
@@ -102,7 +102,8 @@ impl Drop for Rkprobe {
         signature::clear();
         symbols::clear();
         // SAFETY: This is the last step of the module's exit, or of its failing initialisation.
-        // Everything that the module had was dropped above; modules that use it were unloaded before.
+        // Everything that the module had was dropped above; modules that use it were unloaded
+        // before.
         unsafe { ktrace::exit() };
     }
 }

@@ -3,11 +3,11 @@
 //! A probe that is ready to be registered.
 //!
 //! A command becomes a [`Plan`], and a plan a registered probe as often as that is needed: a probe
-//! by ftrace or of a tracepoint is registered each time that its event is enabled, and a kprobe of a
-//! module each time that the module comes. Making a plan looks up symbols and reads BTF from files.
-//! Registering one reads no file, because the kernel holds `event_mutex` where it enables an event.
-//! So a plan is made when the command is carried out, and again when a module comes or goes that it
-//! depends on.
+//! by ftrace or of a tracepoint is registered each time that its event is enabled, and a kprobe of
+//! a module each time that the module comes. Making a plan looks up symbols and reads BTF from
+//! files. Registering one reads no file, because the kernel holds `event_mutex` where it enables an
+//! event. So a plan is made when the command is carried out, and again when a module comes or goes
+//! that it depends on.
 //!
 //! C: `__register_trace_kprobe()` in `kernel/trace/trace_kprobe.c`, `__register_trace_fprobe()` in
 //! `kernel/trace/trace_fprobe.c`, `traceprobe_update_arg()` in `kernel/trace/trace_probe.c`.
@@ -106,8 +106,8 @@ impl Plan {
     }
 
     /// Makes the plan of a command that was accepted, from its listing: with the symbols where they
-    /// are now. `EINVAL` if its fields are not those of the event any more: a module that comes back
-    /// can have other types.
+    /// are now. `EINVAL` if its fields are not those of the event any more: a module that comes
+    /// back can have other types.
     ///
     /// Process context; sleeps, and may read files. C: `traceprobe_update_arg()`.
     #[inline(never)]

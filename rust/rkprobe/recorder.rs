@@ -296,8 +296,8 @@ impl Recorder {
             None => {
                 let state = hit.state();
                 let len = HEADER_LEN + size_of_val(&head) + usize::from(self.fixed);
-                // SAFETY: `Shape::define` makes the event's fields from the head and from the layout
-                // that has `fixed` bytes.
+                // SAFETY: `Shape::define` makes the event's fields from the head and from the
+                // layout that has `fixed` bytes.
                 unsafe {
                     self.sink.record_filled(hit, len, || Fields {
                         head,
@@ -335,8 +335,8 @@ impl Recorder {
                 return;
             }
             let len = fields_at.wrapping_add(bytes.len());
-            // SAFETY: `Shape::define` makes the event's fields from the head and from the layout that
-            // has `fixed` bytes. There are not less.
+            // SAFETY: `Shape::define` makes the event's fields from the head and from the layout
+            // that has `fixed` bytes. There are not less.
             unsafe {
                 self.sink
                     .record_filled(&hit, len, || Copied { head, bytes });
@@ -354,8 +354,8 @@ struct Fields<'a, K, H> {
 }
 
 // SAFETY: The record has the length of the head and of the event's fields, as `Recorder::record`
-// computes it: `put` writes the head, and `record_fixed` writes the fields, which have no gaps. Both
-// only write.
+// computes it: `put` writes the head, and `record_fixed` writes the fields, which have no gaps.
+// Both only write.
 unsafe impl<K: OfCall, H: Head> Fill for Fields<'_, K, H> {
     #[inline(always)]
     fn fill(self, record: &mut [u8]) {

@@ -348,12 +348,12 @@ impl Registry {
     }
 }
 
-/// Removes everything, when the module is unloaded or its initialisation fails. This cannot fail, so
-/// it waits for memory and for whoever uses an event.
+/// Removes everything, when the module is unloaded or its initialisation fails. This cannot fail,
+/// so it waits for memory and for whoever uses an event.
 ///
 /// Others do not use one: the users of an event keep the module from being unloaded, and have no
-/// access to events before the initialisation is over. But the initialisation itself enables events,
-/// and other parts of the kernel may hold one shortly.
+/// access to events before the initialisation is over. But the initialisation itself enables
+/// events, and other parts of the kernel may hold one shortly.
 pub(crate) fn shut_down() {
     let mut attempts = 0;
     while let Err(error) = remove(|_| true) {

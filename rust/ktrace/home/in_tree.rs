@@ -268,8 +268,8 @@ impl DynEvent {
 
 impl Drop for DynEvent {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the entry is allocated. Nobody adds it meanwhile, since `self`
-        // is exclusive. Another task may still be removing it: C then asks for the mutex.
+        // SAFETY: By the type invariant the entry is allocated. Nobody adds it meanwhile, since
+        // `self` is exclusive. Another task may still be removing it: C then asks for the mutex.
         let needs_mutex = unsafe { ktrace_free_needs_event_mutex(self.0.as_ptr()) };
         let free = || {
             // SAFETY: By the type invariant nobody else frees the entry, and it is not used after

@@ -48,7 +48,6 @@ extern "C" {
 /// # Errors
 ///
 /// `ENOMEM`, and those of `trace_add_event_call()`.
-///
 pub(crate) fn init() -> Result {
     replace_control()
 }
@@ -109,7 +108,8 @@ pub fn empty_traces() -> Result {
 ///
 /// `file` must be that of a registered event, and disabled.
 pub(super) unsafe fn keep_trace(_: &EventMutexHeld, file: *mut bindings::trace_event_file) {
-    // SAFETY: The caller guarantees that the file exists. The token says that `event_mutex` is held.
+    // SAFETY: The caller guarantees that the file exists. The token says that `event_mutex` is
+    // held.
     unsafe { ktrace_keep_trace(file) };
 }
 
@@ -166,8 +166,8 @@ pub(super) unsafe fn take_back(call: *mut c_void) {
     wait_until_unregistered(inner);
     if inner.is_dropped.load(Ordering::Relaxed) {
         let inner = ptr::from_ref(inner).cast_mut();
-        // SAFETY: `remove` took the event out of a pinned box and left it to nobody else. The code of
-        // its module is still there.
+        // SAFETY: `remove` took the event out of a pinned box and left it to nobody else. The code
+        // of its module is still there.
         drop(unsafe { Pin::new_unchecked(KBox::from_raw(inner)) });
     }
 }

@@ -231,8 +231,8 @@ impl Sink {
     ///
     /// # Safety
     ///
-    /// `len` must not be below what the header and the fields of the event take: the kernel looks at
-    /// the fields.
+    /// `len` must not be below what the header and the fields of the event take: the kernel looks
+    /// at the fields.
     #[inline(always)]
     pub unsafe fn record_filled<O: Origin, F: Fill>(
         &self,
@@ -334,8 +334,9 @@ unsafe fn record_to_file<O: Origin>(
     if record.is_null() {
         return;
     }
-    // SAFETY: The kernel reserved `len` bytes, for us alone. Where a filter is to look at the record
-    // first, the kernel does not zero them, but `Fill` does not read what it has not written.
+    // SAFETY: The kernel reserved `len` bytes, for us alone. Where a filter is to look at the
+    // record first, the kernel does not zero them, but `Fill` does not read what it has not
+    // written.
     fill.fill(unsafe { behind_header(record, len) });
     // SAFETY: The kernel filled it in, as it gave a record.
     unsafe {
@@ -395,8 +396,8 @@ unsafe fn record_to_perf<O: Origin>(
     if record.is_null() {
         return;
     }
-    // SAFETY: perf gave at least `len` bytes, for us alone, and `Fill` does not read what it has not
-    // written.
+    // SAFETY: perf gave at least `len` bytes, for us alone, and `Fill` does not read what it has
+    // not written.
     fill.fill(unsafe { behind_header(record, len) });
     // SAFETY: perf gave room for registers where they need it, for us alone.
     let registers = unsafe { hit.for_perf(room) };

@@ -2,8 +2,8 @@
 
 //! The kernel's `event_mutex`, which it does not export.
 //!
-//! `event_mutex` must be held where events are added and removed. The kernel takes it when perf opens
-//! an event, and then calls the event's own function. So this module has an event of its own,
+//! `event_mutex` must be held where events are added and removed. The kernel takes it when perf
+//! opens an event, and then calls the event's own function. So this module has an event of its own,
 //! `control`, and opens it in order to have its own function called.
 
 use core::ptr;
