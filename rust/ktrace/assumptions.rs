@@ -26,7 +26,8 @@ extern "C" {
     fn ktrace_known_data() -> c_ulong;
 }
 
-/// A function and a variable that every kernel exports.
+/// A function and a variable that every kernel exports. A kernel knows the names of variables if it
+/// has `CONFIG_KALLSYMS_ALL`.
 const TEXT: &CStr = c"seq_read";
 const DATA: &CStr = c"init_task";
 
@@ -69,7 +70,7 @@ fn data() -> usize {
 /// `register_kprobe()` leaves the address in the structure, also if it refuses the probe. It
 /// refuses data early; for text it would look through all jump labels.
 fn names_have_addresses() -> Result<bool> {
-    Ok(symbol::address_of(DATA)? == data())
+    Ok(!cfg!(CONFIG_KALLSYMS_ALL) || symbol::address_of(DATA)? == data())
 }
 
 /// The form of the text that `sprint_symbol()` writes.
@@ -84,7 +85,7 @@ fn addresses_have_names() -> bool {
 
 /// `register_kretprobe()` looks the symbol up before it refuses too much data.
 fn symbols_exist() -> Result<bool> {
-    Ok(symbol::exists(TEXT)? && symbol::exists(DATA)? && !symbol::exists(c"no such symbol")?)
+    Ok(symbol::exists(TEXT)? && !symbol::exists(c"no such symbol")?)
 }
 
 /// All modules are in the set that `/sys/module` shows, from before their initialisation.
