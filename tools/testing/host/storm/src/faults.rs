@@ -15,6 +15,20 @@ const DIRECTORIES: [&str; 2] = [
     "/sys/kernel/debug/failslab",
     "/sys/kernel/debug/fail_page_alloc",
 ];
+/// The kinds of operations that may fail so. The others may disable a probe, and the kernel warns if
+/// it has no memory to disarm one that ftrace calls (`disarm_kprobe_ftrace()`).
+pub const KINDS: [&str; 9] = [
+    "invalid",
+    "read",
+    "hold",
+    "define",
+    "append",
+    "filter",
+    "exits",
+    "write_back",
+    "trigger",
+];
+
 const MODULES: [&str; 2] = ["0xffffffffa0000000", "0xffffffffff000000"];
 
 /// Sets fault injection up, where the kernel has it.

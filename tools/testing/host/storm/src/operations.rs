@@ -16,6 +16,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use crate::count::count;
+use crate::faults;
 use crate::grammar;
 use crate::grammar::EVENTS;
 use crate::grammar::FILES;
@@ -58,43 +59,43 @@ const fn kind(
 /// and its like make room for themselves first.
 pub const KINDS: &[Kind] = &[
     //   name           weight least
-    kind("invalid", 3000, 500, invalid),
-    kind("read", 3500, 300, read),
+    kind("invalid", 3000, 100, invalid),
+    kind("read", 3500, 100, read),
     kind("hit", 4000, 900, hit),
-    kind("toggle", 600, 100, toggle),
-    kind("hold", 1500, 300, hold),
-    kind("poke", 1600, 50, poke),
-    kind("delete", 250, 50, delete),
+    kind("toggle", 600, 30, toggle),
+    kind("hold", 1500, 100, hold),
+    kind("poke", 1600, 20, poke),
+    kind("delete", 250, 10, delete),
     kind("release", 900, 900, release),
-    kind("define", 90, 100, define),
-    kind("filter", 150, 30, filter),
-    kind("exits", 30, 200, exits),
-    kind("append", 60, 200, append),
-    kind("set_event", 100, 50, set_event),
-    kind("trigger", 50, 50, trigger),
-    kind("untrigger", 70, 30, untrigger),
-    kind("perf", 30, 50, perf),
-    kind("instance_toggle", 60, 10, instance_toggle),
+    kind("define", 90, 30, define),
+    kind("filter", 150, 10, filter),
+    kind("exits", 30, 50, exits),
+    kind("append", 60, 50, append),
+    kind("set_event", 100, 10, set_event),
+    kind("trigger", 50, 10, trigger),
+    kind("untrigger", 70, 10, untrigger),
+    kind("perf", 30, 10, perf),
+    kind("instance_toggle", 60, 5, instance_toggle),
     kind("error_clear", 50, 0, error_clear),
     kind("control", 50, 0, control),
     kind("empty_trace", 30, 900, empty_trace),
-    kind("count", 5, 100, count),
-    kind("instance", 20, 50, instance),
-    kind("write_back", 20, 100, write_back),
-    kind("clear", 20, 50, clear),
-    kind("load_target", 12, 100, load_target),
-    kind("unload_target", 12, 100, unload_target),
-    kind("load_sample", 8, 50, load_sample),
+    kind("count", 5, 20, count),
+    kind("instance", 20, 10, instance),
+    kind("write_back", 20, 20, write_back),
+    kind("clear", 20, 10, clear),
+    kind("load_target", 12, 20, load_target),
+    kind("unload_target", 12, 20, unload_target),
+    kind("load_sample", 8, 20, load_sample),
     kind("unload_sample", 10, 0, unload_sample),
-    kind("sleeper", 20, 20, sleeper),
-    kind("kill_writer", 10, 900, kill_writer),
+    kind("sleeper", 20, 5, sleeper),
+    kind("kill_writer", 10, 500, kill_writer),
     kind("load", 6, 0, load),
     kind("unload", 6, 0, unload),
-    kind("hotplug", 4, 100, hotplug),
-    kind("knob", 4, 500, knob),
-    kind("reload", 2, 100, reload),
-    kind("load_bad", 3, 100, load_bad),
-    kind("kill_load", 1, 500, kill_load),
+    kind("hotplug", 4, 50, hotplug),
+    kind("knob", 4, 300, knob),
+    kind("reload", 2, 20, reload),
+    kind("load_bad", 3, 20, load_bad),
+    kind("kill_load", 1, 300, kill_load),
 ];
 
 /// How many files a worker holds open.
@@ -126,7 +127,7 @@ impl Worker {
     /// Carries out the operations. `skip` has names of kinds that are left out.
     pub fn run(&mut self, seed: u64, operations: u64, skip: &[String]) {
         let sum = KINDS.iter().map(|kind| kind.weight).sum();
-        // Where there is this file, the n-th allocation can be made to fail: see `modules`.
+        // Where there is this file, the n-th allocation can be made to fail: see `faults`.
         let mut fail_nth = File::options().write(true).open("/proc/self/fail-nth").ok();
         for number in 0..operations {
             if self.shared.stop.load(Relaxed) {
@@ -146,6 +147,7 @@ impl Worker {
                 continue;
             }
             let failing = rng.one_in(8).then(|| 1 + rng.below(60));
+            let failing = failing.filter(|_| faults::KINDS.contains(&kind.name));
             self.page.begin(number, kind.name);
             if self.shared.unloaders.load(Relaxed) > 0 {
                 self.slots.fill_with(|| None);
