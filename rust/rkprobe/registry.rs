@@ -191,8 +191,7 @@ pub(crate) fn append(probes: &Arc<Probes>, probe: Arc<Probe>) -> Result<bool> {
     })?
 }
 
-/// Enables all events, for the module's parameter. Fails at the first that cannot be enabled; those
-/// that are enabled then stay so.
+/// Enables all events, for the module's parameter: all of them, or none and an error.
 pub(crate) fn enable_all() -> Result {
     for (group, name) in &names()? {
         // The kernel takes `event_mutex` for each, and calls its event, which takes `REGISTRY`.
@@ -202,9 +201,18 @@ pub(crate) fn enable_all() -> Result {
                 &**group,
                 &**name
             );
+            disable_all();
         })?;
     }
     Ok(())
+}
+
+/// Disables all events in the top trace instance, as far as there is memory for their names.
+fn disable_all() {
+    for (group, name) in &names().unwrap_or_default() {
+        // An event that was not enabled stays so.
+        let _ = trace_event::disable(group, name);
+    }
 }
 
 /// The groups and the names of all events.
@@ -364,10 +372,8 @@ pub(crate) fn shut_down() {
         if attempts >= 2 {
             fsleep(Delta::from_millis(20));
         }
-        for (group, name) in &names().unwrap_or_default() {
-            // The next attempt to remove them shows whether this failed.
-            let _ = trace_event::disable(group, name);
-        }
+        // The next attempt to remove them shows whether this failed.
+        disable_all();
     }
     let mut registry = REGISTRY.lock();
     registry.retired = KVVec::new();
