@@ -213,7 +213,7 @@ pub(crate) fn arm(command: &Command<'_>, site: Site<'_>, parts: &Parts) -> Resul
 pub(crate) struct Compiled {
     programs: KVec<Program>,
     /// The strings that the programs have the addresses of.
-    texts: Arc<KVec<CString>>,
+    texts: Option<Arc<KVec<CString>>>,
     kept: Kept,
     needs: Needs,
 }
@@ -253,10 +253,15 @@ impl Compiled {
             },
             going,
         };
-        match signature::source_of(command)? {
-            signature::Source::Kernel => {}
-            signature::Source::Module(module) => resolver.needs.modules.push(module, GFP_KERNEL)?,
-            signature::Source::Unknown => resolver.needs.is_open = true,
+        // Only a hook is registered again, with the plan that it has then.
+        if command.kind.is_hook() {
+            match signature::source_of(command)? {
+                signature::Source::Kernel => {}
+                signature::Source::Module(module) => {
+                    resolver.needs.modules.push(module, GFP_KERNEL)?;
+                }
+                signature::Source::Unknown => resolver.needs.is_open = true,
+            }
         }
         let mut programs = KVec::new();
         for argument in command.arguments(site, arch::current::register)? {
@@ -266,7 +271,10 @@ impl Compiled {
         }
         Ok(Self {
             programs,
-            texts: Arc::new(resolver.texts, GFP_KERNEL)?,
+            texts: match resolver.texts.is_empty() {
+                true => None,
+                false => Some(Arc::new(resolver.texts, GFP_KERNEL)?),
+            },
             kept: resolver.kept,
             needs: resolver.needs,
         })

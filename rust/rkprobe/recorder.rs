@@ -53,7 +53,7 @@ impl Parts {
     pub(crate) fn recorder(
         &self,
         programs: KVec<Program>,
-        texts: Arc<KVec<CString>>,
+        texts: Option<Arc<KVec<CString>>>,
     ) -> Result<Recorder> {
         Ok(Recorder {
             sink: self.sink.clone(),
@@ -98,7 +98,7 @@ pub(crate) struct Recorder {
     fixed: u16,
     room: Option<Arc<Room>>,
     /// The strings that stand in the programs: these hold their addresses.
-    _texts: Arc<KVec<CString>>,
+    _texts: Option<Arc<KVec<CString>>>,
 }
 
 #[vtable]
