@@ -108,14 +108,14 @@ static struct trace_event_class control_class = {
 	.fields = LIST_HEAD_INIT(control_class.fields),
 };
 
-#define CONTROL_EVENT (struct trace_event_call) {		\
+#define CONTROL_EVENT ((struct trace_event_call) {		\
 	.class = &control_class,				\
 	{ .name = "control" },					\
 	.event.funcs = &control_funcs,				\
 	.print_fmt = "\"\"",					\
 	.flags = TRACE_EVENT_FL_IGNORE_ENABLE,			\
 	.perf_perm = control_perf_perm,				\
-}
+})
 
 #ifndef CONFIG_RKPROBE_EXPORTS
 /*

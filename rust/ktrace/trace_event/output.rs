@@ -165,7 +165,10 @@ impl Output {
         let mut names = KVec::new();
         names.extend_from_slice(group, GFP_KERNEL)?;
         names.extend_from_slice(name.to_bytes_with_nul(), GFP_KERNEL)?;
-        let inner = KBox::pin(
+        // Allocated before the printer is in a ManuallyDrop, so that a failure drops the printer.
+        let inner = KBox::<Inner>::new_uninit(GFP_KERNEL)?;
+        let inner = KBox::into_pin(KBox::write(
+            inner,
             Inner {
                 // SAFETY: All-zero is valid for both structures.
                 call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
@@ -178,8 +181,7 @@ impl Output {
                 is_over: AtomicBool::new(false),
                 next: ptr::null_mut(),
             },
-            GFP_KERNEL,
-        )?;
+        ));
         let call = inner.call.get();
         let class = inner.class.get();
         // SAFETY: Nobody else has the output yet.
