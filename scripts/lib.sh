@@ -130,10 +130,10 @@ check_version() {
 		die "$1 is Linux $major.$minor, and 7.2 is the first that has what rkprobe needs"
 }
 
-# check_config NAME CONFIG: the options that rkprobe needs, see Kconfig.
+# check_config NAME CONFIG: the options that Kbuild says rkprobe needs.
 check_config() {
 	local option
-	for option in X86_64 RUST MODULES KRETPROBE_ON_RETHOOK FPROBE PERF_EVENTS; do
+	for option in X86_64 $(sed -n 's/^needed := //p' "$top/Kbuild"); do
 		grep -qx "CONFIG_$option=y" "$2" || die "$1 is a kernel without CONFIG_$option, which rkprobe needs"
 	done
 }
