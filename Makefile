@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# For people: make help. How rkprobe.ko is built stands in Kbuild, which is what kbuild reads.
+# For people: make help. How rkprobe.ko is built stands in Kbuild, which is what kbuild reads. The modules
+# for a kernel are built in build/RELEASE.
 
 .DEFAULT_GOAL := rkprobe.ko
 MAKEFLAGS += --no-print-directory
 
 # Text for the guest's shell: nothing in it is make's.
 override CMD := $(value CMD)
-export CMD APPEND CPUS DEBIAN_MIRROR DEBUG IN_TREE KERNEL_SERIES KVM MEMORY OPS QEMU_OPTS SEED STORM_SKIP VM_TIMEOUT
+export CMD APPEND CPUS DEBIAN_MIRROR DEBUG IN_TREE KERNEL KVM MEMORY OPS QEMU_OPTS SEED STORM_SKIP VM_TIMEOUT
 
 ifdef KDIR
-ifneq ($(DEBUG),)
-$(error DEBUG=1 has a kernel of its own: no KDIR)
+ifneq ($(KERNEL)$(DEBUG),)
+$(error KDIR names a kernel: no KERNEL, and no DEBUG=1)
 endif
 override KDIR := $(realpath $(KDIR))
 ifeq ($(KDIR),)
@@ -22,11 +23,19 @@ endif
 
 kbuild_variables := $(foreach v,C CLIPPY LLVM V W,$(if $($(v)),$(v)=$($(v))))
 module := $(if $(filter no,$(MODULE)),,rkprobe.ko)
-vm := scripts/vm --full $(if $(module),--module $(if $(DEBUG),debug/)$(module))
+vm := scripts/vm --full $(if $(module),--module $(module))
 
 .PHONY: rkprobe.ko
 rkprobe.ko:
 	+@scripts/build $(kbuild_variables) >&2
+
+.PHONY: install
+install: rkprobe.ko
+	@scripts/install
+
+.PHONY: kernels
+kernels:
+	@scripts/kernels
 
 .PHONY: demo
 demo: rkprobe.ko setup
@@ -35,6 +44,10 @@ demo: rkprobe.ko setup
 .PHONY: test
 test: setup
 	@scripts/test$(if $(IN_TREE),-in-tree)
+
+.PHONY: test-kernels
+test-kernels:
+	@scripts/test-kernels $(foreach k,$(KERNELS),'$(k)')
 
 .PHONY: test-upstream
 test-upstream: rkprobe.ko setup
@@ -96,18 +109,18 @@ update:
 
 .PHONY: clean
 clean:
-	@rm -rf debug doc
-	@find . -name .git -prune -o -type f \( -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
-		-o -name '*.o' -o -name '*.rmeta' -o -name '*.symvers' -o -name '*_generated.*' \
-		-o -name '.*.cmd' -o -name '.*.d' -o -name 'modules.order' \) -exec rm -f {} +
+	@rm -rf build doc
 
 .PHONY: help
 help:
 	@sed -n 's/^#: \?//p' $(firstword $(MAKEFILE_LIST))
 
-#: make			build rkprobe.ko
+#: make			build rkprobe.ko, in build/RELEASE
+#: make install		put it among the modules of this machine's kernel KERNEL
+#: make kernels		list Debian's kernels that it can be built for
 #: make demo		load it in a virtual machine, trace open(2), fork(2) and wait(2)
 #: make test		run every test
+#: make test-kernels	the module's tests, on several of Debian's kernels, or on KERNELS='...'
 #: make test-upstream	run the kernel's own tests of probe events, for the kernel's and for rkprobe's
 #: make parity		thousands of commands, by the kernel's own implementation and by ours
 #: make fuzz		any inputs for the parsers, RUNS=1000000 for each of TARGETS='command btf ...'
@@ -119,12 +132,14 @@ help:
 #: make doc		the documentation of ktrace as HTML, in doc/
 #: make vm CMD='...'	run a command in a virtual machine that has it loaded
 #: make shell		an interactive shell there
-#: make update		ask the archive for a newer kernel
+#: make update		ask the archive for the newest kernel that matches KERNEL, or the default
 #: make clean		remove what was built here (not what was set up)
 #:
-#: The kernel is Debian's 7.2, set up once for all checkouts in ~/.cache/rkprobe, which may be
-#: deleted at any time. Setting it up needs root, 7 GiB of disk and a Debian mirror.
+#: The kernel is Debian's, set up once for all checkouts in ~/.cache/rkprobe, which may be deleted at
+#: any time. Setting it up needs root, 7 GiB of disk (3 GiB for each other kernel) and a Debian mirror.
 #:
+#: KERNEL=RELEASE	the kernel, as uname -r prints it, in any flavour: 7.3.4+deb13-rt-amd64. Or the newest
+#:			that matches a pattern: '7.3.*+deb13-rt-amd64'
 #: KDIR=DIR		a kernel tree of your own, built and with Rust, instead
 #: IN_TREE=1		test: as a part of a kernel's source, built in and as a module; no other tests.
 #:			With DEBUG=1 as a module of the debug kernel
@@ -139,6 +154,6 @@ help:
 #: QEMU_OPTS= APPEND=	more options of QEMU, more of the kernel's command line
 #: MODULE=no		vm, shell: without rkprobe.ko
 #: VM_TIMEOUT=300	seconds until a machine is stopped
-#: KERNEL_SERIES=7.2	the series of Debian's kernel
+#: INSTALL_MOD_PATH=DIR	install: the root file system of another machine
 #: DEBIAN_MIRROR=URL	the archive; by default the one that this machine's apt uses
 #: RKPROBE_CACHE=DIR	where the set-up is kept

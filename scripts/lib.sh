@@ -8,59 +8,81 @@ set -euo pipefail
 scripts=$(realpath "${BASH_SOURCE[0]%/*}")
 top=${scripts%/*}
 cache=${RKPROBE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rkprobe}
-series=${KERNEL_SERIES:-7.2}
+# The kernel that is taken unless KERNEL names another. The newest of Debian 13 is '*+deb13-amd64'.
+default_kernel='7.2.*+deb13-amd64'
 
-# The toolroot: a root file system with the tools that the kernel was built with, and those
-# that run it. Another list makes another toolroot.
-suite=trixie
+# A toolroot is a root file system of one suite, with the tools that the suite's kernels were built
+# with, and those that run them. The suite decides the versions. Another list makes another toolroot.
 packages=(
 	# the kernel's build
-	gcc-14 libc6-dev rustc rust-src bindgen libclang-19-dev make flex bison bc libelf-dev
+	gcc libc6-dev rustc rust-src bindgen libclang-dev make flex bison bc libelf-dev
 	libssl-dev kmod pahole xz-utils cpio python3-minimal ca-certificates
 	# the host's tests and checks
-	cargo rustfmt rust-clippy shellcheck libclang-rt-19-dev
+	cargo rustfmt rust-clippy shellcheck libclang-rt-dev
 	# virtual machines, and what is run in them
 	qemu-system-x86 busybox-static iproute2 procps less strace zstd
 	linux-perf trace-cmd bpftool
 )
-toolroot=$cache/toolroot-$suite-$(sha256sum <<<"${packages[*]}" | cut -c1-8)
 
 say() { printf '%s\n' "${0##*/}: $*" >&2; }
 die() { say "$*"; exit 1; }
 
 is_whole() { [ -e "$1/complete" ]; }
 
-# The newest kernel of the series that the toolroot's compilers were used on, or nothing.
-newest_kernel() {
-	local kernel
-	kernel=$(printf '%s\n' "$cache/kernel-$series".*/complete | sort -V | tail -n 1)
-	cmp -s "$kernel" "$toolroot/complete" && printf '%s\n' "${kernel%/*}"
+# KERNEL is a release, as uname -r prints it, or a shell pattern of releases. setup writes down the
+# release that it took for a pattern, and all scripts take that until make update.
+asked=${KERNEL:-$default_kernel}
+patterns=$cache/patterns
+is_pattern() { [[ $asked == *[*?[]* ]]; }
+
+# use_kernel RELEASE: set where this kernel and its tools are. The scripts that this one calls use the same
+# kernel, whatever a pattern means by then.
+use_kernel() {
+	release=$1
+	export KERNEL=${release:-$asked}
+	case $KERNEL in
+	*+deb14*) suite=forky ;;
+	*) suite=trixie ;;
+	esac
+	toolroot=$cache/toolroot-$suite-$(sha256sum <<<"${packages[*]}" | cut -c1-8)
+	kernel=$cache/linux-$release
+	# The kernel of DEBUG=1: the same source with debug.config, built by the suite's clang.
+	debug_kernel=$cache/debug-$release-$(sha256sum <"$scripts/debug.config" | cut -c1-8)
+	# The kernels of IN_TREE=1, and of IN_TREE=1 DEBUG=1.
+	in_tree=$cache/in-tree-$release
+	debug_in_tree=$cache/in-tree-${debug_kernel##*/}
+	arm64_modules=$cache/arm64-${release%%-*}-arm64
+	# The modules for each kernel have a directory of their own.
+	built=$top/build/$release${DEBUG:+-debug}
+	[ -z "${KDIR-}" ] || built=$top/build/$(cat "$KDIR/include/config/kernel.release" 2>/dev/null || true)
 }
 
-# The kernel of DEBUG=1: of the same source, with what stands in debug.config, by these compilers.
-debug_packages=(clang-19 lld-19 llvm-19)
-debug_make=(make LLVM=-19)
-debug_kernel() {
-	local kernel
-	kernel=$(newest_kernel) || return
-	printf '%s\n' "$cache/debug-${kernel##*/kernel-}-$(sha256sum <"$scripts/debug.config" | cut -c1-8)"
+# The release that KERNEL stands for, or nothing if setup has not looked for it yet.
+find_release() {
+	if is_pattern; then
+		[ ! -e "$patterns" ] || awk -v pattern="$asked" '$1 == pattern { print $2 }' "$patterns"
+	else
+		printf '%s\n' "$asked"
+	fi
 }
 
-# The kernel of DEBUG=1 IN_TREE=1: the same, with the project as a part of its source. Made by
-# scripts/debug-in-tree.
-debug_in_tree() {
-	local kernel
-	kernel=$(debug_kernel) || return
-	printf '%s\n' "$cache/in-tree-${kernel##*/}"
+use_kernel "$(find_release)"
+
+# The kernel is set up, and its Rust metadata are from the compiler of this toolroot.
+has_kernel() { [ "$release" ] && cmp -s "$kernel/complete" "$toolroot/complete"; }
+
+# The compiler that Debian built the kernel with, such as x86_64-linux-gnu-gcc-14.
+kernel_cc() { sed -n 's/^CONFIG_CC_VERSION_TEXT="\([^ ]*\) .*/\1/p' "$kernel/config"; }
+
+debug_packages=(clang lld llvm)
+debug_make=(make LLVM=1)
+debug_options() {
+	cat "$scripts/debug.config"
+	grep -x CONFIG_PREEMPT_RT=y "$kernel/config" || true
 }
 
-# What exits-check compares with, and modules of the series for arm64: text, nothing that is run.
-exits_packages=(llvm-19)
-arm64_modules() {
-	local complete
-	complete=$(printf '%s\n' "$cache/arm64-$series".*/complete | sort -V | tail -n 1)
-	[ -e "$complete" ] && printf '%s\n' "${complete%/*}"
-}
+# What exits-check compares with. The modules are those of the same Debian kernel for arm64.
+exits_packages=(llvm)
 
 # What make in-tree's tests and its patches need: the installation of selftests, and checkpatch.
 in_tree_packages=(perl rsync)
@@ -85,9 +107,9 @@ tiny_config() {
 # The source of the kernel that the tests are run on.
 kernel_source() {
 	if [ "${DEBUG-}" ]; then
-		debug_kernel
+		printf '%s\n' "$debug_kernel"
 	elif [ -z "${KDIR-}" ]; then
-		printf '%s\n' "$(newest_kernel)/source"
+		printf '%s\n' "$kernel/source"
 	elif [ -e "$KDIR/source" ]; then
 		printf '%s\n' "$KDIR/source"
 	else
@@ -95,19 +117,34 @@ kernel_source() {
 	fi
 }
 
-# Where the modules are built: those for the debug kernel beside the others.
-built=$top${DEBUG:+/debug}
-
 need_root() {
 	[ "$(id -u)" = 0 ] || die "this needs root (for chroot and mounts): run it as root"
 }
 
+# check_version NAME RELEASE: the oldest kernel is 7.2.
+check_version() {
+	local major=${2%%.*} minor=${2#*.}
+	minor=${minor%%[!0-9]*}
+	[[ $major =~ ^[0-9]+$ && $minor ]] || die "$1 is no release of a kernel: make kernels lists some"
+	[ $((major * 1000 + minor)) -ge 7002 ] ||
+		die "$1 is Linux $major.$minor, and 7.2 is the first that has what rkprobe needs"
+}
+
+# check_config NAME CONFIG: the options that Kbuild says rkprobe needs.
+check_config() {
+	local option
+	for option in X86_64 $(sed -n 's/^needed := //p' "$top/Kbuild"); do
+		grep -qx "CONFIG_$option=y" "$2" || die "$1 is a kernel without CONFIG_$option, which rkprobe needs"
+	done
+}
+
 # A kernel tree of the user's own: can a Rust module be built for it?
 check_kdir() {
-	[ -e "$KDIR/include/config/auto.conf" ] ||
-		die "KDIR=$KDIR is not a built kernel tree: it has no include/config/auto.conf"
-	grep -qx CONFIG_RUST=y "$KDIR/include/config/auto.conf" ||
-		die "KDIR=$KDIR is a kernel without Rust: CONFIG_RUST is not set (make rustavailable tells why)"
+	local config=$KDIR/include/config
+	[ -e "$config/kernel.release" ] ||
+		die "KDIR=$KDIR is not a built kernel tree: it has no include/config/kernel.release"
+	check_version "KDIR=$KDIR" "$(<"$config/kernel.release")"
+	check_config "KDIR=$KDIR" "$config/auto.conf"
 	[ -e "$KDIR/rust/libkernel.rmeta" ] ||
 		die "KDIR=$KDIR has no Rust metadata (rust/libkernel.rmeta): build it, headers are not enough"
 }

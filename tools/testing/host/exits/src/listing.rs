@@ -21,8 +21,8 @@ use object::Architecture;
 
 use crate::image::Image;
 
-/// The disassembler, of the Debian package llvm-19.
-pub const OBJDUMP: &str = "llvm-objdump-19";
+/// The disassembler, of the Debian package llvm.
+pub const OBJDUMP: &str = "llvm-objdump";
 
 /// What an instruction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

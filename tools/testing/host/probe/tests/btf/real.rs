@@ -19,19 +19,12 @@ use probe::btf::TypeId;
 
 use crate::index;
 
-/// The newest kernel of the toolroot's.
+/// The kernel that scripts/setup made.
 fn kernel() -> Option<PathBuf> {
     env::var_os("RKPROBE_TOOLROOT")?;
-    let cache = env::var_os("RKPROBE_CACHE")?;
-    let prefix = format!("kernel-{}.", env::var("KERNEL_SERIES").ok()?);
-    fs::read_dir(cache)
-        .ok()?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with(&prefix) && path.join("vmlinuz").exists()
-        })
-        .max()
+    let name = format!("linux-{}", env::var("KERNEL").ok()?);
+    let kernel = Path::new(&env::var_os("RKPROBE_CACHE")?).join(name);
+    kernel.join("vmlinuz").exists().then_some(kernel)
 }
 
 /// What a command prints.
