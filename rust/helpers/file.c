@@ -2,49 +2,58 @@
 
 #include <linux/cred.h>
 #include <linux/fs.h>
-#include <linux/fs_struct.h>
-#include <linux/magic.h>
-#include <linux/sched/task.h>
+#include <linux/mount.h>
+#include <linux/nsproxy.h>
+#include <linux/path.h>
+#include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/uio.h>
 
+struct file *ktrace_open(const char *file_system, const char *path);
+
 /*
- * The path as the first process sees it, as in kernel_read_file_from_path_initns(); with the
- * kernel's rights, for what is found out here must not depend on whose task runs.
+ * Opens the file at the path in the file system, proc or sysfs, for reading. The file system is
+ * mounted for this file alone. So the result does not depend on the root, the mounts, or the
+ * namespace of any task, which may be empty. It does not depend on the rights of the current task
+ * either: the kernel's rights apply.
  */
-struct file *ktrace_open_in_init(const char *path);
-
-struct file *ktrace_open_in_init(const char *path)
+struct file *ktrace_open(const char *file_system, const char *path)
 {
+	/* Both are built in: this takes no reference. */
+	struct file_system_type *type = get_fs_type(file_system);
 	struct file *file = NULL;
-	struct path root;
+	struct vfsmount *mount;
 
-	task_lock(&init_task);
-	get_fs_root(init_task.fs, &root);
-	task_unlock(&init_task);
-	scoped_with_kernel_creds()
-		file = file_open_root(&root, path, O_RDONLY, 0);
-	path_put(&root);
+	if (!type)
+		return ERR_PTR(-ENODEV);
+	/* A mount needs namespaces. A task that has almost exited has none. */
+	if (!current->nsproxy)
+		return ERR_PTR(-ESRCH);
+	scoped_with_kernel_creds() {
+		mount = vfs_kern_mount(type, SB_KERNMOUNT, file_system, NULL);
+		if (IS_ERR(mount)) {
+			file = ERR_CAST(mount);
+		} else {
+			struct path root = { .mnt = mount, .dentry = mount->mnt_root };
+
+			file = file_open_root(&root, path, O_RDONLY, 0);
+			/* The file holds the mount until it is closed. */
+			mntput(mount);
+		}
+	}
 	return file;
 }
 
-/* kernel_read() of a file in the root of proc that has no read_iter(). */
-ssize_t ktrace_read_proc_seq_file(struct file *file, const char *name, void *to, size_t len,
-				  loff_t *pos);
+ssize_t ktrace_read_seq_file(struct file *file, void *to, size_t len, loff_t *pos);
 
-ssize_t ktrace_read_proc_seq_file(struct file *file, const char *name, void *to, size_t len,
-				  loff_t *pos)
+/* kernel_read() of a seq_file that has no read_iter(). */
+ssize_t ktrace_read_seq_file(struct file *file, void *to, size_t len, loff_t *pos)
 {
-	struct dentry *dentry = file->f_path.dentry;
 	struct kvec vec = { .iov_base = to, .iov_len = len };
 	struct iov_iter iter;
 	struct kiocb iocb;
 	ssize_t ret;
 
-	/* Anything else may be mounted there, and is not a seq_file. */
-	if (dentry->d_sb->s_magic != PROC_SUPER_MAGIC || dentry->d_parent != dentry->d_sb->s_root ||
-	    strcmp(dentry->d_name.name, name))
-		return -EINVAL;
 	init_sync_kiocb(&iocb, file);
 	iocb.ki_pos = *pos;
 	iov_iter_kvec(&iter, ITER_DEST, &vec, 1, len);

@@ -75,6 +75,6 @@ fn read(name: &str) -> Result<Bytes> {
     if name.contains('/') {
         return Err(ENOENT);
     }
-    let path = CString::try_from_fmt(format_args!("/sys/kernel/btf/{name}"))?;
+    let path = CString::try_from_fmt(format_args!("kernel/btf/{name}"))?;
     Ok(Bytes::Copied(File::open(&path)?.read_all()?))
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files of the kernel's own, read by the kernel.
+//! Files of sysfs and proc, read by the kernel.
 //!
-//! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h)
+//! C headers: [`include/linux/fs.h`](srctree/include/linux/fs.h),
+//! [`include/linux/mount.h`](srctree/include/linux/mount.h)
 
 use core::ptr;
 
@@ -16,11 +17,10 @@ use kernel::str::CStr;
 // The file is only passed on.
 #[allow(improper_ctypes)]
 extern "C" {
-    fn ktrace_open_in_init(path: *const c_char) -> *mut bindings::file;
+    fn ktrace_open(file_system: *const c_char, path: *const c_char) -> *mut bindings::file;
     #[cfg(not(CONFIG_RKPROBE_EXPORTS))]
-    fn ktrace_read_proc_seq_file(
+    fn ktrace_read_seq_file(
         file: *mut bindings::file,
-        name: *const c_char,
         to: *mut kernel::ffi::c_void,
         len: usize,
         position: &mut i64,
@@ -60,26 +60,38 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Opens the file that the first process sees at `path`, with the rights of the kernel.
+    /// Opens the file at `path` in sysfs, which need not be mounted, with the rights of the kernel.
     ///
     /// Not with `event_mutex` held, nor with a lock that is taken under it. A kernel with
     /// `CONFIG_PROVE_LOCKING` reports who does.
+    ///
+    /// `ENOENT`, `ENOMEM`; `ENODEV` if the kernel has no sysfs; `ESRCH` if the current task is
+    /// almost gone.
     pub(crate) fn open(path: &CStr) -> Result<Self> {
+        Self::open_in(c"sysfs", path)
+    }
+
+    /// Opens a file of sysfs or proc: see [`File::open`].
+    fn open_in(file_system: &CStr, path: &CStr) -> Result<Self> {
         let _opening = OPENING.lock();
-        // SAFETY: `path` is a string with a NUL at its end, as a `CStr` is.
-        let file = from_err_ptr(unsafe { ktrace_open_in_init(path.as_char_ptr()) })?;
-        Ok(Self { file, position: 0 })
+        // SAFETY: Both are strings with a NUL at their ends, as a `CStr` is. The file system is one
+        // of the two that the function knows.
+        let file = unsafe { ktrace_open(file_system.as_char_ptr(), path.as_char_ptr()) };
+        Ok(Self {
+            file: from_err_ptr(file)?,
+            position: 0,
+        })
     }
 
     /// The bytes from here to the end, where the file says how many it has.
     pub(crate) fn read_all(&mut self) -> Result<KVVec<u8>> {
-        // SAFETY: `open` opened the file, and it is closed when `self` is dropped.
+        // SAFETY: `open_in` opened the file, and it is closed when `self` is dropped.
         let len = unsafe { bindings::vfs_llseek(self.file, 0, bindings::SEEK_END as c_int) };
         let len = usize::try_from(len).map_err(|_| Error::from_errno(len as i32))?;
         let mut bytes = KVVec::from_elem(0, len, GFP_KERNEL)?;
         let mut filled: usize = 0;
         while let Some(room) = bytes.get_mut(filled..).filter(|room| !room.is_empty()) {
-            // SAFETY: `open` opened the file, and `room` is a slice of so many bytes.
+            // SAFETY: `open_in` opened the file, and `room` is a slice of so many bytes.
             let len = unsafe {
                 bindings::kernel_read(
                     self.file,
@@ -96,29 +108,44 @@ impl File {
         }
         Ok(bytes)
     }
-
-    /// Fills the start of `room` with what comes next, where this is the file `name` in the root
-    /// of proc; the number of bytes, which is 0 at the end.
-    #[cfg(not(CONFIG_RKPROBE_EXPORTS))]
-    pub(crate) fn read_proc(&mut self, name: &CStr, room: &mut [u8]) -> Result<usize> {
-        // SAFETY: `open` opened the file, `name` is a string with a NUL at its end, and `room` is a
-        // slice of so many bytes.
-        let len = unsafe {
-            ktrace_read_proc_seq_file(
-                self.file,
-                name.as_char_ptr(),
-                room.as_mut_ptr().cast(),
-                room.len(),
-                &mut self.position,
-            )
-        };
-        usize::try_from(len).map_err(|_| Error::from_errno(len as i32))
-    }
 }
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: It was opened by `open`, and nobody has it any more.
+        // SAFETY: `open_in` opened the file, and nobody has it any more.
         unsafe { bindings::filp_close(self.file, ptr::null_mut()) };
+    }
+}
+
+/// The kernel's list of symbols, `kallsyms` in proc. Process context; sleeps.
+///
+/// # Invariants
+///
+/// The file is `kallsyms`, which is a `seq_file`.
+#[cfg(not(CONFIG_RKPROBE_EXPORTS))]
+pub(crate) struct Kallsyms(File);
+
+#[cfg(not(CONFIG_RKPROBE_EXPORTS))]
+impl Kallsyms {
+    /// Opens the list. Proc need not be mounted. Errors: see [`File::open`].
+    pub(crate) fn open() -> Result<Self> {
+        // INVARIANT: Nobody else has this mount of proc, so that nothing is mounted on the file.
+        Ok(Self(File::open_in(c"proc", c"kallsyms")?))
+    }
+
+    /// Fills the start of `room` with the next lines, the last of which may be cut. Returns the
+    /// number of bytes, which is 0 at the end.
+    pub(crate) fn read(&mut self, room: &mut [u8]) -> Result<usize> {
+        // SAFETY: The file is open, and by the type invariant it is a `seq_file`. `room` is a slice
+        // of so many bytes.
+        let len = unsafe {
+            ktrace_read_seq_file(
+                self.0.file,
+                room.as_mut_ptr().cast(),
+                room.len(),
+                &mut self.0.position,
+            )
+        };
+        usize::try_from(len).map_err(|_| Error::from_errno(len as i32))
     }
 }

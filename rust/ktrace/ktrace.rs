@@ -66,6 +66,10 @@ mod leftover;
 mod owner;
 mod registration;
 mod text;
+mod version;
+
+#[allow(unused_imports)]
+use version::LocalModule;
 
 /// To be called when the module that holds this crate is loaded, before anything else here.
 ///

@@ -160,7 +160,7 @@ pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> E
     limit_retired();
     EventMutex::with(|token| {
         REGISTRY.lock().reserve()?;
-        let trace_event = TraceEvent::register(token, definition, &crate::THIS_MODULE)?;
+        let trace_event = TraceEvent::register(token, definition, ktrace::this_module!())?;
         let event = event(trace_event);
         let mut registry = REGISTRY.lock();
         event.probes.each(|probe| registry.add_probe(token, probe));

@@ -5,6 +5,7 @@
 //! It registers handlers of every kind and drops none of them. With `only=N` it registers the kind
 //! number N alone, with `fail=1` its initialisation fails afterwards.
 
+use core::borrow::Borrow;
 use core::mem::forget;
 
 use kernel::prelude::*;
@@ -226,17 +227,22 @@ const KINDS: [fn() -> Result; 11] = [
     forget_notifier,
 ];
 
+/// The value of a parameter. Before linux 7.3, the kernel returns a reference to it.
+fn number(value: impl Borrow<i64>) -> i64 {
+    *value.borrow()
+}
+
 struct Leftover;
 
 impl kernel::Module for Leftover {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let only = *module_parameters::only.value();
+        let only = number(module_parameters::only.value());
         for (number, forget_one) in KINDS.iter().enumerate() {
             if only < 0 || only == number as i64 {
                 forget_one()?;
             }
         }
-        match *module_parameters::fail.value() {
+        match number(module_parameters::fail.value()) {
             0 => Ok(Self),
             _ => Err(EIO),
         }

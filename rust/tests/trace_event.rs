@@ -81,7 +81,7 @@ mod tests {
             print: KBox::new(Nothing(Dropped(dropped, 2)), GFP_KERNEL)?,
             sink,
         };
-        EventMutex::with(|token| TraceEvent::register(token, definition, &crate::THIS_MODULE))?
+        EventMutex::with(|token| TraceEvent::register(token, definition, ktrace::this_module!()))?
     }
 
     fn remove(event: TraceEvent) -> Result {
@@ -313,7 +313,7 @@ mod tests {
             sink: sink()?,
         };
         let event = EventMutex::with(|token| {
-            TraceEvent::register(token, definition, &crate::THIS_MODULE)
+            TraceEvent::register(token, definition, ktrace::this_module!())
         })??;
         *holder.lock() = Some(event);
         enable(GROUP, name)?;

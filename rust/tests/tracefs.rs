@@ -26,7 +26,7 @@ mod tests {
     }
 
     fn create(name: &CStr) -> Result<File> {
-        File::create::<Empty>(name, &crate::THIS_MODULE)
+        File::create::<Empty>(name, ktrace::this_module!())
     }
 
     #[test]

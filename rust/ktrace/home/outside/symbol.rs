@@ -2,7 +2,7 @@
 
 //! Names and addresses: the kernel exports no lookup.
 //!
-//! But `register_kprobe()` makes one, and `/proc/kallsyms` has them all.
+//! But `register_kprobe()` makes one, and `kallsyms` in proc has them all.
 
 use core::mem::MaybeUninit;
 
@@ -13,7 +13,7 @@ use kernel::str::CStr;
 use probe::kallsyms;
 
 use crate::bindings as tracing;
-use crate::file::File;
+use crate::file::Kallsyms;
 
 /// See [`crate::symbol::address_of`].
 ///
@@ -104,17 +104,17 @@ pub struct Repeated(Names);
 impl Repeated {
     /// Reads `/proc/kallsyms`, which takes some 0.1 s; the kernel's own symbols do not change.
     ///
-    /// Process context; sleeps. `ENOMEM`, and an error where there is no `/proc`.
+    /// Process context; sleeps. `ENOMEM`, and `ENODEV` if the kernel has no proc.
     pub fn read() -> Result<Self> {
         const SIZE: usize = 64 << 10;
         let mut text = KVVec::from_elem(0, SIZE, GFP_KERNEL)?;
         let mut all = Names::new()?;
         let mut repeated = Names::new()?;
-        let mut file = File::open(c"/proc/kallsyms")?;
+        let mut file = Kallsyms::open()?;
         let mut filled: usize = 0;
         loop {
             let room = text.get_mut(filled..).unwrap_or(&mut []);
-            let len = file.read_proc(c"kallsyms", room)?;
+            let len = file.read(room)?;
             filled = filled.saturating_add(len).min(SIZE);
             let lines = text.get(..filled).unwrap_or(&[]);
             let end = lines.iter().rposition(|&byte| byte == b'\n');

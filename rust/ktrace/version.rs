@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What differs between the kernel's versions. The rest of the crate does not know them.
+//!
+//! Kbuild passes the version: `SINCE_LINUX_7_3` is set for linux 7.3 and later.
+//!
+//! C header: `include/generated/uapi/linux/version.h`
+
+#[cfg(all(SINCE_LINUX_7_3, MODULE))]
+use kernel::bindings;
+use kernel::str::CStr;
+#[cfg(all(SINCE_LINUX_7_3, MODULE))]
+use kernel::types::Opaque;
+use kernel::ModuleMetadata;
+#[cfg(SINCE_LINUX_7_3)]
+use kernel::ThisModule;
+
+/// The module that this crate is a part of.
+///
+/// Since linux 7.3, `#[vtable]` expects this type in the crate of each `impl`. `module!` defines it
+/// in a crate that is a module.
+#[allow(dead_code)]
+pub(crate) struct LocalModule;
+
+impl ModuleMetadata for LocalModule {
+    const NAME: &'static CStr = c"rkprobe";
+
+    #[cfg(all(SINCE_LINUX_7_3, MODULE))]
+    const THIS_MODULE: ThisModule = {
+        // Only its address is used.
+        #[allow(improper_ctypes)]
+        extern "C" {
+            static __this_module: Opaque<bindings::module>;
+        }
+
+        // SAFETY: modpost defines `__this_module` in each module, and it has the module's lifetime.
+        unsafe { ThisModule::from_ptr(__this_module.get()) }
+    };
+
+    #[cfg(all(SINCE_LINUX_7_3, not(MODULE)))]
+    // SAFETY: In C, `THIS_MODULE` of code that is built into the kernel is NULL.
+    const THIS_MODULE: ThisModule = unsafe { ThisModule::from_ptr(core::ptr::null_mut()) };
+}
+
+/// Returns the module of the crate that uses this macro, as a `&'static ThisModule`.
+///
+/// The crate must have a `module!`. C: `THIS_MODULE`.
+#[cfg(SINCE_LINUX_7_3)]
+#[allow(clippy::crate_in_macro_def)]
+#[macro_export]
+macro_rules! this_module {
+    () => {
+        ::kernel::module::this_module::<crate::LocalModule>()
+    };
+}
+
+/// Returns the module of the crate that uses this macro, as a `&'static ThisModule`.
+///
+/// The crate must have a `module!`. C: `THIS_MODULE`.
+#[cfg(not(SINCE_LINUX_7_3))]
+#[allow(clippy::crate_in_macro_def)]
+#[macro_export]
+macro_rules! this_module {
+    () => {
+        &crate::THIS_MODULE
+    };
+}
