@@ -11,7 +11,8 @@
 //! why	the kernel's is no address
 //! ```
 //!
-//! A difference has these five lines. The first four say when it occurs: the commands of the case, with
+//! A difference has these five lines, and perhaps `since` or `before` with a version of the kernel, as
+//! `since	7.3`: on other kernels it does not occur. The first four say when it occurs: the commands of the case, with
 //! ` then ` between them; the name of what differs, as it is reported; what the two have there, of
 //! several lines. All but the second are patterns with `*` and `?`. Where it is the results that differ,
 //! nothing else is compared; where it is the error log, its carets are not.
@@ -28,9 +29,26 @@ pub struct Difference {
     kernel: String,
     ours: String,
     why: String,
+    since: String,
+    before: String,
+}
+
+/// A version of the kernel, of a text that begins with it, as `7.3.4+deb13-amd64` does.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let (major, rest) = text.split_once('.')?;
+    let end = rest.find(|c: char| !c.is_ascii_digit());
+    let minor = &rest[..end.unwrap_or(rest.len())];
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 impl Difference {
+    /// Can it occur on this kernel? `None` where it says no version.
+    fn is_on(&self, kernel: (u32, u32)) -> Option<bool> {
+        let since = self.since.is_empty() || version(&self.since)? <= kernel;
+        let before = self.before.is_empty() || kernel < version(&self.before)?;
+        Some(since && before)
+    }
+
     /// Can it occur in this case?
     pub fn is_of(&self, case: &Case) -> bool {
         matches(&self.case, &case.commands.join(" then "))
@@ -45,12 +63,13 @@ impl Difference {
     }
 }
 
-/// Reads the file.
+/// Reads the file. The result is what can occur on the kernel of this release.
 ///
 /// # Errors
 ///
 /// What is wrong, with the number of the line.
-pub fn parse(text: &str) -> Result<Vec<Difference>, String> {
+pub fn parse(text: &str, release: &str) -> Result<Vec<Difference>, String> {
+    let kernel = version(release).ok_or_else(|| format!("which kernel is this: {release}"))?;
     let mut differences: Vec<Difference> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         if line.is_empty() || line.starts_with('#') {
@@ -71,6 +90,8 @@ pub fn parse(text: &str) -> Result<Vec<Difference>, String> {
             "kernel" => &mut difference.kernel,
             "ours" => &mut difference.ours,
             "why" => &mut difference.why,
+            "since" => &mut difference.since,
+            "before" => &mut difference.before,
             _ => return Err(wrong()),
         };
         if !place.is_empty() {
@@ -78,13 +99,19 @@ pub fn parse(text: &str) -> Result<Vec<Difference>, String> {
         }
         *place = value.to_string();
     }
-    match differences
-        .iter()
-        .find(|difference| difference.why.is_empty())
-    {
-        Some(difference) => Err(format!("line {}: there is no reason", difference.line)),
-        None => Ok(differences),
+    let mut on_this = Vec::new();
+    for difference in differences {
+        let line = difference.line;
+        if difference.why.is_empty() {
+            return Err(format!("line {line}: there is no reason"));
+        }
+        match difference.is_on(kernel) {
+            Some(true) => on_this.push(difference),
+            Some(false) => {}
+            None => return Err(format!("line {line}: which version is this?")),
+        }
     }
+    Ok(on_this)
 }
 
 /// Does `text` match a pattern with `*` and `?`?
@@ -146,7 +173,7 @@ mod tests {
     #[test]
     fn a_difference_has_five_parts() {
         let text = "# x\ncase\tp * then p *\nwhat\tlisting\nkernel\ta\nours\t?\nwhy\tso\n";
-        let differences = parse(text).unwrap();
+        let differences = parse(text, "7.2.12+deb13-amd64").unwrap();
         assert_eq!(differences.len(), 1);
         let cases = case::parse("p a\n\tthen p b\nr a\n").unwrap();
         let difference = &differences[0];
@@ -155,8 +182,30 @@ mod tests {
         assert!(!difference.is(&cases[0], "listing", "b\n", "b\n"));
         assert!(!difference.is(&cases[0], "listing", "a\n", "bc\n"));
         assert!(!difference.is(&cases[1], "listing", "a\n", "b\n"));
-        assert!(parse(&text.replace("why\tso\n", "")).is_err());
-        assert!(parse("what\tlisting\n").is_err());
-        assert!(parse("case\ta\ncase\tb\nwhy\tc\n").is_err());
+        for wrong in [
+            text.replace("why\tso\n", ""),
+            text.replace("why\tso\n", "why\tso\nsince\tx\n"),
+            "what\tlisting\n".to_string(),
+            "case\ta\ncase\tb\nwhy\tc\n".to_string(),
+        ] {
+            assert!(parse(&wrong, "7.2").is_err(), "{wrong}");
+        }
+        assert!(parse(text, "linux").is_err());
+    }
+
+    #[test]
+    fn a_difference_may_be_of_some_versions() {
+        let text = "case\ta\nwhy\tb\n";
+        let is_on = |lines: &str, release| {
+            let differences = parse(&format!("{text}{lines}"), release);
+            !differences.unwrap().is_empty()
+        };
+        assert!(is_on("since\t7.3\n", "7.3.4+deb13-amd64"));
+        assert!(is_on("since\t7.3\n", "7.10-rc1"));
+        assert!(is_on("since\t7.3\n", "8.0"));
+        assert!(!is_on("since\t7.3\n", "7.2.12+deb13-amd64"));
+        assert!(is_on("before\t7.3\n", "7.2.12"));
+        assert!(!is_on("before\t7.3\n", "7.3"));
+        assert!(!is_on("since\t7.3\nbefore\t7.4\n", "7.4.1"));
     }
 }

@@ -56,7 +56,8 @@ fn run() -> io::Result<Sum> {
     let path = arguments
         .next()
         .ok_or_else(|| io::Error::other("usage: parity [--all] DIFFERENCES CASES..."))?;
-    let differences = difference::parse(&fs::read_to_string(&path)?)
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    let differences = difference::parse(&fs::read_to_string(&path)?, &release)
         .map_err(|error| io::Error::other(format!("{path}: {error}")))?;
     let tracefs = Tracefs::new()?;
     workload::prepare()?;
