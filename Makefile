@@ -84,6 +84,14 @@ patches:
 	@scripts/setup -q --in-tree
 	@scripts/patches '$(KTREE)' $(OUT)
 
+.PHONY: deb
+deb:
+	@scripts/deb
+
+.PHONY: test-deb
+test-deb: deb
+	@scripts/test-deb
+
 .PHONY: doc
 doc:
 	+@scripts/build $(kbuild_variables) RKPROBE_SAMPLES=y >&2
@@ -129,6 +137,8 @@ help:
 #: make bench		what hits and commands cost, beside the kernel's; some of the rows only by ROWS='p0 r'
 #: make in-tree		make it a part of the source of a kernel, KTREE=DIR; UNDO=1 takes it out again
 #: make patches		the same as a series for git am, KTREE=DIR, in patches/ or OUT=DIR
+#: make deb		rkprobe-dkms_VERSION_all.deb, which builds it for each kernel of a machine
+#: make test-deb		install that in a clean Debian 13, upgrade its kernel, and remove it again
 #: make doc		the documentation of ktrace as HTML, in doc/
 #: make vm CMD='...'	run a command in a virtual machine that has it loaded
 #: make shell		an interactive shell there

@@ -87,6 +87,9 @@ exits_packages=(llvm)
 # What make in-tree's tests and its patches need: the installation of selftests, and checkpatch.
 in_tree_packages=(perl rsync)
 
+# What make deb needs.
+deb_packages=(debhelper dh-dkms)
+
 # tiny_config SOURCE OPTIONS MAKE...: in the current directory, a .config of nothing but the OPTIONS,
 # which are a file, and of what they need.
 tiny_config() {
