@@ -22,6 +22,25 @@ find_mirror() {
 	DEBIAN_MIRROR=${DEBIAN_MIRROR%/}
 }
 
+# debootstrap_suite SUITE ROOT: make a minimal root file system of the suite. Its apt reaches the archive as
+# this machine's does, through the same proxies.
+debootstrap_suite() {
+	local script=()
+	if ! command -v debootstrap; then
+		apt-get update
+		DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends debootstrap
+	fi
+	# An older debootstrap does not know the newer suites.
+	[ -e "/usr/share/debootstrap/scripts/$1" ] || script=(/usr/share/debootstrap/scripts/sid)
+	mkdir -p "$2/etc/apt/apt.conf.d"
+	apt-config dump | grep -E '^Acquire::(https?::Proxy|Check-(Date|Valid-Until)|Retries)\b' \
+		>"$2/etc/apt/apt.conf.d/90host" || true
+	eval "$(apt-config shell http_proxy Acquire::http::Proxy https_proxy Acquire::https::Proxy)"
+	export http_proxy=${http_proxy-} https_proxy=${https_proxy-}
+	unshare --mount --propagation private -- \
+		debootstrap --variant=minbase "$1" "$2" "$DEBIAN_MIRROR" "${script[@]}"
+}
+
 # archive ARCHITECTURE CMD...: a command of apt, with the lists that ask_archive got.
 archive() {
 	local lists=$cache/archive-$1
@@ -60,8 +79,8 @@ kernel_packages() {
 	printf "linux-%s=$2\n" "source-$series" "headers-$1" "binary-$1" "modules-$1" "base-$1"
 }
 
-# "RELEASE VERSION SUITE" of each kernel since 7.2 of which a suite has every package in one version. The
-# newest is the first, and of one version those without a flavour.
+# Prints "RELEASE VERSION SUITE" for each kernel since 7.2 if a suite has all of its packages in one version.
+# The newest kernel comes first. Of one version, kernels without a flavour come first.
 offered_kernels() {
 	local codename file
 	# shellcheck disable=SC2016 # apt expands these

@@ -71,8 +71,8 @@ use_kernel "$(find_release)"
 # The kernel is set up, and its Rust metadata are from the compiler of this toolroot.
 has_kernel() { [ "$release" ] && cmp -s "$kernel/complete" "$toolroot/complete"; }
 
-# The compiler that Debian built the kernel with, such as x86_64-linux-gnu-gcc-14.
-kernel_cc() { sed -n 's/^CONFIG_CC_VERSION_TEXT="\([^ ]*\) .*/\1/p' "$kernel/config"; }
+# kernel_cc CONFIG: the compiler that Debian built the kernel with, such as x86_64-linux-gnu-gcc-14.
+kernel_cc() { sed -n 's/^CONFIG_CC_VERSION_TEXT="\([^ ]*\) .*/\1/p' "$1"; }
 
 debug_packages=(clang lld llvm)
 debug_make=(make LLVM=1)
@@ -81,13 +81,13 @@ debug_options() {
 	grep -x CONFIG_PREEMPT_RT=y "$kernel/config" || true
 }
 
-# What exits-check compares with. The modules are those of the same Debian kernel for arm64.
+# The packages of exits-check. It also needs the modules of the same Debian kernel for arm64.
 exits_packages=(llvm)
 
 # What make in-tree's tests and its patches need: the installation of selftests, and checkpatch.
 in_tree_packages=(perl rsync)
 
-# What make deb needs.
+# The packages of make deb.
 deb_packages=(debhelper dh-dkms)
 
 # tiny_config SOURCE OPTIONS MAKE...: in the current directory, a .config of nothing but the OPTIONS,

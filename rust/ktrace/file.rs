@@ -133,8 +133,8 @@ impl Kallsyms {
         Ok(Self(File::open_in(c"proc", c"kallsyms")?))
     }
 
-    /// Fills the start of `room` with the next lines, the last of which may be cut. Returns the
-    /// number of bytes, which is 0 at the end.
+    /// Fills the start of `room` with the next lines. The last line may be cut. Returns the number
+    /// of bytes, which is 0 at the end.
     pub(crate) fn read(&mut self, room: &mut [u8]) -> Result<usize> {
         // SAFETY: The file is open, and by the type invariant it is a `seq_file`. `room` is a slice
         // of so many bytes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What differs between the kernel's versions. The rest of the crate does not know them.
+//! Differences between versions of the kernel. The rest of the crate does not know the version.
 //!
 //! Kbuild passes the version: `SINCE_LINUX_7_3` is set for linux 7.3 and later.
 //!

@@ -127,7 +127,7 @@ impl Worker {
     /// Carries out the operations. `skip` has names of kinds that are left out.
     pub fn run(&mut self, seed: u64, operations: u64, skip: &[String]) {
         let sum = KINDS.iter().map(|kind| kind.weight).sum();
-        // Where there is this file, the n-th allocation can be made to fail: see `faults`.
+        // A kernel with fault injection has this file. It makes the n-th allocation fail: see `faults`.
         let mut fail_nth = File::options().write(true).open("/proc/self/fail-nth").ok();
         for number in 0..operations {
             if self.shared.stop.load(Relaxed) {
