@@ -9,7 +9,7 @@ scripts=$(realpath "${BASH_SOURCE[0]%/*}")
 top=${scripts%/*}
 cache=${RKPROBE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rkprobe}
 # The kernel that is taken unless KERNEL names another. The newest of Debian 13 is '*+deb13-amd64'.
-default_kernel='7.2.*+deb13-amd64'
+default_kernel='*+deb13-amd64'
 
 # A toolroot is a root file system of one suite, with the tools that the suite's kernels were built
 # with, and those that run them. The suite decides the versions. Another list makes another toolroot.
