@@ -8,7 +8,7 @@ set -euo pipefail
 scripts=$(realpath "${BASH_SOURCE[0]%/*}")
 top=${scripts%/*}
 cache=${RKPROBE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rkprobe}
-# The kernel that is taken unless KERNEL names another. The newest of Debian 13 is '*+deb13-amd64'.
+# The kernel that is taken unless KERNEL names another: the newest of Debian 13.
 default_kernel='*+deb13-amd64'
 
 # A toolroot is a root file system of one suite, with the tools that the suite's kernels were built

@@ -15,9 +15,9 @@ use crate::hits;
 use crate::modules;
 use crate::modules::MODULES;
 use crate::modules::SAMPLES;
-use crate::operations::disable_all;
-use crate::operations::write;
-use crate::operations::INSTANCES;
+use crate::operations::events::disable_all;
+use crate::worker::write;
+use crate::worker::INSTANCES;
 
 const KMEMLEAK: &str = "/sys/kernel/debug/kmemleak";
 

@@ -6,11 +6,11 @@ use std::fs;
 use std::io;
 use std::process;
 
-use crate::operations::write;
-use crate::operations::Worker;
 use crate::rng::Rng;
 use crate::shared::WORKERS;
 use crate::sys;
+use crate::worker::write;
+use crate::worker::Worker;
 
 /// System calls that only one worker makes, and only here.
 const CALLS: [(&str, libc::c_long, usize); WORKERS] = [

@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::operations::write;
+use crate::worker::write;
 
 const DIRECTORIES: [&str; 2] = [
     "/sys/kernel/debug/failslab",

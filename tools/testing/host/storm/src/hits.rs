@@ -7,9 +7,9 @@ use std::io;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::operations::write;
 use crate::shared::Shared;
 use crate::sys;
+use crate::worker::write;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// How many sorts of calls there are.

@@ -14,11 +14,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::sleep;
 use std::time::Duration;
 
-use operations::write;
-use operations::Worker;
 use operations::KINDS;
 use shared::Shared;
 use shared::WORKERS;
+use worker::write;
+use worker::Worker;
 
 mod check;
 mod count;
@@ -30,6 +30,7 @@ mod operations;
 mod rng;
 mod shared;
 mod sys;
+mod worker;
 
 const CPUS: usize = 4;
 /// Seconds of the machine between two lines on progress, and lines on progress between two tables.
@@ -101,7 +102,7 @@ fn run(numbers: [&str; 3], skip: &str) -> Result<(), String> {
             operations / WORKERS as u64 + u64::from((id as u64) < operations % WORKERS as u64);
         workers.push((
             id,
-            spawn(&|| Worker::new(id, shared).run(seed, share, &skip))?,
+            spawn(&|| operations::run(&mut Worker::new(id, shared), seed, share, &skip))?,
         ));
     }
     for cpu in 0..CPUS {

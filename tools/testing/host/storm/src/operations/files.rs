@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations that read files, and that hold them open.
+
+use std::fs;
+use std::fs::File;
+use std::io;
+use std::io::Seek;
+use std::io::SeekFrom;
+use std::io::Write;
+
+use crate::grammar;
+use crate::grammar::FILES;
+use crate::rng::Rng;
+use crate::sys;
+use crate::worker::open;
+use crate::worker::random_event;
+use crate::worker::read_some;
+use crate::worker::Worker;
+use crate::worker::INSTANCES;
+use crate::worker::SLOTS;
+
+/// A file to read: of the module, of an event, of an instance, or of the kernel.
+fn random_file(rng: &mut Rng) -> String {
+    let control = [
+        "rkprobe_events",
+        "rkprobe_dynamic_events",
+        "rkprobe_profile",
+        "rkprobe_error_log",
+        "rkprobe_exits",
+    ];
+    let of_event = ["format", "enable", "trigger", "hist", "id", "filter"];
+    let of_instance = [
+        "trace",
+        "trace_pipe",
+        "set_event",
+        "per_cpu/cpu1/trace_pipe_raw",
+    ];
+    let other = [
+        "trace",
+        "trace_pipe",
+        "set_event",
+        "dynamic_events",
+        "error_log",
+        "enabled_functions",
+        "events/rkprobe/control/format",
+        "events/header_page",
+        "saved_cmdlines",
+        "/sys/kernel/debug/kprobes/list",
+        "/sys/module/rkprobe/parameters/event",
+        "/sys/module/rkprobe/refcnt",
+        "/proc/modules",
+    ];
+    match rng.below(10) {
+        0..=4 => rng.pick(&control).into(),
+        5..=7 => format!("{}/{}", random_event(rng), rng.pick(&of_event)),
+        8 => format!(
+            "instances/i{}/{}",
+            rng.below(INSTANCES),
+            rng.pick(&of_instance)
+        ),
+        _ => rng.pick(&other).into(),
+    }
+}
+
+pub fn read(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    let path = random_file(rng);
+    let len = 1 + rng.below(8192);
+    worker.note(format_args!("{path}"));
+    read_some(&mut open(&path)?, len)
+}
+
+pub fn hold(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    let path = random_file(rng);
+    let (slot, len) = (rng.below(SLOTS), rng.below(600));
+    worker.note(format_args!("{path} in {slot}"));
+    if rng.one_in(6) {
+        let path = rng.pick(&FILES);
+        let file = File::options().read(rng.one_in(2)).write(true).open(path)?;
+        worker.keep(slot, file);
+        return Ok(());
+    }
+    let mut file = open(&path)?;
+    let result = read_some(&mut file, len);
+    worker.keep(slot, file);
+    result
+}
+
+/// Reads on, or from another place, or writes a command, in a file that is held.
+pub fn poke(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    let slot = rng.below(SLOTS);
+    worker.note(format_args!("{slot}"));
+    let text = grammar::append(rng);
+    let (what, len, place) = (rng.below(4), 1 + rng.below(4096), rng.below(3000));
+    let file = worker.slots[slot].as_mut().ok_or(io::ErrorKind::NotFound)?;
+    match what {
+        0 => file.write(text.as_bytes()).map(drop),
+        1 => file
+            .seek(SeekFrom::Start(place as u64))
+            .and_then(|_| read_some(file, len)),
+        _ => read_some(file, len),
+    }
+}
+
+pub fn release(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    let slot = rng.below(SLOTS);
+    worker.note(format_args!("{slot}"));
+    worker.slots[slot] = None;
+    Ok(())
+}
+
+pub fn perf(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    let event = random_event(rng);
+    let (slot, cpu) = (rng.below(SLOTS), rng.below(5).checked_sub(1));
+    worker.note(format_args!("{event} on {cpu:?} in {slot}"));
+    let id = fs::read_to_string(event + "/id")?;
+    let id = id.trim().parse().map_err(io::Error::other)?;
+    let file = sys::perf_open(id, cpu)?;
+    worker.keep(slot, file);
+    Ok(())
+}
