@@ -215,19 +215,39 @@ pub fn exists(group: &CStr, name: &CStr) -> Result<bool> {
     if group == c"ftrace" || (group == control && name == c"control") {
         return Ok(true);
     }
+    match directory_of(group, name) {
+        Ok(_) => Ok(true),
+        // EBUSY: Its module is being unloaded.
+        Err(error) => Ok(error == EBUSY),
+    }
+}
+
+/// Has the event of this name its directory in tracefs? C: `event_create_dir()`.
+///
+/// Without memory the kernel can add an event that has none, and [`TraceEvent::register`] does not see it:
+/// since 7.3 the kernel makes the directory last. Who must know asks here after the registration.
+///
+/// Process context; takes `event_mutex`. `EDEADLK` with `event_mutex` held.
+pub fn has_directory(group: &CStr, name: &CStr) -> Result<bool> {
+    EventMutexHeld::check_not_current()?;
+    Ok(directory_of(group, name).unwrap_or(false))
+}
+
+/// Has the event of this name a directory? The error of `trace_get_event_file()` where there is no event.
+///
+/// Takes `event_mutex`, which the caller must not hold.
+fn directory_of(group: &CStr, name: &CStr) -> Result<bool> {
     // SAFETY: Both are strings; a NULL instance is the top one.
     let file = unsafe {
         bindings::trace_get_event_file(ptr::null(), group.as_char_ptr(), name.as_char_ptr())
     };
-    match kernel::error::from_err_ptr(file) {
-        Ok(file) => {
-            // SAFETY: The kernel gave a reference to the file just now.
-            unsafe { bindings::trace_put_event_file(file) };
-            Ok(true)
-        }
-        // Its module is being unloaded.
-        Err(error) => Ok(error == EBUSY),
-    }
+    let file = kernel::error::from_err_ptr(file)?;
+    // SAFETY: The kernel gave a reference to the file just now. It set the directory, if at all, before it
+    // released `event_mutex`, and takes it away with the event only.
+    let has_directory = unsafe { !(*file).ei.is_null() };
+    // SAFETY: That reference.
+    unsafe { bindings::trace_put_event_file(file) };
+    Ok(has_directory)
 }
 
 kernel::sync::global_lock! {

@@ -158,9 +158,10 @@ fn limit_retired() {
 /// Adds an event, with its first probe: as this definition says, and all of it or nothing.
 pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> Event) -> Result {
     limit_retired();
-    EventMutex::with(|token| {
+    let output = EventMutex::with(|token| {
         REGISTRY.lock().reserve()?;
         let trace_event = TraceEvent::register(token, definition, ktrace::this_module!())?;
+        let output = trace_event.output();
         let event = event(trace_event);
         let mut registry = REGISTRY.lock();
         event.probes.each(|probe| registry.add_probe(token, probe));
@@ -171,8 +172,22 @@ pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> E
         {
             pr_err!("no room was reserved for an event\n");
         }
-        Ok(())
-    })?
+        Ok::<_, Error>(output)
+    })??;
+    if trace_event::has_directory(output.group(), output.name())? {
+        return Ok(());
+    }
+    let is_its = |probe: &Probe| {
+        let shape = probe.shape();
+        (shape.group().as_bytes(), shape.name().as_bytes())
+            == (output.group().to_bytes(), output.name().to_bytes())
+    };
+    match remove(is_its) {
+        // Somebody enabled it by `set_event` in the meantime. So it works, and stays.
+        Err(EBUSY) => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => Err(ENOMEM),
+    }
 }
 
 /// Adds a probe to an event that there is, with these probes: all of it or nothing. `false` where

@@ -232,12 +232,12 @@ impl Output {
     }
 
     /// The group of the event.
-    pub(super) fn group(&self) -> &CStr {
+    pub fn group(&self) -> &CStr {
         self.inner.group()
     }
 
     /// The name of the event.
-    pub(super) fn name(&self) -> &CStr {
+    pub fn name(&self) -> &CStr {
         self.inner.name()
     }
 
