@@ -26,10 +26,10 @@ use kernel::str::CString;
 use kernel::types::NotThreadSafe;
 use kernel::types::Opaque;
 
-use probe::command::argument::RecordField;
-use probe::command::argument::RecordValue;
-use probe::command::argument::Width;
+use probe::argument::RecordField;
+use probe::argument::RecordValue;
 use probe::command::RecordFields;
+use probe::types::Width;
 
 use crate::bindings;
 use crate::leftover;

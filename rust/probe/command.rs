@@ -25,7 +25,7 @@
 //! # Examples
 //!
 //! ```
-//! use probe::command::argument::Place;
+//! use probe::command::Place;
 //! use probe::command::{parse, Line, Signature, Site};
 //!
 //! let Ok(Line::Create(command)) = parse("r:mine vfs_read ret=$retval:s64 # a comment") else {
@@ -54,7 +54,6 @@
 use core::fmt;
 use core::num::NonZero;
 
-pub mod argument;
 mod arguments;
 mod body;
 mod delete;
@@ -64,6 +63,7 @@ mod masked;
 mod name;
 mod number;
 mod site;
+mod symbol;
 mod types;
 mod words;
 
@@ -73,9 +73,7 @@ pub use arguments::MAX_ARGUMENTS;
 pub use delete::matches;
 pub use delete::Delete;
 pub use error::Entry;
-pub use error::Errno;
 pub use error::Error;
-pub use error::ErrorKind;
 pub use error::Normalized;
 pub use error::Position;
 pub use expansion::Expansion;
@@ -85,12 +83,16 @@ pub use masked::Masked;
 pub use name::Event;
 pub use name::EventName;
 pub use name::MAX_NAME;
+pub use site::Place;
 pub use site::RecordFields;
 pub use site::Signature;
 pub use site::Site;
+pub use symbol::split_symbol;
 pub use words::Words;
 
 use name::Label;
+
+use crate::error::ErrorKind;
 
 /// The most instances of a return probe that may be asked for.
 pub const MAX_MAXACTIVE: u16 = 4096;
@@ -511,7 +513,7 @@ fn parse_target(word: &str, kind: Kind) -> Result<(Target<'_>, Kind), Error> {
             return Err(Error::invalid(ErrorKind::BadAddrSuffix, 1, offset));
         }
     };
-    argument::split_symbol(symbol)
+    split_symbol(symbol)
         .ok()
         .filter(|(symbol, _)| !symbol.is_empty())
         .and_then(|(symbol, offset)| {

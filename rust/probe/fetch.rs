@@ -2,7 +2,7 @@
 
 //! From a fetch argument to the bytes of a trace record, and from these to text.
 //!
-//! [`compile`] turns an [`Argument`](crate::command::argument::Argument) into a [`Program`], and
+//! [`compile`] turns an [`Argument`](crate::argument::Argument) into a [`Program`], and
 //! [`Layout`] gives it its [`Field`] in the record. On a hit, [`record`] runs the programs of an
 //! event one after the other over a [`Context`]: registers and memory, and for a return probe what
 //! [`keep`](keep()) took from the entry of the call. When the trace is read,
@@ -23,8 +23,9 @@
 //! ```
 //! use core::convert::Infallible;
 //! use probe::arch::{current, Register};
-//! use probe::command::argument::*;
+//! use probe::argument::*;
 //! use probe::fetch::{self, Context, Fault, Keep, Layout, Resolver};
+//! use probe::types::*;
 //!
 //! struct NoSymbols;
 //! impl Resolver for NoSymbols {
@@ -67,7 +68,7 @@
 //!         base: Base::Register(current::register("dx").unwrap()),
 //!         derefs: Derefs::new(),
 //!     },
-//!     ty: Type::Number(Width::W2, Style::Unsigned),
+//!     ty: FetchType::Number(Width::W2, Style::Unsigned),
 //!     count: None,
 //! };
 //!
@@ -93,7 +94,6 @@ pub use self::compile::compile;
 pub use self::compile::Resolver;
 pub use self::field::first_difference;
 pub use self::field::Field;
-pub use self::field::Kind;
 pub use self::field::Layout;
 pub use self::field::TooBig;
 pub use self::field::TypeText;
@@ -109,7 +109,7 @@ pub use self::program::Program;
 pub use self::string::MAX_STRING;
 
 use crate::arch::Register;
-use crate::command::argument::Space;
+use crate::types::Space;
 
 // Numbers are read into, and cut out of, the low end of a word.
 const _: () = assert!(cfg!(target_endian = "little"));

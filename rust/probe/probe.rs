@@ -13,8 +13,11 @@
 #![forbid(unsafe_code)]
 
 pub mod arch;
+pub mod argument;
 pub mod btf;
 pub mod command;
+pub mod error;
 pub mod fetch;
 pub mod insn;
 pub mod kallsyms;
+pub mod types;

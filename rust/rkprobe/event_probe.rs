@@ -11,13 +11,13 @@ use ktrace::event_probe;
 use ktrace::event_probe::Event;
 use ktrace::event_probe::Record;
 use probe::command;
-use probe::command::argument::Place;
 use probe::command::Command;
-use probe::command::Errno;
-use probe::command::ErrorKind;
+use probe::command::Place;
 use probe::command::Signature;
 use probe::command::Site;
 use probe::command::Target;
+use probe::error::Errno;
+use probe::error::ErrorKind;
 
 use crate::armed::Armed;
 use crate::failure::Failure;

@@ -5,8 +5,8 @@
 use kernel::prelude::*;
 
 use probe::command;
-use probe::command::Errno;
-use probe::command::ErrorKind;
+use probe::error::Errno;
+use probe::error::ErrorKind;
 
 /// Why a command fails.
 pub(crate) enum Failure {

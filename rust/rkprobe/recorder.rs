@@ -28,12 +28,12 @@ use ktrace::trace_event::HEADER_LEN;
 use ktrace::trace_event::MAX_LEN;
 use ktrace::tracepoint;
 use probe::arch::Register;
-use probe::command::argument::Space;
 use probe::fetch;
 use probe::fetch::Context;
 use probe::fetch::Fault;
 use probe::fetch::Keep;
 use probe::fetch::Program;
+use probe::types::Space;
 
 /// Where the fields of events with strings are put together: how long a record gets is known only
 /// when its strings were read.

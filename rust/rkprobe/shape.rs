@@ -7,7 +7,7 @@ use kernel::str::CStr;
 use kernel::str::CString;
 
 use ktrace::trace_event::HEADER_LEN;
-use probe::command::argument::Argument;
+use probe::argument::Argument;
 use probe::command::Kind;
 use probe::fetch;
 use probe::fetch::Head;

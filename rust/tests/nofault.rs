@@ -12,8 +12,9 @@ mod tests {
     use ktrace::nofault::read_user;
     use ktrace::nofault::Fault;
     use probe::arch::Register;
-    use probe::command::argument::{Argument, Base, Deref, Derefs, Fetch, Name, Space, Type};
+    use probe::argument::{Argument, Base, Deref, Derefs, Fetch, Name};
     use probe::fetch;
+    use probe::types::{FetchType, Space};
 
     use crate::targets::user_page;
 
@@ -169,7 +170,7 @@ mod tests {
                 base: Base::Immediate(address as u64),
                 derefs,
             },
-            ty: Type::String(space),
+            ty: FetchType::String(space),
             count: None,
         };
         let mut layout = fetch::Layout::new();

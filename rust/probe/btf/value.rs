@@ -5,10 +5,10 @@
 //! C: `fetch_type_from_btf_type()`, `parse_btf_bitfield()` and `check_prepare_btf_string_fetch()`
 //! in `kernel/trace/trace_probe.c`.
 
-use crate::command::argument::Bits;
-use crate::command::argument::Style;
-use crate::command::argument::Type as FetchType;
-use crate::command::argument::Width;
+use crate::types::Bits;
+use crate::types::FetchType;
+use crate::types::Style;
+use crate::types::Width;
 
 use super::types::Int;
 use super::types::Kind;
@@ -85,7 +85,7 @@ impl<'a> Value<'a> {
     /// Where the string is that it is to be shown as: in an array of bytes, or behind a pointer to
     /// them. Bytes are unsigned, as `char` is in the kernel.
     ///
-    /// `None` is [`ErrorKind::BadType4str`](crate::command::ErrorKind::BadType4str) (EINVAL) at the
+    /// `None` is [`ErrorKind::BadType4str`](crate::error::ErrorKind::BadType4str) (EINVAL) at the
     /// argument. C takes the size of a number for the type of a pointer, and so lets some pass.
     pub fn text(&self, btf: &Btf<'a>) -> Option<Text> {
         let (element, text) = match self.ty.kind() {

@@ -8,8 +8,8 @@
 //! C: `parse_btf_arg()`, `parse_btf_field()` and `split_next_field()` in
 //! `kernel/trace/trace_probe.c`.
 
-use crate::command::Errno;
-use crate::command::ErrorKind;
+use crate::error::Errno;
+use crate::error::ErrorKind;
 
 use super::function::Function;
 use super::function::Param;

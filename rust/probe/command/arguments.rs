@@ -7,17 +7,17 @@
 use core::fmt;
 use core::fmt::Write as _;
 
-use super::argument::Argument;
-use super::argument::Name;
 use super::body::Fault;
 use super::body::Reader;
-use super::error::Errno;
 use super::error::Error;
-use super::error::ErrorKind;
 use super::name::is_good_name;
 use super::site::Site;
 use super::words::Words;
 use crate::arch::Register;
+use crate::argument::Argument;
+use crate::argument::Name;
+use crate::error::Errno;
+use crate::error::ErrorKind;
 
 /// The most arguments of a command.
 pub const MAX_ARGUMENTS: usize = 128;

@@ -8,25 +8,25 @@
 //! C: `traceprobe_parse_probe_arg_body()`, `parse_probe_arg()`, `parse_probe_vars()`,
 //! `parse_btf_arg()` and `finalize_fetch_insn()` in `kernel/trace/trace_probe.c`.
 
-use super::argument::Base;
-use super::argument::Deref;
-use super::argument::Derefs;
-use super::argument::Fetch;
-use super::argument::Place;
-use super::argument::Space;
-use super::argument::Style;
-use super::argument::Type;
 use super::arguments::Registers;
-use super::error::Errno;
-use super::error::ErrorKind;
 use super::number;
+use super::site::Place;
 use super::site::RecordFields;
 use super::site::Signature;
 use super::site::Site;
 use super::types::parse_bits;
 use super::types::Typed;
 use super::types::Written;
+use crate::argument::Base;
+use crate::argument::Deref;
+use crate::argument::Derefs;
+use crate::argument::Fetch;
 use crate::btf;
+use crate::error::Errno;
+use crate::error::ErrorKind;
+use crate::types::FetchType;
+use crate::types::Space;
+use crate::types::Style;
 
 /// The longest body, in bytes.
 const MAX_BODY: usize = 63;
@@ -69,7 +69,7 @@ impl Fault {
 /// What a body says.
 pub(super) struct Body<'a> {
     pub(super) fetch: Fetch<'a>,
-    pub(super) ty: Type,
+    pub(super) ty: FetchType,
     pub(super) count: Option<core::num::NonZeroU8>,
 }
 
@@ -164,7 +164,7 @@ impl<'b> Reader<'b> {
                 let ty = value.fetch_type().ok_or(wrong(ErrorKind::BadBitfield))?;
                 typed.ty = Written::Default(ty);
             }
-            Written::Type(Type::String(space)) => {
+            Written::Type(FetchType::String(space)) => {
                 let text = self.site.signature.btf().and_then(|btf| value.text(&btf));
                 match text.ok_or(wrong(ErrorKind::BadType4str))? {
                     btf::Text::Here => {}
@@ -537,7 +537,7 @@ fn immediate(text: &str, at: usize) -> Result<Base<'_>, Fault> {
 }
 
 /// The type that a value gets, if it can.
-fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<Type, Fault> {
+fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, Fault> {
     let outermost = read.fetch.derefs.as_slice().last().map(|deref| deref.space);
     let bad_string = Fault::invalid(ErrorKind::BadString, typed.at);
     let mut step = read.step;
@@ -547,28 +547,26 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<Type, Fault> {
     };
 
     let ty = match typed.ty {
-        Written::Type(Type::String(space)) | Written::Default(Type::String(space)) => {
+        Written::Type(ty @ FetchType::String(_)) | Written::Default(ty @ FetchType::String(_)) => {
             let is_address = matches!(
                 read.fetch.base,
                 Base::Immediate(_) | Base::Comm | Base::Text(_) | Base::Field(_)
             );
-            let space = match outermost {
+            match outermost {
                 // An array is one of pointers: its strings are read by a step of their own.
                 Some(_) if typed.count.is_some() => {
                     if !next() {
                         return Err(Fault::invalid(ErrorKind::TooManyOps, read.at));
                     }
-                    space
                 }
-                // The string is what the dereference reads, and where it reads it.
-                Some(Space::User) => Space::User,
-                Some(Space::Kernel) => space,
-                None if is_address && next() => space,
+                // The string is what the dereference reads.
+                Some(_) => {}
+                None if is_address && next() => {}
                 None => return Err(bad_string),
-            };
-            Type::String(space)
+            }
+            ty
         }
-        Written::Type(Type::Symstr) => {
+        Written::Type(FetchType::Symstr) => {
             // As in C, not of what was kept from the entry.
             let is_value = match (outermost, read.fetch.base) {
                 (Some(space), _) => space == Space::Kernel,
@@ -582,14 +580,14 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<Type, Fault> {
             if !next() {
                 return Err(Fault::invalid(ErrorKind::TooManyOps, read.at));
             }
-            Type::Symstr
+            FetchType::Symstr
         }
         Written::Type(ty) | Written::Default(ty) => {
             if outermost.is_none() {
                 next();
             }
             // The bits of a field.
-            if matches!(ty, Type::Bitfield(..)) && !next() {
+            if matches!(ty, FetchType::Bitfield(..)) && !next() {
                 return Err(Fault::invalid(ErrorKind::TooManyOps, read.at));
             }
             ty
@@ -601,7 +599,7 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<Type, Fault> {
             // C calls it a wrong bitfield as well where there is no step left for it.
             parse_bits(text, width)
                 .filter(|_| next())
-                .map(|bits| Type::Bitfield(width, Style::Unsigned, bits))
+                .map(|bits| FetchType::Bitfield(width, Style::Unsigned, bits))
                 .ok_or(Fault::invalid(ErrorKind::BadBitfield, typed.at))?
         }
     };
@@ -609,9 +607,9 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<Type, Fault> {
     if typed.count.is_some() {
         // C has no loop over numbers of user space, nor over symbols.
         let can_loop = match ty {
-            Type::String(_) => true,
-            Type::Symstr => false,
-            Type::Number(..) | Type::Bitfield(..) => outermost == Some(Space::Kernel),
+            FetchType::String(_) => true,
+            FetchType::Symstr => false,
+            FetchType::Number(..) | FetchType::Bitfield(..) => outermost == Some(Space::Kernel),
         };
         if !can_loop {
             return Err(bad_string);

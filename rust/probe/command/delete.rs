@@ -9,8 +9,8 @@
 //! `eprobe_dyn_event_match()` in `kernel/trace/trace_eprobe.c`.
 
 use super::error::Error;
-use super::error::ErrorKind;
 use super::words::Words;
+use crate::error::ErrorKind;
 
 /// A command that deletes events. It deletes every probe that it matches; where there is none, the
 /// error is [`ErrorKind::NoSuchEvent`].

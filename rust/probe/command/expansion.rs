@@ -16,14 +16,14 @@
 use core::fmt;
 use core::fmt::Write as _;
 
-use super::argument::Place;
-use super::error::Errno;
 use super::error::Error;
-use super::error::ErrorKind;
+use super::site::Place;
 use super::site::Site;
 use super::words::Words;
 use crate::btf::Function;
 use crate::btf::Param;
+use crate::error::Errno;
+use crate::error::ErrorKind;
 
 /// The room for the names of parameters that `$arg*` and `$argN` stand for, each with a NUL, in
 /// bytes.

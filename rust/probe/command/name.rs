@@ -9,9 +9,9 @@ use core::fmt;
 use core::fmt::Write as _;
 
 use super::error::Error;
-use super::error::ErrorKind;
 use super::Kind;
 use super::Target;
+use crate::error::ErrorKind;
 
 /// The longest name of a group or an event, in bytes: with its NUL, `MAX_EVENT_NAME_LEN`.
 pub const MAX_NAME: usize = 63;

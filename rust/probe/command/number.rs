@@ -4,7 +4,7 @@
 //!
 //! C: `lib/kstrtox.c`, and `simple_strtoul()` in `lib/vsprintf.c`.
 
-use super::error::Errno;
+use crate::error::Errno;
 
 /// The digits that start `text`: their value, and what follows them.
 struct Digits<'a> {

@@ -4,10 +4,27 @@
 
 use core::fmt;
 
-use super::argument::Place;
-use super::argument::RecordField;
+use crate::argument::RecordField;
 use crate::btf::Btf;
 use crate::btf::Function;
+
+/// Where the probe stands in the function that it probes: it decides which variables there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The entry: `$argN` is available.
+    Entry,
+    /// Any other instruction.
+    Inside,
+    /// The return: `$retval` and `$elapsed` are available, and `$argN` as it was at the entry.
+    Return,
+    /// An instruction with which the function returns: `$retval` and `$exit` are available, but
+    /// nothing of the entry.
+    ReturnInsn,
+    /// A tracepoint: `$argN` is available.
+    Tracepoint,
+    /// No function, but a trace event: the fields of its record are available.
+    Event,
+}
 
 /// Where a probe stands: it decides which variables there are, and of which types.
 #[derive(Clone, Copy, Debug)]

@@ -7,14 +7,14 @@
 
 use core::num::NonZeroU8;
 
-use super::argument::Bits;
-use super::argument::Space;
-use super::argument::Style;
-use super::argument::Type;
-use super::argument::Width;
 use super::body::Fault;
-use super::error::ErrorKind;
 use super::number;
+use crate::error::ErrorKind;
+use crate::types::Bits;
+use crate::types::FetchType;
+use crate::types::Space;
+use crate::types::Style;
+use crate::types::Width;
 
 /// The most elements of an array.
 const MAX_ARRAY: u8 = 64;
@@ -23,9 +23,9 @@ const MAX_ARRAY: u8 = 64;
 #[derive(Clone, Copy)]
 pub(super) enum Written<'a> {
     /// It stands.
-    Type(Type),
+    Type(FetchType),
     /// It is not written: what it is where the value has no type of its own.
-    Default(Type),
+    Default(FetchType),
     /// A bitfield in a number of this width; its text is looked at once the value is.
     Bitfield(Width, &'a str),
 }
@@ -48,12 +48,12 @@ impl<'a> Typed<'a> {
     pub(super) fn parse(body: &'a str, start: usize, is_event: bool) -> Result<Self, Fault> {
         let Some((value, text)) = body.split_once(':') else {
             let ty = if !is_event && is_text(body) {
-                Type::String(Space::Kernel)
+                FetchType::String(Space::Kernel)
             } else if !is_event && body == "$elapsed" {
-                Type::Number(Width::W8, Style::Unsigned)
+                FetchType::Number(Width::W8, Style::Unsigned)
             } else {
                 // As wide as a register.
-                Type::Number(Width::W8, Style::Hex)
+                FetchType::Number(Width::W8, Style::Hex)
             };
             return Ok(Self {
                 value: body,
@@ -126,29 +126,7 @@ fn find(name: &str) -> Option<Written<'_>> {
         return Some(Written::Bitfield(width, name));
     }
 
-    Some(Written::Type(match name {
-        "string" => Type::String(Space::Kernel),
-        "ustring" => Type::String(Space::User),
-        "symstr" => Type::Symstr,
-        "char" => Type::Number(Width::W1, Style::Char),
-        "symbol" => Type::Number(Width::W8, Style::Symbol),
-        _ => {
-            let (style, bits) = match name.split_at_checked(1)? {
-                ("u", bits) => (Style::Unsigned, bits),
-                ("s", bits) => (Style::Signed, bits),
-                ("x", bits) => (Style::Hex, bits),
-                _ => return None,
-            };
-            let width = match bits {
-                "8" => Width::W1,
-                "16" => Width::W2,
-                "32" => Width::W4,
-                "64" => Width::W8,
-                _ => return None,
-            };
-            Type::Number(width, style)
-        }
-    }))
+    FetchType::from_name(name).map(Written::Type)
 }
 
 /// The bits of `bW@O/…` in a number of `width`, where they are in it.

@@ -8,11 +8,11 @@ use core::num::NonZeroU8;
 
 use crate::arch::current;
 use crate::arch::Slot;
-use crate::command::argument::Argument;
-use crate::command::argument::Base;
-use crate::command::argument::Deref;
-use crate::command::argument::Space;
-use crate::command::argument::Type;
+use crate::argument::Argument;
+use crate::argument::Base;
+use crate::argument::Deref;
+use crate::types::FetchType;
+use crate::types::Space;
 
 use super::kept::Keep;
 use super::program::Load;
@@ -74,7 +74,7 @@ pub fn compile<R: Resolver>(
     let derefs = argument.fetch.derefs.as_slice();
     let (path, last) = match (argument.ty, derefs) {
         // It is the symbol of what the last one reads.
-        (Type::Symstr, _) | (_, []) => (derefs, None),
+        (FetchType::Symstr, _) | (_, []) => (derefs, None),
         (_, [path @ .., last]) => (path, Some(*last)),
     };
     Ok(Program::new(load, Path::new(path), store(argument, last)))
@@ -87,28 +87,30 @@ fn store(argument: &Argument<'_>, last: Option<Deref>) -> Store {
         offset: 0,
     });
     match (argument.ty, argument.count, last) {
-        (Type::Number(width, _), None, None) => Store::Value(width),
-        (Type::Number(width, _), None, Some(at)) => Store::Number(at, width),
-        (Type::Number(width, _), Some(count), _) => Store::Numbers(at, width, count),
+        (FetchType::Number(width, _), None, None) => Store::Value(width),
+        (FetchType::Number(width, _), None, Some(at)) => Store::Number(at, width),
+        (FetchType::Number(width, _), Some(count), _) => Store::Numbers(at, width, count),
 
-        (Type::Bitfield(width, _, bits), None, None) => Store::ValueBits(width, bits),
-        (Type::Bitfield(width, _, bits), count, _) => {
+        (FetchType::Bitfield(width, _, bits), None, None) => Store::ValueBits(width, bits),
+        (FetchType::Bitfield(width, _, bits), count, _) => {
             Store::Bits(at, width, count.unwrap_or(NonZeroU8::MIN), bits)
         }
 
         // There are no arrays of them.
-        (Type::Symstr, _, _) => Store::Symbol,
+        (FetchType::Symstr, _, _) => Store::Symbol,
 
         // `+u0(...):string` is in user memory, and so is `+0(...):ustring`.
-        (Type::String(space), None, _) => Store::String(match space {
+        (FetchType::String(space), None, _) => Store::String(match space {
             Space::Kernel => at,
             Space::User => Deref { space, ..at },
         }),
         // C takes a value that was never dereferenced for the address of the first string, and then
         // finds no pointer to a second one.
-        (Type::String(space), Some(NonZeroU8::MIN), None) => Store::String(Deref { space, ..at }),
+        (FetchType::String(space), Some(NonZeroU8::MIN), None) => {
+            Store::String(Deref { space, ..at })
+        }
         // Here the dereference is the one of the pointers, and says nothing of the strings.
-        (Type::String(text), Some(count), _) => Store::Strings {
+        (FetchType::String(text), Some(count), _) => Store::Strings {
             pointers: at,
             text,
             count,

@@ -7,14 +7,9 @@
 use core::fmt;
 use core::num::NonZeroU8;
 
-use crate::command::argument::Argument;
-use crate::command::argument::Space;
-use crate::command::argument::Style;
-use crate::command::argument::Type;
-use crate::command::argument::Width;
-
-/// The size of the location of a string in bytes.
-const LOCATION: usize = 4;
+use crate::argument::Argument;
+use crate::types::FetchType;
+use crate::types::Style;
 
 /// One field: the place and the type of an argument in the record.
 ///
@@ -22,67 +17,8 @@ const LOCATION: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     offset: u16,
-    kind: Kind,
+    ty: FetchType,
     count: Option<NonZeroU8>,
-}
-
-/// What a field, or each element of an array, is.
-///
-/// Two fields of an event's probes are the same to the user of the event where this is equal:
-/// `ustring` is not `string`, but a bitfield is the number that it is a part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A number, as wide as this.
-    Number(Width, Style),
-    /// The location of a string: its length in the upper 16 bits, and in the lower the offset of
-    /// its first byte from the start of the record. The space is the user's for `ustring` alone.
-    String(Space),
-    /// The location of the text of a symbol.
-    Symstr,
-}
-
-impl Kind {
-    /// What an argument becomes.
-    fn of(argument: &Argument<'_>) -> Self {
-        match argument.ty {
-            Type::Number(width, style) | Type::Bitfield(width, style, _) => {
-                Self::Number(width, style)
-            }
-            Type::Symstr => Self::Symstr,
-            // `+u0(...):string` is read from user memory, but is no `ustring`.
-            Type::String(_) => Self::String(match argument.type_name() {
-                "ustring" => Space::User,
-                _ => Space::Kernel,
-            }),
-        }
-    }
-
-    /// The size in bytes.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::Number(width, _) => width.bytes(),
-            Self::String(_) | Self::Symstr => LOCATION,
-        }
-    }
-
-    /// The name of the type in the `format` file.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Number(width, Style::Signed) => match width {
-                Width::W1 => "s8",
-                Width::W2 => "s16",
-                Width::W4 => "s32",
-                Width::W8 => "s64",
-            },
-            Self::Number(width, _) => match width {
-                Width::W1 => "u8",
-                Width::W2 => "u16",
-                Width::W4 => "u32",
-                Width::W8 => "u64",
-            },
-            Self::String(_) | Self::Symstr => "__data_loc char[]",
-        }
-    }
 }
 
 impl Field {
@@ -93,12 +29,12 @@ impl Field {
 
     /// The size in bytes; of an array, that of all elements.
     pub const fn bytes(self) -> usize {
-        self.kind.bytes().wrapping_mul(self.elements())
+        self.ty.size().wrapping_mul(self.elements())
     }
 
     /// What it is, or what each of its elements is.
-    pub const fn kind(self) -> Kind {
-        self.kind
+    pub const fn ty(self) -> FetchType {
+        self.ty
     }
 
     /// The number of elements, where it is an array.
@@ -108,12 +44,12 @@ impl Field {
 
     /// Whether the `format` file says that it is signed, as it does of strings too.
     pub const fn is_signed(self) -> bool {
-        matches!(self.kind, Kind::Number(_, Style::Signed)) || self.is_dynamic()
+        matches!(self.ty, FetchType::Number(_, Style::Signed)) || self.is_dynamic()
     }
 
     /// Whether bytes behind the fields belong to it.
     pub const fn is_dynamic(self) -> bool {
-        matches!(self.kind, Kind::String(_) | Kind::Symstr)
+        self.ty.is_text()
     }
 
     /// The type as the `format` file has it: `u64`, `u8[4]`, `__data_loc char[]`.
@@ -138,7 +74,7 @@ pub struct TypeText(Field);
 
 impl fmt::Display for TypeText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.kind.name())?;
+        f.write_str(self.0.ty.row().c_type)?;
         match self.0.count {
             Some(count) => write!(f, "[{count}]"),
             None => Ok(()),
@@ -175,7 +111,7 @@ impl Layout {
     pub fn add(&mut self, argument: &Argument<'_>) -> Result<Field, TooBig> {
         let field = Field {
             offset: self.bytes,
-            kind: Kind::of(argument),
+            ty: argument.ty.of_field(),
             count: argument.count,
         };
         let bytes = self.bytes().wrapping_add(field.bytes());
@@ -225,6 +161,6 @@ pub fn first_difference<'a, 'b>(
         return Some(a.len().min(b.len()));
     }
     a.zip(b).position(|((a_name, a), (b_name, b))| {
-        a_name != b_name || a.kind != b.kind || a.count != b.count
+        a_name != b_name || a.ty != b.ty || a.count != b.count
     })
 }

@@ -7,11 +7,11 @@
 
 use core::fmt;
 
-use crate::command::argument::Style;
-use crate::command::argument::Width;
+use crate::types::FetchType;
+use crate::types::Style;
+use crate::types::Width;
 
 use super::field::Field;
-use super::field::Kind;
 
 /// What stands for a value that is not there.
 ///
@@ -53,13 +53,13 @@ pub fn print<'a, O: Output>(
         out.write_str("=")?;
         let start = header.saturating_add(field.offset());
         if field.count().is_none() {
-            print_value(field.kind(), record, start, out)?;
+            print_value(field.ty(), record, start, out)?;
             continue;
         }
         for i in 0..field.elements() {
             out.write_str(if i == 0 { "{" } else { "," })?;
-            let before = i.wrapping_mul(field.kind().bytes());
-            print_value(field.kind(), record, start.saturating_add(before), out)?;
+            let before = i.wrapping_mul(field.ty().size());
+            print_value(field.ty(), record, start.saturating_add(before), out)?;
         }
         out.write_str("}")?;
     }
@@ -67,17 +67,17 @@ pub fn print<'a, O: Output>(
 }
 
 /// Prints the value at `start`.
-fn print_value<O: Output>(kind: Kind, record: &[u8], start: usize, out: &mut O) -> fmt::Result {
-    let Some(value) = number(record, start, kind.bytes()) else {
+fn print_value<O: Output>(ty: FetchType, record: &[u8], start: usize, out: &mut O) -> fmt::Result {
+    let Some(value) = number(record, start, ty.size()) else {
         return out.write_str(FAULT);
     };
-    match kind {
-        Kind::Number(_, Style::Unsigned) => write!(out, "{value}"),
-        Kind::Number(width, Style::Signed) => write!(out, "{}", signed(value, width)),
-        Kind::Number(_, Style::Hex) => write!(out, "{value:#x}"),
-        Kind::Number(_, Style::Char) => out.bytes(&[b'\'', value as u8, b'\'']),
-        Kind::Number(_, Style::Symbol) => out.symbol(value),
-        Kind::String(_) | Kind::Symstr => match string(record, value as u32) {
+    match ty.of_field() {
+        FetchType::Number(_, Style::Unsigned) | FetchType::Bitfield(..) => write!(out, "{value}"),
+        FetchType::Number(width, Style::Signed) => write!(out, "{}", signed(value, width)),
+        FetchType::Number(_, Style::Hex) => write!(out, "{value:#x}"),
+        FetchType::Number(_, Style::Char) => out.bytes(&[b'\'', value as u8, b'\'']),
+        FetchType::Number(_, Style::Symbol) => out.symbol(value),
+        FetchType::String(_) | FetchType::Symstr => match string(record, value as u32) {
             Some(text) => {
                 out.write_str("\"")?;
                 out.bytes(text)?;

@@ -4,11 +4,7 @@
 
 use core::fmt;
 
-use crate::command::argument::Style;
-use crate::command::argument::Width;
-
 use super::field::Field;
-use super::field::Kind;
 
 /// What comes before the fields in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,15 +39,15 @@ where
             Head::Event => "\"",
         })?;
         for (name, field) in self.fields.clone() {
-            let format = format(field.kind());
+            let conversion = field.ty().row().conversion;
             write!(f, " {name}=")?;
             if field.count().is_none() {
-                f.write_str(format)?;
+                f.write_str(conversion)?;
                 continue;
             }
             for i in 0..field.elements() {
                 f.write_str(if i == 0 { "{" } else { "," })?;
-                f.write_str(format)?;
+                f.write_str(conversion)?;
             }
             f.write_str("}")?;
         }
@@ -78,20 +74,5 @@ where
             }
         }
         Ok(())
-    }
-}
-
-/// The conversion of one value, as it stands between the quotes of the `print fmt`.
-const fn format(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Number(Width::W8, Style::Unsigned) => "%Lu",
-        Kind::Number(_, Style::Unsigned) => "%u",
-        Kind::Number(Width::W8, Style::Signed) => "%Ld",
-        Kind::Number(_, Style::Signed) => "%d",
-        Kind::Number(Width::W8, Style::Hex) => "0x%Lx",
-        Kind::Number(_, Style::Hex) => "0x%x",
-        Kind::Number(_, Style::Char) => "'%c'",
-        Kind::Number(_, Style::Symbol) => "%pS",
-        Kind::String(_) | Kind::Symstr => "\\\"%s\\\"",
     }
 }

@@ -8,13 +8,13 @@
 use core::num::NonZeroU8;
 
 use crate::arch::Register;
-use crate::command::argument::Bits;
-use crate::command::argument::Deref;
-use crate::command::argument::Derefs;
-use crate::command::argument::RecordField;
-use crate::command::argument::RecordValue;
-use crate::command::argument::Space;
-use crate::command::argument::Width;
+use crate::argument::Deref;
+use crate::argument::Derefs;
+use crate::argument::RecordField;
+use crate::argument::RecordValue;
+use crate::types::Bits;
+use crate::types::Space;
+use crate::types::Width;
 
 use super::string::Strings;
 use super::Context;

@@ -2,7 +2,7 @@
 
 //! The strings of a record: the bytes behind its fields, and where they are.
 
-use crate::command::argument::Space;
+use crate::types::Space;
 
 use super::Context;
 use super::Fault;

@@ -16,25 +16,25 @@ use std::sync::LazyLock;
 use builder::everything;
 use libfuzzer_sys::Corpus;
 use probe::arch::current::register;
+use probe::argument::Argument;
+use probe::argument::RecordField;
+use probe::argument::RecordValue;
 use probe::btf::Btf;
 use probe::btf::Sections;
-use probe::command::argument::Argument;
-use probe::command::argument::Place;
-use probe::command::argument::RecordField;
-use probe::command::argument::RecordValue;
-use probe::command::argument::Width;
 use probe::command::Command;
 use probe::command::Error;
 use probe::command::File;
 use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
+use probe::command::Place;
 use probe::command::RecordFields;
 use probe::command::Signature;
 use probe::command::Site;
 use probe::command::Target;
 use probe::fetch::Field;
 use probe::fetch::Layout;
+use probe::types::Width;
 
 /// Of a small kernel, whose functions are `vfs_read`, `printk` and `nothing`.
 pub static BTF: LazyLock<Btf<'static>> = LazyLock::new(|| {

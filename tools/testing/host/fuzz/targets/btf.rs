@@ -24,7 +24,7 @@ use probe::btf::Type;
 use probe::btf::TypeId;
 use probe::btf::Value;
 use probe::btf::Variable;
-use probe::command::argument::Type as FetchType;
+use probe::types::FetchType;
 
 /// Of the sort: there is no header.
 const BARE: u8 = 1;

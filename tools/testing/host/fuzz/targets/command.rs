@@ -11,16 +11,16 @@ use fuzz::measure;
 use fuzz::place;
 use fuzz::read;
 use libfuzzer_sys::fuzz_target;
-use probe::command::argument::Argument;
-use probe::command::argument::Place;
+use probe::argument::Argument;
 use probe::command::Command;
 use probe::command::Error;
-use probe::command::ErrorKind;
 use probe::command::EventName;
 use probe::command::File;
 use probe::command::Line;
 use probe::command::Normalized;
+use probe::command::Place;
 use probe::command::Words;
+use probe::error::ErrorKind;
 use probe::fetch::Layout;
 
 /// In place of the kernel's hash, which nobody can find an address out from.

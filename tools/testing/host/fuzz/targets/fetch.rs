@@ -23,8 +23,7 @@ use fuzz::split;
 use libfuzzer_sys::fuzz_target;
 use libfuzzer_sys::Corpus;
 use probe::arch::Register;
-use probe::command::argument::Argument;
-use probe::command::argument::Space;
+use probe::argument::Argument;
 use probe::fetch;
 use probe::fetch::Context;
 use probe::fetch::Fault;
@@ -33,6 +32,7 @@ use probe::fetch::Keep;
 use probe::fetch::Program;
 use probe::fetch::Resolver;
 use probe::fetch::MAX_STRING;
+use probe::types::Space;
 
 /// The bytes in front of the fields.
 const HEADER: usize = 16;

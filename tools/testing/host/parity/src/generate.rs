@@ -7,14 +7,6 @@
 
 use std::collections::BTreeSet;
 
-/// The cases that are made.
-pub struct Generated {
-    /// Those for which the kernel asks no BTF.
-    pub grammar: String,
-    /// Names of parameters, fields, types that are known from BTF.
-    pub btf: String,
-}
-
 /// The kinds of probes: how a command of each starts, and a target.
 const KINDS: [(&str, &str); 5] = [
     ("p", "vfs_read"),
@@ -283,31 +275,12 @@ impl Random {
 #[derive(Default)]
 struct Cases {
     seen: BTreeSet<String>,
-    text: Generated,
-}
-
-impl Default for Generated {
-    fn default() -> Self {
-        let text = |what| {
-            format!(
-                "# SPDX-License-Identifier: GPL-2.0\n\
-                 # {what}\n\
-                 # Made by tools/testing/host: cargo run -p parity --bin generate. What the lines mean\n\
-                 # stands in parity/src/case.rs there.\n"
-            )
-        };
-        Self {
-            grammar: text("Cases made from the grammar of commands."),
-            btf: text("Cases for which BTF is asked, made from the grammar of commands."),
-        }
-    }
+    text: String,
 }
 
 impl Cases {
     fn title(&mut self, title: &str) {
-        for text in [&mut self.text.grammar, &mut self.text.btf] {
-            text.push_str(&format!("\n# {title}\n\n"));
-        }
+        self.text.push_str(&format!("\n# {title}\n\n"));
     }
 
     /// Adds a case, with the lines that belong to it.
@@ -315,51 +288,17 @@ impl Cases {
         let case: String = std::iter::once(format!("{command}\n"))
             .chain(more.iter().map(|line| format!("\t{line}\n")))
             .collect();
-        let commands = std::iter::once(command)
-            .chain(more.iter().filter_map(|line| line.strip_prefix("then ")));
-        let text = if commands.clone().any(asks_btf) {
-            &mut self.text.btf
-        } else {
-            &mut self.text.grammar
-        };
         // Neither comments, nor of a case above.
         if command.starts_with(['#', '\t']) || command.is_empty() || !self.seen.insert(case.clone())
         {
             return;
         }
-        text.push_str(&case);
+        self.text.push_str(&case);
     }
 
     fn one(&mut self, command: &str) {
         self.add(command, &[]);
     }
-}
-
-/// Does the kernel look for names of parameters or for types in BTF?
-fn asks_btf(command: &str) -> bool {
-    let mut words = command.split_whitespace();
-    let is_address = words.nth(1).is_some_and(|target| target.starts_with("{@"));
-    words.any(|word| {
-        let (is_named, body) = match word.split_once('=') {
-            Some((_, body)) => (true, body),
-            None => (false, word),
-        };
-        let (value, ty) = body.split_once(':').unwrap_or((body, ""));
-        let is_plain = !ty.is_empty() && !ty.contains("string");
-        let mut inner = value;
-        while let Some((_, behind)) = inner
-            .starts_with(['+', '-'])
-            .then_some(inner)
-            .and_then(|v| v.split_once('('))
-        {
-            inner = behind;
-        }
-        let is_name = inner.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '(');
-        let is_argument = !is_named && word.starts_with("$arg");
-        let is_typed = inner.starts_with("$retval")
-            && (inner.trim_end_matches(')') != "$retval" || (inner == value && !is_plain));
-        is_name || (is_argument && !is_address) || is_typed || value.contains("->")
-    })
 }
 
 /// An argument of the grammar.
@@ -529,8 +468,8 @@ fn mutate(random: &mut Random, sentence: &str) -> String {
     format!("{first}{rest}")
 }
 
-/// All of them.
-pub fn generate() -> Generated {
+/// All of them, as the text of a file of cases.
+pub fn generate() -> String {
     let mut cases = Cases::default();
     let mut random = Random(0x7072_6f62_6573_2121);
     let in_all = ["in dynamic_events".to_string()];
@@ -687,43 +626,4 @@ pub fn generate() -> Generated {
         );
     }
     cases.text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_asks_btf_is_known() {
-        for command in [
-            "p a file",
-            "p a x=file",
-            "p a +0(file)",
-            "p a x=+0(-8(buf)):u8",
-            "p a $arg*",
-            "p a $arg1:u8",
-            "r a $retval",
-            "r a x=$retval",
-            "r a $retval:string",
-            "r a $retval->x",
-            "r a (x)%di",
-            "r a x=+0($retvalx)",
-        ] {
-            assert!(asks_btf(command), "{command}");
-        }
-        for command in [
-            "p a",
-            "p:ev a x=$arg1",
-            "p a %di",
-            "p a x=+0($arg1):string",
-            "r a $retval:u8",
-            "r a x=$retval:symstr[2]",
-            "r a +0($retval)",
-            "p {@a} $arg1",
-            "p a @sym",
-            "p a \\\"text\"",
-        ] {
-            assert!(!asks_btf(command), "{command}");
-        }
-    }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use probe::command::ErrorKind;
+use probe::error::ErrorKind;
 
 const DOCUMENT: &str = include_str!("../../../../../Documentation/trace/rkprobe.rst");
 

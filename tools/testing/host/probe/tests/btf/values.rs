@@ -6,11 +6,11 @@ use probe::btf::Btf;
 use probe::btf::Text;
 use probe::btf::TypeId;
 use probe::btf::Value;
-use probe::command::argument::Bits;
-use probe::command::argument::Style;
-use probe::command::argument::Style::*;
-use probe::command::argument::Type;
-use probe::command::argument::Width::*;
+use probe::types::Bits;
+use probe::types::FetchType;
+use probe::types::Style;
+use probe::types::Style::*;
+use probe::types::Width::*;
 
 use crate::builder::*;
 use crate::open;
@@ -27,33 +27,42 @@ fn value<'a>(btf: &Btf<'a>, id: TypeId, first_bit: u8, bitfield: u8) -> Value<'a
 fn a_type_gets_the_one_of_c() {
     let mut b = Builder::new();
     let cases = [
-        (b.int("u8", 1, 0), Type::Number(W1, Unsigned)),
-        (b.int("bool", 1, BOOL), Type::Number(W1, Unsigned)),
-        (b.int("u16", 2, 0), Type::Number(W2, Unsigned)),
-        (b.int("u32", 4, 0), Type::Number(W4, Unsigned)),
-        (b.int("u64", 8, 0), Type::Number(W8, Unsigned)),
-        (b.int("s8", 1, SIGNED), Type::Number(W1, Signed)),
-        (b.int("s16", 2, SIGNED), Type::Number(W2, Signed)),
-        (b.int("s32", 4, SIGNED), Type::Number(W4, Signed)),
-        (b.int("s64", 8, SIGNED), Type::Number(W8, Signed)),
-        (b.int("u128", 16, 0), Type::Number(W8, Unsigned)),
-        (b.int("s128", 16, SIGNED), Type::Number(W8, Hex)),
-        (b.ptr(TypeId::VOID), Type::Number(W8, Hex)),
-        (b.add("e", 6 << 24, 4, &[]), Type::Number(W4, Signed)),
-        (b.add("e", 6 << 24 | FLAG, 4, &[]), Type::Number(W4, Signed)),
-        (b.add("e64", 19 << 24, 8, &[]), Type::Number(W8, Signed)),
+        (b.int("u8", 1, 0), FetchType::Number(W1, Unsigned)),
+        (b.int("bool", 1, BOOL), FetchType::Number(W1, Unsigned)),
+        (b.int("u16", 2, 0), FetchType::Number(W2, Unsigned)),
+        (b.int("u32", 4, 0), FetchType::Number(W4, Unsigned)),
+        (b.int("u64", 8, 0), FetchType::Number(W8, Unsigned)),
+        (b.int("s8", 1, SIGNED), FetchType::Number(W1, Signed)),
+        (b.int("s16", 2, SIGNED), FetchType::Number(W2, Signed)),
+        (b.int("s32", 4, SIGNED), FetchType::Number(W4, Signed)),
+        (b.int("s64", 8, SIGNED), FetchType::Number(W8, Signed)),
+        (b.int("u128", 16, 0), FetchType::Number(W8, Unsigned)),
+        (b.int("s128", 16, SIGNED), FetchType::Number(W8, Hex)),
+        (b.ptr(TypeId::VOID), FetchType::Number(W8, Hex)),
+        (b.add("e", 6 << 24, 4, &[]), FetchType::Number(W4, Signed)),
+        (
+            b.add("e", 6 << 24 | FLAG, 4, &[]),
+            FetchType::Number(W4, Signed),
+        ),
+        (
+            b.add("e64", 19 << 24, 8, &[]),
+            FetchType::Number(W8, Signed),
+        ),
         // C would read the neighbours of these as well.
-        (b.add("e1", 6 << 24, 1, &[]), Type::Number(W1, Unsigned)),
+        (
+            b.add("e1", 6 << 24, 1, &[]),
+            FetchType::Number(W1, Unsigned),
+        ),
         (
             b.add("e2", 6 << 24 | FLAG, 2, &[]),
-            Type::Number(W2, Signed),
+            FetchType::Number(W2, Signed),
         ),
         // There is no number in these.
-        (b.members(4, "s", &[]), Type::Number(W8, Hex)),
-        (b.members(5, "u", &[]), Type::Number(W8, Hex)),
-        (b.array(TypeId::new(1), 4), Type::Number(W8, Hex)),
-        (b.add("f", 16 << 24, 4, &[]), Type::Number(W8, Hex)),
-        (TypeId::VOID, Type::Number(W8, Hex)),
+        (b.members(4, "s", &[]), FetchType::Number(W8, Hex)),
+        (b.members(5, "u", &[]), FetchType::Number(W8, Hex)),
+        (b.array(TypeId::new(1), 4), FetchType::Number(W8, Hex)),
+        (b.add("f", 16 << 24, 4, &[]), FetchType::Number(W8, Hex)),
+        (TypeId::VOID, FetchType::Number(W8, Hex)),
     ];
     let other = b.refer(8, "pid_t", cases[7].0);
     let btf = open(b.bytes());
@@ -63,15 +72,15 @@ fn a_type_gets_the_one_of_c() {
 }
 
 /// `bW@O/S`, as the shifts that it is.
-fn bits(count: u8, first: u8, width: probe::command::argument::Width) -> Type {
+fn bits(count: u8, first: u8, width: probe::types::Width) -> FetchType {
     of_style(Unsigned, count, first, width)
 }
 
-fn of_style(style: Style, count: u8, first: u8, width: probe::command::argument::Width) -> Type {
+fn of_style(style: Style, count: u8, first: u8, width: probe::types::Width) -> FetchType {
     let all = width.bytes() as u8 * 8;
     let left = all - first - count;
     let right = all - count;
-    Type::Bitfield(width, style, Bits { left, right })
+    FetchType::Bitfield(width, style, Bits { left, right })
 }
 
 #[test]
@@ -91,9 +100,9 @@ fn a_bitfield_is_cut_out_of_its_number() {
         (u8, 7, 1, Some(bits(1, 7, W1))),
         (u64, 0, 63, Some(bits(63, 0, W8))),
         // Not cut.
-        (u32, 0, 32, Some(Type::Number(W4, Unsigned))),
-        (s32, 0, 32, Some(Type::Number(W4, Signed))),
-        (u64, 0, 64, Some(Type::Number(W8, Unsigned))),
+        (u32, 0, 32, Some(FetchType::Number(W4, Unsigned))),
+        (s32, 0, 32, Some(FetchType::Number(W4, Signed))),
+        (u64, 0, 64, Some(FetchType::Number(W8, Unsigned))),
         // Whole bytes, which C does not cut off the rest.
         (u32, 0, 8, Some(bits(8, 0, W4))),
         (s32, 0, 16, Some(of_style(Signed, 16, 0, W4))),
@@ -125,7 +134,7 @@ fn a_number_of_odd_bits_is_a_bitfield() {
     assert_eq!(ty(odd, 4), Some(bits(5, 7, W8)));
     assert_eq!(ty(most, 0), Some(bits(63, 0, W8)));
     assert_eq!(ty(most, 2), None);
-    assert_eq!(ty(none, 0), Some(Type::Number(W8, Unsigned)));
+    assert_eq!(ty(none, 0), Some(FetchType::Number(W8, Unsigned)));
 }
 
 #[test]

@@ -6,9 +6,9 @@ use probe::btf::Error;
 use probe::btf::Kind;
 use probe::btf::TypeId;
 use probe::btf::Variable;
-use probe::command::Errno;
-use probe::command::ErrorKind;
-use probe::command::ErrorKind::*;
+use probe::error::Errno;
+use probe::error::ErrorKind;
+use probe::error::ErrorKind::*;
 
 use crate::builder::*;
 use crate::open;

@@ -5,17 +5,17 @@
 use super::argument;
 use super::create;
 use probe::arch::x86_64::register;
-use probe::command::argument::split_symbol;
-use probe::command::argument::Base;
-use probe::command::argument::Bits;
-use probe::command::argument::Deref;
-use probe::command::argument::Space;
-use probe::command::argument::Style;
-use probe::command::argument::Type;
-use probe::command::argument::Width;
-use probe::command::Errno;
+use probe::argument::Base;
+use probe::argument::Deref;
+use probe::command::split_symbol;
+use probe::error::Errno;
 use probe::fetch::first_difference;
 use probe::fetch::Layout;
+use probe::types::Bits;
+use probe::types::FetchType;
+use probe::types::Space;
+use probe::types::Style;
+use probe::types::Width;
 
 fn base(text: &str) -> Base<'static> {
     argument(text).expect(text).fetch.base
@@ -28,7 +28,7 @@ fn derefs(text: &str) -> Vec<(i32, bool)> {
     argument.fetch.derefs.as_slice().iter().map(pair).collect()
 }
 
-fn ty(text: &str) -> Type {
+fn ty(text: &str) -> FetchType {
     argument(text).expect(text).ty
 }
 
@@ -110,7 +110,7 @@ fn dereferences_nest_from_the_inside() {
 
 #[test]
 fn a_type_is_a_number_a_bitfield_or_a_string() {
-    use Type::*;
+    use FetchType::*;
     for (text, expected) in [
         ("%di", Number(Width::W8, Style::Hex)),
         ("%di:u8", Number(Width::W1, Style::Unsigned)),
@@ -150,10 +150,9 @@ fn a_type_is_a_number_a_bitfield_or_a_string() {
         ("@sym:string", String(Space::Kernel)),
         ("+0(%di):string", String(Space::Kernel)),
         ("+0(%di):ustring", String(Space::User)),
-        // The space of the string is that of the dereference around it...
-        ("+u0(%di):string", String(Space::User)),
+        // The type is what the command says, wherever the string is read.
+        ("+u0(%di):string", String(Space::Kernel)),
         ("+0(+u0(%di)):string", String(Space::Kernel)),
-        // ...but for an array, where that reads a pointer.
         ("+u0(%di):string[2]", String(Space::Kernel)),
         ("+u0(%di):ustring[2]", String(Space::User)),
         ("%di:symstr", Symstr),
@@ -170,11 +169,11 @@ fn a_type_is_a_number_a_bitfield_or_a_string() {
 #[test]
 fn the_time_is_a_decimal_number_by_default() {
     let whole = create("r vfs_read $elapsed $elapsed:x64 a=$elapsed:u32 $elapsed:b8@8/64").unwrap();
-    let names: Vec<_> = whole.arguments.iter().map(|a| a.type_name()).collect();
+    let names: Vec<_> = whole.arguments.iter().map(|a| a.ty.row().name).collect();
     assert_eq!(names, ["u64", "x64", "u32", "u64"]);
     assert_eq!(
         whole.arguments[0].ty,
-        Type::Number(Width::W8, Style::Unsigned)
+        FetchType::Number(Width::W8, Style::Unsigned)
     );
 }
 
@@ -247,7 +246,7 @@ fn each_type_has_its_name_and_size() {
         "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "x8", "x16", "x32", "x64",
     ] {
         let argument = argument(&format!("%di:{name}")).unwrap();
-        assert_eq!(argument.type_name(), name);
+        assert_eq!(argument.ty.row().name, name);
         assert_eq!(argument.ty.size() * 8, name[1..].parse().unwrap());
     }
     for (name, size) in [
@@ -258,7 +257,7 @@ fn each_type_has_its_name_and_size() {
         ("symstr", 4),
     ] {
         let argument = argument(&format!("+0(%di):{name}")).unwrap();
-        assert_eq!((argument.type_name(), argument.ty.size()), (name, size));
+        assert_eq!((argument.ty.row().name, argument.ty.size()), (name, size));
     }
 }
 

@@ -4,9 +4,9 @@
 
 use probe::command::parse;
 use probe::command::Delete;
-use probe::command::Errno;
-use probe::command::ErrorKind;
 use probe::command::Line;
+use probe::error::Errno;
+use probe::error::ErrorKind;
 
 fn delete(line: &str) -> Delete<'_> {
     match parse(line) {

@@ -4,13 +4,13 @@
 
 use super::create;
 use probe::command::parse;
-use probe::command::Errno;
 use probe::command::Error;
-use probe::command::ErrorKind;
-use probe::command::ErrorKind::*;
 use probe::command::Line;
 use probe::command::Normalized;
 use probe::command::Position;
+use probe::error::Errno;
+use probe::error::ErrorKind;
+use probe::error::ErrorKind::*;
 
 const EINVAL: Errno = Errno::EINVAL;
 const E2BIG: Errno = Errno::E2BIG;
@@ -444,7 +444,7 @@ fn nothing_follows_an_error() {
     };
     let register = probe::arch::x86_64::register;
     let site = probe::command::Site {
-        place: probe::command::argument::Place::Entry,
+        place: probe::command::Place::Entry,
         signature: probe::command::Signature::Unsupported,
     };
     let mut arguments = command.arguments(site, register).unwrap();

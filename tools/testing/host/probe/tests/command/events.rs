@@ -7,17 +7,18 @@ use super::errors::unmark;
 use super::errors::Case;
 use super::functions::btf;
 use super::Whole;
-use probe::command::argument::*;
+use probe::argument::*;
 use probe::command::Delete;
-use probe::command::Errno;
 use probe::command::Error;
-use probe::command::ErrorKind::*;
 use probe::command::File;
 use probe::command::Kind;
 use probe::command::Line;
 use probe::command::RecordFields;
 use probe::command::Signature;
 use probe::command::Target;
+use probe::error::Errno;
+use probe::error::ErrorKind::*;
+use probe::types::*;
 
 const EINVAL: Errno = Errno::EINVAL;
 const EOPNOTSUPP: Errno = Errno::EOPNOTSUPP;
@@ -212,20 +213,29 @@ fn a_filter_is_what_follows_the_if() {
 
 #[test]
 fn a_field_is_a_value() {
-    let number = Type::Number(Width::W8, Style::Hex);
+    let number = FetchType::Number(Width::W8, Style::Hex);
     let base = |text| argument(text).fetch.base;
     assert_eq!(base("$pid"), Base::Field(PID));
     assert_eq!(argument("$pid").ty, number);
     assert_eq!(base("+8($filename):u8"), Base::Field(FILENAME));
     // Also one that is named as a variable.
     assert_eq!(base("$stack"), Base::Field(STACK));
-    assert_eq!(argument("$name:string").ty, Type::String(Space::Kernel));
-    assert_eq!(argument("$filename:ustring").ty, Type::String(Space::User));
-    assert_eq!(argument("$filename:symstr").ty, Type::Symstr);
+    assert_eq!(
+        argument("$name:string").ty,
+        FetchType::String(Space::Kernel)
+    );
+    assert_eq!(
+        argument("$filename:ustring").ty,
+        FetchType::String(Space::User)
+    );
+    assert_eq!(argument("$filename:symstr").ty, FetchType::Symstr);
     assert_eq!(argument("$filename:string[2]").count.unwrap().get(), 2);
     // As in C, which has a type only for what is a text by itself.
     assert_eq!((base("$comm"), argument("$comm").ty), (Base::Comm, number));
-    assert_eq!(argument("$COMM:string").ty, Type::String(Space::Kernel));
+    assert_eq!(
+        argument("$COMM:string").ty,
+        FetchType::String(Space::Kernel)
+    );
     assert_eq!(argument("\\\"x\"").ty, number);
     assert_eq!(base("\\\"x\":string"), Base::Text("x"));
     assert_eq!(base("@jiffies:u64"), Base::Symbol("jiffies"));
@@ -238,7 +248,7 @@ fn a_typecast_follows_members() {
     assert_eq!(argument.fetch.base, Base::Field(FILENAME));
     let offsets = argument.fetch.derefs.as_slice().iter().map(|d| d.offset);
     assert_eq!(offsets.collect::<Vec<_>>(), [16, 0]);
-    assert_eq!(argument.ty, Type::Number(Width::W4, Style::Signed));
+    assert_eq!(argument.ty, FetchType::Number(Width::W4, Style::Signed));
 }
 
 #[test]

@@ -7,16 +7,16 @@ use super::create_at;
 use super::errors::unmark;
 use super::functions::signature;
 use super::OFFSETS;
-use probe::command::argument::Place;
 use probe::command::parse;
-use probe::command::Errno;
 use probe::command::Error;
-use probe::command::ErrorKind;
-use probe::command::ErrorKind::*;
 use probe::command::File;
 use probe::command::Line;
+use probe::command::Place;
 use probe::command::Signature;
 use probe::command::Site;
+use probe::error::Errno;
+use probe::error::ErrorKind;
+use probe::error::ErrorKind::*;
 
 /// What the arguments of a probe at the entry of a function stand for.
 fn written_out(arguments: &str, signature: Signature<'_>) -> Result<Option<String>, Error> {

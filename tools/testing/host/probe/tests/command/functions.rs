@@ -7,22 +7,22 @@ use std::sync::OnceLock;
 use super::create_at;
 use super::errors::unmark;
 use crate::builder;
+use probe::argument::Argument;
+use probe::argument::Base;
 use probe::btf::Btf;
 use probe::btf::Sections;
-use probe::command::argument::Argument;
-use probe::command::argument::Base;
-use probe::command::argument::Bits;
-use probe::command::argument::Space;
-use probe::command::argument::Style::*;
-use probe::command::argument::Type;
-use probe::command::argument::Type::Bitfield;
-use probe::command::argument::Type::Number;
-use probe::command::argument::Width::*;
-use probe::command::Errno;
 use probe::command::Error;
-use probe::command::ErrorKind::*;
 use probe::command::File;
 use probe::command::Signature;
+use probe::error::Errno;
+use probe::error::ErrorKind::*;
+use probe::types::Bits;
+use probe::types::FetchType;
+use probe::types::FetchType::Bitfield;
+use probe::types::FetchType::Number;
+use probe::types::Space;
+use probe::types::Style::*;
+use probe::types::Width::*;
 
 /// The BTF that the tests of module `btf` have.
 pub fn btf() -> &'static Btf<'static> {
@@ -50,7 +50,7 @@ fn argument(line: &str, function: &str) -> Result<Argument<'static>, Error> {
 
 #[test]
 fn a_name_is_an_argument_with_its_type_and_fields() {
-    let string = Type::String(Space::Kernel);
+    let string = FetchType::String(Space::Kernel);
     for (text, base, offsets, ty) in [
         ("file", Base::Argument(0), &[][..], Number(W8, Hex)),
         ("buf", Base::Argument(1), &[], Number(W8, Hex)),
@@ -75,7 +75,7 @@ fn a_name_is_an_argument_with_its_type_and_fields() {
             "buf:ustring",
             Base::Argument(1),
             &[0],
-            Type::String(Space::User),
+            FetchType::String(Space::User),
         ),
         (
             "file->f_path.dentry->d_iname:string",

@@ -5,9 +5,9 @@
 use super::argument;
 use super::arguments;
 use super::create;
-use probe::command::Errno;
-use probe::command::ErrorKind::*;
 use probe::command::Position;
+use probe::error::Errno;
+use probe::error::ErrorKind::*;
 
 const EINVAL: Errno = Errno::EINVAL;
 const E2BIG: Errno = Errno::E2BIG;

@@ -19,20 +19,20 @@ mod names;
 mod properties;
 
 use probe::arch::x86_64::register;
-use probe::command::argument::Argument;
-use probe::command::argument::Place;
+use probe::argument::Argument;
 use probe::command::Command;
-use probe::command::Errno;
 use probe::command::Error;
-use probe::command::ErrorKind;
 use probe::command::EventName;
 use probe::command::File;
 use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
+use probe::command::Place;
 use probe::command::Signature;
 use probe::command::Site;
 use probe::command::Target;
+use probe::error::Errno;
+use probe::error::ErrorKind;
 
 /// A command with all its parts read.
 #[derive(Debug, PartialEq)]

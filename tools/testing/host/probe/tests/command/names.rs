@@ -3,7 +3,7 @@
 //! The group and the event of a command.
 
 use super::create;
-use probe::command::argument::Name;
+use probe::argument::Name;
 use probe::command::parse;
 use probe::command::Line;
 

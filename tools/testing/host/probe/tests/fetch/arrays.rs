@@ -2,7 +2,8 @@
 
 //! Arrays of numbers, of bitfields and of strings.
 
-use probe::command::argument::*;
+use probe::argument::*;
+use probe::types::*;
 
 use crate::machine::*;
 

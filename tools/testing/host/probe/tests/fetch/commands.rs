@@ -3,14 +3,16 @@
 //! From the text of a command to the text of its trace.
 
 use probe::arch::current;
-use probe::command::argument::*;
+use probe::argument::*;
 use probe::command::parse;
 use probe::command::Line;
+use probe::command::Place;
 use probe::command::Signature;
 use probe::command::Site;
 use probe::fetch;
 use probe::fetch::Field;
 use probe::fetch::Layout;
+use probe::types::*;
 
 use crate::machine::*;
 

@@ -2,11 +2,12 @@
 
 //! The fields of a record, as the `format` file lists them.
 
-use probe::command::argument::*;
+use probe::argument::*;
 use probe::fetch::first_difference;
 use probe::fetch::Field;
 use probe::fetch::Layout;
 use probe::fetch::TooBig;
+use probe::types::*;
 
 use crate::machine::*;
 
@@ -119,17 +120,13 @@ fn probes_of_one_event_are_compared_by_name_type_and_count() {
     assert_eq!(differ(&[("a", cut), a[1]]), None);
 
     // A string is what it is called, wherever it is read.
-    let string = |body, argument| {
-        let argument = Argument { body, ..argument };
-        [("s", field(argument))].into_iter()
-    };
-    let kernel = string("+0(%di):string", di(&[k(0)], STRING));
-    let user = string("+u0(%di):string", di(&[u(0)], USTRING));
-    let ustring = string("+0(%di):ustring", di(&[k(0)], USTRING));
+    let string = |argument| [("s", field(argument))].into_iter();
+    let kernel = string(di(&[k(0)], STRING));
+    let user = string(di(&[u(0)], STRING));
+    let ustring = string(di(&[k(0)], USTRING));
     assert_eq!(first_difference(kernel.clone(), user.clone()), None);
-    assert_eq!(first_difference(kernel, ustring.clone()), Some(0));
+    assert_eq!(first_difference(kernel.clone(), ustring.clone()), Some(0));
     assert_eq!(first_difference(user, ustring), Some(0));
-    let kernel = string("+0(%di):string", di(&[k(0)], STRING));
-    let symstr = string("+0(%di):symstr", di(&[k(0)], SYMSTR));
+    let symstr = string(di(&[k(0)], SYMSTR));
     assert_eq!(first_difference(kernel, symstr), Some(0));
 }

@@ -10,7 +10,7 @@ use std::num::NonZeroU8;
 
 use probe::arch::current;
 use probe::arch::Register;
-use probe::command::argument::*;
+use probe::argument::*;
 use probe::fetch;
 use probe::fetch::Context;
 use probe::fetch::Fault;
@@ -20,6 +20,7 @@ use probe::fetch::Layout;
 use probe::fetch::Output;
 use probe::fetch::Program;
 use probe::fetch::Resolver;
+use probe::types::*;
 
 pub const PAGE: u64 = 4096;
 
@@ -223,7 +224,7 @@ impl Record {
     /// The number in an element of a field.
     pub fn number(&self, field: usize, element: usize) -> u64 {
         let field = self.fields[field];
-        let size = field.kind().bytes();
+        let size = field.ty().size();
         let start = field.offset() + element * size;
         self.data()[start..start + size]
             .iter()
@@ -342,7 +343,7 @@ pub fn derefs(list: &[Deref]) -> Derefs {
 }
 
 /// An argument of any source.
-pub fn source<'a>(base: Base<'a>, list: &[Deref], ty: Type) -> Argument<'a> {
+pub fn source<'a>(base: Base<'a>, list: &[Deref], ty: FetchType) -> Argument<'a> {
     Argument {
         name: Name::Numbered(1),
         body: "",
@@ -356,7 +357,7 @@ pub fn source<'a>(base: Base<'a>, list: &[Deref], ty: Type) -> Argument<'a> {
 }
 
 /// An argument that starts at register `di`.
-pub fn di(list: &[Deref], ty: Type) -> Argument<'static> {
+pub fn di(list: &[Deref], ty: FetchType) -> Argument<'static> {
     source(Base::Register(reg("di")), list, ty)
 }
 
@@ -368,28 +369,28 @@ pub fn times(count: u8, argument: Argument<'_>) -> Argument<'_> {
     }
 }
 
-pub const U8: Type = Type::Number(Width::W1, Style::Unsigned);
-pub const U16: Type = Type::Number(Width::W2, Style::Unsigned);
-pub const U32: Type = Type::Number(Width::W4, Style::Unsigned);
-pub const U64: Type = Type::Number(Width::W8, Style::Unsigned);
-pub const S8: Type = Type::Number(Width::W1, Style::Signed);
-pub const S16: Type = Type::Number(Width::W2, Style::Signed);
-pub const S32: Type = Type::Number(Width::W4, Style::Signed);
-pub const S64: Type = Type::Number(Width::W8, Style::Signed);
-pub const X8: Type = Type::Number(Width::W1, Style::Hex);
-pub const X16: Type = Type::Number(Width::W2, Style::Hex);
-pub const X32: Type = Type::Number(Width::W4, Style::Hex);
-pub const X64: Type = Type::Number(Width::W8, Style::Hex);
-pub const CHAR: Type = Type::Number(Width::W1, Style::Char);
-pub const SYMBOL: Type = Type::Number(Width::W8, Style::Symbol);
-pub const STRING: Type = Type::String(Space::Kernel);
-pub const USTRING: Type = Type::String(Space::User);
-pub const SYMSTR: Type = Type::Symstr;
+pub const U8: FetchType = FetchType::Number(Width::W1, Style::Unsigned);
+pub const U16: FetchType = FetchType::Number(Width::W2, Style::Unsigned);
+pub const U32: FetchType = FetchType::Number(Width::W4, Style::Unsigned);
+pub const U64: FetchType = FetchType::Number(Width::W8, Style::Unsigned);
+pub const S8: FetchType = FetchType::Number(Width::W1, Style::Signed);
+pub const S16: FetchType = FetchType::Number(Width::W2, Style::Signed);
+pub const S32: FetchType = FetchType::Number(Width::W4, Style::Signed);
+pub const S64: FetchType = FetchType::Number(Width::W8, Style::Signed);
+pub const X8: FetchType = FetchType::Number(Width::W1, Style::Hex);
+pub const X16: FetchType = FetchType::Number(Width::W2, Style::Hex);
+pub const X32: FetchType = FetchType::Number(Width::W4, Style::Hex);
+pub const X64: FetchType = FetchType::Number(Width::W8, Style::Hex);
+pub const CHAR: FetchType = FetchType::Number(Width::W1, Style::Char);
+pub const SYMBOL: FetchType = FetchType::Number(Width::W8, Style::Symbol);
+pub const STRING: FetchType = FetchType::String(Space::Kernel);
+pub const USTRING: FetchType = FetchType::String(Space::User);
+pub const SYMSTR: FetchType = FetchType::Symstr;
 
 /// `bWIDTH@OFFSET/SIZE`, by the definition of the shifts.
-pub fn bits(width: u8, offset: u8, number: Width) -> Type {
+pub fn bits(width: u8, offset: u8, number: Width) -> FetchType {
     let size = number.bytes() as u8 * 8;
-    Type::Bitfield(
+    FetchType::Bitfield(
         number,
         Style::Unsigned,
         Bits {

@@ -4,7 +4,8 @@
 
 use std::num::NonZeroU8;
 
-use probe::command::argument::*;
+use probe::argument::*;
+use probe::types::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -36,7 +37,7 @@ fn style() -> impl Strategy<Value = Style> {
     ]
 }
 
-fn bitfield() -> impl Strategy<Value = Type> {
+fn bitfield() -> impl Strategy<Value = FetchType> {
     (width(), any::<u8>(), any::<u8>()).prop_map(|(number, first, second)| {
         let size = number.bytes() as u8 * 8;
         let width = first % size + 1;
@@ -44,12 +45,12 @@ fn bitfield() -> impl Strategy<Value = Type> {
     })
 }
 
-fn ty() -> impl Strategy<Value = Type> {
+fn ty() -> impl Strategy<Value = FetchType> {
     prop_oneof![
-        2 => (width(), style()).prop_map(|(width, style)| Type::Number(width, style)),
+        2 => (width(), style()).prop_map(|(width, style)| FetchType::Number(width, style)),
         1 => bitfield(),
-        3 => space().prop_map(Type::String),
-        1 => Just(Type::Symstr),
+        3 => space().prop_map(FetchType::String),
+        1 => Just(FetchType::Symstr),
     ]
 }
 
@@ -112,7 +113,7 @@ pub fn argument() -> impl Strategy<Value = Argument<'static>> {
     let deref = (space(), -64..64i32).prop_map(|(space, offset)| Deref { space, offset });
     let count = proptest::option::of((1..9u8).prop_map(|n| NonZeroU8::new(n).unwrap()));
     (base(), vec(deref, 0..4), ty(), count).prop_map(|(base, list, ty, count)| Argument {
-        count: count.filter(|_| ty != Type::Symstr),
+        count: count.filter(|_| ty != FetchType::Symstr),
         ..source(base, &list, ty)
     })
 }
@@ -240,7 +241,7 @@ impl Model<'_> {
     fn value(&mut self, argument: &Argument<'_>) -> Value {
         let list = argument.fetch.derefs.as_slice();
         let (path, last) = match list.split_last() {
-            _ if argument.ty == Type::Symstr => (list, None),
+            _ if argument.ty == FetchType::Symstr => (list, None),
             Some((last, path)) => (path, Some(*last)),
             None => (list, None),
         };
@@ -269,12 +270,12 @@ impl Model<'_> {
             Some(number & (u64::MAX >> (64 - width.bytes() * 8)))
         };
         match argument.ty {
-            Type::Number(width, _) => Value::Numbers(
+            FetchType::Number(width, _) => Value::Numbers(
                 (0..elements)
                     .map(|i| number(self, width, i).unwrap_or(0))
                     .collect(),
             ),
-            Type::Bitfield(width, _, bits) => {
+            FetchType::Bitfield(width, _, bits) => {
                 let offset = bits.right - bits.left;
                 let ones = u64::MAX >> (64 - width.bytes() as u8 * 8 + bits.right);
                 Value::Numbers(
@@ -283,7 +284,7 @@ impl Model<'_> {
                         .collect(),
                 )
             }
-            Type::String(space) => {
+            FetchType::String(space) => {
                 let one = argument.count.is_none();
                 let direct = one || (last.is_none() && elements == 1);
                 let space = match one && at.space == Space::User {
@@ -301,7 +302,7 @@ impl Model<'_> {
                 }
                 Value::Strings(strings)
             }
-            Type::Symstr => Value::Strings(vec![value.and_then(|value| self.symbol(value))]),
+            FetchType::Symstr => Value::Strings(vec![value.and_then(|value| self.symbol(value))]),
         }
     }
 }
@@ -309,7 +310,7 @@ impl Model<'_> {
 fn recorded(record: &Record, i: usize, argument: &Argument<'_>) -> Value {
     let elements = argument.count.map_or(1, |count| usize::from(count.get()));
     match argument.ty {
-        Type::String(_) | Type::Symstr => Value::Strings(
+        FetchType::String(_) | FetchType::Symstr => Value::Strings(
             (0..elements)
                 .map(|j| {
                     let string = record.string(i, j)?;

@@ -2,9 +2,10 @@
 
 //! Numbers and bitfields.
 
-use probe::command::argument::*;
+use probe::argument::*;
 use probe::fetch;
 use probe::fetch::Layout;
+use probe::types::*;
 use proptest::prelude::*;
 
 use crate::machine::*;
@@ -12,7 +13,7 @@ use crate::machine::*;
 const VALUE: u64 = 0xf1e2_d3c4_b5a6_97e8;
 
 /// Each type with the text of [`VALUE`] in it.
-const TEXTS: [(Type, &str); 14] = [
+const TEXTS: [(FetchType, &str); 14] = [
     (U8, "232"),
     (U16, "38888"),
     (U32, "3047593960"),

@@ -4,11 +4,12 @@
 
 use std::fmt;
 
-use probe::command::argument::*;
+use probe::argument::*;
 use probe::fetch;
 use probe::fetch::Field;
 use probe::fetch::Layout;
 use probe::fetch::Output;
+use probe::types::*;
 use proptest::prelude::*;
 
 use crate::machine::*;

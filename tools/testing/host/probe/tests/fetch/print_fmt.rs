@@ -2,11 +2,12 @@
 
 //! What the `format` file says of how to print.
 
-use probe::command::argument::*;
+use probe::argument::*;
 use probe::fetch::Field;
 use probe::fetch::Head;
 use probe::fetch::Layout;
 use probe::fetch::PrintFmt;
+use probe::types::*;
 
 use crate::machine::*;
 

@@ -2,8 +2,9 @@
 
 //! Strings for which there is not enough room.
 
-use probe::command::argument::*;
+use probe::argument::*;
 use probe::fetch;
+use probe::types::*;
 
 use crate::machine::*;
 

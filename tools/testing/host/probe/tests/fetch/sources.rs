@@ -2,10 +2,11 @@
 
 //! Where values come from, and the way to them through memory.
 
-use probe::command::argument::*;
+use probe::argument::*;
 use probe::fetch;
 use probe::fetch::Keep;
 use probe::fetch::Resolver;
+use probe::types::*;
 
 use crate::machine::*;
 

@@ -2,8 +2,9 @@
 
 //! Strings: how much is read, what of it is kept.
 
-use probe::command::argument::*;
+use probe::argument::*;
 use probe::fetch::MAX_STRING;
+use probe::types::*;
 
 use crate::machine::*;
 

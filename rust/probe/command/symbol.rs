@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Symbols with an offset, as arguments name them.
+
+use super::number;
+use crate::error::Errno;
+
+/// Splits `SYM[+|-OFF]` into the symbol, which may be empty, and the offset in bytes.
+///
+/// C: `traceprobe_split_symbol_offset()`.
+///
+/// # Errors
+///
+/// EINVAL where the offset is no number, ERANGE where it does not fit.
+pub fn split_symbol(text: &str) -> Result<(&str, i64), Errno> {
+    let start = text.find(['+', '-']).unwrap_or(text.len());
+    match text.split_at_checked(start) {
+        None | Some((_, "")) => Ok((text, 0)),
+        Some((symbol, offset)) => Ok((symbol, number::signed(offset)?)),
+    }
+}

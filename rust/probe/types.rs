@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The fetch types: how a value is stored in a record, named, and shown.
+//!
+//! [`FETCH_TYPES`] is the only list of them. The parser, the layout, the `format` file and the printer
+//! look there.
+//!
+//! C: `struct fetch_type`, `probe_fetch_types` in `kernel/trace/trace_probe.c`.
+
+/// A fetch type: what an argument stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchType {
+    /// A number of 1, 2, 4 or 8 bytes.
+    Number(Width, Style),
+    /// `bW@O/S`: W bits at bit O of a number of S bits. Only BTF makes a signed one, and only its name is
+    /// signed: its value has no sign.
+    Bitfield(Width, Style, Bits),
+    /// `string` or `ustring`: the bytes up to the first NUL. `ustring` reads them from the process. So does
+    /// `string` behind a dereference of user memory.
+    String(Space),
+    /// `symstr`: the symbol of the value, with offset and size. Its text is made at the hit.
+    Symstr,
+}
+
+/// What is known of a fetch type.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// As a command names it.
+    pub name: &'static str,
+    /// What it is.
+    pub ty: FetchType,
+    /// The type in the `format` file. For texts it is that of their locator.
+    pub c_type: &'static str,
+    /// The conversion in the `print fmt`, as it stands between the quotes.
+    pub conversion: &'static str,
+}
+
+/// What is in a record for a text: its length in the upper 16 bits, and in the lower ones the offset of its
+/// first byte from the start of the record.
+const DATA_LOC: &str = "__data_loc char[]";
+
+/// All fetch types. A bitfield `bW@O/S` is none of its own: it is a `uS`, of which some bits are stored.
+pub const FETCH_TYPES: [Row; 17] = {
+    use FetchType::*;
+    use Style::*;
+    use Width::*;
+
+    const TEXT: &str = "\\\"%s\\\"";
+    const fn row(
+        name: &'static str,
+        ty: FetchType,
+        c_type: &'static str,
+        conversion: &'static str,
+    ) -> Row {
+        Row {
+            name,
+            ty,
+            c_type,
+            conversion,
+        }
+    }
+    [
+        row("u8", Number(W1, Unsigned), "u8", "%u"),
+        row("u16", Number(W2, Unsigned), "u16", "%u"),
+        row("u32", Number(W4, Unsigned), "u32", "%u"),
+        row("u64", Number(W8, Unsigned), "u64", "%Lu"),
+        row("s8", Number(W1, Signed), "s8", "%d"),
+        row("s16", Number(W2, Signed), "s16", "%d"),
+        row("s32", Number(W4, Signed), "s32", "%d"),
+        row("s64", Number(W8, Signed), "s64", "%Ld"),
+        row("x8", Number(W1, Hex), "u8", "0x%x"),
+        row("x16", Number(W2, Hex), "u16", "0x%x"),
+        row("x32", Number(W4, Hex), "u32", "0x%x"),
+        row("x64", Number(W8, Hex), "u64", "0x%Lx"),
+        row("char", Number(W1, Char), "u8", "'%c'"),
+        row("symbol", Number(W8, Symbol), "u64", "%pS"),
+        row("string", String(Space::Kernel), DATA_LOC, TEXT),
+        row("ustring", String(Space::User), DATA_LOC, TEXT),
+        row("symstr", Symstr, DATA_LOC, TEXT),
+    ]
+};
+
+impl FetchType {
+    /// The type that a command names so.
+    ///
+    /// C: `find_fetch_type()`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let row = FETCH_TYPES.iter().find(|row| row.name == name)?;
+        Some(row.ty)
+    }
+
+    /// What the record has, and what the probes of an event must have in common: of a bitfield the number
+    /// that it is a part of.
+    #[must_use]
+    pub const fn of_field(self) -> Self {
+        match self {
+            Self::Bitfield(width, style, _) => Self::Number(width, style),
+            ty => ty,
+        }
+    }
+
+    /// What is known of it.
+    pub fn row(self) -> &'static Row {
+        let row = FETCH_TYPES.iter().find(|row| row.ty == self.of_field());
+        // Only a `char` or a `symbol` of another width has none, and nothing makes such a type.
+        row.unwrap_or(&FETCH_TYPES[3])
+    }
+
+    /// In bytes. A text has this size in the fixed part of a record.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Number(width, _) | Self::Bitfield(width, ..) => width.bytes(),
+            Self::String(_) | Self::Symstr => 4,
+        }
+    }
+
+    /// Is it a text, of which the record has a locator, and the bytes behind all fields?
+    pub const fn is_text(self) -> bool {
+        matches!(self, Self::String(_) | Self::Symstr)
+    }
+}
+
+/// How many bytes a number has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Width {
+    /// 8 bits.
+    W1 = 1,
+    /// 16 bits.
+    W2 = 2,
+    /// 32 bits.
+    W4 = 4,
+    /// 64 bits.
+    W8 = 8,
+}
+
+impl Width {
+    /// In bytes.
+    pub const fn bytes(self) -> usize {
+        self as usize
+    }
+}
+
+/// How a number is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// `u8` to `u64`.
+    Unsigned,
+    /// `s8` to `s64`.
+    Signed,
+    /// `x8` to `x64`: `0x` and hexadecimal digits.
+    Hex,
+    /// `char`: one byte in quotes.
+    Char,
+    /// `symbol`: an address, shown as symbol+offset/size.
+    Symbol,
+}
+
+/// The place of a bitfield within its number: shifts that leave only its bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bits {
+    /// First to the left...
+    pub left: u8,
+    /// ...then to the right.
+    pub right: u8,
+}
+
+/// Whose memory is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// The kernel's.
+    Kernel,
+    /// That of the current process.
+    User,
+}
