@@ -12,6 +12,7 @@
 #include <linux/fs.h>
 #include <linux/kprobes.h>
 #include <linux/mman.h>
+#include <linux/mount.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
@@ -147,16 +148,28 @@ unsigned long ktrace_user_page(u64 last_word)
 	return address;
 }
 
-/* Reads the file to its end. False if tracefs is not mounted. */
+/*
+ * Reads the file to its end. False if it cannot be opened.
+ *
+ * KUnit runs in a kernel thread, which sees no mounts since 7.3. So tracefs is mounted for this file alone.
+ */
 bool ktrace_read_dynamic_events(void)
 {
+	struct file_system_type *type = get_fs_type("tracefs");
 	struct kvec vec = { .iov_len = PAGE_SIZE };
+	struct vfsmount *mount;
 	struct iov_iter iter;
 	struct file *file;
 	struct kiocb iocb;
 	ssize_t ret;
 
-	file = filp_open("/sys/kernel/tracing/dynamic_events", O_RDONLY, 0);
+	if (!type)
+		return false;
+	mount = vfs_kern_mount(type, SB_KERNMOUNT, "tracefs", NULL);
+	if (IS_ERR(mount))
+		return false;
+	file = file_open_root_mnt(mount, "dynamic_events", O_RDONLY, 0);
+	mntput(mount);
 	if (IS_ERR(file))
 		return false;
 	vec.iov_base = kmalloc(vec.iov_len, GFP_KERNEL);
