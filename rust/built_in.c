@@ -60,7 +60,10 @@ EXPORT(update_cond_flag);
 EXPORT(create_event_filter);
 EXPORT(free_event_filter);
 
-/* Gives back an event that was found by trace_get_event_file(), also where event_mutex is held. */
+/* Finds and holds an event, with event_mutex held, and gives it back. */
+EXPORT(find_event_file);
+EXPORT(ftrace_trace_arrays);
+EXPORT(trace_event_dyn_try_get_ref);
 EXPORT(trace_event_dyn_put_ref);
 
 /* The types of the kernel, which /sys/kernel/btf/vmlinux has once there is a /sys; or NULL. */

@@ -19,7 +19,7 @@ const struct pt_regs ktrace_no_registers;
 struct trace_event_file *ktrace_get_event(const char *system, const char *name);
 void ktrace_put_event(struct trace_event_file *file);
 
-/* Those of user_events are removed although they are held. */
+/* Event probes of the kernel, and events of user_events, are removed although they are held. */
 static bool can_be_probed(const struct trace_event_call *call)
 {
 	return !(call->flags &
@@ -30,16 +30,16 @@ static bool can_be_probed(const struct trace_event_call *call)
 /* An event as the top trace instance has it, held, or an error; probes are not found. */
 struct trace_event_file *ktrace_get_event(const char *system, const char *name)
 {
-	struct trace_event_file *file = trace_get_event_file(NULL, system, name);
+	struct trace_event_file *file;
 
-	if (IS_ERR(file))
-		return file;
-	/* This instance is there for good. */
-	trace_array_put(file->tr);
-	if (!can_be_probed(file->event_call)) {
-		ktrace_put_event(file);
+	/* trace_get_event_file() gives up the mutex before anyone can look at what it found. */
+	guard(mutex)(&event_mutex);
+	file = find_event_file(top_trace_array(), system, name);
+	if (!file || !can_be_probed(file->event_call))
 		return ERR_PTR(-ENOENT);
-	}
+	/* Its module is being unloaded. */
+	if (!trace_event_try_get_ref(file->event_call))
+		return ERR_PTR(-EBUSY);
 	return file;
 }
 

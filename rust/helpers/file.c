@@ -3,6 +3,7 @@
 #include <linux/cred.h>
 #include <linux/fs.h>
 #include <linux/mount.h>
+#include <linux/namei.h>
 #include <linux/nsproxy.h>
 #include <linux/path.h>
 #include <linux/sched.h>
@@ -10,27 +11,36 @@
 #include <linux/uio.h>
 
 struct file *ktrace_open(const char *file_system, const char *path);
+int ktrace_look_up(const char *file_system, const char *path);
 
 /*
- * Opens the file at the path in the file system, proc or sysfs, for reading. The file system is
- * mounted for this file alone. So the result does not depend on the root, the mounts, or the
- * namespace of any task, which may be empty. It does not depend on the rights of the current task
- * either: the kernel's rights apply.
+ * Mounts the file system, proc, sysfs or tracefs, for the caller alone. So what is found there does not depend
+ * on the root, the mounts, or the namespace of any task, which may be empty.
  */
-struct file *ktrace_open(const char *file_system, const char *path)
+static struct vfsmount *mount_alone(const char *file_system)
 {
-	/* Both are built in: this takes no reference. */
+	/* All are built in: this takes no reference. */
 	struct file_system_type *type = get_fs_type(file_system);
-	struct file *file = NULL;
-	struct vfsmount *mount;
 
 	if (!type)
 		return ERR_PTR(-ENODEV);
 	/* A mount needs namespaces. A task that has almost exited has none. */
 	if (!current->nsproxy)
 		return ERR_PTR(-ESRCH);
+	return vfs_kern_mount(type, SB_KERNMOUNT, file_system, NULL);
+}
+
+/*
+ * Opens the file at the path in the file system for reading. The rights of the current task do not matter: the
+ * kernel's rights apply.
+ */
+struct file *ktrace_open(const char *file_system, const char *path)
+{
+	struct file *file = NULL;
+
 	scoped_with_kernel_creds() {
-		mount = vfs_kern_mount(type, SB_KERNMOUNT, file_system, NULL);
+		struct vfsmount *mount = mount_alone(file_system);
+
 		if (IS_ERR(mount)) {
 			file = ERR_CAST(mount);
 		} else {
@@ -42,6 +52,27 @@ struct file *ktrace_open(const char *file_system, const char *path)
 		}
 	}
 	return file;
+}
+
+/* Is there something at the path in the file system? 0, or an error such as -ENOENT. */
+int ktrace_look_up(const char *file_system, const char *path)
+{
+	struct path found;
+	int ret = 0;
+
+	scoped_with_kernel_creds() {
+		struct vfsmount *mount = mount_alone(file_system);
+
+		if (IS_ERR(mount)) {
+			ret = PTR_ERR(mount);
+		} else {
+			ret = vfs_path_lookup(mount->mnt_root, mount, path, 0, &found);
+			if (!ret)
+				path_put(&found);
+			mntput(mount);
+		}
+	}
+	return ret;
 }
 
 ssize_t ktrace_read_seq_file(struct file *file, void *to, size_t len, loff_t *pos);

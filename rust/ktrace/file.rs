@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files of sysfs and proc, read by the kernel.
+//! Files of sysfs and proc, read by the kernel, and paths of tracefs, looked up by it.
 //!
 //! C headers: [`include/linux/fs.h`](srctree/include/linux/fs.h),
 //! [`include/linux/mount.h`](srctree/include/linux/mount.h)
@@ -9,6 +9,7 @@ use core::ptr;
 
 use kernel::bindings;
 use kernel::error::from_err_ptr;
+use kernel::error::to_result;
 use kernel::ffi::c_char;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
@@ -18,6 +19,7 @@ use kernel::str::CStr;
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_open(file_system: *const c_char, path: *const c_char) -> *mut bindings::file;
+    fn ktrace_look_up(file_system: *const c_char, path: *const c_char) -> c_int;
     #[cfg(not(CONFIG_RKPROBE_EXPORTS))]
     fn ktrace_read_seq_file(
         file: *mut bindings::file,
@@ -26,8 +28,6 @@ extern "C" {
         position: &mut i64,
     ) -> isize;
 }
-
-use crate::trace_event;
 
 kernel::sync::global_lock! {
     // Held while a file is opened, so that lockdep knows the order of the locks: see `init`.
@@ -48,7 +48,25 @@ pub(crate) unsafe fn init() {
         let _opening = OPENING.lock();
         // This takes `event_mutex`, as `EventMutex::with` does; but that takes it within SRCU,
         // through which lockdep follows no order.
-        let _ = trace_event::exists(c"ktrace", c"none");
+        let none = c"ktrace:none".as_char_ptr();
+        // SAFETY: Both are strings. No event has this name.
+        unsafe { crate::bindings::trace_set_clr_event(none, none, 0) };
+    }
+}
+
+/// Is there something at `path` in tracefs, which need not be mounted? The rights of the current task do not
+/// matter.
+///
+/// Process context; sleeps. Not with `event_mutex` held: see [`File::open`]. `ENOMEM`; `ENODEV` if the
+/// kernel has no tracefs; `ESRCH` if the current task is almost gone.
+pub(crate) fn is_in_tracefs(path: &CStr) -> Result<bool> {
+    let _opening = OPENING.lock();
+    // SAFETY: Both are strings with a NUL at their ends, as a `CStr` is. The file system is one that the
+    // function knows.
+    let found = unsafe { ktrace_look_up(c"tracefs".as_char_ptr(), path.as_char_ptr()) };
+    match to_result(found) {
+        Err(ENOENT) => Ok(false),
+        result => result.map(|()| true),
     }
 }
 

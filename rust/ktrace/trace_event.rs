@@ -32,6 +32,7 @@ use kernel::types::Opaque;
 use kernel::ThisModule;
 
 use crate::bindings;
+use crate::file;
 use crate::leftover;
 use crate::owner;
 
@@ -200,14 +201,15 @@ unsafe impl Send for TraceEvent {}
 // SAFETY: The kernel changes the call under its own locks; all else is `Send` and `Sync`.
 unsafe impl Sync for TraceEvent {}
 
-/// Is there an event of this name, of whoever? C: `trace_get_event_file()`.
+/// Is there an event of this name, of whoever? It has a directory in tracefs then.
 ///
 /// Every name of the group `ftrace` is taken, and the control event of this crate: the kernel does
 /// not say so.
 ///
-/// Process context; takes `event_mutex`. `EDEADLK` with `event_mutex` held. What the kernel adds
-/// itself at this very moment may not be seen. Two events of one name are kept apart, but the files
-/// of one hide those of the other.
+/// `trace_get_event_file()` would not do: the kernel removes its event probes although somebody holds them.
+///
+/// Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM`. What is added at this very moment may
+/// not be seen. Two events of one name are kept apart, but the files of one hide those of the other.
 pub fn exists(group: &CStr, name: &CStr) -> Result<bool> {
     EventMutexHeld::check_not_current()?;
     // SAFETY: C has a string there, which lives as long as this crate.
@@ -215,39 +217,26 @@ pub fn exists(group: &CStr, name: &CStr) -> Result<bool> {
     if group == c"ftrace" || (group == control && name == c"control") {
         return Ok(true);
     }
-    match directory_of(group, name) {
-        Ok(_) => Ok(true),
-        // EBUSY: Its module is being unloaded.
-        Err(error) => Ok(error == EBUSY),
-    }
+    is_directory(group, name)
 }
 
-/// Has the event of this name its directory in tracefs? C: `event_create_dir()`.
+/// Has the event of this name its directory in tracefs, as far as events have any yet? C: `event_create_dir()`.
 ///
 /// Without memory the kernel can add an event that has none, and [`TraceEvent::register`] does not see it:
 /// since 7.3 the kernel makes the directory last. Who must know asks here after the registration.
 ///
-/// Process context; takes `event_mutex`. `EDEADLK` with `event_mutex` held.
+/// Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM`.
 pub fn has_directory(group: &CStr, name: &CStr) -> Result<bool> {
     EventMutexHeld::check_not_current()?;
-    Ok(directory_of(group, name).unwrap_or(false))
+    // While the kernel boots it adds events first, and makes all their directories later.
+    Ok(is_directory(group, name)? || !file::is_in_tracefs(c"events/enable")?)
 }
 
-/// Has the event of this name a directory? The error of `trace_get_event_file()` where there is no event.
-///
-/// Takes `event_mutex`, which the caller must not hold.
-fn directory_of(group: &CStr, name: &CStr) -> Result<bool> {
-    // SAFETY: Both are strings; a NULL instance is the top one.
-    let file = unsafe {
-        bindings::trace_get_event_file(ptr::null(), group.as_char_ptr(), name.as_char_ptr())
-    };
-    let file = kernel::error::from_err_ptr(file)?;
-    // SAFETY: The kernel gave a reference to the file just now. It set the directory, if at all, before it
-    // released `event_mutex`, and takes it away with the event only.
-    let has_directory = unsafe { !(*file).ei.is_null() };
-    // SAFETY: That reference.
-    unsafe { bindings::trace_put_event_file(file) };
-    Ok(has_directory)
+fn is_directory(group: &CStr, name: &CStr) -> Result<bool> {
+    let (group, name) = (group.to_str()?, name.to_str()?);
+    file::is_in_tracefs(&CString::try_from_fmt(format_args!(
+        "events/{group}/{name}"
+    ))?)
 }
 
 kernel::sync::global_lock! {

@@ -155,6 +155,9 @@ fn limit_retired() {
     }
 }
 
+/// How often the removal of an event is tried for which the kernel had no memory, 10 ms apart.
+const REMOVALS: usize = 100;
+
 /// Adds an event, with its first probe: as this definition says, and all of it or nothing.
 pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> Event) -> Result {
     limit_retired();
@@ -174,7 +177,8 @@ pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> E
         }
         Ok::<_, Error>(output)
     })??;
-    if trace_event::has_directory(output.group(), output.name())? {
+    // Without memory to look, it has none.
+    if trace_event::has_directory(output.group(), output.name()).unwrap_or(false) {
         return Ok(());
     }
     let is_its = |probe: &Probe| {
@@ -182,12 +186,17 @@ pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> E
         (shape.group().as_bytes(), shape.name().as_bytes())
             == (output.group().to_bytes(), output.name().to_bytes())
     };
-    match remove(is_its) {
-        // Somebody enabled it by `set_event` in the meantime. So it works, and stays.
-        Err(EBUSY) => Ok(()),
-        Err(error) => Err(error),
-        Ok(_) => Err(ENOMEM),
+    for _ in 0..REMOVALS {
+        match remove(is_its) {
+            // Somebody was faster.
+            Ok(0) => return Ok(()),
+            Ok(_) => return Err(ENOMEM),
+            // There is no memory to remove it either, or somebody enabled it by `set_event`.
+            Err(_) => fsleep(Delta::from_millis(10)),
+        }
     }
+    pr_warn!("an event has no directory in tracefs, and is in use\n");
+    Ok(())
 }
 
 /// Adds a probe to an event that there is, with these probes: all of it or nothing. `false` where
