@@ -18,3 +18,4 @@ pub mod command;
 pub mod fetch;
 pub mod insn;
 pub mod kallsyms;
+pub mod vmcoreinfo;
