@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel says of its symbols: where an address is ([`Location`]), and which names stand for
-//! more than one place. The names are in the kernel's memory ([`Names`]), and in the text of
+//! What the kernel says of its symbols: where an address is ([`Location`]), and which names stand
+//! for more than one place. The names are in the kernel's memory ([`Names`]), and in the text of
 //! `/proc/kallsyms` ([`Symbol`]).
 //!
 //! There are some 200,000 symbols, and only the few thousand names that repeat are of interest:

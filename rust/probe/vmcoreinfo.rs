@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The note with which the kernel describes itself to those who read its memory after a crash.
+//! The note with which the kernel describes itself to crash tools.
 //!
 //! Documentation: `Documentation/admin-guide/kdump/vmcoreinfo.rst` of the kernel.
 
@@ -14,7 +14,7 @@ const NAME_LEN: u32 = 11;
 pub struct Vmcoreinfo<'a>(&'a [u8]);
 
 impl<'a> Vmcoreinfo<'a> {
-    /// Finds the lines in an ELF note, which more bytes can follow. `None` where it is another note,
+    /// Finds the lines in an ELF note, which more bytes can follow. `None` if it is another note,
     /// or cut.
     ///
     /// C: `append_elf_note()`.

@@ -2,8 +2,8 @@
 
 //! The names of the kernel's symbols as the kernel has them in memory: compressed.
 //!
-//! One name follows the other. A name is its length, and so many bytes. Each byte is the number of a
-//! token, which stands for some characters. The first character is the symbol's type. Only the
+//! One name follows the other. A name is its length, and so many bytes. Each byte is the number of
+//! a token, which stands for some characters. The first character is the symbol's type. Only the
 //! hashes of names are of interest, and those of tokens are enough for them: no name is expanded.
 //!
 //! C: `kallsyms_expand_symbol()` in `kernel/kallsyms.c`, `write_src()` in `scripts/kallsyms.c`.
@@ -62,8 +62,8 @@ impl<'a> Tokens<'a> {
         Some(Self(tokens.try_into().ok()?))
     }
 
-    /// The [`hash`](super::hash) of a compressed name, without the type. `None` if it does not start
-    /// with a type, so that it is no name.
+    /// The [`hash`](super::hash) of a compressed name, without the type. `None` if the name does not
+    /// start with a type, so that it is no name.
     #[inline(always)]
     pub fn hash(&self, name: &[u8]) -> Option<u64> {
         let (first, rest) = name.split_first()?;
