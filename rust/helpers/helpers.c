@@ -15,3 +15,4 @@
 #include "trace_events.c"
 #include "tracefs.c"
 #include "tracepoint.c"
+#include "vmcore_info.c"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel writes of its symbols: where an address is ([`Location`]), and, in the text of
-//! `/proc/kallsyms`, which names stand for more than one place.
+//! What the kernel says of its symbols: where an address is ([`Location`]), and which names stand
+//! for more than one place. The names are in the kernel's memory ([`Names`]), and in the text of
+//! `/proc/kallsyms` ([`Symbol`]).
 //!
 //! There are some 200,000 symbols, and only the few thousand names that repeat are of interest:
 //! they are kept as hashes. Two names with one hash are found once in some 10⁸ kernels.
@@ -22,6 +23,17 @@
 //!     .collect();
 //! assert_eq!(repeated, [b"show"]);
 //! ```
+
+mod compressed;
+mod hash;
+
+pub use compressed::token_texts;
+pub use compressed::Names;
+pub use compressed::Token;
+pub use compressed::Tokens;
+pub use compressed::MAX_COMPRESSED;
+pub use compressed::TOKENS;
+pub use hash::hash;
 
 /// The longest line, in bytes: an address, a type, a name (`KSYM_NAME_LEN`), a module.
 pub const MAX_LINE: usize = 1024;
@@ -89,18 +101,9 @@ impl<'a> Location<'a> {
     }
 }
 
-/// The hash of a name, never 0: FNV-1a, 64 bits.
-pub fn hash(name: &[u8]) -> u64 {
-    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0000_0100_0000_01b3;
-    let hash = name.iter().fold(OFFSET, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(PRIME)
-    });
-    hash.max(1)
-}
-
 /// Puts a hash into a table, a power of two of them that were 0 at first. Says whether it was
 /// there, and does nothing where the table is full.
+#[inline]
 pub fn insert(table: &mut [u64], hash: u64) -> bool {
     let mask = table.len().wrapping_sub(1);
     for step in 0..table.len() {

@@ -21,3 +21,4 @@ pub mod fetch;
 pub mod insn;
 pub mod kallsyms;
 pub mod types;
+pub mod vmcoreinfo;

@@ -103,7 +103,7 @@ fn is_repeated(name: &str) -> bool {
             Ok(read) => *repeated = Some(read),
             Err(error) => {
                 pr_warn!(
-                    "/proc/kallsyms cannot be read ({error:?}): a name may stand for several\n"
+                    "kernel symbols cannot be read ({error:?}): a name may stand for several\n"
                 );
             }
         }

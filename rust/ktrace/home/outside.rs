@@ -9,13 +9,14 @@ use crate::dyn_event::Handler;
 use crate::trace_event::EventMutex;
 
 mod event_mutex;
+mod repeated;
 mod symbol;
 
 pub(crate) use event_mutex::init;
 pub(crate) use event_mutex::with_event_mutex;
+pub use repeated::Repeated;
 pub(crate) use symbol::address_of;
 pub(crate) use symbol::exists;
-pub use symbol::Repeated;
 
 /// The types of the kernel, where they can be had without a file.
 pub(crate) fn kernel_btf() -> Option<&'static [u8]> {

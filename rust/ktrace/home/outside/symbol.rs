@@ -2,7 +2,7 @@
 
 //! Names and addresses: the kernel exports no lookup.
 //!
-//! But `register_kprobe()` makes one, and `kallsyms` in proc has them all.
+//! But `register_kprobe()` makes one.
 
 use core::mem::MaybeUninit;
 
@@ -10,10 +10,7 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-use probe::kallsyms;
-
 use crate::bindings as tracing;
-use crate::file::Kallsyms;
 
 /// See [`crate::symbol::address_of`].
 ///
@@ -65,83 +62,4 @@ pub(crate) fn exists(name: &CStr) -> Result<bool> {
         unsafe { tracing::unregister_kretprobe(probe) };
     }
     Ok(registered != Err(ENOENT))
-}
-
-/// A set of the hashes of names.
-struct Names {
-    /// At most half of it is in use; the rest is 0.
-    table: KVVec<u64>,
-    len: usize,
-}
-
-impl Names {
-    fn new() -> Result<Self> {
-        const SIZE: usize = 1024;
-        Ok(Self {
-            table: KVVec::from_elem(0, SIZE, GFP_KERNEL)?,
-            len: 0,
-        })
-    }
-
-    /// Adds a hash, and says whether it was there.
-    fn add(&mut self, hash: u64) -> Result<bool> {
-        if self.len >= self.table.len() / 2 {
-            let mut larger = KVVec::from_elem(0, self.table.len().wrapping_mul(2), GFP_KERNEL)?;
-            for &hash in self.table.iter().filter(|hash| **hash != 0) {
-                kallsyms::insert(&mut larger, hash);
-            }
-            self.table = larger;
-        }
-        let was_there = kallsyms::insert(&mut self.table, hash);
-        self.len = self.len.wrapping_add(usize::from(!was_there));
-        Ok(was_there)
-    }
-}
-
-/// The names that more than one symbol of the kernel itself has.
-pub struct Repeated(Names);
-
-impl Repeated {
-    /// Reads `/proc/kallsyms`, which takes some 0.1 s; the kernel's own symbols do not change.
-    ///
-    /// Process context; sleeps. `ENOMEM`, and `ENODEV` if the kernel has no proc.
-    pub fn read() -> Result<Self> {
-        const SIZE: usize = 64 << 10;
-        let mut text = KVVec::from_elem(0, SIZE, GFP_KERNEL)?;
-        let mut all = Names::new()?;
-        let mut repeated = Names::new()?;
-        let mut file = Kallsyms::open()?;
-        let mut filled: usize = 0;
-        loop {
-            let room = text.get_mut(filled..).unwrap_or(&mut []);
-            let len = file.read(room)?;
-            filled = filled.saturating_add(len).min(SIZE);
-            let lines = text.get(..filled).unwrap_or(&[]);
-            let end = lines.iter().rposition(|&byte| byte == b'\n');
-            let Some(end) = end.filter(|_| len > 0) else {
-                break;
-            };
-            for line in lines.get(..end).unwrap_or(&[]).split(|&byte| byte == b'\n') {
-                match kallsyms::Symbol::parse(line) {
-                    Some(symbol) if symbol.module.is_none() => {
-                        let hash = kallsyms::hash(symbol.name);
-                        if all.add(hash)? {
-                            repeated.add(hash)?;
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            // The rest of a line that is cut.
-            let end = end.wrapping_add(1);
-            text.copy_within(end..filled, 0);
-            filled = filled.wrapping_sub(end);
-        }
-        Ok(Self(repeated))
-    }
-
-    /// Has more than one symbol this name?
-    pub fn contains(&self, name: &str) -> bool {
-        kallsyms::contains(&self.0.table, kallsyms::hash(name.as_bytes()))
-    }
 }

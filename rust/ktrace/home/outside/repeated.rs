@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The names that more than one symbol of the kernel itself has.
+//!
+//! The kernel exports no function that counts symbols. Its table of names is in memory: see
+//! [`memory`]. `kallsyms` in proc shows the same names, but reading it takes 16 times the
+//! instructions, because the kernel formats each line. So the file is read only if the table cannot
+//! be found, or looks different than expected.
+
+use kernel::prelude::*;
+
+use probe::kallsyms;
+
+use crate::file::Kallsyms;
+
+mod memory;
+
+/// A set of the hashes of names.
+struct Names {
+    /// At most half of it is in use; the rest is 0.
+    table: KVVec<u64>,
+    len: usize,
+}
+
+impl Names {
+    /// A set with room for so many.
+    fn with_capacity(len: usize) -> Result<Self> {
+        let size = len.saturating_mul(2).max(1024).next_power_of_two();
+        Ok(Self {
+            table: KVVec::from_elem(0, size, GFP_KERNEL)?,
+            len: 0,
+        })
+    }
+
+    /// Adds a hash, and says whether it was there.
+    #[inline(always)]
+    fn add(&mut self, hash: u64) -> Result<bool> {
+        if self.len >= self.table.len() / 2 {
+            self.grow()?;
+        }
+        let was_there = kallsyms::insert(&mut self.table, hash);
+        self.len = self.len.wrapping_add(usize::from(!was_there));
+        Ok(was_there)
+    }
+
+    #[cold]
+    fn grow(&mut self) -> Result {
+        let mut larger = KVVec::from_elem(0, self.table.len().wrapping_mul(2), GFP_KERNEL)?;
+        for &hash in self.table.iter().filter(|hash| **hash != 0) {
+            kallsyms::insert(&mut larger, hash);
+        }
+        self.table = larger;
+        Ok(())
+    }
+
+    fn contains(&self, name: &[u8]) -> bool {
+        kallsyms::contains(&self.table, kallsyms::hash(name))
+    }
+}
+
+/// All names, and those of them that were added more than once.
+struct Counted {
+    all: Names,
+    repeated: Names,
+}
+
+impl Counted {
+    /// With room for so many names.
+    fn with_capacity(len: usize) -> Result<Self> {
+        Ok(Self {
+            all: Names::with_capacity(len)?,
+            repeated: Names::with_capacity(0)?,
+        })
+    }
+
+    /// Adds a name by its hash.
+    fn add(&mut self, hash: u64) -> Result {
+        if self.all.add(hash)? {
+            self.repeated.add(hash)?;
+        }
+        Ok(())
+    }
+}
+
+/// The names that more than one symbol of the kernel itself has.
+pub struct Repeated(Names);
+
+impl Repeated {
+    /// Finds these names. The kernel's own symbols do not change.
+    ///
+    /// Takes some 0.01 s, or 0.1 s if `kallsyms` in proc must be read, and 4 MB until it returns.
+    /// Process context; sleeps. `ENOMEM`, and `ENODEV` if the kernel has no proc.
+    pub fn read() -> Result<Self> {
+        let counted = match memory::read()? {
+            Some(counted) => counted,
+            None => read_file()?,
+        };
+        Ok(Self(counted.repeated))
+    }
+
+    /// Has more than one symbol this name?
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.contains(name.as_bytes())
+    }
+}
+
+/// Reads `kallsyms` in proc.
+fn read_file() -> Result<Counted> {
+    const SIZE: usize = 64 << 10;
+    let mut text = KVVec::from_elem(0, SIZE, GFP_KERNEL)?;
+    let mut counted = Counted::with_capacity(0)?;
+    let mut file = Kallsyms::open()?;
+    let mut filled: usize = 0;
+    loop {
+        let room = text.get_mut(filled..).unwrap_or(&mut []);
+        let len = file.read(room)?;
+        filled = filled.saturating_add(len).min(SIZE);
+        let lines = text.get(..filled).unwrap_or(&[]);
+        let end = lines.iter().rposition(|&byte| byte == b'\n');
+        let Some(end) = end.filter(|_| len > 0) else {
+            break;
+        };
+        for line in lines.get(..end).unwrap_or(&[]).split(|&byte| byte == b'\n') {
+            match kallsyms::Symbol::parse(line) {
+                Some(symbol) if symbol.module.is_none() => {
+                    counted.add(kallsyms::hash(symbol.name))?;
+                }
+                _ => {}
+            }
+        }
+        // The rest of a line that is cut.
+        let end = end.wrapping_add(1);
+        text.copy_within(end..filled, 0);
+        filled = filled.wrapping_sub(end);
+    }
+    Ok(counted)
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The names of the kernel's symbols as the kernel has them in memory: compressed.
+//!
+//! One name follows the other. A name is its length, and so many bytes. Each byte is the number of
+//! a token, which stands for some characters. The first character is the symbol's type. Only the
+//! hashes of names are of interest, and those of tokens are enough for them: no name is expanded.
+//!
+//! C: `kallsyms_expand_symbol()` in `kernel/kallsyms.c`, `write_src()` in `scripts/kallsyms.c`.
+
+use super::hash::Part;
+
+/// The number of tokens.
+pub const TOKENS: usize = 256;
+
+/// The longest name with its length, in bytes.
+pub const MAX_COMPRESSED: usize = 2 + 0x3fff;
+
+/// The texts of the tokens, in their order: each starts where `index` says, and ends with a NUL. A
+/// text without an end is `None`.
+///
+/// C: `kallsyms_token_table`, `kallsyms_token_index`.
+pub fn token_texts<'a>(
+    table: &'a [u8],
+    index: &'a [u8; 2 * TOKENS],
+) -> impl Iterator<Item = Option<&'a [u8]>> {
+    index.chunks_exact(2).map(|start| {
+        let start = u16::from_ne_bytes(start.try_into().ok()?);
+        let text = table.get(usize::from(start)..)?;
+        text.get(..text.iter().position(|&byte| byte == 0)?)
+    })
+}
+
+/// What a byte of a compressed name stands for.
+#[derive(Clone, Copy, Debug)]
+pub struct Token {
+    whole: Part,
+    /// Without the first character, if that can be a symbol's type.
+    behind_type: Option<Part>,
+}
+
+impl Token {
+    /// The token that stands for a text.
+    pub fn new(text: &[u8]) -> Self {
+        Self {
+            whole: Part::of(text),
+            behind_type: match text {
+                [first, rest @ ..] if first.is_ascii_alphabetic() => Some(Part::of(rest)),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// All tokens, by their numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Tokens<'a>(&'a [Token; TOKENS]);
+
+impl<'a> Tokens<'a> {
+    /// `None` if there are more or fewer than [`TOKENS`].
+    pub fn new(tokens: &'a [Token]) -> Option<Self> {
+        Some(Self(tokens.try_into().ok()?))
+    }
+
+    /// The [`hash`](super::hash) of a compressed name, without the type. `None` if the name does not
+    /// start with a type, so that it is no name.
+    #[inline(always)]
+    pub fn hash(&self, name: &[u8]) -> Option<u64> {
+        let (first, rest) = name.split_first()?;
+        let start = self.0[usize::from(*first)].behind_type?;
+        let all = rest.iter().fold(start, |part, &number| {
+            part.then(self.0[usize::from(number)].whole)
+        });
+        Some(all.end())
+    }
+}
+
+/// The names that bytes consist of, compressed. Ends before one that is cut.
+///
+/// # Examples
+///
+/// ```
+/// use probe::kallsyms::{hash, Names, Token, Tokens};
+///
+/// // Each byte stands for itself, but 1 for "vfs_".
+/// let mut tokens: Vec<Token> = (0..=255).map(|byte| Token::new(&[byte])).collect();
+/// tokens[1] = Token::new(b"vfs_");
+/// let tokens = Tokens::new(&tokens).unwrap();
+///
+/// let mut names = Names::new(b"\x06T\x01read\x07T\x01wri");
+/// let hashes: Vec<_> = names.by_ref().map(|name| tokens.hash(name)).collect();
+/// assert_eq!(hashes, [Some(hash(b"vfs_read"))]);
+/// assert_eq!(names.rest(), b"\x07T\x01wri");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Names<'a>(&'a [u8]);
+
+impl<'a> Names<'a> {
+    /// The names from the start of `bytes` on.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes behind the last name.
+    pub fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+}
+
+impl<'a> Iterator for Names<'a> {
+    type Item = &'a [u8];
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (len, rest) = match self.0 {
+            [len, rest @ ..] if len & 0x80 == 0 => (usize::from(*len), rest),
+            // Seven bits, and the others.
+            [low, high, rest @ ..] => (usize::from(low & 0x7f) | (usize::from(*high) << 7), rest),
+            _ => return None,
+        };
+        let (name, rest) = rest.split_at_checked(len)?;
+        self.0 = rest;
+        Some(name)
+    }
+}
