@@ -312,7 +312,7 @@ impl<'a> Command<'a> {
     }
 
     /// The arguments. Where `site` is, is what the kernel says of the target; in C an address as
-    /// the target is [`Inside`](argument::Place::Inside), whatever is there. `registers` finds a
+    /// the target is [`Inside`](Place::Inside), whatever is there. `registers` finds a
     /// register by its name without the `%`.
     ///
     /// # Errors
