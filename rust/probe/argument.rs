@@ -102,8 +102,8 @@ pub enum Base<'a> {
     /// `\"TEXT"`: the address of this text.
     Text(&'a str),
     /// `@SYM[+|-OFF]`: the address of a symbol (with a dereference), as written; see
-    /// [`split_symbol`](crate::command::split_symbol). C looks it up when it registers the probe: a malformed offset is
-    /// `FailRegProbe`, a missing symbol `BadProbeAddr`, both at the target.
+    /// [`split_symbol`](crate::command::split_symbol). C looks it up when it registers the probe:
+    /// a malformed offset is `FailRegProbe`, a missing symbol `BadProbeAddr`, both at the target.
     Symbol(&'a str),
 }
 

@@ -39,7 +39,7 @@ pub struct Row {
 /// first byte from the start of the record.
 const DATA_LOC: &str = "__data_loc char[]";
 
-/// All fetch types. A bitfield `bW@O/S` is none of its own: it is a `uS`, of which some bits are stored.
+/// All fetch types. A bitfield `bW@O/S` has no row: it stores some bits of a `uS`.
 pub const FETCH_TYPES: [Row; 17] = {
     use FetchType::*;
     use Style::*;
