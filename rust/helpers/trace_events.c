@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <linux/atomic.h>
+#include <linux/cpuhotplug.h>
+#include <linux/cpumask.h>
 #include <linux/err.h>
 #include <linux/perf_event.h>
 #include <linux/slab.h>
@@ -24,6 +27,10 @@ struct trace_event_call *ktrace_remove_control(void);
 void ktrace_free_control(struct trace_event_call *call);
 void ktrace_keep_trace(struct trace_event_file *file);
 int ktrace_empty_marked_traces(void);
+int ktrace_watch_cpus(void);
+void ktrace_unwatch_cpus(void);
+int ktrace_departures(void);
+struct trace_event_functions *ktrace_nop_funcs(void);
 void ktrace_open_control(void);
 
 int ktrace_call_reg_shim(struct trace_event_call *call, enum trace_reg type, void *data);
@@ -212,6 +219,57 @@ int ktrace_empty_marked_traces(void)
 #else
 	return -EOPNOTSUPP;
 #endif
+}
+
+/*
+ * Emptying the trace buffers leaves out those of CPUs that are offline. They have records of our events
+ * if the CPU was online at some time since the module came.
+ */
+static struct cpumask used_cpus;
+static atomic_t departures;
+static int cpus_state;
+
+static int cpu_comes(unsigned int cpu)
+{
+	cpumask_set_cpu(cpu, &used_cpus);
+	return 0;
+}
+
+static int cpu_is_gone(unsigned int cpu)
+{
+	atomic_inc(&departures);
+	return 0;
+}
+
+/* Before there is an event. */
+int ktrace_watch_cpus(void)
+{
+	/* With a call for each CPU that is online. */
+	cpus_state = cpuhp_setup_state(CPUHP_BP_PREPARE_DYN, KBUILD_MODNAME ":prepare", cpu_comes,
+				       cpu_is_gone);
+	return min(cpus_state, 0);
+}
+
+void ktrace_unwatch_cpus(void)
+{
+	cpuhp_remove_state_nocalls(cpus_state);
+}
+
+/* How many times a CPU went offline; -EBUSY while one is that may have records of our events. */
+int ktrace_departures(void)
+{
+	if (!cpumask_subset(&used_cpus, cpu_online_mask))
+		return -EBUSY;
+	return atomic_read(&departures) & INT_MAX;
+}
+
+/*
+ * Functions that print a record without this module: the kernel has set its own in those of the control
+ * event. To be kept for good. NULL without memory.
+ */
+struct trace_event_functions *ktrace_nop_funcs(void)
+{
+	return kmemdup(&control_funcs, sizeof(control_funcs), GFP_KERNEL);
 }
 
 #ifndef CONFIG_RKPROBE_EXPORTS

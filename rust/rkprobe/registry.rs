@@ -139,7 +139,8 @@ pub(crate) fn room() -> Result<Arc<Room>> {
     Ok(room)
 }
 
-/// Empties the trace buffers if they have records of too many removed events.
+/// Empties the trace buffers if they have records of too many removed events. The numbers of these events
+/// stay reserved while a CPU is offline.
 fn limit_retired() {
     let mut registry = REGISTRY.lock();
     if registry.retired.len() < MAX_RETIRED {
@@ -147,11 +148,18 @@ fn limit_retired() {
     }
     let retired = core::mem::replace(&mut registry.retired, KVVec::new());
     drop(registry);
-    pr_info!("{MAX_RETIRED} events with records were removed: their trace buffers are emptied\n");
     // Their numbers stay reserved now until the trace buffers are empty.
     drop(retired);
-    if let Err(error) = trace_event::empty_traces() {
-        pr_warn!("the trace buffers cannot be emptied: {error:?}\n");
+    match trace_event::empty_traces() {
+        Ok(()) => {
+            pr_info!("{MAX_RETIRED} events with records were removed: their trace buffers were emptied\n")
+        }
+        Err(EBUSY) => {
+            pr_info!(
+                "a CPU is offline: the numbers of {MAX_RETIRED} removed events stay reserved\n"
+            )
+        }
+        Err(error) => pr_warn!("the trace buffers cannot be emptied: {error:?}\n"),
     }
 }
 

@@ -9,6 +9,7 @@ use core::mem::MaybeUninit;
 use core::pin::Pin;
 use core::ptr;
 use core::sync::atomic::AtomicBool;
+use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering;
 
 use kernel::bindings::list_head;
@@ -16,6 +17,8 @@ use kernel::ffi::c_int;
 use kernel::ffi::c_uint;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
 use kernel::types::Opaque;
 
 use super::HEADER_LEN;
@@ -102,6 +105,29 @@ pub(super) fn release(mut list: Reserved) {
     }
 }
 
+/// Leaves numbers taken for good, also when this module is gone: the kernel prints their records itself.
+pub(super) fn abandon(mut list: Reserved) {
+    let mut funcs: *mut bindings::trace_event_functions = ptr::null_mut();
+    while let Some(inner) = list.pop() {
+        while funcs.is_null() {
+            // SAFETY: The control event was registered: its functions are the kernel's.
+            funcs = unsafe { ktrace_nop_funcs() };
+            if funcs.is_null() {
+                fsleep(Delta::from_millis(20));
+            }
+        }
+        // SAFETY: The output is registered, and stays in its box for good. Others only read the field.
+        let field = unsafe { AtomicPtr::from_ptr(&raw mut (*inner.call.get()).event.funcs) };
+        field.store(funcs, Ordering::Relaxed);
+        // SAFETY: It is not moved out of its box any more.
+        let _ = KBox::into_raw(unsafe { Pin::into_inner_unchecked(inner) });
+    }
+    if !funcs.is_null() {
+        pr_info!("a CPU is offline: the numbers of events with records stay taken\n");
+        wait_for_readers();
+    }
+}
+
 /// Keeps numbers reserved.
 pub(super) fn put_back(mut list: Reserved) {
     while let Some(inner) = list.pop() {
@@ -153,6 +179,7 @@ unsafe impl Sync for Output {}
 
 extern "C" {
     static ktrace_output_funcs: bindings::trace_event_functions;
+    fn ktrace_nop_funcs() -> *mut bindings::trace_event_functions;
 }
 
 impl Output {

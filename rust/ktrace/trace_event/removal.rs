@@ -4,7 +4,8 @@
 //!
 //! An event that is dropped is removed from the kernel, however long that takes: its code may be
 //! gone afterwards. Its records stay in the trace buffers, and with them its number stays reserved
-//! (see [`output`]) until the buffers are emptied.
+//! (see [`output`]) until the buffers are emptied: all of them, and the kernel does not empty that of a
+//! CPU that is offline.
 
 use core::pin::Pin;
 use core::ptr;
@@ -41,20 +42,30 @@ extern "C" {
     fn ktrace_free_control(control: *mut Call);
     fn ktrace_keep_trace(file: *mut bindings::trace_event_file);
     fn ktrace_empty_marked_traces() -> c_int;
+    fn ktrace_watch_cpus() -> c_int;
+    fn ktrace_unwatch_cpus();
+    fn ktrace_departures() -> c_int;
 }
 
 /// Makes the control event.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, and those of `trace_add_event_call()`.
+/// `ENOMEM`, `ENOSPC` if the kernel has no room for a callback of CPUs, and those of
+/// `trace_add_event_call()`.
 pub(crate) fn init() -> Result {
-    replace_control()
+    // SAFETY: Called once, before there are events. `exit` removes the callbacks.
+    to_result(unsafe { ktrace_watch_cpus() })?;
+    replace_control().inspect_err(|_| {
+        // SAFETY: They were set up just now.
+        unsafe { ktrace_unwatch_cpus() };
+    })
 }
 
 /// Removes the control event, empties the trace buffers that have records of removed events, and
 /// gives their numbers back. No event may be registered any more.
 pub(crate) fn exit() {
+    let departures = departures();
     let control = loop {
         // SAFETY: `event_mutex` is held.
         if let Ok(control) = EventMutex::with(|_| unsafe { ktrace_remove_control() }) {
@@ -68,7 +79,27 @@ pub(crate) fn exit() {
     while empty_marked_traces() == Err(ENOMEM) {
         fsleep(Delta::from_millis(20));
     }
-    output::release(output::take_reserved());
+    release(output::take_reserved(), departures);
+    // SAFETY: `init` set them up.
+    unsafe { ktrace_unwatch_cpus() };
+}
+
+/// How many times a CPU went offline; `EBUSY` while one is that may have records of our events.
+fn departures() -> Result<c_int> {
+    // SAFETY: Always sound.
+    let departures = unsafe { ktrace_departures() };
+    to_result(departures)?;
+    Ok(departures)
+}
+
+/// Gives numbers back to the kernel, now that the trace buffers were emptied: of all CPUs, if none was or
+/// went offline since `before`. Otherwise they stay taken for good.
+fn release(numbers: output::Reserved, before: Result<c_int>) {
+    if before.is_ok() && before == departures() {
+        output::release(numbers);
+    } else {
+        output::abandon(numbers);
+    }
 }
 
 fn empty_marked_traces() -> Result {
@@ -89,14 +120,16 @@ fn replace_control() -> Result {
 /// numbers of these events back to the kernel.
 ///
 /// Other records in these buffers are lost, too, as they are when the kernel's own probe events are
-/// removed. Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM`, and `EOPNOTSUPP`
-/// if the kernel has no way to do so (a module, and no `CONFIG_KPROBE_EVENTS`).
+/// removed. Process context; sleeps. `EBUSY` while a CPU is offline that may have such records,
+/// `EDEADLK` with `event_mutex` held, `ENOMEM`, and `EOPNOTSUPP` if the kernel has no way to do so (a
+/// module, and no `CONFIG_KPROBE_EVENTS`).
 pub fn empty_traces() -> Result {
+    let departures = departures()?;
     // The records of these events were made before, so the kernel removes all of them.
     let reserved = output::take_reserved();
     let emptied = replace_control().and_then(|()| empty_marked_traces());
     match emptied {
-        Ok(()) => output::release(reserved),
+        Ok(()) => release(reserved, Ok(departures)),
         Err(_) => output::put_back(reserved),
     }
     emptied
