@@ -327,12 +327,12 @@ impl Drop for Output {
 ///
 /// # Safety
 ///
-/// `output` must be an [`Inner`] that nobody uses or frees any more.
+/// `output` must be an [`Inner`] of an [`Output`] that nobody uses or frees any more.
 unsafe fn take_back(output: *mut c_void) {
-    // SAFETY: The caller guarantees that this is an output.
-    let inner = unsafe { &*output.cast::<Inner>() };
+    // SAFETY: The caller guarantees that nobody else has the box.
+    let inner = unsafe { Pin::new_unchecked(KBox::from_raw(output.cast::<Inner>())) };
     inner.end();
-    // Without records the number is of no use, but the output stays for good all the same.
+    RESERVED.lock().push(inner);
 }
 
 impl Inner {
