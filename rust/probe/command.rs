@@ -13,7 +13,7 @@
 //! 6. the caller: the symbols in the arguments, other probes of the event, the registration.
 //!
 //! What the caller finds is told by the constructors of [`Error`]. Everything is borrowed from the
-//! line.
+//! line. What is accepted becomes a [`ProbeSpec`], which owns what it says.
 //!
 //! For functions by ftrace and for tracepoints the kernel is asked last, with the registration.
 //!
@@ -26,7 +26,7 @@
 //!
 //! ```
 //! use probe::command::Place;
-//! use probe::command::{parse, Line, Signature, Site};
+//! use probe::command::{parse, Line, ProbeSpec, Signature, Site};
 //!
 //! let Ok(Line::Create(command)) = parse("r:mine vfs_read ret=$retval:s64 # a comment") else {
 //!     panic!();
@@ -34,9 +34,10 @@
 //! let name = command.name(|_| 0).unwrap();
 //! assert_eq!(name.group, "kprobes");
 //!
-//! let mut listing = String::new();
-//! command.write_listing(&name, &mut listing).unwrap();
-//! assert_eq!(listing, "r:kprobes/mine vfs_read ret=$retval:s64");
+//! let text = |text: std::fmt::Arguments<'_>| Ok::<_, ()>(text.to_string());
+//! let probe = ProbeSpec::new(&command, &name, text).unwrap();
+//! assert_eq!(probe.to_string(), "r:kprobes/mine vfs_read ret=$retval:s64");
+//! assert_eq!(probe.command().kind, command.kind);
 //!
 //! let no_registers = |_: &str| None;
 //! let site = Site { place: Place::Return, signature: Signature::Unsupported };
@@ -63,6 +64,7 @@ mod masked;
 mod name;
 mod number;
 mod site;
+mod spec;
 mod symbol;
 mod types;
 mod words;
@@ -70,7 +72,6 @@ mod words;
 pub use arguments::Arguments;
 pub use arguments::Registers;
 pub use arguments::MAX_ARGUMENTS;
-pub use delete::matches;
 pub use delete::Delete;
 pub use error::Entry;
 pub use error::Error;
@@ -87,6 +88,7 @@ pub use site::Place;
 pub use site::RecordFields;
 pub use site::Signature;
 pub use site::Site;
+pub use spec::ProbeSpec;
 pub use symbol::split_symbol;
 pub use words::Words;
 
@@ -329,40 +331,6 @@ impl<'a> Command<'a> {
         // Of the others the kernel saves only some.
         let registers = self.kind.is_kprobe().then_some(registers);
         Arguments::new(self.arguments.clone(), site, registers)
-    }
-
-    /// Writes the command as the events file lists it, without a newline. What it writes can be
-    /// parsed again, and then writes the same; but not where a pattern for functions makes a name
-    /// for its event that is no name, such as `*_open__entry`.
-    ///
-    /// C: `trace_kprobe_show()`, `trace_fprobe_show()`, `eprobe_dyn_event_show()`, which leaves the
-    /// filter out.
-    ///
-    /// # Errors
-    ///
-    /// Those of `out`.
-    pub fn write_listing<W>(&self, name: &EventName<'_>, out: &mut W) -> fmt::Result
-    where
-        W: fmt::Write + ?Sized,
-    {
-        out.write_char(self.kind.letter())?;
-        if let Some(maxactive) = self.maxactive {
-            write!(out, "{maxactive}")?;
-        }
-        write!(out, ":{}/{} {}", name.group, name.event, self.target)?;
-        match self.kind {
-            Kind::Exit => out.write_str("%return")?,
-            Kind::ReturnInsn => out.write_str("%retinsn")?,
-            Kind::Probe | Kind::Return | Kind::Entry | Kind::Tracepoint | Kind::Event => {}
-        }
-        for (index, word) in self.arguments.clone().enumerate() {
-            let (name, body) = arguments::split(word, index);
-            write!(out, " {name}={body}")?;
-        }
-        match &self.filter {
-            Some(filter) => write!(out, " if {}", Normalized(filter.text())),
-            None => Ok(()),
-        }
     }
 }
 

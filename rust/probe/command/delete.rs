@@ -12,8 +12,9 @@ use super::error::Error;
 use super::words::Words;
 use crate::error::ErrorKind;
 
-/// A command that deletes events. It deletes every probe that it matches; where there is none, the
-/// error is [`ErrorKind::NoSuchEvent`].
+/// A command that deletes events. It deletes every probe that
+/// [is meant by it](super::ProbeSpec::is_meant_by); where there is none, the error is
+/// [`ErrorKind::NoSuchEvent`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delete<'a> {
     /// The group, or any where it is left out.
@@ -49,37 +50,4 @@ impl<'a> Delete<'a> {
             words,
         })
     }
-
-    /// Whether the probe goes whose group, event and listing line these are.
-    pub fn matches(&self, group: &str, event: &str, listing: &str) -> bool {
-        matches(
-            (self.group, self.event, self.words.clone()),
-            (group, event, listing),
-        )
-    }
-}
-
-/// Whether a group, or any, an event, or any where it is empty, and more words, mean the probe
-/// whose group, event and listing line these are.
-///
-/// The listing says each argument as `NAME=BODY`, so one written without its name does not
-/// match. Unlike in C, a target of more than 63 bytes can match, and one with its `%return`.
-pub fn matches<'a>(
-    (wanted_group, wanted_event, mut words): (Option<&str>, &str, impl Iterator<Item = &'a str>),
-    (group, event, listing): (&str, &str, &str),
-) -> bool {
-    let is_event = listing.starts_with('e');
-    let mut listed = Words::new(listing).skip(1);
-    let mut is_target = |word: &str| {
-        listed.next().is_some_and(|target| {
-            target == word
-                || target.strip_suffix("%return") == Some(word)
-                || is_event && target.split_once('.') == word.split_once('/')
-        })
-    };
-
-    (wanted_event.is_empty() || wanted_event == event)
-        && wanted_group.is_none_or(|name| name == group)
-        && words.next().is_none_or(&mut is_target)
-        && words.all(|word| listed.next() == Some(word))
 }

@@ -5,6 +5,8 @@
 //! C: `argv_split()` in `lib/argv_split.c`, and `trace_parse_run_command()` in
 //! `kernel/trace/trace.c` for the comments.
 
+use core::fmt;
+
 /// Whether `c` separates words: what `isspace()` of the kernel takes of ASCII.
 ///
 /// The kernel takes the byte 0xa0 as well, and would cut characters of UTF-8 into two.
@@ -61,4 +63,21 @@ impl<'a> Iterator for Words<'a> {
         self.rest = rest;
         (!word.is_empty()).then_some(word)
     }
+}
+
+/// How many bytes a text takes.
+pub(super) fn written_len(text: fmt::Arguments<'_>) -> usize {
+    struct Length(usize);
+
+    impl fmt::Write for Length {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0 = self.0.saturating_add(text.len());
+            Ok(())
+        }
+    }
+
+    let mut length = Length(0);
+    // It does not fail.
+    let _ = fmt::write(&mut length, text);
+    length.0
 }

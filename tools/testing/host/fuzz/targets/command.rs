@@ -7,6 +7,8 @@
 
 #![no_main]
 
+use std::convert::Infallible;
+
 use fuzz::measure;
 use fuzz::place;
 use fuzz::read;
@@ -19,6 +21,7 @@ use probe::command::File;
 use probe::command::Line;
 use probe::command::Normalized;
 use probe::command::Place;
+use probe::command::ProbeSpec;
 use probe::command::Words;
 use probe::error::ErrorKind;
 use probe::fetch::Layout;
@@ -95,10 +98,9 @@ fn check_error(file: File, line: &str, error: &Error) {
     assert!(!file.subsystem(line, error).is_empty());
 }
 
-fn listing(command: &Command<'_>, name: &EventName<'_>) -> String {
-    let mut listing = String::new();
-    command.write_listing(name, &mut listing).unwrap();
-    listing
+fn spec(command: &Command<'_>, name: &EventName<'_>) -> ProbeSpec<String> {
+    let Ok(spec) = ProbeSpec::new(command, name, |text| Ok::<_, Infallible>(text.to_string()));
+    spec
 }
 
 /// What is listed can be written, and is then the same; or be deleted by its own words.
@@ -115,7 +117,8 @@ fn check_listing(line: &str) {
             layout.add(argument).unwrap();
         }
 
-        let listed = listing(command, &name);
+        let probe = spec(command, &name);
+        let listed = probe.to_string();
         let Ok(Line::Create(again)) = File::All.parse(&listed) else {
             panic!("{listed}");
         };
@@ -124,7 +127,7 @@ fn check_listing(line: &str) {
         assert_eq!(again.target, command.target);
         let name_again = again.name(hash).unwrap();
         let is_same = |again: &Command<'_>, arguments_again: &[Argument<'_>]| {
-            assert_eq!(listing(again, &name_again), listed);
+            assert_eq!(spec(again, &name_again), probe);
             assert_eq!(arguments_again.len(), arguments.len());
             for (a, b) in arguments_again.iter().zip(arguments) {
                 assert_eq!(a.name.to_string(), b.name.to_string());
@@ -135,19 +138,21 @@ fn check_listing(line: &str) {
             }
         };
         read(&again, place, is_same).unwrap();
-        check_delete(&name, &listed);
+        assert_eq!(probe.command().kind, command.kind);
+        read(&probe.command(), place, is_same).unwrap();
+        check_delete(&probe);
     });
 }
 
-/// A listing is deleted by its own words.
-fn check_delete(name: &EventName<'_>, listed: &str) {
-    let (head, words) = listed.split_once(' ').unwrap();
-    let (_, label) = head.split_once(':').unwrap();
-    let delete = format!("-:{label} {words}");
-    let Ok(Line::Delete(delete)) = File::All.parse(&delete) else {
-        panic!("{delete}");
+/// A probe is deleted by the words of its listing.
+fn check_delete(probe: &ProbeSpec<String>) {
+    let meant = |line: &str| match File::All.parse(line) {
+        Ok(Line::Delete(delete)) => probe.is_meant_by(&delete),
+        other => panic!("{line}: {other:?}"),
     };
-    let event = name.event.to_string();
-    assert!(delete.matches(name.group, &event, listed));
-    assert!(!delete.matches(name.group, "other", listed) || event == "other");
+    assert!(meant(&format!("-:{}", probe.text())));
+    assert!(!meant(&format!(
+        "-:{}",
+        probe.text().replacen('/', "/other_", 1)
+    )));
 }

@@ -8,6 +8,9 @@ use probe::command::Line;
 use probe::error::Errno;
 use probe::error::ErrorKind;
 
+use super::deletes;
+use super::probe_of;
+
 fn delete(line: &str) -> Delete<'_> {
     match parse(line) {
         Ok(Line::Delete(delete)) => delete,
@@ -41,11 +44,7 @@ fn a_delete_matches_by_group_event_target_and_arguments() {
         ("-:ev mod:fn+16 a=%ax arg2=+0(%di):u8[4] b=%cx", false),
         ("-:ev a=%ax", false),
     ] {
-        assert_eq!(
-            delete(line).matches("grp", "ev", LISTING),
-            expected,
-            "{line}"
-        );
+        assert_eq!(deletes(line, &probe_of(LISTING)), expected, "{line}");
     }
 }
 

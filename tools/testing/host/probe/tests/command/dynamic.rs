@@ -3,14 +3,15 @@
 //! Functions by ftrace and tracepoints: `f` and `t`, and the file that takes every kind.
 
 use super::create_in;
+use super::deletes;
 use super::errors::unmark;
 use super::errors::Case;
+use super::probe_of;
 use super::Whole;
 use probe::argument::Base;
 use probe::command::Error;
 use probe::command::File;
 use probe::command::Kind;
-use probe::command::Line;
 use probe::command::Target;
 use probe::error::Errno;
 use probe::error::ErrorKind;
@@ -315,10 +316,7 @@ fn a_command_with_an_exclamation_mark_deletes() {
         ("!f:ev vfs_read b=$comm", false),
         ("!f:ev vfs_read $comm", false),
     ] {
-        let Ok(Line::Delete(delete)) = File::All.parse(line) else {
-            panic!("{line}");
-        };
-        assert_eq!(delete.matches("grp", "ev", LISTING), expected, "{line}");
+        assert_eq!(deletes(line, &probe_of(LISTING)), expected, "{line}");
     }
     for (line, kind, column) in [
         ("!", BadDelete, 1),

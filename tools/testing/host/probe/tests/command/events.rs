@@ -3,16 +3,16 @@
 //! Event probes: `e`.
 
 use super::create_at;
+use super::deletes;
 use super::errors::unmark;
 use super::errors::Case;
 use super::functions::btf;
+use super::probe_of;
 use super::Whole;
 use probe::argument::*;
-use probe::command::Delete;
 use probe::command::Error;
 use probe::command::File;
 use probe::command::Kind;
-use probe::command::Line;
 use probe::command::RecordFields;
 use probe::command::Signature;
 use probe::command::Target;
@@ -265,10 +265,6 @@ fn it_is_deleted_by_either_separator() {
         ("-:ev wake", false),
         ("-:ev sched/wake b=$pid", false),
     ] {
-        let Ok(Line::Delete(delete)) = File::All.parse(line) else {
-            panic!("{line}");
-        };
-        let delete: Delete<'_> = delete;
-        assert_eq!(delete.matches("eprobes", "ev", LISTING), expected, "{line}");
+        assert_eq!(deletes(line, &probe_of(LISTING)), expected, "{line}");
     }
 }

@@ -18,6 +18,8 @@ mod masked;
 mod names;
 mod properties;
 
+use std::convert::Infallible;
+
 use probe::arch::x86_64::register;
 use probe::argument::Argument;
 use probe::command::Command;
@@ -28,6 +30,7 @@ use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
 use probe::command::Place;
+use probe::command::ProbeSpec;
 use probe::command::Signature;
 use probe::command::Site;
 use probe::command::Target;
@@ -43,12 +46,33 @@ struct Whole<'a> {
 }
 
 impl Whole<'_> {
+    fn spec(&self) -> ProbeSpec<String> {
+        spec(&self.command, &self.name)
+    }
+
     fn listing(&self) -> String {
-        let mut listing = String::new();
-        self.command
-            .write_listing(&self.name, &mut listing)
-            .unwrap();
-        listing
+        self.spec().to_string()
+    }
+}
+
+fn spec(command: &Command<'_>, name: &EventName<'_>) -> ProbeSpec<String> {
+    let Ok(spec) = ProbeSpec::new(command, name, |text| Ok::<_, Infallible>(text.to_string()));
+    spec
+}
+
+/// The probe of a line, where the kernel says nothing of it.
+fn probe_of(line: &str) -> ProbeSpec<String> {
+    let Ok(Line::Create(command)) = File::All.parse(line) else {
+        panic!("creates nothing: {line}");
+    };
+    spec(&command, &command.name(|address| address as u32).unwrap())
+}
+
+/// Does the line delete the probe?
+fn deletes(line: &str, probe: &ProbeSpec<String>) -> bool {
+    match File::All.parse(line) {
+        Ok(Line::Delete(delete)) => probe.is_meant_by(&delete),
+        other => panic!("{line}: {other:?}"),
     }
 }
 

@@ -3,8 +3,8 @@
 //! What holds for any command. What holds for any text is asserted by a fuzz target.
 
 use super::create;
-use probe::command::parse;
-use probe::command::Line;
+use super::deletes;
+use super::spec;
 use proptest::prelude::*;
 
 /// A well-formed argument, `NAME=BODY`, without its name.
@@ -60,6 +60,24 @@ proptest! {
     }
 
     #[test]
+    fn the_command_of_a_probe_is_that_of_its_listing(line in command()) {
+        let Ok(whole) = create(&line) else {
+            prop_assume!(false);
+            return Ok(());
+        };
+        let probe = whole.spec();
+        prop_assert_eq!(probe.group(), whole.name.group);
+        prop_assert_eq!(probe.event(), &whole.name.event.to_string());
+        prop_assert_eq!(probe.target(), whole.command.target);
+        let command = probe.command();
+        prop_assert_eq!(spec(&command, &whole.name), probe.clone());
+        let listing = probe.to_string();
+        let again = create(&listing).unwrap().spec();
+        prop_assert!(again.is_same_probe(&probe));
+        prop_assert_eq!(again, probe);
+    }
+
+    #[test]
     fn a_listing_is_deleted_by_its_own_words(line in command()) {
         let Ok(whole) = create(&line) else {
             prop_assume!(false);
@@ -69,11 +87,9 @@ proptest! {
         let (name, words) = listing.split_once(' ').unwrap();
         let name = name.split_once(':').unwrap().1;
         let line = format!("-:{name} {words}");
-        let Ok(Line::Delete(delete)) = parse(&line) else {
-            return Err(TestCaseError::fail(line));
-        };
-        let event = whole.name.event.to_string();
-        prop_assert!(delete.matches(whole.name.group, &event, &listing));
-        prop_assert!(!delete.matches(whole.name.group, "other", &listing));
+        let probe = whole.spec();
+        prop_assert!(deletes(&line, &probe));
+        let other = line.replacen(":", ":other_", 1);
+        prop_assert!(!deletes(&other, &probe));
     }
 }

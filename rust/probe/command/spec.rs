@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A probe as a value: what its command says, once the text has no error left.
+//!
+//! The listing is written from it, two probes are compared by it, a delete command is matched with it, and
+//! the probe is registered from it as often as that is needed.
+
+use core::fmt;
+use core::num::NonZero;
+
+use super::arguments;
+use super::words::written_len;
+use super::words::Words;
+use super::Command;
+use super::Delete;
+use super::EventName;
+use super::Kind;
+use super::Normalized;
+use super::Target;
+
+/// What a command says, with its parts as spans in a text of its own. The event has its name there, each
+/// argument has one, and one space stands between two words.
+///
+/// `T` is a string of whatever memory its user has. `Display` writes the command as the listing has it: this
+/// can be parsed again, and is then the same probe; but not where a pattern for functions makes a name for its
+/// event that is no name, such as `*_open__entry`.
+///
+/// C: `trace_kprobe_show()`, `trace_fprobe_show()`, `eprobe_dyn_event_show()`, which leaves the filter out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeSpec<T> {
+    kind: Kind,
+    maxactive: Option<NonZero<u16>>,
+    target: TargetSpan,
+    /// Where the group, the event, the target and the arguments end in the text.
+    ends: [u32; 4],
+    /// `GROUP/EVENT TARGET[%SUFFIX] NAME=BODY... [if FILTER]`
+    text: T,
+}
+
+/// What the target is, with the length of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TargetSpan {
+    Symbol { len: u32, offset: u32 },
+    Address(u64),
+    Functions { len: u32 },
+    Tracepoint { len: u32 },
+    Event { system: u32 },
+}
+
+impl<T: AsRef<str>> ProbeSpec<T> {
+    /// Makes the value of a command whose event gets this name. `make` makes the text.
+    ///
+    /// # Errors
+    ///
+    /// Those of `make`.
+    pub fn new<E>(
+        command: &Command<'_>,
+        name: &EventName<'_>,
+        make: impl FnOnce(fmt::Arguments<'_>) -> Result<T, E>,
+    ) -> Result<Self, E> {
+        let suffix = match command.kind {
+            Kind::Exit => "%return",
+            Kind::ReturnInsn => "%retinsn",
+            Kind::Probe | Kind::Return | Kind::Entry | Kind::Tracepoint | Kind::Event => "",
+        };
+        let arguments = Listed(&command.arguments);
+        let (before_filter, filter) = match &command.filter {
+            Some(filter) => (" if ", filter.text()),
+            None => ("", ""),
+        };
+        let group = len(format_args!("{}", name.group));
+        let event = after(group, 1, format_args!("{}", name.event));
+        let target = after(event, 1, format_args!("{}{suffix}", command.target));
+        let ends = [
+            group,
+            event,
+            target,
+            after(target, 0, format_args!("{arguments}")),
+        ];
+        let text = make(format_args!(
+            "{}/{} {}{suffix}{arguments}{before_filter}{}",
+            name.group,
+            name.event,
+            command.target,
+            Normalized(filter),
+        ))?;
+        Ok(Self {
+            kind: command.kind,
+            maxactive: command.maxactive,
+            target: TargetSpan::new(command.target),
+            ends,
+            text,
+        })
+    }
+
+    /// When it hits.
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// How many instances of a return probe the command asks for.
+    pub const fn maxactive(&self) -> Option<NonZero<u16>> {
+        self.maxactive
+    }
+
+    /// The directory of its event below `events/`.
+    pub fn group(&self) -> &str {
+        let [group, ..] = self.ends;
+        self.span(0, group)
+    }
+
+    /// The name of its event.
+    pub fn event(&self) -> &str {
+        let [group, event, ..] = self.ends;
+        self.span(group.saturating_add(1), event)
+    }
+
+    /// Where it goes.
+    pub fn target(&self) -> Target<'_> {
+        let name = |len| {
+            let word = self.target_word();
+            word.split_at_checked(len as usize)
+                .map_or((word, ""), |split| split)
+        };
+        match self.target {
+            TargetSpan::Symbol { len, offset } => Target::Symbol {
+                symbol: name(len).0,
+                offset,
+            },
+            TargetSpan::Address(address) => Target::Address(address),
+            TargetSpan::Functions { len } => Target::Functions(name(len).0),
+            TargetSpan::Tracepoint { len } => Target::Tracepoint(name(len).0),
+            TargetSpan::Event { system } => {
+                let (system, rest) = name(system);
+                Target::Event {
+                    system,
+                    name: rest.get(1..).unwrap_or(""),
+                }
+            }
+        }
+    }
+
+    /// The command: resolving it again gives the same probe, where the kernel still says the same.
+    pub fn command(&self) -> Command<'_> {
+        let [.., target, arguments] = self.ends;
+        let rest = self.text.as_ref().get(arguments as usize..).unwrap_or("");
+        Command {
+            kind: self.kind,
+            maxactive: self.maxactive,
+            target: self.target(),
+            label: None,
+            arguments: Words::new(self.span(target, arguments)),
+            filter: rest.strip_prefix(" if ").map(Words::new),
+        }
+    }
+
+    /// Is it the same probe of an event: the same place with the same arguments?
+    ///
+    /// C: `trace_kprobe_has_same_kprobe()`, `trace_fprobe_has_same_fprobe()`.
+    pub fn is_same_probe<U: AsRef<str>>(&self, other: &ProbeSpec<U>) -> bool {
+        self.without_name() == other.without_name()
+    }
+
+    /// Does a delete command mean it?
+    pub fn is_meant_by(&self, delete: &Delete<'_>) -> bool {
+        self.matches(delete.group, delete.event, delete.words.clone())
+    }
+
+    /// Is it of this group, or of any; of this event, or of any where that is empty; and otherwise as these
+    /// words say: its target first, and then its arguments from the first on?
+    ///
+    /// An argument is written as `NAME=BODY`, so one without its name does not match. Unlike in C, a target
+    /// of more than 63 bytes can match, and one with its `%return`.
+    pub fn matches<'w>(
+        &self,
+        group: Option<&str>,
+        event: &str,
+        mut words: impl Iterator<Item = &'w str>,
+    ) -> bool {
+        let is_target = |word: &str| {
+            let target = self.target_word();
+            target == word
+                || target.strip_suffix("%return") == Some(word)
+                || self.kind == Kind::Event && target.split_once('.') == word.split_once('/')
+        };
+        let mut listed = Words::new(self.without_name()).skip(1);
+        (event.is_empty() || event == self.event())
+            && group.is_none_or(|group| group == self.group())
+            && words.next().is_none_or(is_target)
+            && words.all(|word| listed.next() == Some(word))
+    }
+
+    /// What follows the letter, MAXACTIVE and the `:` in the listing.
+    pub fn text(&self) -> &str {
+        self.text.as_ref()
+    }
+
+    /// The target with its suffix.
+    fn target_word(&self) -> &str {
+        let [_, event, target, _] = self.ends;
+        self.span(event.saturating_add(1), target)
+    }
+
+    fn without_name(&self) -> &str {
+        let [_, event, ..] = self.ends;
+        let start = (event as usize).saturating_add(1);
+        self.text.as_ref().get(start..).unwrap_or("")
+    }
+
+    fn span(&self, start: u32, end: u32) -> &str {
+        let text = self.text.as_ref();
+        text.get(start as usize..end as usize).unwrap_or("")
+    }
+}
+
+impl<T: AsRef<str>> fmt::Display for ProbeSpec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind.letter())?;
+        if let Some(maxactive) = self.maxactive {
+            write!(f, "{maxactive}")?;
+        }
+        write!(f, ":{}", self.text())
+    }
+}
+
+impl TargetSpan {
+    fn new(target: Target<'_>) -> Self {
+        let len = |text: &str| len(format_args!("{text}"));
+        match target {
+            Target::Symbol { symbol, offset } => Self::Symbol {
+                len: len(symbol),
+                offset,
+            },
+            Target::Address(address) => Self::Address(address),
+            Target::Functions(name) => Self::Functions { len: len(name) },
+            Target::Tracepoint(name) => Self::Tracepoint { len: len(name) },
+            Target::Event { system, .. } => Self::Event {
+                system: len(system),
+            },
+        }
+    }
+}
+
+/// Arguments as `NAME=BODY`, with a space in front of each.
+struct Listed<'a>(&'a Words<'a>);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, word) in self.0.clone().enumerate() {
+            let (name, body) = arguments::split(word, index);
+            write!(f, " {name}={body}")?;
+        }
+        Ok(())
+    }
+}
+
+/// How many bytes the text takes.
+fn len(text: fmt::Arguments<'_>) -> u32 {
+    u32::try_from(written_len(text)).unwrap_or(u32::MAX)
+}
+
+/// Where a text ends that starts `gap` bytes behind `end`.
+fn after(end: u32, gap: u32, text: fmt::Arguments<'_>) -> u32 {
+    end.saturating_add(gap).saturating_add(len(text))
+}
