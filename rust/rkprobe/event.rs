@@ -8,10 +8,10 @@ use core::sync::atomic::Ordering;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
-use kernel::str::CString;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 
+use ktrace::dyn_event;
 use ktrace::dyn_event::DynEvent;
 use ktrace::module::Module;
 use ktrace::trace_event::EventMutex;
@@ -20,15 +20,17 @@ use ktrace::trace_event::Operations;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::TraceEvent;
 use probe::command::File;
+use probe::command::Target;
 
-use crate::armed::Armed;
-use crate::armed::Batch;
-use crate::dynamic::Dynamic;
-use crate::plan::Plan;
+use crate::compile::Compiled;
 use crate::reader;
 use crate::recorder::Counts;
-use crate::recorder::Parts;
-use crate::shape::Shape;
+use crate::recorder::RecorderParts;
+use crate::register::register;
+use crate::registered::Batch;
+use crate::registered::Registered;
+use crate::schema::Schema;
+use crate::spec::Spec;
 use crate::symbols;
 
 /// One probe of an event.
@@ -38,85 +40,66 @@ pub(crate) struct Probe {
     number: AtomicUsize,
     /// In the kernel's own.
     entry: DynEvent,
-    shape: Arc<Shape>,
-    /// How many calls in flight it has room for is not in it, unless the command said so.
-    listing: CString,
-    parts: Parts,
+    schema: Arc<Schema>,
+    spec: Spec,
+    parts: RecorderParts,
     #[pin]
-    state: Mutex<Registration>,
+    state: Mutex<State>,
 }
 
-/// What the kernel knows of a probe.
-struct Registration {
-    /// A [`Hook`] only while the event is enabled, one of the others always: but where it is of a
+/// What changes while there is a probe.
+struct State {
+    /// `None` while a probe that is registered only with its event enabled is not, and for a kprobe of a
     /// module that is not loaded.
-    armed: Option<Armed>,
-    /// For a [`Hook`] always, for a kprobe while its module comes.
-    plan: Option<Result<KBox<Plan>>>,
+    registered: Option<KBox<dyn Registered>>,
+    /// What to register it from again: for one that is registered with its event enabled always, for a kprobe
+    /// while its module comes.
+    compiled: Option<Result<KBox<Compiled>>>,
     /// How many calls in flight the last return probe had room for.
     maxactive: u32,
     /// What earlier registrations have counted.
     before: Counts,
 }
 
-impl Registration {
-    /// Registers the probe as the plan says. Reads no file.
-    fn arm(&self, parts: &Parts) -> Result<Armed> {
-        match &self.plan {
-            Some(Ok(plan)) => plan.arm(parts).map_err(|failure| failure.errno()),
-            Some(Err(error)) => Err(*error),
-            None => Err(EINVAL),
-        }
-    }
-
-    fn set(&mut self, armed: Armed) {
-        if let Armed::Return(probe) = &armed {
-            self.maxactive = probe.maxactive();
-        }
-        self.armed = Some(armed);
-    }
-
-    /// Unregisters what waits for its event to be enabled again.
-    fn unregister(&mut self) {
-        if let Some(Armed::Hook(hook)) = self.armed.take_if(|armed| matches!(armed, Armed::Hook(_)))
-        {
-            self.before = self.before.and(hook.unregister());
-        }
+impl State {
+    fn set(&mut self, registered: KBox<dyn Registered>) {
+        self.maxactive = registered.maxactive();
+        self.registered = Some(registered);
     }
 
     /// Takes out what is in code that was unloaded, and keeps what it has counted.
-    fn take_gone(&mut self) -> Option<Armed> {
-        let gone = self.armed.take_if(|armed| armed.is_gone())?;
+    fn take_gone(&mut self) -> Option<KBox<dyn Registered>> {
+        let gone = self.registered.take_if(|probe| probe.is_gone())?;
         self.before = self.before.and(gone.counts());
         Some(gone)
     }
 }
 
 impl Probe {
-    /// `armed` is what was registered for it already, and `plan` how to register a [`Hook`].
+    /// `registered` is what was registered for it already, and `compiled` what to register it from again.
     pub(crate) fn new(
-        shape: Arc<Shape>,
-        listing: CString,
-        parts: Parts,
-        armed: Option<Armed>,
-        plan: Option<Result<KBox<Plan>>>,
+        schema: Arc<Schema>,
+        spec: Spec,
+        parts: RecorderParts,
+        registered: Option<KBox<dyn Registered>>,
+        compiled: Option<Result<KBox<Compiled>>>,
     ) -> Result<Arc<Self>> {
-        let mut state = Registration {
-            armed: None,
-            plan,
+        let mut state = State {
+            registered: None,
+            compiled,
             maxactive: 0,
             before: Counts::default(),
         };
-        if let Some(armed) = armed {
-            state.set(armed);
+        if let Some(registered) = registered {
+            state.set(registered);
         }
         let entry = DynEvent::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 number: AtomicUsize::new(0),
                 entry,
-                shape,
-                listing,
+                schema,
+                spec,
                 parts,
                 state <- new_mutex!(state, "rkprobe::Probe"),
             }),
@@ -130,103 +113,98 @@ impl Probe {
     }
 
     /// Gives it one, and puts it into the kernel's listing.
-    pub(crate) fn list(&self, token: &EventMutex, number: usize) {
+    pub(crate) fn list<H: dyn_event::Entries>(&self, token: &EventMutex, number: usize) {
         self.number.store(number, Ordering::Relaxed);
-        self.entry.add::<Dynamic>(token, number);
+        self.entry.add::<H>(token, number);
     }
 
-    /// The name and the fields of its event.
-    pub(crate) fn shape(&self) -> &Shape {
-        &self.shape
+    /// What its command says.
+    pub(crate) fn spec(&self) -> &Spec {
+        &self.spec
     }
 
     /// Is it listed in this file?
     pub(crate) fn is_in(&self, file: File) -> bool {
-        file == File::All || self.shape.kind().is_kprobe()
-    }
-
-    /// Its command, in the form of the listing.
-    pub(crate) fn command(&self) -> &str {
-        self.listing.to_str().unwrap_or("")
+        file == File::All || self.spec.kind().is_kprobe()
     }
 
     /// Writes its line in the files: in that of a return probe is the number that the kernel chose,
     /// as in C, once there is one.
     pub(crate) fn show(&self, to: &SeqFile) {
-        let maxactive = self.state.lock().maxactive;
-        let rest = match self.command().strip_prefix("r:") {
-            Some(rest) if maxactive > 0 => {
-                to.call_printf(format_args!("r{maxactive}:"));
-                rest
-            }
-            _ => self.command(),
-        };
-        reader::show(to, rest);
+        to.call_printf(format_args!("{}", self.spec.kind().letter()));
+        match (self.spec.maxactive(), self.state.lock().maxactive) {
+            (Some(maxactive), _) => to.call_printf(format_args!("{maxactive}")),
+            (None, 0) => {}
+            (None, maxactive) => to.call_printf(format_args!("{maxactive}")),
+        }
+        to.call_printf(format_args!(":"));
+        reader::show(to, self.spec.text());
         to.call_printf(format_args!("\n"));
     }
 
     /// How often it was hit, and missed.
     pub(crate) fn counts(&self) -> Counts {
         let state = self.state.lock();
-        let now = state.armed.as_ref().map(Armed::counts);
+        let now = state.registered.as_ref().map(|probe| probe.counts());
         state.before.and(now.unwrap_or_default())
     }
 
     /// Takes out what the kernel knows: the probe is removed.
-    pub(crate) fn take(&self, token: &EventMutex) -> Option<Armed> {
+    pub(crate) fn take(&self, token: &EventMutex) -> Option<KBox<dyn Registered>> {
         self.entry.remove(token);
-        self.state.lock().armed.take()
+        self.state.lock().registered.take()
     }
 
-    fn enable(&self, _token: &EventMutexHeld) -> Result {
-        let mut state = self.state.lock();
-        if self.shape.kind().is_hook() {
-            let armed = state.arm(&self.parts)?;
-            state.set(armed);
-        }
-        match &state.armed {
-            #[cfg(CONFIG_RKPROBE_EXPORTS)]
-            Some(Armed::Event(probe)) => probe.attach(_token),
-            Some(armed) => armed.enable(),
-            None => Ok(()),
-        }
+    /// Is it registered only while its event is enabled?
+    fn comes_with_event(&self) -> bool {
+        self.spec.kind().is_hook()
     }
 
-    fn disable(&self, _token: &EventMutexHeld) {
-        let mut state = self.state.lock();
-        let result = match &state.armed {
-            Some(Armed::Entry(probe)) => probe.disable(),
-            Some(Armed::Return(probe)) => probe.disable(),
-            Some(Armed::ReturnInsn(probe)) => probe.disable(),
-            #[cfg(CONFIG_RKPROBE_EXPORTS)]
-            Some(Armed::Event(probe)) => {
-                probe.detach(_token);
-                Ok(())
-            }
-            Some(Armed::Hook(_)) | None => {
-                state.unregister();
-                Ok(())
-            }
+    /// Registers it, disabled. Reads no file.
+    fn register(&self, state: &State) -> Result<KBox<dyn Registered>> {
+        let compiled = match &state.compiled {
+            Some(Ok(compiled)) => &**compiled,
+            Some(Err(error)) => return Err(*error),
+            None => return Err(EINVAL),
         };
-        if let Err(error) = result {
-            pr_warn!("a probe could not be disarmed: {:?}\n", error);
+        register(&self.spec.command(), Ok(compiled), &self.parts)
+            .map_err(|failure| failure.errno())
+    }
+
+    fn enable(&self, token: &EventMutexHeld) -> Result {
+        let mut state = self.state.lock();
+        if self.comes_with_event() {
+            let registered = self.register(&state)?;
+            state.set(registered);
+        }
+        match &state.registered {
+            Some(probe) if !probe.is_gone() => probe.enable(Some(token)),
+            _ => Ok(()),
         }
     }
 
-    /// Where it is, as the command says.
-    fn target(&self) -> &str {
-        self.command().split(' ').nth(1).unwrap_or("")
+    fn disable(&self, token: &EventMutexHeld) {
+        let mut state = self.state.lock();
+        if self.comes_with_event() {
+            if let Some(probe) = state.registered.take() {
+                state.before = state.before.and(probe.unregister());
+            }
+            return;
+        }
+        let registered = state.registered.as_ref();
+        if let Some(Err(error)) = registered.map(|probe| probe.disable(token)) {
+            pr_warn!("a probe could not be disarmed: {error:?}\n");
+        }
     }
 
     /// The symbol of a kprobe that is in this module by its command. What is looked for when it is
     /// enabled is in none.
     fn symbol_in(&self, module: &Module) -> Option<&str> {
-        if !self.shape.kind().is_kprobe() {
+        let Target::Symbol { symbol, .. } = self.spec.target() else {
             return None;
-        }
-        let (name, symbol) = self.target().split_once(':')?;
-        let is_it = name.as_bytes() == &**module.name();
-        symbol.split(['+', '%']).next().filter(|_| is_it)
+        };
+        let (name, symbol) = symbol.split_once(':')?;
+        (name.as_bytes() == &**module.name()).then_some(symbol)
     }
 
     /// Is it a kprobe that is in this module by its command?
@@ -234,66 +212,68 @@ impl Probe {
         self.symbol_in(module).is_some()
     }
 
-    /// Makes the plan anew if this module, which comes, can change it.
+    /// Makes the programs anew if this module, which comes, can change them.
     ///
     /// Process context; reads files.
     pub(crate) fn module_comes(&self, module: &Module) {
-        let may_change = match &self.state.lock().plan {
-            Some(Ok(plan)) => plan.needs(module) || plan.is_open(),
+        let may_change = match &self.state.lock().compiled {
+            Some(Ok(compiled)) => compiled.needs(module) || compiled.is_open(),
             Some(Err(_)) => true,
             None => false,
         };
-        if self.is_of(module) || self.shape.kind().is_hook() && may_change {
-            self.plan_again(None);
+        if self.is_of(module) || self.comes_with_event() && may_change {
+            self.compile_again(None);
         }
     }
 
-    /// Makes the plan anew without this module, which goes, if the plan depends on it.
+    /// Makes the programs anew without this module, which goes, if they depend on it.
     ///
     /// Process context; reads files.
     pub(crate) fn module_goes(&self, module: &Module) {
-        let needs_it = match &self.state.lock().plan {
-            Some(Ok(plan)) => plan.needs(module),
+        let needs_it = match &self.state.lock().compiled {
+            Some(Ok(compiled)) => compiled.needs(module),
             Some(Err(_)) | None => false,
         };
         if needs_it {
-            self.plan_again(Some(module));
+            self.compile_again(Some(module));
         }
     }
 
-    fn plan_again(&self, going: Option<&Module>) {
-        let plan = Plan::again(self.command(), &self.shape, going)
-            .and_then(|plan| Ok(KBox::new(plan, GFP_KERNEL)?));
-        self.state.lock().plan = Some(plan);
+    fn compile_again(&self, going: Option<&Module>) {
+        let compiled = match Compiled::again(&self.spec, &self.schema, going) {
+            Ok(compiled) => KBox::new(compiled, GFP_KERNEL).map_err(Error::from),
+            Err(failure) => Err(failure.errno()),
+        };
+        self.state.lock().compiled = Some(compiled);
     }
 
     /// Registers it where its module has come, which has `count` symbols of this name.
     fn register_again(&self, count: usize, is_enabled: bool) -> Result {
         let mut state = self.state.lock();
         // It came while the command was carried out.
-        if state.armed.is_some() {
+        if state.registered.is_some() {
             return Ok(());
         }
         symbols::check_count(count)?;
-        let armed = state.arm(&self.parts)?;
-        // The next time that the module comes there is another plan.
-        state.plan = None;
-        state.set(armed);
-        match &state.armed {
-            Some(armed) if is_enabled => armed.enable(),
+        let registered = self.register(&state)?;
+        // The next time that the module comes it is compiled anew.
+        state.compiled = None;
+        state.set(registered);
+        match &state.registered {
+            Some(probe) if is_enabled => probe.enable(None),
             _ => Ok(()),
         }
     }
 }
 
-/// The probes of an event, which are armed while it is enabled.
+/// The probes of an event, which hit while it is enabled.
 #[pin_data]
 pub(crate) struct Probes {
     #[pin]
-    state: Mutex<State>,
+    state: Mutex<ProbeList>,
 }
 
-struct State {
+struct ProbeList {
     probes: KVec<Arc<Probe>>,
     is_enabled: bool,
 }
@@ -302,7 +282,7 @@ impl Probes {
     pub(crate) fn new(first: Arc<Probe>) -> Result<Arc<Self>> {
         let mut probes = KVec::with_capacity(1, GFP_KERNEL)?;
         probes.push(first, GFP_KERNEL)?;
-        let state = State {
+        let state = ProbeList {
             probes,
             is_enabled: false,
         };
@@ -314,7 +294,7 @@ impl Probes {
         )
     }
 
-    /// Adds a probe, and arms it where the event is enabled.
+    /// Adds a probe, and enables it where the event is enabled.
     pub(crate) fn add(&self, token: &EventMutex, probe: Arc<Probe>) -> Result {
         let mut state = self.state.lock();
         state.probes.reserve(1, GFP_KERNEL)?;
@@ -343,7 +323,7 @@ impl Probes {
         for probe in &self.state.lock().probes {
             if probe.is_of(module) {
                 if let Some(gone) = probe.state.lock().take_gone() {
-                    to.add(gone);
+                    gone.unregister_in(to);
                 }
             }
         }
@@ -359,11 +339,12 @@ impl Probes {
             };
             let count = module.count_symbols(symbol);
             if let Err(error) = probe.register_again(count, state.is_enabled) {
+                let spec = &probe.spec;
                 pr_warn!(
                     "{} cannot be probed for {}/{}: {error:?}\n",
-                    probe.target(),
-                    probe.shape.group(),
-                    probe.shape.name()
+                    spec.target(),
+                    spec.group(),
+                    spec.event()
                 );
             }
         }
@@ -380,16 +361,16 @@ impl Probes {
     }
 }
 
-/// What the kernel switches on and off with the event.
-pub(crate) struct Switch(pub(crate) Arc<Probes>);
+/// What the kernel enables and disables with the event.
+pub(crate) struct EnableProbes(pub(crate) Arc<Probes>);
 
-impl Operations for Switch {
+impl Operations for EnableProbes {
     fn enable(&self, token: &EventMutexHeld) -> Result {
         let mut state = self.0.state.lock();
         for (index, probe) in state.probes.iter().enumerate() {
             if let Err(error) = probe.enable(token) {
-                for armed in state.probes.iter().take(index) {
-                    armed.disable(token);
+                for enabled in state.probes.iter().take(index) {
+                    enabled.disable(token);
                 }
                 return Err(error);
             }
@@ -409,7 +390,7 @@ impl Operations for Switch {
 
 /// A registered event.
 pub(crate) struct Event {
-    pub(crate) shape: Arc<Shape>,
+    pub(crate) schema: Arc<Schema>,
     pub(crate) probes: Arc<Probes>,
     pub(crate) sink: Arc<Sink>,
     pub(crate) trace_event: TraceEvent,

@@ -99,7 +99,7 @@ impl<const IS_ALL: bool> ControlFile for Profile<IS_ALL> {
             let counts = probe.counts();
             to.call_printf(format_args!(
                 "  {:<44} {:>15} {:>15}\n",
-                probe.shape().name(),
+                probe.spec().event(),
                 counts.hits,
                 counts.missed
             ));

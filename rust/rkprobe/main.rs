@@ -7,7 +7,7 @@
 //! becomes a record ([`recorder`]), and a record a line of the trace ([`printer`]).
 //!
 //! Locks, outermost first: the kernel's of module notifiers, and of `dynamic_events`; `COMMANDS`;
-//! the locks of [`signature`] and [`symbols`], and the one that `ktrace` holds while it opens a
+//! the locks of [`resolve`] and [`symbols`], and the one that `ktrace` holds while it opens a
 //! file; `event_mutex`; `REGISTRY`; the list of an event's probes; the state of a probe. What was
 //! asked of [`exits`] has a lock right below `COMMANDS`.
 //!
@@ -19,29 +19,29 @@ use kernel::ThisModule;
 use ktrace::dyn_event;
 use ktrace::module::Notifier;
 
+use crate::commands::Dynamic;
 use crate::commands::Modules;
-use crate::dynamic::Dynamic;
 
-mod armed;
 mod commands;
-mod dynamic;
+mod compile;
+mod create;
+mod entry_saver;
 mod error_log;
 mod event;
-#[cfg(CONFIG_RKPROBE_EXPORTS)]
 mod event_probe;
 mod exits;
 mod failure;
 mod files;
-mod hook;
 mod parameters;
-mod plan;
 mod printer;
 mod reader;
 mod recorder;
+mod register;
+mod registered;
 mod registry;
-mod return_probe;
-mod shape;
-mod signature;
+mod resolve;
+mod schema;
+mod spec;
 mod symbols;
 
 module! {
@@ -70,7 +70,7 @@ impl kernel::Module for Rkprobe {
             error_log::init();
             exits::init();
             registry::init();
-            signature::init();
+            resolve::init();
             symbols::init();
             ktrace::init()
         }
@@ -99,7 +99,7 @@ impl Drop for Rkprobe {
         registry::shut_down();
         error_log::clear();
         exits::clear();
-        signature::clear();
+        resolve::clear();
         symbols::clear();
         // SAFETY: This is the last step of the module's exit, or of its failing initialisation.
         // Everything that the module had was dropped above; modules that use it were unloaded

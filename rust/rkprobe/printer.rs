@@ -14,28 +14,28 @@ use ktrace::trace_event::HEADER_LEN;
 use probe::fetch;
 use probe::fetch::Head;
 
-use crate::shape::Shape;
+use crate::schema::Schema;
 
 /// Prints the records of an event, also when the event is gone.
-pub(crate) struct Printer(pub(crate) Arc<Shape>);
+pub(crate) struct Printer(pub(crate) Arc<Schema>);
 
 impl Print for Printer {
     fn print(&self, record: &[u8], seq: &mut TraceSeq) {
-        let shape = &*self.0;
-        seq.bytes(shape.name().as_bytes());
+        let schema = &*self.0;
+        seq.bytes(schema.name().as_bytes());
         seq.bytes(b": (");
-        match shape.head() {
+        match schema.head() {
             Head::Probe => seq.code(word(record, 0), true),
             Head::Return => {
                 seq.code(word(record, 1), true);
                 seq.bytes(b" <- ");
                 seq.code(word(record, 0), false);
             }
-            Head::Event => seq.bytes(shape.attached().as_bytes()),
+            Head::Event => seq.bytes(schema.attached().as_bytes()),
         }
         seq.bytes(b")");
         // Writing to a `TraceSeq` cannot fail: what does not fit is noticed by the kernel.
-        let _ = fetch::print(shape.fields(), record, shape.fields_at(), seq);
+        let _ = fetch::print(schema.fields(), record, schema.fields_at(), seq);
         seq.bytes(b"\n");
     }
 }

@@ -9,7 +9,6 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
-use ktrace::context::monotonic_clock;
 use ktrace::fprobe;
 use ktrace::function::Call;
 use ktrace::kprobe;
@@ -31,24 +30,23 @@ use probe::arch::Register;
 use probe::fetch;
 use probe::fetch::Context;
 use probe::fetch::Fault;
-use probe::fetch::Keep;
 use probe::fetch::Program;
 use probe::types::Space;
 
 /// Where the fields of events with strings are put together: how long a record gets is known only
 /// when its strings were read.
-pub(crate) type Room = Scratch<MAX_LEN>;
+pub(crate) type StringBuffer = Scratch<MAX_LEN>;
 
 /// What the handlers of a probe have in common, each time that it is registered.
-pub(crate) struct Parts {
+pub(crate) struct RecorderParts {
     pub(crate) sink: Arc<Sink>,
     /// How many bytes the fields take, without strings.
     pub(crate) fixed: usize,
     /// For an event with strings.
-    pub(crate) room: Option<Arc<Room>>,
+    pub(crate) strings: Option<Arc<StringBuffer>>,
 }
 
-impl Parts {
+impl RecorderParts {
     /// Makes one, of programs and the texts that they point at.
     pub(crate) fn recorder(
         &self,
@@ -60,7 +58,7 @@ impl Parts {
             hits: Counter::new()?,
             programs,
             fixed: self.fixed.try_into()?,
-            room: self.room.clone(),
+            strings: self.strings.clone(),
             _texts: texts,
         })
     }
@@ -96,7 +94,7 @@ pub(crate) struct Recorder {
     programs: KVec<Program>,
     /// In 16 bits the compiler sees that what is added to it does not overflow.
     fixed: u16,
-    room: Option<Arc<Room>>,
+    strings: Option<Arc<StringBuffer>>,
     /// The strings that stand in the programs: these hold their addresses.
     _texts: Option<Arc<KVec<CString>>>,
 }
@@ -128,101 +126,6 @@ impl kretinsn::Handler for Recorder {
     }
 }
 
-/// How many words most probes keep at most that keep any: a cache line of them.
-pub(crate) const FEW: usize = 8;
-
-/// What a return probe does that keeps values of a call from its entry, in `N` words, of which the
-/// last is the time where that `IS_TIMED`.
-///
-/// The kernel has room for these words with each call in flight. Where there is nothing to keep it
-/// is the [`Recorder`] itself that handles the return, and nothing is done at the entry.
-pub(crate) struct Keeper<const N: usize, const IS_TIMED: bool> {
-    recorder: Recorder,
-    values: KVec<Keep>,
-}
-
-impl<const N: usize, const IS_TIMED: bool> Keeper<N, IS_TIMED> {
-    /// How many values there is room for.
-    pub(crate) const MAX: usize = N - IS_TIMED as usize;
-
-    /// `E2BIG` where there are more than [`Self::MAX`] values.
-    pub(crate) fn new(recorder: Recorder, values: KVec<Keep>) -> Result<Self> {
-        if values.len() > Self::MAX {
-            return Err(E2BIG);
-        }
-        Ok(Self { recorder, values })
-    }
-
-    /// What there is to keep at an entry.
-    #[inline(always)]
-    fn keep(&self, hit: &impl Origin) -> [u64; N] {
-        let mut words = [0; N];
-        let seen = Seen {
-            state: hit.state(),
-            kept: (),
-        };
-        fetch::keep(&self.values, &seen, &mut words[..Self::MAX]);
-        if IS_TIMED {
-            words[N - 1] = monotonic_clock();
-        }
-        words
-    }
-
-    /// What was kept, at the return.
-    #[inline(always)]
-    fn kept(words: &[u64; N]) -> KeptOf<'_, N> {
-        KeptOf {
-            words,
-            elapsed: if IS_TIMED {
-                elapsed_since(words[N - 1])
-            } else {
-                0
-            },
-        }
-    }
-}
-
-#[vtable]
-impl<const N: usize, const IS_TIMED: bool> kretprobe::Handler for Keeper<N, IS_TIMED> {
-    type Data = [u64; N];
-
-    #[inline(always)]
-    fn entry(&self, hit: &Hit<'_>) -> Option<[u64; N]> {
-        Some(self.keep(hit))
-    }
-
-    #[inline(always)]
-    fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, [u64; N]>) {
-        self.recorder
-            .record(hit, Self::kept(call.data()), (hit.address(), call.caller()));
-    }
-}
-
-#[vtable]
-impl<const N: usize, const IS_TIMED: bool> fprobe::Handler for Keeper<N, IS_TIMED> {
-    type Data = [u64; N];
-
-    #[inline(always)]
-    fn entry(&self, call: &Call<'_>) -> Option<[u64; N]> {
-        Some(self.keep(call))
-    }
-
-    #[inline(always)]
-    fn exit(&self, call: &Call<'_>, words: &[u64; N]) {
-        self.recorder
-            .record(call, Self::kept(words), (call.function(), call.caller()));
-    }
-}
-
-/// The time since then, in ns.
-///
-/// The clock is one for all CPUs, which the trace's own default is not: a call often returns on
-/// another CPU than it was made on.
-#[inline(always)]
-fn elapsed_since(then: u64) -> u64 {
-    monotonic_clock().saturating_sub(then)
-}
-
 impl AsRef<Recorder> for AtEntry {
     fn as_ref(&self) -> &Recorder {
         &self.0
@@ -238,12 +141,6 @@ impl AsRef<Recorder> for AtExit {
 impl AsRef<Recorder> for Recorder {
     fn as_ref(&self) -> &Recorder {
         self
-    }
-}
-
-impl<const N: usize, const IS_TIMED: bool> AsRef<Recorder> for Keeper<N, IS_TIMED> {
-    fn as_ref(&self) -> &Recorder {
-        &self.recorder
     }
 }
 
@@ -290,9 +187,9 @@ impl fprobe::Handler for AtExit {
 impl Recorder {
     /// Makes a record that begins with the addresses in `head`.
     #[inline(always)]
-    pub(crate) fn record<O: Origin>(&self, hit: &O, kept: impl OfCall, head: impl Head) {
+    pub(crate) fn record<O: Origin>(&self, hit: &O, values: impl CallValues, head: impl Head) {
         self.hits.increment();
-        match &self.room {
+        match &self.strings {
             None => {
                 let state = hit.state();
                 let len = HEADER_LEN + size_of_val(&head) + usize::from(self.fixed);
@@ -302,11 +199,11 @@ impl Recorder {
                     self.sink.record_filled(hit, len, || Fields {
                         head,
                         recorder: self,
-                        seen: Seen { state, kept },
+                        context: HitContext { state, values },
                     });
                 }
             }
-            Some(room) => self.record_with_strings(room, *hit, kept, head),
+            Some(buffer) => self.record_with_strings(buffer, *hit, values, head),
         }
     }
 
@@ -315,20 +212,20 @@ impl Recorder {
     #[link_section = ".kprobes.text"]
     fn record_with_strings<O: Origin>(
         &self,
-        room: &Room,
+        buffer: &StringBuffer,
         hit: O,
-        kept: impl OfCall,
+        values: impl CallValues,
         head: impl Head,
     ) {
         let state = hit.state();
         let fields_at = HEADER_LEN + size_of_val(&head);
-        room.with(state.atomic(), |area| {
+        buffer.with(state.atomic(), |area| {
             let area = area.map_or(&mut [][..], |area| &mut area[..]);
             let len = area.len().min(MAX_LEN.wrapping_sub(fields_at));
             let fields = area.get_mut(..len).unwrap_or(&mut []);
             let fixed = usize::from(self.fixed);
-            let seen = Seen { state, kept };
-            let len = fetch::record(&self.programs, fixed, fields_at, seen, fields);
+            let context = HitContext { state, values };
+            let len = fetch::record(&self.programs, fixed, fields_at, context, fields);
             let bytes = fields.get(..len).unwrap_or(&[]);
             if bytes.len() < fixed {
                 // Handlers are nested deeper than any kernel does.
@@ -350,17 +247,17 @@ impl Recorder {
 struct Fields<'a, K, H> {
     head: H,
     recorder: &'a Recorder,
-    seen: Seen<'a, K>,
+    context: HitContext<'a, K>,
 }
 
 // SAFETY: The record has the length of the head and of the event's fields, as `Recorder::record`
 // computes it: `put` writes the head, and `record_fixed` writes the fields, which have no gaps.
 // Both only write.
-unsafe impl<K: OfCall, H: Head> Fill for Fields<'_, K, H> {
+unsafe impl<K: CallValues, H: Head> Fill for Fields<'_, K, H> {
     #[inline(always)]
     fn fill(self, record: &mut [u8]) {
         if let Some(fields) = self.head.put(record) {
-            fetch::record_fixed(&self.recorder.programs, self.seen, fields);
+            fetch::record_fixed(&self.recorder.programs, self.context, fields);
         }
     }
 }
@@ -415,7 +312,7 @@ fn put_address(record: &mut [u8], address: usize) -> Option<&mut [u8]> {
 }
 
 /// What is known of the call that a hit belongs to. No program asks for what is not.
-pub(crate) trait OfCall: Copy {
+pub(crate) trait CallValues: Copy {
     /// The value that was kept under this index.
     #[inline(always)]
     fn word(self, _index: u8) -> u64 {
@@ -442,48 +339,28 @@ pub(crate) trait OfCall: Copy {
 }
 
 /// Nothing.
-impl OfCall for () {}
+impl CallValues for () {}
 
 /// The address of the instruction by which it returns.
 #[derive(Clone, Copy)]
 struct Exit(usize);
 
-impl OfCall for Exit {
+impl CallValues for Exit {
     #[inline(always)]
     fn exit(self) -> u64 {
         self.0 as u64
     }
 }
 
-/// What was kept of a call that returns.
-#[derive(Clone, Copy)]
-struct KeptOf<'a, const N: usize> {
-    words: &'a [u64; N],
-    elapsed: u64,
-}
-
-impl<const N: usize> OfCall for KeptOf<'_, N> {
-    #[inline(always)]
-    fn word(self, index: u8) -> u64 {
-        // An index is below `N` anyway; by the mask the compiler knows.
-        const { assert!(N.is_power_of_two()) };
-        self.words[usize::from(index) & (N - 1)]
-    }
-
-    #[inline(always)]
-    fn elapsed(self) -> u64 {
-        self.elapsed
-    }
-}
-
 /// A hit as a program sees it.
 #[derive(Clone, Copy)]
-struct Seen<'a, K> {
-    state: State<'a>,
-    kept: K,
+pub(crate) struct HitContext<'a, K> {
+    pub(crate) state: State<'a>,
+    /// What is known of the call besides.
+    pub(crate) values: K,
 }
 
-impl<K: OfCall> Context for Seen<'_, K> {
+impl<K: CallValues> Context for HitContext<'_, K> {
     #[inline(always)]
     fn register(&self, register: Register) -> u64 {
         self.state.register(register)
@@ -501,22 +378,22 @@ impl<K: OfCall> Context for Seen<'_, K> {
 
     #[inline(always)]
     fn kept(&self, index: u8) -> u64 {
-        self.kept.word(index)
+        self.values.word(index)
     }
 
     #[inline(always)]
     fn elapsed(&self) -> u64 {
-        self.kept.elapsed()
+        self.values.elapsed()
     }
 
     #[inline(always)]
     fn exit(&self) -> u64 {
-        self.kept.exit()
+        self.values.exit()
     }
 
     #[inline(always)]
     fn record(&self) -> &[u8] {
-        self.kept.record()
+        self.values.record()
     }
 
     #[inline(always)]

@@ -3,11 +3,14 @@
 //! All events and probes that there are.
 
 use kernel::prelude::*;
+use kernel::seq_file::SeqFile;
 use kernel::str::CString;
 use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
+use ktrace::dyn_event;
+use ktrace::dyn_event::Arguments;
 use ktrace::module::Module;
 use ktrace::trace_event;
 use ktrace::trace_event::Definition;
@@ -17,11 +20,11 @@ use ktrace::trace_event::TraceEvent;
 use probe::command::File;
 use probe::kallsyms::hash;
 
-use crate::armed::Batch;
 use crate::event::Event;
 use crate::event::Probe;
 use crate::event::Probes;
-use crate::recorder::Room;
+use crate::recorder::StringBuffer;
+use crate::registered::Batch;
 
 /// The events, their probes, and what outlives them.
 struct Registry {
@@ -34,7 +37,7 @@ struct Registry {
     /// in the trace buffers.
     retired: KVVec<Arc<Output>>,
     /// Made when the first event with strings comes.
-    room: Option<Arc<Room>>,
+    strings: Option<Arc<StringBuffer>>,
 }
 
 /// An event, with the hash of its name: one is found among thousands without a look at each.
@@ -46,7 +49,7 @@ struct Named {
 impl Named {
     fn new(event: Event) -> Self {
         Self {
-            hash: Self::hash(event.shape.group(), event.shape.name()),
+            hash: Self::hash(event.schema.group(), event.schema.name()),
             event,
         }
     }
@@ -63,7 +66,7 @@ kernel::sync::global_lock! {
         probes: KVVec::new(),
         next_number: 0,
         retired: KVVec::new(),
-        room: None,
+        strings: None,
     };
 }
 
@@ -123,20 +126,20 @@ pub(crate) fn with_event<R>(group: &str, name: &str, f: impl FnOnce(&Event) -> R
     let registry = REGISTRY.lock();
     let mut events = registry.events.iter();
     let named = events.find(|Named { hash: other, event }| {
-        *other == hash && event.shape.name() == name && event.shape.group() == group
+        *other == hash && event.schema.name() == name && event.schema.group() == group
     });
     named.map(|named| f(&named.event))
 }
 
-/// The room for strings that all events share.
-pub(crate) fn room() -> Result<Arc<Room>> {
+/// The buffer for strings that all events share.
+pub(crate) fn string_buffer() -> Result<Arc<StringBuffer>> {
     let mut registry = REGISTRY.lock();
-    if let Some(room) = &registry.room {
-        return Ok(room.clone());
+    if let Some(strings) = &registry.strings {
+        return Ok(strings.clone());
     }
-    let room = Arc::new(Room::new()?, GFP_KERNEL)?;
-    registry.room = Some(room.clone());
-    Ok(room)
+    let strings = Arc::new(StringBuffer::new()?, GFP_KERNEL)?;
+    registry.strings = Some(strings.clone());
+    Ok(strings)
 }
 
 /// Empties the trace buffers if they have records of too many removed events. The numbers of these events
@@ -190,8 +193,8 @@ pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> E
         return Ok(());
     }
     let is_its = |probe: &Probe| {
-        let shape = probe.shape();
-        (shape.group().as_bytes(), shape.name().as_bytes())
+        let spec = probe.spec();
+        (spec.group().as_bytes(), spec.event().as_bytes())
             == (output.group().to_bytes(), output.name().to_bytes())
     };
     for _ in 0..REMOVALS {
@@ -252,8 +255,8 @@ fn names() -> Result<KVVec<(CString, CString)>> {
     let registry = REGISTRY.lock();
     let mut names = KVVec::with_capacity(registry.events.len(), GFP_KERNEL)?;
     for Named { event, .. } in &registry.events {
-        let group = CString::try_from_fmt(format_args!("{}", event.shape.group()))?;
-        let name = CString::try_from_fmt(format_args!("{}", event.shape.name()))?;
+        let group = CString::try_from_fmt(format_args!("{}", event.schema.group()))?;
+        let name = CString::try_from_fmt(format_args!("{}", event.schema.name()))?;
         names.push((group, name), GFP_KERNEL)?;
     }
     Ok(names)
@@ -286,21 +289,41 @@ pub(crate) fn module_came(module: &Module) {
 /// others, and waits for each; and once for each probe by ftrace or of a tracepoint that is
 /// enabled.
 pub(crate) fn remove(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
-    EventMutex::with(|token| remove_with(token, is_doomed))?
+    EventMutex::with(|token| REGISTRY.lock().remove(token, is_doomed))?
 }
 
-/// The same, for who holds `event_mutex`.
-pub(crate) fn remove_with(token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
-    REGISTRY.lock().remove(token, is_doomed)
-}
+/// The probes in the kernel's own `dynamic_events`, where that is open to modules.
+struct Entries;
 
-/// Is the event of the probe of this number in use?
-pub(crate) fn is_busy(token: &EventMutex, number: usize) -> bool {
-    let registry = REGISTRY.lock();
-    let mut events = registry.events.iter();
-    events.any(|Named { event, .. }| {
-        event.probes.any(|probe| probe.number() == number) && event.trace_event.is_busy(token)
-    })
+impl dyn_event::Entries for Entries {
+    fn show(_: &EventMutex, number: usize, to: &SeqFile) {
+        with_probe(number, |probe| probe.show(to));
+    }
+
+    fn is_busy(token: &EventMutex, number: usize) -> bool {
+        let registry = REGISTRY.lock();
+        let mut events = registry.events.iter();
+        events.any(|Named { event, .. }| {
+            event.probes.any(|probe| probe.number() == number) && event.trace_event.is_busy(token)
+        })
+    }
+
+    fn remove(token: &EventMutex, number: usize) -> Result {
+        let is_it = |probe: &Probe| probe.number() == number;
+        REGISTRY.lock().remove(token, is_it)?;
+        Ok(())
+    }
+
+    fn matches(
+        _: &EventMutex,
+        number: usize,
+        group: Option<&str>,
+        event: &str,
+        words: Arguments<'_>,
+    ) -> bool {
+        let is_meant = |probe: &Probe| probe.spec().matches(group, event, words);
+        with_probe(number, is_meant).unwrap_or(false)
+    }
 }
 
 impl Registry {
@@ -316,7 +339,7 @@ impl Registry {
 
     /// Adds a probe to the listings. There must have been a [`reserve`](Self::reserve).
     fn add_probe(&mut self, token: &EventMutex, probe: &Arc<Probe>) {
-        probe.list(token, self.next_number);
+        probe.list::<Entries>(token, self.next_number);
         self.next_number = self.next_number.wrapping_add(1);
         if self.probes.push_within_capacity(probe.clone()).is_err() {
             pr_err!("no room was reserved for a probe\n");
@@ -353,8 +376,8 @@ impl Registry {
                 continue;
             }
             // The event's own reference was dropped above.
-            if let Some(armed) = probe.take(token) {
-                batch.add(armed);
+            if let Some(registered) = probe.take(token) {
+                registered.unregister_in(&mut batch);
             }
         }
         self.probes = kept_probes;
@@ -411,5 +434,5 @@ pub(crate) fn shut_down() {
     registry.retired = KVVec::new();
     registry.events = KVVec::new();
     registry.probes = KVVec::new();
-    registry.room = None;
+    registry.strings = None;
 }

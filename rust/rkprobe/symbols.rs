@@ -36,6 +36,11 @@ pub(crate) fn address_of(symbol: &str) -> Result<usize> {
     symbol::address_of(&CString::try_from_fmt(format_args!("{symbol}"))?)
 }
 
+/// The address of `[MODULE:]SYMBOL+OFFSET`.
+pub(crate) fn address_at(symbol: &str, offset: u32) -> Result<usize> {
+    Ok(address_of(symbol)?.wrapping_add(offset as usize))
+}
+
 /// How many places `[MODULE:]SYMBOL` stands for; two are two or more where there is no module.
 /// Where the kernel itself has the name, those that modules have do not count; where it has not,
 /// they count as one: see [`is_unique_at`]. `None` for a module that is not there.

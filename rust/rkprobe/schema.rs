@@ -18,7 +18,7 @@ use probe::fetch::PrintFmt;
 const WORD: usize = size_of::<u64>();
 
 /// The name and the fields of an event.
-pub(crate) struct Shape {
+pub(crate) struct Schema {
     group: CString,
     name: CString,
     kind: Kind,
@@ -28,7 +28,7 @@ pub(crate) struct Shape {
     layout: Layout,
 }
 
-impl Shape {
+impl Schema {
     /// An event without fields of its own yet.
     pub(crate) fn new(
         group: CString,

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The third step of a command: its arguments become programs, with everything that these refer to.
+//!
+//! Programs hold addresses of symbols. So those of a probe that is registered again are compiled again when a
+//! module comes or goes that they depend on.
+//!
+//! C: `traceprobe_update_arg()` in `kernel/trace/trace_probe.c`.
+
+use kernel::prelude::*;
+use kernel::str::CString;
+use kernel::sync::Arc;
+
+use ktrace::module::Module;
+use ktrace::symbol;
+use probe::arch;
+use probe::argument::Argument;
+use probe::argument::Base;
+use probe::command::split_symbol;
+use probe::command::Command;
+use probe::command::ProbeSpec;
+use probe::command::Signature;
+use probe::command::Site;
+use probe::fetch;
+use probe::fetch::Keep;
+use probe::fetch::Layout;
+use probe::fetch::Program;
+
+use crate::entry_saver::EntryValues;
+use crate::failure::at_target;
+use crate::failure::to_kernel;
+use crate::failure::Failure;
+use crate::recorder::Recorder;
+use crate::recorder::RecorderParts;
+use crate::resolve::ResolvedTarget;
+use crate::resolve::Source;
+use crate::resolve::Types;
+use crate::schema::Schema;
+use crate::symbols;
+
+/// Reads the arguments of a command.
+pub(crate) fn arguments<'c>(
+    command: &Command<'c>,
+    site: Site<'c>,
+) -> Result<KVec<Argument<'c>>, Failure> {
+    let arguments = command.arguments(site, arch::current::register)?;
+    let mut read = KVec::with_capacity(arguments.count(), GFP_KERNEL)?;
+    for argument in arguments {
+        read.push(argument?, GFP_KERNEL)?;
+    }
+    Ok(read)
+}
+
+/// The arguments of a command as programs.
+pub(crate) struct Compiled {
+    programs: KVec<Program>,
+    /// The strings that the programs have the addresses of.
+    texts: Option<Arc<KVec<CString>>>,
+    entry_values: EntryValues,
+    needs: Needs,
+}
+
+/// The modules that programs depend on.
+#[derive(Default)]
+struct Needs {
+    /// Their names.
+    modules: KVec<CString>,
+    /// Whether there was no module for something, which a module that comes may have.
+    is_open: bool,
+}
+
+impl Needs {
+    fn add(&mut self, module: &CStr) -> Result {
+        Ok(self.modules.push(CString::try_from(module)?, GFP_KERNEL)?)
+    }
+}
+
+impl Compiled {
+    /// Compiles arguments whose types come from this source. Symbols of the module that is `going` are not
+    /// found.
+    ///
+    /// Process context; sleeps, and may read files.
+    #[inline(never)]
+    pub(crate) fn new(
+        arguments: &[Argument<'_>],
+        source: Source<'_>,
+        going: Option<&Module>,
+    ) -> Result<Self, Failure> {
+        let mut resolver = Resolver {
+            texts: KVec::new(),
+            entry_values: EntryValues::default(),
+            needs: Needs::default(),
+            going,
+        };
+        match source {
+            Source::Kernel => {}
+            Source::Module(module) => resolver.needs.add(module)?,
+            Source::Unknown => resolver.needs.is_open = true,
+        }
+        let mut programs = KVec::with_capacity(arguments.len(), GFP_KERNEL)?;
+        for argument in arguments {
+            resolver.entry_values.is_timed |= argument.fetch.base == Base::Elapsed;
+            programs.push(fetch::compile(argument, &mut resolver)?, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            programs,
+            texts: match resolver.texts.is_empty() {
+                true => None,
+                false => Some(Arc::new(resolver.texts, GFP_KERNEL)?),
+            },
+            entry_values: resolver.entry_values,
+            needs: resolver.needs,
+        })
+    }
+
+    /// Compiles the arguments of a probe that was accepted, with the symbols where they are now. `EINVAL` if
+    /// its fields are not those of the event any more: a module that comes back can have other types.
+    ///
+    /// Process context; sleeps, and may read files.
+    #[inline(never)]
+    pub(crate) fn again<T: AsRef<str>>(
+        probe: &ProbeSpec<T>,
+        schema: &Schema,
+        going: Option<&Module>,
+    ) -> Result<Self, Failure> {
+        let command = probe.command();
+        let target = ResolvedTarget::again(&command)?;
+        let types = Types::of(&command, &target)?;
+        let kernel = types.kernel()?;
+        let mut site = types.site(kernel.as_ref())?;
+        // Where the module was not there its BTF was not used, and is not now.
+        if !has_fields(&command, site, schema)? {
+            site.signature = Signature::Unknown;
+            if !has_fields(&command, site, schema)? {
+                return Err(EINVAL.into());
+            }
+        }
+        let arguments = arguments(&command, site)?;
+        Self::new(&arguments, types.source(), going)
+    }
+
+    /// Does it depend on this module: on its symbols, or on its types?
+    pub(crate) fn needs(&self, module: &Module) -> bool {
+        let mut names = self.needs.modules.iter();
+        names.any(|name| name.to_bytes() == &**module.name())
+    }
+
+    /// Can a module that comes change it?
+    pub(crate) fn is_open(&self) -> bool {
+        self.needs.is_open
+    }
+
+    /// Makes the handler of one registration, and what it keeps from the entry of a call.
+    pub(crate) fn recorder(&self, parts: &RecorderParts) -> Result<(Recorder, EntryValues)> {
+        let mut programs = KVec::new();
+        programs.extend_from_slice(&self.programs, GFP_KERNEL)?;
+        let recorder = parts.recorder(programs, self.texts.clone())?;
+        Ok((recorder, self.entry_values.try_clone()?))
+    }
+}
+
+/// Does the command have the fields of the event there?
+fn has_fields(command: &Command<'_>, site: Site<'_>, schema: &Schema) -> Result<bool, Failure> {
+    let arguments = match arguments(command, site) {
+        Err(Failure::Command(_)) => return Ok(false),
+        arguments => arguments?,
+    };
+    let mut layout = Layout::new();
+    let mut both = arguments.iter().zip(schema.fields());
+    Ok(both.all(|(argument, (_, field))| layout.add(argument) == Ok(field)))
+}
+
+/// Gives what programs refer to.
+struct Resolver<'a> {
+    /// The strings that they have the addresses of.
+    texts: KVec<CString>,
+    entry_values: EntryValues,
+    needs: Needs,
+    /// The module whose symbols are not found, because it is about to be freed.
+    going: Option<&'a Module>,
+}
+
+impl fetch::Resolver for Resolver<'_> {
+    type Error = Failure;
+
+    fn symbol(&mut self, name: &str) -> Result<u64, Failure> {
+        let (symbol, offset) = split_symbol(name).map_err(|errno| at_target(to_kernel(errno)))?;
+        let address = symbols::address_of(symbol).map_err(at_target)?;
+        let mut buffer = [0; symbol::LEN];
+        match symbol::location(address, &mut buffer) {
+            Some(location) => {
+                if let Some(module) = location.module {
+                    let is_it = |going: &&Module| module.as_bytes() == &**going.name();
+                    if self.going.as_ref().is_some_and(is_it) {
+                        return Err(at_target(ENOENT));
+                    }
+                    let module = CString::try_from_fmt(format_args!("{module}"))?;
+                    self.needs.add(&module)?;
+                }
+            }
+            // Data of each processor of a module, perhaps.
+            None => self.needs.is_open = true,
+        }
+        Ok((address as u64).wrapping_add_signed(offset))
+    }
+
+    fn text(&mut self, text: &str) -> Result<u64, Failure> {
+        let text = CString::try_from_fmt(format_args!("{text}"))?;
+        // It does not move when the list grows: the list holds pointers.
+        let address = text.as_char_ptr().addr() as u64;
+        self.texts.push(text, GFP_KERNEL)?;
+        Ok(address)
+    }
+
+    fn keep(&mut self, value: Keep) -> Result<u8, Failure> {
+        let values = &mut self.entry_values.values;
+        let index = match values.iter().position(|kept| *kept == value) {
+            Some(index) => index,
+            None => {
+                values.push(value, GFP_KERNEL)?;
+                values.len() - 1
+            }
+        };
+        Ok(u8::try_from(index).map_err(|_| E2BIG)?)
+    }
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A command becomes a probe of an event, in four steps:
+//!
+//! 1. parse: crate `probe` reads the text;
+//! 2. [`resolve`]: what the kernel says of the target, and of its types;
+//! 3. [`compile`](Compiled): the arguments become programs, and the fields of an event;
+//! 4. [`register`]: the kernel gets the probe, and the event if there is none yet.
+//!
+//! Each step has errors of its own, and the first error found is the one that is told. So the order of what is
+//! done here is that of the kernel: the target, the name of the event, the arguments one by one, the probes
+//! that the event has, and then the registration, with which symbols in arguments are looked up.
+//!
+//! C: `trace_kprobe_create_internal()` and `register_trace_kprobe()` in `kernel/trace/trace_kprobe.c`,
+//! `trace_fprobe_create_internal()` and `register_trace_fprobe_event()` in `kernel/trace/trace_fprobe.c`,
+//! `__trace_eprobe_create()` in `kernel/trace/trace_eprobe.c`.
+
+use kernel::prelude::*;
+use kernel::str::CString;
+use kernel::sync::Arc;
+
+use ktrace::fprobe;
+use ktrace::security;
+use ktrace::trace_event;
+use ktrace::trace_event::Definition;
+use ktrace::trace_event::Sink;
+use ktrace::vfs;
+use probe::argument::Argument;
+use probe::argument::Base;
+use probe::command;
+use probe::command::Command;
+use probe::command::EventName;
+use probe::command::FileOffsets;
+use probe::command::Kind;
+use probe::command::Target;
+use probe::error::Errno;
+use probe::error::ErrorKind;
+use probe::fetch;
+
+use crate::compile;
+use crate::compile::Compiled;
+use crate::entry_saver::FEW;
+use crate::event::EnableProbes;
+use crate::event::Event;
+use crate::event::Probe;
+use crate::event::Probes;
+use crate::failure::at_target;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::recorder::RecorderParts;
+use crate::register::register;
+use crate::register::register_at_event;
+use crate::registered::Registered;
+use crate::registry;
+use crate::resolve::hold_event;
+use crate::resolve::ResolvedTarget;
+use crate::resolve::Source;
+use crate::resolve::Types;
+use crate::schema::Schema;
+use crate::spec;
+use crate::spec::Spec;
+use crate::symbols;
+
+/// For `%pd` and `%pD`.
+const FILE_OFFSETS: FileOffsets = FileOffsets {
+    name: vfs::NAME_IN_DENTRY,
+    dentry: vfs::DENTRY_IN_FILE,
+};
+
+/// Makes the probe of a command, and its event if there is none of this name.
+#[inline(never)]
+pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
+    let target = ResolvedTarget::of(command)?;
+    let name = command.name(security::hash_address)?;
+    let types = Types::of(command, &target)?;
+    let kernel = types.kernel()?;
+    let site = types.site(kernel.as_ref())?;
+    let text = match command.expand(site, FILE_OFFSETS)? {
+        Some(arguments) => Some(CString::try_from_fmt(format_args!("{arguments}"))?),
+        None => None,
+    };
+    let expanded = match &text {
+        Some(arguments) => command.with_arguments(arguments.to_str()?),
+        None => command.clone(),
+    };
+    let create = || {
+        let new = NewProbe {
+            command: &expanded,
+            name: &name,
+            arguments: compile::arguments(&expanded, site)?,
+            source: types.source(),
+        };
+        new.add()
+    };
+    // An error is told of what was typed.
+    create().map_err(|failure| match failure {
+        Failure::Command(error) => command.typed_place(&expanded, error).into(),
+        failure => failure,
+    })
+}
+
+/// A probe whose command has no error in it.
+struct NewProbe<'a> {
+    command: &'a Command<'a>,
+    name: &'a EventName<'a>,
+    arguments: KVec<Argument<'a>>,
+    /// Where the types of the arguments come from.
+    source: Source<'a>,
+}
+
+impl NewProbe<'_> {
+    /// Adds it to its event, which is made if there is none.
+    fn add(&self) -> Result<(), Failure> {
+        let kind = self.command.kind;
+        self.check_entry_values()?;
+        self.add_to_event(self.schema()?)
+            .map_err(|failure| match failure {
+                Failure::Command(error) => error.at_registration(kind).into(),
+                failure => failure,
+            })
+    }
+
+    /// There is no more room than this for what a probe of a function by ftrace keeps of a call.
+    fn check_entry_values(&self) -> Result<(), Failure> {
+        let mut kept = KVec::new();
+        let mut is_timed = false;
+        for argument in &self.arguments {
+            match argument.fetch.base {
+                Base::EntryArgument(n) if !kept.contains(&n) => kept.push(n, GFP_KERNEL)?,
+                Base::Elapsed => is_timed = true,
+                _ => {}
+            }
+        }
+        if self.command.kind == Kind::Exit && kept.len() + usize::from(is_timed) > FEW {
+            let error = command::Error::at_argument(0, ErrorKind::TooManyEargs, Errno::E2BIG);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// The name and the fields that its event has.
+    fn schema(&self) -> Result<Schema> {
+        let attached = match self.command.target {
+            Target::Event { .. } => {
+                Some(CString::try_from_fmt(format_args!("{}", self.command.target))?)
+            }
+            _ => None,
+        };
+        let mut schema = Schema::new(
+            CString::try_from_fmt(format_args!("{}", self.name.group))?,
+            CString::try_from_fmt(format_args!("{}", self.name.event))?,
+            self.command.kind,
+            attached,
+        );
+        for argument in &self.arguments {
+            schema.add(argument)?;
+        }
+        Ok(schema)
+    }
+
+    #[inline(never)]
+    fn add_to_event(&self, schema: Schema) -> Result<(), Failure> {
+        loop {
+            let spec = spec::of(self.command, self.name)?;
+            let existing = registry::with_event(spec.group(), spec.event(), |event| {
+                check_siblings(event, &spec, &schema)?;
+                Ok::<_, Failure>((
+                    event.schema.clone(),
+                    event.sink.clone(),
+                    event.probes.clone(),
+                ))
+            });
+            let Some(existing) = existing else {
+                return self.create_event(spec, schema);
+            };
+            let (schema, sink, probes) = existing?;
+            let probe = self.register(spec, schema, sink)?;
+            // Unless the event has gone meanwhile.
+            if registry::append(&probes, probe)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn create_event(&self, spec: Spec, schema: Schema) -> Result<(), Failure> {
+        let (group, name, fields, print_fmt) = schema.define()?;
+        if trace_event::exists(&group, &name)? {
+            return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
+        }
+        let schema = Arc::new(schema, GFP_KERNEL)?;
+        let sink = Arc::new(Sink::new(), GFP_KERNEL)?;
+        let probe = self.register(spec, schema.clone(), sink.clone())?;
+        let probes = Probes::new(probe)?;
+        let definition = Definition {
+            group,
+            name,
+            fields,
+            print_fmt,
+            operations: KBox::new(EnableProbes(probes.clone()), GFP_KERNEL)?,
+            print: KBox::new(Printer(schema.clone()), GFP_KERNEL)?,
+            sink: sink.clone(),
+        };
+        registry::create(definition, |trace_event| Event {
+            schema,
+            probes,
+            sink,
+            trace_event,
+        })?;
+        Ok(())
+    }
+
+    /// Registers it: now, or with its event enabled.
+    #[inline(never)]
+    fn register(
+        &self,
+        spec: Spec,
+        schema: Arc<Schema>,
+        sink: Arc<Sink>,
+    ) -> Result<Arc<Probe>, Failure> {
+        let parts = RecorderParts {
+            sink,
+            fixed: schema.layout().bytes(),
+            strings: match schema.layout().is_dynamic() {
+                true => Some(registry::string_buffer()?),
+                false => None,
+            },
+        };
+        let compiled = Compiled::new(&self.arguments, self.source, None);
+        let (registered, compiled) = match self.command.target {
+            Target::Address(_) | Target::Symbol { .. } => {
+                (self.register_kprobe(compiled, &parts)?, None)
+            }
+            Target::Functions(pattern) => {
+                let pattern = CString::try_from_fmt(format_args!("{pattern}"))?;
+                fprobe::exists(&pattern).map_err(at_target)?;
+                (None, Some(for_later(compiled)?))
+            }
+            Target::Tracepoint(_) => (None, Some(for_later(compiled)?)),
+            Target::Event { system, name } => {
+                // As in C, it is not told which symbol there is none of.
+                let compiled = compiled.map_err(|failure| failure.errno())?;
+                let filter = match self.command.filter()? {
+                    Some(filter) => Some(CString::try_from_fmt(format_args!("{filter}"))?),
+                    None => None,
+                };
+                let event = hold_event(system, name)?;
+                (Some(register_at_event(event, filter, &compiled, &parts)?), None)
+            }
+        };
+        Ok(Probe::new(schema, spec, parts, registered, compiled)?)
+    }
+
+    /// Registers a kprobe; but one of a module that is not loaded waits for that.
+    fn register_kprobe(
+        &self,
+        compiled: Result<Compiled, Failure>,
+        parts: &RecorderParts,
+    ) -> Result<Option<KBox<dyn Registered>>, Failure> {
+        let registered = match compiled {
+            Ok(compiled) => register(self.command, Ok(&compiled), parts),
+            Err(failure) => register(self.command, Err(failure), parts),
+        };
+        match (registered, self.command.target) {
+            (Err(failure), Target::Symbol { symbol, .. })
+                if failure.errno() == ENOENT && symbols::count(symbol)?.is_none() =>
+            {
+                pr_info!("{symbol}: the probe waits for the module\n");
+                Ok(None)
+            }
+            (registered, _) => registered.map(Some),
+        }
+    }
+}
+
+/// What is to be registered when the event is enabled. Symbols that are missing are an error then, as in C.
+fn for_later(compiled: Result<Compiled, Failure>) -> Result<Result<KBox<Compiled>>, Failure> {
+    match compiled {
+        Ok(compiled) => Ok(Ok(KBox::new(compiled, GFP_KERNEL)?)),
+        Err(failure) if failure.errno() == ENOMEM => Err(failure),
+        Err(failure) => Ok(Err(failure.errno())),
+    }
+}
+
+/// May an event that there is have this probe, too? It has to be of the same kind, with the same fields, and
+/// not one that the event has.
+///
+/// C: `append_trace_kprobe()`, `append_trace_fprobe_event()`.
+fn check_siblings(event: &Event, spec: &Spec, schema: &Schema) -> Result<(), Failure> {
+    let refuse = |kind| Err(command::Error::at_command(kind, Errno::EEXIST).into());
+    let (kind, others) = (spec.kind(), event.schema.kind());
+    // One event probe is all that an event has.
+    if others.is_kprobe() != kind.is_kprobe() || others == Kind::Event || kind == Kind::Event {
+        return refuse(ErrorKind::EventExist);
+    }
+    if others != kind {
+        return refuse(ErrorKind::DiffProbeType);
+    }
+    if let Some(index) = fetch::first_difference(schema.fields(), event.schema.fields()) {
+        let kind = ErrorKind::DiffArgType;
+        return Err(command::Error::at_argument(index, kind, Errno::EEXIST).into());
+    }
+    if event.probes.any(|probe| probe.spec().is_same_probe(spec)) {
+        return refuse(ErrorKind::SameProbe);
+    }
+    Ok(())
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The last step of a command: the kernel gets a probe.
+//!
+//! A probe by ftrace or of a tracepoint is registered each time that its event is enabled, and a kprobe of a
+//! module each time that the module comes. No file is read here, because the kernel holds `event_mutex` where it
+//! enables an event.
+//!
+//! C: `__register_trace_kprobe()` in `kernel/trace/trace_kprobe.c`, `__register_trace_fprobe()` in
+//! `kernel/trace/trace_fprobe.c`.
+
+use core::fmt;
+use core::num::NonZero;
+
+use kernel::prelude::*;
+use kernel::str::CString;
+
+use ktrace::event_probe::Event;
+use ktrace::event_probe::EventProbe;
+use ktrace::fprobe::Fprobe;
+use ktrace::fprobe::Functions;
+use ktrace::ftrace;
+use ktrace::kprobe;
+use ktrace::kprobe::Kprobe;
+use ktrace::kretinsn::Kretinsn;
+use ktrace::kretinsn::Refusal;
+use ktrace::kretprobe;
+use ktrace::kretprobe::Kretprobe;
+use ktrace::security;
+use ktrace::symbol;
+use ktrace::tracepoint::Tracepoint;
+use probe::command;
+use probe::command::Command;
+use probe::command::Kind;
+use probe::command::Target;
+use probe::command::MAX_ARGUMENTS;
+use probe::error::Errno;
+use probe::error::ErrorKind;
+
+use crate::compile::Compiled;
+use crate::entry_saver::EntrySaver;
+use crate::entry_saver::EntryValues;
+use crate::entry_saver::FEW;
+use crate::event_probe::AtEvent;
+use crate::exits;
+use crate::failure::at_target;
+use crate::failure::Failure;
+use crate::recorder::AtEntry;
+use crate::recorder::AtExit;
+use crate::recorder::Recorder;
+use crate::recorder::RecorderParts;
+use crate::registered::Registered;
+use crate::symbols;
+
+/// Registers the probe of a command, disabled; but one by ftrace or of a tracepoint hits from now on. Not for
+/// an event probe.
+///
+/// What is wrong with the arguments is told here, because C looks at the place first.
+#[inline(never)]
+pub(crate) fn register(
+    command: &Command<'_>,
+    compiled: Result<&Compiled, Failure>,
+    parts: &RecorderParts,
+) -> Result<KBox<dyn Registered>, Failure> {
+    security::kprobes_allowed().map_err(at_target)?;
+    let registered = compiled.and_then(|compiled| place(command, compiled, parts));
+    check_place(&command.target, registered)
+}
+
+/// Makes the probe of an event, which is attached while its own event is enabled.
+pub(crate) fn register_at_event(
+    event: Event,
+    filter: Option<CString>,
+    compiled: &Compiled,
+    parts: &RecorderParts,
+) -> Result<KBox<dyn Registered>> {
+    let (recorder, _) = compiled.recorder(parts)?;
+    boxed(EventProbe::new(event, filter, AtEvent(recorder))?)
+}
+
+fn boxed(probe: impl Registered + 'static) -> Result<KBox<dyn Registered>> {
+    Ok(KBox::new(probe, GFP_KERNEL)?)
+}
+
+#[inline(never)]
+fn place(
+    command: &Command<'_>,
+    compiled: &Compiled,
+    parts: &RecorderParts,
+) -> Result<KBox<dyn Registered>, Failure> {
+    let (recorder, values) = compiled.recorder(parts)?;
+    let target = match command.target {
+        Target::Address(address) => kprobe::Target::Address(address as usize),
+        Target::Symbol { symbol, offset } => {
+            let symbol = CString::try_from_fmt(format_args!("{symbol}"))?;
+            kprobe::Target::Symbol(symbol, offset)
+        }
+        Target::Functions(name) | Target::Tracepoint(name) => {
+            let name = CString::try_from_fmt(format_args!("{name}"))?;
+            return Ok(match command.kind {
+                Kind::Entry => {
+                    let functions = Functions::Glob(&name, None);
+                    boxed(Fprobe::register(functions, AtEntry(recorder))?)?
+                }
+                Kind::Tracepoint => {
+                    boxed(Tracepoint::attach_or_wait(&name, AtEntry(recorder))?)?
+                }
+                _ => place_exit(&name, recorder, values)?,
+            });
+        }
+        Target::Event { .. } => return Err(EINVAL.into()),
+    };
+    Ok(match command.kind {
+        Kind::Return => {
+            let maxactive = command.maxactive.map_or(0, NonZero::get);
+            place_return(target, maxactive, recorder, values).map_err(at_target)?
+        }
+        Kind::ReturnInsn => boxed(Kretinsn::register(target, recorder).map_err(refused)?)?,
+        _ => boxed(Kprobe::register(target, recorder).map_err(at_target)?)?,
+    })
+}
+
+/// Places a probe by ftrace on the exits of functions. How much it keeps of a call has to be known when this is
+/// compiled: the kernel then has just this room with each call in flight, and the handlers find their way
+/// around it without a check.
+fn place_exit(
+    name: &CStr,
+    recorder: Recorder,
+    EntryValues { values, is_timed }: EntryValues,
+) -> Result<KBox<dyn Registered>> {
+    let functions = Functions::Glob(name, None);
+    if is_timed {
+        boxed(Fprobe::register(functions, EntrySaver::<FEW, true>::new(recorder, values)?)?)
+    } else if values.is_empty() {
+        boxed(Fprobe::register(functions, AtExit(recorder))?)
+    } else {
+        boxed(Fprobe::register(functions, EntrySaver::<FEW, false>::new(recorder, values)?)?)
+    }
+}
+
+/// Places a return probe, with as much room for what it keeps.
+fn place_return(
+    target: kprobe::Target,
+    maxactive: u16,
+    recorder: Recorder,
+    EntryValues { values, is_timed }: EntryValues,
+) -> Result<KBox<dyn Registered>> {
+    fn place<H>(target: kprobe::Target, maxactive: u16, handler: H) -> Result<KBox<dyn Registered>>
+    where
+        H: kretprobe::Handler + AsRef<Recorder>,
+    {
+        boxed(Kretprobe::register(target, maxactive, handler)?)
+    }
+
+    fn keep<const N: usize, const IS_TIMED: bool>(
+        target: kprobe::Target,
+        maxactive: u16,
+        recorder: Recorder,
+        values: KVec<probe::fetch::Keep>,
+    ) -> Result<KBox<dyn Registered>> {
+        let saver = EntrySaver::<N, IS_TIMED>::new(recorder, values)?;
+        place(target, maxactive, saver)
+    }
+
+    match (values.len(), is_timed) {
+        (0, false) => place(target, maxactive, recorder),
+        // The time alone.
+        (0, true) => keep::<1, true>(target, maxactive, recorder, values),
+        // More than the arguments that are passed in registers.
+        (..=FEW, false) => keep::<FEW, false>(target, maxactive, recorder, values),
+        (..FEW, true) => keep::<FEW, true>(target, maxactive, recorder, values),
+        // As much as arguments can ask for, one of which has asked for the time then.
+        (_, false) => keep::<MAX_ARGUMENTS, false>(target, maxactive, recorder, values),
+        (_, true) => keep::<MAX_ARGUMENTS, true>(target, maxactive, recorder, values),
+    }
+}
+
+/// Refuses a probe for where it was placed. To ask for the address first takes the kernel as long
+/// as to place the probe: only where it could not be placed that is done, for C looks at this
+/// first.
+#[inline(never)]
+fn check_place(
+    target: &Target<'_>,
+    registered: Result<KBox<dyn Registered>, Failure>,
+) -> Result<KBox<dyn Registered>, Failure> {
+    let address = match (&registered, *target) {
+        (Ok(probe), _) => probe.address(),
+        (Err(_), Target::Symbol { symbol, offset }) => symbols::address_at(symbol, offset).ok(),
+        (Err(_), Target::Address(address)) => Some(address as usize),
+        (Err(_), _) => None,
+    };
+    let Some(address) = address else {
+        return registered;
+    };
+    if let Target::Symbol { symbol, .. } = *target {
+        if !symbols::is_unique_at(symbol, address) {
+            return Err(command::Error::at_target(ErrorKind::NonUniqSymbol, Errno::EINVAL).into());
+        }
+    }
+    if !is_traceable(address)? {
+        return Err(at_target(EINVAL));
+    }
+    registered
+}
+
+/// Is this address in a function that may be traced? Those that may not are there for the tracing
+/// itself to use.
+///
+/// C: `within_notrace_func()`.
+#[inline(never)]
+fn is_traceable(address: usize) -> Result<bool> {
+    if cfg!(CONFIG_KPROBE_EVENTS_ON_NOTRACE) {
+        return Ok(true);
+    }
+    // Where it belongs to no function the kernel refuses it.
+    let Some(start) = symbol::start_of(address) else {
+        return Ok(true);
+    };
+    if ftrace::is_traceable(start)? {
+        return Ok(true);
+    }
+    // A part of a function that the compiler made (`.cold`, `.part`) is like the whole.
+    let mut buffer = [0; symbol::LEN];
+    let name = core::str::from_utf8(symbol::format(start, false, &mut buffer)).unwrap_or("");
+    match name.split_once('.') {
+        Some((whole, _)) => Ok(symbols::address_of(whole)
+            .and_then(ftrace::is_traceable)
+            .unwrap_or(false)),
+        None => Ok(false),
+    }
+}
+
+/// Why a function has no probes on its returns.
+#[inline(never)]
+fn refused(refusal: Refusal) -> Failure {
+    let tell = |text: fmt::Arguments<'_>| pr_info!("{text}\n");
+    let kind = match refusal {
+        Refusal::TailCall(exit) => {
+            tell(format_args!("{}; use %return", exits::Shown(&exit)));
+            ErrorKind::TailCall
+        }
+        Refusal::NoReturn => ErrorKind::NoRetInsn,
+        Refusal::BadText(bad) => {
+            tell(format_args!("{}", exits::Bad(&bad)));
+            ErrorKind::BadText
+        }
+        Refusal::NotBuilt => {
+            let kind = ErrorKind::NosupRetinsn;
+            return command::Error::at_target(kind, Errno::EOPNOTSUPP).into();
+        }
+        Refusal::Failed(error) => return at_target(error),
+    };
+    command::Error::at_target(kind, Errno::EINVAL).into()
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Probes that the kernel knows, whatever registers them: kprobes, kretprobes, the probes on the returns of a
+//! function, ftrace, tracepoints, trace events.
+
+use kernel::prelude::*;
+
+use ktrace::event_probe;
+use ktrace::event_probe::EventProbe;
+use ktrace::fprobe;
+use ktrace::fprobe::Fprobe;
+use ktrace::kprobe::AnyKprobe;
+use ktrace::kprobe::Kprobe;
+use ktrace::kretinsn::Kretinsn;
+use ktrace::kretprobe;
+use ktrace::kretprobe::AnyKretprobe;
+use ktrace::kretprobe::Kretprobe;
+use ktrace::trace_event::EventMutexHeld;
+use ktrace::tracepoint;
+use ktrace::tracepoint::Tracepoint;
+
+use crate::recorder::Counts;
+use crate::recorder::Recorder;
+
+/// A registered probe. Dropping it unregisters it, and no handler runs after that.
+pub(crate) trait Registered: Send + Sync {
+    /// Lets it hit. The token is there where its event is just being enabled.
+    fn enable(&self, token: Option<&EventMutexHeld>) -> Result;
+
+    /// It hits no more. Handlers that run already may still be running.
+    fn disable(&self, token: &EventMutexHeld) -> Result;
+
+    /// How often it was hit, and missed.
+    fn counts(&self) -> Counts;
+
+    /// The instruction that it is on: the function's first one for a return probe.
+    fn address(&self) -> Option<usize> {
+        None
+    }
+
+    /// Was the probed code unloaded? Then it cannot be enabled, and need not be.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
+    /// For how many calls in flight a return probe has room.
+    fn maxactive(&self) -> u32 {
+        0
+    }
+
+    /// Has it unregistered with others. Without memory it is unregistered here.
+    fn unregister_in(self: KBox<Self>, batch: &mut Batch);
+
+    /// Unregisters it, and gives what it has counted.
+    fn unregister(self: KBox<Self>) -> Counts;
+}
+
+impl Registered for Kprobe<Recorder> {
+    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
+        Kprobe::enable(self)
+    }
+
+    fn disable(&self, _: &EventMutexHeld) -> Result {
+        Kprobe::disable(self)
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::of(self.handler(), self.missed())
+    }
+
+    fn address(&self) -> Option<usize> {
+        Some(Kprobe::address(self))
+    }
+
+    fn is_gone(&self) -> bool {
+        Kprobe::is_gone(self)
+    }
+
+    fn unregister_in(self: KBox<Self>, batch: &mut Batch) {
+        // Those with many probes may have taken its room.
+        let _ = batch.kprobes.reserve(1, GFP_KERNEL);
+        let probe = KBox::into_inner(self).into();
+        drop(batch.kprobes.push_within_capacity(probe));
+    }
+
+    fn unregister(self: KBox<Self>) -> Counts {
+        self.counts()
+    }
+}
+
+impl<H: kretprobe::Handler + AsRef<Recorder>> Registered for Kretprobe<H> {
+    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
+        Kretprobe::enable(self)
+    }
+
+    fn disable(&self, _: &EventMutexHeld) -> Result {
+        Kretprobe::disable(self)
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::of(self.handler(), self.missed())
+    }
+
+    fn address(&self) -> Option<usize> {
+        Some(Kretprobe::address(self))
+    }
+
+    fn is_gone(&self) -> bool {
+        Kretprobe::is_gone(self)
+    }
+
+    fn maxactive(&self) -> u32 {
+        Kretprobe::maxactive(self)
+    }
+
+    fn unregister_in(self: KBox<Self>, batch: &mut Batch) {
+        let probe = KBox::into_inner(self).into();
+        drop(batch.kretprobes.push_within_capacity(probe));
+    }
+
+    fn unregister(self: KBox<Self>) -> Counts {
+        self.counts()
+    }
+}
+
+impl Registered for Kretinsn<Recorder> {
+    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
+        Kretinsn::enable(self)
+    }
+
+    fn disable(&self, _: &EventMutexHeld) -> Result {
+        Kretinsn::disable(self)
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::of(self.handler(), self.missed())
+    }
+
+    fn address(&self) -> Option<usize> {
+        Some(Kretinsn::address(self))
+    }
+
+    fn is_gone(&self) -> bool {
+        Kretinsn::is_gone(self)
+    }
+
+    fn unregister_in(self: KBox<Self>, batch: &mut Batch) {
+        let _ = batch.kprobes.reserve(self.exits().len(), GFP_KERNEL);
+        for probe in KBox::into_inner(self).into_kprobes() {
+            drop(batch.kprobes.push_within_capacity(probe));
+        }
+    }
+
+    fn unregister(self: KBox<Self>) -> Counts {
+        self.counts()
+    }
+}
+
+/// The kernel traces the functions from the registration on, whether the probe is disabled or not: so it is
+/// registered only while its event is enabled.
+impl<H: fprobe::Handler + AsRef<Recorder>> Registered for Fprobe<H> {
+    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
+        Ok(())
+    }
+
+    fn disable(&self, _: &EventMutexHeld) -> Result {
+        Ok(())
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::of(self.handler(), self.missed())
+    }
+
+    fn unregister_in(self: KBox<Self>, _: &mut Batch) {
+        drop(self);
+    }
+
+    fn unregister(self: KBox<Self>) -> Counts {
+        KBox::into_inner(self).unregister(Counts::of)
+    }
+}
+
+/// Hits from its registration on.
+impl<H: tracepoint::Handler + AsRef<Recorder>> Registered for Tracepoint<H> {
+    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
+        Ok(())
+    }
+
+    fn disable(&self, _: &EventMutexHeld) -> Result {
+        Ok(())
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::of(self.handler(), self.missed())
+    }
+
+    fn unregister_in(self: KBox<Self>, _: &mut Batch) {
+        drop(self);
+    }
+
+    fn unregister(self: KBox<Self>) -> Counts {
+        KBox::into_inner(self).unregister(Counts::of)
+    }
+}
+
+impl<H: event_probe::Handler + AsRef<Recorder>> Registered for EventProbe<H> {
+    /// `EINVAL` without the token.
+    fn enable(&self, token: Option<&EventMutexHeld>) -> Result {
+        self.attach(token.ok_or(EINVAL)?)
+    }
+
+    fn disable(&self, token: &EventMutexHeld) -> Result {
+        self.detach(token);
+        Ok(())
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::of(self.handler(), self.missed())
+    }
+
+    fn unregister_in(self: KBox<Self>, _: &mut Batch) {
+        drop(self);
+    }
+
+    fn unregister(self: KBox<Self>) -> Counts {
+        self.counts()
+    }
+}
+
+/// Probes that are unregistered together: the kernel waits for an RCU grace period each time.
+#[derive(Default)]
+pub(crate) struct Batch {
+    kprobes: KVVec<AnyKprobe>,
+    kretprobes: KVVec<AnyKretprobe>,
+}
+
+impl Batch {
+    /// With room for so many.
+    pub(crate) fn new(probes: usize) -> Result<Self> {
+        Ok(Self {
+            kprobes: KVVec::with_capacity(probes, GFP_KERNEL)?,
+            kretprobes: KVVec::with_capacity(probes, GFP_KERNEL)?,
+        })
+    }
+
+    /// Unregisters them: no handler runs after this.
+    pub(crate) fn unregister(self) {
+        if !self.kprobes.is_empty() {
+            AnyKprobe::unregister_all(self.kprobes);
+        }
+        if !self.kretprobes.is_empty() {
+            AnyKretprobe::unregister_all(self.kretprobes);
+        }
+    }
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The second step of a command: what the kernel says of its target.
+//!
+//! The kernel knows the symbols, and where functions start. BTF, which the kernel has for itself and for each
+//! module, knows what a function takes and returns. Nothing is read before a command asks. The kernel's BTF is
+//! then kept; that of a module, which can go, is not.
+//!
+//! C: `validate_probe_symbol()` and `kprobe_on_func_entry()` for kprobes, `query_btf_context()` in
+//! `kernel/trace/trace_probe.c`, `__trace_eprobe_create()` in `kernel/trace/trace_eprobe.c`.
+
+use kernel::prelude::*;
+use kernel::str::CString;
+use kernel::sync::Arc;
+
+use ktrace::btf::Object;
+use ktrace::event_probe::Event;
+use ktrace::symbol;
+use probe::btf::Btf;
+use probe::btf::Function;
+use probe::command;
+use probe::command::Command;
+use probe::command::Kind;
+use probe::command::Place;
+use probe::command::Signature;
+use probe::command::Site;
+use probe::command::Target;
+use probe::error::Errno;
+use probe::error::ErrorKind;
+
+use crate::failure::Failure;
+use crate::symbols;
+
+kernel::sync::global_lock! {
+    // Read when it is first needed.
+    // SAFETY: Initialised by `init` when the module is loaded.
+    unsafe(uninit) static VMLINUX: Mutex<Option<Arc<Object>>> = None;
+}
+
+/// # Safety
+///
+/// Called once, before anything else here is used.
+pub(crate) unsafe fn init() {
+    // SAFETY: The caller calls this once, and nobody has used the lock yet.
+    unsafe { VMLINUX.init() };
+}
+
+/// Forgets what was read.
+pub(crate) fn clear() {
+    *VMLINUX.lock() = None;
+}
+
+/// A target that is there.
+pub(crate) struct ResolvedTarget {
+    place: Place,
+    /// What an event probe is attached to.
+    event: Option<Event>,
+}
+
+impl ResolvedTarget {
+    /// Checks what the kernel says of a target, and finds out where in its function it is.
+    ///
+    /// For functions by ftrace and for tracepoints the kernel is asked at the registration.
+    #[inline(never)]
+    pub(crate) fn of(command: &Command<'_>) -> Result<Self, Failure> {
+        let mut event = None;
+        let mut is_entry = false;
+        match command.target {
+            Target::Symbol { symbol, offset } => {
+                is_entry = check_symbol(command.kind, symbol, offset)?;
+            }
+            Target::Event { system, name } => {
+                event = Some(hold_event(system, name)?);
+                command.filter()?;
+            }
+            Target::Address(_) | Target::Functions(_) | Target::Tracepoint(_) => {}
+        }
+        Ok(Self {
+            place: place(command.kind, is_entry),
+            event,
+        })
+    }
+
+    /// The same for a command that was accepted: without a check. Not for an event probe.
+    pub(crate) fn again(command: &Command<'_>) -> Result<Self> {
+        let is_entry = match (command.kind, command.target) {
+            (Kind::Probe, Target::Symbol { symbol, offset }) => is_entry(symbol, offset)?,
+            _ => None,
+        };
+        Ok(Self {
+            place: place(command.kind, is_entry == Some(true)),
+            event: None,
+        })
+    }
+}
+
+/// Where in its function a probe of this kind is.
+fn place(kind: Kind, is_entry: bool) -> Place {
+    match kind {
+        Kind::Probe if is_entry => Place::Entry,
+        Kind::Probe => Place::Inside,
+        Kind::Return | Kind::Exit => Place::Return,
+        Kind::ReturnInsn => Place::ReturnInsn,
+        Kind::Entry => Place::Entry,
+        Kind::Tracepoint => Place::Tracepoint,
+        Kind::Event => Place::Event,
+    }
+}
+
+/// Checks that a symbol is there and is the only one of its name. Is it the entry of a function? A return
+/// probe must be on one.
+///
+/// C: `validate_probe_symbol()`, `kprobe_on_func_entry()`.
+fn check_symbol(kind: Kind, symbol: &str, offset: u32) -> Result<bool, Failure> {
+    let refuse = |kind| Err(command::Error::at_target(kind, Errno::EINVAL).into());
+    let is_entry = match symbols::count(symbol)? {
+        // Where in its function it is turns out when the module comes.
+        None => kind.is_return(),
+        Some(0) => return refuse(ErrorKind::BadProbeAddr),
+        // Where there is no function the kernel refuses it in the end.
+        Some(1) => is_entry(symbol, offset)?.unwrap_or(kind.is_return()),
+        Some(_) => return refuse(ErrorKind::NonUniqSymbol),
+    };
+    if kind.is_return() && !is_entry {
+        return refuse(ErrorKind::BadRetprobe);
+    }
+    Ok(is_entry)
+}
+
+/// Is it the entry of a function? `None` where there is no function.
+///
+/// An offset may lead to another function: perf probe counts from `_text`.
+fn is_entry(symbol: &str, offset: u32) -> Result<Option<bool>> {
+    match offset {
+        0 => Ok(Some(true)),
+        _ => Ok(symbol::is_entry(symbols::address_at(symbol, offset)?)),
+    }
+}
+
+/// Holds the event that an event probe is for.
+pub(crate) fn hold_event(system: &str, name: &str) -> Result<Event, Failure> {
+    let system = CString::try_from_fmt(format_args!("{system}"))?;
+    let name = CString::try_from_fmt(format_args!("{name}"))?;
+    Event::get(&system, &name).map_err(|error| match error {
+        ENOMEM => error.into(),
+        _ => command::Error::at_target(ErrorKind::BadAttachEvent, Errno::ENODEV).into(),
+    })
+}
+
+/// What the kernel knows of the types that the arguments of a command can have. It is held while the
+/// arguments are read:
+///
+/// ```ignore
+/// let types = Types::of(&command, &target)?;
+/// let kernel = types.kernel()?;
+/// let site = types.site(kernel.as_ref())?;
+/// ```
+pub(crate) struct Types<'t> {
+    target: &'t ResolvedTarget,
+    /// Does any argument need them?
+    are_needed: bool,
+    /// Of the kernel, where it has some.
+    kernel: Option<Arc<Object>>,
+    is_tracepoint: bool,
+    function: FunctionTypes,
+}
+
+/// Where the function is whose types are needed.
+enum FunctionTypes {
+    /// The target is no function, or there are no types at all.
+    None,
+    /// In the kernel, by this name.
+    Kernel(CString),
+    /// In a module: its name, that of the function there, and the module's types if it is loaded.
+    Module(CString, CString, Option<Object>),
+    /// A module that comes may have it.
+    Unknown,
+}
+
+/// Where the types come from.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// From the kernel itself, or from nowhere, because no argument needs them.
+    Kernel,
+    /// From the module of this name, whether it is loaded or not.
+    Module(&'a CStr),
+    /// A module that comes may have them.
+    Unknown,
+}
+
+impl<'t> Types<'t> {
+    /// Finds and reads them. Process context; sleeps, and may read files. `ENOMEM`.
+    #[inline(never)]
+    pub(crate) fn of(command: &Command<'_>, target: &'t ResolvedTarget) -> Result<Self> {
+        let mut this = Self {
+            target,
+            are_needed: command.needs_signature(),
+            kernel: None,
+            is_tracepoint: matches!(command.target, Target::Tracepoint(_)),
+            function: FunctionTypes::None,
+        };
+        if this.are_needed {
+            this.kernel = vmlinux()?;
+            if let (Some(kernel), Some(name)) = (&this.kernel, function_of(command.target)?) {
+                this.function = FunctionTypes::find(name, &kernel.btf(None)?)?;
+            }
+        }
+        Ok(this)
+    }
+
+    /// Those of the kernel, for [`site`](Self::site).
+    pub(crate) fn kernel(&self) -> Result<Option<Btf<'_>>> {
+        self.kernel.as_ref().map(|object| object.btf(None)).transpose()
+    }
+
+    /// Where the probe stands, as the arguments see it.
+    pub(crate) fn site<'s>(&'s self, kernel: Option<&'s Btf<'s>>) -> Result<Site<'s>> {
+        Ok(Site {
+            place: self.target.place,
+            signature: self.signature(kernel)?,
+        })
+    }
+
+    fn signature<'s>(&'s self, kernel: Option<&'s Btf<'s>>) -> Result<Signature<'s>> {
+        if let Some(event) = &self.target.event {
+            return Ok(Signature::Event(event, kernel.copied()));
+        }
+        let kernel = match kernel {
+            _ if !self.are_needed => return Ok(Signature::Unknown),
+            None => return Ok(Signature::Unsupported),
+            Some(kernel) => kernel,
+        };
+        let function = match &self.function {
+            FunctionTypes::Kernel(name) => kernel.function(name.to_str()?),
+            FunctionTypes::Module(_, name, Some(object)) => {
+                object.btf(Some(kernel))?.function(name.to_str()?)
+            }
+            FunctionTypes::None | FunctionTypes::Unknown | FunctionTypes::Module(_, _, None) => None,
+        };
+        Ok(match function {
+            Some(function) if self.is_tracepoint => Signature::Known(function.of_tracepoint()),
+            Some(function) => Signature::Known(function),
+            None => Signature::Unknown,
+        })
+    }
+
+    /// Where they come from.
+    pub(crate) fn source(&self) -> Source<'_> {
+        match &self.function {
+            FunctionTypes::None | FunctionTypes::Kernel(_) => Source::Kernel,
+            FunctionTypes::Module(module, ..) => Source::Module(module),
+            FunctionTypes::Unknown => Source::Unknown,
+        }
+    }
+}
+
+/// BTF of the kernel, where it has some.
+fn vmlinux() -> Result<Option<Arc<Object>>> {
+    let mut vmlinux = VMLINUX.lock();
+    if vmlinux.is_none() {
+        match Object::read("vmlinux", None) {
+            Ok(object) => *vmlinux = Some(Arc::new(object, GFP_KERNEL)?),
+            Err(ENOENT) => {}
+            Err(ENOMEM) => return Err(ENOMEM),
+            Err(error) => pr_warn!("the kernel's BTF cannot be read: {error:?}\n"),
+        }
+    }
+    Ok(vmlinux.clone())
+}
+
+/// The name of the function that the target is, `NAME` or `MODULE:NAME`, if it is one.
+fn function_of(target: Target<'_>) -> Result<Option<CString>> {
+    let name = match target {
+        Target::Address(_) | Target::Event { .. } => return Ok(None),
+        Target::Symbol { symbol, .. } | Target::Functions(symbol) => {
+            CString::try_from_fmt(format_args!("{symbol}"))?
+        }
+        // The function that the tracepoint calls has its parameters.
+        Target::Tracepoint(name) => CString::try_from_fmt(format_args!("__probestub_{name}"))?,
+    };
+    Ok(Some(name))
+}
+
+impl FunctionTypes {
+    /// Finds the function `NAME` or `MODULE:NAME`.
+    fn find(symbol: CString, kernel: &Btf<'_>) -> Result<Self> {
+        let name = symbol.to_str()?;
+        let mut buffer = [0; symbol::LEN];
+        let (module, name) = match name.split_once(':') {
+            Some(both) => both,
+            None if kernel.function(name).is_some() => return Ok(Self::Kernel(symbol)),
+            None => {
+                let address = symbols::address_of(name).ok();
+                match address.and_then(|address| symbol::module_of(address, &mut buffer)) {
+                    Some(module) => (module, name),
+                    None => return Ok(Self::Unknown),
+                }
+            }
+        };
+        let object = match Object::read(module, Some(kernel)) {
+            Err(ENOMEM) => return Err(ENOMEM),
+            object => object.ok(),
+        };
+        let module = CString::try_from_fmt(format_args!("{module}"))?;
+        let name = CString::try_from_fmt(format_args!("{name}"))?;
+        Ok(Self::Module(module, name, object))
+    }
+}

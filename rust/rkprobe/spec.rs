@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A probe as its command says it, in memory of the kernel.
+
+use core::fmt;
+
+use kernel::prelude::*;
+use kernel::str::CString;
+
+use probe::command::Command;
+use probe::command::EventName;
+use probe::command::ProbeSpec;
+
+/// A probe as its command says it.
+pub(crate) type Spec = ProbeSpec<Text>;
+
+/// The text of a [`Spec`].
+pub(crate) struct Text(CString);
+
+impl AsRef<str> for Text {
+    fn as_ref(&self) -> &str {
+        // It was formatted as text.
+        self.0.to_str().unwrap_or("")
+    }
+}
+
+/// Makes the value of a command. `ENOMEM`.
+pub(crate) fn of(command: &Command<'_>, name: &EventName<'_>) -> Result<Spec> {
+    let make = |text: fmt::Arguments<'_>| Ok(Text(CString::try_from_fmt(text)?));
+    Spec::new(command, name, make)
+}
