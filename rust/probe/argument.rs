@@ -14,6 +14,12 @@ use crate::types::FetchType;
 use crate::types::Space;
 use crate::types::Width;
 
+/// The most bytes that the fields of all arguments of an event take in a record. A string counts as
+/// its locator.
+///
+/// C: `MAX_PROBE_EVENT_SIZE`.
+pub const MAX_EVENT_SIZE: usize = 3072;
+
 /// One fetch argument, borrowed from the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument<'a> {

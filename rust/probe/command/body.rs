@@ -21,6 +21,7 @@ use crate::argument::Base;
 use crate::argument::Deref;
 use crate::argument::Derefs;
 use crate::argument::Fetch;
+use crate::argument::MAX_EVENT_SIZE;
 use crate::btf;
 use crate::error::Errno;
 use crate::error::ErrorKind;
@@ -30,9 +31,6 @@ use crate::types::Style;
 
 /// The longest body, in bytes.
 const MAX_BODY: usize = 63;
-
-/// The most bytes of arguments in a record, those of strings aside.
-const MAX_RECORD: usize = 3072;
 
 /// The last step that can do something; the one behind it is the end.
 const LAST_STEP: usize = 14;
@@ -137,7 +135,7 @@ impl<'b> Reader<'b> {
         };
         let count = typed.count.map_or(1, |count| usize::from(count.get()));
         self.size = self.size.saturating_add(size.saturating_mul(count));
-        if self.size > MAX_RECORD {
+        if self.size > MAX_EVENT_SIZE {
             return Err(Fault::new(ErrorKind::EventTooBig, read.at, Errno::E2BIG));
         }
 

@@ -8,6 +8,7 @@ use core::fmt;
 use core::num::NonZeroU8;
 
 use crate::argument::Argument;
+use crate::argument::MAX_EVENT_SIZE;
 use crate::types::FetchType;
 use crate::types::Style;
 
@@ -90,11 +91,6 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The most bytes that all fields may have together, their strings aside.
-    ///
-    /// C: `MAX_PROBE_EVENT_SIZE`.
-    pub const MAX: usize = 3072;
-
     /// No field.
     pub const fn new() -> Self {
         Self {
@@ -107,7 +103,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`TooBig`] where that makes more than [`Self::MAX`] bytes; the layout is then as before.
+    /// [`TooBig`] if the fields take more than [`MAX_EVENT_SIZE`] bytes. The layout does not change.
     pub fn add(&mut self, argument: &Argument<'_>) -> Result<Field, TooBig> {
         let field = Field {
             offset: self.bytes,
@@ -115,7 +111,7 @@ impl Layout {
             count: argument.count,
         };
         let bytes = self.bytes().wrapping_add(field.bytes());
-        if bytes > Self::MAX {
+        if bytes > MAX_EVENT_SIZE {
             return Err(TooBig);
         }
         self.bytes = bytes as u16;
@@ -142,7 +138,7 @@ impl Default for Layout {
     }
 }
 
-/// The fields of an event take more than [`Layout::MAX`] bytes.
+/// The fields of an event take more than [`MAX_EVENT_SIZE`] bytes.
 ///
 /// C: `TP_ERR_EVENT_TOO_BIG`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
