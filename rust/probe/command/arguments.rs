@@ -7,17 +7,18 @@
 use core::fmt;
 use core::fmt::Write as _;
 
-use super::body::Fault;
 use super::body::Reader;
+use super::error::ArgumentError;
 use super::error::Error;
 use super::name::is_good_name;
 use super::site::Site;
 use super::words::Words;
-use crate::arch::Register;
 use crate::argument::Argument;
 use crate::argument::Name;
 use crate::error::Errno;
 use crate::error::ErrorKind;
+
+pub use super::body::Registers;
 
 /// The most arguments of a command.
 pub const MAX_ARGUMENTS: usize = 128;
@@ -36,11 +37,6 @@ const RESERVED: [&str; 8] = [
     "__probe_ret_ip",
     "__probe_func",
 ];
-
-/// Finds a register by its name, which comes without the `%`.
-///
-/// C: `regs_query_register_offset()`.
-pub type Registers = fn(&str) -> Option<Register>;
 
 /// Gives one argument after the other, and ends with the first error.
 pub struct Arguments<'a> {
@@ -81,7 +77,7 @@ impl<'a> Arguments<'a> {
         self.count
     }
 
-    fn argument(&mut self, word: &'a str, index: usize) -> Result<Argument<'a>, Fault> {
+    fn argument(&mut self, word: &'a str, index: usize) -> Result<Argument<'a>, ArgumentError> {
         let (name, body) = split(word, index);
         self.check_name(word, name, index)?;
         let at = word.len().saturating_sub(body.len());
@@ -95,7 +91,12 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    fn check_name(&mut self, word: &str, name: Name<'_>, index: usize) -> Result<(), Fault> {
+    fn check_name(
+        &mut self,
+        word: &str,
+        name: Name<'_>,
+        index: usize,
+    ) -> Result<(), ArgumentError> {
         if let Some((name, _)) = word.split_once('=') {
             let wrong = if name.len() > MAX_ARGUMENT_NAME {
                 Some(ErrorKind::ArgNameTooLong)
@@ -107,14 +108,14 @@ impl<'a> Arguments<'a> {
                 None
             };
             if let Some(kind) = wrong {
-                return Err(Fault::invalid(kind, 0));
+                return Err(ArgumentError::invalid(kind, 0));
             }
         }
 
         let is_used = matches!(name, Name::Given(name) if RESERVED.contains(&name))
             || self.names.add(name) && self.is_used(name, index);
         if is_used {
-            return Err(Fault::invalid(ErrorKind::UsedArgName, 0));
+            return Err(ArgumentError::invalid(ErrorKind::UsedArgName, 0));
         }
         Ok(())
     }
@@ -135,10 +136,9 @@ impl<'a> Iterator for Arguments<'a> {
         let word = self.rest.next()?;
         let index = self.index;
         self.index = index.saturating_add(1);
-        Some(self.argument(word, index).map_err(|fault| {
+        Some(self.argument(word, index).map_err(|error| {
             self.rest = Words::new("");
-            let word = index.saturating_add(2);
-            Error::new(fault.kind, word, fault.offset, fault.errno)
+            error.of_argument(index)
         }))
     }
 }

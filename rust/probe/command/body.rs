@@ -8,7 +8,7 @@
 //! C: `traceprobe_parse_probe_arg_body()`, `parse_probe_arg()`, `parse_probe_vars()`,
 //! `parse_btf_arg()` and `finalize_fetch_insn()` in `kernel/trace/trace_probe.c`.
 
-use super::arguments::Registers;
+use super::error::ArgumentError;
 use super::number;
 use super::site::Place;
 use super::site::RecordFields;
@@ -17,6 +17,7 @@ use super::site::Site;
 use super::types::parse_bits;
 use super::types::Typed;
 use super::types::Written;
+use crate::arch::Register;
 use crate::argument::Base;
 use crate::argument::Deref;
 use crate::argument::Derefs;
@@ -41,28 +42,10 @@ const MAX_NESTING: usize = MAX_BODY / 4;
 /// The words in a kernel stack, which C takes as the limit of `$stackN` and of `$argN`.
 const STACK_WORDS: u16 = 16384 / 8;
 
-/// An error within a word.
-#[derive(Clone, Copy)]
-pub(super) struct Fault {
-    pub(super) kind: ErrorKind,
-    pub(super) offset: usize,
-    pub(super) errno: Errno,
-}
-
-impl Fault {
-    pub(super) const fn new(kind: ErrorKind, offset: usize, errno: Errno) -> Self {
-        Self {
-            kind,
-            offset,
-            errno,
-        }
-    }
-
-    /// What is malformed: EINVAL.
-    pub(super) const fn invalid(kind: ErrorKind, offset: usize) -> Self {
-        Self::new(kind, offset, Errno::EINVAL)
-    }
-}
+/// Finds a register by its name, which comes without the `%`.
+///
+/// C: `regs_query_register_offset()`.
+pub type Registers = fn(&str) -> Option<Register>;
 
 /// What a body says.
 pub(super) struct Body<'a> {
@@ -115,12 +98,12 @@ pub(super) fn needs_signature(word: &str) -> bool {
 
 impl<'b> Reader<'b> {
     /// Reads `body`, which starts at byte `at` of its word.
-    pub(super) fn body<'a>(&mut self, body: &'a str, at: usize) -> Result<Body<'a>, Fault> {
+    pub(super) fn body<'a>(&mut self, body: &'a str, at: usize) -> Result<Body<'a>, ArgumentError> {
         if body.len() > MAX_BODY {
-            return Err(Fault::new(ErrorKind::ArgTooLong, at, Errno::E2BIG));
+            return Err(ArgumentError::new(ErrorKind::ArgTooLong, at, Errno::E2BIG));
         }
         if body.is_empty() {
-            return Err(Fault::invalid(ErrorKind::NoArgBody, at));
+            return Err(ArgumentError::invalid(ErrorKind::NoArgBody, at));
         }
         let is_event = matches!(self.site.signature, Signature::Event(..));
         let mut typed = Typed::parse(body, at, is_event)?;
@@ -136,7 +119,11 @@ impl<'b> Reader<'b> {
         let count = typed.count.map_or(1, |count| usize::from(count.get()));
         self.size = self.size.saturating_add(size.saturating_mul(count));
         if self.size > MAX_EVENT_SIZE {
-            return Err(Fault::new(ErrorKind::EventTooBig, read.at, Errno::E2BIG));
+            return Err(ArgumentError::new(
+                ErrorKind::EventTooBig,
+                read.at,
+                Errno::E2BIG,
+            ));
         }
 
         Ok(Body {
@@ -155,8 +142,8 @@ impl<'b> Reader<'b> {
         value: &btf::Value<'b>,
         typed: &mut Typed<'_>,
         read: &mut Read<'_, 'b>,
-    ) -> Result<(), Fault> {
-        let wrong = |kind| Fault::invalid(kind, read.at);
+    ) -> Result<(), ArgumentError> {
+        let wrong = |kind| ArgumentError::invalid(kind, read.at);
         match typed.ty {
             Written::Default(_) => {
                 let ty = value.fetch_type().ok_or(wrong(ErrorKind::BadBitfield))?;
@@ -167,7 +154,7 @@ impl<'b> Reader<'b> {
                 match text.ok_or(wrong(ErrorKind::BadType4str))? {
                     btf::Text::Here => {}
                     btf::Text::Behind => {
-                        let full = Fault::new(ErrorKind::TooManyOps, read.at, Errno::E2BIG);
+                        let full = ArgumentError::new(ErrorKind::TooManyOps, read.at, Errno::E2BIG);
                         let deref = Deref { space, offset: 0 };
                         read.push(deref, full)?;
                     }
@@ -181,14 +168,14 @@ impl<'b> Reader<'b> {
     /// Reads a value: dereferences around a base.
     // Inlined, it would double the frame of its caller, which is near the kernel's 1 KiB.
     #[inline(never)]
-    fn fetch<'a>(&self, text: &'a str, start: usize) -> Result<Read<'a, 'b>, Fault> {
+    fn fetch<'a>(&self, text: &'a str, start: usize) -> Result<Read<'a, 'b>, ArgumentError> {
         let mut around = [(0usize, Space::Kernel, 0i32); MAX_NESTING];
         let mut depth = 0usize;
         let (mut text, mut at) = (text, start);
         while text.starts_with(['+', '-']) {
             let open = Open::parse(text, at)?;
             let Some(slot) = around.get_mut(depth) else {
-                return Err(Fault::invalid(ErrorKind::TooManyOps, at));
+                return Err(ArgumentError::invalid(ErrorKind::TooManyOps, at));
             };
             *slot = (open.at, open.space, open.offset);
             depth = depth.saturating_add(1);
@@ -214,7 +201,7 @@ impl<'b> Reader<'b> {
                 offset: 0,
             };
             // It has its step.
-            let full = Fault::invalid(ErrorKind::TooManyOps, at);
+            let full = ArgumentError::invalid(ErrorKind::TooManyOps, at);
             read.fetch.derefs.push(deref).map_err(|_| full)?;
         }
         if let Some(fields) = start.fields {
@@ -227,9 +214,9 @@ impl<'b> Reader<'b> {
                 _ => None,
             };
             if let Some(kind) = cannot.filter(|_| read.fetch.derefs.as_slice().is_empty()) {
-                return Err(Fault::invalid(kind, at));
+                return Err(ArgumentError::invalid(kind, at));
             }
-            let full = Fault::invalid(ErrorKind::TooManyOps, at);
+            let full = ArgumentError::invalid(ErrorKind::TooManyOps, at);
             read.push(Deref { space, offset }, full)?;
             // What is there has no type.
             read.value = None;
@@ -238,7 +225,7 @@ impl<'b> Reader<'b> {
     }
 
     /// Reads what is within all dereferences.
-    fn base<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, Fault> {
+    fn base<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, ArgumentError> {
         let rest = text.get(1..).unwrap_or("");
         let base = match text.bytes().next() {
             Some(b'$') => match self.site.signature {
@@ -249,28 +236,28 @@ impl<'b> Reader<'b> {
             Some(b'%') => {
                 let registers = self
                     .registers
-                    .ok_or(Fault::invalid(ErrorKind::BadVar, at))?;
+                    .ok_or(ArgumentError::invalid(ErrorKind::BadVar, at))?;
                 let register = registers(rest);
-                Base::Register(register.ok_or(Fault::invalid(ErrorKind::BadRegName, at))?)
+                Base::Register(register.ok_or(ArgumentError::invalid(ErrorKind::BadRegName, at))?)
             }
             Some(b'@') => return memory(rest, at),
             Some(b'\\') => immediate(rest, at.saturating_add(1))?,
             Some(b'(') => return self.cast(text, at),
             Some(b'_' | b'a'..=b'z' | b'A'..=b'Z') => return self.btf_variable(text, at),
-            _ => return Err(Fault::invalid(ErrorKind::BadFetchArg, at)),
+            _ => return Err(ArgumentError::invalid(ErrorKind::BadFetchArg, at)),
         };
         Ok(Start::new(base, at))
     }
 
     /// Reads `$retval` or the name of a parameter, with the fields that follow.
-    fn btf_variable<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, Fault> {
+    fn btf_variable<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, ArgumentError> {
         let is_variable = text.starts_with('$');
         match (self.site.place, self.site.signature) {
             (Place::Entry | Place::Inside | Place::Tracepoint, _) if is_variable => {
-                return Err(Fault::invalid(ErrorKind::RetvalOnProbe, at));
+                return Err(ArgumentError::invalid(ErrorKind::RetvalOnProbe, at));
             }
             (Place::Inside | Place::Event, _) => {
-                return Err(Fault::invalid(ErrorKind::NosupBtfarg, at));
+                return Err(ArgumentError::invalid(ErrorKind::NosupBtfarg, at));
             }
             (_, Signature::Unsupported) if text == RETVAL => {
                 return Ok(Start::new(Base::ReturnValue, at));
@@ -278,8 +265,9 @@ impl<'b> Reader<'b> {
             (_, Signature::Unsupported) => return Err(no_btf(at)),
             _ => {}
         }
-        let wrong =
-            |error: btf::Error| Fault::new(error.kind, at.saturating_add(error.at), error.errno);
+        let wrong = |error: btf::Error| {
+            ArgumentError::new(error.kind, at.saturating_add(error.at), error.errno)
+        };
         let variable = btf::Variable::parse(text).map_err(wrong)?;
         let function = self.site.signature.function();
         let function = function.as_ref();
@@ -290,7 +278,9 @@ impl<'b> Reader<'b> {
             let param = variable.param(function).map_err(wrong)?;
             let base = match self.site.place {
                 Place::Return => Base::EntryArgument(param.position),
-                Place::ReturnInsn => return Err(Fault::invalid(ErrorKind::EntryOnRetinsn, at)),
+                Place::ReturnInsn => {
+                    return Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at))
+                }
                 Place::Entry | Place::Inside | Place::Tracepoint | Place::Event => {
                     Base::Argument(param.position)
                 }
@@ -310,28 +300,29 @@ impl<'b> Reader<'b> {
     /// Reads `(STRUCTURE)FIELD` of an event, with the fields that follow.
     ///
     /// C: `handle_typecast()`, which looks for structures in modules, too.
-    fn cast<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, Fault> {
+    fn cast<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, ArgumentError> {
         let (fields, btf) = match self.site.signature {
             Signature::Event(fields, Some(btf)) => (fields, btf),
             Signature::Event(_, None) | Signature::Unsupported => return Err(no_btf(at)),
-            _ => return Err(Fault::invalid(ErrorKind::TypecastNotEvent, at)),
+            _ => return Err(ArgumentError::invalid(ErrorKind::TypecastNotEvent, at)),
         };
         let Some((structure, text)) = text.split_once(')') else {
             let end = at.saturating_add(text.len());
-            return Err(Fault::invalid(ErrorKind::DerefOpenBrace, end));
+            return Err(ArgumentError::invalid(ErrorKind::DerefOpenBrace, end));
         };
         let name_at = at.saturating_add(1);
         let id = structure
             .get(1..)
             .and_then(|name| btf.find(name, btf::Kind::Struct))
-            .ok_or(Fault::invalid(ErrorKind::NoPtrStrct, name_at))?;
+            .ok_or(ArgumentError::invalid(ErrorKind::NoPtrStrct, name_at))?;
         let at = at.saturating_add(structure.len()).saturating_add(1);
-        let wrong =
-            |error: btf::Error| Fault::new(error.kind, at.saturating_add(error.at), error.errno);
+        let wrong = |error: btf::Error| {
+            ArgumentError::new(error.kind, at.saturating_add(error.at), error.errno)
+        };
         let variable = btf::Variable::parse(text).map_err(wrong)?;
         let field = fields
             .find(variable.name)
-            .ok_or(Fault::invalid(ErrorKind::BadAttachArg, at))?;
+            .ok_or(ArgumentError::invalid(ErrorKind::BadAttachArg, at))?;
         Ok(Start {
             fields: Some(variable.fields_of(&btf, id).map_err(wrong)?),
             ..Start::new(Base::Field(field), at)
@@ -339,8 +330,8 @@ impl<'b> Reader<'b> {
     }
 
     /// Reads a variable, without its `$`, which is at byte `at`.
-    fn variable<'a>(&self, name: &'a str, at: usize) -> Result<Base<'a>, Fault> {
-        let bad = Fault::invalid(ErrorKind::BadVar, at);
+    fn variable<'a>(&self, name: &'a str, at: usize) -> Result<Base<'a>, ArgumentError> {
+        let bad = ArgumentError::invalid(ErrorKind::BadVar, at);
         if let Some(index) = name.strip_prefix("stack") {
             if index.is_empty() {
                 return Ok(Base::StackPointer);
@@ -352,7 +343,7 @@ impl<'b> Reader<'b> {
             let index = number::unsigned(index, 10).map_err(|_| bad)?;
             return match u16::try_from(index) {
                 Ok(index) if index <= STACK_WORDS => Ok(Base::Stack(index)),
-                _ => Err(Fault::invalid(ErrorKind::BadStackNum, at)),
+                _ => Err(ArgumentError::invalid(ErrorKind::BadStackNum, at)),
             };
         }
         if matches!(name, "comm" | "COMM") {
@@ -361,16 +352,16 @@ impl<'b> Reader<'b> {
         if name == "elapsed" {
             return match self.site.place {
                 Place::Return => Ok(Base::Elapsed),
-                Place::ReturnInsn => Err(Fault::invalid(ErrorKind::EntryOnRetinsn, at)),
+                Place::ReturnInsn => Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at)),
                 Place::Entry | Place::Inside | Place::Tracepoint | Place::Event => {
-                    Err(Fault::invalid(ErrorKind::ElapsedOnProbe, at))
+                    Err(ArgumentError::invalid(ErrorKind::ElapsedOnProbe, at))
                 }
             };
         }
         if name == "exit" {
             return match self.site.place {
                 Place::ReturnInsn => Ok(Base::Exit),
-                _ => Err(Fault::invalid(ErrorKind::ExitOnProbe, at)),
+                _ => Err(ArgumentError::invalid(ErrorKind::ExitOnProbe, at)),
             };
         }
         let number = name.strip_prefix("arg").ok_or(bad)?;
@@ -379,13 +370,15 @@ impl<'b> Reader<'b> {
             .ok()
             .filter(|number| *number <= STACK_WORDS)
             .and_then(|number| number.checked_sub(1))
-            .ok_or(Fault::invalid(ErrorKind::BadArgNum, at))?;
+            .ok_or(ArgumentError::invalid(ErrorKind::BadArgNum, at))?;
         match self.site.place {
             Place::Entry => Ok(Base::Argument(index)),
             Place::Tracepoint => Ok(Base::Argument(index.saturating_add(1))),
-            Place::Inside | Place::Event => Err(Fault::invalid(ErrorKind::NofentryArgs, at)),
+            Place::Inside | Place::Event => {
+                Err(ArgumentError::invalid(ErrorKind::NofentryArgs, at))
+            }
             Place::Return => Ok(Base::EntryArgument(index)),
-            Place::ReturnInsn => Err(Fault::invalid(ErrorKind::EntryOnRetinsn, at)),
+            Place::ReturnInsn => Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at)),
         }
     }
 }
@@ -393,11 +386,11 @@ impl<'b> Reader<'b> {
 /// Reads `$FIELD`, without its `$`, which is at byte `at`. A field can have the name of a variable.
 ///
 /// C: `parse_trace_event()`.
-fn field<'a>(fields: &dyn RecordFields, name: &str, at: usize) -> Result<Base<'a>, Fault> {
+fn field<'a>(fields: &dyn RecordFields, name: &str, at: usize) -> Result<Base<'a>, ArgumentError> {
     match (fields.find(name), name) {
         (Some(field), _) => Ok(Base::Field(field)),
         (None, "comm" | "COMM") => Ok(Base::Comm),
-        (None, _) => Err(Fault::invalid(ErrorKind::BadVar, at)),
+        (None, _) => Err(ArgumentError::invalid(ErrorKind::BadVar, at)),
     }
 }
 
@@ -405,8 +398,8 @@ fn field<'a>(fields: &dyn RecordFields, name: &str, at: usize) -> Result<Base<'a
 const RETVAL: &str = "$retval";
 
 /// What takes BTF, where the kernel has none.
-const fn no_btf(at: usize) -> Fault {
-    Fault::new(ErrorKind::NosupBtfarg, at, Errno::EOPNOTSUPP)
+const fn no_btf(at: usize) -> ArgumentError {
+    ArgumentError::new(ErrorKind::NosupBtfarg, at, Errno::EOPNOTSUPP)
 }
 
 impl<'a> Start<'a, '_> {
@@ -424,7 +417,7 @@ impl<'a> Start<'a, '_> {
 
 impl<'a, 'b> Read<'a, 'b> {
     /// Adds a dereference on the outside.
-    fn push(&mut self, deref: Deref, full: Fault) -> Result<(), Fault> {
+    fn push(&mut self, deref: Deref, full: ArgumentError) -> Result<(), ArgumentError> {
         self.step = self.step.saturating_add(1);
         if self.step > LAST_STEP {
             return Err(full);
@@ -436,17 +429,17 @@ impl<'a, 'b> Read<'a, 'b> {
     ///
     /// C: `parse_btf_field()`.
     #[inline(never)]
-    fn follow(&mut self, fields: btf::Fields<'b, 'a>, at: usize) -> Result<(), Fault> {
+    fn follow(&mut self, fields: btf::Fields<'b, 'a>, at: usize) -> Result<(), ArgumentError> {
         self.value = Some(fields.start());
         for field in fields {
             let field = field.map_err(|error| {
-                Fault::new(error.kind, at.saturating_add(error.at), error.errno)
+                ArgumentError::new(error.kind, at.saturating_add(error.at), error.errno)
             })?;
             let deref = Deref {
                 space: Space::Kernel,
                 offset: field.offset,
             };
-            let full = Fault::invalid(ErrorKind::TooManyOps, at.saturating_add(field.at));
+            let full = ArgumentError::invalid(ErrorKind::TooManyOps, at.saturating_add(field.at));
             self.push(deref, full)?;
             self.value = Some(field.value);
         }
@@ -465,9 +458,9 @@ struct Open<'a> {
 
 impl<'a> Open<'a> {
     /// Takes the outermost dereference off `text`. As in C, what follows its brace means nothing.
-    fn parse(text: &'a str, at: usize) -> Result<Self, Fault> {
+    fn parse(text: &'a str, at: usize) -> Result<Self, ArgumentError> {
         let Some((head, rest)) = text.split_once('(') else {
-            return Err(Fault::invalid(ErrorKind::DerefNeedBrace, at));
+            return Err(ArgumentError::invalid(ErrorKind::DerefNeedBrace, at));
         };
         let (sign, digits) = head.split_at_checked(1).unwrap_or((head, ""));
         let (space, digits) = match digits.strip_prefix('u') {
@@ -478,12 +471,12 @@ impl<'a> Open<'a> {
             "-" => number::negative(digits),
             _ => number::signed(digits),
         }
-        .map_err(|errno| Fault::new(ErrorKind::BadDerefOffs, at, errno))?;
+        .map_err(|errno| ArgumentError::new(ErrorKind::BadDerefOffs, at, errno))?;
 
         let inner_at = at.saturating_add(head.len()).saturating_add(1);
         let Some((inner, _)) = rest.rsplit_once(')') else {
             let end = inner_at.saturating_add(rest.len());
-            return Err(Fault::invalid(ErrorKind::DerefOpenBrace, end));
+            return Err(ArgumentError::invalid(ErrorKind::DerefOpenBrace, end));
         };
         Ok(Self {
             space,
@@ -496,14 +489,14 @@ impl<'a> Open<'a> {
 }
 
 /// `@ADDR` or `@SYM[+|-OFF]`, without the `@`, which is at byte `at`.
-fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<Start<'a, 'b>, Fault> {
+fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<Start<'a, 'b>, ArgumentError> {
     let (base, step) = match text.bytes().next() {
         Some(b'0'..=b'9') => {
             let address = number::unsigned(text, 0)
-                .map_err(|errno| Fault::new(ErrorKind::BadMemAddr, at, errno))?;
+                .map_err(|errno| ArgumentError::new(ErrorKind::BadMemAddr, at, errno))?;
             (Base::Immediate(address), 1)
         }
-        Some(b'+') => return Err(Fault::invalid(ErrorKind::FileOnKprobe, at)),
+        Some(b'+') => return Err(ArgumentError::invalid(ErrorKind::FileOnKprobe, at)),
         // C keeps its name in a step of its own.
         _ => (Base::Symbol(text), 2),
     };
@@ -515,12 +508,12 @@ fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<Start<'a, 'b>, Fault> {
 }
 
 /// `\IMM` or `\"TEXT"`, without the backslash; it starts at byte `at`.
-fn immediate(text: &str, at: usize) -> Result<Base<'_>, Fault> {
+fn immediate(text: &str, at: usize) -> Result<Base<'_>, ArgumentError> {
     if let Some(text) = text.strip_prefix('"') {
         let end = at.saturating_add(1).saturating_add(text.len());
         return match text.strip_suffix('"') {
             Some(text) => Ok(Base::Text(text)),
-            None => Err(Fault::invalid(ErrorKind::ImmstrNoClose, end)),
+            None => Err(ArgumentError::invalid(ErrorKind::ImmstrNoClose, end)),
         };
     }
     let rest = text.get(1..).unwrap_or("");
@@ -530,14 +523,14 @@ fn immediate(text: &str, at: usize) -> Result<Base<'_>, Fault> {
         Some(b'+') => number::signed(rest).map(|value| value as u64),
         _ => Err(Errno::EINVAL),
     };
-    let value = value.map_err(|errno| Fault::new(ErrorKind::BadImm, at, errno))?;
+    let value = value.map_err(|errno| ArgumentError::new(ErrorKind::BadImm, at, errno))?;
     Ok(Base::Immediate(value))
 }
 
 /// The type that a value gets, if it can.
-fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, Fault> {
+fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, ArgumentError> {
     let outermost = read.fetch.derefs.as_slice().last().map(|deref| deref.space);
-    let bad_string = Fault::invalid(ErrorKind::BadString, typed.at);
+    let bad_string = ArgumentError::invalid(ErrorKind::BadString, typed.at);
     let mut step = read.step;
     let mut next = || {
         step = step.saturating_add(1);
@@ -554,7 +547,7 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, Fault> {
                 // An array is one of pointers: its strings are read by a step of their own.
                 Some(_) if typed.count.is_some() => {
                     if !next() {
-                        return Err(Fault::invalid(ErrorKind::TooManyOps, read.at));
+                        return Err(ArgumentError::invalid(ErrorKind::TooManyOps, read.at));
                     }
                 }
                 // The string is what the dereference reads.
@@ -573,10 +566,10 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, Fault> {
                 (None, _) => false,
             };
             if !is_value {
-                return Err(Fault::invalid(ErrorKind::BadSymstring, typed.at));
+                return Err(ArgumentError::invalid(ErrorKind::BadSymstring, typed.at));
             }
             if !next() {
-                return Err(Fault::invalid(ErrorKind::TooManyOps, read.at));
+                return Err(ArgumentError::invalid(ErrorKind::TooManyOps, read.at));
             }
             FetchType::Symstr
         }
@@ -586,7 +579,7 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, Fault> {
             }
             // The bits of a field.
             if matches!(ty, FetchType::Bitfield(..)) && !next() {
-                return Err(Fault::invalid(ErrorKind::TooManyOps, read.at));
+                return Err(ArgumentError::invalid(ErrorKind::TooManyOps, read.at));
             }
             ty
         }
@@ -598,7 +591,7 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, Fault> {
             parse_bits(text, width)
                 .filter(|_| next())
                 .map(|bits| FetchType::Bitfield(width, Style::Unsigned, bits))
-                .ok_or(Fault::invalid(ErrorKind::BadBitfield, typed.at))?
+                .ok_or(ArgumentError::invalid(ErrorKind::BadBitfield, typed.at))?
         }
     };
 
@@ -613,7 +606,11 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, Fault> {
             return Err(bad_string);
         }
         if !next() {
-            return Err(Fault::new(ErrorKind::TooManyOps, read.at, Errno::E2BIG));
+            return Err(ArgumentError::new(
+                ErrorKind::TooManyOps,
+                read.at,
+                Errno::E2BIG,
+            ));
         }
     }
     Ok(ty)

@@ -119,6 +119,36 @@ impl Error {
     }
 }
 
+/// Why an argument is refused.
+#[derive(Clone, Copy)]
+pub(super) struct ArgumentError {
+    kind: ErrorKind,
+    /// The byte within the word.
+    offset: usize,
+    errno: Errno,
+}
+
+impl ArgumentError {
+    /// An error at byte `offset` of the word.
+    pub(super) const fn new(kind: ErrorKind, offset: usize, errno: Errno) -> Self {
+        Self {
+            kind,
+            offset,
+            errno,
+        }
+    }
+
+    /// A malformed argument: EINVAL.
+    pub(super) const fn invalid(kind: ErrorKind, offset: usize) -> Self {
+        Self::new(kind, offset, Errno::EINVAL)
+    }
+
+    /// The same error as one of the command, whose argument `index` is wrong, counted from 0.
+    pub(super) const fn of_argument(self, index: usize) -> Error {
+        Error::new(self.kind, index.saturating_add(2), self.offset, self.errno)
+    }
+}
+
 /// A command as it stands in the error log: without its comment, one space between two words.
 #[derive(Clone, Copy, Debug)]
 pub struct Normalized<'a>(pub &'a str);

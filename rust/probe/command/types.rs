@@ -7,7 +7,7 @@
 
 use core::num::NonZeroU8;
 
-use super::body::Fault;
+use super::error::ArgumentError;
 use super::number;
 use crate::error::ErrorKind;
 use crate::types::Bits;
@@ -45,7 +45,11 @@ impl<'a> Typed<'a> {
     ///
     /// In an event probe, what is a text by its looks can be a field, and as in C none is a text by
     /// itself.
-    pub(super) fn parse(body: &'a str, start: usize, is_event: bool) -> Result<Self, Fault> {
+    pub(super) fn parse(
+        body: &'a str,
+        start: usize,
+        is_event: bool,
+    ) -> Result<Self, ArgumentError> {
         let Some((value, text)) = body.split_once(':') else {
             let ty = if !is_event && is_text(body) {
                 FetchType::String(Space::Kernel)
@@ -72,11 +76,11 @@ impl<'a> Typed<'a> {
             }
         };
         if !is_event && is_text(value) && (count.is_some() || name != "string") {
-            return Err(Fault::invalid(ErrorKind::NeedStringType, at));
+            return Err(ArgumentError::invalid(ErrorKind::NeedStringType, at));
         }
         Ok(Self {
             value,
-            ty: find(name).ok_or(Fault::invalid(ErrorKind::BadType, at))?,
+            ty: find(name).ok_or(ArgumentError::invalid(ErrorKind::BadType, at))?,
             at,
             count,
         })
@@ -89,26 +93,26 @@ fn is_text(value: &str) -> bool {
 }
 
 /// The number of elements, with the `]` behind it.
-fn parse_count(text: &str, at: usize) -> Result<NonZeroU8, Fault> {
+fn parse_count(text: &str, at: usize) -> Result<NonZeroU8, ArgumentError> {
     let Some((count, suffix)) = text.split_once(']') else {
         let end = at.saturating_add(text.len());
-        return Err(Fault::invalid(ErrorKind::ArrayNoClose, end));
+        return Err(ArgumentError::invalid(ErrorKind::ArrayNoClose, end));
     };
     if !suffix.is_empty() {
         let behind = at.saturating_add(count.len()).saturating_add(1);
-        return Err(Fault::invalid(ErrorKind::BadArraySuffix, behind));
+        return Err(ArgumentError::invalid(ErrorKind::BadArraySuffix, behind));
     }
     // C reads it as 32 bits: what does not fit is not too big but wrong.
     let count = number::unsigned(count, 0)
         .ok()
         .and_then(|count| u32::try_from(count).ok())
         .filter(|count| *count != 0)
-        .ok_or(Fault::invalid(ErrorKind::BadArrayNum, at))?;
+        .ok_or(ArgumentError::invalid(ErrorKind::BadArrayNum, at))?;
     u8::try_from(count)
         .ok()
         .filter(|count| *count <= MAX_ARRAY)
         .and_then(NonZeroU8::new)
-        .ok_or(Fault::invalid(ErrorKind::ArrayTooBig, at))
+        .ok_or(ArgumentError::invalid(ErrorKind::ArrayTooBig, at))
 }
 
 /// The type of this name.
