@@ -7,7 +7,7 @@
 use core::fmt;
 use core::fmt::Write as _;
 
-use super::body::Reader;
+use super::body::BodyParser;
 use super::error::ArgumentError;
 use super::error::Error;
 use super::name::is_good_name;
@@ -45,8 +45,8 @@ pub struct Arguments<'a> {
     /// How many have been given.
     index: usize,
     count: usize,
-    reader: Reader<'a>,
-    names: Names,
+    parser: BodyParser<'a>,
+    names: NameFilter,
 }
 
 impl<'a> Arguments<'a> {
@@ -57,13 +57,13 @@ impl<'a> Arguments<'a> {
         registers: Option<Registers>,
     ) -> Result<Self, Error> {
         let count = count(&words)?;
-        let names = Names::new(words.clone());
+        let names = NameFilter::new(words.clone());
         Ok(Self {
             all: words.clone(),
             rest: words,
             index: 0,
             count,
-            reader: Reader {
+            parser: BodyParser {
                 site,
                 registers,
                 size: 0,
@@ -81,7 +81,7 @@ impl<'a> Arguments<'a> {
         let (name, body) = split(word, index);
         self.check_name(word, name, index)?;
         let at = word.len().saturating_sub(body.len());
-        let parsed = self.reader.body(body, at)?;
+        let parsed = self.parser.body(body, at)?;
         Ok(Argument {
             name,
             body,
@@ -174,18 +174,18 @@ pub(super) fn split(word: &str, index: usize) -> (Name<'_>, &str) {
     }
 }
 
-/// Which names may have been met: one bit for many, so that the arguments before one are read
-/// again only where its bit is set.
-struct Names {
+/// A Bloom filter of the names so far. Only if the bit of a name is set, the name is compared with
+/// those of the earlier arguments.
+struct NameFilter {
     bits: [u64; 16],
-    /// Of the text of all arguments: nobody can choose names that share a bit, for the choice
-    /// changes the bits.
-    seed: Hash,
+    /// The hash of the text of all arguments. Nobody can choose names that share a bit, because the
+    /// choice changes the seed.
+    seed: NameHash,
 }
 
-impl Names {
+impl NameFilter {
     fn new(arguments: Words<'_>) -> Self {
-        let mut seed = Hash(0);
+        let mut seed = NameHash(0);
         for word in arguments {
             // It does not fail.
             let _ = seed.write_str(word);
@@ -194,7 +194,7 @@ impl Names {
         Self { bits, seed }
     }
 
-    /// Adds a name. Whether it may have been there.
+    /// Adds a name. Returns whether the filter may have had it.
     fn add(&mut self, name: Name<'_>) -> bool {
         let mut hash = self.seed;
         // It does not fail.
@@ -211,10 +211,11 @@ impl Names {
     }
 }
 
+/// The hash of a name with a seed.
 #[derive(Clone, Copy)]
-struct Hash(u32);
+struct NameHash(u32);
 
-impl fmt::Write for Hash {
+impl fmt::Write for NameHash {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
             let product = (self.0 ^ u32::from(byte)).wrapping_mul(0x9e37_79b1);

@@ -2,8 +2,8 @@
 
 //! The body of an argument: `FETCH[:TYPE]`.
 //!
-//! C turns it into instructions while it reads it, 16 at most, and so counts its limits in those.
-//! They are counted here too, without being made: `step` is the index that the last of them has.
+//! C parses a body into fetch instructions, 16 at most, and counts its limits in them. This parser
+//! counts the instructions too, but makes none: `step` is the index of the last instruction.
 //!
 //! C: `traceprobe_parse_probe_arg_body()`, `parse_probe_arg()`, `parse_probe_vars()`,
 //! `parse_btf_arg()` and `finalize_fetch_insn()` in `kernel/trace/trace_probe.c`.
@@ -15,8 +15,8 @@ use super::site::RecordFields;
 use super::site::Signature;
 use super::site::Site;
 use super::types::parse_bits;
-use super::types::Typed;
-use super::types::Written;
+use super::types::SplitBody;
+use super::types::TypeSpec;
 use crate::arch::Register;
 use crate::argument::Base;
 use crate::argument::Deref;
@@ -33,10 +33,10 @@ use crate::types::Style;
 /// The longest body, in bytes.
 const MAX_BODY: usize = 63;
 
-/// The last step that can do something; the one behind it is the end.
+/// The index of the last instruction but one. The last instruction is the end.
 const LAST_STEP: usize = 14;
 
-/// As many dereferences as fit in a body: each takes `+0()`, 4 bytes.
+/// The most dereferences of a body: each takes at least 4 bytes, `+0()`.
 const MAX_NESTING: usize = MAX_BODY / 4;
 
 /// The words in a kernel stack, which C takes as the limit of `$stackN` and of `$argN`.
@@ -47,39 +47,45 @@ const STACK_WORDS: u16 = 16384 / 8;
 /// C: `regs_query_register_offset()`.
 pub type Registers = fn(&str) -> Option<Register>;
 
-/// What a body says.
-pub(super) struct Body<'a> {
+/// A body, parsed.
+pub(super) struct ParsedBody<'a> {
     pub(super) fetch: Fetch<'a>,
     pub(super) ty: FetchType,
     pub(super) count: Option<core::num::NonZeroU8>,
 }
 
-/// What a body is read with.
-pub(super) struct Reader<'b> {
+/// Parses the bodies of the arguments of a command, one after the other.
+pub(super) struct BodyParser<'b> {
+    /// The place of the probe.
     pub(super) site: Site<'b>,
-    /// Where there are all of them.
+    /// The registers, if the probe saves all of them.
     pub(super) registers: Option<Registers>,
-    /// The bytes of the record that the arguments read so far take.
+    /// The bytes of the record that the arguments so far take.
     pub(super) size: usize,
 }
 
-/// A base, with the dereference that `@` is, or the fields of a variable.
-struct Start<'a, 'b> {
+/// The innermost value of a fetch, parsed.
+struct ParsedBase<'a, 'b> {
     base: Base<'a>,
+    /// Whether a dereference belongs to the base: `@`.
     deref: bool,
+    /// The index of the last instruction.
     step: usize,
+    /// The fields that follow a variable.
     fields: Option<btf::Fields<'b, 'a>>,
-    /// Where the variable is in the word.
+    /// The byte of the word where the variable starts.
     at: usize,
 }
 
-/// A fetch, and what is needed to judge it with its type.
-struct Read<'a, 'b> {
+/// A fetch, parsed, and the facts that decide which types it can have.
+struct ParsedFetch<'a, 'b> {
     fetch: Fetch<'a>,
+    /// The index of the last instruction.
     step: usize,
-    /// What BTF says of the value, where it is a variable with its fields.
+    /// The value in BTF, if the fetch is a variable with its fields.
     value: Option<btf::Value<'b>>,
-    /// Where C puts errors that concern it as a whole: within its outermost dereference.
+    /// The byte of the word where C reports errors of the whole fetch: the start of the text within
+    /// the outermost dereference.
     at: usize,
 }
 
@@ -96,9 +102,13 @@ pub(super) fn needs_signature(word: &str) -> bool {
         || base.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '(')
 }
 
-impl<'b> Reader<'b> {
+impl<'b> BodyParser<'b> {
     /// Reads `body`, which starts at byte `at` of its word.
-    pub(super) fn body<'a>(&mut self, body: &'a str, at: usize) -> Result<Body<'a>, ArgumentError> {
+    pub(super) fn body<'a>(
+        &mut self,
+        body: &'a str,
+        at: usize,
+    ) -> Result<ParsedBody<'a>, ArgumentError> {
         if body.len() > MAX_BODY {
             return Err(ArgumentError::new(ErrorKind::ArgTooLong, at, Errno::E2BIG));
         }
@@ -106,61 +116,62 @@ impl<'b> Reader<'b> {
             return Err(ArgumentError::invalid(ErrorKind::NoArgBody, at));
         }
         let is_event = matches!(self.site.signature, Signature::Event(..));
-        let mut typed = Typed::parse(body, at, is_event)?;
-        let mut read = self.fetch(typed.value, at)?;
-        if let Some(value) = read.value {
-            self.apply(&value, &mut typed, &mut read)?;
+        let mut split = SplitBody::parse(body, at, is_event)?;
+        let mut parsed = self.fetch(split.value, at)?;
+        if let Some(value) = parsed.value {
+            self.apply_btf_type(&value, &mut split, &mut parsed)?;
         }
 
-        let size = match typed.ty {
-            Written::Type(ty) | Written::Default(ty) => ty.size(),
-            Written::Bitfield(width, _) => width.bytes(),
+        let size = match split.ty {
+            TypeSpec::Explicit(ty) | TypeSpec::Default(ty) => ty.size(),
+            TypeSpec::Bitfield(width, _) => width.bytes(),
         };
-        let count = typed.count.map_or(1, |count| usize::from(count.get()));
+        let count = split.count.map_or(1, |count| usize::from(count.get()));
         self.size = self.size.saturating_add(size.saturating_mul(count));
         if self.size > MAX_EVENT_SIZE {
             return Err(ArgumentError::new(
                 ErrorKind::EventTooBig,
-                read.at,
+                parsed.at,
                 Errno::E2BIG,
             ));
         }
 
-        Ok(Body {
-            ty: judge(&typed, &read)?,
-            fetch: read.fetch,
-            count: typed.count,
+        Ok(ParsedBody {
+            ty: resolve_type(&split, &parsed)?,
+            fetch: parsed.fetch,
+            count: split.count,
         })
     }
 
-    /// Gives an argument the type of its value where it says none; a string is looked for behind a
-    /// pointer.
+    /// Gives an argument without a type the type of its value in BTF. Adds the dereference of a
+    /// pointer to a string.
     ///
     /// C: `find_fetch_type_from_btf_type()`, `check_prepare_btf_string_fetch()`.
-    fn apply(
+    fn apply_btf_type(
         &self,
         value: &btf::Value<'b>,
-        typed: &mut Typed<'_>,
-        read: &mut Read<'_, 'b>,
+        split: &mut SplitBody<'_>,
+        parsed: &mut ParsedFetch<'_, 'b>,
     ) -> Result<(), ArgumentError> {
-        let wrong = |kind| ArgumentError::invalid(kind, read.at);
-        match typed.ty {
-            Written::Default(_) => {
+        let wrong = |kind| ArgumentError::invalid(kind, parsed.at);
+        match split.ty {
+            TypeSpec::Default(_) => {
                 let ty = value.fetch_type().ok_or(wrong(ErrorKind::BadBitfield))?;
-                typed.ty = Written::Default(ty);
+                split.ty = TypeSpec::Default(ty);
             }
-            Written::Type(FetchType::String(space)) => {
+            TypeSpec::Explicit(FetchType::String(space)) => {
                 let text = self.site.signature.btf().and_then(|btf| value.text(&btf));
                 match text.ok_or(wrong(ErrorKind::BadType4str))? {
                     btf::Text::Here => {}
                     btf::Text::Behind => {
-                        let full = ArgumentError::new(ErrorKind::TooManyOps, read.at, Errno::E2BIG);
+                        let full =
+                            ArgumentError::new(ErrorKind::TooManyOps, parsed.at, Errno::E2BIG);
                         let deref = Deref { space, offset: 0 };
-                        read.push(deref, full)?;
+                        parsed.push(deref, full)?;
                     }
                 }
             }
-            Written::Type(_) | Written::Bitfield(..) => {}
+            TypeSpec::Explicit(_) | TypeSpec::Bitfield(..) => {}
         }
         Ok(())
     }
@@ -168,12 +179,12 @@ impl<'b> Reader<'b> {
     /// Reads a value: dereferences around a base.
     // Inlined, it would double the frame of its caller, which is near the kernel's 1 KiB.
     #[inline(never)]
-    fn fetch<'a>(&self, text: &'a str, start: usize) -> Result<Read<'a, 'b>, ArgumentError> {
+    fn fetch<'a>(&self, text: &'a str, start: usize) -> Result<ParsedFetch<'a, 'b>, ArgumentError> {
         let mut around = [(0usize, Space::Kernel, 0i32); MAX_NESTING];
         let mut depth = 0usize;
         let (mut text, mut at) = (text, start);
         while text.starts_with(['+', '-']) {
-            let open = Open::parse(text, at)?;
+            let open = OuterDeref::parse(text, at)?;
             let Some(slot) = around.get_mut(depth) else {
                 return Err(ArgumentError::invalid(ErrorKind::TooManyOps, at));
             };
@@ -183,7 +194,7 @@ impl<'b> Reader<'b> {
         }
 
         let start = self.base(text, at)?;
-        let mut read = Read {
+        let mut parsed = ParsedFetch {
             fetch: Fetch {
                 base: start.base,
                 derefs: Derefs::new(),
@@ -202,10 +213,10 @@ impl<'b> Reader<'b> {
             };
             // It has its step.
             let full = ArgumentError::invalid(ErrorKind::TooManyOps, at);
-            read.fetch.derefs.push(deref).map_err(|_| full)?;
+            parsed.fetch.derefs.push(deref).map_err(|_| full)?;
         }
         if let Some(fields) = start.fields {
-            read.follow(fields, start.at)?;
+            parsed.follow(fields, start.at)?;
         }
         for (at, space, offset) in around.get(..depth).unwrap_or(&[]).iter().rev().copied() {
             let cannot = match start.base {
@@ -213,19 +224,19 @@ impl<'b> Reader<'b> {
                 Base::Elapsed => Some(ErrorKind::ElapsedCantDeref),
                 _ => None,
             };
-            if let Some(kind) = cannot.filter(|_| read.fetch.derefs.as_slice().is_empty()) {
+            if let Some(kind) = cannot.filter(|_| parsed.fetch.derefs.as_slice().is_empty()) {
                 return Err(ArgumentError::invalid(kind, at));
             }
             let full = ArgumentError::invalid(ErrorKind::TooManyOps, at);
-            read.push(Deref { space, offset }, full)?;
+            parsed.push(Deref { space, offset }, full)?;
             // What is there has no type.
-            read.value = None;
+            parsed.value = None;
         }
-        Ok(read)
+        Ok(parsed)
     }
 
     /// Reads what is within all dereferences.
-    fn base<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, ArgumentError> {
+    fn base<'a>(&self, text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
         let rest = text.get(1..).unwrap_or("");
         let base = match text.bytes().next() {
             Some(b'$') => match self.site.signature {
@@ -246,11 +257,15 @@ impl<'b> Reader<'b> {
             Some(b'_' | b'a'..=b'z' | b'A'..=b'Z') => return self.btf_variable(text, at),
             _ => return Err(ArgumentError::invalid(ErrorKind::BadFetchArg, at)),
         };
-        Ok(Start::new(base, at))
+        Ok(ParsedBase::new(base, at))
     }
 
     /// Reads `$retval` or the name of a parameter, with the fields that follow.
-    fn btf_variable<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, ArgumentError> {
+    fn btf_variable<'a>(
+        &self,
+        text: &'a str,
+        at: usize,
+    ) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
         let is_variable = text.starts_with('$');
         match (self.site.place, self.site.signature) {
             (Place::Entry | Place::Inside | Place::Tracepoint, _) if is_variable => {
@@ -260,7 +275,7 @@ impl<'b> Reader<'b> {
                 return Err(ArgumentError::invalid(ErrorKind::NosupBtfarg, at));
             }
             (_, Signature::Unsupported) if text == RETVAL => {
-                return Ok(Start::new(Base::ReturnValue, at));
+                return Ok(ParsedBase::new(Base::ReturnValue, at));
             }
             (_, Signature::Unsupported) => return Err(no_btf(at)),
             _ => {}
@@ -291,16 +306,16 @@ impl<'b> Reader<'b> {
             (Some(function), Some(ty)) => Some(variable.fields(function.btf(), ty).map_err(wrong)?),
             _ => None,
         };
-        Ok(Start {
+        Ok(ParsedBase {
             fields,
-            ..Start::new(base, at)
+            ..ParsedBase::new(base, at)
         })
     }
 
     /// Reads `(STRUCTURE)FIELD` of an event, with the fields that follow.
     ///
     /// C: `handle_typecast()`, which looks for structures in modules, too.
-    fn cast<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, ArgumentError> {
+    fn cast<'a>(&self, text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
         let (fields, btf) = match self.site.signature {
             Signature::Event(fields, Some(btf)) => (fields, btf),
             Signature::Event(_, None) | Signature::Unsupported => return Err(no_btf(at)),
@@ -323,9 +338,9 @@ impl<'b> Reader<'b> {
         let field = fields
             .find(variable.name)
             .ok_or(ArgumentError::invalid(ErrorKind::BadAttachArg, at))?;
-        Ok(Start {
+        Ok(ParsedBase {
             fields: Some(variable.fields_of(&btf, id).map_err(wrong)?),
-            ..Start::new(Base::Field(field), at)
+            ..ParsedBase::new(Base::Field(field), at)
         })
     }
 
@@ -402,7 +417,7 @@ const fn no_btf(at: usize) -> ArgumentError {
     ArgumentError::new(ErrorKind::NosupBtfarg, at, Errno::EOPNOTSUPP)
 }
 
-impl<'a> Start<'a, '_> {
+impl<'a> ParsedBase<'a, '_> {
     /// A value by itself.
     const fn new(base: Base<'a>, at: usize) -> Self {
         Self {
@@ -415,7 +430,7 @@ impl<'a> Start<'a, '_> {
     }
 }
 
-impl<'a, 'b> Read<'a, 'b> {
+impl<'a, 'b> ParsedFetch<'a, 'b> {
     /// Adds a dereference on the outside.
     fn push(&mut self, deref: Deref, full: ArgumentError) -> Result<(), ArgumentError> {
         self.step = self.step.saturating_add(1);
@@ -447,17 +462,18 @@ impl<'a, 'b> Read<'a, 'b> {
     }
 }
 
-/// One `+|-[u]OFF(…)`.
-struct Open<'a> {
+/// The outermost dereference of a text, `+|-[u]OFF(…)`.
+struct OuterDeref<'a> {
     space: Space,
     offset: i32,
+    /// The text between the braces.
     inner: &'a str,
-    /// Where `inner` is in the word.
+    /// The byte of the word where `inner` starts.
     at: usize,
 }
 
-impl<'a> Open<'a> {
-    /// Takes the outermost dereference off `text`. As in C, what follows its brace means nothing.
+impl<'a> OuterDeref<'a> {
+    /// Parses the outermost dereference of `text`. As in C, the text behind its brace has no meaning.
     fn parse(text: &'a str, at: usize) -> Result<Self, ArgumentError> {
         let Some((head, rest)) = text.split_once('(') else {
             return Err(ArgumentError::invalid(ErrorKind::DerefNeedBrace, at));
@@ -489,7 +505,7 @@ impl<'a> Open<'a> {
 }
 
 /// `@ADDR` or `@SYM[+|-OFF]`, without the `@`, which is at byte `at`.
-fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<Start<'a, 'b>, ArgumentError> {
+fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
     let (base, step) = match text.bytes().next() {
         Some(b'0'..=b'9') => {
             let address = number::unsigned(text, 0)
@@ -500,10 +516,10 @@ fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<Start<'a, 'b>, ArgumentErr
         // C keeps its name in a step of its own.
         _ => (Base::Symbol(text), 2),
     };
-    Ok(Start {
+    Ok(ParsedBase {
         deref: true,
         step,
-        ..Start::new(base, at)
+        ..ParsedBase::new(base, at)
     })
 }
 
@@ -527,27 +543,36 @@ fn immediate(text: &str, at: usize) -> Result<Base<'_>, ArgumentError> {
     Ok(Base::Immediate(value))
 }
 
-/// The type that a value gets, if it can.
-fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, ArgumentError> {
-    let outermost = read.fetch.derefs.as_slice().last().map(|deref| deref.space);
-    let bad_string = ArgumentError::invalid(ErrorKind::BadString, typed.at);
-    let mut step = read.step;
+/// Resolves the type of an argument. Fails if its value cannot have this type.
+fn resolve_type(
+    split: &SplitBody<'_>,
+    parsed: &ParsedFetch<'_, '_>,
+) -> Result<FetchType, ArgumentError> {
+    let outermost = parsed
+        .fetch
+        .derefs
+        .as_slice()
+        .last()
+        .map(|deref| deref.space);
+    let bad_string = ArgumentError::invalid(ErrorKind::BadString, split.at);
+    let mut step = parsed.step;
     let mut next = || {
         step = step.saturating_add(1);
         step <= LAST_STEP
     };
 
-    let ty = match typed.ty {
-        Written::Type(ty @ FetchType::String(_)) | Written::Default(ty @ FetchType::String(_)) => {
+    let ty = match split.ty {
+        TypeSpec::Explicit(ty @ FetchType::String(_))
+        | TypeSpec::Default(ty @ FetchType::String(_)) => {
             let is_address = matches!(
-                read.fetch.base,
+                parsed.fetch.base,
                 Base::Immediate(_) | Base::Comm | Base::Text(_) | Base::Field(_)
             );
             match outermost {
                 // An array is one of pointers: its strings are read by a step of their own.
-                Some(_) if typed.count.is_some() => {
+                Some(_) if split.count.is_some() => {
                     if !next() {
-                        return Err(ArgumentError::invalid(ErrorKind::TooManyOps, read.at));
+                        return Err(ArgumentError::invalid(ErrorKind::TooManyOps, parsed.at));
                     }
                 }
                 // The string is what the dereference reads.
@@ -557,33 +582,33 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, ArgumentEr
             }
             ty
         }
-        Written::Type(FetchType::Symstr) => {
+        TypeSpec::Explicit(FetchType::Symstr) => {
             // As in C, not of what was kept from the entry.
-            let is_value = match (outermost, read.fetch.base) {
+            let is_value = match (outermost, parsed.fetch.base) {
                 (Some(space), _) => space == Space::Kernel,
                 (None, Base::Register(_) | Base::Stack(_)) => true,
                 (None, Base::Argument(_) | Base::ReturnValue | Base::Field(_)) => true,
                 (None, _) => false,
             };
             if !is_value {
-                return Err(ArgumentError::invalid(ErrorKind::BadSymstring, typed.at));
+                return Err(ArgumentError::invalid(ErrorKind::BadSymstring, split.at));
             }
             if !next() {
-                return Err(ArgumentError::invalid(ErrorKind::TooManyOps, read.at));
+                return Err(ArgumentError::invalid(ErrorKind::TooManyOps, parsed.at));
             }
             FetchType::Symstr
         }
-        Written::Type(ty) | Written::Default(ty) => {
+        TypeSpec::Explicit(ty) | TypeSpec::Default(ty) => {
             if outermost.is_none() {
                 next();
             }
             // The bits of a field.
             if matches!(ty, FetchType::Bitfield(..)) && !next() {
-                return Err(ArgumentError::invalid(ErrorKind::TooManyOps, read.at));
+                return Err(ArgumentError::invalid(ErrorKind::TooManyOps, parsed.at));
             }
             ty
         }
-        Written::Bitfield(width, text) => {
+        TypeSpec::Bitfield(width, text) => {
             if outermost.is_none() {
                 next();
             }
@@ -591,11 +616,11 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, ArgumentEr
             parse_bits(text, width)
                 .filter(|_| next())
                 .map(|bits| FetchType::Bitfield(width, Style::Unsigned, bits))
-                .ok_or(ArgumentError::invalid(ErrorKind::BadBitfield, typed.at))?
+                .ok_or(ArgumentError::invalid(ErrorKind::BadBitfield, split.at))?
         }
     };
 
-    if typed.count.is_some() {
+    if split.count.is_some() {
         // C has no loop over numbers of user space, nor over symbols.
         let can_loop = match ty {
             FetchType::String(_) => true,
@@ -608,7 +633,7 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, ArgumentEr
         if !next() {
             return Err(ArgumentError::new(
                 ErrorKind::TooManyOps,
-                read.at,
+                parsed.at,
                 Errno::E2BIG,
             ));
         }
