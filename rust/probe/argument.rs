@@ -133,11 +133,10 @@ pub enum RecordValue {
     Signed(Width),
     /// The address of the field: of a string in it, or of whatever is no number.
     Address,
-    /// The address of a string whose location is in the field, from the start of the record:
-    /// `__data_loc`.
-    Located,
-    /// The same from the end of the field on: `__rel_loc`.
-    LocatedFromHere,
+    /// `__data_loc`: the address of a string. The field holds its offset from the start of the record.
+    DataLoc,
+    /// `__rel_loc`: the address of a string. The field holds its offset from the end of the field.
+    RelLoc,
 }
 
 /// One read of memory at a value plus an offset in bytes.
