@@ -42,7 +42,7 @@ use probe::command::Target;
 use probe::error::Errno;
 use probe::error::ErrorKind;
 use probe::fetch;
-use probe::fetch::Keep;
+use probe::fetch::EntryValue;
 use probe::fetch::Layout;
 use probe::fetch::Program;
 
@@ -336,7 +336,7 @@ impl fetch::Resolver for Resolver<'_> {
         Ok(address)
     }
 
-    fn keep(&mut self, value: Keep) -> Result<u8, Failure> {
+    fn keep(&mut self, value: EntryValue) -> Result<u8, Failure> {
         let values = &mut self.kept.values;
         let index = match values.iter().position(|kept| *kept == value) {
             Some(index) => index,

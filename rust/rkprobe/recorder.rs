@@ -30,8 +30,8 @@ use ktrace::tracepoint;
 use probe::arch::Register;
 use probe::fetch;
 use probe::fetch::Context;
+use probe::fetch::EntryValue;
 use probe::fetch::Fault;
-use probe::fetch::Keep;
 use probe::fetch::Program;
 use probe::types::Space;
 
@@ -138,7 +138,7 @@ pub(crate) const FEW: usize = 8;
 /// is the [`Recorder`] itself that handles the return, and nothing is done at the entry.
 pub(crate) struct Keeper<const N: usize, const IS_TIMED: bool> {
     recorder: Recorder,
-    values: KVec<Keep>,
+    values: KVec<EntryValue>,
 }
 
 impl<const N: usize, const IS_TIMED: bool> Keeper<N, IS_TIMED> {
@@ -146,7 +146,7 @@ impl<const N: usize, const IS_TIMED: bool> Keeper<N, IS_TIMED> {
     pub(crate) const MAX: usize = N - IS_TIMED as usize;
 
     /// `E2BIG` where there are more than [`Self::MAX`] values.
-    pub(crate) fn new(recorder: Recorder, values: KVec<Keep>) -> Result<Self> {
+    pub(crate) fn new(recorder: Recorder, values: KVec<EntryValue>) -> Result<Self> {
         if values.len() > Self::MAX {
             return Err(E2BIG);
         }

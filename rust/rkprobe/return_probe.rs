@@ -11,7 +11,7 @@ use ktrace::kretprobe::AnyKretprobe;
 use ktrace::kretprobe::Kretprobe;
 use ktrace::kretprobe::Target;
 use probe::command::MAX_ARGUMENTS;
-use probe::fetch::Keep;
+use probe::fetch::EntryValue;
 
 use crate::recorder::Keeper;
 use crate::recorder::Recorder;
@@ -96,7 +96,7 @@ return_probes! {
 /// What a return probe keeps of a call.
 pub(crate) struct Kept {
     /// What it finds at the entry.
-    pub(crate) values: KVec<Keep>,
+    pub(crate) values: KVec<EntryValue>,
     /// Whether the time is taken.
     pub(crate) is_timed: bool,
 }
@@ -125,7 +125,7 @@ fn keeping<const N: usize, const IS_TIMED: bool>(
     target: Target,
     maxactive: u16,
     recorder: Recorder,
-    values: KVec<Keep>,
+    values: KVec<EntryValue>,
 ) -> Result<Kretprobe<Keeper<N, IS_TIMED>>> {
     Kretprobe::register(target, maxactive, Keeper::new(recorder, values)?)
 }

@@ -14,7 +14,7 @@ use crate::argument::Deref;
 use crate::types::FetchType;
 use crate::types::Space;
 
-use super::kept::Keep;
+use super::entry_value::EntryValue;
 use super::program::Load;
 use super::program::Path;
 use super::program::Program;
@@ -32,9 +32,9 @@ pub trait Resolver {
     /// longer than the program.
     fn text(&mut self, text: &str) -> Result<u64, Self::Error>;
 
-    /// The index that a value has among those that are kept from the entry of a call; the same for
-    /// the same value. It is what [`Context::kept`](super::Context::kept) gets.
-    fn keep(&mut self, value: Keep) -> Result<u8, Self::Error>;
+    /// The index of a value among those that are kept from the entry of a call. Equal values have the
+    /// same index. [`Context::kept`](super::Context::kept) gets the index.
+    fn keep(&mut self, value: EntryValue) -> Result<u8, Self::Error>;
 }
 
 /// Compiles an argument.
@@ -61,7 +61,7 @@ pub fn compile<R: Resolver>(
             Slot::Register(register) => Load::Register(register),
             Slot::Stack(n) => Load::Stack(n),
         },
-        Base::EntryArgument(n) => Load::Kept(resolver.keep(Keep(current::argument(n)))?),
+        Base::EntryArgument(n) => Load::Kept(resolver.keep(EntryValue(current::argument(n)))?),
         Base::ReturnValue => Load::Register(current::RETURN_VALUE),
         Base::Elapsed => Load::Elapsed,
         Base::Exit => Load::Exit,

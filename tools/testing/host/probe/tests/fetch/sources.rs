@@ -4,7 +4,7 @@
 
 use probe::argument::*;
 use probe::fetch;
-use probe::fetch::Keep;
+use probe::fetch::EntryValue;
 use probe::fetch::Resolver;
 use probe::types::*;
 
@@ -107,7 +107,7 @@ fn an_error_of_the_resolver_is_the_error_of_the_compiler() {
         fn text(&mut self, text: &str) -> Result<u64, String> {
             Err(format!("no room for {text}"))
         }
-        fn keep(&mut self, _: Keep) -> Result<u8, String> {
+        fn keep(&mut self, _: EntryValue) -> Result<u8, String> {
             Err("nothing is kept".into())
         }
     }
