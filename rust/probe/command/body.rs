@@ -160,10 +160,14 @@ impl<'b> BodyParser<'b> {
                 split.ty = TypeSpec::Default(ty);
             }
             TypeSpec::Explicit(FetchType::String(space)) => {
-                let text = self.site.signature.btf().and_then(|btf| value.text(&btf));
-                match text.ok_or(wrong(ErrorKind::BadType4str))? {
-                    btf::Text::Here => {}
-                    btf::Text::Behind => {
+                let source = self
+                    .site
+                    .signature
+                    .btf()
+                    .and_then(|btf| value.string_source(&btf));
+                match source.ok_or(wrong(ErrorKind::BadType4str))? {
+                    btf::StringSource::Array => {}
+                    btf::StringSource::Pointer => {
                         let full =
                             ArgumentError::new(ErrorKind::TooManyOps, parsed.at, Errno::E2BIG);
                         let deref = Deref { space, offset: 0 };
@@ -328,7 +332,7 @@ impl<'b> BodyParser<'b> {
         let name_at = at.saturating_add(1);
         let id = structure
             .get(1..)
-            .and_then(|name| btf.find(name, btf::Kind::Struct))
+            .and_then(|name| btf.find(name, btf::TypeKind::Struct))
             .ok_or(ArgumentError::invalid(ErrorKind::NoPtrStrct, name_at))?;
         let at = at.saturating_add(structure.len()).saturating_add(1);
         let wrong = |error: btf::Error| {
