@@ -6,13 +6,19 @@
 //!
 //! C: `traceprobe_parse_probe_arg()` in `kernel/trace/trace_probe.c`.
 
-use core::fmt;
-use core::num::NonZeroU8;
+use core::{
+    fmt,
+    num::NonZeroU8, //
+};
 
-use crate::arch::Register;
-use crate::types::FetchType;
-use crate::types::Space;
-use crate::types::Width;
+use crate::{
+    arch::Register,
+    types::{
+        FetchType,
+        Space,
+        Width, //
+    },
+};
 
 /// The most bytes that the fields of all arguments of an event take in a record. A string counts as
 /// its locator.

@@ -108,8 +108,10 @@ pub use self::program::record_fixed;
 pub use self::program::Program;
 pub use self::string::MAX_STRING;
 
-use crate::arch::Register;
-use crate::types::Space;
+use crate::{
+    arch::Register,
+    types::Space, //
+};
 
 // Numbers are read into, and cut out of, the low end of a word.
 const _: () = assert!(cfg!(target_endian = "little"));

@@ -5,10 +5,14 @@
 //! C: `btf_find_func_proto()` and `btf_get_func_param()` in `kernel/trace/trace_btf.c`,
 //! `query_btf_context()` in `kernel/trace/trace_probe.c`.
 
-use super::types::Type;
-use super::types::TypeId;
-use super::types::TypeKind;
-use super::Btf;
+use super::{
+    types::{
+        Type,
+        TypeId,
+        TypeKind, //
+    },
+    Btf, //
+};
 
 /// A function.
 #[derive(Clone, Copy, Debug)]

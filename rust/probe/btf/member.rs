@@ -4,9 +4,13 @@
 //!
 //! C: `btf_find_struct_member()` in `kernel/trace/trace_btf.c`.
 
-use super::types::Type;
-use super::types::TypeId;
-use super::Btf;
+use super::{
+    types::{
+        Type,
+        TypeId, //
+    },
+    Btf, //
+};
 
 /// How deep structures without a name are looked into. A kernel has them 7 deep.
 const MAX_DEPTH: usize = 16;

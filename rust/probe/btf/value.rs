@@ -5,15 +5,21 @@
 //! C: `fetch_type_from_btf_type()`, `parse_btf_bitfield()` and `check_prepare_btf_string_fetch()`
 //! in `kernel/trace/trace_probe.c`.
 
-use crate::types::Bits;
-use crate::types::FetchType;
-use crate::types::Style;
-use crate::types::Width;
+use crate::types::{
+    Bits,
+    FetchType,
+    Style,
+    Width, //
+};
 
-use super::types::Int;
-use super::types::Type;
-use super::types::TypeKind;
-use super::Btf;
+use super::{
+    types::{
+        Int,
+        Type,
+        TypeKind, //
+    },
+    Btf, //
+};
 
 /// What a variable with its fields is: a type, at a byte.
 #[derive(Clone, Copy, Debug)]

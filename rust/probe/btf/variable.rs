@@ -8,16 +8,24 @@
 //! C: `parse_btf_arg()`, `parse_btf_field()` and `split_next_field()` in
 //! `kernel/trace/trace_probe.c`.
 
-use crate::error::Errno;
-use crate::error::ErrorKind;
+use crate::error::{
+    Errno,
+    ErrorKind, //
+};
 
-use super::function::Function;
-use super::function::Param;
-use super::types::Type;
-use super::types::TypeId;
-use super::types::TypeKind;
-use super::value::Value;
-use super::Btf;
+use super::{
+    function::{
+        Function,
+        Param, //
+    },
+    types::{
+        Type,
+        TypeId,
+        TypeKind, //
+    },
+    value::Value,
+    Btf, //
+};
 
 /// What is wrong with a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,19 +4,31 @@
 //!
 //! C: `traceprobe_parse_probe_arg()` in `kernel/trace/trace_probe.c`.
 
-use core::fmt;
-use core::fmt::Write as _;
+use core::fmt::{
+    self,
+    Write as _, //
+};
 
-use super::body::BodyParser;
-use super::error::ArgumentError;
-use super::error::Error;
-use super::name::is_good_name;
-use super::site::Site;
-use super::words::Words;
-use crate::argument::Argument;
-use crate::argument::Name;
-use crate::error::Errno;
-use crate::error::ErrorKind;
+use super::{
+    body::BodyParser,
+    error::{
+        ArgumentError,
+        Error, //
+    },
+    name::is_good_name,
+    site::Site,
+    words::Words, //
+};
+use crate::{
+    argument::{
+        Argument,
+        Name, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
 
 pub use super::body::Registers;
 

@@ -8,27 +8,41 @@
 //! C: `traceprobe_parse_probe_arg_body()`, `parse_probe_arg()`, `parse_probe_vars()`,
 //! `parse_btf_arg()` and `finalize_fetch_insn()` in `kernel/trace/trace_probe.c`.
 
-use super::error::ArgumentError;
-use super::number;
-use super::site::Place;
-use super::site::RecordFields;
-use super::site::Signature;
-use super::site::Site;
-use super::types::parse_bits;
-use super::types::SplitBody;
-use super::types::TypeSpec;
-use crate::arch::Register;
-use crate::argument::Base;
-use crate::argument::Deref;
-use crate::argument::Derefs;
-use crate::argument::Fetch;
-use crate::argument::MAX_EVENT_SIZE;
-use crate::btf;
-use crate::error::Errno;
-use crate::error::ErrorKind;
-use crate::types::FetchType;
-use crate::types::Space;
-use crate::types::Style;
+use super::{
+    error::ArgumentError,
+    number,
+    site::{
+        Place,
+        RecordFields,
+        Signature,
+        Site, //
+    },
+    types::{
+        parse_bits,
+        SplitBody,
+        TypeSpec, //
+    },
+};
+use crate::{
+    arch::Register,
+    argument::{
+        Base,
+        Deref,
+        Derefs,
+        Fetch,
+        MAX_EVENT_SIZE, //
+    },
+    btf,
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+    types::{
+        FetchType,
+        Space,
+        Style, //
+    },
+};
 
 /// The longest body, in bytes.
 const MAX_BODY: usize = 63;

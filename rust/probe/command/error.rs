@@ -11,10 +11,14 @@
 
 use core::fmt;
 
-use super::words::Words;
-use super::Kind;
-use crate::error::Errno;
-use crate::error::ErrorKind;
+use super::{
+    words::Words,
+    Kind, //
+};
+use crate::error::{
+    Errno,
+    ErrorKind, //
+};
 
 /// A place in a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,17 +13,29 @@
 //! C: `traceprobe_expand_meta_args()` and `traceprobe_expand_dentry_args()` in
 //! `kernel/trace/trace_probe.c`.
 
-use core::fmt;
-use core::fmt::Write as _;
+use core::fmt::{
+    self,
+    Write as _, //
+};
 
-use super::error::Error;
-use super::site::Place;
-use super::site::Site;
-use super::words::Words;
-use crate::btf::Function;
-use crate::btf::Param;
-use crate::error::Errno;
-use crate::error::ErrorKind;
+use super::{
+    error::Error,
+    site::{
+        Place,
+        Site, //
+    },
+    words::Words, //
+};
+use crate::{
+    btf::{
+        Function,
+        Param, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
 
 /// The room for the names of parameters that `$arg*` and `$argN` stand for, each with a NUL, in
 /// bytes.

@@ -7,14 +7,20 @@
 
 use core::num::NonZeroU8;
 
-use super::error::ArgumentError;
-use super::number;
-use crate::error::ErrorKind;
-use crate::types::Bits;
-use crate::types::FetchType;
-use crate::types::Space;
-use crate::types::Style;
-use crate::types::Width;
+use super::{
+    error::ArgumentError,
+    number, //
+};
+use crate::{
+    error::ErrorKind,
+    types::{
+        Bits,
+        FetchType,
+        Space,
+        Style,
+        Width, //
+    },
+};
 
 /// The most elements of an array.
 const MAX_ARRAY: u8 = 64;

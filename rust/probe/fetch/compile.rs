@@ -6,19 +6,31 @@
 
 use core::num::NonZeroU8;
 
-use crate::arch::current;
-use crate::arch::Slot;
-use crate::argument::Argument;
-use crate::argument::Base;
-use crate::argument::Deref;
-use crate::types::FetchType;
-use crate::types::Space;
+use crate::{
+    arch::{
+        current,
+        Slot, //
+    },
+    argument::{
+        Argument,
+        Base,
+        Deref, //
+    },
+    types::{
+        FetchType,
+        Space, //
+    },
+};
 
-use super::entry_value::EntryValue;
-use super::program::Load;
-use super::program::Path;
-use super::program::Program;
-use super::program::Store;
+use super::{
+    entry_value::EntryValue,
+    program::{
+        Load,
+        Path,
+        Program,
+        Store, //
+    },
+};
 
 /// Gives the addresses that a program holds.
 pub trait Resolver {

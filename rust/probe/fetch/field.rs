@@ -4,13 +4,21 @@
 //!
 //! C: `struct fetch_type`, `traceprobe_define_arg_fields()`.
 
-use core::fmt;
-use core::num::NonZeroU8;
+use core::{
+    fmt,
+    num::NonZeroU8, //
+};
 
-use crate::argument::Argument;
-use crate::argument::MAX_EVENT_SIZE;
-use crate::types::FetchType;
-use crate::types::Style;
+use crate::{
+    argument::{
+        Argument,
+        MAX_EVENT_SIZE, //
+    },
+    types::{
+        FetchType,
+        Style, //
+    },
+};
 
 /// One field: the place and the type of an argument in the record.
 ///

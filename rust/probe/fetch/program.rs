@@ -7,18 +7,26 @@
 
 use core::num::NonZeroU8;
 
-use crate::arch::Register;
-use crate::argument::Deref;
-use crate::argument::Derefs;
-use crate::argument::RecordField;
-use crate::argument::RecordValue;
-use crate::types::Bits;
-use crate::types::Space;
-use crate::types::Width;
+use crate::{
+    arch::Register,
+    argument::{
+        Deref,
+        Derefs,
+        RecordField,
+        RecordValue, //
+    },
+    types::{
+        Bits,
+        Space,
+        Width, //
+    },
+};
 
-use super::string::Strings;
-use super::Context;
-use super::Fault;
+use super::{
+    string::Strings,
+    Context,
+    Fault, //
+};
 
 /// How one fetch argument gets into a record.
 ///

@@ -40,13 +40,17 @@
 //! assert_eq!(function.verdict(&symbols), Verdict::TailCall(tail));
 //! ```
 
-use core::marker::PhantomData;
-use core::mem;
-use core::slice;
+use core::{
+    marker::PhantomData,
+    mem,
+    slice, //
+};
 
-use super::Decoder;
-use super::Flow;
-use super::Insn;
+use super::{
+    Decoder,
+    Flow,
+    Insn, //
+};
 
 /// A piece of a function's text.
 #[derive(Clone, Copy, Debug)]

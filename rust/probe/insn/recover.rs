@@ -4,8 +4,10 @@
 //!
 //! C: `recover_probed_instruction()` in `arch/x86/kernel/kprobes/core.c`.
 
-use super::Decoder;
-use super::Flow;
+use super::{
+    Decoder,
+    Flow, //
+};
 
 /// Recovers the instructions of `text` that kprobes replaced. `text` is a copy of the memory at
 /// `address`, the start of a function or of a part of one.
