@@ -147,8 +147,8 @@ impl RecordFields for Event {
         Some(RecordField {
             offset: field.offset.try_into().ok()?,
             value: match field.size {
-                _ if field.is_located => RecordValue::Located,
-                _ if field.is_located_from_here => RecordValue::LocatedFromHere,
+                _ if field.is_located => RecordValue::DataLoc,
+                _ if field.is_located_from_here => RecordValue::RelLoc,
                 _ if field.is_text => RecordValue::Address,
                 1 => number(Width::W1),
                 2 => number(Width::W2),

@@ -26,7 +26,7 @@ use kernel::str::CString;
 
 use probe::insn::exits::is_cold_part;
 use probe::insn::exits::Destination;
-use probe::insn::exits::Function;
+use probe::insn::exits::SweptFunction;
 
 use crate::arch;
 use crate::security;
@@ -174,10 +174,10 @@ fn full_name(module: Option<&str>, name: &str) -> Result<CString> {
 /// Finds the exits of what was read.
 fn sweep(text: &Text, name: &Name) -> Result<(KVec<Exit>, Result<Verdict, BadText>)> {
     let parts = text.parts()?;
-    let words = Function::<arch::Decoder>::words(&parts);
+    let words = SweptFunction::<arch::Decoder>::words(&parts);
     let mut memory = KVVec::from_elem(0, words, GFP_KERNEL)?;
     let mut exits = KVec::new();
-    let function = match Function::<arch::Decoder>::sweep(&parts, &mut memory) {
+    let function = match SweptFunction::<arch::Decoder>::sweep(&parts, &mut memory) {
         Ok(function) => function,
         Err(bad) => return Ok((exits, Err(bad))),
     };

@@ -14,7 +14,7 @@ use core::ops::Range;
 use kernel::prelude::*;
 
 use probe::insn::exits;
-use probe::insn::uncover;
+use probe::insn::recover_probed_instructions;
 use probe::insn::Decoder as _;
 use probe::insn::Flow;
 
@@ -77,9 +77,12 @@ impl Text {
             let target = target as usize;
             at as usize == entry || !place.contains(&target) && symbol::start_of(target).is_none()
         };
-        uncover::<Decoder, Error>(address as u64, &mut bytes, may_hide, |at, bytes| {
-            self.put_back(at as usize, address, bytes)
-        })?;
+        recover_probed_instructions::<Decoder, Error>(
+            address as u64,
+            &mut bytes,
+            may_hide,
+            |at, bytes| self.put_back(at as usize, address, bytes),
+        )?;
         self.parts.push(Part { address, bytes }, GFP_KERNEL)?;
         Ok(place)
     }

@@ -6,13 +6,25 @@
 //!
 //! C: `traceprobe_parse_probe_arg()` in `kernel/trace/trace_probe.c`.
 
-use core::fmt;
-use core::num::NonZeroU8;
+use core::{
+    fmt,
+    num::NonZeroU8, //
+};
 
-use crate::arch::Register;
-use crate::types::FetchType;
-use crate::types::Space;
-use crate::types::Width;
+use crate::{
+    arch::Register,
+    types::{
+        FetchType,
+        Space,
+        Width, //
+    },
+};
+
+/// The most bytes that the fields of all arguments of an event take in a record. A string counts as
+/// its locator.
+///
+/// C: `MAX_PROBE_EVENT_SIZE`.
+pub const MAX_EVENT_SIZE: usize = 3072;
 
 /// One fetch argument, borrowed from the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,11 +139,10 @@ pub enum RecordValue {
     Signed(Width),
     /// The address of the field: of a string in it, or of whatever is no number.
     Address,
-    /// The address of a string whose location is in the field, from the start of the record:
-    /// `__data_loc`.
-    Located,
-    /// The same from the end of the field on: `__rel_loc`.
-    LocatedFromHere,
+    /// `__data_loc`: the address of a string. The field holds its offset from the start of the record.
+    DataLoc,
+    /// `__rel_loc`: the address of a string. The field holds its offset from the end of the field.
+    RelLoc,
 }
 
 /// One read of memory at a value plus an offset in bytes.

@@ -55,14 +55,14 @@ pub use sections::Malformed;
 pub use sections::Sections;
 pub use types::Array;
 pub use types::Int;
-pub use types::Kind;
 pub use types::Type;
 pub use types::TypeId;
-pub use value::Text;
+pub use types::TypeKind;
+pub use value::StringSource;
 pub use value::Value;
 pub use variable::Error;
+pub use variable::FieldRead;
 pub use variable::Fields;
-pub use variable::Read;
 pub use variable::Variable;
 
 /// The longest chain of typedefs and qualifiers that is followed. A kernel has some 6.
@@ -140,7 +140,7 @@ impl<'a> Btf<'a> {
     /// those of kernel and modules are, and else one for each type of this kind.
     ///
     /// C: `btf_find_by_name_kind()`.
-    pub fn find(&self, name: &str, kind: Kind) -> Option<TypeId> {
+    pub fn find(&self, name: &str, kind: TypeKind) -> Option<TypeId> {
         let mut btf = self;
         loop {
             if let Some(id) = btf.find_own(name.as_bytes(), kind) {
@@ -150,7 +150,7 @@ impl<'a> Btf<'a> {
         }
     }
 
-    fn find_own(&self, name: &[u8], kind: Kind) -> Option<TypeId> {
+    fn find_own(&self, name: &[u8], kind: TypeKind) -> Option<TypeId> {
         let (named, offsets) = self.index.split_first()?;
         let sections = &self.sections;
         let is_it = |at: u32| {
@@ -182,12 +182,5 @@ impl<'a> Btf<'a> {
         };
         let own = u32::try_from(own).ok()?;
         Some(TypeId::new(sections.first_type.checked_add(own)?))
-    }
-
-    /// The function of this name, as [`Self::find`] finds it.
-    ///
-    /// C: `btf_find_func_proto()`.
-    pub fn function(&self, name: &str) -> Option<Function<'a>> {
-        Function::new(*self, self.find(name, Kind::Func)?)
     }
 }

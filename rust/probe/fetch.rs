@@ -24,7 +24,7 @@
 //! use core::convert::Infallible;
 //! use probe::arch::{current, Register};
 //! use probe::argument::*;
-//! use probe::fetch::{self, Context, Fault, Keep, Layout, Resolver};
+//! use probe::fetch::{self, Context, EntryValue, Fault, Layout, Resolver};
 //! use probe::types::*;
 //!
 //! struct NoSymbols;
@@ -36,7 +36,7 @@
 //!     fn text(&mut self, _: &str) -> Result<u64, Infallible> {
 //!         Ok(0)
 //!     }
-//!     fn keep(&mut self, _: Keep) -> Result<u8, Infallible> {
+//!     fn keep(&mut self, _: EntryValue) -> Result<u8, Infallible> {
 //!         Ok(0)
 //!     }
 //! }
@@ -83,8 +83,8 @@
 //! ```
 
 mod compile;
+mod entry_value;
 mod field;
-mod kept;
 mod print;
 mod print_fmt;
 mod program;
@@ -92,13 +92,13 @@ mod string;
 
 pub use self::compile::compile;
 pub use self::compile::Resolver;
+pub use self::entry_value::keep;
+pub use self::entry_value::EntryValue;
 pub use self::field::first_difference;
 pub use self::field::Field;
 pub use self::field::Layout;
 pub use self::field::TooBig;
 pub use self::field::TypeText;
-pub use self::kept::keep;
-pub use self::kept::Keep;
 pub use self::print::print;
 pub use self::print::Output;
 pub use self::print_fmt::Head;
@@ -108,8 +108,10 @@ pub use self::program::record_fixed;
 pub use self::program::Program;
 pub use self::string::MAX_STRING;
 
-use crate::arch::Register;
-use crate::types::Space;
+use crate::{
+    arch::Register,
+    types::Space, //
+};
 
 // Numbers are read into, and cut out of, the low end of a word.
 const _: () = assert!(cfg!(target_endian = "little"));

@@ -3,7 +3,7 @@
 //! Instructions: how long each is, where it leads, and where a function leaves.
 //!
 //! - [`x86`] and [`arm64`] decode one instruction, by tables;
-//! - [`uncover`] puts back what kprobes have hidden in a text;
+//! - [`recover_probed_instructions`] recovers the instructions that kprobes replaced;
 //! - [`exits`] sweeps a function, and finds the ways out of it.
 //!
 //! Only what a kernel's text can hold is decoded, and what is not certain is refused: a probe that
@@ -14,9 +14,9 @@ pub mod arm64;
 pub mod exits;
 pub mod x86;
 
-mod uncover;
+mod recover;
 
-pub use uncover::uncover;
+pub use recover::recover_probed_instructions;
 
 /// An instruction: its length, and where it leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,8 @@
 //! # Examples
 //!
 //! ```
-//! use probe::kallsyms::{hash, insert, Symbol};
+//! use probe::hash::hash;
+//! use probe::kallsyms::{insert, Symbol};
 //!
 //! let text = "ffff1 t show\nffff2 T vfs_read\nffff3 t show\nffff4 t vfs_read\t[video]\n";
 //! let mut all = [0; 8];
@@ -25,7 +26,6 @@
 //! ```
 
 mod compressed;
-mod hash;
 
 pub use compressed::token_texts;
 pub use compressed::Names;
@@ -33,7 +33,6 @@ pub use compressed::Token;
 pub use compressed::Tokens;
 pub use compressed::MAX_COMPRESSED;
 pub use compressed::TOKENS;
-pub use hash::hash;
 
 /// The longest line, in bytes: an address, a type, a name (`KSYM_NAME_LEN`), a module.
 pub const MAX_LINE: usize = 1024;

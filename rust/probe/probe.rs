@@ -18,6 +18,7 @@ pub mod btf;
 pub mod command;
 pub mod error;
 pub mod fetch;
+pub mod hash;
 pub mod insn;
 pub mod kallsyms;
 pub mod types;

@@ -22,7 +22,7 @@ use probe::command::ProbeSpec;
 use probe::command::Signature;
 use probe::command::Site;
 use probe::fetch;
-use probe::fetch::Keep;
+use probe::fetch::EntryValue;
 use probe::fetch::Layout;
 use probe::fetch::Program;
 
@@ -212,7 +212,7 @@ impl fetch::Resolver for Resolver<'_> {
         Ok(address)
     }
 
-    fn keep(&mut self, value: Keep) -> Result<u8, Failure> {
+    fn keep(&mut self, value: EntryValue) -> Result<u8, Failure> {
         let values = &mut self.entry_values.values;
         let index = match values.iter().position(|kept| *kept == value) {
             Some(index) => index,

@@ -11,7 +11,7 @@ use ktrace::kprobe::Hit;
 use ktrace::kretprobe;
 use ktrace::trace_event::Origin;
 use probe::fetch;
-use probe::fetch::Keep;
+use probe::fetch::EntryValue;
 
 use crate::recorder::CallValues;
 use crate::recorder::HitContext;
@@ -21,7 +21,7 @@ use crate::recorder::Recorder;
 #[derive(Default)]
 pub(crate) struct EntryValues {
     /// What is found at the entry.
-    pub(crate) values: KVec<Keep>,
+    pub(crate) values: KVec<EntryValue>,
     /// Whether the time is taken.
     pub(crate) is_timed: bool,
 }
@@ -48,7 +48,7 @@ pub(crate) const FEW: usize = 8;
 /// is the [`Recorder`] itself that handles the return, and nothing is done at the entry.
 pub(crate) struct EntrySaver<const N: usize, const IS_TIMED: bool> {
     recorder: Recorder,
-    values: KVec<Keep>,
+    values: KVec<EntryValue>,
 }
 
 impl<const N: usize, const IS_TIMED: bool> EntrySaver<N, IS_TIMED> {
@@ -56,7 +56,7 @@ impl<const N: usize, const IS_TIMED: bool> EntrySaver<N, IS_TIMED> {
     pub(crate) const MAX: usize = N - IS_TIMED as usize;
 
     /// `E2BIG` where there are more than [`Self::MAX`] values.
-    pub(crate) fn new(recorder: Recorder, values: KVec<Keep>) -> Result<Self> {
+    pub(crate) fn new(recorder: Recorder, values: KVec<EntryValue>) -> Result<Self> {
         if values.len() > Self::MAX {
             return Err(E2BIG);
         }

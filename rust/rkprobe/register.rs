@@ -36,6 +36,7 @@ use probe::command::Target;
 use probe::command::MAX_ARGUMENTS;
 use probe::error::Errno;
 use probe::error::ErrorKind;
+use probe::fetch::EntryValue;
 
 use crate::compile::Compiled;
 use crate::entry_saver::EntrySaver;
@@ -156,7 +157,7 @@ fn place_return(
         target: kprobe::Target,
         maxactive: u16,
         recorder: Recorder,
-        values: KVec<probe::fetch::Keep>,
+        values: KVec<EntryValue>,
     ) -> Result<KBox<dyn Registered>> {
         let saver = EntrySaver::<N, IS_TIMED>::new(recorder, values)?;
         place(target, maxactive, saver)

@@ -18,7 +18,7 @@ use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::Output;
 use ktrace::trace_event::TraceEvent;
 use probe::command::File;
-use probe::kallsyms::hash;
+use probe::hash::hash;
 
 use crate::event::Event;
 use crate::event::Probe;

@@ -4,8 +4,10 @@
 //!
 //! C: `arch/x86/include/asm/ptrace.h`, `arch/x86/kernel/ptrace.c`.
 
-use super::Register;
-use super::Slot;
+use super::{
+    Register,
+    Slot, //
+};
 
 /// The size of `struct pt_regs` in bytes.
 pub const PT_REGS_BYTES: usize = REGISTERS.len() * WORD;

@@ -5,10 +5,14 @@
 //! C: `btf_find_func_proto()` and `btf_get_func_param()` in `kernel/trace/trace_btf.c`,
 //! `query_btf_context()` in `kernel/trace/trace_probe.c`.
 
-use super::types::Kind;
-use super::types::Type;
-use super::types::TypeId;
-use super::Btf;
+use super::{
+    types::{
+        Type,
+        TypeId,
+        TypeKind, //
+    },
+    Btf, //
+};
 
 /// A function.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +33,21 @@ pub struct Param<'a> {
     pub ty: TypeId,
 }
 
+impl<'a> Btf<'a> {
+    /// The function of this name, as [`Self::find`] finds it.
+    ///
+    /// C: `btf_find_func_proto()`.
+    pub fn function(&self, name: &str) -> Option<Function<'a>> {
+        Function::new(*self, self.find(name, TypeKind::Func)?)
+    }
+}
+
 impl<'a> Function<'a> {
-    /// From the id of a function; `None` where it is none.
-    pub(super) fn new(btf: Btf<'a>, id: TypeId) -> Option<Self> {
+    /// The function with this id. `None` if the type is no function.
+    fn new(btf: Btf<'a>, id: TypeId) -> Option<Self> {
         let function = btf.get(id)?;
         let proto = btf.get(function.target())?;
-        (function.kind() == Kind::Func && proto.kind() == Kind::FuncProto).then_some(Self {
+        (function.kind() == TypeKind::Func && proto.kind() == TypeKind::FuncProto).then_some(Self {
             btf,
             proto,
             is_tracepoint: false,

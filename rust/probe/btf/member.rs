@@ -4,9 +4,13 @@
 //!
 //! C: `btf_find_struct_member()` in `kernel/trace/trace_btf.c`.
 
-use super::types::Type;
-use super::types::TypeId;
-use super::Btf;
+use super::{
+    types::{
+        Type,
+        TypeId, //
+    },
+    Btf, //
+};
 
 /// How deep structures without a name are looked into. A kernel has them 7 deep.
 const MAX_DEPTH: usize = 16;
@@ -84,9 +88,9 @@ impl<'a> Btf<'a> {
         loop {
             let level = levels.get_mut(depth)?;
             let (inner, seen) = match self.search(*level, name, left) {
-                Search::Found(member) => return Some(member),
-                Search::Inner(inner, seen) => (Some(inner), seen),
-                Search::End(seen) => (None, seen),
+                SearchResult::Found(member) => return Some(member),
+                SearchResult::Inner(inner, seen) => (Some(inner), seen),
+                SearchResult::End(seen) => (None, seen),
             };
             level.done = level.done.saturating_add(seen);
             left = left.checked_sub(seen)?;
@@ -103,9 +107,9 @@ impl<'a> Btf<'a> {
     }
 
     /// Looks at the next members of one structure, `left` at most.
-    fn search(&self, level: Level, name: &str, left: usize) -> Search<'a> {
+    fn search(&self, level: Level, name: &str, left: usize) -> SearchResult<'a> {
         let Some(container) = self.resolve(level.id).filter(|ty| ty.kind().has_members()) else {
-            return Search::End(0);
+            return SearchResult::End(0);
         };
         let mut seen = 0usize;
         for [place_of_name, id, word] in container.elements(level.done).take(left) {
@@ -122,10 +126,10 @@ impl<'a> Btf<'a> {
                         done: 0,
                         bit_offset,
                     };
-                    return Search::Inner(inner, seen);
+                    return SearchResult::Inner(inner, seen);
                 }
             } else if self.sections.is_text(place_of_name, name.as_bytes()) {
-                return Search::Found(Member {
+                return SearchResult::Found(Member {
                     name: self.sections.text(place_of_name).unwrap_or(""),
                     ty: id,
                     bit_offset,
@@ -133,12 +137,12 @@ impl<'a> Btf<'a> {
                 });
             }
         }
-        Search::End(seen)
+        SearchResult::End(seen)
     }
 }
 
 /// What was found among the members of one structure, and how many were looked at.
-enum Search<'a> {
+enum SearchResult<'a> {
     Found(Member<'a>),
     /// A structure without a name, which comes next.
     Inner(Level, usize),

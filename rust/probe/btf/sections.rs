@@ -5,9 +5,13 @@
 //! C: `btf_parse_hdr()`, `btf_check_sec_info()`, `btf_parse_str_sec()`, `btf_check_sorted()` in
 //! `kernel/bpf/btf.c`.
 
-use super::types::word;
-use super::types::Type;
-use super::Btf;
+use super::{
+    types::{
+        word,
+        Type, //
+    },
+    Btf, //
+};
 
 /// The first two bytes, in the order of the machine that they are for.
 const MAGIC: u16 = 0xeb9f;

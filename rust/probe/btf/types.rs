@@ -30,7 +30,7 @@ impl TypeId {
 ///
 /// C: `BTF_KIND_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TypeKind {
     /// `void`.
     Void,
     /// A number, `char` and `bool` included.
@@ -75,7 +75,7 @@ pub enum Kind {
     Other(u8),
 }
 
-impl Kind {
+impl TypeKind {
     const fn new(number: u8) -> Self {
         match number {
             0 => Self::Void,
@@ -189,8 +189,8 @@ impl<'a> Type<'a> {
     }
 
     /// What it is.
-    pub const fn kind(&self) -> Kind {
-        Kind::new((self.info >> 24) as u8 & 0x7f)
+    pub const fn kind(&self) -> TypeKind {
+        TypeKind::new((self.info >> 24) as u8 & 0x7f)
     }
 
     /// The flag of its kind: members may be bitfields; the values of an enumeration are signed;
@@ -223,7 +223,7 @@ impl<'a> Type<'a> {
     /// What is said of a number.
     pub fn int(&self) -> Option<Int> {
         match self.kind() {
-            Kind::Int => word(self.tail, 0).map(Int),
+            TypeKind::Int => word(self.tail, 0).map(Int),
             _ => None,
         }
     }
@@ -231,7 +231,7 @@ impl<'a> Type<'a> {
     /// What is said of an array.
     pub fn array(&self) -> Option<Array> {
         match self.kind() {
-            Kind::Array => Some(Array {
+            TypeKind::Array => Some(Array {
                 element: TypeId(word(self.tail, 0)?),
                 index: TypeId(word(self.tail, 4)?),
                 len: word(self.tail, 8)?,

@@ -5,15 +5,21 @@
 //! C: `fetch_type_from_btf_type()`, `parse_btf_bitfield()` and `check_prepare_btf_string_fetch()`
 //! in `kernel/trace/trace_probe.c`.
 
-use crate::types::Bits;
-use crate::types::FetchType;
-use crate::types::Style;
-use crate::types::Width;
+use crate::types::{
+    Bits,
+    FetchType,
+    Style,
+    Width, //
+};
 
-use super::types::Int;
-use super::types::Kind;
-use super::types::Type;
-use super::Btf;
+use super::{
+    types::{
+        Int,
+        Type,
+        TypeKind, //
+    },
+    Btf, //
+};
 
 /// What a variable with its fields is: a type, at a byte.
 #[derive(Clone, Copy, Debug)]
@@ -26,13 +32,13 @@ pub struct Value<'a> {
     pub bitfield: u8,
 }
 
-/// Where the bytes of a string are.
+/// The value that leads to the bytes of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Text {
-    /// The value is an array of them.
-    Here,
-    /// The value is a pointer to them.
-    Behind,
+pub enum StringSource {
+    /// An array of bytes.
+    Array,
+    /// A pointer to bytes.
+    Pointer,
 }
 
 impl<'a> Value<'a> {
@@ -82,15 +88,15 @@ impl<'a> Value<'a> {
             })
     }
 
-    /// Where the string is that it is to be shown as: in an array of bytes, or behind a pointer to
-    /// them. Bytes are unsigned, as `char` is in the kernel.
+    /// Whether the value is an array of bytes or a pointer to them, if it can be shown as a string.
+    /// Bytes are unsigned, as `char` is in the kernel.
     ///
     /// `None` is [`ErrorKind::BadType4str`](crate::error::ErrorKind::BadType4str) (EINVAL) at the
     /// argument. C takes the size of a number for the type of a pointer, and so lets some pass.
-    pub fn text(&self, btf: &Btf<'a>) -> Option<Text> {
+    pub fn string_source(&self, btf: &Btf<'a>) -> Option<StringSource> {
         let (element, text) = match self.ty.kind() {
-            Kind::Array => (self.ty.array()?.element, Text::Here),
-            Kind::Ptr => (self.ty.target(), Text::Behind),
+            TypeKind::Array => (self.ty.array()?.element, StringSource::Array),
+            TypeKind::Ptr => (self.ty.target(), StringSource::Pointer),
             _ => return None,
         };
         let int = btf.resolve(element)?.int()?;
@@ -103,7 +109,7 @@ impl<'a> Value<'a> {
 fn number(ty: &Type<'_>) -> (Width, Style, Option<Int>) {
     let whole = |width, style| (width, style, None);
     match (ty.kind(), ty.int()) {
-        (Kind::Enum, _) => {
+        (TypeKind::Enum, _) => {
             let style = if ty.flag() {
                 Style::Signed
             } else {
@@ -115,8 +121,8 @@ fn number(ty: &Type<'_>) -> (Width, Style, Option<Int>) {
                 _ => whole(Width::W4, Style::Signed),
             }
         }
-        (Kind::Enum64, _) => whole(Width::W8, Style::Signed),
-        (Kind::Int, Some(int)) => {
+        (TypeKind::Enum64, _) => whole(Width::W8, Style::Signed),
+        (TypeKind::Int, Some(int)) => {
             let style = if int.is_signed() {
                 Style::Signed
             } else {

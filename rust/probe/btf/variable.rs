@@ -8,16 +8,24 @@
 //! C: `parse_btf_arg()`, `parse_btf_field()` and `split_next_field()` in
 //! `kernel/trace/trace_probe.c`.
 
-use crate::error::Errno;
-use crate::error::ErrorKind;
+use crate::error::{
+    Errno,
+    ErrorKind, //
+};
 
-use super::function::Function;
-use super::function::Param;
-use super::types::Kind;
-use super::types::Type;
-use super::types::TypeId;
-use super::value::Value;
-use super::Btf;
+use super::{
+    function::{
+        Function,
+        Param, //
+    },
+    types::{
+        Type,
+        TypeId,
+        TypeKind, //
+    },
+    value::Value,
+    Btf, //
+};
 
 /// What is wrong with a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +49,9 @@ impl Error {
     }
 }
 
-/// A part of the text, and the byte that it starts at.
+/// A part of the text, and the byte where it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part<'t> {
+struct Fragment<'t> {
     text: &'t str,
     at: usize,
 }
@@ -52,18 +60,18 @@ struct Part<'t> {
 enum Next<'t> {
     End,
     /// By `->`.
-    Arrow(Part<'t>),
+    Arrow(Fragment<'t>),
     /// By `.`.
-    Dot(Part<'t>),
+    Dot(Fragment<'t>),
 }
 
-impl<'t> Part<'t> {
+impl<'t> Fragment<'t> {
     /// Cuts the first name off.
     fn split(self) -> Result<(&'t str, Next<'t>), Error> {
         let end = self.text.find(['.', '-']).unwrap_or(self.text.len());
         let (name, rest) = self.text.split_at_checked(end).unwrap_or((self.text, ""));
         let at = self.at.saturating_add(name.len());
-        let part = |text, skipped| Part {
+        let part = |text, skipped| Fragment {
             text,
             at: at.saturating_add(skipped),
         };
@@ -85,7 +93,7 @@ impl<'t> Part<'t> {
 pub struct Variable<'t> {
     /// The variable itself: a parameter, or `$retval`.
     pub name: &'t str,
-    fields: Option<Part<'t>>,
+    fields: Option<Fragment<'t>>,
 }
 
 impl<'t> Variable<'t> {
@@ -96,7 +104,7 @@ impl<'t> Variable<'t> {
     /// [`ErrorKind::BadHyphen`] (EINVAL) where a `-` has no `>`; [`ErrorKind::NosupDatArg`]
     /// (EOPNOTSUPP) where a `.` follows: what is passed by value has no place in memory.
     pub fn parse(text: &'t str) -> Result<Self, Error> {
-        let (name, next) = Part { text, at: 0 }.split()?;
+        let (name, next) = Fragment { text, at: 0 }.split()?;
         let fields = match next {
             Next::End => None,
             Next::Arrow(fields) => Some(fields),
@@ -185,14 +193,14 @@ pub struct Fields<'a, 't> {
     id: TypeId,
     /// The same without names and qualifiers.
     ty: Type<'a>,
-    rest: Option<Part<'t>>,
+    rest: Option<Fragment<'t>>,
     /// Whether `ty` is what is pointed to, and no pointer.
     is_cast: bool,
 }
 
 /// A read of memory, at the value so far.
 #[derive(Clone, Copy, Debug)]
-pub struct Read<'a> {
+pub struct FieldRead<'a> {
     /// The offset to add, in bytes: under 2^29.
     pub offset: i32,
     /// What is there.
@@ -209,11 +217,11 @@ impl<'a, 't> Fields<'a, 't> {
     }
 
     /// Follows one `->` and each `.` behind it.
-    fn read(&mut self, first: Part<'t>) -> Result<Read<'a>, Error> {
+    fn read(&mut self, first: Fragment<'t>) -> Result<FieldRead<'a>, Error> {
         let is_cast = core::mem::replace(&mut self.is_cast, false);
         let mut container = match self.ty.kind() {
             _ if is_cast => self.id,
-            Kind::Ptr => self.ty.target(),
+            TypeKind::Ptr => self.ty.target(),
             _ => {
                 return Err(Error::new(ErrorKind::NoPtrStrct, first.at, Errno::EINVAL));
             }
@@ -246,7 +254,7 @@ impl<'a, 't> Fields<'a, 't> {
                 Next::Arrow(rest) => self.rest = Some(rest),
                 Next::End => {}
             }
-            return Ok(Read {
+            return Ok(FieldRead {
                 offset: (bits / 8) as i32,
                 value: Value {
                     ty: self.ty,
@@ -260,7 +268,7 @@ impl<'a, 't> Fields<'a, 't> {
 }
 
 impl<'a> Iterator for Fields<'a, '_> {
-    type Item = Result<Read<'a>, Error>;
+    type Item = Result<FieldRead<'a>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let part = self.rest.take()?;

@@ -4,20 +4,33 @@
 //!
 //! C: `traceprobe_parse_probe_arg()` in `kernel/trace/trace_probe.c`.
 
-use core::fmt;
-use core::fmt::Write as _;
+use core::fmt::{
+    self,
+    Write as _, //
+};
 
-use super::body::Fault;
-use super::body::Reader;
-use super::error::Error;
-use super::name::is_good_name;
-use super::site::Site;
-use super::words::Words;
-use crate::arch::Register;
-use crate::argument::Argument;
-use crate::argument::Name;
-use crate::error::Errno;
-use crate::error::ErrorKind;
+use super::{
+    body::BodyParser,
+    error::{
+        ArgumentError,
+        Error, //
+    },
+    name::is_good_name,
+    site::Site,
+    words::Words, //
+};
+use crate::{
+    argument::{
+        Argument,
+        Name, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
+
+pub use super::body::Registers;
 
 /// The most arguments of a command.
 pub const MAX_ARGUMENTS: usize = 128;
@@ -37,11 +50,6 @@ const RESERVED: [&str; 8] = [
     "__probe_func",
 ];
 
-/// Finds a register by its name, which comes without the `%`.
-///
-/// C: `regs_query_register_offset()`.
-pub type Registers = fn(&str) -> Option<Register>;
-
 /// Gives one argument after the other, and ends with the first error.
 pub struct Arguments<'a> {
     all: Words<'a>,
@@ -49,8 +57,8 @@ pub struct Arguments<'a> {
     /// How many have been given.
     index: usize,
     count: usize,
-    reader: Reader<'a>,
-    names: Names,
+    parser: BodyParser<'a>,
+    names: NameFilter,
 }
 
 impl<'a> Arguments<'a> {
@@ -61,13 +69,13 @@ impl<'a> Arguments<'a> {
         registers: Option<Registers>,
     ) -> Result<Self, Error> {
         let count = count(&words)?;
-        let names = Names::new(words.clone());
+        let names = NameFilter::new(words.clone());
         Ok(Self {
             all: words.clone(),
             rest: words,
             index: 0,
             count,
-            reader: Reader {
+            parser: BodyParser {
                 site,
                 registers,
                 size: 0,
@@ -81,11 +89,11 @@ impl<'a> Arguments<'a> {
         self.count
     }
 
-    fn argument(&mut self, word: &'a str, index: usize) -> Result<Argument<'a>, Fault> {
+    fn argument(&mut self, word: &'a str, index: usize) -> Result<Argument<'a>, ArgumentError> {
         let (name, body) = split(word, index);
         self.check_name(word, name, index)?;
         let at = word.len().saturating_sub(body.len());
-        let parsed = self.reader.body(body, at)?;
+        let parsed = self.parser.body(body, at)?;
         Ok(Argument {
             name,
             body,
@@ -95,7 +103,12 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    fn check_name(&mut self, word: &str, name: Name<'_>, index: usize) -> Result<(), Fault> {
+    fn check_name(
+        &mut self,
+        word: &str,
+        name: Name<'_>,
+        index: usize,
+    ) -> Result<(), ArgumentError> {
         if let Some((name, _)) = word.split_once('=') {
             let wrong = if name.len() > MAX_ARGUMENT_NAME {
                 Some(ErrorKind::ArgNameTooLong)
@@ -107,14 +120,14 @@ impl<'a> Arguments<'a> {
                 None
             };
             if let Some(kind) = wrong {
-                return Err(Fault::invalid(kind, 0));
+                return Err(ArgumentError::invalid(kind, 0));
             }
         }
 
         let is_used = matches!(name, Name::Given(name) if RESERVED.contains(&name))
             || self.names.add(name) && self.is_used(name, index);
         if is_used {
-            return Err(Fault::invalid(ErrorKind::UsedArgName, 0));
+            return Err(ArgumentError::invalid(ErrorKind::UsedArgName, 0));
         }
         Ok(())
     }
@@ -135,10 +148,9 @@ impl<'a> Iterator for Arguments<'a> {
         let word = self.rest.next()?;
         let index = self.index;
         self.index = index.saturating_add(1);
-        Some(self.argument(word, index).map_err(|fault| {
+        Some(self.argument(word, index).map_err(|error| {
             self.rest = Words::new("");
-            let word = index.saturating_add(2);
-            Error::new(fault.kind, word, fault.offset, fault.errno)
+            error.of_argument(index)
         }))
     }
 }
@@ -174,18 +186,18 @@ pub(super) fn split(word: &str, index: usize) -> (Name<'_>, &str) {
     }
 }
 
-/// Which names may have been met: one bit for many, so that the arguments before one are read
-/// again only where its bit is set.
-struct Names {
+/// A Bloom filter of the names so far. Only if the bit of a name is set, the name is compared with
+/// those of the earlier arguments.
+struct NameFilter {
     bits: [u64; 16],
-    /// Of the text of all arguments: nobody can choose names that share a bit, for the choice
-    /// changes the bits.
-    seed: Hash,
+    /// The hash of the text of all arguments. Nobody can choose names that share a bit, because the
+    /// choice changes the seed.
+    seed: NameHash,
 }
 
-impl Names {
+impl NameFilter {
     fn new(arguments: Words<'_>) -> Self {
-        let mut seed = Hash(0);
+        let mut seed = NameHash(0);
         for word in arguments {
             // It does not fail.
             let _ = seed.write_str(word);
@@ -194,7 +206,7 @@ impl Names {
         Self { bits, seed }
     }
 
-    /// Adds a name. Whether it may have been there.
+    /// Adds a name. Returns whether the filter may have had it.
     fn add(&mut self, name: Name<'_>) -> bool {
         let mut hash = self.seed;
         // It does not fail.
@@ -211,10 +223,11 @@ impl Names {
     }
 }
 
+/// The hash of a name with a seed.
 #[derive(Clone, Copy)]
-struct Hash(u32);
+struct NameHash(u32);
 
-impl fmt::Write for Hash {
+impl fmt::Write for NameHash {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
             let product = (self.0 ^ u32::from(byte)).wrapping_mul(0x9e37_79b1);

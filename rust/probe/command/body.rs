@@ -2,103 +2,104 @@
 
 //! The body of an argument: `FETCH[:TYPE]`.
 //!
-//! C turns it into instructions while it reads it, 16 at most, and so counts its limits in those.
-//! They are counted here too, without being made: `step` is the index that the last of them has.
+//! C parses a body into fetch instructions, 16 at most, and counts its limits in them. This parser
+//! counts the instructions too, but makes none: `step` is the index of the last instruction.
 //!
 //! C: `traceprobe_parse_probe_arg_body()`, `parse_probe_arg()`, `parse_probe_vars()`,
 //! `parse_btf_arg()` and `finalize_fetch_insn()` in `kernel/trace/trace_probe.c`.
 
-use super::arguments::Registers;
-use super::number;
-use super::site::Place;
-use super::site::RecordFields;
-use super::site::Signature;
-use super::site::Site;
-use super::types::parse_bits;
-use super::types::Typed;
-use super::types::Written;
-use crate::argument::Base;
-use crate::argument::Deref;
-use crate::argument::Derefs;
-use crate::argument::Fetch;
-use crate::btf;
-use crate::error::Errno;
-use crate::error::ErrorKind;
-use crate::types::FetchType;
-use crate::types::Space;
-use crate::types::Style;
+use super::{
+    error::ArgumentError,
+    number,
+    site::{
+        Place,
+        RecordFields,
+        Signature,
+        Site, //
+    },
+    types::{
+        parse_bits,
+        SplitBody,
+        TypeSpec, //
+    },
+};
+use crate::{
+    arch::Register,
+    argument::{
+        Base,
+        Deref,
+        Derefs,
+        Fetch,
+        MAX_EVENT_SIZE, //
+    },
+    btf,
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+    types::{
+        FetchType,
+        Space,
+        Style, //
+    },
+};
 
 /// The longest body, in bytes.
 const MAX_BODY: usize = 63;
 
-/// The most bytes of arguments in a record, those of strings aside.
-const MAX_RECORD: usize = 3072;
-
-/// The last step that can do something; the one behind it is the end.
+/// The index of the last instruction but one. The last instruction is the end.
 const LAST_STEP: usize = 14;
 
-/// As many dereferences as fit in a body: each takes `+0()`, 4 bytes.
+/// The most dereferences of a body: each takes at least 4 bytes, `+0()`.
 const MAX_NESTING: usize = MAX_BODY / 4;
 
 /// The words in a kernel stack, which C takes as the limit of `$stackN` and of `$argN`.
 const STACK_WORDS: u16 = 16384 / 8;
 
-/// An error within a word.
-#[derive(Clone, Copy)]
-pub(super) struct Fault {
-    pub(super) kind: ErrorKind,
-    pub(super) offset: usize,
-    pub(super) errno: Errno,
-}
+/// Finds a register by its name, which comes without the `%`.
+///
+/// C: `regs_query_register_offset()`.
+pub type Registers = fn(&str) -> Option<Register>;
 
-impl Fault {
-    pub(super) const fn new(kind: ErrorKind, offset: usize, errno: Errno) -> Self {
-        Self {
-            kind,
-            offset,
-            errno,
-        }
-    }
-
-    /// What is malformed: EINVAL.
-    pub(super) const fn invalid(kind: ErrorKind, offset: usize) -> Self {
-        Self::new(kind, offset, Errno::EINVAL)
-    }
-}
-
-/// What a body says.
-pub(super) struct Body<'a> {
+/// A body, parsed.
+pub(super) struct ParsedBody<'a> {
     pub(super) fetch: Fetch<'a>,
     pub(super) ty: FetchType,
     pub(super) count: Option<core::num::NonZeroU8>,
 }
 
-/// What a body is read with.
-pub(super) struct Reader<'b> {
+/// Parses the bodies of the arguments of a command, one after the other.
+pub(super) struct BodyParser<'b> {
+    /// The place of the probe.
     pub(super) site: Site<'b>,
-    /// Where there are all of them.
+    /// The registers, if the probe saves all of them.
     pub(super) registers: Option<Registers>,
-    /// The bytes of the record that the arguments read so far take.
+    /// The bytes of the record that the arguments so far take.
     pub(super) size: usize,
 }
 
-/// A base, with the dereference that `@` is, or the fields of a variable.
-struct Start<'a, 'b> {
+/// The innermost value of a fetch, parsed.
+struct ParsedBase<'a, 'b> {
     base: Base<'a>,
+    /// Whether a dereference belongs to the base: `@`.
     deref: bool,
+    /// The index of the last instruction.
     step: usize,
+    /// The fields that follow a variable.
     fields: Option<btf::Fields<'b, 'a>>,
-    /// Where the variable is in the word.
+    /// The byte of the word where the variable starts.
     at: usize,
 }
 
-/// A fetch, and what is needed to judge it with its type.
-struct Read<'a, 'b> {
+/// A fetch, parsed, and the facts that decide which types it can have.
+struct ParsedFetch<'a, 'b> {
     fetch: Fetch<'a>,
+    /// The index of the last instruction.
     step: usize,
-    /// What BTF says of the value, where it is a variable with its fields.
+    /// The value in BTF, if the fetch is a variable with its fields.
     value: Option<btf::Value<'b>>,
-    /// Where C puts errors that concern it as a whole: within its outermost dereference.
+    /// The byte of the word where C reports errors of the whole fetch: the start of the text within
+    /// the outermost dereference.
     at: usize,
 }
 
@@ -115,67 +116,80 @@ pub(super) fn needs_signature(word: &str) -> bool {
         || base.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '(')
 }
 
-impl<'b> Reader<'b> {
+impl<'b> BodyParser<'b> {
     /// Reads `body`, which starts at byte `at` of its word.
-    pub(super) fn body<'a>(&mut self, body: &'a str, at: usize) -> Result<Body<'a>, Fault> {
+    pub(super) fn body<'a>(
+        &mut self,
+        body: &'a str,
+        at: usize,
+    ) -> Result<ParsedBody<'a>, ArgumentError> {
         if body.len() > MAX_BODY {
-            return Err(Fault::new(ErrorKind::ArgTooLong, at, Errno::E2BIG));
+            return Err(ArgumentError::new(ErrorKind::ArgTooLong, at, Errno::E2BIG));
         }
         if body.is_empty() {
-            return Err(Fault::invalid(ErrorKind::NoArgBody, at));
+            return Err(ArgumentError::invalid(ErrorKind::NoArgBody, at));
         }
         let is_event = matches!(self.site.signature, Signature::Event(..));
-        let mut typed = Typed::parse(body, at, is_event)?;
-        let mut read = self.fetch(typed.value, at)?;
-        if let Some(value) = read.value {
-            self.apply(&value, &mut typed, &mut read)?;
+        let mut split = SplitBody::parse(body, at, is_event)?;
+        let mut parsed = self.fetch(split.value, at)?;
+        if let Some(value) = parsed.value {
+            self.apply_btf_type(&value, &mut split, &mut parsed)?;
         }
 
-        let size = match typed.ty {
-            Written::Type(ty) | Written::Default(ty) => ty.size(),
-            Written::Bitfield(width, _) => width.bytes(),
+        let size = match split.ty {
+            TypeSpec::Explicit(ty) | TypeSpec::Default(ty) => ty.size(),
+            TypeSpec::Bitfield(width, _) => width.bytes(),
         };
-        let count = typed.count.map_or(1, |count| usize::from(count.get()));
+        let count = split.count.map_or(1, |count| usize::from(count.get()));
         self.size = self.size.saturating_add(size.saturating_mul(count));
-        if self.size > MAX_RECORD {
-            return Err(Fault::new(ErrorKind::EventTooBig, read.at, Errno::E2BIG));
+        if self.size > MAX_EVENT_SIZE {
+            return Err(ArgumentError::new(
+                ErrorKind::EventTooBig,
+                parsed.at,
+                Errno::E2BIG,
+            ));
         }
 
-        Ok(Body {
-            ty: judge(&typed, &read)?,
-            fetch: read.fetch,
-            count: typed.count,
+        Ok(ParsedBody {
+            ty: resolve_type(&split, &parsed)?,
+            fetch: parsed.fetch,
+            count: split.count,
         })
     }
 
-    /// Gives an argument the type of its value where it says none; a string is looked for behind a
-    /// pointer.
+    /// Gives an argument without a type the type of its value in BTF. Adds the dereference of a
+    /// pointer to a string.
     ///
     /// C: `find_fetch_type_from_btf_type()`, `check_prepare_btf_string_fetch()`.
-    fn apply(
+    fn apply_btf_type(
         &self,
         value: &btf::Value<'b>,
-        typed: &mut Typed<'_>,
-        read: &mut Read<'_, 'b>,
-    ) -> Result<(), Fault> {
-        let wrong = |kind| Fault::invalid(kind, read.at);
-        match typed.ty {
-            Written::Default(_) => {
+        split: &mut SplitBody<'_>,
+        parsed: &mut ParsedFetch<'_, 'b>,
+    ) -> Result<(), ArgumentError> {
+        let wrong = |kind| ArgumentError::invalid(kind, parsed.at);
+        match split.ty {
+            TypeSpec::Default(_) => {
                 let ty = value.fetch_type().ok_or(wrong(ErrorKind::BadBitfield))?;
-                typed.ty = Written::Default(ty);
+                split.ty = TypeSpec::Default(ty);
             }
-            Written::Type(FetchType::String(space)) => {
-                let text = self.site.signature.btf().and_then(|btf| value.text(&btf));
-                match text.ok_or(wrong(ErrorKind::BadType4str))? {
-                    btf::Text::Here => {}
-                    btf::Text::Behind => {
-                        let full = Fault::new(ErrorKind::TooManyOps, read.at, Errno::E2BIG);
+            TypeSpec::Explicit(FetchType::String(space)) => {
+                let source = self
+                    .site
+                    .signature
+                    .btf()
+                    .and_then(|btf| value.string_source(&btf));
+                match source.ok_or(wrong(ErrorKind::BadType4str))? {
+                    btf::StringSource::Array => {}
+                    btf::StringSource::Pointer => {
+                        let full =
+                            ArgumentError::new(ErrorKind::TooManyOps, parsed.at, Errno::E2BIG);
                         let deref = Deref { space, offset: 0 };
-                        read.push(deref, full)?;
+                        parsed.push(deref, full)?;
                     }
                 }
             }
-            Written::Type(_) | Written::Bitfield(..) => {}
+            TypeSpec::Explicit(_) | TypeSpec::Bitfield(..) => {}
         }
         Ok(())
     }
@@ -183,14 +197,14 @@ impl<'b> Reader<'b> {
     /// Reads a value: dereferences around a base.
     // Inlined, it would double the frame of its caller, which is near the kernel's 1 KiB.
     #[inline(never)]
-    fn fetch<'a>(&self, text: &'a str, start: usize) -> Result<Read<'a, 'b>, Fault> {
+    fn fetch<'a>(&self, text: &'a str, start: usize) -> Result<ParsedFetch<'a, 'b>, ArgumentError> {
         let mut around = [(0usize, Space::Kernel, 0i32); MAX_NESTING];
         let mut depth = 0usize;
         let (mut text, mut at) = (text, start);
         while text.starts_with(['+', '-']) {
-            let open = Open::parse(text, at)?;
+            let open = OuterDeref::parse(text, at)?;
             let Some(slot) = around.get_mut(depth) else {
-                return Err(Fault::invalid(ErrorKind::TooManyOps, at));
+                return Err(ArgumentError::invalid(ErrorKind::TooManyOps, at));
             };
             *slot = (open.at, open.space, open.offset);
             depth = depth.saturating_add(1);
@@ -198,7 +212,7 @@ impl<'b> Reader<'b> {
         }
 
         let start = self.base(text, at)?;
-        let mut read = Read {
+        let mut parsed = ParsedFetch {
             fetch: Fetch {
                 base: start.base,
                 derefs: Derefs::new(),
@@ -216,11 +230,11 @@ impl<'b> Reader<'b> {
                 offset: 0,
             };
             // It has its step.
-            let full = Fault::invalid(ErrorKind::TooManyOps, at);
-            read.fetch.derefs.push(deref).map_err(|_| full)?;
+            let full = ArgumentError::invalid(ErrorKind::TooManyOps, at);
+            parsed.fetch.derefs.push(deref).map_err(|_| full)?;
         }
         if let Some(fields) = start.fields {
-            read.follow(fields, start.at)?;
+            parsed.follow(fields, start.at)?;
         }
         for (at, space, offset) in around.get(..depth).unwrap_or(&[]).iter().rev().copied() {
             let cannot = match start.base {
@@ -228,19 +242,19 @@ impl<'b> Reader<'b> {
                 Base::Elapsed => Some(ErrorKind::ElapsedCantDeref),
                 _ => None,
             };
-            if let Some(kind) = cannot.filter(|_| read.fetch.derefs.as_slice().is_empty()) {
-                return Err(Fault::invalid(kind, at));
+            if let Some(kind) = cannot.filter(|_| parsed.fetch.derefs.as_slice().is_empty()) {
+                return Err(ArgumentError::invalid(kind, at));
             }
-            let full = Fault::invalid(ErrorKind::TooManyOps, at);
-            read.push(Deref { space, offset }, full)?;
+            let full = ArgumentError::invalid(ErrorKind::TooManyOps, at);
+            parsed.push(Deref { space, offset }, full)?;
             // What is there has no type.
-            read.value = None;
+            parsed.value = None;
         }
-        Ok(read)
+        Ok(parsed)
     }
 
     /// Reads what is within all dereferences.
-    fn base<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, Fault> {
+    fn base<'a>(&self, text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
         let rest = text.get(1..).unwrap_or("");
         let base = match text.bytes().next() {
             Some(b'$') => match self.site.signature {
@@ -251,37 +265,42 @@ impl<'b> Reader<'b> {
             Some(b'%') => {
                 let registers = self
                     .registers
-                    .ok_or(Fault::invalid(ErrorKind::BadVar, at))?;
+                    .ok_or(ArgumentError::invalid(ErrorKind::BadVar, at))?;
                 let register = registers(rest);
-                Base::Register(register.ok_or(Fault::invalid(ErrorKind::BadRegName, at))?)
+                Base::Register(register.ok_or(ArgumentError::invalid(ErrorKind::BadRegName, at))?)
             }
             Some(b'@') => return memory(rest, at),
             Some(b'\\') => immediate(rest, at.saturating_add(1))?,
             Some(b'(') => return self.cast(text, at),
             Some(b'_' | b'a'..=b'z' | b'A'..=b'Z') => return self.btf_variable(text, at),
-            _ => return Err(Fault::invalid(ErrorKind::BadFetchArg, at)),
+            _ => return Err(ArgumentError::invalid(ErrorKind::BadFetchArg, at)),
         };
-        Ok(Start::new(base, at))
+        Ok(ParsedBase::new(base, at))
     }
 
     /// Reads `$retval` or the name of a parameter, with the fields that follow.
-    fn btf_variable<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, Fault> {
+    fn btf_variable<'a>(
+        &self,
+        text: &'a str,
+        at: usize,
+    ) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
         let is_variable = text.starts_with('$');
         match (self.site.place, self.site.signature) {
             (Place::Entry | Place::Inside | Place::Tracepoint, _) if is_variable => {
-                return Err(Fault::invalid(ErrorKind::RetvalOnProbe, at));
+                return Err(ArgumentError::invalid(ErrorKind::RetvalOnProbe, at));
             }
             (Place::Inside | Place::Event, _) => {
-                return Err(Fault::invalid(ErrorKind::NosupBtfarg, at));
+                return Err(ArgumentError::invalid(ErrorKind::NosupBtfarg, at));
             }
             (_, Signature::Unsupported) if text == RETVAL => {
-                return Ok(Start::new(Base::ReturnValue, at));
+                return Ok(ParsedBase::new(Base::ReturnValue, at));
             }
             (_, Signature::Unsupported) => return Err(no_btf(at)),
             _ => {}
         }
-        let wrong =
-            |error: btf::Error| Fault::new(error.kind, at.saturating_add(error.at), error.errno);
+        let wrong = |error: btf::Error| {
+            ArgumentError::new(error.kind, at.saturating_add(error.at), error.errno)
+        };
         let variable = btf::Variable::parse(text).map_err(wrong)?;
         let function = self.site.signature.function();
         let function = function.as_ref();
@@ -292,7 +311,9 @@ impl<'b> Reader<'b> {
             let param = variable.param(function).map_err(wrong)?;
             let base = match self.site.place {
                 Place::Return => Base::EntryArgument(param.position),
-                Place::ReturnInsn => return Err(Fault::invalid(ErrorKind::EntryOnRetinsn, at)),
+                Place::ReturnInsn => {
+                    return Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at))
+                }
                 Place::Entry | Place::Inside | Place::Tracepoint | Place::Event => {
                     Base::Argument(param.position)
                 }
@@ -303,46 +324,47 @@ impl<'b> Reader<'b> {
             (Some(function), Some(ty)) => Some(variable.fields(function.btf(), ty).map_err(wrong)?),
             _ => None,
         };
-        Ok(Start {
+        Ok(ParsedBase {
             fields,
-            ..Start::new(base, at)
+            ..ParsedBase::new(base, at)
         })
     }
 
     /// Reads `(STRUCTURE)FIELD` of an event, with the fields that follow.
     ///
     /// C: `handle_typecast()`, which looks for structures in modules, too.
-    fn cast<'a>(&self, text: &'a str, at: usize) -> Result<Start<'a, 'b>, Fault> {
+    fn cast<'a>(&self, text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
         let (fields, btf) = match self.site.signature {
             Signature::Event(fields, Some(btf)) => (fields, btf),
             Signature::Event(_, None) | Signature::Unsupported => return Err(no_btf(at)),
-            _ => return Err(Fault::invalid(ErrorKind::TypecastNotEvent, at)),
+            _ => return Err(ArgumentError::invalid(ErrorKind::TypecastNotEvent, at)),
         };
         let Some((structure, text)) = text.split_once(')') else {
             let end = at.saturating_add(text.len());
-            return Err(Fault::invalid(ErrorKind::DerefOpenBrace, end));
+            return Err(ArgumentError::invalid(ErrorKind::DerefOpenBrace, end));
         };
         let name_at = at.saturating_add(1);
         let id = structure
             .get(1..)
-            .and_then(|name| btf.find(name, btf::Kind::Struct))
-            .ok_or(Fault::invalid(ErrorKind::NoPtrStrct, name_at))?;
+            .and_then(|name| btf.find(name, btf::TypeKind::Struct))
+            .ok_or(ArgumentError::invalid(ErrorKind::NoPtrStrct, name_at))?;
         let at = at.saturating_add(structure.len()).saturating_add(1);
-        let wrong =
-            |error: btf::Error| Fault::new(error.kind, at.saturating_add(error.at), error.errno);
+        let wrong = |error: btf::Error| {
+            ArgumentError::new(error.kind, at.saturating_add(error.at), error.errno)
+        };
         let variable = btf::Variable::parse(text).map_err(wrong)?;
         let field = fields
             .find(variable.name)
-            .ok_or(Fault::invalid(ErrorKind::BadAttachArg, at))?;
-        Ok(Start {
+            .ok_or(ArgumentError::invalid(ErrorKind::BadAttachArg, at))?;
+        Ok(ParsedBase {
             fields: Some(variable.fields_of(&btf, id).map_err(wrong)?),
-            ..Start::new(Base::Field(field), at)
+            ..ParsedBase::new(Base::Field(field), at)
         })
     }
 
     /// Reads a variable, without its `$`, which is at byte `at`.
-    fn variable<'a>(&self, name: &'a str, at: usize) -> Result<Base<'a>, Fault> {
-        let bad = Fault::invalid(ErrorKind::BadVar, at);
+    fn variable<'a>(&self, name: &'a str, at: usize) -> Result<Base<'a>, ArgumentError> {
+        let bad = ArgumentError::invalid(ErrorKind::BadVar, at);
         if let Some(index) = name.strip_prefix("stack") {
             if index.is_empty() {
                 return Ok(Base::StackPointer);
@@ -354,7 +376,7 @@ impl<'b> Reader<'b> {
             let index = number::unsigned(index, 10).map_err(|_| bad)?;
             return match u16::try_from(index) {
                 Ok(index) if index <= STACK_WORDS => Ok(Base::Stack(index)),
-                _ => Err(Fault::invalid(ErrorKind::BadStackNum, at)),
+                _ => Err(ArgumentError::invalid(ErrorKind::BadStackNum, at)),
             };
         }
         if matches!(name, "comm" | "COMM") {
@@ -363,16 +385,16 @@ impl<'b> Reader<'b> {
         if name == "elapsed" {
             return match self.site.place {
                 Place::Return => Ok(Base::Elapsed),
-                Place::ReturnInsn => Err(Fault::invalid(ErrorKind::EntryOnRetinsn, at)),
+                Place::ReturnInsn => Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at)),
                 Place::Entry | Place::Inside | Place::Tracepoint | Place::Event => {
-                    Err(Fault::invalid(ErrorKind::ElapsedOnProbe, at))
+                    Err(ArgumentError::invalid(ErrorKind::ElapsedOnProbe, at))
                 }
             };
         }
         if name == "exit" {
             return match self.site.place {
                 Place::ReturnInsn => Ok(Base::Exit),
-                _ => Err(Fault::invalid(ErrorKind::ExitOnProbe, at)),
+                _ => Err(ArgumentError::invalid(ErrorKind::ExitOnProbe, at)),
             };
         }
         let number = name.strip_prefix("arg").ok_or(bad)?;
@@ -381,13 +403,15 @@ impl<'b> Reader<'b> {
             .ok()
             .filter(|number| *number <= STACK_WORDS)
             .and_then(|number| number.checked_sub(1))
-            .ok_or(Fault::invalid(ErrorKind::BadArgNum, at))?;
+            .ok_or(ArgumentError::invalid(ErrorKind::BadArgNum, at))?;
         match self.site.place {
             Place::Entry => Ok(Base::Argument(index)),
             Place::Tracepoint => Ok(Base::Argument(index.saturating_add(1))),
-            Place::Inside | Place::Event => Err(Fault::invalid(ErrorKind::NofentryArgs, at)),
+            Place::Inside | Place::Event => {
+                Err(ArgumentError::invalid(ErrorKind::NofentryArgs, at))
+            }
             Place::Return => Ok(Base::EntryArgument(index)),
-            Place::ReturnInsn => Err(Fault::invalid(ErrorKind::EntryOnRetinsn, at)),
+            Place::ReturnInsn => Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at)),
         }
     }
 }
@@ -395,11 +419,11 @@ impl<'b> Reader<'b> {
 /// Reads `$FIELD`, without its `$`, which is at byte `at`. A field can have the name of a variable.
 ///
 /// C: `parse_trace_event()`.
-fn field<'a>(fields: &dyn RecordFields, name: &str, at: usize) -> Result<Base<'a>, Fault> {
+fn field<'a>(fields: &dyn RecordFields, name: &str, at: usize) -> Result<Base<'a>, ArgumentError> {
     match (fields.find(name), name) {
         (Some(field), _) => Ok(Base::Field(field)),
         (None, "comm" | "COMM") => Ok(Base::Comm),
-        (None, _) => Err(Fault::invalid(ErrorKind::BadVar, at)),
+        (None, _) => Err(ArgumentError::invalid(ErrorKind::BadVar, at)),
     }
 }
 
@@ -407,11 +431,11 @@ fn field<'a>(fields: &dyn RecordFields, name: &str, at: usize) -> Result<Base<'a
 const RETVAL: &str = "$retval";
 
 /// What takes BTF, where the kernel has none.
-const fn no_btf(at: usize) -> Fault {
-    Fault::new(ErrorKind::NosupBtfarg, at, Errno::EOPNOTSUPP)
+const fn no_btf(at: usize) -> ArgumentError {
+    ArgumentError::new(ErrorKind::NosupBtfarg, at, Errno::EOPNOTSUPP)
 }
 
-impl<'a> Start<'a, '_> {
+impl<'a> ParsedBase<'a, '_> {
     /// A value by itself.
     const fn new(base: Base<'a>, at: usize) -> Self {
         Self {
@@ -424,9 +448,9 @@ impl<'a> Start<'a, '_> {
     }
 }
 
-impl<'a, 'b> Read<'a, 'b> {
+impl<'a, 'b> ParsedFetch<'a, 'b> {
     /// Adds a dereference on the outside.
-    fn push(&mut self, deref: Deref, full: Fault) -> Result<(), Fault> {
+    fn push(&mut self, deref: Deref, full: ArgumentError) -> Result<(), ArgumentError> {
         self.step = self.step.saturating_add(1);
         if self.step > LAST_STEP {
             return Err(full);
@@ -438,17 +462,17 @@ impl<'a, 'b> Read<'a, 'b> {
     ///
     /// C: `parse_btf_field()`.
     #[inline(never)]
-    fn follow(&mut self, fields: btf::Fields<'b, 'a>, at: usize) -> Result<(), Fault> {
+    fn follow(&mut self, fields: btf::Fields<'b, 'a>, at: usize) -> Result<(), ArgumentError> {
         self.value = Some(fields.start());
         for field in fields {
             let field = field.map_err(|error| {
-                Fault::new(error.kind, at.saturating_add(error.at), error.errno)
+                ArgumentError::new(error.kind, at.saturating_add(error.at), error.errno)
             })?;
             let deref = Deref {
                 space: Space::Kernel,
                 offset: field.offset,
             };
-            let full = Fault::invalid(ErrorKind::TooManyOps, at.saturating_add(field.at));
+            let full = ArgumentError::invalid(ErrorKind::TooManyOps, at.saturating_add(field.at));
             self.push(deref, full)?;
             self.value = Some(field.value);
         }
@@ -456,20 +480,21 @@ impl<'a, 'b> Read<'a, 'b> {
     }
 }
 
-/// One `+|-[u]OFF(…)`.
-struct Open<'a> {
+/// The outermost dereference of a text, `+|-[u]OFF(…)`.
+struct OuterDeref<'a> {
     space: Space,
     offset: i32,
+    /// The text between the braces.
     inner: &'a str,
-    /// Where `inner` is in the word.
+    /// The byte of the word where `inner` starts.
     at: usize,
 }
 
-impl<'a> Open<'a> {
-    /// Takes the outermost dereference off `text`. As in C, what follows its brace means nothing.
-    fn parse(text: &'a str, at: usize) -> Result<Self, Fault> {
+impl<'a> OuterDeref<'a> {
+    /// Parses the outermost dereference of `text`. As in C, the text behind its brace has no meaning.
+    fn parse(text: &'a str, at: usize) -> Result<Self, ArgumentError> {
         let Some((head, rest)) = text.split_once('(') else {
-            return Err(Fault::invalid(ErrorKind::DerefNeedBrace, at));
+            return Err(ArgumentError::invalid(ErrorKind::DerefNeedBrace, at));
         };
         let (sign, digits) = head.split_at_checked(1).unwrap_or((head, ""));
         let (space, digits) = match digits.strip_prefix('u') {
@@ -480,12 +505,12 @@ impl<'a> Open<'a> {
             "-" => number::negative(digits),
             _ => number::signed(digits),
         }
-        .map_err(|errno| Fault::new(ErrorKind::BadDerefOffs, at, errno))?;
+        .map_err(|errno| ArgumentError::new(ErrorKind::BadDerefOffs, at, errno))?;
 
         let inner_at = at.saturating_add(head.len()).saturating_add(1);
         let Some((inner, _)) = rest.rsplit_once(')') else {
             let end = inner_at.saturating_add(rest.len());
-            return Err(Fault::invalid(ErrorKind::DerefOpenBrace, end));
+            return Err(ArgumentError::invalid(ErrorKind::DerefOpenBrace, end));
         };
         Ok(Self {
             space,
@@ -498,31 +523,31 @@ impl<'a> Open<'a> {
 }
 
 /// `@ADDR` or `@SYM[+|-OFF]`, without the `@`, which is at byte `at`.
-fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<Start<'a, 'b>, Fault> {
+fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
     let (base, step) = match text.bytes().next() {
         Some(b'0'..=b'9') => {
             let address = number::unsigned(text, 0)
-                .map_err(|errno| Fault::new(ErrorKind::BadMemAddr, at, errno))?;
+                .map_err(|errno| ArgumentError::new(ErrorKind::BadMemAddr, at, errno))?;
             (Base::Immediate(address), 1)
         }
-        Some(b'+') => return Err(Fault::invalid(ErrorKind::FileOnKprobe, at)),
+        Some(b'+') => return Err(ArgumentError::invalid(ErrorKind::FileOnKprobe, at)),
         // C keeps its name in a step of its own.
         _ => (Base::Symbol(text), 2),
     };
-    Ok(Start {
+    Ok(ParsedBase {
         deref: true,
         step,
-        ..Start::new(base, at)
+        ..ParsedBase::new(base, at)
     })
 }
 
 /// `\IMM` or `\"TEXT"`, without the backslash; it starts at byte `at`.
-fn immediate(text: &str, at: usize) -> Result<Base<'_>, Fault> {
+fn immediate(text: &str, at: usize) -> Result<Base<'_>, ArgumentError> {
     if let Some(text) = text.strip_prefix('"') {
         let end = at.saturating_add(1).saturating_add(text.len());
         return match text.strip_suffix('"') {
             Some(text) => Ok(Base::Text(text)),
-            None => Err(Fault::invalid(ErrorKind::ImmstrNoClose, end)),
+            None => Err(ArgumentError::invalid(ErrorKind::ImmstrNoClose, end)),
         };
     }
     let rest = text.get(1..).unwrap_or("");
@@ -532,31 +557,40 @@ fn immediate(text: &str, at: usize) -> Result<Base<'_>, Fault> {
         Some(b'+') => number::signed(rest).map(|value| value as u64),
         _ => Err(Errno::EINVAL),
     };
-    let value = value.map_err(|errno| Fault::new(ErrorKind::BadImm, at, errno))?;
+    let value = value.map_err(|errno| ArgumentError::new(ErrorKind::BadImm, at, errno))?;
     Ok(Base::Immediate(value))
 }
 
-/// The type that a value gets, if it can.
-fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, Fault> {
-    let outermost = read.fetch.derefs.as_slice().last().map(|deref| deref.space);
-    let bad_string = Fault::invalid(ErrorKind::BadString, typed.at);
-    let mut step = read.step;
+/// Resolves the type of an argument. Fails if its value cannot have this type.
+fn resolve_type(
+    split: &SplitBody<'_>,
+    parsed: &ParsedFetch<'_, '_>,
+) -> Result<FetchType, ArgumentError> {
+    let outermost = parsed
+        .fetch
+        .derefs
+        .as_slice()
+        .last()
+        .map(|deref| deref.space);
+    let bad_string = ArgumentError::invalid(ErrorKind::BadString, split.at);
+    let mut step = parsed.step;
     let mut next = || {
         step = step.saturating_add(1);
         step <= LAST_STEP
     };
 
-    let ty = match typed.ty {
-        Written::Type(ty @ FetchType::String(_)) | Written::Default(ty @ FetchType::String(_)) => {
+    let ty = match split.ty {
+        TypeSpec::Explicit(ty @ FetchType::String(_))
+        | TypeSpec::Default(ty @ FetchType::String(_)) => {
             let is_address = matches!(
-                read.fetch.base,
+                parsed.fetch.base,
                 Base::Immediate(_) | Base::Comm | Base::Text(_) | Base::Field(_)
             );
             match outermost {
                 // An array is one of pointers: its strings are read by a step of their own.
-                Some(_) if typed.count.is_some() => {
+                Some(_) if split.count.is_some() => {
                     if !next() {
-                        return Err(Fault::invalid(ErrorKind::TooManyOps, read.at));
+                        return Err(ArgumentError::invalid(ErrorKind::TooManyOps, parsed.at));
                     }
                 }
                 // The string is what the dereference reads.
@@ -566,33 +600,33 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, Fault> {
             }
             ty
         }
-        Written::Type(FetchType::Symstr) => {
+        TypeSpec::Explicit(FetchType::Symstr) => {
             // As in C, not of what was kept from the entry.
-            let is_value = match (outermost, read.fetch.base) {
+            let is_value = match (outermost, parsed.fetch.base) {
                 (Some(space), _) => space == Space::Kernel,
                 (None, Base::Register(_) | Base::Stack(_)) => true,
                 (None, Base::Argument(_) | Base::ReturnValue | Base::Field(_)) => true,
                 (None, _) => false,
             };
             if !is_value {
-                return Err(Fault::invalid(ErrorKind::BadSymstring, typed.at));
+                return Err(ArgumentError::invalid(ErrorKind::BadSymstring, split.at));
             }
             if !next() {
-                return Err(Fault::invalid(ErrorKind::TooManyOps, read.at));
+                return Err(ArgumentError::invalid(ErrorKind::TooManyOps, parsed.at));
             }
             FetchType::Symstr
         }
-        Written::Type(ty) | Written::Default(ty) => {
+        TypeSpec::Explicit(ty) | TypeSpec::Default(ty) => {
             if outermost.is_none() {
                 next();
             }
             // The bits of a field.
             if matches!(ty, FetchType::Bitfield(..)) && !next() {
-                return Err(Fault::invalid(ErrorKind::TooManyOps, read.at));
+                return Err(ArgumentError::invalid(ErrorKind::TooManyOps, parsed.at));
             }
             ty
         }
-        Written::Bitfield(width, text) => {
+        TypeSpec::Bitfield(width, text) => {
             if outermost.is_none() {
                 next();
             }
@@ -600,11 +634,11 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, Fault> {
             parse_bits(text, width)
                 .filter(|_| next())
                 .map(|bits| FetchType::Bitfield(width, Style::Unsigned, bits))
-                .ok_or(Fault::invalid(ErrorKind::BadBitfield, typed.at))?
+                .ok_or(ArgumentError::invalid(ErrorKind::BadBitfield, split.at))?
         }
     };
 
-    if typed.count.is_some() {
+    if split.count.is_some() {
         // C has no loop over numbers of user space, nor over symbols.
         let can_loop = match ty {
             FetchType::String(_) => true,
@@ -615,7 +649,11 @@ fn judge(typed: &Typed<'_>, read: &Read<'_, '_>) -> Result<FetchType, Fault> {
             return Err(bad_string);
         }
         if !next() {
-            return Err(Fault::new(ErrorKind::TooManyOps, read.at, Errno::E2BIG));
+            return Err(ArgumentError::new(
+                ErrorKind::TooManyOps,
+                parsed.at,
+                Errno::E2BIG,
+            ));
         }
     }
     Ok(ty)

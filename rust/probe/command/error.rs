@@ -11,10 +11,14 @@
 
 use core::fmt;
 
-use super::words::Words;
-use super::Kind;
-use crate::error::Errno;
-use crate::error::ErrorKind;
+use super::{
+    words::Words,
+    Kind, //
+};
+use crate::error::{
+    Errno,
+    ErrorKind, //
+};
 
 /// A place in a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +120,36 @@ impl Error {
     /// `text` is the line that was parsed.
     pub const fn entry<'a>(&self, text: &'a str) -> Entry<'a> {
         Entry { error: *self, text }
+    }
+}
+
+/// Why an argument is refused.
+#[derive(Clone, Copy)]
+pub(super) struct ArgumentError {
+    kind: ErrorKind,
+    /// The byte within the word.
+    offset: usize,
+    errno: Errno,
+}
+
+impl ArgumentError {
+    /// An error at byte `offset` of the word.
+    pub(super) const fn new(kind: ErrorKind, offset: usize, errno: Errno) -> Self {
+        Self {
+            kind,
+            offset,
+            errno,
+        }
+    }
+
+    /// A malformed argument: EINVAL.
+    pub(super) const fn invalid(kind: ErrorKind, offset: usize) -> Self {
+        Self::new(kind, offset, Errno::EINVAL)
+    }
+
+    /// The same error as one of the command, whose argument `index` is wrong, counted from 0.
+    pub(super) const fn of_argument(self, index: usize) -> Error {
+        Error::new(self.kind, index.saturating_add(2), self.offset, self.errno)
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Arguments that stand for others: `$arg*`, `$argN`, `%pd` and `%pD`.
+//! Meta arguments, which stand for others: `$arg*`, `$argN`, `%pd` and `%pD`.
 //!
 //! - `$arg*` is all parameters of the function, by their names in BTF;
 //! - `$argN[:TYPE]` is the Nth of them by its name, where BTF has the function: `$arg1:u8` of
@@ -8,22 +8,34 @@
 //! - `ARG:%pd` and `ARG:%pD`, the name of a file from a pointer to its dentry or to its
 //!   `struct file`, are `+0x0(+0xOFF(ARG)):string`.
 //!
-//! None of them is anything of its own: the probe has, and lists, what they stand for.
+//! A probe has, and lists, the arguments that they stand for.
 //!
 //! C: `traceprobe_expand_meta_args()` and `traceprobe_expand_dentry_args()` in
 //! `kernel/trace/trace_probe.c`.
 
-use core::fmt;
-use core::fmt::Write as _;
+use core::fmt::{
+    self,
+    Write as _, //
+};
 
-use super::error::Error;
-use super::site::Place;
-use super::site::Site;
-use super::words::Words;
-use crate::btf::Function;
-use crate::btf::Param;
-use crate::error::Errno;
-use crate::error::ErrorKind;
+use super::{
+    error::Error,
+    site::{
+        Place,
+        Site, //
+    },
+    words::Words, //
+};
+use crate::{
+    btf::{
+        Function,
+        Param, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
 
 /// The room for the names of parameters that `$arg*` and `$argN` stand for, each with a NUL, in
 /// bytes.
@@ -70,46 +82,48 @@ impl<'a> Expansion<'a> {
             function: function.filter(|function| function.params().next().is_some()),
             offsets,
         };
-        let mut is_other = false;
+        let mut has_meta = false;
         let mut for_parameters = Some(ROOM_FOR_PARAMETERS);
         let mut for_file_names = Some(ROOM_FOR_FILE_NAMES);
         for (index, word) in this.words.clone().enumerate() {
             let error = |kind, errno| Error::new(kind, index.saturating_add(2), 0, errno);
-            let meant = this
+            let meta = this
                 .parse(word)
                 .map_err(|(kind, errno)| error(kind, errno))?;
-            is_other |= !matches!(meant, Meant::Itself(_));
-            let (room, full) = match meant {
-                Meant::Itself(_) => continue,
-                Meant::All(_) | Meant::Parameter(..) => (
+            let Some(meta) = meta else {
+                continue;
+            };
+            has_meta = true;
+            let (room, full) = match meta {
+                MetaArgument::AllParameters(_) | MetaArgument::Parameter(..) => (
                     &mut for_parameters,
                     error(ErrorKind::Args2Long, Errno::E2BIG),
                 ),
-                Meant::FileName(_) => (
+                MetaArgument::FileName(_) => (
                     &mut for_file_names,
                     error(ErrorKind::FileNamesTooLong, Errno::ENOMEM),
                 ),
             };
             let mut length = Length(1);
             // It does not fail.
-            let _ = meant.write(offsets, &mut length);
+            let _ = meta.write(offsets, &mut length);
             *room = room.and_then(|room| room.checked_sub(length.0));
             if room.is_none() {
                 return Err(full);
             }
         }
-        Ok(is_other.then_some(this))
+        Ok(has_meta.then_some(this))
     }
 
-    /// What an argument stands for.
-    fn parse(&self, word: &'a str) -> Result<Meant<'a>, (ErrorKind, Errno)> {
+    /// Parses an argument. `None` if it stands for itself.
+    fn parse(&self, word: &'a str) -> Result<Option<MetaArgument<'a>>, (ErrorKind, Errno)> {
         let Some(rest) = word.strip_prefix("$arg") else {
-            return Ok(Meant::parse("", word));
+            return Ok(MetaArgument::parse("", word));
         };
         match (self.function, rest.as_bytes().first()) {
-            (Some(function), Some(b'*')) => Ok(Meant::All(function)),
+            (Some(function), Some(b'*')) => Ok(Some(MetaArgument::AllParameters(function))),
             (None, Some(b'*')) => Err((ErrorKind::NosupBtfarg, Errno::EINVAL)),
-            (None, _) => Ok(Meant::parse("", word)),
+            (None, _) => Ok(MetaArgument::parse("", word)),
             (Some(function), _) => {
                 let end = rest.find(':').unwrap_or(rest.len());
                 let (number, ty) = rest.split_at_checked(end).unwrap_or((rest, ""));
@@ -123,9 +137,9 @@ impl<'a> Expansion<'a> {
                 let number: usize = number.parse().map_err(|_| none)?;
                 let param = function.params().nth(number.wrapping_sub(1)).ok_or(none)?;
                 match param.name {
-                    // There is no other name for it.
-                    "" => Ok(Meant::parse("", word)),
-                    name => Ok(Meant::parse(name, ty)),
+                    // The parameter has no name.
+                    "" => Ok(MetaArgument::parse("", word)),
+                    name => Ok(MetaArgument::parse(name, ty)),
                 }
             }
         }
@@ -138,38 +152,39 @@ impl fmt::Display for Expansion<'_> {
             if index > 0 {
                 f.write_char(' ')?;
             }
-            // They were all parsed before.
-            let meant = self.parse(word).unwrap_or(Meant::Itself(word));
-            meant.write(self.offsets, f)?;
+            // `new()` parsed all of them: none fails.
+            match self.parse(word) {
+                Ok(Some(meta)) => meta.write(self.offsets, f)?,
+                Ok(None) | Err(_) => f.write_str(word)?,
+            }
         }
         Ok(())
     }
 }
 
-/// What an argument stands for.
-enum Meant<'a> {
-    Itself(&'a str),
-    /// All parameters.
-    All(Function<'a>),
-    /// A parameter, and what follows it.
+/// An argument that stands for others.
+enum MetaArgument<'a> {
+    /// `$arg*`: all parameters of the function.
+    AllParameters(Function<'a>),
+    /// `$argN`: the name of the parameter, and the text that follows.
     Parameter(&'a str, &'a str),
+    /// `ARG:%pd` or `ARG:%pD`.
     FileName(FileName<'a>),
 }
 
-impl<'a> Meant<'a> {
-    /// An argument that is a parameter, or nothing, and what follows.
-    fn parse(param: &'a str, rest: &'a str) -> Self {
+impl<'a> MetaArgument<'a> {
+    /// Parses the name of a parameter, which may be empty, and the text that follows.
+    fn parse(param: &'a str, rest: &'a str) -> Option<Self> {
         match FileName::parse(param, rest) {
-            Some(name) => Self::FileName(name),
-            None if param.is_empty() => Self::Itself(rest),
-            None => Self::Parameter(param, rest),
+            Some(name) => Some(Self::FileName(name)),
+            None if param.is_empty() => None,
+            None => Some(Self::Parameter(param, rest)),
         }
     }
 
     fn write(&self, offsets: FileOffsets, out: &mut dyn fmt::Write) -> fmt::Result {
         match self {
-            Self::Itself(word) => out.write_str(word),
-            Self::All(function) => {
+            Self::AllParameters(function) => {
                 for (index, Param { name, .. }) in function.params().enumerate() {
                     if index > 0 {
                         out.write_char(' ')?;
@@ -187,13 +202,14 @@ impl<'a> Meant<'a> {
     }
 }
 
-/// An argument that asks for the name of a file.
+/// An argument whose value is the name of a file.
 struct FileName<'a> {
     /// The name of the argument with its `=`, or nothing.
     name: &'a str,
-    /// Where the dentry, or the file, is: a parameter, or nothing, and the rest.
+    /// The pointer to the dentry or the file: the name of a parameter, which may be empty, and the text
+    /// that follows.
     value: [&'a str; 2],
-    /// Whether it is a file.
+    /// Whether the pointer is to a file.
     is_file: bool,
 }
 
@@ -229,7 +245,7 @@ impl<'a> FileName<'a> {
     }
 }
 
-/// How many bytes were written to it.
+/// Counts the bytes that are written.
 struct Length(usize);
 
 impl fmt::Write for Length {

@@ -8,7 +8,7 @@ use super::number;
 
 /// Does the text have an address of the kernel in it?
 pub fn has_address(text: &str) -> bool {
-    Words(text).any(|(word, is_word)| is_word && address_len(word).is_some())
+    Pieces(text).any(|(word, is_word)| is_word && address_len(word).is_some())
 }
 
 /// A text. `Display` writes zeros in place of each address of the kernel, as `/proc/kallsyms` does;
@@ -17,7 +17,7 @@ pub struct Masked<'a>(pub &'a str);
 
 impl fmt::Display for Masked<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (word, is_word) in Words(self.0) {
+        for (word, is_word) in Pieces(self.0) {
             let address = if is_word { address_len(word) } else { None };
             let Some((digits, rest)) = address.and_then(|len| word.split_at_checked(len)) else {
                 f.write_str(word)?;
@@ -41,11 +41,11 @@ fn write_char(f: &mut fmt::Formatter<'_>, c: char) -> fmt::Result {
     fmt::Write::write_char(f, c)
 }
 
-/// The text in pieces: words of letters, digits and `_`, and what is between two; with whether it
-/// is a word.
-struct Words<'a>(&'a str);
+/// The pieces of a text: words of letters, digits and `_`, and the text between two words. Each comes
+/// with whether it is a word.
+struct Pieces<'a>(&'a str);
 
-impl<'a> Iterator for Words<'a> {
+impl<'a> Iterator for Pieces<'a> {
     type Item = (&'a str, bool);
 
     fn next(&mut self) -> Option<Self::Item> {

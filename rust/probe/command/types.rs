@@ -7,47 +7,60 @@
 
 use core::num::NonZeroU8;
 
-use super::body::Fault;
-use super::number;
-use crate::error::ErrorKind;
-use crate::types::Bits;
-use crate::types::FetchType;
-use crate::types::Space;
-use crate::types::Style;
-use crate::types::Width;
+use super::{
+    error::ArgumentError,
+    number, //
+};
+use crate::{
+    error::ErrorKind,
+    types::{
+        Bits,
+        FetchType,
+        Space,
+        Style,
+        Width, //
+    },
+};
 
 /// The most elements of an array.
 const MAX_ARRAY: u8 = 64;
 
-/// A type as far as it can be told before the value is known.
+/// The type of an argument, before its value is known.
 #[derive(Clone, Copy)]
-pub(super) enum Written<'a> {
-    /// It stands.
-    Type(FetchType),
-    /// It is not written: what it is where the value has no type of its own.
+pub(super) enum TypeSpec<'a> {
+    /// The command names the type.
+    Explicit(FetchType),
+    /// The command names no type. The type is this one if BTF knows none for the value.
     Default(FetchType),
-    /// A bitfield in a number of this width; its text is looked at once the value is.
+    /// A bitfield in a number of this width, with its text. [`parse_bits`] parses the text after the
+    /// value was parsed: errors of the value come first.
     Bitfield(Width, &'a str),
 }
 
-/// The body of an argument, cut at its type.
-pub(super) struct Typed<'a> {
-    /// In front of the `:`.
+/// The body of an argument, split into its value and its type.
+pub(super) struct SplitBody<'a> {
+    /// The text in front of the `:`.
     pub(super) value: &'a str,
-    pub(super) ty: Written<'a>,
-    /// Where the type is in the word, or the body where it has none.
+    /// The type.
+    pub(super) ty: TypeSpec<'a>,
+    /// The byte of the word where the type starts; the start of the body if there is no type.
     pub(super) at: usize,
+    /// The number of elements of an array.
     pub(super) count: Option<NonZeroU8>,
 }
 
-impl<'a> Typed<'a> {
-    /// Cuts `body`, which starts at byte `start` of its word.
+impl<'a> SplitBody<'a> {
+    /// Splits `body`, which starts at byte `start` of its word.
     ///
-    /// In an event probe, what is a text by its looks can be a field, and as in C none is a text by
+    /// In an event probe `$comm` can be a field. As in C, no value of an event probe is a string by
     /// itself.
-    pub(super) fn parse(body: &'a str, start: usize, is_event: bool) -> Result<Self, Fault> {
+    pub(super) fn parse(
+        body: &'a str,
+        start: usize,
+        is_event: bool,
+    ) -> Result<Self, ArgumentError> {
         let Some((value, text)) = body.split_once(':') else {
-            let ty = if !is_event && is_text(body) {
+            let ty = if !is_event && is_string(body) {
                 FetchType::String(Space::Kernel)
             } else if !is_event && body == "$elapsed" {
                 FetchType::Number(Width::W8, Style::Unsigned)
@@ -57,7 +70,7 @@ impl<'a> Typed<'a> {
             };
             return Ok(Self {
                 value: body,
-                ty: Written::Default(ty),
+                ty: TypeSpec::Default(ty),
                 at: start,
                 count: None,
             });
@@ -71,48 +84,48 @@ impl<'a> Typed<'a> {
                 (name, Some(parse_count(count, at)?))
             }
         };
-        if !is_event && is_text(value) && (count.is_some() || name != "string") {
-            return Err(Fault::invalid(ErrorKind::NeedStringType, at));
+        if !is_event && is_string(value) && (count.is_some() || name != "string") {
+            return Err(ArgumentError::invalid(ErrorKind::NeedStringType, at));
         }
         Ok(Self {
             value,
-            ty: find(name).ok_or(Fault::invalid(ErrorKind::BadType, at))?,
+            ty: parse_name(name).ok_or(ArgumentError::invalid(ErrorKind::BadType, at))?,
             at,
             count,
         })
     }
 }
 
-/// Whether `value` is a text in itself: no address of one, and no number.
-fn is_text(value: &str) -> bool {
+/// Whether `value` is a string by itself, and not the address of one.
+fn is_string(value: &str) -> bool {
     matches!(value, "$comm" | "$COMM") || value.starts_with("\\\"")
 }
 
-/// The number of elements, with the `]` behind it.
-fn parse_count(text: &str, at: usize) -> Result<NonZeroU8, Fault> {
+/// Parses the number of elements, with the `]` behind it.
+fn parse_count(text: &str, at: usize) -> Result<NonZeroU8, ArgumentError> {
     let Some((count, suffix)) = text.split_once(']') else {
         let end = at.saturating_add(text.len());
-        return Err(Fault::invalid(ErrorKind::ArrayNoClose, end));
+        return Err(ArgumentError::invalid(ErrorKind::ArrayNoClose, end));
     };
     if !suffix.is_empty() {
         let behind = at.saturating_add(count.len()).saturating_add(1);
-        return Err(Fault::invalid(ErrorKind::BadArraySuffix, behind));
+        return Err(ArgumentError::invalid(ErrorKind::BadArraySuffix, behind));
     }
     // C reads it as 32 bits: what does not fit is not too big but wrong.
     let count = number::unsigned(count, 0)
         .ok()
         .and_then(|count| u32::try_from(count).ok())
         .filter(|count| *count != 0)
-        .ok_or(Fault::invalid(ErrorKind::BadArrayNum, at))?;
+        .ok_or(ArgumentError::invalid(ErrorKind::BadArrayNum, at))?;
     u8::try_from(count)
         .ok()
         .filter(|count| *count <= MAX_ARRAY)
         .and_then(NonZeroU8::new)
-        .ok_or(Fault::invalid(ErrorKind::ArrayTooBig, at))
+        .ok_or(ArgumentError::invalid(ErrorKind::ArrayTooBig, at))
 }
 
-/// The type of this name.
-fn find(name: &str) -> Option<Written<'_>> {
+/// Parses the name of a type, without the number of elements.
+fn parse_name(name: &str) -> Option<TypeSpec<'_>> {
     // In C whatever starts so is a bitfield.
     if name.starts_with('b') {
         let (_, bits) = name.split_once('/')?;
@@ -123,13 +136,13 @@ fn find(name: &str) -> Option<Written<'_>> {
             Ok(64) => Width::W8,
             _ => return None,
         };
-        return Some(Written::Bitfield(width, name));
+        return Some(TypeSpec::Bitfield(width, name));
     }
 
-    FetchType::from_name(name).map(Written::Type)
+    FetchType::from_name(name).map(TypeSpec::Explicit)
 }
 
-/// The bits of `bW@O/…` in a number of `width`, where they are in it.
+/// Parses `bW@O/…`, some bits of a number of `width`. `None` if the bits exceed the number.
 pub(super) fn parse_bits(text: &str, width: Width) -> Option<Bits> {
     let (count, rest) = number::leading(text.strip_prefix('b')?);
     let rest = rest.strip_prefix('@')?;

@@ -6,19 +6,31 @@
 
 use core::num::NonZeroU8;
 
-use crate::arch::current;
-use crate::arch::Slot;
-use crate::argument::Argument;
-use crate::argument::Base;
-use crate::argument::Deref;
-use crate::types::FetchType;
-use crate::types::Space;
+use crate::{
+    arch::{
+        current,
+        Slot, //
+    },
+    argument::{
+        Argument,
+        Base,
+        Deref, //
+    },
+    types::{
+        FetchType,
+        Space, //
+    },
+};
 
-use super::kept::Keep;
-use super::program::Load;
-use super::program::Path;
-use super::program::Program;
-use super::program::Store;
+use super::{
+    entry_value::EntryValue,
+    program::{
+        Load,
+        Path,
+        Program,
+        Store, //
+    },
+};
 
 /// Gives the addresses that a program holds.
 pub trait Resolver {
@@ -32,9 +44,9 @@ pub trait Resolver {
     /// longer than the program.
     fn text(&mut self, text: &str) -> Result<u64, Self::Error>;
 
-    /// The index that a value has among those that are kept from the entry of a call; the same for
-    /// the same value. It is what [`Context::kept`](super::Context::kept) gets.
-    fn keep(&mut self, value: Keep) -> Result<u8, Self::Error>;
+    /// The index of a value among those that are kept from the entry of a call. Equal values have the
+    /// same index. [`Context::kept`](super::Context::kept) gets the index.
+    fn keep(&mut self, value: EntryValue) -> Result<u8, Self::Error>;
 }
 
 /// Compiles an argument.
@@ -61,7 +73,7 @@ pub fn compile<R: Resolver>(
             Slot::Register(register) => Load::Register(register),
             Slot::Stack(n) => Load::Stack(n),
         },
-        Base::EntryArgument(n) => Load::Kept(resolver.keep(Keep(current::argument(n)))?),
+        Base::EntryArgument(n) => Load::Kept(resolver.keep(EntryValue(current::argument(n)))?),
         Base::ReturnValue => Load::Register(current::RETURN_VALUE),
         Base::Elapsed => Load::Elapsed,
         Base::Exit => Load::Exit,

@@ -4,12 +4,21 @@
 //!
 //! C: `struct fetch_type`, `traceprobe_define_arg_fields()`.
 
-use core::fmt;
-use core::num::NonZeroU8;
+use core::{
+    fmt,
+    num::NonZeroU8, //
+};
 
-use crate::argument::Argument;
-use crate::types::FetchType;
-use crate::types::Style;
+use crate::{
+    argument::{
+        Argument,
+        MAX_EVENT_SIZE, //
+    },
+    types::{
+        FetchType,
+        Style, //
+    },
+};
 
 /// One field: the place and the type of an argument in the record.
 ///
@@ -90,11 +99,6 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The most bytes that all fields may have together, their strings aside.
-    ///
-    /// C: `MAX_PROBE_EVENT_SIZE`.
-    pub const MAX: usize = 3072;
-
     /// No field.
     pub const fn new() -> Self {
         Self {
@@ -107,7 +111,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`TooBig`] where that makes more than [`Self::MAX`] bytes; the layout is then as before.
+    /// [`TooBig`] if the fields take more than [`MAX_EVENT_SIZE`] bytes. The layout does not change.
     pub fn add(&mut self, argument: &Argument<'_>) -> Result<Field, TooBig> {
         let field = Field {
             offset: self.bytes,
@@ -115,7 +119,7 @@ impl Layout {
             count: argument.count,
         };
         let bytes = self.bytes().wrapping_add(field.bytes());
-        if bytes > Self::MAX {
+        if bytes > MAX_EVENT_SIZE {
             return Err(TooBig);
         }
         self.bytes = bytes as u16;
@@ -142,7 +146,7 @@ impl Default for Layout {
     }
 }
 
-/// The fields of an event take more than [`Layout::MAX`] bytes.
+/// The fields of an event take more than [`MAX_EVENT_SIZE`] bytes.
 ///
 /// C: `TP_ERR_EVENT_TOO_BIG`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,11 @@
 
 use core::fmt;
 
-use crate::types::FetchType;
-use crate::types::Style;
-use crate::types::Width;
+use crate::types::{
+    FetchType,
+    Style,
+    Width, //
+};
 
 use super::field::Field;
 

@@ -7,18 +7,26 @@
 
 use core::num::NonZeroU8;
 
-use crate::arch::Register;
-use crate::argument::Deref;
-use crate::argument::Derefs;
-use crate::argument::RecordField;
-use crate::argument::RecordValue;
-use crate::types::Bits;
-use crate::types::Space;
-use crate::types::Width;
+use crate::{
+    arch::Register,
+    argument::{
+        Deref,
+        Derefs,
+        RecordField,
+        RecordValue, //
+    },
+    types::{
+        Bits,
+        Space,
+        Width, //
+    },
+};
 
-use super::string::Strings;
-use super::Context;
-use super::Fault;
+use super::{
+    string::Strings,
+    Context,
+    Fault, //
+};
 
 /// How one fetch argument gets into a record.
 ///
@@ -357,8 +365,8 @@ impl Store {
 
 /// The value of a field, and 0 for one that is not in the record.
 ///
-/// C: `get_event_field()`, but for [`RecordValue::LocatedFromHere`], which it takes from the start
-/// of the field: it is from its end, as in `filter_pred_strrelloc()`.
+/// C: `get_event_field()`. It counts [`RecordValue::RelLoc`] from the start of the field;
+/// `filter_pred_strrelloc()` and rkprobe count from its end.
 #[inline]
 fn read_field(record: &[u8], field: RecordField) -> u64 {
     let start = usize::from(field.offset);
@@ -382,8 +390,8 @@ fn read_field(record: &[u8], field: RecordField) -> u64 {
             (number(width).wrapping_shl(unused) as i64).wrapping_shr(unused) as u64
         }
         RecordValue::Address => address,
-        RecordValue::Located => (record.as_ptr().addr() as u64).wrapping_add(location()),
-        RecordValue::LocatedFromHere => address.wrapping_add(4).wrapping_add(location()),
+        RecordValue::DataLoc => (record.as_ptr().addr() as u64).wrapping_add(location()),
+        RecordValue::RelLoc => address.wrapping_add(4).wrapping_add(location()),
     }
 }
 

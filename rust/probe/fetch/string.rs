@@ -4,8 +4,10 @@
 
 use crate::types::Space;
 
-use super::Context;
-use super::Fault;
+use super::{
+    Context,
+    Fault, //
+};
 
 /// The most bytes that a string has in a record, its NUL included.
 ///

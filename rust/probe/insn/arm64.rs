@@ -19,9 +19,11 @@
 //! assert_eq!(Class::of(0x5400_0041), Some(Class::BCond { offset: 8 }));
 //! ```
 
-use super::Decoder;
-use super::Flow;
-use super::Insn;
+use super::{
+    Decoder,
+    Flow,
+    Insn, //
+};
 
 /// What an instruction is. Offsets are in bytes, from its own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,22 +12,23 @@
 //! Where a jump leads to one that was not brought, [`Verdict::Part`] says so; one behind a jump
 //! label that is off only its name tells, and has to be brought by it.
 //!
-//! The caller reads the text ([uncovered](super::uncover) of other probes), tells what is at a
-//! target ([`Destination`]), and brings the memory: a bit for each place where an instruction may
-//! start. Each byte is decoded twice for the sweep, and once each time that the exits are asked
-//! for, whatever the bytes are; each branch is compared with each part.
+//! The caller reads the text, [recovers the probed
+//! instructions](super::recover_probed_instructions), says what a target is ([`Destination`]), and
+//! brings the memory: a bit for each place where an instruction may start. The sweep decodes each byte
+//! twice, and each query of the exits once more, whatever the bytes are. It compares each branch with
+//! each part.
 //!
 //! # Examples
 //!
 //! ```
-//! use probe::insn::exits::{Destination, Exit, ExitKind, Function, Part, Verdict};
+//! use probe::insn::exits::{Destination, Exit, ExitKind, Part, SweptFunction, Verdict};
 //! use probe::insn::x86::X86;
 //!
 //! // test %edi,%edi; je 1f; ret; 1: jmp +0x100; and padding
 //! let text = [0x85, 0xff, 0x74, 0x01, 0xc3, 0xe9, 0x00, 0x01, 0x00, 0x00, 0xcc, 0xcc];
 //! let parts = [Part { address: 0x1000, text: &text }];
-//! let mut starts = vec![0; Function::<X86>::words(&parts)];
-//! let function = Function::<X86>::sweep(&parts, &mut starts).unwrap();
+//! let mut starts = vec![0; SweptFunction::<X86>::words(&parts)];
+//! let function = SweptFunction::<X86>::sweep(&parts, &mut starts).unwrap();
 //!
 //! let symbols = |_target| Destination::Function;
 //! let exits: Vec<Exit> = function.exits(&symbols).collect();
@@ -39,13 +40,17 @@
 //! assert_eq!(function.verdict(&symbols), Verdict::TailCall(tail));
 //! ```
 
-use core::marker::PhantomData;
-use core::mem;
-use core::slice;
+use core::{
+    marker::PhantomData,
+    mem,
+    slice, //
+};
 
-use super::Decoder;
-use super::Flow;
-use super::Insn;
+use super::{
+    Decoder,
+    Flow,
+    Insn, //
+};
 
 /// A piece of a function's text.
 #[derive(Clone, Copy, Debug)]
@@ -182,7 +187,7 @@ pub enum Reason {
     /// It returns and takes arguments off the stack, which the kernel does not do for an
     /// instruction that has a kprobe. C: `kprobe_emulate_ret()`.
     Pops,
-    /// There is less memory than [`Function::words`] asks for.
+    /// There is less memory than [`SweptFunction::words`] asks for.
     Memory,
 }
 
@@ -193,7 +198,7 @@ pub enum Reason {
 /// Every byte of the parts belongs to an instruction, or to padding or zeros at the end of a part.
 /// A bit of `starts` is set where an instruction starts, and nowhere else; each direct branch leads
 /// to such a place or out of the parts.
-pub struct Function<'a, D> {
+pub struct SweptFunction<'a, D> {
     parts: &'a [Part<'a>],
     starts: &'a [u64],
     /// Where it is entered: at its first byte, and behind `endbr64` or `bti`, where probes of the
@@ -202,7 +207,7 @@ pub struct Function<'a, D> {
     decoder: PhantomData<D>,
 }
 
-impl<'a, D: Decoder> Function<'a, D> {
+impl<'a, D: Decoder> SweptFunction<'a, D> {
     /// How much memory a sweep takes.
     pub fn words(parts: &[Part<'_>]) -> usize {
         let places = |part: &Part<'_>| part.text.len().div_ceil(D::UNIT);
@@ -305,9 +310,9 @@ impl<'a, D: Decoder> Function<'a, D> {
     }
 }
 
-/// The ways out of a function, see [`Function::exits`].
+/// The ways out of a function, see [`SweptFunction::exits`].
 pub struct Exits<'f, 'a, D, F> {
-    function: &'f Function<'a, D>,
+    function: &'f SweptFunction<'a, D>,
     symbols: F,
     parts: slice::Iter<'a, Part<'a>>,
     sweep: Sweep<'a, D>,

@@ -30,12 +30,16 @@
 
 mod opcodes;
 
-use super::Decoder;
-use super::Flow;
-use super::Insn;
+use super::{
+    Decoder,
+    Flow,
+    Insn, //
+};
 
-use self::opcodes::Form;
-use self::opcodes::Immediate;
+use self::opcodes::{
+    Form,
+    Immediate, //
+};
 
 /// The longest instruction, in bytes.
 pub const MAX_LEN: usize = 15;

@@ -8,7 +8,7 @@
 //!
 //! C: `kallsyms_expand_symbol()` in `kernel/kallsyms.c`, `write_src()` in `scripts/kallsyms.c`.
 
-use super::hash::Part;
+use crate::hash::PartialHash;
 
 /// The number of tokens.
 pub const TOKENS: usize = 256;
@@ -34,18 +34,18 @@ pub fn token_texts<'a>(
 /// What a byte of a compressed name stands for.
 #[derive(Clone, Copy, Debug)]
 pub struct Token {
-    whole: Part,
+    whole: PartialHash,
     /// Without the first character, if that can be a symbol's type.
-    behind_type: Option<Part>,
+    behind_type: Option<PartialHash>,
 }
 
 impl Token {
     /// The token that stands for a text.
     pub fn new(text: &[u8]) -> Self {
         Self {
-            whole: Part::of(text),
+            whole: PartialHash::of(text),
             behind_type: match text {
-                [first, rest @ ..] if first.is_ascii_alphabetic() => Some(Part::of(rest)),
+                [first, rest @ ..] if first.is_ascii_alphabetic() => Some(PartialHash::of(rest)),
                 _ => None,
             },
         }
@@ -62,7 +62,7 @@ impl<'a> Tokens<'a> {
         Some(Self(tokens.try_into().ok()?))
     }
 
-    /// The [`hash`](super::hash) of a compressed name, without the type. `None` if the name does not
+    /// The [`hash`](crate::hash::hash) of a compressed name, without the type. `None` if the name does not
     /// start with a type, so that it is no name.
     #[inline(always)]
     pub fn hash(&self, name: &[u8]) -> Option<u64> {
@@ -80,7 +80,8 @@ impl<'a> Tokens<'a> {
 /// # Examples
 ///
 /// ```
-/// use probe::kallsyms::{hash, Names, Token, Tokens};
+/// use probe::hash::hash;
+/// use probe::kallsyms::{Names, Token, Tokens};
 ///
 /// // Each byte stands for itself, but 1 for "vfs_".
 /// let mut tokens: Vec<Token> = (0..=255).map(|byte| Token::new(&[byte])).collect();

@@ -9,6 +9,7 @@
 
 use kernel::prelude::*;
 
+use probe::hash::hash;
 use probe::kallsyms;
 
 use crate::file::Kallsyms;
@@ -54,7 +55,7 @@ impl Names {
     }
 
     fn contains(&self, name: &[u8]) -> bool {
-        kallsyms::contains(&self.table, kallsyms::hash(name))
+        kallsyms::contains(&self.table, hash(name))
     }
 }
 
@@ -123,7 +124,7 @@ fn read_file() -> Result<Counted> {
         for line in lines.get(..end).unwrap_or(&[]).split(|&byte| byte == b'\n') {
             match kallsyms::Symbol::parse(line) {
                 Some(symbol) if symbol.module.is_none() => {
-                    counted.add(kallsyms::hash(symbol.name))?;
+                    counted.add(hash(symbol.name))?;
                 }
                 _ => {}
             }

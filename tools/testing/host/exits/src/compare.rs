@@ -13,7 +13,7 @@ use probe::insn::exits::BadText;
 use probe::insn::exits::Destination;
 use probe::insn::exits::Exit;
 use probe::insn::exits::ExitKind;
-use probe::insn::exits::Function;
+use probe::insn::exits::SweptFunction;
 use probe::insn::exits::Part;
 use probe::insn::exits::Reason;
 use probe::insn::exits::Verdict;
@@ -314,8 +314,8 @@ impl<'a> Comparison<'a> {
     }
 
     fn ours<D: Decoder>(&self, symbol: &Symbol, parts: &[Part<'_>]) -> Found {
-        let mut starts = vec![0; Function::<D>::words(parts)];
-        let function = Function::<D>::sweep(parts, &mut starts)?;
+        let mut starts = vec![0; SweptFunction::<D>::words(parts)];
+        let function = SweptFunction::<D>::sweep(parts, &mut starts)?;
         let destination = |target| self.destination(symbol, target);
         let exits = function.exits(destination).collect();
         Ok((exits, function.verdict(destination)))

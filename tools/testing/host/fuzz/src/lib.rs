@@ -118,7 +118,7 @@ impl RecordFields for AnyField {
         let value = match name.len() % 3 {
             0 => number,
             1 => RecordValue::Number(Width::W8),
-            _ => RecordValue::LocatedFromHere,
+            _ => RecordValue::RelLoc,
         };
         let offset = u16::try_from(name.len()).ok()?;
         name.starts_with('f')

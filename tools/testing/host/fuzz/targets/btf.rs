@@ -183,6 +183,6 @@ impl<'a> Asker<'a> {
             assert!(usize::from(bits.right) < width.bytes() * 8);
             assert!(bits.left <= bits.right);
         }
-        self.look(|btf| value.text(btf));
+        self.look(|btf| value.string_source(btf));
     }
 }

@@ -28,7 +28,7 @@ use probe::fetch;
 use probe::fetch::Context;
 use probe::fetch::Fault;
 use probe::fetch::Field;
-use probe::fetch::Keep;
+use probe::fetch::EntryValue;
 use probe::fetch::Program;
 use probe::fetch::Resolver;
 use probe::fetch::MAX_STRING;
@@ -120,7 +120,7 @@ fn check_reads(arguments: &[Argument<'_>], reads: &[usize]) {
 /// Any symbol and any text has an address, and what is kept its place.
 #[derive(Default)]
 struct Symbols {
-    kept: Vec<Keep>,
+    kept: Vec<EntryValue>,
 }
 
 impl Resolver for Symbols {
@@ -134,7 +134,7 @@ impl Resolver for Symbols {
         Ok(text.len() as u64)
     }
 
-    fn keep(&mut self, value: Keep) -> Result<u8, Infallible> {
+    fn keep(&mut self, value: EntryValue) -> Result<u8, Infallible> {
         self.kept.push(value);
         Ok((self.kept.len() - 1) as u8)
     }
@@ -151,7 +151,7 @@ struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    fn new(faults: u64, memory: &'a [u8], keep: &[Keep]) -> Self {
+    fn new(faults: u64, memory: &'a [u8], keep: &[EntryValue]) -> Self {
         let mut machine = Self {
             faults,
             memory: if memory.is_empty() { &[0] } else { memory },

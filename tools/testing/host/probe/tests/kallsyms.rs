@@ -4,7 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use probe::kallsyms::{contains, hash, insert, token_texts, Location, Names, Symbol};
+use probe::hash::hash;
+use probe::kallsyms::{contains, insert, token_texts, Location, Names, Symbol};
 use probe::kallsyms::{Token, Tokens, MAX_COMPRESSED, TOKENS};
 use proptest::prelude::*;
 

@@ -3,8 +3,8 @@
 //! What functions take and return.
 
 use probe::btf::Function;
-use probe::btf::Kind;
 use probe::btf::TypeId;
+use probe::btf::TypeKind;
 
 use crate::builder::*;
 use crate::open;
@@ -20,7 +20,7 @@ fn a_function_is_found_with_its_parameters() {
     let read = btf.function("vfs_read").unwrap();
     assert_eq!(names(&read), [(0, "file"), (1, "buf"), (2, "count")]);
     assert!(!read.is_void() && !read.is_variadic());
-    assert_eq!(btf.get(read.returned()).unwrap().kind(), Kind::Int);
+    assert_eq!(btf.get(read.returned()).unwrap().kind(), TypeKind::Int);
     assert_eq!(read.find("count").unwrap().position, 2);
     for name in ["", "coun", "counts"] {
         assert_eq!(read.find(name), None);
@@ -62,7 +62,7 @@ fn a_function_without_a_prototype_is_none() {
     b.refer(12, "of_none", TypeId::new(99));
     let btf = open(b.bytes());
     for name in ["of_int", "of_nothing", "of_none"] {
-        assert!(btf.find(name, Kind::Func).is_some());
+        assert!(btf.find(name, TypeKind::Func).is_some());
         assert!(btf.function(name).is_none());
     }
 }

@@ -4,34 +4,34 @@
 
 use probe::btf::Array;
 use probe::btf::Btf;
-use probe::btf::Kind;
 use probe::btf::TypeId;
+use probe::btf::TypeKind;
 
 use crate::builder::*;
 use crate::index;
 use crate::open;
 
-const KINDS: [Kind; 20] = [
-    Kind::Void,
-    Kind::Int,
-    Kind::Ptr,
-    Kind::Array,
-    Kind::Struct,
-    Kind::Union,
-    Kind::Enum,
-    Kind::Fwd,
-    Kind::Typedef,
-    Kind::Volatile,
-    Kind::Const,
-    Kind::Restrict,
-    Kind::Func,
-    Kind::FuncProto,
-    Kind::Var,
-    Kind::Datasec,
-    Kind::Float,
-    Kind::DeclTag,
-    Kind::TypeTag,
-    Kind::Enum64,
+const KINDS: [TypeKind; 20] = [
+    TypeKind::Void,
+    TypeKind::Int,
+    TypeKind::Ptr,
+    TypeKind::Array,
+    TypeKind::Struct,
+    TypeKind::Union,
+    TypeKind::Enum,
+    TypeKind::Fwd,
+    TypeKind::Typedef,
+    TypeKind::Volatile,
+    TypeKind::Const,
+    TypeKind::Restrict,
+    TypeKind::Func,
+    TypeKind::FuncProto,
+    TypeKind::Var,
+    TypeKind::Datasec,
+    TypeKind::Float,
+    TypeKind::DeclTag,
+    TypeKind::TypeTag,
+    TypeKind::Enum64,
 ];
 
 fn named<'a>(btf: &Btf<'a>, name: &str) -> Option<&'a str> {
@@ -43,7 +43,7 @@ fn named<'a>(btf: &Btf<'a>, name: &str) -> Option<&'a str> {
 #[test]
 fn each_kind_is_read() {
     let btf = open(everything().bytes());
-    let mut seen: Vec<Kind> = Vec::new();
+    let mut seen: Vec<TypeKind> = Vec::new();
     for id in 0..btf.type_count() {
         seen.push(btf.get(TypeId::new(id)).unwrap().kind());
     }
@@ -99,10 +99,10 @@ fn names_and_qualifiers_are_passed() {
     for (n, id) in ids.into_iter().enumerate() {
         // 32 of them, and no more.
         let ty = btf.resolve(id).map(|ty| ty.kind());
-        assert_eq!(ty, (n <= 32).then_some(Kind::Int), "{n}");
+        assert_eq!(ty, (n <= 32).then_some(TypeKind::Int), "{n}");
     }
-    assert_eq!(btf.resolve(nothing).unwrap().kind(), Kind::Void);
-    assert_eq!(btf.resolve(TypeId::VOID).unwrap().kind(), Kind::Void);
+    assert_eq!(btf.resolve(nothing).unwrap().kind(), TypeKind::Void);
+    assert_eq!(btf.resolve(TypeId::VOID).unwrap().kind(), TypeKind::Void);
     assert!(btf.resolve(itself).is_none());
     assert!(btf.resolve(gone).is_none());
 }
@@ -132,18 +132,21 @@ fn a_name_is_found_sorted_or_not() {
         let btf = list(names);
         for name in names.iter().filter(|name| !name.is_empty()) {
             let first = names.iter().position(|other| other == name).unwrap() as u32;
-            for (kind, id) in [(Kind::Typedef, 2 * first + 1), (Kind::Fwd, 2 * first + 2)] {
+            for (kind, id) in [
+                (TypeKind::Typedef, 2 * first + 1),
+                (TypeKind::Fwd, 2 * first + 2),
+            ] {
                 let found = btf.find(name, kind);
                 assert_eq!(found, Some(TypeId::new(id)), "{names:?} {name}");
             }
-            assert_eq!(btf.find(name, Kind::Func), None);
+            assert_eq!(btf.find(name, TypeKind::Func), None);
         }
         for name in ["", "0", "aa", "abc", "z", "\u{ff}", "a\0"] {
-            assert_eq!(btf.find(name, Kind::Typedef), None, "{names:?} {name}");
+            assert_eq!(btf.find(name, TypeKind::Typedef), None, "{names:?} {name}");
         }
     }
-    assert_eq!(list(&[]).find("x", Kind::Fwd), None);
-    assert_eq!(list(&["", ""]).find("x", Kind::Fwd), None);
+    assert_eq!(list(&[]).find("x", TypeKind::Fwd), None);
+    assert_eq!(list(&["", ""]).find("x", TypeKind::Fwd), None);
 }
 
 #[test]
@@ -170,7 +173,7 @@ fn split_btf_continues_its_base() {
     let base_bytes = everything().bytes();
     let base = index(&base_bytes, None).unwrap();
     let mut b = Builder::split(&base, everything().strings.len());
-    let file = base.find("file", Kind::Struct).unwrap();
+    let file = base.find("file", TypeKind::Struct).unwrap();
     let ptr = b.ptr(file);
     let own = b.members(4, "own", &[("file", ptr, 0)]);
     let to_own = b.ptr(own);

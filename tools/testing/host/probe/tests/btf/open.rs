@@ -2,10 +2,10 @@
 
 //! What is BTF, and what is not.
 
-use probe::btf::Kind;
 use probe::btf::Malformed;
 use probe::btf::Sections;
 use probe::btf::TypeId;
+use probe::btf::TypeKind;
 
 use crate::builder::*;
 use crate::index;
@@ -97,8 +97,8 @@ fn a_kind_that_came_later_is_passed_by_its_layout() {
     let ptr = b.ptr(int);
     let bytes = b.bytes();
     let btf = index(&bytes, None).unwrap();
-    assert_eq!(btf.get(new).unwrap().kind(), Kind::Other(20));
-    assert_eq!(btf.get(ptr).unwrap().kind(), Kind::Ptr);
+    assert_eq!(btf.get(new).unwrap().kind(), TypeKind::Other(20));
+    assert_eq!(btf.get(ptr).unwrap().kind(), TypeKind::Ptr);
     // What has no layout, and a layout out of bounds.
     b.layout.truncate(20 * 4);
     assert_eq!(index(&b.bytes(), None).unwrap_err(), Malformed::Type(16));
@@ -125,7 +125,7 @@ fn an_index_is_made_once() {
     let bytes = everything().bytes();
     let sections = Sections::parse(&bytes, None).unwrap();
     let mut index = vec![0; sections.slots().unwrap()];
-    let name = |btf: probe::btf::Btf<'_>| btf.find("file", Kind::Struct);
+    let name = |btf: probe::btf::Btf<'_>| btf.find("file", TypeKind::Struct);
     let first = name(sections.index(&mut index).unwrap());
     assert!(first.is_some());
     assert_eq!(name(sections.indexed(&index)), first);

@@ -3,9 +3,9 @@
 //! What holds for any bytes: each look-up ends, and none panics.
 
 use probe::btf::Btf;
-use probe::btf::Kind;
 use probe::btf::Sections;
 use probe::btf::TypeId;
+use probe::btf::TypeKind;
 use probe::btf::Variable;
 use proptest::prelude::*;
 
@@ -31,7 +31,7 @@ fn ask(btf: &Btf<'_>) {
                 let reads = fields.filter_map(Result::ok).map(|read| read.value);
                 for value in reads.chain([start]) {
                     value.fetch_type();
-                    value.text(btf);
+                    value.string_source(btf);
                 }
             }
         }
@@ -42,7 +42,7 @@ fn ask(btf: &Btf<'_>) {
         }
     }
     for name in ["vfs_read", "printk", "nothing", "file", "", "\u{e9}"] {
-        btf.find(name, Kind::Struct);
+        btf.find(name, TypeKind::Struct);
         if let Some(function) = btf.function(name) {
             for function in [function, function.of_tracepoint()] {
                 function.params().take(1000).for_each(drop);

@@ -13,9 +13,9 @@ use std::process::Command;
 use std::process::Stdio;
 
 use probe::btf::Btf;
-use probe::btf::Kind;
 use probe::btf::Type;
 use probe::btf::TypeId;
+use probe::btf::TypeKind;
 
 use crate::index;
 
@@ -81,7 +81,7 @@ fn line(btf: &Btf<'_>, id: u32) -> String {
     let (size, target, count) = (ty.size(), ty.target().get(), ty.count());
     let sign = if ty.flag() { "SIGNED" } else { "UNSIGNED" };
     let (kind, rest) = match ty.kind() {
-        Kind::Int => {
+        TypeKind::Int => {
             let int = ty.int().unwrap();
             let encoding = match (int.is_signed(), int.is_char(), int.is_bool()) {
                 (true, false, false) => "SIGNED",
@@ -95,7 +95,7 @@ fn line(btf: &Btf<'_>, id: u32) -> String {
                 format!("size={size} bits_offset={first} nr_bits={bits} encoding={encoding}");
             ("INT", rest)
         }
-        Kind::Array => {
+        TypeKind::Array => {
             let array = ty.array().unwrap();
             let (element, index) = (array.element.get(), array.index.get());
             let rest = format!(
@@ -104,31 +104,31 @@ fn line(btf: &Btf<'_>, id: u32) -> String {
             );
             ("ARRAY", rest)
         }
-        Kind::Struct => ("STRUCT", format!("size={size} vlen={count}")),
-        Kind::Union => ("UNION", format!("size={size} vlen={count}")),
-        Kind::Enum => ("ENUM", format!("encoding={sign} size={size} vlen={count}")),
-        Kind::Enum64 => (
+        TypeKind::Struct => ("STRUCT", format!("size={size} vlen={count}")),
+        TypeKind::Union => ("UNION", format!("size={size} vlen={count}")),
+        TypeKind::Enum => ("ENUM", format!("encoding={sign} size={size} vlen={count}")),
+        TypeKind::Enum64 => (
             "ENUM64",
             format!("encoding={sign} size={size} vlen={count}"),
         ),
-        Kind::Fwd => {
+        TypeKind::Fwd => {
             let kind = if ty.flag() { "union" } else { "struct" };
             ("FWD", format!("fwd_kind={kind}"))
         }
-        Kind::FuncProto => ("FUNC_PROTO", format!("ret_type_id={target} vlen={count}")),
-        Kind::Datasec => ("DATASEC", format!("size={size} vlen={count}")),
-        Kind::Float => ("FLOAT", format!("size={size}")),
-        Kind::Ptr => ("PTR", format!("type_id={target}")),
-        Kind::Typedef => ("TYPEDEF", format!("type_id={target}")),
-        Kind::Volatile => ("VOLATILE", format!("type_id={target}")),
-        Kind::Const => ("CONST", format!("type_id={target}")),
-        Kind::Restrict => ("RESTRICT", format!("type_id={target}")),
-        Kind::TypeTag => ("TYPE_TAG", format!("type_id={target}")),
+        TypeKind::FuncProto => ("FUNC_PROTO", format!("ret_type_id={target} vlen={count}")),
+        TypeKind::Datasec => ("DATASEC", format!("size={size} vlen={count}")),
+        TypeKind::Float => ("FLOAT", format!("size={size}")),
+        TypeKind::Ptr => ("PTR", format!("type_id={target}")),
+        TypeKind::Typedef => ("TYPEDEF", format!("type_id={target}")),
+        TypeKind::Volatile => ("VOLATILE", format!("type_id={target}")),
+        TypeKind::Const => ("CONST", format!("type_id={target}")),
+        TypeKind::Restrict => ("RESTRICT", format!("type_id={target}")),
+        TypeKind::TypeTag => ("TYPE_TAG", format!("type_id={target}")),
         // More follows here, which is of no use to a probe.
-        Kind::Func => ("FUNC", format!("type_id={target} linkage=")),
-        Kind::Var => ("VAR", format!("type_id={target}, linkage=")),
-        Kind::DeclTag => ("DECL_TAG", format!("type_id={target} component_idx=")),
-        Kind::Void | Kind::Other(_) => panic!("{:?}", ty.kind()),
+        TypeKind::Func => ("FUNC", format!("type_id={target} linkage=")),
+        TypeKind::Var => ("VAR", format!("type_id={target}, linkage=")),
+        TypeKind::DeclTag => ("DECL_TAG", format!("type_id={target} component_idx=")),
+        TypeKind::Void | TypeKind::Other(_) => panic!("{:?}", ty.kind()),
     };
     format!("[{id}] {kind} '{}' {rest}", name(btf, ty))
 }
@@ -211,7 +211,7 @@ impl Count {
                 self.compare_all(&inner_lines(btf, id, None), &of_this);
                 self.members += of_this.len() as u32;
                 self.members_by_name(btf, id);
-            } else if ty.kind() == Kind::Func {
+            } else if ty.kind() == TypeKind::Func {
                 functions.push((name(btf, ty), id, ty.target().get()));
             }
             inner.insert(id, of_this);
@@ -222,7 +222,7 @@ impl Count {
         let mut seen = HashMap::new();
         for (name, id, proto) in functions {
             let first_id = *seen.entry(name).or_insert(id);
-            let found = btf.find(name, Kind::Func);
+            let found = btf.find(name, TypeKind::Func);
             if found != Some(TypeId::new(first_id)) {
                 self.differing += 1;
                 eprintln!("{name} is {first_id}, found {found:?}");

@@ -3,7 +3,7 @@
 //! The types that values get without being told.
 
 use probe::btf::Btf;
-use probe::btf::Text;
+use probe::btf::StringSource;
 use probe::btf::TypeId;
 use probe::btf::Value;
 use probe::types::Bits;
@@ -145,8 +145,8 @@ fn a_string_is_an_array_of_bytes_or_behind_a_pointer() {
     let int = b.int("int", 4, 0);
     let constant = b.refer(10, "", char);
     let cases = [
-        (b.array(constant, 4), Some(Text::Here)),
-        (b.ptr(constant), Some(Text::Behind)),
+        (b.array(constant, 4), Some(StringSource::Array)),
+        (b.ptr(constant), Some(StringSource::Pointer)),
         (b.array(signed, 4), None),
         (b.ptr(signed), None),
         (b.ptr(int), None),
@@ -160,6 +160,6 @@ fn a_string_is_an_array_of_bytes_or_behind_a_pointer() {
     let pointers = b.array(cases[1].0, 2);
     let btf = open(b.bytes());
     for (id, text) in cases.into_iter().chain([(pointers, None)]) {
-        assert_eq!(value(&btf, id, 0, 0).text(&btf), text, "{id:?}");
+        assert_eq!(value(&btf, id, 0, 0).string_source(&btf), text, "{id:?}");
     }
 }

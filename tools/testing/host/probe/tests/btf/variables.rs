@@ -3,8 +3,8 @@
 //! Variables with fields: where they lead, and what is wrong with them.
 
 use probe::btf::Error;
-use probe::btf::Kind;
 use probe::btf::TypeId;
+use probe::btf::TypeKind;
 use probe::btf::Variable;
 use probe::error::Errno;
 use probe::error::ErrorKind;
@@ -17,7 +17,7 @@ const EINVAL: Errno = Errno::EINVAL;
 const ENOENT: Errno = Errno::ENOENT;
 
 /// The offsets, and the kind and the bits of what is there, at the entry of `function`.
-type Steps = (Vec<i32>, Kind, u8, u8);
+type Steps = (Vec<i32>, TypeKind, u8, u8);
 
 fn follow(function: &str, text: &str) -> Result<Steps, Error> {
     let btf = open(everything().bytes());
@@ -51,29 +51,38 @@ fn follow(function: &str, text: &str) -> Result<Steps, Error> {
 #[test]
 fn fields_add_up_between_arrows() {
     for (text, steps) in [
-        ("file", (vec![], Kind::Ptr, 0, 0)),
-        ("count", (vec![], Kind::Int, 0, 0)),
-        ("file->f_path", (vec![8], Kind::Struct, 0, 0)),
-        ("file->f_path.mnt", (vec![8], Kind::Ptr, 0, 0)),
-        ("file->f_path.dentry", (vec![16], Kind::Ptr, 0, 0)),
+        ("file", (vec![], TypeKind::Ptr, 0, 0)),
+        ("count", (vec![], TypeKind::Int, 0, 0)),
+        ("file->f_path", (vec![8], TypeKind::Struct, 0, 0)),
+        ("file->f_path.mnt", (vec![8], TypeKind::Ptr, 0, 0)),
+        ("file->f_path.dentry", (vec![16], TypeKind::Ptr, 0, 0)),
         (
             "file->f_path.dentry->d_iname",
-            (vec![16, 4], Kind::Array, 0, 0),
+            (vec![16, 4], TypeKind::Array, 0, 0),
         ),
-        ("file->f_path.dentry->len", (vec![16, 20], Kind::Int, 0, 0)),
-        ("file->f_bits.low", (vec![24], Kind::Int, 0, 3)),
-        ("file->f_bits.high", (vec![24], Kind::Int, 3, 29)),
-        ("file->f_void", (vec![32], Kind::Void, 0, 0)),
+        (
+            "file->f_path.dentry->len",
+            (vec![16, 20], TypeKind::Int, 0, 0),
+        ),
+        ("file->f_bits.low", (vec![24], TypeKind::Int, 0, 3)),
+        ("file->f_bits.high", (vec![24], TypeKind::Int, 3, 29)),
+        ("file->f_void", (vec![32], TypeKind::Void, 0, 0)),
     ] {
         assert_eq!(follow("vfs_read", text), Ok(steps), "{text}");
     }
     assert_eq!(
         follow("printk", "$retval->hash"),
-        Ok((vec![20], Kind::Int, 0, 0))
+        Ok((vec![20], TypeKind::Int, 0, 0))
     );
-    assert_eq!(follow("vfs_read", "$retval"), Ok((vec![], Kind::Int, 0, 0)));
+    assert_eq!(
+        follow("vfs_read", "$retval"),
+        Ok((vec![], TypeKind::Int, 0, 0))
+    );
     // Nothing is known of it.
-    assert_eq!(follow("none", "$retval"), Ok((vec![], Kind::Void, 0, 0)));
+    assert_eq!(
+        follow("none", "$retval"),
+        Ok((vec![], TypeKind::Void, 0, 0))
+    );
 }
 
 #[test]
@@ -119,7 +128,7 @@ fn each_error_has_its_place_and_number() {
 #[test]
 fn a_cast_takes_the_structure_itself() {
     let btf = open(everything().bytes());
-    let file = btf.find("file", Kind::Struct).unwrap();
+    let file = btf.find("file", TypeKind::Struct).unwrap();
     let offsets = |text: &'static str| {
         let variable = Variable::parse(text).unwrap();
         let fields = variable.fields_of(&btf, file).unwrap();

@@ -37,7 +37,7 @@ const FILENAME: RecordField = RecordField {
 };
 const NAME: RecordField = RecordField {
     offset: 24,
-    value: RecordValue::Located,
+    value: RecordValue::DataLoc,
 };
 const STACK: RecordField = RecordField {
     offset: 28,

@@ -15,7 +15,7 @@ use probe::fetch;
 use probe::fetch::Context;
 use probe::fetch::Fault;
 use probe::fetch::Field;
-use probe::fetch::Keep;
+use probe::fetch::EntryValue;
 use probe::fetch::Layout;
 use probe::fetch::Output;
 use probe::fetch::Program;
@@ -288,7 +288,7 @@ pub fn symbol(address: u64) -> String {
 /// Symbols at 0x5000, texts at 0x7000, each plus its length.
 #[derive(Default)]
 pub struct Symbols {
-    pub kept: Vec<Keep>,
+    pub kept: Vec<EntryValue>,
 }
 
 impl Resolver for Symbols {
@@ -302,7 +302,7 @@ impl Resolver for Symbols {
         Ok(0x7000 + text.len() as u64)
     }
 
-    fn keep(&mut self, value: Keep) -> Result<u8, Infallible> {
+    fn keep(&mut self, value: EntryValue) -> Result<u8, Infallible> {
         let index = self.kept.iter().position(|kept| *kept == value);
         Ok(index.unwrap_or_else(|| {
             self.kept.push(value);

@@ -4,7 +4,7 @@
 
 use probe::argument::*;
 use probe::fetch;
-use probe::fetch::Keep;
+use probe::fetch::EntryValue;
 use probe::fetch::Resolver;
 use probe::types::*;
 
@@ -74,8 +74,8 @@ fn a_field_of_an_event_gives_its_value() {
         (8, RecordValue::Number(Width::W8), 0xfffe_fdfc_fbfa_f9f8),
         (8, RecordValue::Signed(Width::W8), 0xfffe_fdfc_fbfa_f9f8),
         (5, RecordValue::Address, at + 5),
-        (4, RecordValue::Located, at + 0xf5f4),
-        (4, RecordValue::LocatedFromHere, at + 4 + 4 + 0xf5f4),
+        (4, RecordValue::DataLoc, at + 0xf5f4),
+        (4, RecordValue::RelLoc, at + 4 + 4 + 0xf5f4),
         // As far as the record goes.
         (12, RecordValue::Number(Width::W4), 0xfffe_fdfc),
         (13, RecordValue::Number(Width::W4), 0),
@@ -107,7 +107,7 @@ fn an_error_of_the_resolver_is_the_error_of_the_compiler() {
         fn text(&mut self, text: &str) -> Result<u64, String> {
             Err(format!("no room for {text}"))
         }
-        fn keep(&mut self, _: Keep) -> Result<u8, String> {
+        fn keep(&mut self, _: EntryValue) -> Result<u8, String> {
             Err("nothing is kept".into())
         }
     }

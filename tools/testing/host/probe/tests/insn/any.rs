@@ -6,8 +6,8 @@ use std::cell::Cell;
 
 use probe::insn::exits::Destination;
 use probe::insn::exits::ExitKind;
-use probe::insn::exits::Function;
 use probe::insn::exits::Part;
+use probe::insn::exits::SweptFunction;
 use probe::insn::exits::Verdict;
 use probe::insn::Decoder;
 use probe::insn::Insn;
@@ -43,11 +43,11 @@ fn are_apart(parts: &[Part<'_>]) -> bool {
 /// Asks all that can be asked of some parts.
 pub fn ask<D: Decoder>(parts: &[Part<'_>], destination: impl Fn(u64) -> Destination) {
     let len: usize = parts.iter().map(|part| part.text.len()).sum();
-    let words = Function::<Counting<D>>::words(parts);
+    let words = SweptFunction::<Counting<D>>::words(parts);
     assert!(words <= len / 64 + 1);
     DECODED.set(0);
     let mut starts = vec![u64::MAX; words];
-    if let Ok(function) = Function::<Counting<D>>::sweep(parts, &mut starts) {
+    if let Ok(function) = SweptFunction::<Counting<D>>::sweep(parts, &mut starts) {
         let exits: Vec<_> = function.exits(&destination).collect();
         let verdict = function.verdict(&destination);
         for exit in exits.iter().filter(|_| are_apart(parts)) {

@@ -6,8 +6,8 @@ use probe::insn::exits::BadText;
 use probe::insn::exits::Destination;
 use probe::insn::exits::Exit;
 use probe::insn::exits::ExitKind;
-use probe::insn::exits::Function;
 use probe::insn::exits::Part;
+use probe::insn::exits::SweptFunction;
 use probe::insn::exits::Verdict;
 use probe::insn::Decoder;
 
@@ -74,8 +74,8 @@ pub fn exits<D: Decoder>(texts: &[Text]) -> Result<(Vec<(u64, ExitKind)>, Verdic
         })
         .collect();
     // Whatever is in the memory.
-    let mut starts = vec![u64::MAX; Function::<D>::words(&parts)];
-    let function = Function::<D>::sweep(&parts, &mut starts)?;
+    let mut starts = vec![u64::MAX; SweptFunction::<D>::words(&parts)];
+    let function = SweptFunction::<D>::sweep(&parts, &mut starts)?;
     let offset = |address: u64| match address {
         COLD.. => address - COLD,
         _ => address - ENTRY,

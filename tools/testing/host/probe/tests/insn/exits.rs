@@ -8,9 +8,9 @@ use probe::insn::exits::BadText;
 use probe::insn::exits::Exit;
 use probe::insn::exits::ExitKind;
 use probe::insn::exits::ExitKind::*;
-use probe::insn::exits::Function;
 use probe::insn::exits::Part;
 use probe::insn::exits::Reason;
+use probe::insn::exits::SweptFunction;
 use probe::insn::exits::Verdict;
 use probe::insn::x86::X86;
 
@@ -437,15 +437,18 @@ fn memory_that_is_too_small_is_refused() {
         address: ENTRY,
         text: &text,
     }];
-    assert_eq!(Function::<X86>::words(&parts), 3);
-    assert_eq!(Function::<Arm64>::words(&parts), 1);
+    assert_eq!(SweptFunction::<X86>::words(&parts), 3);
+    assert_eq!(SweptFunction::<Arm64>::words(&parts), 1);
     let reason = Reason::Memory;
     let bad = BadText {
         address: ENTRY,
         reason,
     };
-    assert_eq!(Function::<X86>::sweep(&parts, &mut [0; 2]).err(), Some(bad));
-    assert!(Function::<X86>::sweep(&parts, &mut [0; 3]).is_ok());
+    assert_eq!(
+        SweptFunction::<X86>::sweep(&parts, &mut [0; 2]).err(),
+        Some(bad)
+    );
+    assert!(SweptFunction::<X86>::sweep(&parts, &mut [0; 3]).is_ok());
 }
 
 #[test]
@@ -456,7 +459,7 @@ fn boundaries_are_where_instructions_start() {
         text: &text.bytes,
     }];
     let mut starts = [0];
-    let function = Function::<X86>::sweep(&parts, &mut starts).unwrap();
+    let function = SweptFunction::<X86>::sweep(&parts, &mut starts).unwrap();
     let boundaries: Vec<u64> = (0..20)
         .filter(|n| function.is_boundary(ENTRY + n))
         .collect();

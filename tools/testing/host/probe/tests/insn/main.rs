@@ -8,5 +8,5 @@ mod builder;
 mod exits;
 mod oracle;
 mod properties;
-mod uncover;
+mod recover;
 mod x86;

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Instructions that kprobes have hidden.
+//! The instructions that kprobes replaced.
+//!
+//! C: `recover_probed_instruction()` in `arch/x86/kernel/kprobes/core.c`.
 
-use super::Decoder;
-use super::Flow;
+use super::{
+    Decoder,
+    Flow, //
+};
 
-/// Puts back what kprobes have changed in `text`, which was read from `address`, the start of a
-/// function or of a part of one.
+/// Recovers the instructions of `text` that kprobes replaced. `text` is a copy of the memory at
+/// `address`, the start of a function or of a part of one.
 ///
-/// A kprobe is a breakpoint over the first bytes of an instruction, or, optimized, a jump over
-/// several instructions. At each breakpoint, and each jump of which `may_hide` says so by its
-/// address and its target, `put_back` is called, once, with the address and the whole text; it says
-/// whether it has changed it. Where it has not, the instruction is the function's own.
+/// A kprobe is a breakpoint over the first bytes of an instruction. An optimized kprobe is a jump over
+/// several instructions. This function calls `put_back` once for each breakpoint, and once for each jump
+/// for which `may_hide` returns true; `may_hide` gets the address and the target of the jump. `put_back`
+/// gets the address of the instruction and the whole text, and returns whether it changed the text. If
+/// it did not, the instruction is the function's own.
 ///
-/// Each instruction is decoded once, and once more where something was put back. It ends where
-/// something cannot be decoded: [`sweep`](super::exits::Function::sweep) tells.
+/// Decodes each instruction once, and a recovered instruction once more. Ends at the first instruction
+/// that it cannot decode; [`sweep`](super::exits::SweptFunction::sweep) reports this instruction.
 ///
 /// # Errors
 ///
@@ -23,12 +28,12 @@ use super::Flow;
 /// # Examples
 ///
 /// ```
-/// use probe::insn::{uncover, x86::X86};
+/// use probe::insn::{recover_probed_instructions, x86::X86};
 ///
 /// // A probe on the mov of: mov $0xc3,%eax; ret; int3
 /// let mut text = [0xcc, 0xc3, 0, 0, 0, 0xc3, 0xcc];
 /// let mut asked = Vec::new();
-/// uncover::<X86, ()>(0x1000, &mut text, |_address, _target| false, |address, text| {
+/// recover_probed_instructions::<X86, ()>(0x1000, &mut text, |_address, _target| false, |address, text| {
 ///     asked.push(address);
 ///     if address == 0x1000 {
 ///         text[0] = 0xb8;
@@ -39,7 +44,7 @@ use super::Flow;
 /// assert_eq!(asked, [0x1000, 0x1006]);
 /// # Ok::<(), ()>(())
 /// ```
-pub fn uncover<D: Decoder, E>(
+pub fn recover_probed_instructions<D: Decoder, E>(
     address: u64,
     text: &mut [u8],
     may_hide: impl Fn(u64, u64) -> bool,

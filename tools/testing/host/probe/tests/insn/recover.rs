@@ -3,7 +3,7 @@
 //! Text that kprobes have changed.
 
 use probe::insn::arm64::Arm64;
-use probe::insn::uncover;
+use probe::insn::recover_probed_instructions;
 use probe::insn::x86::X86;
 use proptest::prelude::*;
 
@@ -33,11 +33,11 @@ fn instructions() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 /// Undoes what `hidden` has at an address, as the kernel would tell it.
-fn uncovered(text: &[u8], hidden: &[(usize, Vec<u8>)]) -> (Vec<u8>, Vec<u64>) {
+fn recovered(text: &[u8], hidden: &[(usize, Vec<u8>)]) -> (Vec<u8>, Vec<u64>) {
     let mut text = text.to_vec();
     let mut asked = Vec::new();
     let may_hide = |_, target| target >= SLOTS;
-    uncover::<X86, ()>(ENTRY, &mut text, may_hide, |address, text| {
+    recover_probed_instructions::<X86, ()>(ENTRY, &mut text, may_hide, |address, text| {
         asked.push(address);
         let at = (address - ENTRY) as usize;
         let probe = hidden.iter().find(|(start, _)| *start == at);
@@ -91,7 +91,7 @@ proptest! {
                 text[start] = INT3;
             }
         }
-        let (shown, asked) = uncovered(&text, &hidden);
+        let (shown, asked) = recovered(&text, &hidden);
         prop_assert_eq!(shown, original.clone());
         // And asked is nothing but that, and the breakpoints that are the function's own.
         let mut expected: Vec<u64> = hidden.iter().map(|(start, _)| *start).chain(
@@ -117,8 +117,8 @@ proptest! {
             Ok(answer.is_some())
         };
         let may_hide = |address, target| (address ^ target) % 2 == 0;
-        uncover::<X86, ()>(0, &mut text, may_hide, &mut put_back).unwrap();
-        uncover::<Arm64, ()>(0, &mut text, may_hide, &mut put_back).unwrap();
+        recover_probed_instructions::<X86, ()>(0, &mut text, may_hide, &mut put_back).unwrap();
+        recover_probed_instructions::<Arm64, ()>(0, &mut text, may_hide, &mut put_back).unwrap();
         prop_assert!(count <= 2 * text.len());
     }
 }
@@ -127,7 +127,7 @@ proptest! {
 fn an_error_ends_it() {
     let mut text = [0x53, INT3, INT3];
     let mut asked = 0;
-    let result = uncover::<X86, _>(
+    let result = recover_probed_instructions::<X86, _>(
         ENTRY,
         &mut text,
         |_, _| false,
@@ -144,7 +144,7 @@ fn breakpoints_of_arm64() {
     let words: [u32; 4] = [0xd503_201f, 0xd420_0080, 0xd420_00a0, 0xd65f_03c0];
     let mut text: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let mut asked = Vec::new();
-    uncover::<Arm64, ()>(
+    recover_probed_instructions::<Arm64, ()>(
         ENTRY,
         &mut text,
         |_, _| false,

@@ -10,17 +10,17 @@ const BASE: u64 = 0x9e6c_63d0_876a_3f6b;
 
 /// The hash of a part of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(crate) struct PartialHash {
     sum: u64,
     /// `BASE` to the power of the part's length.
     power: u64,
 }
 
-impl Part {
+impl PartialHash {
     /// No bytes.
-    pub(super) const EMPTY: Self = Self { sum: 0, power: 1 };
+    pub(crate) const EMPTY: Self = Self { sum: 0, power: 1 };
 
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         bytes.iter().fold(Self::EMPTY, |part, &byte| {
             part.then(Self {
                 sum: u64::from(byte),
@@ -31,7 +31,7 @@ impl Part {
 
     /// This part, and then the next one.
     #[inline(always)]
-    pub(super) fn then(self, next: Self) -> Self {
+    pub(crate) fn then(self, next: Self) -> Self {
         Self {
             sum: self.sum.wrapping_mul(next.power).wrapping_add(next.sum),
             power: self.power.wrapping_mul(next.power),
@@ -40,7 +40,7 @@ impl Part {
 
     /// The hash of a name that ends here, never 0.
     #[inline(always)]
-    pub(super) fn end(self) -> u64 {
+    pub(crate) fn end(self) -> u64 {
         // A table uses the low bits, on which only the low bits of the bytes have an effect so far.
         let hash = (self.sum ^ (self.sum >> 32)).wrapping_mul(BASE);
         (hash ^ (hash >> 29)).max(1)
@@ -49,5 +49,5 @@ impl Part {
 
 /// The hash of a name, never 0.
 pub fn hash(name: &[u8]) -> u64 {
-    Part::of(name).end()
+    PartialHash::of(name).end()
 }

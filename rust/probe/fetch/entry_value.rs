@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a return probe keeps of a call from its entry to its return.
+//! The values that a return probe keeps from the entry of a call to its return.
 //!
 //! C: `store_trace_entry_data()` in `kernel/trace/trace_probe.c`.
 
@@ -8,16 +8,16 @@ use crate::arch::Slot;
 
 use super::Context;
 
-/// A value that is there at the entry only: an argument of the function, by its place.
+/// A value that a return probe keeps from the entry of a call: an argument of the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep(pub(super) Slot);
+pub struct EntryValue(pub(super) Slot);
 
-/// Takes the values at the entry of a call, each to the word of its index. What finds no word is
-/// left out.
+/// Keeps the values at the entry of a call: each goes to the word of its index. Ignores a value without
+/// a word.
 ///
 /// Runs in any context, like [`Context`].
 #[inline]
-pub fn keep<C: Context>(values: &[Keep], ctx: &C, to: &mut [u64]) {
+pub fn keep<C: Context>(values: &[EntryValue], ctx: &C, to: &mut [u64]) {
     for (word, value) in to.iter_mut().zip(values) {
         *word = match value.0 {
             Slot::Register(register) => ctx.register(register),
