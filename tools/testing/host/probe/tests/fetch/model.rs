@@ -83,9 +83,7 @@ fn event_field(event: &[u8], RecordField { offset, value }: RecordField) -> u64 
         RecordValue::Signed(Width::W8) => number(Width::W8),
         RecordValue::Address => event_at + u64::from(offset),
         RecordValue::DataLoc => event_at + number(Width::W4) % 0x1_0000,
-        RecordValue::RelLoc => {
-            event_at + u64::from(offset) + 4 + number(Width::W4) % 0x1_0000
-        }
+        RecordValue::RelLoc => event_at + u64::from(offset) + 4 + number(Width::W4) % 0x1_0000,
     }
 }
 
