@@ -9,6 +9,7 @@ use crate::dyn_event::Handler;
 use crate::trace_event::EventMutex;
 
 mod event_mutex;
+mod kallsyms;
 mod repeated;
 mod symbol;
 

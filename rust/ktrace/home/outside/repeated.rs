@@ -11,7 +11,7 @@ use kernel::prelude::*;
 
 use probe::kallsyms;
 
-use crate::file::Kallsyms;
+use super::kallsyms::Kallsyms;
 
 mod memory;
 
