@@ -11,6 +11,9 @@ use kernel::str::CStr;
 mod arguments;
 mod dyn_event;
 mod event_mutex;
+mod event_probe;
+mod event_record;
+mod rethook;
 mod symbol;
 
 pub use arguments::Arguments;
@@ -19,6 +22,10 @@ pub(crate) use dyn_event::register_dyn_events;
 pub(crate) use dyn_event::unregister_dyn_events;
 pub(crate) use dyn_event::DynEvent;
 pub(crate) use event_mutex::with_event_mutex;
+pub use event_probe::Event;
+pub use event_probe::EventProbe;
+pub use event_record::Record;
+pub use rethook::Rethook;
 pub(crate) use symbol::address_of;
 pub(crate) use symbol::exists;
 pub use symbol::Repeated;
@@ -47,6 +54,12 @@ pub(crate) fn kernel_btf() -> Option<&'static [u8]> {
     // the kernel runs, and does not change.
     Some(unsafe { core::slice::from_raw_parts(bytes.as_ptr(), len) })
 }
+
+/// See [`crate::event_probe::ARE_SUPPORTED`].
+pub(crate) const HAS_EVENT_PROBES: bool = true;
+
+/// See [`crate::rethook::IS_SUPPORTED`].
+pub(crate) const HAS_RETHOOK: bool = true;
 
 /// See [`crate::error_log::IS_OPEN`].
 pub(crate) const HAS_ERROR_LOG: bool = true;

@@ -7,9 +7,13 @@ use kernel::str::CStr;
 mod arguments;
 mod dyn_event;
 mod event_mutex;
+mod event_probe;
+mod event_record;
 mod kallsyms;
 mod repeated;
+mod rethook;
 mod symbol;
+mod unsupported;
 
 pub use arguments::Arguments;
 pub(crate) use dyn_event::register_dyn_events;
@@ -17,7 +21,11 @@ pub(crate) use dyn_event::unregister_dyn_events;
 pub(crate) use dyn_event::DynEvent;
 pub(crate) use event_mutex::init;
 pub(crate) use event_mutex::with_event_mutex;
+pub use event_probe::Event;
+pub use event_probe::EventProbe;
+pub use event_record::Record;
 pub use repeated::Repeated;
+pub use rethook::Rethook;
 pub(crate) use symbol::address_of;
 pub(crate) use symbol::exists;
 
@@ -28,6 +36,12 @@ pub(crate) fn kernel_btf() -> Option<&'static [u8]> {
 
 /// See [`crate::exit`].
 pub(crate) fn exit() {}
+
+/// See [`crate::event_probe::ARE_SUPPORTED`].
+pub(crate) const HAS_EVENT_PROBES: bool = false;
+
+/// See [`crate::rethook::IS_SUPPORTED`].
+pub(crate) const HAS_RETHOOK: bool = false;
 
 /// See [`crate::error_log::IS_OPEN`].
 pub(crate) const HAS_ERROR_LOG: bool = false;
