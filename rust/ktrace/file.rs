@@ -20,13 +20,6 @@ use kernel::str::CStr;
 extern "C" {
     fn ktrace_open(file_system: *const c_char, path: *const c_char) -> *mut bindings::file;
     fn ktrace_look_up(file_system: *const c_char, path: *const c_char) -> c_int;
-    #[cfg(not(CONFIG_RKPROBE_EXPORTS))]
-    fn ktrace_read_seq_file(
-        file: *mut bindings::file,
-        to: *mut kernel::ffi::c_void,
-        len: usize,
-        position: &mut i64,
-    ) -> isize;
 }
 
 kernel::sync::global_lock! {
@@ -70,12 +63,12 @@ pub(crate) fn is_in_tracefs(path: &CStr) -> Result<bool> {
     }
 }
 
-/// A file that is open for reading, at its start at first. Process context; sleeps.
-pub(crate) struct File {
-    /// Open until this is dropped.
-    file: *mut bindings::file,
-    position: i64,
-}
+/// A file that is open for reading. Process context; sleeps.
+///
+/// # Invariants
+///
+/// The file stays open until the value is dropped.
+pub(crate) struct File(*mut bindings::file);
 
 impl File {
     /// Opens the file at `path` in sysfs, which need not be mounted, with the rights of the kernel.
@@ -90,32 +83,36 @@ impl File {
     }
 
     /// Opens a file of sysfs or proc: see [`File::open`].
-    fn open_in(file_system: &CStr, path: &CStr) -> Result<Self> {
+    pub(crate) fn open_in(file_system: &CStr, path: &CStr) -> Result<Self> {
         let _opening = OPENING.lock();
         // SAFETY: Both are strings with a NUL at their ends, as a `CStr` is. The file system is one
         // of the two that the function knows.
         let file = unsafe { ktrace_open(file_system.as_char_ptr(), path.as_char_ptr()) };
-        Ok(Self {
-            file: from_err_ptr(file)?,
-            position: 0,
-        })
+        // INVARIANT: `ktrace_open` opened the file for this value alone.
+        Ok(Self(from_err_ptr(file)?))
     }
 
-    /// The bytes from here to the end, where the file says how many it has.
-    pub(crate) fn read_all(&mut self) -> Result<KVVec<u8>> {
-        // SAFETY: `open_in` opened the file, and it is closed when `self` is dropped.
-        let len = unsafe { bindings::vfs_llseek(self.file, 0, bindings::SEEK_END as c_int) };
+    /// The open file.
+    pub(crate) fn as_ptr(&self) -> *mut bindings::file {
+        self.0
+    }
+
+    /// All bytes of a file that tells its length.
+    pub(crate) fn read_all(&self) -> Result<KVVec<u8>> {
+        // SAFETY: By the type invariant the file is open.
+        let len = unsafe { bindings::vfs_llseek(self.as_ptr(), 0, bindings::SEEK_END as c_int) };
         let len = usize::try_from(len).map_err(|_| Error::from_errno(len as i32))?;
         let mut bytes = KVVec::from_elem(0, len, GFP_KERNEL)?;
         let mut filled: usize = 0;
+        let mut position = 0;
         while let Some(room) = bytes.get_mut(filled..).filter(|room| !room.is_empty()) {
-            // SAFETY: `open_in` opened the file, and `room` is a slice of so many bytes.
+            // SAFETY: By the type invariant the file is open. `room` is a slice of so many bytes.
             let len = unsafe {
                 bindings::kernel_read(
-                    self.file,
+                    self.as_ptr(),
                     room.as_mut_ptr().cast(),
                     room.len(),
-                    &mut self.position,
+                    &mut position,
                 )
             };
             match usize::try_from(len) {
@@ -130,40 +127,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: `open_in` opened the file, and nobody has it any more.
-        unsafe { bindings::filp_close(self.file, ptr::null_mut()) };
-    }
-}
-
-/// The kernel's list of symbols, `kallsyms` in proc. Process context; sleeps.
-///
-/// # Invariants
-///
-/// The file is `kallsyms`, which is a `seq_file`.
-#[cfg(not(CONFIG_RKPROBE_EXPORTS))]
-pub(crate) struct Kallsyms(File);
-
-#[cfg(not(CONFIG_RKPROBE_EXPORTS))]
-impl Kallsyms {
-    /// Opens the list. Proc need not be mounted. Errors: see [`File::open`].
-    pub(crate) fn open() -> Result<Self> {
-        // INVARIANT: Nobody else has this mount of proc, so that nothing is mounted on the file.
-        Ok(Self(File::open_in(c"proc", c"kallsyms")?))
-    }
-
-    /// Fills the start of `room` with the next lines. The last line may be cut. Returns the number
-    /// of bytes, which is 0 at the end.
-    pub(crate) fn read(&mut self, room: &mut [u8]) -> Result<usize> {
-        // SAFETY: The file is open, and by the type invariant it is a `seq_file`. `room` is a slice
-        // of so many bytes.
-        let len = unsafe {
-            ktrace_read_seq_file(
-                self.0.file,
-                room.as_mut_ptr().cast(),
-                room.len(),
-                &mut self.0.position,
-            )
-        };
-        usize::try_from(len).map_err(|_| Error::from_errno(len as i32))
+        // SAFETY: By the type invariant the file is open. Nobody uses it after this drop.
+        unsafe { bindings::filp_close(self.as_ptr(), ptr::null_mut()) };
     }
 }

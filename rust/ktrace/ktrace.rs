@@ -5,10 +5,10 @@
 //! - [`kprobe`], [`kretprobe`]: a handler at an instruction, or at the return of a function;
 //! - [`kretinsn`]: a handler at the instructions with which a function returns, which [`exits`]
 //!   finds;
-//! - `rethook`: a handler at the return of many functions, in the kernel's tree;
+//! - [`rethook`]: a handler at the return of many functions, in the kernel's tree;
 //! - [`fprobe`], [`ftrace`]: handlers at many functions at once;
 //! - [`tracepoint`]: a handler on a tracepoint of the kernel;
-//! - `event_probe`: a handler for the records of an event, in the kernel's own tree only;
+//! - [`event_probe`]: a handler for the records of an event, in the kernel's own tree only;
 //! - [`registers`], [`nofault`]: what a handler may look at;
 //! - [`trace_event`]: events under `events/` in tracefs, and records in the trace buffers;
 //! - [`tracefs`]: control files;
@@ -33,7 +33,6 @@ pub mod btf;
 pub mod context;
 pub mod dyn_event;
 pub mod error_log;
-#[cfg(CONFIG_RKPROBE_EXPORTS)]
 pub mod event_probe;
 pub mod exits;
 pub mod fprobe;
@@ -46,7 +45,6 @@ pub mod module;
 pub mod nofault;
 pub mod percpu;
 pub mod registers;
-#[cfg(CONFIG_RKPROBE_EXPORTS)]
 pub mod rethook;
 pub mod security;
 pub mod symbol;

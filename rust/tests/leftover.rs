@@ -27,7 +27,7 @@ use ktrace::module;
 use ktrace::module::Module;
 use ktrace::module::Notifier;
 use ktrace::percpu::Counter;
-#[cfg(CONFIG_RKPROBE_EXPORTS)]
+use ktrace::rethook;
 use ktrace::rethook::Rethook;
 use ktrace::tracepoint;
 use ktrace::tracepoint::Tracepoint;
@@ -171,8 +171,7 @@ fn forget_kretinsn() -> Result {
 }
 
 fn forget_rethook() -> Result {
-    #[cfg(CONFIG_RKPROBE_EXPORTS)]
-    {
+    if rethook::IS_SUPPORTED {
         let probe = Rethook::register([Target::function(FUNCTION)?], 10, count()?)?;
         probe.enable()?;
         forget(probe);

@@ -17,12 +17,10 @@ module! {
     imports_ns: ["KTRACE"],
 }
 
-#[cfg(CONFIG_RKPROBE_EXPORTS)]
-mod dyn_event;
-#[cfg(CONFIG_RKPROBE_EXPORTS)]
-mod event_probe;
 mod fprobe;
 mod ftrace;
+#[cfg(CONFIG_RKPROBE_EXPORTS)]
+mod in_tree;
 mod kprobe;
 #[cfg(CONFIG_RKPROBE_KRETINSN)]
 mod kretinsn;
@@ -30,8 +28,6 @@ mod kretprobe;
 mod nofault;
 mod percpu;
 mod registers;
-#[cfg(CONFIG_RKPROBE_EXPORTS)]
-mod rethook;
 mod seen;
 mod symbol;
 mod targets;

@@ -56,9 +56,6 @@ unsafe extern "C" {
     pub(crate) safe fn visit_cpus() -> u32;
     #[link_name = "ktrace_user_page"]
     pub(crate) safe fn user_page(last_word: u64) -> usize;
-    #[cfg(CONFIG_RKPROBE_EXPORTS)]
-    #[link_name = "ktrace_read_dynamic_events"]
-    pub(crate) safe fn read_dynamic_events() -> bool;
 }
 
 /// The address of [`ADD`], as the linker knows it.

@@ -115,12 +115,22 @@ impl EventMutex {
     /// kernel's tree, which does not export the mutex, also `ENOMEM`.
     pub fn with<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
         EventMutexHeld::check_not_current()?;
-        let (result, abandoned) = home::with_event_mutex(|token| {
+        let (result, abandoned) = Self::lock(|token| {
             let result = f(token);
             (result, removal::take_abandoned(token))
         })?;
         drop(abandoned);
         Ok(result)
+    }
+
+    /// As [`with`](Self::with), for a task that does not hold `event_mutex`. Leaves abandoned events
+    /// alone.
+    pub(super) fn lock<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
+        home::with_event_mutex(|| {
+            // SAFETY: `home::with_event_mutex` calls this with `event_mutex` held, in no callback of
+            // an event, and without a walk of the kernel over events that goes on after this.
+            f(&unsafe { Self::assume_held() })
+        })
     }
 }
 

@@ -22,7 +22,6 @@ use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
 use crate::bindings;
-use crate::home;
 
 use super::output;
 use super::set_enabled;
@@ -224,7 +223,7 @@ fn wait_until_unregistered(inner: &Inner) {
 
 /// Unregisters an event, unless somebody uses it.
 fn is_unregistered(inner: &Inner) -> bool {
-    let unregister = || home::with_event_mutex(|token| inner.unregister(token));
+    let unregister = || EventMutex::lock(|token| inner.unregister(token));
     let (group, name) = inner.names();
     if matches!(unregister(), Ok(Ok(()))) {
         return true;

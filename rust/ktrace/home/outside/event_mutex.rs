@@ -14,8 +14,6 @@ use kernel::bindings::task_struct;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 
-use crate::trace_event::EventMutex;
-
 kernel::sync::global_lock! {
     // SAFETY: Initialised by `init` before anything else here is used.
     unsafe(uninit) static REQUESTS: Mutex<()> = ();
@@ -29,7 +27,7 @@ static REQUEST: AtomicPtr<Request> = AtomicPtr::new(ptr::null_mut());
 /// A function to be run, once.
 struct Request {
     /// Takes `data`.
-    run: unsafe fn(*mut c_void, &EventMutex),
+    run: unsafe fn(*mut c_void),
     data: *mut c_void,
 }
 
@@ -51,10 +49,12 @@ pub(crate) unsafe fn init() {
     unsafe { REQUESTS.init() };
 }
 
-/// See [`EventMutex::with`].
+/// Runs `f` with `event_mutex` held: in no callback of an event, and no walk of the kernel over the
+/// events goes on after this.
 ///
+/// For [`EventMutex::with`](crate::trace_event::EventMutex::with), which describes the context.
 /// `ENOMEM` if the kernel does not call this module: perf had no memory for the attempt.
-pub(crate) fn with_event_mutex<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
+pub(crate) fn with_event_mutex<R>(f: impl FnOnce() -> R) -> Result<R> {
     let mut operation = Operation {
         f: Some(f),
         result: None,
@@ -63,14 +63,14 @@ pub(crate) fn with_event_mutex<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R>
     operation.result.ok_or(ENOMEM)
 }
 
-fn run_request<F: FnOnce(&EventMutex) -> R, R>(operation: &mut Operation<F, R>) {
+fn run_request<F: FnOnce() -> R, R>(operation: &mut Operation<F, R>) {
     /// # Safety
     ///
     /// `data` must be a valid `Operation<F, R>` that nobody else uses.
-    unsafe fn run<F: FnOnce(&EventMutex) -> R, R>(data: *mut c_void, token: &EventMutex) {
+    unsafe fn run<F: FnOnce() -> R, R>(data: *mut c_void) {
         // SAFETY: The caller guarantees that `data` is a valid `Operation` of its own.
         let operation = unsafe { &mut *data.cast::<Operation<F, R>>() };
-        operation.result = operation.f.take().map(|f| f(token));
+        operation.result = operation.f.take().map(|f| f());
     }
 
     with_locked(&mut Request {
@@ -109,9 +109,8 @@ unsafe extern "C" fn ktrace_event_mutex_held() {
     if request.is_null() {
         return;
     }
-    // SAFETY: The kernel holds `event_mutex` for the current task, is not in a callback of another
-    // event, and ends its walk over the events with this one.
-    let token = unsafe { EventMutex::assume_held() };
+    // The kernel holds `event_mutex` for the current task, is not in a callback of another event,
+    // and ends its walk over the events with this one.
     // SAFETY: It is the current task that set it, further up its stack, and that waits for us.
-    unsafe { ((*request).run)((*request).data, &token) };
+    unsafe { ((*request).run)((*request).data) };
 }

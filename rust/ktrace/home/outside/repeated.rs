@@ -12,7 +12,7 @@ use kernel::prelude::*;
 use probe::hash::hash;
 use probe::kallsyms;
 
-use crate::file::Kallsyms;
+use super::kallsyms::Kallsyms;
 
 mod memory;
 

@@ -17,7 +17,13 @@ mod tests {
     use ktrace::trace_event::EventMutex;
 
     use crate::seen::Seen;
-    use crate::targets::read_dynamic_events;
+
+    // SAFETY: `targets.c` defines the function with this type. The function has no requirements.
+    #[allow(clippy::unnecessary_safety_comment)] // It is what `safe` rests on.
+    unsafe extern "C" {
+        #[link_name = "ktrace_read_dynamic_events"]
+        safe fn read_dynamic_events() -> bool;
+    }
 
     /// The numbers of the entries that are shown.
     static SHOWN: Seen = Seen::new();

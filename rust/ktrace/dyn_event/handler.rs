@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who makes events by commands in `dynamic_events`.
+
+use kernel::prelude::*;
+use kernel::seq_file::SeqFile;
+
+use crate::home::Arguments;
+use crate::trace_event::EventMutex;
+
+/// Who makes events by commands. Process context.
+///
+/// Without the token `event_mutex` is not held. With it the kernel goes through its list: entries
+/// that are removed here leave the listing at once, and the list later.
+pub trait Handler: 'static {
+    /// Carries out a command that is none for the kernel. `ECANCELED` where it is none for us.
+    ///
+    /// Without `event_mutex`; one at a time.
+    fn create(command: &[u8]) -> Result;
+
+    /// Shows the entry of this number.
+    fn show(token: &EventMutex, number: usize, to: &SeqFile);
+
+    /// Is it in use, so that it cannot be removed?
+    fn is_busy(token: &EventMutex, number: usize) -> bool;
+
+    /// Removes it, and [its entry](super::DynEvent).
+    fn remove(token: &EventMutex, number: usize) -> Result;
+
+    /// Is it what is to be removed: of this group, or any; of this name, or any where it is empty;
+    /// and otherwise as these words say?
+    fn matches(
+        token: &EventMutex,
+        number: usize,
+        group: Option<&str>,
+        event: &str,
+        words: Arguments<'_>,
+    ) -> bool;
+}

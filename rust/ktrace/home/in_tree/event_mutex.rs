@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel's `event_mutex`.
+
+use kernel::prelude::*;
+
+extern "C" {
+    fn ktrace_lock_event_mutex();
+    fn ktrace_unlock_event_mutex();
+}
+
+/// Runs `f` with `event_mutex` held: in no callback of an event, and in no walk over the events.
+///
+/// For [`EventMutex::with`](crate::trace_event::EventMutex::with), which describes the context.
+pub(crate) fn with_event_mutex<R>(f: impl FnOnce() -> R) -> Result<R> {
+    let mut f = Some(f);
+    let mut result = None;
+    with_locked(&mut || result = f.take().map(|f| f()));
+    result.ok_or(EAGAIN)
+}
+
+/// Calls `f` once. Not generic: other modules call this one, and cannot lock without unlocking.
+fn with_locked(f: &mut dyn FnMut()) {
+    // SAFETY: The caller of `EventMutex::with` is in process context, and does not hold the mutex.
+    unsafe { ktrace_lock_event_mutex() };
+    f();
+    // SAFETY: This task locked the mutex above.
+    unsafe { ktrace_unlock_event_mutex() };
+}

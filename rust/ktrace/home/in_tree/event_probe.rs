@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A handler for the records of a trace event: see [`crate::event_probe`].
+
+use core::mem::ManuallyDrop;
+use core::ptr;
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering;
+
+use kernel::error::from_err_ptr;
+use kernel::error::to_result;
+use kernel::ffi::c_char;
+use kernel::ffi::c_int;
+use kernel::ffi::c_ulong;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::str::CString;
+
+use probe::argument::RecordField;
+use probe::argument::RecordValue;
+use probe::command::RecordFields;
+use probe::types::Width;
+
+use super::event_record::Record;
+use crate::bindings;
+use crate::event_probe::handler::Handler;
+use crate::leftover;
+use crate::trace_event::EventMutex;
+use crate::trace_event::EventMutexHeld;
+
+/// An event that is there for as long as this is: neither does its module go, nor is it removed.
+///
+/// # Invariants
+///
+/// `file` is that of the event in the top trace instance, with a reference to the event.
+#[derive(Debug)]
+pub struct Event {
+    file: NonNull<bindings::trace_event_file>,
+}
+
+// SAFETY: The file and its event belong to no task: any may read their fields, which do not change,
+// and give back the reference.
+unsafe impl Send for Event {}
+// SAFETY: Methods that take `&self` read fields that do not change. All that writes to the file is
+// `EventProbe`, with `event_mutex` held.
+unsafe impl Sync for Event {}
+
+/// What C says of a field. `struct ktrace_event_field` in `rust/helpers/event_probe.c`.
+#[repr(C)]
+#[derive(Default)]
+struct Field {
+    offset: c_int,
+    size: c_int,
+    is_signed: bool,
+    is_text: bool,
+    is_located: bool,
+    is_located_from_here: bool,
+}
+
+/// `struct ktrace_event_probe` there.
+#[repr(C)]
+struct Trigger {
+    _opaque: [u8; 0],
+}
+
+// What they consist of is the kernel's business.
+#[allow(improper_ctypes)]
+extern "C" {
+    fn ktrace_get_event(
+        system: *const c_char,
+        name: *const c_char,
+    ) -> *mut bindings::trace_event_file;
+    fn ktrace_put_event(file: *mut bindings::trace_event_file);
+    fn ktrace_find_event_field(
+        file: *const bindings::trace_event_file,
+        name: *const u8,
+        len: usize,
+        found: *mut Field,
+    ) -> bool;
+    fn ktrace_event_len(file: *const bindings::trace_event_file) -> usize;
+    fn ktrace_new_event_probe(
+        file: *mut bindings::trace_event_file,
+        filter: *mut c_char,
+        hit: unsafe extern "C" fn(*mut c_void, *const c_void),
+        data: *mut c_void,
+    ) -> *mut Trigger;
+    fn ktrace_attach_event_probe(
+        file: *mut bindings::trace_event_file,
+        trigger: *mut Trigger,
+    ) -> c_int;
+    fn ktrace_detach_event_probe(file: *mut bindings::trace_event_file, trigger: *mut Trigger);
+    fn ktrace_take_back_event_probe(trigger: *mut Trigger);
+    fn ktrace_event_probe_missed(trigger: *const Trigger) -> c_ulong;
+    fn ktrace_free_event_probe(trigger: *mut Trigger);
+}
+
+impl Event {
+    /// Finds an event by its group and its name, and holds it.
+    ///
+    /// Process context; takes `event_mutex`. An error where there is none, or where it is a probe's
+    /// itself: those of C for kprobes, uprobes and events, and all of this crate's; or where user
+    /// space made it (`user_events`): that can go while it is held.
+    ///
+    /// C: `find_and_get_event()`.
+    pub fn get(system: &CStr, name: &CStr) -> Result<Self> {
+        EventMutexHeld::check_not_current()?;
+        // SAFETY: Both are strings with a NUL at their ends, as a `CStr` is.
+        let file = unsafe { ktrace_get_event(system.as_char_ptr(), name.as_char_ptr()) };
+        // INVARIANT: C took the reference.
+        Ok(Self {
+            file: NonNull::new(from_err_ptr(file)?).ok_or(ENOENT)?,
+        })
+    }
+}
+
+impl RecordFields for Event {
+    fn find(&self, name: &str) -> Option<RecordField> {
+        let mut field = Field::default();
+        // SAFETY: The event is there, by the type invariant, and with it its fields, which do not
+        // change; the name is as long as it says.
+        let found = unsafe {
+            ktrace_find_event_field(self.file.as_ptr(), name.as_ptr(), name.len(), &mut field)
+        };
+        if !found {
+            return None;
+        }
+        let number = if field.is_signed {
+            RecordValue::Signed
+        } else {
+            RecordValue::Number
+        };
+        Some(RecordField {
+            offset: field.offset.try_into().ok()?,
+            value: match field.size {
+                _ if field.is_located => RecordValue::DataLoc,
+                _ if field.is_located_from_here => RecordValue::RelLoc,
+                _ if field.is_text => RecordValue::Address,
+                1 => number(Width::W1),
+                2 => number(Width::W2),
+                4 => number(Width::W4),
+                8 => number(Width::W8),
+                _ => RecordValue::Address,
+            },
+        })
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: The reference is this one's, by the type invariant, and it is not used after
+        // this.
+        unsafe { ktrace_put_event(self.file.as_ptr()) };
+    }
+}
+
+/// What the handler is called with, too.
+struct Inner<H> {
+    /// How long a record is at least, in bytes.
+    len: usize,
+    handler: H,
+}
+
+/// A handler that can be attached to an event. Dropping it detaches it.
+///
+/// A drop takes `event_mutex` if it is attached, and waits for RCU. Process context.
+///
+/// # Invariants
+///
+/// `trigger` was made by C for the file of `event`, to call [`hit`] for `inner`. It is on that file
+/// exactly while `is_attached`, which changes with `event_mutex` held.
+pub struct EventProbe<H: Handler> {
+    trigger: NonNull<Trigger>,
+    is_attached: AtomicBool,
+    inner: NonNull<Inner<H>>,
+    /// Held for as long as the trigger is there.
+    event: ManuallyDrop<Event>,
+}
+
+// SAFETY: The trigger is changed with `event_mutex` held, and `H` is `Send`.
+unsafe impl<H: Handler> Send for EventProbe<H> {}
+// SAFETY: Methods that take `&self` change the trigger with `event_mutex` held only, and `H` is
+// `Sync`.
+unsafe impl<H: Handler> Sync for EventProbe<H> {}
+
+impl<H: Handler> EventProbe<H> {
+    /// Makes one that is not attached. Process context.
+    ///
+    /// The handler is called for the records that pass the filter, in the language of the event's
+    /// `filter` file. `EINVAL` where it is wrong, with an entry in the kernel's `error_log`, and
+    /// `ENOMEM`.
+    pub fn new(event: Event, filter: Option<CString>, handler: H) -> Result<Self> {
+        // SAFETY: The event is there, by its type invariant, and its fields do not change.
+        let len = unsafe { ktrace_event_len(event.file.as_ptr()) };
+        let inner = KBox::into_raw(KBox::new(Inner { len, handler }, GFP_KERNEL)?);
+        let filter = filter
+            .as_ref()
+            .map_or(ptr::null(), |filter| filter.as_char_ptr());
+        // SAFETY: The event is there; C does not write to the filter, and keeps a copy. `hit` is
+        // for this `inner`, which stays until the trigger is freed.
+        let trigger = from_err_ptr(unsafe {
+            ktrace_new_event_probe(
+                event.file.as_ptr(),
+                filter.cast_mut(),
+                hit::<H>,
+                inner.cast(),
+            )
+        });
+        let trigger = trigger.and_then(|trigger| NonNull::new(trigger).ok_or(ENOMEM));
+        match (trigger, NonNull::new(inner)) {
+            (Ok(trigger), Some(inner)) => {
+                // INVARIANT: Made just now.
+                let this = Self {
+                    trigger,
+                    is_attached: AtomicBool::new(false),
+                    inner,
+                    event: ManuallyDrop::new(event),
+                };
+                let code = hit::<H> as *const () as usize;
+                // SAFETY: `take_back` detaches it and waits for handlers. It is freed after
+                // `untrack` only.
+                unsafe { leftover::track(code, trigger.as_ptr().cast(), take_back) }?;
+                Ok(this)
+            }
+            (trigger, _) => {
+                // SAFETY: It came from a `KBox`, and nobody else has it.
+                drop(unsafe { KBox::from_raw(inner) });
+                Err(trigger.err().unwrap_or(ENOMEM))
+            }
+        }
+    }
+
+    /// Detaches it, if it is attached.
+    ///
+    /// # Safety
+    ///
+    /// The current task holds `event_mutex`.
+    unsafe fn detach_locked(&self) {
+        if !self.is_attached.load(Ordering::Relaxed) {
+            return;
+        }
+        // SAFETY: By the type invariant the trigger is on the event's file. The caller holds
+        // `event_mutex`.
+        unsafe { ktrace_detach_event_probe(self.event.file.as_ptr(), self.trigger.as_ptr()) };
+        // INVARIANT: The caller holds the mutex.
+        self.is_attached.store(false, Ordering::Relaxed);
+    }
+
+    /// Attaches it: the handler is called from now on. Process context. `EBUSY` where it is
+    /// attached, and what the kernel says where it cannot make the event's records.
+    pub fn attach(&self, _: &EventMutexHeld) -> Result {
+        if self.is_attached.load(Ordering::Relaxed) {
+            return Err(EBUSY);
+        }
+        // SAFETY: The event is there, the trigger is not on it, by the type invariant, and
+        // `event_mutex` is held, as the token says.
+        to_result(unsafe {
+            ktrace_attach_event_probe(self.event.file.as_ptr(), self.trigger.as_ptr())
+        })?;
+        // INVARIANT: C put the trigger on the file. The token proves that `event_mutex` is held.
+        self.is_attached.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Detaches it, if it is attached: the handler does not run any more after this. Process
+    /// context; waits for RCU.
+    pub fn detach(&self, _: &EventMutexHeld) {
+        // SAFETY: `event_mutex` is held, as the token proves.
+        unsafe { self.detach_locked() };
+    }
+
+    /// How many records did not run the handler, for one was running on that CPU. Any context.
+    pub fn missed(&self) -> u64 {
+        // SAFETY: By the type invariant C made the trigger, and only the drop of `self` frees it.
+        unsafe { ktrace_event_probe_missed(self.trigger.as_ptr()) as u64 }
+    }
+
+    /// The handler, which others may be running. Any context.
+    pub fn handler(&self) -> &H {
+        // SAFETY: By the type invariant C calls `hit` for `inner`. Only the drop of `self` frees it.
+        unsafe { &self.inner.as_ref().handler }
+    }
+}
+
+impl<H: Handler> Drop for EventProbe<H> {
+    fn drop(&mut self) {
+        if *self.is_attached.get_mut() && EventMutex::with(|token| self.detach(token)).is_err() {
+            // SAFETY: In the kernel's tree `with` fails only if the current task holds the mutex.
+            unsafe { self.detach_locked() };
+        }
+        leftover::untrack(self.trigger.as_ptr().cast());
+        // SAFETY: It is not attached, and `detach_locked` has waited for handlers: nobody uses it.
+        unsafe { ktrace_free_event_probe(self.trigger.as_ptr()) };
+        // SAFETY: It came from a `KBox`, and the trigger, which pointed to it, is gone.
+        drop(unsafe { KBox::from_raw(self.inner.as_ptr()) });
+        // SAFETY: This is the drop of `self`: nobody uses `event` after it.
+        unsafe { ManuallyDrop::drop(&mut self.event) };
+    }
+}
+
+/// Detaches a probe that its module left behind.
+///
+/// # Safety
+///
+/// `trigger` must be that of an [`EventProbe`] that its module does not use or free any more.
+unsafe fn take_back(trigger: *mut c_void) {
+    // SAFETY: The caller guarantees that this is the trigger of a probe. `event_mutex` is held.
+    let detach = |_: &EventMutex| unsafe { ktrace_take_back_event_probe(trigger.cast()) };
+    // In the kernel's tree this fails only if the current task holds the mutex: the kernel's
+    // notifier of modules that go does not.
+    let _ = EventMutex::with(detach);
+}
+
+/// Called by C with a record.
+///
+/// # Safety
+///
+/// `data` must be the [`Inner`] of an [`EventProbe`] for `H`, and `record` one of its event, whose
+/// fields are written; preemption is disabled.
+#[link_section = ".kprobes.text"]
+unsafe extern "C" fn hit<H: Handler>(data: *mut c_void, record: *const c_void) {
+    // SAFETY: The caller passes the `Inner` of an attached `EventProbe`, which frees it only after
+    // it was detached and has waited for handlers.
+    let inner = unsafe { &*data.cast::<Inner<H>>() };
+    // SAFETY: The caller passes a record with all fields of the event, `len` bytes at least, and
+    // nobody changes it before this returns.
+    let bytes = unsafe { core::slice::from_raw_parts(record.cast(), inner.len) };
+    // SAFETY: The caller has preemption disabled until this returns.
+    inner.handler.hit(&unsafe { Record::new(bytes) });
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A record of an event that has an event probe.
+
+use core::ptr;
+
+use kernel::bindings::pt_regs;
+use kernel::types::NotThreadSafe;
+use kernel::types::Opaque;
+
+use crate::registers::Registers;
+use crate::trace_event::origin::Sealed;
+use crate::trace_event::Origin;
+use crate::trace_event::State;
+
+/// A record of the event.
+///
+/// # Invariants
+///
+/// Preemption is disabled for `'a`.
+#[derive(Clone, Copy)]
+pub struct Record<'a> {
+    bytes: &'a [u8],
+    _here: NotThreadSafe,
+}
+
+extern "C" {
+    static ktrace_no_registers: Opaque<pt_regs>;
+
+    fn ktrace_fetch_caller_regs(room: *mut pt_regs) -> *mut pt_regs;
+}
+
+impl<'a> Record<'a> {
+    /// # Safety
+    ///
+    /// Preemption must be disabled for `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn new(bytes: &'a [u8]) -> Self {
+        // INVARIANT: The caller has preemption disabled for `'a`.
+        Self {
+            bytes,
+            _here: NotThreadSafe,
+        }
+    }
+
+    /// The record from its header on, as far as its fields go. What these locate is behind it.
+    #[inline(always)]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+/// There are no registers: each is 0, and so is the stack.
+impl Origin for Record<'_> {
+    #[inline(always)]
+    fn state(&self) -> State<'_> {
+        // SAFETY: `rust/helpers/event_probe.c` defines these registers as a constant.
+        let none =
+            unsafe { Registers::from_raw((&raw const ktrace_no_registers).cast_mut().cast()) };
+        // SAFETY: By the type invariant of `Record` this is a handler, with preemption disabled.
+        unsafe { State::new(none) }
+    }
+}
+
+impl Sealed for Record<'_> {
+    const NEEDS_ROOM: bool = true;
+
+    #[inline(always)]
+    fn whole(&self) -> *mut pt_regs {
+        ptr::null_mut()
+    }
+
+    /// # Safety
+    ///
+    /// That of the trait.
+    unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
+        // SAFETY: The caller gives room for a `pt_regs`, which nobody else uses meanwhile.
+        unsafe { ktrace_fetch_caller_regs(room) }
+    }
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A handler at the return of many functions: see [`crate::rethook`].
+
+use core::mem::size_of;
+use core::pin::Pin;
+use core::ptr;
+use core::ptr::NonNull;
+
+use kernel::bindings::pt_regs;
+use kernel::error::from_err_ptr;
+use kernel::ffi::c_int;
+use kernel::ffi::c_ulong;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+
+use crate::bindings;
+use crate::kprobe;
+use crate::kprobe::Hit;
+use crate::kretprobe::Call;
+use crate::kretprobe::Handler;
+use crate::kretprobe::Kretprobe;
+use crate::leftover;
+use crate::percpu::Counter;
+use crate::registration::Target;
+use crate::symbol;
+
+/// What the kernel keeps of a call.
+#[repr(C)]
+struct Node<D> {
+    node: bindings::rethook_node,
+    /// Of the function.
+    address: usize,
+    data: D,
+}
+
+/// The room for calls, and what happens when they return.
+///
+/// # Invariants
+///
+/// `room` was allocated with this structure, which does not move, as its data, for nodes of type
+/// [`Node<H::Data>`], and not freed since.
+struct Inner<H: Handler> {
+    room: NonNull<bindings::rethook>,
+    handler: H,
+    /// How many calls there was no room for.
+    missed: Counter,
+}
+
+// SAFETY: Any task may free the room, and `H` is `Send`.
+unsafe impl<H: Handler> Send for Inner<H> {}
+// SAFETY: All CPUs may use the room at the same time, and `H` is `Sync`.
+unsafe impl<H: Handler> Sync for Inner<H> {}
+
+/// At the entry of a function.
+struct Entry<H: Handler>(NonNull<Inner<H>>);
+
+// SAFETY: It is a reference to an `Inner`, which is `Sync`.
+unsafe impl<H: Handler> Send for Entry<H> {}
+// SAFETY: It is a reference to an `Inner`, which is `Sync`.
+unsafe impl<H: Handler> Sync for Entry<H> {}
+
+/// Probes at the return of some functions: disabled at first, and unregistered when dropped.
+///
+/// Dropping waits until no handler runs any more (two RCU grace periods): process context. Calls
+/// that are in flight then return without one.
+///
+/// # Invariants
+///
+/// What the [`Entry`]s refer to is `inner`.
+pub struct Rethook<H: Handler> {
+    /// Dropped first.
+    probes: kprobe::Batch<Entry<H>>,
+    inner: Pin<KBox<Inner<H>>>,
+}
+
+impl<H: Handler> Rethook<H> {
+    /// Places probes at functions, disabled, with room for so many calls in flight of all of them.
+    /// C: `rethook_alloc()`.
+    ///
+    /// Process context; sleeps. Fails as [`kprobe::Kprobe::register`], and with `EINVAL` where a
+    /// target is not the entry of a function, or there is room for no call.
+    pub fn register(
+        targets: impl IntoIterator<Item = Target>,
+        calls: u16,
+        handler: H,
+    ) -> Result<Self> {
+        const { Kretprobe::<H>::DATA_FITS };
+        let mut inner = KBox::<Inner<H>>::new_uninit(GFP_KERNEL)?;
+        let missed = Counter::new()?;
+        let size = size_of::<Node<H::Data>>();
+        let data = inner.as_mut_ptr();
+        let room = from_err_ptr(alloc(data.cast(), return_handler::<H>, size, calls))?;
+        let room = NonNull::new(room).ok_or(ENOMEM)?;
+        // INVARIANT: Allocated just now.
+        let inner = inner.write(Inner {
+            room,
+            handler,
+            missed,
+        });
+        let code = return_handler::<H> as *const () as usize;
+        // SAFETY: `remove` waits until no handler runs, and takes no lock of module notifiers. The
+        // probes, which use the room, are listed after it, and so removed before it.
+        unsafe { leftover::track(code, ptr::from_ref(&*inner).cast_mut().cast(), remove::<H>) }?;
+        let this = NonNull::from(&*inner);
+        let entries = targets.into_iter().map(|target| (target, Entry(this)));
+        let this = Self {
+            probes: kprobe::Batch::register(entries)?,
+            inner: inner.into(),
+        };
+        if this.is_at_entries() {
+            Ok(this)
+        } else {
+            Err(EINVAL)
+        }
+    }
+
+    /// The kernel's own return probes are not to be at the switch of a task, either: see
+    /// `arch_kretprobe_blacklist`.
+    fn is_at_entries(&self) -> bool {
+        let mut buffer = [0; symbol::LEN];
+        self.probes.probes().iter().all(|probe| {
+            symbol::is_entry(probe.address()) == Some(true)
+                && symbol::format(probe.address(), false, &mut buffer) != b"__switch_to"
+        })
+    }
+
+    /// Arms the probes: all or none. C: `enable_kprobe()`.
+    ///
+    /// Process context; sleeps. `EINVAL` where the probed code is gone.
+    pub fn enable(&self) -> Result {
+        self.probes.enable()
+    }
+
+    /// Disarms the probes: calls in flight still reach the handler. C: `disable_kprobe()`.
+    ///
+    /// Process context; sleeps.
+    pub fn disable(&self) -> Result {
+        self.probes.disable()
+    }
+
+    /// The addresses that the kernel found for the targets. Any context.
+    pub fn addresses(&self) -> impl Iterator<Item = usize> + '_ {
+        self.probes.probes().iter().map(kprobe::Kprobe::address)
+    }
+
+    /// How many calls were not seen: no room for another in flight, or another handler was running
+    /// on that CPU at the entry. Any context.
+    pub fn missed(&self) -> u64 {
+        let probes = self.probes.probes().iter();
+        probes.fold(self.inner.missed.sum(), |sum, probe| {
+            sum.wrapping_add(probe.missed())
+        })
+    }
+
+    /// The handler, which others may be running. Any context.
+    pub fn handler(&self) -> &H {
+        &self.inner.handler
+    }
+}
+
+impl<H: Handler> Drop for Inner<H> {
+    fn drop(&mut self) {
+        free(self.room);
+        leftover::untrack(ptr::from_mut(self).cast());
+    }
+}
+
+/// Frees the room that its module left behind.
+///
+/// # Safety
+///
+/// `object` must be an [`Inner`] for `H` that nobody else uses any more.
+unsafe fn remove<H: Handler>(object: *mut c_void) {
+    // SAFETY: The caller guarantees that it is there.
+    free(unsafe { (*object.cast::<Inner<H>>()).room });
+}
+
+#[vtable]
+impl<H: Handler> kprobe::Handler for Entry<H> {
+    #[inline(always)]
+    fn pre(&self, hit: &Hit<'_>) {
+        // SAFETY: `Rethook` keeps the `Inner` until it has dropped the probes, and so this.
+        let inner = unsafe { self.0.as_ref() };
+        let Some(node) = take(inner.room) else {
+            inner.missed.increment();
+            return;
+        };
+        let kept = node.cast::<Node<H::Data>>().as_ptr();
+        if H::HAS_ENTRY {
+            let Some(data) = inner.handler.entry(hit) else {
+                give_back(node);
+                return;
+            };
+            // SAFETY: The node belongs to this call alone, and has room for it.
+            unsafe { (&raw mut (*kept).data).write(data) };
+        }
+        // SAFETY: The node belongs to this call alone.
+        unsafe { (&raw mut (*kept).address).write(hit.address()) };
+        // SAFETY: The registers are those of the entry of a function, as `register` has checked.
+        unsafe { hook(node, hit.registers().as_ptr()) };
+    }
+}
+
+/// Called by the kernel when a call returns.
+///
+/// # Safety
+///
+/// `node` must be one that was hooked, `data` the [`Inner`] that its room was allocated with, which
+/// is not freed before this is over, and `regs` valid; preemption is disabled.
+#[link_section = ".kprobes.text"]
+unsafe extern "C" fn return_handler<H: Handler>(
+    node: *mut bindings::rethook_node,
+    data: *mut c_void,
+    caller: c_ulong,
+    regs: *mut pt_regs,
+) {
+    let node = node.cast::<Node<H::Data>>();
+    // SAFETY: The caller guarantees that `data` is the `Inner`, which stays until this is over, and
+    // that `regs` is valid. `Entry::pre` has written the address.
+    let (inner, hit) = unsafe { (&*data.cast::<Inner<H>>(), Hit::new(regs, (*node).address)) };
+    let given = H::WITHOUT_ENTRY;
+    let data = if H::HAS_ENTRY {
+        // SAFETY: `Entry::pre` has written it, and the node belongs to this call until this is
+        // over.
+        Some(unsafe { &(*node).data })
+    } else {
+        given.as_ref()
+    };
+    // There always is one: see `Kretprobe::DATA_FITS`.
+    if let Some(data) = data {
+        begin_busy();
+        inner.handler.ret(&hit, &Call::new(caller, data));
+        end_busy();
+    }
+}
+
+type ReturnHandler =
+    unsafe extern "C" fn(*mut bindings::rethook_node, *mut c_void, c_ulong, *mut pt_regs);
+
+extern "C" {
+    fn ktrace_free_rethook(room: *mut bindings::rethook);
+}
+
+// The kernel has these for this module, and not for those that use it: they are never inlined
+// there.
+
+#[inline(never)]
+fn alloc(
+    data: *mut c_void,
+    handler: ReturnHandler,
+    size: usize,
+    calls: u16,
+) -> *mut bindings::rethook {
+    // SAFETY: The kernel only keeps the arguments.
+    unsafe { bindings::rethook_alloc(data, Some(handler), size as c_int, c_int::from(calls)) }
+}
+
+/// Frees the room, when the last call has returned, and waits until no handler runs any more.
+#[inline(never)]
+fn free(room: NonNull<bindings::rethook>) {
+    // SAFETY: The room is live, by the type invariant of `Inner`: its drop, or `remove` in its
+    // place, is the only caller.
+    unsafe { ktrace_free_rethook(room.as_ptr()) };
+}
+
+/// No probe is hit on this CPU until [`end_busy`]: as with the kernel's own return probes.
+///
+/// C: `kretprobe_rethook_handler()`.
+#[inline(never)]
+#[link_section = ".kprobes.text"]
+fn begin_busy() {
+    // SAFETY: No requirements.
+    unsafe { bindings::kprobe_busy_begin() };
+}
+
+#[inline(never)]
+#[link_section = ".kprobes.text"]
+fn end_busy() {
+    // SAFETY: After `begin_busy`, on the same CPU: preemption was disabled in between.
+    unsafe { bindings::kprobe_busy_end() };
+}
+
+/// A node that is not in use. Preemption is disabled.
+#[inline(never)]
+#[link_section = ".kprobes.text"]
+fn take(room: NonNull<bindings::rethook>) -> Option<NonNull<bindings::rethook_node>> {
+    // SAFETY: The room is live, by the type invariant of `Inner`.
+    NonNull::new(unsafe { bindings::rethook_try_get(room.as_ptr()) })
+}
+
+/// It was not hooked.
+#[inline(never)]
+#[link_section = ".kprobes.text"]
+fn give_back(node: NonNull<bindings::rethook_node>) {
+    // SAFETY: Taken by `take`.
+    unsafe { bindings::rethook_recycle(node.as_ptr()) };
+}
+
+/// # Safety
+///
+/// Taken by [`take`], and not hooked since; `regs` are those of a probe at the entry of a function.
+#[inline(never)]
+#[link_section = ".kprobes.text"]
+unsafe fn hook(node: NonNull<bindings::rethook_node>, regs: *mut pt_regs) {
+    // SAFETY: The caller guarantees that nobody else uses the node, and that the registers are
+    // those of an entry. On x86-64 and arm64 both sorts of entry, ftrace's and a breakpoint's, have
+    // the return address in one place.
+    unsafe { bindings::rethook_hook(node.as_ptr(), regs, false) };
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Names and addresses of symbols.
+
+use kernel::ffi::c_char;
+use kernel::ffi::c_uint;
+use kernel::ffi::c_ulong;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::str::CString;
+
+extern "C" {
+    fn kallsyms_lookup_name(name: *const c_char) -> c_ulong;
+    fn ktrace_count_symbols(name: *const c_char) -> c_uint;
+}
+
+/// See [`crate::symbol::address_of`].
+pub(crate) fn address_of(name: &CStr) -> Result<usize> {
+    // SAFETY: `name` is a string with a NUL at its end, as a `CStr` is.
+    match unsafe { kallsyms_lookup_name(name.as_char_ptr()) } {
+        0 => Err(ENOENT),
+        address => Ok(address as usize),
+    }
+}
+
+/// See [`crate::symbol::exists`].
+pub(crate) fn exists(name: &CStr) -> Result<bool> {
+    Ok(address_of(name).is_ok())
+}
+
+/// The names that more than one symbol of the kernel itself has.
+pub struct Repeated(());
+
+impl Repeated {
+    /// There is nothing to read.
+    pub fn read() -> Result<Self> {
+        Ok(Self(()))
+    }
+
+    /// Has more than one symbol this name? Without memory it is not found out.
+    pub fn contains(&self, name: &str) -> bool {
+        let name = CString::try_from_fmt(format_args!("{name}"));
+        // SAFETY: `name` is a string with a NUL at its end, as a `CString` is.
+        name.is_ok_and(|name| unsafe { ktrace_count_symbols(name.as_char_ptr()) } > 1)
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel's `dynamic_events` is not open to rkprobe: nothing here has an effect.
+
+use kernel::prelude::*;
+
+use crate::dyn_event::handler::Handler;
+use crate::trace_event::EventMutex;
+
+/// See [`crate::dyn_event::DynEvent`].
+pub(crate) struct DynEvent;
+
+impl DynEvent {
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self)
+    }
+
+    pub(crate) fn add<H: Handler>(&self, _: &EventMutex, _number: usize) {}
+
+    pub(crate) fn remove(&self, _: &EventMutex) {}
+}
+
+/// See [`crate::dyn_event::register`].
+// In the kernel's tree the parameter says who is called.
+#[allow(clippy::extra_unused_type_parameters)]
+pub(crate) fn register_dyn_events<H: Handler>() -> Result {
+    Ok(())
+}
+
+/// See [`crate::dyn_event::Registration`].
+pub(crate) fn unregister_dyn_events() {}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! No event probe can exist. The methods are those of `home/in_tree/event_probe.rs`.
+
+use core::convert::Infallible;
+use core::marker::PhantomData;
+
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::str::CString;
+
+use probe::argument::RecordField;
+use probe::command::RecordFields;
+
+use super::unsupported::unsupported;
+use crate::event_probe::handler::Handler;
+use crate::trace_event::EventMutexHeld;
+
+/// An event that stays for as long as the value lives.
+#[derive(Debug)]
+pub struct Event(Infallible);
+
+impl Event {
+    /// Fails with `EOPNOTSUPP`.
+    pub fn get(_system: &CStr, _name: &CStr) -> Result<Self> {
+        Err(unsupported())
+    }
+}
+
+impl RecordFields for Event {
+    fn find(&self, _name: &str) -> Option<RecordField> {
+        match self.0 {}
+    }
+}
+
+/// A handler that can be attached to an event.
+pub struct EventProbe<H: Handler>(Event, PhantomData<H>);
+
+impl<H: Handler> EventProbe<H> {
+    /// Makes one that is not attached. Process context.
+    pub fn new(event: Event, _filter: Option<CString>, _handler: H) -> Result<Self> {
+        match event.0 {}
+    }
+
+    /// Attaches it. Process context.
+    pub fn attach(&self, _: &EventMutexHeld) -> Result {
+        match self.0 .0 {}
+    }
+
+    /// Detaches it, if it is attached. Process context.
+    pub fn detach(&self, _: &EventMutexHeld) {
+        match self.0 .0 {}
+    }
+
+    /// The number of records without a call of the handler. Any context.
+    pub fn missed(&self) -> u64 {
+        match self.0 .0 {}
+    }
+
+    /// The handler. Any context.
+    pub fn handler(&self) -> &H {
+        match self.0 .0 {}
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! No event has an event probe: its records cannot be had.
+
+use core::convert::Infallible;
+use core::marker::PhantomData;
+
+use kernel::bindings::pt_regs;
+use kernel::types::NotThreadSafe;
+
+use crate::trace_event::origin::Sealed;
+use crate::trace_event::Origin;
+use crate::trace_event::State;
+
+/// A record of the event.
+#[derive(Clone, Copy)]
+pub struct Record<'a>(Infallible, PhantomData<&'a [u8]>, NotThreadSafe);
+
+impl<'a> Record<'a> {
+    /// The record from its header on, as far as its fields go.
+    pub fn bytes(&self) -> &'a [u8] {
+        match self.0 {}
+    }
+}
+
+impl Origin for Record<'_> {
+    fn state(&self) -> State<'_> {
+        match self.0 {}
+    }
+}
+
+impl Sealed for Record<'_> {
+    const NEEDS_ROOM: bool = false;
+
+    fn whole(&self) -> *mut pt_regs {
+        match self.0 {}
+    }
+
+    /// # Safety
+    ///
+    /// None: no value exists.
+    unsafe fn for_perf(&self, _room: *mut pt_regs) -> *mut pt_regs {
+        match self.0 {}
+    }
+}

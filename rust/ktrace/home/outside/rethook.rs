@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! No [`Rethook`] can exist. The methods are those of `home/in_tree/rethook.rs`.
+
+use core::convert::Infallible;
+use core::iter;
+use core::marker::PhantomData;
+
+use kernel::prelude::*;
+
+use super::unsupported::unsupported;
+use crate::kretprobe::Handler;
+use crate::kretprobe::Kretprobe;
+use crate::registration::Target;
+
+/// Probes at the return of some functions.
+pub struct Rethook<H: Handler>(Infallible, PhantomData<H>);
+
+impl<H: Handler> Rethook<H> {
+    /// Fails with `EOPNOTSUPP`.
+    pub fn register(
+        _targets: impl IntoIterator<Item = Target>,
+        _calls: u16,
+        _handler: H,
+    ) -> Result<Self> {
+        const { Kretprobe::<H>::DATA_FITS };
+        Err(unsupported())
+    }
+
+    /// Arms the probes: all or none. Process context.
+    pub fn enable(&self) -> Result {
+        match self.0 {}
+    }
+
+    /// Disarms the probes. Process context.
+    pub fn disable(&self) -> Result {
+        match self.0 {}
+    }
+
+    /// The addresses that the kernel found for the targets. Any context.
+    pub fn addresses(&self) -> impl Iterator<Item = usize> + '_ {
+        iter::from_fn(|| match self.0 {})
+    }
+
+    /// The number of calls that were not seen. Any context.
+    pub fn missed(&self) -> u64 {
+        match self.0 {}
+    }
+
+    /// The handler. Any context.
+    pub fn handler(&self) -> &H {
+        match self.0 {}
+    }
+}
