@@ -52,9 +52,8 @@ void ktrace_free_rethook(struct rethook *room)
 	synchronize_rcu();
 }
 
-/* ktrace::home::Callbacks; all but create() are called with event_mutex held. */
+/* ktrace::home::Callbacks, called with event_mutex held. */
 struct ktrace_dyn_event_callbacks {
-	int (*create)(const char *command);
 	void (*show)(struct seq_file *m, unsigned long number);
 	bool (*is_busy)(unsigned long number);
 	int (*remove)(unsigned long number);
@@ -87,8 +86,8 @@ static LIST_HEAD(freed_in_callback);
 /* The task that runs a callback, with event_mutex held; or NULL. */
 static struct task_struct *caller;
 
-/* The callbacks for commands. The kernel calls them only while `operations` is in its list. */
-static const struct ktrace_dyn_event_callbacks *registered;
+/* Carries a command out. The kernel has it called only while `operations` is in its list. */
+static int (*create_event)(const char *command);
 
 /* Frees the entries that a callback freed. Must not be called in a callback. */
 static void free_dyn_events(void)
@@ -117,7 +116,7 @@ static void leave_callback(void)
 
 static int dyn_event_create_probe(const char *command)
 {
-	return registered->create(command);
+	return create_event(command);
 }
 
 static int dyn_event_show(struct seq_file *m, struct dyn_event *dyn_event)
@@ -175,7 +174,7 @@ static struct dyn_event_operations operations = {
 	.match = dyn_event_matches,
 };
 
-int ktrace_register_dyn_events(const struct ktrace_dyn_event_callbacks *to);
+int ktrace_register_dyn_events(int (*create)(const char *command));
 void ktrace_unregister_dyn_events(void);
 struct ktrace_dyn_event *ktrace_new_dyn_event(void);
 void ktrace_add_dyn_event(struct ktrace_dyn_event *event,
@@ -185,15 +184,15 @@ bool ktrace_free_needs_event_mutex(const struct ktrace_dyn_event *event);
 void ktrace_free_dyn_event(struct ktrace_dyn_event *event);
 void ktrace_exit_dyn_events(void);
 
-int ktrace_register_dyn_events(const struct ktrace_dyn_event_callbacks *to)
+int ktrace_register_dyn_events(int (*create)(const char *command))
 {
 	int ret;
 
-	if (cmpxchg(&registered, NULL, to))
+	if (cmpxchg(&create_event, NULL, create))
 		return -EBUSY;
 	ret = dyn_event_register(&operations);
 	if (ret)
-		WRITE_ONCE(registered, NULL);
+		WRITE_ONCE(create_event, NULL);
 	return ret;
 }
 
@@ -203,7 +202,7 @@ void ktrace_unregister_dyn_events(void)
 	mutex_lock(&dyn_event_ops_mutex);
 	list_del(&operations.list);
 	mutex_unlock(&dyn_event_ops_mutex);
-	WRITE_ONCE(registered, NULL);
+	WRITE_ONCE(create_event, NULL);
 }
 
 struct ktrace_dyn_event *ktrace_new_dyn_event(void)

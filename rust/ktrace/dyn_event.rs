@@ -14,7 +14,8 @@ use crate::trace_event::EventMutex;
 
 pub use crate::home::Arguments;
 
-pub use handler::Handler;
+pub use handler::Commands;
+pub use handler::Entries;
 
 pub(crate) mod handler;
 
@@ -27,26 +28,26 @@ impl DynEvent {
         Ok(Self(home::DynEvent::new()?))
     }
 
-    /// Puts it into the listing, if it is not there: `H` is asked about this number from now on.
-    pub fn add<H: Handler>(&self, token: &EventMutex, number: usize) {
-        self.0.add::<H>(token, number);
+    /// Puts it into the listing, if it is not there: `E` is asked about this number from now on.
+    pub fn add<E: Entries>(&self, token: &EventMutex, number: usize) {
+        self.0.add::<E>(token, number);
     }
 
-    /// Takes it out, if it is there: `H` is not asked about it any more.
+    /// Takes it out, if it is there: `E` is not asked about it any more.
     pub fn remove(&self, token: &EventMutex) {
         self.0.remove(token);
     }
 }
 
 /// A registered handler: no command comes after it was dropped. Dropping waits for a command that
-/// is being carried out, so it is not for use in [`Handler::create`].
+/// is being carried out, so it is not for use in [`Commands::create`].
 ///
 /// It does not matter whether [entries](DynEvent) go before or after it.
 pub struct Registration(());
 
 /// Registers who takes commands: there can be one, else `EBUSY`. Process context.
-pub fn register<H: Handler>() -> Result<Registration> {
-    home::register_dyn_events::<H>()?;
+pub fn register<C: Commands>() -> Result<Registration> {
+    home::register_dyn_events::<C>()?;
     Ok(Registration(()))
 }
 

@@ -43,9 +43,8 @@ pub(crate) fn arguments<'c>(
     command: &Command<'c>,
     site: Site<'c>,
 ) -> Result<KVec<Argument<'c>>, Failure> {
-    let arguments = command.arguments(site, arch::current::register)?;
-    let mut read = KVec::with_capacity(arguments.count(), GFP_KERNEL)?;
-    for argument in arguments {
+    let mut read = KVec::new();
+    for argument in command.arguments(site, arch::current::register)? {
         read.push(argument?, GFP_KERNEL)?;
     }
     Ok(read)

@@ -80,7 +80,7 @@ pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
         None => None,
     };
     let expanded = match &text {
-        Some(arguments) => command.with_arguments(arguments.to_str()?),
+        Some(arguments) => command.with_arguments(arguments.to_str().map_err(Error::from)?),
         None => command.clone(),
     };
     let create = || {

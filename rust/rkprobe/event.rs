@@ -342,7 +342,7 @@ impl Probes {
                 let spec = &probe.spec;
                 pr_warn!(
                     "{} cannot be probed for {}/{}: {error:?}\n",
-                    spec.target(),
+                    format_args!("{}", spec.target()),
                     spec.group(),
                     spec.event()
                 );

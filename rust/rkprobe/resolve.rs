@@ -17,7 +17,6 @@ use ktrace::btf::Object;
 use ktrace::event_probe::Event;
 use ktrace::symbol;
 use probe::btf::Btf;
-use probe::btf::Function;
 use probe::command;
 use probe::command::Command;
 use probe::command::Kind;

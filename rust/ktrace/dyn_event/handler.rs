@@ -8,16 +8,19 @@ use kernel::seq_file::SeqFile;
 use crate::home::Arguments;
 use crate::trace_event::EventMutex;
 
-/// Who makes events by commands. Process context.
-///
-/// Without the token `event_mutex` is not held. With it the kernel goes through its list: entries
-/// that are removed here leave the listing at once, and the list later.
-pub trait Handler: 'static {
+/// Who takes commands. Process context.
+pub trait Commands: 'static {
     /// Carries out a command that is none for the kernel. `ECANCELED` where it is none for us.
     ///
     /// Without `event_mutex`; one at a time.
     fn create(command: &[u8]) -> Result;
+}
 
+/// Who is asked about [entries](super::DynEvent). Process context.
+///
+/// The kernel goes through its list: entries that are removed here leave the listing at once, and the
+/// list later.
+pub trait Entries: 'static {
     /// Shows the entry of this number.
     fn show(token: &EventMutex, number: usize, to: &SeqFile);
 

@@ -15,7 +15,8 @@ use kernel::seq_file::SeqFile;
 use kernel::str::CStr;
 
 use super::arguments::Arguments;
-use crate::dyn_event::handler::Handler;
+use crate::dyn_event::handler::Commands;
+use crate::dyn_event::handler::Entries;
 use crate::trace_event::EventMutex;
 
 #[repr(C)]
@@ -24,7 +25,6 @@ struct RawDynEvent([u8; 0]);
 /// `struct ktrace_dyn_event_callbacks`.
 #[repr(C)]
 struct Callbacks {
-    create: unsafe extern "C" fn(*const c_char) -> c_int,
     show: unsafe extern "C" fn(*mut bindings::seq_file, c_ulong),
     is_busy: unsafe extern "C" fn(c_ulong) -> bool,
     remove: unsafe extern "C" fn(c_ulong) -> c_int,
@@ -38,13 +38,12 @@ struct Callbacks {
 }
 
 impl Callbacks {
-    const fn of<H: Handler>() -> Self {
+    const fn of<E: Entries>() -> Self {
         Self {
-            create: create::<H>,
-            show: show::<H>,
-            is_busy: is_busy::<H>,
-            remove: remove::<H>,
-            matches: matches::<H>,
+            show: show::<E>,
+            is_busy: is_busy::<E>,
+            remove: remove::<E>,
+            matches: matches::<E>,
         }
     }
 }
@@ -52,45 +51,45 @@ impl Callbacks {
 /// # Safety
 ///
 /// `command` must be a string.
-unsafe extern "C" fn create<H: Handler>(command: *const c_char) -> c_int {
+unsafe extern "C" fn create<C: Commands>(command: *const c_char) -> c_int {
     // SAFETY: The caller passes a string, which `create_dyn_event()` keeps for the call.
     let command = unsafe { CStr::from_char_ptr(command) };
-    from_result(|| H::create(command.to_bytes()).map(|()| 0))
+    from_result(|| C::create(command.to_bytes()).map(|()| 0))
 }
 
 /// # Safety
 ///
 /// `event_mutex` is held; `m` must be valid and not used by anyone else.
-unsafe extern "C" fn show<H: Handler>(m: *mut bindings::seq_file, number: c_ulong) {
+unsafe extern "C" fn show<E: Entries>(m: *mut bindings::seq_file, number: c_ulong) {
     // SAFETY: The caller holds `event_mutex` for the call, and so does `dyn_event_seq_start()`.
     let token = unsafe { EventMutex::assume_held() };
     // SAFETY: The caller passes a `seq_file` that it alone uses, during the call.
     let to = unsafe { SeqFile::from_raw(m) };
-    H::show(&token, number, to);
+    E::show(&token, number, to);
 }
 
 /// # Safety
 ///
 /// `event_mutex` is held.
-unsafe extern "C" fn is_busy<H: Handler>(number: c_ulong) -> bool {
+unsafe extern "C" fn is_busy<E: Entries>(number: c_ulong) -> bool {
     // SAFETY: The caller holds `event_mutex` for the call: `dyn_events_release_all()` took it.
-    H::is_busy(&unsafe { EventMutex::assume_held() }, number)
+    E::is_busy(&unsafe { EventMutex::assume_held() }, number)
 }
 
 /// # Safety
 ///
 /// `event_mutex` is held.
-unsafe extern "C" fn remove<H: Handler>(number: c_ulong) -> c_int {
+unsafe extern "C" fn remove<E: Entries>(number: c_ulong) -> c_int {
     // SAFETY: The caller holds `event_mutex` for the call: `dyn_event_release()` took it, or
     // `dyn_events_release_all()`.
     let token = unsafe { EventMutex::assume_held() };
-    from_result(|| H::remove(&token, number).map(|()| 0))
+    from_result(|| E::remove(&token, number).map(|()| 0))
 }
 
 /// # Safety
 ///
 /// `event_mutex` is held; all are strings, of which the group may be NULL, and `words` has so many.
-unsafe extern "C" fn matches<H: Handler>(
+unsafe extern "C" fn matches<E: Entries>(
     number: c_ulong,
     group: *const c_char,
     event: *const c_char,
@@ -112,13 +111,14 @@ unsafe extern "C" fn matches<H: Handler>(
     let token = unsafe { EventMutex::assume_held() };
     // SAFETY: The caller passes `len` strings, from `argv_split()`, which stay for the call.
     let words = unsafe { Arguments::new(words, len) };
-    H::matches(&token, number, group, event, words)
+    E::matches(&token, number, group, event, words)
 }
 
 // What is only passed on is C's business.
 #[allow(improper_ctypes)]
 extern "C" {
-    fn ktrace_register_dyn_events(callbacks: *const Callbacks) -> c_int;
+    fn ktrace_register_dyn_events(create: unsafe extern "C" fn(*const c_char) -> c_int)
+        -> c_int;
     fn ktrace_unregister_dyn_events();
     fn ktrace_new_dyn_event() -> *mut RawDynEvent;
     fn ktrace_add_dyn_event(event: *mut RawDynEvent, callbacks: *const Callbacks, number: c_ulong);
@@ -154,8 +154,8 @@ impl DynEvent {
         Ok(Self(NonNull::new(event).ok_or(ENOMEM)?))
     }
 
-    pub(crate) fn add<H: Handler>(&self, token: &EventMutex, number: usize) {
-        self.add_with(token, const { &Callbacks::of::<H>() }, number);
+    pub(crate) fn add<E: Entries>(&self, token: &EventMutex, number: usize) {
+        self.add_with(token, const { &Callbacks::of::<E>() }, number);
     }
 
     /// Not generic: modules that have a handler call this one, and no C.
@@ -191,10 +191,10 @@ impl Drop for DynEvent {
 }
 
 /// See [`crate::dyn_event::register`].
-pub(crate) fn register_dyn_events<H: Handler>() -> Result {
-    // SAFETY: The callbacks are a constant, and the functions are code, of the module of `H`: they
-    // stay until the `Registration` is dropped, since it is owned by that module's data.
-    to_result(unsafe { ktrace_register_dyn_events(const { &Callbacks::of::<H>() }) })
+pub(crate) fn register_dyn_events<C: Commands>() -> Result {
+    // SAFETY: The function is code of the module of `C`: it stays until the `Registration` is dropped, which
+    // is owned by that module's data.
+    to_result(unsafe { ktrace_register_dyn_events(create::<C>) })
 }
 
 /// See [`crate::dyn_event::Registration`].

@@ -4,7 +4,8 @@
 
 use kernel::prelude::*;
 
-use crate::dyn_event::handler::Handler;
+use crate::dyn_event::handler::Commands;
+use crate::dyn_event::handler::Entries;
 use crate::trace_event::EventMutex;
 
 /// See [`crate::dyn_event::DynEvent`].
@@ -15,7 +16,7 @@ impl DynEvent {
         Ok(Self)
     }
 
-    pub(crate) fn add<H: Handler>(&self, _: &EventMutex, _number: usize) {}
+    pub(crate) fn add<E: Entries>(&self, _: &EventMutex, _number: usize) {}
 
     pub(crate) fn remove(&self, _: &EventMutex) {}
 }
@@ -23,7 +24,7 @@ impl DynEvent {
 /// See [`crate::dyn_event::register`].
 // In the kernel's tree the parameter says who is called.
 #[allow(clippy::extra_unused_type_parameters)]
-pub(crate) fn register_dyn_events<H: Handler>() -> Result {
+pub(crate) fn register_dyn_events<C: Commands>() -> Result {
     Ok(())
 }
 
