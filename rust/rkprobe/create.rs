@@ -141,9 +141,10 @@ impl NewProbe<'_> {
     /// The name and the fields that its event has.
     fn schema(&self) -> Result<Schema> {
         let attached = match self.command.target {
-            Target::Event { .. } => {
-                Some(CString::try_from_fmt(format_args!("{}", self.command.target))?)
-            }
+            Target::Event { .. } => Some(CString::try_from_fmt(format_args!(
+                "{}",
+                self.command.target
+            ))?),
             _ => None,
         };
         let mut schema = Schema::new(
@@ -244,7 +245,10 @@ impl NewProbe<'_> {
                     None => None,
                 };
                 let event = hold_event(system, name)?;
-                (Some(register_at_event(event, filter, &compiled, &parts)?), None)
+                (
+                    Some(register_at_event(event, filter, &compiled, &parts)?),
+                    None,
+                )
             }
         };
         Ok(Probe::new(schema, spec, parts, registered, compiled)?)

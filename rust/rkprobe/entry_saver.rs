@@ -159,4 +159,3 @@ impl<const N: usize> CallValues for SavedValues<'_, N> {
         self.elapsed
     }
 }
-

@@ -167,8 +167,7 @@ impl Probe {
             Some(Err(error)) => return Err(*error),
             None => return Err(EINVAL),
         };
-        register(&self.spec.command(), Ok(compiled), &self.parts)
-            .map_err(|failure| failure.errno())
+        register(&self.spec.command(), Ok(compiled), &self.parts).map_err(|failure| failure.errno())
     }
 
     fn enable(&self, token: &EventMutexHeld) -> Result {

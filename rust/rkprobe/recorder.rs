@@ -193,7 +193,7 @@ impl Recorder {
             None => {
                 let state = hit.state();
                 let len = HEADER_LEN + size_of_val(&head) + usize::from(self.fixed);
-                // SAFETY: `Shape::define` makes the event's fields from the head and from the
+                // SAFETY: `Schema::define` makes the event's fields from the head and from the
                 // layout that has `fixed` bytes.
                 unsafe {
                     self.sink.record_filled(hit, len, || Fields {
@@ -232,7 +232,7 @@ impl Recorder {
                 return;
             }
             let len = fields_at.wrapping_add(bytes.len());
-            // SAFETY: `Shape::define` makes the event's fields from the head and from the layout
+            // SAFETY: `Schema::define` makes the event's fields from the head and from the layout
             // that has `fixed` bytes. There are not less.
             unsafe {
                 self.sink

@@ -103,9 +103,7 @@ fn place(
                     let functions = Functions::Glob(&name, None);
                     boxed(Fprobe::register(functions, AtEntry(recorder))?)?
                 }
-                Kind::Tracepoint => {
-                    boxed(Tracepoint::attach_or_wait(&name, AtEntry(recorder))?)?
-                }
+                Kind::Tracepoint => boxed(Tracepoint::attach_or_wait(&name, AtEntry(recorder))?)?,
                 _ => place_exit(&name, recorder, values)?,
             });
         }
@@ -131,11 +129,17 @@ fn place_exit(
 ) -> Result<KBox<dyn Registered>> {
     let functions = Functions::Glob(name, None);
     if is_timed {
-        boxed(Fprobe::register(functions, EntrySaver::<FEW, true>::new(recorder, values)?)?)
+        boxed(Fprobe::register(
+            functions,
+            EntrySaver::<FEW, true>::new(recorder, values)?,
+        )?)
     } else if values.is_empty() {
         boxed(Fprobe::register(functions, AtExit(recorder))?)
     } else {
-        boxed(Fprobe::register(functions, EntrySaver::<FEW, false>::new(recorder, values)?)?)
+        boxed(Fprobe::register(
+            functions,
+            EntrySaver::<FEW, false>::new(recorder, values)?,
+        )?)
     }
 }
 

@@ -209,7 +209,10 @@ impl<'t> Types<'t> {
 
     /// Those of the kernel, for [`site`](Self::site).
     pub(crate) fn kernel(&self) -> Result<Option<Btf<'_>>> {
-        self.kernel.as_ref().map(|object| object.btf(None)).transpose()
+        self.kernel
+            .as_ref()
+            .map(|object| object.btf(None))
+            .transpose()
     }
 
     /// Where the probe stands, as the arguments see it.
@@ -234,7 +237,9 @@ impl<'t> Types<'t> {
             FunctionTypes::Module(_, name, Some(object)) => {
                 object.btf(Some(kernel))?.function(name.to_str()?)
             }
-            FunctionTypes::None | FunctionTypes::Unknown | FunctionTypes::Module(_, _, None) => None,
+            FunctionTypes::None | FunctionTypes::Unknown | FunctionTypes::Module(_, _, None) => {
+                None
+            }
         };
         Ok(match function {
             Some(function) if self.is_tracepoint => Signature::Known(function.of_tracepoint()),

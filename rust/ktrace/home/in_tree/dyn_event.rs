@@ -117,8 +117,7 @@ unsafe extern "C" fn matches<E: Entries>(
 // What is only passed on is C's business.
 #[allow(improper_ctypes)]
 extern "C" {
-    fn ktrace_register_dyn_events(create: unsafe extern "C" fn(*const c_char) -> c_int)
-        -> c_int;
+    fn ktrace_register_dyn_events(create: unsafe extern "C" fn(*const c_char) -> c_int) -> c_int;
     fn ktrace_unregister_dyn_events();
     fn ktrace_new_dyn_event() -> *mut RawDynEvent;
     fn ktrace_add_dyn_event(event: *mut RawDynEvent, callbacks: *const Callbacks, number: c_ulong);
