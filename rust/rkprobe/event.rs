@@ -341,7 +341,7 @@ impl Probes {
                 let spec = &probe.spec;
                 pr_warn!(
                     "{} cannot be probed for {}/{}: {error:?}\n",
-                    format_args!("{}", spec.target()),
+                    spec.target_text(),
                     spec.group(),
                     spec.event()
                 );

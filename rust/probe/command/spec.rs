@@ -118,7 +118,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
     /// Where it goes.
     pub fn target(&self) -> Target<'_> {
         let name = |len| {
-            let word = self.target_word();
+            let word = self.target_text();
             word.split_at_checked(len as usize)
                 .map_or((word, ""), |split| split)
         };
@@ -178,7 +178,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
         mut words: impl Iterator<Item = &'w str>,
     ) -> bool {
         let is_target = |word: &str| {
-            let target = self.target_word();
+            let target = self.target_text();
             target == word
                 || target.strip_suffix("%return") == Some(word)
                 || self.kind == Kind::Event && target.split_once('.') == word.split_once('/')
@@ -195,8 +195,8 @@ impl<T: AsRef<str>> ProbeSpec<T> {
         self.text.as_ref()
     }
 
-    /// The target with its suffix.
-    fn target_word(&self) -> &str {
+    /// Where it goes, as the listing says it: with the suffix of its kind.
+    pub fn target_text(&self) -> &str {
         let [_, event, target, _] = self.ends;
         self.span(event.saturating_add(1), target)
     }
