@@ -77,7 +77,7 @@ bench: setup
 
 .PHONY: in-tree
 in-tree:
-	@scripts/in-tree $(if $(UNDO),--undo) '$(KTREE)'
+	@scripts/in-tree '$(KTREE)'
 
 .PHONY: patches
 patches:
@@ -135,7 +135,7 @@ help:
 #: make storm		random operations at once, OPS=100000 of them in the order that SEED=1 gives
 #: make exits-check	where functions leave, by our decoders and by llvm-objdump, over every function
 #: make bench		what hits and commands cost, beside the kernel's; some of the rows only by ROWS='p0 r'
-#: make in-tree		make it a part of the source of a kernel, KTREE=DIR; UNDO=1 takes it out again
+#: make in-tree		commit it to the source of a kernel, in the git repository KTREE=DIR
 #: make patches		the same as a series for git am, KTREE=DIR, in patches/ or OUT=DIR
 #: make deb		rkprobe-dkms_VERSION_all.deb, which builds it for each kernel of a machine
 #: make test-deb		install that in a clean Debian 13, upgrade its kernel, and remove it again

@@ -24,6 +24,9 @@ packages=(
 	linux-perf trace-cmd bpftool
 )
 
+# A git hook sets these for its own repository.
+unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
+
 say() { printf '%s\n' "${0##*/}: $*" >&2; }
 die() { say "$*"; exit 1; }
 
@@ -106,6 +109,20 @@ tiny_config() {
 		esac || die "${options##*/}: this kernel does not take $option"
 	done
 }
+
+# The files of the kernel that make in-tree changes.
+in_tree_files() { sed -n 's,^+++ b/,,p' "$scripts"/in-tree*.diff | sort -u; }
+
+# commit_plain SOURCE: make a git repository of it, for make in-tree. Only the files that make in-tree changes
+# are in it: to commit all files takes more than a minute and 600 MB.
+commit_plain() {
+	local -x GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
+	git -C "$1" init -q && in_tree_files | xargs git -C "$1" add -f &&
+		git -C "$1" -c user.name=plain -c user.email=plain@localhost commit -q -m plain
+}
+
+# has_plain SOURCE: whether commit_plain committed all files that make in-tree now changes.
+has_plain() { [ -e "$1/.git" ] && in_tree_files | xargs git -C "$1" ls-files --error-unmatch >/dev/null 2>&1; }
 
 # The source of the kernel that the tests are run on.
 kernel_source() {
