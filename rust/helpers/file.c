@@ -14,8 +14,8 @@ struct file *ktrace_open(const char *file_system, const char *path);
 int ktrace_look_up(const char *file_system, const char *path);
 
 /*
- * Mounts the file system, proc, sysfs or tracefs, for the caller alone. So what is found there does not depend
- * on the root, the mounts, or the namespace of any task, which may be empty.
+ * Mounts the file system, proc, sysfs or tracefs, for the caller alone. So what is found there does
+ * not depend on the root, the mounts, or the namespace of any task, which may be empty.
  */
 static struct vfsmount *mount_alone(const char *file_system)
 {
@@ -31,8 +31,8 @@ static struct vfsmount *mount_alone(const char *file_system)
 }
 
 /*
- * Opens the file at the path in the file system for reading. The rights of the current task do not matter: the
- * kernel's rights apply.
+ * Opens the file at the path in the file system for reading. The rights of the current task do not
+ * matter: the kernel's rights apply.
  */
 struct file *ktrace_open(const char *file_system, const char *path)
 {

@@ -222,8 +222,8 @@ int ktrace_empty_marked_traces(void)
 }
 
 /*
- * Emptying the trace buffers leaves out those of CPUs that are offline. They have records of our events
- * if the CPU was online at some time since the module came.
+ * Emptying the trace buffers leaves out those of CPUs that are offline. They have records of our
+ * events if the CPU was online at some time since the module came.
  */
 static struct cpumask used_cpus;
 static atomic_t departures;
@@ -264,8 +264,8 @@ int ktrace_departures(void)
 }
 
 /*
- * Functions that print a record without this module: the kernel has set its own in those of the control
- * event. To be kept for good. NULL without memory.
+ * Functions that print a record without this module: the kernel has set its own in those of the
+ * control event. To be kept for good. NULL without memory.
  */
 struct trace_event_functions *ktrace_nop_funcs(void)
 {

@@ -6,8 +6,8 @@
 const void *ktrace_vmcoreinfo(size_t *len);
 
 /*
- * The note with which the kernel describes itself to crash tools, NULL without CONFIG_VMCORE_INFO. A
- * guest of Xen does not know where the note is: the memory is another, or there is none.
+ * The note with which the kernel describes itself to crash tools, NULL without CONFIG_VMCORE_INFO.
+ * A guest of Xen does not know where the note is: the memory is another, or there is none.
  */
 const void *ktrace_vmcoreinfo(size_t *len)
 {

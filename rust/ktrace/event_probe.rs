@@ -5,8 +5,8 @@
 //! It is a trigger on the event, which the user does not see: where there is one, the kernel makes
 //! the record also where nobody has enabled the event.
 //!
-//! Only the kernel's own tree [supports](ARE_SUPPORTED) event probes. Elsewhere [`Event::get`] fails
-//! with `EOPNOTSUPP`, and neither an [`Event`] nor an [`EventProbe`] can exist.
+//! Only the kernel's own tree [supports](ARE_SUPPORTED) event probes. Elsewhere [`Event::get`]
+//! fails with `EOPNOTSUPP`, and neither an [`Event`] nor an [`EventProbe`] can exist.
 //!
 //! C: `kernel/trace/trace_eprobe.c`, `kernel/trace/trace_events_trigger.c`.
 

@@ -47,15 +47,15 @@ pub(crate) unsafe fn init() {
     }
 }
 
-/// Is there something at `path` in tracefs, which need not be mounted? The rights of the current task do not
-/// matter.
+/// Is there something at `path` in tracefs, which need not be mounted? The rights of the current
+/// task do not matter.
 ///
-/// Process context; sleeps. Not with `event_mutex` held: see [`File::open`]. `ENOMEM`; `ENODEV` if the
-/// kernel has no tracefs; `ESRCH` if the current task is almost gone.
+/// Process context; sleeps. Not with `event_mutex` held: see [`File::open`]. `ENOMEM`; `ENODEV` if
+/// the kernel has no tracefs; `ESRCH` if the current task is almost gone.
 pub(crate) fn is_in_tracefs(path: &CStr) -> Result<bool> {
     let _opening = OPENING.lock();
-    // SAFETY: Both are strings with a NUL at their ends, as a `CStr` is. The file system is one that the
-    // function knows.
+    // SAFETY: Both are strings with a NUL at their ends, as a `CStr` is. The file system is one
+    // that the function knows.
     let found = unsafe { ktrace_look_up(c"tracefs".as_char_ptr(), path.as_char_ptr()) };
     match to_result(found) {
         Err(ENOENT) => Ok(false),

@@ -206,10 +206,12 @@ unsafe impl Sync for TraceEvent {}
 /// Every name of the group `ftrace` is taken, and the control event of this crate: the kernel does
 /// not say so.
 ///
-/// `trace_get_event_file()` would not do: the kernel removes its event probes although somebody holds them.
+/// `trace_get_event_file()` would not do: the kernel removes its event probes although somebody
+/// holds them.
 ///
-/// Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM`. What is added at this very moment may
-/// not be seen. Two events of one name are kept apart, but the files of one hide those of the other.
+/// Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM`. What is added at this very
+/// moment may not be seen. Two events of one name are kept apart, but the files of one hide those
+/// of the other.
 pub fn exists(group: &CStr, name: &CStr) -> Result<bool> {
     EventMutexHeld::check_not_current()?;
     // SAFETY: C has a string there, which lives as long as this crate.
@@ -220,10 +222,12 @@ pub fn exists(group: &CStr, name: &CStr) -> Result<bool> {
     is_directory(group, name)
 }
 
-/// Has the event of this name its directory in tracefs, as far as events have any yet? C: `event_create_dir()`.
+/// Has the event of this name its directory in tracefs, as far as events have any yet? C:
+/// `event_create_dir()`.
 ///
-/// Without memory the kernel can add an event that has none, and [`TraceEvent::register`] does not see it:
-/// since 7.3 the kernel makes the directory last. Who must know asks here after the registration.
+/// Without memory the kernel can add an event that has none, and [`TraceEvent::register`] does not
+/// see it: since 7.3 the kernel makes the directory last. Who must know asks here after the
+/// registration.
 ///
 /// Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM`.
 pub fn has_directory(group: &CStr, name: &CStr) -> Result<bool> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A fetch argument `[NAME=]BODY[:TYPE]`, as a value: where it comes from, and what is stored of it.
+//! A fetch argument `[NAME=]BODY[:TYPE]`, as a value: where it comes from, and what is stored of
+//! it.
 //!
 //! The parser makes it, and the compiler makes a program of it.
 //!
@@ -139,7 +140,8 @@ pub enum RecordValue {
     Signed(Width),
     /// The address of the field: of a string in it, or of whatever is no number.
     Address,
-    /// `__data_loc`: the address of a string. The field holds its offset from the start of the record.
+    /// `__data_loc`: the address of a string. The field holds its offset from the start of the
+    /// record.
     DataLoc,
     /// `__rel_loc`: the address of a string. The field holds its offset from the end of the field.
     RelLoc,

@@ -2,8 +2,8 @@
 
 //! The fetch types: how a value is stored in a record, named, and shown.
 //!
-//! [`FETCH_TYPES`] is the only list of them. The parser, the layout, the `format` file and the printer
-//! look there.
+//! [`FETCH_TYPES`] is the only list of them. The parser, the layout, the `format` file and the
+//! printer look there.
 //!
 //! C: `struct fetch_type`, `probe_fetch_types` in `kernel/trace/trace_probe.c`.
 
@@ -12,11 +12,11 @@
 pub enum FetchType {
     /// A number of 1, 2, 4 or 8 bytes.
     Number(Width, Style),
-    /// `bW@O/S`: W bits at bit O of a number of S bits. Only BTF makes a signed one, and only its name is
-    /// signed: its value has no sign.
+    /// `bW@O/S`: W bits at bit O of a number of S bits. Only BTF makes a signed one, and only its
+    /// name is signed: its value has no sign.
     Bitfield(Width, Style, Bits),
-    /// `string` or `ustring`: the bytes up to the first NUL. `ustring` reads them from the process. So does
-    /// `string` behind a dereference of user memory.
+    /// `string` or `ustring`: the bytes up to the first NUL. `ustring` reads them from the process.
+    /// So does `string` behind a dereference of user memory.
     String(Space),
     /// `symstr`: the symbol of the value, with offset and size. Its text is made at the hit.
     Symstr,
@@ -35,8 +35,8 @@ pub struct Row {
     pub conversion: &'static str,
 }
 
-/// What is in a record for a text: its length in the upper 16 bits, and in the lower ones the offset of its
-/// first byte from the start of the record.
+/// What is in a record for a text: its length in the upper 16 bits, and in the lower ones the
+/// offset of its first byte from the start of the record.
 const DATA_LOC: &str = "__data_loc char[]";
 
 /// All fetch types. A bitfield `bW@O/S` has no row: it stores some bits of a `uS`.
@@ -89,8 +89,8 @@ impl FetchType {
         Some(row.ty)
     }
 
-    /// What the record has, and what the probes of an event must have in common: of a bitfield the number
-    /// that it is a part of.
+    /// What the record has, and what the probes of an event must have in common: of a bitfield the
+    /// number that it is a part of.
     #[must_use]
     pub const fn of_field(self) -> Self {
         match self {

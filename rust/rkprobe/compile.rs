@@ -2,8 +2,8 @@
 
 //! The third step of a command: its arguments become programs, with everything that these refer to.
 //!
-//! Programs hold addresses of symbols. So those of a probe that is registered again are compiled again when a
-//! module comes or goes that they depend on.
+//! Programs hold addresses of symbols. So those of a probe that is registered again are compiled
+//! again when a module comes or goes that they depend on.
 //!
 //! C: `traceprobe_update_arg()` in `kernel/trace/trace_probe.c`.
 
@@ -75,8 +75,8 @@ impl Needs {
 }
 
 impl Compiled {
-    /// Compiles arguments whose types come from this source. Symbols of the module that is `going` are not
-    /// found.
+    /// Compiles arguments whose types come from this source. Symbols of the module that is `going`
+    /// are not found.
     ///
     /// Process context; sleeps, and may read files.
     #[inline(never)]
@@ -112,8 +112,9 @@ impl Compiled {
         })
     }
 
-    /// Compiles the arguments of a probe that was accepted, with the symbols where they are now. `EINVAL` if
-    /// its fields are not those of the event any more: a module that comes back can have other types.
+    /// Compiles the arguments of a probe that was accepted, with the symbols where they are now.
+    /// `EINVAL` if its fields are not those of the event any more: a module that comes back can
+    /// have other types.
     ///
     /// Process context; sleeps, and may read files.
     #[inline(never)]

@@ -7,13 +7,15 @@
 //! 3. [`compile`](Compiled): the arguments become programs, and the fields of an event;
 //! 4. [`register`]: the kernel gets the probe, and the event if there is none yet.
 //!
-//! Each step has errors of its own, and the first error found is the one that is told. So the order of what is
-//! done here is that of the kernel: the target, the name of the event, the arguments one by one, the probes
-//! that the event has, and then the registration, with which symbols in arguments are looked up.
+//! Each step has errors of its own, and the first error found is the one that is told. So the order
+//! of what is done here is that of the kernel: the target, the name of the event, the arguments one
+//! by one, the probes that the event has, and then the registration, with which symbols in
+//! arguments are looked up.
 //!
-//! C: `trace_kprobe_create_internal()` and `register_trace_kprobe()` in `kernel/trace/trace_kprobe.c`,
-//! `trace_fprobe_create_internal()` and `register_trace_fprobe_event()` in `kernel/trace/trace_fprobe.c`,
-//! `__trace_eprobe_create()` in `kernel/trace/trace_eprobe.c`.
+//! C: `trace_kprobe_create_internal()` and `register_trace_kprobe()` in
+//! `kernel/trace/trace_kprobe.c`, `trace_fprobe_create_internal()` and
+//! `register_trace_fprobe_event()` in `kernel/trace/trace_fprobe.c`, `__trace_eprobe_create()` in
+//! `kernel/trace/trace_eprobe.c`.
 
 use kernel::prelude::*;
 use kernel::str::CString;
@@ -276,7 +278,8 @@ impl NewProbe<'_> {
     }
 }
 
-/// What is to be registered when the event is enabled. Symbols that are missing are an error then, as in C.
+/// What is to be registered when the event is enabled. Symbols that are missing are an error then,
+/// as in C.
 fn for_later(compiled: Result<Compiled, Failure>) -> Result<Result<KBox<Compiled>>, Failure> {
     match compiled {
         Ok(compiled) => Ok(Ok(KBox::new(compiled, GFP_KERNEL)?)),
@@ -285,8 +288,8 @@ fn for_later(compiled: Result<Compiled, Failure>) -> Result<Result<KBox<Compiled
     }
 }
 
-/// May an event that there is have this probe, too? It has to be of the same kind, with the same fields, and
-/// not one that the event has.
+/// May an event that there is have this probe, too? It has to be of the same kind, with the same
+/// fields, and not one that the event has.
 ///
 /// C: `append_trace_kprobe()`, `append_trace_fprobe_event()`.
 fn check_siblings(event: &Event, spec: &Spec, schema: &Schema) -> Result<(), Failure> {

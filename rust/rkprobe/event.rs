@@ -49,11 +49,11 @@ pub(crate) struct Probe {
 
 /// What changes while there is a probe.
 struct State {
-    /// `None` while a probe that is registered only with its event enabled is not, and for a kprobe of a
-    /// module that is not loaded.
+    /// `None` while a probe that is registered only with its event enabled is not, and for a kprobe
+    /// of a module that is not loaded.
     registered: Option<KBox<dyn Registered>>,
-    /// What to register it from again: for one that is registered with its event enabled always, for a kprobe
-    /// while its module comes.
+    /// What to register it from again: for one that is registered with its event enabled always,
+    /// for a kprobe while its module comes.
     compiled: Option<Result<KBox<Compiled>>>,
     /// How many calls in flight the last return probe had room for.
     maxactive: u32,
@@ -76,7 +76,8 @@ impl State {
 }
 
 impl Probe {
-    /// `registered` is what was registered for it already, and `compiled` what to register it from again.
+    /// `registered` is what was registered for it already, and `compiled` what to register it from
+    /// again.
     pub(crate) fn new(
         schema: Arc<Schema>,
         spec: Spec,

@@ -2,9 +2,9 @@
 
 //! The last step of a command: the kernel gets a probe.
 //!
-//! A probe by ftrace or of a tracepoint is registered each time that its event is enabled, and a kprobe of a
-//! module each time that the module comes. No file is read here, because the kernel holds `event_mutex` where it
-//! enables an event.
+//! A probe by ftrace or of a tracepoint is registered each time that its event is enabled, and a
+//! kprobe of a module each time that the module comes. No file is read here, because the kernel
+//! holds `event_mutex` where it enables an event.
 //!
 //! C: `__register_trace_kprobe()` in `kernel/trace/trace_kprobe.c`, `__register_trace_fprobe()` in
 //! `kernel/trace/trace_fprobe.c`.
@@ -53,8 +53,8 @@ use crate::recorder::RecorderParts;
 use crate::registered::Registered;
 use crate::symbols;
 
-/// Registers the probe of a command, disabled; but one by ftrace or of a tracepoint hits from now on. Not for
-/// an event probe.
+/// Registers the probe of a command, disabled; but one by ftrace or of a tracepoint hits from now
+/// on. Not for an event probe.
 ///
 /// What is wrong with the arguments is told here, because C looks at the place first.
 #[inline(never)]
@@ -119,9 +119,9 @@ fn place(
     })
 }
 
-/// Places a probe by ftrace on the exits of functions. How much it keeps of a call has to be known when this is
-/// compiled: the kernel then has just this room with each call in flight, and the handlers find their way
-/// around it without a check.
+/// Places a probe by ftrace on the exits of functions. How much it keeps of a call has to be known
+/// when this is compiled: the kernel then has just this room with each call in flight, and the
+/// handlers find their way around it without a check.
 fn place_exit(
     name: &CStr,
     recorder: Recorder,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Probes that the kernel knows, whatever registers them: kprobes, kretprobes, the probes on the returns of a
-//! function, ftrace, tracepoints, trace events.
+//! Probes that the kernel knows, whatever registers them: kprobes, kretprobes, the probes on the
+//! returns of a function, ftrace, tracepoints, trace events.
 
 use kernel::prelude::*;
 
@@ -156,8 +156,8 @@ impl Registered for Kretinsn<Recorder> {
     }
 }
 
-/// The kernel traces the functions from the registration on, whether the probe is disabled or not: so it is
-/// registered only while its event is enabled.
+/// The kernel traces the functions from the registration on, whether the probe is disabled or not:
+/// so it is registered only while its event is enabled.
 impl<H: fprobe::Handler + AsRef<Recorder>> Registered for Fprobe<H> {
     fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
         Ok(())

@@ -142,8 +142,8 @@ pub(crate) fn string_buffer() -> Result<Arc<StringBuffer>> {
     Ok(strings)
 }
 
-/// Empties the trace buffers if they have records of too many removed events. The numbers of these events
-/// stay reserved while a CPU is offline.
+/// Empties the trace buffers if they have records of too many removed events. The numbers of these
+/// events stay reserved while a CPU is offline.
 fn limit_retired() {
     let mut registry = REGISTRY.lock();
     if registry.retired.len() < MAX_RETIRED {
@@ -155,7 +155,7 @@ fn limit_retired() {
     drop(retired);
     match trace_event::empty_traces() {
         Ok(()) => {
-            pr_info!("{MAX_RETIRED} events with records were removed: their trace buffers were emptied\n")
+            pr_info!("the trace buffers of {MAX_RETIRED} removed events were emptied\n")
         }
         Err(EBUSY) => {
             pr_info!(

@@ -2,9 +2,9 @@
 
 //! The second step of a command: what the kernel says of its target.
 //!
-//! The kernel knows the symbols, and where functions start. BTF, which the kernel has for itself and for each
-//! module, knows what a function takes and returns. Nothing is read before a command asks. The kernel's BTF is
-//! then kept; that of a module, which can go, is not.
+//! The kernel knows the symbols, and where functions start. BTF, which the kernel has for itself
+//! and for each module, knows what a function takes and returns. Nothing is read before a command
+//! asks. The kernel's BTF is then kept; that of a module, which can go, is not.
 //!
 //! C: `validate_probe_symbol()` and `kprobe_on_func_entry()` for kprobes, `query_btf_context()` in
 //! `kernel/trace/trace_probe.c`, `__trace_eprobe_create()` in `kernel/trace/trace_eprobe.c`.
@@ -106,8 +106,8 @@ fn place(kind: Kind, is_entry: bool) -> Place {
     }
 }
 
-/// Checks that a symbol is there and is the only one of its name. Is it the entry of a function? A return
-/// probe must be on one.
+/// Checks that a symbol is there and is the only one of its name. Is it the entry of a function? A
+/// return probe must be on one.
 ///
 /// C: `validate_probe_symbol()`, `kprobe_on_func_entry()`.
 fn check_symbol(kind: Kind, symbol: &str, offset: u32) -> Result<bool, Failure> {
@@ -146,8 +146,8 @@ pub(crate) fn hold_event(system: &str, name: &str) -> Result<Event, Failure> {
     })
 }
 
-/// What the kernel knows of the types that the arguments of a command can have. It is held while the
-/// arguments are read:
+/// What the kernel knows of the types that the arguments of a command can have. It is held while
+/// the arguments are read:
 ///
 /// ```ignore
 /// let types = Types::of(&command, &target)?;

@@ -18,8 +18,8 @@ pub trait Commands: 'static {
 
 /// Who is asked about [entries](super::DynEvent). Process context.
 ///
-/// The kernel goes through its list: entries that are removed here leave the listing at once, and the
-/// list later.
+/// The kernel goes through its list: entries that are removed here leave the listing at once, and
+/// the list later.
 pub trait Entries: 'static {
     /// Shows the entry of this number.
     fn show(token: &EventMutex, number: usize, to: &SeqFile);

@@ -123,12 +123,12 @@ impl EventMutex {
         Ok(result)
     }
 
-    /// As [`with`](Self::with), for a task that does not hold `event_mutex`. Leaves abandoned events
-    /// alone.
+    /// As [`with`](Self::with), for a task that does not hold `event_mutex`. Leaves abandoned
+    /// events alone.
     pub(super) fn lock<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
         home::with_event_mutex(|| {
-            // SAFETY: `home::with_event_mutex` calls this with `event_mutex` held, in no callback of
-            // an event, and without a walk of the kernel over events that goes on after this.
+            // SAFETY: `home::with_event_mutex` calls this with `event_mutex` held, in no callback
+            // of an event, and without a walk of the kernel over events that goes on after this.
             f(&unsafe { Self::assume_held() })
         })
     }

@@ -105,7 +105,8 @@ pub(super) fn release(mut list: Reserved) {
     }
 }
 
-/// Leaves numbers taken for good, also when this module is gone: the kernel prints their records itself.
+/// Leaves numbers taken for good, also when this module is gone: the kernel prints their records
+/// itself.
 pub(super) fn abandon(mut list: Reserved) {
     let mut funcs: *mut bindings::trace_event_functions = ptr::null_mut();
     while let Some(inner) = list.pop() {
@@ -116,7 +117,8 @@ pub(super) fn abandon(mut list: Reserved) {
                 fsleep(Delta::from_millis(20));
             }
         }
-        // SAFETY: The output is registered, and stays in its box for good. Others only read the field.
+        // SAFETY: The output is registered, and stays in its box for good. Others only read the
+        // field.
         let field = unsafe { AtomicPtr::from_ptr(&raw mut (*inner.call.get()).event.funcs) };
         field.store(funcs, Ordering::Relaxed);
         // SAFETY: It is not moved out of its box any more.

@@ -4,8 +4,8 @@
 //!
 //! An event that is dropped is removed from the kernel, however long that takes: its code may be
 //! gone afterwards. Its records stay in the trace buffers, and with them its number stays reserved
-//! (see [`output`]) until the buffers are emptied: all of them, and the kernel does not empty that of a
-//! CPU that is offline.
+//! (see [`output`]) until the buffers are emptied: all of them, and the kernel does not empty that
+//! of a CPU that is offline.
 
 use core::pin::Pin;
 use core::ptr;
@@ -91,8 +91,8 @@ fn departures() -> Result<c_int> {
     Ok(departures)
 }
 
-/// Gives numbers back to the kernel, now that the trace buffers were emptied: of all CPUs, if none was or
-/// went offline since `before`. Otherwise they stay taken for good.
+/// Gives numbers back to the kernel, now that the trace buffers were emptied: of all CPUs, if none
+/// was or went offline since `before`. Otherwise they stay taken for good.
 fn release(numbers: output::Reserved, before: Result<c_int>) {
     if before.is_ok() && before == departures() {
         output::release(numbers);
@@ -120,8 +120,8 @@ fn replace_control() -> Result {
 ///
 /// Other records in these buffers are lost, too, as they are when the kernel's own probe events are
 /// removed. Process context; sleeps. `EBUSY` while a CPU is offline that may have such records,
-/// `EDEADLK` with `event_mutex` held, `ENOMEM`, and `EOPNOTSUPP` if the kernel has no way to do so (a
-/// module, and no `CONFIG_KPROBE_EVENTS`).
+/// `EDEADLK` with `event_mutex` held, `ENOMEM`, and `EOPNOTSUPP` if the kernel has no way to do so
+/// (a module, and no `CONFIG_KPROBE_EVENTS`).
 pub fn empty_traces() -> Result {
     let departures = departures()?;
     // The records of these events were made before, so the kernel removes all of them.

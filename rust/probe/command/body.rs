@@ -491,7 +491,8 @@ struct OuterDeref<'a> {
 }
 
 impl<'a> OuterDeref<'a> {
-    /// Parses the outermost dereference of `text`. As in C, the text behind its brace has no meaning.
+    /// Parses the outermost dereference of `text`. As in C, the text behind its brace has no
+    /// meaning.
     fn parse(text: &'a str, at: usize) -> Result<Self, ArgumentError> {
         let Some((head, rest)) = text.split_once('(') else {
             return Err(ArgumentError::invalid(ErrorKind::DerefNeedBrace, at));

@@ -206,8 +206,8 @@ impl<'a> MetaArgument<'a> {
 struct FileName<'a> {
     /// The name of the argument with its `=`, or nothing.
     name: &'a str,
-    /// The pointer to the dentry or the file: the name of a parameter, which may be empty, and the text
-    /// that follows.
+    /// The pointer to the dentry or the file: the name of a parameter, which may be empty, and the
+    /// text that follows.
     value: [&'a str; 2],
     /// Whether the pointer is to a file.
     is_file: bool,

@@ -41,8 +41,8 @@ fn write_char(f: &mut fmt::Formatter<'_>, c: char) -> fmt::Result {
     fmt::Write::write_char(f, c)
 }
 
-/// The pieces of a text: words of letters, digits and `_`, and the text between two words. Each comes
-/// with whether it is a word.
+/// The pieces of a text: words of letters, digits and `_`, and the text between two words. Each
+/// comes with whether it is a word.
 struct Pieces<'a>(&'a str);
 
 impl<'a> Iterator for Pieces<'a> {

@@ -2,8 +2,8 @@
 
 //! A probe as a value: what its command says, once the text has no error left.
 //!
-//! The listing is written from it, two probes are compared by it, a delete command is matched with it, and
-//! the probe is registered from it as often as that is needed.
+//! The listing is written from it, two probes are compared by it, a delete command is matched with
+//! it, and the probe is registered from it as often as that is needed.
 
 use core::fmt;
 use core::num::NonZero;
@@ -18,14 +18,15 @@ use super::Kind;
 use super::Normalized;
 use super::Target;
 
-/// What a command says, with its parts as spans in a text of its own. The event has its name there, each
-/// argument has one, and one space stands between two words.
+/// What a command says, with its parts as spans in a text of its own. The event has its name there,
+/// each argument has one, and one space stands between two words.
 ///
-/// `T` is a string of whatever memory its user has. `Display` writes the command as the listing has it: this
-/// can be parsed again, and is then the same probe; but not where a pattern for functions makes a name for its
-/// event that is no name, such as `*_open__entry`.
+/// `T` is a string of whatever memory its user has. `Display` writes the command as the listing has
+/// it: this can be parsed again, and is then the same probe; but not where a pattern for functions
+/// makes a name for its event that is no name, such as `*_open__entry`.
 ///
-/// C: `trace_kprobe_show()`, `trace_fprobe_show()`, `eprobe_dyn_event_show()`, which leaves the filter out.
+/// C: `trace_kprobe_show()`, `trace_fprobe_show()`, `eprobe_dyn_event_show()`, which leaves the
+/// filter out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeSpec<T> {
     kind: Kind,
@@ -166,11 +167,11 @@ impl<T: AsRef<str>> ProbeSpec<T> {
         self.matches(delete.group, delete.event, delete.words.clone())
     }
 
-    /// Is it of this group, or of any; of this event, or of any where that is empty; and otherwise as these
-    /// words say: its target first, and then its arguments from the first on?
+    /// Is it of this group, or of any; of this event, or of any where that is empty; and otherwise
+    /// as these words say: its target first, and then its arguments from the first on?
     ///
-    /// An argument is written as `NAME=BODY`, so one without its name does not match. Unlike in C, a target
-    /// of more than 63 bytes can match, and one with its `%return`.
+    /// An argument is written as `NAME=BODY`, so one without its name does not match. Unlike in C,
+    /// a target of more than 63 bytes can match, and one with its `%return`.
     pub fn matches<'w>(
         &self,
         group: Option<&str>,

@@ -32,8 +32,8 @@ pub(super) enum TypeSpec<'a> {
     Explicit(FetchType),
     /// The command names no type. The type is this one if BTF knows none for the value.
     Default(FetchType),
-    /// A bitfield in a number of this width, with its text. [`parse_bits`] parses the text after the
-    /// value was parsed: errors of the value come first.
+    /// A bitfield in a number of this width, with its text. [`parse_bits`] parses the text after
+    /// the value was parsed: errors of the value come first.
     Bitfield(Width, &'a str),
 }
 

@@ -44,8 +44,8 @@ pub trait Resolver {
     /// longer than the program.
     fn text(&mut self, text: &str) -> Result<u64, Self::Error>;
 
-    /// The index of a value among those that are kept from the entry of a call. Equal values have the
-    /// same index. [`Context::kept`](super::Context::kept) gets the index.
+    /// The index of a value among those that are kept from the entry of a call. Equal values have
+    /// the same index. [`Context::kept`](super::Context::kept) gets the index.
     fn keep(&mut self, value: EntryValue) -> Result<u8, Self::Error>;
 }
 

@@ -12,8 +12,8 @@ use super::Context;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryValue(pub(super) Slot);
 
-/// Keeps the values at the entry of a call: each goes to the word of its index. Ignores a value without
-/// a word.
+/// Keeps the values at the entry of a call: each goes to the word of its index. Ignores a value
+/// without a word.
 ///
 /// Runs in any context, like [`Context`].
 #[inline]

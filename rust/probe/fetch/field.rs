@@ -111,7 +111,8 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`TooBig`] if the fields take more than [`MAX_EVENT_SIZE`] bytes. The layout does not change.
+    /// [`TooBig`] if the fields take more than [`MAX_EVENT_SIZE`] bytes. The layout does not
+    /// change.
     pub fn add(&mut self, argument: &Argument<'_>) -> Result<Field, TooBig> {
         let field = Field {
             offset: self.bytes,

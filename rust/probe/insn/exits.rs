@@ -14,9 +14,9 @@
 //!
 //! The caller reads the text, [recovers the probed
 //! instructions](super::recover_probed_instructions), says what a target is ([`Destination`]), and
-//! brings the memory: a bit for each place where an instruction may start. The sweep decodes each byte
-//! twice, and each query of the exits once more, whatever the bytes are. It compares each branch with
-//! each part.
+//! brings the memory: a bit for each place where an instruction may start. The sweep decodes each
+//! byte twice, and each query of the exits once more, whatever the bytes are. It compares each
+//! branch with each part.
 //!
 //! # Examples
 //!

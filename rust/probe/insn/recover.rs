@@ -12,14 +12,15 @@ use super::{
 /// Recovers the instructions of `text` that kprobes replaced. `text` is a copy of the memory at
 /// `address`, the start of a function or of a part of one.
 ///
-/// A kprobe is a breakpoint over the first bytes of an instruction. An optimized kprobe is a jump over
-/// several instructions. This function calls `put_back` once for each breakpoint, and once for each jump
-/// for which `may_hide` returns true; `may_hide` gets the address and the target of the jump. `put_back`
-/// gets the address of the instruction and the whole text, and returns whether it changed the text. If
-/// it did not, the instruction is the function's own.
+/// A kprobe is a breakpoint over the first bytes of an instruction. An optimized kprobe is a jump
+/// over several instructions. This function calls `put_back` once for each breakpoint, and once for
+/// each jump for which `may_hide` returns true; `may_hide` gets the address and the target of the
+/// jump. `put_back` gets the address of the instruction and the whole text, and returns whether it
+/// changed the text. If it did not, the instruction is the function's own.
 ///
-/// Decodes each instruction once, and a recovered instruction once more. Ends at the first instruction
-/// that it cannot decode; [`sweep`](super::exits::SweptFunction::sweep) reports this instruction.
+/// Decodes each instruction once, and a recovered instruction once more. Ends at the first
+/// instruction that it cannot decode; [`sweep`](super::exits::SweptFunction::sweep) reports this
+/// instruction.
 ///
 /// # Errors
 ///
@@ -33,7 +34,8 @@ use super::{
 /// // A probe on the mov of: mov $0xc3,%eax; ret; int3
 /// let mut text = [0xcc, 0xc3, 0, 0, 0, 0xc3, 0xcc];
 /// let mut asked = Vec::new();
-/// recover_probed_instructions::<X86, ()>(0x1000, &mut text, |_address, _target| false, |address, text| {
+/// let may_hide = |_address, _target| false;
+/// recover_probed_instructions::<X86, ()>(0x1000, &mut text, may_hide, |address, text| {
 ///     asked.push(address);
 ///     if address == 0x1000 {
 ///         text[0] = 0xb8;

@@ -62,8 +62,8 @@ impl<'a> Tokens<'a> {
         Some(Self(tokens.try_into().ok()?))
     }
 
-    /// The [`hash`](crate::hash::hash) of a compressed name, without the type. `None` if the name does not
-    /// start with a type, so that it is no name.
+    /// The [`hash`](crate::hash::hash) of a compressed name, without the type. `None` if the name
+    /// does not start with a type, so that it is no name.
     #[inline(always)]
     pub fn hash(&self, name: &[u8]) -> Option<u64> {
         let (first, rest) = name.split_first()?;

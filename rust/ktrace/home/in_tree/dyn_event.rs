@@ -191,8 +191,8 @@ impl Drop for DynEvent {
 
 /// See [`crate::dyn_event::register`].
 pub(crate) fn register_dyn_events<C: Commands>() -> Result {
-    // SAFETY: The function is code of the module of `C`: it stays until the `Registration` is dropped, which
-    // is owned by that module's data.
+    // SAFETY: The function is code of the module of `C`: it stays until the `Registration` is
+    // dropped, which is owned by that module's data.
     to_result(unsafe { ktrace_register_dyn_events(create::<C>) })
 }
 

@@ -278,7 +278,8 @@ impl<H: Handler> EventProbe<H> {
 
     /// The handler, which others may be running. Any context.
     pub fn handler(&self) -> &H {
-        // SAFETY: By the type invariant C calls `hit` for `inner`. Only the drop of `self` frees it.
+        // SAFETY: By the type invariant C calls `hit` for `inner`. Only the drop of `self` frees
+        // it.
         unsafe { &self.inner.as_ref().handler }
     }
 }
