@@ -2,7 +2,7 @@
 
 //! The hash of a name, in one piece or in several.
 //!
-//! The hash is a polynomial of the bytes modulo 2⁶⁴. So the hash of a whole follows from the hashes
+//! The hash is a polynomial of the bytes modulo 2^64. So the hash of a whole follows from the hashes
 //! of its parts, and a part that occurs often is hashed once.
 
 /// A random odd number.

@@ -151,8 +151,8 @@ unsigned long ktrace_user_page(u64 last_word)
 /*
  * Reads the file to its end. False if it cannot be opened.
  *
- * KUnit runs in a kernel thread, which sees no mounts since 7.3. So tracefs is mounted for this file
- * alone.
+ * KUnit runs in a kernel thread, which sees no mounts since 7.3. So tracefs is mounted for this
+ * file alone.
  */
 bool ktrace_read_dynamic_events(void)
 {
