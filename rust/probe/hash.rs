@@ -2,8 +2,8 @@
 
 //! The hash of a name, in one piece or in several.
 //!
-//! The hash is a polynomial of the bytes modulo 2^64. So the hash of a whole follows from the hashes
-//! of its parts, and a part that occurs often is hashed once.
+//! The hash is a polynomial of the bytes modulo 2^64. So the hash of a whole follows from the
+//! hashes of its parts, and a part that occurs often is hashed once.
 
 /// A random odd number.
 const BASE: u64 = 0x9e6c_63d0_876a_3f6b;
