@@ -7,6 +7,7 @@
 
 use core::borrow::Borrow;
 use core::mem::forget;
+use core::mem::ManuallyDrop;
 
 use kernel::prelude::*;
 use ktrace::fprobe;
@@ -174,7 +175,8 @@ fn forget_rethook() -> Result {
     if rethook::IS_SUPPORTED {
         let probe = Rethook::register([Target::function(FUNCTION)?], 10, count()?)?;
         probe.enable()?;
-        forget(probe);
+        // Elsewhere than in the kernel's tree the type has no value, and nothing to drop.
+        let _ = ManuallyDrop::new(probe);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! x86-64.
 //!
 //! An instruction is prefixes, an opcode of one of the opcode maps, and, as the opcode has it,
-//! ModRM with SIB and displacement, and an immediate operand. [`opcodes`] tells what follows an
+//! ModRM with SIB and displacement, and an immediate operand. `opcodes` tells what follows an
 //! opcode; here is the rest: the prefixes, also VEX, EVEX and REX2, which name the map, and the few
 //! instructions that lead elsewhere.
 //!
