@@ -13,7 +13,7 @@ mod tests {
     use kernel::seq_file::SeqFile;
     use ktrace::dyn_event::Arguments;
     use ktrace::dyn_event::DynEvent;
-    use ktrace::dyn_event::Handler;
+    use ktrace::dyn_event::Entries;
     use ktrace::trace_event::EventMutex;
 
     use crate::seen::Seen;
@@ -41,11 +41,7 @@ mod tests {
 
     struct Listed;
 
-    impl Handler for Listed {
-        fn create(_command: &[u8]) -> Result {
-            Err(EINVAL)
-        }
-
+    impl Entries for Listed {
         fn show(_token: &EventMutex, number: usize, _to: &SeqFile) {
             SHOWN.push(number as u64);
             drop_doomed();
