@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/atomic.h>
+#include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
 #include <linux/err.h>
@@ -258,6 +259,8 @@ void ktrace_unwatch_cpus(void)
 /* How many times a CPU went offline; -EBUSY while one is that may have records of our events. */
 int ktrace_departures(void)
 {
+	/* No CPU comes or goes between the two. */
+	guard(cpus_read_lock)();
 	if (!cpumask_subset(&used_cpus, cpu_online_mask))
 		return -EBUSY;
 	return atomic_read(&departures) & INT_MAX;

@@ -156,8 +156,8 @@ impl Kind {
         matches!(self, Self::Return | Self::ReturnInsn | Self::Exit)
     }
 
-    /// Is the probe looked for anew each time that its event is enabled?
-    pub const fn is_hook(self) -> bool {
+    /// Is the probe registered only while its event is enabled?
+    pub const fn is_registered_with_event(self) -> bool {
         matches!(self, Self::Entry | Self::Exit | Self::Tracepoint)
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The third step of a command: its arguments become programs, with everything that these refer to.
+//! Compile: the arguments of a command become programs, with everything that these refer to.
 //!
 //! Programs hold addresses of symbols. So those of a probe that is registered again are compiled
 //! again when a module comes or goes that they depend on.
@@ -39,11 +39,11 @@ use crate::schema::Schema;
 use crate::symbols;
 
 /// Reads the arguments of a command.
-pub(crate) fn arguments<'c>(
+pub(crate) fn read_arguments<'c>(
     command: &Command<'c>,
     site: Site<'c>,
-) -> Result<KVec<Argument<'c>>, Failure> {
-    let mut read = KVec::new();
+) -> Result<KVVec<Argument<'c>>, Failure> {
+    let mut read = KVVec::new();
     for argument in command.arguments(site, arch::current::register)? {
         read.push(argument?, GFP_KERNEL)?;
     }
@@ -135,7 +135,7 @@ impl Compiled {
                 return Err(EINVAL.into());
             }
         }
-        let arguments = arguments(&command, site)?;
+        let arguments = read_arguments(&command, site)?;
         Self::new(&arguments, types.source(), going)
     }
 
@@ -161,7 +161,7 @@ impl Compiled {
 
 /// Does the command have the fields of the event there?
 fn has_fields(command: &Command<'_>, site: Site<'_>, schema: &Schema) -> Result<bool, Failure> {
-    let arguments = match arguments(command, site) {
+    let arguments = match read_arguments(command, site) {
         Err(Failure::Command(_)) => return Ok(false),
         arguments => arguments?,
     };

@@ -3,9 +3,10 @@
 //! A command becomes a probe of an event, in four steps:
 //!
 //! 1. parse: crate `probe` reads the text;
-//! 2. [`resolve`]: what the kernel says of the target, and of its types;
-//! 3. [`compile`](Compiled): the arguments become programs, and the fields of an event;
-//! 4. [`register`]: the kernel gets the probe, and the event if there is none yet.
+//! 2. [resolve](crate::resolve): what the kernel says of the target, and of its types; with these
+//!    the arguments are read, and the event gets its fields;
+//! 3. [compile](crate::compile): the arguments become programs;
+//! 4. [register](crate::register): the kernel gets the probe, and the event if there is none yet.
 //!
 //! Each step has errors of its own, and the first error found is the one that is told. So the order
 //! of what is done here is that of the kernel: the target, the name of the event, the arguments one
@@ -39,7 +40,7 @@ use probe::error::Errno;
 use probe::error::ErrorKind;
 use probe::fetch;
 
-use crate::compile;
+use crate::compile::read_arguments;
 use crate::compile::Compiled;
 use crate::entry_saver::FEW;
 use crate::event::EnableProbes;
@@ -50,8 +51,8 @@ use crate::failure::at_target;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::recorder::RecorderParts;
+use crate::register::make_event_probe;
 use crate::register::register;
-use crate::register::register_at_event;
 use crate::registered::Registered;
 use crate::registry;
 use crate::resolve::hold_event;
@@ -89,14 +90,14 @@ pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
         let new = NewProbe {
             command: &expanded,
             name: &name,
-            arguments: compile::arguments(&expanded, site)?,
+            arguments: read_arguments(&expanded, site)?,
             source: types.source(),
         };
         new.add()
     };
     // An error is told of what was typed.
     create().map_err(|failure| match failure {
-        Failure::Command(error) => command.typed_place(&expanded, error).into(),
+        Failure::Command(error) if text.is_some() => command.typed_place(&expanded, error).into(),
         failure => failure,
     })
 }
@@ -105,7 +106,7 @@ pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
 struct NewProbe<'a> {
     command: &'a Command<'a>,
     name: &'a EventName<'a>,
-    arguments: KVec<Argument<'a>>,
+    arguments: KVVec<Argument<'a>>,
     /// Where the types of the arguments come from.
     source: Source<'a>,
 }
@@ -164,7 +165,7 @@ impl NewProbe<'_> {
     #[inline(never)]
     fn add_to_event(&self, schema: Schema) -> Result<(), Failure> {
         loop {
-            let spec = spec::of(self.command, self.name)?;
+            let spec = spec::new(self.command, self.name)?;
             let existing = registry::with_event(spec.group(), spec.event(), |event| {
                 check_siblings(event, &spec, &schema)?;
                 Ok::<_, Failure>((
@@ -177,7 +178,7 @@ impl NewProbe<'_> {
                 return self.create_event(spec, schema);
             };
             let (schema, sink, probes) = existing?;
-            let probe = self.register(spec, schema, sink)?;
+            let probe = self.make_probe(spec, schema, sink)?;
             // Unless the event has gone meanwhile.
             if registry::append(&probes, probe)? {
                 return Ok(());
@@ -192,7 +193,7 @@ impl NewProbe<'_> {
         }
         let schema = Arc::new(schema, GFP_KERNEL)?;
         let sink = Arc::new(Sink::new(), GFP_KERNEL)?;
-        let probe = self.register(spec, schema.clone(), sink.clone())?;
+        let probe = self.make_probe(spec, schema.clone(), sink.clone())?;
         let probes = Probes::new(probe)?;
         let definition = Definition {
             group,
@@ -212,9 +213,9 @@ impl NewProbe<'_> {
         Ok(())
     }
 
-    /// Registers it: now, or with its event enabled.
+    /// Makes the probe. One that is not registered with its event enabled is registered here.
     #[inline(never)]
-    fn register(
+    fn make_probe(
         &self,
         spec: Spec,
         schema: Arc<Schema>,
@@ -248,7 +249,7 @@ impl NewProbe<'_> {
                 };
                 let event = hold_event(system, name)?;
                 (
-                    Some(register_at_event(event, filter, &compiled, &parts)?),
+                    Some(make_event_probe(event, filter, &compiled, &parts)?),
                     None,
                 )
             }
@@ -262,11 +263,7 @@ impl NewProbe<'_> {
         compiled: Result<Compiled, Failure>,
         parts: &RecorderParts,
     ) -> Result<Option<KBox<dyn Registered>>, Failure> {
-        let registered = match compiled {
-            Ok(compiled) => register(self.command, Ok(&compiled), parts),
-            Err(failure) => register(self.command, Err(failure), parts),
-        };
-        match (registered, self.command.target) {
+        match (register(self.command, compiled, parts), self.command.target) {
             (Err(failure), Target::Symbol { symbol, .. })
                 if failure.errno() == ENOENT && symbols::count(symbol)?.is_none() =>
             {

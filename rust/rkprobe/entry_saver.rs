@@ -38,7 +38,8 @@ impl EntryValues {
     }
 }
 
-/// How many words most probes keep at most that keep any: a cache line of them.
+/// How many words most probes keep at most that keep any: a cache line of them. Also the most that
+/// a probe of functions by ftrace can keep.
 pub(crate) const FEW: usize = 8;
 
 /// What a return probe does that keeps values of a call from its entry, in `N` words, of which the

@@ -26,7 +26,7 @@ use crate::compile::Compiled;
 use crate::reader;
 use crate::recorder::Counts;
 use crate::recorder::RecorderParts;
-use crate::register::register;
+use crate::register::register_again;
 use crate::registered::Batch;
 use crate::registered::Registered;
 use crate::schema::Schema;
@@ -158,7 +158,7 @@ impl Probe {
 
     /// Is it registered only while its event is enabled?
     fn comes_with_event(&self) -> bool {
-        self.spec.kind().is_hook()
+        self.spec.kind().is_registered_with_event()
     }
 
     /// Registers it, disabled. Reads no file.
@@ -168,7 +168,8 @@ impl Probe {
             Some(Err(error)) => return Err(*error),
             None => return Err(EINVAL),
         };
-        register(&self.spec.command(), Ok(compiled), &self.parts).map_err(|failure| failure.errno())
+        register_again(&self.spec.command(), compiled, &self.parts)
+            .map_err(|failure| failure.errno())
     }
 
     fn enable(&self, token: &EventMutexHeld) -> Result {
@@ -234,7 +235,7 @@ impl Probe {
             Some(Ok(compiled)) => compiled.needs(module),
             Some(Err(_)) | None => false,
         };
-        if needs_it {
+        if needs_it && self.comes_with_event() {
             self.compile_again(Some(module));
         }
     }

@@ -28,7 +28,6 @@ mod create;
 mod entry_saver;
 mod error_log;
 mod event;
-mod event_probe;
 mod exits;
 mod failure;
 mod files;

@@ -3,12 +3,15 @@
 //! The handler of a probe: a hit becomes a record.
 //!
 //! C: `kprobe_dispatcher()`, `kretprobe_dispatcher()` in `kernel/trace/trace_kprobe.c`,
-//! `fentry_dispatcher()`, `fexit_dispatcher()` in `kernel/trace/trace_fprobe.c`.
+//! `fentry_dispatcher()`, `fexit_dispatcher()` in `kernel/trace/trace_fprobe.c`,
+//! `__eprobe_trace_func()` in `kernel/trace/trace_eprobe.c`.
 
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
+use ktrace::event_probe;
+use ktrace::event_probe::Record;
 use ktrace::fprobe;
 use ktrace::function::Call;
 use ktrace::kprobe;
@@ -184,6 +187,22 @@ impl fprobe::Handler for AtExit {
     }
 }
 
+/// The same when a trace event is recorded.
+pub(crate) struct AtEvent(pub(crate) Recorder);
+
+impl event_probe::Handler for AtEvent {
+    #[inline(always)]
+    fn hit(&self, record: &Record<'_>) {
+        self.0.record(record, EventRecord(record.bytes()), ());
+    }
+}
+
+impl AsRef<Recorder> for AtEvent {
+    fn as_ref(&self) -> &Recorder {
+        &self.0
+    }
+}
+
 impl Recorder {
     /// Makes a record that begins with the addresses in `head`.
     #[inline(always)]
@@ -288,6 +307,14 @@ pub(crate) trait Head: Copy {
     fn put(self, record: &mut [u8]) -> Option<&mut [u8]>;
 }
 
+/// Nothing, in the record of an event probe.
+impl Head for () {
+    #[inline(always)]
+    fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
+        Some(record)
+    }
+}
+
 /// Where the probe is.
 impl Head for (usize,) {
     #[inline(always)]
@@ -349,6 +376,17 @@ impl CallValues for Exit {
     #[inline(always)]
     fn exit(self) -> u64 {
         self.0 as u64
+    }
+}
+
+/// The record of the event that it is attached to.
+#[derive(Clone, Copy)]
+struct EventRecord<'a>(&'a [u8]);
+
+impl CallValues for EventRecord<'_> {
+    #[inline(always)]
+    fn record(&self) -> &[u8] {
+        self.0
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The last step of a command: the kernel gets a probe.
+//! Register: the kernel gets a probe.
 //!
 //! A probe by ftrace or of a tracepoint is registered each time that its event is enabled, and a
 //! kprobe of a module each time that the module comes. No file is read here, because the kernel
@@ -42,11 +42,11 @@ use crate::compile::Compiled;
 use crate::entry_saver::EntrySaver;
 use crate::entry_saver::EntryValues;
 use crate::entry_saver::FEW;
-use crate::event_probe::AtEvent;
 use crate::exits;
 use crate::failure::at_target;
 use crate::failure::Failure;
 use crate::recorder::AtEntry;
+use crate::recorder::AtEvent;
 use crate::recorder::AtExit;
 use crate::recorder::Recorder;
 use crate::recorder::RecorderParts;
@@ -60,16 +60,26 @@ use crate::symbols;
 #[inline(never)]
 pub(crate) fn register(
     command: &Command<'_>,
-    compiled: Result<&Compiled, Failure>,
+    compiled: Result<Compiled, Failure>,
     parts: &RecorderParts,
 ) -> Result<KBox<dyn Registered>, Failure> {
     security::kprobes_allowed().map_err(at_target)?;
-    let registered = compiled.and_then(|compiled| place(command, compiled, parts));
+    let registered = compiled.and_then(|compiled| place(command, &compiled, parts));
     check_place(&command.target, registered)
 }
 
+/// The same for a command that was accepted.
+pub(crate) fn register_again(
+    command: &Command<'_>,
+    compiled: &Compiled,
+    parts: &RecorderParts,
+) -> Result<KBox<dyn Registered>, Failure> {
+    security::kprobes_allowed().map_err(at_target)?;
+    check_place(&command.target, place(command, compiled, parts))
+}
+
 /// Makes the probe of an event, which is attached while its own event is enabled.
-pub(crate) fn register_at_event(
+pub(crate) fn make_event_probe(
     event: Event,
     filter: Option<CString>,
     compiled: &Compiled,

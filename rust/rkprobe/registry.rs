@@ -155,7 +155,9 @@ fn limit_retired() {
     drop(retired);
     match trace_event::empty_traces() {
         Ok(()) => {
-            pr_info!("the trace buffers of {MAX_RETIRED} removed events were emptied\n")
+            pr_info!(
+                "{MAX_RETIRED} events with records were removed: their trace buffers were emptied\n"
+            )
         }
         Err(EBUSY) => {
             pr_info!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The second step of a command: what the kernel says of its target.
+//! Resolve: what the kernel says of the target of a command.
 //!
 //! The kernel knows the symbols, and where functions start. BTF, which the kernel has for itself
 //! and for each module, knows what a function takes and returns. Nothing is read before a command
@@ -146,8 +146,8 @@ pub(crate) fn hold_event(system: &str, name: &str) -> Result<Event, Failure> {
     })
 }
 
-/// What the kernel knows of the types that the arguments of a command can have. It is held while
-/// the arguments are read:
+/// What the kernel knows of the types that the arguments of a command can have. A `Btf` borrows
+/// what was read, so the caller holds both while the arguments are read:
 ///
 /// ```ignore
 /// let types = Types::of(&command, &target)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A probe as its command says it, in memory of the kernel.
+//! A probe as its command says it, in memory of the kernel. Crate `probe` has the logic:
+//! [`ProbeSpec`].
 
 use core::fmt;
 
@@ -25,7 +26,7 @@ impl AsRef<str> for Text {
 }
 
 /// Makes the value of a command. `ENOMEM`.
-pub(crate) fn of(command: &Command<'_>, name: &EventName<'_>) -> Result<Spec> {
+pub(crate) fn new(command: &Command<'_>, name: &EventName<'_>) -> Result<Spec> {
     let make = |text: fmt::Arguments<'_>| Ok(Text(CString::try_from_fmt(text)?));
     Spec::new(command, name, make)
 }

@@ -125,7 +125,7 @@ pub(super) fn abandon(mut list: Reserved) {
         let _ = KBox::into_raw(unsafe { Pin::into_inner_unchecked(inner) });
     }
     if !funcs.is_null() {
-        pr_info!("a CPU is offline: the numbers of events with records stay taken\n");
+        pr_info!("a CPU is or was offline: the numbers of removed events stay taken\n");
         wait_for_readers();
     }
 }

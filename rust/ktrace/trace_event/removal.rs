@@ -116,7 +116,8 @@ fn replace_control() -> Result {
 }
 
 /// Empties the trace buffers of the instances that have records of removed events, and gives the
-/// numbers of these events back to the kernel.
+/// numbers of these events back to the kernel. But if a CPU goes offline meanwhile, they stay
+/// taken.
 ///
 /// Other records in these buffers are lost, too, as they are when the kernel's own probe events are
 /// removed. Process context; sleeps. `EBUSY` while a CPU is offline that may have such records,

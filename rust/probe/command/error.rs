@@ -105,7 +105,7 @@ impl Error {
     ///
     /// C: `trace_fprobe_create_internal()`.
     pub const fn at_registration(mut self, kind: Kind) -> Self {
-        if kind.is_hook() {
+        if kind.is_registered_with_event() {
             self.errno = Errno::EINVAL;
         }
         self
