@@ -11,8 +11,8 @@
 //! file; `event_mutex`; `REGISTRY`; the list of an event's probes; the state of a probe. What was
 //! asked of [`exits`] has a lock right below `COMMANDS`.
 //!
-//! A file is opened under `COMMANDS` alone, never with `event_mutex` held or with a lock that is
-//! taken under it: lockdep reports who does.
+//! A file is never opened with `event_mutex` held or with a lock that is taken under it: lockdep
+//! reports who does. `Documentation/rust/internals.rst` has all locks, and the order of the files.
 
 use kernel::prelude::*;
 use kernel::ThisModule;

@@ -51,7 +51,8 @@ pub(crate) trait Registered: Send + Sync {
     /// Has it unregistered with others. Without memory it is unregistered here.
     fn unregister_in(self: KBox<Self>, batch: &mut Batch);
 
-    /// Unregisters it, and gives what it has counted.
+    /// Unregisters it, and gives what it has counted: until the end, if it is one that is registered
+    /// only while its event is enabled.
     fn unregister(self: KBox<Self>) -> Counts;
 }
 

@@ -56,7 +56,7 @@ pub struct Output {
     inner: ManuallyDrop<Pin<KBox<Inner>>>,
 }
 
-#[repr(C)]
+/// Each event has one. It takes 256 bytes, as one of the allocator's sizes.
 struct Inner {
     call: Opaque<bindings::trace_event_call>,
     class: Opaque<bindings::trace_event_class>,
