@@ -363,6 +363,11 @@ impl TraceEvent {
         Ok(event)
     }
 
+    /// The group and the name.
+    pub fn names(&self) -> (&CStr, &CStr) {
+        self.inner.names()
+    }
+
     /// What prints its records: kept, they can be read when the event is gone.
     pub fn output(&self) -> Arc<Output> {
         self.inner.output.clone()

@@ -151,7 +151,6 @@ impl NewProbe<'_> {
             _ => None,
         };
         let mut schema = Schema::new(
-            CString::try_from_fmt(format_args!("{}", self.name.group))?,
             CString::try_from_fmt(format_args!("{}", self.name.event))?,
             self.command.kind,
             attached,
@@ -187,7 +186,8 @@ impl NewProbe<'_> {
     }
 
     fn create_event(&self, spec: Spec, schema: Schema) -> Result<(), Failure> {
-        let (group, name, fields, print_fmt) = schema.define()?;
+        let group = CString::try_from_fmt(format_args!("{}", self.name.group))?;
+        let (name, fields, print_fmt) = schema.define()?;
         if trace_event::exists(&group, &name)? {
             return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
         }

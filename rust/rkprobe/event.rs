@@ -396,3 +396,11 @@ pub(crate) struct Event {
     pub(crate) sink: Arc<Sink>,
     pub(crate) trace_event: TraceEvent,
 }
+
+impl Event {
+    /// The bytes of its group and of its name.
+    pub(crate) fn names(&self) -> (&[u8], &[u8]) {
+        let (group, name) = self.trace_event.names();
+        (group.to_bytes(), name.to_bytes())
+    }
+}

@@ -49,13 +49,13 @@ struct Named {
 impl Named {
     fn new(event: Event) -> Self {
         Self {
-            hash: Self::hash(event.schema.group(), event.schema.name()),
+            hash: Self::hash(event.names()),
             event,
         }
     }
 
-    fn hash(group: &str, name: &str) -> u64 {
-        hash(group.as_bytes()) ^ hash(name.as_bytes()).rotate_left(1)
+    fn hash((group, name): (&[u8], &[u8])) -> u64 {
+        hash(group) ^ hash(name).rotate_left(1)
     }
 }
 
@@ -122,12 +122,12 @@ pub(crate) fn each_probe(f: impl Fn(&Probe)) {
 
 /// Calls `f` with an event, where there is one of this name.
 pub(crate) fn with_event<R>(group: &str, name: &str, f: impl FnOnce(&Event) -> R) -> Option<R> {
-    let hash = Named::hash(group, name);
+    let names = (group.as_bytes(), name.as_bytes());
+    let hash = Named::hash(names);
     let registry = REGISTRY.lock();
     let mut events = registry.events.iter();
-    let named = events.find(|Named { hash: other, event }| {
-        *other == hash && event.schema.name() == name && event.schema.group() == group
-    });
+    let named =
+        events.find(|Named { hash: other, event }| *other == hash && event.names() == names);
     named.map(|named| f(&named.event))
 }
 
@@ -257,9 +257,11 @@ fn names() -> Result<KVVec<(CString, CString)>> {
     let registry = REGISTRY.lock();
     let mut names = KVVec::with_capacity(registry.events.len(), GFP_KERNEL)?;
     for Named { event, .. } in &registry.events {
-        let group = CString::try_from_fmt(format_args!("{}", event.schema.group()))?;
-        let name = CString::try_from_fmt(format_args!("{}", event.schema.name()))?;
-        names.push((group, name), GFP_KERNEL)?;
+        let (group, name) = event.trace_event.names();
+        names.push(
+            (CString::try_from(group)?, CString::try_from(name)?),
+            GFP_KERNEL,
+        )?;
     }
     Ok(names)
 }

@@ -19,7 +19,6 @@ const WORD: usize = size_of::<u64>();
 
 /// The name and the fields of an event.
 pub(crate) struct Schema {
-    group: CString,
     name: CString,
     kind: Kind,
     /// The event that an event probe is attached to.
@@ -30,14 +29,8 @@ pub(crate) struct Schema {
 
 impl Schema {
     /// An event without fields of its own yet.
-    pub(crate) fn new(
-        group: CString,
-        name: CString,
-        kind: Kind,
-        attached: Option<CString>,
-    ) -> Self {
+    pub(crate) fn new(name: CString, kind: Kind, attached: Option<CString>) -> Self {
         Self {
-            group,
             name,
             kind,
             attached,
@@ -51,11 +44,6 @@ impl Schema {
         let field = self.layout.add(argument).map_err(|fetch::TooBig| E2BIG)?;
         let name = CString::try_from_fmt(format_args!("{}", argument.name))?;
         Ok(self.fields.push((name, field), GFP_KERNEL)?)
-    }
-
-    /// The group.
-    pub(crate) fn group(&self) -> &str {
-        text(&self.group)
     }
 
     /// The name of the event.
@@ -102,11 +90,9 @@ impl Schema {
             }
     }
 
-    /// The definition of the event, for the kernel: group, name, fields and print format.
+    /// The definition of the event, for the kernel: name, fields and print format.
     #[allow(clippy::type_complexity)]
-    pub(crate) fn define(
-        &self,
-    ) -> Result<(CString, CString, KVec<ktrace::trace_event::Field>, CString)> {
+    pub(crate) fn define(&self) -> Result<(CString, KVec<ktrace::trace_event::Field>, CString)> {
         let mut fields = KVec::with_capacity(self.fields.len() + 2, GFP_KERNEL)?;
         let head: &[&CStr] = match self.head() {
             Head::Probe => &[c"__probe_ip"],
@@ -142,7 +128,6 @@ impl Schema {
             fields: self.fields(),
         };
         Ok((
-            CString::try_from(&*self.group)?,
             CString::try_from(&*self.name)?,
             fields,
             CString::try_from_fmt(format_args!("{print_fmt}"))?,
