@@ -12,7 +12,8 @@
 //! asked of [`exits`] has a lock right below `COMMANDS`.
 //!
 //! A file is never opened with `event_mutex` held or with a lock that is taken under it: lockdep
-//! reports who does. `Documentation/rust/internals.rst` has all locks, and the order of the files.
+//! reports who does. `Documentation/rust/rkprobe-internals.rst` has all locks, and the order of the
+//! files.
 
 use kernel::prelude::*;
 use kernel::ThisModule;
