@@ -128,14 +128,14 @@ impl Compiled {
         let types = Types::of(&command, &target)?;
         let kernel = types.kernel()?;
         let mut site = types.site(kernel.as_ref())?;
-        // Where the module was not there its BTF was not used, and is not now.
-        if !has_fields(&command, site, schema)? {
-            site.signature = Signature::Unknown;
-            if !has_fields(&command, site, schema)? {
-                return Err(EINVAL.into());
+        let arguments = match read_again(&command, site, schema)? {
+            Some(arguments) => arguments,
+            None => {
+                // Where the module was not there its BTF was not used, and is not now.
+                site.signature = Signature::Unknown;
+                read_again(&command, site, schema)?.ok_or(EINVAL)?
             }
-        }
-        let arguments = read_arguments(&command, site)?;
+        };
         Self::new(&arguments, types.source(), going)
     }
 
@@ -159,15 +159,21 @@ impl Compiled {
     }
 }
 
-/// Does the command have the fields of the event there?
-fn has_fields(command: &Command<'_>, site: Site<'_>, schema: &Schema) -> Result<bool, Failure> {
+/// Reads the arguments of a command that was accepted. `None` if there is an error in them now, or
+/// if their fields are not those of the event.
+fn read_again<'c>(
+    command: &Command<'c>,
+    site: Site<'c>,
+    schema: &Schema,
+) -> Result<Option<KVVec<Argument<'c>>>, Failure> {
     let arguments = match read_arguments(command, site) {
-        Err(Failure::Command(_)) => return Ok(false),
+        Err(Failure::Command(_)) => return Ok(None),
         arguments => arguments?,
     };
     let mut layout = Layout::new();
     let mut both = arguments.iter().zip(schema.fields());
-    Ok(both.all(|(argument, (_, field))| layout.add(argument) == Ok(field)))
+    let is_same = both.all(|(argument, (_, field))| layout.add(argument) == Ok(field));
+    Ok(is_same.then_some(arguments))
 }
 
 /// Gives what programs refer to.

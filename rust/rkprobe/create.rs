@@ -125,6 +125,9 @@ impl NewProbe<'_> {
 
     /// There is no more room than this for what a probe of a function by ftrace keeps of a call.
     fn check_entry_values(&self) -> Result<(), Failure> {
+        if self.command.kind != Kind::Exit {
+            return Ok(());
+        }
         let mut kept = KVec::new();
         let mut is_timed = false;
         for argument in &self.arguments {
@@ -134,7 +137,7 @@ impl NewProbe<'_> {
                 _ => {}
             }
         }
-        if self.command.kind == Kind::Exit && kept.len() + usize::from(is_timed) > FEW {
+        if kept.len() + usize::from(is_timed) > FEW {
             let error = command::Error::at_argument(0, ErrorKind::TooManyEargs, Errno::E2BIG);
             return Err(error.into());
         }
@@ -186,8 +189,9 @@ impl NewProbe<'_> {
     }
 
     fn create_event(&self, spec: Spec, schema: Schema) -> Result<(), Failure> {
-        let group = CString::try_from_fmt(format_args!("{}", self.name.group))?;
-        let (name, fields, print_fmt) = schema.define()?;
+        let group = CString::try_from_fmt(format_args!("{}", spec.group()))?;
+        let name = CString::try_from_fmt(format_args!("{}", spec.event()))?;
+        let (fields, print_fmt) = schema.define()?;
         if trace_event::exists(&group, &name)? {
             return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
         }

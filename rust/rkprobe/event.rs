@@ -114,9 +114,9 @@ impl Probe {
     }
 
     /// Gives it one, and puts it into the kernel's listing.
-    pub(crate) fn list<H: dyn_event::Entries>(&self, token: &EventMutex, number: usize) {
+    pub(crate) fn list<E: dyn_event::Entries>(&self, token: &EventMutex, number: usize) {
         self.number.store(number, Ordering::Relaxed);
-        self.entry.add::<H>(token, number);
+        self.entry.add::<E>(token, number);
     }
 
     /// What its command says.
@@ -132,11 +132,13 @@ impl Probe {
     /// Writes its line in the files: in that of a return probe is the number that the kernel chose,
     /// as in C, once there is one.
     pub(crate) fn show(&self, to: &SeqFile) {
+        let maxactive = match self.spec.maxactive() {
+            Some(asked) => asked.get().into(),
+            None => self.state.lock().maxactive,
+        };
         to.call_printf(format_args!("{}", self.spec.kind().letter()));
-        match (self.spec.maxactive(), self.state.lock().maxactive) {
-            (Some(maxactive), _) => to.call_printf(format_args!("{maxactive}")),
-            (None, 0) => {}
-            (None, maxactive) => to.call_printf(format_args!("{maxactive}")),
+        if maxactive > 0 {
+            to.call_printf(format_args!("{maxactive}"));
         }
         to.call_printf(format_args!(":"));
         reader::show(to, self.spec.text());

@@ -24,11 +24,16 @@ use crate::recorder::Recorder;
 
 /// A registered probe. Dropping it unregisters it, and no handler runs after that.
 pub(crate) trait Registered: Send + Sync {
-    /// Lets it hit. The token is there where its event is just being enabled.
-    fn enable(&self, token: Option<&EventMutexHeld>) -> Result;
+    /// Lets it hit. The token is there where its event is just being enabled. A probe that is
+    /// registered only while its event is enabled hits from its registration on.
+    fn enable(&self, _token: Option<&EventMutexHeld>) -> Result {
+        Ok(())
+    }
 
     /// It hits no more. Handlers that run already may still be running.
-    fn disable(&self, token: &EventMutexHeld) -> Result;
+    fn disable(&self, _token: &EventMutexHeld) -> Result {
+        Ok(())
+    }
 
     /// How often it was hit, and missed.
     fn counts(&self) -> Counts;
@@ -48,12 +53,17 @@ pub(crate) trait Registered: Send + Sync {
         0
     }
 
-    /// Has it unregistered with others. Without memory it is unregistered here.
-    fn unregister_in(self: KBox<Self>, batch: &mut Batch);
+    /// Unregisters it together with others, if the kernel can. Without memory it is unregistered
+    /// here.
+    fn unregister_in(self: KBox<Self>, _batch: &mut Batch) {
+        drop(self);
+    }
 
-    /// Unregisters it, and gives what it has counted: until the end, if it is one that is registered
-    /// only while its event is enabled.
-    fn unregister(self: KBox<Self>) -> Counts;
+    /// Unregisters it, and gives what it has counted: until the end, if it is one that is
+    /// registered only while its event is enabled.
+    fn unregister(self: KBox<Self>) -> Counts {
+        self.counts()
+    }
 }
 
 impl Registered for Kprobe<Recorder> {
@@ -82,10 +92,6 @@ impl Registered for Kprobe<Recorder> {
         let _ = batch.kprobes.reserve(1, GFP_KERNEL);
         let probe = KBox::into_inner(self).into();
         drop(batch.kprobes.push_within_capacity(probe));
-    }
-
-    fn unregister(self: KBox<Self>) -> Counts {
-        self.counts()
     }
 }
 
@@ -118,10 +124,6 @@ impl<H: kretprobe::Handler + AsRef<Recorder>> Registered for Kretprobe<H> {
         let probe = KBox::into_inner(self).into();
         drop(batch.kretprobes.push_within_capacity(probe));
     }
-
-    fn unregister(self: KBox<Self>) -> Counts {
-        self.counts()
-    }
 }
 
 impl Registered for Kretinsn<Recorder> {
@@ -151,29 +153,13 @@ impl Registered for Kretinsn<Recorder> {
             drop(batch.kprobes.push_within_capacity(probe));
         }
     }
-
-    fn unregister(self: KBox<Self>) -> Counts {
-        self.counts()
-    }
 }
 
 /// The kernel traces the functions from the registration on, whether the probe is disabled or not:
 /// so it is registered only while its event is enabled.
 impl<H: fprobe::Handler + AsRef<Recorder>> Registered for Fprobe<H> {
-    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
-        Ok(())
-    }
-
-    fn disable(&self, _: &EventMutexHeld) -> Result {
-        Ok(())
-    }
-
     fn counts(&self) -> Counts {
         Counts::of(self.handler(), self.missed())
-    }
-
-    fn unregister_in(self: KBox<Self>, _: &mut Batch) {
-        drop(self);
     }
 
     fn unregister(self: KBox<Self>) -> Counts {
@@ -181,22 +167,9 @@ impl<H: fprobe::Handler + AsRef<Recorder>> Registered for Fprobe<H> {
     }
 }
 
-/// Hits from its registration on.
 impl<H: tracepoint::Handler + AsRef<Recorder>> Registered for Tracepoint<H> {
-    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
-        Ok(())
-    }
-
-    fn disable(&self, _: &EventMutexHeld) -> Result {
-        Ok(())
-    }
-
     fn counts(&self) -> Counts {
         Counts::of(self.handler(), self.missed())
-    }
-
-    fn unregister_in(self: KBox<Self>, _: &mut Batch) {
-        drop(self);
     }
 
     fn unregister(self: KBox<Self>) -> Counts {
@@ -217,14 +190,6 @@ impl<H: event_probe::Handler + AsRef<Recorder>> Registered for EventProbe<H> {
 
     fn counts(&self) -> Counts {
         Counts::of(self.handler(), self.missed())
-    }
-
-    fn unregister_in(self: KBox<Self>, _: &mut Batch) {
-        drop(self);
-    }
-
-    fn unregister(self: KBox<Self>) -> Counts {
-        self.counts()
     }
 }
 

@@ -90,9 +90,8 @@ impl Schema {
             }
     }
 
-    /// The definition of the event, for the kernel: name, fields and print format.
-    #[allow(clippy::type_complexity)]
-    pub(crate) fn define(&self) -> Result<(CString, KVec<ktrace::trace_event::Field>, CString)> {
+    /// The definition of the event, for the kernel: fields and print format.
+    pub(crate) fn define(&self) -> Result<(KVec<ktrace::trace_event::Field>, CString)> {
         let mut fields = KVec::with_capacity(self.fields.len() + 2, GFP_KERNEL)?;
         let head: &[&CStr] = match self.head() {
             Head::Probe => &[c"__probe_ip"],
@@ -127,11 +126,7 @@ impl Schema {
             head: self.head(),
             fields: self.fields(),
         };
-        Ok((
-            CString::try_from(&*self.name)?,
-            fields,
-            CString::try_from_fmt(format_args!("{print_fmt}"))?,
-        ))
+        Ok((fields, CString::try_from_fmt(format_args!("{print_fmt}"))?))
     }
 }
 

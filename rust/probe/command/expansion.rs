@@ -24,7 +24,10 @@ use super::{
         Place,
         Site, //
     },
-    words::Words, //
+    words::{
+        Length,
+        Words, //
+    }, //
 };
 use crate::{
     btf::{
@@ -242,16 +245,6 @@ impl<'a> FileName<'a> {
             write!(out, "{param}{rest}")?;
         }
         out.write_str(")):string")
-    }
-}
-
-/// Counts the bytes that are written.
-struct Length(usize);
-
-impl fmt::Write for Length {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0 = self.0.saturating_add(text.len());
-        Ok(())
     }
 }
 

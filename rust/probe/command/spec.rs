@@ -9,7 +9,7 @@ use core::fmt;
 use core::num::NonZero;
 
 use super::arguments;
-use super::words::written_len;
+use super::words::Length;
 use super::words::Words;
 use super::Command;
 use super::Delete;
@@ -257,7 +257,10 @@ impl fmt::Display for Listed<'_> {
 
 /// How many bytes the text takes.
 fn len(text: fmt::Arguments<'_>) -> u32 {
-    u32::try_from(written_len(text)).unwrap_or(u32::MAX)
+    let mut length = Length(0);
+    // It does not fail.
+    let _ = fmt::write(&mut length, text);
+    u32::try_from(length.0).unwrap_or(u32::MAX)
 }
 
 /// Where a text ends that starts `gap` bytes behind `end`.

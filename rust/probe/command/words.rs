@@ -65,19 +65,12 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// How many bytes a text takes.
-pub(super) fn written_len(text: fmt::Arguments<'_>) -> usize {
-    struct Length(usize);
+/// Counts the bytes that are written. Writing does not fail.
+pub(super) struct Length(pub(super) usize);
 
-    impl fmt::Write for Length {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            self.0 = self.0.saturating_add(text.len());
-            Ok(())
-        }
+impl fmt::Write for Length {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = self.0.saturating_add(text.len());
+        Ok(())
     }
-
-    let mut length = Length(0);
-    // It does not fail.
-    let _ = fmt::write(&mut length, text);
-    length.0
 }
