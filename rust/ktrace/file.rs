@@ -47,8 +47,8 @@ pub(crate) unsafe fn init() {
     }
 }
 
-/// Is there something at `path` in tracefs, which need not be mounted? The rights of the current
-/// task do not matter.
+/// Does tracefs have a file or a directory at `path`? Tracefs need not be mounted. The rights of
+/// the current task do not matter.
 ///
 /// Process context; sleeps. Not with `event_mutex` held: see [`File::open`]. `ENOMEM`; `ENODEV` if
 /// the kernel has no tracefs; `ESRCH` if the current task is almost gone.

@@ -136,7 +136,7 @@ impl origin::Sealed for Call<'_> {
 
     /// # Safety
     ///
-    /// That of the trait.
+    /// The requirements of the trait.
     unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
         // SAFETY: The registers are those from ftrace. The caller guarantees that the room is
         // valid.

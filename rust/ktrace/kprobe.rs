@@ -108,7 +108,7 @@ impl origin::Sealed for Hit<'_> {
 
     /// # Safety
     ///
-    /// That of the trait.
+    /// The requirements of the trait.
     #[inline(always)]
     unsafe fn for_perf(&self, _room: *mut pt_regs) -> *mut pt_regs {
         self.registers.as_ptr()

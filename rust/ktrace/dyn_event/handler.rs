@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who makes events by commands in `dynamic_events`.
+//! Traits of modules that create events with commands in `dynamic_events`.
 
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
@@ -24,14 +24,15 @@ pub trait Entries: 'static {
     /// Shows the entry of this number.
     fn show(token: &EventMutex, number: usize, to: &SeqFile);
 
-    /// Is it in use, so that it cannot be removed?
+    /// Does anybody use the entry? Then it cannot be removed.
     fn is_busy(token: &EventMutex, number: usize) -> bool;
 
-    /// Removes it, and [its entry](super::DynEvent).
+    /// Removes the probe of this number, and [its entry](super::DynEvent).
     fn remove(token: &EventMutex, number: usize) -> Result;
 
-    /// Is it what is to be removed: of this group, or any; of this name, or any where it is empty;
-    /// and otherwise as these words say?
+    /// Does a command that removes events mean this entry? The group and the name must be those of
+    /// the entry. No group stands for any, and so does an empty name. The words are the target and
+    /// the first arguments of the probe.
     fn matches(
         token: &EventMutex,
         number: usize,

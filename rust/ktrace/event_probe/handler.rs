@@ -4,7 +4,7 @@
 
 use crate::home::Record;
 
-/// What happens with the records of an event.
+/// Handles the records of a trace event.
 pub trait Handler: Send + Sync + 'static {
     /// Called in atomic context (see [`crate::context`]), before the record is in the trace buffer.
     fn hit(&self, record: &Record<'_>);

@@ -88,7 +88,8 @@ unsafe extern "C" fn remove<E: Entries>(number: c_ulong) -> c_int {
 
 /// # Safety
 ///
-/// `event_mutex` is held; all are strings, of which the group may be NULL, and `words` has so many.
+/// The caller holds `event_mutex`. `group` is a string or NULL, `event` is a string, and `words`
+/// has `len` strings.
 unsafe extern "C" fn matches<E: Entries>(
     number: c_ulong,
     group: *const c_char,
@@ -114,7 +115,7 @@ unsafe extern "C" fn matches<E: Entries>(
     E::matches(&token, number, group, event, words)
 }
 
-// What is only passed on is C's business.
+// Rust only passes these pointers on, and does not read what they point at.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_register_dyn_events(create: unsafe extern "C" fn(*const c_char) -> c_int) -> c_int;

@@ -47,7 +47,8 @@ unsafe impl Send for Event {}
 // `EventProbe`, with `event_mutex` held.
 unsafe impl Sync for Event {}
 
-/// What C says of a field. `struct ktrace_event_field` in `rust/helpers/event_probe.c`.
+/// A field of an event, as C describes it. `struct ktrace_event_field` in
+/// `rust/helpers/event_probe.c`.
 #[repr(C)]
 #[derive(Default)]
 struct Field {
@@ -65,7 +66,7 @@ struct Trigger {
     _opaque: [u8; 0],
 }
 
-// What they consist of is the kernel's business.
+// Rust only passes the kernel's structures on, and does not read them.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_get_event(
@@ -155,7 +156,7 @@ impl Drop for Event {
     }
 }
 
-/// What the handler is called with, too.
+/// The handler, and what the callback needs beside it.
 struct Inner<H> {
     /// How long a record is at least, in bytes.
     len: usize,

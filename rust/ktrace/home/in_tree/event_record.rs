@@ -72,7 +72,7 @@ impl Sealed for Record<'_> {
 
     /// # Safety
     ///
-    /// That of the trait.
+    /// The requirements of the trait.
     unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
         // SAFETY: The caller gives room for a `pt_regs`, which nobody else uses meanwhile.
         unsafe { ktrace_fetch_caller_regs(room) }

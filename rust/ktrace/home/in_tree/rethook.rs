@@ -25,7 +25,7 @@ use crate::percpu::Counter;
 use crate::registration::Target;
 use crate::symbol;
 
-/// What the kernel keeps of a call.
+/// The memory that the kernel has for a call in flight.
 #[repr(C)]
 struct Node<D> {
     node: bindings::rethook_node,
@@ -67,7 +67,7 @@ unsafe impl<H: Handler> Sync for Entry<H> {}
 ///
 /// # Invariants
 ///
-/// What the [`Entry`]s refer to is `inner`.
+/// The [`Entry`]s refer to `inner`.
 pub struct Rethook<H: Handler> {
     /// Dropped first.
     probes: kprobe::Batch<Entry<H>>,
