@@ -2,8 +2,8 @@
 
 //! A compiled fetch argument, and how it is run on a hit.
 //!
-//! Everything here runs on every hit of a probe: what can be decided once is decided in
-//! [`compile`](super::compile()), and what is rare is kept out of the way.
+//! All code here runs on each hit of a probe. [`compile`](super::compile()) makes all decisions
+//! that do not depend on the hit. Rare code is out of line.
 
 use core::num::NonZeroU8;
 
@@ -32,38 +32,40 @@ use super::{
 ///
 /// C: the `fetch_insn` array of a `struct probe_arg`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program(Way);
+pub struct Program(FetchOp);
 
-/// The ways into a record, of which each has its own code.
+/// The operation of a program. Each variant has its own code.
 ///
-/// A tag of its own takes one comparison, where one that hides in the unused values of a field
-/// takes three.
+/// An explicit tag takes one comparison. A tag in the unused values of a field takes three.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Way {
-    /// A register becomes the field.
+enum FetchOp {
+    /// Stores a register.
     Register(Register, Width),
-    /// The other ways, which takes one comparison more.
-    Other(Other),
+    /// Does anything else, after one more comparison.
+    Slow(SlowFetchOp),
 }
 
-/// All but the last are short and stay in the loop of [`record`].
+/// The operations that are less frequent. The code of all but the last is short, and is part of the
+/// loop of [`record`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Other {
-    /// A number in memory that a register points to becomes the field.
+enum SlowFetchOp {
+    /// Stores a number in memory. The register points to the number.
     Number(Register, Deref, Width),
-    /// So do some of its bits.
+    /// Stores some bits of a number in memory. The register points to the number.
     Bits(Register, Deref, Width, Bits),
-    /// So does a string that a register points to.
+    /// Stores a string in memory. The register points to the string.
     String(Register, Deref),
-    /// Everything else.
-    Steps(Steps),
+    /// Stores anything else.
+    Generic(GenericFetch),
 }
 
-/// Load a value, follow it through memory, store what is there.
+/// The three stages of a fetch: load a value, follow a path through memory, store the result.
+///
+/// C: the stages of `process_fetch_insn_bottom()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Steps {
+struct GenericFetch {
     load: Load,
     path: Path,
     store: Store,
@@ -197,38 +199,38 @@ fn run<C: Context + Copy>(
     mut programs: &[Program],
     ctx: C,
     mut fields: &mut [u8],
-    texts: &mut impl Texts,
+    strings: &mut impl ProvideStrings,
 ) {
     // Slices, and a loop of their own for registers, make shorter code than an iterator.
     loop {
-        while let [Program(Way::Register(from, width)), rest @ ..] = programs {
+        while let [Program(FetchOp::Register(from, width)), rest @ ..] = programs {
             fields = put(fields, ctx.register(*from), *width);
             programs = rest;
         }
-        let [Program(Way::Other(other)), rest @ ..] = programs else {
+        let [Program(FetchOp::Slow(op)), rest @ ..] = programs else {
             return;
         };
-        fields = other.run(ctx, fields, texts);
+        fields = op.run(ctx, fields, strings);
         programs = rest;
     }
 }
 
-/// Where the rarer ways put strings.
-trait Texts {
+/// Provides the place for strings to the operations that need it.
+trait ProvideStrings {
     fn with<R>(&mut self, f: impl FnOnce(&mut Strings<'_>) -> R) -> R;
 }
 
-impl Texts for Strings<'_> {
+impl ProvideStrings for Strings<'_> {
     #[inline(always)]
     fn with<R>(&mut self, f: impl FnOnce(&mut Strings<'_>) -> R) -> R {
         f(self)
     }
 }
 
-/// Nowhere: the place is made where one of these ways is taken, and not for every record.
+/// No place for strings. Makes an empty [`Strings`] only if an operation needs one.
 struct NoStrings;
 
-impl Texts for NoStrings {
+impl ProvideStrings for NoStrings {
     #[inline(never)]
     fn with<R>(&mut self, f: impl FnOnce(&mut Strings<'_>) -> R) -> R {
         f(&mut Strings::new(&mut [], 0))
@@ -242,16 +244,16 @@ impl Texts for NoStrings {
 type Rest<'o> = &'o mut [u8];
 
 impl Program {
-    /// Takes the shortest way.
+    /// Chooses the fastest operation.
     pub(super) fn new(load: Load, path: Path, store: Store) -> Self {
         Self(match (load, path.len, store) {
-            (Load::Register(from), 0, Store::Value(width)) => Way::Register(from, width),
-            _ => Way::Other(Other::new(load, path, store)),
+            (Load::Register(from), 0, Store::Value(width)) => FetchOp::Register(from, width),
+            _ => FetchOp::Slow(SlowFetchOp::new(load, path, store)),
         })
     }
 }
 
-impl Other {
+impl SlowFetchOp {
     fn new(load: Load, path: Path, store: Store) -> Self {
         match (load, path.len, store) {
             (Load::Register(from), 0, Store::Number(at, width)) => Self::Number(from, at, width),
@@ -259,7 +261,7 @@ impl Other {
                 Self::Bits(from, at, width, bits)
             }
             (Load::Register(from), 0, Store::String(at)) => Self::String(from, at),
-            _ => Self::Steps(Steps { load, path, store }),
+            _ => Self::Generic(GenericFetch { load, path, store }),
         }
     }
 
@@ -269,7 +271,7 @@ impl Other {
         &self,
         ctx: C,
         fields: &'o mut [u8],
-        texts: &mut impl Texts,
+        strings: &mut impl ProvideStrings,
     ) -> Rest<'o> {
         match self {
             Self::Number(from, at, width) => {
@@ -282,15 +284,15 @@ impl Other {
             }
             Self::String(from, at) => {
                 let address = address(ctx.register(*from), *at);
-                let location = texts.with(move |strings| strings.add(ctx, at.space, address));
+                let location = strings.with(move |strings| strings.add(ctx, at.space, address));
                 put(fields, location.into(), Width::W4)
             }
-            Self::Steps(steps) => texts.with(move |strings| steps.run(ctx, fields, strings)),
+            Self::Generic(fetch) => strings.with(move |strings| fetch.run(ctx, fields, strings)),
         }
     }
 }
 
-impl Steps {
+impl GenericFetch {
     /// Writes the field to the front of `fields`.
     #[inline(never)]
     fn run<'o, C: Context + Copy>(
