@@ -97,7 +97,7 @@ pub enum Base<'a> {
     Stack(u16),
     /// `$argN`, counted from 0. What a tracepoint calls has an argument of its own in front.
     Argument(u16),
-    /// `$argN` of a return probe, counted from 0: it is kept from the entry of the call.
+    /// `$argN` of a return probe, counted from 0. The probe saves it at the entry of the call.
     EntryArgument(u16),
     /// `$retval`.
     ReturnValue,

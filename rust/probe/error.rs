@@ -167,7 +167,7 @@ kinds! {
     Args2Long => "$arg* failed because the argument list is too long",
     /// More than 128 arguments.
     TooManyArgs => "Too many arguments are specified",
-    /// More values than a function's probe by ftrace keeps from the entry of a call.
+    /// More entry arguments than a probe of functions by ftrace can save.
     TooManyEargs => "Too many entry arguments specified",
     /// More than 3072 bytes of arguments, strings counted by their locators.
     EventTooBig => "Event too big (too many fields?)",
@@ -194,8 +194,8 @@ kinds! {
     ElapsedCantDeref => "$elapsed can not be dereferenced",
     /// Ours: `$exit` of a probe that is not on return instructions.
     ExitOnProbe => "$exit is only available on %retinsn probes",
-    /// Ours: an argument of the call, or `$elapsed`, where a probe on return instructions keeps
-    /// nothing from the entry.
+    /// Ours: an argument of the call, or `$elapsed`. A probe on return instructions saves no entry
+    /// data.
     EntryOnRetinsn => "A %retinsn probe keeps nothing from the entry; use %return",
     /// Ours: a number behind `r` of a probe that has no instances.
     MaxactOnRetinsn => "Maxactive is not for %retinsn probes",

@@ -4,8 +4,8 @@
 //!
 //! [`compile`] turns an [`Argument`](crate::argument::Argument) into a [`Program`], and
 //! [`Layout`] gives it its [`Field`] in the record. On a hit, [`record`] runs the programs of an
-//! event one after the other over a [`Context`]: registers and memory, and for a return probe what
-//! [`keep`](keep()) took from the entry of the call. When the trace is read,
+//! event one after the other over a [`Context`]: registers and memory, and for a return probe the
+//! entry data, which [`save_entry_data`] saved at the entry of the call. When the trace is read,
 //! [`print`](print()) makes text of the fields of a record. What the event's `format` file says is
 //! in [`Field`] and [`PrintFmt`].
 //!
@@ -24,7 +24,7 @@
 //! use core::convert::Infallible;
 //! use probe::arch::{current, Register};
 //! use probe::argument::*;
-//! use probe::fetch::{self, Context, EntryValue, Fault, Layout, Resolver};
+//! use probe::fetch::{self, Context, EntryArgument, Fault, Layout, Resolver};
 //! use probe::types::*;
 //!
 //! struct NoSymbols;
@@ -36,7 +36,7 @@
 //!     fn text(&mut self, _: &str) -> Result<u64, Infallible> {
 //!         Ok(0)
 //!     }
-//!     fn keep(&mut self, _: EntryValue) -> Result<u8, Infallible> {
+//!     fn entry_index(&mut self, _: EntryArgument) -> Result<u8, Infallible> {
 //!         Ok(0)
 //!     }
 //! }
@@ -83,7 +83,7 @@
 //! ```
 
 mod compile;
-mod entry_value;
+mod entry_data;
 mod field;
 mod print;
 mod print_fmt;
@@ -92,8 +92,8 @@ mod string;
 
 pub use self::compile::compile;
 pub use self::compile::Resolver;
-pub use self::entry_value::keep;
-pub use self::entry_value::EntryValue;
+pub use self::entry_data::save_entry_data;
+pub use self::entry_data::EntryArgument;
 pub use self::field::first_difference;
 pub use self::field::Field;
 pub use self::field::Layout;
@@ -135,10 +135,11 @@ pub trait Context {
     /// The address of the name of the current task, in the kernel's space.
     fn comm(&self) -> u64;
 
-    /// A value that [`keep()`] kept at the entry of the call, by its index. Only the programs of
-    /// return probes ask for it.
+    /// The word of the entry data with this index. Only the programs of return probes ask for it.
+    ///
+    /// C: `FETCH_OP_EDATA`.
     #[inline(always)]
-    fn kept(&self, _index: u8) -> u64 {
+    fn entry_data(&self, _index: u8) -> u64 {
         0
     }
 
@@ -204,8 +205,8 @@ impl<C: Context> Context for &C {
     }
 
     #[inline(always)]
-    fn kept(&self, index: u8) -> u64 {
-        (**self).kept(index)
+    fn entry_data(&self, index: u8) -> u64 {
+        (**self).entry_data(index)
     }
 
     #[inline(always)]

@@ -22,11 +22,11 @@ use probe::command::ProbeSpec;
 use probe::command::Signature;
 use probe::command::Site;
 use probe::fetch;
-use probe::fetch::EntryValue;
+use probe::fetch::EntryArgument;
 use probe::fetch::Layout;
 use probe::fetch::Program;
 
-use crate::entry_saver::EntryValues;
+use crate::entry_saver::EntryLayout;
 use crate::failure::at_target;
 use crate::failure::to_kernel;
 use crate::failure::Failure;
@@ -55,7 +55,7 @@ pub(crate) struct Compiled {
     programs: KVec<Program>,
     /// The strings that the programs have the addresses of.
     texts: Option<Arc<KVec<CString>>>,
-    entry_values: EntryValues,
+    entry: EntryLayout,
     needs: Needs,
 }
 
@@ -87,7 +87,7 @@ impl Compiled {
     ) -> Result<Self, Failure> {
         let mut resolver = Resolver {
             texts: KVec::new(),
-            entry_values: EntryValues::default(),
+            entry: EntryLayout::default(),
             needs: Needs::default(),
             going,
         };
@@ -98,7 +98,7 @@ impl Compiled {
         }
         let mut programs = KVec::with_capacity(arguments.len(), GFP_KERNEL)?;
         for argument in arguments {
-            resolver.entry_values.is_timed |= argument.fetch.base == Base::Elapsed;
+            resolver.entry.is_timed |= argument.fetch.base == Base::Elapsed;
             programs.push(fetch::compile(argument, &mut resolver)?, GFP_KERNEL)?;
         }
         Ok(Self {
@@ -107,7 +107,7 @@ impl Compiled {
                 true => None,
                 false => Some(Arc::new(resolver.texts, GFP_KERNEL)?),
             },
-            entry_values: resolver.entry_values,
+            entry: resolver.entry,
             needs: resolver.needs,
         })
     }
@@ -150,12 +150,12 @@ impl Compiled {
         self.needs.is_open
     }
 
-    /// Makes the handler of one registration, and what it keeps from the entry of a call.
-    pub(crate) fn recorder(&self, parts: &RecorderParts) -> Result<(Recorder, EntryValues)> {
+    /// Makes the handler of one registration, and the layout of its entry data.
+    pub(crate) fn recorder(&self, parts: &RecorderParts) -> Result<(Recorder, EntryLayout)> {
         let mut programs = KVec::new();
         programs.extend_from_slice(&self.programs, GFP_KERNEL)?;
         let recorder = parts.recorder(programs, self.texts.clone())?;
-        Ok((recorder, self.entry_values.try_clone()?))
+        Ok((recorder, self.entry.try_clone()?))
     }
 }
 
@@ -180,7 +180,7 @@ fn read_again<'c>(
 struct Resolver<'a> {
     /// The strings that they have the addresses of.
     texts: KVec<CString>,
-    entry_values: EntryValues,
+    entry: EntryLayout,
     needs: Needs,
     /// The module whose symbols are not found, because it is about to be freed.
     going: Option<&'a Module>,
@@ -218,13 +218,13 @@ impl fetch::Resolver for Resolver<'_> {
         Ok(address)
     }
 
-    fn keep(&mut self, value: EntryValue) -> Result<u8, Failure> {
-        let values = &mut self.entry_values.values;
-        let index = match values.iter().position(|kept| *kept == value) {
+    fn entry_index(&mut self, argument: EntryArgument) -> Result<u8, Failure> {
+        let arguments = &mut self.entry.arguments;
+        let index = match arguments.iter().position(|saved| *saved == argument) {
             Some(index) => index,
             None => {
-                values.push(value, GFP_KERNEL)?;
-                values.len() - 1
+                arguments.push(argument, GFP_KERNEL)?;
+                arguments.len() - 1
             }
         };
         Ok(u8::try_from(index).map_err(|_| E2BIG)?)

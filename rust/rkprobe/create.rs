@@ -115,7 +115,7 @@ impl NewProbe<'_> {
     /// Adds it to its event, which is made if there is none.
     fn add(&self) -> Result<(), Failure> {
         let kind = self.command.kind;
-        self.check_entry_values()?;
+        self.check_entry_data()?;
         self.add_to_event(self.schema()?)
             .map_err(|failure| match failure {
                 Failure::Command(error) => error.at_registration(kind).into(),
@@ -123,21 +123,23 @@ impl NewProbe<'_> {
             })
     }
 
-    /// There is no more room than this for what a probe of a function by ftrace keeps of a call.
-    fn check_entry_values(&self) -> Result<(), Failure> {
+    /// Checks that a probe of functions by ftrace can save its entry data.
+    ///
+    /// C: `traceprobe_get_entry_data_size()`.
+    fn check_entry_data(&self) -> Result<(), Failure> {
         if self.command.kind != Kind::Exit {
             return Ok(());
         }
-        let mut kept = KVec::new();
+        let mut saved = KVec::new();
         let mut is_timed = false;
         for argument in &self.arguments {
             match argument.fetch.base {
-                Base::EntryArgument(n) if !kept.contains(&n) => kept.push(n, GFP_KERNEL)?,
+                Base::EntryArgument(n) if !saved.contains(&n) => saved.push(n, GFP_KERNEL)?,
                 Base::Elapsed => is_timed = true,
                 _ => {}
             }
         }
-        if kept.len() + usize::from(is_timed) > FEW {
+        if saved.len() + usize::from(is_timed) > FEW {
             let error = command::Error::at_argument(0, ErrorKind::TooManyEargs, Errno::E2BIG);
             return Err(error.into());
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a return probe keeps of a call, from its entry to its return.
+//! Entry data: what a return probe saves at the entry of a call, for the return of this call.
 
 use kernel::prelude::*;
 
@@ -11,78 +11,81 @@ use ktrace::kprobe::Hit;
 use ktrace::kretprobe;
 use ktrace::trace_event::Origin;
 use probe::fetch;
-use probe::fetch::EntryValue;
+use probe::fetch::EntryArgument;
 
 use crate::recorder::CallValues;
 use crate::recorder::HitContext;
 use crate::recorder::Recorder;
 
-/// What is to be kept.
+/// The layout of the entry data of a probe.
 #[derive(Default)]
-pub(crate) struct EntryValues {
-    /// What is found at the entry.
-    pub(crate) values: KVec<EntryValue>,
-    /// Whether the time is taken.
+pub(crate) struct EntryLayout {
+    /// The arguments, one word each.
+    pub(crate) arguments: KVec<EntryArgument>,
+    /// Whether the probe also saves the time.
     pub(crate) is_timed: bool,
 }
 
-impl EntryValues {
+impl EntryLayout {
     /// Takes memory for a copy.
     pub(crate) fn try_clone(&self) -> Result<Self> {
-        let mut values = KVec::new();
-        values.extend_from_slice(&self.values, GFP_KERNEL)?;
+        let mut arguments = KVec::new();
+        arguments.extend_from_slice(&self.arguments, GFP_KERNEL)?;
         Ok(Self {
-            values,
+            arguments,
             is_timed: self.is_timed,
         })
     }
 }
 
-/// How many words most probes keep at most that keep any: a cache line of them. Also the most that
-/// a probe of functions by ftrace can keep.
+/// The words of entry data that are enough for most probes: a cache line. A probe of functions by
+/// ftrace cannot save more.
 pub(crate) const FEW: usize = 8;
 
-/// What a return probe does that keeps values of a call from its entry, in `N` words, of which the
-/// last is the time where that `IS_TIMED`.
+/// The handler of a return probe with `N` words of entry data. If `IS_TIMED`, the last word is the
+/// time.
 ///
-/// The kernel has room for these words with each call in flight. Where there is nothing to keep it
-/// is the [`Recorder`] itself that handles the return, and nothing is done at the entry.
+/// The kernel has room for these words with each call in flight. The handler of a probe without
+/// entry data is the [`Recorder`] itself, which does nothing at the entry.
 pub(crate) struct EntrySaver<const N: usize, const IS_TIMED: bool> {
     recorder: Recorder,
-    values: KVec<EntryValue>,
+    arguments: KVec<EntryArgument>,
 }
 
 impl<const N: usize, const IS_TIMED: bool> EntrySaver<N, IS_TIMED> {
-    /// How many values there is room for.
+    /// The maximum number of arguments.
     pub(crate) const MAX: usize = N - IS_TIMED as usize;
 
-    /// `E2BIG` where there are more than [`Self::MAX`] values.
-    pub(crate) fn new(recorder: Recorder, values: KVec<EntryValue>) -> Result<Self> {
-        if values.len() > Self::MAX {
+    /// `E2BIG` if there are more than [`Self::MAX`] arguments.
+    pub(crate) fn new(recorder: Recorder, arguments: KVec<EntryArgument>) -> Result<Self> {
+        if arguments.len() > Self::MAX {
             return Err(E2BIG);
         }
-        Ok(Self { recorder, values })
+        Ok(Self {
+            recorder,
+            arguments,
+        })
     }
 
-    /// What there is to keep at an entry.
+    /// Makes the entry data, at the entry of a call.
     #[inline(always)]
-    fn keep(&self, hit: &impl Origin) -> [u64; N] {
+    fn save(&self, hit: &impl Origin) -> [u64; N] {
         let mut words = [0; N];
         let context = HitContext {
             state: hit.state(),
             values: (),
         };
-        fetch::keep(&self.values, &context, &mut words[..Self::MAX]);
+        fetch::save_entry_data(&self.arguments, &context, &mut words[..Self::MAX]);
         if IS_TIMED {
             words[N - 1] = monotonic_clock();
         }
         words
     }
 
-    /// What was kept, at the return.
+    /// The entry data, at the return of the call.
     #[inline(always)]
-    fn kept(words: &[u64; N]) -> SavedValues<'_, N> {
-        SavedValues {
+    fn saved(words: &[u64; N]) -> EntryData<'_, N> {
+        EntryData {
             words,
             elapsed: if IS_TIMED {
                 elapsed_since(words[N - 1])
@@ -99,13 +102,16 @@ impl<const N: usize, const IS_TIMED: bool> kretprobe::Handler for EntrySaver<N, 
 
     #[inline(always)]
     fn entry(&self, hit: &Hit<'_>) -> Option<[u64; N]> {
-        Some(self.keep(hit))
+        Some(self.save(hit))
     }
 
     #[inline(always)]
     fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, [u64; N]>) {
-        self.recorder
-            .record(hit, Self::kept(call.data()), (hit.address(), call.caller()));
+        self.recorder.record(
+            hit,
+            Self::saved(call.data()),
+            (hit.address(), call.caller()),
+        );
     }
 }
 
@@ -115,13 +121,13 @@ impl<const N: usize, const IS_TIMED: bool> fprobe::Handler for EntrySaver<N, IS_
 
     #[inline(always)]
     fn entry(&self, call: &Call<'_>) -> Option<[u64; N]> {
-        Some(self.keep(call))
+        Some(self.save(call))
     }
 
     #[inline(always)]
     fn exit(&self, call: &Call<'_>, words: &[u64; N]) {
         self.recorder
-            .record(call, Self::kept(words), (call.function(), call.caller()));
+            .record(call, Self::saved(words), (call.function(), call.caller()));
     }
 }
 
@@ -140,16 +146,16 @@ fn elapsed_since(then: u64) -> u64 {
     monotonic_clock().saturating_sub(then)
 }
 
-/// What was kept of a call that returns.
+/// The entry data of a call that returns.
 #[derive(Clone, Copy)]
-struct SavedValues<'a, const N: usize> {
+struct EntryData<'a, const N: usize> {
     words: &'a [u64; N],
     elapsed: u64,
 }
 
-impl<const N: usize> CallValues for SavedValues<'_, N> {
+impl<const N: usize> CallValues for EntryData<'_, N> {
     #[inline(always)]
-    fn word(self, index: u8) -> u64 {
+    fn entry_data(self, index: u8) -> u64 {
         // An index is below `N` anyway; by the mask the compiler knows.
         const { assert!(N.is_power_of_two()) };
         self.words[usize::from(index) & (N - 1)]

@@ -340,9 +340,9 @@ fn put_address(record: &mut [u8], address: usize) -> Option<&mut [u8]> {
 
 /// What is known of the call that a hit belongs to. No program asks for what is not.
 pub(crate) trait CallValues: Copy {
-    /// The value that was kept under this index.
+    /// The word of the entry data with this index.
     #[inline(always)]
-    fn word(self, _index: u8) -> u64 {
+    fn entry_data(self, _index: u8) -> u64 {
         0
     }
 
@@ -415,8 +415,8 @@ impl<K: CallValues> Context for HitContext<'_, K> {
     }
 
     #[inline(always)]
-    fn kept(&self, index: u8) -> u64 {
-        self.values.word(index)
+    fn entry_data(&self, index: u8) -> u64 {
+        self.values.entry_data(index)
     }
 
     #[inline(always)]

@@ -36,11 +36,11 @@ use probe::command::Target;
 use probe::command::MAX_ARGUMENTS;
 use probe::error::Errno;
 use probe::error::ErrorKind;
-use probe::fetch::EntryValue;
+use probe::fetch::EntryArgument;
 
 use crate::compile::Compiled;
+use crate::entry_saver::EntryLayout;
 use crate::entry_saver::EntrySaver;
-use crate::entry_saver::EntryValues;
 use crate::entry_saver::FEW;
 use crate::exits;
 use crate::failure::at_target;
@@ -99,7 +99,7 @@ fn place(
     compiled: &Compiled,
     parts: &RecorderParts,
 ) -> Result<KBox<dyn Registered>, Failure> {
-    let (recorder, values) = compiled.recorder(parts)?;
+    let (recorder, entry) = compiled.recorder(parts)?;
     let target = match command.target {
         Target::Address(address) => kprobe::Target::Address(address as usize),
         Target::Symbol { symbol, offset } => {
@@ -114,7 +114,7 @@ fn place(
                     boxed(Fprobe::register(functions, AtEntry(recorder))?)?
                 }
                 Kind::Tracepoint => boxed(Tracepoint::attach_or_wait(&name, AtEntry(recorder))?)?,
-                _ => place_exit(&name, recorder, values)?,
+                _ => place_exit(&name, recorder, entry)?,
             });
         }
         Target::Event { .. } => return Err(EINVAL.into()),
@@ -122,43 +122,49 @@ fn place(
     Ok(match command.kind {
         Kind::Return => {
             let maxactive = command.maxactive.map_or(0, NonZero::get);
-            place_return(target, maxactive, recorder, values).map_err(at_target)?
+            place_return(target, maxactive, recorder, entry).map_err(at_target)?
         }
         Kind::ReturnInsn => boxed(Kretinsn::register(target, recorder).map_err(refused)?)?,
         _ => boxed(Kprobe::register(target, recorder).map_err(at_target)?)?,
     })
 }
 
-/// Places a probe by ftrace on the exits of functions. How much it keeps of a call has to be known
-/// when this is compiled: the kernel then has just this room with each call in flight, and the
-/// handlers find their way around it without a check.
+/// Places a probe by ftrace on the exits of functions. The size of the entry data is a constant of
+/// the handler's type. So the kernel reserves exactly this size for each call in flight, and the
+/// handlers need no bounds check.
 fn place_exit(
     name: &CStr,
     recorder: Recorder,
-    EntryValues { values, is_timed }: EntryValues,
+    EntryLayout {
+        arguments,
+        is_timed,
+    }: EntryLayout,
 ) -> Result<KBox<dyn Registered>> {
     let functions = Functions::Glob(name, None);
     if is_timed {
         boxed(Fprobe::register(
             functions,
-            EntrySaver::<FEW, true>::new(recorder, values)?,
+            EntrySaver::<FEW, true>::new(recorder, arguments)?,
         )?)
-    } else if values.is_empty() {
+    } else if arguments.is_empty() {
         boxed(Fprobe::register(functions, AtExit(recorder))?)
     } else {
         boxed(Fprobe::register(
             functions,
-            EntrySaver::<FEW, false>::new(recorder, values)?,
+            EntrySaver::<FEW, false>::new(recorder, arguments)?,
         )?)
     }
 }
 
-/// Places a return probe, with as much room for what it keeps.
+/// Places a return probe, with the smallest handler that can save its entry data.
 fn place_return(
     target: kprobe::Target,
     maxactive: u16,
     recorder: Recorder,
-    EntryValues { values, is_timed }: EntryValues,
+    EntryLayout {
+        arguments,
+        is_timed,
+    }: EntryLayout,
 ) -> Result<KBox<dyn Registered>> {
     fn place<H>(target: kprobe::Target, maxactive: u16, handler: H) -> Result<KBox<dyn Registered>>
     where
@@ -167,26 +173,26 @@ fn place_return(
         boxed(Kretprobe::register(target, maxactive, handler)?)
     }
 
-    fn keep<const N: usize, const IS_TIMED: bool>(
+    fn place_saver<const N: usize, const IS_TIMED: bool>(
         target: kprobe::Target,
         maxactive: u16,
         recorder: Recorder,
-        values: KVec<EntryValue>,
+        arguments: KVec<EntryArgument>,
     ) -> Result<KBox<dyn Registered>> {
-        let saver = EntrySaver::<N, IS_TIMED>::new(recorder, values)?;
+        let saver = EntrySaver::<N, IS_TIMED>::new(recorder, arguments)?;
         place(target, maxactive, saver)
     }
 
-    match (values.len(), is_timed) {
+    match (arguments.len(), is_timed) {
         (0, false) => place(target, maxactive, recorder),
         // The time alone.
-        (0, true) => keep::<1, true>(target, maxactive, recorder, values),
-        // More than the arguments that are passed in registers.
-        (..=FEW, false) => keep::<FEW, false>(target, maxactive, recorder, values),
-        (..FEW, true) => keep::<FEW, true>(target, maxactive, recorder, values),
-        // As much as arguments can ask for, one of which has asked for the time then.
-        (_, false) => keep::<MAX_ARGUMENTS, false>(target, maxactive, recorder, values),
-        (_, true) => keep::<MAX_ARGUMENTS, true>(target, maxactive, recorder, values),
+        (0, true) => place_saver::<1, true>(target, maxactive, recorder, arguments),
+        // Enough for all arguments in registers.
+        (..=FEW, false) => place_saver::<FEW, false>(target, maxactive, recorder, arguments),
+        (..FEW, true) => place_saver::<FEW, true>(target, maxactive, recorder, arguments),
+        // Enough for any command. If the probe saves the time, one argument is `$elapsed`.
+        (_, false) => place_saver::<MAX_ARGUMENTS, false>(target, maxactive, recorder, arguments),
+        (_, true) => place_saver::<MAX_ARGUMENTS, true>(target, maxactive, recorder, arguments),
     }
 }
 

@@ -152,7 +152,7 @@ mod tests {
             Ok(0)
         }
 
-        fn keep(&mut self, _: fetch::EntryValue) -> Result<u8, Infallible> {
+        fn entry_index(&mut self, _: fetch::EntryArgument) -> Result<u8, Infallible> {
             Ok(0)
         }
     }

@@ -602,7 +602,7 @@ fn resolve_type(
             ty
         }
         TypeSpec::Explicit(FetchType::Symstr) => {
-            // As in C, not of what was kept from the entry.
+            // As in C, an entry argument cannot be a symbol.
             let is_value = match (outermost, parsed.fetch.base) {
                 (Some(space), _) => space == Space::Kernel,
                 (None, Base::Register(_) | Base::Stack(_)) => true,

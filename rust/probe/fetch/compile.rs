@@ -23,7 +23,7 @@ use crate::{
 };
 
 use super::{
-    entry_value::EntryValue,
+    entry_data::EntryArgument,
     program::{
         Load,
         Path,
@@ -44,9 +44,9 @@ pub trait Resolver {
     /// longer than the program.
     fn text(&mut self, text: &str) -> Result<u64, Self::Error>;
 
-    /// The index of a value among those that are kept from the entry of a call. Equal values have
-    /// the same index. [`Context::kept`](super::Context::kept) gets the index.
-    fn keep(&mut self, value: EntryValue) -> Result<u8, Self::Error>;
+    /// The index of an argument in the entry data. Equal arguments have the same index.
+    /// [`Context::entry_data`](super::Context::entry_data) gets the index.
+    fn entry_index(&mut self, argument: EntryArgument) -> Result<u8, Self::Error>;
 }
 
 /// Compiles an argument.
@@ -73,7 +73,9 @@ pub fn compile<R: Resolver>(
             Slot::Register(register) => Load::Register(register),
             Slot::Stack(n) => Load::Stack(n),
         },
-        Base::EntryArgument(n) => Load::Kept(resolver.keep(EntryValue(current::argument(n)))?),
+        Base::EntryArgument(n) => {
+            Load::EntryData(resolver.entry_index(EntryArgument(current::argument(n)))?)
+        }
         Base::ReturnValue => Load::Register(current::RETURN_VALUE),
         Base::Elapsed => Load::Elapsed,
         Base::Exit => Load::Exit,

@@ -76,7 +76,7 @@ struct GenericFetch {
 pub(super) enum Load {
     Register(Register),
     Stack(u16),
-    Kept(u8),
+    EntryData(u8),
     Elapsed,
     Exit,
     Field(RecordField),
@@ -304,7 +304,7 @@ impl GenericFetch {
         let value = match self.load {
             Load::Register(register) => ctx.register(register),
             Load::Stack(n) => ctx.stack(n),
-            Load::Kept(index) => ctx.kept(index),
+            Load::EntryData(index) => ctx.entry_data(index),
             Load::Elapsed => ctx.elapsed(),
             Load::Exit => ctx.exit(),
             Load::Field(field) => read_field(ctx.record(), field),

@@ -26,7 +26,7 @@ use probe::arch::Register;
 use probe::argument::Argument;
 use probe::fetch;
 use probe::fetch::Context;
-use probe::fetch::EntryValue;
+use probe::fetch::EntryArgument;
 use probe::fetch::Fault;
 use probe::fetch::Field;
 use probe::fetch::Program;
@@ -71,7 +71,7 @@ fn record(arguments: &[Argument<'_>], parameters: [u8; 10], memory: &[u8]) {
         .collect();
 
     let record = |fill: u8| {
-        let machine = Machine::new(u64::from_le_bytes(faults), memory, &resolver.kept);
+        let machine = Machine::new(u64::from_le_bytes(faults), memory, &resolver.entry_arguments);
         let mut bytes = vec![fill; HEADER + layout.bytes() + room];
         let (header, out) = bytes.split_at_mut(HEADER);
         let used = fetch::record(&programs, layout.bytes(), HEADER, &machine, out);
@@ -117,10 +117,10 @@ fn check_reads(arguments: &[Argument<'_>], reads: &[usize]) {
     assert!(reads.iter().all(|len| (1..=MAX_STRING).contains(len)));
 }
 
-/// Any symbol and any text has an address, and what is kept its place.
+/// Any symbol and any text has an address, and each entry argument has an index.
 #[derive(Default)]
 struct Symbols {
-    kept: Vec<EntryValue>,
+    entry_arguments: Vec<EntryArgument>,
 }
 
 impl Resolver for Symbols {
@@ -134,9 +134,9 @@ impl Resolver for Symbols {
         Ok(text.len() as u64)
     }
 
-    fn keep(&mut self, value: EntryValue) -> Result<u8, Infallible> {
-        self.kept.push(value);
-        Ok((self.kept.len() - 1) as u8)
+    fn entry_index(&mut self, argument: EntryArgument) -> Result<u8, Infallible> {
+        self.entry_arguments.push(argument);
+        Ok((self.entry_arguments.len() - 1) as u8)
     }
 }
 
@@ -145,22 +145,22 @@ struct Machine<'a> {
     /// Bit N is set where the Nth read, modulo 64, is a fault.
     faults: u64,
     memory: &'a [u8],
-    kept: Vec<u64>,
+    entry_data: Vec<u64>,
     /// The sizes of the reads that were made.
     reads: RefCell<Vec<usize>>,
 }
 
 impl<'a> Machine<'a> {
-    fn new(faults: u64, memory: &'a [u8], keep: &[EntryValue]) -> Self {
+    fn new(faults: u64, memory: &'a [u8], arguments: &[EntryArgument]) -> Self {
         let mut machine = Self {
             faults,
             memory: if memory.is_empty() { &[0] } else { memory },
-            kept: vec![],
+            entry_data: vec![],
             reads: RefCell::default(),
         };
-        let mut kept = vec![0; keep.len()];
-        fetch::keep(keep, &machine, &mut kept);
-        machine.kept = kept;
+        let mut words = vec![0; arguments.len()];
+        fetch::save_entry_data(arguments, &machine, &mut words);
+        machine.entry_data = words;
         machine
     }
 
@@ -192,8 +192,8 @@ impl Context for Machine<'_> {
         self.word(1)
     }
 
-    fn kept(&self, index: u8) -> u64 {
-        self.kept[usize::from(index)]
+    fn entry_data(&self, index: u8) -> u64 {
+        self.entry_data[usize::from(index)]
     }
 
     fn elapsed(&self) -> u64 {

@@ -69,14 +69,14 @@ fn a_base_is_a_register_a_variable_or_a_constant() {
     }
     let whole = create("r vfs_read $retval $arg2 +8($arg1):u8 a=$arg2048 $elapsed").unwrap();
     let bases: Vec<_> = whole.arguments.iter().map(|a| a.fetch.base).collect();
-    let kept = Base::EntryArgument;
+    let entry = Base::EntryArgument;
     assert_eq!(
         bases,
         [
             Base::ReturnValue,
-            kept(1),
-            kept(0),
-            kept(2047),
+            entry(1),
+            entry(0),
+            entry(2047),
             Base::Elapsed
         ]
     );

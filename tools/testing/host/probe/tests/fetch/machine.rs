@@ -13,7 +13,7 @@ use probe::arch::Register;
 use probe::argument::*;
 use probe::fetch;
 use probe::fetch::Context;
-use probe::fetch::EntryValue;
+use probe::fetch::EntryArgument;
 use probe::fetch::Fault;
 use probe::fetch::Field;
 use probe::fetch::Layout;
@@ -40,8 +40,8 @@ pub struct Machine {
     pub user: BTreeMap<u64, Vec<u8>>,
     /// What it was like at the entry of the call that returns.
     pub entry: Option<Box<Machine>>,
-    /// What was kept from there.
-    pub kept: RefCell<Vec<u64>>,
+    /// What was saved there.
+    pub entry_data: RefCell<Vec<u64>>,
     /// How long the call took.
     pub elapsed: u64,
     /// By which instruction the function returns.
@@ -108,9 +108,9 @@ impl Machine {
             })
             .collect();
         if let Some(entry) = &self.entry {
-            let mut words = vec![0; symbols.kept.len()];
-            fetch::keep(&symbols.kept, &**entry, &mut words);
-            self.kept.replace(words);
+            let mut words = vec![0; symbols.entry_arguments.len()];
+            fetch::save_entry_data(&symbols.entry_arguments, &**entry, &mut words);
+            self.entry_data.replace(words);
         }
         let mut bytes = vec![UNTOUCHED; HEADER + layout.bytes() + room];
         self.reads.borrow_mut().clear();
@@ -171,8 +171,8 @@ impl Context for Machine {
         self.comm
     }
 
-    fn kept(&self, index: u8) -> u64 {
-        self.kept.borrow()[usize::from(index)]
+    fn entry_data(&self, index: u8) -> u64 {
+        self.entry_data.borrow()[usize::from(index)]
     }
 
     fn elapsed(&self) -> u64 {
@@ -288,7 +288,7 @@ pub fn symbol(address: u64) -> String {
 /// Symbols at 0x5000, texts at 0x7000, each plus its length.
 #[derive(Default)]
 pub struct Symbols {
-    pub kept: Vec<EntryValue>,
+    pub entry_arguments: Vec<EntryArgument>,
 }
 
 impl Resolver for Symbols {
@@ -302,11 +302,12 @@ impl Resolver for Symbols {
         Ok(0x7000 + text.len() as u64)
     }
 
-    fn keep(&mut self, value: EntryValue) -> Result<u8, Infallible> {
-        let index = self.kept.iter().position(|kept| *kept == value);
+    fn entry_index(&mut self, argument: EntryArgument) -> Result<u8, Infallible> {
+        let arguments = &mut self.entry_arguments;
+        let index = arguments.iter().position(|saved| *saved == argument);
         Ok(index.unwrap_or_else(|| {
-            self.kept.push(value);
-            self.kept.len() - 1
+            arguments.push(argument);
+            arguments.len() - 1
         }) as u8)
     }
 }

@@ -4,7 +4,7 @@
 
 use probe::argument::*;
 use probe::fetch;
-use probe::fetch::EntryValue;
+use probe::fetch::EntryArgument;
 use probe::fetch::Resolver;
 use probe::types::*;
 
@@ -107,17 +107,17 @@ fn an_error_of_the_resolver_is_the_error_of_the_compiler() {
         fn text(&mut self, text: &str) -> Result<u64, String> {
             Err(format!("no room for {text}"))
         }
-        fn keep(&mut self, _: EntryValue) -> Result<u8, String> {
-            Err("nothing is kept".into())
+        fn entry_index(&mut self, _: EntryArgument) -> Result<u8, String> {
+            Err("no entry data".into())
         }
     }
     let symbol = source(Base::Symbol("nosuch-4"), &[k(0)], X64);
     let text = source(Base::Text("hello"), &[], STRING);
-    let kept = source(Base::EntryArgument(2), &[], X64);
+    let entry = source(Base::EntryArgument(2), &[], X64);
     let register = di(&[], X64);
     assert_eq!(
-        fetch::compile(&kept, &mut Nothing),
-        Err("nothing is kept".into())
+        fetch::compile(&entry, &mut Nothing),
+        Err("no entry data".into())
     );
     assert_eq!(
         fetch::compile(&symbol, &mut Nothing),
@@ -160,22 +160,22 @@ fn an_entry_argument_is_the_argument_that_it_was_at_the_entry() {
 }
 
 #[test]
-fn what_is_kept_is_kept_once() {
+fn an_entry_argument_is_saved_once() {
     let mut symbols = Symbols::default();
     for n in [3, 0, 3, 130, 0, 3] {
         let argument = source(Base::EntryArgument(n), &[k(n.into())], X64);
         let Ok(_) = fetch::compile(&argument, &mut symbols);
     }
-    assert_eq!(symbols.kept.len(), 3);
+    assert_eq!(symbols.entry_arguments.len(), 3);
 
     // Where there is less room the rest is left out.
     let mut machine = machine();
     machine.set("cx", 7).set("di", 8);
     let mut words = [1; 2];
-    fetch::keep(&symbols.kept, &machine, &mut words);
+    fetch::save_entry_data(&symbols.entry_arguments, &machine, &mut words);
     assert_eq!(words, [7, 8]);
     let mut words = [1; 4];
-    fetch::keep(&symbols.kept, &machine, &mut words);
+    fetch::save_entry_data(&symbols.entry_arguments, &machine, &mut words);
     assert_eq!(words, [7, 8, 0x1000 + 125, 1]);
 }
 

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Entry data: the arguments that a return probe saves at the entry of a call.
+//!
+//! C: `store_trace_entry_data()` in `kernel/trace/trace_probe.c`.
+
+use crate::arch::Slot;
+
+use super::Context;
+
+/// An argument of a function that a return probe saves at the entry of a call.
+///
+/// C: `struct probe_entry_arg`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryArgument(pub(super) Slot);
+
+/// Saves the arguments at the entry of a call. Each argument goes to the word of its index.
+/// Ignores an argument without a word.
+///
+/// Runs in any context, like [`Context`].
+#[inline]
+pub fn save_entry_data<C: Context>(arguments: &[EntryArgument], ctx: &C, to: &mut [u64]) {
+    for (word, argument) in to.iter_mut().zip(arguments) {
+        *word = match argument.0 {
+            Slot::Register(register) => ctx.register(register),
+            Slot::Stack(n) => ctx.stack(n),
+        };
+    }
+}
