@@ -25,8 +25,7 @@
 //! # Examples
 //!
 //! ```
-//! use probe::command::Place;
-//! use probe::command::{parse, Line, ProbeSpec, Signature, Site};
+//! use probe::command::{parse, Line, ParseContext, ProbePoint, ProbeSpec, TypeInfo};
 //!
 //! let Ok(Line::Create(command)) = parse("r:mine vfs_read ret=$retval:s64 # a comment") else {
 //!     panic!();
@@ -40,8 +39,8 @@
 //! assert_eq!(probe.command().kind, command.kind);
 //!
 //! let no_registers = |_: &str| None;
-//! let site = Site { place: Place::Return, signature: Signature::Unsupported };
-//! for argument in command.arguments(site, no_registers).unwrap() {
+//! let context = ParseContext { point: ProbePoint::Return, types: TypeInfo::Unsupported };
+//! for argument in command.arguments(context, no_registers).unwrap() {
 //!     assert_eq!(argument.unwrap().body, "$retval:s64");
 //! }
 //!
@@ -63,7 +62,7 @@ mod expansion;
 mod masked;
 mod name;
 mod number;
-mod site;
+mod parse_context;
 mod spec;
 mod symbol;
 mod types;
@@ -84,10 +83,10 @@ pub use masked::Masked;
 pub use name::Event;
 pub use name::EventName;
 pub use name::MAX_NAME;
-pub use site::Place;
-pub use site::RecordFields;
-pub use site::Signature;
-pub use site::Site;
+pub use parse_context::ParseContext;
+pub use parse_context::ProbePoint;
+pub use parse_context::RecordFields;
+pub use parse_context::TypeInfo;
 pub use spec::ProbeSpec;
 pub use symbol::split_symbol;
 pub use words::Words;
@@ -273,9 +272,9 @@ impl<'a> Command<'a> {
         Ok(Some(Normalized(filter)))
     }
 
-    /// Whether what BTF says of the function matters to an argument.
-    pub fn needs_signature(&self) -> bool {
-        self.arguments.clone().any(body::needs_signature)
+    /// Whether an argument needs [`TypeInfo`].
+    pub fn needs_types(&self) -> bool {
+        self.arguments.clone().any(body::needs_types)
     }
 
     /// Writes out the arguments that stand for others; `None` where there are none. The command
@@ -287,14 +286,14 @@ impl<'a> Command<'a> {
     /// for.
     pub fn expand<'c>(
         &'c self,
-        site: Site<'c>,
+        context: ParseContext<'c>,
         offsets: FileOffsets,
     ) -> Result<Option<Expansion<'c>>, Error> {
         // In C an event probe has none of them.
         if self.kind == Kind::Event {
             return Ok(None);
         }
-        Expansion::new(self.arguments.clone(), site, offsets)
+        Expansion::new(self.arguments.clone(), context, offsets)
     }
 
     /// The same command with other arguments.
@@ -308,21 +307,22 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// The same error as one of this command, which `expanded` was made of.
-    pub fn typed_place(&self, expanded: &Command<'_>, error: Error) -> Error {
-        expansion::typed_place(&self.arguments, &expanded.arguments, error)
+    /// Moves an error of `expanded`, which was made of this command, to its position in this
+    /// command.
+    pub fn error_before_expansion(&self, expanded: &Command<'_>, error: Error) -> Error {
+        expansion::error_before_expansion(&self.arguments, &expanded.arguments, error)
     }
 
-    /// The arguments. Where `site` is, is what the kernel says of the target; in C an address as
-    /// the target is [`Inside`](Place::Inside), whatever is there. `registers` finds a
-    /// register by its name without the `%`.
+    /// The arguments. The caller derives `context` from what the kernel knows about the target. As
+    /// in C, the point of a target that is an address is always [`ProbePoint::Inside`].
+    /// `registers` finds a register by its name without the `%`.
     ///
     /// # Errors
     ///
     /// Their number. The iterator gives the errors of each.
     pub fn arguments<'c>(
         &self,
-        site: Site<'c>,
+        context: ParseContext<'c>,
         registers: Registers,
     ) -> Result<Arguments<'c>, Error>
     where
@@ -330,7 +330,7 @@ impl<'a> Command<'a> {
     {
         // Of the others the kernel saves only some.
         let registers = self.kind.is_kprobe().then_some(registers);
-        Arguments::new(self.arguments.clone(), site, registers)
+        Arguments::new(self.arguments.clone(), context, registers)
     }
 }
 

@@ -18,9 +18,9 @@ use probe::argument::Argument;
 use probe::argument::Base;
 use probe::command::split_symbol;
 use probe::command::Command;
+use probe::command::ParseContext;
 use probe::command::ProbeSpec;
-use probe::command::Signature;
-use probe::command::Site;
+use probe::command::TypeInfo;
 use probe::fetch;
 use probe::fetch::EntryArgument;
 use probe::fetch::Layout;
@@ -41,10 +41,10 @@ use crate::symbols;
 /// Reads the arguments of a command.
 pub(crate) fn read_arguments<'c>(
     command: &Command<'c>,
-    site: Site<'c>,
+    context: ParseContext<'c>,
 ) -> Result<KVVec<Argument<'c>>, Failure> {
     let mut read = KVVec::new();
-    for argument in command.arguments(site, arch::current::register)? {
+    for argument in command.arguments(context, arch::current::register)? {
         read.push(argument?, GFP_KERNEL)?;
     }
     Ok(read)
@@ -127,13 +127,13 @@ impl Compiled {
         let target = ResolvedTarget::again(&command)?;
         let types = Types::of(&command, &target)?;
         let kernel = types.kernel()?;
-        let mut site = types.site(kernel.as_ref())?;
-        let arguments = match read_again(&command, site, schema)? {
+        let mut context = types.parse_context(kernel.as_ref())?;
+        let arguments = match read_again(&command, context, schema)? {
             Some(arguments) => arguments,
             None => {
                 // Where the module was not there its BTF was not used, and is not now.
-                site.signature = Signature::Unknown;
-                read_again(&command, site, schema)?.ok_or(EINVAL)?
+                context.types = TypeInfo::Unknown;
+                read_again(&command, context, schema)?.ok_or(EINVAL)?
             }
         };
         Self::new(&arguments, types.source(), going)
@@ -163,10 +163,10 @@ impl Compiled {
 /// if their fields are not those of the event.
 fn read_again<'c>(
     command: &Command<'c>,
-    site: Site<'c>,
+    context: ParseContext<'c>,
     schema: &Schema,
 ) -> Result<Option<KVVec<Argument<'c>>>, Failure> {
-    let arguments = match read_arguments(command, site) {
+    let arguments = match read_arguments(command, context) {
         Err(Failure::Command(_)) => return Ok(None),
         arguments => arguments?,
     };

@@ -77,8 +77,8 @@ pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
     let name = command.name(security::hash_address)?;
     let types = Types::of(command, &target)?;
     let kernel = types.kernel()?;
-    let site = types.site(kernel.as_ref())?;
-    let text = match command.expand(site, FILE_OFFSETS)? {
+    let context = types.parse_context(kernel.as_ref())?;
+    let text = match command.expand(context, FILE_OFFSETS)? {
         Some(arguments) => Some(CString::try_from_fmt(format_args!("{arguments}"))?),
         None => None,
     };
@@ -90,14 +90,16 @@ pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
         let new = NewProbe {
             command: &expanded,
             name: &name,
-            arguments: read_arguments(&expanded, site)?,
+            arguments: read_arguments(&expanded, context)?,
             source: types.source(),
         };
         new.add()
     };
-    // An error is told of what was typed.
+    // The position of an error is one in the user's command.
     create().map_err(|failure| match failure {
-        Failure::Command(error) if text.is_some() => command.typed_place(&expanded, error).into(),
+        Failure::Command(error) if text.is_some() => {
+            command.error_before_expansion(&expanded, error).into()
+        }
         failure => failure,
     })
 }

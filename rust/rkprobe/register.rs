@@ -56,7 +56,7 @@ use crate::symbols;
 /// Registers the probe of a command, disabled; but one by ftrace or of a tracepoint hits from now
 /// on. Not for an event probe.
 ///
-/// What is wrong with the arguments is told here, because C looks at the place first.
+/// As in C, errors of the address come before errors of the compilation.
 #[inline(never)]
 pub(crate) fn register(
     command: &Command<'_>,
@@ -64,8 +64,8 @@ pub(crate) fn register(
     parts: &RecorderParts,
 ) -> Result<KBox<dyn Registered>, Failure> {
     security::kprobes_allowed().map_err(at_target)?;
-    let registered = compiled.and_then(|compiled| place(command, &compiled, parts));
-    check_place(&command.target, registered)
+    let registered = compiled.and_then(|compiled| register_kind(command, &compiled, parts));
+    check_address(&command.target, registered)
 }
 
 /// The same for a command that was accepted.
@@ -75,7 +75,7 @@ pub(crate) fn register_again(
     parts: &RecorderParts,
 ) -> Result<KBox<dyn Registered>, Failure> {
     security::kprobes_allowed().map_err(at_target)?;
-    check_place(&command.target, place(command, compiled, parts))
+    check_address(&command.target, register_kind(command, compiled, parts))
 }
 
 /// Makes the probe of an event, which is attached while its own event is enabled.
@@ -93,8 +93,9 @@ fn boxed(probe: impl Registered + 'static) -> Result<KBox<dyn Registered>> {
     Ok(KBox::new(probe, GFP_KERNEL)?)
 }
 
+/// Registers a probe with the mechanism of its kind.
 #[inline(never)]
-fn place(
+fn register_kind(
     command: &Command<'_>,
     compiled: &Compiled,
     parts: &RecorderParts,
@@ -114,7 +115,7 @@ fn place(
                     boxed(Fprobe::register(functions, AtEntry(recorder))?)?
                 }
                 Kind::Tracepoint => boxed(Tracepoint::attach_or_wait(&name, AtEntry(recorder))?)?,
-                _ => place_exit(&name, recorder, entry)?,
+                _ => register_exit(&name, recorder, entry)?,
             });
         }
         Target::Event { .. } => return Err(EINVAL.into()),
@@ -122,17 +123,17 @@ fn place(
     Ok(match command.kind {
         Kind::Return => {
             let maxactive = command.maxactive.map_or(0, NonZero::get);
-            place_return(target, maxactive, recorder, entry).map_err(at_target)?
+            register_return(target, maxactive, recorder, entry).map_err(at_target)?
         }
         Kind::ReturnInsn => boxed(Kretinsn::register(target, recorder).map_err(refused)?)?,
         _ => boxed(Kprobe::register(target, recorder).map_err(at_target)?)?,
     })
 }
 
-/// Places a probe by ftrace on the exits of functions. The size of the entry data is a constant of
-/// the handler's type. So the kernel reserves exactly this size for each call in flight, and the
+/// Registers a probe by ftrace on the exits of functions. The size of the entry data is a constant
+/// of the handler's type. So the kernel reserves exactly this size for each call in flight, and the
 /// handlers need no bounds check.
-fn place_exit(
+fn register_exit(
     name: &CStr,
     recorder: Recorder,
     EntryLayout {
@@ -156,8 +157,8 @@ fn place_exit(
     }
 }
 
-/// Places a return probe, with the smallest handler that can save its entry data.
-fn place_return(
+/// Registers a return probe, with the smallest handler that can save its entry data.
+fn register_return(
     target: kprobe::Target,
     maxactive: u16,
     recorder: Recorder,
@@ -166,41 +167,47 @@ fn place_return(
         is_timed,
     }: EntryLayout,
 ) -> Result<KBox<dyn Registered>> {
-    fn place<H>(target: kprobe::Target, maxactive: u16, handler: H) -> Result<KBox<dyn Registered>>
+    fn register_handler<H>(
+        target: kprobe::Target,
+        maxactive: u16,
+        handler: H,
+    ) -> Result<KBox<dyn Registered>>
     where
         H: kretprobe::Handler + AsRef<Recorder>,
     {
         boxed(Kretprobe::register(target, maxactive, handler)?)
     }
 
-    fn place_saver<const N: usize, const IS_TIMED: bool>(
+    fn register_saver<const N: usize, const IS_TIMED: bool>(
         target: kprobe::Target,
         maxactive: u16,
         recorder: Recorder,
         arguments: KVec<EntryArgument>,
     ) -> Result<KBox<dyn Registered>> {
         let saver = EntrySaver::<N, IS_TIMED>::new(recorder, arguments)?;
-        place(target, maxactive, saver)
+        register_handler(target, maxactive, saver)
     }
 
     match (arguments.len(), is_timed) {
-        (0, false) => place(target, maxactive, recorder),
+        (0, false) => register_handler(target, maxactive, recorder),
         // The time alone.
-        (0, true) => place_saver::<1, true>(target, maxactive, recorder, arguments),
+        (0, true) => register_saver::<1, true>(target, maxactive, recorder, arguments),
         // Enough for all arguments in registers.
-        (..=FEW, false) => place_saver::<FEW, false>(target, maxactive, recorder, arguments),
-        (..FEW, true) => place_saver::<FEW, true>(target, maxactive, recorder, arguments),
+        (..=FEW, false) => register_saver::<FEW, false>(target, maxactive, recorder, arguments),
+        (..FEW, true) => register_saver::<FEW, true>(target, maxactive, recorder, arguments),
         // Enough for any command. If the probe saves the time, one argument is `$elapsed`.
-        (_, false) => place_saver::<MAX_ARGUMENTS, false>(target, maxactive, recorder, arguments),
-        (_, true) => place_saver::<MAX_ARGUMENTS, true>(target, maxactive, recorder, arguments),
+        (_, false) => {
+            register_saver::<MAX_ARGUMENTS, false>(target, maxactive, recorder, arguments)
+        }
+        (_, true) => register_saver::<MAX_ARGUMENTS, true>(target, maxactive, recorder, arguments),
     }
 }
 
-/// Refuses a probe for where it was placed. To ask for the address first takes the kernel as long
-/// as to place the probe: only where it could not be placed that is done, for C looks at this
-/// first.
+/// Refuses a probe at an address that the kernel's own implementation refuses. As in C, this error
+/// comes before errors of the registration. Looking an address up takes as long as a registration,
+/// so this function does it only if the registration failed.
 #[inline(never)]
-fn check_place(
+fn check_address(
     target: &Target<'_>,
     registered: Result<KBox<dyn Registered>, Failure>,
 ) -> Result<KBox<dyn Registered>, Failure> {

@@ -20,10 +20,10 @@ use probe::btf::Btf;
 use probe::command;
 use probe::command::Command;
 use probe::command::Kind;
-use probe::command::Place;
-use probe::command::Signature;
-use probe::command::Site;
+use probe::command::ParseContext;
+use probe::command::ProbePoint;
 use probe::command::Target;
+use probe::command::TypeInfo;
 use probe::error::Errno;
 use probe::error::ErrorKind;
 
@@ -51,13 +51,13 @@ pub(crate) fn clear() {
 
 /// A target that is there.
 pub(crate) struct ResolvedTarget {
-    place: Place,
+    point: ProbePoint,
     /// What an event probe is attached to.
     event: Option<Event>,
 }
 
 impl ResolvedTarget {
-    /// Checks what the kernel says of a target, and finds out where in its function it is.
+    /// Checks what the kernel says of a target, and finds out the probe point.
     ///
     /// For functions by ftrace and for tracepoints the kernel is asked at the registration.
     #[inline(never)]
@@ -75,7 +75,7 @@ impl ResolvedTarget {
             Target::Address(_) | Target::Functions(_) | Target::Tracepoint(_) => {}
         }
         Ok(Self {
-            place: place(command.kind, is_entry),
+            point: probe_point(command.kind, is_entry),
             event,
         })
     }
@@ -87,22 +87,22 @@ impl ResolvedTarget {
             _ => None,
         };
         Ok(Self {
-            place: place(command.kind, is_entry == Some(true)),
+            point: probe_point(command.kind, is_entry == Some(true)),
             event: None,
         })
     }
 }
 
-/// Where in its function a probe of this kind is.
-fn place(kind: Kind, is_entry: bool) -> Place {
+/// The point that a probe of this kind is at.
+fn probe_point(kind: Kind, is_entry: bool) -> ProbePoint {
     match kind {
-        Kind::Probe if is_entry => Place::Entry,
-        Kind::Probe => Place::Inside,
-        Kind::Return | Kind::Exit => Place::Return,
-        Kind::ReturnInsn => Place::ReturnInsn,
-        Kind::Entry => Place::Entry,
-        Kind::Tracepoint => Place::Tracepoint,
-        Kind::Event => Place::Event,
+        Kind::Probe if is_entry => ProbePoint::Entry,
+        Kind::Probe => ProbePoint::Inside,
+        Kind::Return | Kind::Exit => ProbePoint::Return,
+        Kind::ReturnInsn => ProbePoint::ReturnInsn,
+        Kind::Entry => ProbePoint::Entry,
+        Kind::Tracepoint => ProbePoint::Tracepoint,
+        Kind::Event => ProbePoint::Event,
     }
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn hold_event(system: &str, name: &str) -> Result<Event, Failure> {
 /// ```ignore
 /// let types = Types::of(&command, &target)?;
 /// let kernel = types.kernel()?;
-/// let site = types.site(kernel.as_ref())?;
+/// let context = types.parse_context(kernel.as_ref())?;
 /// ```
 pub(crate) struct Types<'t> {
     target: &'t ResolvedTarget,
@@ -193,7 +193,7 @@ impl<'t> Types<'t> {
     pub(crate) fn of(command: &Command<'_>, target: &'t ResolvedTarget) -> Result<Self> {
         let mut this = Self {
             target,
-            are_needed: command.needs_signature(),
+            are_needed: command.needs_types(),
             kernel: None,
             is_tracepoint: matches!(command.target, Target::Tracepoint(_)),
             function: FunctionTypes::None,
@@ -207,7 +207,7 @@ impl<'t> Types<'t> {
         Ok(this)
     }
 
-    /// Those of the kernel, for [`site`](Self::site).
+    /// Those of the kernel, for [`parse_context`](Self::parse_context).
     pub(crate) fn kernel(&self) -> Result<Option<Btf<'_>>> {
         self.kernel
             .as_ref()
@@ -215,21 +215,24 @@ impl<'t> Types<'t> {
             .transpose()
     }
 
-    /// Where the probe stands, as the arguments see it.
-    pub(crate) fn site<'s>(&'s self, kernel: Option<&'s Btf<'s>>) -> Result<Site<'s>> {
-        Ok(Site {
-            place: self.target.place,
-            signature: self.signature(kernel)?,
+    /// The probe point and the types, for the arguments.
+    pub(crate) fn parse_context<'s>(
+        &'s self,
+        kernel: Option<&'s Btf<'s>>,
+    ) -> Result<ParseContext<'s>> {
+        Ok(ParseContext {
+            point: self.target.point,
+            types: self.type_info(kernel)?,
         })
     }
 
-    fn signature<'s>(&'s self, kernel: Option<&'s Btf<'s>>) -> Result<Signature<'s>> {
+    fn type_info<'s>(&'s self, kernel: Option<&'s Btf<'s>>) -> Result<TypeInfo<'s>> {
         if let Some(event) = &self.target.event {
-            return Ok(Signature::Event(event, kernel.copied()));
+            return Ok(TypeInfo::Event(event, kernel.copied()));
         }
         let kernel = match kernel {
-            _ if !self.are_needed => return Ok(Signature::Unknown),
-            None => return Ok(Signature::Unsupported),
+            _ if !self.are_needed => return Ok(TypeInfo::Unknown),
+            None => return Ok(TypeInfo::Unsupported),
             Some(kernel) => kernel,
         };
         let function = match &self.function {
@@ -242,9 +245,9 @@ impl<'t> Types<'t> {
             }
         };
         Ok(match function {
-            Some(function) if self.is_tracepoint => Signature::Known(function.of_tracepoint()),
-            Some(function) => Signature::Known(function),
-            None => Signature::Unknown,
+            Some(function) if self.is_tracepoint => TypeInfo::Function(function.of_tracepoint()),
+            Some(function) => TypeInfo::Function(function),
+            None => TypeInfo::Unknown,
         })
     }
 

@@ -16,7 +16,7 @@ use super::{
         Error, //
     },
     name::is_good_name,
-    site::Site,
+    parse_context::ParseContext,
     words::Words, //
 };
 use crate::{
@@ -65,7 +65,7 @@ impl<'a> Arguments<'a> {
     /// Checks what concerns all.
     pub(super) fn new(
         words: Words<'a>,
-        site: Site<'a>,
+        context: ParseContext<'a>,
         registers: Option<Registers>,
     ) -> Result<Self, Error> {
         let count = count(&words)?;
@@ -76,7 +76,7 @@ impl<'a> Arguments<'a> {
             index: 0,
             count,
             parser: BodyParser {
-                site,
+                context,
                 registers,
                 size: 0,
             },

@@ -11,11 +11,11 @@
 use super::{
     error::ArgumentError,
     number,
-    site::{
-        Place,
+    parse_context::{
+        ParseContext, //
+        ProbePoint,
         RecordFields,
-        Signature,
-        Site, //
+        TypeInfo,
     },
     types::{
         parse_bits,
@@ -70,8 +70,8 @@ pub(super) struct ParsedBody<'a> {
 
 /// Parses the bodies of the arguments of a command, one after the other.
 pub(super) struct BodyParser<'b> {
-    /// The place of the probe.
-    pub(super) site: Site<'b>,
+    /// The probe point, and the types of the variables there.
+    pub(super) context: ParseContext<'b>,
     /// The registers, if the probe saves all of them.
     pub(super) registers: Option<Registers>,
     /// The bytes of the record that the arguments so far take.
@@ -103,8 +103,8 @@ struct ParsedFetch<'a, 'b> {
     at: usize,
 }
 
-/// Whether what BTF says of the function matters to the argument `word`.
-pub(super) fn needs_signature(word: &str) -> bool {
+/// Whether the argument `word` needs [`TypeInfo`].
+pub(super) fn needs_types(word: &str) -> bool {
     let body = word.split_once('=').map_or(word, |(_, body)| body);
     // What is within all dereferences.
     let mut base = body;
@@ -129,7 +129,7 @@ impl<'b> BodyParser<'b> {
         if body.is_empty() {
             return Err(ArgumentError::invalid(ErrorKind::NoArgBody, at));
         }
-        let is_event = matches!(self.site.signature, Signature::Event(..));
+        let is_event = matches!(self.context.types, TypeInfo::Event(..));
         let mut split = SplitBody::parse(body, at, is_event)?;
         let mut parsed = self.fetch(split.value, at)?;
         if let Some(value) = parsed.value {
@@ -175,8 +175,8 @@ impl<'b> BodyParser<'b> {
             }
             TypeSpec::Explicit(FetchType::String(space)) => {
                 let source = self
-                    .site
-                    .signature
+                    .context
+                    .types
                     .btf()
                     .and_then(|btf| value.string_source(&btf));
                 match source.ok_or(wrong(ErrorKind::BadType4str))? {
@@ -257,8 +257,8 @@ impl<'b> BodyParser<'b> {
     fn base<'a>(&self, text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
         let rest = text.get(1..).unwrap_or("");
         let base = match text.bytes().next() {
-            Some(b'$') => match self.site.signature {
-                Signature::Event(fields, _) => field(fields, rest, at)?,
+            Some(b'$') => match self.context.types {
+                TypeInfo::Event(fields, _) => field(fields, rest, at)?,
                 _ if rest.starts_with("retval") => return self.btf_variable(text, at),
                 _ => self.variable(rest, at)?,
             },
@@ -285,38 +285,39 @@ impl<'b> BodyParser<'b> {
         at: usize,
     ) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
         let is_variable = text.starts_with('$');
-        match (self.site.place, self.site.signature) {
-            (Place::Entry | Place::Inside | Place::Tracepoint, _) if is_variable => {
+        match (self.context.point, self.context.types) {
+            (ProbePoint::Entry | ProbePoint::Inside | ProbePoint::Tracepoint, _) if is_variable => {
                 return Err(ArgumentError::invalid(ErrorKind::RetvalOnProbe, at));
             }
-            (Place::Inside | Place::Event, _) => {
+            (ProbePoint::Inside | ProbePoint::Event, _) => {
                 return Err(ArgumentError::invalid(ErrorKind::NosupBtfarg, at));
             }
-            (_, Signature::Unsupported) if text == RETVAL => {
+            (_, TypeInfo::Unsupported) if text == RETVAL => {
                 return Ok(ParsedBase::new(Base::ReturnValue, at));
             }
-            (_, Signature::Unsupported) => return Err(no_btf(at)),
+            (_, TypeInfo::Unsupported) => return Err(no_btf(at)),
             _ => {}
         }
         let wrong = |error: btf::Error| {
             ArgumentError::new(error.kind, at.saturating_add(error.at), error.errno)
         };
         let variable = btf::Variable::parse(text).map_err(wrong)?;
-        let function = self.site.signature.function();
+        let function = self.context.types.function();
         let function = function.as_ref();
         let (base, ty) = if variable.name == RETVAL {
             let ty = variable.returned(function).map_err(wrong)?;
             (Base::ReturnValue, ty)
         } else {
             let param = variable.param(function).map_err(wrong)?;
-            let base = match self.site.place {
-                Place::Return => Base::EntryArgument(param.position),
-                Place::ReturnInsn => {
+            let base = match self.context.point {
+                ProbePoint::Return => Base::EntryArgument(param.position),
+                ProbePoint::ReturnInsn => {
                     return Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at))
                 }
-                Place::Entry | Place::Inside | Place::Tracepoint | Place::Event => {
-                    Base::Argument(param.position)
-                }
+                ProbePoint::Entry
+                | ProbePoint::Inside
+                | ProbePoint::Tracepoint
+                | ProbePoint::Event => Base::Argument(param.position),
             };
             (base, Some(param.ty))
         };
@@ -334,9 +335,9 @@ impl<'b> BodyParser<'b> {
     ///
     /// C: `handle_typecast()`, which looks for structures in modules, too.
     fn cast<'a>(&self, text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
-        let (fields, btf) = match self.site.signature {
-            Signature::Event(fields, Some(btf)) => (fields, btf),
-            Signature::Event(_, None) | Signature::Unsupported => return Err(no_btf(at)),
+        let (fields, btf) = match self.context.types {
+            TypeInfo::Event(fields, Some(btf)) => (fields, btf),
+            TypeInfo::Event(_, None) | TypeInfo::Unsupported => return Err(no_btf(at)),
             _ => return Err(ArgumentError::invalid(ErrorKind::TypecastNotEvent, at)),
         };
         let Some((structure, text)) = text.split_once(')') else {
@@ -383,17 +384,20 @@ impl<'b> BodyParser<'b> {
             return Ok(Base::Comm);
         }
         if name == "elapsed" {
-            return match self.site.place {
-                Place::Return => Ok(Base::Elapsed),
-                Place::ReturnInsn => Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at)),
-                Place::Entry | Place::Inside | Place::Tracepoint | Place::Event => {
-                    Err(ArgumentError::invalid(ErrorKind::ElapsedOnProbe, at))
+            return match self.context.point {
+                ProbePoint::Return => Ok(Base::Elapsed),
+                ProbePoint::ReturnInsn => {
+                    Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at))
                 }
+                ProbePoint::Entry
+                | ProbePoint::Inside
+                | ProbePoint::Tracepoint
+                | ProbePoint::Event => Err(ArgumentError::invalid(ErrorKind::ElapsedOnProbe, at)),
             };
         }
         if name == "exit" {
-            return match self.site.place {
-                Place::ReturnInsn => Ok(Base::Exit),
+            return match self.context.point {
+                ProbePoint::ReturnInsn => Ok(Base::Exit),
                 _ => Err(ArgumentError::invalid(ErrorKind::ExitOnProbe, at)),
             };
         }
@@ -404,14 +408,14 @@ impl<'b> BodyParser<'b> {
             .filter(|number| *number <= STACK_WORDS)
             .and_then(|number| number.checked_sub(1))
             .ok_or(ArgumentError::invalid(ErrorKind::BadArgNum, at))?;
-        match self.site.place {
-            Place::Entry => Ok(Base::Argument(index)),
-            Place::Tracepoint => Ok(Base::Argument(index.saturating_add(1))),
-            Place::Inside | Place::Event => {
+        match self.context.point {
+            ProbePoint::Entry => Ok(Base::Argument(index)),
+            ProbePoint::Tracepoint => Ok(Base::Argument(index.saturating_add(1))),
+            ProbePoint::Inside | ProbePoint::Event => {
                 Err(ArgumentError::invalid(ErrorKind::NofentryArgs, at))
             }
-            Place::Return => Ok(Base::EntryArgument(index)),
-            Place::ReturnInsn => Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at)),
+            ProbePoint::Return => Ok(Base::EntryArgument(index)),
+            ProbePoint::ReturnInsn => Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at)),
         }
     }
 }

@@ -20,9 +20,9 @@ use core::fmt::{
 
 use super::{
     error::Error,
-    site::{
-        Place,
-        Site, //
+    parse_context::{
+        ParseContext, //
+        ProbePoint,
     },
     words::{
         Length,
@@ -75,11 +75,11 @@ impl<'a> Expansion<'a> {
     /// `None` where the arguments stay as they are.
     pub(super) fn new(
         words: Words<'a>,
-        site: Site<'a>,
+        context: ParseContext<'a>,
         offsets: FileOffsets,
     ) -> Result<Option<Self>, Error> {
-        check_variables(&words, site.place)?;
-        let function = site.signature.function();
+        check_variables(&words, context.point)?;
+        let function = context.types.function();
         let this = Self {
             words,
             function: function.filter(|function| function.params().next().is_some()),
@@ -252,17 +252,17 @@ impl<'a> FileName<'a> {
 /// argument is looked at.
 ///
 /// C: `argv_has_var_arg()`.
-fn check_variables(words: &Words<'_>, place: Place) -> Result<(), Error> {
+fn check_variables(words: &Words<'_>, point: ProbePoint) -> Result<(), Error> {
     let mut has_all = false;
     for (index, word) in words.clone().enumerate() {
         let Some(number) = word.strip_prefix("$arg") else {
             continue;
         };
         let error = |kind| Err(Error::invalid(kind, index.saturating_add(2), 0));
-        match place {
-            Place::Inside | Place::Event => return error(ErrorKind::NofentryArgs),
-            Place::ReturnInsn => return error(ErrorKind::EntryOnRetinsn),
-            Place::Entry | Place::Return | Place::Tracepoint => {}
+        match point {
+            ProbePoint::Inside | ProbePoint::Event => return error(ErrorKind::NofentryArgs),
+            ProbePoint::ReturnInsn => return error(ErrorKind::EntryOnRetinsn),
+            ProbePoint::Entry | ProbePoint::Return | ProbePoint::Tracepoint => {}
         }
         match number.bytes().next() {
             Some(b'0'..=b'9') => {}
@@ -274,32 +274,40 @@ fn check_variables(words: &Words<'_>, place: Place) -> Result<(), Error> {
     Ok(())
 }
 
-/// The place in the `typed` arguments that a place in the `read` ones was made of: as far as both
-/// begin or end alike the very byte, else the start of what was written in its place.
-pub(super) fn typed_place(typed: &Words<'_>, read: &Words<'_>, error: Error) -> Error {
+/// Moves an error of the `expanded` arguments to its position in the `original` ones. The position
+/// is the same byte if it is in the part where both begin or end alike. Otherwise it is the start
+/// of the part that was replaced.
+pub(super) fn error_before_expansion(
+    original: &Words<'_>,
+    expanded: &Words<'_>,
+    error: Error,
+) -> Error {
     let Some(index) = error.at.word.checked_sub(2) else {
         return error;
     };
-    let more = read.clone().count().saturating_sub(typed.clone().count());
-    let all = typed.clone().position(|word| word.starts_with("$arg*"));
+    let more = expanded
+        .clone()
+        .count()
+        .saturating_sub(original.clone().count());
+    let all = original.clone().position(|word| word.starts_with("$arg*"));
     let at = match all {
         Some(all) if index > all => index.saturating_sub(more).max(all),
         _ => index,
     };
-    let typed = typed.clone().nth(at).unwrap_or("");
-    let read = read.clone().nth(index).unwrap_or("");
+    let original = original.clone().nth(at).unwrap_or("");
+    let expanded = expanded.clone().nth(index).unwrap_or("");
     let offset = match (all == Some(at), error.at.offset) {
         (true, _) => 0,
-        (false, offset) if typed == read => offset,
+        (false, offset) if original == expanded => offset,
         (false, offset) => {
             let alike = |pairs: &mut dyn Iterator<Item = (u8, u8)>| {
                 pairs.take_while(|(a, b)| a == b).count()
             };
-            let before = alike(&mut typed.bytes().zip(read.bytes()));
-            let behind = alike(&mut typed.bytes().rev().zip(read.bytes().rev()));
-            let from_end = read.len().saturating_sub(offset);
+            let before = alike(&mut original.bytes().zip(expanded.bytes()));
+            let behind = alike(&mut original.bytes().rev().zip(expanded.bytes().rev()));
+            let from_end = expanded.len().saturating_sub(offset);
             if offset > before && from_end <= behind {
-                typed.len().saturating_sub(from_end)
+                original.len().saturating_sub(from_end)
             } else {
                 offset.min(before)
             }

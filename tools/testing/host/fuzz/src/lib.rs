@@ -27,11 +27,11 @@ use probe::command::File;
 use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
-use probe::command::Place;
+use probe::command::ParseContext;
+use probe::command::ProbePoint;
 use probe::command::RecordFields;
-use probe::command::Signature;
-use probe::command::Site;
 use probe::command::Target;
+use probe::command::TypeInfo;
 use probe::fetch::Field;
 use probe::fetch::Layout;
 use probe::types::Width;
@@ -83,7 +83,7 @@ pub fn measure<T>(work: impl FnOnce() -> T) -> (T, u64) {
 
 /// Where a probe is, as the module finds it out. `None` where there can be none, for no symbol is
 /// named so; and for patterns of which no name of an event can be made, which as in C is not checked.
-pub fn place(command: &Command<'_>) -> Option<Place> {
+pub fn probe_point(command: &Command<'_>) -> Option<ProbePoint> {
     let is_name = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name
@@ -94,17 +94,17 @@ pub fn place(command: &Command<'_>) -> Option<Place> {
     match command.target {
         Target::Symbol { symbol: name, .. } | Target::Functions(name) if !is_name(name) => None,
         Target::Symbol { offset, .. } if is_return => (offset == 0).then_some(match command.kind {
-            Kind::ReturnInsn => Place::ReturnInsn,
-            _ => Place::Return,
+            Kind::ReturnInsn => ProbePoint::ReturnInsn,
+            _ => ProbePoint::Return,
         }),
-        Target::Symbol { offset: 0, .. } => Some(Place::Entry),
-        Target::Symbol { .. } => Some(Place::Inside),
-        Target::Address(_) if is_return => Some(Place::Return),
-        Target::Address(_) => Some(Place::Inside),
-        Target::Functions(_) if is_return => Some(Place::Return),
-        Target::Functions(_) => Some(Place::Entry),
-        Target::Tracepoint(_) => Some(Place::Tracepoint),
-        Target::Event { .. } => Some(Place::Event),
+        Target::Symbol { offset: 0, .. } => Some(ProbePoint::Entry),
+        Target::Symbol { .. } => Some(ProbePoint::Inside),
+        Target::Address(_) if is_return => Some(ProbePoint::Return),
+        Target::Address(_) => Some(ProbePoint::Inside),
+        Target::Functions(_) if is_return => Some(ProbePoint::Return),
+        Target::Functions(_) => Some(ProbePoint::Entry),
+        Target::Tracepoint(_) => Some(ProbePoint::Tracepoint),
+        Target::Event { .. } => Some(ProbePoint::Event),
     }
 }
 
@@ -130,34 +130,36 @@ impl RecordFields for AnyField {
 /// that stand for others.
 pub fn read<T>(
     command: &Command<'_>,
-    place: Place,
+    point: ProbePoint,
     then: impl FnOnce(&Command<'_>, &[Argument<'_>]) -> T,
 ) -> Result<T, Error> {
     const OFFSETS: FileOffsets = FileOffsets {
         name: 0x28,
         dentry: 0x48,
     };
-    let signature = match command.target {
-        Target::Address(_) => Signature::Unsupported,
+    let types = match command.target {
+        Target::Address(_) => TypeInfo::Unsupported,
         Target::Symbol { symbol: name, .. } | Target::Functions(name) => BTF
             .function(name)
-            .map_or(Signature::Unknown, Signature::Known),
-        Target::Tracepoint(name) => BTF.function(name).map_or(Signature::Unknown, |function| {
-            Signature::Known(function.of_tracepoint())
+            .map_or(TypeInfo::Unknown, TypeInfo::Function),
+        Target::Tracepoint(name) => BTF.function(name).map_or(TypeInfo::Unknown, |function| {
+            TypeInfo::Function(function.of_tracepoint())
         }),
-        Target::Event { .. } => Signature::Event(&AnyField, Some(*BTF)),
+        Target::Event { .. } => TypeInfo::Event(&AnyField, Some(*BTF)),
     };
     command.filter()?;
-    let site = Site { place, signature };
-    let text = command.expand(site, OFFSETS)?.map(|text| text.to_string());
+    let context = ParseContext { point, types };
+    let text = command
+        .expand(context, OFFSETS)?
+        .map(|text| text.to_string());
     let expanded = match &text {
         Some(text) => command.with_arguments(text),
         None => command.clone(),
     };
     let arguments = expanded
-        .arguments(site, register)
+        .arguments(context, register)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| command.typed_place(&expanded, error))?;
+        .map_err(|error| command.error_before_expansion(&expanded, error))?;
     Ok(then(&expanded, &arguments))
 }
 

@@ -10,7 +10,7 @@
 use std::convert::Infallible;
 
 use fuzz::measure;
-use fuzz::place;
+use fuzz::probe_point;
 use fuzz::read;
 use libfuzzer_sys::fuzz_target;
 use probe::argument::Argument;
@@ -20,7 +20,7 @@ use probe::command::EventName;
 use probe::command::File;
 use probe::command::Line;
 use probe::command::Normalized;
-use probe::command::Place;
+use probe::command::ProbePoint;
 use probe::command::ProbeSpec;
 use probe::command::Words;
 use probe::error::ErrorKind;
@@ -31,12 +31,12 @@ fn hash(address: u64) -> u32 {
     address as u32
 }
 
-const PLACES: [Place; 5] = [
-    Place::Entry,
-    Place::Inside,
-    Place::Return,
-    Place::ReturnInsn,
-    Place::Tracepoint,
+const PROBE_POINTS: [ProbePoint; 5] = [
+    ProbePoint::Entry,
+    ProbePoint::Inside,
+    ProbePoint::Return,
+    ProbePoint::ReturnInsn,
+    ProbePoint::Tracepoint,
 ];
 
 /// The most steps to find the errors of a line: for a name that may be another's, which makes all
@@ -60,7 +60,7 @@ fuzz_target!(|line: &str| {
 /// the arguments, in some place.
 fn all_errors(line: &str) -> (File, Vec<Error>) {
     let words = Words::new(line);
-    let place = PLACES[words.count() % PLACES.len()];
+    let point = PROBE_POINTS[words.count() % PROBE_POINTS.len()];
     let (file, parsed) = match File::Kprobes.parse(line) {
         Err(error) if error.kind == ErrorKind::NoMatchingType => (File::All, File::All.parse(line)),
         parsed => (File::Kprobes, parsed),
@@ -68,7 +68,7 @@ fn all_errors(line: &str) -> (File, Vec<Error>) {
     let errors = match parsed {
         Err(error) => vec![error],
         Ok(Line::Create(command)) => {
-            let arguments = read(&command, place, |_, _| ()).err();
+            let arguments = read(&command, point, |_, _| ()).err();
             command
                 .name(hash)
                 .err()
@@ -108,10 +108,10 @@ fn check_listing(line: &str) {
     let Ok(Line::Create(command)) = File::All.parse(line) else {
         return;
     };
-    let (Some(place), Ok(name)) = (place(&command), command.name(hash)) else {
+    let (Some(point), Ok(name)) = (probe_point(&command), command.name(hash)) else {
         return;
     };
-    let _ = read(&command, place, |command, arguments| {
+    let _ = read(&command, point, |command, arguments| {
         let mut layout = Layout::new();
         for argument in arguments {
             layout.add(argument).unwrap();
@@ -137,9 +137,9 @@ fn check_listing(line: &str) {
                 );
             }
         };
-        read(&again, place, is_same).unwrap();
+        read(&again, point, is_same).unwrap();
         assert_eq!(probe.command().kind, command.kind);
-        read(&probe.command(), place, is_same).unwrap();
+        read(&probe.command(), point, is_same).unwrap();
         check_delete(&probe);
     });
 }

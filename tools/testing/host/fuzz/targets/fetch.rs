@@ -17,7 +17,7 @@ use std::convert::Infallible;
 use fuzz::fields;
 use fuzz::keep;
 use fuzz::location;
-use fuzz::place;
+use fuzz::probe_point;
 use fuzz::read;
 use fuzz::split;
 use libfuzzer_sys::fuzz_target;
@@ -45,7 +45,7 @@ fuzz_target!(|input: &[u8]| -> Corpus { keep(run(input)) });
 fn run(input: &[u8]) -> Option<()> {
     let (command, rest) = split(input)?;
     let (parameters, memory) = rest.split_first_chunk()?;
-    read(&command, place(&command)?, |_, arguments| {
+    read(&command, probe_point(&command)?, |_, arguments| {
         record(arguments, *parameters, memory);
     })
     .ok()
@@ -71,7 +71,11 @@ fn record(arguments: &[Argument<'_>], parameters: [u8; 10], memory: &[u8]) {
         .collect();
 
     let record = |fill: u8| {
-        let machine = Machine::new(u64::from_le_bytes(faults), memory, &resolver.entry_arguments);
+        let machine = Machine::new(
+            u64::from_le_bytes(faults),
+            memory,
+            &resolver.entry_arguments,
+        );
         let mut bytes = vec![fill; HEADER + layout.bytes() + room];
         let (header, out) = bytes.split_at_mut(HEADER);
         let used = fetch::record(&programs, layout.bytes(), HEADER, &machine, out);

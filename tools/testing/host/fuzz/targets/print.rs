@@ -12,7 +12,7 @@ use std::fmt;
 use fuzz::fields;
 use fuzz::keep;
 use fuzz::measure;
-use fuzz::place;
+use fuzz::probe_point;
 use fuzz::read;
 use fuzz::split;
 use libfuzzer_sys::fuzz_target;
@@ -33,7 +33,10 @@ fuzz_target!(|input: &[u8]| -> Corpus { keep(run(input)) });
 fn run(input: &[u8]) -> Option<()> {
     let (command, rest) = split(input)?;
     let (&header, record) = rest.split_first()?;
-    let (fields, _) = read(&command, place(&command)?, |_, arguments| fields(arguments)).ok()?;
+    let (fields, _) = read(&command, probe_point(&command)?, |_, arguments| {
+        fields(arguments)
+    })
+    .ok()?;
     let named = || fields.iter().map(|(name, field)| (name.as_str(), *field));
 
     let header = match header {

@@ -443,11 +443,11 @@ fn nothing_follows_an_error() {
         panic!();
     };
     let register = probe::arch::x86_64::register;
-    let site = probe::command::Site {
-        place: probe::command::Place::Entry,
-        signature: probe::command::Signature::Unsupported,
+    let context = probe::command::ParseContext {
+        point: probe::command::ProbePoint::Entry,
+        types: probe::command::TypeInfo::Unsupported,
     };
-    let mut arguments = command.arguments(site, register).unwrap();
+    let mut arguments = command.arguments(context, register).unwrap();
     assert!(arguments.next().unwrap().is_err());
     assert!(arguments.next().is_none());
 }

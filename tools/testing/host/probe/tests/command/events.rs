@@ -14,8 +14,8 @@ use probe::command::Error;
 use probe::command::File;
 use probe::command::Kind;
 use probe::command::RecordFields;
-use probe::command::Signature;
 use probe::command::Target;
+use probe::command::TypeInfo;
 use probe::error::Errno;
 use probe::error::ErrorKind::*;
 use probe::types::*;
@@ -57,7 +57,7 @@ impl RecordFields for Fields {
 }
 
 fn create(line: &str) -> Result<Whole<'_>, Error> {
-    create_at(File::All, line, Signature::Event(&Fields, Some(*btf())))
+    create_at(File::All, line, TypeInfo::Event(&Fields, Some(*btf())))
 }
 
 fn argument(text: &str) -> Argument<'static> {
@@ -146,11 +146,11 @@ fn each_error_is_found_at_its_place() {
 
 #[test]
 fn without_btf_there_are_no_typecasts() {
-    let signature = Signature::Event(&Fields, None);
-    let error = create_at(File::All, "e a/b x=(file)filename->f_path", signature).unwrap_err();
+    let types = TypeInfo::Event(&Fields, None);
+    let error = create_at(File::All, "e a/b x=(file)filename->f_path", types).unwrap_err();
     assert_eq!((error.kind, error.errno), (NosupBtfarg, EOPNOTSUPP));
     assert_eq!((error.at.word, error.at.offset), (2, 2));
-    create_at(File::All, "e a/b $pid", signature).unwrap();
+    create_at(File::All, "e a/b $pid", types).unwrap();
 }
 
 #[test]

@@ -5,30 +5,32 @@
 use super::create;
 use super::create_at;
 use super::errors::unmark;
-use super::functions::signature;
+use super::functions::types_of;
 use super::OFFSETS;
 use probe::command::parse;
 use probe::command::Error;
 use probe::command::File;
 use probe::command::Line;
-use probe::command::Place;
-use probe::command::Signature;
-use probe::command::Site;
+use probe::command::ParseContext;
+use probe::command::ProbePoint;
+use probe::command::TypeInfo;
 use probe::error::Errno;
 use probe::error::ErrorKind;
 use probe::error::ErrorKind::*;
 
 /// What the arguments of a probe at the entry of a function stand for.
-fn written_out(arguments: &str, signature: Signature<'_>) -> Result<Option<String>, Error> {
+fn written_out(arguments: &str, types: TypeInfo<'_>) -> Result<Option<String>, Error> {
     let line = format!("p:g/ev vfs_read {arguments} # {arguments}");
     let Ok(Line::Create(command)) = parse(&line) else {
         panic!("{line}");
     };
-    let site = Site {
-        place: Place::Entry,
-        signature,
+    let context = ParseContext {
+        point: ProbePoint::Entry,
+        types,
     };
-    Ok(command.expand(site, OFFSETS)?.map(|text| text.to_string()))
+    Ok(command
+        .expand(context, OFFSETS)?
+        .map(|text| text.to_string()))
 }
 
 #[test]
@@ -46,7 +48,7 @@ fn the_name_of_a_file_is_a_string_behind_pointers() {
         ("=:%pd", "=+0x0(+0x28()):string"),
         ("a=b=%di:u8:%pd", "a=+0x0(+0x28(b=%di:u8)):string"),
     ] {
-        let text = written_out(&format!("%ax\t {argument}  b=%bx"), Signature::Unknown);
+        let text = written_out(&format!("%ax\t {argument}  b=%bx"), TypeInfo::Unknown);
         assert_eq!(
             text,
             Ok(Some(format!("%ax {expected} b=%bx"))),
@@ -66,11 +68,11 @@ fn parameters_go_by_their_names() {
         ("$arg1:%pD", "+0x0(+0x28(+0x48(file))):string"),
         ("$arg1:u8:%pd", "+0x0(+0x28(file:u8)):string"),
     ] {
-        let text = written_out(arguments, signature("vfs_read"));
+        let text = written_out(arguments, types_of("vfs_read"));
         assert_eq!(text, Ok(Some(expected.into())), "{arguments}");
     }
     // One without a name stays a number; there is no name for what follows.
-    let text = |arguments| written_out(arguments, signature("printk"));
+    let text = |arguments| written_out(arguments, types_of("printk"));
     assert_eq!(text("$arg*"), Ok(Some("fmt $arg2".into())));
     assert_eq!(text("$arg2"), Ok(None));
     assert_eq!(
@@ -91,8 +93,8 @@ fn others_stay_as_they_are() {
         "$arg1 $arg0 $arg99 $arg1x",
     ] {
         // A function without parameters is as if there were no BTF.
-        for signature in [Signature::Unknown, signature("nothing")] {
-            assert_eq!(written_out(arguments, signature), Ok(None), "{arguments}");
+        for types in [TypeInfo::Unknown, types_of("nothing")] {
+            assert_eq!(written_out(arguments, types), Ok(None), "{arguments}");
         }
     }
 }
@@ -115,13 +117,13 @@ fn what_is_listed_is_what_they_stand_for() {
     let whole = create_at(
         File::Kprobes,
         "p:ev vfs_read $arg* $arg1:x8",
-        signature("vfs_read"),
+        types_of("vfs_read"),
     );
     assert_eq!(whole.unwrap_err().kind, UsedArgName);
     let whole = create_at(
         File::Kprobes,
         "p:ev vfs_read $arg* x=$arg1",
-        signature("vfs_read"),
+        types_of("vfs_read"),
     );
     assert_eq!(
         whole.unwrap().listing(),
@@ -130,10 +132,10 @@ fn what_is_listed_is_what_they_stand_for() {
 }
 
 /// The lines have a `^` in front of the place.
-fn assert_errors(signature: Signature<'static>, cases: &[(&str, ErrorKind, Errno)]) {
+fn assert_errors(types: TypeInfo<'static>, cases: &[(&str, ErrorKind, Errno)]) {
     for &(marked, kind, errno) in cases {
         let (line, column) = unmark(marked);
-        let error = create_at(File::Kprobes, line.clone().leak(), signature).unwrap_err();
+        let error = create_at(File::Kprobes, line.clone().leak(), types).unwrap_err();
         assert_eq!(
             (error.at.column(&line), error.kind, error.errno),
             (column, kind, errno),
@@ -143,10 +145,10 @@ fn assert_errors(signature: Signature<'static>, cases: &[(&str, ErrorKind, Errno
 }
 
 #[test]
-fn errors_are_told_of_what_was_typed() {
+fn errors_have_positions_in_the_original_command() {
     let (einval, enoent, e2big) = (Errno::EINVAL, Errno::ENOENT, Errno::E2BIG);
     assert_errors(
-        Signature::Unsupported,
+        TypeInfo::Unsupported,
         &[
             ("p vfs_read a=^%none:%pd", BadRegName, einval),
             ("p vfs_read a=^$comm:%pd", CommCantDeref, einval),
@@ -161,7 +163,7 @@ fn errors_are_told_of_what_was_typed() {
         ],
     );
     assert_errors(
-        signature("vfs_read"),
+        types_of("vfs_read"),
         &[
             ("p vfs_read ^$arg10", NoBtfarg, enoent),
             ("p vfs_read ^$arg99999999999999999999", NoBtfarg, enoent),
@@ -170,7 +172,7 @@ fn errors_are_told_of_what_was_typed() {
             ("p vfs_read $arg* ^$arg*", DoubleArgs, einval),
             ("p vfs_read+8 ^$arg*", NofentryArgs, einval),
             ("p vfs_read args=^$arg*", BadVar, einval),
-            // Behind a `:` it is what was typed.
+            // Behind a `:` it is the same byte.
             ("p vfs_read $arg1:^foo", BadType, einval),
             ("p vfs_read $arg3:^b1@64/64", BadBitfield, einval),
             ("p vfs_read ^$arg1:string", BadType4str, einval),
@@ -181,7 +183,7 @@ fn errors_are_told_of_what_was_typed() {
         ],
     );
     assert_errors(
-        signature("nothing"),
+        types_of("nothing"),
         &[
             ("p vfs_read ^$arg*", NosupBtfarg, einval),
             ("p vfs_read %none ^$arg*", NosupBtfarg, einval),
@@ -207,14 +209,14 @@ fn there_is_room_for_so_many_bytes_as_in_c() {
 
     // `a=+0x0(+0x28()):string` and a NUL are 23.
     let edge =
-        |length: usize| written_out(&format!("a={}:%pd", "x".repeat(length)), Signature::Unknown);
+        |length: usize| written_out(&format!("a={}:%pd", "x".repeat(length)), TypeInfo::Unknown);
     assert!(edge(233).is_ok());
     assert_eq!(edge(234).unwrap_err().kind, FileNamesTooLong);
 
     // `file` and a NUL are 5: 25 of them fit in 128.
     let parameters = |count: usize| {
         let arguments = vec!["$arg1"; count].join(" ");
-        written_out(&arguments, signature("vfs_read"))
+        written_out(&arguments, types_of("vfs_read"))
     };
     assert!(parameters(25).is_ok());
     let error = parameters(26).unwrap_err();

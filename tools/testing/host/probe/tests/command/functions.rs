@@ -13,7 +13,7 @@ use probe::btf::Btf;
 use probe::btf::Sections;
 use probe::command::Error;
 use probe::command::File;
-use probe::command::Signature;
+use probe::command::TypeInfo;
 use probe::error::Errno;
 use probe::error::ErrorKind::*;
 use probe::types::Bits;
@@ -35,13 +35,13 @@ pub fn btf() -> &'static Btf<'static> {
 }
 
 /// What is known of a function; the targets of the commands do not matter.
-pub fn signature(function: &str) -> Signature<'static> {
-    Signature::Known(btf().function(function).unwrap())
+pub fn types_of(function: &str) -> TypeInfo<'static> {
+    TypeInfo::Function(btf().function(function).unwrap())
 }
 
 /// The only argument of a command, of a function that BTF has.
 fn argument(line: &str, function: &str) -> Result<Argument<'static>, Error> {
-    let whole = create_at(File::All, line.to_string().leak(), signature(function))?;
+    let whole = create_at(File::All, line.to_string().leak(), types_of(function))?;
     let [argument] = &whole.arguments[..] else {
         panic!("{line}");
     };
@@ -173,11 +173,11 @@ fn a_return_has_its_value_and_the_arguments_of_its_entry() {
 
 #[test]
 fn a_tracepoint_calls_with_an_argument_of_its_own_in_front() {
-    let Signature::Known(function) = signature("vfs_read") else {
+    let TypeInfo::Function(function) = types_of("vfs_read") else {
         panic!();
     };
-    let signature = Signature::Known(function.of_tracepoint());
-    let whole = create_at(File::All, "t vfs_read $arg* x=$arg1", signature).unwrap();
+    let types = TypeInfo::Function(function.of_tracepoint());
+    let whole = create_at(File::All, "t vfs_read $arg* x=$arg1", types).unwrap();
     assert_eq!(
         whole.listing(),
         "t:tracepoints/vfs_read vfs_read buf=buf count=count x=$arg1"
@@ -288,7 +288,7 @@ fn what_btf_does_not_allow_is_told_where_it_stands() {
 
 #[test]
 fn a_function_that_btf_does_not_know_has_a_return_value_only() {
-    let create = |line| create_at(File::Kprobes, line, Signature::Unknown);
+    let create = |line| create_at(File::Kprobes, line, TypeInfo::Unknown);
     let whole = create("r vfs_read $retval a=$arg1").unwrap();
     assert_eq!(whole.arguments[0].ty, Number(W8, Hex));
     for (line, kind) in [
@@ -344,6 +344,6 @@ fn what_needs_no_signature_does_not_ask_for_one() {
         let Ok(Line::Create(command)) = parse(line) else {
             panic!("{line}");
         };
-        assert_eq!(command.needs_signature(), needs, "{line}");
+        assert_eq!(command.needs_types(), needs, "{line}");
     }
 }

@@ -29,11 +29,11 @@ use probe::command::File;
 use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
-use probe::command::Place;
+use probe::command::ParseContext;
+use probe::command::ProbePoint;
 use probe::command::ProbeSpec;
-use probe::command::Signature;
-use probe::command::Site;
 use probe::command::Target;
+use probe::command::TypeInfo;
 use probe::error::Errno;
 use probe::error::ErrorKind;
 
@@ -85,7 +85,7 @@ fn create(line: &str) -> Result<Whole<'_>, Error> {
 
 /// The same in one of the files.
 fn create_in(file: File, line: &str) -> Result<Whole<'_>, Error> {
-    create_at(file, line, Signature::Unsupported)
+    create_at(file, line, TypeInfo::Unsupported)
 }
 
 const OFFSETS: FileOffsets = FileOffsets {
@@ -94,47 +94,49 @@ const OFFSETS: FileOffsets = FileOffsets {
 };
 
 /// The same where BTF says something of the function.
-fn create_at<'a>(file: File, line: &'a str, signature: Signature<'a>) -> Result<Whole<'a>, Error> {
+fn create_at<'a>(file: File, line: &'a str, types: TypeInfo<'a>) -> Result<Whole<'a>, Error> {
     let Line::Create(command) = file.parse(line)? else {
         panic!("creates nothing: {line}");
     };
     let is_return = command.kind.is_return();
-    let place = match command.target {
+    let point = match command.target {
         Target::Symbol { symbol, .. } if symbol.starts_with("non_exist") => {
             return Err(Error::at_target(ErrorKind::BadProbeAddr, Errno::EINVAL));
         }
         Target::Symbol { symbol: "dup", .. } => {
             return Err(Error::at_target(ErrorKind::NonUniqSymbol, Errno::EINVAL));
         }
-        Target::Symbol { offset: 0, .. } if command.kind == Kind::ReturnInsn => Place::ReturnInsn,
-        Target::Symbol { offset: 0, .. } if is_return => Place::Return,
-        Target::Symbol { offset: 0, .. } => Place::Entry,
+        Target::Symbol { offset: 0, .. } if command.kind == Kind::ReturnInsn => {
+            ProbePoint::ReturnInsn
+        }
+        Target::Symbol { offset: 0, .. } if is_return => ProbePoint::Return,
+        Target::Symbol { offset: 0, .. } => ProbePoint::Entry,
         Target::Symbol { .. } if is_return => {
             return Err(Error::at_target(ErrorKind::BadRetprobe, Errno::EINVAL));
         }
-        Target::Symbol { .. } | Target::Address(_) => Place::Inside,
-        Target::Functions(_) if command.kind.is_return() => Place::Return,
-        Target::Functions(_) => Place::Entry,
-        Target::Tracepoint(_) => Place::Tracepoint,
+        Target::Symbol { .. } | Target::Address(_) => ProbePoint::Inside,
+        Target::Functions(_) if command.kind.is_return() => ProbePoint::Return,
+        Target::Functions(_) => ProbePoint::Entry,
+        Target::Tracepoint(_) => ProbePoint::Tracepoint,
         Target::Event { system, .. } if system.starts_with("non_exist") => {
             return Err(Error::at_target(ErrorKind::BadAttachEvent, Errno::ENODEV));
         }
-        Target::Event { .. } => Place::Event,
+        Target::Event { .. } => ProbePoint::Event,
     };
     command.filter()?;
     let name = command.name(|address| address as u32)?;
-    let site = Site { place, signature };
-    let typed = command;
-    let expanded = match typed.expand(site, OFFSETS)? {
-        Some(expansion) => typed.with_arguments(expansion.to_string().leak()),
-        None => typed.clone(),
+    let context = ParseContext { point, types };
+    let original = command;
+    let expanded = match original.expand(context, OFFSETS)? {
+        Some(expansion) => original.with_arguments(expansion.to_string().leak()),
+        None => original.clone(),
     };
     let read = || {
         expanded
-            .arguments(site, register)?
+            .arguments(context, register)?
             .collect::<Result<Vec<_>, _>>()
     };
-    let arguments = read().map_err(|error| typed.typed_place(&expanded, error))?;
+    let arguments = read().map_err(|error| original.error_before_expansion(&expanded, error))?;
     let command = expanded;
     match command.target {
         Target::Symbol { offset: 3, .. } => {

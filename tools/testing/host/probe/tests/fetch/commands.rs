@@ -6,9 +6,9 @@ use probe::arch::current;
 use probe::argument::*;
 use probe::command::parse;
 use probe::command::Line;
-use probe::command::Place;
-use probe::command::Signature;
-use probe::command::Site;
+use probe::command::ParseContext;
+use probe::command::ProbePoint;
+use probe::command::TypeInfo;
 use probe::fetch;
 use probe::fetch::Field;
 use probe::fetch::Layout;
@@ -17,15 +17,15 @@ use probe::types::*;
 use crate::machine::*;
 
 /// The fields of a trace line for the arguments of a command.
-fn trace(machine: &Machine, place: Place, line: &str) -> String {
+fn trace(machine: &Machine, point: ProbePoint, line: &str) -> String {
     let Ok(Line::Create(command)) = parse(line) else {
         panic!("creates nothing: {line}");
     };
-    let site = Site {
-        place,
-        signature: Signature::Unsupported,
+    let context = ParseContext {
+        point,
+        types: TypeInfo::Unsupported,
     };
-    let arguments = command.arguments(site, current::register).expect(line);
+    let arguments = command.arguments(context, current::register).expect(line);
     let arguments: Vec<Argument<'_>> = arguments.map(|argument| argument.expect(line)).collect();
     let record = machine.record(&arguments);
 
@@ -91,7 +91,7 @@ fn an_argument_prints_what_it_fetches() {
         ("+1(@pointers):x8[0x2]", " arg1={0x50,0x0}"),
     ] {
         let line = format!("p vfs_read {text}");
-        assert_eq!(trace(&machine, Place::Entry, &line), printed, "{text}");
+        assert_eq!(trace(&machine, ProbePoint::Entry, &line), printed, "{text}");
     }
 }
 
@@ -119,6 +119,10 @@ fn a_return_probe_prints_what_it_kept_from_the_entry() {
         ("$arg1:b4@12/16 $arg1:symbol", " arg1=4 arg2=<4008>"),
     ] {
         let line = format!("r vfs_read {text}");
-        assert_eq!(trace(&machine, Place::Return, &line), printed, "{text}");
+        assert_eq!(
+            trace(&machine, ProbePoint::Return, &line),
+            printed,
+            "{text}"
+        );
     }
 }

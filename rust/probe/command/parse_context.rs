@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the parser of arguments needs to know about a probe.
+//!
+//! C: `struct traceprobe_parse_context` in `kernel/trace/trace_probe.h`.
+
+use core::fmt;
+
+use crate::argument::RecordField;
+use crate::btf::Btf;
+use crate::btf::Function;
+
+/// The point that a probe is at. It decides which variables are available.
+///
+/// C: the `TPARG_FL_*` flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbePoint {
+    /// The entry of a function: `$argN` is available.
+    Entry,
+    /// Any other instruction.
+    Inside,
+    /// The return of a function: `$retval` and `$elapsed` are available, and `$argN` as it was at
+    /// the entry.
+    Return,
+    /// A return instruction of a function: `$retval` and `$exit` are available, but no entry data.
+    ReturnInsn,
+    /// A tracepoint: `$argN` is available.
+    Tracepoint,
+    /// A trace event: the fields of its record are available.
+    Event,
+}
+
+/// The probe point, and the types of the variables there.
+#[derive(Clone, Copy, Debug)]
+pub struct ParseContext<'b> {
+    /// The point that the probe is at.
+    pub point: ProbePoint,
+    /// The types of the variables there.
+    pub types: TypeInfo<'b>,
+}
+
+/// What is known about the types of the variables at a probe point.
+#[derive(Clone, Copy, Debug)]
+pub enum TypeInfo<'b> {
+    /// The kernel has no BTF.
+    ///
+    /// C: without `CONFIG_PROBE_EVENTS_BTF_ARGS`.
+    Unsupported,
+    /// BTF does not have the function, or no argument needs it.
+    Unknown,
+    /// The function, with its parameters and its return type.
+    Function(Function<'b>),
+    /// The fields of an event, and the BTF of the kernel if it has any. BTF has the structures
+    /// that the fields point to.
+    Event(&'b dyn RecordFields, Option<Btf<'b>>),
+}
+
+/// The fields in the record of an event, without those that all records have.
+pub trait RecordFields: fmt::Debug {
+    /// The field of this name.
+    ///
+    /// C: `parse_trace_event_arg()`.
+    fn find(&self, name: &str) -> Option<RecordField>;
+}
+
+impl<'b> TypeInfo<'b> {
+    /// The function, if BTF has it.
+    pub const fn function(self) -> Option<Function<'b>> {
+        match self {
+            Self::Function(function) => Some(function),
+            Self::Unsupported | Self::Unknown | Self::Event(..) => None,
+        }
+    }
+
+    /// The BTF that has the types of the variables.
+    pub(super) fn btf(self) -> Option<Btf<'b>> {
+        match self {
+            Self::Function(function) => Some(*function.btf()),
+            Self::Event(_, btf) => btf,
+            Self::Unsupported | Self::Unknown => None,
+        }
+    }
+}
