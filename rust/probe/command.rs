@@ -167,13 +167,13 @@ impl Kind {
     }
 }
 
-/// The file that a line is written to: it decides which commands there are.
+/// The kind of file that a line is written to. It decides which commands are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum File {
-    /// `rkprobe_events`: kprobes and kretprobes.
-    Kprobes,
-    /// `rkprobe_dynamic_events`: everything.
-    All,
+pub enum EventsFile {
+    /// `rkprobe_events` and `kprobe_events`: kprobes and kretprobes.
+    KprobeEvents,
+    /// `rkprobe_dynamic_events` and `dynamic_events`: probes of all kinds.
+    DynamicEvents,
 }
 
 /// Where a probe goes. `Display` writes it as the listing does.
@@ -334,16 +334,16 @@ impl<'a> Command<'a> {
     }
 }
 
-/// Reads one line of the file of the kprobes: [`File::parse`].
+/// Reads one line of [`EventsFile::KprobeEvents`], see [`EventsFile::parse`].
 ///
 /// # Errors
 ///
 /// As there.
 pub fn parse(line: &str) -> Result<Line<'_>, Error> {
-    File::Kprobes.parse(line)
+    EventsFile::KprobeEvents.parse(line)
 }
 
-impl File {
+impl EventsFile {
     /// Reads one line, with or without its newline, up to where the kernel has to be asked.
     ///
     /// # Errors
@@ -364,20 +364,20 @@ impl File {
             return Ok(Line::Nothing);
         };
         let kind = match (head.bytes().next(), self) {
-            (Some(b'-'), _) | (Some(b'!'), Self::All) => {
+            (Some(b'-'), _) | (Some(b'!'), Self::DynamicEvents) => {
                 return Delete::parse(head, words).map(Line::Delete);
             }
             (Some(b'p'), _) => Kind::Probe,
             (Some(b'r'), _) => Kind::Return,
-            (Some(b'f'), Self::All) => Kind::Entry,
-            (Some(b't'), Self::All) => Kind::Tracepoint,
-            (Some(b'e'), Self::All) => Kind::Event,
+            (Some(b'f'), Self::DynamicEvents) => Kind::Entry,
+            (Some(b't'), Self::DynamicEvents) => Kind::Tracepoint,
+            (Some(b'e'), Self::DynamicEvents) => Kind::Event,
             _ => return Err(no_match),
         };
         let Some(target) = words.next() else {
             return Err(match self {
-                Self::Kprobes => Error::invalid(ErrorKind::NoTarget, 1, 0),
-                Self::All => no_match,
+                Self::KprobeEvents => Error::invalid(ErrorKind::NoTarget, 1, 0),
+                Self::DynamicEvents => no_match,
             });
         };
 
@@ -420,12 +420,12 @@ impl File {
     pub fn subsystem(self, line: &str, error: &Error) -> &'static str {
         let letter = Words::new(line).next().and_then(|word| word.bytes().next());
         match (self, letter) {
-            (Self::Kprobes, _) => "trace_kprobe",
+            (Self::KprobeEvents, _) => "trace_kprobe",
             _ if error.kind == ErrorKind::NoMatchingType => "dynevent",
-            (Self::All, Some(b'p' | b'r')) => "trace_kprobe",
-            (Self::All, Some(b'f' | b't')) => "trace_fprobe",
-            (Self::All, Some(b'e')) => "event_probe",
-            (Self::All, _) => "dynevent",
+            (Self::DynamicEvents, Some(b'p' | b'r')) => "trace_kprobe",
+            (Self::DynamicEvents, Some(b'f' | b't')) => "trace_fprobe",
+            (Self::DynamicEvents, Some(b'e')) => "event_probe",
+            (Self::DynamicEvents, _) => "dynevent",
         }
     }
 }

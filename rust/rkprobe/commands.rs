@@ -18,7 +18,7 @@ use ktrace::module;
 use ktrace::module::Module;
 use probe::command;
 use probe::command::Delete;
-use probe::command::File;
+use probe::command::EventsFile;
 use probe::command::Line;
 use probe::command::Masked;
 use probe::command::Normalized;
@@ -48,7 +48,7 @@ pub(crate) unsafe fn init() {
 }
 
 /// Carries a line out that was written to `file`.
-pub(crate) fn run(file: File, line: &[u8]) -> Result {
+pub(crate) fn run(file: EventsFile, line: &[u8]) -> Result {
     carry_out(file, line, |line, failure| {
         if let Failure::Command(error) = failure {
             error_log::add(file, line, error);
@@ -61,10 +61,11 @@ pub(crate) struct Dynamic;
 
 impl dyn_event::Commands for Dynamic {
     fn create(line: &[u8]) -> Result {
+        let file = EventsFile::DynamicEvents;
         let mut is_ours = true;
-        let result = carry_out(File::All, line, |line, failure| match failure {
+        let result = carry_out(file, line, |line, failure| match failure {
             Failure::Command(error) if error.kind == ErrorKind::NoMatchingType => is_ours = false,
-            Failure::Command(error) => error_log::add(File::All, line, error),
+            Failure::Command(error) => error_log::add(file, line, error),
             Failure::Other(_) => {}
         });
         if is_ours {
@@ -84,14 +85,15 @@ pub(crate) fn run_at_load(line: &[u8]) -> Result {
             pr_err!("error: {}", format_args!("{text}"));
         }
     };
-    carry_out(File::All, line, |line, failure| match failure {
+    let file = EventsFile::DynamicEvents;
+    carry_out(file, line, |line, failure| match failure {
         Failure::Command(error) => tell(format_args!("{}", error.entry(line))),
         Failure::Other(error) => tell(format_args!("{error:?}\n  Command: {}\n", Normalized(line))),
     })
 }
 
 #[inline(never)]
-fn carry_out(file: File, line: &[u8], report: impl FnOnce(&str, &Failure)) -> Result {
+fn carry_out(file: EventsFile, line: &[u8], report: impl FnOnce(&str, &Failure)) -> Result {
     let _commands = COMMANDS.lock();
     let line = line.split(|&byte| byte == b'#').next().unwrap_or(line);
     // Names of symbols, events and fields are ASCII anyway.
@@ -115,12 +117,12 @@ fn carry_out(file: File, line: &[u8], report: impl FnOnce(&str, &Failure)) -> Re
 }
 
 /// Event probes take what only the kernel's own tree has; elsewhere there is no such command.
-fn is_event_probe(file: File, line: &str) -> bool {
-    file == File::All && line.trim_start().starts_with('e')
+fn is_event_probe(file: EventsFile, line: &str) -> bool {
+    file == EventsFile::DynamicEvents && line.trim_start().starts_with('e')
 }
 
 /// Removes everything that is listed in `file`, or nothing: `EBUSY` while something is in use.
-pub(crate) fn clear(file: File) -> Result {
+pub(crate) fn clear(file: EventsFile) -> Result {
     let _commands = COMMANDS.lock();
     registry::remove(|probe| probe.is_in(file))?;
     Ok(())
@@ -154,7 +156,7 @@ impl module::Handler for Modules {
     }
 }
 
-fn remove(file: File, delete: &Delete<'_>) -> Result<(), Failure> {
+fn remove(file: EventsFile, delete: &Delete<'_>) -> Result<(), Failure> {
     let is_meant = |probe: &Probe| probe.is_in(file) && probe.spec().is_meant_by(delete);
     match registry::remove(is_meant) {
         Ok(0) => Err(command::Error::at_command(ErrorKind::NoSuchEvent, Errno::ENOENT).into()),

@@ -10,7 +10,7 @@ use kernel::str::CString;
 
 use ktrace::context::local_clock;
 use probe::command::Error;
-use probe::command::File;
+use probe::command::EventsFile;
 use probe::command::Normalized;
 
 /// How many entries are kept. C: `TRACING_LOG_ERRS_MAX`.
@@ -31,7 +31,7 @@ pub(crate) unsafe fn init() {
 
 /// Adds an entry for a line that was written to `file`, in place of the oldest where the log is
 /// full. Without memory there is none.
-pub(crate) fn add(file: File, line: &str, error: &Error) {
+pub(crate) fn add(file: EventsFile, line: &str, error: &Error) {
     if ktrace::error_log::IS_OPEN {
         let _ = add_to_kernel(file, line, error);
     } else {
@@ -39,7 +39,7 @@ pub(crate) fn add(file: File, line: &str, error: &Error) {
     }
 }
 
-fn add_to_kernel(file: File, line: &str, error: &Error) -> Result {
+fn add_to_kernel(file: EventsFile, line: &str, error: &Error) -> Result {
     ktrace::error_log::add(
         &CString::try_from_fmt(format_args!("{}", file.subsystem(line, error)))?,
         &CString::try_from_fmt(format_args!("{}", Normalized(line)))?,
@@ -49,7 +49,7 @@ fn add_to_kernel(file: File, line: &str, error: &Error) -> Result {
     Ok(())
 }
 
-fn add_to_ours(file: File, line: &str, error: &Error) {
+fn add_to_ours(file: EventsFile, line: &str, error: &Error) {
     const NS_PER_US: u64 = 1_000;
     const US_PER_S: u64 = 1_000_000;
 

@@ -19,7 +19,7 @@ use ktrace::trace_event::EventMutexHeld;
 use ktrace::trace_event::Operations;
 use ktrace::trace_event::Sink;
 use ktrace::trace_event::TraceEvent;
-use probe::command::File;
+use probe::command::EventsFile;
 use probe::command::Target;
 
 use crate::compile::Compiled;
@@ -125,8 +125,8 @@ impl Probe {
     }
 
     /// Is it listed in this file?
-    pub(crate) fn is_in(&self, file: File) -> bool {
-        file == File::All || self.spec.kind().is_kprobe()
+    pub(crate) fn is_in(&self, file: EventsFile) -> bool {
+        file == EventsFile::DynamicEvents || self.spec.kind().is_kprobe()
     }
 
     /// Writes its line in the files: in that of a return probe is the number that the kernel chose,

@@ -10,7 +10,7 @@ use kernel::ThisModule;
 
 use ktrace::tracefs::ControlFile;
 use ktrace::tracefs::File;
-use probe::command;
+use probe::command::EventsFile;
 
 use crate::commands;
 use crate::error_log;
@@ -20,50 +20,65 @@ use crate::registry;
 
 /// Makes all of them, and puts them into `files` one by one.
 pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Result {
-    let mut keep = |file: Result<File>| -> Result { Ok(files.push(file?, GFP_KERNEL)?) };
-    keep(File::create::<Events<KPROBES>>(c"rkprobe_events", module))?;
-    keep(File::create::<Events<ALL>>(
+    let mut add = |file: Result<File>| -> Result { Ok(files.push(file?, GFP_KERNEL)?) };
+    add(File::create::<Events<KPROBE_EVENTS>>(
+        c"rkprobe_events",
+        module,
+    ))?;
+    add(File::create::<Events<DYNAMIC_EVENTS>>(
         c"rkprobe_dynamic_events",
         module,
     ))?;
-    keep(File::create::<Profile<ALL>>(c"rkprobe_profile", module))?;
+    add(File::create::<Profile<DYNAMIC_EVENTS>>(
+        c"rkprobe_profile",
+        module,
+    ))?;
     if !ktrace::error_log::IS_OPEN {
-        keep(File::create::<ErrorLog>(c"rkprobe_error_log", module))?;
+        add(File::create::<ErrorLog>(c"rkprobe_error_log", module))?;
     }
     if ktrace::exits::IS_BUILT {
-        keep(File::create::<Exits>(c"rkprobe_exits", module))?;
+        add(File::create::<Exits>(c"rkprobe_exits", module))?;
     }
     // So that perf and trace-cmd find them.
     if !cfg!(CONFIG_KPROBE_EVENTS) {
-        keep(File::create::<Events<KPROBES>>(c"kprobe_events", module))?;
-        keep(File::create::<Profile<KPROBES>>(c"kprobe_profile", module))?;
+        add(File::create::<Events<KPROBE_EVENTS>>(
+            c"kprobe_events",
+            module,
+        ))?;
+        add(File::create::<Profile<KPROBE_EVENTS>>(
+            c"kprobe_profile",
+            module,
+        ))?;
     }
     if !cfg!(CONFIG_DYNAMIC_EVENTS) {
-        keep(File::create::<Events<ALL>>(c"dynamic_events", module))?;
+        add(File::create::<Events<DYNAMIC_EVENTS>>(
+            c"dynamic_events",
+            module,
+        ))?;
     }
     Ok(())
 }
 
-const KPROBES: bool = false;
-const ALL: bool = true;
+const KPROBE_EVENTS: bool = false;
+const DYNAMIC_EVENTS: bool = true;
 
-/// Which probes are in a file of either kind.
-const fn kind(is_all: bool) -> command::File {
-    match is_all {
-        KPROBES => command::File::Kprobes,
-        ALL => command::File::All,
+/// The [`EventsFile`] for a parameter of [`Events`] or [`Profile`].
+const fn events_file(is_dynamic: bool) -> EventsFile {
+    match is_dynamic {
+        KPROBE_EVENTS => EventsFile::KprobeEvents,
+        DYNAMIC_EVENTS => EventsFile::DynamicEvents,
     }
 }
 
 /// Commands to write, the probes to read.
-struct Events<const IS_ALL: bool>;
+struct Events<const IS_DYNAMIC: bool>;
 
-impl<const IS_ALL: bool> Events<IS_ALL> {
-    const FILE: command::File = kind(IS_ALL);
+impl<const IS_DYNAMIC: bool> Events<IS_DYNAMIC> {
+    const FILE: EventsFile = events_file(IS_DYNAMIC);
 }
 
 #[vtable]
-impl<const IS_ALL: bool> ControlFile for Events<IS_ALL> {
+impl<const IS_DYNAMIC: bool> ControlFile for Events<IS_DYNAMIC> {
     fn next(from: usize) -> Option<usize> {
         registry::next(Self::FILE, from)
     }
@@ -82,14 +97,14 @@ impl<const IS_ALL: bool> ControlFile for Events<IS_ALL> {
 }
 
 /// How often each probe was hit, and missed.
-struct Profile<const IS_ALL: bool>;
+struct Profile<const IS_DYNAMIC: bool>;
 
-impl<const IS_ALL: bool> Profile<IS_ALL> {
-    const FILE: command::File = kind(IS_ALL);
+impl<const IS_DYNAMIC: bool> Profile<IS_DYNAMIC> {
+    const FILE: EventsFile = events_file(IS_DYNAMIC);
 }
 
 #[vtable]
-impl<const IS_ALL: bool> ControlFile for Profile<IS_ALL> {
+impl<const IS_DYNAMIC: bool> ControlFile for Profile<IS_DYNAMIC> {
     fn next(from: usize) -> Option<usize> {
         registry::next(Self::FILE, from)
     }

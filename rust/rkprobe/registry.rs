@@ -17,7 +17,7 @@ use ktrace::trace_event::Definition;
 use ktrace::trace_event::EventMutex;
 use ktrace::trace_event::Output;
 use ktrace::trace_event::TraceEvent;
-use probe::command::File;
+use probe::command::EventsFile;
 use probe::hash::hash;
 
 use crate::event::Event;
@@ -83,7 +83,7 @@ pub(crate) unsafe fn init() {
 const MAX_RETIRED: usize = 1024;
 
 /// The number of the first probe of a file that has `from` or more.
-pub(crate) fn next(file: File, from: usize) -> Option<usize> {
+pub(crate) fn next(file: EventsFile, from: usize) -> Option<usize> {
     let registry = REGISTRY.lock();
     let first = registry
         .probes

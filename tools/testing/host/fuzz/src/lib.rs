@@ -23,7 +23,7 @@ use probe::btf::Btf;
 use probe::btf::Sections;
 use probe::command::Command;
 use probe::command::Error;
-use probe::command::File;
+use probe::command::EventsFile;
 use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
@@ -167,7 +167,7 @@ pub fn read<T>(
 pub fn split(input: &[u8]) -> Option<(Command<'_>, &[u8])> {
     let end = input.iter().position(|&byte| byte == b'\n')?;
     let (line, rest) = input.split_at(end);
-    match File::All.parse(std::str::from_utf8(line).ok()?) {
+    match EventsFile::DynamicEvents.parse(std::str::from_utf8(line).ok()?) {
         Ok(Line::Create(command)) => Some((command, rest.get(1..)?)),
         _ => None,
     }

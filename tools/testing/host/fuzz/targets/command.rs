@@ -17,7 +17,7 @@ use probe::argument::Argument;
 use probe::command::Command;
 use probe::command::Error;
 use probe::command::EventName;
-use probe::command::File;
+use probe::command::EventsFile;
 use probe::command::Line;
 use probe::command::Normalized;
 use probe::command::ProbePoint;
@@ -58,12 +58,15 @@ fuzz_target!(|line: &str| {
 
 /// The errors in the line, and the file that it is for: of what comes first, or of the name and of
 /// the arguments, in some place.
-fn all_errors(line: &str) -> (File, Vec<Error>) {
+fn all_errors(line: &str) -> (EventsFile, Vec<Error>) {
     let words = Words::new(line);
     let point = PROBE_POINTS[words.count() % PROBE_POINTS.len()];
-    let (file, parsed) = match File::Kprobes.parse(line) {
-        Err(error) if error.kind == ErrorKind::NoMatchingType => (File::All, File::All.parse(line)),
-        parsed => (File::Kprobes, parsed),
+    let (file, parsed) = match EventsFile::KprobeEvents.parse(line) {
+        Err(error) if error.kind == ErrorKind::NoMatchingType => (
+            EventsFile::DynamicEvents,
+            EventsFile::DynamicEvents.parse(line),
+        ),
+        parsed => (EventsFile::KprobeEvents, parsed),
     };
     let errors = match parsed {
         Err(error) => vec![error],
@@ -82,7 +85,7 @@ fn all_errors(line: &str) -> (File, Vec<Error>) {
 }
 
 /// The caret of an error is below the command.
-fn check_error(file: File, line: &str, error: &Error) {
+fn check_error(file: EventsFile, line: &str, error: &Error) {
     let normalized = Normalized(line).to_string();
     let words: Vec<_> = normalized.split(' ').collect();
     assert!(error.at.word <= words.len());
@@ -105,7 +108,7 @@ fn spec(command: &Command<'_>, name: &EventName<'_>) -> ProbeSpec<String> {
 
 /// What is listed can be written, and is then the same; or be deleted by its own words.
 fn check_listing(line: &str) {
-    let Ok(Line::Create(command)) = File::All.parse(line) else {
+    let Ok(Line::Create(command)) = EventsFile::DynamicEvents.parse(line) else {
         return;
     };
     let (Some(point), Ok(name)) = (probe_point(&command), command.name(hash)) else {
@@ -119,7 +122,7 @@ fn check_listing(line: &str) {
 
         let probe = spec(command, &name);
         let listed = probe.to_string();
-        let Ok(Line::Create(again)) = File::All.parse(&listed) else {
+        let Ok(Line::Create(again)) = EventsFile::DynamicEvents.parse(&listed) else {
             panic!("{listed}");
         };
         assert_eq!(again.kind, command.kind);
@@ -146,7 +149,7 @@ fn check_listing(line: &str) {
 
 /// A probe is deleted by the words of its listing.
 fn check_delete(probe: &ProbeSpec<String>) {
-    let meant = |line: &str| match File::All.parse(line) {
+    let meant = |line: &str| match EventsFile::DynamicEvents.parse(line) {
         Ok(Line::Delete(delete)) => probe.is_meant_by(&delete),
         other => panic!("{line}: {other:?}"),
     };

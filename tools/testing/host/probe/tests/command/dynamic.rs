@@ -10,7 +10,7 @@ use super::probe_of;
 use super::Whole;
 use probe::argument::Base;
 use probe::command::Error;
-use probe::command::File;
+use probe::command::EventsFile;
 use probe::command::Kind;
 use probe::command::Target;
 use probe::error::Errno;
@@ -23,7 +23,7 @@ const E2BIG: Errno = Errno::E2BIG;
 const EOPNOTSUPP: Errno = Errno::EOPNOTSUPP;
 
 fn create(line: &str) -> Result<Whole<'_>, Error> {
-    create_in(File::All, line)
+    create_in(EventsFile::DynamicEvents, line)
 }
 
 const LONG: &str = "12345678901234567890123456789012345678901234567890123456789012345";
@@ -263,18 +263,18 @@ fn the_first_argument_of_what_a_tracepoint_calls_is_hidden() {
 #[test]
 fn an_error_says_whose_it_is() {
     for (file, line, expected) in [
-        (File::Kprobes, "p x %none", "trace_kprobe"),
-        (File::Kprobes, "x", "trace_kprobe"),
-        (File::All, " r0 x", "trace_kprobe"),
-        (File::All, "f1 x", "trace_fprobe"),
-        (File::All, "t k/x", "trace_fprobe"),
-        (File::All, "e sched", "event_probe"),
-        (File::All, "e", "dynevent"),
-        (File::All, "t", "dynevent"),
-        (File::All, "p", "dynevent"),
-        (File::All, "x", "dynevent"),
-        (File::All, "-", "dynevent"),
-        (File::All, "!", "dynevent"),
+        (EventsFile::KprobeEvents, "p x %none", "trace_kprobe"),
+        (EventsFile::KprobeEvents, "x", "trace_kprobe"),
+        (EventsFile::DynamicEvents, " r0 x", "trace_kprobe"),
+        (EventsFile::DynamicEvents, "f1 x", "trace_fprobe"),
+        (EventsFile::DynamicEvents, "t k/x", "trace_fprobe"),
+        (EventsFile::DynamicEvents, "e sched", "event_probe"),
+        (EventsFile::DynamicEvents, "e", "dynevent"),
+        (EventsFile::DynamicEvents, "t", "dynevent"),
+        (EventsFile::DynamicEvents, "p", "dynevent"),
+        (EventsFile::DynamicEvents, "x", "dynevent"),
+        (EventsFile::DynamicEvents, "-", "dynevent"),
+        (EventsFile::DynamicEvents, "!", "dynevent"),
     ] {
         let error = match file.parse(line) {
             Err(error) => error,
@@ -325,7 +325,7 @@ fn a_command_with_an_exclamation_mark_deletes() {
         ("!p: vfs_read", NoDeleteName, 3),
         ("-", BadDelete, 1),
     ] {
-        let error = File::All.parse(line).unwrap_err();
+        let error = EventsFile::DynamicEvents.parse(line).unwrap_err();
         assert_eq!((error.kind, error.errno), (kind, EINVAL), "{line}");
         assert_eq!(error.at.column(line), column, "{line}");
     }

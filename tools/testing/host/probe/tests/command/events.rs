@@ -11,7 +11,7 @@ use super::probe_of;
 use super::Whole;
 use probe::argument::*;
 use probe::command::Error;
-use probe::command::File;
+use probe::command::EventsFile;
 use probe::command::Kind;
 use probe::command::RecordFields;
 use probe::command::Target;
@@ -57,7 +57,11 @@ impl RecordFields for Fields {
 }
 
 fn create(line: &str) -> Result<Whole<'_>, Error> {
-    create_at(File::All, line, TypeInfo::Event(&Fields, Some(*btf())))
+    create_at(
+        EventsFile::DynamicEvents,
+        line,
+        TypeInfo::Event(&Fields, Some(*btf())),
+    )
 }
 
 fn argument(text: &str) -> Argument<'static> {
@@ -147,10 +151,15 @@ fn each_error_is_found_at_its_place() {
 #[test]
 fn without_btf_there_are_no_typecasts() {
     let types = TypeInfo::Event(&Fields, None);
-    let error = create_at(File::All, "e a/b x=(file)filename->f_path", types).unwrap_err();
+    let error = create_at(
+        EventsFile::DynamicEvents,
+        "e a/b x=(file)filename->f_path",
+        types,
+    )
+    .unwrap_err();
     assert_eq!((error.kind, error.errno), (NosupBtfarg, EOPNOTSUPP));
     assert_eq!((error.at.word, error.at.offset), (2, 2));
-    create_at(File::All, "e a/b $pid", types).unwrap();
+    create_at(EventsFile::DynamicEvents, "e a/b $pid", types).unwrap();
 }
 
 #[test]
@@ -172,7 +181,7 @@ fn a_target_is_an_event() {
         assert_eq!((name.group, &*name.event.to_string()), (group, event));
     }
     assert_eq!(
-        File::Kprobes.parse("e a/b").unwrap_err().kind,
+        EventsFile::KprobeEvents.parse("e a/b").unwrap_err().kind,
         NoMatchingType
     );
 }

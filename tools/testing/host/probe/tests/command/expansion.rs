@@ -9,7 +9,7 @@ use super::functions::types_of;
 use super::OFFSETS;
 use probe::command::parse;
 use probe::command::Error;
-use probe::command::File;
+use probe::command::EventsFile;
 use probe::command::Line;
 use probe::command::ParseContext;
 use probe::command::ProbePoint;
@@ -115,13 +115,13 @@ fn what_is_listed_is_what_they_stand_for() {
     assert_eq!(offsets(1), [0x48, 0x28, 0]);
 
     let whole = create_at(
-        File::Kprobes,
+        EventsFile::KprobeEvents,
         "p:ev vfs_read $arg* $arg1:x8",
         types_of("vfs_read"),
     );
     assert_eq!(whole.unwrap_err().kind, UsedArgName);
     let whole = create_at(
-        File::Kprobes,
+        EventsFile::KprobeEvents,
         "p:ev vfs_read $arg* x=$arg1",
         types_of("vfs_read"),
     );
@@ -135,7 +135,7 @@ fn what_is_listed_is_what_they_stand_for() {
 fn assert_errors(types: TypeInfo<'static>, cases: &[(&str, ErrorKind, Errno)]) {
     for &(marked, kind, errno) in cases {
         let (line, column) = unmark(marked);
-        let error = create_at(File::Kprobes, line.clone().leak(), types).unwrap_err();
+        let error = create_at(EventsFile::KprobeEvents, line.clone().leak(), types).unwrap_err();
         assert_eq!(
             (error.at.column(&line), error.kind, error.errno),
             (column, kind, errno),

@@ -12,7 +12,7 @@ use probe::argument::Base;
 use probe::btf::Btf;
 use probe::btf::Sections;
 use probe::command::Error;
-use probe::command::File;
+use probe::command::EventsFile;
 use probe::command::TypeInfo;
 use probe::error::Errno;
 use probe::error::ErrorKind::*;
@@ -41,7 +41,11 @@ pub fn types_of(function: &str) -> TypeInfo<'static> {
 
 /// The only argument of a command, of a function that BTF has.
 fn argument(line: &str, function: &str) -> Result<Argument<'static>, Error> {
-    let whole = create_at(File::All, line.to_string().leak(), types_of(function))?;
+    let whole = create_at(
+        EventsFile::DynamicEvents,
+        line.to_string().leak(),
+        types_of(function),
+    )?;
     let [argument] = &whole.arguments[..] else {
         panic!("{line}");
     };
@@ -177,7 +181,7 @@ fn a_tracepoint_calls_with_an_argument_of_its_own_in_front() {
         panic!();
     };
     let types = TypeInfo::Function(function.of_tracepoint());
-    let whole = create_at(File::All, "t vfs_read $arg* x=$arg1", types).unwrap();
+    let whole = create_at(EventsFile::DynamicEvents, "t vfs_read $arg* x=$arg1", types).unwrap();
     assert_eq!(
         whole.listing(),
         "t:tracepoints/vfs_read vfs_read buf=buf count=count x=$arg1"
@@ -288,7 +292,7 @@ fn what_btf_does_not_allow_is_told_where_it_stands() {
 
 #[test]
 fn a_function_that_btf_does_not_know_has_a_return_value_only() {
-    let create = |line| create_at(File::Kprobes, line, TypeInfo::Unknown);
+    let create = |line| create_at(EventsFile::KprobeEvents, line, TypeInfo::Unknown);
     let whole = create("r vfs_read $retval a=$arg1").unwrap();
     assert_eq!(whole.arguments[0].ty, Number(W8, Hex));
     for (line, kind) in [

@@ -25,7 +25,7 @@ use probe::argument::Argument;
 use probe::command::Command;
 use probe::command::Error;
 use probe::command::EventName;
-use probe::command::File;
+use probe::command::EventsFile;
 use probe::command::FileOffsets;
 use probe::command::Kind;
 use probe::command::Line;
@@ -62,7 +62,7 @@ fn spec(command: &Command<'_>, name: &EventName<'_>) -> ProbeSpec<String> {
 
 /// The probe of a line, where the kernel says nothing of it.
 fn probe_of(line: &str) -> ProbeSpec<String> {
-    let Ok(Line::Create(command)) = File::All.parse(line) else {
+    let Ok(Line::Create(command)) = EventsFile::DynamicEvents.parse(line) else {
         panic!("creates nothing: {line}");
     };
     spec(&command, &command.name(|address| address as u32).unwrap())
@@ -70,7 +70,7 @@ fn probe_of(line: &str) -> ProbeSpec<String> {
 
 /// Does the line delete the probe?
 fn deletes(line: &str, probe: &ProbeSpec<String>) -> bool {
-    match File::All.parse(line) {
+    match EventsFile::DynamicEvents.parse(line) {
         Ok(Line::Delete(delete)) => probe.is_meant_by(&delete),
         other => panic!("{line}: {other:?}"),
     }
@@ -80,11 +80,11 @@ fn deletes(line: &str, probe: &ProbeSpec<String>) -> bool {
 /// every function but those that start with `non_exist`, `dup` twice, and finds offset 3 within an
 /// instruction.
 fn create(line: &str) -> Result<Whole<'_>, Error> {
-    create_in(File::Kprobes, line)
+    create_in(EventsFile::KprobeEvents, line)
 }
 
 /// The same in one of the files.
-fn create_in(file: File, line: &str) -> Result<Whole<'_>, Error> {
+fn create_in(file: EventsFile, line: &str) -> Result<Whole<'_>, Error> {
     create_at(file, line, TypeInfo::Unsupported)
 }
 
@@ -94,7 +94,7 @@ const OFFSETS: FileOffsets = FileOffsets {
 };
 
 /// The same where BTF says something of the function.
-fn create_at<'a>(file: File, line: &'a str, types: TypeInfo<'a>) -> Result<Whole<'a>, Error> {
+fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result<Whole<'a>, Error> {
     let Line::Create(command) = file.parse(line)? else {
         panic!("creates nothing: {line}");
     };
