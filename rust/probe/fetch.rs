@@ -2,7 +2,7 @@
 
 //! From a fetch argument to the bytes of a trace record, and from these to text.
 //!
-//! [`compile`] turns an [`Argument`](crate::argument::Argument) into a [`Program`], and
+//! [`compile()`] turns an [`Argument`](crate::argument::Argument) into a [`Program`], and
 //! [`Layout`] gives it its [`Field`] in the record. On a hit, [`record`] runs the programs of an
 //! event one after the other over a [`Context`]: registers and memory, and for a return probe the
 //! entry data, which [`save_entry_data`] saved at the entry of the call. When the trace is read,

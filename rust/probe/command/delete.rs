@@ -8,8 +8,10 @@
 //! `kernel/trace/trace_kprobe.c`, `trace_fprobe_match()` in `kernel/trace/trace_fprobe.c`,
 //! `eprobe_dyn_event_match()` in `kernel/trace/trace_eprobe.c`.
 
-use super::error::Error;
-use super::words::Words;
+use super::{
+    error::Error,
+    words::Words, //
+};
 use crate::error::ErrorKind;
 
 /// A command that deletes events. It deletes every probe that

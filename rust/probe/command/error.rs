@@ -12,8 +12,8 @@
 use core::fmt;
 
 use super::{
-    words::Words,
-    Kind, //
+    target::Kind,
+    words::Words, //
 };
 use crate::error::{
     Errno,

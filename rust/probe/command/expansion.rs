@@ -27,7 +27,7 @@ use super::{
     words::{
         Length,
         Words, //
-    }, //
+    },
 };
 use crate::{
     btf::{

@@ -5,12 +5,18 @@
 //! C: `traceprobe_parse_event_name()` in `kernel/trace/trace_probe.c`, `is_good_name()` and
 //! `sanitize_event_name()` in `kernel/trace/trace.h`.
 
-use core::fmt;
-use core::fmt::Write as _;
+use core::fmt::{
+    self,
+    Write as _, //
+};
 
-use super::error::Error;
-use super::Kind;
-use super::Target;
+use super::{
+    error::Error,
+    target::{
+        Kind,
+        Target, //
+    },
+};
 use crate::error::ErrorKind;
 
 /// The longest name of a group or an event, in bytes: with its NUL, `MAX_EVENT_NAME_LEN`.

@@ -6,9 +6,13 @@
 
 use core::fmt;
 
-use crate::argument::RecordField;
-use crate::btf::Btf;
-use crate::btf::Function;
+use crate::{
+    argument::RecordField,
+    btf::{
+        Btf,
+        Function, //
+    },
+};
 
 /// The point that a probe is at. It decides which variables are available.
 ///

@@ -5,18 +5,26 @@
 //! The listing is written from it, two probes are compared by it, a delete command is matched with
 //! it, and the probe is registered from it as often as that is needed.
 
-use core::fmt;
-use core::num::NonZero;
+use core::{
+    fmt,
+    num::NonZero, //
+};
 
-use super::arguments;
-use super::words::Length;
-use super::words::Words;
-use super::Command;
-use super::Delete;
-use super::EventName;
-use super::Kind;
-use super::Normalized;
-use super::Target;
+use super::{
+    arguments,
+    create::Command,
+    delete::Delete,
+    error::Normalized,
+    name::EventName,
+    target::{
+        Kind,
+        Target, //
+    },
+    words::{
+        Length,
+        Words, //
+    },
+};
 
 /// What a command says, with its parts as spans in a text of its own. The event has its name there,
 /// each argument has one, and one space stands between two words.

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `LETTER[MAXACTIVE][:LABEL] TARGET [ARGS] [if FILTER]`: a command that creates a probe.
+//!
+//! C: `trace_kprobe_create_internal()` in `kernel/trace/trace_kprobe.c`,
+//! `trace_fprobe_create_internal()` in `kernel/trace/trace_fprobe.c`, `__trace_eprobe_create()` in
+//! `kernel/trace/trace_eprobe.c`.
+
+use core::num::NonZero;
+
+use super::{
+    arguments::{
+        Arguments,
+        Registers, //
+    },
+    body::needs_types,
+    error::{
+        Error,
+        Normalized, //
+    },
+    expansion::{
+        error_before_expansion,
+        Expansion,
+        FileOffsets, //
+    },
+    name::{
+        Event,
+        EventName,
+        Label, //
+    },
+    parse_context::ParseContext,
+    target::{
+        Kind,
+        Target, //
+    },
+    words::{
+        is_space,
+        Words, //
+    },
+};
+use crate::error::ErrorKind;
+
+/// The maximum MAXACTIVE of a return probe.
+pub const MAX_MAXACTIVE: u16 = 4096;
+
+/// A command that creates a probe: `p`, `r`, `f`, `t` or `e`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command<'a> {
+    /// The kind of the probe.
+    pub kind: Kind,
+    /// The maximum number of instances of a return probe, if the command has it: at most
+    /// [`MAX_MAXACTIVE`].
+    pub maxactive: Option<NonZero<u16>>,
+    /// The target of the probe.
+    pub target: Target<'a>,
+    /// The text behind the `:`.
+    pub(super) label: Option<Label<'a>>,
+    pub(super) arguments: Words<'a>,
+    /// The words behind the `if` of an event probe.
+    pub(super) filter: Option<Words<'a>>,
+}
+
+impl<'a> Command<'a> {
+    /// The group and the event, given or made. `hash` makes a number of an address from which
+    /// nobody can find the address out.
+    ///
+    /// # Errors
+    ///
+    /// The kinds from [`ErrorKind::NoGroupName`] to [`ErrorKind::BadEventName`].
+    pub fn name(&self, hash: impl FnOnce(u64) -> u32) -> Result<EventName<'a>, Error> {
+        let (group, event) = match self.label {
+            Some(label) => label.parse()?,
+            None => (None, None),
+        };
+        let event = match (event, self.target) {
+            (Some(name), _) => Event::Given(name),
+            (None, Target::Address(address)) => Event::Hashed(self.kind, hash(address)),
+            (None, target) => Event::Automatic(self.kind, target),
+        };
+        Ok(EventName {
+            group: group.unwrap_or(self.kind.default_group()),
+            event,
+        })
+    }
+
+    /// Which records of the event an event probe is for, if not for all: the filter's `Display`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NoEpFilter`] where none follows the `if`. C says so when it has found the
+    /// event.
+    pub fn filter(&self) -> Result<Option<Normalized<'a>>, Error> {
+        let Some(filter) = self.filter.clone() else {
+            return Ok(None);
+        };
+        let filter = filter.text();
+        if filter.trim_start_matches(is_space).is_empty() {
+            // The words so far, and the `if`.
+            let word = self.arguments.clone().count().saturating_add(3);
+            return Err(Error::invalid(ErrorKind::NoEpFilter, word, 0));
+        }
+        Ok(Some(Normalized(filter)))
+    }
+
+    /// Whether an argument needs [`TypeInfo`](super::TypeInfo).
+    pub fn needs_types(&self) -> bool {
+        self.arguments.clone().any(needs_types)
+    }
+
+    /// Writes out the arguments that stand for others; `None` where there are none. The command
+    /// then goes on [with the text](Self::with_arguments).
+    ///
+    /// # Errors
+    ///
+    /// `$argN` and `$arg*` in the wrong place or with a wrong number, and what there is no room
+    /// for.
+    pub fn expand<'c>(
+        &'c self,
+        context: ParseContext<'c>,
+        offsets: FileOffsets,
+    ) -> Result<Option<Expansion<'c>>, Error> {
+        // In C an event probe has none of them.
+        if self.kind == Kind::Event {
+            return Ok(None);
+        }
+        Expansion::new(self.arguments.clone(), context, offsets)
+    }
+
+    /// The same command with other arguments.
+    pub fn with_arguments<'c>(&self, arguments: &'c str) -> Command<'c>
+    where
+        'a: 'c,
+    {
+        Command {
+            arguments: Words::new(arguments),
+            ..self.clone()
+        }
+    }
+
+    /// Moves an error of `expanded`, which was made of this command, to its position in this
+    /// command.
+    pub fn error_before_expansion(&self, expanded: &Command<'_>, error: Error) -> Error {
+        error_before_expansion(&self.arguments, &expanded.arguments, error)
+    }
+
+    /// The arguments. The caller derives `context` from what the kernel knows about the target. As
+    /// in C, the point of a target that is an address is always
+    /// [`ProbePoint::Inside`](super::ProbePoint::Inside). `registers` finds a register by its name
+    /// without the `%`.
+    ///
+    /// # Errors
+    ///
+    /// Their number. The iterator gives the errors of each.
+    pub fn arguments<'c>(
+        &self,
+        context: ParseContext<'c>,
+        registers: Registers,
+    ) -> Result<Arguments<'c>, Error>
+    where
+        'a: 'c,
+    {
+        // Of the others the kernel saves only some.
+        let registers = self.kind.is_kprobe().then_some(registers);
+        Arguments::new(self.arguments.clone(), context, registers)
+    }
+}
