@@ -6,12 +6,12 @@
 //! `query_btf_context()` in `kernel/trace/trace_probe.c`.
 
 use super::{
+    index::Btf,
     types::{
         Type,
         TypeId,
         TypeKind, //
     },
-    Btf, //
 };
 
 /// A function.

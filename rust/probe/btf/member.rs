@@ -5,11 +5,11 @@
 //! C: `btf_find_struct_member()` in `kernel/trace/trace_btf.c`.
 
 use super::{
+    index::Btf,
     types::{
         Type,
         TypeId, //
     },
-    Btf, //
 };
 
 /// How deep structures without a name are looked into. A kernel has them 7 deep.

@@ -13,12 +13,12 @@ use crate::types::{
 };
 
 use super::{
+    index::Btf,
     types::{
         Int,
         Type,
         TypeKind, //
     },
-    Btf, //
 };
 
 /// What a variable with its fields is: a type, at a byte.

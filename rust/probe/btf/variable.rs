@@ -18,13 +18,13 @@ use super::{
         Function,
         Param, //
     },
+    index::Btf,
     types::{
         Type,
         TypeId,
         TypeKind, //
     },
-    value::Value,
-    Btf, //
+    value::Value, //
 };
 
 /// What is wrong with a variable.

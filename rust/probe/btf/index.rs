@@ -1,64 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The parts of BTF, and where each type starts.
+//! An index of the types in BTF, and lookups of types by id and by name.
 //!
-//! C: `btf_parse_hdr()`, `btf_check_sec_info()`, `btf_parse_str_sec()`, `btf_check_sorted()` in
+//! The sections of a module's BTF continue those of the kernel's: [`Sections`] refers to a [`Btf`],
+//! which consists of sections and their index.
+//!
+//! C: `btf_parse_str_sec()`, `btf_check_sorted()`, `btf_type_by_id()`, `btf_find_by_name_kind()` in
 //! `kernel/bpf/btf.c`.
 
 use super::{
-    types::{
-        word,
-        Type, //
+    header::{
+        Malformed,
+        RawSections, //
     },
-    Btf, //
+    types::{
+        Type,
+        TypeId,
+        TypeKind, //
+    },
 };
-
-/// The first two bytes, in the order of the machine that they are for.
-const MAGIC: u16 = 0xeb9f;
-
-/// The only version there is.
-const VERSION: u8 = 1;
-
-/// The bytes of a header without the place of the layout, which came later.
-const HEADER: usize = 24;
-
-/// The bytes of a header with the place of the layout.
-const HEADER_WITH_LAYOUT: usize = 32;
 
 /// The longest name, in bytes.
 ///
 /// C: `KSYM_NAME_LEN`, with its NUL.
 const MAX_NAME: usize = 511;
 
-/// Why bytes are no BTF that can be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Malformed {
-    /// They are no BTF.
-    Magic,
-    /// They are for a machine of the other byte order.
-    ByteOrder,
-    /// Another version, or flags, which no version has.
-    Version,
-    /// The header, or a section, is not within the bytes.
-    Sections,
-    /// The names do not start with an empty one, or the last one has no end.
-    Strings,
-    /// The type that starts at this byte of the types is cut off, or of a kind of unknown size.
-    Type(u32),
-    /// The index has another length than [`Sections::slots`].
-    Index,
-}
+/// The longest chain of typedefs and qualifiers that is followed. A kernel has some 6.
+///
+/// C: `MAX_RESOLVE_DEPTH`.
+const MAX_CHAIN: usize = 32;
 
 /// The parts of BTF, within its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Sections<'a> {
     types: &'a [u8],
     strings: &'a [u8],
-    /// The sizes of each kind, those included that are not known here.
+    /// The sizes of each kind of type.
     layout: &'a [u8],
-    pub(super) base: Option<&'a Btf<'a>>,
+    base: Option<&'a Btf<'a>>,
     /// The id of the first type.
-    pub(super) first_type: u32,
+    first_type: u32,
     /// The place of the first name.
     first_string: u32,
 }
@@ -72,20 +53,11 @@ impl<'a> Sections<'a> {
     ///
     /// All of [`Malformed`] but [`Malformed::Type`] and [`Malformed::Index`].
     pub fn parse(bytes: &'a [u8], base: Option<&'a Btf<'a>>) -> Result<Self, Malformed> {
-        let magic = bytes.first_chunk().ok_or(Malformed::Magic)?;
-        match u16::from_ne_bytes(*magic) {
-            MAGIC => {}
-            magic if magic == MAGIC.swap_bytes() => return Err(Malformed::ByteOrder),
-            _ => return Err(Malformed::Magic),
-        }
-        match bytes.get(2..4) {
-            Some([VERSION, 0]) => {}
-            Some(_) => return Err(Malformed::Version),
-            None => return Err(Malformed::Sections),
-        }
-
-        let parts = Self::split(bytes).ok_or(Malformed::Sections)?;
-        let (types, strings, layout) = parts;
+        let RawSections {
+            types,
+            strings,
+            layout,
+        } = RawSections::parse(bytes)?;
         let is_whole = match base {
             Some(_) => matches!(strings, [] | [.., 0]),
             None => matches!(strings, [0] | [0, .., 0]),
@@ -108,26 +80,6 @@ impl<'a> Sections<'a> {
             first_type: base.map_or(1, Btf::type_count),
             first_string,
         })
-    }
-
-    /// The types, the strings and the layout.
-    fn split(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-        let header = word(bytes, 4)? as usize;
-        let rest = bytes.get(header..)?;
-        let section = |at: usize| {
-            let start = word(bytes, at)? as usize;
-            let len = word(bytes, at.wrapping_add(4))? as usize;
-            rest.get(start..start.checked_add(len)?)
-        };
-        if header < HEADER {
-            return None;
-        }
-        let layout = if header < HEADER_WITH_LAYOUT {
-            &[]
-        } else {
-            section(24)?
-        };
-        Some((section(8)?, section(16)?, layout))
     }
 
     /// The length of an index, in words: one for each type, and one.
@@ -190,7 +142,7 @@ impl<'a> Sections<'a> {
     }
 
     /// The type that starts at this byte of the types.
-    pub(super) fn type_at(&self, at: usize) -> Option<Type<'a>> {
+    fn type_at(&self, at: usize) -> Option<Type<'a>> {
         Type::read(self.types.get(at..)?, self.layout)
     }
 
@@ -214,7 +166,7 @@ impl<'a> Sections<'a> {
     /// The name at this place, without its NUL.
     ///
     /// C: `btf_str_by_offset()`.
-    pub(super) fn bytes(&self, place: u32) -> Option<&'a [u8]> {
+    fn bytes(&self, place: u32) -> Option<&'a [u8]> {
         let rest = self.strings_at(place)?;
         let len = rest
             .iter()
@@ -263,5 +215,120 @@ impl<'a> Iterator for Walk<'a> {
                 Some(Err(Malformed::Type(start)))
             }
         }
+    }
+}
+
+/// BTF with an index of its types.
+///
+/// Made by [`Sections::index`], and by [`Sections::indexed`] without the cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Btf<'a> {
+    pub(super) sections: Sections<'a>,
+    /// The offset of each type in the section of types, in bytes. The first slot belongs to no
+    /// type. It is the number of the first type with a name, if the types are sorted by name, and
+    /// 0 if they are not.
+    index: &'a [u32],
+}
+
+impl<'a> Btf<'a> {
+    /// The number of types, those of the base and `void` included: all ids are below.
+    ///
+    /// C: `btf_nr_types()`.
+    pub fn type_count(&self) -> u32 {
+        // One slot is that of no type.
+        let own = (self.index.len() as u32).saturating_sub(1);
+        self.sections.first_type.saturating_add(own)
+    }
+
+    /// The type with this id, in here or in the base. There is always [`TypeId::VOID`].
+    ///
+    /// C: `btf_type_by_id()`.
+    pub fn get(&self, id: TypeId) -> Option<Type<'a>> {
+        if id == TypeId::VOID {
+            return Some(Type::VOID);
+        }
+        let mut btf = self;
+        while id.get() < btf.sections.first_type {
+            btf = btf.sections.base?;
+        }
+        let own = id.get().wrapping_sub(btf.sections.first_type) as usize;
+        let at = btf.index.get(own.checked_add(1)?)?;
+        btf.sections.type_at(*at as usize)
+    }
+
+    /// The type with this id, or what it is another name or a qualified form of.
+    ///
+    /// `None` where a type is missing, or more than 32 follow each other.
+    ///
+    /// C: `btf_type_skip_modifiers()`.
+    pub fn resolve(&self, id: TypeId) -> Option<Type<'a>> {
+        let mut ty = self.get(id)?;
+        for _ in 0..=MAX_CHAIN {
+            if !ty.kind().is_modifier() {
+                return Some(ty);
+            }
+            ty = self.get(ty.target())?;
+        }
+        None
+    }
+
+    /// The name of a type; empty where it has none.
+    ///
+    /// `None` where it is out of bounds, longer than a symbol, or no UTF-8.
+    ///
+    /// C: `btf_name_by_offset()`.
+    pub fn name(&self, ty: Type<'a>) -> Option<&'a str> {
+        self.sections.text(ty.name)
+    }
+
+    /// The first type of this name and kind: of those in here, then of those in the base.
+    ///
+    /// C begins with the base, and so takes a function of the kernel for one of the module that
+    /// has the same name. It takes about 17 comparisons where the types are sorted by name, as
+    /// those of kernel and modules are, and else one for each type of this kind.
+    ///
+    /// C: `btf_find_by_name_kind()`.
+    pub fn find(&self, name: &str, kind: TypeKind) -> Option<TypeId> {
+        let mut btf = self;
+        loop {
+            if let Some(id) = btf.find_own(name.as_bytes(), kind) {
+                return Some(id);
+            }
+            btf = btf.sections.base?;
+        }
+    }
+
+    fn find_own(&self, name: &[u8], kind: TypeKind) -> Option<TypeId> {
+        let (named, offsets) = self.index.split_first()?;
+        let sections = &self.sections;
+        let is_it = |at: u32| {
+            sections
+                .type_at(at as usize)
+                .is_some_and(|ty| ty.kind() == kind && sections.is_text(ty.name, name))
+        };
+
+        if name.is_empty() {
+            return None;
+        }
+        let own = match (*named as usize).checked_sub(1) {
+            None => offsets.iter().position(|at| is_it(*at))?,
+            Some(first) => {
+                let name_at = |at: u32| {
+                    sections
+                        .type_at(at as usize)
+                        .and_then(|ty| sections.bytes(ty.name))
+                };
+                let sorted = offsets.get(first..)?;
+                let before = sorted.partition_point(|at| name_at(*at) < Some(name));
+                let among = sorted
+                    .get(before..)?
+                    .iter()
+                    .take_while(|at| name_at(**at) == Some(name))
+                    .position(|at| is_it(*at))?;
+                first.checked_add(before)?.checked_add(among)?
+            }
+        };
+        let own = u32::try_from(own).ok()?;
+        Some(TypeId::new(sections.first_type.checked_add(own)?))
     }
 }

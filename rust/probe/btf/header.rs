@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The header of BTF, and the sections that it locates.
+//!
+//! C: `btf_parse_hdr()`, `btf_check_sec_info()` in `kernel/bpf/btf.c`.
+
+use super::types::word;
+
+/// The first two bytes, in the byte order of the machine that the BTF is for.
+const MAGIC: u16 = 0xeb9f;
+
+/// The only version.
+const VERSION: u8 = 1;
+
+/// The size of a header without a layout section, in bytes.
+const HEADER: usize = 24;
+
+/// The size of a header with a layout section, in bytes.
+const HEADER_WITH_LAYOUT: usize = 32;
+
+/// Why bytes are no BTF that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// They are no BTF.
+    Magic,
+    /// They are for a machine of the other byte order.
+    ByteOrder,
+    /// Another version, or flags, which no version has.
+    Version,
+    /// The header, or a section, is not within the bytes.
+    Sections,
+    /// The names do not start with an empty one, or the last one has no end.
+    Strings,
+    /// The type that starts at this byte of the types is cut off, or of a kind of unknown size.
+    Type(u32),
+    /// The index has another length than [`Sections::slots`](super::Sections::slots).
+    Index,
+}
+
+/// The content of the sections.
+pub(super) struct RawSections<'a> {
+    pub(super) types: &'a [u8],
+    pub(super) strings: &'a [u8],
+    /// The sizes of each kind of type. Empty in BTF of older kernels.
+    pub(super) layout: &'a [u8],
+}
+
+impl<'a> RawSections<'a> {
+    /// Finds the sections in the bytes of BTF.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed::Magic`], [`Malformed::ByteOrder`], [`Malformed::Version`],
+    /// [`Malformed::Sections`].
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let magic = bytes.first_chunk().ok_or(Malformed::Magic)?;
+        match u16::from_ne_bytes(*magic) {
+            MAGIC => {}
+            magic if magic == MAGIC.swap_bytes() => return Err(Malformed::ByteOrder),
+            _ => return Err(Malformed::Magic),
+        }
+        match bytes.get(2..4) {
+            Some([VERSION, 0]) => {}
+            Some(_) => return Err(Malformed::Version),
+            None => return Err(Malformed::Sections),
+        }
+        Self::split(bytes).ok_or(Malformed::Sections)
+    }
+
+    /// Splits the bytes by the offsets and sizes in the header.
+    fn split(bytes: &'a [u8]) -> Option<Self> {
+        let header = word(bytes, 4)? as usize;
+        let rest = bytes.get(header..)?;
+        let section = |at: usize| {
+            let start = word(bytes, at)? as usize;
+            let len = word(bytes, at.wrapping_add(4))? as usize;
+            rest.get(start..start.checked_add(len)?)
+        };
+        if header < HEADER {
+            return None;
+        }
+        let layout = if header < HEADER_WITH_LAYOUT {
+            &[]
+        } else {
+            section(24)?
+        };
+        Some(Self {
+            types: section(8)?,
+            strings: section(16)?,
+            layout,
+        })
+    }
+}
