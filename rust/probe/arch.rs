@@ -1,65 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the logic has to know of the processor: its registers, their names and what a call puts
-//! into them.
+//! Facts about processors: the registers, their names, and the registers that a call uses.
 //!
-//! One module for each architecture, with the same items in each, all of them constant data;
-//! [`current`] is the one that the build is for. The others are there as well, so that each can be
-//! tested anywhere.
+//! Each architecture has a module, and all modules have the same items, which are constants.
+//! [`current`] is the architecture of the build. The others are compiled as well, so that tests can
+//! use them on any machine.
 
+mod register;
 pub mod x86_64;
 
+pub use self::register::Register;
+pub use self::register::Slot;
 #[cfg(target_arch = "x86_64")]
 pub use self::x86_64 as current;
-
-/// A register, as its offset in bytes within `struct pt_regs`.
-///
-/// C: `regs_get_register()` takes such an offset.
-///
-/// # Invariants
-///
-/// The offset is that of a whole word within the `struct pt_regs` of an architecture: a register
-/// comes from the tables of a module below and from nowhere else. The kernel side compares these
-/// tables with the real structure when it is compiled, and reads registers without a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Register(u16);
-
-impl Register {
-    /// The offset within `struct pt_regs`, in bytes.
-    #[inline]
-    pub const fn offset(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Where an argument of a function is when the function is entered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Slot {
-    /// In a register.
-    Register(Register),
-    /// In the Nth word of the stack, counted from 0 at the stack pointer.
-    Stack(u16),
-}
-
-/// Looks a name up in a table of registers.
-const fn find(registers: &[(&str, Register)], name: &str) -> Option<Register> {
-    let mut rest = registers;
-    while let [(candidate, register), others @ ..] = rest {
-        if same(candidate.as_bytes(), name.as_bytes()) {
-            return Some(*register);
-        }
-        rest = others;
-    }
-    None
-}
-
-/// Whether two byte strings are equal: `==` is not for constants.
-const fn same(mut a: &[u8], mut b: &[u8]) -> bool {
-    while let ([first, a_rest @ ..], [second, b_rest @ ..]) = (a, b) {
-        if *first != *second {
-            return false;
-        }
-        (a, b) = (a_rest, b_rest);
-    }
-    a.is_empty() && b.is_empty()
-}

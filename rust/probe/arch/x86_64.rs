@@ -4,7 +4,8 @@
 //!
 //! C: `arch/x86/include/asm/ptrace.h`, `arch/x86/kernel/ptrace.c`.
 
-use super::{
+use super::register::{
+    find,
     Register,
     Slot, //
 };
@@ -71,7 +72,7 @@ pub const INSTRUCTION_POINTER: Register = IP;
 ///
 /// C: `regs_query_register_offset()`.
 pub const fn register(name: &str) -> Option<Register> {
-    super::find(REGISTERS, name)
+    find(REGISTERS, name)
 }
 
 /// Where argument `n`, counted from 0, of a function is on its first instruction.
@@ -94,5 +95,5 @@ pub const fn argument(n: u16) -> Slot {
 
 /// The register that is the Nth word of `struct pt_regs`.
 const fn word(n: u16) -> Register {
-    Register(n * (WORD as u16))
+    Register::new(n * (WORD as u16))
 }

@@ -6,7 +6,7 @@
 
 use crate::arch::Slot;
 
-use super::Context;
+use super::context::Context;
 
 /// An argument of a function that a return probe saves at the entry of a call.
 ///

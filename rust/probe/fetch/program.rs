@@ -23,10 +23,15 @@ use crate::{
 };
 
 use super::{
-    string::Strings,
-    Context,
-    Fault, //
+    context::{
+        Context,
+        Fault, //
+    },
+    string::Strings, //
 };
+
+// Numbers are read into, and cut out of, the low end of a word.
+const _: () = assert!(cfg!(target_endian = "little"));
 
 /// How one fetch argument gets into a record.
 ///

@@ -4,7 +4,7 @@
 
 use crate::types::Space;
 
-use super::{
+use super::context::{
     Context,
     Fault, //
 };

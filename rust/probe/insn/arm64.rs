@@ -19,7 +19,7 @@
 //! assert_eq!(Class::of(0x5400_0041), Some(Class::BCond { offset: 8 }));
 //! ```
 
-use super::{
+use super::decoder::{
     Decoder,
     Flow,
     Insn, //

@@ -46,7 +46,7 @@ use core::{
     slice, //
 };
 
-use super::{
+use super::decoder::{
     Decoder,
     Flow,
     Insn, //

@@ -4,7 +4,7 @@
 //!
 //! C: `recover_probed_instruction()` in `arch/x86/kernel/kprobes/core.c`.
 
-use super::{
+use super::decoder::{
     Decoder,
     Flow, //
 };

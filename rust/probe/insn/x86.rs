@@ -30,7 +30,7 @@
 
 mod opcodes;
 
-use super::{
+use super::decoder::{
     Decoder,
     Flow,
     Insn, //

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Registers, and where a call passes its arguments.
+
+/// A register, as its offset in bytes within `struct pt_regs`.
+///
+/// C: `regs_get_register()` takes such an offset.
+///
+/// # Invariants
+///
+/// The offset is that of a whole word within the `struct pt_regs` of an architecture. Only the
+/// tables of the architectures make registers. ktrace compares these tables with the real structure
+/// when it is compiled, and reads registers without a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Register(u16);
+
+impl Register {
+    /// The register at an offset, in bytes. Only for the tables of the architectures.
+    pub(super) const fn new(offset: u16) -> Self {
+        // INVARIANT: The caller takes the offset from the `struct pt_regs` of its architecture.
+        Self(offset)
+    }
+
+    /// The offset within `struct pt_regs`, in bytes.
+    #[inline]
+    pub const fn offset(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where an argument of a function is when the function is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Slot {
+    /// In a register.
+    Register(Register),
+    /// In the Nth word of the stack, counted from 0 at the stack pointer.
+    Stack(u16),
+}
+
+/// Looks a name up in a table of registers.
+pub(super) const fn find(registers: &[(&str, Register)], name: &str) -> Option<Register> {
+    let mut rest = registers;
+    while let [(candidate, register), others @ ..] = rest {
+        if same(candidate.as_bytes(), name.as_bytes()) {
+            return Some(*register);
+        }
+        rest = others;
+    }
+    None
+}
+
+/// Whether two byte strings are equal: `==` is not for constants.
+const fn same(mut a: &[u8], mut b: &[u8]) -> bool {
+    while let ([first, a_rest @ ..], [second, b_rest @ ..]) = (a, b) {
+        if *first != *second {
+            return false;
+        }
+        (a, b) = (a_rest, b_rest);
+    }
+    a.is_empty() && b.is_empty()
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The interface between a program and a hit.
+
+use crate::{
+    arch::Register,
+    types::Space, //
+};
+
+/// The hit that a program reads values from.
+///
+/// A program calls the methods in the context of the probe, which may be an NMI. So they must not
+/// sleep, lock, allocate or panic. A program calls a method for each value, so all methods should
+/// be inline.
+pub trait Context {
+    /// The value of a register.
+    ///
+    /// C: `regs_get_register()`.
+    fn register(&self, register: Register) -> u64;
+
+    /// The Nth word of the kernel's stack, counted from 0 at the stack pointer, or 0 where the
+    /// stack has no such word.
+    ///
+    /// C: `regs_get_kernel_stack_nth()`.
+    fn stack(&self, n: u16) -> u64;
+
+    /// The address of the name of the current task, in the kernel's space.
+    fn comm(&self) -> u64;
+
+    /// The word of the entry data with this index. Only the programs of return probes use this
+    /// method.
+    ///
+    /// C: `FETCH_OP_EDATA`.
+    #[inline(always)]
+    fn entry_data(&self, _index: u8) -> u64 {
+        0
+    }
+
+    /// The time from the entry of the call to its return, in ns. Only the programs of return probes
+    /// with `$elapsed` use this method.
+    #[inline(always)]
+    fn elapsed(&self) -> u64 {
+        0
+    }
+
+    /// The address of the return instruction. Only the programs of probes on return instructions
+    /// use this method.
+    #[inline(always)]
+    fn exit(&self) -> u64 {
+        0
+    }
+
+    /// The fields of the record of the event that was hit. Only the programs of event probes use
+    /// this method.
+    #[inline(always)]
+    fn record(&self) -> &[u8] {
+        &[]
+    }
+
+    /// Writes the symbol of an address, with offset and size, to `to`, or as much of it as fits.
+    /// Returns the number of these bytes. Writes no NUL. The content of the other bytes of `to` is
+    /// undefined.
+    ///
+    /// C: `sprint_symbol()`.
+    fn symbol(&self, address: u64, to: &mut [u8]) -> usize;
+
+    /// Fills `to` from memory at `address`, without a page fault.
+    ///
+    /// After a fault, the content of `to` is undefined.
+    ///
+    /// C: `copy_from_kernel_nofault()`, `copy_from_user_nofault()`.
+    fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), Fault>;
+
+    /// Reads a word of memory. Does the same as [`read`](Self::read) of 8 bytes, but can be faster.
+    #[inline]
+    fn read_word(&self, space: Space, address: u64) -> Result<u64, Fault> {
+        let mut word = [0; 8];
+        self.read(space, address, &mut word)?;
+        Ok(u64::from_le_bytes(word))
+    }
+}
+
+impl<C: Context> Context for &C {
+    #[inline(always)]
+    fn register(&self, register: Register) -> u64 {
+        (**self).register(register)
+    }
+
+    #[inline(always)]
+    fn stack(&self, n: u16) -> u64 {
+        (**self).stack(n)
+    }
+
+    #[inline(always)]
+    fn comm(&self) -> u64 {
+        (**self).comm()
+    }
+
+    #[inline(always)]
+    fn entry_data(&self, index: u8) -> u64 {
+        (**self).entry_data(index)
+    }
+
+    #[inline(always)]
+    fn elapsed(&self) -> u64 {
+        (**self).elapsed()
+    }
+
+    #[inline(always)]
+    fn exit(&self) -> u64 {
+        (**self).exit()
+    }
+
+    #[inline(always)]
+    fn record(&self) -> &[u8] {
+        (**self).record()
+    }
+
+    #[inline(always)]
+    fn symbol(&self, address: u64, to: &mut [u8]) -> usize {
+        (**self).symbol(address, to)
+    }
+
+    #[inline(always)]
+    fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), Fault> {
+        (**self).read(space, address, to)
+    }
+
+    #[inline(always)]
+    fn read_word(&self, space: Space, address: u64) -> Result<u64, Fault> {
+        (**self).read_word(space, address)
+    }
+}
+
+/// Memory could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault;
