@@ -54,9 +54,11 @@
 //! ```
 
 mod arguments;
+mod base;
 mod body;
 mod create;
 mod delete;
+mod deref;
 mod error;
 mod expansion;
 mod masked;
@@ -64,6 +66,7 @@ mod name;
 mod number;
 mod parse;
 mod parse_context;
+mod resolve_type;
 mod spec;
 mod symbol;
 mod target;
@@ -71,8 +74,8 @@ mod types;
 mod words;
 
 pub use arguments::Arguments;
-pub use arguments::Registers;
 pub use arguments::MAX_ARGUMENTS;
+pub use base::Registers;
 pub use create::Command;
 pub use create::MAX_MAXACTIVE;
 pub use delete::Delete;

@@ -10,6 +10,10 @@ use core::fmt::{
 };
 
 use super::{
+    base::{
+        BaseParser,
+        Registers, //
+    },
     body::BodyParser,
     error::{
         ArgumentError,
@@ -29,8 +33,6 @@ use crate::{
         ErrorKind, //
     },
 };
-
-pub use super::body::Registers;
 
 /// The most arguments of a command.
 pub const MAX_ARGUMENTS: usize = 128;
@@ -76,8 +78,7 @@ impl<'a> Arguments<'a> {
             index: 0,
             count,
             parser: BodyParser {
-                context,
-                registers,
+                bases: BaseParser { context, registers },
                 size: 0,
             },
             names,
@@ -93,7 +94,7 @@ impl<'a> Arguments<'a> {
         let (name, body) = split(word, index);
         self.check_name(word, name, index)?;
         let at = word.len().saturating_sub(body.len());
-        let parsed = self.parser.body(body, at)?;
+        let parsed = self.parser.parse(body, at)?;
         Ok(Argument {
             name,
             body,

@@ -9,10 +9,8 @@
 use core::num::NonZero;
 
 use super::{
-    arguments::{
-        Arguments,
-        Registers, //
-    },
+    arguments::Arguments,
+    base::Registers,
     body::needs_types,
     error::{
         Error,

@@ -22,6 +22,11 @@ use crate::{
     },
 };
 
+/// The longest body of an argument, in bytes.
+///
+/// C: `MAX_ARGSTR_LEN`.
+pub(super) const MAX_BODY: usize = 63;
+
 /// The most elements of an array.
 const MAX_ARRAY: u8 = 64;
 

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The base of a fetch: the value within all dereferences.
+//!
+//! C: `parse_probe_arg()`, `parse_probe_vars()`, `parse_btf_arg()` and `handle_typecast()` in
+//! `kernel/trace/trace_probe.c`.
+
+use super::{
+    error::ArgumentError,
+    number,
+    parse_context::{
+        ParseContext,
+        ProbePoint,
+        RecordFields,
+        TypeInfo, //
+    },
+};
+use crate::{
+    arch::Register,
+    argument::Base,
+    btf,
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
+
+/// The words in a kernel stack. In C, this is the limit of `$stackN` and of `$argN`.
+const STACK_WORDS: u16 = 16384 / 8;
+
+/// The variable that BTF gives a type.
+const RETVAL: &str = "$retval";
+
+/// Finds a register by its name, which comes without the `%`.
+///
+/// C: `regs_query_register_offset()`.
+pub type Registers = fn(&str) -> Option<Register>;
+
+/// The base of a fetch, parsed.
+pub(super) struct ParsedBase<'a, 'b> {
+    pub(super) base: Base<'a>,
+    /// Whether a dereference belongs to the base: `@`.
+    pub(super) deref: bool,
+    /// The index of the last instruction.
+    pub(super) step: usize,
+    /// The fields that follow a variable.
+    pub(super) fields: Option<btf::Fields<'b, 'a>>,
+    /// The byte of the word where the variable starts.
+    pub(super) at: usize,
+}
+
+impl<'a> ParsedBase<'a, '_> {
+    /// A value by itself.
+    const fn new(base: Base<'a>, at: usize) -> Self {
+        Self {
+            base,
+            deref: false,
+            step: 0,
+            fields: None,
+            at,
+        }
+    }
+}
+
+/// Parses bases at a probe point.
+pub(super) struct BaseParser<'b> {
+    /// The probe point, and the types of the variables there.
+    pub(super) context: ParseContext<'b>,
+    /// The registers, if the probe saves all of them.
+    pub(super) registers: Option<Registers>,
+}
+
+impl<'b> BaseParser<'b> {
+    /// Parses `text`, which starts at byte `at` of its word.
+    pub(super) fn parse<'a>(
+        &self,
+        text: &'a str,
+        at: usize,
+    ) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
+        let rest = text.get(1..).unwrap_or("");
+        let base = match text.bytes().next() {
+            Some(b'$') => match self.context.types {
+                TypeInfo::Event(fields, _) => field(fields, rest, at)?,
+                _ if rest.starts_with("retval") => return self.btf_variable(text, at),
+                _ => self.variable(rest, at)?,
+            },
+            Some(b'%') => {
+                let registers = self
+                    .registers
+                    .ok_or(ArgumentError::invalid(ErrorKind::BadVar, at))?;
+                let register = registers(rest);
+                Base::Register(register.ok_or(ArgumentError::invalid(ErrorKind::BadRegName, at))?)
+            }
+            Some(b'@') => return memory(rest, at),
+            Some(b'\\') => immediate(rest, at.saturating_add(1))?,
+            Some(b'(') => return self.cast(text, at),
+            Some(b'_' | b'a'..=b'z' | b'A'..=b'Z') => return self.btf_variable(text, at),
+            _ => return Err(ArgumentError::invalid(ErrorKind::BadFetchArg, at)),
+        };
+        Ok(ParsedBase::new(base, at))
+    }
+
+    /// Reads `$retval` or the name of a parameter, with the fields that follow.
+    fn btf_variable<'a>(
+        &self,
+        text: &'a str,
+        at: usize,
+    ) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
+        let is_variable = text.starts_with('$');
+        match (self.context.point, self.context.types) {
+            (ProbePoint::Entry | ProbePoint::Inside | ProbePoint::Tracepoint, _) if is_variable => {
+                return Err(ArgumentError::invalid(ErrorKind::RetvalOnProbe, at));
+            }
+            (ProbePoint::Inside | ProbePoint::Event, _) => {
+                return Err(ArgumentError::invalid(ErrorKind::NosupBtfarg, at));
+            }
+            (_, TypeInfo::Unsupported) if text == RETVAL => {
+                return Ok(ParsedBase::new(Base::ReturnValue, at));
+            }
+            (_, TypeInfo::Unsupported) => return Err(no_btf(at)),
+            _ => {}
+        }
+        let wrong = |error: btf::Error| {
+            ArgumentError::new(error.kind, at.saturating_add(error.at), error.errno)
+        };
+        let variable = btf::Variable::parse(text).map_err(wrong)?;
+        let function = self.context.types.function();
+        let function = function.as_ref();
+        let (base, ty) = if variable.name == RETVAL {
+            let ty = variable.returned(function).map_err(wrong)?;
+            (Base::ReturnValue, ty)
+        } else {
+            let param = variable.param(function).map_err(wrong)?;
+            let base = match self.context.point {
+                ProbePoint::Return => Base::EntryArgument(param.position),
+                ProbePoint::ReturnInsn => {
+                    return Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at))
+                }
+                ProbePoint::Entry
+                | ProbePoint::Inside
+                | ProbePoint::Tracepoint
+                | ProbePoint::Event => Base::Argument(param.position),
+            };
+            (base, Some(param.ty))
+        };
+        let fields = match (function, ty) {
+            (Some(function), Some(ty)) => Some(variable.fields(function.btf(), ty).map_err(wrong)?),
+            _ => None,
+        };
+        Ok(ParsedBase {
+            fields,
+            ..ParsedBase::new(base, at)
+        })
+    }
+
+    /// Reads `(STRUCTURE)FIELD` of an event, with the fields that follow.
+    ///
+    /// C: `handle_typecast()`, which looks for structures in modules, too.
+    fn cast<'a>(&self, text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
+        let (fields, btf) = match self.context.types {
+            TypeInfo::Event(fields, Some(btf)) => (fields, btf),
+            TypeInfo::Event(_, None) | TypeInfo::Unsupported => return Err(no_btf(at)),
+            _ => return Err(ArgumentError::invalid(ErrorKind::TypecastNotEvent, at)),
+        };
+        let Some((structure, text)) = text.split_once(')') else {
+            let end = at.saturating_add(text.len());
+            return Err(ArgumentError::invalid(ErrorKind::DerefOpenBrace, end));
+        };
+        let name_at = at.saturating_add(1);
+        let id = structure
+            .get(1..)
+            .and_then(|name| btf.find(name, btf::TypeKind::Struct))
+            .ok_or(ArgumentError::invalid(ErrorKind::NoPtrStrct, name_at))?;
+        let at = at.saturating_add(structure.len()).saturating_add(1);
+        let wrong = |error: btf::Error| {
+            ArgumentError::new(error.kind, at.saturating_add(error.at), error.errno)
+        };
+        let variable = btf::Variable::parse(text).map_err(wrong)?;
+        let field = fields
+            .find(variable.name)
+            .ok_or(ArgumentError::invalid(ErrorKind::BadAttachArg, at))?;
+        Ok(ParsedBase {
+            fields: Some(variable.fields_of(&btf, id).map_err(wrong)?),
+            ..ParsedBase::new(Base::Field(field), at)
+        })
+    }
+
+    /// Reads a variable, without its `$`, which is at byte `at`.
+    fn variable<'a>(&self, name: &'a str, at: usize) -> Result<Base<'a>, ArgumentError> {
+        let bad = ArgumentError::invalid(ErrorKind::BadVar, at);
+        if let Some(index) = name.strip_prefix("stack") {
+            if index.is_empty() {
+                return Ok(Base::StackPointer);
+            }
+            // C reads a sign in `$argN` but not here.
+            if !index.starts_with(|c: char| c.is_ascii_digit()) {
+                return Err(bad);
+            }
+            let index = number::unsigned(index, 10).map_err(|_| bad)?;
+            return match u16::try_from(index) {
+                Ok(index) if index <= STACK_WORDS => Ok(Base::Stack(index)),
+                _ => Err(ArgumentError::invalid(ErrorKind::BadStackNum, at)),
+            };
+        }
+        if matches!(name, "comm" | "COMM") {
+            return Ok(Base::Comm);
+        }
+        if name == "elapsed" {
+            return match self.context.point {
+                ProbePoint::Return => Ok(Base::Elapsed),
+                ProbePoint::ReturnInsn => {
+                    Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at))
+                }
+                ProbePoint::Entry
+                | ProbePoint::Inside
+                | ProbePoint::Tracepoint
+                | ProbePoint::Event => Err(ArgumentError::invalid(ErrorKind::ElapsedOnProbe, at)),
+            };
+        }
+        if name == "exit" {
+            return match self.context.point {
+                ProbePoint::ReturnInsn => Ok(Base::Exit),
+                _ => Err(ArgumentError::invalid(ErrorKind::ExitOnProbe, at)),
+            };
+        }
+        let number = name.strip_prefix("arg").ok_or(bad)?;
+        let number = number::unsigned(number, 10).map_err(|_| bad)?;
+        let index = u16::try_from(number)
+            .ok()
+            .filter(|number| *number <= STACK_WORDS)
+            .and_then(|number| number.checked_sub(1))
+            .ok_or(ArgumentError::invalid(ErrorKind::BadArgNum, at))?;
+        match self.context.point {
+            ProbePoint::Entry => Ok(Base::Argument(index)),
+            ProbePoint::Tracepoint => Ok(Base::Argument(index.saturating_add(1))),
+            ProbePoint::Inside | ProbePoint::Event => {
+                Err(ArgumentError::invalid(ErrorKind::NofentryArgs, at))
+            }
+            ProbePoint::Return => Ok(Base::EntryArgument(index)),
+            ProbePoint::ReturnInsn => Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at)),
+        }
+    }
+}
+
+/// Reads `$FIELD`, without its `$`, which is at byte `at`. A field can have the name of a variable.
+///
+/// C: `parse_trace_event()`.
+fn field<'a>(fields: &dyn RecordFields, name: &str, at: usize) -> Result<Base<'a>, ArgumentError> {
+    match (fields.find(name), name) {
+        (Some(field), _) => Ok(Base::Field(field)),
+        (None, "comm" | "COMM") => Ok(Base::Comm),
+        (None, _) => Err(ArgumentError::invalid(ErrorKind::BadVar, at)),
+    }
+}
+
+/// What takes BTF, where the kernel has none.
+const fn no_btf(at: usize) -> ArgumentError {
+    ArgumentError::new(ErrorKind::NosupBtfarg, at, Errno::EOPNOTSUPP)
+}
+
+/// `@ADDR` or `@SYM[+|-OFF]`, without the `@`, which is at byte `at`.
+fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
+    let (base, step) = match text.bytes().next() {
+        Some(b'0'..=b'9') => {
+            let address = number::unsigned(text, 0)
+                .map_err(|errno| ArgumentError::new(ErrorKind::BadMemAddr, at, errno))?;
+            (Base::Immediate(address), 1)
+        }
+        Some(b'+') => return Err(ArgumentError::invalid(ErrorKind::FileOnKprobe, at)),
+        // In C, the name has an instruction of its own.
+        _ => (Base::Symbol(text), 2),
+    };
+    Ok(ParsedBase {
+        deref: true,
+        step,
+        ..ParsedBase::new(base, at)
+    })
+}
+
+/// `\IMM` or `\"TEXT"`, without the backslash; it starts at byte `at`.
+fn immediate(text: &str, at: usize) -> Result<Base<'_>, ArgumentError> {
+    if let Some(text) = text.strip_prefix('"') {
+        let end = at.saturating_add(1).saturating_add(text.len());
+        return match text.strip_suffix('"') {
+            Some(text) => Ok(Base::Text(text)),
+            None => Err(ArgumentError::invalid(ErrorKind::ImmstrNoClose, end)),
+        };
+    }
+    let rest = text.get(1..).unwrap_or("");
+    let value = match text.bytes().next() {
+        Some(b'0'..=b'9') => number::unsigned(text, 0),
+        Some(b'-') => number::signed(text).map(|value| value as u64),
+        Some(b'+') => number::signed(rest).map(|value| value as u64),
+        _ => Err(Errno::EINVAL),
+    };
+    let value = value.map_err(|errno| ArgumentError::new(ErrorKind::BadImm, at, errno))?;
+    Ok(Base::Immediate(value))
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The type of an argument whose value is known.
+//!
+//! C: `find_fetch_type_from_btf_type()`, `check_prepare_btf_string_fetch()` and
+//! `finalize_fetch_insn()` in `kernel/trace/trace_probe.c`.
+
+use super::{
+    deref::{
+        ParsedFetch,
+        LAST_STEP, //
+    },
+    error::ArgumentError,
+    parse_context::TypeInfo,
+    types::{
+        parse_bits,
+        SplitBody,
+        TypeSpec, //
+    },
+};
+use crate::{
+    argument::{
+        Base,
+        Deref, //
+    },
+    btf,
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+    types::{
+        FetchType,
+        Space,
+        Style, //
+    },
+};
+
+/// Gives an argument without a type the type of its value in BTF. Adds the dereference of a
+/// pointer to a string.
+///
+/// C: `find_fetch_type_from_btf_type()`, `check_prepare_btf_string_fetch()`.
+pub(super) fn apply_btf_type<'b>(
+    types: &TypeInfo<'b>,
+    value: &btf::Value<'b>,
+    split: &mut SplitBody<'_>,
+    parsed: &mut ParsedFetch<'_, 'b>,
+) -> Result<(), ArgumentError> {
+    let wrong = |kind| ArgumentError::invalid(kind, parsed.at);
+    match split.ty {
+        TypeSpec::Default(_) => {
+            let ty = value.fetch_type().ok_or(wrong(ErrorKind::BadBitfield))?;
+            split.ty = TypeSpec::Default(ty);
+        }
+        TypeSpec::Explicit(FetchType::String(space)) => {
+            let source = types.btf().and_then(|btf| value.string_source(&btf));
+            match source.ok_or(wrong(ErrorKind::BadType4str))? {
+                btf::StringSource::Array => {}
+                btf::StringSource::Pointer => {
+                    let full = ArgumentError::new(ErrorKind::TooManyOps, parsed.at, Errno::E2BIG);
+                    let deref = Deref { space, offset: 0 };
+                    parsed.push(deref, full)?;
+                }
+            }
+        }
+        TypeSpec::Explicit(_) | TypeSpec::Bitfield(..) => {}
+    }
+    Ok(())
+}
+
+/// Resolves the type of an argument. Fails if its value cannot have this type.
+pub(super) fn resolve_type(
+    split: &SplitBody<'_>,
+    parsed: &ParsedFetch<'_, '_>,
+) -> Result<FetchType, ArgumentError> {
+    let outermost = parsed
+        .fetch
+        .derefs
+        .as_slice()
+        .last()
+        .map(|deref| deref.space);
+    let bad_string = ArgumentError::invalid(ErrorKind::BadString, split.at);
+    let mut step = parsed.step;
+    let mut next = || {
+        step = step.saturating_add(1);
+        step <= LAST_STEP
+    };
+
+    let ty = match split.ty {
+        TypeSpec::Explicit(ty @ FetchType::String(_))
+        | TypeSpec::Default(ty @ FetchType::String(_)) => {
+            let is_address = matches!(
+                parsed.fetch.base,
+                Base::Immediate(_) | Base::Comm | Base::Text(_) | Base::Field(_)
+            );
+            match outermost {
+                // An array is one of pointers: its strings are read by a step of their own.
+                Some(_) if split.count.is_some() => {
+                    if !next() {
+                        return Err(ArgumentError::invalid(ErrorKind::TooManyOps, parsed.at));
+                    }
+                }
+                // The string is what the dereference reads.
+                Some(_) => {}
+                None if is_address && next() => {}
+                None => return Err(bad_string),
+            }
+            ty
+        }
+        TypeSpec::Explicit(FetchType::Symstr) => {
+            // As in C, an entry argument cannot be a symbol.
+            let is_value = match (outermost, parsed.fetch.base) {
+                (Some(space), _) => space == Space::Kernel,
+                (None, Base::Register(_) | Base::Stack(_)) => true,
+                (None, Base::Argument(_) | Base::ReturnValue | Base::Field(_)) => true,
+                (None, _) => false,
+            };
+            if !is_value {
+                return Err(ArgumentError::invalid(ErrorKind::BadSymstring, split.at));
+            }
+            if !next() {
+                return Err(ArgumentError::invalid(ErrorKind::TooManyOps, parsed.at));
+            }
+            FetchType::Symstr
+        }
+        TypeSpec::Explicit(ty) | TypeSpec::Default(ty) => {
+            if outermost.is_none() {
+                next();
+            }
+            // The bits of a field.
+            if matches!(ty, FetchType::Bitfield(..)) && !next() {
+                return Err(ArgumentError::invalid(ErrorKind::TooManyOps, parsed.at));
+            }
+            ty
+        }
+        TypeSpec::Bitfield(width, text) => {
+            if outermost.is_none() {
+                next();
+            }
+            // C calls it a wrong bitfield as well where there is no step left for it.
+            parse_bits(text, width)
+                .filter(|_| next())
+                .map(|bits| FetchType::Bitfield(width, Style::Unsigned, bits))
+                .ok_or(ArgumentError::invalid(ErrorKind::BadBitfield, split.at))?
+        }
+    };
+
+    if split.count.is_some() {
+        // C has no loop over numbers of user space, nor over symbols.
+        let can_loop = match ty {
+            FetchType::String(_) => true,
+            FetchType::Symstr => false,
+            FetchType::Number(..) | FetchType::Bitfield(..) => outermost == Some(Space::Kernel),
+        };
+        if !can_loop {
+            return Err(bad_string);
+        }
+        if !next() {
+            return Err(ArgumentError::new(
+                ErrorKind::TooManyOps,
+                parsed.at,
+                Errno::E2BIG,
+            ));
+        }
+    }
+    Ok(ty)
+}
