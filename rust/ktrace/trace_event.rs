@@ -45,6 +45,7 @@ mod sink;
 
 pub use event_mutex::EventMutex;
 pub use event_mutex::EventMutexHeld;
+pub use field::CowCStr;
 pub use field::Field;
 pub use origin::Origin;
 pub use origin::State;
@@ -171,8 +172,7 @@ struct Inner {
 ///     print: KBox<dyn Print>,
 ///     sink: Arc<Sink>,
 /// ) -> Result<TraceEvent> {
-///     let (name, ty) = (CString::try_from(c"first")?, CString::try_from(c"u64")?);
-///     let field = Field::new(name, ty, HEADER_LEN, size_of::<u64>(), false)?;
+///     let field = Field::new(c"first", c"u64", HEADER_LEN, size_of::<u64>(), false)?;
 ///     let mut fields = KVec::new();
 ///     fields.push(field, GFP_KERNEL)?;
 ///     let definition = Definition {
@@ -284,8 +284,7 @@ impl TraceEvent {
     ///
     /// The kernel does not mind another event of this name: [`exists`] tells of it. While it is
     /// enabled anywhere it holds a reference to `owner`. Before the initialisation of `owner` is
-    /// over, nobody can use the event but by [`enable`]. `E2BIG` where the fields do not fit a
-    /// record, `EBUSY` where the sink is another event's, `ENODEV` where the kernel has no number
+    /// over, nobody can use the event but by [`enable`]. `EBUSY` where the sink is another event's, `ENODEV` where the kernel has no number
     /// left, `ENOMEM`. Process context.
     pub fn register(
         token: &EventMutex,
@@ -302,9 +301,6 @@ impl TraceEvent {
             sink,
         } = definition;
         let fixed_len = fields.iter().map(Field::end).fold(HEADER_LEN, usize::max);
-        if fixed_len > MAX_LEN {
-            return Err(E2BIG);
-        }
         let output = Arc::new(Output::new(&group, &name, print)?, GFP_KERNEL)?;
         sink.set_event(output.number(), fixed_len)?;
         let inner = KBox::pin(

@@ -92,16 +92,16 @@ impl Schema {
 
     /// The definition of the event, for the kernel: fields and print format.
     pub(crate) fn define(&self) -> Result<(KVec<ktrace::trace_event::Field>, CString)> {
-        let mut fields = KVec::with_capacity(self.fields.len() + 2, GFP_KERNEL)?;
-        let head: &[&CStr] = match self.head() {
+        let head: &[&'static CStr] = match self.head() {
             Head::Probe => &[c"__probe_ip"],
             Head::Return => &[c"__probe_func", c"__probe_ret_ip"],
             Head::Event => &[],
         };
+        let mut fields = KVec::with_capacity(head.len() + self.fields.len(), GFP_KERNEL)?;
         for (index, name) in head.iter().enumerate() {
             let field = ktrace::trace_event::Field::new(
-                CString::try_from(*name)?,
-                CString::try_from(c"unsigned long")?,
+                *name,
+                c"unsigned long",
                 HEADER_LEN + index * WORD,
                 WORD,
                 false,
@@ -118,9 +118,9 @@ impl Schema {
                 // `Recorder` tells it where that starts.
                 unsafe { ktrace::trace_event::Field::located(name, ty, offset, size, is_signed) }
             } else {
-                ktrace::trace_event::Field::new(name, ty, offset, size, is_signed)?
+                ktrace::trace_event::Field::new(name, ty, offset, size, is_signed)
             };
-            fields.push(field, GFP_KERNEL)?;
+            fields.push(field?, GFP_KERNEL)?;
         }
         let print_fmt = PrintFmt {
             head: self.head(),

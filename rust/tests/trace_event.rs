@@ -63,13 +63,7 @@ mod tests {
         sink: Arc<Sink>,
         dropped: &'static Seen,
     ) -> Result<TraceEvent> {
-        let field = Field::new(
-            CString::try_from(c"field")?,
-            CString::try_from(c"u8[]")?,
-            HEADER_LEN,
-            size,
-            false,
-        )?;
+        let field = Field::new(c"field", c"u8[]", HEADER_LEN, size, false)?;
         let mut fields = KVec::new();
         fields.push(field, GFP_KERNEL)?;
         let definition = Definition {
@@ -200,10 +194,7 @@ mod tests {
 
     #[test]
     fn a_field_locates_nothing() -> Result {
-        let field = |ty: &CStr| {
-            let name = CString::try_from(c"field")?;
-            Field::new(name, CString::try_from(ty)?, HEADER_LEN, 8, true)
-        };
+        let field = |ty: &'static CStr| Field::new(c"field", ty, HEADER_LEN, 8, true);
         for ty in [
             c"__data_loc char[]",
             c"__rel_loc u8[]",

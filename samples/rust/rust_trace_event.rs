@@ -75,10 +75,9 @@ struct RustTraceEvent {
 
 impl kernel::Module for RustTraceEvent {
     fn init(module: &'static ThisModule) -> Result<Self> {
-        let (name, ty) = (CString::try_from(c"flags")?, CString::try_from(c"u64")?);
         let mut fields = KVec::new();
         fields.push(
-            Field::new(name, ty, HEADER_LEN, FLAGS_LEN, false)?,
+            Field::new(c"flags", c"u64", HEADER_LEN, FLAGS_LEN, false)?,
             GFP_KERNEL,
         )?;
         let sink = Arc::new(Sink::new(), GFP_KERNEL)?;

@@ -3,21 +3,56 @@
 //! The fields of an event.
 
 use core::mem::size_of;
+use core::ops::Deref;
 
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::str::CString;
 
+use super::MAX_LEN;
+
+/// A string of C that is either static or allocated. A static one takes no memory.
+pub enum CowCStr {
+    /// It is there for good.
+    Static(&'static CStr),
+    /// It is freed with its user.
+    Owned(CString),
+}
+
+impl From<&'static CStr> for CowCStr {
+    fn from(text: &'static CStr) -> Self {
+        Self::Static(text)
+    }
+}
+
+impl From<CString> for CowCStr {
+    fn from(text: CString) -> Self {
+        Self::Owned(text)
+    }
+}
+
+impl Deref for CowCStr {
+    type Target = CStr;
+
+    fn deref(&self) -> &CStr {
+        match self {
+            Self::Static(text) => text,
+            Self::Owned(text) => text,
+        }
+    }
+}
+
 /// A field of an event, as `format` shows it and filters and histograms use it.
 ///
 /// # Invariants
 ///
-/// Where `is_located`, each word of it in a record locates bytes within the record.
+/// It ends within [`MAX_LEN`] bytes. Where `is_located`, each word of it in a record locates bytes
+/// within the record.
 pub struct Field {
-    name: CString,
-    ty: CString,
-    offset: usize,
-    size: usize,
+    name: CowCStr,
+    ty: CowCStr,
+    offset: u16,
+    size: u16,
     is_signed: bool,
     is_located: bool,
 }
@@ -29,14 +64,16 @@ impl Field {
     /// `EINVAL` for a type that locates something elsewhere in the record (see
     /// [`located`](Self::located)), and for `char *`: the kernel takes it for a word that is the
     /// address of a string, whatever its size, and its histograms look for the end of the string in
-    /// the word itself. For an address `unsigned long` will do.
+    /// the word itself. For an address `unsigned long` will do. `E2BIG` where it does not fit
+    /// a record of [`MAX_LEN`] bytes.
     pub fn new(
-        name: CString,
-        ty: CString,
+        name: impl Into<CowCStr>,
+        ty: impl Into<CowCStr>,
         offset: usize,
         size: usize,
         is_signed: bool,
     ) -> Result<Self> {
+        let ty = ty.into();
         // C: `filter_assign_type()` looks for the marks anywhere in the type.
         let ty_bytes = ty.to_bytes();
         if [&b"__data_loc"[..], b"__rel_loc"]
@@ -47,14 +84,7 @@ impl Field {
             return Err(EINVAL);
         }
         // INVARIANT: Not located.
-        Ok(Self {
-            name,
-            ty,
-            offset,
-            size,
-            is_signed,
-            is_located: false,
-        })
+        Self::make(name.into(), ty, offset, size, is_signed, false)
     }
 
     /// A field, or an array of them, of type `__data_loc`: words of 32 bits that say where in the
@@ -65,21 +95,36 @@ impl Field {
     /// In each record that is made, each such word must locate bytes within the record: the kernel
     /// follows it, in filters for one, without a check.
     pub unsafe fn located(
-        name: CString,
-        ty: CString,
+        name: impl Into<CowCStr>,
+        ty: impl Into<CowCStr>,
         offset: usize,
         size: usize,
         is_signed: bool,
-    ) -> Self {
+    ) -> Result<Self> {
         // INVARIANT: By the safety requirement.
-        Self {
+        Self::make(name.into(), ty.into(), offset, size, is_signed, true)
+    }
+
+    fn make(
+        name: CowCStr,
+        ty: CowCStr,
+        offset: usize,
+        size: usize,
+        is_signed: bool,
+        is_located: bool,
+    ) -> Result<Self> {
+        if offset.saturating_add(size) > MAX_LEN {
+            return Err(E2BIG);
+        }
+        // INVARIANT: It was checked above where the field ends.
+        Ok(Self {
             name,
             ty,
-            offset,
-            size,
+            offset: offset.try_into()?,
+            size: size.try_into()?,
             is_signed,
-            is_located: true,
-        }
+            is_located,
+        })
     }
 
     /// Its name.
@@ -94,12 +139,12 @@ impl Field {
 
     /// Where it is, in bytes from the start of the record.
     pub fn offset(&self) -> usize {
-        self.offset
+        self.offset.into()
     }
 
     /// How many bytes it has.
     pub fn size(&self) -> usize {
-        self.size
+        self.size.into()
     }
 
     /// Whether it is signed.
@@ -109,7 +154,7 @@ impl Field {
 
     /// Where it ends, in bytes from the start of the record.
     pub(super) fn end(&self) -> usize {
-        self.offset.saturating_add(self.size)
+        self.offset().saturating_add(self.size())
     }
 
     /// Where that ends which it locates, in bytes from the start of the record; `fixed` are all
@@ -119,7 +164,7 @@ impl Field {
             return None;
         }
         let words = fixed
-            .get(self.offset..self.end())?
+            .get(self.offset()..self.end())?
             .chunks_exact(size_of::<u32>());
         words
             .filter_map(|word| Some(u32::from_ne_bytes(word.try_into().ok()?)))

@@ -147,7 +147,7 @@ pub fn token_spawned() -> Result {
 pub fn fields(name: CString, ty: CString) -> Result<Field> {
     //~ located: error[E0133]: call to unsafe function `Field::located` is unsafe
     #[cfg(case = "located")]
-    return Ok(Field::located(name, ty, 8, 4, false));
+    return Field::located(name, ty, 8, 4, false);
 
     //~ field_constructed: error: cannot construct `Field` with struct literal syntax due to private fields
     #[cfg(case = "field_constructed")]
