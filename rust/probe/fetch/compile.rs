@@ -102,8 +102,9 @@ fn store(argument: &Argument<'_>, last: Option<Deref>) -> Store {
     });
     match (argument.ty, argument.count, last) {
         (FetchType::Number(width, _), None, None) => Store::Value(width),
-        (FetchType::Number(width, _), None, Some(at)) => Store::Number(at, width),
-        (FetchType::Number(width, _), Some(count), _) => Store::Numbers(at, width, count),
+        (FetchType::Number(width, _), count, _) => {
+            Store::Numbers(at, width, count.unwrap_or(NonZeroU8::MIN))
+        }
 
         (FetchType::Bitfield(width, _, bits), None, None) => Store::ValueBits(width, bits),
         (FetchType::Bitfield(width, _, bits), count, _) => {

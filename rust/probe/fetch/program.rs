@@ -56,14 +56,26 @@ enum FetchOp {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum SlowFetchOp {
-    /// Stores a number in memory. The register points to the number.
-    Number(Register, Deref, Width),
+    /// Stores numbers in memory.
+    Numbers(NumbersFetch),
     /// Stores some bits of a number in memory. The register points to the number.
     Bits(Register, Deref, Width, Bits),
     /// Stores a string in memory. The register points to the string.
     String(Register, Deref),
+    /// Stores a word of the entry data.
+    EntryData(u8, Width),
     /// Stores anything else.
     Generic(GenericFetch),
+}
+
+/// Stores one or more adjacent numbers in memory. The register points to the first number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NumbersFetch {
+    register: Register,
+    at: Deref,
+    width: Width,
+    /// The size of all numbers.
+    bytes: u16,
 }
 
 /// The three stages of a fetch: load a value, follow a path through memory, store the result.
@@ -96,9 +108,7 @@ pub(super) enum Store {
     Value(Width),
     /// Some bits of the value itself.
     ValueBits(Width, Bits),
-    /// A number in memory.
-    Number(Deref, Width),
-    /// Numbers in memory, next to each other.
+    /// One or more adjacent numbers in memory.
     Numbers(Deref, Width, NonZeroU8),
     /// Some bits of each of the numbers in memory, next to each other.
     Bits(Deref, Width, NonZeroU8, Bits),
@@ -261,11 +271,19 @@ impl Program {
 impl SlowFetchOp {
     fn new(load: Load, path: Path, store: Store) -> Self {
         match (load, path.len, store) {
-            (Load::Register(from), 0, Store::Number(at, width)) => Self::Number(from, at, width),
+            (Load::Register(register), 0, Store::Numbers(at, width, count)) => {
+                Self::Numbers(NumbersFetch {
+                    register,
+                    at,
+                    width,
+                    bytes: size(width, count) as u16,
+                })
+            }
             (Load::Register(from), 0, Store::Bits(at, width, NonZeroU8::MIN, bits)) => {
                 Self::Bits(from, at, width, bits)
             }
             (Load::Register(from), 0, Store::String(at)) => Self::String(from, at),
+            (Load::EntryData(index), 0, Store::Value(width)) => Self::EntryData(index, width),
             _ => Self::Generic(GenericFetch { load, path, store }),
         }
     }
@@ -279,9 +297,7 @@ impl SlowFetchOp {
         strings: &mut impl ProvideStrings,
     ) -> Rest<'o> {
         match self {
-            Self::Number(from, at, width) => {
-                copy(ctx, *at, ctx.register(*from), fields, width.bytes(), *width)
-            }
+            Self::Numbers(numbers) => numbers.run(ctx, fields),
             Self::Bits(from, at, width, bits) => {
                 let address = address(ctx.register(*from), *at);
                 let number = read_number(ctx, at.space, address, *width).unwrap_or(0);
@@ -292,8 +308,35 @@ impl SlowFetchOp {
                 let location = strings.with(move |strings| strings.add(ctx, at.space, address));
                 put(fields, location.into(), Width::W4)
             }
+            Self::EntryData(index, width) => put(fields, ctx.entry_data(*index), *width),
             Self::Generic(fetch) => strings.with(move |strings| fetch.run(ctx, fields, strings)),
         }
+    }
+}
+
+impl NumbersFetch {
+    /// Writes the numbers to the front of `fields`.
+    #[inline(always)]
+    fn run<'o, C: Context + Copy>(&self, ctx: C, fields: &'o mut [u8]) -> Rest<'o> {
+        let Some((field, rest)) = fields.split_at_mut_checked(self.bytes.into()) else {
+            return &mut [];
+        };
+        if ctx.read(self.at.space, self.address(ctx), field).is_err() {
+            self.copy_each(ctx, field);
+        }
+        rest
+    }
+
+    /// Computes the address again, so that the fast path need not save it.
+    #[cold]
+    #[inline(never)]
+    fn copy_each<C: Context + Copy>(&self, ctx: C, field: &mut [u8]) {
+        copy_each(ctx, self.at.space, self.address(ctx), field, self.width);
+    }
+
+    #[inline(always)]
+    fn address<C: Context>(&self, ctx: C) -> u64 {
+        address(ctx.register(self.register), self.at)
     }
 }
 
@@ -322,7 +365,6 @@ impl GenericFetch {
         match self.store {
             Store::Value(width) => put(fields, value, width),
             Store::ValueBits(width, bits) => put(fields, cut(value, width, bits), width),
-            Store::Number(at, width) => copy(ctx, at, value, fields, width.bytes(), width),
             Store::Numbers(at, width, count) => {
                 copy(ctx, at, value, fields, size(width, count), width)
             }
@@ -349,9 +391,7 @@ impl Store {
     #[inline(never)]
     fn nothing<'o>(&self, fields: &'o mut [u8], strings: &Strings<'_>) -> Rest<'o> {
         let zeroes = match *self {
-            Self::Value(width) | Self::ValueBits(width, _) | Self::Number(_, width) => {
-                width.bytes()
-            }
+            Self::Value(width) | Self::ValueBits(width, _) => width.bytes(),
             Self::Numbers(_, width, count) | Self::Bits(_, width, count, _) => size(width, count),
             Self::String(_) | Self::Symbol => return put(fields, strings.none().into(), Width::W4),
             Self::Strings { count, .. } => {
