@@ -8,16 +8,20 @@
 
 use core::ptr;
 
-use kernel::bindings::pt_regs;
-use kernel::error::Result;
-use kernel::ffi::c_ulong;
-use kernel::prelude::*;
-use kernel::ThisModule;
+use kernel::{
+    bindings::pt_regs,
+    error::Result,
+    ffi::c_ulong,
+    prelude::*,
+    ThisModule, //
+};
 
-use crate::arch;
-use crate::ftrace;
-use crate::module;
-use crate::symbol;
+use crate::{
+    arch,
+    ftrace,
+    module,
+    symbol, //
+};
 
 extern "C" {
     fn ktrace_landing_pads_match(endbr: u32, sealed: u32) -> bool;

@@ -21,7 +21,9 @@
     unsafe_op_in_unsafe_fn
 )]
 
-use kernel::bindings::*;
-use kernel::ffi;
+use kernel::{
+    bindings::*,
+    ffi, //
+};
 
 include!(env!("KTRACE_BINDINGS"));

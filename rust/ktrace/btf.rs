@@ -9,15 +9,21 @@
 
 use core::ops::Deref;
 
-use kernel::prelude::*;
-use kernel::str::CString;
+use kernel::{
+    prelude::*,
+    str::CString, //
+};
 
-use probe::btf::Btf;
-use probe::btf::Malformed;
-use probe::btf::Sections;
+use probe::btf::{
+    Btf,
+    Malformed,
+    Sections, //
+};
 
-use crate::file::File;
-use crate::home;
+use crate::{
+    file::File,
+    home, //
+};
 
 /// The BTF of a module or, by the name `vmlinux`, of the kernel itself, with an index of its types.
 pub struct Object {

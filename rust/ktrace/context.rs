@@ -9,8 +9,10 @@
 //!
 //! What may only be done there takes an [`Atomic`], which only a handler is given.
 
-use kernel::ffi::c_char;
-use kernel::types::NotThreadSafe;
+use kernel::{
+    ffi::c_char,
+    types::NotThreadSafe, //
+};
 
 use crate::bindings;
 

@@ -9,13 +9,16 @@
 
 use kernel::prelude::*;
 
-use crate::home;
-use crate::trace_event::EventMutex;
+use crate::{
+    home,
+    trace_event::EventMutex, //
+};
 
 pub use crate::home::Arguments;
-
-pub use handler::Commands;
-pub use handler::Entries;
+pub use handler::{
+    Commands,
+    Entries, //
+};
 
 pub(crate) mod handler;
 

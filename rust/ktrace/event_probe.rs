@@ -12,10 +12,11 @@
 
 use crate::home;
 
-pub use crate::home::Event;
-pub use crate::home::EventProbe;
-pub use crate::home::Record;
-
+pub use crate::home::{
+    Event,
+    EventProbe,
+    Record, //
+};
 pub use handler::Handler;
 
 pub(crate) mod handler;

@@ -9,8 +9,10 @@
 //!
 //! ```
 //! # use kernel::prelude::*;
-//! use ktrace::exits::Exits;
-//! use ktrace::symbol;
+//! use ktrace::{
+//!     exits::Exits,
+//!     symbol, //
+//! };
 //!
 //! let exits = Exits::find(symbol::address_of(c"vfs_read")?)?;
 //! for exit in exits.all() {
@@ -19,25 +21,33 @@
 //! # Ok::<(), Error>(())
 //! ```
 
-use kernel::bindings::EOPNOTSUPP;
-use kernel::ffi::c_int;
-use kernel::prelude::*;
-use kernel::str::CString;
+use kernel::{
+    bindings::EOPNOTSUPP,
+    ffi::c_int,
+    prelude::*,
+    str::CString, //
+};
 
-use probe::insn::exits::is_cold_part;
-use probe::insn::exits::Destination;
-use probe::insn::exits::SweptFunction;
+use probe::insn::exits::{
+    is_cold_part,
+    Destination,
+    SweptFunction, //
+};
 
-use crate::arch;
-use crate::security;
-use crate::symbol;
-use crate::text::Text;
+use crate::{
+    arch,
+    security,
+    symbol,
+    text::Text, //
+};
 
-pub use probe::insn::exits::BadText;
-pub use probe::insn::exits::Exit;
-pub use probe::insn::exits::ExitKind;
-pub use probe::insn::exits::Reason;
-pub use probe::insn::exits::Verdict;
+pub use probe::insn::exits::{
+    BadText,
+    Exit,
+    ExitKind,
+    Reason,
+    Verdict, //
+};
 
 /// Is there what finds them (`CONFIG_RKPROBE_KRETINSN`)?
 pub const IS_BUILT: bool = cfg!(CONFIG_RKPROBE_KRETINSN);

@@ -7,13 +7,19 @@
 
 use core::ptr;
 
-use kernel::bindings;
-use kernel::error::from_err_ptr;
-use kernel::error::to_result;
-use kernel::ffi::c_char;
-use kernel::ffi::c_int;
-use kernel::prelude::*;
-use kernel::str::CStr;
+use kernel::{
+    bindings,
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    ffi::{
+        c_char,
+        c_int, //
+    },
+    prelude::*,
+    str::CStr, //
+};
 
 // The file is only passed on.
 #[allow(improper_ctypes)]

@@ -13,31 +13,47 @@
 //! with an exit handler is used again for another of the kind only, and is never freed. Each
 //! registration marks its data with a number of its own.
 
-use core::mem::align_of;
-use core::mem::size_of;
-use core::mem::ManuallyDrop;
-use core::mem::MaybeUninit;
-use core::ptr;
-use core::ptr::NonNull;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering;
+use core::{
+    mem::{
+        align_of,
+        size_of,
+        ManuallyDrop,
+        MaybeUninit, //
+    },
+    ptr::{
+        self,
+        NonNull, //
+    },
+    sync::atomic::{
+        AtomicU64,
+        Ordering, //
+    },
+};
 
-use kernel::bindings::ftrace_regs;
-use kernel::error::to_result;
-use kernel::ffi::c_char;
-use kernel::ffi::c_int;
-use kernel::ffi::c_ulong;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
-use kernel::str::CStr;
-use kernel::types::Opaque;
+use kernel::{
+    bindings::ftrace_regs,
+    error::to_result,
+    ffi::{
+        c_char,
+        c_int,
+        c_ulong,
+        c_void, //
+    },
+    prelude::*,
+    str::CStr,
+    types::Opaque, //
+};
 
-use crate::bindings;
-use crate::context::monotonic_clock;
-use crate::ftrace;
-use crate::ftrace::Filter;
-use crate::function::Call;
-use crate::leftover;
+use crate::{
+    bindings,
+    context::monotonic_clock,
+    ftrace::{
+        self,
+        Filter, //
+    },
+    function::Call,
+    leftover, //
+};
 
 /// What happens at the entry of a function, and at its exit.
 #[vtable]
@@ -176,9 +192,15 @@ fn take_from_pool() -> Option<*mut Slot> {
 ///
 /// ```
 /// # use kernel::prelude::*;
-/// use ktrace::fprobe::{Fprobe, Functions, Handler};
-/// use ktrace::function::Call;
-/// use ktrace::percpu::Counter;
+/// use ktrace::{
+///     fprobe::{
+///         Fprobe,
+///         Functions,
+///         Handler, //
+///     },
+///     function::Call,
+///     percpu::Counter, //
+/// };
 ///
 /// struct Errors(Counter);
 ///

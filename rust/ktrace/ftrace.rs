@@ -6,23 +6,35 @@
 //!
 //! Reference: <https://docs.kernel.org/trace/ftrace-uses.html>
 
-use core::mem::ManuallyDrop;
-use core::mem::MaybeUninit;
-use core::pin::Pin;
-use core::ptr;
+use core::{
+    mem::{
+        ManuallyDrop,
+        MaybeUninit, //
+    },
+    pin::Pin,
+    ptr, //
+};
 
-use kernel::bindings;
-use kernel::bindings::ftrace_regs;
-use kernel::error::to_result;
-use kernel::ffi::c_int;
-use kernel::ffi::c_ulong;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
-use kernel::str::CStr;
-use kernel::types::Opaque;
+use kernel::{
+    bindings::{
+        self,
+        ftrace_regs, //
+    },
+    error::to_result,
+    ffi::{
+        c_int,
+        c_ulong,
+        c_void, //
+    },
+    prelude::*,
+    str::CStr,
+    types::Opaque, //
+};
 
-use crate::function::Call;
-use crate::leftover;
+use crate::{
+    function::Call,
+    leftover, //
+};
 
 /// What happens at the entry of a function.
 pub trait Handler: Send + Sync + 'static {
@@ -55,9 +67,15 @@ struct Inner<H> {
 ///
 /// ```
 /// # use kernel::prelude::*;
-/// use ktrace::ftrace::{Filter, FtraceOps, Handler};
-/// use ktrace::function::Call;
-/// use ktrace::percpu::Counter;
+/// use ktrace::{
+///     ftrace::{
+///         Filter,
+///         FtraceOps,
+///         Handler, //
+///     },
+///     function::Call,
+///     percpu::Counter, //
+/// };
 ///
 /// struct Count(Counter);
 ///

@@ -4,17 +4,25 @@
 //!
 //! C header: [`include/linux/ftrace_regs.h`](srctree/include/linux/ftrace_regs.h)
 
-use kernel::bindings::ftrace_regs;
-use kernel::bindings::pt_regs;
-use kernel::ffi::c_void;
-use kernel::types::NotThreadSafe;
+use kernel::{
+    bindings::{
+        ftrace_regs,
+        pt_regs, //
+    },
+    ffi::c_void,
+    types::NotThreadSafe, //
+};
 
-use crate::arch;
-use crate::context::Atomic;
-use crate::registers::Registers;
-use crate::trace_event::origin;
-use crate::trace_event::Origin;
-use crate::trace_event::State;
+use crate::{
+    arch,
+    context::Atomic,
+    registers::Registers,
+    trace_event::{
+        origin,
+        Origin,
+        State, //
+    },
+};
 
 /// A call of a function, at its entry or its exit.
 ///

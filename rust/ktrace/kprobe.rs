@@ -6,24 +6,38 @@
 //!
 //! Reference: <https://docs.kernel.org/trace/kprobes.html>
 
-use kernel::bindings::pt_regs;
-use kernel::ffi::c_int;
-use kernel::ffi::c_ulong;
-use kernel::prelude::*;
-use kernel::types::NotThreadSafe;
-use kernel::types::Opaque;
+use kernel::{
+    bindings::pt_regs,
+    ffi::{
+        c_int,
+        c_ulong, //
+    },
+    prelude::*,
+    types::{
+        NotThreadSafe,
+        Opaque, //
+    },
+};
 
-use crate::bindings;
-use crate::context::Atomic;
-use crate::registers::replace_instruction_pointer;
-use crate::registers::Registers;
-use crate::registration::is_on_ftrace;
-use crate::registration::Inner;
-use crate::registration::Raw;
-use crate::registration::Registration;
-use crate::trace_event::origin;
-use crate::trace_event::Origin;
-use crate::trace_event::State;
+use crate::{
+    bindings,
+    context::Atomic,
+    registers::{
+        replace_instruction_pointer,
+        Registers, //
+    },
+    registration::{
+        is_on_ftrace,
+        Inner,
+        Raw,
+        Registration, //
+    },
+    trace_event::{
+        origin,
+        Origin,
+        State, //
+    },
+};
 
 pub use crate::registration::Target;
 
@@ -146,7 +160,12 @@ unsafe impl Raw for bindings::kprobe {
 ///
 /// ```
 /// # use kernel::prelude::*;
-/// use ktrace::kprobe::{Handler, Hit, Kprobe, Target};
+/// use ktrace::kprobe::{
+///     Handler,
+///     Hit,
+///     Kprobe,
+///     Target, //
+/// };
 ///
 /// struct Print;
 ///
@@ -268,8 +287,15 @@ impl AnyKprobe {
 ///
 /// ```
 /// # use kernel::prelude::*;
-/// use ktrace::kprobe::{Batch, Handler, Hit, Target};
-/// use ktrace::percpu::Counter;
+/// use ktrace::{
+///     kprobe::{
+///         Batch,
+///         Handler,
+///         Hit,
+///         Target, //
+///     },
+///     percpu::Counter, //
+/// };
 ///
 /// struct Count(Counter);
 ///

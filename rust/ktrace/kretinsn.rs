@@ -11,25 +11,35 @@
 //! While another probe keeps the return address of a call for itself (a kretprobe, an fprobe's
 //! exit, the function graph tracer), the caller that is seen here is that probe's trampoline.
 
-use kernel::bindings;
-use kernel::ffi::c_int;
-use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::{
+    bindings,
+    ffi::c_int,
+    prelude::*,
+    sync::Arc, //
+};
 
-use crate::arch;
-use crate::exits::BadText;
-use crate::exits::Exit;
-use crate::exits::ExitKind;
-use crate::exits::Exits;
-use crate::exits::Verdict;
-use crate::kprobe;
-use crate::kprobe::AnyKprobe;
-use crate::kprobe::Batch;
-use crate::kprobe::Hit;
-use crate::symbol;
+use crate::{
+    arch,
+    exits::{
+        BadText,
+        Exit,
+        ExitKind,
+        Exits,
+        Verdict, //
+    },
+    kprobe::{
+        self,
+        AnyKprobe,
+        Batch,
+        Hit, //
+    },
+    symbol, //
+};
 
-pub use crate::exits::IS_BUILT;
-pub use crate::registration::Target;
+pub use crate::{
+    exits::IS_BUILT,
+    registration::Target, //
+};
 
 /// What happens at a return.
 pub trait Handler: Send + Sync + 'static {
@@ -126,8 +136,15 @@ impl<H: Handler> kprobe::Handler for Site<H> {
 ///
 /// ```
 /// # use kernel::prelude::*;
-/// use ktrace::kprobe::Hit;
-/// use ktrace::kretinsn::{Call, Handler, Kretinsn, Target};
+/// use ktrace::{
+///     kprobe::Hit,
+///     kretinsn::{
+///         Call,
+///         Handler,
+///         Kretinsn,
+///         Target, //
+///     },
+/// };
 ///
 /// struct Print;
 ///

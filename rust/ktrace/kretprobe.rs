@@ -13,20 +13,30 @@
 //! C headers: [`include/linux/kprobes.h`](srctree/include/linux/kprobes.h),
 //! [`include/linux/rethook.h`](srctree/include/linux/rethook.h)
 
-use core::mem::align_of;
-use core::mem::size_of;
-use core::ptr;
+use core::{
+    mem::{
+        align_of,
+        size_of, //
+    },
+    ptr, //
+};
 
-use kernel::bindings::pt_regs;
-use kernel::ffi::c_int;
-use kernel::prelude::*;
-use kernel::types::Opaque;
+use kernel::{
+    bindings::pt_regs,
+    ffi::c_int,
+    prelude::*,
+    types::Opaque, //
+};
 
-use crate::bindings;
-use crate::kprobe::Hit;
-use crate::registration::Inner;
-use crate::registration::Raw;
-use crate::registration::Registration;
+use crate::{
+    bindings,
+    kprobe::Hit,
+    registration::{
+        Inner,
+        Raw,
+        Registration, //
+    },
+};
 
 pub use crate::registration::Target;
 
@@ -119,9 +129,19 @@ unsafe impl Raw for bindings::kretprobe {
 ///
 /// ```
 /// # use kernel::prelude::*;
-/// use kernel::time::{Instant, Monotonic};
-/// use ktrace::kprobe::Hit;
-/// use ktrace::kretprobe::{Call, Handler, Kretprobe, Target};
+/// use kernel::time::{
+///     Instant,
+///     Monotonic, //
+/// };
+/// use ktrace::{
+///     kprobe::Hit,
+///     kretprobe::{
+///         Call,
+///         Handler,
+///         Kretprobe,
+///         Target, //
+///     },
+/// };
 ///
 /// struct Time;
 ///

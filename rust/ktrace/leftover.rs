@@ -13,13 +13,19 @@
 
 use core::ptr;
 
-use kernel::bindings;
-use kernel::ffi::c_long;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
+use kernel::{
+    bindings,
+    ffi::{
+        c_long,
+        c_void, //
+    },
+    prelude::*, //
+};
 
-use crate::module;
-use crate::module::Module;
+use crate::module::{
+    self,
+    Module, //
+};
 
 /// A registration of a module.
 struct Entry {

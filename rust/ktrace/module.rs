@@ -4,23 +4,35 @@
 //!
 //! C header: [`include/linux/module.h`](srctree/include/linux/module.h)
 
-use core::ptr;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering;
+use core::{
+    ptr,
+    sync::atomic::{
+        AtomicPtr,
+        Ordering, //
+    },
+};
 
-use kernel::bindings;
-use kernel::ffi::c_int;
-use kernel::ffi::c_ulong;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
-use kernel::str::BStr;
-use kernel::str::CStr;
-use kernel::sync::Arc;
-use kernel::task::Task;
-use kernel::types::Opaque;
+use kernel::{
+    bindings,
+    ffi::{
+        c_int,
+        c_ulong,
+        c_void, //
+    },
+    prelude::*,
+    str::{
+        BStr,
+        CStr, //
+    },
+    sync::Arc,
+    task::Task,
+    types::Opaque, //
+};
 
-use crate::leftover;
-use crate::owner;
+use crate::{
+    leftover,
+    owner, //
+};
 
 /// A module that is there.
 #[repr(transparent)]
@@ -207,7 +219,11 @@ static CALLER: AtomicPtr<bindings::task_struct> = AtomicPtr::new(ptr::null_mut()
 ///
 /// ```
 /// # use kernel::prelude::*;
-/// use ktrace::module::{Handler, Module, Notifier};
+/// use ktrace::module::{
+///     Handler,
+///     Module,
+///     Notifier, //
+/// };
 ///
 /// struct Tell;
 ///

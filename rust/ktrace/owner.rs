@@ -7,9 +7,11 @@
 
 use core::ptr;
 
-use kernel::bindings;
-use kernel::prelude::*;
-use kernel::ThisModule;
+use kernel::{
+    bindings,
+    prelude::*,
+    ThisModule, //
+};
 
 /// Whether the module has been initialised and is not being unloaded. Always true for code that is
 /// built into the kernel. Any context.

@@ -4,21 +4,33 @@
 //!
 //! C header: [`include/linux/percpu.h`](srctree/include/linux/percpu.h)
 
-use core::cell::UnsafeCell;
-use core::mem::align_of;
-use core::mem::size_of;
-use core::ptr::NonNull;
-use core::sync::atomic::compiler_fence;
-use core::sync::atomic::Ordering;
+use core::{
+    cell::UnsafeCell,
+    mem::{
+        align_of,
+        size_of, //
+    },
+    ptr::NonNull,
+    sync::atomic::{
+        compiler_fence,
+        Ordering, //
+    },
+};
 
-use kernel::bindings;
-use kernel::cpu::nr_cpu_ids;
-use kernel::ffi::c_uint;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
+use kernel::{
+    bindings,
+    cpu::nr_cpu_ids,
+    ffi::{
+        c_uint,
+        c_void, //
+    },
+    prelude::*, //
+};
 
-use crate::arch;
-use crate::context::Atomic;
+use crate::{
+    arch,
+    context::Atomic, //
+};
 
 extern "C" {
     fn ktrace_percpu_sum(counter: *const u64) -> u64;
@@ -116,9 +128,11 @@ struct Levels<const N: usize> {
 ///
 /// ```
 /// # use kernel::prelude::*;
-/// use ktrace::kprobe::Hit;
-/// use ktrace::nofault;
-/// use ktrace::percpu::Scratch;
+/// use ktrace::{
+///     kprobe::Hit,
+///     nofault,
+///     percpu::Scratch, //
+/// };
 ///
 /// /// The bytes that the second argument of the probed function points at, too many for a stack.
 /// fn sum(scratch: &Scratch<2048>, hit: &Hit<'_>) -> Option<u64> {

@@ -6,17 +6,25 @@
 
 use core::mem::size_of;
 
-use kernel::bindings;
-use kernel::types::Opaque;
+use kernel::{
+    bindings,
+    types::Opaque, //
+};
 
-pub use probe::arch::current::register;
-pub use probe::arch::Register;
+use probe::arch::{
+    current as arch,
+    Slot, //
+};
 
-use probe::arch::current as arch;
-use probe::arch::Slot;
+use crate::{
+    bindings::THREAD_SIZE,
+    nofault, //
+};
 
-use crate::bindings::THREAD_SIZE;
-use crate::nofault;
+pub use probe::arch::{
+    current::register,
+    Register, //
+};
 
 /// The registers at the moment a probe was hit.
 ///

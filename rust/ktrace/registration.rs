@@ -2,21 +2,31 @@
 
 //! What kprobes and kretprobes have in common: how they are registered, owned and let go.
 
-use core::mem::ManuallyDrop;
-use core::mem::MaybeUninit;
-use core::pin::Pin;
-use core::ptr;
+use core::{
+    mem::{
+        ManuallyDrop,
+        MaybeUninit, //
+    },
+    pin::Pin,
+    ptr, //
+};
 
-use kernel::error::to_result;
-use kernel::ffi::c_int;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
-use kernel::str::CString;
-use kernel::types::Opaque;
+use kernel::{
+    error::to_result,
+    ffi::{
+        c_int,
+        c_void, //
+    },
+    prelude::*,
+    str::CString,
+    types::Opaque, //
+};
 
-use crate::bindings;
-use crate::leftover;
-use crate::security;
+use crate::{
+    bindings,
+    leftover,
+    security, //
+};
 
 /// Where to place a probe.
 pub enum Target {

@@ -13,10 +13,14 @@
 
 use crate::home;
 
-pub use crate::home::Rethook;
-pub use crate::kretprobe::Call;
-pub use crate::kretprobe::Handler;
-pub use crate::registration::Target;
+pub use crate::{
+    home::Rethook,
+    kretprobe::{
+        Call,
+        Handler, //
+    },
+    registration::Target, //
+};
 
 /// Whether a [`Rethook`] can exist: rkprobe is a part of the kernel's tree.
 pub const IS_SUPPORTED: bool = home::HAS_RETHOOK;

@@ -4,11 +4,15 @@
 //!
 //! C header: [`include/linux/security.h`](srctree/include/linux/security.h)
 
-use kernel::bindings;
-use kernel::error::to_result;
-use kernel::error::Result;
-use kernel::ffi::c_int;
-use kernel::seq_file::SeqFile;
+use kernel::{
+    bindings,
+    error::{
+        to_result,
+        Result, //
+    },
+    ffi::c_int,
+    seq_file::SeqFile, //
+};
 
 // The file is only passed on.
 #[allow(improper_ctypes)]

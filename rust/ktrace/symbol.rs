@@ -4,19 +4,22 @@
 //!
 //! C header: [`include/linux/kallsyms.h`](srctree/include/linux/kallsyms.h)
 
-use kernel::bindings;
-use kernel::ffi::c_char;
-use kernel::prelude::*;
-use kernel::str::CStr;
+use kernel::{
+    bindings,
+    ffi::c_char,
+    prelude::*,
+    str::CStr, //
+};
 
-pub use probe::kallsyms::Location;
-
-use crate::arch;
-use crate::bindings::KSYM_SYMBOL_LEN;
-use crate::home;
-use crate::module;
+use crate::{
+    arch,
+    bindings::KSYM_SYMBOL_LEN,
+    home,
+    module, //
+};
 
 pub use crate::home::Repeated;
+pub use probe::kallsyms::Location;
 
 /// Finds the address of a symbol, `NAME` or `MODULE:NAME`, of text or data.
 ///

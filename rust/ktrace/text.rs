@@ -8,25 +8,35 @@
 //!
 //! C: `recover_probed_instruction()` in `arch/x86/kernel/kprobes/core.c`.
 
-use core::mem;
-use core::ops::Range;
+use core::{
+    mem,
+    ops::Range, //
+};
 
 use kernel::prelude::*;
 
-use probe::insn::exits;
-use probe::insn::recover_probed_instructions;
-use probe::insn::Decoder as _;
-use probe::insn::Flow;
+use probe::insn::{
+    exits,
+    recover_probed_instructions,
+    Decoder as _,
+    Flow, //
+};
 
-use crate::arch;
-use crate::arch::Decoder;
-use crate::bindings;
-use crate::kprobe::Handler;
-use crate::kprobe::Hit;
-use crate::kprobe::Kprobe;
-use crate::kprobe::Target;
-use crate::nofault;
-use crate::symbol;
+use crate::{
+    arch::{
+        self,
+        Decoder, //
+    },
+    bindings,
+    kprobe::{
+        Handler,
+        Hit,
+        Kprobe,
+        Target, //
+    },
+    nofault,
+    symbol, //
+};
 
 /// A disabled probe where another one may be: of that one it is told what is hidden there. It is
 /// never enabled, and so does nothing; but that it has a `post` makes the kernel take an optimized

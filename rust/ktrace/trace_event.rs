@@ -8,33 +8,51 @@
 //!
 //! C header: [`include/linux/trace_events.h`](srctree/include/linux/trace_events.h)
 
-use core::mem::ManuallyDrop;
-use core::mem::MaybeUninit;
-use core::pin::Pin;
-use core::ptr;
-use core::sync::atomic::AtomicBool;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering;
+use core::{
+    mem::{
+        ManuallyDrop,
+        MaybeUninit, //
+    },
+    pin::Pin,
+    ptr,
+    sync::atomic::{
+        AtomicBool,
+        AtomicPtr,
+        Ordering, //
+    },
+};
 
-use kernel::bindings::atomic_t;
-use kernel::bindings::task_struct;
-use kernel::error::from_result;
-use kernel::error::to_result;
-use kernel::ffi::c_char;
-use kernel::ffi::c_int;
-use kernel::ffi::c_uint;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
-use kernel::str::CStr;
-use kernel::str::CString;
-use kernel::sync::Arc;
-use kernel::types::Opaque;
-use kernel::ThisModule;
+use kernel::{
+    bindings::{
+        atomic_t,
+        task_struct, //
+    },
+    error::{
+        from_result,
+        to_result, //
+    },
+    ffi::{
+        c_char,
+        c_int,
+        c_uint,
+        c_void, //
+    },
+    prelude::*,
+    str::{
+        CStr,
+        CString, //
+    },
+    sync::Arc,
+    types::Opaque,
+    ThisModule, //
+};
 
-use crate::bindings;
-use crate::file;
-use crate::leftover;
-use crate::owner;
+use crate::{
+    bindings,
+    file,
+    leftover,
+    owner, //
+};
 
 mod event_mutex;
 mod field;
@@ -43,20 +61,30 @@ mod output;
 mod removal;
 mod sink;
 
-pub use event_mutex::EventMutex;
-pub use event_mutex::EventMutexHeld;
-pub use field::CowCStr;
-pub use field::Field;
-pub use origin::Origin;
-pub use origin::State;
-pub use output::Output;
-pub use output::Print;
-pub use output::TraceSeq;
+pub use event_mutex::{
+    EventMutex,
+    EventMutexHeld, //
+};
+pub use field::{
+    CowCStr,
+    Field, //
+};
+pub use origin::{
+    Origin,
+    State, //
+};
+pub use output::{
+    Output,
+    Print,
+    TraceSeq, //
+};
 pub use removal::empty_traces;
-pub use sink::Fill;
-pub use sink::Sink;
-pub use sink::HEADER_LEN;
-pub use sink::MAX_LEN;
+pub use sink::{
+    Fill,
+    Sink,
+    HEADER_LEN,
+    MAX_LEN, //
+};
 
 /// What the first user of an event switches on.
 ///
@@ -145,11 +173,25 @@ struct Inner {
 ///
 /// ```
 /// # use kernel::prelude::*;
-/// use kernel::str::CString;
-/// use kernel::sync::Arc;
-/// use ktrace::kprobe::{Handler, Hit};
-/// use ktrace::trace_event::{
-///     Definition, EventMutex, Field, Operations, Print, Sink, TraceEvent, HEADER_LEN,
+/// use kernel::{
+///     str::CString,
+///     sync::Arc, //
+/// };
+/// use ktrace::{
+///     kprobe::{
+///         Handler,
+///         Hit, //
+///     },
+///     trace_event::{
+///         Definition,
+///         EventMutex,
+///         Field,
+///         Operations,
+///         Print,
+///         Sink,
+///         TraceEvent,
+///         HEADER_LEN, //
+///     },
 /// };
 ///
 /// struct Record(Arc<Sink>);

@@ -4,28 +4,42 @@
 //!
 //! C header: [`include/linux/tracefs.h`](srctree/include/linux/tracefs.h)
 
-use core::marker::PhantomData;
-use core::ptr;
-use core::ptr::NonNull;
+use core::{
+    marker::PhantomData,
+    ptr::{
+        self,
+        NonNull, //
+    },
+};
 
-use kernel::bindings;
-use kernel::error::from_result;
-use kernel::error::to_result;
-use kernel::ffi::c_char;
-use kernel::ffi::c_int;
-use kernel::ffi::c_long;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
-use kernel::seq_file::SeqFile;
-use kernel::str::CStr;
-use kernel::uaccess::UserPtr;
-use kernel::uaccess::UserSlice;
-use kernel::ThisModule;
+use kernel::{
+    bindings,
+    error::{
+        from_result,
+        to_result, //
+    },
+    ffi::{
+        c_char,
+        c_int,
+        c_long,
+        c_void, //
+    },
+    prelude::*,
+    seq_file::SeqFile,
+    str::CStr,
+    uaccess::{
+        UserPtr,
+        UserSlice, //
+    },
+    ThisModule, //
+};
 
-use crate::bindings as tracing;
-use crate::leftover;
-use crate::owner;
-use crate::security;
+use crate::{
+    bindings as tracing,
+    leftover,
+    owner,
+    security, //
+};
 
 /// The longest line, in bytes, without its newline. C: `WRITE_BUFSIZE` less two.
 pub const MAX_LINE: usize = 4094;
@@ -64,9 +78,14 @@ pub trait ControlFile: 'static {
 ///
 /// ```
 /// # use kernel::prelude::*;
-/// use kernel::seq_file::SeqFile;
-/// use kernel::seq_print;
-/// use ktrace::tracefs::{ControlFile, File};
+/// use kernel::{
+///     seq_file::SeqFile,
+///     seq_print, //
+/// };
+/// use ktrace::tracefs::{
+///     ControlFile,
+///     File, //
+/// };
 ///
 /// struct Squares;
 ///

@@ -7,30 +7,46 @@
 //! A tracepoint of a module comes and goes with it. The kernel tells of that, and a handler can
 //! wait for it.
 
-use core::mem::ManuallyDrop;
-use core::pin::Pin;
-use core::ptr;
-use core::ptr::NonNull;
-use core::sync::atomic::AtomicI32;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::AtomicUsize;
-use core::sync::atomic::Ordering;
+use core::{
+    mem::ManuallyDrop,
+    pin::Pin,
+    ptr::{
+        self,
+        NonNull, //
+    },
+    sync::atomic::{
+        AtomicI32,
+        AtomicPtr,
+        AtomicUsize,
+        Ordering, //
+    },
+};
 
-use kernel::bindings;
-use kernel::bindings::pt_regs;
-use kernel::error::to_result;
-use kernel::ffi::c_char;
-use kernel::ffi::c_int;
-use kernel::ffi::c_ulong;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
-use kernel::str::CStr;
-use kernel::str::CString;
-use kernel::types::Opaque;
+use kernel::{
+    bindings::{
+        self,
+        pt_regs, //
+    },
+    error::to_result,
+    ffi::{
+        c_char,
+        c_int,
+        c_ulong,
+        c_void, //
+    },
+    prelude::*,
+    str::{
+        CStr,
+        CString, //
+    },
+    types::Opaque, //
+};
 
-use crate::arch;
-use crate::function::Call;
-use crate::leftover;
+use crate::{
+    arch,
+    function::Call,
+    leftover, //
+};
 
 /// What happens at a tracepoint.
 pub trait Handler: Send + Sync + 'static {
@@ -100,8 +116,14 @@ struct Attachment {
 ///
 /// ```
 /// # use kernel::prelude::*;
-/// use ktrace::percpu::Counter;
-/// use ktrace::tracepoint::{Handler, Hit, Tracepoint};
+/// use ktrace::{
+///     percpu::Counter,
+///     tracepoint::{
+///         Handler,
+///         Hit,
+///         Tracepoint, //
+///     },
+/// };
 ///
 /// struct Preemptions(Counter);
 ///

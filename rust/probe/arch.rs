@@ -9,7 +9,9 @@
 mod register;
 pub mod x86_64;
 
-pub use self::register::Register;
-pub use self::register::Slot;
+pub use self::register::{
+    Register,
+    Slot, //
+};
 #[cfg(target_arch = "x86_64")]
 pub use self::x86_64 as current;

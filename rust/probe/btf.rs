@@ -22,7 +22,10 @@
 //! # Examples
 //!
 //! ```no_run
-//! use probe::btf::{Sections, Variable};
+//! use probe::btf::{
+//!     Sections,
+//!     Variable, //
+//! };
 //!
 //! let bytes = std::fs::read("/sys/kernel/btf/vmlinux").unwrap();
 //! let sections = Sections::parse(&bytes, None).unwrap();
@@ -49,20 +52,30 @@ mod types;
 mod value;
 mod variable;
 
-pub use function::Function;
-pub use function::Param;
+pub use function::{
+    Function,
+    Param, //
+};
 pub use header::Malformed;
-pub use index::Btf;
-pub use index::Sections;
+pub use index::{
+    Btf,
+    Sections, //
+};
 pub use member::Member;
-pub use types::Array;
-pub use types::Int;
-pub use types::Type;
-pub use types::TypeId;
-pub use types::TypeKind;
-pub use value::StringSource;
-pub use value::Value;
-pub use variable::Error;
-pub use variable::FieldRead;
-pub use variable::Fields;
-pub use variable::Variable;
+pub use types::{
+    Array,
+    Int,
+    Type,
+    TypeId,
+    TypeKind, //
+};
+pub use value::{
+    StringSource,
+    Value, //
+};
+pub use variable::{
+    Error,
+    FieldRead,
+    Fields,
+    Variable, //
+};

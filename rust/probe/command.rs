@@ -27,7 +27,14 @@
 //! # Examples
 //!
 //! ```
-//! use probe::command::{parse, Line, ParseContext, ProbePoint, ProbeSpec, TypeInfo};
+//! use probe::command::{
+//!     parse,
+//!     Line,
+//!     ParseContext,
+//!     ProbePoint,
+//!     ProbeSpec,
+//!     TypeInfo, //
+//! };
 //!
 //! let Ok(Line::Create(command)) = parse("r:mine vfs_read ret=$retval:s64 # a comment") else {
 //!     panic!();
@@ -73,32 +80,50 @@ mod target;
 mod types;
 mod words;
 
-pub use arguments::Arguments;
-pub use arguments::MAX_ARGUMENTS;
+pub use arguments::{
+    Arguments,
+    MAX_ARGUMENTS, //
+};
 pub use base::Registers;
-pub use create::Command;
-pub use create::MAX_MAXACTIVE;
+pub use create::{
+    Command,
+    MAX_MAXACTIVE, //
+};
 pub use delete::Delete;
-pub use error::Entry;
-pub use error::Error;
-pub use error::Normalized;
-pub use error::Position;
-pub use expansion::Expansion;
-pub use expansion::FileOffsets;
-pub use masked::has_address;
-pub use masked::Masked;
-pub use name::Event;
-pub use name::EventName;
-pub use name::MAX_NAME;
-pub use parse::parse;
-pub use parse::EventsFile;
-pub use parse::Line;
-pub use parse_context::ParseContext;
-pub use parse_context::ProbePoint;
-pub use parse_context::RecordFields;
-pub use parse_context::TypeInfo;
+pub use error::{
+    Entry,
+    Error,
+    Normalized,
+    Position, //
+};
+pub use expansion::{
+    Expansion,
+    FileOffsets, //
+};
+pub use masked::{
+    has_address,
+    Masked, //
+};
+pub use name::{
+    Event,
+    EventName,
+    MAX_NAME, //
+};
+pub use parse::{
+    parse,
+    EventsFile,
+    Line, //
+};
+pub use parse_context::{
+    ParseContext,
+    ProbePoint,
+    RecordFields,
+    TypeInfo, //
+};
 pub use spec::ProbeSpec;
 pub use symbol::split_symbol;
-pub use target::Kind;
-pub use target::Target;
+pub use target::{
+    Kind,
+    Target, //
+};
 pub use words::Words;

@@ -22,10 +22,22 @@
 //!
 //! ```
 //! use core::convert::Infallible;
-//! use probe::arch::{current, Register};
-//! use probe::argument::*;
-//! use probe::fetch::{self, Context, EntryArgument, Fault, Layout, Resolver};
-//! use probe::types::*;
+//! use probe::{
+//!     arch::{
+//!         current,
+//!         Register, //
+//!     },
+//!     argument::*,
+//!     fetch::{
+//!         self,
+//!         Context,
+//!         EntryArgument,
+//!         Fault,
+//!         Layout,
+//!         Resolver, //
+//!     },
+//!     types::*, //
+//! };
 //!
 //! struct NoSymbols;
 //! impl Resolver for NoSymbols {
@@ -91,22 +103,38 @@ mod print_fmt;
 mod program;
 mod string;
 
-pub use self::compile::compile;
-pub use self::compile::Resolver;
-pub use self::context::Context;
-pub use self::context::Fault;
-pub use self::entry_data::save_entry_data;
-pub use self::entry_data::EntryArgument;
-pub use self::field::first_difference;
-pub use self::field::Field;
-pub use self::field::Layout;
-pub use self::field::TooBig;
-pub use self::field::TypeText;
-pub use self::print::print;
-pub use self::print::Output;
-pub use self::print_fmt::Head;
-pub use self::print_fmt::PrintFmt;
-pub use self::program::record;
-pub use self::program::record_fixed;
-pub use self::program::Program;
-pub use self::string::MAX_STRING;
+pub use self::{
+    compile::{
+        compile,
+        Resolver, //
+    },
+    context::{
+        Context,
+        Fault, //
+    },
+    entry_data::{
+        save_entry_data,
+        EntryArgument, //
+    },
+    field::{
+        first_difference,
+        Field,
+        Layout,
+        TooBig,
+        TypeText, //
+    },
+    print::{
+        print,
+        Output, //
+    },
+    print_fmt::{
+        Head,
+        PrintFmt, //
+    },
+    program::{
+        record,
+        record_fixed,
+        Program, //
+    },
+    string::MAX_STRING, //
+};

@@ -17,7 +17,9 @@ pub mod x86;
 mod decoder;
 mod recover;
 
-pub use decoder::Decoder;
-pub use decoder::Flow;
-pub use decoder::Insn;
+pub use decoder::{
+    Decoder,
+    Flow,
+    Insn, //
+};
 pub use recover::recover_probed_instructions;

@@ -10,8 +10,13 @@
 //! # Examples
 //!
 //! ```
-//! use probe::hash::hash;
-//! use probe::kallsyms::{insert, Symbol};
+//! use probe::{
+//!     hash::hash,
+//!     kallsyms::{
+//!         insert,
+//!         Symbol, //
+//!     },
+//! };
 //!
 //! let text = "ffff1 t show\nffff2 T vfs_read\nffff3 t show\nffff4 t vfs_read\t[video]\n";
 //! let mut all = [0; 8];
@@ -27,12 +32,14 @@
 
 mod compressed;
 
-pub use compressed::token_texts;
-pub use compressed::Names;
-pub use compressed::Token;
-pub use compressed::Tokens;
-pub use compressed::MAX_COMPRESSED;
-pub use compressed::TOKENS;
+pub use compressed::{
+    token_texts,
+    Names,
+    Token,
+    Tokens,
+    MAX_COMPRESSED,
+    TOKENS, //
+};
 
 /// The longest line, in bytes: an address, a type, a name (`KSYM_NAME_LEN`), a module.
 pub const MAX_LINE: usize = 1024;

@@ -7,31 +7,45 @@
 
 use core::fmt;
 
-use kernel::bindings::ECANCELED;
-use kernel::ffi::c_int;
-use kernel::prelude::*;
-use kernel::str::CString;
+use kernel::{
+    bindings::ECANCELED,
+    ffi::c_int,
+    prelude::*,
+    str::CString, //
+};
 
-use ktrace::dyn_event;
-use ktrace::event_probe;
-use ktrace::module;
-use ktrace::module::Module;
-use probe::command;
-use probe::command::Delete;
-use probe::command::EventsFile;
-use probe::command::Line;
-use probe::command::Masked;
-use probe::command::Normalized;
-use probe::error::Errno;
-use probe::error::ErrorKind;
+use ktrace::{
+    dyn_event,
+    event_probe,
+    module::{
+        self,
+        Module, //
+    }, //
+};
+use probe::{
+    command::{
+        self,
+        Delete,
+        EventsFile,
+        Line,
+        Masked,
+        Normalized, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
 
-use crate::create::create;
-use crate::error_log;
-use crate::event::Probe;
-use crate::exits;
-use crate::failure::Failure;
-use crate::registry;
-use crate::symbols;
+use crate::{
+    create::create,
+    error_log,
+    event::Probe,
+    exits,
+    failure::Failure,
+    registry,
+    symbols, //
+};
 
 kernel::sync::global_lock! {
     // One command at a time: what a command has looked up stays as it is until it is done.

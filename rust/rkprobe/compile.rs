@@ -7,36 +7,56 @@
 //!
 //! C: `traceprobe_update_arg()` in `kernel/trace/trace_probe.c`.
 
-use kernel::prelude::*;
-use kernel::str::CString;
-use kernel::sync::Arc;
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
 
-use ktrace::module::Module;
-use ktrace::symbol;
-use probe::arch;
-use probe::argument::Argument;
-use probe::argument::Base;
-use probe::command::split_symbol;
-use probe::command::Command;
-use probe::command::ParseContext;
-use probe::command::ProbeSpec;
-use probe::command::TypeInfo;
-use probe::fetch;
-use probe::fetch::EntryArgument;
-use probe::fetch::Layout;
-use probe::fetch::Program;
+use ktrace::{
+    module::Module,
+    symbol, //
+};
+use probe::{
+    arch,
+    argument::{
+        Argument,
+        Base, //
+    },
+    command::{
+        split_symbol,
+        Command,
+        ParseContext,
+        ProbeSpec,
+        TypeInfo, //
+    },
+    fetch::{
+        self,
+        EntryArgument,
+        Layout,
+        Program, //
+    },
+};
 
-use crate::entry_saver::EntryLayout;
-use crate::failure::at_target;
-use crate::failure::to_kernel;
-use crate::failure::Failure;
-use crate::recorder::Recorder;
-use crate::recorder::RecorderParts;
-use crate::resolve::ResolvedTarget;
-use crate::resolve::Source;
-use crate::resolve::Types;
-use crate::schema::Schema;
-use crate::symbols;
+use crate::{
+    entry_saver::EntryLayout,
+    failure::{
+        at_target,
+        to_kernel,
+        Failure, //
+    },
+    recorder::{
+        Recorder,
+        RecorderParts, //
+    },
+    resolve::{
+        ResolvedTarget,
+        Source,
+        Types, //
+    },
+    schema::Schema,
+    symbols, //
+};
 
 /// Reads the arguments of a command.
 pub(crate) fn read_arguments<'c>(

@@ -18,51 +18,79 @@
 //! `register_trace_fprobe_event()` in `kernel/trace/trace_fprobe.c`, `__trace_eprobe_create()` in
 //! `kernel/trace/trace_eprobe.c`.
 
-use kernel::prelude::*;
-use kernel::str::CString;
-use kernel::sync::Arc;
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
 
-use ktrace::fprobe;
-use ktrace::security;
-use ktrace::trace_event;
-use ktrace::trace_event::Definition;
-use ktrace::trace_event::Sink;
-use ktrace::vfs;
-use probe::argument::Argument;
-use probe::argument::Base;
-use probe::command;
-use probe::command::Command;
-use probe::command::EventName;
-use probe::command::FileOffsets;
-use probe::command::Kind;
-use probe::command::Target;
-use probe::error::Errno;
-use probe::error::ErrorKind;
-use probe::fetch;
+use ktrace::{
+    fprobe,
+    security,
+    trace_event::{
+        self,
+        Definition,
+        Sink, //
+    },
+    vfs, //
+};
+use probe::{
+    argument::{
+        Argument,
+        Base, //
+    },
+    command::{
+        self,
+        Command,
+        EventName,
+        FileOffsets,
+        Kind,
+        Target, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+    fetch, //
+};
 
-use crate::compile::read_arguments;
-use crate::compile::Compiled;
-use crate::entry_saver::FEW;
-use crate::event::EnableProbes;
-use crate::event::Event;
-use crate::event::Probe;
-use crate::event::Probes;
-use crate::failure::at_target;
-use crate::failure::Failure;
-use crate::printer::Printer;
-use crate::recorder::RecorderParts;
-use crate::register::make_event_probe;
-use crate::register::register;
-use crate::registered::Registered;
-use crate::registry;
-use crate::resolve::hold_event;
-use crate::resolve::ResolvedTarget;
-use crate::resolve::Source;
-use crate::resolve::Types;
-use crate::schema::Schema;
-use crate::spec;
-use crate::spec::Spec;
-use crate::symbols;
+use crate::{
+    compile::{
+        read_arguments,
+        Compiled, //
+    },
+    entry_saver::FEW,
+    event::{
+        EnableProbes,
+        Event,
+        Probe,
+        Probes, //
+    },
+    failure::{
+        at_target,
+        Failure, //
+    },
+    printer::Printer,
+    recorder::RecorderParts,
+    register::{
+        make_event_probe,
+        register, //
+    },
+    registered::Registered,
+    registry,
+    resolve::{
+        hold_event,
+        ResolvedTarget,
+        Source,
+        Types, //
+    },
+    schema::Schema,
+    spec::{
+        self,
+        Spec, //
+    },
+    symbols, //
+};
 
 /// For `%pd` and `%pD`.
 const FILE_OFFSETS: FileOffsets = FileOffsets {

@@ -4,18 +4,24 @@
 
 use kernel::prelude::*;
 
-use ktrace::context::monotonic_clock;
-use ktrace::fprobe;
-use ktrace::function::Call;
-use ktrace::kprobe::Hit;
-use ktrace::kretprobe;
-use ktrace::trace_event::Origin;
-use probe::fetch;
-use probe::fetch::EntryArgument;
+use ktrace::{
+    context::monotonic_clock,
+    fprobe,
+    function::Call,
+    kprobe::Hit,
+    kretprobe,
+    trace_event::Origin, //
+};
+use probe::fetch::{
+    self,
+    EntryArgument, //
+};
 
-use crate::recorder::CallValues;
-use crate::recorder::HitContext;
-use crate::recorder::Recorder;
+use crate::recorder::{
+    CallValues,
+    HitContext,
+    Recorder, //
+};
 
 /// The layout of the entry data of a probe.
 #[derive(Default)]

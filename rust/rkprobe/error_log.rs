@@ -5,13 +5,17 @@
 //!
 //! C: `tracing_log_err()` in `kernel/trace/trace.c`.
 
-use kernel::prelude::*;
-use kernel::str::CString;
+use kernel::{
+    prelude::*,
+    str::CString, //
+};
 
 use ktrace::context::local_clock;
-use probe::command::Error;
-use probe::command::EventsFile;
-use probe::command::Normalized;
+use probe::command::{
+    Error,
+    EventsFile,
+    Normalized, //
+};
 
 /// How many entries are kept. C: `TRACING_LOG_ERRS_MAX`.
 const MAX_ENTRIES: usize = 8;

@@ -2,36 +2,56 @@
 
 //! An event and its probes.
 
-use core::sync::atomic::AtomicUsize;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{
+    AtomicUsize,
+    Ordering, //
+};
 
-use kernel::new_mutex;
-use kernel::prelude::*;
-use kernel::seq_file::SeqFile;
-use kernel::sync::Arc;
-use kernel::sync::Mutex;
+use kernel::{
+    new_mutex,
+    prelude::*,
+    seq_file::SeqFile,
+    sync::{
+        Arc,
+        Mutex, //
+    },
+};
 
-use ktrace::dyn_event;
-use ktrace::dyn_event::DynEvent;
-use ktrace::module::Module;
-use ktrace::trace_event::EventMutex;
-use ktrace::trace_event::EventMutexHeld;
-use ktrace::trace_event::Operations;
-use ktrace::trace_event::Sink;
-use ktrace::trace_event::TraceEvent;
-use probe::command::EventsFile;
-use probe::command::Target;
+use ktrace::{
+    dyn_event::{
+        self,
+        DynEvent, //
+    },
+    module::Module,
+    trace_event::{
+        EventMutex,
+        EventMutexHeld,
+        Operations,
+        Sink,
+        TraceEvent, //
+    },
+};
+use probe::command::{
+    EventsFile,
+    Target, //
+};
 
-use crate::compile::Compiled;
-use crate::reader;
-use crate::recorder::Counts;
-use crate::recorder::RecorderParts;
-use crate::register::register_again;
-use crate::registered::Batch;
-use crate::registered::Registered;
-use crate::schema::Schema;
-use crate::spec::Spec;
-use crate::symbols;
+use crate::{
+    compile::Compiled,
+    reader,
+    recorder::{
+        Counts,
+        RecorderParts, //
+    },
+    register::register_again,
+    registered::{
+        Batch,
+        Registered, //
+    },
+    schema::Schema,
+    spec::Spec,
+    symbols, //
+};
 
 /// One probe of an event.
 #[pin_data]

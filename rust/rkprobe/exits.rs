@@ -4,16 +4,22 @@
 
 use core::fmt;
 
-use kernel::prelude::*;
-use kernel::str::CString;
+use kernel::{
+    prelude::*,
+    str::CString, //
+};
 
-use ktrace::exits::BadText;
-use ktrace::exits::Exit;
-use ktrace::exits::ExitKind;
-use ktrace::exits::Exits;
-use ktrace::exits::Reason;
-use ktrace::exits::Verdict;
-use ktrace::symbol;
+use ktrace::{
+    exits::{
+        BadText,
+        Exit,
+        ExitKind,
+        Exits,
+        Reason,
+        Verdict, //
+    },
+    symbol, //
+};
 
 kernel::sync::global_lock! {
     // The lines, of the function that was asked for last.

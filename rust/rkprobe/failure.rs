@@ -4,9 +4,13 @@
 
 use kernel::prelude::*;
 
-use probe::command;
-use probe::error::Errno;
-use probe::error::ErrorKind;
+use probe::{
+    command,
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
 
 /// Why a command fails.
 pub(crate) enum Failure {

@@ -4,19 +4,25 @@
 //! `rkprobe_error_log`, `rkprobe_exits`; and under the kernel's names those that the kernel does
 //! not have itself.
 
-use kernel::prelude::*;
-use kernel::seq_file::SeqFile;
-use kernel::ThisModule;
+use kernel::{
+    prelude::*,
+    seq_file::SeqFile,
+    ThisModule, //
+};
 
-use ktrace::tracefs::ControlFile;
-use ktrace::tracefs::File;
+use ktrace::tracefs::{
+    ControlFile,
+    File, //
+};
 use probe::command::EventsFile;
 
-use crate::commands;
-use crate::error_log;
-use crate::exits;
-use crate::reader;
-use crate::registry;
+use crate::{
+    commands,
+    error_log,
+    exits,
+    reader,
+    registry, //
+};
 
 /// Makes all of them, and puts them into `files` one by one.
 pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Result {

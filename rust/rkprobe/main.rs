@@ -15,13 +15,20 @@
 //! reports who does. `Documentation/rust/rkprobe-internals.rst` has all locks, and the order of the
 //! files.
 
-use kernel::prelude::*;
-use kernel::ThisModule;
-use ktrace::dyn_event;
-use ktrace::module::Notifier;
+use kernel::{
+    prelude::*,
+    ThisModule, //
+};
 
-use crate::commands::Dynamic;
-use crate::commands::Modules;
+use ktrace::{
+    dyn_event,
+    module::Notifier, //
+};
+
+use crate::commands::{
+    Dynamic,
+    Modules, //
+};
 
 mod commands;
 mod compile;

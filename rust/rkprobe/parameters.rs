@@ -5,11 +5,15 @@
 //!
 //! C: `setup_boot_kprobe_events()` in `kernel/trace/trace_kprobe.c`.
 
-use kernel::ffi::c_char;
-use kernel::prelude::*;
+use kernel::{
+    ffi::c_char,
+    prelude::*, //
+};
 
-use crate::commands;
-use crate::registry;
+use crate::{
+    commands,
+    registry, //
+};
 
 extern "C" {
     fn rkprobe_event() -> *const c_char;
@@ -50,11 +54,15 @@ pub(crate) fn apply() -> Result {
 /// The boot configuration: it is read in `boot.c`.
 #[cfg(not(MODULE))]
 mod boot {
-    use core::sync::atomic::AtomicBool;
-    use core::sync::atomic::Ordering;
+    use core::sync::atomic::{
+        AtomicBool,
+        Ordering, //
+    };
 
-    use kernel::ffi::c_char;
-    use kernel::prelude::*;
+    use kernel::{
+        ffi::c_char,
+        prelude::*, //
+    };
 
     use crate::commands;
 

@@ -5,14 +5,20 @@
 //! C: `print_kprobe_event()`, `print_kretprobe_event()` in `kernel/trace/trace_kprobe.c`,
 //! `print_eprobe_event()` in `kernel/trace/trace_eprobe.c`.
 
-use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
-use ktrace::trace_event::Print;
-use ktrace::trace_event::TraceSeq;
-use ktrace::trace_event::HEADER_LEN;
-use probe::fetch;
-use probe::fetch::Head;
+use ktrace::trace_event::{
+    Print,
+    TraceSeq,
+    HEADER_LEN, //
+};
+use probe::fetch::{
+    self,
+    Head, //
+};
 
 use crate::schema::Schema;
 

@@ -8,8 +8,10 @@
 use kernel::seq_file::SeqFile;
 
 use ktrace::security;
-use probe::command::has_address;
-use probe::command::Masked;
+use probe::command::{
+    has_address,
+    Masked, //
+};
 
 /// Writes a text, without the addresses that the reader may not see.
 pub(crate) fn show(to: &SeqFile, text: &str) {

@@ -6,35 +6,51 @@
 //! `fentry_dispatcher()`, `fexit_dispatcher()` in `kernel/trace/trace_fprobe.c`,
 //! `__eprobe_trace_func()` in `kernel/trace/trace_eprobe.c`.
 
-use kernel::prelude::*;
-use kernel::str::CString;
-use kernel::sync::Arc;
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
 
-use ktrace::event_probe;
-use ktrace::event_probe::Record;
-use ktrace::fprobe;
-use ktrace::function::Call;
-use ktrace::kprobe;
-use ktrace::kprobe::Hit;
-use ktrace::kretinsn;
-use ktrace::kretprobe;
-use ktrace::nofault;
-use ktrace::percpu::Counter;
-use ktrace::percpu::Scratch;
-use ktrace::symbol;
-use ktrace::trace_event::Fill;
-use ktrace::trace_event::Origin;
-use ktrace::trace_event::Sink;
-use ktrace::trace_event::State;
-use ktrace::trace_event::HEADER_LEN;
-use ktrace::trace_event::MAX_LEN;
-use ktrace::tracepoint;
-use probe::arch::Register;
-use probe::fetch;
-use probe::fetch::Context;
-use probe::fetch::Fault;
-use probe::fetch::Program;
-use probe::types::Space;
+use ktrace::{
+    event_probe::{
+        self,
+        Record, //
+    },
+    fprobe,
+    function::Call,
+    kprobe::{
+        self,
+        Hit, //
+    },
+    kretinsn,
+    kretprobe,
+    nofault,
+    percpu::{
+        Counter,
+        Scratch, //
+    },
+    symbol,
+    trace_event::{
+        Fill,
+        Origin,
+        Sink,
+        State,
+        HEADER_LEN,
+        MAX_LEN, //
+    },
+    tracepoint, //
+};
+use probe::{
+    arch::Register,
+    fetch::{
+        self,
+        Context,
+        Fault,
+        Program, //
+    },
+    types::Space, //
+};
 
 /// Where the fields of events with strings are put together: how long a record gets is known only
 /// when its strings were read.

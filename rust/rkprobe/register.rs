@@ -9,49 +9,79 @@
 //! C: `__register_trace_kprobe()` in `kernel/trace/trace_kprobe.c`, `__register_trace_fprobe()` in
 //! `kernel/trace/trace_fprobe.c`.
 
-use core::fmt;
-use core::num::NonZero;
+use core::{
+    fmt,
+    num::NonZero, //
+};
 
-use kernel::prelude::*;
-use kernel::str::CString;
+use kernel::{
+    prelude::*,
+    str::CString, //
+};
 
-use ktrace::event_probe::Event;
-use ktrace::event_probe::EventProbe;
-use ktrace::fprobe::Fprobe;
-use ktrace::fprobe::Functions;
-use ktrace::ftrace;
-use ktrace::kprobe;
-use ktrace::kprobe::Kprobe;
-use ktrace::kretinsn::Kretinsn;
-use ktrace::kretinsn::Refusal;
-use ktrace::kretprobe;
-use ktrace::kretprobe::Kretprobe;
-use ktrace::security;
-use ktrace::symbol;
-use ktrace::tracepoint::Tracepoint;
-use probe::command;
-use probe::command::Command;
-use probe::command::Kind;
-use probe::command::Target;
-use probe::command::MAX_ARGUMENTS;
-use probe::error::Errno;
-use probe::error::ErrorKind;
-use probe::fetch::EntryArgument;
+use ktrace::{
+    event_probe::{
+        Event,
+        EventProbe, //
+    },
+    fprobe::{
+        Fprobe,
+        Functions, //
+    },
+    ftrace,
+    kprobe::{
+        self,
+        Kprobe, //
+    },
+    kretinsn::{
+        Kretinsn,
+        Refusal, //
+    },
+    kretprobe::{
+        self,
+        Kretprobe, //
+    },
+    security,
+    symbol,
+    tracepoint::Tracepoint, //
+};
+use probe::{
+    command::{
+        self,
+        Command,
+        Kind,
+        Target,
+        MAX_ARGUMENTS, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+    fetch::EntryArgument, //
+};
 
-use crate::compile::Compiled;
-use crate::entry_saver::EntryLayout;
-use crate::entry_saver::EntrySaver;
-use crate::entry_saver::FEW;
-use crate::exits;
-use crate::failure::at_target;
-use crate::failure::Failure;
-use crate::recorder::AtEntry;
-use crate::recorder::AtEvent;
-use crate::recorder::AtExit;
-use crate::recorder::Recorder;
-use crate::recorder::RecorderParts;
-use crate::registered::Registered;
-use crate::symbols;
+use crate::{
+    compile::Compiled,
+    entry_saver::{
+        EntryLayout,
+        EntrySaver,
+        FEW, //
+    },
+    exits,
+    failure::{
+        at_target,
+        Failure, //
+    },
+    recorder::{
+        AtEntry,
+        AtEvent,
+        AtExit,
+        Recorder,
+        RecorderParts, //
+    },
+    registered::Registered,
+    symbols, //
+};
 
 /// Registers the probe of a command, disabled; but one by ftrace or of a tracepoint hits from now
 /// on. Not for an event probe.

@@ -5,22 +5,36 @@
 
 use kernel::prelude::*;
 
-use ktrace::event_probe;
-use ktrace::event_probe::EventProbe;
-use ktrace::fprobe;
-use ktrace::fprobe::Fprobe;
-use ktrace::kprobe::AnyKprobe;
-use ktrace::kprobe::Kprobe;
-use ktrace::kretinsn::Kretinsn;
-use ktrace::kretprobe;
-use ktrace::kretprobe::AnyKretprobe;
-use ktrace::kretprobe::Kretprobe;
-use ktrace::trace_event::EventMutexHeld;
-use ktrace::tracepoint;
-use ktrace::tracepoint::Tracepoint;
+use ktrace::{
+    event_probe::{
+        self,
+        EventProbe, //
+    },
+    fprobe::{
+        self,
+        Fprobe, //
+    },
+    kprobe::{
+        AnyKprobe,
+        Kprobe, //
+    },
+    kretinsn::Kretinsn,
+    kretprobe::{
+        self,
+        AnyKretprobe,
+        Kretprobe, //
+    },
+    trace_event::EventMutexHeld,
+    tracepoint::{
+        self,
+        Tracepoint, //
+    },
+};
 
-use crate::recorder::Counts;
-use crate::recorder::Recorder;
+use crate::recorder::{
+    Counts,
+    Recorder, //
+};
 
 /// A registered probe. Dropping it unregisters it, and no handler runs after that.
 pub(crate) trait Registered: Send + Sync {

@@ -2,29 +2,45 @@
 
 //! All events and probes that there are.
 
-use kernel::prelude::*;
-use kernel::seq_file::SeqFile;
-use kernel::str::CString;
-use kernel::sync::Arc;
-use kernel::time::delay::fsleep;
-use kernel::time::Delta;
+use kernel::{
+    prelude::*,
+    seq_file::SeqFile,
+    str::CString,
+    sync::Arc,
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+};
 
-use ktrace::dyn_event;
-use ktrace::dyn_event::Arguments;
-use ktrace::module::Module;
-use ktrace::trace_event;
-use ktrace::trace_event::Definition;
-use ktrace::trace_event::EventMutex;
-use ktrace::trace_event::Output;
-use ktrace::trace_event::TraceEvent;
-use probe::command::EventsFile;
-use probe::hash::hash;
+use ktrace::{
+    dyn_event::{
+        self,
+        Arguments, //
+    },
+    module::Module,
+    trace_event::{
+        self,
+        Definition,
+        EventMutex,
+        Output,
+        TraceEvent, //
+    },
+};
+use probe::{
+    command::EventsFile,
+    hash::hash, //
+};
 
-use crate::event::Event;
-use crate::event::Probe;
-use crate::event::Probes;
-use crate::recorder::StringBuffer;
-use crate::registered::Batch;
+use crate::{
+    event::{
+        Event,
+        Probe,
+        Probes, //
+    },
+    recorder::StringBuffer,
+    registered::Batch, //
+};
 
 /// The events, their probes, and what outlives them.
 struct Registry {

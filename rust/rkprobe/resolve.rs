@@ -9,26 +9,38 @@
 //! C: `validate_probe_symbol()` and `kprobe_on_func_entry()` for kprobes, `query_btf_context()` in
 //! `kernel/trace/trace_probe.c`, `__trace_eprobe_create()` in `kernel/trace/trace_eprobe.c`.
 
-use kernel::prelude::*;
-use kernel::str::CString;
-use kernel::sync::Arc;
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
 
-use ktrace::btf::Object;
-use ktrace::event_probe::Event;
-use ktrace::symbol;
-use probe::btf::Btf;
-use probe::command;
-use probe::command::Command;
-use probe::command::Kind;
-use probe::command::ParseContext;
-use probe::command::ProbePoint;
-use probe::command::Target;
-use probe::command::TypeInfo;
-use probe::error::Errno;
-use probe::error::ErrorKind;
+use ktrace::{
+    btf::Object,
+    event_probe::Event,
+    symbol, //
+};
+use probe::{
+    btf::Btf,
+    command::{
+        self,
+        Command,
+        Kind,
+        ParseContext,
+        ProbePoint,
+        Target,
+        TypeInfo, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
 
-use crate::failure::Failure;
-use crate::symbols;
+use crate::{
+    failure::Failure,
+    symbols, //
+};
 
 kernel::sync::global_lock! {
     // Read when it is first needed.

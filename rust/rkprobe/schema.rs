@@ -2,17 +2,25 @@
 
 //! What all probes of an event have in common: its name and its fields.
 
-use kernel::prelude::*;
-use kernel::str::CStr;
-use kernel::str::CString;
+use kernel::{
+    prelude::*,
+    str::{
+        CStr,
+        CString, //
+    },
+};
 
 use ktrace::trace_event::HEADER_LEN;
-use probe::argument::Argument;
-use probe::command::Kind;
-use probe::fetch;
-use probe::fetch::Head;
-use probe::fetch::Layout;
-use probe::fetch::PrintFmt;
+use probe::{
+    argument::Argument,
+    command::Kind,
+    fetch::{
+        self,
+        Head,
+        Layout,
+        PrintFmt, //
+    },
+};
 
 /// The size of an address in a record, in bytes.
 const WORD: usize = size_of::<u64>();

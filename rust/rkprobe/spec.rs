@@ -5,12 +5,16 @@
 
 use core::fmt;
 
-use kernel::prelude::*;
-use kernel::str::CString;
+use kernel::{
+    prelude::*,
+    str::CString, //
+};
 
-use probe::command::Command;
-use probe::command::EventName;
-use probe::command::ProbeSpec;
+use probe::command::{
+    Command,
+    EventName,
+    ProbeSpec, //
+};
 
 /// A probe as its command says it.
 pub(crate) type Spec = ProbeSpec<Text>;

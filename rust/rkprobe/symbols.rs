@@ -4,13 +4,17 @@
 //!
 //! C: `validate_probe_symbol()` in `kernel/trace/trace_kprobe.c`.
 
-use kernel::bindings::EADDRNOTAVAIL;
-use kernel::ffi::c_int;
-use kernel::prelude::*;
-use kernel::str::CString;
+use kernel::{
+    bindings::EADDRNOTAVAIL,
+    ffi::c_int,
+    prelude::*,
+    str::CString, //
+};
 
-use ktrace::symbol;
-use ktrace::symbol::Repeated;
+use ktrace::symbol::{
+    self,
+    Repeated, //
+};
 
 kernel::sync::global_lock! {
     // Read when a symbol is first asked for.

@@ -5,20 +5,29 @@
 //! A write to `ktrace_drop` drops the file `ktrace_victim` or the event `ktrace_drops/victim`,
 //! whichever is its line.
 
-use kernel::prelude::*;
-use kernel::seq_file::SeqFile;
-use kernel::str::CString;
-use kernel::sync::Arc;
-use ktrace::trace_event::Definition;
-use ktrace::trace_event::EventMutex;
-use ktrace::trace_event::EventMutexHeld;
-use ktrace::trace_event::Operations;
-use ktrace::trace_event::Print;
-use ktrace::trace_event::Sink;
-use ktrace::trace_event::TraceEvent;
-use ktrace::trace_event::TraceSeq;
-use ktrace::tracefs::ControlFile;
-use ktrace::tracefs::File;
+use kernel::{
+    prelude::*,
+    seq_file::SeqFile,
+    str::CString,
+    sync::Arc, //
+};
+
+use ktrace::{
+    trace_event::{
+        Definition,
+        EventMutex,
+        EventMutexHeld,
+        Operations,
+        Print,
+        Sink,
+        TraceEvent,
+        TraceSeq, //
+    },
+    tracefs::{
+        ControlFile,
+        File, //
+    },
+};
 
 module! {
     type: Drops,

@@ -7,17 +7,26 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_fprobe)]
 mod tests {
     use super::*;
-    use ktrace::fprobe::Fprobe;
-    use ktrace::fprobe::Functions;
-    use ktrace::fprobe::Handler;
-    use ktrace::function::Call;
-    use ktrace::symbol;
 
-    use crate::seen::errno;
-    use crate::seen::Dropped;
-    use crate::seen::Seen;
-    use crate::seen::NOWHERE;
-    use crate::targets::*;
+    use ktrace::{
+        fprobe::{
+            Fprobe,
+            Functions,
+            Handler, //
+        },
+        function::Call,
+        symbol, //
+    };
+
+    use crate::{
+        seen::{
+            errno,
+            Dropped,
+            Seen,
+            NOWHERE, //
+        },
+        targets::*, //
+    };
 
     /// The first two arguments at the entry, and with the return value at the exit. Calls with a
     /// first argument of 100 and more are skipped.

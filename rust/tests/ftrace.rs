@@ -7,19 +7,28 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_ftrace)]
 mod tests {
     use super::*;
-    use ktrace::ftrace::is_traceable;
-    use ktrace::ftrace::Filter;
-    use ktrace::ftrace::FtraceOps;
-    use ktrace::ftrace::Handler;
-    use ktrace::function::Call;
-    use ktrace::nofault;
-    use ktrace::symbol;
 
-    use crate::seen::errno;
-    use crate::seen::Dropped;
-    use crate::seen::Seen;
-    use crate::seen::NOWHERE;
-    use crate::targets::*;
+    use ktrace::{
+        ftrace::{
+            is_traceable,
+            Filter,
+            FtraceOps,
+            Handler, //
+        },
+        function::Call,
+        nofault,
+        symbol, //
+    };
+
+    use crate::{
+        seen::{
+            errno,
+            Dropped,
+            Seen,
+            NOWHERE, //
+        },
+        targets::*, //
+    };
 
     /// The first argument.
     struct First(&'static Seen, #[expect(dead_code)] Dropped);

@@ -7,20 +7,32 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_kprobe)]
 mod tests {
     use super::*;
-    use kernel::str::CString;
-    use ktrace::kprobe::Batch;
-    use ktrace::kprobe::Handler;
-    use ktrace::kprobe::Hit;
-    use ktrace::kprobe::Kprobe;
-    use ktrace::kprobe::Target;
-    use ktrace::nofault;
-    use ktrace::symbol;
 
-    use crate::seen::errno;
-    use crate::seen::Dropped;
-    use crate::seen::Seen;
-    use crate::targets;
-    use crate::targets::*;
+    use kernel::str::CString;
+
+    use ktrace::{
+        kprobe::{
+            Batch,
+            Handler,
+            Hit,
+            Kprobe,
+            Target, //
+        },
+        nofault,
+        symbol, //
+    };
+
+    use crate::{
+        seen::{
+            errno,
+            Dropped,
+            Seen, //
+        },
+        targets::{
+            self,
+            *, //
+        },
+    };
 
     /// C: -EILSEQ, which is not among the errors that the kernel's Rust has names for.
     const EILSEQ: i32 = -(kernel::bindings::EILSEQ as i32);

@@ -7,28 +7,45 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_kretinsn)]
 mod tests {
     use super::*;
-    use core::hint::black_box;
-    use kernel::bindings::EILSEQ;
-    use kernel::bindings::EOPNOTSUPP;
-    use ktrace::exits::Exits;
-    use ktrace::exits::Verdict;
-    use ktrace::kprobe;
-    use ktrace::kprobe::AnyKprobe;
-    use ktrace::kprobe::Hit;
-    use ktrace::kprobe::Kprobe;
-    use ktrace::kretinsn::Call;
-    use ktrace::kretinsn::Handler;
-    use ktrace::kretinsn::Kretinsn;
-    use ktrace::kretinsn::Refusal;
-    use ktrace::kretinsn::Target;
-    use ktrace::kretprobe::Kretprobe;
-    use ktrace::symbol;
 
-    use crate::seen::errno;
-    use crate::seen::Dropped;
-    use crate::seen::Seen;
-    use crate::seen::NOWHERE;
-    use crate::targets::*;
+    use core::hint::black_box;
+
+    use kernel::bindings::{
+        EILSEQ,
+        EOPNOTSUPP, //
+    };
+
+    use ktrace::{
+        exits::{
+            Exits,
+            Verdict, //
+        },
+        kprobe::{
+            self,
+            AnyKprobe,
+            Hit,
+            Kprobe, //
+        },
+        kretinsn::{
+            Call,
+            Handler,
+            Kretinsn,
+            Refusal,
+            Target, //
+        },
+        kretprobe::Kretprobe,
+        symbol, //
+    };
+
+    use crate::{
+        seen::{
+            errno,
+            Dropped,
+            Seen,
+            NOWHERE, //
+        },
+        targets::*, //
+    };
 
     const TAIL: &CStr = c"ktrace_target_tail";
     const NEVER: &CStr = c"ktrace_target_never";

@@ -7,20 +7,30 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_kretprobe)]
 mod tests {
     use super::*;
-    use kernel::str::CString;
-    use ktrace::kprobe::Hit;
-    use ktrace::kretprobe::AnyKretprobe;
-    use ktrace::kretprobe::Call;
-    use ktrace::kretprobe::Handler;
-    use ktrace::kretprobe::Kretprobe;
-    use ktrace::kretprobe::Target;
-    use ktrace::symbol;
 
-    use crate::seen::errno;
-    use crate::seen::Dropped;
-    use crate::seen::Seen;
-    use crate::seen::NOWHERE;
-    use crate::targets::*;
+    use kernel::str::CString;
+
+    use ktrace::{
+        kprobe::Hit,
+        kretprobe::{
+            AnyKretprobe,
+            Call,
+            Handler,
+            Kretprobe,
+            Target, //
+        },
+        symbol, //
+    };
+
+    use crate::{
+        seen::{
+            errno,
+            Dropped,
+            Seen,
+            NOWHERE, //
+        },
+        targets::*, //
+    };
 
     /// Keeps what the handlers are given. Calls with a first argument of 100 and more are skipped.
     struct Whole(&'static Seen);

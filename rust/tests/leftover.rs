@@ -5,33 +5,56 @@
 //! It registers handlers of every kind and drops none of them. With `only=N` it registers the kind
 //! number N alone, with `fail=1` its initialisation fails afterwards.
 
-use core::borrow::Borrow;
-use core::mem::forget;
-use core::mem::ManuallyDrop;
+use core::{
+    borrow::Borrow,
+    mem::{
+        forget,
+        ManuallyDrop, //
+    },
+};
 
 use kernel::prelude::*;
-use ktrace::fprobe;
-use ktrace::fprobe::Fprobe;
-use ktrace::fprobe::Functions;
-use ktrace::ftrace;
-use ktrace::ftrace::Filter;
-use ktrace::ftrace::FtraceOps;
-use ktrace::function;
-use ktrace::kprobe;
-use ktrace::kprobe::Kprobe;
-use ktrace::kprobe::Target;
-use ktrace::kretinsn;
-use ktrace::kretinsn::Kretinsn;
-use ktrace::kretprobe;
-use ktrace::kretprobe::Kretprobe;
-use ktrace::module;
-use ktrace::module::Module;
-use ktrace::module::Notifier;
-use ktrace::percpu::Counter;
-use ktrace::rethook;
-use ktrace::rethook::Rethook;
-use ktrace::tracepoint;
-use ktrace::tracepoint::Tracepoint;
+
+use ktrace::{
+    fprobe::{
+        self,
+        Fprobe,
+        Functions, //
+    },
+    ftrace::{
+        self,
+        Filter,
+        FtraceOps, //
+    },
+    function,
+    kprobe::{
+        self,
+        Kprobe,
+        Target, //
+    },
+    kretinsn::{
+        self,
+        Kretinsn, //
+    },
+    kretprobe::{
+        self,
+        Kretprobe, //
+    },
+    module::{
+        self,
+        Module,
+        Notifier, //
+    },
+    percpu::Counter,
+    rethook::{
+        self,
+        Rethook, //
+    },
+    tracepoint::{
+        self,
+        Tracepoint, //
+    },
+};
 
 module! {
     type: Leftover,

@@ -7,14 +7,30 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_nofault)]
 mod tests {
     use super::*;
+
     use core::convert::Infallible;
-    use ktrace::nofault::read_kernel;
-    use ktrace::nofault::read_user;
-    use ktrace::nofault::Fault;
-    use probe::arch::Register;
-    use probe::argument::{Argument, Base, Deref, Derefs, Fetch, Name};
-    use probe::fetch;
-    use probe::types::{FetchType, Space};
+
+    use ktrace::nofault::{
+        read_kernel,
+        read_user,
+        Fault, //
+    };
+    use probe::{
+        arch::Register,
+        argument::{
+            Argument,
+            Base,
+            Deref,
+            Derefs,
+            Fetch,
+            Name, //
+        },
+        fetch,
+        types::{
+            FetchType,
+            Space, //
+        },
+    };
 
     use crate::targets::user_page;
 

@@ -7,15 +7,24 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_percpu)]
 mod tests {
     use super::*;
-    use ktrace::kprobe::Handler;
-    use ktrace::kprobe::Hit;
-    use ktrace::kprobe::Kprobe;
-    use ktrace::kprobe::Target;
-    use ktrace::percpu::Counter;
-    use ktrace::percpu::Scratch;
 
-    use crate::seen::Seen;
-    use crate::targets::*;
+    use ktrace::{
+        kprobe::{
+            Handler,
+            Hit,
+            Kprobe,
+            Target, //
+        },
+        percpu::{
+            Counter,
+            Scratch, //
+        },
+    };
+
+    use crate::{
+        seen::Seen,
+        targets::*, //
+    };
 
     #[test]
     fn a_counter_counts_from_zero() -> Result {

@@ -7,16 +7,25 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_registers)]
 mod tests {
     use super::*;
-    use ktrace::kprobe::Handler;
-    use ktrace::kprobe::Hit;
-    use ktrace::kprobe::Kprobe;
-    use ktrace::kprobe::Target;
-    use ktrace::nofault;
-    use ktrace::registers::register;
-    use ktrace::registers::Registers;
 
-    use crate::seen::Seen;
-    use crate::targets::*;
+    use ktrace::{
+        kprobe::{
+            Handler,
+            Hit,
+            Kprobe,
+            Target, //
+        },
+        nofault,
+        registers::{
+            register,
+            Registers, //
+        },
+    };
+
+    use crate::{
+        seen::Seen,
+        targets::*, //
+    };
 
     struct Look<F: Fn(&Registers) + Send + Sync + 'static>(F);
 

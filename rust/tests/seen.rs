@@ -5,9 +5,11 @@
 //! A test keeps it in a static: a handler runs on any CPU, and an assertion that fails ends the
 //! test without a drop.
 
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::AtomicUsize;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{
+    AtomicU64,
+    AtomicUsize,
+    Ordering, //
+};
 
 use kernel::prelude::*;
 

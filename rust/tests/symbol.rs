@@ -7,13 +7,18 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_symbol)]
 mod tests {
     use super::*;
-    use ktrace::symbol::address_of;
-    use ktrace::symbol::format;
-    use ktrace::symbol::start_of;
-    use ktrace::symbol::LEN;
 
-    use crate::seen::errno;
-    use crate::targets::*;
+    use ktrace::symbol::{
+        address_of,
+        format,
+        start_of,
+        LEN, //
+    };
+
+    use crate::{
+        seen::errno,
+        targets::*, //
+    };
 
     #[test]
     fn a_name_has_an_address() {

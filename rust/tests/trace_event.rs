@@ -7,31 +7,42 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_trace_event)]
 mod tests {
     use super::*;
-    use core::fmt::Write as _;
-    use kernel::new_mutex;
-    use kernel::str::CString;
-    use kernel::sync::Arc;
-    use kernel::sync::Mutex;
-    use ktrace::trace_event::disable;
-    use ktrace::trace_event::empty_traces;
-    use ktrace::trace_event::enable;
-    use ktrace::trace_event::exists;
-    use ktrace::trace_event::Definition;
-    use ktrace::trace_event::EventMutex;
-    use ktrace::trace_event::EventMutexHeld;
-    use ktrace::trace_event::Field;
-    use ktrace::trace_event::Operations;
-    use ktrace::trace_event::Print;
-    use ktrace::trace_event::Sink;
-    use ktrace::trace_event::TraceEvent;
-    use ktrace::trace_event::TraceSeq;
-    use ktrace::trace_event::HEADER_LEN;
-    use ktrace::trace_event::MAX_LEN;
 
-    use crate::seen::errno;
-    use crate::seen::Dropped;
-    use crate::seen::Seen;
-    use crate::seen::NOWHERE;
+    use core::fmt::Write as _;
+
+    use kernel::{
+        new_mutex,
+        str::CString,
+        sync::{
+            Arc,
+            Mutex, //
+        },
+    };
+
+    use ktrace::trace_event::{
+        disable,
+        empty_traces,
+        enable,
+        exists,
+        Definition,
+        EventMutex,
+        EventMutexHeld,
+        Field,
+        Operations,
+        Print,
+        Sink,
+        TraceEvent,
+        TraceSeq,
+        HEADER_LEN,
+        MAX_LEN, //
+    };
+
+    use crate::seen::{
+        errno,
+        Dropped,
+        Seen,
+        NOWHERE, //
+    };
 
     const GROUP: &CStr = c"ktrace_kunit";
 

@@ -7,10 +7,16 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_tracefs)]
 mod tests {
     use super::*;
+
     use kernel::seq_file::SeqFile;
-    use ktrace::security;
-    use ktrace::tracefs::ControlFile;
-    use ktrace::tracefs::File;
+
+    use ktrace::{
+        security,
+        tracefs::{
+            ControlFile,
+            File, //
+        },
+    };
 
     use crate::seen::errno;
 

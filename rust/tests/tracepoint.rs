@@ -7,18 +7,27 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_tracepoint)]
 mod tests {
     use super::*;
-    use ktrace::registers::register;
-    use ktrace::symbol;
-    use ktrace::trace_event::Origin;
-    use ktrace::tracepoint::Handler;
-    use ktrace::tracepoint::Hit;
-    use ktrace::tracepoint::Tracepoint;
 
-    use crate::seen::errno;
-    use crate::seen::Dropped;
-    use crate::seen::Seen;
-    use crate::seen::NOWHERE;
-    use crate::targets::*;
+    use ktrace::{
+        registers::register,
+        symbol,
+        trace_event::Origin,
+        tracepoint::{
+            Handler,
+            Hit,
+            Tracepoint, //
+        },
+    };
+
+    use crate::{
+        seen::{
+            errno,
+            Dropped,
+            Seen,
+            NOWHERE, //
+        },
+        targets::*, //
+    };
 
     /// A size that nobody else allocates, in bytes.
     const SIZE: usize = 4243;

@@ -6,11 +6,16 @@
 //! C: `samples/fprobe/fprobe_example.c`.
 
 use kernel::prelude::*;
-use ktrace::fprobe::Fprobe;
-use ktrace::fprobe::Functions;
-use ktrace::fprobe::Handler;
-use ktrace::function::Call;
-use ktrace::percpu::Counter;
+
+use ktrace::{
+    fprobe::{
+        Fprobe,
+        Functions,
+        Handler, //
+    },
+    function::Call,
+    percpu::Counter, //
+};
 
 module! {
     type: RustFprobe,

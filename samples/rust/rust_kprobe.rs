@@ -5,10 +5,13 @@
 //! C: `samples/kprobes/kprobe_example.c`.
 
 use kernel::prelude::*;
-use ktrace::kprobe::Handler;
-use ktrace::kprobe::Hit;
-use ktrace::kprobe::Kprobe;
-use ktrace::kprobe::Target;
+
+use ktrace::kprobe::{
+    Handler,
+    Hit,
+    Kprobe,
+    Target, //
+};
 
 module! {
     type: RustKprobe,

@@ -3,11 +3,16 @@
 //! Rust kretinsn sample: says by which of its return instructions each `kernel_clone` left.
 
 use kernel::prelude::*;
-use ktrace::kprobe::Hit;
-use ktrace::kretinsn::Call;
-use ktrace::kretinsn::Handler;
-use ktrace::kretinsn::Kretinsn;
-use ktrace::kretinsn::Target;
+
+use ktrace::{
+    kprobe::Hit,
+    kretinsn::{
+        Call,
+        Handler,
+        Kretinsn,
+        Target, //
+    },
+};
 
 module! {
     type: RustKretinsn,

@@ -4,14 +4,23 @@
 //!
 //! C: `samples/kprobes/kretprobe_example.c`.
 
-use kernel::prelude::*;
-use kernel::time::Instant;
-use kernel::time::Monotonic;
-use ktrace::kprobe::Hit;
-use ktrace::kretprobe::Call;
-use ktrace::kretprobe::Handler;
-use ktrace::kretprobe::Kretprobe;
-use ktrace::kretprobe::Target;
+use kernel::{
+    prelude::*,
+    time::{
+        Instant,
+        Monotonic, //
+    },
+};
+
+use ktrace::{
+    kprobe::Hit,
+    kretprobe::{
+        Call,
+        Handler,
+        Kretprobe,
+        Target, //
+    },
+};
 
 module! {
     type: RustKretprobe,

@@ -4,14 +4,33 @@
 //! arms a kprobe on `kernel_clone`, whose flags it records.
 
 use core::fmt::Write as _;
-use kernel::prelude::*;
-use kernel::str::CString;
-use kernel::sync::Arc;
-use ktrace::kprobe::{Handler, Hit, Kprobe, Target};
-use ktrace::nofault;
-use ktrace::trace_event::{
-    Definition, EventMutex, EventMutexHeld, Field, Operations, Print, Sink, TraceEvent, TraceSeq,
-    HEADER_LEN,
+
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
+
+use ktrace::{
+    kprobe::{
+        Handler,
+        Hit,
+        Kprobe,
+        Target, //
+    },
+    nofault,
+    trace_event::{
+        Definition,
+        EventMutex,
+        EventMutexHeld,
+        Field,
+        Operations,
+        Print,
+        Sink,
+        TraceEvent,
+        TraceSeq,
+        HEADER_LEN, //
+    },
 };
 
 module! {

@@ -3,10 +3,15 @@
 //! Rust tracepoint sample: counts switches of tasks, and those that preempt.
 
 use kernel::prelude::*;
-use ktrace::percpu::Counter;
-use ktrace::tracepoint::Handler;
-use ktrace::tracepoint::Hit;
-use ktrace::tracepoint::Tracepoint;
+
+use ktrace::{
+    percpu::Counter,
+    tracepoint::{
+        Handler,
+        Hit,
+        Tracepoint, //
+    },
+};
 
 module! {
     type: RustTracepoint,

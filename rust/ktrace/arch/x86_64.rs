@@ -2,17 +2,23 @@
 
 //! x86-64.
 
-use core::arch::asm;
-use core::ptr;
+use core::{
+    arch::asm,
+    ptr, //
+};
 
 use kernel::bindings::pt_regs;
 
-use crate::nofault;
-use crate::registers::Registers;
+use crate::{
+    nofault,
+    registers::Registers, //
+};
 
-pub(crate) use probe::insn::x86::is_indirect_thunk;
-pub(crate) use probe::insn::x86::is_return_thunk;
-pub(crate) use probe::insn::x86::X86 as Decoder;
+pub(crate) use probe::insn::x86::{
+    is_indirect_thunk,
+    is_return_thunk,
+    X86 as Decoder, //
+};
 
 /// Adds one to this CPU's copy of a per-CPU number: a single instruction, so neither an interrupt
 /// nor a move to another CPU can come in between. C: `raw_cpu_inc()`.

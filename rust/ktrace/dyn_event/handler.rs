@@ -2,11 +2,15 @@
 
 //! Traits of modules that create events with commands in `dynamic_events`.
 
-use kernel::prelude::*;
-use kernel::seq_file::SeqFile;
+use kernel::{
+    prelude::*,
+    seq_file::SeqFile, //
+};
 
-use crate::home::Arguments;
-use crate::trace_event::EventMutex;
+use crate::{
+    home::Arguments,
+    trace_event::EventMutex, //
+};
 
 /// Who takes commands. Process context.
 pub trait Commands: 'static {

@@ -4,9 +4,11 @@
 
 use core::ptr::NonNull;
 
-use kernel::ffi::c_char;
-use kernel::prelude::*;
-use kernel::str::CStr;
+use kernel::{
+    ffi::c_char,
+    prelude::*,
+    str::CStr, //
+};
 
 mod arguments;
 mod dyn_event;
@@ -17,18 +19,24 @@ mod rethook;
 mod symbol;
 
 pub use arguments::Arguments;
-pub(crate) use dyn_event::exit;
-pub(crate) use dyn_event::register_dyn_events;
-pub(crate) use dyn_event::unregister_dyn_events;
-pub(crate) use dyn_event::DynEvent;
+pub(crate) use dyn_event::{
+    exit,
+    register_dyn_events,
+    unregister_dyn_events,
+    DynEvent, //
+};
 pub(crate) use event_mutex::with_event_mutex;
-pub use event_probe::Event;
-pub use event_probe::EventProbe;
+pub use event_probe::{
+    Event,
+    EventProbe, //
+};
 pub use event_record::Record;
 pub use rethook::Rethook;
-pub(crate) use symbol::address_of;
-pub(crate) use symbol::exists;
 pub use symbol::Repeated;
+pub(crate) use symbol::{
+    address_of,
+    exists, //
+};
 
 extern "C" {
     fn rkprobe_btf(len: *mut usize) -> *const u8;

@@ -16,18 +16,26 @@ mod symbol;
 mod unsupported;
 
 pub use arguments::Arguments;
-pub(crate) use dyn_event::register_dyn_events;
-pub(crate) use dyn_event::unregister_dyn_events;
-pub(crate) use dyn_event::DynEvent;
-pub(crate) use event_mutex::init;
-pub(crate) use event_mutex::with_event_mutex;
-pub use event_probe::Event;
-pub use event_probe::EventProbe;
+pub(crate) use dyn_event::{
+    register_dyn_events,
+    unregister_dyn_events,
+    DynEvent, //
+};
+pub(crate) use event_mutex::{
+    init,
+    with_event_mutex, //
+};
+pub use event_probe::{
+    Event,
+    EventProbe, //
+};
 pub use event_record::Record;
 pub use repeated::Repeated;
 pub use rethook::Rethook;
-pub(crate) use symbol::address_of;
-pub(crate) use symbol::exists;
+pub(crate) use symbol::{
+    address_of,
+    exists, //
+};
 
 /// The types of the kernel, where they can be had without a file.
 pub(crate) fn kernel_btf() -> Option<&'static [u8]> {

@@ -2,20 +2,29 @@
 
 //! The kernel's `event_mutex`, which protects the kernel's list of events and their users.
 
-use core::ops::Deref;
-use core::ptr;
-use core::sync::atomic::AtomicBool;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering;
+use core::{
+    ops::Deref,
+    ptr,
+    sync::atomic::{
+        AtomicBool,
+        AtomicPtr,
+        Ordering, //
+    },
+};
 
-use kernel::bindings;
-use kernel::bindings::task_struct;
-use kernel::ffi::c_int;
-use kernel::prelude::*;
-use kernel::types::NotThreadSafe;
+use kernel::{
+    bindings::{
+        self,
+        task_struct, //
+    },
+    ffi::c_int,
+    prelude::*,
+    types::NotThreadSafe, //
+};
+
+use crate::home;
 
 use super::removal;
-use crate::home;
 
 /// The task that holds `event_mutex` while it runs code under a token, or NULL. Only the holder of
 /// `event_mutex` writes it.

@@ -2,12 +2,18 @@
 
 //! The fields of an event.
 
-use core::mem::size_of;
-use core::ops::Deref;
+use core::{
+    mem::size_of,
+    ops::Deref, //
+};
 
-use kernel::prelude::*;
-use kernel::str::CStr;
-use kernel::str::CString;
+use kernel::{
+    prelude::*,
+    str::{
+        CStr,
+        CString, //
+    },
+};
 
 use super::MAX_LEN;
 

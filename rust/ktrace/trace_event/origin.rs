@@ -2,12 +2,18 @@
 
 //! What a record is made of: a hit of a probe, of whatever kind.
 
-use kernel::bindings::pt_regs;
-use kernel::types::NotThreadSafe;
+use kernel::{
+    bindings::pt_regs,
+    types::NotThreadSafe, //
+};
 
-use crate::context::Atomic;
-use crate::registers::Register;
-use crate::registers::Registers;
+use crate::{
+    context::Atomic,
+    registers::{
+        Register,
+        Registers, //
+    },
+};
 
 /// A hit of a probe, of whatever kind, in its handler: [`kprobe::Hit`](crate::kprobe::Hit) or
 /// [`function::Call`](crate::function::Call).

@@ -2,30 +2,45 @@
 
 //! Printing of records.
 
-use core::cell::UnsafeCell;
-use core::fmt;
-use core::mem::ManuallyDrop;
-use core::mem::MaybeUninit;
-use core::pin::Pin;
-use core::ptr;
-use core::sync::atomic::AtomicBool;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering;
+use core::{
+    cell::UnsafeCell,
+    fmt,
+    mem::{
+        ManuallyDrop,
+        MaybeUninit, //
+    },
+    pin::Pin,
+    ptr,
+    sync::atomic::{
+        AtomicBool,
+        AtomicPtr,
+        Ordering, //
+    },
+};
 
-use kernel::bindings::list_head;
-use kernel::ffi::c_int;
-use kernel::ffi::c_uint;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
-use kernel::time::delay::fsleep;
-use kernel::time::Delta;
-use kernel::types::Opaque;
+use kernel::{
+    bindings::list_head,
+    ffi::{
+        c_int,
+        c_uint,
+        c_void, //
+    },
+    prelude::*,
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+    types::Opaque, //
+};
+
+use crate::{
+    bindings,
+    leftover,
+    owner,
+    symbol, //
+};
 
 use super::HEADER_LEN;
-use crate::bindings;
-use crate::leftover;
-use crate::owner;
-use crate::symbol;
 
 /// Prints records of one event.
 ///

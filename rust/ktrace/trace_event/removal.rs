@@ -7,27 +7,41 @@
 //! (see [`output`]) until the buffers are emptied: all of them, and the kernel does not empty that
 //! of a CPU that is offline.
 
-use core::pin::Pin;
-use core::ptr;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering;
+use core::{
+    pin::Pin,
+    ptr,
+    sync::atomic::{
+        AtomicPtr,
+        Ordering, //
+    },
+};
 
-use kernel::bindings::trace_event_call as Call;
-use kernel::error::from_err_ptr;
-use kernel::error::to_result;
-use kernel::ffi::c_int;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
-use kernel::time::delay::fsleep;
-use kernel::time::Delta;
+use kernel::{
+    bindings::trace_event_call as Call,
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    ffi::{
+        c_int,
+        c_void, //
+    },
+    prelude::*,
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+};
 
 use crate::bindings;
 
-use super::output;
-use super::set_enabled;
-use super::EventMutex;
-use super::EventMutexHeld;
-use super::Inner;
+use super::{
+    output,
+    set_enabled,
+    EventMutex,
+    EventMutexHeld,
+    Inner, //
+};
 
 /// Events that were dropped in the closure of [`EventMutex::with`] that runs now, linked by
 /// [`Inner::next`]. Only the holder of `event_mutex` uses the list.

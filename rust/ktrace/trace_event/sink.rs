@@ -2,19 +2,29 @@
 
 //! Where the records of an event go: the trace instances it is enabled in, and perf.
 
-use core::mem::size_of;
-use core::ptr;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::AtomicU16;
-use core::sync::atomic::AtomicUsize;
-use core::sync::atomic::Ordering;
+use core::{
+    mem::size_of,
+    ptr,
+    sync::atomic::{
+        AtomicPtr,
+        AtomicU16,
+        AtomicUsize,
+        Ordering, //
+    },
+};
 
-use kernel::bindings::callback_head;
-use kernel::bindings::hlist_head;
-use kernel::ffi::c_int;
-use kernel::ffi::c_ulong;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
+use kernel::{
+    bindings::{
+        callback_head,
+        hlist_head, //
+    },
+    ffi::{
+        c_int,
+        c_ulong,
+        c_void, //
+    },
+    prelude::*, //
+};
 
 use crate::bindings;
 

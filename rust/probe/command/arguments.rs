@@ -9,6 +9,17 @@ use core::fmt::{
     Write as _, //
 };
 
+use crate::{
+    argument::{
+        Argument,
+        Name, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
+
 use super::{
     base::{
         BaseParser,
@@ -22,16 +33,6 @@ use super::{
     name::is_good_name,
     parse_context::ParseContext,
     words::Words, //
-};
-use crate::{
-    argument::{
-        Argument,
-        Name, //
-    },
-    error::{
-        Errno,
-        ErrorKind, //
-    },
 };
 
 /// The most arguments of a command.

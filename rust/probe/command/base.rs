@@ -5,6 +5,16 @@
 //! C: `parse_probe_arg()`, `parse_probe_vars()`, `parse_btf_arg()` and `handle_typecast()` in
 //! `kernel/trace/trace_probe.c`.
 
+use crate::{
+    arch::Register,
+    argument::Base,
+    btf,
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
+
 use super::{
     error::ArgumentError,
     number,
@@ -13,15 +23,6 @@ use super::{
         ProbePoint,
         RecordFields,
         TypeInfo, //
-    },
-};
-use crate::{
-    arch::Register,
-    argument::Base,
-    btf,
-    error::{
-        Errno,
-        ErrorKind, //
     },
 };
 

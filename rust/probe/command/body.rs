@@ -6,6 +6,18 @@
 
 use core::num::NonZeroU8;
 
+use crate::{
+    argument::{
+        Fetch,
+        MAX_EVENT_SIZE, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+    types::FetchType, //
+};
+
 use super::{
     base::BaseParser,
     deref::ParsedFetch,
@@ -20,17 +32,6 @@ use super::{
         TypeSpec,
         MAX_BODY, //
     },
-};
-use crate::{
-    argument::{
-        Fetch,
-        MAX_EVENT_SIZE, //
-    },
-    error::{
-        Errno,
-        ErrorKind, //
-    },
-    types::FetchType,
 };
 
 /// A body, parsed.

@@ -8,6 +8,8 @@
 
 use core::num::NonZero;
 
+use crate::error::ErrorKind;
+
 use super::{
     arguments::Arguments,
     base::Registers,
@@ -36,7 +38,6 @@ use super::{
         Words, //
     },
 };
-use crate::error::ErrorKind;
 
 /// The maximum MAXACTIVE of a return probe.
 pub const MAX_MAXACTIVE: u16 = 4096;

@@ -8,11 +8,12 @@
 //! `kernel/trace/trace_kprobe.c`, `trace_fprobe_match()` in `kernel/trace/trace_fprobe.c`,
 //! `eprobe_dyn_event_match()` in `kernel/trace/trace_eprobe.c`.
 
+use crate::error::ErrorKind;
+
 use super::{
     error::Error,
     words::Words, //
 };
-use crate::error::ErrorKind;
 
 /// A command that deletes events. It deletes every probe that
 /// [is meant by it](super::ProbeSpec::is_meant_by); where there is none, the error is

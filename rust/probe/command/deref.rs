@@ -7,12 +7,6 @@
 //!
 //! C: `parse_probe_arg()` and `parse_btf_field()` in `kernel/trace/trace_probe.c`.
 
-use super::{
-    base::BaseParser,
-    error::ArgumentError,
-    number,
-    types::MAX_BODY, //
-};
 use crate::{
     argument::{
         Base,
@@ -22,7 +16,14 @@ use crate::{
     },
     btf,
     error::ErrorKind,
-    types::Space,
+    types::Space, //
+};
+
+use super::{
+    base::BaseParser,
+    error::ArgumentError,
+    number,
+    types::MAX_BODY, //
 };
 
 /// The index of the last instruction but one. The last instruction is the end.

@@ -11,13 +11,14 @@
 
 use core::fmt;
 
-use super::{
-    target::Kind,
-    words::Words, //
-};
 use crate::error::{
     Errno,
     ErrorKind, //
+};
+
+use super::{
+    target::Kind,
+    words::Words, //
 };
 
 /// A place in a command.

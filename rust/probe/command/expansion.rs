@@ -18,17 +18,6 @@ use core::fmt::{
     Write as _, //
 };
 
-use super::{
-    error::Error,
-    parse_context::{
-        ParseContext, //
-        ProbePoint,
-    },
-    words::{
-        Length,
-        Words, //
-    },
-};
 use crate::{
     btf::{
         Function,
@@ -37,6 +26,18 @@ use crate::{
     error::{
         Errno,
         ErrorKind, //
+    },
+};
+
+use super::{
+    error::Error,
+    parse_context::{
+        ParseContext,
+        ProbePoint, //
+    },
+    words::{
+        Length,
+        Words, //
     },
 };
 

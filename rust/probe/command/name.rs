@@ -10,6 +10,8 @@ use core::fmt::{
     Write as _, //
 };
 
+use crate::error::ErrorKind;
+
 use super::{
     error::Error,
     target::{
@@ -17,7 +19,6 @@ use super::{
         Target, //
     },
 };
-use crate::error::ErrorKind;
 
 /// The longest name of a group or an event, in bytes: with its NUL, `MAX_EVENT_NAME_LEN`.
 pub const MAX_NAME: usize = 63;

@@ -8,6 +8,8 @@
 
 use core::num::NonZero;
 
+use crate::error::ErrorKind;
+
 use super::{
     arguments::count,
     create::{
@@ -28,7 +30,6 @@ use super::{
     },
     words::Words, //
 };
-use crate::error::ErrorKind;
 
 /// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]

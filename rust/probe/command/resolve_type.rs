@@ -5,19 +5,6 @@
 //! C: `find_fetch_type_from_btf_type()`, `check_prepare_btf_string_fetch()` and
 //! `finalize_fetch_insn()` in `kernel/trace/trace_probe.c`.
 
-use super::{
-    deref::{
-        ParsedFetch,
-        LAST_STEP, //
-    },
-    error::ArgumentError,
-    parse_context::TypeInfo,
-    types::{
-        parse_bits,
-        SplitBody,
-        TypeSpec, //
-    },
-};
 use crate::{
     argument::{
         Base,
@@ -32,6 +19,20 @@ use crate::{
         FetchType,
         Space,
         Style, //
+    },
+};
+
+use super::{
+    deref::{
+        ParsedFetch,
+        LAST_STEP, //
+    },
+    error::ArgumentError,
+    parse_context::TypeInfo,
+    types::{
+        parse_bits,
+        SplitBody,
+        TypeSpec, //
     },
 };
 

@@ -2,8 +2,9 @@
 
 //! Symbols with an offset, as arguments name them.
 
-use super::number;
 use crate::error::Errno;
+
+use super::number;
 
 /// Splits `SYM[+|-OFF]` into the symbol, which may be empty, and the offset in bytes.
 ///

@@ -7,10 +7,6 @@
 
 use core::num::NonZeroU8;
 
-use super::{
-    error::ArgumentError,
-    number, //
-};
 use crate::{
     error::ErrorKind,
     types::{
@@ -20,6 +16,11 @@ use crate::{
         Style,
         Width, //
     },
+};
+
+use super::{
+    error::ArgumentError,
+    number, //
 };
 
 /// The longest body of an argument, in bytes.

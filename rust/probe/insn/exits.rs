@@ -21,8 +21,17 @@
 //! # Examples
 //!
 //! ```
-//! use probe::insn::exits::{Destination, Exit, ExitKind, Part, SweptFunction, Verdict};
-//! use probe::insn::x86::X86;
+//! use probe::insn::{
+//!     exits::{
+//!         Destination,
+//!         Exit,
+//!         ExitKind,
+//!         Part,
+//!         SweptFunction,
+//!         Verdict, //
+//!     },
+//!     x86::X86, //
+//! };
 //!
 //! // test %edi,%edi; je 1f; ret; 1: jmp +0x100; and padding
 //! let text = [0x85, 0xff, 0x74, 0x01, 0xc3, 0xe9, 0x00, 0x01, 0x00, 0x00, 0xcc, 0xcc];

@@ -29,7 +29,10 @@ use super::decoder::{
 /// # Examples
 ///
 /// ```
-/// use probe::insn::{recover_probed_instructions, x86::X86};
+/// use probe::insn::{
+///     recover_probed_instructions,
+///     x86::X86, //
+/// };
 ///
 /// // A probe on the mov of: mov $0xc3,%eax; ret; int3
 /// let mut text = [0xcc, 0xc3, 0, 0, 0, 0xc3, 0xcc];

@@ -19,7 +19,10 @@
 //! # Examples
 //!
 //! ```
-//! use probe::insn::{x86, Flow};
+//! use probe::insn::{
+//!     x86,
+//!     Flow, //
+//! };
 //!
 //! // jmp +0x10, at 0x1000
 //! let insn = x86::decode(&[0xeb, 0x10, 0xcc], 0x1000).unwrap();

@@ -80,8 +80,14 @@ impl<'a> Tokens<'a> {
 /// # Examples
 ///
 /// ```
-/// use probe::hash::hash;
-/// use probe::kallsyms::{Names, Token, Tokens};
+/// use probe::{
+///     hash::hash,
+///     kallsyms::{
+///         Names,
+///         Token,
+///         Tokens, //
+///     },
+/// };
 ///
 /// // Each byte stands for itself, but 1 for "vfs_".
 /// let mut tokens: Vec<Token> = (0..=255).map(|byte| Token::new(&[byte])).collect();

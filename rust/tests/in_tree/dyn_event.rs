@@ -7,14 +7,25 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_dyn_event)]
 mod tests {
     use super::*;
-    use core::ptr;
-    use core::sync::atomic::AtomicPtr;
-    use core::sync::atomic::Ordering;
+
+    use core::{
+        ptr,
+        sync::atomic::{
+            AtomicPtr,
+            Ordering, //
+        },
+    };
+
     use kernel::seq_file::SeqFile;
-    use ktrace::dyn_event::Arguments;
-    use ktrace::dyn_event::DynEvent;
-    use ktrace::dyn_event::Entries;
-    use ktrace::trace_event::EventMutex;
+
+    use ktrace::{
+        dyn_event::{
+            Arguments,
+            DynEvent,
+            Entries, //
+        },
+        trace_event::EventMutex, //
+    };
 
     use crate::seen::Seen;
 

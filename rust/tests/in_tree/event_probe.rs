@@ -7,18 +7,31 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_event_probe)]
 mod tests {
     use super::*;
-    use core::sync::atomic::AtomicUsize;
-    use core::sync::atomic::Ordering;
-    use kernel::time::delay::fsleep;
-    use kernel::time::Delta;
-    use ktrace::event_probe::Event;
-    use ktrace::event_probe::EventProbe;
-    use ktrace::event_probe::Handler;
-    use ktrace::event_probe::Record;
-    use ktrace::trace_event::EventMutex;
 
-    use crate::seen::Dropped;
-    use crate::seen::Seen;
+    use core::sync::atomic::{
+        AtomicUsize,
+        Ordering, //
+    };
+
+    use kernel::time::{
+        delay::fsleep,
+        Delta, //
+    };
+
+    use ktrace::{
+        event_probe::{
+            Event,
+            EventProbe,
+            Handler,
+            Record, //
+        },
+        trace_event::EventMutex, //
+    };
+
+    use crate::seen::{
+        Dropped,
+        Seen, //
+    };
 
     static HITS: AtomicUsize = AtomicUsize::new(0);
 

@@ -7,18 +7,28 @@ use kernel::prelude::*;
 #[kunit_tests(ktrace_rethook)]
 mod tests {
     use super::*;
-    use kernel::str::CString;
-    use ktrace::kprobe::Hit;
-    use ktrace::rethook::Call;
-    use ktrace::rethook::Handler;
-    use ktrace::rethook::Rethook;
-    use ktrace::rethook::Target;
 
-    use crate::seen::errno;
-    use crate::seen::Dropped;
-    use crate::seen::Seen;
-    use crate::seen::NOWHERE;
-    use crate::targets::*;
+    use kernel::str::CString;
+
+    use ktrace::{
+        kprobe::Hit,
+        rethook::{
+            Call,
+            Handler,
+            Rethook,
+            Target, //
+        },
+    };
+
+    use crate::{
+        seen::{
+            errno,
+            Dropped,
+            Seen,
+            NOWHERE, //
+        },
+        targets::*, //
+    };
 
     /// Keeps the first argument, and what came back. Calls with 100 and more are skipped.
     struct First(&'static Seen, #[expect(dead_code)] Dropped);

@@ -4,11 +4,16 @@
 //! `count` of `limit.c`.
 
 use kernel::prelude::*;
-use ktrace::kprobe::Handler;
-use ktrace::kprobe::Hit;
-use ktrace::kprobe::Kprobe;
-use ktrace::kprobe::Target;
-use ktrace::percpu::Counter;
+
+use ktrace::{
+    kprobe::{
+        Handler,
+        Hit,
+        Kprobe,
+        Target, //
+    },
+    percpu::Counter, //
+};
 
 module! {
     type: Module,

@@ -3,11 +3,21 @@
 //! What may only be done in a handler, and what only a handler sees.
 
 use kernel::prelude::*;
-use ktrace::context::Atomic;
-use ktrace::kprobe::Hit;
-use ktrace::nofault;
-use ktrace::percpu::{Counter, Scratch};
-use ktrace::registers::{register, Register, Registers};
+
+use ktrace::{
+    context::Atomic,
+    kprobe::Hit,
+    nofault,
+    percpu::{
+        Counter,
+        Scratch, //
+    },
+    registers::{
+        register,
+        Register,
+        Registers, //
+    },
+};
 
 pub fn is_send<T: Send>() {}
 pub fn is_sync<T: Sync>() {}

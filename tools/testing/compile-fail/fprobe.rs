@@ -3,8 +3,15 @@
 //! Fprobes: what may be kept of a call, and for how long it may be looked at.
 
 use kernel::prelude::*;
-use ktrace::fprobe::{Fprobe, Functions, Handler};
-use ktrace::function::Call;
+
+use ktrace::{
+    fprobe::{
+        Fprobe,
+        Functions,
+        Handler, //
+    },
+    function::Call, //
+};
 
 /// The data goes into memory that is used again without being dropped.
 #[cfg(not(any(

@@ -3,8 +3,15 @@
 //! Handlers on ftrace itself.
 
 use kernel::prelude::*;
-use ktrace::ftrace::{Filter, FtraceOps, Handler};
-use ktrace::function::Call;
+
+use ktrace::{
+    ftrace::{
+        Filter,
+        FtraceOps,
+        Handler, //
+    },
+    function::Call, //
+};
 
 pub struct Nothing;
 

@@ -2,11 +2,25 @@
 
 //! Kprobes: what a handler is, what it may do with a hit, and who owns a probe.
 
-use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic as Word, Relaxed};
-use ktrace::context::Atomic;
-use ktrace::kprobe::{Batch, Handler, Hit, Kprobe, Target};
-use ktrace::registers::Registers;
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic as Word,
+        Relaxed, //
+    },
+};
+
+use ktrace::{
+    context::Atomic,
+    kprobe::{
+        Batch,
+        Handler,
+        Hit,
+        Kprobe,
+        Target, //
+    },
+    registers::Registers, //
+};
 
 pub struct Count(Word<u32>);
 

@@ -3,8 +3,16 @@
 //! Kretprobes: what may be kept of a call, and for how long it may be looked at.
 
 use kernel::prelude::*;
-use ktrace::kprobe::Hit;
-use ktrace::kretprobe::{Call, Handler, Kretprobe, Target};
+
+use ktrace::{
+    kprobe::Hit,
+    kretprobe::{
+        Call,
+        Handler,
+        Kretprobe,
+        Target, //
+    },
+};
 
 /// The data goes into memory that is used again without being dropped.
 #[cfg(not(any(

@@ -2,14 +2,28 @@
 
 //! Trace events: who may add and remove them, and what prints and records.
 
-use kernel::prelude::*;
-use kernel::str::CString;
-use kernel::sync::Arc;
-use kernel::ThisModule;
-use ktrace::kprobe::Hit;
-use ktrace::trace_event::{
-    Definition, EventMutex, EventMutexHeld, Field, Fill, Operations, Output, Print, Sink,
-    TraceEvent, TraceSeq,
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc,
+    ThisModule, //
+};
+
+use ktrace::{
+    kprobe::Hit,
+    trace_event::{
+        Definition,
+        EventMutex,
+        EventMutexHeld,
+        Field,
+        Fill,
+        Operations,
+        Output,
+        Print,
+        Sink,
+        TraceEvent,
+        TraceSeq, //
+    },
 };
 
 pub fn is_send<T: Send>() {}

@@ -2,10 +2,16 @@
 
 //! Control files: they pin a module, which is there for as long as they are.
 
-use kernel::prelude::*;
-use kernel::seq_file::SeqFile;
-use kernel::ThisModule;
-use ktrace::tracefs::{ControlFile, File};
+use kernel::{
+    prelude::*,
+    seq_file::SeqFile,
+    ThisModule, //
+};
+
+use ktrace::tracefs::{
+    ControlFile,
+    File, //
+};
 
 pub struct Log;
 

@@ -3,8 +3,15 @@
 //! Handlers on tracepoints.
 
 use kernel::prelude::*;
-use ktrace::percpu::Scratch;
-use ktrace::tracepoint::{Handler, Hit, Tracepoint};
+
+use ktrace::{
+    percpu::Scratch,
+    tracepoint::{
+        Handler,
+        Hit,
+        Tracepoint, //
+    },
+};
 
 pub struct Look(Scratch<64>);
 

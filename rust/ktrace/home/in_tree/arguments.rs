@@ -4,9 +4,11 @@
 
 use core::marker::PhantomData;
 
-use kernel::ffi::c_char;
-use kernel::prelude::*;
-use kernel::str::CStr;
+use kernel::{
+    ffi::c_char,
+    prelude::*,
+    str::CStr, //
+};
 
 /// The words of a command, one by one. One that is not UTF-8 is a text that is in no listing.
 #[derive(Clone)]

@@ -4,20 +4,31 @@
 
 use core::ptr::NonNull;
 
-use kernel::bindings;
-use kernel::error::from_result;
-use kernel::error::to_result;
-use kernel::ffi::c_char;
-use kernel::ffi::c_int;
-use kernel::ffi::c_ulong;
-use kernel::prelude::*;
-use kernel::seq_file::SeqFile;
-use kernel::str::CStr;
+use kernel::{
+    bindings,
+    error::{
+        from_result,
+        to_result, //
+    },
+    ffi::{
+        c_char,
+        c_int,
+        c_ulong, //
+    },
+    prelude::*,
+    seq_file::SeqFile,
+    str::CStr, //
+};
+
+use crate::{
+    dyn_event::handler::{
+        Commands,
+        Entries, //
+    },
+    trace_event::EventMutex, //
+};
 
 use super::arguments::Arguments;
-use crate::dyn_event::handler::Commands;
-use crate::dyn_event::handler::Entries;
-use crate::trace_event::EventMutex;
 
 #[repr(C)]
 struct RawDynEvent([u8; 0]);

@@ -2,33 +2,56 @@
 
 //! A handler for the records of a trace event: see [`crate::event_probe`].
 
-use core::mem::ManuallyDrop;
-use core::ptr;
-use core::ptr::NonNull;
-use core::sync::atomic::AtomicBool;
-use core::sync::atomic::Ordering;
+use core::{
+    mem::ManuallyDrop,
+    ptr::{
+        self,
+        NonNull, //
+    },
+    sync::atomic::{
+        AtomicBool,
+        Ordering, //
+    },
+};
 
-use kernel::error::from_err_ptr;
-use kernel::error::to_result;
-use kernel::ffi::c_char;
-use kernel::ffi::c_int;
-use kernel::ffi::c_ulong;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
-use kernel::str::CStr;
-use kernel::str::CString;
+use kernel::{
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    ffi::{
+        c_char,
+        c_int,
+        c_ulong,
+        c_void, //
+    },
+    prelude::*,
+    str::{
+        CStr,
+        CString, //
+    },
+};
 
-use probe::argument::RecordField;
-use probe::argument::RecordValue;
-use probe::command::RecordFields;
-use probe::types::Width;
+use probe::{
+    argument::{
+        RecordField,
+        RecordValue, //
+    },
+    command::RecordFields,
+    types::Width, //
+};
+
+use crate::{
+    bindings,
+    event_probe::handler::Handler,
+    leftover,
+    trace_event::{
+        EventMutex,
+        EventMutexHeld, //
+    },
+};
 
 use super::event_record::Record;
-use crate::bindings;
-use crate::event_probe::handler::Handler;
-use crate::leftover;
-use crate::trace_event::EventMutex;
-use crate::trace_event::EventMutexHeld;
 
 /// An event that is there for as long as this is: neither does its module go, nor is it removed.
 ///

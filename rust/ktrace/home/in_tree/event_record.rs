@@ -4,14 +4,22 @@
 
 use core::ptr;
 
-use kernel::bindings::pt_regs;
-use kernel::types::NotThreadSafe;
-use kernel::types::Opaque;
+use kernel::{
+    bindings::pt_regs,
+    types::{
+        NotThreadSafe,
+        Opaque, //
+    },
+};
 
-use crate::registers::Registers;
-use crate::trace_event::origin::Sealed;
-use crate::trace_event::Origin;
-use crate::trace_event::State;
+use crate::{
+    registers::Registers,
+    trace_event::{
+        origin::Sealed,
+        Origin,
+        State, //
+    },
+};
 
 /// A record of the event.
 ///

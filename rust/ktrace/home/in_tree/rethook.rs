@@ -2,28 +2,42 @@
 
 //! A handler at the return of many functions: see [`crate::rethook`].
 
-use core::mem::size_of;
-use core::pin::Pin;
-use core::ptr;
-use core::ptr::NonNull;
+use core::{
+    mem::size_of,
+    pin::Pin,
+    ptr::{
+        self,
+        NonNull, //
+    },
+};
 
-use kernel::bindings::pt_regs;
-use kernel::error::from_err_ptr;
-use kernel::ffi::c_int;
-use kernel::ffi::c_ulong;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
+use kernel::{
+    bindings::pt_regs,
+    error::from_err_ptr,
+    ffi::{
+        c_int,
+        c_ulong,
+        c_void, //
+    },
+    prelude::*, //
+};
 
-use crate::bindings;
-use crate::kprobe;
-use crate::kprobe::Hit;
-use crate::kretprobe::Call;
-use crate::kretprobe::Handler;
-use crate::kretprobe::Kretprobe;
-use crate::leftover;
-use crate::percpu::Counter;
-use crate::registration::Target;
-use crate::symbol;
+use crate::{
+    bindings,
+    kprobe::{
+        self,
+        Hit, //
+    },
+    kretprobe::{
+        Call,
+        Handler,
+        Kretprobe, //
+    },
+    leftover,
+    percpu::Counter,
+    registration::Target,
+    symbol, //
+};
 
 /// The memory that the kernel has for a call in flight.
 #[repr(C)]

@@ -2,12 +2,18 @@
 
 //! Names and addresses of symbols.
 
-use kernel::ffi::c_char;
-use kernel::ffi::c_uint;
-use kernel::ffi::c_ulong;
-use kernel::prelude::*;
-use kernel::str::CStr;
-use kernel::str::CString;
+use kernel::{
+    ffi::{
+        c_char,
+        c_uint,
+        c_ulong, //
+    },
+    prelude::*,
+    str::{
+        CStr,
+        CString, //
+    },
+};
 
 extern "C" {
     fn kallsyms_lookup_name(name: *const c_char) -> c_ulong;

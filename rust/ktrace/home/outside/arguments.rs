@@ -2,8 +2,10 @@
 
 //! The kernel passes no command to rkprobe.
 
-use core::convert::Infallible;
-use core::marker::PhantomData;
+use core::{
+    convert::Infallible,
+    marker::PhantomData, //
+};
 
 use kernel::str::CStr;
 

@@ -4,9 +4,13 @@
 
 use kernel::prelude::*;
 
-use crate::dyn_event::handler::Commands;
-use crate::dyn_event::handler::Entries;
-use crate::trace_event::EventMutex;
+use crate::{
+    dyn_event::handler::{
+        Commands,
+        Entries, //
+    },
+    trace_event::EventMutex, //
+};
 
 /// See [`crate::dyn_event::DynEvent`].
 pub(crate) struct DynEvent;

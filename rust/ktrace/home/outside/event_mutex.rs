@@ -6,13 +6,19 @@
 //! opens an event, and then calls the event's own function. So this module has an event of its own,
 //! `control`, and opens it in order to have its own function called.
 
-use core::ptr;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering;
+use core::{
+    ptr,
+    sync::atomic::{
+        AtomicPtr,
+        Ordering, //
+    },
+};
 
-use kernel::bindings::task_struct;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
+use kernel::{
+    bindings::task_struct,
+    ffi::c_void,
+    prelude::*, //
+};
 
 kernel::sync::global_lock! {
     // SAFETY: Initialised by `init` before anything else here is used.

@@ -2,19 +2,30 @@
 
 //! No event probe can exist. The methods are those of `home/in_tree/event_probe.rs`.
 
-use core::convert::Infallible;
-use core::marker::PhantomData;
+use core::{
+    convert::Infallible,
+    marker::PhantomData, //
+};
 
-use kernel::prelude::*;
-use kernel::str::CStr;
-use kernel::str::CString;
+use kernel::{
+    prelude::*,
+    str::{
+        CStr,
+        CString, //
+    },
+};
 
-use probe::argument::RecordField;
-use probe::command::RecordFields;
+use probe::{
+    argument::RecordField,
+    command::RecordFields, //
+};
+
+use crate::{
+    event_probe::handler::Handler,
+    trace_event::EventMutexHeld, //
+};
 
 use super::unsupported::unsupported;
-use crate::event_probe::handler::Handler;
-use crate::trace_event::EventMutexHeld;
 
 /// An event that stays for as long as the value lives.
 #[derive(Debug)]

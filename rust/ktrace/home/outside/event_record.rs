@@ -2,15 +2,21 @@
 
 //! No event has an event probe: its records cannot be had.
 
-use core::convert::Infallible;
-use core::marker::PhantomData;
+use core::{
+    convert::Infallible,
+    marker::PhantomData, //
+};
 
-use kernel::bindings::pt_regs;
-use kernel::types::NotThreadSafe;
+use kernel::{
+    bindings::pt_regs,
+    types::NotThreadSafe, //
+};
 
-use crate::trace_event::origin::Sealed;
-use crate::trace_event::Origin;
-use crate::trace_event::State;
+use crate::trace_event::{
+    origin::Sealed,
+    Origin,
+    State, //
+};
 
 /// A record of the event.
 #[derive(Clone, Copy)]

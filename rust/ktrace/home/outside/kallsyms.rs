@@ -2,9 +2,11 @@
 
 //! The kernel's list of symbols, `kallsyms` in proc.
 
-use kernel::bindings;
-use kernel::ffi::c_void;
-use kernel::prelude::*;
+use kernel::{
+    bindings,
+    ffi::c_void,
+    prelude::*, //
+};
 
 use crate::file::File;
 

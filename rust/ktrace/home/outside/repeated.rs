@@ -9,8 +9,10 @@
 
 use kernel::prelude::*;
 
-use probe::hash::hash;
-use probe::kallsyms;
+use probe::{
+    hash::hash,
+    kallsyms, //
+};
 
 use super::kallsyms::Kallsyms;
 

@@ -2,16 +2,23 @@
 
 //! No [`Rethook`] can exist. The methods are those of `home/in_tree/rethook.rs`.
 
-use core::convert::Infallible;
-use core::iter;
-use core::marker::PhantomData;
+use core::{
+    convert::Infallible,
+    iter,
+    marker::PhantomData, //
+};
 
 use kernel::prelude::*;
 
+use crate::{
+    kretprobe::{
+        Handler,
+        Kretprobe, //
+    },
+    registration::Target, //
+};
+
 use super::unsupported::unsupported;
-use crate::kretprobe::Handler;
-use crate::kretprobe::Kretprobe;
-use crate::registration::Target;
 
 /// Probes at the return of some functions.
 pub struct Rethook<H: Handler>(Infallible, PhantomData<H>);

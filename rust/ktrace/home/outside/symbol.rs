@@ -6,9 +6,11 @@
 
 use core::mem::MaybeUninit;
 
-use kernel::error::to_result;
-use kernel::prelude::*;
-use kernel::str::CStr;
+use kernel::{
+    error::to_result,
+    prelude::*,
+    str::CStr, //
+};
 
 use crate::bindings as tracing;
 

@@ -2,9 +2,11 @@
 
 //! The error of functions that only the kernel's tree supports.
 
-use kernel::bindings;
-use kernel::error::Error;
-use kernel::ffi::c_int;
+use kernel::{
+    bindings,
+    error::Error,
+    ffi::c_int, //
+};
 
 /// `EOPNOTSUPP`.
 pub(super) fn unsupported() -> Error {

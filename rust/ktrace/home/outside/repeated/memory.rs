@@ -11,20 +11,29 @@
 //!
 //! C: `crash_save_vmcoreinfo_init()` in `kernel/vmcore_info.c`.
 
-use kernel::ffi::c_void;
-use kernel::prelude::*;
+use kernel::{
+    ffi::c_void,
+    prelude::*, //
+};
 
-use probe::kallsyms::token_texts;
-use probe::kallsyms::Names;
-use probe::kallsyms::Token;
-use probe::kallsyms::Tokens;
-use probe::kallsyms::MAX_COMPRESSED;
-use probe::kallsyms::TOKENS;
-use probe::vmcoreinfo::Vmcoreinfo;
+use probe::{
+    kallsyms::{
+        token_texts,
+        Names,
+        Token,
+        Tokens,
+        MAX_COMPRESSED,
+        TOKENS, //
+    },
+    vmcoreinfo::Vmcoreinfo, //
+};
+
+use crate::nofault::{
+    read_kernel,
+    Fault, //
+};
 
 use super::Counted;
-use crate::nofault::read_kernel;
-use crate::nofault::Fault;
 
 /// Names that every kernel has: of a function, and of the end of its memory.
 const KNOWN: [&[u8]; 2] = [b"seq_read", b"_end"];

@@ -2,35 +2,53 @@
 
 //! `probe::insn` against the disassembler: each instruction of each symbol, and each function's exits.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
-use std::fmt;
+use std::{
+    collections::{
+        BTreeMap,
+        HashMap, //
+    },
+    fmt, //
+};
 
 use object::Architecture;
-use probe::insn::arm64::Arm64;
-use probe::insn::exits::is_cold_part;
-use probe::insn::exits::BadText;
-use probe::insn::exits::Destination;
-use probe::insn::exits::Exit;
-use probe::insn::exits::ExitKind;
-use probe::insn::exits::Part;
-use probe::insn::exits::Reason;
-use probe::insn::exits::SweptFunction;
-use probe::insn::exits::Verdict;
-use probe::insn::x86;
-use probe::insn::x86::X86;
-use probe::insn::Decoder;
-use probe::insn::Flow;
+use probe::insn::{
+    arm64::Arm64,
+    exits::{
+        is_cold_part,
+        BadText,
+        Destination,
+        Exit,
+        ExitKind,
+        Part,
+        Reason,
+        SweptFunction,
+        Verdict, //
+    },
+    x86::{
+        self,
+        X86, //
+    },
+    Decoder,
+    Flow, //
+};
 
-use crate::image::is_cold;
-use crate::image::Image;
-use crate::image::Symbol;
-use crate::listing::Does;
-use crate::listing::Insn;
-use crate::listing::Listing;
-use crate::listing::FAULTS;
-use crate::oracle;
-use crate::oracle::Piece;
+use crate::{
+    image::{
+        is_cold,
+        Image,
+        Symbol, //
+    },
+    listing::{
+        Does,
+        Insn,
+        Listing,
+        FAULTS, //
+    },
+    oracle::{
+        self,
+        Piece, //
+    },
+};
 
 /// What was compared.
 #[derive(Debug, Default)]

@@ -4,16 +4,18 @@
 
 use std::collections::HashMap;
 
-use object::elf;
-use object::Architecture;
-use object::Object;
-use object::ObjectKind;
-use object::ObjectSection;
-use object::ObjectSymbol;
-use object::RelocationFlags;
-use object::RelocationTarget;
-use object::SectionKind;
-use object::SymbolKind;
+use object::{
+    elf,
+    Architecture,
+    Object,
+    ObjectKind,
+    ObjectSection,
+    ObjectSymbol,
+    RelocationFlags,
+    RelocationTarget,
+    SectionKind,
+    SymbolKind, //
+};
 use probe::insn::exits::Part;
 
 /// Where the text of a module is laid, and what it calls outside: near enough for a branch of arm64.
@@ -350,7 +352,10 @@ mod tests {
 
     #[test]
     fn branches_are_relocated() {
-        use Architecture::{Aarch64, X86_64};
+        use Architecture::{
+            Aarch64,
+            X86_64, //
+        };
         let section = |word: u32| Section {
             name: ".text".to_owned(),
             address: 0x1000,

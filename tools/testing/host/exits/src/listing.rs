@@ -9,13 +9,19 @@
 //!
 //! What an instruction does is read off its mnemonic, and its target off its operands.
 
-use std::io;
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Write;
-use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::{
+    io::{
+        self,
+        BufRead,
+        BufReader,
+        Write, //
+    },
+    path::Path,
+    process::{
+        Command,
+        Stdio, //
+    },
+};
 
 use object::Architecture;
 

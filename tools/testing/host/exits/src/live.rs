@@ -2,20 +2,30 @@
 
 //! The text of the kernel that runs, and of its modules, from `/proc/kcore` and `/proc/kallsyms`.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::{
+    collections::BTreeMap,
+    fs::{
+        self,
+        File, //
+    },
+    io,
+    os::unix::fs::FileExt, //
+};
 
-use object::elf::FileHeader64;
-use object::read::elf::FileHeader;
-use object::read::elf::ProgramHeader;
-use object::Architecture;
-use object::Endianness;
+use object::{
+    elf::FileHeader64,
+    read::elf::{
+        FileHeader,
+        ProgramHeader, //
+    },
+    Architecture,
+    Endianness, //
+};
 
-use crate::image::Image;
-use crate::image::Section;
+use crate::image::{
+    Image,
+    Section, //
+};
 
 const PAGE: u64 = 4096;
 

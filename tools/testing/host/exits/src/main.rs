@@ -2,21 +2,33 @@
 
 //! See `scripts/exits-check`, which runs it.
 
-use std::env;
-use std::error::Error;
-use std::ffi::OsStr;
-use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::ExitCode;
+use std::{
+    env,
+    error::Error,
+    ffi::OsStr,
+    fs,
+    path::{
+        Path,
+        PathBuf, //
+    },
+    process::{
+        Command,
+        ExitCode, //
+    },
+};
 
-use exits::compare::compare;
-use exits::compare::Report;
-use exits::image::Image;
-use exits::listing;
-use exits::listing::FAULTS;
-use exits::live;
+use exits::{
+    compare::{
+        compare,
+        Report, //
+    },
+    image::Image,
+    listing::{
+        self,
+        FAULTS, //
+    },
+    live, //
+};
 
 const USAGE: &str = "usage: exits check [--all]|list FILE|DIRECTORY..., exits dump FILE";
 

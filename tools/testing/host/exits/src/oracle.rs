@@ -3,16 +3,24 @@
 //! Where a function leaves, by the disassembler's text: the rules of `probe::insn::exits`, written
 //! once more, over mnemonics, targets and names.
 
-use probe::insn::exits::BadText;
-use probe::insn::exits::Exit;
-use probe::insn::exits::ExitKind;
-use probe::insn::exits::Reason;
-use probe::insn::exits::Verdict;
+use probe::insn::exits::{
+    BadText,
+    Exit,
+    ExitKind,
+    Reason,
+    Verdict, //
+};
 
-use crate::image::Image;
-use crate::image::Symbol;
-use crate::listing::Does;
-use crate::listing::Insn;
+use crate::{
+    image::{
+        Image,
+        Symbol, //
+    },
+    listing::{
+        Does,
+        Insn, //
+    },
+};
 
 /// A part of a function.
 #[derive(Clone, Copy, Debug)]

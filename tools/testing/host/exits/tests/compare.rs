@@ -2,13 +2,21 @@
 
 //! The comparison sees what differs, and only that.
 
-use exits::compare::compare;
-use exits::compare::Report;
-use exits::image::Image;
-use exits::image::Section;
-use exits::listing;
-use exits::listing::Does;
-use exits::listing::Insn;
+use exits::{
+    compare::{
+        compare,
+        Report, //
+    },
+    image::{
+        Image,
+        Section, //
+    },
+    listing::{
+        self,
+        Does,
+        Insn, //
+    },
+};
 use object::Architecture;
 
 const ENTRY: u64 = 0xffff_ffff_8100_0000;

@@ -9,32 +9,47 @@ pub mod builder;
 #[path = "../../probe/tests/insn/oracle.rs"]
 pub mod oracle;
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::LazyLock;
+use std::sync::{
+    atomic::{
+        AtomicU64,
+        Ordering::Relaxed, //
+    },
+    LazyLock, //
+};
+
+use libfuzzer_sys::Corpus;
+use probe::{
+    arch::current::register,
+    argument::{
+        Argument,
+        RecordField,
+        RecordValue, //
+    },
+    btf::{
+        Btf,
+        Sections, //
+    },
+    command::{
+        Command,
+        Error,
+        EventsFile,
+        FileOffsets,
+        Kind,
+        Line,
+        ParseContext,
+        ProbePoint,
+        RecordFields,
+        Target,
+        TypeInfo, //
+    },
+    fetch::{
+        Field,
+        Layout, //
+    },
+    types::Width, //
+};
 
 use builder::everything;
-use libfuzzer_sys::Corpus;
-use probe::arch::current::register;
-use probe::argument::Argument;
-use probe::argument::RecordField;
-use probe::argument::RecordValue;
-use probe::btf::Btf;
-use probe::btf::Sections;
-use probe::command::Command;
-use probe::command::Error;
-use probe::command::EventsFile;
-use probe::command::FileOffsets;
-use probe::command::Kind;
-use probe::command::Line;
-use probe::command::ParseContext;
-use probe::command::ProbePoint;
-use probe::command::RecordFields;
-use probe::command::Target;
-use probe::command::TypeInfo;
-use probe::fetch::Field;
-use probe::fetch::Layout;
-use probe::types::Width;
 
 /// Of a small kernel, whose functions are `vfs_read`, `printk` and `nothing`.
 pub static BTF: LazyLock<Btf<'static>> = LazyLock::new(|| {

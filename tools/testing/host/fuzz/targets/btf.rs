@@ -11,20 +11,28 @@
 
 #![no_main]
 
-use fuzz::builder::Builder;
-use fuzz::keep;
-use fuzz::measure;
-use fuzz::BTF;
-use libfuzzer_sys::fuzz_target;
-use libfuzzer_sys::Corpus;
-use probe::btf::Btf;
-use probe::btf::Malformed;
-use probe::btf::Sections;
-use probe::btf::Type;
-use probe::btf::TypeId;
-use probe::btf::Value;
-use probe::btf::Variable;
-use probe::types::FetchType;
+use fuzz::{
+    builder::Builder,
+    keep,
+    measure,
+    BTF, //
+};
+use libfuzzer_sys::{
+    fuzz_target,
+    Corpus, //
+};
+use probe::{
+    btf::{
+        Btf,
+        Malformed,
+        Sections,
+        Type,
+        TypeId,
+        Value,
+        Variable, //
+    },
+    types::FetchType, //
+};
 
 /// Of the sort: there is no header.
 const BARE: u8 = 1;

@@ -9,22 +9,28 @@
 
 use std::convert::Infallible;
 
-use fuzz::measure;
-use fuzz::probe_point;
-use fuzz::read;
+use fuzz::{
+    measure,
+    probe_point,
+    read, //
+};
 use libfuzzer_sys::fuzz_target;
-use probe::argument::Argument;
-use probe::command::Command;
-use probe::command::Error;
-use probe::command::EventName;
-use probe::command::EventsFile;
-use probe::command::Line;
-use probe::command::Normalized;
-use probe::command::ProbePoint;
-use probe::command::ProbeSpec;
-use probe::command::Words;
-use probe::error::ErrorKind;
-use probe::fetch::Layout;
+use probe::{
+    argument::Argument,
+    command::{
+        Command,
+        Error,
+        EventName,
+        EventsFile,
+        Line,
+        Normalized,
+        ProbePoint,
+        ProbeSpec,
+        Words, //
+    },
+    error::ErrorKind,
+    fetch::Layout, //
+};
 
 /// In place of the kernel's hash, which nobody can find an address out from.
 fn hash(address: u64) -> u32 {

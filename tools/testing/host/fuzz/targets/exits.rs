@@ -9,15 +9,23 @@
 
 #![no_main]
 
-use fuzz::any::ask;
-use fuzz::keep;
-use fuzz::measure;
-use libfuzzer_sys::fuzz_target;
-use libfuzzer_sys::Corpus;
-use probe::insn::arm64::Arm64;
-use probe::insn::exits::Destination;
-use probe::insn::exits::Part;
-use probe::insn::x86::X86;
+use fuzz::{
+    any::ask,
+    keep,
+    measure, //
+};
+use libfuzzer_sys::{
+    fuzz_target,
+    Corpus, //
+};
+use probe::insn::{
+    arm64::Arm64,
+    exits::{
+        Destination,
+        Part, //
+    },
+    x86::X86, //
+};
 
 /// The most parts.
 const PARTS: usize = 4;

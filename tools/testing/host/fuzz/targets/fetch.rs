@@ -11,28 +11,38 @@
 
 #![no_main]
 
-use std::cell::RefCell;
-use std::convert::Infallible;
+use std::{
+    cell::RefCell,
+    convert::Infallible, //
+};
 
-use fuzz::fields;
-use fuzz::keep;
-use fuzz::location;
-use fuzz::probe_point;
-use fuzz::read;
-use fuzz::split;
-use libfuzzer_sys::fuzz_target;
-use libfuzzer_sys::Corpus;
-use probe::arch::Register;
-use probe::argument::Argument;
-use probe::fetch;
-use probe::fetch::Context;
-use probe::fetch::EntryArgument;
-use probe::fetch::Fault;
-use probe::fetch::Field;
-use probe::fetch::Program;
-use probe::fetch::Resolver;
-use probe::fetch::MAX_STRING;
-use probe::types::Space;
+use fuzz::{
+    fields,
+    keep,
+    location,
+    probe_point,
+    read,
+    split, //
+};
+use libfuzzer_sys::{
+    fuzz_target,
+    Corpus, //
+};
+use probe::{
+    arch::Register,
+    argument::Argument,
+    fetch::{
+        self,
+        Context,
+        EntryArgument,
+        Fault,
+        Field,
+        Program,
+        Resolver,
+        MAX_STRING, //
+    },
+    types::Space, //
+};
 
 /// The bytes in front of the fields.
 const HEADER: usize = 16;

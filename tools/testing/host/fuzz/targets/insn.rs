@@ -9,18 +9,28 @@
 
 #![no_main]
 
-use fuzz::keep;
-use fuzz::measure;
-use fuzz::oracle;
-use libfuzzer_sys::fuzz_target;
-use libfuzzer_sys::Corpus;
-use probe::insn::arm64;
-use probe::insn::arm64::Arm64;
-use probe::insn::x86;
-use probe::insn::x86::X86;
-use probe::insn::Decoder;
-use probe::insn::Flow;
-use probe::insn::Insn;
+use fuzz::{
+    keep,
+    measure,
+    oracle, //
+};
+use libfuzzer_sys::{
+    fuzz_target,
+    Corpus, //
+};
+use probe::insn::{
+    arm64::{
+        self,
+        Arm64, //
+    },
+    x86::{
+        self,
+        X86, //
+    },
+    Decoder,
+    Flow,
+    Insn, //
+};
 
 /// The most steps for one instruction.
 const MOST: u64 = 200;

@@ -9,19 +9,25 @@
 
 use std::fmt;
 
-use fuzz::fields;
-use fuzz::keep;
-use fuzz::measure;
-use fuzz::probe_point;
-use fuzz::read;
-use fuzz::split;
-use libfuzzer_sys::fuzz_target;
-use libfuzzer_sys::Corpus;
-use probe::fetch;
-use probe::fetch::Field;
-use probe::fetch::Head;
-use probe::fetch::Output;
-use probe::fetch::PrintFmt;
+use fuzz::{
+    fields,
+    keep,
+    measure,
+    probe_point,
+    read,
+    split, //
+};
+use libfuzzer_sys::{
+    fuzz_target,
+    Corpus, //
+};
+use probe::fetch::{
+    self,
+    Field,
+    Head,
+    Output,
+    PrintFmt, //
+};
 
 /// What the kernel prints a record to has room for so many bytes.
 ///

@@ -146,6 +146,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     use crate::case;
 
     #[test]

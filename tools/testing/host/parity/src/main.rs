@@ -4,23 +4,35 @@
 //! after the other, and tells where they differ. In a virtual machine, as root. With `--all` each of the
 //! differences has to occur.
 
-use std::collections::HashSet;
-use std::env;
-use std::fs;
-use std::io;
-use std::path::Path;
-use std::process::ExitCode;
-use std::time::Duration;
-use std::time::Instant;
+use std::{
+    collections::HashSet,
+    env,
+    fs,
+    io,
+    path::Path,
+    process::ExitCode,
+    time::{
+        Duration,
+        Instant, //
+    }, //
+};
 
-use parity::case;
-use parity::case::Case;
-use parity::difference;
-use parity::difference::Difference;
-use parity::observe::Observed;
-use parity::observe::Side;
-use parity::observe::Tracefs;
-use parity::workload;
+use parity::{
+    case::{
+        self,
+        Case, //
+    },
+    difference::{
+        self,
+        Difference, //
+    },
+    observe::{
+        Observed,
+        Side,
+        Tracefs, //
+    },
+    workload, //
+};
 
 /// What is counted over all cases.
 #[derive(Default)]

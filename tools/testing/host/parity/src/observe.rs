@@ -2,21 +2,31 @@
 
 //! What comes of a case.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::io::ErrorKind;
-use std::io::Read;
-use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process;
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    fs::{
+        self,
+        File, //
+    },
+    io::{
+        self,
+        ErrorKind,
+        Read,
+        Write, //
+    },
+    path::{
+        Path,
+        PathBuf, //
+    },
+    process, //
+};
 
-use crate::case;
-use crate::case::Case;
-use crate::case::ControlFile;
+use crate::case::{
+    self,
+    Case,
+    ControlFile, //
+};
 
 /// Whose commands they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

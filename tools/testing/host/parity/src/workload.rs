@@ -2,14 +2,22 @@
 
 //! What is done with events enabled: calls that nobody else makes meanwhile, and each time the same.
 
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::io::Write;
-use std::os::unix::fs::symlink;
-use std::os::unix::fs::FileExt;
-use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+use std::{
+    fs::{
+        self,
+        File, //
+    },
+    io::{
+        self,
+        Write, //
+    },
+    os::unix::fs::{
+        symlink,
+        FileExt,
+        PermissionsExt, //
+    },
+    process::Command, //
+};
 
 /// A directory of the workloads' own.
 const DIRECTORY: &str = "/tmp/parity";

@@ -2,13 +2,19 @@
 
 //! The files in `tools/testing/parity`, and the cases that are generated.
 
-use std::fs;
-use std::path::Path;
+use std::{
+    fs,
+    path::Path, //
+};
 
-use parity::case;
-use parity::case::Case;
-use parity::difference;
-use parity::generate::generate;
+use parity::{
+    case::{
+        self,
+        Case, //
+    },
+    difference,
+    generate::generate, //
+};
 
 fn text(name: &str) -> String {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../parity");

@@ -2,8 +2,10 @@
 
 //! Module `arch`: registers, their names and their places.
 
-use probe::arch::x86_64;
-use probe::arch::Slot;
+use probe::arch::{
+    x86_64,
+    Slot, //
+};
 
 #[test]
 fn the_registers_of_x86_64_are_where_pt_regs_has_them() {

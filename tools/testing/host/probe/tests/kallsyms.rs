@@ -4,9 +4,21 @@
 
 use std::collections::BTreeSet;
 
-use probe::hash::hash;
-use probe::kallsyms::{contains, insert, token_texts, Location, Names, Symbol};
-use probe::kallsyms::{Token, Tokens, MAX_COMPRESSED, TOKENS};
+use probe::{
+    hash::hash,
+    kallsyms::{
+        contains,
+        insert,
+        token_texts,
+        Location,
+        Names,
+        Symbol,
+        Token,
+        Tokens,
+        MAX_COMPRESSED,
+        TOKENS, //
+    },
+};
 use proptest::prelude::*;
 
 fn symbol<'a>(name: &'a str, module: Option<&'a str>) -> Option<Symbol<'a>> {

@@ -2,22 +2,34 @@
 
 //! What must be as before at the end, and what the kernel must not report.
 
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-use std::thread::sleep;
-use std::time::Duration;
+use std::{
+    fs::{
+        self,
+        File, //
+    },
+    io::{
+        self,
+        Read, //
+    },
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    thread::sleep,
+    time::Duration, //
+};
 
-use crate::hits;
-use crate::modules;
-use crate::modules::MODULES;
-use crate::modules::SAMPLES;
-use crate::operations::events::disable_all;
-use crate::worker::write;
-use crate::worker::INSTANCES;
+use crate::{
+    hits,
+    modules::{
+        self,
+        MODULES,
+        SAMPLES, //
+    },
+    operations::events::disable_all,
+    worker::{
+        write,
+        INSTANCES, //
+    },
+};
 
 const KMEMLEAK: &str = "/sys/kernel/debug/kmemleak";
 

@@ -2,15 +2,21 @@
 
 //! Exact counting: hits and missed hits together are the calls that a worker made.
 
-use std::fs;
-use std::io;
-use std::process;
+use std::{
+    fs,
+    io,
+    process, //
+};
 
-use crate::rng::Rng;
-use crate::shared::WORKERS;
-use crate::sys;
-use crate::worker::write;
-use crate::worker::Worker;
+use crate::{
+    rng::Rng,
+    shared::WORKERS,
+    sys,
+    worker::{
+        write,
+        Worker, //
+    },
+};
 
 /// System calls that only one worker makes, and only here.
 const CALLS: [(&str, libc::c_long, usize); WORKERS] = [

@@ -5,9 +5,11 @@
 //! A worker writes to its `fail-nth` which allocation of an operation fails. Only allocations with a
 //! module on the stack count: not those of a system call itself.
 
-use std::fs;
-use std::io;
-use std::path::Path;
+use std::{
+    fs,
+    io,
+    path::Path, //
+};
 
 use crate::worker::write;
 

@@ -2,15 +2,19 @@
 
 //! Calls of the functions that probes are on.
 
-use std::fs;
-use std::io;
-use std::thread::sleep;
-use std::time::Duration;
+use std::{
+    fs,
+    io,
+    sync::atomic::Ordering::Relaxed,
+    thread::sleep,
+    time::Duration, //
+};
 
-use crate::shared::Shared;
-use crate::sys;
-use crate::worker::write;
-use std::sync::atomic::Ordering::Relaxed;
+use crate::{
+    shared::Shared,
+    sys,
+    worker::write, //
+};
 
 /// How many sorts of calls there are.
 pub const COUNT: usize = 9;

@@ -6,19 +6,25 @@
 //!
 //! `storm report FILE`: prints the last operations, from a file with the memory of the machine.
 
-use std::env;
-use std::fs;
-use std::io::Write;
-use std::process::ExitCode;
-use std::sync::atomic::Ordering::Relaxed;
-use std::thread::sleep;
-use std::time::Duration;
+use std::{
+    env,
+    fs,
+    io::Write,
+    process::ExitCode,
+    sync::atomic::Ordering::Relaxed,
+    thread::sleep,
+    time::Duration, //
+};
 
 use operations::KINDS;
-use shared::Shared;
-use shared::WORKERS;
-use worker::write;
-use worker::Worker;
+use shared::{
+    Shared,
+    WORKERS, //
+};
+use worker::{
+    write,
+    Worker, //
+};
 
 mod check;
 mod count;

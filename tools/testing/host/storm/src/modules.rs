@@ -2,8 +2,10 @@
 
 //! Modules that the storm loads and unloads.
 
-use std::fs::File;
-use std::io;
+use std::{
+    fs::File,
+    io, //
+};
 
 use crate::sys;
 

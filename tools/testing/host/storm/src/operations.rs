@@ -2,15 +2,21 @@
 
 //! The operations, and how often each occurs.
 
-use std::fs::File;
-use std::io;
-use std::io::Write;
-use std::sync::atomic::Ordering::Relaxed;
+use std::{
+    fs::File,
+    io::{
+        self,
+        Write, //
+    },
+    sync::atomic::Ordering::Relaxed, //
+};
 
-use crate::count::count;
-use crate::faults;
-use crate::rng::Rng;
-use crate::worker::Worker;
+use crate::{
+    count::count,
+    faults,
+    rng::Rng,
+    worker::Worker, //
+};
 
 pub mod events;
 mod files;

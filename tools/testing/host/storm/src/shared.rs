@@ -5,19 +5,27 @@
 //! Each worker has a page of its own, which begins with a mark. The virtual machine's memory is a
 //! file of the host, so the host finds the pages there even after the kernel died.
 
-use std::fs::File;
-use std::io;
-use std::io::Read;
-use std::mem::size_of;
-use std::ptr;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicI32;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::OnceLock;
-use std::time::Instant;
+use std::{
+    fs::File,
+    io::{
+        self,
+        Read, //
+    },
+    mem::size_of,
+    ptr,
+    sync::{
+        atomic::{
+            AtomicBool,
+            AtomicI32,
+            AtomicU32,
+            AtomicU64,
+            AtomicU8,
+            Ordering::Relaxed, //
+        },
+        OnceLock, //
+    },
+    time::Instant, //
+};
 
 pub const WORKERS: usize = 8;
 pub const MAX_KINDS: usize = 64;

@@ -2,14 +2,20 @@
 
 //! System calls that `std` lacks. The unsafe code of this program is here and in `shared`.
 
-use std::ffi::CString;
-use std::fs::File;
-use std::io;
-use std::os::fd::AsRawFd;
-use std::os::fd::FromRawFd;
+use std::{
+    ffi::CString,
+    fs::File,
+    io,
+    os::fd::{
+        AsRawFd,
+        FromRawFd, //
+    },
+};
 
-use libc::c_long;
-use libc::pid_t;
+use libc::{
+    c_long,
+    pid_t, //
+};
 
 fn check(result: c_long) -> io::Result<c_long> {
     if result < 0 {

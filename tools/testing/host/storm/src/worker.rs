@@ -2,18 +2,26 @@
 
 //! A worker, and what all operations use.
 
-use std::fmt;
-use std::fs::File;
-use std::io;
-use std::io::Read;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::sync::atomic::Ordering::Relaxed;
+use std::{
+    fmt,
+    fs::File,
+    io::{
+        self,
+        Read,
+        Write, //
+    },
+    os::unix::fs::OpenOptionsExt,
+    sync::atomic::Ordering::Relaxed, //
+};
 
-use crate::grammar;
-use crate::rng::Rng;
-use crate::shared::Page;
-use crate::shared::Shared;
+use crate::{
+    grammar,
+    rng::Rng,
+    shared::{
+        Page,
+        Shared, //
+    },
+};
 
 /// How many files a worker holds open.
 pub const SLOTS: usize = 12;

@@ -2,8 +2,10 @@
 
 //! Makes BTF.
 
-use probe::btf::Btf;
-use probe::btf::TypeId;
+use probe::btf::{
+    Btf,
+    TypeId, //
+};
 
 pub const SIGNED: u32 = 1 << 24;
 pub const CHAR: u32 = 1 << 25;

@@ -2,12 +2,16 @@
 
 //! What functions take and return.
 
-use probe::btf::Function;
-use probe::btf::TypeId;
-use probe::btf::TypeKind;
+use probe::btf::{
+    Function,
+    TypeId,
+    TypeKind, //
+};
 
-use crate::builder::*;
-use crate::open;
+use crate::{
+    builder::*,
+    open, //
+};
 
 fn names<'a>(function: &Function<'a>) -> Vec<(u16, &'a str)> {
     let params = function.params();

@@ -2,14 +2,18 @@
 
 //! Types by number and by name.
 
-use probe::btf::Array;
-use probe::btf::Btf;
-use probe::btf::TypeId;
-use probe::btf::TypeKind;
+use probe::btf::{
+    Array,
+    Btf,
+    TypeId,
+    TypeKind, //
+};
 
-use crate::builder::*;
-use crate::index;
-use crate::open;
+use crate::{
+    builder::*,
+    index,
+    open, //
+};
 
 const KINDS: [TypeKind; 20] = [
     TypeKind::Void,

@@ -12,9 +12,11 @@ mod real;
 mod values;
 mod variables;
 
-use probe::btf::Btf;
-use probe::btf::Malformed;
-use probe::btf::Sections;
+use probe::btf::{
+    Btf,
+    Malformed,
+    Sections, //
+};
 
 /// Makes an index, which lives as long as the tests.
 fn index<'a>(bytes: &'a [u8], base: Option<&'a Btf<'a>>) -> Result<Btf<'a>, Malformed> {

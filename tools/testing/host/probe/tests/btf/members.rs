@@ -2,11 +2,15 @@
 
 //! Members of structures, and of those without a name in them.
 
-use probe::btf::Member;
-use probe::btf::TypeId;
+use probe::btf::{
+    Member,
+    TypeId, //
+};
 
-use crate::builder::*;
-use crate::open;
+use crate::{
+    builder::*,
+    open, //
+};
 
 #[test]
 fn members_are_listed_and_found() {

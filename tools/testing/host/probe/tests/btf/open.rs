@@ -2,13 +2,17 @@
 
 //! What is BTF, and what is not.
 
-use probe::btf::Malformed;
-use probe::btf::Sections;
-use probe::btf::TypeId;
-use probe::btf::TypeKind;
+use probe::btf::{
+    Malformed,
+    Sections,
+    TypeId,
+    TypeKind, //
+};
 
-use crate::builder::*;
-use crate::index;
+use crate::{
+    builder::*,
+    index, //
+};
 
 /// The error that some bytes get when they are changed.
 fn refused(change: impl FnOnce(&mut Vec<u8>)) -> Malformed {

@@ -2,15 +2,19 @@
 
 //! What holds for any bytes: each look-up ends, and none panics.
 
-use probe::btf::Btf;
-use probe::btf::Sections;
-use probe::btf::TypeId;
-use probe::btf::TypeKind;
-use probe::btf::Variable;
+use probe::btf::{
+    Btf,
+    Sections,
+    TypeId,
+    TypeKind,
+    Variable, //
+};
 use proptest::prelude::*;
 
-use crate::builder::*;
-use crate::index;
+use crate::{
+    builder::*,
+    index, //
+};
 
 /// Asks all that can be asked.
 fn ask(btf: &Btf<'_>) {

@@ -4,18 +4,26 @@
 //!
 //! These need what the toolroot has: a kernel, and bpftool. Elsewhere they test nothing.
 
-use std::collections::HashMap;
-use std::env;
-use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
+use std::{
+    collections::HashMap,
+    env,
+    fs,
+    path::{
+        Path,
+        PathBuf, //
+    },
+    process::{
+        Command,
+        Stdio, //
+    }, //
+};
 
-use probe::btf::Btf;
-use probe::btf::Type;
-use probe::btf::TypeId;
-use probe::btf::TypeKind;
+use probe::btf::{
+    Btf,
+    Type,
+    TypeId,
+    TypeKind, //
+};
 
 use crate::index;
 

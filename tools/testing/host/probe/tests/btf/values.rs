@@ -2,18 +2,28 @@
 
 //! The types that values get without being told.
 
-use probe::btf::Btf;
-use probe::btf::StringSource;
-use probe::btf::TypeId;
-use probe::btf::Value;
-use probe::types::Bits;
-use probe::types::FetchType;
-use probe::types::Style;
-use probe::types::Style::*;
-use probe::types::Width::*;
+use probe::{
+    btf::{
+        Btf,
+        StringSource,
+        TypeId,
+        Value, //
+    },
+    types::{
+        Bits,
+        FetchType,
+        Style::{
+            self,
+            *, //
+        },
+        Width::*, //
+    },
+};
 
-use crate::builder::*;
-use crate::open;
+use crate::{
+    builder::*,
+    open, //
+};
 
 fn value<'a>(btf: &Btf<'a>, id: TypeId, first_bit: u8, bitfield: u8) -> Value<'a> {
     Value {

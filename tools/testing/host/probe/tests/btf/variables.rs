@@ -2,16 +2,26 @@
 
 //! Variables with fields: where they lead, and what is wrong with them.
 
-use probe::btf::Error;
-use probe::btf::TypeId;
-use probe::btf::TypeKind;
-use probe::btf::Variable;
-use probe::error::Errno;
-use probe::error::ErrorKind;
-use probe::error::ErrorKind::*;
+use probe::{
+    btf::{
+        Error,
+        TypeId,
+        TypeKind,
+        Variable, //
+    },
+    error::{
+        Errno,
+        ErrorKind::{
+            self,
+            *, //
+        },
+    },
+};
 
-use crate::builder::*;
-use crate::open;
+use crate::{
+    builder::*,
+    open, //
+};
 
 const EINVAL: Errno = Errno::EINVAL;
 const ENOENT: Errno = Errno::ENOENT;

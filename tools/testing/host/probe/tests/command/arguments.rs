@@ -2,20 +2,31 @@
 
 //! What an argument is read as.
 
-use super::argument;
-use super::create;
-use probe::arch::x86_64::register;
-use probe::argument::Base;
-use probe::argument::Deref;
-use probe::command::split_symbol;
-use probe::error::Errno;
-use probe::fetch::first_difference;
-use probe::fetch::Layout;
-use probe::types::Bits;
-use probe::types::FetchType;
-use probe::types::Space;
-use probe::types::Style;
-use probe::types::Width;
+use probe::{
+    arch::x86_64::register,
+    argument::{
+        Base,
+        Deref, //
+    },
+    command::split_symbol,
+    error::Errno,
+    fetch::{
+        first_difference,
+        Layout, //
+    },
+    types::{
+        Bits,
+        FetchType,
+        Space,
+        Style,
+        Width, //
+    },
+};
+
+use super::{
+    argument,
+    create, //
+};
 
 fn base(text: &str) -> Base<'static> {
     argument(text).expect(text).fetch.base

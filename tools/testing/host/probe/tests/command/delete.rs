@@ -2,14 +2,22 @@
 
 //! Which events a delete takes.
 
-use probe::command::parse;
-use probe::command::Delete;
-use probe::command::Line;
-use probe::error::Errno;
-use probe::error::ErrorKind;
+use probe::{
+    command::{
+        parse,
+        Delete,
+        Line, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
 
-use super::deletes;
-use super::probe_of;
+use super::{
+    deletes,
+    probe_of, //
+};
 
 fn delete(line: &str) -> Delete<'_> {
     match parse(line) {

@@ -2,20 +2,33 @@
 
 //! Functions by ftrace and tracepoints: `f` and `t`, and the file that takes every kind.
 
-use super::create_in;
-use super::deletes;
-use super::errors::unmark;
-use super::errors::Case;
-use super::probe_of;
-use super::Whole;
-use probe::argument::Base;
-use probe::command::Error;
-use probe::command::EventsFile;
-use probe::command::Kind;
-use probe::command::Target;
-use probe::error::Errno;
-use probe::error::ErrorKind;
-use probe::error::ErrorKind::*;
+use probe::{
+    argument::Base,
+    command::{
+        Error,
+        EventsFile,
+        Kind,
+        Target, //
+    },
+    error::{
+        Errno,
+        ErrorKind::{
+            self,
+            *, //
+        },
+    },
+};
+
+use super::{
+    create_in,
+    deletes,
+    errors::{
+        unmark,
+        Case, //
+    },
+    probe_of,
+    Whole, //
+};
 
 const EINVAL: Errno = Errno::EINVAL;
 const ERANGE: Errno = Errno::ERANGE;

@@ -2,15 +2,24 @@
 
 //! Each error, its place and its number.
 
+use probe::{
+    command::{
+        parse,
+        Error,
+        Line,
+        Normalized,
+        Position, //
+    },
+    error::{
+        Errno,
+        ErrorKind::{
+            self,
+            *, //
+        },
+    },
+};
+
 use super::create;
-use probe::command::parse;
-use probe::command::Error;
-use probe::command::Line;
-use probe::command::Normalized;
-use probe::command::Position;
-use probe::error::Errno;
-use probe::error::ErrorKind;
-use probe::error::ErrorKind::*;
 
 const EINVAL: Errno = Errno::EINVAL;
 const E2BIG: Errno = Errno::E2BIG;

@@ -2,23 +2,34 @@
 
 //! Event probes: `e`.
 
-use super::create_at;
-use super::deletes;
-use super::errors::unmark;
-use super::errors::Case;
-use super::functions::btf;
-use super::probe_of;
-use super::Whole;
-use probe::argument::*;
-use probe::command::Error;
-use probe::command::EventsFile;
-use probe::command::Kind;
-use probe::command::RecordFields;
-use probe::command::Target;
-use probe::command::TypeInfo;
-use probe::error::Errno;
-use probe::error::ErrorKind::*;
-use probe::types::*;
+use probe::{
+    argument::*,
+    command::{
+        Error,
+        EventsFile,
+        Kind,
+        RecordFields,
+        Target,
+        TypeInfo, //
+    },
+    error::{
+        Errno,
+        ErrorKind::*, //
+    },
+    types::*, //
+};
+
+use super::{
+    create_at,
+    deletes,
+    errors::{
+        unmark,
+        Case, //
+    },
+    functions::btf,
+    probe_of,
+    Whole, //
+};
 
 const EINVAL: Errno = Errno::EINVAL;
 const EOPNOTSUPP: Errno = Errno::EOPNOTSUPP;

@@ -2,21 +2,32 @@
 
 //! Arguments that stand for others.
 
-use super::create;
-use super::create_at;
-use super::errors::unmark;
-use super::functions::types_of;
-use super::OFFSETS;
-use probe::command::parse;
-use probe::command::Error;
-use probe::command::EventsFile;
-use probe::command::Line;
-use probe::command::ParseContext;
-use probe::command::ProbePoint;
-use probe::command::TypeInfo;
-use probe::error::Errno;
-use probe::error::ErrorKind;
-use probe::error::ErrorKind::*;
+use probe::{
+    command::{
+        parse,
+        Error,
+        EventsFile,
+        Line,
+        ParseContext,
+        ProbePoint,
+        TypeInfo, //
+    },
+    error::{
+        Errno,
+        ErrorKind::{
+            self,
+            *, //
+        },
+    },
+};
+
+use super::{
+    create,
+    create_at,
+    errors::unmark,
+    functions::types_of,
+    OFFSETS, //
+};
 
 /// What the arguments of a probe at the entry of a function stand for.
 fn written_out(arguments: &str, types: TypeInfo<'_>) -> Result<Option<String>, Error> {

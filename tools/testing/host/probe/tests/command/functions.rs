@@ -4,25 +4,43 @@
 
 use std::sync::OnceLock;
 
-use super::create_at;
-use super::errors::unmark;
+use probe::{
+    argument::{
+        Argument,
+        Base, //
+    },
+    btf::{
+        Btf,
+        Sections, //
+    },
+    command::{
+        Error,
+        EventsFile,
+        TypeInfo, //
+    },
+    error::{
+        Errno,
+        ErrorKind::*, //
+    },
+    types::{
+        Bits,
+        FetchType::{
+            self,
+            Bitfield,
+            Number, //
+        },
+        Space,
+        Style::*,
+        Width::*, //
+    },
+};
+
 use crate::builder;
-use probe::argument::Argument;
-use probe::argument::Base;
-use probe::btf::Btf;
-use probe::btf::Sections;
-use probe::command::Error;
-use probe::command::EventsFile;
-use probe::command::TypeInfo;
-use probe::error::Errno;
-use probe::error::ErrorKind::*;
-use probe::types::Bits;
-use probe::types::FetchType;
-use probe::types::FetchType::Bitfield;
-use probe::types::FetchType::Number;
-use probe::types::Space;
-use probe::types::Style::*;
-use probe::types::Width::*;
+
+use super::{
+    create_at,
+    errors::unmark, //
+};
 
 /// The BTF that the tests of module `btf` have.
 pub fn btf() -> &'static Btf<'static> {
@@ -327,8 +345,10 @@ fn the_steps_of_fields_count() {
 
 #[test]
 fn what_needs_no_signature_does_not_ask_for_one() {
-    use probe::command::parse;
-    use probe::command::Line;
+    use probe::command::{
+        parse,
+        Line, //
+    };
 
     for (line, needs) in [
         (

@@ -2,12 +2,19 @@
 
 //! How much of everything a command may have.
 
-use super::argument;
-use super::arguments;
-use super::create;
-use probe::command::Position;
-use probe::error::Errno;
-use probe::error::ErrorKind::*;
+use probe::{
+    command::Position,
+    error::{
+        Errno,
+        ErrorKind::*, //
+    },
+};
+
+use super::{
+    argument,
+    arguments,
+    create, //
+};
 
 const EINVAL: Errno = Errno::EINVAL;
 const E2BIG: Errno = Errno::E2BIG;

@@ -2,11 +2,14 @@
 
 //! The canonical form of a command.
 
+use probe::command::{
+    parse,
+    Kind,
+    Line,
+    Target, //
+};
+
 use super::create;
-use probe::command::parse;
-use probe::command::Kind;
-use probe::command::Line;
-use probe::command::Target;
 
 #[test]
 fn a_listing_is_canonical() {

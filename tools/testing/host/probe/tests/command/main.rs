@@ -20,22 +20,28 @@ mod properties;
 
 use std::convert::Infallible;
 
-use probe::arch::x86_64::register;
-use probe::argument::Argument;
-use probe::command::Command;
-use probe::command::Error;
-use probe::command::EventName;
-use probe::command::EventsFile;
-use probe::command::FileOffsets;
-use probe::command::Kind;
-use probe::command::Line;
-use probe::command::ParseContext;
-use probe::command::ProbePoint;
-use probe::command::ProbeSpec;
-use probe::command::Target;
-use probe::command::TypeInfo;
-use probe::error::Errno;
-use probe::error::ErrorKind;
+use probe::{
+    arch::x86_64::register,
+    argument::Argument,
+    command::{
+        Command,
+        Error,
+        EventName,
+        EventsFile,
+        FileOffsets,
+        Kind,
+        Line,
+        ParseContext,
+        ProbePoint,
+        ProbeSpec,
+        Target,
+        TypeInfo, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
 
 /// A command with all its parts read.
 #[derive(Debug, PartialEq)]

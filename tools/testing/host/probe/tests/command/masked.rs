@@ -2,8 +2,10 @@
 
 //! Text for readers who may not see addresses.
 
-use probe::command::has_address;
-use probe::command::Masked;
+use probe::command::{
+    has_address,
+    Masked, //
+};
 use proptest::prelude::*;
 
 #[test]

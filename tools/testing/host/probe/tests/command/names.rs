@@ -2,10 +2,15 @@
 
 //! The group and the event of a command.
 
+use probe::{
+    argument::Name,
+    command::{
+        parse,
+        Line, //
+    },
+};
+
 use super::create;
-use probe::argument::Name;
-use probe::command::parse;
-use probe::command::Line;
 
 /// The group and the event, `GROUP/EVENT`.
 fn name(line: &str) -> String {

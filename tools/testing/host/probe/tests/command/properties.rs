@@ -2,10 +2,13 @@
 
 //! What holds for any command. What holds for any text is asserted by a fuzz target.
 
-use super::create;
-use super::deletes;
-use super::spec;
 use proptest::prelude::*;
+
+use super::{
+    create,
+    deletes,
+    spec, //
+};
 
 /// A well-formed argument, `NAME=BODY`, without its name.
 fn body() -> impl Strategy<Value = String> {

@@ -2,8 +2,10 @@
 
 //! Arrays of numbers, of bitfields and of strings.
 
-use probe::argument::*;
-use probe::types::*;
+use probe::{
+    argument::*,
+    types::*, //
+};
 
 use crate::machine::*;
 

@@ -2,17 +2,23 @@
 
 //! From the text of a command to the text of its trace.
 
-use probe::arch::current;
-use probe::argument::*;
-use probe::command::parse;
-use probe::command::Line;
-use probe::command::ParseContext;
-use probe::command::ProbePoint;
-use probe::command::TypeInfo;
-use probe::fetch;
-use probe::fetch::Field;
-use probe::fetch::Layout;
-use probe::types::*;
+use probe::{
+    arch::current,
+    argument::*,
+    command::{
+        parse,
+        Line,
+        ParseContext,
+        ProbePoint,
+        TypeInfo, //
+    },
+    fetch::{
+        self,
+        Field,
+        Layout, //
+    },
+    types::*, //
+};
 
 use crate::machine::*;
 

@@ -2,12 +2,16 @@
 
 //! The fields of a record, as the `format` file lists them.
 
-use probe::argument::*;
-use probe::fetch::first_difference;
-use probe::fetch::Field;
-use probe::fetch::Layout;
-use probe::fetch::TooBig;
-use probe::types::*;
+use probe::{
+    argument::*,
+    fetch::{
+        first_difference,
+        Field,
+        Layout,
+        TooBig, //
+    },
+    types::*, //
+};
 
 use crate::machine::*;
 

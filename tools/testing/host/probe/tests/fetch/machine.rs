@@ -2,25 +2,33 @@
 
 //! A machine to run programs on, and short ways to write arguments down.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::convert::Infallible;
-use std::fmt;
-use std::num::NonZeroU8;
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    convert::Infallible,
+    fmt,
+    num::NonZeroU8, //
+};
 
-use probe::arch::current;
-use probe::arch::Register;
-use probe::argument::*;
-use probe::fetch;
-use probe::fetch::Context;
-use probe::fetch::EntryArgument;
-use probe::fetch::Fault;
-use probe::fetch::Field;
-use probe::fetch::Layout;
-use probe::fetch::Output;
-use probe::fetch::Program;
-use probe::fetch::Resolver;
-use probe::types::*;
+use probe::{
+    arch::{
+        current,
+        Register, //
+    },
+    argument::*,
+    fetch::{
+        self,
+        Context,
+        EntryArgument,
+        Fault,
+        Field,
+        Layout,
+        Output,
+        Program,
+        Resolver, //
+    },
+    types::*, //
+};
 
 pub const PAGE: u64 = 4096;
 

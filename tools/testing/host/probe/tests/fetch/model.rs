@@ -4,10 +4,14 @@
 
 use std::num::NonZeroU8;
 
-use probe::argument::*;
-use probe::types::*;
-use proptest::collection::vec;
-use proptest::prelude::*;
+use probe::{
+    argument::*,
+    types::*, //
+};
+use proptest::{
+    collection::vec,
+    prelude::*, //
+};
 
 use crate::machine::*;
 

@@ -2,10 +2,14 @@
 
 //! Numbers and bitfields.
 
-use probe::argument::*;
-use probe::fetch;
-use probe::fetch::Layout;
-use probe::types::*;
+use probe::{
+    argument::*,
+    fetch::{
+        self,
+        Layout, //
+    },
+    types::*, //
+};
 use proptest::prelude::*;
 
 use crate::machine::*;

@@ -4,16 +4,22 @@
 
 use std::fmt;
 
-use probe::argument::*;
-use probe::fetch;
-use probe::fetch::Field;
-use probe::fetch::Layout;
-use probe::fetch::Output;
-use probe::types::*;
+use probe::{
+    argument::*,
+    fetch::{
+        self,
+        Field,
+        Layout,
+        Output, //
+    },
+    types::*, //
+};
 use proptest::prelude::*;
 
-use crate::machine::*;
-use crate::model;
+use crate::{
+    machine::*,
+    model, //
+};
 
 fn print(fields: &[Field], record: &[u8], header: usize) -> String {
     let mut text = Text::default();

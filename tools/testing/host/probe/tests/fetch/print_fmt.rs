@@ -2,12 +2,16 @@
 
 //! What the `format` file says of how to print.
 
-use probe::argument::*;
-use probe::fetch::Field;
-use probe::fetch::Head;
-use probe::fetch::Layout;
-use probe::fetch::PrintFmt;
-use probe::types::*;
+use probe::{
+    argument::*,
+    fetch::{
+        Field,
+        Head,
+        Layout,
+        PrintFmt, //
+    },
+    types::*, //
+};
 
 use crate::machine::*;
 

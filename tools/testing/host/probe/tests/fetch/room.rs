@@ -2,9 +2,11 @@
 
 //! Strings for which there is not enough room.
 
-use probe::argument::*;
-use probe::fetch;
-use probe::types::*;
+use probe::{
+    argument::*,
+    fetch,
+    types::*, //
+};
 
 use crate::machine::*;
 

@@ -2,11 +2,15 @@
 
 //! Where values come from, and the way to them through memory.
 
-use probe::argument::*;
-use probe::fetch;
-use probe::fetch::EntryArgument;
-use probe::fetch::Resolver;
-use probe::types::*;
+use probe::{
+    argument::*,
+    fetch::{
+        self,
+        EntryArgument,
+        Resolver, //
+    },
+    types::*, //
+};
 
 use crate::machine::*;
 

@@ -2,9 +2,11 @@
 
 //! Strings: how much is read, what of it is kept.
 
-use probe::argument::*;
-use probe::fetch::MAX_STRING;
-use probe::types::*;
+use probe::{
+    argument::*,
+    fetch::MAX_STRING,
+    types::*, //
+};
 
 use crate::machine::*;
 

@@ -4,13 +4,17 @@
 
 use std::cell::Cell;
 
-use probe::insn::exits::Destination;
-use probe::insn::exits::ExitKind;
-use probe::insn::exits::Part;
-use probe::insn::exits::SweptFunction;
-use probe::insn::exits::Verdict;
-use probe::insn::Decoder;
-use probe::insn::Insn;
+use probe::insn::{
+    exits::{
+        Destination,
+        ExitKind,
+        Part,
+        SweptFunction,
+        Verdict, //
+    },
+    Decoder,
+    Insn, //
+};
 
 thread_local! {
     static DECODED: Cell<usize> = const { Cell::new(0) };

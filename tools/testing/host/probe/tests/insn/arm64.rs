@@ -2,11 +2,17 @@
 
 //! arm64, by words that LLVM's assembler made.
 
-use probe::insn::arm64::Arm64;
-use probe::insn::arm64::Class;
-use probe::insn::arm64::Class::*;
-use probe::insn::Decoder;
-use probe::insn::Flow;
+use probe::insn::{
+    arm64::{
+        Arm64,
+        Class::{
+            self,
+            *, //
+        },
+    },
+    Decoder,
+    Flow, //
+};
 use proptest::prelude::*;
 
 const WORDS: &[(u32, &str, Class)] = &[

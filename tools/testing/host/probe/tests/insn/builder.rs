@@ -2,14 +2,18 @@
 
 //! Functions, byte by byte.
 
-use probe::insn::exits::BadText;
-use probe::insn::exits::Destination;
-use probe::insn::exits::Exit;
-use probe::insn::exits::ExitKind;
-use probe::insn::exits::Part;
-use probe::insn::exits::SweptFunction;
-use probe::insn::exits::Verdict;
-use probe::insn::Decoder;
+use probe::insn::{
+    exits::{
+        BadText,
+        Destination,
+        Exit,
+        ExitKind,
+        Part,
+        SweptFunction,
+        Verdict, //
+    },
+    Decoder, //
+};
 
 /// Where the function is, and its part that was moved away.
 pub const ENTRY: u64 = 0xffff_ffff_8100_0000;

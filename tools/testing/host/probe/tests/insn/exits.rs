@@ -2,17 +2,23 @@
 
 //! Functions of every shape, and where they leave.
 
-use probe::insn::arm64::Arm64;
-use probe::insn::exits::is_cold_part;
-use probe::insn::exits::BadText;
-use probe::insn::exits::Exit;
-use probe::insn::exits::ExitKind;
-use probe::insn::exits::ExitKind::*;
-use probe::insn::exits::Part;
-use probe::insn::exits::Reason;
-use probe::insn::exits::SweptFunction;
-use probe::insn::exits::Verdict;
-use probe::insn::x86::X86;
+use probe::insn::{
+    arm64::Arm64,
+    exits::{
+        is_cold_part,
+        BadText,
+        Exit,
+        ExitKind::{
+            self,
+            *, //
+        },
+        Part,
+        Reason,
+        SweptFunction,
+        Verdict, //
+    },
+    x86::X86, //
+};
 
 use crate::builder::*;
 

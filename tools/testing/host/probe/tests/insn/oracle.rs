@@ -2,16 +2,20 @@
 
 //! What iced-x86, a disassembler that is not ours, says of an instruction.
 
-use iced_x86::Code;
-use iced_x86::Decoder;
-use iced_x86::DecoderOptions;
-use iced_x86::EncodingKind;
-use iced_x86::FlowControl;
-use iced_x86::Instruction;
-use iced_x86::Mnemonic;
-use probe::insn::x86;
-use probe::insn::Flow;
-use probe::insn::Insn;
+use iced_x86::{
+    Code,
+    Decoder,
+    DecoderOptions,
+    EncodingKind,
+    FlowControl,
+    Instruction,
+    Mnemonic, //
+};
+use probe::insn::{
+    x86,
+    Flow,
+    Insn, //
+};
 
 /// How two decoders differ, where they may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

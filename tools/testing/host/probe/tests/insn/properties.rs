@@ -2,15 +2,21 @@
 
 //! What holds for any function: the sweep ends, in linear work, and finds what was put there.
 
-use probe::insn::arm64::Arm64;
-use probe::insn::exits::ExitKind;
-use probe::insn::exits::Part;
-use probe::insn::exits::Verdict;
-use probe::insn::x86::X86;
+use probe::insn::{
+    arm64::Arm64,
+    exits::{
+        ExitKind,
+        Part,
+        Verdict, //
+    },
+    x86::X86, //
+};
 use proptest::prelude::*;
 
-use crate::any::ask;
-use crate::builder::*;
+use crate::{
+    any::ask,
+    builder::*, //
+};
 
 /// Bytes of which many are instructions of one byte or branches.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {

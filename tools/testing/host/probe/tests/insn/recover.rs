@@ -2,9 +2,11 @@
 
 //! Text that kprobes have changed.
 
-use probe::insn::arm64::Arm64;
-use probe::insn::recover_probed_instructions;
-use probe::insn::x86::X86;
+use probe::insn::{
+    arm64::Arm64,
+    recover_probed_instructions,
+    x86::X86, //
+};
 use proptest::prelude::*;
 
 use crate::builder::ENTRY;

@@ -4,12 +4,16 @@
 
 use std::collections::HashMap;
 
-use probe::insn::x86;
-use probe::insn::Flow;
+use probe::insn::{
+    x86,
+    Flow, //
+};
 use proptest::prelude::*;
 
-use crate::oracle;
-use crate::oracle::Outcome;
+use crate::oracle::{
+    self,
+    Outcome, //
+};
 
 const ADDRESS: u64 = 0xffff_ffff_8100_0000;
 

@@ -2,22 +2,34 @@
 
 //! Operations on events and on their instances, by the files of tracefs.
 
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::io::Write;
+use std::{
+    fs::{
+        self,
+        File, //
+    },
+    io::{
+        self,
+        Write, //
+    },
+};
 
-use crate::grammar;
-use crate::grammar::EVENTS;
-use crate::grammar::FILES;
-use crate::grammar::GROUPS;
-use crate::rng::Rng;
-use crate::worker::command;
-use crate::worker::random_event;
-use crate::worker::read_some;
-use crate::worker::write;
-use crate::worker::Worker;
-use crate::worker::INSTANCES;
+use crate::{
+    grammar::{
+        self,
+        EVENTS,
+        FILES,
+        GROUPS, //
+    },
+    rng::Rng,
+    worker::{
+        command,
+        random_event,
+        read_some,
+        write,
+        Worker,
+        INSTANCES, //
+    },
+};
 
 /// Succeeds where the command is refused, and where it happened to be valid.
 pub fn invalid(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {

@@ -2,23 +2,35 @@
 
 //! Operations that read files, and that hold them open.
 
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::io::Seek;
-use std::io::SeekFrom;
-use std::io::Write;
+use std::{
+    fs::{
+        self,
+        File, //
+    },
+    io::{
+        self,
+        Seek,
+        SeekFrom,
+        Write, //
+    },
+};
 
-use crate::grammar;
-use crate::grammar::FILES;
-use crate::rng::Rng;
-use crate::sys;
-use crate::worker::open;
-use crate::worker::random_event;
-use crate::worker::read_some;
-use crate::worker::Worker;
-use crate::worker::INSTANCES;
-use crate::worker::SLOTS;
+use crate::{
+    grammar::{
+        self,
+        FILES, //
+    },
+    rng::Rng,
+    sys,
+    worker::{
+        open,
+        random_event,
+        read_some,
+        Worker,
+        INSTANCES,
+        SLOTS, //
+    },
+};
 
 /// A file to read: of the module, of an event, of an instance, or of the kernel.
 fn random_file(rng: &mut Rng) -> String {

@@ -2,21 +2,30 @@
 
 //! Operations that load and unload modules.
 
-use std::io;
-use std::sync::atomic::Ordering::Relaxed;
-use std::thread::sleep;
-use std::time::Duration;
+use std::{
+    io,
+    sync::atomic::Ordering::Relaxed,
+    thread::sleep,
+    time::Duration, //
+};
+
+use crate::{
+    grammar,
+    modules::{
+        self,
+        MODULES,
+        SAMPLES, //
+    },
+    rng::Rng,
+    shared::now,
+    sys,
+    worker::{
+        write,
+        Worker, //
+    },
+};
 
 use super::events::disable_all;
-use crate::grammar;
-use crate::modules;
-use crate::modules::MODULES;
-use crate::modules::SAMPLES;
-use crate::rng::Rng;
-use crate::shared::now;
-use crate::sys;
-use crate::worker::write;
-use crate::worker::Worker;
 
 pub fn load_target(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     let module = rng.pick(&MODULES);

@@ -2,19 +2,27 @@
 
 //! Operations that hit probes, kill processes, and change how the kernel works.
 
-use std::fs;
-use std::io;
-use std::thread::sleep;
-use std::time::Duration;
+use std::{
+    fs,
+    io,
+    thread::sleep,
+    time::Duration, //
+};
 
-use crate::grammar;
-use crate::grammar::FILES;
-use crate::hits;
-use crate::rng::Rng;
-use crate::sys;
-use crate::worker::random_event;
-use crate::worker::write;
-use crate::worker::Worker;
+use crate::{
+    grammar::{
+        self,
+        FILES, //
+    },
+    hits,
+    rng::Rng,
+    sys,
+    worker::{
+        random_event,
+        write,
+        Worker, //
+    },
+};
 
 pub fn hit(_worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     for _ in 0..1 + rng.below(10) {
