@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ktrace::home and ktrace::rethook: what the kernel's own tree makes usable (see rust/built_in.c).
+ * ktrace::tree and ktrace::rethook: what the kernel's own tree makes usable (see rust/built_in.c).
  */
 
 #include <linux/kallsyms.h>
@@ -52,7 +52,7 @@ void ktrace_free_rethook(struct rethook *room)
 	synchronize_rcu();
 }
 
-/* ktrace::home::Callbacks, called with event_mutex held. */
+/* ktrace::tree::Callbacks, called with event_mutex held. */
 struct ktrace_dyn_event_callbacks {
 	void (*show)(struct seq_file *m, unsigned long number);
 	bool (*is_busy)(unsigned long number);

@@ -13,7 +13,7 @@
 #include "../built_in.h"
 #endif
 
-/* ktrace::trace_event and ktrace::home */
+/* ktrace::trace_event and ktrace::tree */
 int ktrace_call_reg(struct trace_event_call *call, unsigned int type, void *data);
 int ktrace_call_define_fields(struct trace_event_call *call);
 void ktrace_call_print(struct trace_event *event, struct trace_seq *seq, const void *record,

@@ -22,7 +22,7 @@ use probe::btf::{
 
 use crate::{
     file::File,
-    home, //
+    tree, //
 };
 
 /// The BTF of a module or, by the name `vmlinux`, of the kernel itself, with an index of its types.
@@ -74,7 +74,7 @@ impl Object {
 
 /// The bytes of the file of this name.
 fn read(name: &str) -> Result<Bytes> {
-    if let Some(bytes) = home::kernel_btf().filter(|_| name == "vmlinux") {
+    if let Some(bytes) = tree::kernel_btf().filter(|_| name == "vmlinux") {
         return Ok(Bytes::Kernel(bytes));
     }
     // It is the name of a module, and no way to another place.

@@ -10,11 +10,11 @@
 use kernel::prelude::*;
 
 use crate::{
-    home,
-    trace_event::EventMutex, //
+    trace_event::EventMutex,
+    tree, //
 };
 
-pub use crate::home::Arguments;
+pub use crate::tree::Arguments;
 pub use handler::{
     Commands,
     Entries, //
@@ -23,12 +23,12 @@ pub use handler::{
 pub(crate) mod handler;
 
 /// An entry of the listing: of the probe of a number. Dropping it takes it out of the listing.
-pub struct DynEvent(home::DynEvent);
+pub struct DynEvent(tree::DynEvent);
 
 impl DynEvent {
     /// One that is not in the listing. `ENOMEM`.
     pub fn new() -> Result<Self> {
-        Ok(Self(home::DynEvent::new()?))
+        Ok(Self(tree::DynEvent::new()?))
     }
 
     /// Puts it into the listing, if it is not there: `E` is asked about this number from now on.
@@ -50,12 +50,12 @@ pub struct Registration(());
 
 /// Registers who takes commands: there can be one, else `EBUSY`. Process context.
 pub fn register<C: Commands>() -> Result<Registration> {
-    home::register_dyn_events::<C>()?;
+    tree::register_dyn_events::<C>()?;
     Ok(Registration(()))
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        home::unregister_dyn_events();
+        tree::unregister_dyn_events();
     }
 }

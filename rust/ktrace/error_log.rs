@@ -6,15 +6,15 @@
 
 use kernel::str::CStr;
 
-use crate::home;
+use crate::tree;
 
 /// Is there a use in [`add`]?
-pub const IS_OPEN: bool = home::HAS_ERROR_LOG;
+pub const IS_OPEN: bool = tree::HAS_ERROR_LOG;
 
 /// Adds an entry: what was wrong with a command of a subsystem, and at which byte of it. Without
 /// memory there is none. Process context.
 ///
 /// The kernel keeps each text for good: it must be one of a few.
 pub fn add(subsystem: &CStr, command: &CStr, text: &CStr, caret: u16) {
-    home::log_error(subsystem, command, text, caret);
+    tree::log_error(subsystem, command, text, caret);
 }

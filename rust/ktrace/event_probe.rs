@@ -10,9 +10,9 @@
 //!
 //! C: `kernel/trace/trace_eprobe.c`, `kernel/trace/trace_events_trigger.c`.
 
-use crate::home;
+use crate::tree;
 
-pub use crate::home::{
+pub use crate::tree::{
     Event,
     EventProbe,
     Record, //
@@ -22,4 +22,4 @@ pub use handler::Handler;
 pub(crate) mod handler;
 
 /// Whether event probes can exist: rkprobe is a part of the kernel's tree.
-pub const ARE_SUPPORTED: bool = home::HAS_EVENT_PROBES;
+pub const ARE_SUPPORTED: bool = tree::HAS_EVENT_PROBES;

@@ -59,11 +59,11 @@ pub(crate) const __LOG_PREFIX: &[u8] = b"ktrace\0";
 mod arch;
 mod bindings;
 mod file;
-mod home;
 mod leftover;
 mod owner;
 mod registration;
 mod text;
+mod tree;
 mod version;
 
 #[allow(unused_imports)]
@@ -84,7 +84,7 @@ pub unsafe fn init() -> Result {
     unsafe {
         leftover::init();
         fprobe::init();
-        home::init();
+        tree::init();
         file::init();
         trace_event::init()?;
         module::init();
@@ -104,5 +104,5 @@ pub unsafe fn exit() {
     unsafe { module::exit() };
     leftover::exit();
     fprobe::exit();
-    home::exit();
+    tree::exit();
 }

@@ -11,16 +11,16 @@
 //!
 //! C header: [`include/linux/rethook.h`](srctree/include/linux/rethook.h)
 
-use crate::home;
+use crate::tree;
 
 pub use crate::{
-    home::Rethook,
     kretprobe::{
         Call,
         Handler, //
     },
-    registration::Target, //
+    registration::Target,
+    tree::Rethook, //
 };
 
 /// Whether a [`Rethook`] can exist: rkprobe is a part of the kernel's tree.
-pub const IS_SUPPORTED: bool = home::HAS_RETHOOK;
+pub const IS_SUPPORTED: bool = tree::HAS_RETHOOK;

@@ -14,11 +14,11 @@ use kernel::{
 use crate::{
     arch,
     bindings::KSYM_SYMBOL_LEN,
-    home,
-    module, //
+    module,
+    tree, //
 };
 
-pub use crate::home::Repeated;
+pub use crate::tree::Repeated;
 pub use probe::kallsyms::Location;
 
 /// Finds the address of a symbol, `NAME` or `MODULE:NAME`, of text or data.
@@ -26,7 +26,7 @@ pub use probe::kallsyms::Location;
 /// For rkprobe alone: it is not exported to other modules. Process context; sleeps. `ENOENT` where
 /// there is no such symbol. C: `kallsyms_lookup_name()`.
 pub fn address_of(name: &CStr) -> Result<usize> {
-    home::address_of(name)
+    tree::address_of(name)
 }
 
 /// Is there a symbol of this name, `NAME` or `MODULE:NAME`, of text or data?
@@ -34,7 +34,7 @@ pub fn address_of(name: &CStr) -> Result<usize> {
 /// For rkprobe alone: it is not exported to other modules. Process context; sleeps. Outside of the
 /// kernel's tree much less work than [`address_of`]. `ENOMEM`.
 pub fn exists(name: &CStr) -> Result<bool> {
-    home::exists(name)
+    tree::exists(name)
 }
 
 /// The longest text that [`format`] writes, and a NUL, in bytes.

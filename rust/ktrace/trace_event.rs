@@ -105,7 +105,7 @@ pub trait Operations: Send + Sync + 'static {
 ///
 /// # Safety
 ///
-/// Once, before anything else here is used, and after [`crate::home::init`].
+/// Once, before anything else here is used, and after [`crate::tree::init`].
 pub(crate) unsafe fn init() -> Result {
     // SAFETY: The caller calls this once, before any other use.
     unsafe {

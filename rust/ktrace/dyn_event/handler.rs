@@ -8,8 +8,8 @@ use kernel::{
 };
 
 use crate::{
-    home::Arguments,
-    trace_event::EventMutex, //
+    trace_event::EventMutex,
+    tree::Arguments, //
 };
 
 /// Who takes commands. Process context.

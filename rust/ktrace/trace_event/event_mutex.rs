@@ -22,7 +22,7 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-use crate::home;
+use crate::tree;
 
 use super::removal;
 
@@ -135,8 +135,8 @@ impl EventMutex {
     /// As [`with`](Self::with), for a task that does not hold `event_mutex`. Leaves abandoned
     /// events alone.
     pub(super) fn lock<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
-        home::with_event_mutex(|| {
-            // SAFETY: `home::with_event_mutex` calls this with `event_mutex` held, in no callback
+        tree::with_event_mutex(|| {
+            // SAFETY: `tree::with_event_mutex` calls this with `event_mutex` held, in no callback
             // of an event, and without a walk of the kernel over events that goes on after this.
             f(&unsafe { Self::assume_held() })
         })

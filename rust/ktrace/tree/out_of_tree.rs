@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Outside of the kernel's tree.
+//! An out-of-tree module: only the kernel's own exports.
 
 use kernel::str::CStr;
 

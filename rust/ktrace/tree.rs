@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The part of ktrace that depends on the kernel's tree. In the tree, it uses what
+//! `rust/built_in.c` exports. An out-of-tree module has only the kernel's own exports. The rest of
+//! the crate is the same in both.
+
+#[cfg(CONFIG_RKPROBE_EXPORTS)]
+mod in_tree;
+#[cfg(not(CONFIG_RKPROBE_EXPORTS))]
+mod out_of_tree;
+
+#[cfg(CONFIG_RKPROBE_EXPORTS)]
+pub use in_tree::*;
+#[cfg(not(CONFIG_RKPROBE_EXPORTS))]
+pub use out_of_tree::*;
