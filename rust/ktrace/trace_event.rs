@@ -28,6 +28,7 @@ use kernel::{
         task_struct, //
     },
     error::{
+        from_err_ptr,
         from_result,
         to_result, //
     },
@@ -261,28 +262,37 @@ pub fn exists(group: &CStr, name: &CStr) -> Result<bool> {
     if group == c"ftrace" || (group == control && name == c"control") {
         return Ok(true);
     }
-    is_directory(group, name)
-}
-
-/// Has the event of this name its directory in tracefs, as far as events have any yet? C:
-/// `event_create_dir()`.
-///
-/// Without memory the kernel can add an event that has none, and [`TraceEvent::register`] does not
-/// see it: since 7.3 the kernel makes the directory last. Who must know asks here after the
-/// registration.
-///
-/// Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM`.
-pub fn has_directory(group: &CStr, name: &CStr) -> Result<bool> {
-    EventMutexHeld::check_not_current()?;
-    // While the kernel boots it adds events first, and makes all their directories later.
-    Ok(is_directory(group, name)? || !file::is_in_tracefs(c"events/enable")?)
-}
-
-fn is_directory(group: &CStr, name: &CStr) -> Result<bool> {
     let (group, name) = (group.to_str()?, name.to_str()?);
     file::is_in_tracefs(&CString::try_from_fmt(format_args!(
         "events/{group}/{name}"
     ))?)
+}
+
+/// Does the event of this name have its directory in tracefs? While the kernel boots, no event has
+/// one yet, and this says yes.
+///
+/// Without memory the kernel can add an event without a directory. [`TraceEvent::register`] does
+/// not notice it, because since 7.3 the kernel makes the directory last. A caller that must know
+/// asks here after the registration. The event counts as used while this looks at it.
+///
+/// Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM` while the kernel boots. C:
+/// `event_create_dir()`.
+pub fn has_directory(group: &CStr, name: &CStr) -> Result<bool> {
+    EventMutexHeld::check_not_current()?;
+    // SAFETY: Both are strings. NULL is the top trace instance.
+    let file = from_err_ptr(unsafe {
+        bindings::trace_get_event_file(ptr::null(), group.as_char_ptr(), name.as_char_ptr())
+    });
+    let file = match file {
+        // The event is gone.
+        Err(EINVAL) => return Ok(false),
+        file => file?,
+    };
+    // SAFETY: The file is valid until it is put.
+    let has_directory = unsafe { !(*file).ei.is_null() };
+    // SAFETY: This is the reference from above.
+    unsafe { bindings::trace_put_event_file(file) };
+    Ok(has_directory || !file::is_in_tracefs(c"events/enable")?)
 }
 
 kernel::sync::global_lock! {
@@ -326,8 +336,8 @@ impl TraceEvent {
     ///
     /// The kernel does not mind another event of this name: [`exists`] tells of it. While it is
     /// enabled anywhere it holds a reference to `owner`. Before the initialisation of `owner` is
-    /// over, nobody can use the event but by [`enable`]. `EBUSY` where the sink is another event's, `ENODEV` where the kernel has no number
-    /// left, `ENOMEM`. Process context.
+    /// over, nobody can use the event but by [`enable`]. `EBUSY` where the sink is another event's,
+    /// `ENODEV` where the kernel has no number left, `ENOMEM`. Process context.
     pub fn register(
         token: &EventMutex,
         definition: Definition,

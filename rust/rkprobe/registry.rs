@@ -206,7 +206,7 @@ pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> E
         }
         Ok::<_, Error>(output)
     })??;
-    // Without memory to look, it has none.
+    // With an error, it is treated as if it had none: that is safe.
     if trace_event::has_directory(output.group(), output.name()).unwrap_or(false) {
         return Ok(());
     }
