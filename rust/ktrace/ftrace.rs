@@ -54,7 +54,7 @@ pub enum Filter<'a> {
 
 /// The part that the kernel knows: it must not move.
 #[repr(C)]
-struct Inner<H> {
+struct PinnedOps<H> {
     ops: Opaque<bindings::ftrace_ops>,
     handler: H,
 }
@@ -94,7 +94,7 @@ struct Inner<H> {
 ///
 /// `inner` is registered.
 pub struct FtraceOps<H: Handler> {
-    inner: ManuallyDrop<Pin<KBox<Inner<H>>>>,
+    inner: ManuallyDrop<Pin<KBox<PinnedOps<H>>>>,
 }
 
 // SAFETY: The kernel's functions on registered `ftrace_ops` lock by themselves; `H` is `Send`.
@@ -109,7 +109,7 @@ impl<H: Handler> FtraceOps<H> {
     /// a pattern that is not one of names; `ENOMEM`.
     pub fn register(filter: Filter<'_>, handler: H) -> Result<Self> {
         let inner = KBox::pin(
-            Inner {
+            PinnedOps {
                 // SAFETY: All-zero is a valid `struct ftrace_ops`.
                 ops: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
                 handler,
@@ -285,7 +285,7 @@ unsafe fn set_filter(ops: *mut bindings::ftrace_ops, filter: Filter<'_>) -> Resu
 ///
 /// # Safety
 ///
-/// `ops` must be that of a registered [`Inner`], and `regs` valid; preemption is disabled.
+/// `ops` must be that of a registered [`PinnedOps`], and `regs` valid; preemption is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn entry_handler<H: Handler>(
     function: c_ulong,
@@ -293,9 +293,9 @@ unsafe extern "C" fn entry_handler<H: Handler>(
     ops: *mut bindings::ftrace_ops,
     regs: *mut ftrace_regs,
 ) {
-    // SAFETY: The kernel passes the `ftrace_ops` with this function, which are in an `Inner` for
+    // SAFETY: The kernel passes the `ftrace_ops` with this function, which are in a `PinnedOps` for
     // `H`. Unregistering waits for this.
-    let inner = unsafe { &*kernel::container_of!(Opaque::cast_from(ops), Inner<H>, ops) };
+    let inner = unsafe { &*kernel::container_of!(Opaque::cast_from(ops), PinnedOps<H>, ops) };
     // SAFETY: The kernel keeps `regs`, and preemption disabled, for the time of this call.
     let call = unsafe { Call::new(function, caller, regs) };
     inner.handler.entry(&call);

@@ -28,7 +28,7 @@ use crate::{
     },
     registration::{
         is_on_ftrace,
-        Inner,
+        PinnedProbe,
         Raw,
         Registration, //
     },
@@ -380,7 +380,7 @@ impl<H: Handler> Drop for Batch<H> {
 ///
 /// # Safety
 ///
-/// `kprobe` must be that of a registered [`Inner`], and `regs` valid; preemption is disabled.
+/// `kprobe` must be that of a registered [`PinnedProbe`], and `regs` valid; preemption is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn pre_handler<H: Handler>(
     kprobe: *mut bindings::kprobe,
@@ -388,7 +388,7 @@ unsafe extern "C" fn pre_handler<H: Handler>(
 ) -> c_int {
     // SAFETY: The kernel passes a probe that `Kprobe::register` gave this function for `H`, and
     // unregistering waits for this; `regs` stays for the time of this call.
-    let (inner, hit) = unsafe { (inner_of::<H>(kprobe), hit_of(kprobe, regs)) };
+    let (inner, hit) = unsafe { (probe_of::<H>(kprobe), hit_of(kprobe, regs)) };
     inner.handler.pre(&hit);
     // SAFETY: The kernel calls this for registered probes only.
     if H::HAS_POST && unsafe { is_on_ftrace(kprobe) } {
@@ -419,17 +419,19 @@ unsafe extern "C" fn post_handler<H: Handler>(
 ) {
     // SAFETY: The kernel, or `pre_handler`, passes a probe that `Kprobe::register` gave this
     // function for `H`, and unregistering waits for this; `regs` stays for the time of this call.
-    let (inner, hit) = unsafe { (inner_of::<H>(kprobe), hit_of(kprobe, regs)) };
+    let (inner, hit) = unsafe { (probe_of::<H>(kprobe), hit_of(kprobe, regs)) };
     inner.handler.post(&hit);
 }
 
 /// # Safety
 ///
-/// `kprobe` must be that of a registered [`Inner`] with a handler of type `H`, for `'a`.
+/// `kprobe` must be that of a registered [`PinnedProbe`] with a handler of type `H`, for `'a`.
 #[inline(always)]
-unsafe fn inner_of<'a, H>(kprobe: *mut bindings::kprobe) -> &'a Inner<bindings::kprobe, H> {
-    // SAFETY: The caller guarantees that it is the field of an `Inner` with such a handler.
-    unsafe { &*kernel::container_of!(Opaque::cast_from(kprobe), Inner<bindings::kprobe, H>, raw) }
+unsafe fn probe_of<'a, H>(kprobe: *mut bindings::kprobe) -> &'a PinnedProbe<bindings::kprobe, H> {
+    // SAFETY: The caller guarantees that it is the field of a `PinnedProbe` with such a handler.
+    unsafe {
+        &*kernel::container_of!(Opaque::cast_from(kprobe), PinnedProbe<bindings::kprobe, H>, raw)
+    }
 }
 
 /// # Safety

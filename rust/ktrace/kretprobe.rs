@@ -32,7 +32,7 @@ use crate::{
     bindings,
     kprobe::Hit,
     registration::{
-        Inner,
+        PinnedProbe,
         Raw,
         Registration, //
     },
@@ -277,8 +277,8 @@ impl AnyKretprobe {
 ///
 /// # Safety
 ///
-/// `instance` must be the unused node of a registered [`Inner`], and `regs` valid; preemption is
-/// disabled.
+/// `instance` must be the unused node of a registered [`PinnedProbe`], and `regs` valid; preemption
+/// is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn entry_handler<H: Handler>(
     instance: *mut bindings::kretprobe_instance,
@@ -286,7 +286,7 @@ unsafe extern "C" fn entry_handler<H: Handler>(
 ) -> c_int {
     // SAFETY: The kernel passes a node of a probe that `Kretprobe::register` gave this function for
     // `H`, and unregistering waits for this; `regs` stays for the time of this call.
-    let (inner, hit) = unsafe { (inner_of::<H>(instance), hit_of(instance, regs)) };
+    let (inner, hit) = unsafe { (probe_of::<H>(instance), hit_of(instance, regs)) };
     match inner.handler.entry(&hit) {
         Some(data) => {
             // SAFETY: The node has room for it, as `register` asked for it, and belongs to this
@@ -302,8 +302,8 @@ unsafe extern "C" fn entry_handler<H: Handler>(
 ///
 /// # Safety
 ///
-/// `instance` must be that of a call of a registered [`Inner`], and `regs` valid; preemption is
-/// disabled.
+/// `instance` must be that of a call of a registered [`PinnedProbe`], and `regs` valid; preemption
+/// is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn return_handler<H: Handler>(
     instance: *mut bindings::kretprobe_instance,
@@ -311,7 +311,7 @@ unsafe extern "C" fn return_handler<H: Handler>(
 ) -> c_int {
     // SAFETY: The kernel passes a node of a probe that `Kretprobe::register` gave this function for
     // `H`, and unregistering waits for this; `regs` stays for the time of this call.
-    let (inner, hit) = unsafe { (inner_of::<H>(instance), hit_of(instance, regs)) };
+    let (inner, hit) = unsafe { (probe_of::<H>(instance), hit_of(instance, regs)) };
     // SAFETY: The node belongs to this call until the handler returns.
     let caller = unsafe { (*instance).node.ret_addr };
     let given = H::WITHOUT_ENTRY;
@@ -358,16 +358,16 @@ unsafe fn kretprobe_of(instance: *mut bindings::kretprobe_instance) -> *mut bind
 ///
 /// As for [`return_handler`], for `'a`.
 #[inline(always)]
-unsafe fn inner_of<'a, H>(
+unsafe fn probe_of<'a, H>(
     instance: *mut bindings::kretprobe_instance,
-) -> &'a Inner<bindings::kretprobe, H> {
+) -> &'a PinnedProbe<bindings::kretprobe, H> {
     // SAFETY: The kernel calls a handler only while the probe is registered (or is being
     // unregistered, which waits for this), and `register` is the only one to pass it.
     unsafe {
         let kretprobe = kretprobe_of(instance);
         &*kernel::container_of!(
             Opaque::cast_from(kretprobe),
-            Inner<bindings::kretprobe, H>,
+            PinnedProbe<bindings::kretprobe, H>,
             raw
         )
     }

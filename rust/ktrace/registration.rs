@@ -82,7 +82,7 @@ pub(crate) unsafe trait Raw: Sized {
 
 /// The part of a probe that the kernel knows: it must not move, and outlives the registration.
 #[repr(C)]
-pub(crate) struct Inner<R, H: ?Sized> {
+pub(crate) struct PinnedProbe<R, H: ?Sized> {
     pub(crate) raw: Opaque<R>,
     /// The kprobe points into it.
     target: Target,
@@ -95,7 +95,7 @@ pub(crate) struct Inner<R, H: ?Sized> {
 ///
 /// `inner` was registered successfully and not unregistered since.
 pub(crate) struct Registration<R: Raw, H: ?Sized> {
-    inner: ManuallyDrop<Pin<KBox<Inner<R, H>>>>,
+    inner: ManuallyDrop<Pin<KBox<PinnedProbe<R, H>>>>,
 }
 
 // SAFETY: The kernel's functions on a registered probe lock by themselves.
@@ -108,7 +108,7 @@ impl<R: Raw, H> Registration<R, H> {
     pub(crate) fn register(target: Target, handler: H, set: impl FnOnce(&mut R)) -> Result<Self> {
         security::kprobes_allowed()?;
         let inner = KBox::pin(
-            Inner {
+            PinnedProbe {
                 // SAFETY: All-zero is a valid `R`: `Raw` requires it.
                 raw: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
                 target,
@@ -136,7 +136,7 @@ impl<R: Raw, H> Registration<R, H> {
     }
 
     /// `inner` is not registered.
-    fn place(inner: Pin<KBox<Inner<R, H>>>, set: impl FnOnce(&mut R)) -> Result<Self> {
+    fn place(inner: Pin<KBox<PinnedProbe<R, H>>>, set: impl FnOnce(&mut R)) -> Result<Self> {
         let raw = inner.raw.get();
         // SAFETY: Nobody else has it yet; all-zero is a valid `R`: `Raw` requires it.
         // The name lives as long as `inner`, and does not move.
@@ -175,7 +175,7 @@ impl<R: Raw, H> Registration<R, H> {
         let inner = unsafe { ManuallyDrop::take(&mut this.inner) };
         // SAFETY: It stays in its box, which is pinned again below.
         let inner = unsafe { Pin::into_inner_unchecked(inner) };
-        let inner: KBox<Inner<R, dyn Send>> = inner;
+        let inner: KBox<PinnedProbe<R, dyn Send>> = inner;
         // INVARIANT: It is the same one, registered.
         Registration {
             inner: ManuallyDrop::new(inner.into()),
@@ -329,7 +329,7 @@ unsafe fn remove<R: Raw>(object: *mut c_void) {
 /// # Safety
 ///
 /// `inner` must have been unregistered.
-unsafe fn release<R: Raw, H: ?Sized>(inner: Pin<KBox<Inner<R, H>>>) {
+unsafe fn release<R: Raw, H: ?Sized>(inner: Pin<KBox<PinnedProbe<R, H>>>) {
     // SAFETY: The caller guarantees that it was unregistered.
     if unsafe { was_kept(inner.raw.get()) } {
         core::mem::forget(inner);

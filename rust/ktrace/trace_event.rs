@@ -142,7 +142,7 @@ pub struct Definition {
 
 /// The part of an event that the kernel knows: it must not move.
 #[repr(C)]
-struct Inner {
+struct PinnedEvent {
     call: Opaque<bindings::trace_event_call>,
     fields: KVec<Field>,
     print_fmt: CString,
@@ -155,7 +155,7 @@ struct Inner {
     /// Whether the event was dropped and could not be removed at once.
     is_dropped: AtomicBool,
     /// The next in the list of events that are to be removed.
-    next: *mut Inner,
+    next: *mut PinnedEvent,
 }
 
 /// A registered event: removed when dropped.
@@ -233,10 +233,10 @@ struct Inner {
 ///
 /// # Invariants
 ///
-/// The call in `inner` was added to the kernel's events, and `Inner::unregister` did not succeed
-/// since.
+/// The call in `inner` was added to the kernel's events, and `PinnedEvent::unregister` did not
+/// succeed since.
 pub struct TraceEvent {
-    inner: ManuallyDrop<Pin<KBox<Inner>>>,
+    inner: ManuallyDrop<Pin<KBox<PinnedEvent>>>,
 }
 
 // SAFETY: The kernel changes the call under its own locks; all else is `Send` and `Sync`.
@@ -356,7 +356,7 @@ impl TraceEvent {
         let output = Arc::new(Output::new(&group, &name, print)?, GFP_KERNEL)?;
         sink.set_event(output.number(), fixed_len)?;
         let inner = KBox::pin(
-            Inner {
+            PinnedEvent {
                 // SAFETY: All-zero is a valid `struct trace_event_call`.
                 call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
                 fields,
@@ -441,7 +441,7 @@ impl TraceEvent {
         }
     }
 
-    fn into_inner(self) -> Pin<KBox<Inner>> {
+    fn into_inner(self) -> Pin<KBox<PinnedEvent>> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used after this.
         unsafe { ManuallyDrop::take(&mut this.inner) }
@@ -455,13 +455,13 @@ impl Drop for TraceEvent {
     }
 }
 
-impl Inner {
+impl PinnedEvent {
     /// # Safety
     ///
-    /// `call` must be that of a live [`Inner`].
+    /// `call` must be that of a live [`PinnedEvent`].
     unsafe fn from_call<'a>(call: *mut bindings::trace_event_call) -> &'a Self {
-        // SAFETY: The caller guarantees that the call is embedded in a live `Inner`.
-        unsafe { &*kernel::container_of!(Opaque::cast_from(call), Inner, call) }
+        // SAFETY: The caller guarantees that the call is embedded in a live `PinnedEvent`.
+        unsafe { &*kernel::container_of!(Opaque::cast_from(call), PinnedEvent, call) }
     }
 
     /// The group and the name.
@@ -590,8 +590,8 @@ unsafe extern "C" fn ktrace_call_reg(
     ty: c_uint,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: The kernel calls this for a registered call, which is that of a live `Inner`.
-    let inner = unsafe { Inner::from_call(call) };
+    // SAFETY: The kernel calls this for a registered call, which is that of a live `PinnedEvent`.
+    let inner = unsafe { PinnedEvent::from_call(call) };
     let (is_added, file) = match ty {
         bindings::trace_reg_TRACE_REG_REGISTER => (true, data.cast()),
         bindings::trace_reg_TRACE_REG_PERF_REGISTER => (true, ptr::null_mut()),
@@ -617,8 +617,9 @@ unsafe extern "C" fn ktrace_call_reg(
 /// Called by the kernel for a call that is being registered, with `event_mutex` held.
 #[no_mangle]
 unsafe extern "C" fn ktrace_call_define_fields(call: *mut bindings::trace_event_call) -> c_int {
-    // SAFETY: The kernel calls this for a call that is being registered: that of a live `Inner`.
-    let inner = unsafe { Inner::from_call(call) };
+    // SAFETY: The kernel calls this for a call that is being registered: that of a live
+    // `PinnedEvent`.
+    let inner = unsafe { PinnedEvent::from_call(call) };
     from_result(|| {
         for field in &inner.fields {
             // SAFETY: The kernel keeps the two strings: they live in the event, which outlives
@@ -656,8 +657,8 @@ unsafe extern "C" fn ktrace_call_print(
 ) {
     // SAFETY: `event` is embedded in a call.
     let call = unsafe { kernel::container_of!(event, bindings::trace_event_call, event) };
-    // SAFETY: The kernel calls this for a registered call, which is that of a live `Inner`.
-    let inner = unsafe { Inner::from_call(call) };
+    // SAFETY: The kernel calls this for a registered call, which is that of a live `PinnedEvent`.
+    let inner = unsafe { PinnedEvent::from_call(call) };
     // SAFETY: A record has at least its fields, as `Sink::record` makes sure.
     let fixed = unsafe { core::slice::from_raw_parts(record, inner.sink.fixed_len()) };
     let fields = inner.fields.iter();

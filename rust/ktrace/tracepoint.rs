@@ -89,7 +89,7 @@ struct Hook {
 
 /// The part that the kernel knows: it must not move.
 #[repr(C)]
-struct Inner<H> {
+struct PinnedHook<H> {
     hook: Hook,
     attachment: Attachment,
     handler: H,
@@ -147,7 +147,7 @@ struct Attachment {
 /// kernel's, or, where `is_notified` in it, one of a module that is there. Then the notifier is
 /// registered.
 pub struct Tracepoint<H: Handler> {
-    inner: ManuallyDrop<Pin<KBox<Inner<H>>>>,
+    inner: ManuallyDrop<Pin<KBox<PinnedHook<H>>>>,
 }
 
 // SAFETY: The kernel's functions on tracepoints lock by themselves, and `H` is `Send`.
@@ -198,7 +198,7 @@ impl<H: Handler> Tracepoint<H> {
         }
         let found = find(name);
         let inner = KBox::pin(
-            Inner {
+            PinnedHook {
                 hook: Hook {
                     stub: AtomicUsize::new(0),
                     missed: AtomicUsize::new(0),
@@ -295,7 +295,7 @@ impl<H: Handler> Drop for Tracepoint<H> {
     }
 }
 
-impl<H: Handler> Inner<H> {
+impl<H: Handler> PinnedHook<H> {
     /// Its entry in the list of [`leftover`].
     fn object(&self) -> *mut c_void {
         ptr::from_ref(self).cast_mut().cast()
@@ -385,11 +385,11 @@ impl<H: Handler> Inner<H> {
 ///
 /// # Safety
 ///
-/// `object` must be an [`Inner`] for `H` that is attached to a tracepoint of the kernel or has its
-/// notifier registered, and nobody else must use it any more.
+/// `object` must be a [`PinnedHook`] for `H` that is attached to a tracepoint of the kernel or has
+/// its notifier registered, and nobody else must use it any more.
 unsafe fn remove<H: Handler>(object: *mut c_void) {
     // SAFETY: The caller guarantees that it is there and registered. The memory stays.
-    let _ = unsafe { (*object.cast::<Inner<H>>()).unregister() };
+    let _ = unsafe { (*object.cast::<PinnedHook<H>>()).unregister() };
 }
 
 /// Finds a tracepoint of the kernel.
@@ -427,8 +427,8 @@ fn find(name: &CStr) -> Option<NonNull<bindings::tracepoint>> {
 ///
 /// # Safety
 ///
-/// `notifier` must be that of a live [`Inner`] for `H`, which has no other tracepoint than that of
-/// a module, and `module` a `struct tp_module`; no other such call is made meanwhile.
+/// `notifier` must be that of a live [`PinnedHook`] for `H`, which has no other tracepoint than
+/// that of a module, and `module` a `struct tp_module`; no other such call is made meanwhile.
 unsafe extern "C" fn module_changed<H: Handler>(
     notifier: *mut bindings::notifier_block,
     action: c_ulong,
@@ -437,12 +437,12 @@ unsafe extern "C" fn module_changed<H: Handler>(
     const COMING: c_ulong = bindings::module_state_MODULE_STATE_COMING as c_ulong;
     const GOING: c_ulong = bindings::module_state_MODULE_STATE_GOING as c_ulong;
 
-    // SAFETY: The kernel passes the notifier with this function, which is in an `Inner` for `H`.
-    // Unregistering waits for this.
+    // SAFETY: The kernel passes the notifier with this function, which is in a `PinnedHook` for
+    // `H`. Unregistering waits for this.
     let inner = unsafe {
         let notifier = Opaque::cast_from(notifier);
         let attachment = kernel::container_of!(notifier, Attachment, notifier);
-        &*kernel::container_of!(attachment, Inner<H>, attachment)
+        &*kernel::container_of!(attachment, PinnedHook<H>, attachment)
     };
     let attachment = &inner.attachment;
     // SAFETY: The kernel passes a `struct tp_module` to notifiers of tracepoints.
@@ -472,12 +472,13 @@ unsafe extern "C" fn module_changed<H: Handler>(
 ///
 /// # Safety
 ///
-/// `hook` must be that of an attached [`Inner`] for `H`, and `regs` valid; preemption is disabled.
+/// `hook` must be that of an attached [`PinnedHook`] for `H`, and `regs` valid; preemption is
+/// disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn hit<H: Handler>(hook: *mut Hook, regs: *mut pt_regs) {
-    // SAFETY: The stub passes the hook that was attached, which is in an `Inner` for `H`. Detaching
-    // waits for this.
-    let inner = unsafe { &*kernel::container_of!(hook, Inner<H>, hook) };
+    // SAFETY: The stub passes the hook that was attached, which is in a `PinnedHook` for `H`.
+    // Detaching waits for this.
+    let inner = unsafe { &*kernel::container_of!(hook, PinnedHook<H>, hook) };
     let stub = inner.hook.stub.load(Ordering::Relaxed);
     // SAFETY: The stub keeps `regs`, and preemption disabled, for the time of this call. It fills
     // in the same registers as ftrace, with a stack pointer to the return address.

@@ -68,11 +68,11 @@ pub trait Print: Send + Sync + 'static {
 ///
 /// The event in the call in `inner` is registered.
 pub struct Output {
-    inner: ManuallyDrop<Pin<KBox<Inner>>>,
+    inner: ManuallyDrop<Pin<KBox<PinnedOutput>>>,
 }
 
 /// Each event has one. It takes 256 bytes, as one of the allocator's sizes.
-struct Inner {
+struct PinnedOutput {
     call: Opaque<bindings::trace_event_call>,
     class: Opaque<bindings::trace_event_class>,
     /// The group and the name, with a NUL behind each. `class.system` and `call.name` point there.
@@ -86,11 +86,12 @@ struct Inner {
     /// Whether only the number is left.
     is_over: AtomicBool,
     /// The next in [`Reserved`].
-    next: *mut Inner,
+    next: *mut PinnedOutput,
 }
 
-/// Numbers that records of removed events have: outputs that are over, linked by [`Inner::next`].
-pub(super) struct Reserved(*mut Inner);
+/// Numbers that records of removed events have: outputs that are over, linked by
+/// [`PinnedOutput::next`].
+pub(super) struct Reserved(*mut PinnedOutput);
 
 // SAFETY: The outputs in the list belong to the list alone.
 unsafe impl Send for Reserved {}
@@ -153,7 +154,7 @@ pub(super) fn put_back(mut list: Reserved) {
 }
 
 impl Reserved {
-    fn push(&mut self, inner: Pin<KBox<Inner>>) {
+    fn push(&mut self, inner: Pin<KBox<PinnedOutput>>) {
         // SAFETY: The output stays in its box, which `pop` pins again.
         let inner = KBox::into_raw(unsafe { Pin::into_inner_unchecked(inner) });
         // SAFETY: The output is live, and nobody else uses the field.
@@ -161,7 +162,7 @@ impl Reserved {
         self.0 = inner;
     }
 
-    fn pop(&mut self) -> Option<Pin<KBox<Inner>>> {
+    fn pop(&mut self) -> Option<Pin<KBox<PinnedOutput>>> {
         if self.0.is_null() {
             return None;
         }
@@ -173,7 +174,7 @@ impl Reserved {
 }
 
 /// Unregisters the event of an output. Waits for those who print.
-fn unregister(inner: &Inner) {
+fn unregister(inner: &PinnedOutput) {
     // SAFETY: The projection stays within the allocation.
     let event = unsafe { &raw mut (*inner.call.get()).event };
     // SAFETY: The caller's output is registered, and nobody else unregisters it.
@@ -210,10 +211,10 @@ impl Output {
         names.extend_from_slice(group, GFP_KERNEL)?;
         names.extend_from_slice(name.to_bytes_with_nul(), GFP_KERNEL)?;
         // Allocated before the printer is in a ManuallyDrop, so that a failure drops the printer.
-        let inner = KBox::<Inner>::new_uninit(GFP_KERNEL)?;
+        let inner = KBox::<PinnedOutput>::new_uninit(GFP_KERNEL)?;
         let inner = KBox::into_pin(KBox::write(
             inner,
-            Inner {
+            PinnedOutput {
                 // SAFETY: All-zero is valid for both structures.
                 call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
                 // SAFETY: All-zero is valid for both structures.
@@ -242,7 +243,7 @@ impl Output {
             (*call).event.funcs = (&raw const ktrace_output_funcs).cast_mut();
             &raw mut (*call).event
         };
-        let this: *const Inner = &*inner;
+        let this: *const PinnedOutput = &*inner;
         let vtable = owner::vtable_of(&***print);
         // SAFETY: `take_back` ends the registration and waits for those who print. The output is
         // freed after `untrack` only.
@@ -325,7 +326,7 @@ impl Drop for Output {
     fn drop(&mut self) {
         // SAFETY: `self` is not used after this.
         let inner = unsafe { ManuallyDrop::take(&mut self.inner) };
-        let this: *const Inner = &*inner;
+        let this: *const PinnedOutput = &*inner;
         leftover::untrack(this.cast_mut().cast());
         if !inner.is_recorded.load(Ordering::Relaxed) {
             unregister(&inner);
@@ -344,15 +345,15 @@ impl Drop for Output {
 ///
 /// # Safety
 ///
-/// `output` must be an [`Inner`] of an [`Output`] that nobody uses or frees any more.
+/// `output` must be a [`PinnedOutput`] of an [`Output`] that nobody uses or frees any more.
 unsafe fn take_back(output: *mut c_void) {
     // SAFETY: The caller guarantees that nobody else has the box.
-    let inner = unsafe { Pin::new_unchecked(KBox::from_raw(output.cast::<Inner>())) };
+    let inner = unsafe { Pin::new_unchecked(KBox::from_raw(output.cast::<PinnedOutput>())) };
     inner.end();
     RESERVED.lock().push(inner);
 }
 
-impl Inner {
+impl PinnedOutput {
     fn group(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.names).unwrap_or(c"")
     }
@@ -468,10 +469,10 @@ unsafe extern "C" fn ktrace_output_print(
     addresses: bool,
 ) {
     // SAFETY: The kernel calls this for a registered event of this file, which is embedded in an
-    // `Inner`; unregistering waits for readers.
+    // `PinnedOutput`; unregistering waits for readers.
     let inner = unsafe {
         let call = kernel::container_of!(event, bindings::trace_event_call, event);
-        &*kernel::container_of!(Opaque::cast_from(call), Inner, call)
+        &*kernel::container_of!(Opaque::cast_from(call), PinnedOutput, call)
     };
     let len = usize::try_from(len).unwrap_or(0);
     if len < HEADER_LEN {

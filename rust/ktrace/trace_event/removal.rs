@@ -40,12 +40,12 @@ use super::{
     set_enabled,
     EventMutex,
     EventMutexHeld,
-    Inner, //
+    PinnedEvent, //
 };
 
 /// Events that were dropped in the closure of [`EventMutex::with`] that runs now, linked by
-/// [`Inner::next`]. Only the holder of `event_mutex` uses the list.
-static ABANDONED: AtomicPtr<Inner> = AtomicPtr::new(ptr::null_mut());
+/// [`PinnedEvent::next`]. Only the holder of `event_mutex` uses the list.
+static ABANDONED: AtomicPtr<PinnedEvent> = AtomicPtr::new(ptr::null_mut());
 
 // The kernel's structures are only passed on.
 #[allow(improper_ctypes)]
@@ -165,7 +165,7 @@ pub(super) unsafe fn keep_trace(_: &EventMutexHeld, file: *mut bindings::trace_e
 /// A task that holds `event_mutex` cannot wait. In the closure of [`EventMutex::with`] the event is
 /// removed when that releases the mutex. In a callback of an event, the kernel is walking over the
 /// events, and somebody else's task may be there: the event stays until its module goes.
-pub(super) fn remove(inner: Pin<KBox<Inner>>) {
+pub(super) fn remove(inner: Pin<KBox<PinnedEvent>>) {
     if !EventMutexHeld::is_current() {
         wait_until_unregistered(&inner);
         return;
@@ -188,8 +188,8 @@ pub(super) fn take_abandoned(_: &EventMutex) -> Abandoned {
     Abandoned(ABANDONED.swap(ptr::null_mut(), Ordering::Relaxed))
 }
 
-/// Events that were dropped, linked by [`Inner::next`]. Dropping the list removes them.
-pub(super) struct Abandoned(*mut Inner);
+/// Events that were dropped, linked by [`PinnedEvent::next`]. Dropping the list removes them.
+pub(super) struct Abandoned(*mut PinnedEvent);
 
 impl Drop for Abandoned {
     fn drop(&mut self) {
@@ -206,10 +206,10 @@ impl Drop for Abandoned {
 ///
 /// # Safety
 ///
-/// `call` must be that of an [`Inner`] that its module does not use or free any more.
+/// `call` must be that of a [`PinnedEvent`] that its module does not use or free any more.
 pub(super) unsafe fn take_back(call: *mut c_void) {
     // SAFETY: The caller guarantees that this is the call of an event.
-    let inner = unsafe { Inner::from_call(call.cast()) };
+    let inner = unsafe { PinnedEvent::from_call(call.cast()) };
     wait_until_unregistered(inner);
     if inner.is_dropped.load(Ordering::Relaxed) {
         let inner = ptr::from_ref(inner).cast_mut();
@@ -220,7 +220,7 @@ pub(super) unsafe fn take_back(call: *mut c_void) {
 }
 
 /// Unregisters an event. Waits until nobody uses it.
-fn wait_until_unregistered(inner: &Inner) {
+fn wait_until_unregistered(inner: &PinnedEvent) {
     let (group, name) = inner.names();
     let mut is_logged = false;
     while !is_unregistered(inner) {
@@ -237,7 +237,7 @@ fn wait_until_unregistered(inner: &Inner) {
 }
 
 /// Unregisters an event, unless somebody uses it.
-fn is_unregistered(inner: &Inner) -> bool {
+fn is_unregistered(inner: &PinnedEvent) -> bool {
     let unregister = || EventMutex::lock(|token| inner.unregister(token));
     let (group, name) = inner.names();
     if matches!(unregister(), Ok(Ok(()))) {

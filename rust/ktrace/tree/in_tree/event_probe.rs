@@ -74,7 +74,7 @@ unsafe impl Sync for Event {}
 /// `rust/helpers/event_probe.c`.
 #[repr(C)]
 #[derive(Default)]
-struct Field {
+struct EventField {
     offset: c_int,
     size: c_int,
     is_signed: bool,
@@ -101,7 +101,7 @@ extern "C" {
         file: *const bindings::trace_event_file,
         name: *const u8,
         len: usize,
-        found: *mut Field,
+        found: *mut EventField,
     ) -> bool;
     fn ktrace_event_len(file: *const bindings::trace_event_file) -> usize;
     fn ktrace_new_event_probe(
@@ -141,7 +141,7 @@ impl Event {
 
 impl RecordFields for Event {
     fn find(&self, name: &str) -> Option<RecordField> {
-        let mut field = Field::default();
+        let mut field = EventField::default();
         // SAFETY: The event is there, by the type invariant, and with it its fields, which do not
         // change; the name is as long as it says.
         let found = unsafe {
@@ -180,7 +180,7 @@ impl Drop for Event {
 }
 
 /// The handler, and what the callback needs beside it.
-struct Inner<H> {
+struct CallbackData<H> {
     /// How long a record is at least, in bytes.
     len: usize,
     handler: H,
@@ -197,7 +197,7 @@ struct Inner<H> {
 pub struct EventProbe<H: Handler> {
     trigger: NonNull<Trigger>,
     is_attached: AtomicBool,
-    inner: NonNull<Inner<H>>,
+    inner: NonNull<CallbackData<H>>,
     /// Held for as long as the trigger is there.
     event: ManuallyDrop<Event>,
 }
@@ -217,7 +217,7 @@ impl<H: Handler> EventProbe<H> {
     pub fn new(event: Event, filter: Option<CString>, handler: H) -> Result<Self> {
         // SAFETY: The event is there, by its type invariant, and its fields do not change.
         let len = unsafe { ktrace_event_len(event.file.as_ptr()) };
-        let inner = KBox::into_raw(KBox::new(Inner { len, handler }, GFP_KERNEL)?);
+        let inner = KBox::into_raw(KBox::new(CallbackData { len, handler }, GFP_KERNEL)?);
         let filter = filter
             .as_ref()
             .map_or(ptr::null(), |filter| filter.as_char_ptr());
@@ -341,13 +341,13 @@ unsafe fn take_back(trigger: *mut c_void) {
 ///
 /// # Safety
 ///
-/// `data` must be the [`Inner`] of an [`EventProbe`] for `H`, and `record` one of its event, whose
-/// fields are written; preemption is disabled.
+/// `data` must be the [`CallbackData`] of an [`EventProbe`] for `H`, and `record` one of its event,
+/// whose fields are written; preemption is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn hit<H: Handler>(data: *mut c_void, record: *const c_void) {
-    // SAFETY: The caller passes the `Inner` of an attached `EventProbe`, which frees it only after
-    // it was detached and has waited for handlers.
-    let inner = unsafe { &*data.cast::<Inner<H>>() };
+    // SAFETY: The caller passes the `CallbackData` of an attached `EventProbe`, which frees it only
+    // after it was detached and has waited for handlers.
+    let inner = unsafe { &*data.cast::<CallbackData<H>>() };
     // SAFETY: The caller passes a record with all fields of the event, `len` bytes at least, and
     // nobody changes it before this returns.
     let bytes = unsafe { core::slice::from_raw_parts(record.cast(), inner.len) };

@@ -54,7 +54,7 @@ struct Node<D> {
 ///
 /// `room` was allocated with this structure, which does not move, as its data, for nodes of type
 /// [`Node<H::Data>`], and not freed since.
-struct Inner<H: Handler> {
+struct PinnedRethook<H: Handler> {
     room: NonNull<bindings::rethook>,
     handler: H,
     /// How many calls there was no room for.
@@ -62,17 +62,17 @@ struct Inner<H: Handler> {
 }
 
 // SAFETY: Any task may free the room, and `H` is `Send`.
-unsafe impl<H: Handler> Send for Inner<H> {}
+unsafe impl<H: Handler> Send for PinnedRethook<H> {}
 // SAFETY: All CPUs may use the room at the same time, and `H` is `Sync`.
-unsafe impl<H: Handler> Sync for Inner<H> {}
+unsafe impl<H: Handler> Sync for PinnedRethook<H> {}
 
 /// At the entry of a function.
-struct Entry<H: Handler>(NonNull<Inner<H>>);
+struct EntryHandler<H: Handler>(NonNull<PinnedRethook<H>>);
 
-// SAFETY: It is a reference to an `Inner`, which is `Sync`.
-unsafe impl<H: Handler> Send for Entry<H> {}
-// SAFETY: It is a reference to an `Inner`, which is `Sync`.
-unsafe impl<H: Handler> Sync for Entry<H> {}
+// SAFETY: It is a reference to a `PinnedRethook`, which is `Sync`.
+unsafe impl<H: Handler> Send for EntryHandler<H> {}
+// SAFETY: It is a reference to a `PinnedRethook`, which is `Sync`.
+unsafe impl<H: Handler> Sync for EntryHandler<H> {}
 
 /// Probes at the return of some functions: disabled at first, and unregistered when dropped.
 ///
@@ -81,11 +81,11 @@ unsafe impl<H: Handler> Sync for Entry<H> {}
 ///
 /// # Invariants
 ///
-/// The [`Entry`]s refer to `inner`.
+/// The [`EntryHandler`]s refer to `inner`.
 pub struct Rethook<H: Handler> {
     /// Dropped first.
-    probes: kprobe::Batch<Entry<H>>,
-    inner: Pin<KBox<Inner<H>>>,
+    probes: kprobe::Batch<EntryHandler<H>>,
+    inner: Pin<KBox<PinnedRethook<H>>>,
 }
 
 impl<H: Handler> Rethook<H> {
@@ -100,14 +100,14 @@ impl<H: Handler> Rethook<H> {
         handler: H,
     ) -> Result<Self> {
         const { Kretprobe::<H>::DATA_FITS };
-        let mut inner = KBox::<Inner<H>>::new_uninit(GFP_KERNEL)?;
+        let mut inner = KBox::<PinnedRethook<H>>::new_uninit(GFP_KERNEL)?;
         let missed = Counter::new()?;
         let size = size_of::<Node<H::Data>>();
         let data = inner.as_mut_ptr();
         let room = from_err_ptr(alloc(data.cast(), return_handler::<H>, size, calls))?;
         let room = NonNull::new(room).ok_or(ENOMEM)?;
         // INVARIANT: Allocated just now.
-        let inner = inner.write(Inner {
+        let inner = inner.write(PinnedRethook {
             room,
             handler,
             missed,
@@ -117,7 +117,9 @@ impl<H: Handler> Rethook<H> {
         // probes, which use the room, are listed after it, and so removed before it.
         unsafe { leftover::track(code, ptr::from_ref(&*inner).cast_mut().cast(), remove::<H>) }?;
         let this = NonNull::from(&*inner);
-        let entries = targets.into_iter().map(|target| (target, Entry(this)));
+        let entries = targets
+            .into_iter()
+            .map(|target| (target, EntryHandler(this)));
         let this = Self {
             probes: kprobe::Batch::register(entries)?,
             inner: inner.into(),
@@ -173,7 +175,7 @@ impl<H: Handler> Rethook<H> {
     }
 }
 
-impl<H: Handler> Drop for Inner<H> {
+impl<H: Handler> Drop for PinnedRethook<H> {
     fn drop(&mut self) {
         free(self.room);
         leftover::untrack(ptr::from_mut(self).cast());
@@ -184,17 +186,17 @@ impl<H: Handler> Drop for Inner<H> {
 ///
 /// # Safety
 ///
-/// `object` must be an [`Inner`] for `H` that nobody else uses any more.
+/// `object` must be a [`PinnedRethook`] for `H` that nobody else uses any more.
 unsafe fn remove<H: Handler>(object: *mut c_void) {
     // SAFETY: The caller guarantees that it is there.
-    free(unsafe { (*object.cast::<Inner<H>>()).room });
+    free(unsafe { (*object.cast::<PinnedRethook<H>>()).room });
 }
 
 #[vtable]
-impl<H: Handler> kprobe::Handler for Entry<H> {
+impl<H: Handler> kprobe::Handler for EntryHandler<H> {
     #[inline(always)]
     fn pre(&self, hit: &Hit<'_>) {
-        // SAFETY: `Rethook` keeps the `Inner` until it has dropped the probes, and so this.
+        // SAFETY: `Rethook` keeps the `PinnedRethook` until it has dropped the probes, and so this.
         let inner = unsafe { self.0.as_ref() };
         let Some(node) = take(inner.room) else {
             inner.missed.increment();
@@ -220,8 +222,8 @@ impl<H: Handler> kprobe::Handler for Entry<H> {
 ///
 /// # Safety
 ///
-/// `node` must be one that was hooked, `data` the [`Inner`] that its room was allocated with, which
-/// is not freed before this is over, and `regs` valid; preemption is disabled.
+/// `node` must be one that was hooked, `data` the [`PinnedRethook`] that its room was allocated
+/// with, which is not freed before this is over, and `regs` valid; preemption is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn return_handler<H: Handler>(
     node: *mut bindings::rethook_node,
@@ -230,13 +232,18 @@ unsafe extern "C" fn return_handler<H: Handler>(
     regs: *mut pt_regs,
 ) {
     let node = node.cast::<Node<H::Data>>();
-    // SAFETY: The caller guarantees that `data` is the `Inner`, which stays until this is over, and
-    // that `regs` is valid. `Entry::pre` has written the address.
-    let (inner, hit) = unsafe { (&*data.cast::<Inner<H>>(), Hit::new(regs, (*node).address)) };
+    // SAFETY: The caller guarantees that `data` is the `PinnedRethook`, which stays until this is
+    // over, and that `regs` is valid. `EntryHandler::pre` has written the address.
+    let (inner, hit) = unsafe {
+        (
+            &*data.cast::<PinnedRethook<H>>(),
+            Hit::new(regs, (*node).address),
+        )
+    };
     let given = H::WITHOUT_ENTRY;
     let data = if H::HAS_ENTRY {
-        // SAFETY: `Entry::pre` has written it, and the node belongs to this call until this is
-        // over.
+        // SAFETY: `EntryHandler::pre` has written it, and the node belongs to this call until this
+        // is over.
         Some(unsafe { &(*node).data })
     } else {
         given.as_ref()
@@ -273,8 +280,8 @@ fn alloc(
 /// Frees the room, when the last call has returned, and waits until no handler runs any more.
 #[inline(never)]
 fn free(room: NonNull<bindings::rethook>) {
-    // SAFETY: The room is live, by the type invariant of `Inner`: its drop, or `remove` in its
-    // place, is the only caller.
+    // SAFETY: The room is live, by the type invariant of `PinnedRethook`: its drop, or `remove` in
+    // its place, is the only caller.
     unsafe { ktrace_free_rethook(room.as_ptr()) };
 }
 
@@ -299,7 +306,7 @@ fn end_busy() {
 #[inline(never)]
 #[link_section = ".kprobes.text"]
 fn take(room: NonNull<bindings::rethook>) -> Option<NonNull<bindings::rethook_node>> {
-    // SAFETY: The room is live, by the type invariant of `Inner`.
+    // SAFETY: The room is live, by the type invariant of `PinnedRethook`.
     NonNull::new(unsafe { bindings::rethook_try_get(room.as_ptr()) })
 }
 
