@@ -6,12 +6,12 @@
 //!
 //! Reference: <https://docs.kernel.org/trace/fprobe.html>
 //!
-//! A probe with an exit handler keeps data of a call on the task's shadow stack. Calls that are in
+//! A probe with an exit handler saves entry data on the task's shadow stack. Calls that are in
 //! flight when it is unregistered return later, maybe after ktrace's module was unloaded and loaded
 //! again. All that the kernel then checks is whether a probe is registered *at this address*. If
 //! one is, it calls the probe's exit handler, even if that is NULL. Hence the memory of a probe
 //! with an exit handler is used again for another of the kind only, and is never freed. Each
-//! registration marks its data with a number of its own.
+//! registration marks its entry data with a number of its own.
 
 use core::{
     mem::{
@@ -58,10 +58,10 @@ use crate::{
 /// What happens at the entry of a function, and at its exit.
 #[vtable]
 pub trait Handler: Send + Sync + 'static {
-    /// What is kept of a call from its entry to its exit; `()` for nothing.
+    /// The entry data: what the probe saves at the entry of a call, for its exit. `()` for nothing.
     ///
-    /// It is copied, never dropped (a call may never return), and may be looked at on another CPU.
-    /// At most 112 bytes, with the alignment of a word.
+    /// It is copied, never dropped (a call may never return), and may be read on another CPU. At
+    /// most 112 bytes, with the alignment of a word.
     type Data: Copy + Send + 'static;
 
     /// Called when a function is entered, in atomic context: see [`crate::context`].
@@ -118,25 +118,25 @@ const MAX_FPROBE_DATA_SIZE: usize = 15 * size_of::<c_ulong>();
 
 /// What the kernel knows of a probe. It must not move while it is registered.
 #[repr(C)]
-struct Slot {
+struct FprobeSlot {
     fprobe: Opaque<bindings::fprobe>,
-    /// The number of the registration, which stands in front of the data of its calls.
+    /// The number of the registration. It is in front of the entry data of its calls.
     number: u64,
     /// The handler, of the type that the functions in `fprobe` are made for.
     handler: *const c_void,
     /// The next in the pool.
-    next: *mut Slot,
+    next: *mut FprobeSlot,
 }
 
-/// What is kept of a call.
+/// The entry data of a call, with the number of the registration that saved it.
 #[repr(C)]
-struct Stored<D> {
+struct SavedData<D> {
     number: u64,
     data: D,
 }
 
 /// The slots of probes with exit handlers that are not in use.
-struct Pool(*mut Slot);
+struct Pool(*mut FprobeSlot);
 
 // SAFETY: The slots in it are nobody else's.
 unsafe impl Send for Pool {}
@@ -173,7 +173,7 @@ pub(crate) fn exit() {
     }
 }
 
-fn take_from_pool() -> Option<*mut Slot> {
+fn take_from_pool() -> Option<*mut FprobeSlot> {
     let mut pool = POOL.lock();
     let slot = NonNull::new(pool.0)?.as_ptr();
     // SAFETY: Slots in the pool are live.
@@ -229,7 +229,7 @@ fn take_from_pool() -> Option<*mut Slot> {
 ///
 /// `slot` is registered, and its `handler` points at `handler`.
 pub struct Fprobe<H: Handler> {
-    slot: NonNull<Slot>,
+    slot: NonNull<FprobeSlot>,
     handler: ManuallyDrop<KBox<H>>,
 }
 
@@ -264,7 +264,7 @@ impl<H: Handler> Fprobe<H> {
         let slot = match pooled {
             Some(slot) => slot,
             None => KBox::into_raw(KBox::new(
-                Slot {
+                FprobeSlot {
                     // SAFETY: All-zero is a valid `struct fprobe`.
                     fprobe: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
                     number: 0,
@@ -284,7 +284,7 @@ impl<H: Handler> Fprobe<H> {
             (*fprobe).entry_handler = Some(entry_handler::<H>);
             if H::HAS_EXIT {
                 (*fprobe).exit_handler = Some(exit_handler::<H>);
-                (*fprobe).entry_data_size = size_of::<Stored<H::Data>>();
+                (*fprobe).entry_data_size = size_of::<SavedData<H::Data>>();
             }
             fprobe
         };
@@ -387,15 +387,15 @@ impl<H: Handler> Drop for Fprobe<H> {
     }
 }
 
-/// Frees a slot that is not registered, or keeps it for the next probe with an exit handler.
-fn give_back<H: Handler>(slot: *mut Slot) {
+/// Frees a slot that is not registered. One with an exit handler goes into the pool instead.
+fn give_back<H: Handler>(slot: *mut FprobeSlot) {
     if H::HAS_EXIT {
         let mut pool = POOL.lock();
         // SAFETY: It is live and not registered.
         unsafe { (*slot).next = pool.0 };
         pool.0 = slot;
     } else {
-        // SAFETY: It came from a `KBox`, is not registered, and no call keeps anything of it.
+        // SAFETY: It came from a `KBox`, is not registered, and no call has entry data of it.
         drop(unsafe { KBox::from_raw(slot) });
     }
 }
@@ -464,8 +464,8 @@ unsafe fn remove(object: *mut c_void) {
 ///
 /// # Safety
 ///
-/// `fprobe` must be that of a registered [`Slot`] for `H`, `data` room for what it asked for, and
-/// `regs` valid; preemption is disabled.
+/// `fprobe` must be that of a registered [`FprobeSlot`] for `H`, `data` room for what it asked for,
+/// and `regs` valid; preemption is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn entry_handler<H: Handler>(
     fprobe: *mut bindings::fprobe,
@@ -476,19 +476,19 @@ unsafe extern "C" fn entry_handler<H: Handler>(
 ) -> c_int {
     // SAFETY: The kernel passes a probe with this function, so it is that of a registered slot.
     // Unregistering waits for this.
-    let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), Slot, fprobe) };
+    let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), FprobeSlot, fprobe) };
     // SAFETY: Registered, so the handler is there and of this type.
     let handler = unsafe { &*slot.handler.cast::<H>() };
     // SAFETY: The kernel keeps `regs`, and preemption disabled, for the time of this call.
     let call = unsafe { Call::new(entry, caller, regs) };
     match handler.entry(&call) {
-        Some(kept) if H::HAS_EXIT => {
-            let stored = Stored {
+        Some(entry_data) if H::HAS_EXIT => {
+            let saved = SavedData {
                 number: slot.number,
-                data: kept,
+                data: entry_data,
             };
             // SAFETY: The room is aligned to a word and as large as `register` asked for.
-            unsafe { data.cast::<Stored<H::Data>>().write(stored) };
+            unsafe { data.cast::<SavedData<H::Data>>().write(saved) };
             0
         }
         Some(_) => 0,
@@ -500,9 +500,9 @@ unsafe extern "C" fn entry_handler<H: Handler>(
 ///
 /// # Safety
 ///
-/// `fprobe` must be that of a registered [`Slot`] for `H`, and `regs` valid; `data` must be what
-/// was kept of the call by it, or by an earlier probe at the same address, or NULL if that kept
-/// nothing; preemption is disabled.
+/// `fprobe` must be that of a registered [`FprobeSlot`] for `H`, and `regs` valid; `data` must be
+/// the entry data that it saved of the call, or that an earlier probe at the same address saved, or
+/// NULL if that probe saved nothing; preemption is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn exit_handler<H: Handler>(
     fprobe: *mut bindings::fprobe,
@@ -511,22 +511,22 @@ unsafe extern "C" fn exit_handler<H: Handler>(
     regs: *mut ftrace_regs,
     data: *mut c_void,
 ) {
-    // Another module's probe was at this address before, and kept nothing of the call.
+    // Another module's probe was at this address before, and saved no entry data.
     if data.is_null() {
         return;
     }
     // SAFETY: The kernel passes a probe with this function, so it is that of a registered slot.
     // Unregistering waits for this.
-    let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), Slot, fprobe) };
-    // SAFETY: The kernel keeps data in whole words, so there is one at least.
+    let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), FprobeSlot, fprobe) };
+    // SAFETY: The kernel saves entry data in whole words, so there is one at least.
     if unsafe { data.cast::<u64>().read() } != slot.number {
         return;
     }
-    // SAFETY: This registration kept it, so it is of this type.
-    let stored = unsafe { &*data.cast::<Stored<H::Data>>() };
+    // SAFETY: This registration saved it, so it is of this type.
+    let saved = unsafe { &*data.cast::<SavedData<H::Data>>() };
     // SAFETY: Registered, so the handler is there and of this type.
     let handler = unsafe { &*slot.handler.cast::<H>() };
     // SAFETY: The kernel keeps `regs`, and preemption disabled, for the time of this call.
     let call = unsafe { Call::new(entry, caller, regs) };
-    handler.exit(&call, &stored.data);
+    handler.exit(&call, &saved.data);
 }

@@ -2,9 +2,9 @@
 
 //! A handler at the return of a function.
 //!
-//! At the entry the kernel puts its own return address in the place of the caller's; it takes a
-//! node (`maxactive` of them are allocated) to keep the true one until the call returns, and with
-//! it what the entry handler wants to keep. Where no node is left the call is missed, and counted.
+//! At the entry of a call, the kernel replaces the return address by its own. It saves the true
+//! address in a node (`maxactive` of them are allocated) until the call returns, and the entry
+//! handler saves its entry data there. If no node is left, the call is missed, and counted.
 //!
 //! Calls that are in flight when the probe is unregistered still return through the kernel's
 //! address, but no longer reach the handler: unregistering does not wait for them, and the nodes
@@ -46,13 +46,14 @@ compile_error!("kretprobes must run on rethook (CONFIG_KRETPROBE_ON_RETHOOK)");
 /// What happens at a return.
 #[vtable]
 pub trait Handler: Send + Sync + 'static {
-    /// What is kept of a call from its entry to its return; `()` for nothing.
+    /// The entry data: what the probe saves at the entry of a call, for its return. `()` for
+    /// nothing.
     ///
-    /// It is copied, never dropped (a call may never return), and may be looked at on another CPU.
-    /// At most 4096 bytes, with the alignment of a word.
+    /// It is copied, never dropped (a call may never return), and may be read on another CPU. At
+    /// most 4096 bytes, with the alignment of a word.
     type Data: Copy + Send + 'static;
 
-    /// The data of each call if there is no [`entry`](Self::entry): `Some(())`.
+    /// The entry data of each call if there is no [`entry`](Self::entry): `Some(())`.
     const WITHOUT_ENTRY: Option<Self::Data> = None;
 
     /// Called when the function is entered, in atomic context: see [`crate::context`]. A handler
@@ -87,7 +88,7 @@ impl<'a, D> Call<'a, D> {
         self.caller
     }
 
-    /// What the entry handler kept.
+    /// The entry data of the call.
     #[inline(always)]
     pub fn data(&self) -> &'a D {
         self.data
@@ -329,7 +330,7 @@ unsafe extern "C" fn return_handler<H: Handler>(
     0
 }
 
-/// Where the data of a call is.
+/// The address of the entry data of a call.
 ///
 /// # Safety
 ///

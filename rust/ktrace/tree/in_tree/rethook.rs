@@ -202,17 +202,17 @@ impl<H: Handler> kprobe::Handler for EntryHandler<H> {
             inner.missed.increment();
             return;
         };
-        let kept = node.cast::<Node<H::Data>>().as_ptr();
+        let saved = node.cast::<Node<H::Data>>().as_ptr();
         if H::HAS_ENTRY {
             let Some(data) = inner.handler.entry(hit) else {
                 give_back(node);
                 return;
             };
             // SAFETY: The node belongs to this call alone, and has room for it.
-            unsafe { (&raw mut (*kept).data).write(data) };
+            unsafe { (&raw mut (*saved).data).write(data) };
         }
         // SAFETY: The node belongs to this call alone.
-        unsafe { (&raw mut (*kept).address).write(hit.address()) };
+        unsafe { (&raw mut (*saved).address).write(hit.address()) };
         // SAFETY: The registers are those of the entry of a function, as `register` has checked.
         unsafe { hook(node, hit.registers().as_ptr()) };
     }
