@@ -27,18 +27,18 @@ use crate::{
 
 /// The BTF of a module or, by the name `vmlinux`, of the kernel itself, with an index of its types.
 pub struct Object {
-    bytes: Bytes,
+    bytes: BtfBytes,
     index: KVVec<u32>,
 }
 
-enum Bytes {
+enum BtfBytes {
     /// What was read.
     Copied(KVVec<u8>),
     /// What is part of the kernel.
     Kernel(&'static [u8]),
 }
 
-impl Deref for Bytes {
+impl Deref for BtfBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -73,14 +73,14 @@ impl Object {
 }
 
 /// The bytes of the file of this name.
-fn read(name: &str) -> Result<Bytes> {
+fn read(name: &str) -> Result<BtfBytes> {
     if let Some(bytes) = tree::kernel_btf().filter(|_| name == "vmlinux") {
-        return Ok(Bytes::Kernel(bytes));
+        return Ok(BtfBytes::Kernel(bytes));
     }
     // It is the name of a module, and no way to another place.
     if name.contains('/') {
         return Err(ENOENT);
     }
     let path = CString::try_from_fmt(format_args!("kernel/btf/{name}"))?;
-    Ok(Bytes::Copied(File::open(&path)?.read_all()?))
+    Ok(BtfBytes::Copied(File::open(&path)?.read_all()?))
 }

@@ -70,7 +70,7 @@ impl Exits {
             return Err(Error::from_errno(-(EOPNOTSUPP as c_int)));
         }
         security::kprobes_allowed()?;
-        let name = Name::of(address)?;
+        let name = FunctionName::of(address)?;
         let mut text = Text::default();
         text.add(name.start)?;
         let (mut exits, mut verdict) = sweep(&text, &name)?;
@@ -120,13 +120,13 @@ impl Exits {
 }
 
 /// The name of a function.
-struct Name {
+struct FunctionName {
     start: usize,
     /// With its module in front, if it has one.
     full: CString,
 }
 
-impl Name {
+impl FunctionName {
     fn of(address: usize) -> Result<Self> {
         let mut buffer = [0; symbol::LEN];
         let location = symbol::location(address, &mut buffer).ok_or(ENOENT)?;
@@ -182,7 +182,7 @@ fn full_name(module: Option<&str>, name: &str) -> Result<CString> {
 }
 
 /// Finds the exits of what was read.
-fn sweep(text: &Text, name: &Name) -> Result<(KVec<Exit>, Result<Verdict, BadText>)> {
+fn sweep(text: &Text, name: &FunctionName) -> Result<(KVec<Exit>, Result<Verdict, BadText>)> {
     let parts = text.parts()?;
     let words = SweptFunction::<arch::Decoder>::words(&parts);
     let mut memory = KVVec::from_elem(0, words, GFP_KERNEL)?;
@@ -200,7 +200,7 @@ fn sweep(text: &Text, name: &Name) -> Result<(KVec<Exit>, Result<Verdict, BadTex
 
 /// Is the function left from its part at `cold`, to which no jump leads? Only what it is called
 /// says that it is one: another function can have the name.
-fn leaves(text: &mut Text, name: &Name, cold: usize) -> Result<bool> {
+fn leaves(text: &mut Text, name: &FunctionName, cold: usize) -> Result<bool> {
     let part = text.add(cold)?;
     let (exits, verdict) = sweep(text, name)?;
     text.pop();

@@ -103,16 +103,16 @@ impl From<Refusal> for Error {
 }
 
 /// What all the probes of a function have in common.
-struct Function<H> {
+struct ProbedFunction<H> {
     address: usize,
     handler: H,
 }
 
-/// The handler of one of them.
-struct Site<H>(Arc<Function<H>>);
+/// The handler of the probe on one return.
+struct ReturnHandler<H>(Arc<ProbedFunction<H>>);
 
 #[vtable]
-impl<H: Handler> kprobe::Handler for Site<H> {
+impl<H: Handler> kprobe::Handler for ReturnHandler<H> {
     #[inline(always)]
     fn pre(&self, hit: &Hit<'_>) {
         let call = Call {
@@ -160,8 +160,8 @@ impl<H: Handler> kprobe::Handler for Site<H> {
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Kretinsn<H: Handler> {
-    function: Arc<Function<H>>,
-    sites: Batch<Site<H>>,
+    function: Arc<ProbedFunction<H>>,
+    probes: Batch<ReturnHandler<H>>,
 }
 
 impl<H: Handler> Kretinsn<H> {
@@ -177,7 +177,8 @@ impl<H: Handler> Kretinsn<H> {
             return Err(Refusal::NotBuilt);
         }
         let address = entry(&target)?;
-        let function = Arc::new(Function { address, handler }, GFP_KERNEL).map_err(Error::from)?;
+        let function =
+            Arc::new(ProbedFunction { address, handler }, GFP_KERNEL).map_err(Error::from)?;
         let mut before = Refusal::Failed(EAGAIN);
         for number in 0..TRIES {
             // Its module may have gone, and another one come.
@@ -185,7 +186,7 @@ impl<H: Handler> Kretinsn<H> {
                 return Err(ENOENT.into());
             }
             match place(&function) {
-                Ok(sites) => return Ok(Self { function, sites }),
+                Ok(probes) => return Ok(Self { function, probes }),
                 // What was seen twice is not text that was just being changed.
                 Err(refusal) if refusal == before && refusal != EAGAIN.into() => break,
                 Err(refusal) => before = refusal,
@@ -198,21 +199,21 @@ impl<H: Handler> Kretinsn<H> {
     ///
     /// Process context; sleeps. `EINVAL` where the probed code is gone.
     pub fn enable(&self) -> Result {
-        self.sites.enable()
+        self.probes.enable()
     }
 
     /// Disarms them: handlers that run already may still be running. C: `disable_kprobe()`.
     ///
     /// Process context; sleeps.
     pub fn disable(&self) -> Result {
-        self.sites.disable()
+        self.probes.disable()
     }
 
     /// Was the probed code unloaded? Such a probe cannot be enabled again. Any context.
     ///
     /// C: `kprobe_gone()`.
     pub fn is_gone(&self) -> bool {
-        self.sites.probes().iter().any(kprobe::Kprobe::is_gone)
+        self.probes.probes().iter().any(kprobe::Kprobe::is_gone)
     }
 
     /// The address of the function; behind its landing pad (ENDBR) where it has one. Any context.
@@ -222,13 +223,13 @@ impl<H: Handler> Kretinsn<H> {
 
     /// Where the probes are. Any context.
     pub fn exits(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
-        self.sites.probes().iter().map(kprobe::Kprobe::address)
+        self.probes.probes().iter().map(kprobe::Kprobe::address)
     }
 
     /// How many returns did not run the handler, for another handler was running on that CPU. Any
     /// context. C: `nmissed` in `struct kprobe`, of all the probes.
     pub fn missed(&self) -> u64 {
-        let missed = self.sites.probes().iter().map(kprobe::Kprobe::missed);
+        let missed = self.probes.probes().iter().map(kprobe::Kprobe::missed);
         missed.fold(0, u64::wrapping_add)
     }
 
@@ -239,7 +240,7 @@ impl<H: Handler> Kretinsn<H> {
 
     /// The probes, so that they can be unregistered together with others.
     pub fn into_kprobes(self) -> impl Iterator<Item = AnyKprobe> {
-        self.sites.into_probes().into_iter().map(AnyKprobe::from)
+        self.probes.into_probes().into_iter().map(AnyKprobe::from)
     }
 }
 
@@ -261,7 +262,9 @@ fn entry(target: &Target) -> Result<usize> {
 }
 
 /// Places probes on all its returns. `EAGAIN` where the text was changed meanwhile.
-fn place<H: Handler>(function: &Arc<Function<H>>) -> Result<Batch<Site<H>>, Refusal> {
+fn place<H: Handler>(
+    function: &Arc<ProbedFunction<H>>,
+) -> Result<Batch<ReturnHandler<H>>, Refusal> {
     let exits = Exits::find(function.address)?;
     match exits.verdict() {
         Ok(Verdict::Returns) => {}
@@ -272,13 +275,13 @@ fn place<H: Handler>(function: &Arc<Function<H>>) -> Result<Batch<Site<H>>, Refu
         Err(bad) => return Err(Refusal::BadText(bad)),
     }
     let returns = exits.all().iter().filter(|exit| is_return(exit.kind));
-    let sites = Batch::register(returns.map(|exit| {
+    let probes = Batch::register(returns.map(|exit| {
         let target = Target::Address(exit.address as usize);
-        (target, Site(function.clone()))
+        (target, ReturnHandler(function.clone()))
     }))?;
     // The kernel has passed through `text_mutex` for them.
     match exits.is_current()? {
-        true => Ok(sites),
+        true => Ok(probes),
         false => Err(EAGAIN.into()),
     }
 }

@@ -28,7 +28,7 @@ use crate::module::{
 };
 
 /// A registration of a module.
-struct Entry {
+struct TrackedRegistration {
     /// The module that has the handler's code. Only compared.
     module: *const bindings::module,
     object: *mut c_void,
@@ -36,11 +36,11 @@ struct Entry {
 }
 
 // SAFETY: `track` requires that any task may call `remove` on `object`; the rest is only compared.
-unsafe impl Send for Entry {}
+unsafe impl Send for TrackedRegistration {}
 
 kernel::sync::global_lock! {
     // SAFETY: `crate::init` calls `init` before anything else here is used.
-    unsafe(uninit) static ENTRIES: Mutex<KVVec<Entry>> = KVVec::new();
+    unsafe(uninit) static ENTRIES: Mutex<KVVec<TrackedRegistration>> = KVVec::new();
 }
 
 /// # Safety
@@ -86,7 +86,7 @@ pub(crate) unsafe fn track(
     if module.is_null() {
         return Ok(());
     }
-    let entry = Entry {
+    let entry = TrackedRegistration {
         module,
         object,
         remove,
@@ -128,7 +128,7 @@ pub(crate) fn remove_all_of(module: &Module) {
 }
 
 /// The lock is free again afterwards: who unregisters takes the kernel's locks.
-fn take_last_of(module: &Module) -> Option<Entry> {
+fn take_last_of(module: &Module) -> Option<TrackedRegistration> {
     let mut entries = ENTRIES.lock();
     let index = entries
         .iter()

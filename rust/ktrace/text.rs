@@ -55,7 +55,7 @@ const FTRACE_SITE: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
 const _: () = assert!(FTRACE_SITE.len() == bindings::MCOUNT_INSN_SIZE as usize);
 
 /// A symbol's bytes.
-struct Part {
+struct SymbolText {
     address: usize,
     bytes: KVVec<u8>,
 }
@@ -63,7 +63,7 @@ struct Part {
 /// The text of a function, in the parts that were added.
 #[derive(Default)]
 pub(crate) struct Text {
-    parts: KVec<Part>,
+    parts: KVec<SymbolText>,
     finders: KVVec<Kprobe<Finder>>,
     /// Where ftrace has its call, if something else than that was there.
     ftrace_site: Option<usize>,
@@ -93,7 +93,7 @@ impl Text {
             may_hide,
             |at, bytes| self.put_back(at as usize, address, bytes),
         )?;
-        self.parts.push(Part { address, bytes }, GFP_KERNEL)?;
+        self.parts.push(SymbolText { address, bytes }, GFP_KERNEL)?;
         Ok(place)
     }
 

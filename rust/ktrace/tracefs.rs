@@ -115,12 +115,12 @@ pub trait ControlFile: 'static {
 pub struct File {
     dentry: NonNull<bindings::dentry>,
     /// The kernel calls its functions until the file is gone.
-    _operations: KBox<Operations>,
+    _operations: KBox<FileOperations>,
 }
 
 /// The operations of a file, and whose they are.
 #[repr(C)]
-struct Operations {
+struct FileOperations {
     /// Without an owner: while a module is being unloaded, the kernel would warn of each attempt to
     /// open the file. Instead [`open`] takes the reference and [`release`] gives it back.
     table: bindings::file_operations,
@@ -147,7 +147,7 @@ impl File {
         let writable = T::HAS_WRITE_LINE || T::HAS_CLEAR;
         let mode = if writable { 0o640 } else { 0o440 };
         let operations = KBox::new(
-            Operations {
+            FileOperations {
                 table: bindings::file_operations {
                     open: Some(open::<T>),
                     read: Some(bindings::seq_read),
@@ -209,10 +209,10 @@ impl Drop for File {
 ///
 /// `file` must be one of these, being opened or open.
 unsafe fn owner_of(file: *const bindings::file) -> &'static ThisModule {
-    // SAFETY: Its operations are the table in an `Operations`, which lives as long as the file.
+    // SAFETY: Its operations are the table in a `FileOperations`, which lives as long as the file.
     unsafe {
         let table = (*file).f_op.cast_mut();
-        (*kernel::container_of!(table, Operations, table)).owner
+        (*kernel::container_of!(table, FileOperations, table)).owner
     }
 }
 

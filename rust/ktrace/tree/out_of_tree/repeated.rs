@@ -19,13 +19,13 @@ use super::kallsyms::Kallsyms;
 mod memory;
 
 /// A set of the hashes of names.
-struct Names {
+struct NameHashes {
     /// At most half of it is in use; the rest is 0.
     table: KVVec<u64>,
     len: usize,
 }
 
-impl Names {
+impl NameHashes {
     /// A set with room for so many.
     fn with_capacity(len: usize) -> Result<Self> {
         let size = len.saturating_mul(2).max(1024).next_power_of_two();
@@ -63,16 +63,16 @@ impl Names {
 
 /// All names, and those of them that were added more than once.
 struct Counted {
-    all: Names,
-    repeated: Names,
+    all: NameHashes,
+    repeated: NameHashes,
 }
 
 impl Counted {
     /// With room for so many names.
     fn with_capacity(len: usize) -> Result<Self> {
         Ok(Self {
-            all: Names::with_capacity(len)?,
-            repeated: Names::with_capacity(0)?,
+            all: NameHashes::with_capacity(len)?,
+            repeated: NameHashes::with_capacity(0)?,
         })
     }
 
@@ -86,7 +86,7 @@ impl Counted {
 }
 
 /// The names that more than one symbol of the kernel itself has.
-pub struct Repeated(Names);
+pub struct Repeated(NameHashes);
 
 impl Repeated {
     /// Finds these names. The kernel's own symbols do not change.

@@ -46,7 +46,7 @@ extern "C" {
 }
 
 /// Why the table could not be read.
-enum Failure {
+enum ReadError {
     /// The kernel does not say where the table is.
     Unknown,
     /// The table looks different than expected.
@@ -54,13 +54,13 @@ enum Failure {
     Other(Error),
 }
 
-impl From<Fault> for Failure {
+impl From<Fault> for ReadError {
     fn from(_: Fault) -> Self {
         Self::Different
     }
 }
 
-impl<E: Into<Error>> From<E> for Failure {
+impl<E: Into<Error>> From<E> for ReadError {
     fn from(error: E) -> Self {
         Self::Other(error.into())
     }
@@ -70,19 +70,19 @@ impl<E: Into<Error>> From<E> for Failure {
 ///
 /// Process context; sleeps.
 pub(super) fn read() -> Result<Option<Counted>> {
-    match find().and_then(|place| place.read()) {
+    match find().and_then(|table| table.read()) {
         Ok(counted) => Ok(Some(counted)),
-        Err(Failure::Unknown) => Ok(None),
-        Err(Failure::Different) => {
+        Err(ReadError::Unknown) => Ok(None),
+        Err(ReadError::Different) => {
             pr_info!("the kernel's table of symbols looks different: /proc/kallsyms is read\n");
             Ok(None)
         }
-        Err(Failure::Other(error)) => Err(error),
+        Err(ReadError::Other(error)) => Err(error),
     }
 }
 
-/// Where the table is.
-struct Place {
+/// The kernel's table of symbols: its addresses.
+struct SymbolTable {
     /// The number of symbols.
     len: usize,
     names: usize,
@@ -90,17 +90,18 @@ struct Place {
     token_index: usize,
 }
 
-fn find() -> Result<Place, Failure> {
+/// Finds the table by the addresses in vmcoreinfo.
+fn find() -> Result<SymbolTable, ReadError> {
     let mut len = 0;
     // SAFETY: The function has no requirements.
     let note = unsafe { ktrace_vmcoreinfo(&mut len) };
     let mut bytes = KVVec::from_elem(0, len, GFP_KERNEL)?;
-    read_kernel(note as usize, &mut bytes).map_err(|_| Failure::Unknown)?;
+    read_kernel(note as usize, &mut bytes).map_err(|_| ReadError::Unknown)?;
     let find = || {
         let info = Vmcoreinfo::parse(&bytes)?;
         Some((
             info.symbol("kallsyms_num_syms")?,
-            Place {
+            SymbolTable {
                 len: 0,
                 names: info.symbol("kallsyms_names")?,
                 token_table: info.symbol("kallsyms_token_table")?,
@@ -108,25 +109,25 @@ fn find() -> Result<Place, Failure> {
             },
         ))
     };
-    let (len, place) = find().ok_or(Failure::Unknown)?;
+    let (len, table) = find().ok_or(ReadError::Unknown)?;
     let mut bytes = [0; size_of::<u32>()];
     read_kernel(len, &mut bytes)?;
-    Ok(Place {
+    Ok(SymbolTable {
         len: u32::from_ne_bytes(bytes) as usize,
-        ..place
+        ..table
     })
 }
 
-impl Place {
-    fn read(&self) -> Result<Counted, Failure> {
+impl SymbolTable {
+    fn read(&self) -> Result<Counted, ReadError> {
         /// More than a name, so that each time at least one name is read.
         const CHUNK: usize = 32 << 10;
         const { assert!(CHUNK > MAX_COMPRESSED) };
 
         let tokens = self.tokens()?;
-        let tokens = Tokens::new(&tokens).ok_or(Failure::Different)?;
+        let tokens = Tokens::new(&tokens).ok_or(ReadError::Different)?;
         if self.len > TOO_MANY {
-            return Err(Failure::Different);
+            return Err(ReadError::Different);
         }
         let mut counted = Counted::with_capacity(self.len)?;
         let mut chunk = KVVec::from_elem(0, CHUNK, GFP_KERNEL)?;
@@ -137,11 +138,11 @@ impl Place {
             let mut names = Names::new(&chunk);
             let before = left;
             for name in names.by_ref().take(before) {
-                counted.add(tokens.hash(name).ok_or(Failure::Different)?)?;
+                counted.add(tokens.hash(name).ok_or(ReadError::Different)?)?;
                 left = left.wrapping_sub(1);
             }
             if left == before {
-                return Err(Failure::Different);
+                return Err(ReadError::Different);
             }
             let read = CHUNK.wrapping_sub(names.rest().len());
             address = address.wrapping_add(read);
@@ -149,23 +150,23 @@ impl Place {
         if KNOWN.iter().all(|name| counted.all.contains(name)) {
             Ok(counted)
         } else {
-            Err(Failure::Different)
+            Err(ReadError::Different)
         }
     }
 
-    fn tokens(&self) -> Result<KVVec<Token>, Failure> {
+    fn tokens(&self) -> Result<KVVec<Token>, ReadError> {
         let mut index = [0; 2 * TOKENS];
         read_kernel(self.token_index, &mut index)?;
         // The index is right behind the table.
         let len = self.token_index.wrapping_sub(self.token_table);
         if len > usize::from(u16::MAX) {
-            return Err(Failure::Different);
+            return Err(ReadError::Different);
         }
         let mut table = KVVec::from_elem(0, len, GFP_KERNEL)?;
         read_kernel(self.token_table, &mut table)?;
         let mut tokens = KVVec::with_capacity(TOKENS, GFP_KERNEL)?;
         for text in token_texts(&table, &index) {
-            tokens.push(Token::new(text.ok_or(Failure::Different)?), GFP_KERNEL)?;
+            tokens.push(Token::new(text.ok_or(ReadError::Different)?), GFP_KERNEL)?;
         }
         Ok(tokens)
     }
