@@ -47,7 +47,7 @@ use crate::{
     },
     recorder::{
         Recorder,
-        RecorderParts, //
+        RecorderConfig, //
     },
     resolve::{
         ResolvedTarget,
@@ -105,7 +105,7 @@ impl Compiled {
         source: Source<'_>,
         going: Option<&Module>,
     ) -> Result<Self, Failure> {
-        let mut resolver = Resolver {
+        let mut resolver = KernelResolver {
             texts: KVec::new(),
             entry: EntryLayout::default(),
             needs: Needs::default(),
@@ -171,10 +171,10 @@ impl Compiled {
     }
 
     /// Makes the handler of one registration, and the layout of its entry data.
-    pub(crate) fn recorder(&self, parts: &RecorderParts) -> Result<(Recorder, EntryLayout)> {
+    pub(crate) fn recorder(&self, config: &RecorderConfig) -> Result<(Recorder, EntryLayout)> {
         let mut programs = KVec::new();
         programs.extend_from_slice(&self.programs, GFP_KERNEL)?;
-        let recorder = parts.recorder(programs, self.texts.clone())?;
+        let recorder = config.recorder(programs, self.texts.clone())?;
         Ok((recorder, self.entry.try_clone()?))
     }
 }
@@ -196,8 +196,8 @@ fn read_again<'c>(
     Ok(is_same.then_some(arguments))
 }
 
-/// Gives what programs refer to.
-struct Resolver<'a> {
+/// Gives the kernel's addresses to programs.
+struct KernelResolver<'a> {
     /// The strings that they have the addresses of.
     texts: KVec<CString>,
     entry: EntryLayout,
@@ -206,7 +206,7 @@ struct Resolver<'a> {
     going: Option<&'a Module>,
 }
 
-impl fetch::Resolver for Resolver<'_> {
+impl fetch::Resolver for KernelResolver<'_> {
     type Error = Failure;
 
     fn symbol(&mut self, name: &str) -> Result<u64, Failure> {

@@ -71,7 +71,7 @@ use crate::{
         Failure, //
     },
     printer::Printer,
-    recorder::RecorderParts,
+    recorder::RecorderConfig,
     register::{
         make_event_probe,
         register, //
@@ -257,7 +257,7 @@ impl NewProbe<'_> {
         schema: Arc<Schema>,
         sink: Arc<Sink>,
     ) -> Result<Arc<Probe>, Failure> {
-        let parts = RecorderParts {
+        let config = RecorderConfig {
             sink,
             fixed: schema.layout().bytes(),
             strings: match schema.layout().is_dynamic() {
@@ -268,7 +268,7 @@ impl NewProbe<'_> {
         let compiled = Compiled::new(&self.arguments, self.source, None);
         let (registered, compiled) = match self.command.target {
             Target::Address(_) | Target::Symbol { .. } => {
-                (self.register_kprobe(compiled, &parts)?, None)
+                (self.register_kprobe(compiled, &config)?, None)
             }
             Target::Functions(pattern) => {
                 let pattern = CString::try_from_fmt(format_args!("{pattern}"))?;
@@ -285,21 +285,24 @@ impl NewProbe<'_> {
                 };
                 let event = hold_event(system, name)?;
                 (
-                    Some(make_event_probe(event, filter, &compiled, &parts)?),
+                    Some(make_event_probe(event, filter, &compiled, &config)?),
                     None,
                 )
             }
         };
-        Ok(Probe::new(schema, spec, parts, registered, compiled)?)
+        Ok(Probe::new(schema, spec, config, registered, compiled)?)
     }
 
     /// Registers a kprobe; but one of a module that is not loaded waits for that.
     fn register_kprobe(
         &self,
         compiled: Result<Compiled, Failure>,
-        parts: &RecorderParts,
+        config: &RecorderConfig,
     ) -> Result<Option<KBox<dyn Registered>>, Failure> {
-        match (register(self.command, compiled, parts), self.command.target) {
+        match (
+            register(self.command, compiled, config),
+            self.command.target,
+        ) {
             (Err(failure), Target::Symbol { symbol, .. })
                 if failure.errno() == ENOENT && symbols::count(symbol)?.is_none() =>
             {

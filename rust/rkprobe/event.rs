@@ -41,12 +41,12 @@ use crate::{
     reader,
     recorder::{
         Counts,
-        RecorderParts, //
+        RecorderConfig, //
     },
     register::register_again,
     registered::{
-        Batch,
-        Registered, //
+        Registered,
+        UnregisterBatch, //
     },
     schema::Schema,
     spec::Spec,
@@ -62,13 +62,13 @@ pub(crate) struct Probe {
     entry: DynEvent,
     schema: Arc<Schema>,
     spec: Spec,
-    parts: RecorderParts,
+    config: RecorderConfig,
     #[pin]
-    state: Mutex<State>,
+    state: Mutex<ProbeState>,
 }
 
 /// What changes while there is a probe.
-struct State {
+struct ProbeState {
     /// `None` while a probe that is registered only with its event enabled is not, and for a kprobe
     /// of a module that is not loaded.
     registered: Option<KBox<dyn Registered>>,
@@ -81,7 +81,7 @@ struct State {
     before: Counts,
 }
 
-impl State {
+impl ProbeState {
     fn set(&mut self, registered: KBox<dyn Registered>) {
         self.maxactive = registered.maxactive();
         self.registered = Some(registered);
@@ -101,11 +101,11 @@ impl Probe {
     pub(crate) fn new(
         schema: Arc<Schema>,
         spec: Spec,
-        parts: RecorderParts,
+        config: RecorderConfig,
         registered: Option<KBox<dyn Registered>>,
         compiled: Option<Result<KBox<Compiled>>>,
     ) -> Result<Arc<Self>> {
-        let mut state = State {
+        let mut state = ProbeState {
             registered: None,
             compiled,
             maxactive: 0,
@@ -121,7 +121,7 @@ impl Probe {
                 entry,
                 schema,
                 spec,
-                parts,
+                config,
                 state <- new_mutex!(state, "rkprobe::Probe"),
             }),
             GFP_KERNEL,
@@ -184,13 +184,13 @@ impl Probe {
     }
 
     /// Registers it, disabled. Reads no file.
-    fn register(&self, state: &State) -> Result<KBox<dyn Registered>> {
+    fn register(&self, state: &ProbeState) -> Result<KBox<dyn Registered>> {
         let compiled = match &state.compiled {
             Some(Ok(compiled)) => &**compiled,
             Some(Err(error)) => return Err(*error),
             None => return Err(EINVAL),
         };
-        register_again(&self.spec.command(), compiled, &self.parts)
+        register_again(&self.spec.command(), compiled, &self.config)
             .map_err(|failure| failure.errno())
     }
 
@@ -342,7 +342,7 @@ impl Probes {
 
     /// Takes out what was registered for probes in a module that has gone since, and has come
     /// again.
-    pub(crate) fn take_gone(&self, module: &Module, to: &mut Batch) {
+    pub(crate) fn take_gone(&self, module: &Module, to: &mut UnregisterBatch) {
         for probe in &self.state.lock().probes {
             if probe.is_of(module) {
                 if let Some(gone) = probe.state.lock().take_gone() {

@@ -70,9 +70,9 @@ pub(crate) fn find(address: usize) -> Result {
 }
 
 /// An address, as `SYMBOL+0xOFFSET`.
-struct Place(u64);
+struct SymbolOffset(u64);
 
-impl fmt::Display for Place {
+impl fmt::Display for SymbolOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut buffer = [0; symbol::LEN];
         match symbol::location(self.0 as usize, &mut buffer) {
@@ -82,15 +82,15 @@ impl fmt::Display for Place {
     }
 }
 
-/// What a jump goes to: a function by its name.
-struct Jumped(u64);
+/// The target of a jump: the name of a function, or a [`SymbolOffset`].
+struct JumpTarget(u64);
 
-impl fmt::Display for Jumped {
+impl fmt::Display for JumpTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut buffer = [0; symbol::LEN];
         match symbol::location(self.0 as usize, &mut buffer) {
             Some(location) if location.offset == 0 => f.write_str(location.name),
-            _ => Place(self.0).fmt(f),
+            _ => SymbolOffset(self.0).fmt(f),
         }
     }
 }
@@ -100,23 +100,23 @@ pub(crate) struct Shown<'a>(pub(crate) &'a Exit);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", Place(self.0.address))?;
+        write!(f, "{} ", SymbolOffset(self.0.address))?;
         match self.0.kind {
             ExitKind::Return => f.write_str("ret"),
             ExitKind::ReturnThunk => f.write_str("return thunk"),
             ExitKind::TailCall {
                 target,
                 is_conditional: false,
-            } => write!(f, "tail call -> {}", Jumped(target)),
+            } => write!(f, "tail call -> {}", JumpTarget(target)),
             ExitKind::TailCall {
                 target,
                 is_conditional: true,
-            } => write!(f, "conditional tail call -> {}", Jumped(target)),
+            } => write!(f, "conditional tail call -> {}", JumpTarget(target)),
             ExitKind::IndirectTailCall => f.write_str("indirect tail call"),
             ExitKind::FarReturn => f.write_str("far return"),
             ExitKind::FallThrough => f.write_str("falls through"),
             ExitKind::NoReturn => f.write_str("no return"),
-            ExitKind::Part { target } => write!(f, "jump -> {}", Jumped(target)),
+            ExitKind::Part { target } => write!(f, "jump -> {}", JumpTarget(target)),
         }
     }
 }
@@ -126,14 +126,22 @@ pub(crate) struct Bad<'a>(pub(crate) &'a BadText);
 
 impl fmt::Display for Bad<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", Place(self.0.address))?;
+        write!(f, "{}: ", SymbolOffset(self.0.address))?;
         match self.0.reason {
             Reason::Undefined => f.write_str("no known instruction"),
-            Reason::Target(target) => write!(f, "leads into an instruction at {}", Place(target)),
-            Reason::InnerCall(target) => {
-                write!(f, "calls a place within the function, {}", Place(target))
+            Reason::Target(target) => {
+                write!(f, "leads into an instruction at {}", SymbolOffset(target))
             }
-            Reason::Data(target) => write!(f, "reads data within the text, {}", Place(target)),
+            Reason::InnerCall(target) => {
+                write!(
+                    f,
+                    "calls a place within the function, {}",
+                    SymbolOffset(target)
+                )
+            }
+            Reason::Data(target) => {
+                write!(f, "reads data within the text, {}", SymbolOffset(target))
+            }
             Reason::Breakpoint => f.write_str("a breakpoint hides an instruction"),
             Reason::Unreached => f.write_str("a part with exits, to which no jump leads"),
             Reason::Pops => f.write_str("takes arguments off the stack, which no probe can be on"),
@@ -151,7 +159,7 @@ impl fmt::Display for Explained {
             Ok(Verdict::Returns) => f.write_str("returns"),
             Ok(Verdict::TailCall(_)) => f.write_str("leaves by a tail call; use %return"),
             Ok(Verdict::NoReturn) => f.write_str("never returns"),
-            Ok(Verdict::Part(target)) => write!(f, "part not found at {}", Place(*target)),
+            Ok(Verdict::Part(target)) => write!(f, "part not found at {}", SymbolOffset(*target)),
             Err(bad) => write!(f, "not understood: {}", Bad(bad)),
         }
     }

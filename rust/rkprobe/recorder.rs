@@ -56,17 +56,17 @@ use probe::{
 /// when its strings were read.
 pub(crate) type StringBuffer = Scratch<MAX_LEN>;
 
-/// What the handlers of a probe have in common, each time that it is registered.
-pub(crate) struct RecorderParts {
+/// What the recorders of a probe have in common. Each registration of the probe has a recorder.
+pub(crate) struct RecorderConfig {
     pub(crate) sink: Arc<Sink>,
-    /// How many bytes the fields take, without strings.
+    /// The size of the fields without strings, in bytes.
     pub(crate) fixed: usize,
-    /// For an event with strings.
+    /// Only for an event with strings.
     pub(crate) strings: Option<Arc<StringBuffer>>,
 }
 
-impl RecorderParts {
-    /// Makes one, of programs and the texts that they point at.
+impl RecorderConfig {
+    /// Makes a recorder, from programs and the strings that the programs point at.
     pub(crate) fn recorder(
         &self,
         programs: KVec<Program>,
@@ -140,7 +140,7 @@ impl kretprobe::Handler for Recorder {
 impl kretinsn::Handler for Recorder {
     #[inline(always)]
     fn ret(&self, hit: &Hit<'_>, call: &kretinsn::Call) {
-        let exit = Exit(hit.address());
+        let exit = ExitAddress(hit.address());
         self.record(hit, exit, (call.function(), call.caller()));
     }
 }
@@ -222,7 +222,12 @@ impl AsRef<Recorder> for AtEvent {
 impl Recorder {
     /// Makes a record that begins with the addresses in `head`.
     #[inline(always)]
-    pub(crate) fn record<O: Origin>(&self, hit: &O, values: impl CallValues, head: impl Head) {
+    pub(crate) fn record<O: Origin>(
+        &self,
+        hit: &O,
+        values: impl CallValues,
+        head: impl RecordHead,
+    ) {
         self.hits.increment();
         match &self.strings {
             None => {
@@ -231,7 +236,7 @@ impl Recorder {
                 // SAFETY: `Schema::define` makes the event's fields from the head and from the
                 // layout that has `fixed` bytes.
                 unsafe {
-                    self.sink.record_filled(hit, len, || Fields {
+                    self.sink.record_filled(hit, len, || FixedRecord {
                         head,
                         recorder: self,
                         context: HitContext { state, values },
@@ -250,7 +255,7 @@ impl Recorder {
         buffer: &StringBuffer,
         hit: O,
         values: impl CallValues,
-        head: impl Head,
+        head: impl RecordHead,
     ) {
         let state = hit.state();
         let fields_at = HEADER_LEN + size_of_val(&head);
@@ -271,15 +276,15 @@ impl Recorder {
             // that has `fixed` bytes. There are not less.
             unsafe {
                 self.sink
-                    .record_filled(&hit, len, || Copied { head, bytes });
+                    .record_filled(&hit, len, || RecordWithStrings { head, bytes });
             }
         });
     }
 }
 
-/// What the record of an event without strings consists of.
+/// The record of an event without strings.
 #[derive(Clone, Copy)]
-struct Fields<'a, K, H> {
+struct FixedRecord<'a, K, H> {
     head: H,
     recorder: &'a Recorder,
     context: HitContext<'a, K>,
@@ -288,7 +293,7 @@ struct Fields<'a, K, H> {
 // SAFETY: The record has the length of the head and of the event's fields, as `Recorder::record`
 // computes it: `put` writes the head, and `record_fixed` writes the fields, which have no gaps.
 // Both only write.
-unsafe impl<K: CallValues, H: Head> Fill for Fields<'_, K, H> {
+unsafe impl<K: CallValues, H: RecordHead> Fill for FixedRecord<'_, K, H> {
     #[inline(always)]
     fn fill(self, record: &mut [u8]) {
         if let Some(fields) = self.head.put(record) {
@@ -297,16 +302,16 @@ unsafe impl<K: CallValues, H: Head> Fill for Fields<'_, K, H> {
     }
 }
 
-/// What that of an event with strings consists of.
+/// The record of an event with strings.
 #[derive(Clone, Copy)]
-struct Copied<'a, H> {
+struct RecordWithStrings<'a, H> {
     head: H,
     bytes: &'a [u8],
 }
 
 // SAFETY: The record has the length of the head and of `bytes`, as `Recorder::record_with_strings`
 // computes it. Both are written, and nothing is read.
-unsafe impl<H: Head> Fill for Copied<'_, H> {
+unsafe impl<H: RecordHead> Fill for RecordWithStrings<'_, H> {
     #[inline(always)]
     fn fill(self, record: &mut [u8]) {
         if let Some(fields) = self.head.put(record) {
@@ -317,14 +322,14 @@ unsafe impl<H: Head> Fill for Copied<'_, H> {
     }
 }
 
-/// The addresses that a record begins with, which have the size of this in it.
-pub(crate) trait Head: Copy {
-    /// Writes them, and gives what is behind them.
+/// The addresses that a record begins with. They have the size of this type in it.
+pub(crate) trait RecordHead: Copy {
+    /// Writes the addresses. Returns the rest of the record.
     fn put(self, record: &mut [u8]) -> Option<&mut [u8]>;
 }
 
 /// Nothing, in the record of an event probe.
-impl Head for () {
+impl RecordHead for () {
     #[inline(always)]
     fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
         Some(record)
@@ -332,7 +337,7 @@ impl Head for () {
 }
 
 /// Where the probe is.
-impl Head for (usize,) {
+impl RecordHead for (usize,) {
     #[inline(always)]
     fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
         put_address(record, self.0)
@@ -340,7 +345,7 @@ impl Head for (usize,) {
 }
 
 /// The function, and where it returns to.
-impl Head for (usize, usize) {
+impl RecordHead for (usize, usize) {
     #[inline(always)]
     fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
         put_address(put_address(record, self.0)?, self.1)
@@ -386,9 +391,9 @@ impl CallValues for () {}
 
 /// The address of the instruction by which it returns.
 #[derive(Clone, Copy)]
-struct Exit(usize);
+struct ExitAddress(usize);
 
-impl CallValues for Exit {
+impl CallValues for ExitAddress {
     #[inline(always)]
     fn exit(self) -> u64 {
         self.0 as u64

@@ -77,7 +77,7 @@ use crate::{
         AtEvent,
         AtExit,
         Recorder,
-        RecorderParts, //
+        RecorderConfig, //
     },
     registered::Registered,
     symbols, //
@@ -91,10 +91,10 @@ use crate::{
 pub(crate) fn register(
     command: &Command<'_>,
     compiled: Result<Compiled, Failure>,
-    parts: &RecorderParts,
+    config: &RecorderConfig,
 ) -> Result<KBox<dyn Registered>, Failure> {
     security::kprobes_allowed().map_err(at_target)?;
-    let registered = compiled.and_then(|compiled| register_kind(command, &compiled, parts));
+    let registered = compiled.and_then(|compiled| register_kind(command, &compiled, config));
     check_address(&command.target, registered)
 }
 
@@ -102,10 +102,10 @@ pub(crate) fn register(
 pub(crate) fn register_again(
     command: &Command<'_>,
     compiled: &Compiled,
-    parts: &RecorderParts,
+    config: &RecorderConfig,
 ) -> Result<KBox<dyn Registered>, Failure> {
     security::kprobes_allowed().map_err(at_target)?;
-    check_address(&command.target, register_kind(command, compiled, parts))
+    check_address(&command.target, register_kind(command, compiled, config))
 }
 
 /// Makes the probe of an event, which is attached while its own event is enabled.
@@ -113,9 +113,9 @@ pub(crate) fn make_event_probe(
     event: Event,
     filter: Option<CString>,
     compiled: &Compiled,
-    parts: &RecorderParts,
+    config: &RecorderConfig,
 ) -> Result<KBox<dyn Registered>> {
-    let (recorder, _) = compiled.recorder(parts)?;
+    let (recorder, _) = compiled.recorder(config)?;
     boxed(EventProbe::new(event, filter, AtEvent(recorder))?)
 }
 
@@ -128,9 +128,9 @@ fn boxed(probe: impl Registered + 'static) -> Result<KBox<dyn Registered>> {
 fn register_kind(
     command: &Command<'_>,
     compiled: &Compiled,
-    parts: &RecorderParts,
+    config: &RecorderConfig,
 ) -> Result<KBox<dyn Registered>, Failure> {
-    let (recorder, entry) = compiled.recorder(parts)?;
+    let (recorder, entry) = compiled.recorder(config)?;
     let target = match command.target {
         Target::Address(address) => kprobe::Target::Address(address as usize),
         Target::Symbol { symbol, offset } => {

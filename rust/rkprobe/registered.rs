@@ -69,7 +69,7 @@ pub(crate) trait Registered: Send + Sync {
 
     /// Unregisters it together with others, if the kernel can. Without memory it is unregistered
     /// here.
-    fn unregister_in(self: KBox<Self>, _batch: &mut Batch) {
+    fn unregister_in(self: KBox<Self>, _batch: &mut UnregisterBatch) {
         drop(self);
     }
 
@@ -101,7 +101,7 @@ impl Registered for Kprobe<Recorder> {
         Kprobe::is_gone(self)
     }
 
-    fn unregister_in(self: KBox<Self>, batch: &mut Batch) {
+    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
         // Those with many probes may have taken its room.
         let _ = batch.kprobes.reserve(1, GFP_KERNEL);
         let probe = KBox::into_inner(self).into();
@@ -134,7 +134,7 @@ impl<H: kretprobe::Handler + AsRef<Recorder>> Registered for Kretprobe<H> {
         Kretprobe::maxactive(self)
     }
 
-    fn unregister_in(self: KBox<Self>, batch: &mut Batch) {
+    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
         let probe = KBox::into_inner(self).into();
         drop(batch.kretprobes.push_within_capacity(probe));
     }
@@ -161,7 +161,7 @@ impl Registered for Kretinsn<Recorder> {
         Kretinsn::is_gone(self)
     }
 
-    fn unregister_in(self: KBox<Self>, batch: &mut Batch) {
+    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
         let _ = batch.kprobes.reserve(self.exits().len(), GFP_KERNEL);
         for probe in KBox::into_inner(self).into_kprobes() {
             drop(batch.kprobes.push_within_capacity(probe));
@@ -209,12 +209,12 @@ impl<H: event_probe::Handler + AsRef<Recorder>> Registered for EventProbe<H> {
 
 /// Probes that are unregistered together: the kernel waits for an RCU grace period each time.
 #[derive(Default)]
-pub(crate) struct Batch {
+pub(crate) struct UnregisterBatch {
     kprobes: KVVec<AnyKprobe>,
     kretprobes: KVVec<AnyKretprobe>,
 }
 
-impl Batch {
+impl UnregisterBatch {
     /// With room for so many.
     pub(crate) fn new(probes: usize) -> Result<Self> {
         Ok(Self {

@@ -39,7 +39,7 @@ use crate::{
         Probes, //
     },
     recorder::StringBuffer,
-    registered::Batch, //
+    registered::UnregisterBatch, //
 };
 
 /// The events, their probes, and what outlives them.
@@ -291,7 +291,7 @@ pub(crate) fn module_came(module: &Module) {
         return;
     }
     // Without memory each is unregistered by itself.
-    let mut gone = Batch::new(count).unwrap_or_default();
+    let mut gone = UnregisterBatch::new(count).unwrap_or_default();
     for Named { event, .. } in &registry.events {
         event.probes.take_gone(module, &mut gone);
     }
@@ -313,9 +313,9 @@ pub(crate) fn remove(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
 }
 
 /// The probes in the kernel's own `dynamic_events`, where that is open to modules.
-struct Entries;
+struct ListedProbes;
 
-impl dyn_event::Entries for Entries {
+impl dyn_event::Entries for ListedProbes {
     fn show(_: &EventMutex, number: usize, to: &SeqFile) {
         with_probe(number, |probe| probe.show(to));
     }
@@ -359,7 +359,7 @@ impl Registry {
 
     /// Adds a probe to the listings. There must have been a [`reserve`](Self::reserve).
     fn add_probe(&mut self, token: &EventMutex, probe: &Arc<Probe>) {
-        probe.list::<Entries>(token, self.next_number);
+        probe.list::<ListedProbes>(token, self.next_number);
         self.next_number = self.next_number.wrapping_add(1);
         if self.probes.push_within_capacity(probe.clone()).is_err() {
             pr_err!("no room was reserved for a probe\n");
@@ -384,7 +384,7 @@ impl Registry {
         }
         let mut kept_probes = KVVec::with_capacity(self.probes.len(), GFP_KERNEL)?;
         let mut kept_events = KVVec::with_capacity(self.events.len(), GFP_KERNEL)?;
-        let mut batch = Batch::new(doomed_probes)?;
+        let mut batch = UnregisterBatch::new(doomed_probes)?;
 
         // From here on nothing fails: there is room for everything.
         for Named { event, .. } in &self.events {

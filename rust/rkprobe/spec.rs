@@ -17,12 +17,12 @@ use probe::command::{
 };
 
 /// A probe as its command says it.
-pub(crate) type Spec = ProbeSpec<Text>;
+pub(crate) type Spec = ProbeSpec<SpecText>;
 
 /// The text of a [`Spec`].
-pub(crate) struct Text(CString);
+pub(crate) struct SpecText(CString);
 
-impl AsRef<str> for Text {
+impl AsRef<str> for SpecText {
     fn as_ref(&self) -> &str {
         // It was formatted as text.
         self.0.to_str().unwrap_or("")
@@ -31,6 +31,6 @@ impl AsRef<str> for Text {
 
 /// Makes the value of a command. `ENOMEM`.
 pub(crate) fn new(command: &Command<'_>, name: &EventName<'_>) -> Result<Spec> {
-    let make = |text: fmt::Arguments<'_>| Ok(Text(CString::try_from_fmt(text)?));
+    let make = |text: fmt::Arguments<'_>| Ok(SpecText(CString::try_from_fmt(text)?));
     Spec::new(command, name, make)
 }
