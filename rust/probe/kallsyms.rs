@@ -2,7 +2,7 @@
 
 //! What the kernel says of its symbols: where an address is ([`Location`]), and which names stand
 //! for more than one place. The names are in the kernel's memory ([`Names`]), and in the text of
-//! `/proc/kallsyms` ([`Symbol`]).
+//! `/proc/kallsyms` ([`SymbolLine`]).
 //!
 //! There are some 200,000 symbols, and only the few thousand names that repeat are of interest:
 //! they are kept as hashes. Two names with one hash are found once in some 10⁸ kernels.
@@ -14,7 +14,7 @@
 //!     hash::hash,
 //!     kallsyms::{
 //!         insert,
-//!         Symbol, //
+//!         SymbolLine, //
 //!     },
 //! };
 //!
@@ -22,7 +22,7 @@
 //! let mut all = [0; 8];
 //! let repeated: Vec<&[u8]> = text
 //!     .lines()
-//!     .filter_map(|line| Symbol::parse(line.as_bytes()))
+//!     .filter_map(|line| SymbolLine::parse(line.as_bytes()))
 //!     .filter(|symbol| symbol.module.is_none())
 //!     .filter(|symbol| insert(&mut all, hash(symbol.name)))
 //!     .map(|symbol| symbol.name)
@@ -44,16 +44,16 @@ pub use compressed::{
 /// The longest line, in bytes: an address, a type, a name (`KSYM_NAME_LEN`), a module.
 pub const MAX_LINE: usize = 1024;
 
-/// A line.
+/// A line of `/proc/kallsyms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Symbol<'a> {
+pub struct SymbolLine<'a> {
     /// Its name.
     pub name: &'a [u8],
     /// The module that it belongs to, if it is not the kernel's own.
     pub module: Option<&'a [u8]>,
 }
 
-impl<'a> Symbol<'a> {
+impl<'a> SymbolLine<'a> {
     /// Reads a line, without its newline: `ADDRESS TYPE NAME[\t[MODULE]]`.
     ///
     /// C: `s_show()` in `kernel/kallsyms.c`.

@@ -171,8 +171,8 @@ impl module::Handler for Modules {
 }
 
 fn remove(file: EventsFile, delete: &Delete<'_>) -> Result<(), Failure> {
-    let is_meant = |probe: &Probe| probe.is_in(file) && probe.spec().is_meant_by(delete);
-    match registry::remove(is_meant) {
+    let is_deleted = |probe: &Probe| probe.is_in(file) && probe.spec().is_deleted_by(delete);
+    match registry::remove(is_deleted) {
         Ok(0) => Err(command::Error::at_command(ErrorKind::NoSuchEvent, Errno::ENOENT).into()),
         Ok(_) => Ok(()),
         Err(error) if error == EBUSY => {

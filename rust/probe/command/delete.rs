@@ -15,9 +15,8 @@ use super::{
     words::Words, //
 };
 
-/// A command that deletes events. It deletes every probe that
-/// [is meant by it](super::ProbeSpec::is_meant_by); where there is none, the error is
-/// [`ErrorKind::NoSuchEvent`].
+/// A command that deletes events. [`ProbeSpec::is_deleted_by`](super::ProbeSpec::is_deleted_by)
+/// says which probes it deletes. If there is none, the error is [`ErrorKind::NoSuchEvent`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delete<'a> {
     /// The group, or any where it is left out.

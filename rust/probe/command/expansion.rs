@@ -41,16 +41,17 @@ use super::{
     },
 };
 
-/// The room for the names of parameters that `$arg*` and `$argN` stand for, each with a NUL, in
-/// bytes.
+/// The maximum length of the names of parameters that `$arg*` and `$argN` stand for, each with a
+/// NUL, in bytes.
 ///
 /// C: `MAX_BTF_ARGS_LEN`.
-const ROOM_FOR_PARAMETERS: usize = 128;
+const MAX_PARAMETERS_LEN: usize = 128;
 
-/// The room for all arguments with `%pd` and `%pD` that are written out, each with a NUL, in bytes.
+/// The maximum length of the expansions of all arguments with `%pd` and `%pD`, each with a NUL, in
+/// bytes.
 ///
 /// C: `MAX_DENTRY_ARGS_LEN`.
-const ROOM_FOR_FILE_NAMES: usize = 256;
+const MAX_FILE_NAMES_LEN: usize = 256;
 
 /// Where the kernel has the name of a file, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +88,8 @@ impl<'a> Expansion<'a> {
             offsets,
         };
         let mut has_meta = false;
-        let mut for_parameters = Some(ROOM_FOR_PARAMETERS);
-        let mut for_file_names = Some(ROOM_FOR_FILE_NAMES);
+        let mut parameters_left = Some(MAX_PARAMETERS_LEN);
+        let mut file_names_left = Some(MAX_FILE_NAMES_LEN);
         for (index, word) in this.words.clone().enumerate() {
             let error = |kind, errno| Error::new(kind, index.saturating_add(2), 0, errno);
             let meta = this
@@ -98,21 +99,21 @@ impl<'a> Expansion<'a> {
                 continue;
             };
             has_meta = true;
-            let (room, full) = match meta {
+            let (left, full) = match meta {
                 MetaArgument::AllParameters(_) | MetaArgument::Parameter(..) => (
-                    &mut for_parameters,
+                    &mut parameters_left,
                     error(ErrorKind::Args2Long, Errno::E2BIG),
                 ),
                 MetaArgument::FileName(_) => (
-                    &mut for_file_names,
+                    &mut file_names_left,
                     error(ErrorKind::FileNamesTooLong, Errno::ENOMEM),
                 ),
             };
             let mut length = Length(1);
             // It does not fail.
             let _ = meta.write(offsets, &mut length);
-            *room = room.and_then(|room| room.checked_sub(length.0));
-            if room.is_none() {
+            *left = left.and_then(|left| left.checked_sub(length.0));
+            if left.is_none() {
                 return Err(full);
             }
         }

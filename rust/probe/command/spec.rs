@@ -170,8 +170,8 @@ impl<T: AsRef<str>> ProbeSpec<T> {
         self.without_name() == other.without_name()
     }
 
-    /// Does a delete command mean it?
-    pub fn is_meant_by(&self, delete: &Delete<'_>) -> bool {
+    /// Whether a delete command deletes the probe.
+    pub fn is_deleted_by(&self, delete: &Delete<'_>) -> bool {
         self.matches(delete.group, delete.event, delete.words.clone())
     }
 

@@ -22,7 +22,7 @@ use crate::{
 
 /// One field: the place and the type of an argument in the record.
 ///
-/// The name is kept by whoever keeps the field, in the form that suits its keeper.
+/// A field does not contain its name. The owner of the field stores the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     offset: u16,

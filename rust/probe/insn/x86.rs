@@ -64,7 +64,7 @@ impl Decoder for X86 {
 /// `None` where it is not defined, or goes on beyond the text.
 pub fn decode(text: &[u8], address: u64) -> Option<Insn> {
     let text = text.get(..MAX_LEN).unwrap_or(text);
-    let mut bytes = Bytes(text);
+    let mut bytes = RemainingBytes(text);
     let opcode = Opcode::parse(&mut bytes)?;
     let modrm = match opcode.form.has_modrm() {
         true => Some(ModRm::parse(&mut bytes, &opcode)?),
@@ -118,10 +118,10 @@ fn of_startup(name: &str) -> &str {
     name.strip_prefix("__pi_").unwrap_or(name)
 }
 
-/// What is left of the bytes.
-struct Bytes<'a>(&'a [u8]);
+/// The bytes that are not read yet.
+struct RemainingBytes<'a>(&'a [u8]);
 
-impl Bytes<'_> {
+impl RemainingBytes<'_> {
     fn next(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -151,7 +151,7 @@ struct ModRm(u8);
 
 impl ModRm {
     /// Takes it, and of its operand in memory SIB and the displacement.
-    fn parse(bytes: &mut Bytes<'_>, opcode: &Opcode) -> Option<Self> {
+    fn parse(bytes: &mut RemainingBytes<'_>, opcode: &Opcode) -> Option<Self> {
         let modrm = Self(bytes.next()?);
         if modrm.is_register() || opcode.is_mov_control() {
             return Some(modrm);
@@ -194,7 +194,7 @@ struct Prefixes {
 
 impl Prefixes {
     /// Takes them, and the byte that follows.
-    fn parse(bytes: &mut Bytes<'_>) -> Option<(Self, u8)> {
+    fn parse(bytes: &mut RemainingBytes<'_>) -> Option<(Self, u8)> {
         let mut prefixes = Self::default();
         loop {
             let byte = bytes.next()?;
@@ -253,7 +253,7 @@ struct Opcode {
 
 impl Opcode {
     /// Takes prefixes and opcode.
-    fn parse(bytes: &mut Bytes<'_>) -> Option<Self> {
+    fn parse(bytes: &mut RemainingBytes<'_>) -> Option<Self> {
         let (prefixes, first) = Prefixes::parse(bytes)?;
         match first {
             0x62 | 0xc4 | 0xc5 if !prefixes.is_plain() => None,
@@ -289,13 +289,13 @@ impl Opcode {
     }
 
     /// `c5`, `R vvvv L pp`.
-    fn vex2(prefixes: Prefixes, bytes: &mut Bytes<'_>) -> Option<Self> {
+    fn vex2(prefixes: Prefixes, bytes: &mut RemainingBytes<'_>) -> Option<Self> {
         bytes.skip(1)?;
         Self::new(prefixes, Encoding::Vector, 1, bytes.next()?)
     }
 
     /// `c4`, `R X B mmmmm`, `W vvvv L pp`: `m` is the map.
-    fn vex3(prefixes: Prefixes, bytes: &mut Bytes<'_>) -> Option<Self> {
+    fn vex3(prefixes: Prefixes, bytes: &mut RemainingBytes<'_>) -> Option<Self> {
         let map = bytes.next()? & 0x1f;
         bytes.skip(1)?;
         let opcode = bytes.next()?;
@@ -307,7 +307,7 @@ impl Opcode {
 
     /// `62`, `R X B R4 B4 mmm`, `W vvvv X4 pp`, and one byte that does not matter here: `m` is the
     /// map, and `p` the operand-size prefix where it is 1.
-    fn evex(mut prefixes: Prefixes, bytes: &mut Bytes<'_>) -> Option<Self> {
+    fn evex(mut prefixes: Prefixes, bytes: &mut RemainingBytes<'_>) -> Option<Self> {
         let map = bytes.next()? & 7;
         let second = bytes.next()?;
         bytes.skip(1)?;
@@ -318,7 +318,7 @@ impl Opcode {
     }
 
     /// `d5`, `M R4 X4 B4 W R X B`: with `M` the opcode is one of map 1.
-    fn rex2(mut prefixes: Prefixes, bytes: &mut Bytes<'_>) -> Option<Self> {
+    fn rex2(mut prefixes: Prefixes, bytes: &mut RemainingBytes<'_>) -> Option<Self> {
         if prefixes.rex.is_some() {
             return None;
         }

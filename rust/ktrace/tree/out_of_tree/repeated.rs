@@ -124,7 +124,7 @@ fn read_file() -> Result<Counted> {
             break;
         };
         for line in lines.get(..end).unwrap_or(&[]).split(|&byte| byte == b'\n') {
-            match kallsyms::Symbol::parse(line) {
+            match kallsyms::SymbolLine::parse(line) {
                 Some(symbol) if symbol.module.is_none() => {
                     counted.add(hash(symbol.name))?;
                 }

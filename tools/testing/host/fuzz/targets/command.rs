@@ -156,7 +156,7 @@ fn check_listing(line: &str) {
 /// A probe is deleted by the words of its listing.
 fn check_delete(probe: &ProbeSpec<String>) {
     let meant = |line: &str| match EventsFile::DynamicEvents.parse(line) {
-        Ok(Line::Delete(delete)) => probe.is_meant_by(&delete),
+        Ok(Line::Delete(delete)) => probe.is_deleted_by(&delete),
         other => panic!("{line}: {other:?}"),
     };
     assert!(meant(&format!("-:{}", probe.text())));

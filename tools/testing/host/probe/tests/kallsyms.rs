@@ -12,7 +12,7 @@ use probe::{
         token_texts,
         Location,
         Names,
-        Symbol,
+        SymbolLine,
         Token,
         Tokens,
         MAX_COMPRESSED,
@@ -21,8 +21,8 @@ use probe::{
 };
 use proptest::prelude::*;
 
-fn symbol<'a>(name: &'a str, module: Option<&'a str>) -> Option<Symbol<'a>> {
-    Some(Symbol {
+fn symbol<'a>(name: &'a str, module: Option<&'a str>) -> Option<SymbolLine<'a>> {
+    Some(SymbolLine {
         name: name.as_bytes(),
         module: module.map(str::as_bytes),
     })
@@ -72,7 +72,7 @@ fn lines() {
         ("ffffffff81000000 T \t[dummy]", None),
         ("ffffffff81000000 T x\tdummy", None),
     ] {
-        assert_eq!(Symbol::parse(line.as_bytes()), expected, "{line:?}");
+        assert_eq!(SymbolLine::parse(line.as_bytes()), expected, "{line:?}");
     }
 }
 
@@ -236,7 +236,7 @@ proptest! {
 
     #[test]
     fn no_line_panics(line in prop::collection::vec(any::<u8>(), 0..64)) {
-        let _ = Symbol::parse(&line);
+        let _ = SymbolLine::parse(&line);
     }
 
     #[test]

@@ -77,7 +77,7 @@ fn probe_of(line: &str) -> ProbeSpec<String> {
 /// Does the line delete the probe?
 fn deletes(line: &str, probe: &ProbeSpec<String>) -> bool {
     match EventsFile::DynamicEvents.parse(line) {
-        Ok(Line::Delete(delete)) => probe.is_meant_by(&delete),
+        Ok(Line::Delete(delete)) => probe.is_deleted_by(&delete),
         other => panic!("{line}: {other:?}"),
     }
 }
