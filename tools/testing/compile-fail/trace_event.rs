@@ -166,8 +166,8 @@ pub fn fields(name: CString, ty: CString) -> Result<Field> {
     //~ field_constructed: error: cannot construct `Field` with struct literal syntax due to private fields
     #[cfg(case = "field_constructed")]
     return Ok(Field {
-        name,
-        ty,
+        name: name.into(),
+        ty: ty.into(),
         is_located: true,
     });
 
