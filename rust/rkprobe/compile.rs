@@ -89,8 +89,8 @@ struct Needs {
 }
 
 impl Needs {
-    fn add(&mut self, module: &CStr) -> Result {
-        Ok(self.modules.push(CString::try_from(module)?, GFP_KERNEL)?)
+    fn add(&mut self, module: CString) -> Result {
+        Ok(self.modules.push(module, GFP_KERNEL)?)
     }
 }
 
@@ -113,7 +113,7 @@ impl Compiled {
         };
         match source {
             Source::Kernel => {}
-            Source::Module(module) => resolver.needs.add(module)?,
+            Source::Module(module) => resolver.needs.add(module.try_into()?)?,
             Source::Unknown => resolver.needs.is_open = true,
         }
         let mut programs = KVec::with_capacity(arguments.len(), GFP_KERNEL)?;
@@ -151,7 +151,8 @@ impl Compiled {
         let arguments = match read_again(&command, context, schema)? {
             Some(arguments) => arguments,
             None => {
-                // Where the module was not there its BTF was not used, and is not now.
+                // The command was accepted without the module, and so without its BTF. The BTF is
+                // not used now either.
                 context.types = TypeInfo::Unknown;
                 read_again(&command, context, schema)?.ok_or(EINVAL)?
             }
@@ -221,7 +222,7 @@ impl fetch::Resolver for KernelResolver<'_> {
                         return Err(at_target(ENOENT));
                     }
                     let module = CString::try_from_fmt(format_args!("{module}"))?;
-                    self.needs.add(&module)?;
+                    self.needs.add(module)?;
                 }
             }
             // Data of each processor of a module, perhaps.

@@ -318,13 +318,10 @@ impl NumbersFetch {
     /// Writes the numbers to the front of `fields`.
     #[inline(always)]
     fn run<'o, C: Context + Copy>(&self, ctx: C, fields: &'o mut [u8]) -> Rest<'o> {
-        let Some((field, rest)) = fields.split_at_mut_checked(self.bytes.into()) else {
-            return &mut [];
-        };
-        if ctx.read(self.at.space, self.address(ctx), field).is_err() {
-            self.copy_each(ctx, field);
-        }
-        rest
+        let (at, bytes) = (self.address(ctx), self.bytes.into());
+        copy(ctx, self.at.space, at, fields, bytes, |field| {
+            self.copy_each(ctx, field)
+        })
     }
 
     /// Computes the address again, so that the fast path need not save it.
@@ -366,7 +363,10 @@ impl GenericFetch {
             Store::Value(width) => put(fields, value, width),
             Store::ValueBits(width, bits) => put(fields, cut(value, width, bits), width),
             Store::Numbers(at, width, count) => {
-                copy(ctx, at, value, fields, size(width, count), width)
+                let (from, bytes) = (address(value, at), size(width, count));
+                copy(ctx, at.space, from, fields, bytes, |field| {
+                    copy_each(ctx, at.space, from, field, width)
+                })
             }
             Store::Bits(at, width, count, bits) => {
                 copy_bits(ctx, at, value, fields, width, count, bits)
@@ -499,22 +499,22 @@ fn put_bytes<const N: usize>(fields: &mut [u8], bytes: [u8; N]) -> Rest<'_> {
     rest
 }
 
-/// Reads a field of `bytes` bytes from memory to where it belongs.
-#[inline]
-fn copy<'o, C: Context + Copy>(
-    ctx: C,
-    at: Deref,
-    value: u64,
+/// Reads a field of `bytes` bytes from memory to the front of `fields`. After a fault, `on_fault`
+/// writes the field.
+#[inline(always)]
+fn copy<'o>(
+    ctx: impl Context,
+    space: Space,
+    address: u64,
     fields: &'o mut [u8],
     bytes: usize,
-    width: Width,
+    on_fault: impl FnOnce(&mut [u8]),
 ) -> Rest<'o> {
     let Some((field, rest)) = fields.split_at_mut_checked(bytes) else {
         return &mut [];
     };
-    let address = address(value, at);
-    if ctx.read(at.space, address, field).is_err() {
-        copy_each(ctx, at.space, address, field, width);
+    if ctx.read(space, address, field).is_err() {
+        on_fault(field);
     }
     rest
 }
