@@ -56,7 +56,7 @@ use probe::{
 /// when its strings were read.
 pub(crate) type StringBuffer = Scratch<MAX_LEN>;
 
-/// What the recorders of a probe have in common. Each registration of the probe has a recorder.
+/// The common part of all recorders of a probe. Each registration of the probe has a recorder.
 pub(crate) struct RecorderConfig {
     pub(crate) sink: Arc<Sink>,
     /// The size of the fields without strings, in bytes.

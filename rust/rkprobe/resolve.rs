@@ -219,7 +219,7 @@ impl<'t> Types<'t> {
         Ok(this)
     }
 
-    /// Those of the kernel, for [`parse_context`](Self::parse_context).
+    /// The types of the kernel, for [`parse_context`](Self::parse_context).
     pub(crate) fn kernel(&self) -> Result<Option<Btf<'_>>> {
         self.kernel
             .as_ref()

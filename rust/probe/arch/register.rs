@@ -28,7 +28,7 @@ impl Register {
     }
 }
 
-/// Where an argument of a function is when the function is entered.
+/// The place of an argument at the entry of its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Slot {
     /// In a register.

@@ -256,9 +256,9 @@ impl<'a> Btf<'a> {
         btf.sections.type_at(*at as usize)
     }
 
-    /// The type with this id, or what it is another name or a qualified form of.
+    /// The type with this id, without typedefs and qualifiers.
     ///
-    /// `None` where a type is missing, or more than 32 follow each other.
+    /// `None` if a type is missing, or if there are more than 32 of these.
     ///
     /// C: `btf_type_skip_modifiers()`.
     pub fn resolve(&self, id: TypeId) -> Option<Type<'a>> {

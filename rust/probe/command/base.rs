@@ -254,7 +254,7 @@ fn field<'a>(fields: &dyn RecordFields, name: &str, at: usize) -> Result<Base<'a
     }
 }
 
-/// What takes BTF, where the kernel has none.
+/// The error of an argument that needs BTF, on a kernel without BTF.
 const fn no_btf(at: usize) -> ArgumentError {
     ArgumentError::new(ErrorKind::NosupBtfarg, at, Errno::EOPNOTSUPP)
 }

@@ -55,7 +55,7 @@ pub enum EventsFile {
 ///
 /// # Errors
 ///
-/// Those of [`EventsFile::parse`].
+/// The errors of [`EventsFile::parse`].
 pub fn parse(line: &str) -> Result<Line<'_>, Error> {
     EventsFile::KprobeEvents.parse(line)
 }
@@ -147,8 +147,8 @@ impl EventsFile {
     }
 }
 
-/// What follows the letter: `[MAXACTIVE][:LABEL]`. As in C, something else than a number in front
-/// of the `:` means nothing.
+/// Parses the first word, of a kprobe: `LETTER[MAXACTIVE][:LABEL]`. As in C, text in front of the
+/// `:` that is not a number is ignored.
 fn parse_head(head: &str, kind: Kind) -> Result<(Option<NonZero<u16>>, Option<Label<'_>>), Error> {
     let rest = head.get(1..).unwrap_or("");
     let (number, label) = match rest.split_once(':') {
@@ -208,7 +208,7 @@ fn parse_target(word: &str, kind: Kind) -> Result<(Target<'_>, Kind), Error> {
         .ok_or(Error::invalid(ErrorKind::BadProbeAddr, 1, 0))
 }
 
-/// What follows the letter of an `f` or a `t`: `[:LABEL]`.
+/// Parses the first word of an `f` or a `t`: `LETTER[:LABEL]`.
 fn parse_short_head(head: &str) -> Result<Option<Label<'_>>, Error> {
     match head.split_at_checked(1) {
         None | Some((_, "")) => Ok(None),
@@ -219,8 +219,8 @@ fn parse_short_head(head: &str) -> Result<Option<Label<'_>>, Error> {
     }
 }
 
-/// What follows the letter of an `e`: `[:LABEL]`. As in C, anything in front of the `:` means
-/// nothing. A label is looked at before the target is.
+/// Parses the first word of an `e`: `LETTER[:LABEL]`. As in C, text in front of the `:` is ignored,
+/// and the label is checked before the target.
 fn parse_event_head(head: &str) -> Result<Option<Label<'_>>, Error> {
     let Some((before, text)) = head.split_once(':') else {
         return Ok(None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the parser of arguments needs to know about a probe.
+//! The facts about a probe that the parser of its arguments needs.
 //!
 //! C: `struct traceprobe_parse_context` in `kernel/trace/trace_probe.h`.
 
@@ -43,7 +43,7 @@ pub struct ParseContext<'b> {
     pub types: TypeInfo<'b>,
 }
 
-/// What is known about the types of the variables at a probe point.
+/// The types of the variables at a probe point, as far as they are known.
 #[derive(Clone, Copy, Debug)]
 pub enum TypeInfo<'b> {
     /// The kernel has no BTF.

@@ -199,7 +199,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
             && words.all(|word| listed.next() == Some(word))
     }
 
-    /// What follows the letter, MAXACTIVE and the `:` in the listing.
+    /// The line of the listing, without the letter, MAXACTIVE and the `:`.
     pub fn text(&self) -> &str {
         self.text.as_ref()
     }

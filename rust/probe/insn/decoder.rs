@@ -7,11 +7,11 @@
 pub struct Insn {
     /// Its length in bytes, never 0.
     pub len: u8,
-    /// Where it leads.
+    /// The instructions that can follow it.
     pub flow: Flow,
 }
 
-/// Where an instruction leads. Targets are addresses.
+/// The instructions that can follow an instruction. Targets are addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// To the next one.
