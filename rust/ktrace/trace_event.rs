@@ -14,9 +14,13 @@ use core::{
         MaybeUninit, //
     },
     pin::Pin,
-    ptr,
+    ptr::{
+        self,
+        NonNull, //
+    },
     sync::atomic::{
         AtomicBool,
+        AtomicI32,
         AtomicPtr,
         Ordering, //
     },
@@ -262,37 +266,63 @@ pub fn exists(group: &CStr, name: &CStr) -> Result<bool> {
     if group == c"ftrace" || (group == control && name == c"control") {
         return Ok(true);
     }
+    is_in_events(group, name)
+}
+
+/// Is there a directory of this event in tracefs?
+fn is_in_events(group: &CStr, name: &CStr) -> Result<bool> {
     let (group, name) = (group.to_str()?, name.to_str()?);
     file::is_in_tracefs(&CString::try_from_fmt(format_args!(
         "events/{group}/{name}"
     ))?)
 }
 
-/// Does the event of this name have its directory in tracefs? While the kernel boots, no event has
-/// one yet, and this says yes.
+/// An event that stays registered for as long as this is held. It counts as used.
 ///
-/// Without memory the kernel can add an event without a directory. [`TraceEvent::register`] does
-/// not notice it, because since 7.3 the kernel makes the directory last. A caller that must know
-/// asks here after the registration. The event counts as used while this looks at it.
+/// # Invariants
 ///
-/// Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM` while the kernel boots. C:
-/// `event_create_dir()`.
-pub fn has_directory(group: &CStr, name: &CStr) -> Result<bool> {
-    EventMutexHeld::check_not_current()?;
-    // SAFETY: Both are strings. NULL is the top trace instance.
-    let file = from_err_ptr(unsafe {
-        bindings::trace_get_event_file(ptr::null(), group.as_char_ptr(), name.as_char_ptr())
-    });
-    let file = match file {
-        // The event is gone.
-        Err(EINVAL) => return Ok(false),
-        file => file?,
-    };
-    // SAFETY: The file is valid until it is put.
-    let has_directory = unsafe { !(*file).ei.is_null() };
-    // SAFETY: This is the reference from above.
-    unsafe { bindings::trace_put_event_file(file) };
-    Ok(has_directory || !file::is_in_tracefs(c"events/enable")?)
+/// One of the references to the event is this one's.
+pub struct HeldEvent(NonNull<PinnedEvent>);
+
+impl HeldEvent {
+    /// Does the event have its directory in tracefs? While the kernel boots, no event has one yet,
+    /// and this says yes.
+    ///
+    /// Without memory the kernel can add an event without a directory. [`TraceEvent::register`]
+    /// does not notice it, because since 7.3 the kernel makes the directory last. A caller that
+    /// must know asks here after the registration.
+    ///
+    /// Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM` while the kernel boots.
+    /// C: `event_create_dir()`.
+    pub fn has_directory(&self) -> Result<bool> {
+        EventMutexHeld::check_not_current()?;
+        // SAFETY: The event is registered, and so is there, by the type invariant.
+        let (group, name) = unsafe { self.0.as_ref() }.names();
+        // In these groups an event of user space can have the same name. It does not mind that its
+        // file is held.
+        if group.to_bytes().starts_with(b"user_events") {
+            return is_in_events(group, name);
+        }
+        // The kernel finds the newest event of a name. It refuses a probe event whose name is taken,
+        // and this event is there. So the file found is this event's, and stays.
+        // SAFETY: Both are strings. NULL is the top trace instance.
+        let file = from_err_ptr(unsafe {
+            bindings::trace_get_event_file(ptr::null(), group.as_char_ptr(), name.as_char_ptr())
+        })?;
+        // SAFETY: The file is valid until it is put.
+        let has_directory = unsafe { !(*file).ei.is_null() };
+        // SAFETY: This is the reference from above.
+        unsafe { bindings::trace_put_event_file(file) };
+        Ok(has_directory || !file::is_in_tracefs(c"events/enable")?)
+    }
+}
+
+impl Drop for HeldEvent {
+    fn drop(&mut self) {
+        // SAFETY: The event is there, by the type invariant, and is not used after this.
+        let references = unsafe { self.0.as_ref() }.references();
+        references.fetch_sub(1, Ordering::Release);
+    }
 }
 
 kernel::sync::global_lock! {
@@ -426,6 +456,15 @@ impl TraceEvent {
         self.inner.is_busy(token)
     }
 
+    /// Keeps the event registered.
+    pub fn hold(&self, _: &EventMutexHeld) -> HeldEvent {
+        let references = self.inner.references();
+        references.fetch_add(1, Ordering::Relaxed);
+        // INVARIANT: Taken just now. No event is removed that has references: `unregister` looks
+        // for them with `event_mutex` held, and here it is held.
+        HeldEvent(NonNull::from(&**self.inner))
+    }
+
     /// Removes the event, unless somebody uses it. C: `trace_remove_event_call()`.
     ///
     /// Where an RCU grace period did not pass since the last user went it waits for one, for the
@@ -470,13 +509,17 @@ impl PinnedEvent {
     }
 
     fn is_busy(&self, _: &EventMutexHeld) -> bool {
+        // References are only taken with `event_mutex` held, which the token says.
+        self.references().load(Ordering::Acquire) != 0 || self.sink.is_used()
+    }
+
+    /// How many references there are. C: `refcnt` in `struct trace_event_call`.
+    fn references(&self) -> &AtomicI32 {
         // SAFETY: The projection stays within the allocation.
         let union = unsafe { &raw mut (*self.call.get()).__bindgen_anon_2 };
-        // The event is dynamic, so that the live field is the counter.
-        let references = union.cast::<atomic_t>();
-        // SAFETY: References are only taken with `event_mutex` held, which the token says.
-        let references = unsafe { (*references).counter };
-        references != 0 || self.sink.is_used()
+        // SAFETY: The event is dynamic, so that the live field of the union is the counter. The
+        // kernel changes it by atomic instructions.
+        unsafe { AtomicI32::from_ptr(&raw mut (*union.cast::<atomic_t>()).counter) }
     }
 
     /// Removes the call from the kernel's events, or fails with `EBUSY`. The caller must not do it

@@ -190,10 +190,11 @@ const REMOVALS: usize = 100;
 /// Adds an event, with its first probe: as this definition says, and all of it or nothing.
 pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> Event) -> Result {
     limit_retired();
-    let output = EventMutex::with(|token| {
+    let (held, output) = EventMutex::with(|token| {
         REGISTRY.lock().reserve()?;
         let trace_event = TraceEvent::register(token, definition, ktrace::this_module!())?;
         let output = trace_event.output();
+        let held = trace_event.hold(token);
         let event = event(trace_event);
         let mut registry = REGISTRY.lock();
         event.probes.each(|probe| registry.add_probe(token, probe));
@@ -203,13 +204,15 @@ pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> E
             .is_err()
         {
             pr_err!("no room was reserved for an event\n");
+            return Err(ENOMEM);
         }
-        Ok::<_, Error>(output)
+        Ok((held, output))
     })??;
     // With an error, it is treated as if it had none: that is safe.
-    if trace_event::has_directory(output.group(), output.name()).unwrap_or(false) {
+    if held.has_directory().unwrap_or(false) {
         return Ok(());
     }
+    drop(held);
     let is_its = |probe: &Probe| {
         let spec = probe.spec();
         (spec.group().as_bytes(), spec.event().as_bytes())
