@@ -17,6 +17,7 @@
 #include <exports_generated.h>
 
 /* The helpers that generic functions of ktrace call, which are compiled into other modules. */
+EXPORT_API(ktrace_current);
 EXPORT_API(ktrace_current_comm);
 EXPORT_API(ktrace_module_tracepoint);
 EXPORT_API(ktrace_per_cpu_ptr);

@@ -43,6 +43,32 @@ unsigned int ktrace_count_symbols(const char *name)
 	return count;
 }
 
+struct found_symbols {
+	unsigned long *addresses;
+	unsigned int count, room;
+};
+
+static int find_symbol(void *data, unsigned long address)
+{
+	struct found_symbols *found = data;
+
+	if (found->count == found->room)
+		return 1;
+	found->addresses[found->count++] = address;
+	return 0;
+}
+
+/* Writes the addresses of those of this name, as many as there is room for, and says how many. */
+unsigned int ktrace_find_symbols(const char *name, unsigned long *addresses, unsigned int room);
+
+unsigned int ktrace_find_symbols(const char *name, unsigned long *addresses, unsigned int room)
+{
+	struct found_symbols found = { .addresses = addresses, .room = room };
+
+	kallsyms_on_each_match_symbol(find_symbol, name, &found);
+	return found.count;
+}
+
 /* Handlers that run already are over when this returns. */
 void ktrace_free_rethook(struct rethook *room);
 

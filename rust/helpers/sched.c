@@ -3,7 +3,14 @@
 #include <linux/kprobes.h>
 #include <linux/sched.h>
 
+const struct task_struct *ktrace_current(void);
 const char *ktrace_current_comm(void);
+
+const struct task_struct *ktrace_current(void)
+{
+	return current;
+}
+NOKPROBE_SYMBOL(ktrace_current);
 
 const char *ktrace_current_comm(void)
 {

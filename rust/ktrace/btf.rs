@@ -17,11 +17,13 @@ use kernel::{
 use probe::btf::{
     Btf,
     Malformed,
-    Sections, //
+    Sections,
+    TypeKind, //
 };
 
 use crate::{
     file::File,
+    module,
     tree, //
 };
 
@@ -63,6 +65,31 @@ impl Object {
         let mut index = KVVec::from_elem(0, slots, GFP_KERNEL)?;
         sections.index(&mut index).map_err(malformed)?;
         Ok(Self { bytes, index })
+    }
+
+    /// Reads that of a module that has a structure of this name. `None` if no module has one. The
+    /// kernel itself must have none.
+    ///
+    /// Reads that of one module after the other. Process context; sleeps. `ENOMEM`.
+    pub fn with_structure(name: &str, kernel: &Btf<'_>) -> Result<Option<Self>> {
+        let modules = module::names()?;
+        for module in modules.split(|&byte| byte == b'\n') {
+            let module = core::str::from_utf8(module).unwrap_or("");
+            let object = match Self::read(module, Some(kernel)) {
+                Err(ENOMEM) => return Err(ENOMEM),
+                // It has no BTF, or has gone.
+                Err(_) => continue,
+                Ok(object) => object,
+            };
+            if object
+                .btf(Some(kernel))?
+                .find(name, TypeKind::Struct)
+                .is_some()
+            {
+                return Ok(Some(object));
+            }
+        }
+        Ok(None)
     }
 
     /// What it says, with the base that it was read with.

@@ -9,15 +9,22 @@
 //!
 //! What may only be done there takes an [`Atomic`], which only a handler is given.
 
+use core::ptr;
+
 use kernel::{
-    ffi::c_char,
+    ffi::{
+        c_char,
+        c_void, //
+    },
     types::NotThreadSafe, //
 };
 
 use crate::bindings;
 
 extern "C" {
+    fn ktrace_current() -> *const c_void;
     fn ktrace_current_comm() -> *const c_char;
+    fn ktrace_this_cpu_ptr(variable: *mut c_void) -> *mut c_void;
 }
 
 /// Evidence that preemption is disabled, as it is in every probe handler.
@@ -37,6 +44,24 @@ impl Atomic {
     pub(crate) unsafe fn new<'a>() -> &'a Self {
         // INVARIANT: The caller guarantees that preemption stays disabled for `'a`.
         &Self(NotThreadSafe)
+    }
+
+    /// The address of the current task, a `struct task_struct`. C: `current`.
+    #[inline(always)]
+    pub fn current(&self) -> usize {
+        // SAFETY: No requirements.
+        unsafe { ktrace_current() }.addr()
+    }
+
+    /// The address of the current CPU's copy of the per-CPU variable at `address`. It is to be read
+    /// with [`crate::nofault`], because `address` need not be that of a variable. C:
+    /// `this_cpu_ptr()`.
+    #[inline(always)]
+    pub fn this_cpu(&self, address: usize) -> usize {
+        let variable = ptr::without_provenance_mut(address);
+        // SAFETY: It adds an offset to the number, and preemption is disabled, by the type
+        // invariant.
+        unsafe { ktrace_this_cpu_ptr(variable) }.addr()
     }
 
     /// The address of the name of the current task, in kernel memory: `TASK_COMM_LEN` (16) bytes

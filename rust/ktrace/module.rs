@@ -98,13 +98,31 @@ impl Module {
 
     /// How many symbols of this name it has. Those that it only uses do not count. Any context.
     pub fn count_symbols(&self, name: &str) -> usize {
+        let mut count = 0usize;
+        self.each_symbol(name, |_| count += 1);
+        count
+    }
+
+    /// Adds the addresses of its symbols of this name. Any context. `ENOMEM`.
+    pub(crate) fn add_symbols(&self, name: &str, addresses: &mut KVec<usize>) -> Result {
+        let mut result = Ok(());
+        self.each_symbol(name, |address| {
+            if result.is_ok() {
+                result = addresses.push(address, GFP_ATOMIC);
+            }
+        });
+        Ok(result?)
+    }
+
+    /// Calls `f` with the address of each of its symbols of this name. `f` must not sleep. Any
+    /// context.
+    fn each_symbol(&self, name: &str, mut f: impl FnMut(usize)) {
         // SAFETY: The table is replaced when the module was initialised, and the old one is freed
         // after an RCU grace period. It has as many symbols as it says, with their names in
         // `strtab`.
         unsafe {
             bindings::rcu_read_lock();
             let table = ptr::read_volatile(&raw const (*self.0.get()).kallsyms);
-            let mut count = 0;
             if !table.is_null() {
                 for index in 0..(*table).num_symtab as usize {
                     let symbol = (*table).symtab.add(index);
@@ -112,12 +130,11 @@ impl Module {
                     if (*symbol).st_shndx != 0
                         && CStr::from_char_ptr(other).to_bytes() == name.as_bytes()
                     {
-                        count += 1;
+                        f((*symbol).st_value as usize);
                     }
                 }
             }
             bindings::rcu_read_unlock();
-            count
         }
     }
 }
@@ -135,6 +152,21 @@ pub(crate) fn own() -> Option<&'static Module> {
     let own = unsafe { ktrace_this_module() };
     // SAFETY: This code runs, so its module is there.
     (!own.is_null()).then(|| unsafe { Module::from_raw(own) })
+}
+
+/// The names of all modules, one a line. Any context. `ENOMEM`.
+pub(crate) fn names() -> Result<KVec<u8>> {
+    let mut names = KVec::new();
+    let mut result = Ok(());
+    for_each(|module| {
+        if result.is_ok() {
+            result = names
+                .extend_from_slice(module.name(), GFP_ATOMIC)
+                .and_then(|()| names.push(b'\n', GFP_ATOMIC));
+        }
+    });
+    result?;
+    Ok(names)
 }
 
 /// Calls `f` with each module: it stays there for the time of the call, which is atomic.

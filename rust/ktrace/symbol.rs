@@ -8,7 +8,10 @@ use kernel::{
     bindings,
     ffi::c_char,
     prelude::*,
-    str::CStr, //
+    str::{
+        CStr,
+        CString, //
+    }, //
 };
 
 use crate::{
@@ -27,6 +30,33 @@ pub use probe::kallsyms::Location;
 /// there is no such symbol. C: `kallsyms_lookup_name()`.
 pub fn address_of(name: &CStr) -> Result<usize> {
     tree::address_of(name)
+}
+
+/// The addresses of all symbols of this name, `NAME` or `MODULE:NAME`: of the kernel itself and of
+/// the modules that are there, or of one module.
+///
+/// For rkprobe alone: it is not exported to other modules. Process context; sleeps, and outside of
+/// the kernel's tree reads a file, which takes some 0.1 s. `ENOMEM`, and `EPERM` where the kernel
+/// tells no addresses (`kernel.kptr_restrict`).
+///
+/// C: `kallsyms_on_each_match_symbol()`, `module_kallsyms_on_each_symbol()`.
+pub fn addresses_of(name: &str) -> Result<KVec<usize>> {
+    let (module, name, mut addresses) = match name.split_once(':') {
+        Some((module, name)) => (Some(module), name, KVec::new()),
+        None => {
+            let text = CString::try_from_fmt(format_args!("{name}"))?;
+            (None, name, tree::addresses_in_kernel(&text)?)
+        }
+    };
+    let mut result = Ok(());
+    module::for_each(|other| {
+        let is_meant = module.is_none_or(|module| module.as_bytes() == &**other.name());
+        if is_meant && !other.is_going() && result.is_ok() {
+            result = other.add_symbols(name, &mut addresses);
+        }
+    });
+    result?;
+    Ok(addresses)
 }
 
 /// Is there a symbol of this name, `NAME` or `MODULE:NAME`, of text or data?

@@ -303,8 +303,8 @@ impl HeldEvent {
         if group.to_bytes().starts_with(b"user_events") {
             return is_in_events(group, name);
         }
-        // The kernel finds the newest event of a name. It refuses a probe event whose name is taken,
-        // and this event is there. So the file found is this event's, and stays.
+        // The kernel finds the newest event of a name. It refuses a probe event whose name is
+        // taken, and this event is there. So the file found is this event's, and stays.
         // SAFETY: Both are strings. NULL is the top trace instance.
         let file = from_err_ptr(unsafe {
             bindings::trace_get_event_file(ptr::null(), group.as_char_ptr(), name.as_char_ptr())

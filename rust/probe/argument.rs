@@ -9,6 +9,7 @@
 
 use core::{
     fmt,
+    mem,
     num::NonZeroU8, //
 };
 
@@ -77,13 +78,13 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-/// The source of a value: a base and the memory that is read from there on.
+/// The source of a value: a base, and the steps from there on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch<'a> {
     /// The first value.
     pub base: Base<'a>,
-    /// The dereferences, innermost first.
-    pub derefs: Derefs,
+    /// The steps, innermost first.
+    pub steps: Steps,
 }
 
 /// Where a fetch starts.
@@ -110,6 +111,8 @@ pub enum Base<'a> {
     Field(RecordField),
     /// `$comm`: the address of the name of the current task.
     Comm,
+    /// `$current`: the address of the current task.
+    Current,
     /// `\IMM`, or the address of `@ADDR` (which adds a dereference).
     Immediate(u64),
     /// `\"TEXT"`: the address of this text.
@@ -147,6 +150,16 @@ pub enum RecordValue {
     RelLoc,
 }
 
+/// One step from a value to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Reads memory at the value.
+    Deref(Deref),
+    /// Takes the value as the address of a per-CPU variable, and gives the address of the current
+    /// CPU's copy.
+    ThisCpu,
+}
+
 /// One read of memory at a value plus an offset in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deref {
@@ -156,54 +169,53 @@ pub struct Deref {
     pub offset: i32,
 }
 
-/// The dereferences of a fetch: the kernel allows 16 steps for a whole argument, three of which
+/// The steps of a fetch: the kernel allows 16 instructions for a whole argument, three of which
 /// load, store and end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Derefs {
-    items: [Deref; Self::MAX],
+pub struct Steps {
+    items: [Step; Self::MAX],
     len: u8,
 }
 
-impl Derefs {
+impl Steps {
     /// The most there can be.
     pub const MAX: usize = 14;
 
     /// None.
     pub const fn new() -> Self {
         Self {
-            items: [Deref {
-                space: Space::Kernel,
-                offset: 0,
-            }; Self::MAX],
+            items: [Step::ThisCpu; Self::MAX],
             len: 0,
         }
     }
 
     /// Adds one on the outside, and gives it back where there is no room.
-    pub fn push(&mut self, deref: Deref) -> Result<(), Deref> {
+    pub fn push(&mut self, step: Step) -> Result<(), Step> {
         match self.items.get_mut(usize::from(self.len)) {
             Some(slot) => {
-                *slot = deref;
+                *slot = step;
                 self.len = self.len.saturating_add(1);
                 Ok(())
             }
-            None => Err(deref),
+            None => Err(step),
         }
     }
 
     /// Takes the outermost away.
-    pub fn pop(&mut self) -> Option<Deref> {
+    pub fn pop(&mut self) -> Option<Step> {
         self.len = self.len.checked_sub(1)?;
-        self.items.get(usize::from(self.len)).copied()
+        // Equal steps have equal items behind them.
+        let slot = self.items.get_mut(usize::from(self.len))?;
+        Some(mem::replace(slot, Step::ThisCpu))
     }
 
-    /// The dereferences, innermost first.
-    pub fn as_slice(&self) -> &[Deref] {
+    /// The steps, innermost first.
+    pub fn as_slice(&self) -> &[Step] {
         self.items.get(..usize::from(self.len)).unwrap_or(&[])
     }
 }
 
-impl Default for Derefs {
+impl Default for Steps {
     fn default() -> Self {
         Self::new()
     }

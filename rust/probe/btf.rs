@@ -44,6 +44,7 @@
 //! }
 //! ```
 
+mod fields;
 mod function;
 mod header;
 mod index;
@@ -52,6 +53,12 @@ mod types;
 mod value;
 mod variable;
 
+pub use fields::{
+    field_offset,
+    Error,
+    FieldRead,
+    Fields, //
+};
 pub use function::{
     Function,
     Param, //
@@ -73,9 +80,4 @@ pub use value::{
     StringSource,
     Value, //
 };
-pub use variable::{
-    Error,
-    FieldRead,
-    Fields,
-    Variable, //
-};
+pub use variable::Variable;

@@ -48,7 +48,11 @@
 //! assert_eq!(probe.command().kind, command.kind);
 //!
 //! let no_registers = |_: &str| None;
-//! let context = ParseContext { point: ProbePoint::Return, types: TypeInfo::Unsupported };
+//! let context = ParseContext {
+//!     point: ProbePoint::Return,
+//!     types: TypeInfo::Unsupported,
+//!     modules: &[],
+//! };
 //! for argument in command.arguments(context, no_registers).unwrap() {
 //!     assert_eq!(argument.unwrap().body, "$retval:s64");
 //! }
@@ -65,10 +69,12 @@ mod base;
 mod body;
 mod create;
 mod delete;
-mod deref;
 mod error;
 mod expansion;
+mod fetch;
+mod level;
 mod masked;
+mod members;
 mod name;
 mod number;
 mod parse;
@@ -104,6 +110,7 @@ pub use masked::{
     has_address,
     Masked, //
 };
+pub use members::LeftOut;
 pub use name::{
     Event,
     EventName,

@@ -80,7 +80,7 @@ kinds! {
     /// `\"` without the other quote at the end.
     ImmstrNoClose => "String is not closed with '\"'",
     /// `@+OFF`, which is for user space.
-    FileOnKprobe => "File offset is not available with kprobe",
+    FileOnKprobe => "File offset is not available for kernel probes",
     /// More steps than an argument may have.
     TooManyOps => "Dereference is too much nested",
     /// An offset without `(`.
@@ -117,7 +117,7 @@ kinds! {
     BadArgName => "Argument name must follow the same rules as C identifiers",
     /// A name that another argument or the record has.
     UsedArgName => "This argument name is already used",
-    /// More than 63 bytes behind the name.
+    /// More than 255 bytes behind the name.
     ArgTooLong => "Argument expression is too long",
     /// Nothing behind `=`.
     NoArgBody => "No argument expression",
@@ -135,11 +135,9 @@ kinds! {
     NoEventInfo => "This requires both group and event name to attach",
     /// There is no such event to attach to.
     BadAttachEvent => "Attached event does not exist",
-    /// A type in front of something that is no field of the event.
-    BadAttachArg => "Attached event does not have this field",
     /// Nothing behind `if`.
     NoEpFilter => "No filter rule after 'if'",
-    /// The name of a parameter, or `$arg*`, which takes BTF.
+    /// The name of a parameter, a typecast, or `$arg*`, which takes BTF.
     NosupBtfarg => "BTF is not available or not supported",
     /// No such variable: `$retval` with something behind it.
     NoBtfarg => "This variable is not found at this probe point",
@@ -171,8 +169,20 @@ kinds! {
     TooManyEargs => "Too many entry arguments specified",
     /// More than 3072 bytes of arguments, strings counted by their locators.
     EventTooBig => "Event too big (too many fields?)",
-    /// `(TYPE)` in front of an argument.
-    TypecastNotEvent => "Typecasts are only for eprobe fields",
+    /// `this_cpu_read()` or `this_cpu_ptr()` of an event probe.
+    NosupPercpu => "Per-cpu variable access is only for kernel probes",
+    /// A name without a `$` that is no field of the event.
+    NoEventField => "This event field is not found.",
+    /// More than 8 dereferences, per-CPU accesses and typecasts within each other.
+    TooManyNested => "Too many nested typecasts/dereferences",
+    /// `->` in the field behind the comma of a typecast.
+    TypecastBadArrow => "Typecast field option does not support -> operator",
+    /// That field does not start at a byte.
+    TypecastNotAligned => "Typecast field option is not byte-aligned",
+    /// A typecast without `->` behind its value.
+    TypecastReqField => "Typecast requires a field access",
+    /// `@SYM+OFF` behind a typecast, without parentheses.
+    TypecastSymOffset => "@SYM+/-OFFSET with typecast needs parentheses",
 
     /// Another first letter than the file takes. The text is that of C's `dynamic_events`.
     NoMatchingType => "No matching dynamic event type",

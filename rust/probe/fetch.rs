@@ -64,6 +64,12 @@
 //!     fn comm(&self) -> u64 {
 //!         0
 //!     }
+//!     fn current(&self) -> u64 {
+//!         0
+//!     }
+//!     fn this_cpu(&self, address: u64) -> u64 {
+//!         address
+//!     }
 //!     fn symbol(&self, _: u64, _: &mut [u8]) -> usize {
 //!         0
 //!     }
@@ -78,7 +84,7 @@
 //!     body: "%dx",
 //!     fetch: Fetch {
 //!         base: Base::Register(current::register("dx").unwrap()),
-//!         derefs: Derefs::new(),
+//!         steps: Steps::new(),
 //!     },
 //!     ty: FetchType::Number(Width::W2, Style::Unsigned),
 //!     count: None,

@@ -47,6 +47,8 @@ pub const MAX_LINE: usize = 1024;
 /// A line of `/proc/kallsyms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolLine<'a> {
+    /// Its address; 0 where the reader may not know it.
+    pub address: u64,
     /// Its name.
     pub name: &'a [u8],
     /// The module that it belongs to, if it is not the kernel's own.
@@ -59,14 +61,19 @@ impl<'a> SymbolLine<'a> {
     /// C: `s_show()` in `kernel/kallsyms.c`.
     pub fn parse(line: &'a [u8]) -> Option<Self> {
         let mut words = line.splitn(3, |&byte| byte == b' ');
-        let rest = words.nth(2)?;
+        let address = core::str::from_utf8(words.next()?).ok()?;
+        let rest = words.nth(1)?;
         let mut parts = rest.splitn(2, |&byte| byte == b'\t');
         let name = parts.next().filter(|name| !name.is_empty())?;
         let module = match parts.next() {
             Some(module) => Some(module.strip_prefix(b"[")?.strip_suffix(b"]")?),
             None => None,
         };
-        Some(Self { name, module })
+        Some(Self {
+            address: u64::from_str_radix(address, 16).ok()?,
+            name,
+            module,
+        })
     }
 }
 

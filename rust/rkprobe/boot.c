@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Built into the kernel: events that stand in the boot configuration, in the form that the kernel
- * has for its own kprobe events (see Documentation/trace/boottime-trace.rst). That is where they
+ * has for its own probe events (see Documentation/trace/boottime-trace.rst). That is where they
  * stand when the kernel has none; rkprobe.event.GROUP.EVENT is there in any case.
  */
 
 #include <linux/bootconfig.h>
+#include <linux/ctype.h>
 #include <linux/init.h>
 #include <linux/mutex.h>
 #include <linux/printk.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 
 #include "trace.h"
 
@@ -30,7 +32,37 @@ static void __init change(struct trace_event_file *file, const char *text,
 	kfree(copy);
 }
 
-static bool __init add_probes(struct xbc_node *event, const char *group, const char *name)
+/* The groups of the kernel's own probe events, and the commands that make them. */
+static const struct {
+	const char *node;
+	char letter;
+	bool is_of_kernel;
+} groups_of_kernel[] __initconst = {
+	{ "event.kprobes", 'p', IS_ENABLED(CONFIG_KPROBE_EVENTS) },
+	{ "event.fprobes", 'f', IS_ENABLED(CONFIG_FPROBE_EVENTS) },
+	{ "event.tracepoints", 't', IS_ENABLED(CONFIG_FPROBE_EVENTS) },
+	{ "event.tprobes", 't', IS_ENABLED(CONFIG_FPROBE_EVENTS) },
+	{ "event.eprobes", 'e', IS_ENABLED(CONFIG_EPROBE_EVENTS) },
+};
+
+/*
+ * The command of a probe of the event. In a group of the kernel's it can be a whole command, as
+ * there; elsewhere (LETTER is 0) its letter can stand in front.
+ */
+static char *__init command_of(const char *probe, char letter, const char *group, const char *name)
+{
+	bool has_head = letter && letter != 'p' && probe[0] == letter &&
+			(probe[1] == ':' || isspace(probe[1]));
+
+	if (has_head)
+		return kstrdup(probe, GFP_KERNEL);
+	if (!letter && probe[0] && strchr("prfte", probe[0]) && isspace(probe[1]))
+		letter = *probe++;
+	return kasprintf(GFP_KERNEL, "%c:%s/%s %s", letter ?: 'p', group, name, probe);
+}
+
+static bool __init add_probes(struct xbc_node *event, char letter, const char *group,
+			      const char *name)
 {
 	struct xbc_node *node;
 	const char *probe;
@@ -38,7 +70,7 @@ static bool __init add_probes(struct xbc_node *event, const char *group, const c
 	bool is_added;
 
 	xbc_node_for_each_array_value(event, "probes", node, probe) {
-		command = kasprintf(GFP_KERNEL, "p:%s/%s %s", group, name, probe);
+		command = command_of(probe, letter, group, name);
 		is_added = command && rkprobe_run_at_boot(command);
 		kfree(command);
 		if (!is_added)
@@ -47,13 +79,13 @@ static bool __init add_probes(struct xbc_node *event, const char *group, const c
 	return true;
 }
 
-static void __init set_up(struct trace_array *tr, struct xbc_node *event, const char *group,
-			  const char *name)
+static void __init set_up(struct trace_array *tr, struct xbc_node *event, char letter,
+			  const char *group, const char *name)
 {
 	struct trace_event_file *file = NULL;
 	struct xbc_node *node;
 	const char *text;
-	bool is_added = add_probes(event, group, name);
+	bool is_added = add_probes(event, letter, group, name);
 
 	guard(mutex)(&event_mutex);
 	if (is_added)
@@ -72,30 +104,36 @@ static void __init set_up(struct trace_array *tr, struct xbc_node *event, const 
 		pr_err("the event %s/%s cannot be enabled\n", group, name);
 }
 
-static void __init add_events(struct trace_array *tr, struct xbc_node *events, const char *group)
+static void __init add_events(struct trace_array *tr, struct xbc_node *events, char letter)
 {
+	const char *name, *group = xbc_node_get_data(events);
 	struct xbc_node *event;
-	const char *name;
 
 	xbc_node_for_each_subkey(events, event) {
 		name = xbc_node_get_data(event);
 		if (strcmp(name, "enable"))
-			set_up(tr, event, group, name);
+			set_up(tr, event, letter, group, name);
 	}
 	if (xbc_node_find_value(events, "enable", NULL))
 		trace_array_set_clr_event(tr, group, NULL, true);
 }
 
 /* Those that the kernel leaves to rkprobe where it has none itself, of an instance's "ftrace". */
-static void __init add_kprobes(struct trace_array *tr, struct xbc_node *instance)
+static void __init add_events_of_kernel(struct trace_array *tr, struct xbc_node *instance)
 {
-	struct xbc_node *events = xbc_node_find_subkey(instance, "event.kprobes");
+	struct xbc_node *events;
+	int i;
 
-	if (events)
-		add_events(tr, events, "kprobes");
+	for (i = 0; i < ARRAY_SIZE(groups_of_kernel); i++) {
+		if (groups_of_kernel[i].is_of_kernel)
+			continue;
+		events = xbc_node_find_subkey(instance, groups_of_kernel[i].node);
+		if (events)
+			add_events(tr, events, groups_of_kernel[i].letter);
+	}
 }
 
-static void __init add_kprobes_of_instances(struct xbc_node *ftrace)
+static void __init add_events_of_instances(struct xbc_node *ftrace)
 {
 	struct xbc_node *instances = xbc_node_find_subkey(ftrace, "instance"), *instance;
 	struct trace_array *tr;
@@ -107,7 +145,7 @@ static void __init add_kprobes_of_instances(struct xbc_node *ftrace)
 		tr = trace_array_find_get(xbc_node_get_data(instance));
 		if (!tr)
 			continue;
-		add_kprobes(tr, instance);
+		add_events_of_kernel(tr, instance);
 		trace_array_put(tr);
 	}
 }
@@ -121,13 +159,13 @@ static int __init add_boot_events(void)
 	/* The kernel has no trace buffers, under lockdown for one. */
 	if (!tr)
 		return 0;
-	if (ftrace && !IS_ENABLED(CONFIG_KPROBE_EVENTS)) {
-		add_kprobes(tr, ftrace);
-		add_kprobes_of_instances(ftrace);
+	if (ftrace) {
+		add_events_of_kernel(tr, ftrace);
+		add_events_of_instances(ftrace);
 	}
 	if (groups)
 		xbc_node_for_each_subkey(groups, group)
-			add_events(tr, group, xbc_node_get_data(group));
+			add_events(tr, group, 0);
 	return 0;
 }
 /* When rkprobe itself is there. */

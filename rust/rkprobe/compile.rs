@@ -147,13 +147,14 @@ impl Compiled {
         let target = ResolvedTarget::again(&command)?;
         let types = Types::of(&command, &target)?;
         let kernel = types.kernel()?;
-        let mut context = types.parse_context(kernel.as_ref())?;
+        let modules = types.modules(kernel.as_ref())?;
+        let mut context = types.parse_context(kernel.as_ref(), &modules)?;
         let arguments = match read_again(&command, context, schema)? {
             Some(arguments) => arguments,
             None => {
                 // The command was accepted without the module, and so without its BTF. The BTF is
                 // not used now either.
-                context.types = TypeInfo::Unknown;
+                context.types = kernel.map_or(TypeInfo::Unsupported, TypeInfo::Unknown);
                 read_again(&command, context, schema)?.ok_or(EINVAL)?
             }
         };

@@ -18,6 +18,8 @@
 //! `register_trace_fprobe_event()` in `kernel/trace/trace_fprobe.c`, `__trace_eprobe_create()` in
 //! `kernel/trace/trace_eprobe.c`.
 
+use core::fmt;
+
 use kernel::{
     prelude::*,
     str::CString,
@@ -43,8 +45,11 @@ use probe::{
         self,
         Command,
         EventName,
+        Expansion,
         FileOffsets,
         Kind,
+        LeftOut,
+        Masked,
         Target, //
     },
     error::{
@@ -105,31 +110,81 @@ pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
     let name = command.name(security::hash_address)?;
     let types = Types::of(command, &target)?;
     let kernel = types.kernel()?;
-    let context = types.parse_context(kernel.as_ref())?;
-    let text = match command.expand(context, FILE_OFFSETS)? {
-        Some(arguments) => Some(CString::try_from_fmt(format_args!("{arguments}"))?),
-        None => None,
-    };
-    let expanded = match &text {
-        Some(arguments) => command.with_arguments(arguments.to_str().map_err(Error::from)?),
-        None => command.clone(),
-    };
-    let create = || {
+    let modules = types.modules(kernel.as_ref())?;
+    let context = types.parse_context(kernel.as_ref(), &modules)?;
+    let create = |command: &Command<'_>| {
         let new = NewProbe {
-            command: &expanded,
+            command,
             name: &name,
-            arguments: read_arguments(&expanded, context)?,
+            arguments: read_arguments(command, context)?,
             source: types.source(),
         };
         new.add()
     };
-    // The position of an error is one in the user's command.
-    create().map_err(|failure| match failure {
-        Failure::Command(error) if text.is_some() => {
-            command.error_before_expansion(&expanded, error).into()
-        }
+    let Some(expansion) = command.expand(context, FILE_OFFSETS)? else {
+        return create(command);
+    };
+    let text = CString::try_from_fmt(format_args!("{expansion}"))?;
+    let text = text.to_str().map_err(Error::from)?;
+    create(&command.with_arguments(text)).map_err(|failure| match failure {
+        // The position of an error is one in the user's command.
+        Failure::Command(error) => expansion.original_error(error, text).into(),
         failure => failure,
-    })
+    })?;
+    // The probe is there, whether there is memory to tell this or not.
+    let _ = tell_left_out(&expansion, &name);
+    Ok(())
+}
+
+/// Tells in the kernel's log which members each `FETCH->*` leaves out, and why.
+fn tell_left_out(expansion: &Expansion<'_>, name: &EventName<'_>) -> Result {
+    for reason in [LeftOut::NoScalar, LeftOut::TooLong, LeftOut::NoRoom] {
+        let mut members = KVec::new();
+        let mut result = Ok(());
+        expansion.each_left_out(|word, member, its_reason| {
+            if its_reason == reason && result.is_ok() {
+                result = members.push((word, member), GFP_KERNEL);
+            }
+        });
+        result?;
+        let why = match reason {
+            LeftOut::NoScalar => "not a number or a pointer",
+            LeftOut::TooLong => "a name that is too long",
+            LeftOut::NoRoom => "no room beside 128 arguments",
+        };
+        for of_word in members.chunk_by(|(a, _), (b, _)| a == b) {
+            for line in of_word.chunks(NAMES_IN_LINE) {
+                let text = Omission { name, why, line };
+                let text = CString::try_from_fmt(format_args!("{text}"))?;
+                // Nobody knows who reads the log, so addresses are not in it.
+                let text = Masked(text.to_str()?);
+                pr_info!("{}\n", format_args!("{text}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How many names fit in a line of the kernel's log, which has some 1,000 bytes.
+const NAMES_IN_LINE: usize = 24;
+
+/// Members that are left out: the argument as it was written, and the name of the member.
+struct Omission<'a> {
+    name: &'a EventName<'a>,
+    why: &'static str,
+    line: &'a [(&'a str, &'a str)],
+}
+
+impl fmt::Display for Omission<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let EventName { group, event } = self.name;
+        let word = self.line.first().map_or("", |(word, _)| word);
+        write!(f, "{group}/{event}: {word} leaves out ({}):", self.why)?;
+        for (_, member) in self.line {
+            write!(f, " {member}")?;
+        }
+        Ok(())
+    }
 }
 
 /// A probe whose command has no error in it.
@@ -267,7 +322,7 @@ impl NewProbe<'_> {
         };
         let compiled = Compiled::new(&self.arguments, self.source, None);
         let (registered, compiled) = match self.command.target {
-            Target::Address(_) | Target::Symbol { .. } => {
+            Target::Address(_) | Target::Symbol { .. } | Target::AllNamed(_) => {
                 (self.register_kprobe(compiled, &config)?, None)
             }
             Target::Functions(pattern) => {

@@ -436,6 +436,16 @@ impl<K: CallValues> Context for HitContext<'_, K> {
     }
 
     #[inline(always)]
+    fn current(&self) -> u64 {
+        self.state.atomic().current() as u64
+    }
+
+    #[inline(always)]
+    fn this_cpu(&self, address: u64) -> u64 {
+        self.state.atomic().this_cpu(address as usize) as u64
+    }
+
+    #[inline(always)]
     fn entry_data(&self, index: u8) -> u64 {
         self.values.entry_data(index)
     }

@@ -130,26 +130,44 @@ fn register_kind(
     compiled: &Compiled,
     config: &RecorderConfig,
 ) -> Result<KBox<dyn Registered>, Failure> {
-    let (recorder, entry) = compiled.recorder(config)?;
-    let target = match command.target {
-        Target::Address(address) => kprobe::Target::Address(address as usize),
+    match command.target {
+        Target::Address(address) => register_kprobe(
+            command,
+            kprobe::Target::Address(address as usize),
+            compiled,
+            config,
+        ),
         Target::Symbol { symbol, offset } => {
             let symbol = CString::try_from_fmt(format_args!("{symbol}"))?;
-            kprobe::Target::Symbol(symbol, offset)
+            let target = kprobe::Target::Symbol(symbol, offset);
+            register_kprobe(command, target, compiled, config)
         }
+        Target::AllNamed(name) => register_all(command, name, compiled, config),
         Target::Functions(name) | Target::Tracepoint(name) => {
+            let (recorder, entry) = compiled.recorder(config)?;
             let name = CString::try_from_fmt(format_args!("{name}"))?;
-            return Ok(match command.kind {
+            Ok(match command.kind {
                 Kind::Entry => {
                     let functions = Functions::Glob(&name, None);
                     boxed(Fprobe::register(functions, AtEntry(recorder))?)?
                 }
                 Kind::Tracepoint => boxed(Tracepoint::attach_or_wait(&name, AtEntry(recorder))?)?,
                 _ => register_exit(&name, recorder, entry)?,
-            });
+            })
         }
-        Target::Event { .. } => return Err(EINVAL.into()),
-    };
+        Target::Event { .. } => Err(EINVAL.into()),
+    }
+}
+
+/// Registers a kprobe, or a probe on returns, at one place.
+#[inline(never)]
+fn register_kprobe(
+    command: &Command<'_>,
+    target: kprobe::Target,
+    compiled: &Compiled,
+    config: &RecorderConfig,
+) -> Result<KBox<dyn Registered>, Failure> {
+    let (recorder, entry) = compiled.recorder(config)?;
     Ok(match command.kind {
         Kind::Return => {
             let maxactive = command.maxactive.map_or(0, NonZero::get);
@@ -158,6 +176,37 @@ fn register_kind(
         Kind::ReturnInsn => boxed(Kretinsn::register(target, recorder).map_err(refused)?)?,
         _ => boxed(Kprobe::register(target, recorder).map_err(at_target)?)?,
     })
+}
+
+/// Registers a probe on each function of this name. A function that the kernel refuses is left out,
+/// unless it refuses all of them.
+#[inline(never)]
+fn register_all(
+    command: &Command<'_>,
+    name: &str,
+    compiled: &Compiled,
+    config: &RecorderConfig,
+) -> Result<KBox<dyn Registered>, Failure> {
+    let addresses = symbol::addresses_of(name).map_err(at_target)?;
+    let mut probes = KVec::with_capacity(addresses.len(), GFP_KERNEL)?;
+    let mut first_failure = None;
+    for address in &addresses {
+        let target = kprobe::Target::Address(*address);
+        let registered = register_kprobe(command, target, compiled, config);
+        match check_address(&Target::Address(*address as u64), registered) {
+            Ok(probe) => probes.push(probe, GFP_KERNEL)?,
+            Err(failure) if failure.errno() == ENOMEM => return Err(failure),
+            Err(failure) => first_failure = first_failure.or(Some(failure)),
+        }
+    }
+    let (all, probed) = (addresses.len(), probes.len());
+    if probed == 0 {
+        return Err(first_failure.unwrap_or(at_target(ENOENT)));
+    }
+    if probed < all {
+        pr_info!("{name}%all: {probed} of {all} functions can be probed\n");
+    }
+    Ok(boxed(probes)?)
 }
 
 /// Registers a probe by ftrace on the exits of functions. The size of the entry data is a constant

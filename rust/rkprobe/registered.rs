@@ -169,6 +169,61 @@ impl Registered for Kretinsn<Recorder> {
     }
 }
 
+/// The probes of one command on several functions.
+impl Registered for KVec<KBox<dyn Registered>> {
+    /// Where one cannot be enabled, none is.
+    fn enable(&self, token: Option<&EventMutexHeld>) -> Result {
+        for (index, probe) in self.iter().enumerate() {
+            if probe.is_gone() {
+                continue;
+            }
+            if let Err(error) = probe.enable(token) {
+                for enabled in self.iter().take(index) {
+                    if let Some(token) = token {
+                        let _ = enabled.disable(token);
+                    }
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn disable(&self, token: &EventMutexHeld) -> Result {
+        let mut result = Ok(());
+        for probe in self {
+            result = result.and(probe.disable(token));
+        }
+        result
+    }
+
+    fn counts(&self) -> Counts {
+        let none = Counts::default();
+        self.iter().fold(none, |sum, probe| sum.and(probe.counts()))
+    }
+
+    fn is_gone(&self) -> bool {
+        self.iter().all(|probe| probe.is_gone())
+    }
+
+    fn maxactive(&self) -> u32 {
+        self.iter()
+            .map(|probe| probe.maxactive())
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
+        let probes = KBox::into_inner(self);
+        // Those with many probes may take the room of others.
+        let _ = batch.kprobes.reserve(probes.len(), GFP_KERNEL);
+        let _ = batch.kretprobes.reserve(probes.len(), GFP_KERNEL);
+        for probe in probes {
+            probe.unregister_in(batch);
+        }
+    }
+}
+
 /// The kernel traces the functions from the registration on, whether the probe is disabled or not:
 /// so it is registered only while its event is enabled.
 impl<H: fprobe::Handler + AsRef<Recorder>> Registered for Fprobe<H> {

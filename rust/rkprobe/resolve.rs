@@ -21,7 +21,10 @@ use ktrace::{
     symbol, //
 };
 use probe::{
-    btf::Btf,
+    btf::{
+        Btf,
+        TypeKind, //
+    },
     command::{
         self,
         Command,
@@ -80,6 +83,13 @@ impl ResolvedTarget {
             Target::Symbol { symbol, offset } => {
                 is_entry = check_symbol(command.kind, symbol, offset)?;
             }
+            Target::AllNamed(symbol) => {
+                if symbols::count(symbol)?.unwrap_or(0) == 0 {
+                    let kind = ErrorKind::BadProbeAddr;
+                    return Err(command::Error::at_target(kind, Errno::EINVAL).into());
+                }
+                is_entry = true;
+            }
             Target::Event { system, name } => {
                 event = Some(hold_event(system, name)?);
                 command.filter()?;
@@ -96,6 +106,7 @@ impl ResolvedTarget {
     pub(crate) fn again(command: &Command<'_>) -> Result<Self> {
         let is_entry = match (command.kind, command.target) {
             (Kind::Probe, Target::Symbol { symbol, offset }) => is_entry(symbol, offset)?,
+            (Kind::Probe, Target::AllNamed(_)) => Some(true),
             _ => None,
         };
         Ok(Self {
@@ -164,7 +175,8 @@ pub(crate) fn hold_event(system: &str, name: &str) -> Result<Event, Failure> {
 /// ```ignore
 /// let types = Types::of(&command, &target)?;
 /// let kernel = types.kernel()?;
-/// let context = types.parse_context(kernel.as_ref())?;
+/// let modules = types.modules(kernel.as_ref())?;
+/// let context = types.parse_context(kernel.as_ref(), &modules)?;
 /// ```
 pub(crate) struct Types<'t> {
     target: &'t ResolvedTarget,
@@ -174,6 +186,9 @@ pub(crate) struct Types<'t> {
     kernel: Option<Arc<Object>>,
     is_tracepoint: bool,
     function: FunctionTypes,
+    /// Of modules, with structures of typecasts that neither the kernel nor the function's module
+    /// has.
+    modules: KVec<Object>,
 }
 
 /// Where the function is whose types are needed.
@@ -209,14 +224,54 @@ impl<'t> Types<'t> {
             kernel: None,
             is_tracepoint: matches!(command.target, Target::Tracepoint(_)),
             function: FunctionTypes::None,
+            modules: KVec::new(),
         };
-        if this.are_needed {
-            this.kernel = vmlinux()?;
-            if let (Some(kernel), Some(name)) = (&this.kernel, function_of(command.target)?) {
-                this.function = FunctionTypes::find(name, &kernel.btf(None)?)?;
+        if !this.are_needed {
+            return Ok(this);
+        }
+        this.kernel = vmlinux()?;
+        let Some(kernel) = this.kernel.clone() else {
+            return Ok(this);
+        };
+        let kernel = kernel.btf(None)?;
+        if let Some(name) = function_of(command.target)? {
+            this.function = FunctionTypes::find(name, &kernel)?;
+        }
+        for name in command.structures() {
+            if !this.has_structure(name, &kernel)? {
+                if let Some(object) = Object::with_structure(name, &kernel)? {
+                    this.modules.push(object, GFP_KERNEL)?;
+                }
             }
         }
         Ok(this)
+    }
+
+    /// Is there a structure of this name in what was read so far?
+    fn has_structure(&self, name: &str, kernel: &Btf<'_>) -> Result<bool> {
+        if kernel.find(name, TypeKind::Struct).is_some() {
+            return Ok(true);
+        }
+        let of_function = match &self.function {
+            FunctionTypes::Module(_, _, object) => object.as_ref(),
+            FunctionTypes::None | FunctionTypes::Kernel(_) | FunctionTypes::Unknown => None,
+        };
+        for object in Iterator::chain(of_function.into_iter(), &self.modules) {
+            let btf = object.btf(Some(kernel))?;
+            if btf.find(name, TypeKind::Struct).is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The types of other modules, for [`parse_context`](Self::parse_context).
+    pub(crate) fn modules<'s>(&'s self, kernel: Option<&'s Btf<'s>>) -> Result<KVec<Btf<'s>>> {
+        let mut modules = KVec::new();
+        for object in &self.modules {
+            modules.push(object.btf(kernel)?, GFP_KERNEL)?;
+        }
+        Ok(modules)
     }
 
     /// The types of the kernel, for [`parse_context`](Self::parse_context).
@@ -231,10 +286,12 @@ impl<'t> Types<'t> {
     pub(crate) fn parse_context<'s>(
         &'s self,
         kernel: Option<&'s Btf<'s>>,
+        modules: &'s [Btf<'s>],
     ) -> Result<ParseContext<'s>> {
         Ok(ParseContext {
             point: self.target.point,
             types: self.type_info(kernel)?,
+            modules,
         })
     }
 
@@ -243,23 +300,21 @@ impl<'t> Types<'t> {
             return Ok(TypeInfo::Event(event, kernel.copied()));
         }
         let kernel = match kernel {
-            _ if !self.are_needed => return Ok(TypeInfo::Unknown),
-            None => return Ok(TypeInfo::Unsupported),
-            Some(kernel) => kernel,
+            Some(kernel) if self.are_needed => kernel,
+            _ => return Ok(TypeInfo::Unsupported),
         };
-        let function = match &self.function {
-            FunctionTypes::Kernel(name) => kernel.function(name.to_str()?),
-            FunctionTypes::Module(_, name, Some(object)) => {
-                object.btf(Some(kernel))?.function(name.to_str()?)
-            }
-            FunctionTypes::None | FunctionTypes::Unknown | FunctionTypes::Module(_, _, None) => {
-                None
+        let (btf, name) = match &self.function {
+            FunctionTypes::Kernel(name) => (*kernel, name),
+            FunctionTypes::Module(_, name, Some(object)) => (object.btf(Some(kernel))?, name),
+            FunctionTypes::None => return Ok(TypeInfo::NoFunction(*kernel)),
+            FunctionTypes::Unknown | FunctionTypes::Module(_, _, None) => {
+                return Ok(TypeInfo::Unknown(*kernel));
             }
         };
-        Ok(match function {
+        Ok(match btf.function(name.to_str()?) {
             Some(function) if self.is_tracepoint => TypeInfo::Function(function.of_tracepoint()),
             Some(function) => TypeInfo::Function(function),
-            None => TypeInfo::Unknown,
+            None => TypeInfo::Unknown(btf),
         })
     }
 
@@ -291,7 +346,7 @@ fn vmlinux() -> Result<Option<Arc<Object>>> {
 fn function_of(target: Target<'_>) -> Result<Option<CString>> {
     let name = match target {
         Target::Address(_) | Target::Event { .. } => return Ok(None),
-        Target::Symbol { symbol, .. } | Target::Functions(symbol) => {
+        Target::Symbol { symbol, .. } | Target::AllNamed(symbol) | Target::Functions(symbol) => {
             CString::try_from_fmt(format_args!("{symbol}"))?
         }
         // The function that the tracepoint calls has its parameters.

@@ -21,9 +21,10 @@ mod tests {
             Argument,
             Base,
             Deref,
-            Derefs,
             Fetch,
-            Name, //
+            Name,
+            Step,
+            Steps, //
         },
         fetch,
         types::{
@@ -142,6 +143,14 @@ mod tests {
             0
         }
 
+        fn current(&self) -> u64 {
+            0
+        }
+
+        fn this_cpu(&self, address: u64) -> u64 {
+            address
+        }
+
         fn symbol(&self, _: u64, _: &mut [u8]) -> usize {
             0
         }
@@ -175,16 +184,16 @@ mod tests {
 
     /// How many bytes of the string at `address` get into `room`, its NUL included.
     fn string(space: Space, address: usize, room: &mut [u8; 24]) -> Result<usize> {
-        let mut derefs = Derefs::new();
-        derefs
-            .push(Deref { space, offset: 0 })
+        let mut steps = Steps::new();
+        steps
+            .push(Step::Deref(Deref { space, offset: 0 }))
             .map_err(|_| EINVAL)?;
         let argument = Argument {
             name: Name::Given("string"),
             body: "",
             fetch: Fetch {
                 base: Base::Immediate(address as u64),
-                derefs,
+                steps,
             },
             ty: FetchType::String(space),
             count: None,

@@ -35,6 +35,7 @@ pub use rethook::Rethook;
 pub use symbol::Repeated;
 pub(crate) use symbol::{
     address_of,
+    addresses_in_kernel,
     exists, //
 };
 

@@ -34,6 +34,7 @@ pub use repeated::Repeated;
 pub use rethook::Rethook;
 pub(crate) use symbol::{
     address_of,
+    addresses_in_kernel,
     exists, //
 };
 

@@ -272,6 +272,22 @@ impl<'a> Btf<'a> {
         None
     }
 
+    /// Whether the type with this id has the type tag `tag` among its qualifiers.
+    ///
+    /// C: `__attribute__((btf_type_tag("tag")))`.
+    pub fn has_tag(&self, mut id: TypeId, tag: &str) -> bool {
+        for _ in 0..=MAX_CHAIN {
+            let Some(ty) = self.get(id).filter(|ty| ty.kind().is_modifier()) else {
+                return false;
+            };
+            if ty.kind() == TypeKind::TypeTag && self.name(ty) == Some(tag) {
+                return true;
+            }
+            id = ty.target();
+        }
+        false
+    }
+
     /// The name of a type; empty where it has none.
     ///
     /// `None` where it is out of bounds, longer than a symbol, or no UTF-8.

@@ -15,7 +15,7 @@ use super::{
 /// How deep structures without a name are looked into. A kernel has them 7 deep.
 const MAX_DEPTH: usize = 16;
 
-/// The most members that are looked at for a name. A kernel has up to 273 in a structure.
+/// The most members that are visited. A kernel has up to 273 in a structure.
 const MAX_MEMBERS: usize = 1 << 12;
 
 /// A member.
@@ -31,11 +31,11 @@ pub struct Member<'a> {
     pub bitfield: u8,
 }
 
-/// A structure that is being looked through.
+/// A structure that is being visited.
 #[derive(Clone, Copy)]
 struct Level {
     id: TypeId,
-    /// The number of its members that were looked at.
+    /// The number of its members that were visited.
     done: usize,
     /// Where it starts in the outermost structure, in bits.
     bit_offset: u32,
@@ -73,10 +73,41 @@ impl<'a> Btf<'a> {
     }
 
     /// The member of this name in the structure or union `id`, or in those without a name in it.
-    ///
-    /// They are looked into 16 deep and up to 4096 members, where C has room for 16 of them
-    /// alone, which `struct net_device_stats` exceeds.
     pub fn find_member(&self, id: TypeId, name: &str) -> Option<Member<'a>> {
+        self.visit_members(id, |place_of_name, member| {
+            let is_it = self.sections.is_text(place_of_name, name.as_bytes());
+            is_it.then(|| self.named(place_of_name, member))
+        })
+    }
+
+    /// Calls `f` for each member of the structure or union `id` that has a name, and for those of
+    /// the structures without a name in it, until `f` returns something.
+    pub fn find_any_member<R>(
+        &self,
+        id: TypeId,
+        mut f: impl FnMut(Member<'a>) -> Option<R>,
+    ) -> Option<R> {
+        self.visit_members(id, |place_of_name, member| {
+            f(self.named(place_of_name, member))
+        })
+    }
+
+    fn named(&self, place_of_name: u32, member: Member<'a>) -> Member<'a> {
+        Member {
+            name: self.sections.text(place_of_name).unwrap_or(""),
+            ..member
+        }
+    }
+
+    /// Calls `f` for each member with the place of its name. The name itself is not looked up.
+    ///
+    /// Structures without a name are looked into 16 deep and up to 4096 members, where C has room
+    /// for 16 of them alone, which `struct net_device_stats` exceeds.
+    fn visit_members<R>(
+        &self,
+        id: TypeId,
+        mut f: impl FnMut(u32, Member<'a>) -> Option<R>,
+    ) -> Option<R> {
         let outermost = Level {
             id,
             done: 0,
@@ -87,10 +118,10 @@ impl<'a> Btf<'a> {
         let mut left = MAX_MEMBERS;
         loop {
             let level = levels.get_mut(depth)?;
-            let (inner, seen) = match self.search(*level, name, left) {
-                SearchResult::Found(member) => return Some(member),
-                SearchResult::Inner(inner, seen) => (Some(inner), seen),
-                SearchResult::End(seen) => (None, seen),
+            let (inner, seen) = match self.visit_level(*level, left, &mut f) {
+                VisitResult::Found(result) => return Some(result),
+                VisitResult::Inner(inner, seen) => (Some(inner), seen),
+                VisitResult::End(seen) => (None, seen),
             };
             level.done = level.done.saturating_add(seen);
             left = left.checked_sub(seen)?;
@@ -106,44 +137,52 @@ impl<'a> Btf<'a> {
         }
     }
 
-    /// Looks at the next members of one structure, `left` at most.
-    fn search(&self, level: Level, name: &str, left: usize) -> SearchResult<'a> {
+    /// Visits the next members of one structure, `left` at most.
+    fn visit_level<R>(
+        &self,
+        level: Level,
+        left: usize,
+        f: &mut impl FnMut(u32, Member<'a>) -> Option<R>,
+    ) -> VisitResult<R> {
         let Some(container) = self.resolve(level.id).filter(|ty| ty.kind().has_members()) else {
-            return SearchResult::End(0);
+            return VisitResult::End(0);
         };
         let mut seen = 0usize;
         for [place_of_name, id, word] in container.elements(level.done).take(left) {
             seen = seen.wrapping_add(1);
-            let id = TypeId::new(id);
+            let ty = TypeId::new(id);
             let (bit_offset, bitfield) = place(&container, word);
             let Some(bit_offset) = bit_offset.checked_add(level.bit_offset) else {
                 continue;
             };
             if place_of_name == 0 {
-                if self.resolve(id).is_some_and(|ty| ty.kind().has_members()) {
+                if self.resolve(ty).is_some_and(|ty| ty.kind().has_members()) {
                     let inner = Level {
-                        id,
+                        id: ty,
                         done: 0,
                         bit_offset,
                     };
-                    return SearchResult::Inner(inner, seen);
+                    return VisitResult::Inner(inner, seen);
                 }
-            } else if self.sections.is_text(place_of_name, name.as_bytes()) {
-                return SearchResult::Found(Member {
-                    name: self.sections.text(place_of_name).unwrap_or(""),
-                    ty: id,
-                    bit_offset,
-                    bitfield,
-                });
+                continue;
+            }
+            let member = Member {
+                name: "",
+                ty,
+                bit_offset,
+                bitfield,
+            };
+            if let Some(result) = f(place_of_name, member) {
+                return VisitResult::Found(result);
             }
         }
-        SearchResult::End(seen)
+        VisitResult::End(seen)
     }
 }
 
-/// What was found among the members of one structure, and how many were looked at.
-enum SearchResult<'a> {
-    Found(Member<'a>),
+/// What a visit of the members of one structure came to, and how many were visited.
+enum VisitResult<R> {
+    Found(R),
     /// A structure without a name, which comes next.
     Inner(Level, usize),
     End(usize),

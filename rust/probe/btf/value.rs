@@ -8,6 +8,7 @@
 use crate::types::{
     Bits,
     FetchType,
+    Space,
     Style,
     Width, //
 };
@@ -37,8 +38,8 @@ pub struct Value<'a> {
 pub enum StringSource {
     /// An array of bytes.
     Array,
-    /// A pointer to bytes.
-    Pointer,
+    /// A pointer to bytes, in the memory of this space.
+    Pointer(Space),
 }
 
 impl<'a> Value<'a> {
@@ -88,6 +89,16 @@ impl<'a> Value<'a> {
             })
     }
 
+    /// Whose memory a pointer points to: that of the process where the kernel's source says
+    /// `__user`, and the compiler passes that on.
+    pub fn points_to(&self, btf: &Btf<'a>) -> Space {
+        if self.ty.kind() == TypeKind::Ptr && btf.has_tag(self.ty.target(), "user") {
+            Space::User
+        } else {
+            Space::Kernel
+        }
+    }
+
     /// Whether the value is an array of bytes or a pointer to them, if it can be shown as a string.
     /// Bytes are unsigned, as `char` is in the kernel.
     ///
@@ -96,7 +107,7 @@ impl<'a> Value<'a> {
     pub fn string_source(&self, btf: &Btf<'a>) -> Option<StringSource> {
         let (element, text) = match self.ty.kind() {
             TypeKind::Array => (self.ty.array()?.element, StringSource::Array),
-            TypeKind::Ptr => (self.ty.target(), StringSource::Pointer),
+            TypeKind::Ptr => (self.ty.target(), StringSource::Pointer(self.points_to(btf))),
             _ => return None,
         };
         let int = btf.resolve(element)?.int()?;

@@ -39,7 +39,7 @@ use super::{
 pub const MAX_ARGUMENTS: usize = 128;
 
 /// The longest name of an argument, in bytes.
-const MAX_ARGUMENT_NAME: usize = 32;
+pub(super) const MAX_ARGUMENT_NAME: usize = 32;
 
 /// The fields that a record has anyway.
 const RESERVED: [&str; 8] = [

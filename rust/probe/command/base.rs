@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The base of a fetch: the value within all dereferences.
+//! The base of a fetch: the value within all levels.
 //!
-//! C: `parse_probe_arg()`, `parse_probe_vars()`, `parse_btf_arg()` and `handle_typecast()` in
-//! `kernel/trace/trace_probe.c`.
+//! C: `parse_probe_arg_leaf()`, `parse_probe_vars()`, `parse_btf_arg()` and
+//! `parse_btf_casttype()` in `kernel/trace/trace_probe.c`.
 
 use crate::{
     arch::Register,
@@ -13,10 +13,12 @@ use crate::{
         Errno,
         ErrorKind, //
     },
+    types::Space, //
 };
 
 use super::{
     error::ArgumentError,
+    level::Text,
     number,
     parse_context::{
         ParseContext,
@@ -29,8 +31,9 @@ use super::{
 /// The words in a kernel stack. In C, this is the limit of `$stackN` and of `$argN`.
 const STACK_WORDS: u16 = 16384 / 8;
 
-/// The variable that BTF gives a type.
+/// The variables that BTF gives a type.
 const RETVAL: &str = "$retval";
+pub(super) const CURRENT: &str = "$current";
 
 /// Finds a register by its name, which comes without the `%`.
 ///
@@ -43,7 +46,7 @@ pub(super) struct ParsedBase<'a, 'b> {
     /// Whether a dereference belongs to the base: `@`.
     pub(super) deref: bool,
     /// The index of the last instruction.
-    pub(super) step: usize,
+    pub(super) last: usize,
     /// The fields that follow a variable.
     pub(super) fields: Option<btf::Fields<'b, 'a>>,
     /// The byte of the word where the variable starts.
@@ -56,7 +59,7 @@ impl<'a> ParsedBase<'a, '_> {
         Self {
             base,
             deref: false,
-            step: 0,
+            last: 0,
             fields: None,
             at,
         }
@@ -83,6 +86,7 @@ impl<'b> BaseParser<'b> {
             Some(b'$') => match self.context.types {
                 TypeInfo::Event(fields, _) => field(fields, rest, at)?,
                 _ if rest.starts_with("retval") => return self.btf_variable(text, at),
+                _ if rest.starts_with("current") => return self.current(text, at),
                 _ => self.variable(rest, at)?,
             },
             Some(b'%') => {
@@ -94,8 +98,14 @@ impl<'b> BaseParser<'b> {
             }
             Some(b'@') => return memory(rest, at),
             Some(b'\\') => immediate(rest, at.saturating_add(1))?,
-            Some(b'(') => return self.cast(text, at),
-            Some(b'_' | b'a'..=b'z' | b'A'..=b'Z') => return self.btf_variable(text, at),
+            Some(b'_' | b'a'..=b'z' | b'A'..=b'Z') => match self.context.types {
+                TypeInfo::Event(fields, _) => {
+                    let field = fields.find(text);
+                    let none = ArgumentError::invalid(ErrorKind::NoEventField, at);
+                    Base::Field(field.ok_or(none)?)
+                }
+                _ => return self.btf_variable(text, at),
+            },
             _ => return Err(ArgumentError::invalid(ErrorKind::BadFetchArg, at)),
         };
         Ok(ParsedBase::new(base, at))
@@ -119,11 +129,12 @@ impl<'b> BaseParser<'b> {
                 return Ok(ParsedBase::new(Base::ReturnValue, at));
             }
             (_, TypeInfo::Unsupported) => return Err(no_btf(at)),
+            (_, TypeInfo::NoFunction(_)) if !is_variable => {
+                return Err(ArgumentError::invalid(ErrorKind::NosupBtfarg, at));
+            }
             _ => {}
         }
-        let wrong = |error: btf::Error| {
-            ArgumentError::new(error.kind, at.saturating_add(error.at), error.errno)
-        };
+        let wrong = |error| ArgumentError::in_btf(error, at);
         let variable = btf::Variable::parse(text).map_err(wrong)?;
         let function = self.context.types.function();
         let function = function.as_ref();
@@ -154,41 +165,76 @@ impl<'b> BaseParser<'b> {
         })
     }
 
-    /// Reads `(STRUCTURE)FIELD` of an event, with the fields that follow.
+    /// Reads `$current`, with the fields that follow.
     ///
-    /// C: `handle_typecast()`, which looks for structures in modules, too.
-    fn cast<'a>(&self, text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
-        let (fields, btf) = match self.context.types {
-            TypeInfo::Event(fields, Some(btf)) => (fields, btf),
-            TypeInfo::Event(_, None) | TypeInfo::Unsupported => return Err(no_btf(at)),
-            _ => return Err(ArgumentError::invalid(ErrorKind::TypecastNotEvent, at)),
+    /// C: `parse_probe_var_current()`.
+    fn current<'a>(&self, text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
+        let base = ParsedBase::new(Base::Current, at);
+        let rest = text.strip_prefix(CURRENT).unwrap_or("");
+        let btf = match (rest.bytes().next(), self.context.types.btf()) {
+            (None, _) => return Ok(base),
+            (Some(b'-'), Some(btf)) => btf,
+            _ => return Err(ArgumentError::invalid(ErrorKind::BadVar, at)),
         };
-        let Some((structure, text)) = text.split_once(')') else {
-            let end = at.saturating_add(text.len());
-            return Err(ArgumentError::invalid(ErrorKind::DerefOpenBrace, end));
-        };
-        let name_at = at.saturating_add(1);
-        let id = structure
-            .get(1..)
-            .and_then(|name| btf.find(name, btf::TypeKind::Struct))
-            .ok_or(ArgumentError::invalid(ErrorKind::NoPtrStrct, name_at))?;
-        let at = at.saturating_add(structure.len()).saturating_add(1);
-        let wrong = |error: btf::Error| {
-            ArgumentError::new(error.kind, at.saturating_add(error.at), error.errno)
-        };
-        let variable = btf::Variable::parse(text).map_err(wrong)?;
-        let field = fields
-            .find(variable.name)
-            .ok_or(ArgumentError::invalid(ErrorKind::BadAttachArg, at))?;
+        let variable =
+            btf::Variable::parse(text).map_err(|error| ArgumentError::in_btf(error, at))?;
+        let (_, task) = self.task(at)?;
         Ok(ParsedBase {
-            fields: Some(variable.fields_of(&btf, id).map_err(wrong)?),
-            ..ParsedBase::new(Base::Field(field), at)
+            fields: Some(variable.fields_of(&btf, task)),
+            ..base
         })
+    }
+
+    /// The type of what `$current` points to. The variable is at byte `at`.
+    pub(super) fn task(&self, at: usize) -> Result<(btf::Btf<'b>, btf::TypeId), ArgumentError> {
+        let none = ArgumentError::new(ErrorKind::NoBtfEntry, at, Errno::ENOENT);
+        let btf = self.context.types.btf().ok_or(none)?;
+        let task = btf.find("task_struct", btf::TypeKind::Struct);
+        Ok((btf, task.ok_or(none)?))
+    }
+
+    /// The structure that `STRUCT[,FIELD]` names, and how many bytes behind its start the field is.
+    ///
+    /// C: `parse_btf_casttype()`. It looks in the kernel first, and then in all modules; this looks
+    /// in the module of the probed function, in the kernel, and then in the other modules.
+    pub(super) fn structure(
+        &self,
+        text: Text<'_>,
+    ) -> Result<(btf::Btf<'b>, btf::TypeId, u32), ArgumentError> {
+        let comma = text.text.find(',').unwrap_or(text.text.len());
+        let (name, member) = text.split(comma);
+        let none = ArgumentError::invalid(ErrorKind::NoPtrStrct, text.at);
+        let own = self.context.types.btf();
+        let mut all = own.iter().chain(self.context.modules);
+        let found = all.find_map(|btf| Some((*btf, btf.find(name, btf::TypeKind::Struct)?)));
+        let (btf, id) = found.ok_or(none)?;
+        let behind = match member.text.strip_prefix(',') {
+            Some(text) => {
+                let at = member.at.saturating_add(1);
+                btf::field_offset(&btf, id, text)
+                    .map_err(|error| ArgumentError::in_btf(error, at))?
+            }
+            None => 0,
+        };
+        Ok((btf, id, behind))
+    }
+
+    /// The fields with this text, of a value that is cast as `structure` says. It points to memory
+    /// of this space.
+    pub(super) fn cast<'a>(
+        &self,
+        structure: Text<'_>,
+        fields: &'a str,
+        space: Space,
+    ) -> Result<btf::Fields<'b, 'a>, ArgumentError> {
+        let (btf, id, behind) = self.structure(structure)?;
+        Ok(btf::Fields::of_structure(btf, id, behind, space, fields))
     }
 
     /// Reads a variable, without its `$`, which is at byte `at`.
     fn variable<'a>(&self, name: &'a str, at: usize) -> Result<Base<'a>, ArgumentError> {
         let bad = ArgumentError::invalid(ErrorKind::BadVar, at);
+        let bad_number = |errno| ArgumentError::new(ErrorKind::BadVar, at, errno);
         if let Some(index) = name.strip_prefix("stack") {
             if index.is_empty() {
                 return Ok(Base::StackPointer);
@@ -197,7 +243,7 @@ impl<'b> BaseParser<'b> {
             if !index.starts_with(|c: char| c.is_ascii_digit()) {
                 return Err(bad);
             }
-            let index = number::unsigned(index, 10).map_err(|_| bad)?;
+            let index = number::unsigned(index, 10).map_err(bad_number)?;
             return match u16::try_from(index) {
                 Ok(index) if index <= STACK_WORDS => Ok(Base::Stack(index)),
                 _ => Err(ArgumentError::invalid(ErrorKind::BadStackNum, at)),
@@ -225,7 +271,7 @@ impl<'b> BaseParser<'b> {
             };
         }
         let number = name.strip_prefix("arg").ok_or(bad)?;
-        let number = number::unsigned(number, 10).map_err(|_| bad)?;
+        let number = number::unsigned(number, 10).map_err(bad_number)?;
         let index = u16::try_from(number)
             .ok()
             .filter(|number| *number <= STACK_WORDS)
@@ -261,7 +307,7 @@ const fn no_btf(at: usize) -> ArgumentError {
 
 /// `@ADDR` or `@SYM[+|-OFF]`, without the `@`, which is at byte `at`.
 fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
-    let (base, step) = match text.bytes().next() {
+    let (base, last) = match text.bytes().next() {
         Some(b'0'..=b'9') => {
             let address = number::unsigned(text, 0)
                 .map_err(|errno| ArgumentError::new(ErrorKind::BadMemAddr, at, errno))?;
@@ -273,7 +319,7 @@ fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, Argume
     };
     Ok(ParsedBase {
         deref: true,
-        step,
+        last,
         ..ParsedBase::new(base, at)
     })
 }

@@ -20,8 +20,13 @@ use crate::{
 
 use super::{
     base::BaseParser,
-    deref::ParsedFetch,
     error::ArgumentError,
+    fetch::ParsedFetch,
+    level::{
+        Level,
+        Text, //
+    },
+    name::is_good_name,
     parse_context::TypeInfo,
     resolve_type::{
         apply_btf_type,
@@ -51,15 +56,24 @@ pub(super) struct BodyParser<'b> {
 
 /// Whether the argument `word` needs [`TypeInfo`].
 pub(super) fn needs_types(word: &str) -> bool {
-    let body = word.split_once('=').map_or(word, |(_, body)| body);
-    // What is within all dereferences.
-    let mut base = body;
-    while base.starts_with(['+', '-']) {
+    let mut base = word.split_once('=').map_or(word, |(_, body)| body);
+    // What is within all levels but typecasts.
+    while Level::starts(base) && !base.starts_with('(') {
         base = base.split_once('(').map_or("", |(_, inner)| inner);
     }
     word.starts_with("$arg")
-        || base.starts_with("$retval")
-        || base.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '(')
+        || ["$retval", "$current-", "(", "_"]
+            .iter()
+            .any(|start| base.starts_with(start))
+        || base.starts_with(|c: char| c.is_ascii_alphabetic())
+}
+
+/// What stands behind a `(` of the argument `word`, up to a `)` or a comma, and is a name.
+pub(super) fn structures(word: &str) -> impl Iterator<Item = &str> {
+    word.split('(').skip(1).filter_map(|text| {
+        let name = text.get(..text.find([')', ','])?)?;
+        is_good_name(name).then_some(name)
+    })
 }
 
 impl<'b> BodyParser<'b> {
@@ -77,9 +91,15 @@ impl<'b> BodyParser<'b> {
         }
         let is_event = matches!(self.bases.context.types, TypeInfo::Event(..));
         let mut split = SplitBody::parse(body, at, is_event)?;
-        let mut parsed = ParsedFetch::parse(&self.bases, split.value, at)?;
+        let mut parsed = ParsedFetch::parse(
+            &self.bases,
+            Text {
+                text: split.value,
+                at,
+            },
+        )?;
         if let Some(value) = parsed.value {
-            apply_btf_type(&self.bases.context.types, &value, &mut split, &mut parsed)?;
+            apply_btf_type(&value, &mut split, &mut parsed)?;
         }
 
         let size = match split.ty {

@@ -13,13 +13,15 @@ use crate::error::ErrorKind;
 use super::{
     arguments::Arguments,
     base::Registers,
-    body::needs_types,
+    body::{
+        needs_types,
+        structures, //
+    },
     error::{
         Error,
         Normalized, //
     },
     expansion::{
-        error_before_expansion,
         Expansion,
         FileOffsets, //
     },
@@ -106,6 +108,11 @@ impl<'a> Command<'a> {
         self.arguments.clone().any(needs_types)
     }
 
+    /// The names of structures in typecasts; maybe other names in parentheses, too.
+    pub fn structures(&self) -> impl Iterator<Item = &'a str> {
+        self.arguments.clone().flat_map(structures)
+    }
+
     /// Writes out the arguments that stand for others; `None` where there are none. The command
     /// then goes on [with the text](Self::with_arguments).
     ///
@@ -118,10 +125,6 @@ impl<'a> Command<'a> {
         context: ParseContext<'c>,
         offsets: FileOffsets,
     ) -> Result<Option<Expansion<'c>>, Error> {
-        // In C an event probe has none of them.
-        if self.kind == Kind::Event {
-            return Ok(None);
-        }
         Expansion::new(self.arguments.clone(), context, offsets)
     }
 
@@ -134,12 +137,6 @@ impl<'a> Command<'a> {
             arguments: Words::new(arguments),
             ..self.clone()
         }
-    }
-
-    /// Moves an error of `expanded`, which was made of this command, to its position in this
-    /// command.
-    pub fn error_before_expansion(&self, expanded: &Command<'_>, error: Error) -> Error {
-        error_before_expansion(&self.arguments, &expanded.arguments, error)
     }
 
     /// The arguments. The caller derives `context` from what the kernel knows about the target. As

@@ -11,9 +11,12 @@
 
 use core::fmt;
 
-use crate::error::{
-    Errno,
-    ErrorKind, //
+use crate::{
+    btf,
+    error::{
+        Errno,
+        ErrorKind, //
+    },
 };
 
 use super::{
@@ -146,6 +149,11 @@ impl ArgumentError {
     /// A malformed argument: EINVAL.
     pub(super) const fn invalid(kind: ErrorKind, offset: usize) -> Self {
         Self::new(kind, offset, Errno::EINVAL)
+    }
+
+    /// An error in a text that starts at byte `start` of the word.
+    pub(super) const fn in_btf(error: btf::Error, start: usize) -> Self {
+        Self::new(error.kind, start.saturating_add(error.at), error.errno)
     }
 
     /// The same error as one of the command, whose argument `index` is wrong, counted from 0.

@@ -6,17 +6,17 @@
 //! - `$argN[:TYPE]` is the Nth of them by its name, where BTF has the function: `$arg1:u8` of
 //!   `vfs_read` is `file:u8`;
 //! - `ARG:%pd` and `ARG:%pD`, the name of a file from a pointer to its dentry or to its
-//!   `struct file`, are `+0x0(+0xOFF(ARG)):string`.
+//!   `struct file`, are `+0x0(+0xOFF(ARG)):string`;
+//! - `FETCH->*` is all [members] of the structure that the value points to.
 //!
 //! A probe has, and lists, the arguments that they stand for.
 //!
 //! C: `traceprobe_expand_meta_args()` and `traceprobe_expand_dentry_args()` in
 //! `kernel/trace/trace_probe.c`.
+//!
+//! [members]: super::members
 
-use core::fmt::{
-    self,
-    Write as _, //
-};
+use core::fmt;
 
 use crate::{
     btf::{
@@ -30,7 +30,16 @@ use crate::{
 };
 
 use super::{
-    error::Error,
+    arguments::MAX_ARGUMENTS,
+    base::BaseParser,
+    error::{
+        ArgumentError,
+        Error, //
+    },
+    members::{
+        LeftOut,
+        Members, //
+    },
     parse_context::{
         ParseContext,
         ProbePoint, //
@@ -65,12 +74,14 @@ pub struct FileOffsets {
 /// The arguments of a command written out: its `Display`.
 ///
 /// Made by [`Command::expand`](super::Command::expand).
-#[derive(Clone, Debug)]
 pub struct Expansion<'a> {
     words: Words<'a>,
+    bases: BaseParser<'a>,
     /// The function, where it has parameters.
     function: Option<Function<'a>>,
     offsets: FileOffsets,
+    /// How many arguments all `FETCH->*` can stand for.
+    room: usize,
 }
 
 impl<'a> Expansion<'a> {
@@ -80,38 +91,49 @@ impl<'a> Expansion<'a> {
         context: ParseContext<'a>,
         offsets: FileOffsets,
     ) -> Result<Option<Self>, Error> {
-        check_variables(&words, context.point)?;
+        // In C an event probe has none of them.
+        if context.point != ProbePoint::Event {
+            check_variables(&words, context.point)?;
+        }
         let function = context.types.function();
-        let this = Self {
+        let mut this = Self {
             words,
+            bases: BaseParser {
+                context,
+                registers: None,
+            },
             function: function.filter(|function| function.params().next().is_some()),
             offsets,
+            room: MAX_ARGUMENTS,
         };
         let mut has_meta = false;
         let mut parameters_left = Some(MAX_PARAMETERS_LEN);
         let mut file_names_left = Some(MAX_FILE_NAMES_LEN);
         for (index, word) in this.words.clone().enumerate() {
-            let error = |kind, errno| Error::new(kind, index.saturating_add(2), 0, errno);
-            let meta = this
-                .parse(word)
-                .map_err(|(kind, errno)| error(kind, errno))?;
-            let Some(meta) = meta else {
-                continue;
-            };
-            has_meta = true;
-            let (left, full) = match meta {
-                MetaArgument::AllParameters(_) | MetaArgument::Parameter(..) => (
+            let error = |kind, errno| ArgumentError::new(kind, 0, errno).of_argument(index);
+            let meta = this.parse(word).map_err(|error| error.of_argument(index))?;
+            has_meta |= meta.is_some();
+            let (left, full) = match &meta {
+                Some(MetaArgument::Members(_)) => continue,
+                Some(MetaArgument::AllParameters(_) | MetaArgument::Parameter(..)) => (
                     &mut parameters_left,
                     error(ErrorKind::Args2Long, Errno::E2BIG),
                 ),
-                MetaArgument::FileName(_) => (
+                Some(MetaArgument::FileName(_)) => (
                     &mut file_names_left,
                     error(ErrorKind::FileNamesTooLong, Errno::ENOMEM),
                 ),
+                None => {
+                    this.room = this.room.saturating_sub(1);
+                    continue;
+                }
             };
             let mut length = Length(1);
-            // It does not fail.
-            let _ = meta.write(offsets, &mut length);
+            if let Some(meta) = &meta {
+                // It does not fail.
+                let _ = meta.write(offsets, 0, &mut length);
+                this.room = this.room.saturating_sub(meta.count());
+            }
             *left = left.and_then(|left| left.checked_sub(length.0));
             if left.is_none() {
                 return Err(full);
@@ -121,24 +143,37 @@ impl<'a> Expansion<'a> {
     }
 
     /// Parses an argument. `None` if it stands for itself.
-    fn parse(&self, word: &'a str) -> Result<Option<MetaArgument<'a>>, (ErrorKind, Errno)> {
+    #[inline(never)]
+    fn parse(&self, word: &'a str) -> Result<Option<MetaArgument<'a>>, ArgumentError> {
+        let param = |number: &str| {
+            let index = number.parse::<usize>().ok()?.checked_sub(1)?;
+            let param = self.function?.params().nth(index)?;
+            (!param.name.is_empty()).then_some(param.name)
+        };
+        if let Some(members) = Members::parse(&self.bases, word, param)? {
+            return Ok(Some(MetaArgument::Members(members)));
+        }
+        if self.bases.context.point == ProbePoint::Event {
+            return Ok(None);
+        }
         let Some(rest) = word.strip_prefix("$arg") else {
             return Ok(MetaArgument::parse("", word));
         };
+        let error = |kind, errno| Err(ArgumentError::new(kind, 0, errno));
         match (self.function, rest.as_bytes().first()) {
             (Some(function), Some(b'*')) => Ok(Some(MetaArgument::AllParameters(function))),
-            (None, Some(b'*')) => Err((ErrorKind::NosupBtfarg, Errno::EINVAL)),
+            (None, Some(b'*')) => error(ErrorKind::NosupBtfarg, Errno::EOPNOTSUPP),
             (None, _) => Ok(MetaArgument::parse("", word)),
             (Some(function), _) => {
                 let end = rest.find(':').unwrap_or(rest.len());
                 let (number, ty) = rest.split_at_checked(end).unwrap_or((rest, ""));
                 if number.bytes().any(|byte| !byte.is_ascii_digit()) {
-                    return Err((ErrorKind::BadVar, Errno::ENOENT));
+                    return error(ErrorKind::BadVar, Errno::ENOENT);
                 }
                 if number.bytes().all(|byte| byte == b'0') {
-                    return Err((ErrorKind::BadArgNum, Errno::EINVAL));
+                    return error(ErrorKind::BadArgNum, Errno::EINVAL);
                 }
-                let none = (ErrorKind::NoBtfarg, Errno::ENOENT);
+                let none = ArgumentError::new(ErrorKind::NoBtfarg, 0, Errno::ENOENT);
                 let number: usize = number.parse().map_err(|_| none)?;
                 let param = function.params().nth(number.wrapping_sub(1)).ok_or(none)?;
                 match param.name {
@@ -149,21 +184,95 @@ impl<'a> Expansion<'a> {
             }
         }
     }
+
+    /// Calls `f` for each argument as it was written, with what it stands for, and with how many of
+    /// these there is room for.
+    fn each(&self, mut f: impl FnMut(&'a str, Option<MetaArgument<'a>>, usize)) {
+        let mut room = self.room;
+        for word in self.words.clone() {
+            // `new()` parsed all of them: none fails.
+            let meta = self.parse(word).ok().flatten();
+            let count = meta.as_ref().map_or(1, MetaArgument::count);
+            if let Some(MetaArgument::Members(_)) = meta {
+                let count = count.min(room);
+                room = room.saturating_sub(count);
+                f(word, meta, count);
+            } else {
+                f(word, meta, count);
+            }
+        }
+    }
+
+    /// Calls `f` for each member that a `FETCH->*` leaves out: the argument as it was written, the
+    /// name of the member, and the reason.
+    pub fn each_left_out(&self, mut f: impl FnMut(&'a str, &'a str, LeftOut)) {
+        self.each(|word, meta, mut room| {
+            let Some(MetaArgument::Members(members)) = meta else {
+                return;
+            };
+            members.each(|member, left_out| match left_out {
+                Some(reason) => f(word, member.name, reason),
+                None if room == 0 => f(word, member.name, LeftOut::NoRoom),
+                None => room = room.saturating_sub(1),
+            });
+        });
+    }
+
+    /// Moves an error of the arguments written out, `expanded`, to its position in the original
+    /// ones. The position is the same byte if it is in the part where both begin or end alike.
+    /// Otherwise it is the start of the part that was replaced.
+    pub fn original_error(&self, error: Error, expanded: &str) -> Error {
+        let Some(index) = error.at.word.checked_sub(2) else {
+            return error;
+        };
+        let (mut at, mut behind, mut found) = (0usize, 0usize, None);
+        self.each(|word, _, count| {
+            behind = behind.saturating_add(count);
+            if index < behind && found.is_none() {
+                found = Some((at, word, count));
+            }
+            at = at.saturating_add(1);
+        });
+        let (at, original, count) = found.unwrap_or((at, "", 1));
+        let expanded = Words::new(expanded).nth(index).unwrap_or("");
+        let offset = match error.at.offset {
+            _ if count != 1 => 0,
+            offset if original == expanded => offset,
+            offset => offset_before(original, expanded, offset),
+        };
+        Error::new(error.kind, at.saturating_add(2), offset, error.errno)
+    }
+}
+
+/// The byte of the original word that byte `offset` of the expanded one comes from.
+fn offset_before(original: &str, expanded: &str, offset: usize) -> usize {
+    let alike =
+        |pairs: &mut dyn Iterator<Item = (u8, u8)>| pairs.take_while(|(a, b)| a == b).count();
+    let before = alike(&mut original.bytes().zip(expanded.bytes()));
+    let behind = alike(&mut original.bytes().rev().zip(expanded.bytes().rev()));
+    let from_end = expanded.len().saturating_sub(offset);
+    if offset > before && from_end <= behind {
+        original.len().saturating_sub(from_end)
+    } else {
+        offset.min(before)
+    }
 }
 
 impl fmt::Display for Expansion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, word) in self.words.clone().enumerate() {
-            if index > 0 {
-                f.write_char(' ')?;
+        let mut space = "";
+        let mut result = Ok(());
+        self.each(|word, meta, count| {
+            if result.is_err() || count == 0 {
+                return;
             }
-            // `new()` parsed all of them: none fails.
-            match self.parse(word) {
-                Ok(Some(meta)) => meta.write(self.offsets, f)?,
-                Ok(None) | Err(_) => f.write_str(word)?,
-            }
-        }
-        Ok(())
+            result = f.write_str(space).and_then(|()| match meta {
+                Some(meta) => meta.write(self.offsets, count, f),
+                None => f.write_str(word),
+            });
+            space = " ";
+        });
+        result
     }
 }
 
@@ -175,6 +284,8 @@ enum MetaArgument<'a> {
     Parameter(&'a str, &'a str),
     /// `ARG:%pd` or `ARG:%pD`.
     FileName(FileName<'a>),
+    /// `FETCH->*`.
+    Members(Members<'a>),
 }
 
 impl<'a> MetaArgument<'a> {
@@ -187,7 +298,17 @@ impl<'a> MetaArgument<'a> {
         }
     }
 
-    fn write(&self, offsets: FileOffsets, out: &mut dyn fmt::Write) -> fmt::Result {
+    /// How many arguments it stands for.
+    fn count(&self) -> usize {
+        match self {
+            Self::AllParameters(function) => function.params().count(),
+            Self::Parameter(..) | Self::FileName(_) => 1,
+            Self::Members(members) => members.count(),
+        }
+    }
+
+    /// Writes these, and of members the first `room`.
+    fn write(&self, offsets: FileOffsets, room: usize, out: &mut dyn fmt::Write) -> fmt::Result {
         match self {
             Self::AllParameters(function) => {
                 for (index, Param { name, .. }) in function.params().enumerate() {
@@ -203,6 +324,7 @@ impl<'a> MetaArgument<'a> {
             }
             Self::Parameter(name, rest) => write!(out, "{name}{rest}"),
             Self::FileName(file_name) => file_name.write(offsets, out),
+            Self::Members(members) => members.write(room, out),
         }
     }
 }
@@ -274,46 +396,4 @@ fn check_variables(words: &Words<'_>, point: ProbePoint) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Moves an error of the `expanded` arguments to its position in the `original` ones. The position
-/// is the same byte if it is in the part where both begin or end alike. Otherwise it is the start
-/// of the part that was replaced.
-pub(super) fn error_before_expansion(
-    original: &Words<'_>,
-    expanded: &Words<'_>,
-    error: Error,
-) -> Error {
-    let Some(index) = error.at.word.checked_sub(2) else {
-        return error;
-    };
-    let more = expanded
-        .clone()
-        .count()
-        .saturating_sub(original.clone().count());
-    let all = original.clone().position(|word| word.starts_with("$arg*"));
-    let at = match all {
-        Some(all) if index > all => index.saturating_sub(more).max(all),
-        _ => index,
-    };
-    let original = original.clone().nth(at).unwrap_or("");
-    let expanded = expanded.clone().nth(index).unwrap_or("");
-    let offset = match (all == Some(at), error.at.offset) {
-        (true, _) => 0,
-        (false, offset) if original == expanded => offset,
-        (false, offset) => {
-            let alike = |pairs: &mut dyn Iterator<Item = (u8, u8)>| {
-                pairs.take_while(|(a, b)| a == b).count()
-            };
-            let before = alike(&mut original.bytes().zip(expanded.bytes()));
-            let behind = alike(&mut original.bytes().rev().zip(expanded.bytes().rev()));
-            let from_end = expanded.len().saturating_sub(offset);
-            if offset > before && from_end <= behind {
-                original.len().saturating_sub(from_end)
-            } else {
-                offset.min(before)
-            }
-        }
-    };
-    Error::new(error.kind, at.saturating_add(2), offset, error.errno)
 }

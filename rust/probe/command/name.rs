@@ -58,6 +58,7 @@ impl fmt::Display for Event<'_> {
                 let letter = letter(kind);
                 match target {
                     Target::Symbol { symbol, offset } => write!(out, "{letter}_{symbol}_{offset}"),
+                    Target::AllNamed(name) => write!(out, "{letter}_{name}_all"),
                     // `Command::name` makes a hash of it.
                     Target::Address(_) => write!(out, "{letter}_0x"),
                     Target::Functions(name) if kind.is_return() => write!(out, "{name}__exit"),

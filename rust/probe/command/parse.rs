@@ -190,6 +190,9 @@ fn parse_target(word: &str, kind: Kind) -> Result<(Target<'_>, Kind), Error> {
     }
 
     let (symbol, kind) = match word.split_once('%') {
+        Some((name, "all")) if !name.is_empty() && !name.contains(['+', '-']) => {
+            return Ok((Target::AllNamed(name), kind));
+        }
         None => (word, kind),
         Some((symbol, "return")) => (symbol, Kind::Return),
         Some((symbol, "retinsn")) => (symbol, Kind::ReturnInsn),

@@ -41,17 +41,22 @@ pub struct ParseContext<'b> {
     pub point: ProbePoint,
     /// The types of the variables there.
     pub types: TypeInfo<'b>,
+    /// The BTF of modules that have the [structures](super::Command::structures) of typecasts which
+    /// `types` does not have.
+    pub modules: &'b [Btf<'b>],
 }
 
 /// The types of the variables at a probe point, as far as they are known.
 #[derive(Clone, Copy, Debug)]
 pub enum TypeInfo<'b> {
-    /// The kernel has no BTF.
+    /// The kernel has no BTF, or no argument needs it.
     ///
     /// C: without `CONFIG_PROBE_EVENTS_BTF_ARGS`.
     Unsupported,
-    /// BTF does not have the function, or no argument needs it.
-    Unknown,
+    /// The target is an address, whose function has no name here.
+    NoFunction(Btf<'b>),
+    /// This BTF does not have the function.
+    Unknown(Btf<'b>),
     /// The function, with its parameters and its return type.
     Function(Function<'b>),
     /// The fields of an event, and the BTF of the kernel if it has any. BTF has the structures
@@ -72,16 +77,17 @@ impl<'b> TypeInfo<'b> {
     pub const fn function(self) -> Option<Function<'b>> {
         match self {
             Self::Function(function) => Some(function),
-            Self::Unsupported | Self::Unknown | Self::Event(..) => None,
+            Self::Unsupported | Self::NoFunction(_) | Self::Unknown(_) | Self::Event(..) => None,
         }
     }
 
-    /// The BTF that has the types of the variables.
+    /// The BTF that has the types of the variables, and the structures of typecasts.
     pub(super) fn btf(self) -> Option<Btf<'b>> {
         match self {
             Self::Function(function) => Some(*function.btf()),
+            Self::NoFunction(btf) | Self::Unknown(btf) => Some(btf),
             Self::Event(_, btf) => btf,
-            Self::Unsupported | Self::Unknown => None,
+            Self::Unsupported => None,
         }
     }
 }

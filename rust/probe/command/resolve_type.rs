@@ -8,7 +8,8 @@
 use crate::{
     argument::{
         Base,
-        Deref, //
+        Deref,
+        Step, //
     },
     btf,
     error::{
@@ -23,12 +24,11 @@ use crate::{
 };
 
 use super::{
-    deref::{
+    error::ArgumentError,
+    fetch::{
         ParsedFetch,
         LAST_STEP, //
     },
-    error::ArgumentError,
-    parse_context::TypeInfo,
     types::{
         parse_bits,
         SplitBody,
@@ -41,7 +41,6 @@ use super::{
 ///
 /// C: `find_fetch_type_from_btf_type()`, `check_prepare_btf_string_fetch()`.
 pub(super) fn apply_btf_type<'b>(
-    types: &TypeInfo<'b>,
     value: &btf::Value<'b>,
     split: &mut SplitBody<'_>,
     parsed: &mut ParsedFetch<'_, 'b>,
@@ -53,13 +52,17 @@ pub(super) fn apply_btf_type<'b>(
             split.ty = TypeSpec::Default(ty);
         }
         TypeSpec::Explicit(FetchType::String(space)) => {
-            let source = types.btf().and_then(|btf| value.string_source(&btf));
+            let source = parsed.btf.and_then(|btf| value.string_source(&btf));
             match source.ok_or(wrong(ErrorKind::BadType4str))? {
                 btf::StringSource::Array => {}
-                btf::StringSource::Pointer => {
+                btf::StringSource::Pointer(points_to) => {
                     let full = ArgumentError::new(ErrorKind::TooManyOps, parsed.at, Errno::E2BIG);
+                    let space = match space {
+                        Space::User => Space::User,
+                        Space::Kernel => points_to,
+                    };
                     let deref = Deref { space, offset: 0 };
-                    parsed.push(deref, full)?;
+                    parsed.push(Step::Deref(deref), full)?;
                 }
             }
         }
@@ -73,17 +76,17 @@ pub(super) fn resolve_type(
     split: &SplitBody<'_>,
     parsed: &ParsedFetch<'_, '_>,
 ) -> Result<FetchType, ArgumentError> {
-    let outermost = parsed
-        .fetch
-        .derefs
-        .as_slice()
-        .last()
-        .map(|deref| deref.space);
+    let outermost = parsed.fetch.steps.as_slice().last();
+    let reads = match outermost {
+        Some(Step::Deref(deref)) => Some(deref.space),
+        Some(Step::ThisCpu) | None => None,
+    };
     let bad_string = ArgumentError::invalid(ErrorKind::BadString, split.at);
-    let mut step = parsed.step;
+    let full = |errno| ArgumentError::new(ErrorKind::TooManyOps, parsed.at, errno);
+    let mut last = parsed.last;
     let mut next = || {
-        step = step.saturating_add(1);
-        step <= LAST_STEP
+        last = last.saturating_add(1);
+        last <= LAST_STEP
     };
 
     let ty = match split.ty {
@@ -93,24 +96,24 @@ pub(super) fn resolve_type(
                 parsed.fetch.base,
                 Base::Immediate(_) | Base::Comm | Base::Text(_) | Base::Field(_)
             );
-            match outermost {
+            match (outermost, reads) {
                 // An array is one of pointers: its strings are read by a step of their own.
-                Some(_) if split.count.is_some() => {
+                (_, Some(_)) if split.count.is_some() => {
                     if !next() {
-                        return Err(ArgumentError::invalid(ErrorKind::TooManyOps, parsed.at));
+                        return Err(full(Errno::EINVAL));
                     }
                 }
                 // The string is what the dereference reads.
-                Some(_) => {}
-                None if is_address && next() => {}
-                None => return Err(bad_string),
+                (_, Some(_)) => {}
+                (None, None) if is_address && next() => {}
+                (_, None) => return Err(bad_string),
             }
             ty
         }
         TypeSpec::Explicit(FetchType::Symstr) => {
             // As in C, an entry argument cannot be a symbol.
             let is_value = match (outermost, parsed.fetch.base) {
-                (Some(space), _) => space == Space::Kernel,
+                (Some(_), _) => reads == Some(Space::Kernel),
                 (None, Base::Register(_) | Base::Stack(_)) => true,
                 (None, Base::Argument(_) | Base::ReturnValue | Base::Field(_)) => true,
                 (None, _) => false,
@@ -119,23 +122,24 @@ pub(super) fn resolve_type(
                 return Err(ArgumentError::invalid(ErrorKind::BadSymstring, split.at));
             }
             if !next() {
-                return Err(ArgumentError::invalid(ErrorKind::TooManyOps, parsed.at));
+                return Err(full(Errno::EINVAL));
             }
             FetchType::Symstr
         }
         TypeSpec::Explicit(ty) | TypeSpec::Default(ty) => {
-            if outermost.is_none() {
-                next();
+            // What is not read is stored by an instruction of its own.
+            if reads.is_none() && !next() {
+                return Err(full(Errno::E2BIG));
             }
             // The bits of a field.
             if matches!(ty, FetchType::Bitfield(..)) && !next() {
-                return Err(ArgumentError::invalid(ErrorKind::TooManyOps, parsed.at));
+                return Err(full(Errno::EINVAL));
             }
             ty
         }
         TypeSpec::Bitfield(width, text) => {
-            if outermost.is_none() {
-                next();
+            if reads.is_none() && !next() {
+                return Err(full(Errno::E2BIG));
             }
             // C calls it a wrong bitfield as well where there is no step left for it.
             parse_bits(text, width)
@@ -150,17 +154,13 @@ pub(super) fn resolve_type(
         let can_loop = match ty {
             FetchType::String(_) => true,
             FetchType::Symstr => false,
-            FetchType::Number(..) | FetchType::Bitfield(..) => outermost == Some(Space::Kernel),
+            FetchType::Number(..) | FetchType::Bitfield(..) => reads == Some(Space::Kernel),
         };
         if !can_loop {
             return Err(bad_string);
         }
         if !next() {
-            return Err(ArgumentError::new(
-                ErrorKind::TooManyOps,
-                parsed.at,
-                Errno::E2BIG,
-            ));
+            return Err(full(Errno::E2BIG));
         }
     }
     Ok(ty)

@@ -50,6 +50,7 @@ pub struct ProbeSpec<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TargetSpan {
     Symbol { len: u32, offset: u32 },
+    AllNamed { len: u32 },
     Address(u64),
     Functions { len: u32 },
     Tracepoint { len: u32 },
@@ -67,10 +68,11 @@ impl<T: AsRef<str>> ProbeSpec<T> {
         name: &EventName<'_>,
         make: impl FnOnce(fmt::Arguments<'_>) -> Result<T, E>,
     ) -> Result<Self, E> {
-        let suffix = match command.kind {
-            Kind::Exit => "%return",
-            Kind::ReturnInsn => "%retinsn",
-            Kind::Probe | Kind::Return | Kind::Entry | Kind::Tracepoint | Kind::Event => "",
+        let suffix = match (command.kind, command.target) {
+            (_, Target::AllNamed(_)) => "%all",
+            (Kind::Exit, _) => "%return",
+            (Kind::ReturnInsn, _) => "%retinsn",
+            _ => "",
         };
         let arguments = Listed(&command.arguments);
         let (before_filter, filter) = match &command.filter {
@@ -136,6 +138,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
                 symbol: name(len).0,
                 offset,
             },
+            TargetSpan::AllNamed { len } => Target::AllNamed(name(len).0),
             TargetSpan::Address(address) => Target::Address(address),
             TargetSpan::Functions { len } => Target::Functions(name(len).0),
             TargetSpan::Tracepoint { len } => Target::Tracepoint(name(len).0),
@@ -240,6 +243,7 @@ impl TargetSpan {
                 len: len(symbol),
                 offset,
             },
+            Target::AllNamed(name) => Self::AllNamed { len: len(name) },
             Target::Address(address) => Self::Address(address),
             Target::Functions(name) => Self::Functions { len: len(name) },
             Target::Tracepoint(name) => Self::Tracepoint { len: len(name) },

@@ -72,6 +72,8 @@ pub enum Target<'a> {
         /// The offset from the symbol, in bytes.
         offset: u32,
     },
+    /// `[MOD:]SYM%all`: all functions of this name. Ours; C has no such.
+    AllNamed(&'a str),
     /// An address.
     Address(u64),
     /// The functions whose names match a pattern.
@@ -94,7 +96,9 @@ impl fmt::Display for Target<'_> {
             Self::Symbol { symbol, offset } => write!(f, "{symbol}+{offset}"),
             // C prints a hashed pointer: its listing cannot be written back.
             Self::Address(address) => write!(f, "0x{address:x}"),
-            Self::Functions(name) | Self::Tracepoint(name) => f.write_str(name),
+            Self::AllNamed(name) | Self::Functions(name) | Self::Tracepoint(name) => {
+                f.write_str(name)
+            }
             Self::Event { system, name } => write!(f, "{system}.{name}"),
         }
     }

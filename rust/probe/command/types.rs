@@ -26,7 +26,7 @@ use super::{
 /// The longest body of an argument, in bytes.
 ///
 /// C: `MAX_ARGSTR_LEN`.
-pub(super) const MAX_BODY: usize = 63;
+pub(super) const MAX_BODY: usize = 255;
 
 /// The most elements of an array.
 const MAX_ARRAY: u8 = 64;

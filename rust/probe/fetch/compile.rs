@@ -14,7 +14,8 @@ use crate::{
     argument::{
         Argument,
         Base,
-        Deref, //
+        Deref,
+        Step, //
     },
     types::{
         FetchType,
@@ -81,15 +82,17 @@ pub fn compile<R: Resolver>(
         Base::Exit => Load::Exit,
         Base::Field(field) => Load::Field(field),
         Base::Comm => Load::Comm,
+        Base::Current => Load::Current,
         Base::Immediate(value) => Load::Value(value),
         Base::Text(text) => Load::Value(resolver.text(text)?),
         Base::Symbol(name) => Load::Value(resolver.symbol(name)?),
     };
-    let derefs = argument.fetch.derefs.as_slice();
-    let (path, last) = match (argument.ty, derefs) {
+    let steps = argument.fetch.steps.as_slice();
+    let (path, last) = match (argument.ty, steps) {
         // It is the symbol of what the last one reads.
-        (FetchType::Symstr, _) | (_, []) => (derefs, None),
-        (_, [path @ .., last]) => (path, Some(*last)),
+        (FetchType::Symstr, _) => (steps, None),
+        (_, [path @ .., Step::Deref(last)]) => (path, Some(*last)),
+        _ => (steps, None),
     };
     Ok(Program::new(load, Path::new(path), store(argument, last)))
 }

@@ -27,6 +27,15 @@ pub trait Context {
     /// The address of the name of the current task, in the kernel's space.
     fn comm(&self) -> u64;
 
+    /// The address of the current task, in the kernel's space.
+    fn current(&self) -> u64;
+
+    /// The address of the current CPU's copy of the per-CPU variable at `address`, whatever that
+    /// is.
+    ///
+    /// C: `this_cpu_ptr()`.
+    fn this_cpu(&self, address: u64) -> u64;
+
     /// The word of the entry data with this index. Only the programs of return probes use this
     /// method.
     ///
@@ -94,6 +103,16 @@ impl<C: Context> Context for &C {
     #[inline(always)]
     fn comm(&self) -> u64 {
         (**self).comm()
+    }
+
+    #[inline(always)]
+    fn current(&self) -> u64 {
+        (**self).current()
+    }
+
+    #[inline(always)]
+    fn this_cpu(&self, address: u64) -> u64 {
+        (**self).this_cpu(address)
     }
 
     #[inline(always)]

@@ -11,9 +11,10 @@ use crate::{
     arch::Register,
     argument::{
         Deref,
-        Derefs,
         RecordField,
-        RecordValue, //
+        RecordValue,
+        Step,
+        Steps, //
     },
     types::{
         Bits,
@@ -98,6 +99,7 @@ pub(super) enum Load {
     Exit,
     Field(RecordField),
     Comm,
+    Current,
     Value(u64),
 }
 
@@ -124,27 +126,36 @@ pub(super) enum Store {
     },
 }
 
-/// The dereferences between the value that is loaded and the place that is stored.
+/// The steps between the value that is loaded and the place that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Path {
-    offsets: [i32; Derefs::MAX],
-    /// Bit N is set where dereference N is one of user memory.
+    offsets: [i32; Steps::MAX],
+    /// Bit N is set where step N reads user memory.
     user: u16,
+    /// Bit N is set where step N reads nothing, but finds the current CPU's copy of a variable.
+    this_cpu: u16,
     len: u8,
 }
 
 impl Path {
-    /// A path of the first [`Derefs::MAX`] of these.
-    pub(super) fn new(derefs: &[Deref]) -> Self {
+    /// A path of the first [`Steps::MAX`] of these.
+    pub(super) fn new(steps: &[Step]) -> Self {
         let mut path = Self {
-            offsets: [0; Derefs::MAX],
+            offsets: [0; Steps::MAX],
             user: 0,
+            this_cpu: 0,
             len: 0,
         };
-        for (deref, offset) in derefs.iter().zip(&mut path.offsets) {
-            *offset = deref.offset;
-            if deref.space == Space::User {
-                path.user |= 1u16.wrapping_shl(u32::from(path.len));
+        for (step, offset) in steps.iter().zip(&mut path.offsets) {
+            let bit = 1u16.wrapping_shl(u32::from(path.len));
+            match step {
+                Step::Deref(deref) => {
+                    *offset = deref.offset;
+                    if deref.space == Space::User {
+                        path.user |= bit;
+                    }
+                }
+                Step::ThisCpu => path.this_cpu |= bit,
             }
             path.len = path.len.wrapping_add(1);
         }
@@ -154,18 +165,42 @@ impl Path {
     /// Follows the path from `value` on.
     #[inline]
     fn follow<C: Context + Copy>(&self, ctx: C, mut value: u64) -> Result<u64, Fault> {
+        if self.this_cpu != 0 {
+            return self.follow_all(ctx, value);
+        }
         let mut user = self.user;
         for offset in self.offsets.iter().take(usize::from(self.len)) {
-            let space = if user & 1 == 0 {
-                Space::Kernel
-            } else {
-                Space::User
-            };
-            value = ctx.read_word(space, value.wrapping_add_signed(i64::from(*offset)))?;
+            value = read_step(ctx, user, value, *offset)?;
             user >>= 1;
         }
         Ok(value)
     }
+
+    /// The same for a path with steps of both kinds.
+    #[inline(never)]
+    fn follow_all<C: Context + Copy>(&self, ctx: C, mut value: u64) -> Result<u64, Fault> {
+        let (mut user, mut this_cpu) = (self.user, self.this_cpu);
+        for offset in self.offsets.iter().take(usize::from(self.len)) {
+            value = match this_cpu & 1 {
+                0 => read_step(ctx, user, value, *offset)?,
+                _ => ctx.this_cpu(value),
+            };
+            user >>= 1;
+            this_cpu >>= 1;
+        }
+        Ok(value)
+    }
+}
+
+/// Reads a word behind `value`: of user memory where the lowest bit of `user` is set.
+#[inline(always)]
+fn read_step<C: Context + Copy>(ctx: C, user: u16, value: u64, offset: i32) -> Result<u64, Fault> {
+    let space = if user & 1 == 0 {
+        Space::Kernel
+    } else {
+        Space::User
+    };
+    ctx.read_word(space, value.wrapping_add_signed(i64::from(offset)))
 }
 
 /// Runs the programs of an event: writes their fields, and behind them their strings, to `out`.
@@ -309,7 +344,7 @@ impl SlowFetchOp {
                 put(fields, location.into(), Width::W4)
             }
             Self::EntryData(index, width) => put(fields, ctx.entry_data(*index), *width),
-            Self::Generic(fetch) => strings.with(move |strings| fetch.run(ctx, fields, strings)),
+            Self::Generic(fetch) => fetch.run(ctx, fields, strings),
         }
     }
 }
@@ -344,7 +379,7 @@ impl GenericFetch {
         &self,
         ctx: C,
         fields: &'o mut [u8],
-        strings: &mut Strings<'_>,
+        strings: &mut impl ProvideStrings,
     ) -> Rest<'o> {
         let value = match self.load {
             Load::Register(register) => ctx.register(register),
@@ -354,6 +389,7 @@ impl GenericFetch {
             Load::Exit => ctx.exit(),
             Load::Field(field) => read_field(ctx.record(), field),
             Load::Comm => ctx.comm(),
+            Load::Current => ctx.current(),
             Load::Value(value) => value,
         };
         let Ok(value) = self.path.follow(ctx, value) else {
@@ -371,16 +407,22 @@ impl GenericFetch {
             Store::Bits(at, width, count, bits) => {
                 copy_bits(ctx, at, value, fields, width, count, bits)
             }
-            Store::Symbol => put(fields, strings.add_symbol(ctx, value).into(), Width::W4),
+            Store::Symbol => {
+                let location = strings.with(|strings| strings.add_symbol(ctx, value));
+                put(fields, location.into(), Width::W4)
+            }
             Store::String(at) => {
-                let location = strings.add_apart(ctx, at.space, address(value, at));
+                let from = address(value, at);
+                let location = strings.with(|strings| strings.add_apart(ctx, at.space, from));
                 put(fields, location.into(), Width::W4)
             }
             Store::Strings {
                 pointers,
                 text,
                 count,
-            } => add_strings(ctx, pointers, value, text, count, fields, strings),
+            } => strings.with(move |strings| {
+                add_strings(ctx, pointers, value, text, count, fields, strings)
+            }),
         }
     }
 }
@@ -389,15 +431,16 @@ impl Store {
     /// Writes the field of a value that could not be had.
     #[cold]
     #[inline(never)]
-    fn nothing<'o>(&self, fields: &'o mut [u8], strings: &Strings<'_>) -> Rest<'o> {
+    fn nothing<'o>(&self, fields: &'o mut [u8], strings: &mut impl ProvideStrings) -> Rest<'o> {
+        let mut none = || u64::from(strings.with(|strings| strings.none()));
         let zeroes = match *self {
             Self::Value(width) | Self::ValueBits(width, _) => width.bytes(),
             Self::Numbers(_, width, count) | Self::Bits(_, width, count, _) => size(width, count),
-            Self::String(_) | Self::Symbol => return put(fields, strings.none().into(), Width::W4),
+            Self::String(_) | Self::Symbol => return put(fields, none(), Width::W4),
             Self::Strings { count, .. } => {
                 let mut fields = fields;
                 for _ in 0..count.get() {
-                    fields = put(fields, strings.none().into(), Width::W4);
+                    fields = put(fields, none(), Width::W4);
                 }
                 return fields;
             }

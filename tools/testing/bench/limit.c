@@ -349,6 +349,48 @@ KPROBE(bits, "vfs_read")
 	return 0;
 }
 
+KPROBE(cast, "vfs_read")
+{
+	const struct file *file = (const struct file *)regs_get_kernel_argument(regs, 0);
+	struct {
+		struct head head;
+		u32 flags;
+		s32 pid;
+		u32 dentry_flags;
+	} __packed *record;
+	const struct dentry *dentry;
+	struct trace_event_buffer buffer;
+
+	record = reserve(&buffer, &cast, sizeof(*record), regs);
+	if (!record)
+		return 0;
+	record->head.address = (u64)kprobe->addr;
+	record->flags = FETCH(u32, &file->f_flags);
+	record->pid = current->pid;
+	dentry = FETCH(const struct dentry *, &file->f_path.dentry);
+	record->dentry_flags = FETCH(u32, &dentry->d_flags);
+	trace_event_buffer_commit(&buffer);
+	return 0;
+}
+
+KPROBE(percpu, "vfs_read")
+{
+	struct {
+		struct head head;
+		u64 value[2];
+	} __packed *record;
+	struct trace_event_buffer buffer;
+
+	record = reserve(&buffer, &percpu, sizeof(*record), regs);
+	if (!record)
+		return 0;
+	record->head.address = (u64)kprobe->addr;
+	record->value[0] = this_cpu_read(this_cpu_off);
+	record->value[1] = (u64)this_cpu_ptr(&this_cpu_off);
+	trace_event_buffer_commit(&buffer);
+	return 0;
+}
+
 KPROBE(btf, "vfs_read")
 {
 	struct {

@@ -18,6 +18,7 @@ use kernel::{
 extern "C" {
     fn kallsyms_lookup_name(name: *const c_char) -> c_ulong;
     fn ktrace_count_symbols(name: *const c_char) -> c_uint;
+    fn ktrace_find_symbols(name: *const c_char, addresses: *mut c_ulong, room: c_uint) -> c_uint;
 }
 
 /// See [`crate::symbol::address_of`].
@@ -27,6 +28,18 @@ pub(crate) fn address_of(name: &CStr) -> Result<usize> {
         0 => Err(ENOENT),
         address => Ok(address as usize),
     }
+}
+
+/// See [`crate::symbol::addresses_of`]. Those of the kernel itself.
+pub(crate) fn addresses_in_kernel(name: &CStr) -> Result<KVec<usize>> {
+    // SAFETY: `name` is a string with a NUL at its end, as a `CStr` is.
+    let count = unsafe { ktrace_count_symbols(name.as_char_ptr()) };
+    let mut addresses = KVec::from_elem(0usize, count as usize, GFP_KERNEL)?;
+    // SAFETY: The same string, and there is room for so many addresses.
+    let found =
+        unsafe { ktrace_find_symbols(name.as_char_ptr(), addresses.as_mut_ptr().cast(), count) };
+    addresses.truncate(found as usize);
+    Ok(addresses)
 }
 
 /// See [`crate::symbol::exists`].

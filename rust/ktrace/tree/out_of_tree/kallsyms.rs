@@ -8,6 +8,8 @@ use kernel::{
     prelude::*, //
 };
 
+use probe::kallsyms::SymbolLine;
+
 use crate::file::File;
 
 // The file is only passed on.
@@ -41,9 +43,37 @@ impl Kallsyms {
         })
     }
 
+    /// Calls `f` for each symbol of the kernel itself, until `f` fails. `ENOMEM`, and the errors of
+    /// `f`.
+    pub(super) fn each_of_kernel(mut self, mut f: impl FnMut(SymbolLine<'_>) -> Result) -> Result {
+        const SIZE: usize = 64 << 10;
+        let mut text = KVVec::from_elem(0, SIZE, GFP_KERNEL)?;
+        let mut filled: usize = 0;
+        loop {
+            let room = text.get_mut(filled..).unwrap_or(&mut []);
+            let len = self.read(room)?;
+            filled = filled.saturating_add(len).min(SIZE);
+            let lines = text.get(..filled).unwrap_or(&[]);
+            let end = lines.iter().rposition(|&byte| byte == b'\n');
+            let Some(end) = end.filter(|_| len > 0) else {
+                return Ok(());
+            };
+            for line in lines.get(..end).unwrap_or(&[]).split(|&byte| byte == b'\n') {
+                match SymbolLine::parse(line) {
+                    Some(symbol) if symbol.module.is_none() => f(symbol)?,
+                    _ => {}
+                }
+            }
+            // The rest of a line that is cut.
+            let end = end.wrapping_add(1);
+            text.copy_within(end..filled, 0);
+            filled = filled.wrapping_sub(end);
+        }
+    }
+
     /// Fills the start of `room` with the next lines. The last line may be cut. Returns the number
     /// of bytes, which is 0 at the end.
-    pub(super) fn read(&mut self, room: &mut [u8]) -> Result<usize> {
+    fn read(&mut self, room: &mut [u8]) -> Result<usize> {
         // SAFETY: `self.file` keeps the file open, and by the type invariant it is a `seq_file`.
         // `room` is a slice of so many bytes.
         let len = unsafe {

@@ -109,32 +109,7 @@ impl Repeated {
 
 /// Reads `kallsyms` in proc.
 fn read_file() -> Result<Counted> {
-    const SIZE: usize = 64 << 10;
-    let mut text = KVVec::from_elem(0, SIZE, GFP_KERNEL)?;
     let mut counted = Counted::with_capacity(0)?;
-    let mut file = Kallsyms::open()?;
-    let mut filled: usize = 0;
-    loop {
-        let room = text.get_mut(filled..).unwrap_or(&mut []);
-        let len = file.read(room)?;
-        filled = filled.saturating_add(len).min(SIZE);
-        let lines = text.get(..filled).unwrap_or(&[]);
-        let end = lines.iter().rposition(|&byte| byte == b'\n');
-        let Some(end) = end.filter(|_| len > 0) else {
-            break;
-        };
-        for line in lines.get(..end).unwrap_or(&[]).split(|&byte| byte == b'\n') {
-            match kallsyms::SymbolLine::parse(line) {
-                Some(symbol) if symbol.module.is_none() => {
-                    counted.add(hash(symbol.name))?;
-                }
-                _ => {}
-            }
-        }
-        // The rest of a line that is cut.
-        let end = end.wrapping_add(1);
-        text.copy_within(end..filled, 0);
-        filled = filled.wrapping_sub(end);
-    }
+    Kallsyms::open()?.each_of_kernel(|symbol| counted.add(hash(symbol.name)))?;
     Ok(counted)
 }

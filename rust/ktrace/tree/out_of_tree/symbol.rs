@@ -14,6 +14,8 @@ use kernel::{
 
 use crate::bindings as tracing;
 
+use super::kallsyms::Kallsyms;
+
 /// See [`crate::symbol::address_of`].
 ///
 /// `register_kprobe()` looks the symbol up, and leaves the address in the
@@ -42,6 +44,22 @@ pub(crate) fn address_of(name: &CStr) -> Result<usize> {
     match address.checked_sub(SECOND_BYTE as usize) {
         Some(address) => Ok(address),
         None => Err(registered.err().unwrap_or(ENOENT)),
+    }
+}
+
+/// See [`crate::symbol::addresses_of`]. Those of the kernel itself.
+pub(crate) fn addresses_in_kernel(name: &CStr) -> Result<KVec<usize>> {
+    let mut addresses = KVec::new();
+    Kallsyms::open()?.each_of_kernel(|symbol| {
+        if symbol.name == name.to_bytes() {
+            addresses.push(symbol.address as usize, GFP_KERNEL)?;
+        }
+        Ok(())
+    })?;
+    match addresses.contains(&0) {
+        // The kernel hides them.
+        true => Err(EPERM),
+        false => Ok(addresses),
     }
 }
 

@@ -33,6 +33,7 @@ use probe::{
         Command,
         Error,
         EventsFile,
+        Expansion,
         FileOffsets,
         Kind,
         Line,
@@ -51,7 +52,7 @@ use probe::{
 
 use builder::everything;
 
-/// Of a small kernel, whose functions are `vfs_read`, `printk` and `nothing`.
+/// Of a small kernel, whose functions are `vfs_read`, `printk`, `nothing` and `sys_open`.
 pub static BTF: LazyLock<Btf<'static>> = LazyLock::new(|| {
     let sections = Sections::parse(everything().bytes().leak(), None).unwrap();
     sections
@@ -107,7 +108,13 @@ pub fn probe_point(command: &Command<'_>) -> Option<ProbePoint> {
     };
     let is_return = command.kind.is_return();
     match command.target {
-        Target::Symbol { symbol: name, .. } | Target::Functions(name) if !is_name(name) => None,
+        Target::Symbol { symbol: name, .. } | Target::AllNamed(name) | Target::Functions(name)
+            if !is_name(name) =>
+        {
+            None
+        }
+        Target::AllNamed(_) if is_return => Some(ProbePoint::Return),
+        Target::AllNamed(_) => Some(ProbePoint::Entry),
         Target::Symbol { offset, .. } if is_return => (offset == 0).then_some(match command.kind {
             Kind::ReturnInsn => ProbePoint::ReturnInsn,
             _ => ProbePoint::Return,
@@ -153,20 +160,26 @@ pub fn read<T>(
         dentry: 0x48,
     };
     let types = match command.target {
-        Target::Address(_) => TypeInfo::Unsupported,
-        Target::Symbol { symbol: name, .. } | Target::Functions(name) => BTF
+        Target::Address(_) => TypeInfo::NoFunction(*BTF),
+        Target::Symbol { symbol: name, .. } | Target::AllNamed(name) | Target::Functions(name) => {
+            BTF.function(name)
+                .map_or(TypeInfo::Unknown(*BTF), TypeInfo::Function)
+        }
+        Target::Tracepoint(name) => BTF
             .function(name)
-            .map_or(TypeInfo::Unknown, TypeInfo::Function),
-        Target::Tracepoint(name) => BTF.function(name).map_or(TypeInfo::Unknown, |function| {
-            TypeInfo::Function(function.of_tracepoint())
-        }),
+            .map_or(TypeInfo::Unknown(*BTF), |function| {
+                TypeInfo::Function(function.of_tracepoint())
+            }),
         Target::Event { .. } => TypeInfo::Event(&AnyField, Some(*BTF)),
     };
     command.filter()?;
-    let context = ParseContext { point, types };
-    let text = command
-        .expand(context, OFFSETS)?
-        .map(|text| text.to_string());
+    let context = ParseContext {
+        point,
+        types,
+        modules: &[],
+    };
+    let expansion = command.expand(context, OFFSETS)?;
+    let text = expansion.as_ref().map(Expansion::to_string);
     let expanded = match &text {
         Some(text) => command.with_arguments(text),
         None => command.clone(),
@@ -174,7 +187,10 @@ pub fn read<T>(
     let arguments = expanded
         .arguments(context, register)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| command.error_before_expansion(&expanded, error))?;
+        .map_err(|error| match (&expansion, &text) {
+            (Some(expansion), Some(text)) => expansion.original_error(error, text),
+            _ => error,
+        })?;
     Ok(then(&expanded, &arguments))
 }
 

@@ -23,7 +23,9 @@ use libfuzzer_sys::{
 };
 use probe::{
     btf::{
+        field_offset,
         Btf,
+        Fields,
         Malformed,
         Sections,
         Type,
@@ -31,7 +33,10 @@ use probe::{
         Value,
         Variable, //
     },
-    types::FetchType, //
+    types::{
+        FetchType,
+        Space, //
+    },
 };
 
 /// Of the sort: there is no header.
@@ -117,6 +122,7 @@ impl<'a> Asker<'a> {
             if let Ok(variable) = Variable::parse(text) {
                 self.ask_for_fields(variable, id);
             }
+            self.ask_for_cast(text, id);
             if self.left == 0 {
                 return;
             }
@@ -168,14 +174,14 @@ impl<'a> Asker<'a> {
 
     /// What fields lead to can be fetched.
     fn ask_for_fields(&mut self, variable: Variable<'_>, id: TypeId) {
-        for fields in [
-            variable.fields(&self.btf, id),
-            variable.fields_of(&self.btf, id),
-        ] {
-            let Ok(mut fields) = fields else {
-                continue;
-            };
-            self.check_value(fields.start());
+        let fields = variable.fields(&self.btf, id).ok();
+        for mut fields in fields
+            .into_iter()
+            .chain([variable.fields_of(&self.btf, id)])
+        {
+            if let Some(value) = fields.start() {
+                self.check_value(value);
+            }
             while let Some(read) = self.look(|_| fields.next()) {
                 let Ok(read) = read else {
                     continue;
@@ -186,11 +192,27 @@ impl<'a> Asker<'a> {
         }
     }
 
+    /// A field of a cast has a place, and is followed from there.
+    fn ask_for_cast(&mut self, text: &str, id: TypeId) {
+        let Ok(behind) = self.look(|btf| field_offset(btf, id, text)) else {
+            return;
+        };
+        assert!(behind < 1 << 29);
+        let fields = Fields::of_structure(self.btf, id, behind, Space::User, text);
+        let reads: Vec<_> = self.look(|_| fields.collect());
+        let [Ok(read)] = reads[..] else {
+            panic!("{text}: {reads:?}");
+        };
+        // It is where the value points to.
+        assert_eq!((read.offset, read.space), (0, Space::User));
+    }
+
     fn check_value(&mut self, value: Value<'a>) {
         if let Some(FetchType::Bitfield(width, _, bits)) = value.fetch_type() {
             assert!(usize::from(bits.right) < width.bytes() * 8);
             assert!(bits.left <= bits.right);
         }
         self.look(|btf| value.string_source(btf));
+        self.look(|btf| value.points_to(btf));
     }
 }

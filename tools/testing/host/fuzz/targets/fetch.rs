@@ -120,12 +120,12 @@ fn check_strings(fields: &[(String, Field)], fixed: usize, bytes: &[u8]) {
     assert_eq!(end, bytes.len());
 }
 
-/// There are no more reads than the arguments have dereferences and strings, each within bounds; an
+/// There are no more reads than the arguments have steps and strings, each within bounds; an
 /// array that cannot be read at once is read one by one.
 fn check_reads(arguments: &[Argument<'_>], reads: &[usize]) {
     let most = |argument: &Argument<'_>| {
         let elements = argument.count.map_or(1, |count| usize::from(count.get()));
-        argument.fetch.derefs.as_slice().len() + elements * (1 + READS_OF_A_STRING)
+        argument.fetch.steps.as_slice().len() + elements * (1 + READS_OF_A_STRING)
     };
     assert!(reads.len() <= arguments.iter().map(most).sum());
     assert!(reads.iter().all(|len| (1..=MAX_STRING).contains(len)));
@@ -204,6 +204,14 @@ impl Context for Machine<'_> {
 
     fn comm(&self) -> u64 {
         self.word(1)
+    }
+
+    fn current(&self) -> u64 {
+        self.word(4)
+    }
+
+    fn this_cpu(&self, address: u64) -> u64 {
+        address.wrapping_add(self.word(5))
     }
 
     fn entry_data(&self, index: u8) -> u64 {

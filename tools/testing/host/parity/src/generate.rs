@@ -24,7 +24,7 @@ const NUMBERS: &str = r#"
 "#;
 
 /// Where numbers are.
-const PLACES_OF_NUMBERS: [&str; 25] = [
+const PLACES_OF_NUMBERS: [&str; 28] = [
     "r#:ev vfs_read",
     "r# vfs_read",
     "p#:ev vfs_read",
@@ -50,6 +50,9 @@ const PLACES_OF_NUMBERS: [&str; 25] = [
     "p:ev vfs_read a=%di:b#@4/32",
     "p:ev vfs_read a=%di:b4@#/32",
     "p:ev vfs_read a=%di:b4@0/#",
+    "p:ev vfs_read a=(file)+#(%di)->f_mode",
+    "p:ev vfs_read a=(task_struct)(@init_task+#)->pid",
+    "p:ev vfs_read a=this_cpu_read(@#)",
 ];
 
 /// Sorts of values, and what looks like some.
@@ -248,6 +251,67 @@ const BTF_TARGETS: [&str; 14] = [
     "p:ev {@vfs_read} $arg*",
 ];
 
+/// Levels around the value `#`, right and wrong: typecasts and per-CPU variables.
+const LEVELS: &str = r#"
+    (file)#->f_mode (file)(#)->f_mode (task_struct,comm)#->pid (task_struct,comm)(#)->pid
+    (file)+0(#)->f_mode (file)this_cpu_ptr(#)->f_mode (nosuch)#->f_mode (file,nosuch)(#)->f_mode
+    (file)(#)->f_path.dentry->d_name.name:string this_cpu_read(#) this_cpu_ptr(#)
+    this_cpu_ptr(#):x64 +8(this_cpu_read(#)) this_cpu_read(-8(#)) this_cpu_ptr((file)#->f_inode)
+    (inode)((file)(#)->f_inode)->i_size (file)# (file)#->nosuch
+"#;
+
+/// Values to put into [`LEVELS`].
+const WITHIN_LEVELS: &str = r#"
+    %di %none $stack $stack3 $arg1 $arg7 $retval $comm $current $current->mm $current->nosuch
+    file file->f_inode file->nosuch nosuch @current_task @init_uts_ns+65 @nosuchsymbol
+    @0xffffffff81000000 \1 \"text"
+"#;
+
+/// Structures: the name, the field of a typecast, the fields behind it.
+const STRUCTURES: [(&str, &str, &str); 11] = [
+    ("file", "f_mode", "f_flags"),
+    ("file", "f_path.dentry", "f_path.dentry->d_name.name"),
+    ("file", "f_pos", "f_inode->i_sb->s_id"),
+    ("inode", "i_ino", "i_mode"),
+    ("dentry", "d_name.name", "d_parent->d_name.len"),
+    ("task_struct", "comm", "comm"),
+    ("task_struct", "tasks", "in_execve"),
+    (
+        "task_struct",
+        "se.run_node",
+        "real_parent->real_parent->pid",
+    ),
+    ("rq", "curr", "curr->comm"),
+    ("list_head", "prev", "next->prev"),
+    ("qstr", "name", "len"),
+];
+
+/// Expressions of any length: `#` stands for the missing letters.
+const LONG: [&str; 10] = [
+    "\\\"#\"",
+    "\\#",
+    "%di:#",
+    "@#",
+    "$current->#",
+    "(#)%di->f_mode",
+    "(file,#)%di->f_mode",
+    "(file)(%di)->#",
+    "this_cpu_read(@#)",
+    "+0(+0(%di))#",
+];
+
+/// Values that are the same in each run, by typecasts, per-CPU variables and `$current`.
+const STABLE: [&str; 8] = [
+    "$current->comm:string",
+    "a=(task_struct,comm)$comm->real_parent->comm:string",
+    "a=(task_struct)this_cpu_read(@current_task)->comm:char[8]",
+    "a=(rq)this_cpu_ptr(@runqueues)->curr->comm:string",
+    "a=+0(this_cpu_ptr(@current_task)):x64[1]",
+    "a=(task_struct)+0(this_cpu_ptr(@current_task))->policy",
+    "a=(task_struct)($current->real_parent)->comm:string",
+    "a=+0((task_struct)($current)->comm):symstr",
+];
+
 /// The words of a table: `{}` is an empty one.
 fn words(table: &'static str) -> impl Iterator<Item = &'static str> {
     let words = table.split_whitespace();
@@ -379,6 +443,77 @@ fn argument(random: &mut Random, index: usize) -> String {
     format!("{name}{value}{ty}")
 }
 
+/// A value within this number of levels: dereferences, typecasts and per-CPU variables.
+fn nested(random: &mut Random, levels: usize) -> String {
+    const BASES: [&str; 20] = [
+        "%di",
+        "%none",
+        "$stack1",
+        "$arg1",
+        "$arg2",
+        "$retval",
+        "$comm",
+        "$current",
+        "$current->mm",
+        "$current->real_parent",
+        "file",
+        "file->f_inode",
+        "task",
+        "@current_task",
+        "@this_cpu_off",
+        "@runqueues",
+        "@init_task",
+        "@init_task+8",
+        "\\1",
+        "\\-0x7f",
+    ];
+    const OFFSETS: [&str; 5] = ["+0", "-8", "+0x10", "+u4", "-u0"];
+
+    let Some(within) = levels.checked_sub(1) else {
+        return random.of(&BASES).to_string();
+    };
+    let value = nested(random, within);
+    match random.below(6) {
+        0 => return format!("{}({value})", random.of(&OFFSETS)),
+        1 => return format!("this_cpu_read({value})"),
+        2 => return format!("this_cpu_ptr({value})"),
+        _ => {}
+    }
+    let (name, field, fields) = STRUCTURES[random.below(STRUCTURES.len())];
+    let option = match random.below(4) {
+        0 => format!(",{field}"),
+        _ => String::new(),
+    };
+    // Without parentheses, the value ends at its first `->`, or where its own parentheses end.
+    let value = if value.contains("->") || random.below(2) == 0 {
+        format!("({value})")
+    } else {
+        value
+    };
+    format!("({name}{option}){value}->{fields}")
+}
+
+/// A command whose arguments are nested values.
+fn nested_sentence(random: &mut Random) -> String {
+    const TYPES: [&str; 12] = [
+        "", "", "", "", ":u8", ":x64", ":s32", ":symbol", ":string", ":u8[2]", ":symstr", ":b3@4/8",
+    ];
+
+    let (kind, target) = KINDS[random.below(KINDS.len())];
+    let target = match (kind, random.below(8)) {
+        ("p", 0) => "vfs_read+5",
+        ("p", 1) => "vfs_read%return",
+        _ => target,
+    };
+    let mut command = format!("{kind}:ev {target}");
+    for index in 0..1 + random.below(2) {
+        let levels = [1, 1, 2, 2, 2, 3, 4, 7, 8, 9][random.below(10)];
+        let value = nested(random, levels);
+        command.push_str(&format!(" a{index}={value}{}", random.of(&TYPES)));
+    }
+    command
+}
+
 /// A sentence of the grammar.
 fn sentence(random: &mut Random) -> String {
     let (kind, target) = KINDS[random.below(KINDS.len())];
@@ -414,44 +549,76 @@ fn sentence(random: &mut Random) -> String {
     command
 }
 
-/// The same with one or two things wrong in it.
-fn mutate(random: &mut Random, sentence: &str) -> String {
-    const PIECES: [&str; 34] = [
-        " ",
-        "  ",
-        ":",
-        "/",
-        ".",
-        "=",
-        "+",
-        "-",
-        "(",
-        ")",
-        "$",
-        "%",
-        "@",
-        "\\",
-        "\"",
-        "[",
-        "]",
-        "0",
-        "9",
-        "0x",
-        "u",
-        "-1",
-        ",",
-        "*",
-        "?",
-        "%return",
-        "$retval:u8",
-        "$comm",
-        "$stack",
-        ":u8",
-        ":string",
-        "b4@4/8",
-        "+0(",
-        "[2]",
-    ];
+/// Pieces that make a sentence wrong.
+const PIECES: [&str; 34] = [
+    " ",
+    "  ",
+    ":",
+    "/",
+    ".",
+    "=",
+    "+",
+    "-",
+    "(",
+    ")",
+    "$",
+    "%",
+    "@",
+    "\\",
+    "\"",
+    "[",
+    "]",
+    "0",
+    "9",
+    "0x",
+    "u",
+    "-1",
+    ",",
+    "*",
+    "?",
+    "%return",
+    "$retval:u8",
+    "$comm",
+    "$stack",
+    ":u8",
+    ":string",
+    "b4@4/8",
+    "+0(",
+    "[2]",
+];
+
+/// Pieces that make a sentence with nested values wrong.
+const NESTED_PIECES: [&str; 26] = [
+    " ",
+    ":",
+    "(",
+    ")",
+    "((",
+    "))",
+    "-",
+    ">",
+    "->",
+    ".",
+    ",",
+    "+",
+    "$",
+    "@",
+    "u",
+    "8",
+    "()",
+    "(file)",
+    "(file,f_mode)",
+    "this_cpu_read(",
+    "this_cpu_ptr(",
+    "$current",
+    "->pid",
+    "->f_inode",
+    "+8(",
+    ":string",
+];
+
+/// Removes letters of a sentence or replaces them by pieces, once or twice.
+fn mutate(random: &mut Random, sentence: &str, pieces: &[&str]) -> String {
     // The first letter says who reads the rest.
     let (first, rest) = sentence.split_at(1);
     let mut rest = rest.to_string();
@@ -460,8 +627,8 @@ fn mutate(random: &mut Random, sentence: &str) -> String {
         let length = random.below(3).min(rest.len() - at);
         match random.below(5) {
             0 => rest.replace_range(at..at + length, ""),
-            1 | 2 => rest.insert_str(at, random.of(&PIECES)),
-            3 => rest.replace_range(at..at + length, random.of(&PIECES)),
+            1 | 2 => rest.insert_str(at, random.of(pieces)),
+            3 => rest.replace_range(at..at + length, random.of(pieces)),
             _ => rest.truncate(at),
         }
     }
@@ -575,7 +742,7 @@ pub fn generate() -> String {
     cases.title("The same, with something wrong in them");
     for _ in 0..900 {
         let sentence = sentence(&mut random);
-        let command = mutate(&mut random, &sentence);
+        let command = mutate(&mut random, &sentence, &PIECES);
         cases.one(&command);
     }
 
@@ -624,6 +791,50 @@ pub fn generate() -> String {
             &format!("t:ev task_rename {argument}"),
             &["run comm".to_string()],
         );
+    }
+
+    cases.title("Typecasts, per-CPU variables and the current task, around every sort of value");
+    for level in words(LEVELS) {
+        for value in words(WITHIN_LEVELS) {
+            let argument = level.replace('#', value);
+            if !value.contains("$retval") {
+                cases.one(&format!("p:ev vfs_read a={argument}"));
+            }
+            for (kind, target) in &KINDS[1..] {
+                if random.below(24) == 0 {
+                    cases.one(&format!("{kind}:ev {target} a={argument}"));
+                }
+            }
+            if random.below(24) == 0 {
+                cases.one(&format!("p:ev vfs_read+5 a={argument}"));
+            }
+        }
+    }
+    for _ in 0..200 {
+        let sentence = nested_sentence(&mut random);
+        cases.one(&sentence);
+        let command = mutate(&mut random, &sentence, &NESTED_PIECES);
+        cases.one(&command);
+    }
+    for argument in STABLE {
+        for (kind, target) in KINDS {
+            let run = if kind == "t" { "run comm" } else { "run read" };
+            cases.add(
+                &format!("{kind}:ev {target} {argument}"),
+                &[run.to_string()],
+            );
+        }
+    }
+
+    cases.title("Long expressions");
+    for expression in LONG {
+        for length in [64, 255, 256] {
+            let letters = "x".repeat(length + 1 - expression.len());
+            cases.one(&format!(
+                "p:ev vfs_read a={}",
+                expression.replace('#', &letters)
+            ));
+        }
     }
     cases.text
 }

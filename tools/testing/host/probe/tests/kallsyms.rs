@@ -21,8 +21,9 @@ use probe::{
 };
 use proptest::prelude::*;
 
-fn symbol<'a>(name: &'a str, module: Option<&'a str>) -> Option<SymbolLine<'a>> {
+fn symbol<'a>(address: u64, name: &'a str, module: Option<&'a str>) -> Option<SymbolLine<'a>> {
     Some(SymbolLine {
+        address,
         name: name.as_bytes(),
         module: module.map(str::as_bytes),
     })
@@ -55,17 +56,21 @@ fn locations() {
 #[test]
 fn lines() {
     for (line, expected) in [
-        ("ffffffff81000000 T _stext", symbol("_stext", None)),
-        ("0000000000000000 t a.cold", symbol("a.cold", None)),
+        (
+            "ffffffff81000000 T _stext",
+            symbol(0xffff_ffff_8100_0000, "_stext", None),
+        ),
+        ("0000000000000000 t a.cold", symbol(0, "a.cold", None)),
         (
             "ffffffffc0000000 d __this_module\t[dummy]",
-            symbol("__this_module", Some("dummy")),
+            symbol(0xffff_ffff_c000_0000, "__this_module", Some("dummy")),
         ),
         (
             "ffffffffc0000000 t bpf_prog_1_x\t[bpf]",
-            symbol("bpf_prog_1_x", Some("bpf")),
+            symbol(0xffff_ffff_c000_0000, "bpf_prog_1_x", Some("bpf")),
         ),
         ("", None),
+        ("address T _stext", None),
         ("ffffffff81000000", None),
         ("ffffffff81000000 T", None),
         ("ffffffff81000000 T ", None),

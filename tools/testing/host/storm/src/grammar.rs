@@ -61,7 +61,7 @@ const TRACEPOINTS: [&str; 5] = [
 ];
 
 /// Fetch arguments of every kind of probe, of probes with registers, and of return probes.
-const ANY: [&str; 7] = [
+const ANY: [&str; 14] = [
     "$comm",
     "c=$comm",
     "os=@init_uts_ns:string",
@@ -69,6 +69,13 @@ const ANY: [&str; 7] = [
     "i=\\42",
     "t=\\\"text\"",
     "far=+8(+8(@init_uts_ns)):x64",
+    "task=$current",
+    "parent=$current->real_parent->comm:string",
+    "on=this_cpu_read(@current_task)",
+    "rq=this_cpu_ptr(@runqueues)",
+    "runs=(rq)this_cpu_ptr(@runqueues)->curr->comm:string",
+    "pid=(task_struct,comm)$comm->pid",
+    "mode=(inode)((file)($current->mm->exe_file)->f_inode)->i_mode:x16",
 ];
 const REGISTERS: [&str; 6] = [
     "x=%di:x64",
@@ -78,12 +85,13 @@ const REGISTERS: [&str; 6] = [
     "$stack2",
     "low=%si:b4@0/32",
 ];
-const ENTRY: [&str; 5] = [
+const ENTRY: [&str; 6] = [
     "$arg1",
     "a=$arg2:u32",
     "s=+0($arg2):ustring",
     "p=+0($arg1):string",
     "$arg*",
+    "size=(inode)((file)$arg1->f_inode)->i_size",
 ];
 const RETURN: [&str; 3] = ["ret=$retval", "r=$retval:s32", "ns=$elapsed"];
 const STRANGE_HEADS: [&str; 16] = [
@@ -104,7 +112,7 @@ const STRANGE_HEADS: [&str; 16] = [
     "#",
     "p:s0/e0 ",
 ];
-const STRANGE_ARGUMENTS: [&str; 10] = [
+const STRANGE_ARGUMENTS: [&str; 15] = [
     "$foo",
     "$retval",
     "$exit",
@@ -115,6 +123,11 @@ const STRANGE_ARGUMENTS: [&str; 10] = [
     "a=$arg1:x8[65]",
     "common_pid=$arg1",
     "file->f_nosuch",
+    "x=(file)$arg1",
+    "x=(file,f_nosuch)$arg1->f_mode",
+    "x=this_cpu_read($comm)",
+    "$current->nosuch",
+    "x=(file)(+0(+0(+0(+0(+0(+0(+0(+0($arg1)))))))))->f_mode",
 ];
 
 /// Kinds of probes: letter and suffix. The likelier ones occur more than once.
@@ -242,7 +255,19 @@ pub fn invalid(rng: &mut Rng) -> Vec<u8> {
         }
         10 => {
             // Long names, numbers and argument lists.
-            let piece = rng.pick(&["a", "9", " $arg1", " x=+0(", "(", "\\\"", ":u8", "->", "\n"]);
+            let piece = rng.pick(&[
+                "a",
+                "9",
+                " $arg1",
+                " x=+0(",
+                "(",
+                "(file)(",
+                "this_cpu_ptr(",
+                "\\\"",
+                ":u8",
+                "->",
+                "\n",
+            ]);
             let piece = piece.repeat(rng.pick(&[2, 33, 64, 129, 700]));
             let at = rng.below(text.len() + 1);
             text.splice(at..at, piece.into_bytes());

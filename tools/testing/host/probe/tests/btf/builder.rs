@@ -191,5 +191,40 @@ pub fn everything() -> Builder {
         &[("fmt", text), ("", int), ("", TypeId::VOID)],
         to_dentry,
     );
+    let list = b.members(4, "list_head", &[("next", name, 0)]);
+    let entity = b.members(
+        4,
+        "sched_entity",
+        &[("weight", u64, 0), ("group_node", list, 64)],
+    );
+    let user_char = b.refer(18, "user", u8);
+    let to_user_char = b.ptr(user_char);
+    let user_file = b.refer(18, "user", file);
+    let constant = b.refer(10, "", user_file);
+    let to_user_file = b.ptr(constant);
+    let to_task = b.ptr(TypeId::new(b.next + 1));
+    b.bitfields(
+        "task_struct",
+        &[
+            ("pid", int, 0, 0),
+            ("in_execve", int, 33, 1),
+            ("in_bytes", int, 40, 8),
+            ("comm", array, 64, 0),
+            ("parent", to_task, 192, 0),
+            ("group_leader", to_task, 256, 0),
+            ("se", entity, 320, 0),
+            ("user_name", to_user_char, 448, 0),
+            ("user_file", to_user_file, 512, 0),
+        ],
+    );
+    b.function(
+        "sys_open",
+        &[
+            ("name", to_user_char),
+            ("how", to_user_file),
+            ("task", to_task),
+        ],
+        int,
+    );
     b
 }

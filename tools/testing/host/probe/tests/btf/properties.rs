@@ -2,12 +2,17 @@
 
 //! What holds for any bytes: each look-up ends, and none panics.
 
-use probe::btf::{
-    Btf,
-    Sections,
-    TypeId,
-    TypeKind,
-    Variable, //
+use probe::{
+    btf::{
+        field_offset,
+        Btf,
+        Fields,
+        Sections,
+        TypeId,
+        TypeKind,
+        Variable, //
+    },
+    types::Space, //
 };
 use proptest::prelude::*;
 
@@ -26,19 +31,24 @@ fn ask(btf: &Btf<'_>) {
         }
         for text in ["file->f_path.dentry->len", "x->a", "x->f_bits.high->a"] {
             let variable = Variable::parse(text).unwrap();
-            let fields = variable
-                .fields(btf, id)
-                .into_iter()
-                .chain(variable.fields_of(btf, id));
+            let fields = variable.fields(btf, id).into_iter().chain([
+                variable.fields_of(btf, id),
+                Fields::of_structure(*btf, id, u32::MAX, Space::User, text),
+            ]);
             for fields in fields {
                 let start = fields.start();
                 let reads = fields.filter_map(Result::ok).map(|read| read.value);
-                for value in reads.chain([start]) {
+                for value in reads.chain(start) {
                     value.fetch_type();
                     value.string_source(btf);
+                    value.points_to(btf);
                 }
             }
         }
+        for text in ["f_path.dentry", "a", "", "f_bits.high->a", "a-"] {
+            let _ = field_offset(btf, id, text);
+        }
+        btf.has_tag(id, "user");
         if let Some(ty) = btf.get(id) {
             btf.name(ty);
             btf.members(ty).take(1000).for_each(drop);

@@ -12,6 +12,7 @@ use probe::{
     types::{
         Bits,
         FetchType,
+        Space,
         Style::{
             self,
             *, //
@@ -156,7 +157,7 @@ fn a_string_is_an_array_of_bytes_or_behind_a_pointer() {
     let constant = b.refer(10, "", char);
     let cases = [
         (b.array(constant, 4), Some(StringSource::Array)),
-        (b.ptr(constant), Some(StringSource::Pointer)),
+        (b.ptr(constant), Some(StringSource::Pointer(Space::Kernel))),
         (b.array(signed, 4), None),
         (b.ptr(signed), None),
         (b.ptr(int), None),
@@ -171,5 +172,93 @@ fn a_string_is_an_array_of_bytes_or_behind_a_pointer() {
     let btf = open(b.bytes());
     for (id, text) in cases.into_iter().chain([(pointers, None)]) {
         assert_eq!(value(&btf, id, 0, 0).string_source(&btf), text, "{id:?}");
+    }
+}
+
+#[test]
+fn a_pointer_with_the_tag_of_user_memory_points_there() {
+    let mut b = Builder::new();
+    let char = b.int("char", 1, 0);
+    let user = |b: &mut Builder, to| b.refer(18, "user", to);
+    let tagged = user(&mut b, char);
+    let ptr = b.ptr(tagged);
+    let constant = b.refer(10, "", tagged);
+    let inner = b.refer(10, "", char);
+    let outside = user(&mut b, inner);
+    let typedef = b.refer(8, "user_char", tagged);
+    let rcu = b.refer(18, "rcu", char);
+    let both = user(&mut b, rcu);
+    let both_too = b.refer(18, "rcu", tagged);
+    let void = user(&mut b, TypeId::VOID);
+    let to_typedef = b.refer(8, "to_user", ptr);
+    let named_user = b.refer(8, "user", char);
+    let longer = b.refer(18, "user2", char);
+    // The tag is of a pointer, or of a pointer that the type points to.
+    let above = user(&mut b, inner);
+    let kernel_ptr = b.ptr(char);
+    let of_pointer = user(&mut b, kernel_ptr);
+    let cases = [
+        (ptr, Some(Space::User)),
+        (b.ptr(constant), Some(Space::User)),
+        (b.ptr(outside), Some(Space::User)),
+        (b.ptr(typedef), Some(Space::User)),
+        (b.ptr(both), Some(Space::User)),
+        (b.ptr(both_too), Some(Space::User)),
+        (to_typedef, Some(Space::User)),
+        (b.ptr(above), Some(Space::User)),
+        (kernel_ptr, Some(Space::Kernel)),
+        (of_pointer, Some(Space::Kernel)),
+        (b.ptr(rcu), Some(Space::Kernel)),
+        (b.ptr(named_user), Some(Space::Kernel)),
+        (b.ptr(longer), Some(Space::Kernel)),
+        // None of them is a string.
+        (b.ptr(void), None),
+        (b.ptr(ptr), None),
+        (tagged, None),
+        (b.array(tagged, 4), None),
+    ];
+    let btf = open(b.bytes());
+    for (id, space) in cases {
+        let value = value(&btf, id, 0, 0);
+        let source = value.string_source(&btf);
+        match space {
+            Some(space) => {
+                assert_eq!(value.points_to(&btf), space, "{id:?}");
+                assert_eq!(source, Some(StringSource::Pointer(space)), "{id:?}");
+            }
+            None => assert!(!matches!(source, Some(StringSource::Pointer(_))), "{id:?}"),
+        }
+    }
+    let points_to = |id| value(&btf, id, 0, 0).points_to(&btf);
+    assert_eq!(points_to(cases[13].0), Space::User);
+    // A pointer to such a pointer is one to memory of the kernel.
+    assert_eq!(points_to(cases[14].0), Space::Kernel);
+    // What is no pointer points nowhere.
+    assert_eq!(points_to(tagged), Space::Kernel);
+    assert_eq!(points_to(cases[16].0), Space::Kernel);
+}
+
+#[test]
+fn a_tag_behind_many_qualifiers_is_found_and_no_chain_is_endless() {
+    let mut b = Builder::new();
+    let char = b.int("char", 1, 0);
+    let mut chain = |outside: usize| {
+        let mut ty = b.refer(18, "user", char);
+        for _ in 0..outside {
+            ty = b.refer(10, "", ty);
+        }
+        b.ptr(ty)
+    };
+    let (near, far) = (chain(31), chain(60));
+    let next = far.get() + 1;
+    let endless = b.refer(10, "", TypeId::new(next));
+    let to_endless = b.ptr(endless);
+    let gone = b.ptr(TypeId::new(999));
+    let btf = open(b.bytes());
+    assert_eq!(endless, TypeId::new(next));
+    let points_to = |id| value(&btf, id, 0, 0).points_to(&btf);
+    assert_eq!(points_to(near), Space::User);
+    for id in [far, to_endless, gone] {
+        assert_eq!(points_to(id), Space::Kernel, "{id:?}");
     }
 }

@@ -4,7 +4,9 @@
 
 use probe::{
     btf::{
+        field_offset,
         Error,
+        Fields,
         TypeId,
         TypeKind,
         Variable, //
@@ -16,6 +18,7 @@ use probe::{
             *, //
         },
     },
+    types::Space, //
 };
 
 use crate::{
@@ -41,7 +44,7 @@ fn follow(function: &str, text: &str) -> Result<Steps, Error> {
         variable.param(function.as_ref())?.ty
     };
     let mut fields = variable.fields(&btf, ty)?;
-    let mut last = fields.start();
+    let mut last = fields.start().expect(text);
     let mut offsets = Vec::new();
     while let Some(read) = fields.next() {
         match read {
@@ -141,13 +144,13 @@ fn a_cast_takes_the_structure_itself() {
     let file = btf.find("file", TypeKind::Struct).unwrap();
     let offsets = |text: &'static str| {
         let variable = Variable::parse(text).unwrap();
-        let fields = variable.fields_of(&btf, file).unwrap();
+        let fields = variable.fields_of(&btf, file);
         let reads: Result<Vec<_>, _> = fields.map(|read| read.map(|r| (r.offset, r.at))).collect();
         reads.map_err(|error| (error.kind, error.at))
     };
     assert_eq!(
         offsets("x->f_path.dentry->d_flags"),
-        Ok(vec![(16, 3), (0, 18)])
+        Ok(vec![(16, 18), (0, 18)])
     );
     assert_eq!(offsets("x->f_path->mnt"), Err((NoPtrStrct, 11)));
     assert_eq!(offsets("x"), Ok(vec![]));
@@ -179,4 +182,79 @@ fn a_type_that_is_missing_is_told() {
     assert_eq!(error("c->holes.gone"), (BadBtfTid, 9));
     // The sum of the offsets is no offset.
     assert_eq!(error("c->far.far"), (BadBtfTid, 7));
+}
+
+#[test]
+fn a_field_has_an_offset_in_its_structure() {
+    let btf = open(everything().bytes());
+    let find = |name: &str| btf.find(name, TypeKind::Struct).unwrap();
+    let (file, dentry, task) = (find("file"), find("dentry"), find("task_struct"));
+    for (id, text, offset) in [
+        (file, "f_path", 8),
+        (file, "f_path.mnt", 8),
+        (file, "f_path.dentry", 16),
+        (file, "f_bits.low", 24),
+        (file, "f_void", 32),
+        (dentry, "d_iname", 4),
+        // Of a union without a name.
+        (dentry, "hash", 20),
+        (task, "in_bytes", 5),
+        (task, "se.group_node.next", 48),
+    ] {
+        assert_eq!(field_offset(&btf, id, text), Ok(offset), "{text}");
+    }
+    for (id, marked, kind, errno) in [
+        (file, "^", NoBtfField, ENOENT),
+        (file, "^none", NoBtfField, ENOENT),
+        (file, "^.f_path", NoBtfField, ENOENT),
+        (file, "^->f_path", NoBtfField, ENOENT),
+        (file, "f_path.^", NoBtfField, ENOENT),
+        (file, "f_path.^none.x", NoBtfField, ENOENT),
+        (file, "f_path^-x", BadHyphen, EINVAL),
+        (file, "f_path^-", BadHyphen, EINVAL),
+        (file, "f_path.mnt.^x", BadBtfTid, EINVAL),
+        (file, "f_path^->mnt", TypecastBadArrow, EINVAL),
+        (file, "f_path.dentry^->", TypecastBadArrow, EINVAL),
+        (file, "f_bits.^high", TypecastNotAligned, EINVAL),
+        (task, "^in_execve", TypecastNotAligned, EINVAL),
+        (task, "in_execve->^x", TypecastNotAligned, EINVAL),
+        (TypeId::VOID, "^x", BadBtfTid, EINVAL),
+        (TypeId::new(9999), "^x", BadBtfTid, EINVAL),
+        (TypeId::new(1), "^x", BadBtfTid, EINVAL),
+    ] {
+        let error = field_offset(&btf, id, &marked.replacen('^', "", 1)).expect_err(marked);
+        let at = marked.find('^').unwrap();
+        assert_eq!(
+            (error.kind, error.errno, error.at),
+            (kind, errno, at),
+            "{marked}"
+        );
+    }
+}
+
+#[test]
+fn fields_of_a_structure_start_behind_its_start() {
+    let btf = open(everything().bytes());
+    let file = btf.find("file", TypeKind::Struct).unwrap();
+    let reads = |behind, space, text: &'static str| {
+        let fields = Fields::of_structure(btf, file, behind, space, text);
+        assert!(fields.start().is_none());
+        let reads: Result<Vec<_>, _> = fields
+            .map(|read| read.map(|read| (read.space, read.offset, read.at)))
+            .collect();
+        reads.map_err(|error| (error.kind, error.at))
+    };
+    let (kernel, user) = (Space::Kernel, Space::User);
+    assert_eq!(reads(0, kernel, "f_path.mnt"), Ok(vec![(kernel, 8, 7)]));
+    assert_eq!(reads(24, kernel, "f_path"), Ok(vec![(kernel, -16, 0)]));
+    // Only the first read is that far behind, and of that memory.
+    assert_eq!(
+        reads(20, user, "f_path.dentry->len"),
+        Ok(vec![(user, -4, 15), (kernel, 20, 15)])
+    );
+    assert_eq!(reads(0, kernel, ""), Err((NoBtfField, 0)));
+    assert_eq!(reads(0, kernel, "f_path->mnt"), Err((NoPtrStrct, 8)));
+    assert_eq!(reads(0, kernel, "f_path-"), Err((BadHyphen, 6)));
+    // Any number is taken, as 32 bits.
+    assert_eq!(reads(u32::MAX, kernel, "f_path"), Ok(vec![(kernel, 9, 0)]));
 }

@@ -35,8 +35,11 @@ fn base(text: &str) -> Base<'static> {
 /// The dereferences, innermost first: the offset, and whether it is in user space.
 fn derefs(text: &str) -> Vec<(i32, bool)> {
     let argument = argument(text).expect(text);
-    let pair = |deref: &Deref| (deref.offset, deref.space == Space::User);
-    argument.fetch.derefs.as_slice().iter().map(pair).collect()
+    let pair = |deref: Deref| (deref.offset, deref.space == Space::User);
+    super::derefs(&argument.fetch)
+        .into_iter()
+        .map(pair)
+        .collect()
 }
 
 fn ty(text: &str) -> FetchType {
@@ -62,6 +65,8 @@ fn a_base_is_a_register_a_variable_or_a_constant() {
         ("+0($arg+2)", Base::Argument(1)),
         ("$comm", Base::Comm),
         ("$COMM", Base::Comm),
+        ("$current", Base::Current),
+        ("task=$current:u64", Base::Current),
         ("\\0x10", Base::Immediate(16)),
         ("\\010", Base::Immediate(8)),
         ("\\-1", Base::Immediate(u64::MAX)),

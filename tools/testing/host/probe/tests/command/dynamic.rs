@@ -58,9 +58,9 @@ const SELFTEST: &[Case] = &[
     ("PROBE +0(^$comm)", CommCantDeref, EINVAL),
     ("PROBE ^&1", BadFetchArg, EINVAL),
     (
-        "PROBE +0(^+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(@0))))))))))))))",
-        TooManyOps,
-        EINVAL,
+        "PROBE +0(+0(+0(+0(+0(+0(+0(+0(^+0(@0)))))))))",
+        TooManyNested,
+        E2BIG,
     ),
     ("PROBE +0(@11):u8[10^", ArrayNoClose, EINVAL),
     ("PROBE +0(@11):u8[10]^a", BadArraySuffix, EINVAL),
@@ -78,12 +78,15 @@ const SELFTEST: &[Case] = &[
     ("PROBE ^var.1=@11", BadArgName, EINVAL),
     ("PROBE var1=@11 ^var1=@12", UsedArgName, EINVAL),
     (
-        "PROBE ^+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(@1234))))))",
+        "PROBE ^+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(\
+         +1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(\
+         +1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(@1234\
+         ))))))))))))))))))))))))))",
         ArgTooLong,
         E2BIG,
     ),
     ("PROBE arg1=^", NoArgBody, EINVAL),
-    ("PROBE ^$arg*", NosupBtfarg, EINVAL),
+    ("PROBE ^$arg*", NosupBtfarg, EOPNOTSUPP),
     ("PROBE ^name", NosupBtfarg, EOPNOTSUPP),
     ("PROBE ^$retvals", RetvalOnProbe, EINVAL),
 ];

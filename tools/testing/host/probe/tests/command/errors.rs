@@ -59,6 +59,10 @@ const SELFTEST: &[Case] = &[
     ("p vfs_read ^$none_var", BadVar, EINVAL),
     ("p vfs_read ^%none_reg", BadRegName, EINVAL),
     ("p vfs_read ^@12345678abcde", BadMemAddr, EINVAL),
+    ("p vfs_read+4^%all", BadAddrSuffix, EINVAL),
+    ("p ^%all", BadAddrSuffix, EINVAL),
+    ("p show^%all%return", BadAddrSuffix, EINVAL),
+    ("p show%all ^$retval", RetvalOnProbe, EINVAL),
     ("p vfs_read ^@+10", FileOnKprobe, EINVAL),
     ("p vfs_read arg1=\\^x", BadImm, EINVAL),
     ("p vfs_read arg1=\\\"abcd^", ImmstrNoClose, EINVAL),
@@ -68,9 +72,9 @@ const SELFTEST: &[Case] = &[
     ("p vfs_read +0(^$comm)", CommCantDeref, EINVAL),
     ("p vfs_read ^&1", BadFetchArg, EINVAL),
     (
-        "p vfs_read +0(^+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(@0))))))))))))))",
-        TooManyOps,
-        EINVAL,
+        "p vfs_read +0(+0(+0(+0(+0(+0(+0(+0(^+0(@0)))))))))",
+        TooManyNested,
+        E2BIG,
     ),
     ("p vfs_read +0(@11):u8[10^", ArrayNoClose, EINVAL),
     ("p vfs_read +0(@11):u8[10]^a", BadArraySuffix, EINVAL),
@@ -88,7 +92,10 @@ const SELFTEST: &[Case] = &[
     ("p vfs_read ^var.1=@11", BadArgName, EINVAL),
     ("p vfs_read var1=@11 ^var1=@12", UsedArgName, EINVAL),
     (
-        "p vfs_read ^+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(@1234))))))",
+        "p vfs_read ^+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(\
+         +1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(\
+         +1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(+1234567(@1234\
+         ))))))))))))))))))))))))))",
         ArgTooLong,
         E2BIG,
     ),
@@ -100,7 +107,7 @@ const SELFTEST: &[Case] = &[
     ("p vfs_read +0(^$arg*)", BadVar, EINVAL),
     ("p vfs_read $arg* ^$arg*", DoubleArgs, EINVAL),
     ("p vfs_read+20 ^$arg*", NofentryArgs, EINVAL),
-    ("p vfs_read ^$arg*", NosupBtfarg, EINVAL),
+    ("p vfs_read ^$arg*", NosupBtfarg, EOPNOTSUPP),
 ];
 
 /// More, with the edges of the numbers and the errors that C does not log.
@@ -152,17 +159,21 @@ const MORE: &[Case] = &[
     ("p:a.^b.c vfs_read", BadEventName, EINVAL),
     ("r12:^é vfs_read", BadEventName, EINVAL),
     // What concerns all arguments comes before any of them.
-    ("p vfs_read %none ^$arg*", NosupBtfarg, EINVAL),
+    ("p vfs_read %none ^$arg*", NosupBtfarg, EOPNOTSUPP),
     ("p vfs_read ^$arg0", BadArgNum, EINVAL),
     ("p vfs_read ^$arg00:u8", BadArgNum, EINVAL),
     ("p vfs_read %none ^$argx", BadVar, EINVAL),
     ("p vfs_read %none ^$arg+1", BadVar, EINVAL),
     ("p vfs_read ^$arg1x", BadVar, EINVAL),
-    ("p vfs_read %none $arg1 ^$arg* $arg0", NosupBtfarg, EINVAL),
+    (
+        "p vfs_read %none $arg1 ^$arg* $arg0",
+        NosupBtfarg,
+        EOPNOTSUPP,
+    ),
     ("p vfs_read+20 %none ^$arg1", NofentryArgs, EINVAL),
     ("p 0xffff800000000000 ^$argx", NofentryArgs, EINVAL),
     ("p vfs_read+20 a=^$arg1", NofentryArgs, EINVAL),
-    ("r vfs_read ^$arg*", NosupBtfarg, EINVAL),
+    ("r vfs_read ^$arg*", NosupBtfarg, EOPNOTSUPP),
     ("r vfs_read ^$arg0", BadArgNum, EINVAL),
     ("r vfs_read a=^$arg0", BadArgNum, EINVAL),
     ("r vfs_read ^$arg2049", BadArgNum, EINVAL),
@@ -232,7 +243,18 @@ const MORE: &[Case] = &[
     ("p vfs_read ^$stack0x1", BadVar, EINVAL),
     ("p vfs_read ^$stack+1", BadVar, EINVAL),
     ("p vfs_read ^$stacks", BadVar, EINVAL),
-    ("p vfs_read ^$stack99999999999999999999", BadVar, EINVAL),
+    ("p vfs_read ^$stack99999999999999999999", BadVar, ERANGE),
+    ("p vfs_read ^$stack18446744073709551616", BadVar, ERANGE),
+    (
+        "p vfs_read ^$stack18446744073709551615",
+        BadStackNum,
+        EINVAL,
+    ),
+    // A number that does not fit is found before what follows it.
+    ("p vfs_read ^$stack99999999999999999999x", BadVar, ERANGE),
+    ("p vfs_read ^$arg18446744073709551616", BadVar, ERANGE),
+    ("r vfs_read a=^$arg18446744073709551616", BadVar, ERANGE),
+    ("p vfs_read ^$arg18446744073709551615", BadArgNum, EINVAL),
     ("p vfs_read ^$comms", BadVar, EINVAL),
     ("p vfs_read ^$arg2049", BadArgNum, EINVAL),
     ("p vfs_read a=^$arg0", BadArgNum, EINVAL),
@@ -271,6 +293,12 @@ const MORE: &[Case] = &[
     ("p vfs_read +0(+0(^$comm))", CommCantDeref, EINVAL),
     ("p vfs_read +0(^\\\"a\")", CommCantDeref, EINVAL),
     ("p vfs_read +0(\\\"a^)", ImmstrNoClose, EINVAL),
+    (
+        "p vfs_read this_cpu_read(^this_cpu_read(this_cpu_read(this_cpu_read(this_cpu_read(\
+         this_cpu_read(this_cpu_read(this_cpu_read(%ax))))))))",
+        TooManyOps,
+        EINVAL,
+    ),
     // Types.
     ("p vfs_read %ax:^", BadType, EINVAL),
     ("p vfs_read @mod:^sym+8", BadType, EINVAL),
@@ -360,13 +388,17 @@ fn each_kind_is_tested() {
         BadTpName,
         NoEventInfo,
         BadAttachEvent,
-        BadAttachArg,
+        NoEventField,
+        NosupPercpu,
         NoEpFilter,
     ];
     // What only BTF tells.
     let btf = [
         NoBtfarg,
-        TypecastNotEvent,
+        TypecastBadArrow,
+        TypecastNotAligned,
+        TypecastReqField,
+        TypecastSymOffset,
         Args2Long,
         NoRetval,
         NoBtfEntry,
@@ -455,6 +487,7 @@ fn nothing_follows_an_error() {
     let context = probe::command::ParseContext {
         point: probe::command::ProbePoint::Entry,
         types: probe::command::TypeInfo::Unsupported,
+        modules: &[],
     };
     let mut arguments = command.arguments(context, register).unwrap();
     assert!(arguments.next().unwrap().is_err());

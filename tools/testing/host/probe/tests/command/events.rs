@@ -22,6 +22,7 @@ use probe::{
 use super::{
     create_at,
     deletes,
+    derefs,
     errors::{
         unmark,
         Case, //
@@ -42,7 +43,7 @@ const PID: RecordField = RecordField {
     offset: 8,
     value: RecordValue::Signed(Width::W4),
 };
-const FILENAME: RecordField = RecordField {
+pub const FILENAME: RecordField = RecordField {
     offset: 16,
     value: RecordValue::Number(Width::W8),
 };
@@ -67,12 +68,13 @@ impl RecordFields for Fields {
     }
 }
 
+/// What is known of the event.
+pub fn types() -> TypeInfo<'static> {
+    TypeInfo::Event(&Fields, Some(*btf()))
+}
+
 fn create(line: &str) -> Result<Whole<'_>, Error> {
-    create_at(
-        EventsFile::DynamicEvents,
-        line,
-        TypeInfo::Event(&Fields, Some(*btf())),
-    )
+    create_at(EventsFile::DynamicEvents, line, types())
 }
 
 fn argument(text: &str) -> Argument<'static> {
@@ -87,12 +89,19 @@ const CASES: &[Case] = &[
     ("e ^a.", NoEventInfo, EINVAL),
     ("e ^.b", NoGroupName, EINVAL),
     ("e ^non_exist.b", BadAttachEvent, Errno::ENODEV),
-    ("e a/b ^foo", NosupBtfarg, EINVAL),
+    ("e a/b ^foo", NoEventField, EINVAL),
     ("e:^/bar a/b", NoGroupName, EINVAL),
     ("e:^foo.1/bar a/b", BadGroupName, EINVAL),
     ("e:^ a/b", NoEventName, EINVAL),
     ("e:foo/^bar.1 a/b", BadEventName, EINVAL),
-    ("e:foo/bar a/b arg=^dfd", NosupBtfarg, EINVAL),
+    ("e:foo/bar a/b arg=^dfd", NoEventField, EINVAL),
+    ("e:foo/bar a/b arg=^COMM", NoEventField, EINVAL),
+    ("e:foo/bar a/b arg=^current", NoEventField, EINVAL),
+    (
+        "e:foo/bar a/b arg=^this_cpu_read(file)",
+        NosupPercpu,
+        EINVAL,
+    ),
     ("e:foo/bar a/b arg=^$foo", BadVar, EINVAL),
     ("e:foo/bar a/b if ^", NoEpFilter, EINVAL),
     // The target.
@@ -127,10 +136,10 @@ const CASES: &[Case] = &[
     // Typecasts.
     ("e a/b (file^", DerefOpenBrace, EINVAL),
     ("e a/b (^none)filename->f_path", NoPtrStrct, EINVAL),
-    ("e a/b (file)^none->count", BadAttachArg, EINVAL),
-    ("e a/b (file)^$filename->f_path", BadAttachArg, EINVAL),
+    ("e a/b (file)^none->count", NoEventField, EINVAL),
+    ("e a/b (file)^$none->count", BadVar, EINVAL),
     ("e a/b (file)filename->^none", NoBtfField, Errno::ENOENT),
-    ("e a/b (file)filename.^f_path", NosupDatArg, EOPNOTSUPP),
+    ("e a/b (file)filename.f_path^", TypecastReqField, EINVAL),
     ("e a/b (file)filename->f_bits.low->^x", NoPtrStrct, EINVAL),
 ];
 
@@ -266,7 +275,7 @@ fn a_field_is_a_value() {
 fn a_typecast_follows_members() {
     let argument = argument("(file)filename->f_path.dentry->d_flags");
     assert_eq!(argument.fetch.base, Base::Field(FILENAME));
-    let offsets = argument.fetch.derefs.as_slice().iter().map(|d| d.offset);
+    let offsets = derefs(&argument.fetch).into_iter().map(|d| d.offset);
     assert_eq!(offsets.collect::<Vec<_>>(), [16, 0]);
     assert_eq!(argument.ty, FetchType::Number(Width::W4, Style::Signed));
 }

@@ -39,7 +39,9 @@ use crate::builder;
 
 use super::{
     create_at,
-    errors::unmark, //
+    derefs,
+    errors::unmark,
+    limits::nested, //
 };
 
 /// The BTF that the tests of module `btf` have.
@@ -134,7 +136,7 @@ fn a_name_is_an_argument_with_its_type_and_fields() {
         ),
     ] {
         let argument = argument(&format!("p vfs_read {text}"), "vfs_read").expect(text);
-        let derefs = argument.fetch.derefs.as_slice().iter();
+        let derefs = derefs(&argument.fetch).into_iter();
         let found: Vec<i32> = derefs.map(|deref| deref.offset).collect();
         assert_eq!(
             (argument.fetch.base, &found[..], argument.ty),
@@ -150,7 +152,7 @@ fn a_name_is_an_argument_with_its_type_and_fields() {
 fn a_user_string_is_in_user_memory_behind_its_pointer() {
     let spaces = |text: &str| {
         let argument = argument(&format!("p vfs_read {text}"), "vfs_read").unwrap();
-        let derefs = argument.fetch.derefs.as_slice().iter();
+        let derefs = derefs(&argument.fetch).into_iter();
         derefs.map(|deref| deref.space).collect::<Vec<_>>()
     };
     assert_eq!(spaces("buf:ustring"), [Space::User]);
@@ -271,9 +273,9 @@ fn what_btf_does_not_allow_is_told_where_it_stands() {
             Errno::EINVAL,
         ),
         (
-            "p vfs_read ^(file)%ax",
+            "p vfs_read (file)%ax^",
             "vfs_read",
-            TypecastNotEvent,
+            TypecastReqField,
             Errno::EINVAL,
         ),
         ("r vfs_read ^$retval", "nothing", NoRetval, Errno::ENOENT),
@@ -310,7 +312,7 @@ fn what_btf_does_not_allow_is_told_where_it_stands() {
 
 #[test]
 fn a_function_that_btf_does_not_know_has_a_return_value_only() {
-    let create = |line| create_at(EventsFile::KprobeEvents, line, TypeInfo::Unknown);
+    let create = |line| create_at(EventsFile::KprobeEvents, line, TypeInfo::Unknown(*btf()));
     let whole = create("r vfs_read $retval a=$arg1").unwrap();
     assert_eq!(whole.arguments[0].ty, Number(W8, Hex));
     for (line, kind) in [
@@ -325,22 +327,19 @@ fn a_function_that_btf_does_not_know_has_a_return_value_only() {
 
 #[test]
 fn the_steps_of_fields_count() {
-    // Each `+0()` is one step, as is each `->`: 14 there are.
-    let text = |derefs: usize| {
-        let (open, close) = ("+0(".repeat(derefs), ")".repeat(derefs));
-        argument(
-            &format!("p vfs_read a={open}file->f_path.mnt{close}:u8"),
-            "vfs_read",
-        )
+    // There are 14 steps: each `->` is one.
+    let with_field = |steps: usize| {
+        let text = nested(steps, "file->f_path.mnt", ":u8");
+        argument(&format!("p vfs_read a={text}"), "vfs_read").map(|_| ())
     };
-    assert!(text(11).is_ok());
-    assert_eq!(text(12).unwrap_err().kind, ArgTooLong);
-    let nested = |derefs: usize| {
-        let (open, close) = ("+0(".repeat(derefs), ")".repeat(derefs));
-        argument(&format!("p vfs_read {open}buf{close}"), "vfs_read").map(|_| ())
+    assert_eq!(with_field(13), Ok(()));
+    assert_eq!(with_field(14).unwrap_err().kind, TooManyOps);
+    let without = |steps: usize| {
+        let text = nested(steps, "buf", ":u8");
+        argument(&format!("p vfs_read {text}"), "vfs_read").map(|_| ())
     };
-    assert!(nested(14).is_ok());
-    assert_eq!(nested(15).unwrap_err().kind, TooManyOps);
+    assert_eq!(without(14), Ok(()));
+    assert_eq!(without(15).unwrap_err().kind, TooManyOps);
 }
 
 #[test]

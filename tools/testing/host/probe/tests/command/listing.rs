@@ -24,6 +24,9 @@ fn a_listing_is_canonical() {
         ("r4096:ev vfs_read", "r4096:kprobes/ev vfs_read"),
         ("probe:ev vfs_read", "p:kprobes/ev vfs_read"),
         ("p:ev ext4:ext4_sync", "p:kprobes/ev ext4:ext4_sync"),
+        ("p show%all", "p:kprobes/p_show_all show%all"),
+        ("r8:ev ext4:show%all", "r8:kprobes/ev ext4:show%all"),
+        ("p:ev dup%all $arg1", "p:kprobes/ev dup%all arg1=$arg1"),
         ("p:ev 0x00FF", "p:kprobes/ev 0xff"),
         ("p:ev +255", "p:kprobes/ev 0xff"),
         (

@@ -6,15 +6,18 @@ mod arguments;
 #[allow(dead_code)]
 #[path = "../btf/builder.rs"]
 mod builder;
+mod casts;
 mod delete;
 mod dynamic;
 mod errors;
 mod events;
 mod expansion;
 mod functions;
+mod grammar;
 mod limits;
 mod listing;
 mod masked;
+mod members;
 mod names;
 mod properties;
 
@@ -22,7 +25,12 @@ use std::convert::Infallible;
 
 use probe::{
     arch::x86_64::register,
-    argument::Argument,
+    argument::{
+        Argument,
+        Deref,
+        Fetch,
+        Step, //
+    },
     command::{
         Command,
         Error,
@@ -120,6 +128,8 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
         Target::Symbol { .. } if is_return => {
             return Err(Error::at_target(ErrorKind::BadRetprobe, Errno::EINVAL));
         }
+        Target::AllNamed(_) if is_return => ProbePoint::Return,
+        Target::AllNamed(_) => ProbePoint::Entry,
         Target::Symbol { .. } | Target::Address(_) => ProbePoint::Inside,
         Target::Functions(_) if command.kind.is_return() => ProbePoint::Return,
         Target::Functions(_) => ProbePoint::Entry,
@@ -131,10 +141,19 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
     };
     command.filter()?;
     let name = command.name(|address| address as u32)?;
-    let context = ParseContext { point, types };
+    let context = ParseContext {
+        point,
+        types,
+        modules: &[],
+    };
     let original = command;
-    let expanded = match original.expand(context, OFFSETS)? {
-        Some(expansion) => original.with_arguments(expansion.to_string().leak()),
+    let expansion = original.expand(context, OFFSETS)?;
+    let text: &str = match &expansion {
+        Some(expansion) => expansion.to_string().leak(),
+        None => "",
+    };
+    let expanded = match &expansion {
+        Some(_) => original.with_arguments(text),
         None => original.clone(),
     };
     let read = || {
@@ -142,7 +161,10 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
             .arguments(context, register)?
             .collect::<Result<Vec<_>, _>>()
     };
-    let arguments = read().map_err(|error| original.error_before_expansion(&expanded, error))?;
+    let arguments = read().map_err(|error| match &expansion {
+        Some(expansion) => expansion.original_error(error, text),
+        None => error,
+    })?;
     let command = expanded;
     match command.target {
         Target::Symbol { offset: 3, .. } => {
@@ -158,6 +180,15 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
             arguments,
         }),
     }
+}
+
+/// The reads of memory on the way to a value, innermost first. There are no other steps.
+fn derefs(fetch: &Fetch<'_>) -> Vec<Deref> {
+    let deref = |step: &Step| match step {
+        Step::Deref(deref) => *deref,
+        Step::ThisCpu => panic!("{fetch:?}"),
+    };
+    fetch.steps.as_slice().iter().map(deref).collect()
 }
 
 /// The arguments of a probe at the entry of a function.

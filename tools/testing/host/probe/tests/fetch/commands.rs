@@ -30,6 +30,7 @@ fn trace(machine: &Machine, point: ProbePoint, line: &str) -> String {
     let context = ParseContext {
         point,
         types: TypeInfo::Unsupported,
+        modules: &[],
     };
     let arguments = command.arguments(context, current::register).expect(line);
     let arguments: Vec<Argument<'_>> = arguments.map(|argument| argument.expect(line)).collect();
@@ -95,6 +96,37 @@ fn an_argument_prints_what_it_fetches() {
         ("@four:string", " arg1=\"two\""),
         ("@pointers @symbol+4:x16", " arg1=0x4000 arg2=0x4000"),
         ("+1(@pointers):x8[0x2]", " arg1={0x50,0x0}"),
+    ] {
+        let line = format!("p vfs_read {text}");
+        assert_eq!(trace(&machine, ProbePoint::Entry, &line), printed, "{text}");
+    }
+}
+
+#[test]
+fn the_current_task_and_the_current_cpu_are_those_of_the_hit() {
+    let mut machine = machine();
+    machine.current = 0x4000;
+    // The symbols are at 0x5000 and the length of their name.
+    machine.this_cpu = 0x20_0000;
+    machine
+        .poke_word(Space::Kernel, 0x20_5004, 0x4008)
+        .poke_word(Space::Kernel, 0x20_5010, 0x6006)
+        .poke_word(Space::Kernel, 0x20_4000, 77);
+    for (text, printed) in [
+        ("$current task=$current:u16", " arg1=0x4000 task=16384"),
+        ("+0(+0($current)):string", " arg1=\"one\""),
+        ("this_cpu_ptr(@four)", " arg1=0x205004"),
+        ("this_cpu_read(@four)", " arg1=0x4008"),
+        ("+0(+0(this_cpu_read(@four))):string", " arg1=\"two\""),
+        (
+            "this_cpu_ptr(%di) this_cpu_read(%di):u8",
+            " arg1=0x204000 arg2=77",
+        ),
+        ("this_cpu_read($current):x16[2]", " arg1={0x4d,0x0}"),
+        (
+            "+u3(this_cpu_read(@sixteen_letters_)):string",
+            " arg1=\"wd\"",
+        ),
     ] {
         let line = format!("p vfs_read {text}");
         assert_eq!(trace(&machine, ProbePoint::Entry, &line), printed, "{text}");

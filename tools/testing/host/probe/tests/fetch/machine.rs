@@ -44,6 +44,9 @@ pub struct Machine {
     pub registers: BTreeMap<usize, u64>,
     pub stack: Vec<u64>,
     pub comm: u64,
+    pub current: u64,
+    /// The distance from a per-CPU variable to the copy of the current CPU.
+    pub this_cpu: u64,
     pub kernel: BTreeMap<u64, Vec<u8>>,
     pub user: BTreeMap<u64, Vec<u8>>,
     /// What it was like at the entry of the call that returns.
@@ -149,6 +152,7 @@ impl fmt::Debug for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "registers {:x?}", self.registers)?;
         writeln!(f, "stack {:x?} comm {:x}", self.stack, self.comm)?;
+        writeln!(f, "current {:x} this_cpu {:x}", self.current, self.this_cpu)?;
         for (space, pages) in [("kernel", &self.kernel), ("user", &self.user)] {
             for (page, bytes) in pages {
                 for (i, word) in bytes.chunks(8).enumerate() {
@@ -177,6 +181,14 @@ impl Context for Machine {
 
     fn comm(&self) -> u64 {
         self.comm
+    }
+
+    fn current(&self) -> u64 {
+        self.current
+    }
+
+    fn this_cpu(&self, address: u64) -> u64 {
+        address.wrapping_add(self.this_cpu)
     }
 
     fn entry_data(&self, index: u8) -> u64 {
@@ -343,26 +355,25 @@ pub fn u(offset: i32) -> Deref {
     }
 }
 
-pub fn derefs(list: &[Deref]) -> Derefs {
-    let mut derefs = Derefs::new();
-    for deref in list {
-        derefs.push(*deref).unwrap();
+/// An argument of any source, with steps of all kinds.
+pub fn with_steps<'a>(base: Base<'a>, list: &[Step], ty: FetchType) -> Argument<'a> {
+    let mut steps = Steps::new();
+    for step in list {
+        steps.push(*step).unwrap();
     }
-    derefs
+    Argument {
+        name: Name::Numbered(1),
+        body: "",
+        fetch: Fetch { base, steps },
+        ty,
+        count: None,
+    }
 }
 
 /// An argument of any source.
 pub fn source<'a>(base: Base<'a>, list: &[Deref], ty: FetchType) -> Argument<'a> {
-    Argument {
-        name: Name::Numbered(1),
-        body: "",
-        fetch: Fetch {
-            base,
-            derefs: derefs(list),
-        },
-        ty,
-        count: None,
-    }
+    let steps: Vec<Step> = list.iter().copied().map(Step::Deref).collect();
+    with_steps(base, &steps, ty)
 }
 
 /// An argument that starts at register `di`.

@@ -100,6 +100,7 @@ fn base() -> impl Strategy<Value = Base<'static>> {
         (0..12u16).prop_map(Base::EntryArgument),
         Just(Base::ReturnValue),
         Just(Base::Comm),
+        Just(Base::Current),
         Just(Base::Elapsed),
         Just(Base::Exit),
         (0..24u16, record_value())
@@ -113,10 +114,11 @@ fn base() -> impl Strategy<Value = Base<'static>> {
 /// Any argument at all.
 pub fn argument() -> impl Strategy<Value = Argument<'static>> {
     let deref = (space(), -64..64i32).prop_map(|(space, offset)| Deref { space, offset });
+    let step = prop_oneof![4 => deref.prop_map(Step::Deref), 1 => Just(Step::ThisCpu)];
     let count = proptest::option::of((1..9u8).prop_map(|n| NonZeroU8::new(n).unwrap()));
-    (base(), vec(deref, 0..4), ty(), count).prop_map(|(base, list, ty, count)| Argument {
+    (base(), vec(step, 0..5), ty(), count).prop_map(|(base, list, ty, count)| Argument {
         count: count.filter(|_| ty != FetchType::Symstr),
-        ..source(base, &list, ty)
+        ..with_steps(base, &list, ty)
     })
 }
 
@@ -132,6 +134,13 @@ prop_compose! {
             2 => Just(u64::MAX),
         ], 12), 6),
         values in vec(address(), 50),
+        this_cpu in prop_oneof![
+            Just(0),
+            Just(8),
+            Just(2 * PAGE),
+            Just(0u64.wrapping_sub(2 * PAGE)),
+            any::<u64>(),
+        ],
     ) -> Machine {
         let mut machine = Machine::new();
         for (i, words) in words.iter().enumerate() {
@@ -152,6 +161,8 @@ prop_compose! {
         }
         machine.stack = values[10..20].to_vec();
         machine.comm = values[20];
+        machine.current = values[42];
+        machine.this_cpu = this_cpu;
         machine.elapsed = values[40];
         machine.exit = values[41];
         let mut entry = Machine::new();
@@ -234,6 +245,7 @@ impl Model<'_> {
             Base::Exit => self.machine.exit,
             Base::Field(field) => event_field(&self.machine.event, field),
             Base::Comm => self.machine.comm,
+            Base::Current => self.machine.current,
             Base::Immediate(value) => value,
             Base::Text(text) => 0x7000 + text.len() as u64,
             Base::Symbol(name) => 0x5000 + name.len() as u64,
@@ -241,20 +253,21 @@ impl Model<'_> {
     }
 
     fn value(&mut self, argument: &Argument<'_>) -> Value {
-        let list = argument.fetch.derefs.as_slice();
+        let list = argument.fetch.steps.as_slice();
         let (path, last) = match list.split_last() {
             _ if argument.ty == FetchType::Symstr => (list, None),
-            Some((last, path)) => (path, Some(*last)),
-            None => (list, None),
+            Some((Step::Deref(last), path)) => (path, Some(*last)),
+            Some((Step::ThisCpu, _)) | None => (list, None),
         };
         let mut value = Some(self.load(argument.fetch.base));
-        for deref in path {
-            value = value.and_then(|value| {
-                self.word(
+        for step in path {
+            value = value.and_then(|value| match step {
+                Step::Deref(deref) => self.word(
                     deref.space,
                     value.wrapping_add_signed(deref.offset.into()),
                     8,
-                )
+                ),
+                Step::ThisCpu => Some(value.wrapping_add(self.machine.this_cpu)),
             });
         }
         let elements = argument.count.map_or(1, |count| u64::from(count.get()));

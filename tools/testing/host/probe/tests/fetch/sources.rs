@@ -24,6 +24,7 @@ fn machine() -> Machine {
     }
     machine.stack = (0..300).map(|n| 0x1000 + n).collect();
     machine.comm = 0x9000;
+    machine.current = 0xa000;
     machine.elapsed = 0x1234;
     machine.exit = 0x4321;
     machine
@@ -48,6 +49,7 @@ fn every_base_gives_its_value() {
         (Base::Argument(127), 0x1000 + 122),
         (Base::ReturnValue, 0x10),
         (Base::Comm, 0x9000),
+        (Base::Current, 0xa000),
         (Base::Elapsed, 0x1234),
         (Base::Exit, 0x4321),
         (Base::Immediate(u64::MAX), u64::MAX),
@@ -209,7 +211,7 @@ fn as_many_dereferences_as_an_argument_can_have_are_followed() {
     let mut machine = Machine::new();
     machine.set("di", 0x1_0000);
     let mut list = Vec::new();
-    for i in 0..Derefs::MAX as u64 {
+    for i in 0..Steps::MAX as u64 {
         let deref = if i % 3 == 1 { u(8) } else { k(8) };
         list.push(deref);
         machine.poke_word(
@@ -220,6 +222,138 @@ fn as_many_dereferences_as_an_argument_can_have_are_followed() {
     }
     assert_eq!(machine.print(di(&list, X64)), "0x1e000");
     assert_eq!(machine.reads.borrow().len(), 14);
+}
+
+#[test]
+fn a_per_cpu_step_gives_the_copy_of_the_current_cpu() {
+    const CPU: Step = Step::ThisCpu;
+    let read = Step::Deref;
+    let mut machine = machine();
+    machine.set("di", 0x2000);
+    machine.this_cpu = 0x10_0000;
+    machine
+        .poke_word(Space::Kernel, 0x2008, 0x3000)
+        .poke_word(Space::Kernel, 0x10_2000, 0x4000)
+        .poke_word(Space::User, 0x10_2010, 0x5000)
+        .poke_word(Space::User, 0x4010, 0x6000)
+        .poke_word(Space::Kernel, 0x10_3000, 0x7777)
+        .poke_word(Space::Kernel, 0x10_6000, 0x8888)
+        .poke(Space::Kernel, 0x10_6008, b"here\0");
+    let (kernel, user) = (Space::Kernel, Space::User);
+    for (steps, ty, text, reads) in [
+        // The address itself reads nothing.
+        (&[CPU][..], X64, "0x102000", &[][..]),
+        (&[CPU], U16, "8192", &[]),
+        (&[CPU], bits(4, 12, Width::W2), "2", &[]),
+        (&[CPU, CPU], X64, "0x202000", &[]),
+        (&[CPU, read(k(0))], X64, "0x4000", &[(kernel, 0x10_2000, 8)]),
+        (
+            &[CPU, read(u(0x10))],
+            X64,
+            "0x5000",
+            &[(user, 0x10_2010, 8)],
+        ),
+        // In the middle of a path.
+        (
+            &[read(k(8)), CPU, read(k(0))],
+            X64,
+            "0x7777",
+            &[(kernel, 0x2008, 8), (kernel, 0x10_3000, 8)],
+        ),
+        (&[read(k(8)), CPU], X64, "0x103000", &[(kernel, 0x2008, 8)]),
+        // Each step has its own space: before and behind a step that reads nothing.
+        (
+            &[CPU, read(k(0)), read(u(0x10)), CPU, read(k(0))],
+            X64,
+            "0x8888",
+            &[
+                (kernel, 0x10_2000, 8),
+                (user, 0x4010, 8),
+                (kernel, 0x10_6000, 8),
+            ],
+        ),
+    ] {
+        let argument = with_steps(Base::Register(reg("di")), steps, ty);
+        assert_eq!(machine.print(argument), text, "{steps:?}");
+        assert_eq!(*machine.reads.borrow(), reads, "{steps:?}");
+    }
+    let string = [CPU, read(k(0)), read(u(0x10)), CPU, read(k(8))];
+    let argument = with_steps(Base::Register(reg("di")), &string, STRING);
+    assert_eq!(machine.print(argument), "\"here\"");
+    // A fault on the way ends it.
+    let fault = [read(k(0x4000)), CPU, read(k(0))];
+    let argument = with_steps(Base::Register(reg("di")), &fault, X64);
+    assert_eq!(machine.print(argument), "0x0");
+    assert_eq!(*machine.reads.borrow(), [(kernel, 0x6000, 8)]);
+}
+
+#[test]
+fn a_per_cpu_step_can_be_each_of_a_path() {
+    let mut machine = machine();
+    machine.set("di", 0x2000);
+    machine.this_cpu = 0u64.wrapping_sub(0x1000);
+    for (at, n) in (0..Steps::MAX).zip(1..) {
+        let mut steps = [Step::Deref(u(8)); Steps::MAX];
+        steps[at] = Step::ThisCpu;
+        let mut value = 0x2000;
+        for (i, step) in (0u64..).zip(steps) {
+            let next = 0x10_0000 * n + i * 0x3000;
+            value = match step {
+                Step::Deref(_) => {
+                    machine.poke_word(Space::User, value + 8, next);
+                    next
+                }
+                Step::ThisCpu => value - 0x1000,
+            };
+        }
+        let argument = with_steps(Base::Register(reg("di")), &steps, X64);
+        assert_eq!(machine.print(argument), format!("{value:#x}"), "{at}");
+        assert_eq!(machine.reads.borrow().len(), Steps::MAX - 1);
+    }
+}
+
+#[test]
+fn the_current_task_is_dereferenced_as_any_value() {
+    let mut machine = machine();
+    machine
+        .poke_word(Space::Kernel, 0xa018, 0xb000)
+        .poke(Space::Kernel, 0xb008, b"init\0");
+    let current = |list: &[Deref], ty| source(Base::Current, list, ty);
+    assert_eq!(machine.print(current(&[], X32)), "0xa000");
+    assert_eq!(machine.print(current(&[k(0x18)], X64)), "0xb000");
+    let argument = current(&[k(0x18), k(8)], STRING);
+    assert_eq!(machine.print(argument), "\"init\"");
+    let argument = current(&[k(0x18)], SYMSTR);
+    assert_eq!(machine.print(argument), "\"sym+0xb000/0xffff\"");
+}
+
+#[test]
+fn steps_are_taken_off_as_they_were_put_on() {
+    let mut steps = Steps::default();
+    assert_eq!((steps.pop(), steps.as_slice().len()), (None, 0));
+    let step = |n: i32| match n % 3 {
+        0 => Step::ThisCpu,
+        _ => Step::Deref(k(n)),
+    };
+    for n in 0..Steps::MAX as i32 {
+        assert_eq!(steps.push(step(n)), Ok(()));
+    }
+    assert_eq!(steps.push(Step::ThisCpu), Err(Step::ThisCpu));
+    for n in (0..Steps::MAX as i32).rev() {
+        assert_eq!(steps.pop(), Some(step(n)));
+    }
+    assert_eq!(steps.pop(), None);
+    // One that was taken off leaves nothing behind.
+    let mut fewer = Steps::new();
+    for n in [1, 2, 4] {
+        fewer.push(step(n)).unwrap();
+    }
+    fewer.pop();
+    let mut same = Steps::new();
+    same.push(step(1)).unwrap();
+    same.push(step(2)).unwrap();
+    assert_eq!(fewer.as_slice(), same.as_slice());
+    assert_eq!(fewer, same);
 }
 
 #[test]

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The levels of a fetch: what stands around the base of a value.
+//!
+//! - `+|-[u]OFF(FETCH)` reads memory;
+//! - `this_cpu_read(FETCH)` reads a per-CPU variable, and `this_cpu_ptr(FETCH)` gives its address;
+//! - `(STRUCT[,FIELD])FETCH->FIELDS` takes the value as a pointer to a structure, or to a field of
+//!   it, and reads other fields. FETCH is in parentheses, or it starts with a level of its own, or
+//!   it ends at the first `-`.
+//!
+//! C: `parse_probe_arg_nested()`, `parse_probe_arg_deref()`, `parse_this_cpu()` and
+//! `handle_typecast()` in `kernel/trace/trace_probe.c`.
+
+use crate::{
+    argument::Deref,
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+    types::Space, //
+};
+
+use super::{
+    error::ArgumentError,
+    number,
+    parse_context::{
+        ParseContext,
+        ProbePoint,
+        TypeInfo, //
+    },
+};
+
+const THIS_CPU_PTR: &str = "this_cpu_ptr(";
+const THIS_CPU_READ: &str = "this_cpu_read(";
+
+/// The most levels of a fetch.
+///
+/// C: `TRACEPROBE_MAX_NESTED_LEVEL`.
+pub(super) const MAX_LEVELS: usize = 8;
+
+/// A text in a word, and the byte where it starts.
+#[derive(Clone, Copy)]
+pub(super) struct Text<'a> {
+    pub(super) text: &'a str,
+    pub(super) at: usize,
+}
+
+impl<'a> Text<'a> {
+    /// The text in front of byte `at`, and the text from there on.
+    pub(super) fn split(self, at: usize) -> (&'a str, Self) {
+        let (before, text) = self.text.split_at_checked(at).unwrap_or((self.text, ""));
+        let at = self.at.saturating_add(before.len());
+        (before, Self { text, at })
+    }
+
+    /// The text behind the first `len` bytes.
+    fn skip(self, len: usize) -> Self {
+        self.split(len).1
+    }
+
+    /// The text in front of byte `end`.
+    fn until(self, end: usize) -> Self {
+        let text = self.split(end).0;
+        Self { text, ..self }
+    }
+
+    /// The place behind the text.
+    fn end(self) -> usize {
+        self.at.saturating_add(self.text.len())
+    }
+}
+
+/// One level.
+#[derive(Clone, Copy)]
+pub(super) struct Level {
+    pub(super) kind: LevelKind,
+    /// The byte of the word where the text within it starts.
+    pub(super) at: u16,
+}
+
+/// What a level does.
+#[derive(Clone, Copy)]
+pub(super) enum LevelKind {
+    Deref(Deref),
+    ThisCpu {
+        is_read: bool,
+    },
+    /// The text between the parentheses, and the fields from this byte of the word on.
+    Cast {
+        structure: Span,
+        fields: Span,
+    },
+}
+
+/// A part of a word. It takes less stack than a text.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    start: u16,
+    end: u16,
+}
+
+impl Span {
+    fn of(text: Text<'_>) -> Self {
+        Self {
+            start: to_u16(text.at),
+            end: to_u16(text.end()),
+        }
+    }
+
+    /// The part of the word that `whole` is the end of.
+    pub(super) fn in_text<'a>(self, whole: Text<'a>) -> Text<'a> {
+        let start = usize::from(self.start);
+        let end = usize::from(self.end).saturating_sub(start);
+        whole.skip(start.saturating_sub(whole.at)).until(end)
+    }
+}
+
+/// A byte of a word that is an argument: its name and its body are no longer than that.
+fn to_u16(at: usize) -> u16 {
+    u16::try_from(at).unwrap_or(u16::MAX)
+}
+
+impl Level {
+    /// Whether a level starts here.
+    pub(super) fn starts(text: &str) -> bool {
+        text.starts_with(['+', '-', '(']) || is_this_cpu(text)
+    }
+
+    /// Parses the outermost level of `text`. Returns it, and the text within.
+    pub(super) fn parse<'a>(
+        text: Text<'a>,
+        context: &ParseContext<'_>,
+    ) -> Result<(Self, Text<'a>), ArgumentError> {
+        let (kind, inner) = match text.text.bytes().next() {
+            Some(b'+' | b'-') => parse_deref(text)?,
+            Some(b'(') => parse_cast(text, context)?,
+            _ => parse_this_cpu(text, context)?,
+        };
+        let at = to_u16(inner.at);
+        Ok((Self { kind, at }, inner))
+    }
+}
+
+fn is_this_cpu(text: &str) -> bool {
+    text.starts_with(THIS_CPU_PTR) || text.starts_with(THIS_CPU_READ)
+}
+
+/// `+|-[u]OFF(FETCH)`. As in C, the text behind the last brace has no meaning.
+fn parse_deref(text: Text<'_>) -> Result<(LevelKind, Text<'_>), ArgumentError> {
+    let Some(open) = text.text.find('(') else {
+        return Err(ArgumentError::invalid(ErrorKind::DerefNeedBrace, text.at));
+    };
+    let (head, rest) = text.split(open);
+    let (sign, digits) = head.split_at_checked(1).unwrap_or((head, ""));
+    let (space, digits) = match digits.strip_prefix('u') {
+        Some(digits) => (Space::User, digits),
+        None => (Space::Kernel, digits),
+    };
+    let offset = match sign {
+        "-" => number::negative(digits),
+        _ => number::signed(digits),
+    }
+    .map_err(|errno| ArgumentError::new(ErrorKind::BadDerefOffs, text.at, errno))?;
+    let deref = Deref {
+        space,
+        // As in C, the upper half has no meaning.
+        offset: offset as i32,
+    };
+    Ok((LevelKind::Deref(deref), within_braces(rest.skip(1))?))
+}
+
+/// `this_cpu_read(FETCH)` or `this_cpu_ptr(FETCH)`.
+fn parse_this_cpu<'a>(
+    text: Text<'a>,
+    context: &ParseContext<'_>,
+) -> Result<(LevelKind, Text<'a>), ArgumentError> {
+    // A record does not have the addresses of per-CPU variables.
+    if context.point == ProbePoint::Event {
+        return Err(ArgumentError::invalid(ErrorKind::NosupPercpu, text.at));
+    }
+    let is_read = text.text.starts_with(THIS_CPU_READ);
+    let head = if is_read { THIS_CPU_READ } else { THIS_CPU_PTR };
+    let inner = within_braces(text.skip(head.len()))?;
+    Ok((LevelKind::ThisCpu { is_read }, inner))
+}
+
+/// What is in front of the last `)`.
+fn within_braces(text: Text<'_>) -> Result<Text<'_>, ArgumentError> {
+    match text.text.rfind(')') {
+        Some(end) => Ok(text.until(end)),
+        None => Err(ArgumentError::invalid(
+            ErrorKind::DerefOpenBrace,
+            text.end(),
+        )),
+    }
+}
+
+/// `(STRUCT[,FIELD])FETCH->FIELDS`.
+fn parse_cast<'a>(
+    text: Text<'a>,
+    context: &ParseContext<'_>,
+) -> Result<(LevelKind, Text<'a>), ArgumentError> {
+    let has_types = !matches!(
+        context.types,
+        TypeInfo::Unsupported | TypeInfo::Event(_, None)
+    );
+    if !has_types || context.point == ProbePoint::Inside {
+        return Err(ArgumentError::new(
+            ErrorKind::NosupBtfarg,
+            text.at,
+            Errno::EOPNOTSUPP,
+        ));
+    }
+    let open = ErrorKind::DerefOpenBrace;
+    let end = text.text.find(')');
+    let end = end.ok_or(ArgumentError::invalid(open, text.end()))?;
+    let structure = Span::of(text.until(end).skip(1));
+    let value = text.skip(end.saturating_add(1));
+
+    let (inner, behind) = if value.text.starts_with('(') {
+        let close = matching_brace(value.text, 0).ok_or(ArgumentError::invalid(open, value.at))?;
+        (
+            value.until(close).skip(1),
+            value.skip(close.saturating_add(1)),
+        )
+    } else if Level::starts(value.text) {
+        let brace = value.text.find('(');
+        let brace = brace.ok_or(ArgumentError::invalid(ErrorKind::DerefNeedBrace, value.at))?;
+        let close = matching_brace(value.text, brace);
+        let close = close.ok_or(ArgumentError::invalid(open, value.end()))?;
+        let end = close.saturating_add(1);
+        (value.until(end), value.skip(end))
+    } else {
+        if has_symbol_offset(value.text) {
+            let kind = ErrorKind::TypecastSymOffset;
+            return Err(ArgumentError::invalid(kind, value.at));
+        }
+        let end = value
+            .text
+            .find('-')
+            .filter(|end| value.skip(*end).text.starts_with("->"));
+        let end = end.unwrap_or(value.text.len());
+        (value.until(end), value.skip(end))
+    };
+    if !behind.text.starts_with("->") {
+        let kind = ErrorKind::TypecastReqField;
+        return Err(ArgumentError::invalid(kind, behind.at));
+    }
+    let fields = Span::of(behind.skip(2));
+    Ok((LevelKind::Cast { structure, fields }, inner))
+}
+
+/// Whether the text is `@SYM+OFF...` or `@SYM-OFF...`.
+fn has_symbol_offset(text: &str) -> bool {
+    let sign = text.strip_prefix('@').and_then(|symbol| {
+        let sign = symbol.find(['+', '-'])?;
+        symbol.get(sign.saturating_add(1)..)
+    });
+    sign.is_some_and(|offset| offset.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// The brace that closes the one at byte `open`.
+///
+/// C: `find_matched_close_paren()`.
+fn matching_brace(text: &str, open: usize) -> Option<usize> {
+    let mut depth = 0usize;
+    for (at, byte) in text.bytes().enumerate().skip(open) {
+        match byte {
+            b'(' => depth = depth.saturating_add(1),
+            b')' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `[NAME=]FETCH->*`: all members of the structure that a value points to, one argument each.
+//!
+//! The arguments are `[NAME_]MEMBER=FETCH->MEMBER`. A member is one of them if it is a number, an
+//! enumeration, a pointer or a bitfield, and has a name. The members of structures without a name
+//! count as members of the outer one. Ours; C has no such.
+
+use core::fmt;
+
+use crate::{
+    btf::{
+        Btf,
+        Fields,
+        Member,
+        TypeId,
+        TypeKind, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+    types::Space, //
+};
+
+use super::{
+    arguments::MAX_ARGUMENT_NAME,
+    base::{
+        BaseParser,
+        CURRENT, //
+    },
+    error::ArgumentError,
+    level::{
+        Level,
+        LevelKind,
+        Text, //
+    },
+    types::MAX_BODY, //
+};
+
+/// What stands for all members.
+const ALL: &str = "->*";
+
+/// Why a member is not among the arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// It is a structure, a union, an array, or another value of more than 8 bytes.
+    NoScalar,
+    /// The argument would have a name or a body that is too long.
+    TooLong,
+    /// The command has [`MAX_ARGUMENTS`](super::MAX_ARGUMENTS) arguments without it.
+    NoRoom,
+}
+
+/// The members that an argument stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Members<'a> {
+    btf: Btf<'a>,
+    structure: TypeId,
+    /// The name of the argument, or nothing.
+    prefix: &'a str,
+    /// The value that points to the structure.
+    value: &'a str,
+}
+
+impl<'a> Members<'a> {
+    /// Parses an argument. `None` if it does not end in `->*`. `param` is the parameter that a
+    /// `$argN` is.
+    pub(super) fn parse(
+        bases: &BaseParser<'a>,
+        word: &'a str,
+        param: impl FnOnce(&'a str) -> Option<&'a str>,
+    ) -> Result<Option<Self>, ArgumentError> {
+        if !word.ends_with(ALL) {
+            return Ok(None);
+        }
+        let (prefix, body) = word.split_once('=').unwrap_or(("", word));
+        let at = word.len().saturating_sub(body.len());
+        let value = body.strip_suffix(ALL).unwrap_or(body);
+        let number = value.strip_prefix("$arg");
+        let value = number.and_then(param).unwrap_or(value);
+        let body = Text { text: body, at };
+        let (btf, structure) = match body.text.starts_with('(') {
+            true => of_cast(bases, body)?,
+            // As in C, what follows the brace has no meaning.
+            false if Level::starts(value) => return Ok(None),
+            false => of_variable(bases, Text { text: value, at })?,
+        };
+        let this = Self {
+            btf,
+            structure,
+            prefix,
+            value,
+        };
+        if this.count() == 0 {
+            let kind = ErrorKind::NoBtfField;
+            return Err(ArgumentError::new(kind, at, Errno::ENOENT));
+        }
+        Ok(Some(this))
+    }
+
+    /// How many arguments it stands for.
+    pub(super) fn count(&self) -> usize {
+        let mut count = 0usize;
+        self.each(|_, left_out| count = count.saturating_add(usize::from(left_out.is_none())));
+        count
+    }
+
+    /// Calls `f` for each member, with the reason why it is none of the arguments. What takes no
+    /// bytes is none of the members: the kernel marks groups of them by arrays without elements.
+    pub(super) fn each(&self, mut f: impl FnMut(Member<'a>, Option<LeftOut>)) {
+        self.btf.find_any_member(self.structure, |member| {
+            let array = self.btf.resolve(member.ty).and_then(|ty| ty.array());
+            if array.is_none_or(|array| array.len > 0) {
+                f(member, self.reason(&member));
+            }
+            None::<()>
+        });
+    }
+
+    fn reason(&self, member: &Member<'_>) -> Option<LeftOut> {
+        let ty = self.btf.resolve(member.ty);
+        let is_scalar = ty.is_some_and(|ty| match ty.kind() {
+            TypeKind::Int | TypeKind::Enum | TypeKind::Enum64 => ty.size() <= 8,
+            TypeKind::Ptr => true,
+            _ => false,
+        });
+        let prefix = match self.prefix.len() {
+            0 => 0,
+            len => len.saturating_add(1),
+        };
+        let name = prefix.saturating_add(member.name.len());
+        let body = [self.value, "->", member.name]
+            .iter()
+            .fold(0usize, |len, part| len.saturating_add(part.len()));
+        if !is_scalar {
+            Some(LeftOut::NoScalar)
+        } else if name > MAX_ARGUMENT_NAME || body > MAX_BODY {
+            Some(LeftOut::TooLong)
+        } else {
+            None
+        }
+    }
+
+    /// Writes the first `room` arguments, with a space between two.
+    pub(super) fn write(&self, room: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        let mut written = 0usize;
+        let mut result = Ok(());
+        self.each(|member, left_out| {
+            if left_out.is_some() || written >= room || result.is_err() {
+                return;
+            }
+            let space = if written > 0 { " " } else { "" };
+            let (prefix, line) = match self.prefix {
+                "" => ("", ""),
+                prefix => (prefix, "_"),
+            };
+            let (name, value) = (member.name, self.value);
+            result = write!(out, "{space}{prefix}{line}{name}={value}->{name}");
+            written = written.saturating_add(1);
+        });
+        result
+    }
+}
+
+/// The structure behind a typecast with its fields, `(STRUCT[,FIELD])FETCH->[FIELDS->]*`.
+#[inline(never)]
+fn of_cast<'a>(bases: &BaseParser<'a>, body: Text<'a>) -> Result<(Btf<'a>, TypeId), ArgumentError> {
+    let (level, _) = Level::parse(body, &bases.context)?;
+    let wrong = ArgumentError::invalid(ErrorKind::BadFetchArg, body.at);
+    let LevelKind::Cast { structure, fields } = level.kind else {
+        return Err(wrong);
+    };
+    let (structure, fields) = (structure.in_text(body), fields.in_text(body));
+    if fields.text == "*" {
+        let (btf, id, _) = bases.structure(structure)?;
+        return Ok((btf, id));
+    }
+    let text = fields.text.strip_suffix(ALL).ok_or(wrong)?;
+    let followed = bases.cast(structure, text, Space::Kernel)?;
+    pointed_to(followed, fields.at)
+}
+
+/// The structure that a variable with its fields points to.
+#[inline(never)]
+fn of_variable<'a>(
+    bases: &BaseParser<'a>,
+    text: Text<'a>,
+) -> Result<(Btf<'a>, TypeId), ArgumentError> {
+    if text.text == CURRENT {
+        return bases.task(text.at);
+    }
+    let wrong = ArgumentError::invalid(ErrorKind::NoPtrStrct, text.at);
+    if text.text.starts_with(['%', '@', '\\']) {
+        return Err(wrong);
+    }
+    let base = bases.parse(text.text, text.at)?;
+    pointed_to(base.fields.ok_or(wrong)?, base.at)
+}
+
+/// The structure that the last of these fields points to. Their text starts at byte `start`.
+fn pointed_to<'a>(
+    fields: Fields<'a, 'a>,
+    start: usize,
+) -> Result<(Btf<'a>, TypeId), ArgumentError> {
+    let wrong = ArgumentError::invalid(ErrorKind::NoPtrStrct, start);
+    let btf = fields.btf();
+    let mut value = fields.start();
+    for field in fields {
+        value = Some(
+            field
+                .map_err(|error| ArgumentError::in_btf(error, start))?
+                .value,
+        );
+    }
+    let id = value
+        .filter(|value| value.ty.kind() == TypeKind::Ptr)
+        .map(|value| value.ty.target())
+        .filter(|id| btf.resolve(*id).is_some_and(|ty| ty.kind().has_members()));
+    Ok((btf, id.ok_or(wrong)?))
+}
