@@ -301,7 +301,7 @@ fn field<'a>(fields: &dyn RecordFields, name: &str, at: usize) -> Result<Base<'a
 }
 
 /// The error of an argument that needs BTF, on a kernel without BTF.
-const fn no_btf(at: usize) -> ArgumentError {
+pub(super) const fn no_btf(at: usize) -> ArgumentError {
     ArgumentError::new(ErrorKind::NosupBtfarg, at, Errno::EOPNOTSUPP)
 }
 

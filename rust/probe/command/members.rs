@@ -26,6 +26,7 @@ use crate::{
 use super::{
     arguments::MAX_ARGUMENT_NAME,
     base::{
+        no_btf,
         BaseParser,
         CURRENT, //
     },
@@ -79,6 +80,9 @@ impl<'a> Members<'a> {
         let value = body.strip_suffix(ALL).unwrap_or(body);
         let number = value.strip_prefix("$arg");
         let value = number.and_then(param).unwrap_or(value);
+        if bases.context.types.btf().is_none() {
+            return Err(no_btf(at));
+        }
         let body = Text { text: body, at };
         let (btf, structure) = match body.text.starts_with('(') {
             true => of_cast(bases, body)?,
