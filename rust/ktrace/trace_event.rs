@@ -269,7 +269,7 @@ pub fn exists(group: &CStr, name: &CStr) -> Result<bool> {
     is_in_events(group, name)
 }
 
-/// Is there a directory of this event in tracefs?
+/// Does tracefs have a directory of this event?
 fn is_in_events(group: &CStr, name: &CStr) -> Result<bool> {
     let (group, name) = (group.to_str()?, name.to_str()?);
     file::is_in_tracefs(&CString::try_from_fmt(format_args!(

@@ -138,20 +138,24 @@ pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
 
 /// Tells in the kernel's log which members each `FETCH->*` leaves out, and why.
 fn tell_left_out(expansion: &Expansion<'_>, name: &EventName<'_>) -> Result {
-    for reason in [LeftOut::NoScalar, LeftOut::TooLong, LeftOut::NoRoom] {
-        let mut members = KVec::new();
-        let mut result = Ok(());
-        expansion.each_left_out(|word, member, its_reason| {
-            if its_reason == reason && result.is_ok() {
-                result = members.push((word, member), GFP_KERNEL);
-            }
-        });
-        result?;
-        let why = match reason {
-            LeftOut::NoScalar => "not a number or a pointer",
-            LeftOut::TooLong => "a name that is too long",
-            LeftOut::NoRoom => "no room beside 128 arguments",
+    let (mut no_scalars, mut too_long, mut no_room) = (KVec::new(), KVec::new(), KVec::new());
+    let mut result = Ok(());
+    expansion.each_left_out(|word, member, reason| {
+        let members = match reason {
+            LeftOut::NoScalar => &mut no_scalars,
+            LeftOut::TooLong => &mut too_long,
+            LeftOut::NoRoom => &mut no_room,
         };
+        if result.is_ok() {
+            result = members.push((word, member), GFP_KERNEL);
+        }
+    });
+    result?;
+    for (why, members) in [
+        ("not a number or a pointer", &no_scalars),
+        ("a name that is too long", &too_long),
+        ("no room beside 128 arguments", &no_room),
+    ] {
         for of_word in members.chunk_by(|(a, _), (b, _)| a == b) {
             for line in of_word.chunks(NAMES_IN_LINE) {
                 let text = Omission { name, why, line };

@@ -27,14 +27,14 @@ use super::{
     value::Value, //
 };
 
-/// What is wrong with a variable or its fields.
+/// An error in a variable or its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: ErrorKind,
     /// The byte of the text.
     pub at: usize,
-    /// What `write(2)` returns.
+    /// The number that `write(2)` returns.
     pub errno: Errno,
 }
 
@@ -93,7 +93,9 @@ impl<'t> Fragment<'t> {
 struct Inner<'a, 't> {
     /// The field.
     member: Member<'a>,
-    /// Where it starts, in bits from the start of the outermost structure.
+    /// Its type, without typedefs and qualifiers.
+    ty: Type<'a>,
+    /// The distance of its start from the start of the outermost structure, in bits.
     bits: u32,
     /// How the text goes on: not by a dot.
     next: Next<'t>,
@@ -121,12 +123,13 @@ impl<'a, 't> Inner<'a, 't> {
                 Errno::ENOENT,
             ))?;
             bits = bits.checked_add(member.bit_offset).ok_or(no_type)?;
-            btf.resolve(member.ty).ok_or(no_type)?;
+            let ty = btf.resolve(member.ty).ok_or(no_type)?;
             match next {
                 Next::Dot(rest) => (container, part) = (member.ty, rest),
                 next => {
                     return Ok(Self {
                         member,
+                        ty,
                         bits,
                         next,
                         at,
@@ -176,7 +179,7 @@ pub struct Fields<'a, 't> {
     rest: Option<Fragment<'t>>,
 }
 
-/// What the next read starts from.
+/// The start of the next read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Start<'a> {
     /// A value: a pointer, where fields follow.
@@ -189,11 +192,11 @@ pub(super) enum Start<'a> {
 /// A read of memory, at the value so far.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldRead<'a> {
-    /// Whose memory.
+    /// The memory that the read is from.
     pub space: Space,
     /// The offset to add, in bytes. Without a typecast under 2^29, and with one more than -2^29.
     pub offset: i32,
-    /// What is there.
+    /// The value that the read gives.
     pub value: Value<'a>,
     /// The byte of the text behind the `->` that follows; where none does, the last field. There C
     /// tells of an error that concerns all of the argument.
@@ -222,7 +225,7 @@ impl<'a, 't> Fields<'a, 't> {
         self.btf
     }
 
-    /// What the variable is without its fields. `None` for a structure that is pointed to.
+    /// The value of the variable without its fields. `None` for the fields of a typecast.
     pub const fn start(&self) -> Option<Value<'a>> {
         match self.from {
             Start::Value(value) => Some(value),
@@ -242,12 +245,8 @@ impl<'a, 't> Fields<'a, 't> {
             }
         };
         let inner = Inner::find(&self.btf, container, part)?;
-        let ty: Type<'a> = self
-            .btf
-            .resolve(inner.member.ty)
-            .ok_or(Error::no_type(part.at))?;
         let value = Value {
-            ty,
+            ty: inner.ty,
             first_bit: (inner.bits % 8) as u8,
             bitfield: inner.member.bitfield,
         };

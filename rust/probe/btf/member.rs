@@ -180,7 +180,7 @@ impl<'a> Btf<'a> {
     }
 }
 
-/// What a visit of the members of one structure came to, and how many were visited.
+/// The result of a visit of the members of one structure, with the number of these members.
 enum VisitResult<R> {
     Found(R),
     /// A structure without a name, which comes next.

@@ -171,14 +171,14 @@ impl<'b> BaseParser<'b> {
     fn current<'a>(&self, text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
         let base = ParsedBase::new(Base::Current, at);
         let rest = text.strip_prefix(CURRENT).unwrap_or("");
-        let btf = match (rest.bytes().next(), self.context.types.btf()) {
+        match (rest.bytes().next(), self.context.types.btf()) {
             (None, _) => return Ok(base),
-            (Some(b'-'), Some(btf)) => btf,
+            (Some(b'-'), Some(_)) => {}
             _ => return Err(ArgumentError::invalid(ErrorKind::BadVar, at)),
-        };
+        }
         let variable =
             btf::Variable::parse(text).map_err(|error| ArgumentError::in_btf(error, at))?;
-        let (_, task) = self.task(at)?;
+        let (btf, task) = self.task(at)?;
         Ok(ParsedBase {
             fields: Some(variable.fields_of(&btf, task)),
             ..base

@@ -57,7 +57,7 @@ pub(super) struct BodyParser<'b> {
 /// Whether the argument `word` needs [`TypeInfo`].
 pub(super) fn needs_types(word: &str) -> bool {
     let mut base = word.split_once('=').map_or(word, |(_, body)| body);
-    // What is within all levels but typecasts.
+    // The text within all levels, or the first typecast.
     while Level::starts(base) && !base.starts_with('(') {
         base = base.split_once('(').map_or("", |(_, inner)| inner);
     }
@@ -68,11 +68,16 @@ pub(super) fn needs_types(word: &str) -> bool {
         || base.starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
-/// What stands behind a `(` of the argument `word`, up to a `)` or a comma, and is a name.
+/// The names of structures in the typecasts of the argument `word`. A typecast starts at the start
+/// of the body, or right behind another `(`.
 pub(super) fn structures(word: &str) -> impl Iterator<Item = &str> {
-    word.split('(').skip(1).filter_map(|text| {
+    let body = word.split_once('=').map_or(word, |(_, body)| body);
+    let mut parts = body.split('(');
+    let mut can_start = parts.next() == Some("");
+    parts.filter_map(move |text| {
+        let is_typecast = core::mem::replace(&mut can_start, text.is_empty());
         let name = text.get(..text.find([')', ','])?)?;
-        is_good_name(name).then_some(name)
+        (is_typecast && is_good_name(name)).then_some(name)
     })
 }
 

@@ -108,7 +108,7 @@ impl<'a> Command<'a> {
         self.arguments.clone().any(needs_types)
     }
 
-    /// The names of structures in typecasts; maybe other names in parentheses, too.
+    /// The names of structures in typecasts.
     pub fn structures(&self) -> impl Iterator<Item = &'a str> {
         self.arguments.clone().flat_map(structures)
     }

@@ -112,28 +112,26 @@ impl<'a> Expansion<'a> {
         for (index, word) in this.words.clone().enumerate() {
             let error = |kind, errno| ArgumentError::new(kind, 0, errno).of_argument(index);
             let meta = this.parse(word).map_err(|error| error.of_argument(index))?;
-            has_meta |= meta.is_some();
-            let (left, full) = match &meta {
-                Some(MetaArgument::Members(_)) => continue,
-                Some(MetaArgument::AllParameters(_) | MetaArgument::Parameter(..)) => (
+            let Some(meta) = meta else {
+                this.room = this.room.saturating_sub(1);
+                continue;
+            };
+            has_meta = true;
+            let (left, full) = match meta {
+                MetaArgument::Members(_) => continue,
+                MetaArgument::AllParameters(_) | MetaArgument::Parameter(..) => (
                     &mut parameters_left,
                     error(ErrorKind::Args2Long, Errno::E2BIG),
                 ),
-                Some(MetaArgument::FileName(_)) => (
+                MetaArgument::FileName(_) => (
                     &mut file_names_left,
                     error(ErrorKind::FileNamesTooLong, Errno::ENOMEM),
                 ),
-                None => {
-                    this.room = this.room.saturating_sub(1);
-                    continue;
-                }
             };
+            this.room = this.room.saturating_sub(meta.count());
             let mut length = Length(1);
-            if let Some(meta) = &meta {
-                // It does not fail.
-                let _ = meta.write(offsets, 0, &mut length);
-                this.room = this.room.saturating_sub(meta.count());
-            }
+            // It does not fail.
+            let _ = meta.write(offsets, 0, &mut length);
             *left = left.and_then(|left| left.checked_sub(length.0));
             if left.is_none() {
                 return Err(full);
@@ -192,14 +190,12 @@ impl<'a> Expansion<'a> {
         for word in self.words.clone() {
             // `new()` parsed all of them: none fails.
             let meta = self.parse(word).ok().flatten();
-            let count = meta.as_ref().map_or(1, MetaArgument::count);
+            let mut count = meta.as_ref().map_or(1, MetaArgument::count);
             if let Some(MetaArgument::Members(_)) = meta {
-                let count = count.min(room);
+                count = count.min(room);
                 room = room.saturating_sub(count);
-                f(word, meta, count);
-            } else {
-                f(word, meta, count);
             }
+            f(word, meta, count);
         }
     }
 

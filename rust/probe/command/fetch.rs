@@ -145,7 +145,7 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
                 return self.follow(followed, fields.at);
             }
         }
-        // What is there has no type in BTF.
+        // Memory behind a dereference, and a per-CPU variable, have no type in BTF.
         self.value = None;
         self.at = at;
         Ok(())

@@ -78,7 +78,7 @@ pub(super) struct Level {
     pub(super) at: u16,
 }
 
-/// What a level does.
+/// The action of a level.
 #[derive(Clone, Copy)]
 pub(super) enum LevelKind {
     Deref(Deref),
@@ -184,7 +184,7 @@ fn parse_this_cpu<'a>(
     Ok((LevelKind::ThisCpu { is_read }, inner))
 }
 
-/// What is in front of the last `)`.
+/// The text in front of the last `)`.
 fn within_braces(text: Text<'_>) -> Result<Text<'_>, ArgumentError> {
     match text.text.rfind(')') {
         Some(end) => Ok(text.until(end)),

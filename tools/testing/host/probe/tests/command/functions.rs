@@ -370,3 +370,31 @@ fn what_needs_no_signature_does_not_ask_for_one() {
         assert_eq!(command.needs_types(), needs, "{line}");
     }
 }
+
+#[test]
+fn the_structures_of_a_command_are_those_of_its_typecasts() {
+    use probe::command::{
+        parse,
+        Line, //
+    };
+
+    for (line, expected) in [
+        ("p vfs_read file +0(buf):string $arg1", &[][..]),
+        ("p vfs_read a=this_cpu_read(x) +0(this_cpu_ptr(y))", &[]),
+        ("p vfs_read a=(file)buf->x", &["file"]),
+        (
+            "p vfs_read (file,f_path)buf->x b=(dentry)%di->*",
+            &["file", "dentry"],
+        ),
+        ("p vfs_read (a)(x)->y", &["a"]),
+        ("p vfs_read (a)((b)+8((c)x->y)->z)->*", &["a", "b", "c"]),
+        ("p vfs_read this_cpu_read((a)x->y)", &["a"]),
+        ("p vfs_read (a.b)x->y ()x->y (a", &[]),
+    ] {
+        let Ok(Line::Create(command)) = parse(line) else {
+            panic!("{line}");
+        };
+        let structures: Vec<&str> = command.structures().collect();
+        assert_eq!(structures, expected, "{line}");
+    }
+}
