@@ -54,6 +54,6 @@ impl kernel::Module for RustKprobe {
 
 impl Drop for RustKprobe {
     fn drop(&mut self) {
-        pr_info!("unplanted, {} missed\n", self.0.missed());
+        pr_info!("unplanting, {} missed so far\n", self.0.missed());
     }
 }

@@ -46,6 +46,6 @@ impl kernel::Module for RustKretinsn {
 
 impl Drop for RustKretinsn {
     fn drop(&mut self) {
-        pr_info!("unplanted, {} missed\n", self.0.missed());
+        pr_info!("unplanting, {} missed so far\n", self.0.missed());
     }
 }

@@ -65,6 +65,6 @@ impl kernel::Module for RustKretprobe {
 
 impl Drop for RustKretprobe {
     fn drop(&mut self) {
-        pr_info!("unplanted, {} missed\n", self.0.missed());
+        pr_info!("unplanting, {} missed so far\n", self.0.missed());
     }
 }
