@@ -85,13 +85,14 @@ const REGISTERS: [&str; 6] = [
     "$stack2",
     "low=%si:b4@0/32",
 ];
-const ENTRY: [&str; 6] = [
+const ENTRY: [&str; 7] = [
     "$arg1",
     "a=$arg2:u32",
     "s=+0($arg2):ustring",
     "p=+0($arg1):string",
     "$arg*",
     "size=(inode)((file)$arg1->f_inode)->i_size",
+    "(file)$arg1->*",
 ];
 const RETURN: [&str; 3] = ["ret=$retval", "r=$retval:s32", "ns=$elapsed"];
 const STRANGE_HEADS: [&str; 16] = [
@@ -112,7 +113,7 @@ const STRANGE_HEADS: [&str; 16] = [
     "#",
     "p:s0/e0 ",
 ];
-const STRANGE_ARGUMENTS: [&str; 15] = [
+const STRANGE_ARGUMENTS: [&str; 16] = [
     "$foo",
     "$retval",
     "$exit",
@@ -127,6 +128,7 @@ const STRANGE_ARGUMENTS: [&str; 15] = [
     "x=(file,f_nosuch)$arg1->f_mode",
     "x=this_cpu_read($comm)",
     "$current->nosuch",
+    "$current->*:u8",
     "x=(file)(+0(+0(+0(+0(+0(+0(+0(+0($arg1)))))))))->f_mode",
 ];
 
@@ -164,9 +166,9 @@ pub fn function(rng: &mut Rng) -> &'static str {
 /// A command that defines a probe. Most are valid.
 pub fn define(rng: &mut Rng) -> String {
     let event = event(rng);
-    // Finding the functions of an `f` takes a hundred times longer than the rest.
+    // Finding the functions of these takes a hundred times longer than the rest.
     let (letter, suffix) = if rng.one_in(30) {
-        ("f", rng.pick(&["", "%return"]))
+        rng.pick(&[("f", ""), ("f", "%return"), ("p", "%all"), ("r", "%all")])
     } else {
         rng.pick(&KINDS)
     };
@@ -177,7 +179,7 @@ pub fn define(rng: &mut Rng) -> String {
     };
     let mut command = format!("{letter}:{event} {target}{suffix}");
     for _ in 0..rng.below(4) {
-        let is_return = letter.starts_with('r') || suffix != "";
+        let is_return = letter.starts_with('r') || ["%return", "%retinsn"].contains(&suffix);
         let argument = match rng.below(4) {
             0 if letter != "f" && letter != "t" => rng.pick(&REGISTERS),
             1 if is_return => rng.pick(&RETURN),
