@@ -33,11 +33,13 @@ static void __init change(struct trace_event_file *file, const char *text,
 }
 
 /* The groups of the kernel's own probe events, and the commands that make them. */
-static const struct {
+struct group_of_kernel {
 	const char *node;
 	char letter;
 	bool is_of_kernel;
-} groups_of_kernel[] __initconst = {
+};
+
+static const struct group_of_kernel groups_of_kernel[] __initconst = {
 	{ "event.kprobes", 'p', IS_ENABLED(CONFIG_KPROBE_EVENTS) },
 	{ "event.fprobes", 'f', IS_ENABLED(CONFIG_FPROBE_EVENTS) },
 	{ "event.tracepoints", 't', IS_ENABLED(CONFIG_FPROBE_EVENTS) },
