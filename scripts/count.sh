@@ -66,7 +66,7 @@ count_tests() {
 summed() {
 	local sum title=$1 status=$2
 	sum=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$3")
-	pass "${sum% *}"
+	[ ! "$sum" ] || pass "${sum% *}"
 	if [ "$sum" ] && [ "${sum#* }" != 0 ]; then
 		fail "${sum#* }" "$title: ${sum#* } tests"
 	elif [ "$status" != 0 ] || [ ! "$sum" ]; then
