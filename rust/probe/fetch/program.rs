@@ -165,24 +165,23 @@ impl Path {
     /// Follows the path from `value` on.
     #[inline]
     fn follow<C: Context + Copy>(&self, ctx: C, mut value: u64) -> Result<u64, Fault> {
-        if self.this_cpu != 0 {
+        if self.user | self.this_cpu != 0 {
             return self.follow_all(ctx, value);
         }
-        let mut user = self.user;
         for offset in self.offsets.iter().take(usize::from(self.len)) {
-            value = read_step(ctx, user, value, *offset)?;
-            user >>= 1;
+            value = read_step(ctx, Space::Kernel, value, *offset)?;
         }
         Ok(value)
     }
 
-    /// The same for a path with steps of both kinds.
+    /// The same for a path with steps of any kind.
     #[inline(never)]
     fn follow_all<C: Context + Copy>(&self, ctx: C, mut value: u64) -> Result<u64, Fault> {
         let (mut user, mut this_cpu) = (self.user, self.this_cpu);
         for offset in self.offsets.iter().take(usize::from(self.len)) {
-            value = match this_cpu & 1 {
-                0 => read_step(ctx, user, value, *offset)?,
+            value = match (this_cpu & 1, user & 1) {
+                (0, 0) => read_step(ctx, Space::Kernel, value, *offset)?,
+                (0, _) => read_step(ctx, Space::User, value, *offset)?,
                 _ => ctx.this_cpu(value),
             };
             user >>= 1;
@@ -192,14 +191,9 @@ impl Path {
     }
 }
 
-/// Reads a word behind `value`: of user memory where the lowest bit of `user` is set.
+/// Reads a word behind `value`.
 #[inline(always)]
-fn read_step<C: Context + Copy>(ctx: C, user: u16, value: u64, offset: i32) -> Result<u64, Fault> {
-    let space = if user & 1 == 0 {
-        Space::Kernel
-    } else {
-        Space::User
-    };
+fn read_step<C: Context>(ctx: C, space: Space, value: u64, offset: i32) -> Result<u64, Fault> {
     ctx.read_word(space, value.wrapping_add_signed(i64::from(offset)))
 }
 
