@@ -54,9 +54,14 @@ pub(super) struct BodyParser<'b> {
     pub(super) size: usize,
 }
 
+/// The body of the argument `word`, behind the name.
+fn body_of(word: &str) -> &str {
+    word.split_once('=').map_or(word, |(_, body)| body)
+}
+
 /// Whether the argument `word` needs [`TypeInfo`].
 pub(super) fn needs_types(word: &str) -> bool {
-    let mut base = word.split_once('=').map_or(word, |(_, body)| body);
+    let mut base = body_of(word);
     // The text within all levels, or the first typecast.
     while Level::starts(base) && !base.starts_with('(') {
         base = base.split_once('(').map_or("", |(_, inner)| inner);
@@ -71,8 +76,7 @@ pub(super) fn needs_types(word: &str) -> bool {
 /// The names of structures in the typecasts of the argument `word`. A typecast starts at the start
 /// of the body, or right behind another `(`.
 pub(super) fn structures(word: &str) -> impl Iterator<Item = &str> {
-    let body = word.split_once('=').map_or(word, |(_, body)| body);
-    let mut parts = body.split('(');
+    let mut parts = body_of(word).split('(');
     let mut can_start = parts.next() == Some("");
     parts.filter_map(move |text| {
         let is_typecast = core::mem::replace(&mut can_start, text.is_empty());
