@@ -111,8 +111,10 @@ impl<'a> Arguments<'a> {
         name: Name<'_>,
         index: usize,
     ) -> Result<(), ArgumentError> {
-        if let Some((name, _)) = word.split_once('=') {
-            let wrong = if name.len() > MAX_ARGUMENT_NAME {
+        if let Some((name, body)) = word.split_once('=') {
+            // The listing has an implied name in front of the body too. It may be longer.
+            let is_too_long = name.len() > MAX_ARGUMENT_NAME && implied_name(body) != Some(name);
+            let wrong = if is_too_long {
                 Some(ErrorKind::ArgNameTooLong)
             } else if name.is_empty() {
                 Some(ErrorKind::NoArgName)
@@ -179,13 +181,16 @@ pub(super) fn split(word: &str, index: usize) -> (Name<'_>, &str) {
     if let Some((name, body)) = word.split_once('=') {
         return (Name::Given(name), body);
     }
-    // The name of a parameter is the name of its argument.
-    let value = word.split_once(':').map_or(word, |(value, _)| value);
-    if is_good_name(value) {
-        (Name::Given(value), word)
-    } else {
-        (Name::Numbered(index.saturating_add(1)), word)
-    }
+    let name = implied_name(word).map_or(Name::Numbered(index.saturating_add(1)), Name::Given);
+    (name, word)
+}
+
+/// The name of an argument without one: that of the parameter or of the field that it reads.
+///
+/// C: `generate_probe_arg_name()`.
+fn implied_name(body: &str) -> Option<&str> {
+    let value = body.split_once(':').map_or(body, |(value, _)| value);
+    is_good_name(value).then_some(value)
 }
 
 /// A Bloom filter of the names so far. Only if the bit of a name is set, the name is compared with

@@ -59,7 +59,7 @@ const STACK: RecordField = RecordField {
 impl RecordFields for Fields {
     fn find(&self, name: &str) -> Option<RecordField> {
         match name {
-            "pid" => Some(PID),
+            "pid" | "a_field_with_a_name_of_33_bytes_x" => Some(PID),
             "filename" => Some(FILENAME),
             "name" => Some(NAME),
             "stack" => Some(STACK),
@@ -219,6 +219,10 @@ fn a_listing_is_canonical() {
             "e:g/ev sched.wake arg1=$pid:u32 if pid > 10 && name == \"if\"",
         ),
         ("e sched.wake if if", "e:eprobes/wake sched.wake if if"),
+        (
+            "e sched.wake a_field_with_a_name_of_33_bytes_x:u8",
+            "e:eprobes/wake sched.wake a_field_with_a_name_of_33_bytes_x=a_field_with_a_name_of_33_bytes_x:u8",
+        ),
     ] {
         let listing = create(line).expect(line).listing();
         assert_eq!(listing, expected, "{line}");
