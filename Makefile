@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 
 # Text for the guest's shell: nothing in it is make's.
 override CMD := $(value CMD)
-export CMD APPEND CPUS DEBIAN_MIRROR DEBUG IN_TREE KERNEL KVM MEMORY OPS QEMU_OPTS SEED STORM_SKIP VM_TIMEOUT
+export CMD APPEND ARCH CPUS DEBIAN_MIRROR DEBUG IN_TREE KERNEL KVM MEMORY OPS QEMU_OPTS SEED STORM_SKIP VM_TIMEOUT
 
 ifdef KDIR
 ifneq ($(KERNEL)$(DEBUG),)
@@ -150,6 +150,7 @@ help:
 #:
 #: KERNEL=RELEASE	the kernel, as uname -r prints it, in any flavour: 7.3.4+deb13-rt-amd64. Or the newest
 #:			that matches a pattern: '7.3.*+deb13-rt-amd64'
+#: ARCH=arm64		the newest kernel of Debian 13 for arm64. Not needed with a KERNEL or KDIR of arm64
 #: KDIR=DIR		a kernel tree of your own, built and with Rust, instead
 #: IN_TREE=1		test: as a part of a kernel's source, built in and as a module; no other tests.
 #:			With DEBUG=1 as a module of the debug kernel

@@ -37,11 +37,13 @@ EXPORT(kallsyms_lookup_name);
 EXPORT(kallsyms_on_each_match_symbol);
 
 /* The return of a call; struct kretprobe has room for each function by itself. */
+#ifdef CONFIG_RETHOOK
 EXPORT(rethook_alloc);
 EXPORT(rethook_free);
 EXPORT(rethook_hook);
 EXPORT(rethook_recycle);
 EXPORT(rethook_try_get);
+#endif
 /* No probe is hit from within a handler: kprobes and fprobes see to it themselves. */
 EXPORT(kprobe_busy_begin);
 EXPORT(kprobe_busy_end);

@@ -17,11 +17,8 @@
 #include <exports_generated.h>
 
 /* The helpers that generic functions of ktrace call, which are compiled into other modules. */
-EXPORT_API(ktrace_current);
-EXPORT_API(ktrace_current_comm);
 EXPORT_API(ktrace_module_tracepoint);
 EXPORT_API(ktrace_per_cpu_ptr);
-EXPORT_API(ktrace_this_cpu_ptr);
 EXPORT_API(ktrace_tracepoint_stub);
 EXPORT_API(ktrace_tracepoint_synchronize_unregister);
 #ifdef CONFIG_RKPROBE_EXPORTS

@@ -79,14 +79,15 @@ kernel_packages() {
 	printf "linux-%s=$2\n" "source-$series" "headers-$1" "binary-$1" "modules-$1" "base-$1"
 }
 
-# Prints "RELEASE VERSION SUITE" for each kernel since 7.2 if a suite has all of its packages in one version.
+# Prints "RELEASE VERSION SUITE" for each kernel of the architecture since 7.2 if a suite has all of its packages
+# in one version.
 # The newest kernel comes first. Of one version, kernels without a flavour come first.
 offered_kernels() {
 	local codename file
 	# shellcheck disable=SC2016 # apt expands these
-	archive amd64 apt-get indextargets --format '$(CODENAME) $(FILENAME)' 'Created-By: Packages' |
+	archive "$arch" apt-get indextargets --format '$(CODENAME) $(FILENAME)' 'Created-By: Packages' |
 		while read -r codename file; do
-			archive amd64 /usr/lib/apt/apt-helper cat-file "$file" | awk -v suite="$codename" '
+			archive "$arch" /usr/lib/apt/apt-helper cat-file "$file" | awk -v suite="$codename" '
 				/^Package: linux-(source|headers|binary|modules|base)-[0-9]/ { name = substr($2, 7) }
 				/^Version: / && name {
 					offered[name, $2]

@@ -8,8 +8,44 @@ set -euo pipefail
 scripts=$(realpath "${BASH_SOURCE[0]%/*}")
 top=${scripts%/*}
 cache=${RKPROBE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rkprobe}
+
+# A git hook sets these for its own repository.
+unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
+
+say() { printf '%s\n' "${0##*/}: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+is_whole() { [ -e "$1/complete" ]; }
+
+. "$scripts/arch.sh"
+
+# This machine's architecture.
+arch_of "$(uname -m)" || die "runs on ${architectures[*]} only, this is $(uname -m)"
+host=$arch host_qemu_package=$qemu_package
+
+# The architecture of KDIR or KERNEL. Else that of ARCH, or this machine's.
+find_arch() {
+	local name options=${KDIR-}/include/config/auto.conf
+	for name in "${architectures[@]}"; do
+		use_arch "$name"
+		if [ "${KDIR-}" ] && [ -e "$options" ]; then
+			! grep -qx "CONFIG_$arch_option=y" "$options" || return 0
+		elif [[ ${KERNEL-}- == *-$name-* ]]; then
+			return
+		fi
+	done
+	arch_of "${ARCH:-$host}" || die "ARCH=$ARCH: rkprobe is for ${architectures[*]} only"
+}
+
+find_arch
+# Tools and programs that are not this machine's own.
+is_foreign() { [ "$arch" != "$host" ]; }
+
 # The kernel that is taken unless KERNEL names another: the newest of Debian 13.
-default_kernel='*+deb13-amd64'
+default_kernel="*+deb13-$arch"
+
+# What is run in virtual machines.
+guest_packages=(busybox-static iproute2 procps less strace zstd linux-perf trace-cmd bpftool)
 
 # A toolroot is a root file system of one suite, with the tools that the suite's kernels were built
 # with, and those that run them. The suite decides the versions. Another list makes another toolroot.
@@ -19,18 +55,16 @@ packages=(
 	libssl-dev kmod pahole xz-utils cpio python3-minimal ca-certificates
 	# the host's tests and checks
 	cargo rustfmt rust-clippy shellcheck libclang-rt-dev
-	# virtual machines, and what is run in them
-	qemu-system-x86 busybox-static iproute2 procps less strace zstd
-	linux-perf trace-cmd bpftool
+	# virtual machines
+	"$host_qemu_package" "${guest_packages[@]}"
 )
 
-# A git hook sets these for its own repository.
-unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
+# For another architecture, the toolroot has these too.
+cross_packages=("gcc-${machine/_/-}-linux-gnu" "libc6-dev-$arch-cross" "$qemu_package")
 
-say() { printf '%s\n' "${0##*/}: $*" >&2; }
-die() { say "$*"; exit 1; }
-
-is_whole() { [ -e "$1/complete" ]; }
+# And the virtual machine's programs are in a root file system of their own. Packages are unpacked there, but
+# not set up: this machine cannot run their scripts.
+foreign_packages=("${guest_packages[@]}" kmod mount)
 
 # KERNEL is a release, as uname -r prints it, or a shell pattern of releases. setup writes down the
 # release that it took for a pattern, and all scripts take that until make update.
@@ -49,6 +83,9 @@ use_kernel() {
 	esac
 	toolroot=$cache/toolroot-$suite-$(sha256sum <<<"${packages[*]}" | cut -c1-8)
 	kernel=$cache/linux-$release
+	guest_root=''
+	! is_foreign ||
+		guest_root=$cache/guest-$arch-$suite-$(sha256sum <<<"${foreign_packages[*]}" | cut -c1-8)
 	# The kernel of DEBUG=1: the same source with debug.config, built by the suite's clang.
 	debug_kernel=$cache/debug-$release-$(sha256sum <"$scripts/debug.config" | cut -c1-8)
 	# The kernels of IN_TREE=1, and of IN_TREE=1 DEBUG=1.
@@ -74,13 +111,50 @@ use_kernel "$(find_release)"
 # The kernel is set up, and its Rust metadata are from the compiler of this toolroot.
 has_kernel() { [ "$release" ] && cmp -s "$kernel/complete" "$toolroot/complete"; }
 
+# The toolroot can build for the architecture, and run its machines: their library is from its compiler.
+has_arch() { ! is_foreign || { [ -e "$toolroot/cross-$arch" ] && cmp -s "$guest_root/complete" "$toolroot/complete"; }; }
+
 # kernel_cc CONFIG: the compiler that Debian built the kernel with, such as x86_64-linux-gnu-gcc-14.
 kernel_cc() { sed -n 's/^CONFIG_CC_VERSION_TEXT="\([^ ]*\) .*/\1/p' "$1"; }
 
+# cross_variables: what a make for another architecture is given, one a line.
+cross_variables() {
+	is_foreign || return 0
+	printf '%s\n' "ARCH=$kernel_arch" "CROSS_COMPILE=${CROSS_COMPILE-$gnu-}"
+}
+
+# make_variables: what a make in the source of the cache's kernel is given, one a line.
+make_variables() {
+	local cc
+	cc=$(kernel_cc "$kernel/config")
+	printf '%s\n' "CC=$cc"
+	if is_foreign; then
+		printf '%s\n' HOSTCC=gcc
+		cross_variables
+	else
+		printf '%s\n' "HOSTCC=$cc"
+	fi
+}
+
 debug_packages=(clang lld llvm)
 debug_make=(make LLVM=1)
+! is_foreign || debug_make+=("ARCH=$kernel_arch")
+
+# find_make: set `make` to the command that builds modules for the kernel.
+find_make() {
+	local variables
+	if [ "${KDIR-}" ]; then
+		mapfile -t variables < <(cross_variables)
+		make=(make -C "$KDIR" "${variables[@]}")
+	elif [ "${DEBUG-}" ]; then
+		make=("$scripts/toolroot" "${debug_make[@]}" -C "$debug_kernel")
+	else
+		make=("$scripts/kernel-make")
+	fi
+}
+
 debug_options() {
-	cat "$scripts/debug.config"
+	arch_config <"$scripts/debug.config"
 	grep -x CONFIG_PREEMPT_RT=y "$kernel/config" || true
 }
 
@@ -137,6 +211,25 @@ kernel_source() {
 	fi
 }
 
+# mount_host ROOT: the host's directories, all but those of its operating system, are in ROOT under their own
+# paths. In a mount namespace of the caller's own.
+mount_host() {
+	local dir
+	for dir in /*; do
+		case $dir in
+		/bin | /boot | /etc | /lib* | /lost+found | /run | /sbin | /usr | /var) continue ;;
+		esac
+		if [ ! -d "$dir" ] || [ -L "$dir" ]; then continue; fi
+		mkdir -p "$1$dir"
+		mount --rbind "$dir" "$1$dir"
+	done
+	for dir in /var/tmp "$cache" "$top" "$PWD" ${KDIR:+"$KDIR"}; do
+		[ "$1$dir" -ef "$dir" ] && continue
+		mkdir -p "$1$dir"
+		mount --rbind "$dir" "$1$dir"
+	done
+}
+
 need_root() {
 	[ "$(id -u)" = 0 ] || die "this needs root (for chroot and mounts): run it as root"
 }
@@ -153,7 +246,7 @@ check_version() {
 # check_config NAME CONFIG: the options that Kbuild says rkprobe needs.
 check_config() {
 	local option
-	for option in X86_64 $(sed -n 's/^needed := //p' "$top/Kbuild"); do
+	for option in "$arch_option" $(sed -En "s/^needed(_$arch_option)? := //p" "$top/Kbuild"); do
 		grep -qx "CONFIG_$option=y" "$2" || die "$1 is a kernel without CONFIG_$option, which rkprobe needs"
 	done
 }
@@ -167,6 +260,22 @@ check_kdir() {
 	check_config "KDIR=$KDIR" "$config/auto.conf"
 	[ -e "$KDIR/rust/libkernel.rmeta" ] ||
 		die "KDIR=$KDIR has no Rust metadata (rust/libkernel.rmeta): build it, headers are not enough"
+}
+
+# build_program NAME [host]: build this program of tools/testing/host for the virtual machine, or for this one, and
+# print its path. It is linked statically: the virtual machine has no libraries.
+build_program() {
+	local target=$machine-unknown-linux-gnu std flags=() options=(--quiet --locked --release -p "$1" --bin "$1")
+	local out=$top/tools/testing/host/target
+	if [ $# = 1 ] && is_foreign; then
+		out=$out/$target
+		std=$guest_root/usr/lib/rustlib/$target/lib
+		flags=(env "RUSTFLAGS=-C linker=$gnu-gcc -L $std")
+		options+=(--target "$target")
+	fi
+	cd "$top/tools/testing/host" &&
+		"$scripts/toolroot" "${flags[@]}" cargo rustc "${options[@]}" -- -C target-feature=+crt-static >&2 &&
+		printf '%s\n' "$out/release/$1"
 }
 
 # saved_command OBJECT: how kbuild compiled it, without its source and what was made of it.

@@ -10,7 +10,6 @@
 #include <linux/kallsyms.h>
 #include <linux/kprobes.h>
 #include <linux/rethook.h>
-#include <linux/sched/clock.h>
 #include <linux/trace_events.h>
 #include <linux/trace_seq.h>
 #include <linux/tracefs.h>

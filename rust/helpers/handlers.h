@@ -12,6 +12,8 @@
 #include <linux/percpu.h>
 #include <linux/preempt.h>
 
+struct ftrace_regs;
+
 /* In which contexts one runs on this CPU: a bit for each. */
 DECLARE_PER_CPU(unsigned char, ktrace_handlers);
 
@@ -36,6 +38,27 @@ static __always_inline void ktrace_leave_handler(unsigned char context)
 {
 	barrier();
 	__this_cpu_and(ktrace_handlers, ~context);
+}
+
+/* ktrace::tracepoint::Hook */
+struct ktrace_hook {
+	unsigned long stub;
+	unsigned long missed;
+	void (*hit)(struct ktrace_hook *hook, struct ftrace_regs *fregs);
+};
+
+/* Calls the handler of a tracepoint. */
+static __always_inline void ktrace_run_hook(struct ktrace_hook *hook, struct ftrace_regs *fregs)
+{
+	unsigned char context;
+
+	preempt_disable_notrace();
+	context = ktrace_enter_handler(&hook->missed);
+	if (context) {
+		hook->hit(hook, fregs);
+		ktrace_leave_handler(context);
+	}
+	preempt_enable_notrace();
 }
 
 #endif

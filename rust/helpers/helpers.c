@@ -4,6 +4,7 @@
  * C enumerations (their types count under kCFI). One file per header.
  */
 
+#include "arch.c"
 #include "assumptions.c"
 #include "file.c"
 #include "ftrace.c"

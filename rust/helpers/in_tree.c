@@ -69,6 +69,7 @@ unsigned int ktrace_find_symbols(const char *name, unsigned long *addresses, uns
 	return found.count;
 }
 
+#ifdef CONFIG_RETHOOK
 /* Handlers that run already are over when this returns. */
 void ktrace_free_rethook(struct rethook *room);
 
@@ -77,6 +78,7 @@ void ktrace_free_rethook(struct rethook *room)
 	rethook_free(room);
 	synchronize_rcu();
 }
+#endif
 
 /* ktrace::tree::Callbacks, called with event_mutex held. */
 struct ktrace_dyn_event_callbacks {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-#include <linux/kprobes.h>
 #include <linux/percpu.h>
 
 u64 ktrace_percpu_sum(const u64 __percpu *counter);
 void *ktrace_per_cpu_ptr(void __percpu *area, unsigned int cpu);
-void *ktrace_this_cpu_ptr(void __percpu *area);
 
 u64 ktrace_percpu_sum(const u64 __percpu *counter)
 {
@@ -22,10 +20,3 @@ void *ktrace_per_cpu_ptr(void __percpu *area, unsigned int cpu)
 {
 	return cpu_possible(cpu) ? per_cpu_ptr(area, cpu) : NULL;
 }
-
-/* Called with preemption disabled. */
-void *ktrace_this_cpu_ptr(void __percpu *area)
-{
-	return this_cpu_ptr(area);
-}
-NOKPROBE_SYMBOL(ktrace_this_cpu_ptr);

@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-#include <linux/kprobes.h>
-#include <linux/sched.h>
+#include <linux/sched/clock.h>
 
-const struct task_struct *ktrace_current(void);
-const char *ktrace_current_comm(void);
+u64 ktrace_local_clock(void);
 
-const struct task_struct *ktrace_current(void)
+/* A function of the kernel, or an inline one, as the clock is. */
+u64 ktrace_local_clock(void)
 {
-	return current;
+	return local_clock();
 }
-NOKPROBE_SYMBOL(ktrace_current);
-
-const char *ktrace_current_comm(void)
-{
-	return current->comm;
-}
-NOKPROBE_SYMBOL(ktrace_current_comm);

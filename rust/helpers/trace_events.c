@@ -16,6 +16,7 @@
 /* ktrace::trace_event and ktrace::tree */
 int ktrace_call_reg(struct trace_event_call *call, unsigned int type, void *data);
 int ktrace_call_define_fields(struct trace_event_call *call);
+struct list_head *ktrace_call_get_fields(struct trace_event_call *call);
 void ktrace_call_print(struct trace_event *event, struct trace_seq *seq, const void *record,
 		       int len, bool addresses);
 void ktrace_output_print(struct trace_event *event, struct trace_seq *seq, const void *record,
@@ -65,9 +66,16 @@ static enum print_line_t output_print(struct trace_iterator *iter, int flags,
 struct trace_event_functions ktrace_call_funcs = { .trace = call_print };
 struct trace_event_functions ktrace_output_funcs = { .trace = output_print };
 
-struct trace_event_fields ktrace_call_fields[] = {
+static struct trace_event_fields call_fields[] = {
 	{ .type = TRACE_FUNCTION_TYPE, .define_fields = ktrace_call_define_fields },
 	{}
+};
+
+/* The class of the events of a group, but for the group. */
+const struct trace_event_class ktrace_call_class = {
+	.reg = ktrace_call_reg_shim,
+	.fields_array = call_fields,
+	.get_fields = ktrace_call_get_fields,
 };
 
 /*

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What depends on the processor: one file for each.
+//! The code that depends on the processor. Each processor has a file with the same items. Its C is
+//! in `rust/helpers/arch.c`.
 
+#[cfg(CONFIG_ARM64)]
+mod arm64;
 #[cfg(CONFIG_X86_64)]
 mod x86_64;
+
+#[cfg(CONFIG_ARM64)]
+pub(crate) use arm64::*;
 #[cfg(CONFIG_X86_64)]
 pub(crate) use x86_64::*;

@@ -9,7 +9,6 @@
 use core::ptr;
 
 use kernel::{
-    bindings::pt_regs,
     error::Result,
     ffi::c_ulong,
     prelude::*,
@@ -24,8 +23,6 @@ use crate::{
 };
 
 extern "C" {
-    fn ktrace_landing_pads_match(endbr: u32, sealed: u32) -> bool;
-    fn ktrace_get_regs(regs: *mut pt_regs) -> *mut pt_regs;
     fn ktrace_known_text() -> c_ulong;
     fn ktrace_known_data() -> c_ulong;
 }
@@ -49,8 +46,7 @@ pub fn check(this: &'static ThisModule) -> Result {
     )?;
     expect(is_listed(this), "/sys/module does not list this module")?;
     expect(functions_are_traceable()?, "ftrace takes other addresses")?;
-    expect(landing_pads_match(), "landing pads look different")?;
-    expect(registers_match(), "ftrace marks its registers differently")
+    arch::check().or_else(|difference| expect(false, difference))
 }
 
 fn expect(holds: bool, what: &str) -> Result {
@@ -99,26 +95,10 @@ fn is_listed(this: &'static ThisModule) -> bool {
     is_listed
 }
 
-/// A filter of ftrace takes the entries of functions, and no other address.
+/// A filter of ftrace takes the entries of functions, by their own addresses and by those from
+/// which ftrace calls, and no other address.
 fn functions_are_traceable() -> Result<bool> {
-    Ok(ftrace::is_traceable(text())? && !ftrace::is_traceable(data())?)
-}
-
-/// The bytes of landing pads, in use and not.
-fn landing_pads_match() -> bool {
-    let [endbr, sealed] = arch::LANDING_PADS.map(u32::from_ne_bytes);
-    // SAFETY: The function has no requirements.
-    unsafe { ktrace_landing_pads_match(endbr, sealed) }
-}
-
-/// How ftrace says whether it saved all registers.
-fn registers_match() -> bool {
-    let is_same = |mut regs: pt_regs| {
-        let regs = &raw mut regs;
-        // SAFETY: `regs` points at a local `struct pt_regs`, which both only look at.
-        unsafe { arch::whole_registers(regs) == ktrace_get_regs(regs) }
-    };
-    let mut whole = pt_regs::default();
-    whole.__bindgen_anon_1.cs = 1;
-    is_same(pt_regs::default()) && is_same(whole)
+    Ok(ftrace::is_traceable(text())?
+        && ftrace::is_traceable(arch::ftrace_site(text()))?
+        && !ftrace::is_traceable(data())?)
 }

@@ -9,22 +9,17 @@
 //!
 //! What may only be done there takes an [`Atomic`], which only a handler is given.
 
-use core::ptr;
+use core::mem::offset_of;
 
 use kernel::{
-    ffi::{
-        c_char,
-        c_void, //
-    },
+    bindings::task_struct,
     types::NotThreadSafe, //
 };
 
-use crate::bindings;
+use crate::arch;
 
 extern "C" {
-    fn ktrace_current() -> *const c_void;
-    fn ktrace_current_comm() -> *const c_char;
-    fn ktrace_this_cpu_ptr(variable: *mut c_void) -> *mut c_void;
+    fn ktrace_local_clock() -> u64;
 }
 
 /// Evidence that preemption is disabled, as it is in every probe handler.
@@ -49,8 +44,7 @@ impl Atomic {
     /// The address of the current task, a `struct task_struct`. C: `current`.
     #[inline(always)]
     pub fn current(&self) -> usize {
-        // SAFETY: No requirements.
-        unsafe { ktrace_current() }.addr()
+        arch::current().addr()
     }
 
     /// The address of the current CPU's copy of the per-CPU variable at `address`. It is to be read
@@ -58,18 +52,14 @@ impl Atomic {
     /// `this_cpu_ptr()`.
     #[inline(always)]
     pub fn this_cpu(&self, address: usize) -> usize {
-        let variable = ptr::without_provenance_mut(address);
-        // SAFETY: It adds an offset to the number, and preemption is disabled, by the type
-        // invariant.
-        unsafe { ktrace_this_cpu_ptr(variable) }.addr()
+        arch::this_cpu(address)
     }
 
     /// The address of the name of the current task, in kernel memory: `TASK_COMM_LEN` (16) bytes
     /// with a NUL among them, to be read with [`crate::nofault`]. C: `current->comm`.
     #[inline(always)]
     pub fn comm(&self) -> usize {
-        // SAFETY: No requirements; the current task is there as long as it runs.
-        unsafe { ktrace_current_comm() }.addr()
+        self.current().wrapping_add(offset_of!(task_struct, comm))
     }
 }
 
@@ -86,5 +76,5 @@ pub fn monotonic_clock() -> u64 {
 /// The time of the trace buffers, in ns since boot. Any context. C: `local_clock()`.
 pub fn local_clock() -> u64 {
     // SAFETY: No requirements.
-    unsafe { bindings::local_clock() }
+    unsafe { ktrace_local_clock() }
 }

@@ -526,7 +526,8 @@ unsafe extern "C" fn exit_handler<H: Handler>(
     let saved = unsafe { &*data.cast::<SavedData<H::Data>>() };
     // SAFETY: Registered, so the handler is there and of this type.
     let handler = unsafe { &*slot.handler.cast::<H>() };
-    // SAFETY: The kernel keeps `regs`, and preemption disabled, for the time of this call.
-    let call = unsafe { Call::new(entry, caller, regs) };
+    // SAFETY: ftrace has saved `regs` at the exit of the function. The kernel keeps them, and
+    // preemption disabled, for the time of this call.
+    let call = unsafe { Call::at_exit(entry, caller, regs) };
     handler.exit(&call, &saved.data);
 }

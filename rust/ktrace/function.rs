@@ -14,9 +14,12 @@ use kernel::{
 };
 
 use crate::{
-    arch,
+    arch::{
+        self,
+        CallRegisters, //
+    },
     context::Atomic,
-    registers::Registers,
+    registers,
     trace_event::{
         origin,
         Origin,
@@ -33,7 +36,7 @@ use crate::{
 pub struct Call<'a> {
     function: usize,
     caller: usize,
-    registers: &'a Registers,
+    registers: CallRegisters<'a>,
     _here: NotThreadSafe,
 }
 
@@ -47,30 +50,41 @@ impl<'a> Call<'a> {
         Self {
             function,
             caller,
-            // C: `arch_ftrace_regs()`: a `struct pt_regs` of which only some fields are filled in.
             // SAFETY: The caller guarantees that `regs` stays as it is for `'a`.
-            registers: unsafe { Registers::from_raw(regs.cast()) },
+            registers: unsafe { arch::call_registers(regs) },
             _here: NotThreadSafe,
         }
     }
 
-    /// The same at an entry, where the stack tells the caller.
+    /// The same at an entry, where the registers or the stack tell the caller.
     ///
     /// # Safety
     ///
     /// As for [`new`](Self::new); the stack pointer must be valid.
     #[inline(always)]
-    pub(crate) unsafe fn at_entry(function: usize, regs: *mut pt_regs) -> Self {
+    pub(crate) unsafe fn at_entry(function: usize, regs: *mut ftrace_regs) -> Self {
         // SAFETY: The caller guarantees that `regs` stays, and preemption disabled, for `'a`.
-        let mut this = unsafe { Self::new(function, 0, regs.cast()) };
-        let place = this.stack_pointer() as usize as *const usize;
-        // SAFETY: The caller guarantees that the stack pointer is valid. At an entry it points at
-        // the return address.
-        this.caller = unsafe { *place };
+        let mut this = unsafe { Self::new(function, 0, regs) };
+        // SAFETY: The caller guarantees that this is an entry and that the stack pointer is valid.
+        this.caller = unsafe { arch::return_address(this.registers) };
         this
     }
 
-    /// The address of the function; behind its landing pad (ENDBR) where it has one.
+    /// The same at an exit.
+    ///
+    /// # Safety
+    ///
+    /// As for [`new`](Self::new); `regs` must be those that ftrace saved at the exit of a function.
+    #[inline(always)]
+    pub(crate) unsafe fn at_exit(function: usize, caller: usize, regs: *mut ftrace_regs) -> Self {
+        // SAFETY: The caller guarantees that ftrace saved `regs` at the exit of a function.
+        unsafe { arch::complete_at_exit(regs) };
+        // SAFETY: The caller guarantees that `regs` stays, and preemption disabled, for `'a`.
+        unsafe { Self::new(function, caller, regs) }
+    }
+
+    /// The address from which ftrace calls, as it names the function: behind a landing pad at the
+    /// function's start and, on arm64, behind the first instruction.
     #[inline(always)]
     pub fn function(&self) -> usize {
         self.function
@@ -87,7 +101,7 @@ impl<'a> Call<'a> {
     /// C: `ftrace_regs_get_argument()`.
     #[inline(always)]
     pub fn argument(&self, n: u16) -> u64 {
-        self.registers.argument(n)
+        registers::argument(self.registers, n)
     }
 
     /// What the function returned; at its exit only.
@@ -95,21 +109,21 @@ impl<'a> Call<'a> {
     /// C: `ftrace_regs_get_return_value()`.
     #[inline(always)]
     pub fn return_value(&self) -> u64 {
-        self.registers.return_value()
+        registers::return_value(self.registers)
     }
 
     /// The stack pointer. C: `ftrace_regs_get_stack_pointer()`.
     #[inline(always)]
     pub fn stack_pointer(&self) -> u64 {
-        self.registers.stack_pointer()
+        registers::stack_pointer(self.registers)
     }
 
-    /// The Nth word of the stack, and 0 beyond its end; at an entry word 0 is the return address.
+    /// The Nth word of the stack, and 0 beyond its end.
     ///
     /// C: `ftrace_regs_get_kernel_stack_nth()`.
     #[inline]
     pub fn stack(&self, n: u16) -> u64 {
-        self.registers.stack(n)
+        registers::stack(self.registers, n)
     }
 
     /// Evidence of the context.
@@ -125,21 +139,23 @@ extern "C" {
 }
 
 /// Only the registers are there that hold arguments, the return value and the stack pointer.
-impl Origin for Call<'_> {
+impl<'a> Origin for Call<'a> {
     #[inline(always)]
-    fn state(&self) -> State<'_> {
+    fn state(&self) -> State<CallRegisters<'a>> {
         // SAFETY: Preemption is disabled for `'a`, by the type invariant.
         unsafe { State::new(self.registers) }
     }
 }
 
-impl origin::Sealed for Call<'_> {
+impl<'a> origin::Sealed for Call<'a> {
+    type Registers = CallRegisters<'a>;
+
     const NEEDS_ROOM: bool = true;
 
     #[inline(always)]
     fn whole(&self) -> *mut pt_regs {
         // SAFETY: These are what ftrace filled in.
-        unsafe { arch::whole_registers(self.registers.as_ptr()) }
+        unsafe { arch::whole_registers(self.registers) }
     }
 
     /// # Safety

@@ -19,9 +19,16 @@ use kernel::{
     },
 };
 
+use probe::insn::Decoder as _;
+
 use crate::{
+    arch::{
+        self,
+        Decoder, //
+    },
     bindings,
     context::Atomic,
+    ftrace, nofault,
     registers::{
         replace_instruction_pointer,
         Registers, //
@@ -32,6 +39,7 @@ use crate::{
         Raw,
         Registration, //
     },
+    symbol,
     trace_event::{
         origin,
         Origin,
@@ -40,6 +48,7 @@ use crate::{
 };
 
 pub use crate::registration::Target;
+pub use probe::insn::Unprobable;
 
 /// What happens at a hit.
 #[vtable]
@@ -104,15 +113,17 @@ impl<'a> Hit<'a> {
     }
 }
 
-impl Origin for Hit<'_> {
+impl<'a> Origin for Hit<'a> {
     #[inline(always)]
-    fn state(&self) -> State<'_> {
+    fn state(&self) -> State<&'a Registers> {
         // SAFETY: Preemption is disabled for `'a`, by the type invariant.
         unsafe { State::new(self.registers) }
     }
 }
 
-impl origin::Sealed for Hit<'_> {
+impl<'a> origin::Sealed for Hit<'a> {
+    type Registers = &'a Registers;
+
     const NEEDS_ROOM: bool = false;
 
     #[inline(always)]
@@ -373,6 +384,37 @@ impl<H: Handler> Drop for Batch<H> {
         if !self.0.is_empty() {
             Kprobe::unregister_all(core::mem::take(&mut self.0));
         }
+    }
+}
+
+/// Why no kprobe can be at `address`, as far as its instruction tells. `None` if the kernel has
+/// another reason, or none.
+///
+/// Process context; sleeps. `ENOMEM`. C: `arch_prepare_kprobe()`.
+pub fn unprobable(address: usize) -> Result<Option<Unprobable>> {
+    const MAX_BEHIND: usize = 16;
+
+    let Some((start, size)) = symbol::extent(address) else {
+        return Ok(None);
+    };
+    if !cfg!(CONFIG_KPROBES_ON_FTRACE)
+        && address == arch::ftrace_site(start)
+        && ftrace::is_traceable(address)?
+    {
+        return Ok(Some(Unprobable::FtraceSite));
+    }
+    let offset = address.wrapping_sub(start);
+    let first = offset
+        .saturating_sub(Unprobable::BYTES_BEFORE)
+        .next_multiple_of(Decoder::UNIT);
+    let mut buffer = [0; Unprobable::BYTES_BEFORE + MAX_BEHIND];
+    let end = size.min(offset.saturating_add(MAX_BEHIND));
+    let text = buffer
+        .get_mut(..end.saturating_sub(first))
+        .unwrap_or(&mut []);
+    match nofault::read_kernel(start.wrapping_add(first), text) {
+        Ok(()) => Ok(Decoder::unprobable(text, offset.wrapping_sub(first))),
+        Err(nofault::Fault) => Ok(None),
     }
 }
 

@@ -31,7 +31,8 @@ use crate::{
         self,
         AnyKprobe,
         Batch,
-        Hit, //
+        Hit,
+        Unprobable, //
     },
     symbol, //
 };
@@ -78,6 +79,8 @@ pub enum Refusal {
     NoReturn,
     /// Its text was not understood.
     BadText(BadText),
+    /// The kernel refuses a kprobe on the return at this address.
+    Unprobable(usize, Unprobable),
     /// The kernel is without it: see [`IS_BUILT`].
     NotBuilt,
     /// The kernel refuses, or there is no memory.
@@ -93,7 +96,9 @@ impl From<Error> for Refusal {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         let errno = match refusal {
-            Refusal::TailCall(_) | Refusal::NotBuilt => bindings::EOPNOTSUPP,
+            Refusal::TailCall(_) | Refusal::Unprobable(..) | Refusal::NotBuilt => {
+                bindings::EOPNOTSUPP
+            }
             Refusal::NoReturn => bindings::EINVAL,
             Refusal::BadText(_) => bindings::EILSEQ,
             Refusal::Failed(error) => return error,
@@ -248,7 +253,7 @@ fn is_return(kind: ExitKind) -> bool {
     matches!(kind, ExitKind::Return | ExitKind::ReturnThunk)
 }
 
-/// Where the function is entered that starts at `target`, behind its landing pad.
+/// The address of a probe on the entry of the function that starts at `target`.
 fn entry(target: &Target) -> Result<usize> {
     let address = match target {
         Target::Symbol(name, offset) => symbol::address_of(name)?.wrapping_add(*offset as usize),
@@ -256,7 +261,7 @@ fn entry(target: &Target) -> Result<usize> {
     };
     let start = symbol::start_of(address).ok_or(ENOENT)?;
     match symbol::is_entry(address) {
-        Some(true) => Ok(arch::behind_landing_pad(start)),
+        Some(true) => Ok(arch::probe_entry(start)),
         _ => Err(EINVAL),
     }
 }
@@ -275,13 +280,27 @@ fn place<H: Handler>(
         Err(bad) => return Err(Refusal::BadText(bad)),
     }
     let returns = exits.all().iter().filter(|exit| is_return(exit.kind));
-    let probes = Batch::register(returns.map(|exit| {
-        let target = Target::Address(exit.address as usize);
+    let returns = returns.map(|exit| exit.address as usize);
+    let probes = Batch::register(returns.clone().map(|address| {
+        let target = Target::Address(address);
         (target, ReturnHandler(function.clone()))
-    }))?;
+    }))
+    .map_err(|error| unprobable(returns, error))?;
     // The kernel has passed through `text_mutex` for them.
     match exits.is_current()? {
         true => Ok(probes),
         false => Err(EAGAIN.into()),
+    }
+}
+
+/// Why there are no probes on returns, which the kernel refused with `error`.
+fn unprobable(mut returns: impl Iterator<Item = usize>, error: Error) -> Refusal {
+    let why = |address| {
+        let unprobable = kprobe::unprobable(address).ok()??;
+        Some(Refusal::Unprobable(address, unprobable))
+    };
+    match error {
+        ENOMEM | EPERM => error.into(),
+        _ => returns.find_map(why).unwrap_or(error.into()),
     }
 }

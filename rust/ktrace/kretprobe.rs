@@ -10,6 +10,8 @@
 //! address, but no longer reach the handler: unregistering does not wait for them, and the nodes
 //! are freed when they have returned.
 //!
+//! The kernel implements this by rethook where the architecture has it, and by itself elsewhere.
+//!
 //! C headers: [`include/linux/kprobes.h`](srctree/include/linux/kprobes.h),
 //! [`include/linux/rethook.h`](srctree/include/linux/rethook.h)
 
@@ -18,7 +20,10 @@ use core::{
         align_of,
         size_of, //
     },
-    ptr, //
+    ptr::{
+        self,
+        NonNull, //
+    },
 };
 
 use kernel::{
@@ -39,9 +44,6 @@ use crate::{
 };
 
 pub use crate::registration::Target;
-
-#[cfg(not(CONFIG_KRETPROBE_ON_RETHOOK))]
-compile_error!("kretprobes must run on rethook (CONFIG_KRETPROBE_ON_RETHOOK)");
 
 /// What happens at a return.
 #[vtable]
@@ -287,7 +289,9 @@ unsafe extern "C" fn entry_handler<H: Handler>(
 ) -> c_int {
     // SAFETY: The kernel passes a node of a probe that `Kretprobe::register` gave this function for
     // `H`, and unregistering waits for this; `regs` stays for the time of this call.
-    let (inner, hit) = unsafe { (probe_of::<H>(instance), hit_of(instance, regs)) };
+    let Some((inner, hit)) = (unsafe { probe_and_hit::<H>(instance, regs) }) else {
+        return 1;
+    };
     match inner.handler.entry(&hit) {
         Some(data) => {
             // SAFETY: The node has room for it, as `register` asked for it, and belongs to this
@@ -312,9 +316,11 @@ unsafe extern "C" fn return_handler<H: Handler>(
 ) -> c_int {
     // SAFETY: The kernel passes a node of a probe that `Kretprobe::register` gave this function for
     // `H`, and unregistering waits for this; `regs` stays for the time of this call.
-    let (inner, hit) = unsafe { (probe_of::<H>(instance), hit_of(instance, regs)) };
+    let Some((inner, hit)) = (unsafe { probe_and_hit::<H>(instance, regs) }) else {
+        return 0;
+    };
     // SAFETY: The node belongs to this call until the handler returns.
-    let caller = unsafe { (*instance).node.ret_addr };
+    let caller = unsafe { caller_of(instance) };
     let given = H::WITHOUT_ENTRY;
     let data = if H::HAS_ENTRY {
         // SAFETY: Written by `entry_handler`, without which the call would not be here. Nobody
@@ -342,44 +348,77 @@ unsafe fn data_of<D>(instance: *mut bindings::kretprobe_instance) -> *mut D {
     unsafe { (&raw mut (*instance).data).cast() }
 }
 
-/// The probe of a call. C: `get_kretprobe()`.
+/// The probe of a call. It is always there. C: `get_kretprobe()`.
+///
+/// # Safety
+///
+/// As for [`return_handler`].
+#[cfg(CONFIG_KRETPROBE_ON_RETHOOK)]
+#[inline(always)]
+unsafe fn kretprobe_of(
+    instance: *mut bindings::kretprobe_instance,
+) -> Option<NonNull<bindings::kretprobe>> {
+    // SAFETY: The caller guarantees that the node is that of a call. The rethook lives as long as
+    // one of its nodes is in use, and its data stays.
+    let data = unsafe { ptr::read_volatile(&raw const (*(*instance).node.rethook).data) };
+    // SAFETY: `register_kretprobe()` has set the data to the probe.
+    Some(unsafe { NonNull::new_unchecked(data.cast()) })
+}
+
+/// The probe of a call, or `None` if another CPU is unregistering it. C: `get_kretprobe()`.
+///
+/// # Safety
+///
+/// As for [`return_handler`].
+#[cfg(not(CONFIG_KRETPROBE_ON_RETHOOK))]
+#[inline(always)]
+unsafe fn kretprobe_of(
+    instance: *mut bindings::kretprobe_instance,
+) -> Option<NonNull<bindings::kretprobe>> {
+    // SAFETY: The caller guarantees that the node is that of a call. The holder lives as long as
+    // one of its nodes is in use. Unregistering clears the pointer, then waits for handlers.
+    NonNull::new(unsafe { ptr::read_volatile(&raw const (*(*instance).rph).rp) })
+}
+
+/// The address that a call returns to. C: `get_kretprobe_retaddr()`.
 ///
 /// # Safety
 ///
 /// As for [`return_handler`].
 #[inline(always)]
-unsafe fn kretprobe_of(instance: *mut bindings::kretprobe_instance) -> *mut bindings::kretprobe {
-    // SAFETY: The caller guarantees that the node is that of a call. The rethook lives as long as
-    // one of its nodes is in use, and its data stays.
-    let data = unsafe { ptr::read_volatile(&raw const (*(*instance).node.rethook).data) };
-    data.cast()
+unsafe fn caller_of(instance: *mut bindings::kretprobe_instance) -> usize {
+    #[cfg(CONFIG_KRETPROBE_ON_RETHOOK)]
+    // SAFETY: The caller guarantees that the node belongs to the call.
+    let caller = unsafe { (*instance).node.ret_addr };
+    #[cfg(not(CONFIG_KRETPROBE_ON_RETHOOK))]
+    // SAFETY: The caller guarantees that the node belongs to the call.
+    let caller = unsafe { (*instance).ret_addr }.addr();
+    caller
 }
 
+/// The probe of a call, and the hit; `None` if another CPU is unregistering the probe.
+///
 /// # Safety
 ///
 /// As for [`return_handler`], for `'a`.
 #[inline(always)]
-unsafe fn probe_of<'a, H>(
+unsafe fn probe_and_hit<'a, H>(
     instance: *mut bindings::kretprobe_instance,
-) -> &'a PinnedProbe<bindings::kretprobe, H> {
+    regs: *mut pt_regs,
+) -> Option<(&'a PinnedProbe<bindings::kretprobe, H>, Hit<'a>)> {
+    // SAFETY: The caller guarantees that the node is that of a call.
+    let kretprobe = unsafe { kretprobe_of(instance) }?.as_ptr();
     // SAFETY: The kernel calls a handler only while the probe is registered (or is being
     // unregistered, which waits for this), and `register` is the only one to pass it.
-    unsafe {
-        let kretprobe = kretprobe_of(instance);
+    let inner = unsafe {
         &*kernel::container_of!(
             Opaque::cast_from(kretprobe),
             PinnedProbe<bindings::kretprobe, H>,
             raw
         )
-    }
-}
-
-/// # Safety
-///
-/// As for [`return_handler`], for `'a`.
-#[inline(always)]
-unsafe fn hit_of<'a>(instance: *mut bindings::kretprobe_instance, regs: *mut pt_regs) -> Hit<'a> {
+    };
     // SAFETY: The address does not change while the probe is registered. The caller guarantees that
     // `regs` stays, and preemption disabled, for `'a`.
-    unsafe { Hit::new(regs, (*kretprobe_of(instance)).kp.addr as usize) }
+    let hit = unsafe { Hit::new(regs, (*kretprobe).kp.addr as usize) };
+    Some((inner, hit))
 }

@@ -80,7 +80,7 @@ impl Module {
     }
 
     /// Whether `address` is in the module's memory. Any context.
-    pub(crate) fn contains(&self, address: usize) -> bool {
+    pub fn contains(&self, address: usize) -> bool {
         let module = self.0.get();
         (0..bindings::mod_mem_type_MOD_MEM_NUM_TYPES as usize).any(|kind| {
             // SAFETY: The module is there, and `kind` is an index of the array. The kernel clears
@@ -207,7 +207,15 @@ pub trait Handler: Send + Sync + 'static {
     fn coming(&self, module: &Module);
 
     /// Called when the module's exit function has run, or its initialisation has failed. Its
-    /// symbols are still found, its BTF is not.
+    /// functions may still be called, for instance by a write to a parameter of the module. So
+    /// probes in it are to be disabled now. After this, the kernel forgets about breakpoints in the
+    /// module, and leaves them there: a task that then hits one dies.
+    ///
+    /// Process context; may sleep. The module's unloading waits for this.
+    fn leaving(&self, _module: &Module) {}
+
+    /// Called after that, when the kernel has taken its own probes and the module's BTF out. Its
+    /// symbols are still found.
     ///
     /// Process context; may sleep. The module's unloading waits for this.
     fn going(&self, _module: &Module) {}
@@ -367,14 +375,22 @@ fn next_after(last: u64, end: u64) -> Option<(u64, Arc<dyn Handler>)> {
     Some((listener.number, listener.handler.clone()))
 }
 
-/// The notifier that serves all.
+/// A notifier.
 struct Block(Opaque<bindings::notifier_block>);
 
 // SAFETY: The kernel's functions on the chain of notifiers lock by themselves, and nobody else uses
 // the structure.
 unsafe impl Sync for Block {}
 
-static BLOCK: Block = Block(Opaque::new(bindings::notifier_block {
+/// The one in front of that of kprobes.
+static FIRST: Block = Block(Opaque::new(bindings::notifier_block {
+    notifier_call: Some(changes),
+    next: ptr::null_mut(),
+    priority: 1,
+}));
+
+/// The one for everything else.
+static LAST: Block = Block(Opaque::new(bindings::notifier_block {
     notifier_call: Some(changed),
     next: ptr::null_mut(),
     // After those of kprobes, which learns where the module does not allow them, and of BTF, which
@@ -391,9 +407,11 @@ pub(crate) unsafe fn init() {
         LISTENERS.init();
         CALLING.init();
     }
-    // SAFETY: The block is static, and `exit` unregisters it before the code goes. This fails only
-    // for a block that is registered already.
-    unsafe { bindings::register_module_notifier(BLOCK.0.get()) };
+    for block in [&FIRST, &LAST] {
+        // SAFETY: The block is static, and `exit` unregisters it before the code goes. This fails
+        // only for a block that is registered already.
+        unsafe { bindings::register_module_notifier(block.0.get()) };
+    }
 }
 
 /// Waits until the notifier does not run, and frees the list.
@@ -402,12 +420,36 @@ pub(crate) unsafe fn init() {
 ///
 /// Must be called once, after [`init`].
 pub(crate) unsafe fn exit() {
-    // SAFETY: `init` registered it: the caller guarantees that this is the only call since.
-    unsafe { bindings::unregister_module_notifier(BLOCK.0.get()) };
+    for block in [&FIRST, &LAST] {
+        // SAFETY: `init` registered it: the caller guarantees that this is the only call since.
+        unsafe { bindings::unregister_module_notifier(block.0.get()) };
+    }
     drop(core::mem::take(&mut LISTENERS.lock().list));
 }
 
-/// Called by the kernel when the state of a module changes.
+const COMING: c_ulong = bindings::module_state_MODULE_STATE_COMING as c_ulong;
+const GOING: c_ulong = bindings::module_state_MODULE_STATE_GOING as c_ulong;
+
+/// The kernel calls this when the state of a module changes, before it calls kprobes.
+///
+/// # Safety
+///
+/// `module` must be a module that is there.
+unsafe extern "C" fn changes(
+    _block: *mut bindings::notifier_block,
+    state: c_ulong,
+    module: *mut c_void,
+) -> c_int {
+    if state == GOING {
+        // SAFETY: The kernel passes a module that stays there for the time of this call.
+        let module = unsafe { Module::from_raw(module.cast()) };
+        call_all(|handler| handler.leaving(module));
+    }
+    // NOTIFY_DONE
+    0
+}
+
+/// The same, after the kernel has called kprobes and BTF.
 ///
 /// # Safety
 ///
@@ -417,9 +459,6 @@ unsafe extern "C" fn changed(
     state: c_ulong,
     module: *mut c_void,
 ) -> c_int {
-    const COMING: c_ulong = bindings::module_state_MODULE_STATE_COMING as c_ulong;
-    const GOING: c_ulong = bindings::module_state_MODULE_STATE_GOING as c_ulong;
-
     // SAFETY: The kernel passes a module that stays there for the time of this call.
     let module = unsafe { Module::from_raw(module.cast()) };
     match state {

@@ -26,6 +26,48 @@ pub use probe::arch::{
     Register, //
 };
 
+/// Registers that a handler reads: all of them, or those that ftrace saves.
+pub trait RegisterFile: Copy {
+    /// The value of a register. See [`State::register`](crate::trace_event::State::register).
+    fn get(self, register: Register) -> u64;
+}
+
+/// Argument `n` of the function, counted from 0, where it was just entered.
+#[inline(always)]
+pub(crate) fn argument(registers: impl RegisterFile, n: u16) -> u64 {
+    match arch::argument(n) {
+        Slot::Register(register) => registers.get(register),
+        Slot::Stack(n) => stack(registers, n),
+    }
+}
+
+/// The value that the function returned, at its exit.
+#[inline(always)]
+pub(crate) fn return_value(registers: impl RegisterFile) -> u64 {
+    registers.get(arch::RETURN_VALUE)
+}
+
+/// The kernel stack pointer.
+#[inline(always)]
+pub(crate) fn stack_pointer(registers: impl RegisterFile) -> u64 {
+    registers.get(arch::STACK_POINTER)
+}
+
+/// The Nth word of the kernel stack, and 0 beyond its end.
+#[inline]
+pub(crate) fn stack(registers: impl RegisterFile, n: u16) -> u64 {
+    let sp = stack_pointer(registers);
+    let address = sp.wrapping_add(u64::from(n) * size_of::<u64>() as u64);
+    if (address ^ sp) & !(THREAD_SIZE as u64 - 1) != 0 {
+        return 0;
+    }
+    let mut word = [0; size_of::<u64>()];
+    match nofault::read_kernel(address as usize, &mut word) {
+        Ok(()) => u64::from_ne_bytes(word),
+        Err(nofault::Fault) => 0,
+    }
+}
+
 /// The registers at the moment a probe was hit.
 ///
 /// There is no way to change them: a handler observes.
@@ -56,12 +98,12 @@ impl Registers {
     #[inline(always)]
     pub fn get(&self, register: Register) -> u64 {
         // SAFETY: By the invariant of `Register` the offset is that of a word in `pt_regs` (the
-        // assertions below hold the table against the structure), which is valid by the type
-        // invariant.
+        // assertions in `crate::arch` hold the table against the structure), which is valid by the
+        // type invariant.
         unsafe { *self.0.get().byte_add(register.offset()).cast::<u64>() }
     }
 
-    /// The value of the register of this name (`ax`, `r15`, `ip`), if there is one.
+    /// The value of the register of this name (`ax` on x86-64, `x0` on arm64), if there is one.
     ///
     /// A search: look a name up once, with [`register`], where it is needed often.
     pub fn by_name(&self, name: &str) -> Option<u64> {
@@ -73,16 +115,13 @@ impl Registers {
     /// C: `regs_get_kernel_argument()`.
     #[inline(always)]
     pub fn argument(&self, n: u16) -> u64 {
-        match arch::argument(n) {
-            Slot::Register(register) => self.get(register),
-            Slot::Stack(n) => self.stack(n),
-        }
+        argument(self, n)
     }
 
     /// What the function returned, where it has just returned. C: `regs_return_value()`.
     #[inline(always)]
     pub fn return_value(&self) -> u64 {
-        self.get(arch::RETURN_VALUE)
+        return_value(self)
     }
 
     /// The instruction pointer. C: `instruction_pointer()`.
@@ -94,7 +133,7 @@ impl Registers {
     /// The kernel stack pointer. C: `kernel_stack_pointer()`.
     #[inline(always)]
     pub fn stack_pointer(&self) -> u64 {
-        self.get(arch::STACK_POINTER)
+        stack_pointer(self)
     }
 
     /// The Nth word of the kernel stack, and 0 beyond its end.
@@ -102,16 +141,14 @@ impl Registers {
     /// C: `regs_get_kernel_stack_nth()`.
     #[inline]
     pub fn stack(&self, n: u16) -> u64 {
-        let sp = self.stack_pointer();
-        let address = sp.wrapping_add(u64::from(n) * size_of::<u64>() as u64);
-        if (address ^ sp) & !(THREAD_SIZE as u64 - 1) != 0 {
-            return 0;
-        }
-        let mut word = [0; size_of::<u64>()];
-        match nofault::read_kernel(address as usize, &mut word) {
-            Ok(()) => u64::from_ne_bytes(word),
-            Err(nofault::Fault) => 0,
-        }
+        stack(self, n)
+    }
+}
+
+impl RegisterFile for &Registers {
+    #[inline(always)]
+    fn get(self, register: Register) -> u64 {
+        Registers::get(self, register)
     }
 }
 
@@ -126,25 +163,4 @@ pub(crate) unsafe fn replace_instruction_pointer(regs: *mut bindings::pt_regs, v
         let place = regs.byte_add(arch::INSTRUCTION_POINTER.offset());
         core::ptr::replace(place.cast(), value)
     }
-}
-
-/// Holds the table of crate `probe` against the kernel's structure.
-macro_rules! assert_offsets {
-    ($($name:literal: $field:ident),* $(,)?) => {
-        $(const _: () = assert!(match arch::register($name) {
-            Some(register) => {
-                register.offset() == core::mem::offset_of!(bindings::pt_regs, $field)
-            }
-            None => false,
-        });)*
-        const _: () = assert!(arch::REGISTERS.len() == [$($name),*].len());
-        const _: () = assert!(arch::PT_REGS_BYTES <= size_of::<bindings::pt_regs>());
-    };
-}
-
-#[cfg(CONFIG_X86_64)]
-assert_offsets! {
-    "r15": r15, "r14": r14, "r13": r13, "r12": r12, "bp": bp, "bx": bx, "r11": r11, "r10": r10,
-    "r9": r9, "r8": r8, "ax": ax, "cx": cx, "dx": dx, "si": si, "di": di, "orig_ax": orig_ax,
-    "ip": ip, "flags": flags, "sp": sp, "cs": __bindgen_anon_1, "ss": __bindgen_anon_2,
 }

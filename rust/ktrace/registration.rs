@@ -84,8 +84,6 @@ pub(crate) unsafe trait Raw: Sized {
 #[repr(C)]
 pub(crate) struct PinnedProbe<R, H: ?Sized> {
     pub(crate) raw: Opaque<R>,
-    /// The kprobe points into it.
-    target: Target,
     pub(crate) handler: H,
 }
 
@@ -111,17 +109,17 @@ impl<R: Raw, H> Registration<R, H> {
             PinnedProbe {
                 // SAFETY: All-zero is a valid `R`: `Raw` requires it.
                 raw: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                target,
                 handler,
             },
             GFP_KERNEL,
         )?;
-        Self::place(inner, set)
+        Self::place(inner, &target, set)
     }
 
-    /// Takes the probe away and places it anew, with other functions.
+    /// Takes the probe away and places it anew at its address, with other functions.
     pub(crate) fn register_again(self, set: impl FnOnce(&mut R)) -> Result<Self> {
         let mut this = ManuallyDrop::new(self);
+        let target = Target::Address(this.address());
         // SAFETY: Registered, by the type invariant, and placed again or freed only after this.
         unsafe { R::unregister(&mut [this.raw()]) };
         leftover::untrack(this.raw().cast());
@@ -132,18 +130,22 @@ impl<R: Raw, H> Registration<R, H> {
             core::mem::forget(inner);
             return Err(EBUSY);
         }
-        Self::place(inner, set)
+        Self::place(inner, &target, set)
     }
 
     /// `inner` is not registered.
-    fn place(inner: Pin<KBox<PinnedProbe<R, H>>>, set: impl FnOnce(&mut R)) -> Result<Self> {
+    fn place(
+        inner: Pin<KBox<PinnedProbe<R, H>>>,
+        target: &Target,
+        set: impl FnOnce(&mut R),
+    ) -> Result<Self> {
         let raw = inner.raw.get();
         // SAFETY: Nobody else has it yet; all-zero is a valid `R`: `Raw` requires it.
-        // The name lives as long as `inner`, and does not move.
+        // The name lives until the kernel has registered the probe, or has failed to.
         unsafe {
             raw.write(MaybeUninit::zeroed().assume_init());
             let kprobe = R::kprobe(raw);
-            match &inner.target {
+            match target {
                 Target::Symbol(name, offset) => {
                     (*kprobe).symbol_name = name.as_char_ptr();
                     (*kprobe).offset = *offset;
@@ -158,6 +160,9 @@ impl<R: Raw, H> Registration<R, H> {
         unsafe { leftover::track(R::code(raw), raw.cast(), remove::<R>) }?;
         // SAFETY: It is initialised, pinned, and unregistered before it is freed.
         to_result(unsafe { R::register(raw) }).inspect_err(|_| leftover::untrack(raw.cast()))?;
+        // The kernel has the address now, and does not look the name up again.
+        // SAFETY: The probe is registered: its name is not changed by others, nor used.
+        unsafe { (*R::kprobe(raw)).symbol_name = ptr::null() };
         // INVARIANT: Registered just now.
         Ok(Self {
             inner: ManuallyDrop::new(inner),

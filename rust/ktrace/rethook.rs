@@ -6,8 +6,8 @@
 //! room: a [`Kretprobe`](crate::kretprobe::Kretprobe) has room for its own calls, of which most are
 //! never in flight at a time.
 //!
-//! Only the kernel's own tree [supports](IS_SUPPORTED) it. Elsewhere [`Rethook::register`] fails
-//! with `EOPNOTSUPP`, and no [`Rethook`] can exist.
+//! Only the kernel's own tree [supports](IS_SUPPORTED) it, on architectures that have rethook.
+//! Elsewhere [`Rethook::register`] fails with `EOPNOTSUPP`, and no [`Rethook`] can exist.
 //!
 //! C header: [`include/linux/rethook.h`](srctree/include/linux/rethook.h)
 
@@ -22,5 +22,5 @@ pub use crate::{
     tree::Rethook, //
 };
 
-/// Whether a [`Rethook`] can exist: rkprobe is a part of the kernel's tree.
+/// Whether a [`Rethook`] can exist: rkprobe is a part of the kernel's tree, which has rethook.
 pub const IS_SUPPORTED: bool = tree::HAS_RETHOOK;

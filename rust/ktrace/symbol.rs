@@ -116,7 +116,7 @@ pub fn module_of(address: usize, buffer: &mut [u8; LEN]) -> Option<&str> {
 /// C: `kprobe_on_func_entry()`.
 pub fn is_entry(address: usize) -> Option<bool> {
     let start = start_of(address)?;
-    Some(address == start || address == arch::behind_landing_pad(start))
+    Some(address == start || address == arch::probe_entry(start))
 }
 
 /// Does this address belong to a module? Any context.

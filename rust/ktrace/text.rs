@@ -27,7 +27,6 @@ use crate::{
         self,
         Decoder, //
     },
-    bindings,
     kprobe::{
         Handler,
         Hit,
@@ -49,10 +48,6 @@ impl Handler for Finder {
 
     fn post(&self, _: &Hit<'_>) {}
 }
-
-/// What is where ftrace has a call, while nobody wants it.
-const FTRACE_SITE: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
-const _: () = assert!(FTRACE_SITE.len() == bindings::MCOUNT_INSN_SIZE as usize);
 
 /// A symbol's bytes.
 struct SymbolText {
@@ -76,16 +71,19 @@ impl Text {
     /// `ENOMEM`, and `EPERM` under lockdown.
     pub(crate) fn add(&mut self, address: usize) -> Result<Range<usize>> {
         let (address, size) = symbol::extent(address).ok_or(ENOENT)?;
+        let size = size.saturating_sub(arch::bytes_before(address.wrapping_add(size))?);
         let mut bytes = KVVec::from_elem(0, size, GFP_KERNEL)?;
         self.parts.reserve(1, GFP_KERNEL)?;
         read(address, &mut bytes)?;
         let place = address..address.wrapping_add(size);
-        let entry = arch::behind_landing_pad(address);
+        let site = arch::ftrace_site(address);
         // To the slot of an optimized probe; or to a trampoline of BPF in the place of ftrace's
         // call.
         let may_hide = |at, target| {
             let target = target as usize;
-            at as usize == entry || !place.contains(&target) && symbol::start_of(target).is_none()
+            arch::JUMPS_HIDE
+                && (at as usize == site
+                    || !place.contains(&target) && symbol::start_of(target).is_none())
         };
         recover_probed_instructions::<Decoder, Error>(
             address as u64,
@@ -111,7 +109,7 @@ impl Text {
             Ok(finder) if finder.is_on_ftrace() => self.ftrace_site = Some(at),
             Ok(finder) => self.finders.push(finder, GFP_KERNEL)?,
             Err(error) if error == ENOMEM || error == EPERM => return Err(error),
-            // There is none: where no probe can be, such as on an `int3` of the text itself.
+            // There is none: where no probe can be, such as on a breakpoint of the text itself.
             Err(_) => return Ok(false),
         }
         self.read(address, bytes)?;
@@ -123,7 +121,7 @@ impl Text {
         read(address, bytes)?;
         if let Some(place) = self.ftrace_site.and_then(|at| behind(bytes, address, at)) {
             if let Some(site) = place.first_chunk_mut() {
-                *site = FTRACE_SITE;
+                *site = arch::FTRACE_SITE;
             }
         }
         for finder in &self.finders {

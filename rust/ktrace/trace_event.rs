@@ -48,8 +48,7 @@ use kernel::{
         CString, //
     },
     sync::Arc,
-    types::Opaque,
-    ThisModule, //
+    types::Opaque, //
 };
 
 use crate::{
@@ -61,6 +60,7 @@ use crate::{
 
 mod event_mutex;
 mod field;
+mod group;
 pub(crate) mod origin;
 mod output;
 mod removal;
@@ -74,6 +74,7 @@ pub use field::{
     CowCStr,
     Field, //
 };
+pub use group::Group;
 pub use origin::{
     Origin,
     State, //
@@ -91,14 +92,25 @@ pub use sink::{
     MAX_LEN, //
 };
 
-/// What the first user of an event switches on.
+/// The parts of an event, and what its first user switches on.
 ///
-/// Called in process context with `event_mutex` held.
+/// `TraceEvent::register` calls each of the first three functions once.
 pub trait Operations: Send + Sync + 'static {
-    /// The first user came. Where it fails nothing may be left on.
+    /// Where its records go. It is for this event alone.
+    fn sink(&self) -> &Sink;
+
+    /// The fields that follow the header of a record.
+    fn fields(&self) -> &[Field];
+
+    /// How user space prints a record: the last line of `format`.
+    fn print_fmt(&self) -> &CStr;
+
+    /// The first user came. Process context, with `event_mutex` held. Where it fails nothing may be
+    /// left on.
     fn enable(&self, token: &EventMutexHeld) -> Result;
 
-    /// The last user went. Handlers that run already may still be running.
+    /// The last user went. Handlers that run already may still be running. Process context, with
+    /// `event_mutex` held.
     fn disable(&self, token: &EventMutexHeld);
 }
 
@@ -129,37 +141,34 @@ pub(crate) fn exit() {
 /// What an event is made of.
 pub struct Definition {
     /// The directory below `events/`.
-    pub group: CString,
+    pub group: Arc<Group>,
     /// The directory of the event in it.
     pub name: CString,
-    /// The fields that follow the header of a record.
-    pub fields: KVec<Field>,
-    /// How user space prints a record: the last line of `format`.
-    pub print_fmt: CString,
-    /// What the event switches on.
-    pub operations: KBox<dyn Operations>,
+    /// Its parts, and what it switches on.
+    pub operations: Arc<dyn Operations>,
     /// What prints its records.
-    pub print: KBox<dyn Print>,
-    /// Where its records go. It is for this event alone.
-    pub sink: Arc<Sink>,
+    pub print: Arc<dyn Print>,
 }
 
-/// The part of an event that the kernel knows: it must not move.
+/// The part of an event that the kernel knows: it must not move. It takes 192 bytes, as one of the
+/// allocator's sizes.
+///
+/// # Invariants
+///
+/// `sink` and `fields` were borrowed from `operations`.
 #[repr(C)]
 struct PinnedEvent {
     call: Opaque<bindings::trace_event_call>,
-    fields: KVec<Field>,
-    print_fmt: CString,
-    operations: KBox<dyn Operations>,
-    sink: Arc<Sink>,
-    /// Has the class and the name, and prints.
+    operations: Arc<dyn Operations>,
+    sink: NonNull<Sink>,
+    fields: NonNull<[Field]>,
+    /// Has the group and the name, and prints.
     output: Arc<Output>,
-    owner: &'static ThisModule,
+    /// The next in the list of events that are to be removed.
+    next: *mut PinnedEvent,
     has_fields: AtomicBool,
     /// Whether the event was dropped and could not be removed at once.
     is_dropped: AtomicBool,
-    /// The next in the list of events that are to be removed.
-    next: *mut PinnedEvent,
 }
 
 /// A registered event: removed when dropped.
@@ -190,7 +199,9 @@ struct PinnedEvent {
 ///     trace_event::{
 ///         Definition,
 ///         EventMutex,
+///         EventMutexHeld,
 ///         Field,
+///         Group,
 ///         Operations,
 ///         Print,
 ///         Sink,
@@ -199,13 +210,39 @@ struct PinnedEvent {
 ///     },
 /// };
 ///
-/// struct Record(Arc<Sink>);
+/// static FIELDS: [Field; 1] = [Field::code(c"first", 0)];
+///
+/// struct Event {
+///     sink: Sink,
+/// }
+///
+/// impl Operations for Event {
+///     fn sink(&self) -> &Sink {
+///         &self.sink
+///     }
+///
+///     fn fields(&self) -> &[Field] {
+///         &FIELDS
+///     }
+///
+///     fn print_fmt(&self) -> &CStr {
+///         c"\"first=%lx\", REC->first"
+///     }
+///
+///     fn enable(&self, _: &EventMutexHeld) -> Result {
+///         Ok(())
+///     }
+///
+///     fn disable(&self, _: &EventMutexHeld) {}
+/// }
+///
+/// struct Record(Arc<Event>);
 ///
 /// #[vtable]
 /// impl Handler for Record {
 ///     fn pre(&self, hit: &Hit<'_>) {
 ///         let first = hit.registers().argument(0);
-///         self.0.record(hit, HEADER_LEN + size_of::<u64>(), |record| {
+///         self.0.sink.record(hit, HEADER_LEN + size_of::<u64>(), |record| {
 ///             if let Some(to) = record.first_chunk_mut() {
 ///                 *to = first.to_ne_bytes();
 ///             }
@@ -215,23 +252,16 @@ struct PinnedEvent {
 ///
 /// fn register(
 ///     module: &'static ThisModule,
-///     operations: KBox<dyn Operations>,
-///     print: KBox<dyn Print>,
-///     sink: Arc<Sink>,
+///     operations: Arc<Event>,
+///     print: Arc<dyn Print>,
 /// ) -> Result<TraceEvent> {
-///     let field = Field::new(c"first", c"u64", HEADER_LEN, size_of::<u64>(), false)?;
-///     let mut fields = KVec::new();
-///     fields.push(field, GFP_KERNEL)?;
 ///     let definition = Definition {
-///         group: CString::try_from(c"mine")?,
+///         group: Group::new(c"mine", module)?,
 ///         name: CString::try_from(c"call")?,
-///         fields,
-///         print_fmt: CString::try_from(c"\"first=%Lx\", REC->first")?,
 ///         operations,
 ///         print,
-///         sink,
 ///     };
-///     EventMutex::with(|token| TraceEvent::register(token, definition, module))?
+///     EventMutex::with(|token| TraceEvent::register(token, definition))?
 /// }
 /// ```
 ///
@@ -365,55 +395,48 @@ impl TraceEvent {
     /// Adds an event: it appears in every trace instance, disabled. C: `trace_add_event_call()`.
     ///
     /// The kernel does not mind another event of this name: [`exists`] tells of it. While it is
-    /// enabled anywhere it holds a reference to `owner`. Before the initialisation of `owner` is
-    /// over, nobody can use the event but by [`enable`]. `EBUSY` where the sink is another event's,
-    /// `ENODEV` where the kernel has no number left, `ENOMEM`. Process context.
-    pub fn register(
-        token: &EventMutex,
-        definition: Definition,
-        owner: &'static ThisModule,
-    ) -> Result<Self> {
+    /// enabled anywhere it holds a reference to the group's module. Before the initialisation of
+    /// that module is over, nobody can use the event but by [`enable`]. `EBUSY` where the sink is
+    /// another event's, `ENODEV` where the kernel has no number left, `ENOMEM`. Process context.
+    pub fn register(token: &EventMutex, definition: Definition) -> Result<Self> {
         let Definition {
             group,
             name,
-            fields,
-            print_fmt,
             operations,
             print,
-            sink,
         } = definition;
+        let class = group.class();
+        let output = Arc::new(Output::new(group, &name, print)?, GFP_KERNEL)?;
+        let (sink, fields) = (operations.sink(), operations.fields());
         let fixed_len = fields.iter().map(Field::end).fold(HEADER_LEN, usize::max);
-        let output = Arc::new(Output::new(&group, &name, print)?, GFP_KERNEL)?;
-        sink.set_event(output.number(), fixed_len)?;
+        sink.set_event(output.number(), fixed_len.try_into()?)?;
+        let print_fmt = operations.print_fmt().as_char_ptr();
+        let (sink, fields) = (NonNull::from(sink), NonNull::from(fields));
+        // INVARIANT: Both were borrowed just now.
         let inner = KBox::pin(
             PinnedEvent {
                 // SAFETY: All-zero is a valid `struct trace_event_call`.
                 call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                fields,
-                print_fmt,
                 operations,
                 sink,
+                fields,
                 output,
-                owner,
+                next: ptr::null_mut(),
                 has_fields: AtomicBool::new(false),
                 is_dropped: AtomicBool::new(false),
-                next: ptr::null_mut(),
             },
             GFP_KERNEL,
         )?;
         let call = inner.call.get();
-        let class = inner.output.class();
         // DYNAMIC: counts references. EPROBE: no event probe may hold on to it; the kernel's own
         // kprobe events are not to be had for that either.
         const FLAGS: c_uint = bindings::TRACE_EVENT_FL_DYNAMIC | bindings::TRACE_EVENT_FL_EPROBE;
-        // SAFETY: Nobody else has the call yet, and nobody looks at these parts of the class but
-        // through the call. What they point at lives in `inner`, or for as long as the module.
+        // SAFETY: Nobody else has the call yet. What it points at belongs to the operations or to
+        // the output, which live as long as `inner`, or lives as long as the module.
         unsafe {
-            (*class).reg = Some(ktrace_call_reg_shim);
-            (*class).fields_array = (&raw const ktrace_call_fields).cast_mut().cast();
             (*call).class = class;
             (*call).__bindgen_anon_1.name = inner.output.name().as_char_ptr();
-            (*call).print_fmt = inner.print_fmt.as_char_ptr().cast_mut();
+            (*call).print_fmt = print_fmt.cast_mut();
             (*call).event.type_ = inner.output.number().into();
             (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut();
             (*call).flags = FLAGS as c_int;
@@ -444,6 +467,11 @@ impl TraceEvent {
     /// The group and the name.
     pub fn names(&self) -> (&CStr, &CStr) {
         self.inner.names()
+    }
+
+    /// The group, for other events of the same one.
+    pub fn group(&self) -> &Arc<Group> {
+        self.inner.output.group()
     }
 
     /// What prints its records: kept, they can be read when the event is gone.
@@ -505,12 +533,24 @@ impl PinnedEvent {
 
     /// The group and the name.
     fn names(&self) -> (&CStr, &CStr) {
-        (self.output.group(), self.output.name())
+        (self.output.group().name(), self.output.name())
+    }
+
+    fn sink(&self) -> &Sink {
+        // SAFETY: By the type invariant, it is borrowed from the operations, which live as long as
+        // `self` and which nobody changes meanwhile.
+        unsafe { self.sink.as_ref() }
+    }
+
+    fn fields(&self) -> &[Field] {
+        // SAFETY: By the type invariant, they are borrowed from the operations, which live as long
+        // as `self` and which nobody changes meanwhile.
+        unsafe { self.fields.as_ref() }
     }
 
     fn is_busy(&self, _: &EventMutexHeld) -> bool {
         // References are only taken with `event_mutex` held, which the token says.
-        self.references().load(Ordering::Acquire) != 0 || self.sink.is_used()
+        self.references().load(Ordering::Acquire) != 0 || self.sink().is_used()
     }
 
     /// How many references there are. C: `refcnt` in `struct trace_event_call`.
@@ -528,7 +568,7 @@ impl PinnedEvent {
         if self.is_busy(token) {
             return Err(EBUSY);
         }
-        self.sink.wait_for_handlers();
+        self.sink().wait_for_handlers();
         let call = self.call.get();
         // The number is the output's: without functions the kernel leaves it alone. Nothing is
         // recorded any more, so nobody looks at them.
@@ -547,14 +587,14 @@ impl PinnedEvent {
     fn get_owner(&self) -> Result {
         if ENABLER.load(Ordering::Relaxed) == event_mutex::current() {
             // The module itself enables the event. If its initialisation fails it also disables it.
-            owner::get(self.owner)
+            owner::get(self.output.group().owner())
         } else {
-            owner::get_for_user(self.owner)
+            owner::get_for_user(self.output.group().owner())
         }
     }
 
     fn first_use(&self, token: &EventMutexHeld) -> Result {
-        if self.sink.is_singly_used() {
+        if self.sink().is_singly_used() {
             self.operations.enable(token)
         } else {
             Ok(())
@@ -562,7 +602,7 @@ impl PinnedEvent {
     }
 
     fn last_use(&self, token: &EventMutexHeld) {
-        if !self.sink.is_used() {
+        if !self.sink().is_used() {
             self.operations.disable(token);
         }
     }
@@ -573,28 +613,28 @@ impl PinnedEvent {
         let added = if file.is_null() {
             // SAFETY: The kernel sets it up before it asks to register perf.
             let events = unsafe { (*self.call.get()).perf_events };
-            self.sink.add_perf(events);
+            self.sink().add_perf(events);
             Ok(())
         } else {
             self.output.set_recorded();
-            self.sink.add_file(file)
+            self.sink().add_file(file)
         };
         let enabled = added.and_then(|()| {
             self.first_use(token).inspect_err(|_| {
-                self.sink.remove(file);
+                self.sink().remove(file);
             })
         });
         if enabled.is_err() {
             // SAFETY: `get_owner` got the reference. The caller holds `event_mutex`, which the
             // module's exit passes through to remove this event, so that this code stays.
-            unsafe { owner::put(self.owner) };
+            unsafe { owner::put(self.output.group().owner()) };
         }
         enabled
     }
 
     /// One user less.
     fn remove(&self, token: &EventMutexHeld, file: *mut bindings::trace_event_file) {
-        if self.sink.remove(file) {
+        if self.sink().remove(file) {
             self.last_use(token);
             if !file.is_null() {
                 // SAFETY: The kernel disables the event in this file, which it has.
@@ -602,23 +642,14 @@ impl PinnedEvent {
             }
             // SAFETY: `add` got the reference. The caller holds `event_mutex`, which the module's
             // exit passes through to remove this event, so that this code stays.
-            unsafe { owner::put(self.owner) };
+            unsafe { owner::put(self.output.group().owner()) };
         }
     }
 }
 
-// The call is only passed on: what it consists of is the kernel's business.
-#[allow(improper_ctypes)]
 extern "C" {
     static ktrace_control_system: c_char;
-    static ktrace_call_fields: Opaque<[u8; 0]>;
     static ktrace_call_funcs: bindings::trace_event_functions;
-
-    fn ktrace_call_reg_shim(
-        call: *mut bindings::trace_event_call,
-        ty: bindings::trace_reg,
-        data: *mut c_void,
-    ) -> c_int;
 }
 
 /// `class->reg`: someone begins or ends to use an event.
@@ -664,7 +695,7 @@ unsafe extern "C" fn ktrace_call_define_fields(call: *mut bindings::trace_event_
     // `PinnedEvent`.
     let inner = unsafe { PinnedEvent::from_call(call) };
     from_result(|| {
-        for field in &inner.fields {
+        for field in inner.fields() {
             // SAFETY: The kernel keeps the two strings: they live in the event, which outlives
             // its fields.
             to_result(unsafe {
@@ -703,8 +734,8 @@ unsafe extern "C" fn ktrace_call_print(
     // SAFETY: The kernel calls this for a registered call, which is that of a live `PinnedEvent`.
     let inner = unsafe { PinnedEvent::from_call(call) };
     // SAFETY: A record has at least its fields, as `Sink::record` makes sure.
-    let fixed = unsafe { core::slice::from_raw_parts(record, inner.sink.fixed_len()) };
-    let fields = inner.fields.iter();
+    let fixed = unsafe { core::slice::from_raw_parts(record, inner.sink().fixed_len()) };
+    let fields = inner.fields().iter();
     let len = fields
         .filter_map(|field| field.end_of_located(fixed))
         .fold(fixed.len(), usize::max);

@@ -25,7 +25,7 @@ use core::{
 use kernel::{
     bindings::{
         self,
-        pt_regs, //
+        ftrace_regs, //
     },
     error::to_result,
     ffi::{
@@ -77,14 +77,14 @@ impl<'a> Hit<'a> {
     }
 }
 
-/// What C sees of a handler. `struct hook` in `rust/helpers/tracepoint.c`.
+/// What C sees of a handler. `struct ktrace_hook` in `rust/helpers/handlers.h`.
 #[repr(C)]
 struct Hook {
-    /// Where the tracepoint's own stub is entered.
+    /// Where ftrace would call from the tracepoint's own stub.
     stub: AtomicUsize,
     /// Hits from within a handler.
     missed: AtomicUsize,
-    hit: unsafe extern "C" fn(*mut Hook, *mut pt_regs),
+    hit: unsafe extern "C" fn(*mut Hook, *mut ftrace_regs),
 }
 
 /// The part that the kernel knows: it must not move.
@@ -163,14 +163,8 @@ extern "C" {
         module: *const bindings::tp_module,
         name: *const c_char,
     ) -> *mut bindings::tracepoint;
-    fn ktrace_tracepoint_stub(
-        data: *mut c_void,
-        a0: c_ulong,
-        a1: c_ulong,
-        a2: c_ulong,
-        a3: c_ulong,
-        a4: c_ulong,
-    );
+    /// Its parameters depend on the architecture. Only the kernel calls it.
+    fn ktrace_tracepoint_stub();
 }
 
 impl<H: Handler> Tracepoint<H> {
@@ -339,8 +333,8 @@ impl<H: Handler> PinnedHook<H> {
     unsafe fn attach(&self, tracepoint: *mut bindings::tracepoint) -> Result {
         // SAFETY: The caller guarantees that the tracepoint is there.
         let stub = unsafe { (*tracepoint).probestub } as usize;
-        let entry = arch::behind_landing_pad(stub);
-        self.hook.stub.store(entry, Ordering::Relaxed);
+        let site = arch::ftrace_site(stub);
+        self.hook.stub.store(site, Ordering::Relaxed);
         // SAFETY: The function takes what every tracepoint passes first, the data given here, and
         // of its arguments those in registers. The caller guarantees that this data stays.
         to_result(unsafe {
@@ -475,13 +469,13 @@ unsafe extern "C" fn module_changed<H: Handler>(
 /// `hook` must be that of an attached [`PinnedHook`] for `H`, and `regs` valid; preemption is
 /// disabled.
 #[link_section = ".kprobes.text"]
-unsafe extern "C" fn hit<H: Handler>(hook: *mut Hook, regs: *mut pt_regs) {
+unsafe extern "C" fn hit<H: Handler>(hook: *mut Hook, regs: *mut ftrace_regs) {
     // SAFETY: The stub passes the hook that was attached, which is in a `PinnedHook` for `H`.
     // Detaching waits for this.
     let inner = unsafe { &*kernel::container_of!(hook, PinnedHook<H>, hook) };
     let stub = inner.hook.stub.load(Ordering::Relaxed);
     // SAFETY: The stub keeps `regs`, and preemption disabled, for the time of this call. It fills
-    // in the same registers as ftrace, with a stack pointer to the return address.
+    // in the same registers as ftrace at an entry, with a valid stack pointer.
     let call = unsafe { Call::at_entry(stub, regs) };
     inner.handler.hit(&Hit(call));
 }

@@ -6,6 +6,7 @@
 //! [`current`] is the architecture of the build. The others are compiled as well, so that tests can
 //! use them on any machine.
 
+pub mod arm64;
 mod register;
 pub mod x86_64;
 
@@ -13,5 +14,8 @@ pub use self::register::{
     Register,
     Slot, //
 };
+
+#[cfg(target_arch = "aarch64")]
+pub use self::arm64 as current;
 #[cfg(target_arch = "x86_64")]
 pub use self::x86_64 as current;

@@ -215,6 +215,8 @@ kinds! {
     NoRetInsn => "Function has no return instruction",
     /// Ours: such a probe of a function whose instructions are not all understood.
     BadText => "Function text could not be decoded",
+    /// Ours: such a probe of a function with a return instruction that no kprobe can replace.
+    RetInsnRefused => "Return instruction cannot be probed; use %return",
     /// Ours: such a probe in a kernel that is built without them.
     NosupRetinsn => "Probes on return instructions are not built in (CONFIG_RKPROBE_KRETINSN)",
     /// Ours: no room is left to write a `%pd` or `%pD` out.

@@ -4,7 +4,8 @@
 //!
 //! - [`x86`] and [`arm64`] decode one instruction, by tables;
 //! - [`recover_probed_instructions`] recovers the instructions that kprobes replaced;
-//! - [`exits`] sweeps a function, and finds the ways out of it.
+//! - [`exits`] sweeps a function, and finds the ways out of it;
+//! - [`Unprobable`] says why a kprobe cannot replace an instruction.
 //!
 //! Only what a kernel's text can hold is decoded, and what is not certain is refused: a probe that
 //! is put beside a boundary destroys the function. All of it may be called in any context, takes
@@ -16,6 +17,7 @@ pub mod x86;
 
 mod decoder;
 mod recover;
+mod unprobable;
 
 pub use decoder::{
     Decoder,
@@ -23,3 +25,4 @@ pub use decoder::{
     Insn, //
 };
 pub use recover::recover_probed_instructions;
+pub use unprobable::Unprobable;

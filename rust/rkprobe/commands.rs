@@ -164,6 +164,11 @@ impl module::Handler for Modules {
         registry::module_came(module);
     }
 
+    fn leaving(&self, module: &Module) {
+        let _commands = COMMANDS.lock();
+        registry::each_probe(|probe| probe.module_leaves(module));
+    }
+
     fn going(&self, module: &Module) {
         let _commands = COMMANDS.lock();
         registry::each_probe(|probe| probe.module_goes(module));

@@ -47,7 +47,7 @@ use crate::{
     },
     recorder::{
         Recorder,
-        RecorderConfig, //
+        Records, //
     },
     resolve::{
         ResolvedTarget,
@@ -173,10 +173,10 @@ impl Compiled {
     }
 
     /// Makes the handler of one registration, and the layout of its entry data.
-    pub(crate) fn recorder(&self, config: &RecorderConfig) -> Result<(Recorder, EntryLayout)> {
+    pub(crate) fn recorder(&self, records: &Arc<Records>) -> Result<(Recorder, EntryLayout)> {
         let mut programs = KVec::new();
         programs.extend_from_slice(&self.programs, GFP_KERNEL)?;
-        let recorder = config.recorder(programs, self.texts.clone())?;
+        let recorder = Recorder::new(records.clone(), programs, self.texts.clone())?;
         Ok((recorder, self.entry.try_clone()?))
     }
 }

@@ -66,7 +66,6 @@ use crate::{
     },
     entry_saver::FEW,
     event::{
-        EnableProbes,
         Event,
         Probe,
         Probes, //
@@ -75,8 +74,7 @@ use crate::{
         at_target,
         Failure, //
     },
-    printer::Printer,
-    recorder::RecorderConfig,
+    recorder::Records,
     register::{
         make_event_probe,
         register, //
@@ -244,11 +242,7 @@ impl NewProbe<'_> {
             ))?),
             _ => None,
         };
-        let mut schema = Schema::new(
-            CString::try_from_fmt(format_args!("{}", self.name.event))?,
-            self.command.kind,
-            attached,
-        );
+        let mut schema = Schema::new(self.command.kind, attached);
         for argument in &self.arguments {
             schema.add(argument)?;
         }
@@ -261,17 +255,13 @@ impl NewProbe<'_> {
             let spec = spec::new(self.command, self.name)?;
             let existing = registry::with_event(spec.group(), spec.event(), |event| {
                 check_siblings(event, &spec, &schema)?;
-                Ok::<_, Failure>((
-                    event.schema.clone(),
-                    event.sink.clone(),
-                    event.probes.clone(),
-                ))
+                Ok::<_, Failure>(event.probes.clone())
             });
             let Some(existing) = existing else {
                 return self.create_event(spec, schema);
             };
-            let (schema, sink, probes) = existing?;
-            let probe = self.make_probe(spec, schema, sink)?;
+            let probes = existing?;
+            let probe = self.make_probe(spec, probes.records().clone())?;
             // Unless the event has gone meanwhile.
             if registry::append(&probes, probe)? {
                 return Ok(());
@@ -279,30 +269,33 @@ impl NewProbe<'_> {
         }
     }
 
-    fn create_event(&self, spec: Spec, schema: Schema) -> Result<(), Failure> {
+    fn create_event(&self, spec: Spec, mut schema: Schema) -> Result<(), Failure> {
         let group = CString::try_from_fmt(format_args!("{}", spec.group()))?;
         let name = CString::try_from_fmt(format_args!("{}", spec.event()))?;
-        let (fields, print_fmt) = schema.define()?;
+        schema.define()?;
         if trace_event::exists(&group, &name)? {
             return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
         }
-        let schema = Arc::new(schema, GFP_KERNEL)?;
-        let sink = Arc::new(Sink::new(), GFP_KERNEL)?;
-        let probe = self.make_probe(spec, schema.clone(), sink.clone())?;
-        let probes = Probes::new(probe)?;
+        let strings = match schema.layout().is_dynamic() {
+            true => Some(registry::string_buffer()?),
+            false => None,
+        };
+        let records = Records {
+            sink: Sink::new(),
+            schema,
+            strings,
+        };
+        let records = Arc::new(records, GFP_KERNEL)?;
+        let probe = self.make_probe(spec, records.clone())?;
+        let probes = Probes::new(records.clone(), probe)?;
         let definition = Definition {
-            group,
+            group: registry::group(&group)?,
             name,
-            fields,
-            print_fmt,
-            operations: KBox::new(EnableProbes(probes.clone()), GFP_KERNEL)?,
-            print: KBox::new(Printer(schema.clone()), GFP_KERNEL)?,
-            sink: sink.clone(),
+            operations: probes.clone(),
+            print: records,
         };
         registry::create(definition, |trace_event| Event {
-            schema,
             probes,
-            sink,
             trace_event,
         })?;
         Ok(())
@@ -310,24 +303,11 @@ impl NewProbe<'_> {
 
     /// Makes the probe. One that is not registered with its event enabled is registered here.
     #[inline(never)]
-    fn make_probe(
-        &self,
-        spec: Spec,
-        schema: Arc<Schema>,
-        sink: Arc<Sink>,
-    ) -> Result<Arc<Probe>, Failure> {
-        let config = RecorderConfig {
-            sink,
-            fixed: schema.layout().bytes(),
-            strings: match schema.layout().is_dynamic() {
-                true => Some(registry::string_buffer()?),
-                false => None,
-            },
-        };
+    fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<Arc<Probe>, Failure> {
         let compiled = Compiled::new(&self.arguments, self.source, None);
         let (registered, compiled) = match self.command.target {
             Target::Address(_) | Target::Symbol { .. } | Target::AllNamed(_) => {
-                (self.register_kprobe(compiled, &config)?, None)
+                (self.register_kprobe(compiled, &records)?, None)
             }
             Target::Functions(pattern) => {
                 let pattern = CString::try_from_fmt(format_args!("{pattern}"))?;
@@ -344,22 +324,22 @@ impl NewProbe<'_> {
                 };
                 let event = hold_event(system, name)?;
                 (
-                    Some(make_event_probe(event, filter, &compiled, &config)?),
+                    Some(make_event_probe(event, filter, &compiled, &records)?),
                     None,
                 )
             }
         };
-        Ok(Probe::new(schema, spec, config, registered, compiled)?)
+        Ok(Probe::new(records, spec, registered, compiled)?)
     }
 
     /// Registers a kprobe; but one of a module that is not loaded waits for that.
     fn register_kprobe(
         &self,
         compiled: Result<Compiled, Failure>,
-        config: &RecorderConfig,
+        records: &Arc<Records>,
     ) -> Result<Option<KBox<dyn Registered>>, Failure> {
         match (
-            register(self.command, compiled, config),
+            register(self.command, compiled, records),
             self.command.target,
         ) {
             (Err(failure), Target::Symbol { symbol, .. })
@@ -389,7 +369,8 @@ fn for_later(compiled: Result<Compiled, Failure>) -> Result<Result<KBox<Compiled
 /// C: `append_trace_kprobe()`, `append_trace_fprobe_event()`.
 fn check_siblings(event: &Event, spec: &Spec, schema: &Schema) -> Result<(), Failure> {
     let refuse = |kind| Err(command::Error::at_command(kind, Errno::EEXIST).into());
-    let (kind, others) = (spec.kind(), event.schema.kind());
+    let (kind, existing) = (spec.kind(), &event.probes.records().schema);
+    let others = existing.kind();
     // One event probe is all that an event has.
     if others.is_kprobe() != kind.is_kprobe() || others == Kind::Event || kind == Kind::Event {
         return refuse(ErrorKind::EventExist);
@@ -397,7 +378,7 @@ fn check_siblings(event: &Event, spec: &Spec, schema: &Schema) -> Result<(), Fai
     if others != kind {
         return refuse(ErrorKind::DiffProbeType);
     }
-    if let Some(index) = fetch::first_difference(schema.fields(), event.schema.fields()) {
+    if let Some(index) = fetch::first_difference(schema.fields(), existing.fields()) {
         let kind = ErrorKind::DiffArgType;
         return Err(command::Error::at_argument(index, kind, Errno::EEXIST).into());
     }

@@ -26,6 +26,7 @@ use ktrace::{
     trace_event::{
         EventMutex,
         EventMutexHeld,
+        Field,
         Operations,
         Sink,
         TraceEvent, //
@@ -41,14 +42,13 @@ use crate::{
     reader,
     recorder::{
         Counts,
-        RecorderConfig, //
+        Records, //
     },
     register::register_again,
     registered::{
         Registered,
         UnregisterBatch, //
     },
-    schema::Schema,
     spec::Spec,
     symbols, //
 };
@@ -60,9 +60,8 @@ pub(crate) struct Probe {
     number: AtomicUsize,
     /// In the kernel's own.
     entry: DynEvent,
-    schema: Arc<Schema>,
+    records: Arc<Records>,
     spec: Spec,
-    config: RecorderConfig,
     #[pin]
     state: Mutex<ProbeState>,
 }
@@ -99,9 +98,8 @@ impl Probe {
     /// `registered` is what was registered for it already, and `compiled` what to register it from
     /// again.
     pub(crate) fn new(
-        schema: Arc<Schema>,
+        records: Arc<Records>,
         spec: Spec,
-        config: RecorderConfig,
         registered: Option<KBox<dyn Registered>>,
         compiled: Option<Result<KBox<Compiled>>>,
     ) -> Result<Arc<Self>> {
@@ -119,9 +117,8 @@ impl Probe {
             pin_init!(Self {
                 number: AtomicUsize::new(0),
                 entry,
-                schema,
+                records,
                 spec,
-                config,
                 state <- new_mutex!(state, "rkprobe::Probe"),
             }),
             GFP_KERNEL,
@@ -190,7 +187,7 @@ impl Probe {
             Some(Err(error)) => return Err(*error),
             None => return Err(EINVAL),
         };
-        register_again(&self.spec.command(), compiled, &self.config)
+        register_again(&self.spec.command(), compiled, &self.records)
             .map_err(|failure| failure.errno())
     }
 
@@ -215,9 +212,7 @@ impl Probe {
             return;
         }
         let registered = state.registered.as_ref();
-        if let Some(Err(error)) = registered.map(|probe| probe.disable(token)) {
-            pr_warn!("a probe could not be disarmed: {error:?}\n");
-        }
+        tell_armed(registered.map(|probe| probe.disable(token)));
     }
 
     /// The symbol of a kprobe that is in this module by its command. What is looked for when it is
@@ -249,6 +244,13 @@ impl Probe {
         }
     }
 
+    /// Disarms it if it is in this module, which goes.
+    pub(crate) fn module_leaves(&self, module: &Module) {
+        let state = self.state.lock();
+        let registered = state.registered.as_ref();
+        tell_armed(registered.map(|probe| probe.leave(module)));
+    }
+
     /// Makes the programs anew without this module, which goes, if they depend on it.
     ///
     /// Process context; reads files.
@@ -263,7 +265,7 @@ impl Probe {
     }
 
     fn compile_again(&self, going: Option<&Module>) {
-        let compiled = match Compiled::again(&self.spec, &self.schema, going) {
+        let compiled = match Compiled::again(&self.spec, &self.records.schema, going) {
             Ok(compiled) => KBox::new(compiled, GFP_KERNEL).map_err(Error::from),
             Err(failure) => Err(failure.errno()),
         };
@@ -289,9 +291,17 @@ impl Probe {
     }
 }
 
+/// Says that a probe is still armed.
+fn tell_armed(disarmed: Option<Result>) {
+    if let Some(Err(error)) = disarmed {
+        pr_warn!("a probe could not be disarmed: {error:?}\n");
+    }
+}
+
 /// The probes of an event, which hit while it is enabled.
 #[pin_data]
 pub(crate) struct Probes {
+    records: Arc<Records>,
     #[pin]
     state: Mutex<ProbeList>,
 }
@@ -302,7 +312,7 @@ struct ProbeList {
 }
 
 impl Probes {
-    pub(crate) fn new(first: Arc<Probe>) -> Result<Arc<Self>> {
+    pub(crate) fn new(records: Arc<Records>, first: Arc<Probe>) -> Result<Arc<Self>> {
         let mut probes = KVec::with_capacity(1, GFP_KERNEL)?;
         probes.push(first, GFP_KERNEL)?;
         let state = ProbeList {
@@ -311,10 +321,16 @@ impl Probes {
         };
         Arc::pin_init(
             pin_init!(Self {
+                records,
                 state <- new_mutex!(state, "rkprobe::Probes"),
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// What they record.
+    pub(crate) fn records(&self) -> &Arc<Records> {
+        &self.records
     }
 
     /// Adds a probe, and enables it where the event is enabled.
@@ -385,11 +401,21 @@ impl Probes {
 }
 
 /// What the kernel enables and disables with the event.
-pub(crate) struct EnableProbes(pub(crate) Arc<Probes>);
+impl Operations for Probes {
+    fn sink(&self) -> &Sink {
+        &self.records.sink
+    }
 
-impl Operations for EnableProbes {
+    fn fields(&self) -> &[Field] {
+        self.records.schema.kernel_fields()
+    }
+
+    fn print_fmt(&self) -> &CStr {
+        self.records.schema.print_fmt()
+    }
+
     fn enable(&self, token: &EventMutexHeld) -> Result {
-        let mut state = self.0.state.lock();
+        let mut state = self.state.lock();
         for (index, probe) in state.probes.iter().enumerate() {
             if let Err(error) = probe.enable(token) {
                 for enabled in state.probes.iter().take(index) {
@@ -403,7 +429,7 @@ impl Operations for EnableProbes {
     }
 
     fn disable(&self, token: &EventMutexHeld) {
-        let mut state = self.0.state.lock();
+        let mut state = self.state.lock();
         state.is_enabled = false;
         for probe in &state.probes {
             probe.disable(token);
@@ -413,9 +439,7 @@ impl Operations for EnableProbes {
 
 /// A registered event.
 pub(crate) struct Event {
-    pub(crate) schema: Arc<Schema>,
     pub(crate) probes: Arc<Probes>,
-    pub(crate) sink: Arc<Sink>,
     pub(crate) trace_event: TraceEvent,
 }
 

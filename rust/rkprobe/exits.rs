@@ -70,7 +70,7 @@ pub(crate) fn find(address: usize) -> Result {
 }
 
 /// An address, as `SYMBOL+0xOFFSET`.
-struct SymbolOffset(u64);
+pub(crate) struct SymbolOffset(pub(crate) u64);
 
 impl fmt::Display for SymbolOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

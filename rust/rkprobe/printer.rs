@@ -5,10 +5,7 @@
 //! C: `print_kprobe_event()`, `print_kretprobe_event()` in `kernel/trace/trace_kprobe.c`,
 //! `print_eprobe_event()` in `kernel/trace/trace_eprobe.c`.
 
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 
 use ktrace::trace_event::{
     Print,
@@ -20,15 +17,13 @@ use probe::fetch::{
     Head, //
 };
 
-use crate::schema::Schema;
+use crate::recorder::Records;
 
 /// Prints the records of an event, also when the event is gone.
-pub(crate) struct Printer(pub(crate) Arc<Schema>);
-
-impl Print for Printer {
-    fn print(&self, record: &[u8], seq: &mut TraceSeq) {
-        let schema = &*self.0;
-        seq.bytes(schema.name().as_bytes());
+impl Print for Records {
+    fn print(&self, name: &CStr, record: &[u8], seq: &mut TraceSeq) {
+        let schema = &self.schema;
+        seq.bytes(name.to_bytes());
         seq.bytes(b": (");
         match schema.head() {
             Head::Probe => seq.code(word(record, 0), true),

@@ -30,6 +30,7 @@ use ktrace::{
         Counter,
         Scratch, //
     },
+    registers::RegisterFile,
     symbol,
     trace_event::{
         Fill,
@@ -52,35 +53,18 @@ use probe::{
     types::Space, //
 };
 
+use crate::schema::Schema;
+
 /// Where the fields of events with strings are put together: how long a record gets is known only
 /// when its strings were read.
 pub(crate) type StringBuffer = Scratch<MAX_LEN>;
 
-/// The common part of all recorders of a probe. Each registration of the probe has a recorder.
-pub(crate) struct RecorderConfig {
-    pub(crate) sink: Arc<Sink>,
-    /// The size of the fields without strings, in bytes.
-    pub(crate) fixed: usize,
+/// The records of an event: where they go and what is in them. All probes of the event share it.
+pub(crate) struct Records {
+    pub(crate) sink: Sink,
+    pub(crate) schema: Schema,
     /// Only for an event with strings.
     pub(crate) strings: Option<Arc<StringBuffer>>,
-}
-
-impl RecorderConfig {
-    /// Makes a recorder, from programs and the strings that the programs point at.
-    pub(crate) fn recorder(
-        &self,
-        programs: KVec<Program>,
-        texts: Option<Arc<KVec<CString>>>,
-    ) -> Result<Recorder> {
-        Ok(Recorder {
-            sink: self.sink.clone(),
-            hits: Counter::new()?,
-            programs,
-            fixed: self.fixed.try_into()?,
-            strings: self.strings.clone(),
-            _texts: texts,
-        })
-    }
 }
 
 /// How often a probe was hit, and missed.
@@ -106,14 +90,14 @@ impl Counts {
     }
 }
 
-/// What a probe does at a hit.
+/// What a probe does at a hit. Each registration of the probe has one.
 pub(crate) struct Recorder {
-    sink: Arc<Sink>,
+    records: Arc<Records>,
     hits: Counter,
     programs: KVec<Program>,
-    /// In 16 bits the compiler sees that what is added to it does not overflow.
+    /// The size of the fields without strings, in bytes. In 16 bits the compiler sees that what is
+    /// added to it does not overflow.
     fixed: u16,
-    strings: Option<Arc<StringBuffer>>,
     /// The strings that stand in the programs: these hold their addresses.
     _texts: Option<Arc<KVec<CString>>>,
 }
@@ -220,6 +204,21 @@ impl AsRef<Recorder> for AtEvent {
 }
 
 impl Recorder {
+    /// Makes a recorder, from programs and the strings that the programs point at.
+    pub(crate) fn new(
+        records: Arc<Records>,
+        programs: KVec<Program>,
+        texts: Option<Arc<KVec<CString>>>,
+    ) -> Result<Self> {
+        Ok(Self {
+            hits: Counter::new()?,
+            programs,
+            fixed: records.schema.layout().bytes().try_into()?,
+            records,
+            _texts: texts,
+        })
+    }
+
     /// Makes a record that begins with the addresses in `head`.
     #[inline(always)]
     pub(crate) fn record<O: Origin>(
@@ -229,14 +228,14 @@ impl Recorder {
         head: impl RecordHead,
     ) {
         self.hits.increment();
-        match &self.strings {
+        match &self.records.strings {
             None => {
                 let state = hit.state();
-                let len = HEADER_LEN + size_of_val(&head) + usize::from(self.fixed);
+                let len = || HEADER_LEN + size_of_val(&head) + usize::from(self.fixed);
                 // SAFETY: `Schema::define` makes the event's fields from the head and from the
-                // layout that has `fixed` bytes.
+                // layout that has `fixed` bytes. A field ends within `MAX_LEN` bytes.
                 unsafe {
-                    self.sink.record_filled(hit, len, || FixedRecord {
+                    self.records.sink.record_filled(hit, len, || FixedRecord {
                         head,
                         recorder: self,
                         context: HitContext { state, values },
@@ -260,23 +259,26 @@ impl Recorder {
         let state = hit.state();
         let fields_at = HEADER_LEN + size_of_val(&head);
         buffer.with(state.atomic(), |area| {
-            let area = area.map_or(&mut [][..], |area| &mut area[..]);
-            let len = area.len().min(MAX_LEN.wrapping_sub(fields_at));
+            let Some(area) = area else {
+                // Handlers are nested deeper than any kernel does.
+                return;
+            };
+            let len = area.len().wrapping_sub(fields_at);
             let fields = area.get_mut(..len).unwrap_or(&mut []);
             let fixed = usize::from(self.fixed);
             let context = HitContext { state, values };
             let len = fetch::record(&self.programs, fixed, fields_at, context, fields);
             let bytes = fields.get(..len).unwrap_or(&[]);
             if bytes.len() < fixed {
-                // Handlers are nested deeper than any kernel does.
                 return;
             }
             let len = fields_at.wrapping_add(bytes.len());
             // SAFETY: `Schema::define` makes the event's fields from the head and from the layout
-            // that has `fixed` bytes. There are not less.
+            // that has `fixed` bytes. There are not less, nor more than `MAX_LEN`.
             unsafe {
-                self.sink
-                    .record_filled(&hit, len, || RecordWithStrings { head, bytes });
+                self.records
+                    .sink
+                    .record_filled(&hit, || len, || RecordWithStrings { head, bytes });
             }
         });
     }
@@ -284,16 +286,16 @@ impl Recorder {
 
 /// The record of an event without strings.
 #[derive(Clone, Copy)]
-struct FixedRecord<'a, K, H> {
+struct FixedRecord<'a, R, K, H> {
     head: H,
     recorder: &'a Recorder,
-    context: HitContext<'a, K>,
+    context: HitContext<R, K>,
 }
 
 // SAFETY: The record has the length of the head and of the event's fields, as `Recorder::record`
 // computes it: `put` writes the head, and `record_fixed` writes the fields, which have no gaps.
 // Both only write.
-unsafe impl<K: CallValues, H: RecordHead> Fill for FixedRecord<'_, K, H> {
+unsafe impl<R: RegisterFile, K: CallValues, H: RecordHead> Fill for FixedRecord<'_, R, K, H> {
     #[inline(always)]
     fn fill(self, record: &mut [u8]) {
         if let Some(fields) = self.head.put(record) {
@@ -413,13 +415,13 @@ impl CallValues for EventRecord<'_> {
 
 /// A hit as a program sees it.
 #[derive(Clone, Copy)]
-pub(crate) struct HitContext<'a, K> {
-    pub(crate) state: State<'a>,
+pub(crate) struct HitContext<R, K> {
+    pub(crate) state: State<R>,
     /// What is known of the call besides.
     pub(crate) values: K,
 }
 
-impl<K: CallValues> Context for HitContext<'_, K> {
+impl<R: RegisterFile, K: CallValues> Context for HitContext<R, K> {
     #[inline(always)]
     fn register(&self, register: Register) -> u64 {
         self.state.register(register)

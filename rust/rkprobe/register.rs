@@ -16,7 +16,8 @@ use core::{
 
 use kernel::{
     prelude::*,
-    str::CString, //
+    str::CString,
+    sync::Arc, //
 };
 
 use ktrace::{
@@ -77,7 +78,7 @@ use crate::{
         AtEvent,
         AtExit,
         Recorder,
-        RecorderConfig, //
+        Records, //
     },
     registered::Registered,
     symbols, //
@@ -91,10 +92,10 @@ use crate::{
 pub(crate) fn register(
     command: &Command<'_>,
     compiled: Result<Compiled, Failure>,
-    config: &RecorderConfig,
+    records: &Arc<Records>,
 ) -> Result<KBox<dyn Registered>, Failure> {
     security::kprobes_allowed().map_err(at_target)?;
-    let registered = compiled.and_then(|compiled| register_kind(command, &compiled, config));
+    let registered = compiled.and_then(|compiled| register_kind(command, &compiled, records));
     check_address(&command.target, registered)
 }
 
@@ -102,10 +103,10 @@ pub(crate) fn register(
 pub(crate) fn register_again(
     command: &Command<'_>,
     compiled: &Compiled,
-    config: &RecorderConfig,
+    records: &Arc<Records>,
 ) -> Result<KBox<dyn Registered>, Failure> {
     security::kprobes_allowed().map_err(at_target)?;
-    check_address(&command.target, register_kind(command, compiled, config))
+    check_address(&command.target, register_kind(command, compiled, records))
 }
 
 /// Makes the probe of an event, which is attached while its own event is enabled.
@@ -113,9 +114,9 @@ pub(crate) fn make_event_probe(
     event: Event,
     filter: Option<CString>,
     compiled: &Compiled,
-    config: &RecorderConfig,
+    records: &Arc<Records>,
 ) -> Result<KBox<dyn Registered>> {
-    let (recorder, _) = compiled.recorder(config)?;
+    let (recorder, _) = compiled.recorder(records)?;
     boxed(EventProbe::new(event, filter, AtEvent(recorder))?)
 }
 
@@ -128,23 +129,23 @@ fn boxed(probe: impl Registered + 'static) -> Result<KBox<dyn Registered>> {
 fn register_kind(
     command: &Command<'_>,
     compiled: &Compiled,
-    config: &RecorderConfig,
+    records: &Arc<Records>,
 ) -> Result<KBox<dyn Registered>, Failure> {
     match command.target {
         Target::Address(address) => register_kprobe(
             command,
             kprobe::Target::Address(address as usize),
             compiled,
-            config,
+            records,
         ),
         Target::Symbol { symbol, offset } => {
             let symbol = CString::try_from_fmt(format_args!("{symbol}"))?;
             let target = kprobe::Target::Symbol(symbol, offset);
-            register_kprobe(command, target, compiled, config)
+            register_kprobe(command, target, compiled, records)
         }
-        Target::AllNamed(name) => register_all(command, name, compiled, config),
+        Target::AllNamed(name) => register_all(command, name, compiled, records),
         Target::Functions(name) | Target::Tracepoint(name) => {
-            let (recorder, entry) = compiled.recorder(config)?;
+            let (recorder, entry) = compiled.recorder(records)?;
             let name = CString::try_from_fmt(format_args!("{name}"))?;
             Ok(match command.kind {
                 Kind::Entry => {
@@ -165,9 +166,9 @@ fn register_kprobe(
     command: &Command<'_>,
     target: kprobe::Target,
     compiled: &Compiled,
-    config: &RecorderConfig,
+    records: &Arc<Records>,
 ) -> Result<KBox<dyn Registered>, Failure> {
-    let (recorder, entry) = compiled.recorder(config)?;
+    let (recorder, entry) = compiled.recorder(records)?;
     Ok(match command.kind {
         Kind::Return => {
             let maxactive = command.maxactive.map_or(0, NonZero::get);
@@ -185,14 +186,14 @@ fn register_all(
     command: &Command<'_>,
     name: &str,
     compiled: &Compiled,
-    config: &RecorderConfig,
+    records: &Arc<Records>,
 ) -> Result<KBox<dyn Registered>, Failure> {
     let addresses = symbol::addresses_of(name).map_err(at_target)?;
     let mut probes = KVec::with_capacity(addresses.len(), GFP_KERNEL)?;
     let mut first_failure = None;
     for address in &addresses {
         let target = kprobe::Target::Address(*address);
-        let registered = register_kprobe(command, target, compiled, config);
+        let registered = register_kprobe(command, target, compiled, records);
         match check_address(&Target::Address(*address as u64), registered) {
             Ok(probe) => probes.push(probe, GFP_KERNEL)?,
             Err(failure) if failure.errno() == ENOMEM => return Err(failure),
@@ -307,7 +308,26 @@ fn check_address(
     if !is_traceable(address)? {
         return Err(at_target(EINVAL));
     }
+    if let Err(Failure::Command(error)) = &registered {
+        if matches!(
+            error.kind,
+            ErrorKind::FailRegProbe | ErrorKind::BadInsnBndry
+        ) {
+            tell_unprobable(address)?;
+        }
+    }
     registered
+}
+
+/// Tells in the kernel's log why the kernel refuses a probe at this address, if the instruction
+/// there is the reason.
+#[inline(never)]
+fn tell_unprobable(address: usize) -> Result {
+    if let Some(why) = kprobe::unprobable(address)? {
+        let place = exits::SymbolOffset(address as u64);
+        pr_info!("{}\n", format_args!("{place}: {why}"));
+    }
+    Ok(())
 }
 
 /// Is this address in a function that may be traced? Those that may not are there for the tracing
@@ -350,6 +370,13 @@ fn refused(refusal: Refusal) -> Failure {
         Refusal::BadText(bad) => {
             tell(format_args!("{}", exits::Bad(&bad)));
             ErrorKind::BadText
+        }
+        Refusal::Unprobable(address, why) => {
+            tell(format_args!(
+                "{}: {why}; use %return",
+                exits::SymbolOffset(address as u64)
+            ));
+            ErrorKind::RetInsnRefused
         }
         Refusal::NotBuilt => {
             let kind = ErrorKind::NosupRetinsn;

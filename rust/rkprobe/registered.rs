@@ -24,6 +24,7 @@ use ktrace::{
         AnyKretprobe,
         Kretprobe, //
     },
+    module::Module,
     trace_event::EventMutexHeld,
     tracepoint::{
         self,
@@ -46,6 +47,11 @@ pub(crate) trait Registered: Send + Sync {
 
     /// It hits no more. Handlers that run already may still be running.
     fn disable(&self, _token: &EventMutexHeld) -> Result {
+        self.disarm()
+    }
+
+    /// The same for what is registered while its event is disabled, too: a kprobe.
+    fn disarm(&self) -> Result {
         Ok(())
     }
 
@@ -55,6 +61,14 @@ pub(crate) trait Registered: Send + Sync {
     /// The instruction that it is on: the function's first one for a return probe.
     fn address(&self) -> Option<usize> {
         None
+    }
+
+    /// Disarms what is in this module, which goes.
+    fn leave(&self, module: &Module) -> Result {
+        match self.address() {
+            Some(address) if module.contains(address) => self.disarm(),
+            _ => Ok(()),
+        }
     }
 
     /// Was the probed code unloaded? Then it cannot be enabled, and need not be.
@@ -85,7 +99,7 @@ impl Registered for Kprobe<Recorder> {
         Kprobe::enable(self)
     }
 
-    fn disable(&self, _: &EventMutexHeld) -> Result {
+    fn disarm(&self) -> Result {
         Kprobe::disable(self)
     }
 
@@ -114,7 +128,7 @@ impl<H: kretprobe::Handler + AsRef<Recorder>> Registered for Kretprobe<H> {
         Kretprobe::enable(self)
     }
 
-    fn disable(&self, _: &EventMutexHeld) -> Result {
+    fn disarm(&self) -> Result {
         Kretprobe::disable(self)
     }
 
@@ -145,7 +159,7 @@ impl Registered for Kretinsn<Recorder> {
         Kretinsn::enable(self)
     }
 
-    fn disable(&self, _: &EventMutexHeld) -> Result {
+    fn disarm(&self) -> Result {
         Kretinsn::disable(self)
     }
 
@@ -190,16 +204,18 @@ impl Registered for KVec<KBox<dyn Registered>> {
     }
 
     fn disable(&self, token: &EventMutexHeld) -> Result {
-        let mut result = Ok(());
-        for probe in self {
-            result = result.and(probe.disable(token));
-        }
-        result
+        let disabled = self.iter().map(|probe| probe.disable(token));
+        disabled.fold(Ok(()), Result::and)
     }
 
     fn counts(&self) -> Counts {
         let none = Counts::default();
         self.iter().fold(none, |sum, probe| sum.and(probe.counts()))
+    }
+
+    fn leave(&self, module: &Module) -> Result {
+        let left = self.iter().map(|probe| probe.leave(module));
+        left.fold(Ok(()), Result::and)
     }
 
     fn is_gone(&self) -> bool {

@@ -23,6 +23,7 @@ use ktrace::{
         self,
         Definition,
         EventMutex,
+        Group,
         Output,
         TraceEvent, //
     },
@@ -147,6 +148,19 @@ pub(crate) fn with_event<R>(group: &str, name: &str, f: impl FnOnce(&Event) -> R
     named.map(|named| f(&named.event))
 }
 
+/// The group of this name: that of an event, where there is one in it.
+pub(crate) fn group(name: &CStr) -> Result<Arc<Group>> {
+    let registry = REGISTRY.lock();
+    let mut groups = registry
+        .events
+        .iter()
+        .map(|named| named.event.trace_event.group());
+    match groups.find(|group| group.name() == name) {
+        Some(group) => Ok(group.clone()),
+        None => Group::new(name, ktrace::this_module!()),
+    }
+}
+
 /// The buffer for strings that all events share.
 pub(crate) fn string_buffer() -> Result<Arc<StringBuffer>> {
     let mut registry = REGISTRY.lock();
@@ -192,7 +206,7 @@ pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> E
     limit_retired();
     let (held, output) = EventMutex::with(|token| {
         REGISTRY.lock().reserve()?;
-        let trace_event = TraceEvent::register(token, definition, ktrace::this_module!())?;
+        let trace_event = TraceEvent::register(token, definition)?;
         let output = trace_event.output();
         let held = trace_event.hold(token);
         let event = event(trace_event);
@@ -216,7 +230,7 @@ pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> E
     let is_its = |probe: &Probe| {
         let spec = probe.spec();
         (spec.group().as_bytes(), spec.event().as_bytes())
-            == (output.group().to_bytes(), output.name().to_bytes())
+            == (output.group().name().to_bytes(), output.name().to_bytes())
     };
     for _ in 0..REMOVALS {
         match remove(is_its) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What all probes of an event have in common: its name and its fields.
+//! What all probes of an event have in common: its fields.
 
 use kernel::{
     prelude::*,
@@ -10,7 +10,10 @@ use kernel::{
     },
 };
 
-use ktrace::trace_event::HEADER_LEN;
+use ktrace::trace_event::{
+    Field,
+    HEADER_LEN, //
+};
 use probe::{
     argument::Argument,
     command::Kind,
@@ -25,25 +28,40 @@ use probe::{
 /// The size of an address in a record, in bytes.
 const WORD: usize = size_of::<u64>();
 
-/// The name and the fields of an event.
+const PROBE_IP: Field = Field::code(c"__probe_ip", 0);
+const PROBE_FUNC: Field = Field::code(c"__probe_func", 0);
+const PROBE_RET_IP: Field = Field::code(c"__probe_ret_ip", 1);
+
+/// The fields that come before those of the arguments.
+static PROBE_FIELDS: [Field; 1] = [PROBE_IP];
+static RETURN_FIELDS: [Field; 2] = [PROBE_FUNC, PROBE_RET_IP];
+
+/// The fields of an event.
 pub(crate) struct Schema {
-    name: CString,
     kind: Kind,
     /// The event that an event probe is attached to.
     attached: Option<CString>,
     fields: KVec<(CString, fetch::Field)>,
     layout: Layout,
+    /// `None` while there are no arguments.
+    definition: Option<KBox<Definition>>,
+}
+
+/// The fields of an event and its print format, for the kernel.
+struct Definition {
+    fields: KVec<Field>,
+    print_fmt: CString,
 }
 
 impl Schema {
     /// An event without fields of its own yet.
-    pub(crate) fn new(name: CString, kind: Kind, attached: Option<CString>) -> Self {
+    pub(crate) fn new(kind: Kind, attached: Option<CString>) -> Self {
         Self {
-            name,
             kind,
             attached,
             fields: KVec::new(),
             layout: Layout::new(),
+            definition: None,
         }
     }
 
@@ -52,11 +70,6 @@ impl Schema {
         let field = self.layout.add(argument).map_err(|fetch::TooBig| E2BIG)?;
         let name = CString::try_from_fmt(format_args!("{}", argument.name))?;
         Ok(self.fields.push((name, field), GFP_KERNEL)?)
-    }
-
-    /// The name of the event.
-    pub(crate) fn name(&self) -> &str {
-        text(&self.name)
     }
 
     /// When its probes hit.
@@ -98,23 +111,19 @@ impl Schema {
             }
     }
 
-    /// The definition of the event, for the kernel: fields and print format.
-    pub(crate) fn define(&self) -> Result<(KVec<ktrace::trace_event::Field>, CString)> {
-        let head: &[&'static CStr] = match self.head() {
-            Head::Probe => &[c"__probe_ip"],
-            Head::Return => &[c"__probe_func", c"__probe_ret_ip"],
-            Head::Event => &[],
-        };
-        let mut fields = KVec::with_capacity(head.len() + self.fields.len(), GFP_KERNEL)?;
-        for (index, name) in head.iter().enumerate() {
-            let field = ktrace::trace_event::Field::new(
-                *name,
-                c"unsigned long",
-                HEADER_LEN + index * WORD,
-                WORD,
-                false,
-            )?;
-            fields.push(field, GFP_KERNEL)?;
+    /// Defines the event for the kernel, once it has all fields.
+    pub(crate) fn define(&mut self) -> Result {
+        if self.fields.is_empty() {
+            return Ok(());
+        }
+        let mut fields = KVec::with_capacity(2 + self.fields.len(), GFP_KERNEL)?;
+        match self.head() {
+            Head::Probe => fields.push(PROBE_IP, GFP_KERNEL)?,
+            Head::Return => {
+                fields.push(PROBE_FUNC, GFP_KERNEL)?;
+                fields.push(PROBE_RET_IP, GFP_KERNEL)?;
+            }
+            Head::Event => {}
         }
         for (name, field) in &self.fields {
             let name = CString::try_from(&**name)?;
@@ -124,17 +133,39 @@ impl Schema {
             let field = if field.is_dynamic() {
                 // SAFETY: `fetch::record` locates what it has put into the record, and the
                 // `Recorder` tells it where that starts.
-                unsafe { ktrace::trace_event::Field::located(name, ty, offset, size, is_signed) }
+                unsafe { Field::located(name, ty, offset, size, is_signed) }
             } else {
-                ktrace::trace_event::Field::new(name, ty, offset, size, is_signed)
+                Field::new(name, ty, offset, size, is_signed)
             };
             fields.push(field?, GFP_KERNEL)?;
         }
-        let print_fmt = PrintFmt {
-            head: self.head(),
-            fields: self.fields(),
-        };
-        Ok((fields, CString::try_from_fmt(format_args!("{print_fmt}"))?))
+        let print_fmt = CString::try_from_fmt(format_args!(
+            "{}",
+            PrintFmt {
+                head: self.head(),
+                fields: self.fields(),
+            }
+        ))?;
+        self.definition = Some(KBox::new(Definition { fields, print_fmt }, GFP_KERNEL)?);
+        Ok(())
+    }
+
+    /// All fields behind the header, for the kernel.
+    pub(crate) fn kernel_fields(&self) -> &[Field] {
+        match (&self.definition, self.head()) {
+            (Some(definition), _) => &definition.fields,
+            (None, Head::Probe) => &PROBE_FIELDS,
+            (None, Head::Return) => &RETURN_FIELDS,
+            (None, Head::Event) => &[],
+        }
+    }
+
+    /// How user space prints a record.
+    pub(crate) fn print_fmt(&self) -> &CStr {
+        match &self.definition {
+            Some(definition) => &definition.print_fmt,
+            None => self.head().print_fmt(),
+        }
     }
 }
 

@@ -17,6 +17,8 @@ use ktrace::{
         Definition,
         EventMutex,
         EventMutexHeld,
+        Field,
+        Group,
         Operations,
         Print,
         Sink,
@@ -91,9 +93,21 @@ impl ControlFile for Drop {
 }
 
 /// An event that nothing records.
-struct Nothing;
+struct Nothing(Sink);
 
 impl Operations for Nothing {
+    fn sink(&self) -> &Sink {
+        &self.0
+    }
+
+    fn fields(&self) -> &[Field] {
+        &[]
+    }
+
+    fn print_fmt(&self) -> &CStr {
+        c"\"\""
+    }
+
     fn enable(&self, _: &EventMutexHeld) -> Result {
         Ok(())
     }
@@ -102,22 +116,20 @@ impl Operations for Nothing {
 }
 
 impl Print for Nothing {
-    fn print(&self, _: &[u8], seq: &mut TraceSeq) {
+    fn print(&self, _: &CStr, _: &[u8], seq: &mut TraceSeq) {
         seq.bytes(b"victim\n");
     }
 }
 
 fn event(module: &'static ThisModule) -> Result<TraceEvent> {
+    let event = Arc::new(Nothing(Sink::new()), GFP_KERNEL)?;
     let definition = Definition {
-        group: CString::try_from(c"ktrace_drops")?,
+        group: Group::new(c"ktrace_drops", module)?,
         name: CString::try_from(c"victim")?,
-        fields: KVec::new(),
-        print_fmt: CString::try_from(c"\"\"")?,
-        operations: KBox::new(Nothing, GFP_KERNEL)?,
-        print: KBox::new(Nothing, GFP_KERNEL)?,
-        sink: Arc::new(Sink::new(), GFP_KERNEL)?,
+        operations: event.clone(),
+        print: event,
     };
-    EventMutex::with(|token| TraceEvent::register(token, definition, module))?
+    EventMutex::with(|token| TraceEvent::register(token, definition))?
 }
 
 struct Drops {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A module for the tests of probes on return instructions: functions that leave in every way there
- * is. Those of exits_x86.S need an assembler; these here sleep, migrate, call themselves, are
+ * is. Those of exits_x86.S and exits_arm64.S need an assembler; these here sleep, migrate, call themselves, are
  * called by an interrupt, or can be traced by ftrace.
  *
  * In /sys/module/exits_target:
@@ -22,17 +22,9 @@
 #include <linux/sysfs.h>
 #include <linux/wait.h>
 
-/* exits_x86.S */
+/* exits_x86.S, exits_arm64.S */
 asmlinkage long exits_ret(long n);
 asmlinkage long exits_alias(long n);
-asmlinkage long exits_ret_int3(long n);
-asmlinkage long exits_thunk(long n);
-asmlinkage long exits_thunk_prefix(long n);
-asmlinkage long exits_thunk_stays(long n);
-asmlinkage long exits_thunk_prefix_stays(long n);
-asmlinkage long exits_calls_ret_pops(long n);
-asmlinkage long exits_rep_ret(long n);
-asmlinkage long exits_ret_inside(long n);
 asmlinkage long exits_two(long n);
 asmlinkage long exits_eight(long n);
 asmlinkage long exits_padding(long n);
@@ -42,16 +34,31 @@ asmlinkage long exits_cold(long n);
 asmlinkage long exits_half_cold(long n);
 asmlinkage long exits_tail(long n);
 asmlinkage long exits_tail_conditional(long n);
-asmlinkage long exits_tail_indirect(long n);
 asmlinkage long exits_tail_register(long n);
 asmlinkage long exits_tail_itself(long n);
 asmlinkage long exits_falls_through(long n);
 asmlinkage long exits_after(long n);
 asmlinkage long exits_bad_byte(long n);
-asmlinkage long exits_bad_branch(long n);
 asmlinkage long exits_bad_call(long n);
 asmlinkage long exits_no_probe(long n);
 asmlinkage long exits_noinstr(long n);
+#ifdef CONFIG_X86_64
+asmlinkage long exits_ret_int3(long n);
+asmlinkage long exits_thunk(long n);
+asmlinkage long exits_thunk_prefix(long n);
+asmlinkage long exits_thunk_stays(long n);
+asmlinkage long exits_thunk_prefix_stays(long n);
+asmlinkage long exits_calls_ret_pops(long n);
+asmlinkage long exits_rep_ret(long n);
+asmlinkage long exits_ret_inside(long n);
+asmlinkage long exits_tail_indirect(long n);
+asmlinkage long exits_bad_branch(long n);
+#endif
+#ifdef CONFIG_ARM64
+asmlinkage long exits_signed(long n);
+asmlinkage long exits_bad_data(long n);
+asmlinkage long exits_bad_exclusive(long n);
+#endif
 
 long exits_traced(long n);
 long exits_deep(long n);
@@ -161,6 +168,24 @@ static const struct {
 	FUNCTION(tail_static),
 	FUNCTION(ret),
 	FUNCTION(alias),
+	FUNCTION(two),
+	FUNCTION(eight),
+	FUNCTION(padding),
+	FUNCTION(jump_to_ret),
+	FUNCTION(epilogue),
+	FUNCTION(cold),
+	FUNCTION(half_cold),
+	FUNCTION(tail),
+	FUNCTION(tail_conditional),
+	FUNCTION(tail_register),
+	FUNCTION(tail_itself),
+	FUNCTION(falls_through),
+	FUNCTION(after),
+	FUNCTION(bad_byte),
+	FUNCTION(bad_call),
+	FUNCTION(no_probe),
+	FUNCTION(noinstr),
+#ifdef CONFIG_X86_64
 	FUNCTION(ret_int3),
 	FUNCTION(thunk),
 #ifdef CONFIG_MITIGATION_RETHUNK
@@ -173,25 +198,14 @@ static const struct {
 	FUNCTION(calls_ret_pops),
 	FUNCTION(rep_ret),
 	FUNCTION(ret_inside),
-	FUNCTION(two),
-	FUNCTION(eight),
-	FUNCTION(padding),
-	FUNCTION(jump_to_ret),
-	FUNCTION(epilogue),
-	FUNCTION(cold),
-	FUNCTION(half_cold),
-	FUNCTION(tail),
-	FUNCTION(tail_conditional),
 	FUNCTION(tail_indirect),
-	FUNCTION(tail_register),
-	FUNCTION(tail_itself),
-	FUNCTION(falls_through),
-	FUNCTION(after),
-	FUNCTION(bad_byte),
 	FUNCTION(bad_branch),
-	FUNCTION(bad_call),
-	FUNCTION(no_probe),
-	FUNCTION(noinstr),
+#endif
+#ifdef CONFIG_ARM64
+	FUNCTION(signed),
+	FUNCTION(bad_data),
+	FUNCTION(bad_exclusive),
+#endif
 };
 
 static long result;

@@ -226,23 +226,23 @@ FUNC_END_ODD exits_loop
 /* Tail calls. */
 
 FUNC_START(exits_tail)
-	jmp	exits_ret_int3
+	jmp	exits_padding
 SYM_FUNC_END(exits_tail)
 
 FUNC_START(exits_tail_conditional)
 	test	%rdi, %rdi
-	jne	exits_ret_int3
+	jne	exits_padding
 	xor	%eax, %eax
 	RET
 SYM_FUNC_END(exits_tail_conditional)
 
 FUNC_START(exits_tail_indirect)
-	lea	exits_ret_int3(%rip), %rax
+	lea	exits_padding(%rip), %rax
 	JMP_NOSPEC rax
 SYM_FUNC_END(exits_tail_indirect)
 
 FUNC_START(exits_tail_register)
-	lea	exits_ret_int3(%rip), %rax
+	lea	exits_padding(%rip), %rax
 	ANNOTATE_RETPOLINE_SAFE
 	jmp	*%rax
 	int3

@@ -4,4 +4,5 @@
 
 mod dyn_event;
 mod event_probe;
+#[cfg(CONFIG_RETHOOK)]
 mod rethook;

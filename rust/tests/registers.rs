@@ -57,6 +57,8 @@ mod tests {
         static SEEN: Seen = Seen::new();
         let names = if cfg!(CONFIG_X86_64) {
             ["di", "si", "ip", "sp"]
+        } else if cfg!(CONFIG_ARM64) {
+            ["x0", "x1", "pc", "sp"]
         } else {
             return Ok(());
         };
@@ -101,8 +103,8 @@ mod tests {
                     .map_or(0, |word| u64::from_ne_bytes(*word));
                 SEEN.push(registers.stack(n as u16) ^ word);
             }
-            // The return address is in this module's code, and not 0.
-            SEEN.push(u64::from(registers.stack(0) != 0));
+            // On x86-64 the first word is the return address.
+            SEEN.push(u64::from(cfg!(CONFIG_ARM64) || registers.stack(0) != 0));
             // The stack of a task is some words long, but not that many.
             let beyond = (u16::MAX - 63..=u16::MAX).map(|n| registers.stack(n));
             SEEN.push(beyond.fold(0, |all, word| all | word));

@@ -28,6 +28,7 @@ mod tests {
         EventMutex,
         EventMutexHeld,
         Field,
+        Group,
         Operations,
         Print,
         Sink,
@@ -46,9 +47,26 @@ mod tests {
 
     const GROUP: &CStr = c"ktrace_kunit";
 
-    struct Nothing(#[expect(dead_code)] Dropped);
+    /// What an event consists of that nothing records.
+    struct Parts {
+        sink: Arc<Sink>,
+        fields: KVec<Field>,
+        _dropped: Dropped,
+    }
 
-    impl Operations for Nothing {
+    impl Operations for Parts {
+        fn sink(&self) -> &Sink {
+            &self.sink
+        }
+
+        fn fields(&self) -> &[Field] {
+            &self.fields
+        }
+
+        fn print_fmt(&self) -> &CStr {
+            c"\"%u\", REC->field[0]"
+        }
+
         fn enable(&self, _token: &EventMutexHeld) -> Result {
             Ok(())
         }
@@ -56,8 +74,10 @@ mod tests {
         fn disable(&self, _token: &EventMutexHeld) {}
     }
 
-    impl Print for Nothing {
-        fn print(&self, record: &[u8], seq: &mut TraceSeq) {
+    struct Length(#[expect(dead_code)] Dropped);
+
+    impl Print for Length {
+        fn print(&self, _name: &CStr, record: &[u8], seq: &mut TraceSeq) {
             let _ = writeln!(seq, "{} bytes", record.len());
         }
     }
@@ -77,16 +97,18 @@ mod tests {
         let field = Field::new(c"field", c"u8[]", HEADER_LEN, size, false)?;
         let mut fields = KVec::new();
         fields.push(field, GFP_KERNEL)?;
-        let definition = Definition {
-            group: CString::try_from(GROUP)?,
-            name: CString::try_from(name)?,
-            fields,
-            print_fmt: CString::try_from(c"\"%u\", REC->field[0]")?,
-            operations: KBox::new(Nothing(Dropped(dropped, 1)), GFP_KERNEL)?,
-            print: KBox::new(Nothing(Dropped(dropped, 2)), GFP_KERNEL)?,
+        let parts = Parts {
             sink,
+            fields,
+            _dropped: Dropped(dropped, 1),
         };
-        EventMutex::with(|token| TraceEvent::register(token, definition, ktrace::this_module!()))?
+        let definition = Definition {
+            group: Group::new(GROUP, ktrace::this_module!())?,
+            name: CString::try_from(name)?,
+            operations: Arc::new(parts, GFP_KERNEL)?,
+            print: Arc::new(Length(Dropped(dropped, 2)), GFP_KERNEL)?,
+        };
+        EventMutex::with(|token| TraceEvent::register(token, definition))?
     }
 
     fn remove(event: TraceEvent) -> Result {
@@ -271,12 +293,25 @@ mod tests {
 
     /// Drops its own event when that is disabled.
     struct Suicide {
+        sink: Sink,
         event: Arc<Mutex<Option<TraceEvent>>>,
         seen: &'static Seen,
         _dropped: Dropped,
     }
 
     impl Operations for Suicide {
+        fn sink(&self) -> &Sink {
+            &self.sink
+        }
+
+        fn fields(&self) -> &[Field] {
+            &[]
+        }
+
+        fn print_fmt(&self) -> &CStr {
+            c"\"\""
+        }
+
         fn enable(&self, _token: &EventMutexHeld) -> Result {
             Ok(())
         }
@@ -298,25 +333,19 @@ mod tests {
         static SEEN: Seen = Seen::new();
         let name = c"suicide";
         let holder = Arc::pin_init(new_mutex!(None), GFP_KERNEL)?;
-        let definition = Definition {
-            group: CString::try_from(GROUP)?,
-            name: CString::try_from(name)?,
-            fields: KVec::new(),
-            print_fmt: CString::try_from(c"\"\"")?,
-            operations: KBox::new(
-                Suicide {
-                    event: holder.clone(),
-                    seen: &SEEN,
-                    _dropped: Dropped(&SEEN, 1),
-                },
-                GFP_KERNEL,
-            )?,
-            print: KBox::new(Nothing(Dropped(&SEEN, 2)), GFP_KERNEL)?,
-            sink: sink()?,
+        let suicide = Suicide {
+            sink: Sink::new(),
+            event: holder.clone(),
+            seen: &SEEN,
+            _dropped: Dropped(&SEEN, 1),
         };
-        let event = EventMutex::with(|token| {
-            TraceEvent::register(token, definition, ktrace::this_module!())
-        })??;
+        let definition = Definition {
+            group: Group::new(GROUP, ktrace::this_module!())?,
+            name: CString::try_from(name)?,
+            operations: Arc::new(suicide, GFP_KERNEL)?,
+            print: Arc::new(Length(Dropped(&SEEN, 2)), GFP_KERNEL)?,
+        };
+        let event = EventMutex::with(|token| TraceEvent::register(token, definition))??;
         *holder.lock() = Some(event);
         enable(GROUP, name)?;
         disable(GROUP, name)?;

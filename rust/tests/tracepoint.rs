@@ -77,10 +77,14 @@ mod tests {
             let call = hit.call();
             self.0.push(call.function() as u64);
             self.0.push(u64::from(call.argument(1) == hit.argument(0)));
-            self.0
-                .push(u64::from(call.stack(0) == call.caller() as u64));
-            let si = register("si").map(|si| call.state().register(si));
-            self.0.push(u64::from(si == Some(hit.argument(0))));
+            let caller = match register("lr") {
+                Some(link) => call.state().register(link),
+                None => call.stack(0),
+            };
+            self.0.push(u64::from(caller == call.caller() as u64));
+            let second = register("si").or(register("x1"));
+            let second = second.map(|second| call.state().register(second));
+            self.0.push(u64::from(second == Some(hit.argument(0))));
             let called_from = symbol::start_of(call.caller());
             self.0.push(u64::from(called_from.is_some()));
         }
@@ -93,7 +97,11 @@ mod tests {
         allocate()?;
         drop(tracepoint);
         let stub = symbol::address_of(c"__probestub_kmalloc")?;
-        let behind = if cfg!(CONFIG_X86_KERNEL_IBT) { 4 } else { 0 };
+        let behind = if cfg!(any(CONFIG_X86_KERNEL_IBT, CONFIG_ARM64)) {
+            4
+        } else {
+            0
+        };
         assert!(SEEN.is(&[(stub + behind) as u64, 1, 1, 1, 1]));
         Ok(())
     }

@@ -24,6 +24,7 @@ use ktrace::{
         EventMutex,
         EventMutexHeld,
         Field,
+        Group,
         Operations,
         Print,
         Sink,
@@ -60,23 +61,39 @@ impl Handler for Record {
     }
 }
 
-/// What enabling the event switches on.
-struct Switch(Kprobe<Record>);
+/// The event. Enabling it arms the probe.
+struct CloneEvent {
+    probe: Kprobe<Record>,
+    sink: Arc<Sink>,
+    fields: [Field; 1],
+}
 
-impl Operations for Switch {
+impl Operations for CloneEvent {
+    fn sink(&self) -> &Sink {
+        &self.sink
+    }
+
+    fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    fn print_fmt(&self) -> &CStr {
+        c"\"flags=0x%Lx\", REC->flags"
+    }
+
     fn enable(&self, _token: &EventMutexHeld) -> Result {
-        self.0.enable()
+        self.probe.enable()
     }
 
     fn disable(&self, _token: &EventMutexHeld) {
-        let _ = self.0.disable();
+        let _ = self.probe.disable();
     }
 }
 
 struct Line;
 
 impl Print for Line {
-    fn print(&self, record: &[u8], seq: &mut TraceSeq) {
+    fn print(&self, _name: &CStr, record: &[u8], seq: &mut TraceSeq) {
         let flags = record
             .get(HEADER_LEN..)
             .and_then(|fields| fields.first_chunk());
@@ -94,24 +111,20 @@ struct RustTraceEvent {
 
 impl kernel::Module for RustTraceEvent {
     fn init(module: &'static ThisModule) -> Result<Self> {
-        let mut fields = KVec::new();
-        fields.push(
-            Field::new(c"flags", c"u64", HEADER_LEN, FLAGS_LEN, false)?,
-            GFP_KERNEL,
-        )?;
         let sink = Arc::new(Sink::new(), GFP_KERNEL)?;
-        let probe = Kprobe::register(Target::function(c"kernel_clone")?, Record(sink.clone()))?;
-        let definition = Definition {
-            group: CString::try_from(c"rust_sample")?,
-            name: CString::try_from(c"clone")?,
-            fields,
-            print_fmt: CString::try_from(c"\"flags=0x%Lx\", REC->flags")?,
-            operations: KBox::new(Switch(probe), GFP_KERNEL)?,
-            print: KBox::new(Line, GFP_KERNEL)?,
+        let clone = CloneEvent {
+            probe: Kprobe::register(Target::function(c"kernel_clone")?, Record(sink.clone()))?,
             sink,
+            fields: [Field::new(c"flags", c"u64", HEADER_LEN, FLAGS_LEN, false)?],
+        };
+        let definition = Definition {
+            group: Group::new(c"rust_sample", module)?,
+            name: CString::try_from(c"clone")?,
+            operations: Arc::new(clone, GFP_KERNEL)?,
+            print: Arc::new(Line, GFP_KERNEL)?,
         };
         Ok(Self {
-            _event: EventMutex::with(|token| TraceEvent::register(token, definition, module))??,
+            _event: EventMutex::with(|token| TraceEvent::register(token, definition))??,
         })
     }
 }

@@ -4,14 +4,34 @@
 
 use core::{
     arch::asm,
+    mem::offset_of,
     ptr, //
 };
 
-use kernel::bindings::pt_regs;
+use kernel::{
+    bindings::{
+        ftrace_regs,
+        pt_regs,
+        task_struct, //
+    },
+    error::Result,
+    ffi::c_void, //
+};
+
+use probe::arch::x86_64::{
+    register,
+    PT_REGS_BYTES,
+    REGISTERS, //
+};
 
 use crate::{
+    bindings::MCOUNT_INSN_SIZE,
     nofault,
-    registers::Registers, //
+    registers::{
+        self,
+        RegisterFile,
+        Registers, //
+    },
 };
 
 pub(crate) use probe::insn::x86::{
@@ -48,13 +68,67 @@ pub(crate) unsafe fn percpu_read<T>(pointer: *const *mut T) -> *mut T {
     value
 }
 
+extern "C" {
+    static this_cpu_off: usize;
+    static current_task: *const c_void;
+}
+
+/// The address of this CPU's copy of what is at `address` of the per-CPU area. Preemption should be
+/// disabled. C: `this_cpu_ptr()`.
+#[inline(always)]
+pub(crate) fn this_cpu(mut address: usize) -> usize {
+    if cfg!(CONFIG_SMP) {
+        // SAFETY: The kernel's own per-CPU variable, read where GS says that this CPU's copy is.
+        unsafe {
+            asm!("add {}, qword ptr gs:[rip + {}]", inout(reg) address, sym this_cpu_off,
+                 options(nostack, readonly))
+        };
+    }
+    address
+}
+
+/// The current task. C: `current`.
+#[inline(always)]
+pub(crate) fn current() -> *const task_struct {
+    let task;
+    // SAFETY: The kernel's own per-CPU variable, read where GS says that this CPU's copy is.
+    unsafe {
+        asm!("mov {}, qword ptr gs:[rip + {}]", out(reg) task, sym current_task,
+             options(nostack, readonly, preserves_flags))
+    };
+    task
+}
+
+/// The registers that ftrace saves: a `struct pt_regs`, but maybe not all of its fields.
+pub(crate) type CallRegisters<'a> = &'a Registers;
+
+/// Borrows what ftrace gave to a handler. C: `arch_ftrace_regs()`.
+///
+/// # Safety
+///
+/// `regs` must be what ftrace filled in, or what is like that, and stay as it is for `'a`.
+#[inline(always)]
+pub(crate) unsafe fn call_registers<'a>(regs: *mut ftrace_regs) -> CallRegisters<'a> {
+    // SAFETY: `struct ftrace_regs` is a `struct pt_regs` here. The caller guarantees that it stays.
+    unsafe { Registers::from_raw(regs.cast()) }
+}
+
+/// Fills in the registers that ftrace does not save at the exit of a function: there are none.
+///
+/// # Safety
+///
+/// `regs` must be what ftrace filled in at the exit of a function.
+#[inline(always)]
+pub(crate) unsafe fn complete_at_exit(_regs: *mut ftrace_regs) {}
+
 /// The registers where ftrace saved them all, else NULL. C: `arch_ftrace_get_regs()`.
 ///
 /// # Safety
 ///
-/// `regs` must be what ftrace filled in.
+/// `registers` must be what ftrace filled in.
 #[inline(always)]
-pub(crate) unsafe fn whole_registers(regs: *mut pt_regs) -> *mut pt_regs {
+pub(crate) unsafe fn whole_registers(registers: CallRegisters<'_>) -> *mut pt_regs {
+    let regs = registers.as_ptr();
     // SAFETY: The caller guarantees that ftrace filled them in. It clears the code segment if it
     // did not save all.
     if unsafe { (*regs).__bindgen_anon_1.cs } == 0 {
@@ -64,28 +138,108 @@ pub(crate) unsafe fn whole_registers(regs: *mut pt_regs) -> *mut pt_regs {
     }
 }
 
-/// ENDBR64, and the instruction that the kernel writes over one that nobody needs
-/// (`gen_endbr_poison()` in `arch/x86/include/asm/ibt.h`).
-pub(crate) const LANDING_PADS: [[u8; 4]; 2] = [[0xf3, 0x0f, 0x1e, 0xfa], [0x0f, 0x1f, 0x40, 0xd6]];
-
-/// Where ftrace finds the entry of the function at `address`: behind its landing pad, if it has
-/// one. C: `ftrace_location()`.
-pub(crate) fn behind_landing_pad(address: usize) -> usize {
-    let mut code = [0; 4];
-    match nofault::read_kernel(address, &mut code) {
-        Ok(()) if LANDING_PADS.contains(&code) => address.wrapping_add(code.len()),
-        _ => address,
-    }
-}
-
-/// The address that a function returns to, where it is about to.
+/// The address that a function returns to.
 ///
 /// # Safety
 ///
-/// `registers` must be those in front of an instruction that returns.
+/// `registers` must be those in front of the first instruction of a function, or in front of an
+/// instruction that returns.
 #[inline(always)]
-pub(crate) unsafe fn return_address(registers: &Registers) -> usize {
-    let place = registers.stack_pointer() as usize as *const usize;
-    // SAFETY: The instruction is about to take it from there, by the safety requirement.
+pub(crate) unsafe fn return_address(registers: impl RegisterFile) -> usize {
+    let place = registers::stack_pointer(registers) as usize as *const usize;
+    // SAFETY: The caller guarantees that the stack pointer is that of such an instruction. It
+    // points at the return address.
     unsafe { place.read() }
+}
+
+/// ENDBR64, and the instruction that the kernel writes over one that nobody needs
+/// (`gen_endbr_poison()` in `arch/x86/include/asm/ibt.h`).
+const LANDING_PADS: [[u8; 4]; 2] = [[0xf3, 0x0f, 0x1e, 0xfa], [0x0f, 0x1f, 0x40, 0xd6]];
+
+/// The address of the first instruction of the function at `start`, behind a landing pad.
+fn behind_landing_pad(start: usize) -> usize {
+    let mut code = [0; 4];
+    match nofault::read_kernel(start, &mut code) {
+        Ok(()) if LANDING_PADS.contains(&code) => start.wrapping_add(code.len()),
+        _ => start,
+    }
+}
+
+/// The address of a kprobe on the entry of the function at `start`. C: `arch_adjust_kprobe_addr()`.
+pub(crate) fn probe_entry(start: usize) -> usize {
+    behind_landing_pad(start)
+}
+
+/// The address from which ftrace calls in the function at `start`. C: `ftrace_location()`.
+pub(crate) fn ftrace_site(start: usize) -> usize {
+    behind_landing_pad(start)
+}
+
+/// The bytes in front of the function at `start` that are its own, and not text of the function in
+/// front of it: the kernel has symbols for them.
+pub(crate) fn bytes_before(_start: usize) -> Result<usize> {
+    Ok(0)
+}
+
+/// The instruction at the ftrace site while nobody traces the function. C: `BYTES_NOP5`.
+pub(crate) const FTRACE_SITE: [u8; MCOUNT_INSN_SIZE as usize] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+
+/// The symbol that a function with a return probe returns to. C: `is_kretprobe_trampoline()`.
+pub(crate) const RETURN_TRAMPOLINE: &[u8] = b"arch_rethook_trampoline+0x0/";
+
+/// Whether a jump can hide instructions: an optimized kprobe is one, and ftrace can write one.
+pub(crate) const JUMPS_HIDE: bool = true;
+
+/// Compares the table of crate `probe` with the kernel's structure.
+macro_rules! assert_offsets {
+    ($($name:literal: $field:ident),* $(,)?) => {
+        $(const _: () = assert!(match register($name) {
+            Some(register) => register.offset() == offset_of!(pt_regs, $field),
+            None => false,
+        });)*
+        const _: () = assert!(REGISTERS.len() == [$($name),*].len());
+        const _: () = assert!(PT_REGS_BYTES <= size_of::<pt_regs>());
+    };
+}
+
+assert_offsets! {
+    "r15": r15, "r14": r14, "r13": r13, "r12": r12, "bp": bp, "bx": bx, "r11": r11, "r10": r10,
+    "r9": r9, "r8": r8, "ax": ax, "cx": cx, "dx": dx, "si": si, "di": di, "orig_ax": orig_ax,
+    "ip": ip, "flags": flags, "sp": sp, "cs": __bindgen_anon_1, "ss": __bindgen_anon_2,
+}
+
+extern "C" {
+    fn ktrace_landing_pads_match(endbr: u32, sealed: u32) -> bool;
+    fn ktrace_get_regs(fregs: *mut c_void) -> *mut pt_regs;
+}
+
+/// Tries the facts about this processor that ktrace relies on, for
+/// [`assumptions`](crate::assumptions). Fails with what is different.
+pub(crate) fn check() -> Result<(), &'static str> {
+    if !landing_pads_match() {
+        return Err("landing pads look different");
+    }
+    if !registers_match() {
+        return Err("ftrace marks its registers differently");
+    }
+    Ok(())
+}
+
+/// The bytes of landing pads, in use and not.
+fn landing_pads_match() -> bool {
+    let [endbr, sealed] = LANDING_PADS.map(u32::from_ne_bytes);
+    // SAFETY: The function has no requirements.
+    unsafe { ktrace_landing_pads_match(endbr, sealed) }
+}
+
+/// How ftrace says whether it saved all registers.
+fn registers_match() -> bool {
+    let is_same = |mut regs: pt_regs| {
+        let regs = &raw mut regs;
+        // SAFETY: `regs` points at a local `struct pt_regs`, which both only look at.
+        unsafe { whole_registers(call_registers(regs.cast())) == ktrace_get_regs(regs.cast()) }
+    };
+    let mut whole = pt_regs::default();
+    whole.__bindgen_anon_1.cs = 1;
+    is_same(pt_regs::default()) && is_same(whole)
 }

@@ -15,7 +15,10 @@ use kernel::{
     },
 };
 
-use super::MAX_LEN;
+use super::{
+    HEADER_LEN,
+    MAX_LEN, //
+};
 
 /// A string of C that is either static or allocated. A static one takes no memory.
 pub enum CowCStr {
@@ -109,6 +112,21 @@ impl Field {
     ) -> Result<Self> {
         // INVARIANT: By the safety requirement.
         Self::make(name.into(), ty.into(), offset, size, is_signed, true)
+    }
+
+    /// A word with the address of code, the `index`th behind the header. Takes no memory.
+    pub const fn code(name: &'static CStr, index: u8) -> Self {
+        const WORD: u16 = size_of::<usize>() as u16;
+        const { assert!(HEADER_LEN + (u8::MAX as usize + 1) * WORD as usize <= MAX_LEN) };
+        // INVARIANT: Not located. The last word ends within the longest record, as asserted.
+        Self {
+            name: CowCStr::Static(name),
+            ty: CowCStr::Static(c"unsigned long"),
+            offset: HEADER_LEN as u16 + index as u16 * WORD,
+            size: WORD,
+            is_signed: false,
+            is_located: false,
+        }
     }
 
     fn make(

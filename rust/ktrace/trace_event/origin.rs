@@ -10,8 +10,9 @@ use kernel::{
 use crate::{
     context::Atomic,
     registers::{
+        self,
         Register,
-        Registers, //
+        RegisterFile, //
     },
 };
 
@@ -19,27 +20,27 @@ use crate::{
 /// [`function::Call`](crate::function::Call).
 pub trait Origin: Copy + Sealed {
     /// What there is to record of it.
-    fn state(&self) -> State<'_>;
+    fn state(&self) -> State<Self::Registers>;
 }
 
 /// The registers and the stack at a hit, without the place.
 ///
 /// # Invariants
 ///
-/// Preemption is disabled for `'a`.
+/// Preemption is disabled for as long as the registers can be read.
 #[derive(Clone, Copy)]
-pub struct State<'a> {
-    registers: &'a Registers,
+pub struct State<R> {
+    registers: R,
     _here: NotThreadSafe,
 }
 
-impl<'a> State<'a> {
+impl<R: RegisterFile> State<R> {
     /// # Safety
     ///
-    /// Preemption must be disabled for `'a`.
+    /// Preemption must be disabled for as long as the registers can be read.
     #[inline(always)]
-    pub(crate) unsafe fn new(registers: &'a Registers) -> Self {
-        // INVARIANT: By the safety requirement.
+    pub(crate) unsafe fn new(registers: R) -> Self {
+        // INVARIANT: The caller guarantees that preemption is disabled for that time.
         Self {
             registers,
             _here: NotThreadSafe,
@@ -47,7 +48,7 @@ impl<'a> State<'a> {
     }
 
     /// The value of a register. Where not all are saved, any other than those for arguments, the
-    /// return value and the stack pointer is whatever was in its place.
+    /// return value and the stack pointer means nothing.
     #[inline(always)]
     pub fn register(&self, register: Register) -> u64 {
         self.registers.get(register)
@@ -56,19 +57,23 @@ impl<'a> State<'a> {
     /// The Nth word of the kernel stack, and 0 beyond its end.
     #[inline(always)]
     pub fn stack(&self, n: u16) -> u64 {
-        self.registers.stack(n)
+        registers::stack(self.registers, n)
     }
 
     /// Evidence of the context.
     #[inline(always)]
     pub fn atomic(&self) -> &Atomic {
-        // SAFETY: By the type invariant.
+        // SAFETY: Preemption is disabled while the registers can be read, by the type invariant,
+        // and this borrows them.
         unsafe { Atomic::new() }
     }
 }
 
 /// What the kernel gets of the registers.
 pub trait Sealed {
+    /// The registers that there are.
+    type Registers: RegisterFile;
+
     /// Does [`for_perf`](Self::for_perf) need room?
     const NEEDS_ROOM: bool;
 

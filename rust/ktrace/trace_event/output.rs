@@ -6,11 +6,14 @@ use core::{
     cell::UnsafeCell,
     fmt,
     mem::{
-        ManuallyDrop,
-        MaybeUninit, //
+        offset_of,
+        ManuallyDrop, //
     },
     pin::Pin,
-    ptr,
+    ptr::{
+        self,
+        NonNull, //
+    },
     sync::atomic::{
         AtomicBool,
         AtomicPtr,
@@ -21,11 +24,13 @@ use core::{
 use kernel::{
     bindings::list_head,
     ffi::{
+        c_char,
         c_int,
         c_uint,
         c_void, //
     },
     prelude::*,
+    sync::Arc,
     time::{
         delay::fsleep,
         Delta, //
@@ -34,24 +39,28 @@ use kernel::{
 };
 
 use crate::{
+    arch,
     bindings,
     leftover,
     owner,
     symbol, //
 };
 
-use super::HEADER_LEN;
+use super::{
+    Group,
+    HEADER_LEN, //
+};
 
 /// Prints records of one event.
 ///
 /// Called in process context by readers of the trace, but under `tp_printk` also by a handler and
 /// with a raw spinlock held: it does not sleep, lock or allocate.
 pub trait Print: Send + Sync + 'static {
-    /// Prints a record: its bytes from the very first one.
+    /// Prints a record of the event of this name: its bytes from the very first one.
     ///
     /// They may be any bytes of any length: records stay in the buffers longer than their event,
     /// whose number may be used again.
-    fn print(&self, record: &[u8], seq: &mut TraceSeq);
+    fn print(&self, name: &CStr, record: &[u8], seq: &mut TraceSeq);
 }
 
 /// The number of an event in the records, and the function that prints them.
@@ -61,32 +70,89 @@ pub trait Print: Send + Sync + 'static {
 /// [`empty_traces`](super::empty_traces).
 ///
 /// What the kernel registers is a `struct trace_event`, which it takes for a part of a
-/// `struct trace_event_call` where the option `fields` is set: so there is one, a shell that is
-/// never added to the events, and whose class the event itself has too.
+/// `struct trace_event_call` where the option `fields` is set. Such a call is never added to the
+/// events, so an output has only those fields of it that the kernel then reads.
 ///
 /// # Invariants
 ///
-/// The event in the call in `inner` is registered.
+/// The event in `inner` is registered.
 pub struct Output {
     inner: ManuallyDrop<Pin<KBox<PinnedOutput>>>,
 }
 
-/// Each event has one. It takes 256 bytes, as one of the allocator's sizes.
+/// Each event has one. It takes 128 bytes, as one of the allocator's sizes.
+///
+/// C: the fields up to `_flags` have the places that they have in a `struct trace_event_call`, from
+/// its `class` on. The kernel does not read the fields of the call from `print_fmt` to `data`. In
+/// their place are the fields of a `struct trace_event_class` that the kernel reads: `get_fields`,
+/// which is NULL, and then `fields`. `_class` points as far before them as they are in the class.
+#[repr(C)]
 struct PinnedOutput {
-    call: Opaque<bindings::trace_event_call>,
-    class: Opaque<bindings::trace_event_class>,
-    /// The group and the name, with a NUL behind each. `class.system` and `call.name` point there.
-    names: KVec<u8>,
-    /// Where the name begins.
-    name_at: u32,
-    /// Valid until `is_over`.
-    print: UnsafeCell<ManuallyDrop<KBox<dyn Print>>>,
+    _class: *const bindings::trace_event_class,
+    name: Name,
+    event: Opaque<bindings::trace_event>,
+    _get_fields: *const c_void,
+    /// The fields of the event while it is registered.
+    fields: Opaque<list_head>,
+    _flags: c_int,
     /// Whether the trace buffers may have records with the number.
     is_recorded: AtomicBool,
     /// Whether only the number is left.
     is_over: AtomicBool,
     /// The next in [`Reserved`].
     next: *mut PinnedOutput,
+    group: Arc<Group>,
+    /// Valid until `is_over`.
+    print: UnsafeCell<ManuallyDrop<Arc<dyn Print>>>,
+}
+
+// The places of the fields of the call, from `class` on, and of those of the class.
+const _: () = {
+    use bindings::{
+        trace_event_call as Call,
+        trace_event_class as Class, //
+    };
+
+    let class = offset_of!(Call, class);
+    assert!(offset_of!(PinnedOutput, _class) == 0);
+    assert!(offset_of!(PinnedOutput, name) == offset_of!(Call, __bindgen_anon_1) - class);
+    assert!(offset_of!(PinnedOutput, event) == offset_of!(Call, event) - class);
+    assert!(offset_of!(PinnedOutput, _flags) == offset_of!(Call, flags) - class);
+    assert!(
+        offset_of!(PinnedOutput, fields) - offset_of!(PinnedOutput, _get_fields)
+            == offset_of!(Class, fields) - offset_of!(Class, get_fields)
+    );
+};
+
+/// A string that is one pointer for the kernel.
+///
+/// # Invariants
+///
+/// A string from `kstrdup()`.
+#[repr(transparent)]
+struct Name(NonNull<c_char>);
+
+impl Name {
+    /// `ENOMEM`.
+    fn new(name: &CStr) -> Result<Self> {
+        // SAFETY: It is a string.
+        let copy =
+            unsafe { kernel::bindings::kstrdup(name.as_char_ptr(), kernel::bindings::GFP_KERNEL) };
+        // INVARIANT: Copied just now.
+        Ok(Self(NonNull::new(copy).ok_or(ENOMEM)?))
+    }
+
+    fn as_cstr(&self) -> &CStr {
+        // SAFETY: A string, by the type invariant, which nobody changes.
+        unsafe { CStr::from_char_ptr(self.0.as_ptr()) }
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        // SAFETY: It is from `kstrdup()`, by the type invariant, and not used after this.
+        unsafe { kernel::bindings::kfree(self.0.as_ptr().cast()) };
+    }
 }
 
 /// Numbers that records of removed events have: outputs that are over, linked by
@@ -135,7 +201,7 @@ pub(super) fn abandon(mut list: Reserved) {
         }
         // SAFETY: The output is registered, and stays in its box for good. Others only read the
         // field.
-        let field = unsafe { AtomicPtr::from_ptr(&raw mut (*inner.call.get()).event.funcs) };
+        let field = unsafe { AtomicPtr::from_ptr(&raw mut (*inner.event.get()).funcs) };
         field.store(funcs, Ordering::Relaxed);
         // SAFETY: It is not moved out of its box any more.
         let _ = KBox::into_raw(unsafe { Pin::into_inner_unchecked(inner) });
@@ -175,10 +241,8 @@ impl Reserved {
 
 /// Unregisters the event of an output. Waits for those who print.
 fn unregister(inner: &PinnedOutput) {
-    // SAFETY: The projection stays within the allocation.
-    let event = unsafe { &raw mut (*inner.call.get()).event };
     // SAFETY: The caller's output is registered, and nobody else unregisters it.
-    unsafe { bindings::unregister_trace_event(event) };
+    unsafe { bindings::unregister_trace_event(inner.event.get()) };
 }
 
 /// Waits for those who print a record: they hold `trace_event_sem`, which the kernel takes here to
@@ -190,9 +254,9 @@ fn wait_for_readers() {
     unsafe { bindings::unregister_trace_event(&mut none) };
 }
 
-// SAFETY: The kernel changes the call and the class under its own locks; `Print` is `Send`.
+// SAFETY: The kernel changes the event and the fields under its own locks; `Print` is `Send`.
 unsafe impl Send for Output {}
-// SAFETY: The kernel changes the call and the class under its own locks; `Print` is `Sync`.
+// SAFETY: The kernel changes the event and the fields under its own locks; `Print` is `Sync`.
 unsafe impl Sync for Output {}
 
 extern "C" {
@@ -204,47 +268,41 @@ impl Output {
     /// Takes a number. C: `register_trace_event()`.
     ///
     /// Process context. `ENODEV` where all numbers (some 65,000) are taken.
-    pub(super) fn new(group: &CStr, name: &CStr, print: KBox<dyn Print>) -> Result<Self> {
-        let group = group.to_bytes_with_nul();
-        let name_at = u32::try_from(group.len())?;
-        let mut names = KVec::new();
-        names.extend_from_slice(group, GFP_KERNEL)?;
-        names.extend_from_slice(name.to_bytes_with_nul(), GFP_KERNEL)?;
+    pub(super) fn new(group: Arc<Group>, name: &CStr, print: Arc<dyn Print>) -> Result<Self> {
+        let vtable = owner::vtable_of(&*print);
+        let name = Name::new(name)?;
         // Allocated before the printer is in a ManuallyDrop, so that a failure drops the printer.
         let inner = KBox::<PinnedOutput>::new_uninit(GFP_KERNEL)?;
-        let inner = KBox::into_pin(KBox::write(
+        let inner = KBox::into_raw(KBox::write(
             inner,
             PinnedOutput {
-                // SAFETY: All-zero is valid for both structures.
-                call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                // SAFETY: All-zero is valid for both structures.
-                class: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                names,
-                name_at,
-                print: UnsafeCell::new(ManuallyDrop::new(print)),
+                _class: ptr::null(),
+                name,
+                event: Opaque::new(bindings::trace_event::default()),
+                _get_fields: ptr::null(),
+                fields: Opaque::new(list_head::default()),
+                _flags: 0,
                 is_recorded: AtomicBool::new(false),
                 is_over: AtomicBool::new(false),
                 next: ptr::null_mut(),
+                group,
+                print: UnsafeCell::new(ManuallyDrop::new(print)),
             },
         ));
-        let call = inner.call.get();
-        let class = inner.class.get();
-        // SAFETY: Nobody else has the output yet.
-        let print = unsafe { &*inner.print.get() };
-        // SAFETY: Nobody else has either yet. What they point at lives as long as `inner`, behind
-        // `inner` in the same allocation, or for as long as the module.
-        let event = unsafe {
-            (*class).system = inner.group().as_char_ptr();
-            let fields: *mut list_head = &raw mut (*class).fields;
+        // SAFETY: Nobody else has the output yet. All pointers point into it, or at what lives as
+        // long as the module.
+        unsafe {
+            let get_fields = &raw const (*inner)._get_fields;
+            let before = offset_of!(bindings::trace_event_class, get_fields);
+            (*inner)._class = get_fields.wrapping_byte_sub(before).cast();
+            let fields = (*inner).fields.get();
             (*fields).next = fields;
             (*fields).prev = fields;
-            (*call).class = class;
-            (*call).__bindgen_anon_1.name = inner.name().as_char_ptr();
-            (*call).event.funcs = (&raw const ktrace_output_funcs).cast_mut();
-            &raw mut (*call).event
-        };
+            (*(*inner).event.get()).funcs = (&raw const ktrace_output_funcs).cast_mut();
+        }
+        // SAFETY: It is from a box, and does not move until it is freed.
+        let inner = unsafe { Pin::new_unchecked(KBox::from_raw(inner)) };
         let this: *const PinnedOutput = &*inner;
-        let vtable = owner::vtable_of(&***print);
         // SAFETY: `take_back` ends the registration and waits for those who print. The output is
         // freed after `untrack` only.
         unsafe { leftover::track(vtable, this.cast_mut().cast(), take_back) }.inspect_err(
@@ -254,7 +312,7 @@ impl Output {
             },
         )?;
         // SAFETY: It stays in place until it is unregistered.
-        if unsafe { bindings::register_trace_event(event) } == 0 {
+        if unsafe { bindings::register_trace_event(inner.event.get()) } == 0 {
             leftover::untrack(this.cast_mut().cast());
             // SAFETY: Nobody prints, and the box is freed here without its printer.
             unsafe { inner.drop_print() };
@@ -266,31 +324,26 @@ impl Output {
         })
     }
 
-    fn event(&self) -> *mut bindings::trace_event {
-        // SAFETY: The projection stays within the allocation.
-        unsafe { &raw mut (*self.inner.call.get()).event }
-    }
-
-    /// The class, for the event itself.
-    pub(super) fn class(&self) -> *mut bindings::trace_event_class {
-        self.inner.class.get()
+    /// The head of the fields of the event itself.
+    pub(super) fn fields(&self) -> *mut list_head {
+        self.inner.fields.get()
     }
 
     /// The group of the event.
-    pub fn group(&self) -> &CStr {
-        self.inner.group()
+    pub fn group(&self) -> &Arc<Group> {
+        &self.inner.group
     }
 
     /// The name of the event.
     pub fn name(&self) -> &CStr {
-        self.inner.name()
+        self.inner.name.as_cstr()
     }
 
     /// The number.
     pub fn number(&self) -> u16 {
         // SAFETY: Registered, by the type invariant: the number stays. It is at most 65535, as it
         // is kept in 16 bits in a record.
-        unsafe { (*self.event()).type_ as u16 }
+        unsafe { (*self.inner.event.get()).type_ as u16 }
     }
 
     /// The trace buffers may have records with the number from now on.
@@ -318,7 +371,7 @@ impl Output {
         let mut seq = unsafe { TraceSeq::new(seq, addresses) };
         // SAFETY: An output that lives is not over, so the printer is valid.
         let print = unsafe { &*self.inner.print.get() };
-        print.print(record, &mut seq);
+        print.print(self.name(), record, &mut seq);
     }
 }
 
@@ -354,15 +407,6 @@ unsafe fn take_back(output: *mut c_void) {
 }
 
 impl PinnedOutput {
-    fn group(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.names).unwrap_or(c"")
-    }
-
-    fn name(&self) -> &CStr {
-        let name = self.names.get(self.name_at as usize..).unwrap_or(&[]);
-        CStr::from_bytes_until_nul(name).unwrap_or(c"")
-    }
-
     /// Nobody calls the printer any more when this returns.
     fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
@@ -412,7 +456,7 @@ impl TraceSeq {
         }
         let mut buffer = [0; symbol::LEN];
         let name = symbol::format(address, with_offset, &mut buffer);
-        if name.starts_with(b"arch_rethook_trampoline+0x0/") {
+        if name.starts_with(arch::RETURN_TRAMPOLINE) {
             // The true caller is with the return probe that stands in for it.
             self.bytes(b"[unknown/kretprobe'd]");
         } else if with_offset {
@@ -470,10 +514,7 @@ unsafe extern "C" fn ktrace_output_print(
 ) {
     // SAFETY: The kernel calls this for a registered event of this file, which is embedded in an
     // `PinnedOutput`; unregistering waits for readers.
-    let inner = unsafe {
-        let call = kernel::container_of!(event, bindings::trace_event_call, event);
-        &*kernel::container_of!(Opaque::cast_from(call), PinnedOutput, call)
-    };
+    let inner = unsafe { &*kernel::container_of!(Opaque::cast_from(event), PinnedOutput, event) };
     let len = usize::try_from(len).unwrap_or(0);
     if len < HEADER_LEN {
         return;
@@ -481,7 +522,7 @@ unsafe extern "C" fn ktrace_output_print(
     // SAFETY: The reader of the trace owns the sequence.
     let mut seq = unsafe { TraceSeq::new(seq, addresses) };
     if inner.is_over.load(Ordering::Relaxed) {
-        seq.bytes(inner.name().to_bytes());
+        seq.bytes(inner.name.as_cstr().to_bytes());
         seq.bytes(b": (the event was removed)\n");
         return;
     }
@@ -489,5 +530,5 @@ unsafe extern "C" fn ktrace_output_print(
     let record = unsafe { core::slice::from_raw_parts(record, len) };
     // SAFETY: It was not over when this began, and its end waits for those who print.
     let print = unsafe { &*inner.print.get() };
-    print.print(record, &mut seq);
+    print.print(inner.name.as_cstr(), record, &mut seq);
 }

@@ -26,7 +26,10 @@ use kernel::{
     prelude::*, //
 };
 
-use crate::bindings;
+use crate::{
+    arch,
+    bindings, //
+};
 
 use super::origin::Origin;
 
@@ -85,7 +88,7 @@ pub struct Sink {
     /// The number in the records; 0 as long as it is no event's.
     number: AtomicU16,
     /// How long a record is at least: the kernel looks at its fields.
-    fixed_len: AtomicUsize,
+    fixed_len: AtomicU16,
     /// When the last user went: handlers that began before an RCU grace period that ended since
     /// are done with it. C: `get_state_synchronize_rcu()`.
     left: AtomicUsize,
@@ -99,10 +102,6 @@ struct Link {
     file: *mut bindings::trace_event_file,
 }
 
-extern "C" {
-    fn ktrace_this_cpu_ptr(area: *mut c_void) -> *mut c_void;
-}
-
 impl Sink {
     /// One without users.
     pub const fn new() -> Self {
@@ -111,13 +110,13 @@ impl Sink {
             files: AtomicPtr::new(ptr::null_mut()),
             perf: AtomicPtr::new(ptr::null_mut()),
             number: AtomicU16::new(0),
-            fixed_len: AtomicUsize::new(HEADER_LEN),
+            fixed_len: AtomicU16::new(HEADER_LEN as u16),
             left: AtomicUsize::new(0),
         }
     }
 
     /// Makes it the sink of an event, once. `EBUSY` where it was another's.
-    pub(super) fn set_event(&self, number: u16, fixed_len: usize) -> Result {
+    pub(super) fn set_event(&self, number: u16, fixed_len: u16) -> Result {
         self.number
             .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)
             .map_err(|_| EBUSY)?;
@@ -127,7 +126,7 @@ impl Sink {
 
     #[inline(always)]
     pub(super) fn fixed_len(&self) -> usize {
-        self.fixed_len.load(Ordering::Relaxed)
+        self.fixed_len.load(Ordering::Relaxed).into()
     }
 
     /// Is there any user?
@@ -225,39 +224,40 @@ impl Sink {
     }
 
     /// Makes a record of `len` bytes for each user; there is none if that is less than the fields
-    /// of the event take, nor if there is no room for it, as there is for [`MAX_LEN`] bytes.
+    /// of the event take or more than [`MAX_LEN`], nor if there is no room for it.
     ///
     /// `fill` gets the bytes behind the header, zeroed, once for each user.
     #[inline(always)]
     pub fn record<O: Origin>(&self, hit: &O, len: usize, fill: impl Fn(&mut [u8])) {
-        if len < self.fixed_len() {
+        if len < self.fixed_len() || len > MAX_LEN {
             return;
         }
         // SAFETY: The fields fit.
-        unsafe { self.record_filled(hit, len, || Closure(&fill)) };
+        unsafe { self.record_filled(hit, || len, || Closure(&fill)) };
     }
 
-    /// The same with what makes a [`Fill`], which then has to be in memory only where it is needed.
+    /// The same with what computes the length and makes a [`Fill`]. So these take up registers and
+    /// memory only where they are needed.
     ///
     /// # Safety
     ///
-    /// `len` must not be below what the header and the fields of the event take: the kernel looks
-    /// at the fields.
+    /// What `len` returns must not be below what the header and the fields of the event take: the
+    /// kernel looks at the fields. It must not be above [`MAX_LEN`]: perf warns of a record that is
+    /// too long.
     #[inline(always)]
     pub unsafe fn record_filled<O: Origin, F: Fill>(
         &self,
         hit: &O,
-        len: usize,
+        len: impl Fn() -> usize,
         fill: impl Fn() -> F,
     ) {
-        // The kernel itself refuses a record that is too long for the ring buffer.
         let only = self.only.load(Ordering::Acquire);
         if only.is_null() {
-            self.record_to_all(*hit, len, fill());
+            self.record_to_all(*hit, len(), fill());
         } else {
             // SAFETY: By the type invariant; preemption is disabled in a handler, which holds off
             // the grace period for which its link is there, and the file lives as long as that.
-            unsafe { record_to_file(only, hit, len, fill()) };
+            unsafe { record_to_file(only, hit, len(), fill()) };
         }
     }
 
@@ -277,7 +277,7 @@ impl Sink {
             link = this.next.load(Ordering::Acquire);
         }
         let perf = self.perf.load(Ordering::Acquire);
-        if !perf.is_null() && len <= MAX_LEN {
+        if !perf.is_null() {
             // SAFETY: Perf frees the lists when it has left and then waited for handlers: C's
             // `perf_trace_event_unreg()`, by SRCU and the RCU grace period that comes with it.
             unsafe { record_to_perf(perf, self.number.load(Ordering::Relaxed), &hit, len, fill) };
@@ -385,9 +385,9 @@ unsafe fn record_to_perf<O: Origin>(
     len: usize,
     fill: impl Fill,
 ) {
-    // SAFETY: The caller guarantees live per-CPU lists; preemption is disabled in a handler.
-    let head = unsafe { ktrace_this_cpu_ptr(events.cast()) }.cast::<hlist_head>();
-    // SAFETY: This is the head of this CPU's list, which is live.
+    let head = events.with_addr(arch::this_cpu(events.addr()));
+    // SAFETY: The caller guarantees live per-CPU lists; preemption is disabled in a handler. So
+    // this is the head of this CPU's list.
     if unsafe { ptr::read_volatile(&raw const (*head).first) }.is_null() {
         return;
     }

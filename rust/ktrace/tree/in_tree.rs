@@ -15,8 +15,15 @@ mod dyn_event;
 mod event_mutex;
 mod event_probe;
 mod event_record;
+#[cfg(CONFIG_RETHOOK)]
+mod rethook;
+#[cfg(not(CONFIG_RETHOOK))]
+#[path = "out_of_tree/rethook.rs"]
 mod rethook;
 mod symbol;
+#[cfg(not(CONFIG_RETHOOK))]
+#[path = "out_of_tree/unsupported.rs"]
+mod unsupported;
 
 pub use arguments::Arguments;
 pub(crate) use dyn_event::{
@@ -68,7 +75,7 @@ pub(crate) fn kernel_btf() -> Option<&'static [u8]> {
 pub(crate) const HAS_EVENT_PROBES: bool = true;
 
 /// See [`crate::rethook::IS_SUPPORTED`].
-pub(crate) const HAS_RETHOOK: bool = true;
+pub(crate) const HAS_RETHOOK: bool = cfg!(CONFIG_RETHOOK);
 
 /// See [`crate::error_log::IS_OPEN`].
 pub(crate) const HAS_ERROR_LOG: bool = true;

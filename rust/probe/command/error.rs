@@ -88,7 +88,7 @@ impl Error {
     /// (EINVAL), [`ErrorKind::BadAttachEvent`] (ENODEV). At the registration:
     /// [`ErrorKind::BadInsnBndry`] (EILSEQ), [`ErrorKind::BadProbeAddr`] (ENOENT),
     /// [`ErrorKind::FailRegProbe`] (what the kernel said), [`ErrorKind::TailCall`],
-    /// [`ErrorKind::NoRetInsn`], [`ErrorKind::BadText`] (EINVAL),
+    /// [`ErrorKind::NoRetInsn`], [`ErrorKind::BadText`], [`ErrorKind::RetInsnRefused`] (EINVAL),
     /// [`ErrorKind::NosupRetinsn`] (EOPNOTSUPP).
     ///
     /// C: `trace_kprobe_create_internal()`.

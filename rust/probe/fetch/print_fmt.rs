@@ -2,7 +2,10 @@
 
 //! How user space is told to print a record: the `print fmt` of the `format` file.
 
-use core::fmt;
+use core::{
+    ffi::CStr,
+    fmt, //
+};
 
 use super::field::Field;
 
@@ -26,6 +29,17 @@ pub struct PrintFmt<I> {
     pub head: Head,
     /// The fields with their names.
     pub fields: I,
+}
+
+impl Head {
+    /// The `print fmt` of an event without fields.
+    pub const fn print_fmt(self) -> &'static CStr {
+        match self {
+            Self::Probe => c"\"(%lx)\", REC->__probe_ip",
+            Self::Return => c"\"(%lx <- %lx)\", REC->__probe_func, REC->__probe_ret_ip",
+            Self::Event => c"\"\"",
+        }
+    }
 }
 
 impl<'a, I> fmt::Display for PrintFmt<I>

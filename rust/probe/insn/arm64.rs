@@ -19,10 +19,15 @@
 //! assert_eq!(Class::of(0x5400_0041), Some(Class::BCond { offset: 8 }));
 //! ```
 
-use super::decoder::{
-    Decoder,
-    Flow,
-    Insn, //
+mod unprobable;
+
+use super::{
+    decoder::{
+        Decoder,
+        Flow,
+        Insn, //
+    },
+    unprobable::Unprobable,
 };
 
 /// What an instruction is. Offsets are in bytes, from its own address.
@@ -233,5 +238,9 @@ impl Decoder for Arm64 {
         let word = u32::from_le_bytes(*text.first_chunk()?);
         let flow = Class::of(word)?.flow(address);
         Some(Insn { len: 4, flow })
+    }
+
+    fn unprobable(text: &[u8], offset: usize) -> Option<Unprobable> {
+        unprobable::unprobable(text, offset)
     }
 }

@@ -2,6 +2,8 @@
 
 //! An instruction, and the interface of a decoder.
 
+use super::unprobable::Unprobable;
+
 /// An instruction: its length, and where it leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Insn {
@@ -65,4 +67,11 @@ pub trait Decoder {
     ///
     /// `None` where it is not defined, or goes on beyond the text.
     fn decode(text: &[u8], address: u64) -> Option<Insn>;
+
+    /// Why a kprobe cannot be `offset` bytes into `text`, the text of a function from its start,
+    /// which is aligned to [`UNIT`](Self::UNIT). More than
+    /// [`BYTES_BEFORE`](Unprobable::BYTES_BEFORE) bytes in front of the instruction do not matter.
+    ///
+    /// `None` if the instruction is no reason to refuse the probe, or is not defined.
+    fn unprobable(text: &[u8], offset: usize) -> Option<Unprobable>;
 }

@@ -32,11 +32,15 @@
 //! ```
 
 mod opcodes;
+mod unprobable;
 
-use super::decoder::{
-    Decoder,
-    Flow,
-    Insn, //
+use super::{
+    decoder::{
+        Decoder,
+        Flow,
+        Insn, //
+    },
+    unprobable::Unprobable,
 };
 
 use self::opcodes::{
@@ -56,6 +60,10 @@ impl Decoder for X86 {
 
     fn decode(text: &[u8], address: u64) -> Option<Insn> {
         decode(text, address)
+    }
+
+    fn unprobable(text: &[u8], offset: usize) -> Option<Unprobable> {
+        unprobable::unprobable(text, offset)
     }
 }
 

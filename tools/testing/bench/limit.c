@@ -9,6 +9,7 @@
  */
 
 #include <linux/fprobe.h>
+#include <linux/kernel_stat.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/percpu.h>
@@ -255,9 +256,9 @@ KPROBE(int3, "vfs_read")
 	record = reserve(&buffer, &int3, sizeof(*record), regs);
 	if (record) {
 		record->head.address = (u64)kprobe->addr;
-		record->value[0] = regs->ax;
-		record->value[1] = regs->di;
-		record->value[2] = regs->si;
+		record->value[0] = regs_return_value(regs);
+		record->value[1] = regs_get_kernel_argument(regs, 0);
+		record->value[2] = regs_get_kernel_argument(regs, 1);
 		trace_event_buffer_commit(&buffer);
 	}
 	return 0;
@@ -385,8 +386,8 @@ KPROBE(percpu, "vfs_read")
 	if (!record)
 		return 0;
 	record->head.address = (u64)kprobe->addr;
-	record->value[0] = this_cpu_read(this_cpu_off);
-	record->value[1] = (u64)this_cpu_ptr(&this_cpu_off);
+	record->value[0] = this_cpu_read(kernel_cpustat.cpustat[0]);
+	record->value[1] = (u64)this_cpu_ptr(&kernel_cpustat);
 	trace_event_buffer_commit(&buffer);
 	return 0;
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# awk -f table.awk [-v tsv=FILE -v svg=FILE -v about=TEXT] ROWS RESULT...: what scripts/bench prints. A
-# RESULT has lines "ROW WHO FIGURE", of each as many as there were rounds.
+# awk -f table.awk [-v lowest_most=NUMBER] [-v tsv=FILE -v svg=FILE -v about=TEXT] ROWS RESULT...: what
+# scripts/bench prints. A RESULT has lines "ROW WHO FIGURE", of each as many as there were rounds. Each
+# hit may cost `lowest_most` of the kernel's, whatever ROWS says, and commands then may cost anything.
 
 # The figure in the middle of those of ROW and WHO, and in `spread` how far they are apart.
 function middle(row, who,	i, j, n, sorted, figure) {
@@ -46,6 +47,8 @@ function command(row, unit, divisor, most, text,	c, o, ratio) {
 	# The kernel's own is not loaded.
 	if (rounds[row, "C"]) {
 		c = middle(row, "C") / divisor
+		if (lowest_most)
+			most = ""
 		if (most != "" && o / c > most + 0.0005)
 			missed = missed " " row
 		ratio = sprintf("%.3f", o / c)
@@ -93,7 +96,7 @@ function draw(	i, y, x, width, row) {
 FILENAME == ARGV[1] {
 	if ($0 !~ /^(#|$)/) {
 		rows[++count] = $1
-		most[$1] = $2
+		most[$1] = $2 < lowest_most ? lowest_most : $2
 		$1 = $2 = $3 = ""
 		sub(/^ */, "")
 		event[rows[count]] = $0

@@ -17,6 +17,7 @@ use ktrace::{
         EventMutexHeld,
         Field,
         Fill,
+        Group,
         Operations,
         Output,
         Print,
@@ -26,23 +27,50 @@ use ktrace::{
     },
 };
 
+/// The functions of an event that has nothing to switch on.
+macro_rules! no_operations {
+    () => {
+        fn sink(&self) -> &Sink {
+            todo()
+        }
+
+        fn fields(&self) -> &[Field] {
+            &[]
+        }
+
+        fn print_fmt(&self) -> &CStr {
+            c""
+        }
+
+        fn enable(&self, _: &EventMutexHeld) -> Result {
+            Ok(())
+        }
+
+        fn disable(&self, _: &EventMutexHeld) {}
+    };
+}
+
 pub fn is_send<T: Send>() {}
 pub fn is_sync<T: Sync>() {}
 
-pub fn register(definition: Definition, module: &'static ThisModule) -> Result<TraceEvent> {
+pub fn register(definition: Definition) -> Result<TraceEvent> {
     //~ register_without_token: error[E0308]: expected `&EventMutex`, found `&()`
     #[cfg(case = "register_without_token")]
-    return TraceEvent::register(&(), definition, module);
+    return TraceEvent::register(&(), definition);
 
     #[cfg(not(case = "register_without_token"))]
-    EventMutex::with(|token| TraceEvent::register(token, definition, module))?
+    EventMutex::with(|token| TraceEvent::register(token, definition))?
 }
 
 /// Counts its users through the module: it must be there for as long as the event.
 //~ owner_borrowed: error[E0521]: borrowed data escapes outside of function
 #[cfg(case = "owner_borrowed")]
-pub fn owner_borrowed(definition: Definition, module: &ThisModule) -> Result<TraceEvent> {
-    EventMutex::with(|token| TraceEvent::register(token, definition, module))?
+pub fn owner_borrowed(module: &ThisModule) -> Result<Arc<Group>> {
+    Group::new(c"group", module)
+}
+
+pub fn group(module: &'static ThisModule) -> Result<Arc<Group>> {
+    Group::new(c"group", module)
 }
 
 pub fn remove(event: TraceEvent) -> Result {
@@ -75,12 +103,8 @@ pub fn remove_in_callback(event: TraceEvent, token: &EventMutexHeld) {
 
 //~ register_in_callback: error[E0308]: expected `&EventMutex`, found `&EventMutexHeld`
 #[cfg(case = "register_in_callback")]
-pub fn register_in_callback(
-    definition: Definition,
-    module: &'static ThisModule,
-    token: &EventMutexHeld,
-) -> Result<TraceEvent> {
-    TraceEvent::register(token, definition, module)
+pub fn register_in_callback(definition: Definition, token: &EventMutexHeld) -> Result<TraceEvent> {
+    TraceEvent::register(token, definition)
 }
 
 /// Nobody may have written to the memory that is filled.
@@ -197,7 +221,7 @@ pub fn handler(sink: &Arc<Sink>, hit: &Hit<'_>) {
 pub struct Printer;
 
 impl Print for Printer {
-    fn print(&self, record: &[u8], seq: &mut TraceSeq) {
+    fn print(&self, _: &CStr, record: &[u8], seq: &mut TraceSeq) {
         seq.bytes(record);
 
         //~ seq_kept: error: lifetime may not live long enough
@@ -227,8 +251,8 @@ impl Print for Printer {
 /// A number is taken for an event, with the name of that.
 //~ output_constructed: error[E0624]: associated function `new` is private
 #[cfg(case = "output_constructed")]
-pub fn output(name: CString, print: KBox<dyn Print>) -> Result<Output> {
-    Output::new(&name, c"", print)
+pub fn output(group: Arc<Group>, print: Arc<dyn Print>) -> Result<Output> {
+    Output::new(group, c"", print)
 }
 
 #[cfg(not(case = "output_constructed"))]
@@ -243,7 +267,7 @@ pub struct NotSync(core::cell::Cell<u32>);
 //~ print_not_sync: error[E0277]: `Cell<u32>` cannot be shared between threads safely
 #[cfg(case = "print_not_sync")]
 impl Print for NotSync {
-    fn print(&self, _: &[u8], _: &mut TraceSeq) {}
+    fn print(&self, _: &CStr, _: &[u8], _: &mut TraceSeq) {}
 }
 
 #[cfg(case = "operations_not_sync")]
@@ -252,11 +276,7 @@ pub struct NotSync(core::cell::Cell<u32>);
 //~ operations_not_sync: error[E0277]: `Cell<u32>` cannot be shared between threads safely
 #[cfg(case = "operations_not_sync")]
 impl Operations for NotSync {
-    fn enable(&self, _: &EventMutexHeld) -> Result {
-        Ok(())
-    }
-
-    fn disable(&self, _: &EventMutexHeld) {}
+    no_operations!();
 }
 
 /// An event lives for as long as someone uses it.
@@ -266,21 +286,13 @@ pub struct Borrowed<'a>(&'a u32);
 //~ operations_borrowed: error[E0478|E0495]: lifetime bound not satisfied
 #[cfg(case = "operations_borrowed")]
 impl<'a> Operations for Borrowed<'a> {
-    fn enable(&self, _: &EventMutexHeld) -> Result {
-        Ok(())
-    }
-
-    fn disable(&self, _: &EventMutexHeld) {}
+    no_operations!();
 }
 
 pub struct Switch;
 
 impl Operations for Switch {
-    fn enable(&self, _: &EventMutexHeld) -> Result {
-        Ok(())
-    }
-
-    fn disable(&self, _: &EventMutexHeld) {}
+    no_operations!();
 }
 
 /// Anything.
@@ -296,7 +308,7 @@ pub struct Made;
 //~ origin_made: error[E0277]: Sealed` is not satisfied
 #[cfg(case = "origin_made")]
 impl ktrace::trace_event::Origin for Made {
-    fn state(&self) -> ktrace::trace_event::State<'_> {
+    fn state(&self) -> ktrace::trace_event::State<&ktrace::registers::Registers> {
         loop {}
     }
 }

@@ -59,9 +59,9 @@ impl<'a> Record<'a> {
 }
 
 /// There are no registers: each is 0, and so is the stack.
-impl Origin for Record<'_> {
+impl<'a> Origin for Record<'a> {
     #[inline(always)]
-    fn state(&self) -> State<'_> {
+    fn state(&self) -> State<&'a Registers> {
         // SAFETY: `rust/helpers/event_probe.c` defines these registers as a constant.
         let none =
             unsafe { Registers::from_raw((&raw const ktrace_no_registers).cast_mut().cast()) };
@@ -70,7 +70,9 @@ impl Origin for Record<'_> {
     }
 }
 
-impl Sealed for Record<'_> {
+impl<'a> Sealed for Record<'a> {
+    type Registers = &'a Registers;
+
     const NEEDS_ROOM: bool = true;
 
     #[inline(always)]

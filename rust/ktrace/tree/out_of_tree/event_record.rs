@@ -12,10 +12,13 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-use crate::trace_event::{
-    origin::Sealed,
-    Origin,
-    State, //
+use crate::{
+    registers::Registers,
+    trace_event::{
+        origin::Sealed,
+        Origin,
+        State, //
+    },
 };
 
 /// A record of the event.
@@ -29,13 +32,15 @@ impl<'a> Record<'a> {
     }
 }
 
-impl Origin for Record<'_> {
-    fn state(&self) -> State<'_> {
+impl<'a> Origin for Record<'a> {
+    fn state(&self) -> State<&'a Registers> {
         match self.0 {}
     }
 }
 
-impl Sealed for Record<'_> {
+impl<'a> Sealed for Record<'a> {
+    type Registers = &'a Registers;
+
     const NEEDS_ROOM: bool = false;
 
     fn whole(&self) -> *mut pt_regs {

@@ -9,12 +9,19 @@ use core::mem::MaybeUninit;
 use kernel::{
     error::to_result,
     prelude::*,
+    sizes::SZ_64K,
     str::CStr, //
 };
 
 use crate::bindings as tracing;
 
 use super::kallsyms::Kallsyms;
+
+/// The places from a symbol on at which the kernel is asked about it.
+///
+/// It finds none around an address in front of `_stext`. On arm64, the image begins so many bytes
+/// before that, with `_text`.
+const OFFSETS: [u32; 2] = [0, SZ_64K as u32];
 
 /// See [`crate::symbol::address_of`].
 ///
@@ -23,14 +30,22 @@ use super::kallsyms::Kallsyms;
 /// data is refused, and so is the middle of an instruction, so that there is rarely a probe to
 /// take back; and a landing pad at the start of a function (ENDBR) is not skipped.
 pub(crate) fn address_of(name: &CStr) -> Result<usize> {
+    let mut found = OFFSETS.iter().map(|offset| address_by(name, *offset));
+    found
+        .find(|address| *address != Err(ENOENT))
+        .unwrap_or(Err(ENOENT))
+}
+
+fn address_by(name: &CStr, offset: u32) -> Result<usize> {
     const SECOND_BYTE: u32 = 1;
+    let offset = offset + SECOND_BYTE;
     // On the heap: the kernel keeps the address of a probe that it accepts.
     let mut probe = KBox::new(MaybeUninit::<tracing::kprobe>::zeroed(), GFP_KERNEL)?;
     let probe = probe.as_mut_ptr();
     // SAFETY: All-zero is a valid `struct kprobe`, and nobody else has it yet.
     unsafe {
         (*probe).symbol_name = name.as_char_ptr();
-        (*probe).offset = SECOND_BYTE;
+        (*probe).offset = offset;
         (*probe).flags = tracing::KPROBE_FLAG_DISABLED;
     }
     // SAFETY: A valid `struct kprobe` that stays in place until it is unregistered.
@@ -41,7 +56,7 @@ pub(crate) fn address_of(name: &CStr) -> Result<usize> {
         // SAFETY: It was registered just now.
         unsafe { tracing::unregister_kprobe(probe) };
     }
-    match address.checked_sub(SECOND_BYTE as usize) {
+    match address.checked_sub(offset as usize) {
         Some(address) => Ok(address),
         None => Err(registered.err().unwrap_or(ENOENT)),
     }
@@ -68,11 +83,21 @@ pub(crate) fn addresses_in_kernel(name: &CStr) -> Result<KVec<usize>> {
 /// For [`address_of`] the kernel looks through all its jump labels. `register_kretprobe()` looks
 /// the symbol up before all else, and then refuses a probe with more data than there is room for.
 pub(crate) fn exists(name: &CStr) -> Result<bool> {
+    for offset in OFFSETS {
+        if exists_by(name, offset)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn exists_by(name: &CStr, offset: u32) -> Result<bool> {
     let mut probe = KBox::new(MaybeUninit::<tracing::kretprobe>::zeroed(), GFP_KERNEL)?;
     let probe = probe.as_mut_ptr();
     // SAFETY: All-zero is a valid `struct kretprobe`, and nobody else has it yet.
     let registered = to_result(unsafe {
         (*probe).kp.symbol_name = name.as_char_ptr();
+        (*probe).kp.offset = offset;
         // More than `KRETPROBE_MAX_DATA_SIZE`.
         (*probe).data_size = usize::MAX;
         tracing::register_kretprobe(probe)

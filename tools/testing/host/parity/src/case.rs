@@ -24,6 +24,8 @@
 //! | `{0a}` | the byte of this number, in two hexadecimal digits |
 //! | `{x*64}` | the text, so many times |
 //! | `{@vfs_read}` | the address of the symbol, with `0x` |
+//!
+//! The registers and the system calls are those of x86-64: see [`crate::arch`].
 
 use crate::workload::Workload;
 

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A difference has these five lines, and perhaps `since` or `before` with a version of the kernel, as
-//! `since	7.3`: on other kernels it does not occur. The first four say when it occurs: the commands of the case, with
+//! `since	7.3`, or `on` with an architecture, as `on	aarch64`: on other kernels it does not occur. The first four say when it occurs: the commands of the case, with
 //! ` then ` between them; the name of what differs, as it is reported; what the two have there, of
 //! several lines. All but the second are patterns with `*` and `?`. Where it is the results that differ,
 //! nothing else is compared; where it is the error log, its carets are not.
@@ -31,6 +31,14 @@ pub struct Difference {
     why: String,
     since: String,
     before: String,
+    on: String,
+}
+
+/// A kernel: its version, and its architecture, as [`std::env::consts::ARCH`] calls it.
+#[derive(Clone, Copy)]
+struct Kernel<'a> {
+    version: (u32, u32),
+    arch: &'a str,
 }
 
 /// A version of the kernel, of a text that begins with it, as `7.3.4+deb13-amd64` does.
@@ -43,10 +51,11 @@ fn version(text: &str) -> Option<(u32, u32)> {
 
 impl Difference {
     /// Can it occur on this kernel? `None` where it says no version.
-    fn is_on(&self, kernel: (u32, u32)) -> Option<bool> {
-        let since = self.since.is_empty() || version(&self.since)? <= kernel;
-        let before = self.before.is_empty() || kernel < version(&self.before)?;
-        Some(since && before)
+    fn is_on(&self, kernel: Kernel<'_>) -> Option<bool> {
+        let since = self.since.is_empty() || version(&self.since)? <= kernel.version;
+        let before = self.before.is_empty() || kernel.version < version(&self.before)?;
+        let on = self.on.is_empty() || self.on == kernel.arch;
+        Some(since && before && on)
     }
 
     /// Can it occur in this case?
@@ -63,13 +72,14 @@ impl Difference {
     }
 }
 
-/// Reads the file. The result is what can occur on the kernel of this release.
+/// Reads the file. The result is what can occur on the kernel of this release and architecture.
 ///
 /// # Errors
 ///
 /// What is wrong, with the number of the line.
-pub fn parse(text: &str, release: &str) -> Result<Vec<Difference>, String> {
-    let kernel = version(release).ok_or_else(|| format!("which kernel is this: {release}"))?;
+pub fn parse(text: &str, release: &str, arch: &str) -> Result<Vec<Difference>, String> {
+    let version = version(release).ok_or_else(|| format!("which kernel is this: {release}"))?;
+    let kernel = Kernel { version, arch };
     let mut differences: Vec<Difference> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         if line.is_empty() || line.starts_with('#') {
@@ -92,6 +102,7 @@ pub fn parse(text: &str, release: &str) -> Result<Vec<Difference>, String> {
             "why" => &mut difference.why,
             "since" => &mut difference.since,
             "before" => &mut difference.before,
+            "on" => &mut difference.on,
             _ => return Err(wrong()),
         };
         if !place.is_empty() {
@@ -174,7 +185,7 @@ mod tests {
     #[test]
     fn a_difference_has_five_parts() {
         let text = "# x\ncase\tp * then p *\nwhat\tlisting\nkernel\ta\nours\t?\nwhy\tso\n";
-        let differences = parse(text, "7.2.12+deb13-amd64").unwrap();
+        let differences = parse(text, "7.2.12+deb13-amd64", "x86_64").unwrap();
         assert_eq!(differences.len(), 1);
         let cases = case::parse("p a\n\tthen p b\nr a\n").unwrap();
         let difference = &differences[0];
@@ -189,16 +200,16 @@ mod tests {
             "what\tlisting\n".to_string(),
             "case\ta\ncase\tb\nwhy\tc\n".to_string(),
         ] {
-            assert!(parse(&wrong, "7.2").is_err(), "{wrong}");
+            assert!(parse(&wrong, "7.2", "x86_64").is_err(), "{wrong}");
         }
-        assert!(parse(text, "linux").is_err());
+        assert!(parse(text, "linux", "x86_64").is_err());
     }
 
     #[test]
-    fn a_difference_may_be_of_some_versions() {
+    fn a_difference_may_be_of_some_kernels() {
         let text = "case\ta\nwhy\tb\n";
         let is_on = |lines: &str, release| {
-            let differences = parse(&format!("{text}{lines}"), release);
+            let differences = parse(&format!("{text}{lines}"), release, "aarch64");
             !differences.unwrap().is_empty()
         };
         assert!(is_on("since\t7.3\n", "7.3.4+deb13-amd64"));
@@ -208,5 +219,7 @@ mod tests {
         assert!(is_on("before\t7.3\n", "7.2.12"));
         assert!(!is_on("before\t7.3\n", "7.3"));
         assert!(!is_on("since\t7.3\nbefore\t7.4\n", "7.4.1"));
+        assert!(is_on("on\taarch64\n", "7.3"));
+        assert!(!is_on("on\tx86_64\n", "7.3"));
     }
 }

@@ -5,6 +5,7 @@
 //! The cases are in `tools/testing/parity`. Binary `parity` runs them, in a virtual machine that has
 //! both; binary `generate` writes those that are made from the grammar.
 
+pub mod arch;
 pub mod case;
 pub mod difference;
 pub mod generate;

@@ -69,7 +69,7 @@ fn run() -> io::Result<Sum> {
         .next()
         .ok_or_else(|| io::Error::other("usage: parity [--all] DIFFERENCES CASES..."))?;
     let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    let differences = difference::parse(&fs::read_to_string(&path)?, &release)
+    let differences = difference::parse(&fs::read_to_string(&path)?, &release, env::consts::ARCH)
         .map_err(|error| io::Error::other(format!("{path}: {error}")))?;
     let tracefs = Tracefs::new()?;
     workload::prepare()?;

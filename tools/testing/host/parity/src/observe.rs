@@ -4,6 +4,7 @@
 
 use std::{
     collections::HashMap,
+    env::consts::ARCH,
     fmt::Write as _,
     fs::{
         self,
@@ -22,10 +23,13 @@ use std::{
     process, //
 };
 
-use crate::case::{
-    self,
-    Case,
-    ControlFile, //
+use crate::{
+    arch,
+    case::{
+        self,
+        Case,
+        ControlFile, //
+    },
 };
 
 /// Whose commands they are.
@@ -84,7 +88,8 @@ impl Tracefs {
         let mut carets = String::new();
         let mut listing = String::new();
         for command in &case.commands {
-            let mut bytes = case::expand(command, |symbol| self.symbols.get(symbol).copied())
+            let command = arch::translate(command, ARCH);
+            let mut bytes = case::expand(&command, |symbol| self.symbols.get(symbol).copied())
                 .map_err(io::Error::other)?;
             bytes.push(b'\n');
             File::create(&log)?;

@@ -40,8 +40,11 @@ fn every_command_can_be_written() {
 #[test]
 fn every_difference_is_of_a_case() {
     let cases = cases();
-    let on = |release| difference::parse(&text("differences"), release).unwrap();
-    for difference in on("7.2").iter().chain(&on("7.3")) {
+    let on = |release, arch| difference::parse(&text("differences"), release, arch).unwrap();
+    let differences = ["7.2", "7.3"]
+        .iter()
+        .flat_map(|release| ["x86_64", "aarch64"].map(|arch| on(release, arch)));
+    for difference in differences.flatten() {
         assert!(
             cases.iter().any(|case| difference.is_of(case)),
             "line {}",

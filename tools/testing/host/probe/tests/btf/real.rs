@@ -18,6 +18,10 @@ use std::{
     }, //
 };
 
+use object::{
+    Object,
+    ObjectSection, //
+};
 use probe::btf::{
     Btf,
     Type,
@@ -42,18 +46,34 @@ fn output(command: &mut Command) -> Vec<u8> {
     output.stdout
 }
 
+/// The BTF of a kernel, which is left at `to`. An `Image` of arm64 has it without the tables of ELF.
+fn kernel_btf(kernel: &Path, to: &Path) -> Vec<u8> {
+    /// C: `struct btf_header`, as far as `hdr_len`.
+    const HEADER: [u8; 8] = [0x9f, 0xeb, 1, 0, 24, 0, 0, 0];
+
+    let vmlinuz = kernel.join("vmlinuz");
+    let image = fs::read(&vmlinuz).unwrap();
+    if image.get(56..60) != Some(b"ARM\x64") {
+        let extract = kernel.join("source/scripts/extract-vmlinux");
+        return section(&output(Command::new(extract).arg(vmlinuz)), to);
+    }
+    let start = image.windows(8).position(|bytes| bytes == HEADER).unwrap();
+    let word = |at: usize| {
+        let bytes = image[start + at..][..4].try_into().unwrap();
+        u32::from_le_bytes(bytes) as usize
+    };
+    // The strings are last: behind the header, `str_off` and `str_len` say where.
+    let btf = &image[start..][..24 + word(16) + word(20)];
+    fs::write(to, btf).unwrap();
+    btf.to_vec()
+}
+
 /// The BTF of a file, which is left at `to`.
-fn section(elf: Vec<u8>, to: &Path) -> Vec<u8> {
-    let file = to.with_extension("elf");
-    fs::write(&file, elf).unwrap();
-    let dump = format!(".BTF={}", to.display());
-    output(
-        Command::new("objcopy")
-            .args(["--dump-section", &dump])
-            .args([&file, Path::new("/dev/null")]),
-    );
-    fs::remove_file(file).unwrap();
-    fs::read(to).unwrap()
+fn section(elf: &[u8], to: &Path) -> Vec<u8> {
+    let file = object::File::parse(elf).unwrap();
+    let btf = file.section_by_name(".BTF").unwrap().data().unwrap();
+    fs::write(to, btf).unwrap();
+    btf.to_vec()
 }
 
 /// What bpftool says of some BTF: a line for each type, and for what is in it one that is indented.
@@ -289,10 +309,8 @@ fn a_kernel_and_its_modules_are_read_as_bpftool_reads_them() {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(std::process::id().to_string());
     fs::create_dir_all(&directory).unwrap();
 
-    let extract = kernel.join("source/scripts/extract-vmlinux");
-    let elf = output(Command::new(extract).arg(kernel.join("vmlinuz")));
     let base_file = directory.join("vmlinux");
-    let bytes = section(elf, &base_file);
+    let bytes = kernel_btf(&kernel, &base_file);
     let base = index(&bytes, None).unwrap();
     let mut count = Count::default();
     let base_dump = dump(None, &base_file);
@@ -304,14 +322,14 @@ fn a_kernel_and_its_modules_are_read_as_bpftool_reads_them() {
     let modules = kernel.join("lib/modules").join(env::var("KERNEL").unwrap());
     // The last one may have functions only, with all their types in the base.
     for (module, has_members) in [
-        ("arch/x86/kvm/kvm", true),
+        ("fs/xfs/xfs", true),
         ("fs/ext4/ext4", true),
         ("drivers/net/dummy", false),
     ] {
         let path = modules.join(format!("kernel/{module}.ko.xz"));
         let elf = output(Command::new("xz").arg("-dc").arg(path));
         let file = directory.join("module");
-        let bytes = section(elf, &file);
+        let bytes = section(&elf, &file);
         let btf = index(&bytes, Some(&base)).unwrap();
         let mut count = Count::default();
         let dump = dump(Some(&base_file), &file);

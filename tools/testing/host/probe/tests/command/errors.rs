@@ -376,6 +376,7 @@ fn each_kind_is_tested() {
         TailCall,
         NoRetInsn,
         BadText,
+        RetInsnRefused,
         NosupRetinsn,
     ];
     // In tests of their own.

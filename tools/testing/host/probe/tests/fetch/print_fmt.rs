@@ -32,6 +32,9 @@ fn without_arguments_there_is_the_head() {
         print_fmt(Head::Return, &[]),
         r#""(%lx <- %lx)", REC->__probe_func, REC->__probe_ret_ip"#
     );
+    for head in [Head::Probe, Head::Return, Head::Event] {
+        assert_eq!(head.print_fmt().to_str(), Ok(&*print_fmt(head, &[])));
+    }
 }
 
 #[test]

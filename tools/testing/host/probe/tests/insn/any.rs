@@ -13,7 +13,8 @@ use probe::insn::{
         Verdict, //
     },
     Decoder,
-    Insn, //
+    Insn,
+    Unprobable, //
 };
 
 thread_local! {
@@ -29,6 +30,10 @@ impl<D: Decoder> Decoder for Counting<D> {
     fn decode(text: &[u8], address: u64) -> Option<Insn> {
         DECODED.set(DECODED.get() + 1);
         D::decode(text, address)
+    }
+
+    fn unprobable(text: &[u8], offset: usize) -> Option<Unprobable> {
+        D::unprobable(text, offset)
     }
 }
 

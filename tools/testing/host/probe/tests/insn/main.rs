@@ -9,4 +9,5 @@ mod exits;
 mod oracle;
 mod properties;
 mod recover;
+mod unprobable;
 mod x86;

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * ktrace::arch: the C of each architecture.
+ *
+ * Each has its ktrace_tracepoint_stub(). The stub is attached to tracepoints in place of their own
+ * empty stub, whose entry is what the handler sees: the registers with the arguments, and the
+ * stack, as ftrace would save them. The parameters of the stub are those in registers.
+ */
+
+#include <linux/build_bug.h>
+#include <linux/ftrace.h>
+#include <linux/kprobes.h>
+
+#include "handlers.h"
+
+struct pt_regs *ktrace_get_regs(struct ftrace_regs *fregs);
+
+/* What ktrace/arch does itself, without a call. */
+struct pt_regs *ktrace_get_regs(struct ftrace_regs *fregs)
+{
+	return arch_ftrace_get_regs(fregs);
+}
+
+#ifdef CONFIG_X86_64
+#include <asm/ibt.h>
+#include <asm/nops.h>
+
+/* FTRACE_SITE in ktrace/arch/x86_64.rs. */
+#define KTRACE_IS_NOP5(a, b, c, d, e) \
+	((a) == 0x0f && (b) == 0x1f && (c) == 0x44 && (d) == 0x00 && (e) == 0x00)
+#define KTRACE_EXPANDED(...) KTRACE_IS_NOP5(__VA_ARGS__)
+static_assert(KTRACE_EXPANDED(BYTES_NOP5));
+
+bool ktrace_landing_pads_match(u32 endbr, u32 sealed);
+void ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long a1, unsigned long a2,
+			    unsigned long a3, unsigned long a4);
+
+/* LANDING_PADS in ktrace/arch/x86_64.rs. */
+bool ktrace_landing_pads_match(u32 endbr, u32 sealed)
+{
+#ifdef CONFIG_X86_KERNEL_IBT
+	return endbr == gen_endbr() && sealed == gen_endbr_poison();
+#else
+	return true;
+#endif
+}
+
+void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long a1,
+				    unsigned long a2, unsigned long a3, unsigned long a4)
+{
+	struct ktrace_hook *hook = data;
+	/* Without a code segment, which says that not all registers are there. */
+	struct __arch_ftrace_regs fregs = {
+		.regs = {
+			.di = (unsigned long)data,
+			.si = a0,
+			.dx = a1,
+			.cx = a2,
+			.r8 = a3,
+			.r9 = a4,
+			.ip = READ_ONCE(hook->stub) + MCOUNT_INSN_SIZE,
+			/* Above the frame pointer that was saved is the return address. */
+			.sp = (unsigned long)__builtin_frame_address(0) + sizeof(long),
+		},
+	};
+
+	ktrace_run_hook(hook, (struct ftrace_regs *)&fregs);
+}
+NOKPROBE_SYMBOL(ktrace_tracepoint_stub);
+#endif /* CONFIG_X86_64 */
+
+#ifdef CONFIG_ARM64
+#include <linux/stdarg.h>
+
+void ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long a1, unsigned long a2,
+			    unsigned long a3, unsigned long a4, unsigned long a5, unsigned long a6,
+			    ...);
+
+/* More parameters are on the stack, from its first word on: their address is the stack pointer. */
+void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long a1,
+				    unsigned long a2, unsigned long a3, unsigned long a4,
+				    unsigned long a5, unsigned long a6, ...)
+{
+	struct ktrace_hook *hook = data;
+	struct __arch_ftrace_regs fregs = {
+		.regs = { (unsigned long)data, a0, a1, a2, a3, a4, a5, a6 },
+		.fp = *(unsigned long *)__builtin_frame_address(0),
+		.lr = (unsigned long)__builtin_return_address(0),
+		.pc = READ_ONCE(hook->stub) + MCOUNT_INSN_SIZE,
+	};
+	va_list stack;
+
+	va_start(stack, a6);
+	fregs.sp = (unsigned long)stack.__stack;
+	va_end(stack);
+	ktrace_run_hook(hook, (struct ftrace_regs *)&fregs);
+}
+NOKPROBE_SYMBOL(ktrace_tracepoint_stub);
+#endif /* CONFIG_ARM64 */

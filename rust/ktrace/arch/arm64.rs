@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! arm64.
+
+use core::{
+    arch::asm,
+    marker::PhantomData,
+    mem::offset_of,
+    ptr,
+    sync::atomic::{
+        AtomicU64,
+        Ordering, //
+    }, //
+};
+
+use kernel::{
+    bindings::{
+        ftrace_regs,
+        pt_regs,
+        task_struct,
+        user_pt_regs, //
+    },
+    error::Result,
+    ffi::{
+        c_ulong,
+        c_void, //
+    },
+    types::Opaque, //
+};
+
+use probe::{
+    arch::arm64::{
+        register,
+        FRAME_POINTER,
+        INSTRUCTION_POINTER,
+        LINK,
+        PT_REGS_BYTES,
+        STACK_POINTER, //
+    },
+    insn::arm64::Class, //
+};
+
+use crate::{
+    bindings::{
+        __arch_ftrace_regs,
+        MCOUNT_INSN_SIZE, //
+    },
+    ftrace, nofault,
+    registers::{
+        Register,
+        RegisterFile, //
+    },
+};
+
+pub(crate) use probe::insn::arm64::Arm64 as Decoder;
+
+/// No jump to a function stands for a return.
+pub(crate) fn is_return_thunk(_name: &str) -> bool {
+    false
+}
+
+/// No jump to a function stands for an indirect jump.
+pub(crate) fn is_indirect_thunk(_name: &str) -> bool {
+    false
+}
+
+extern "C" {
+    static __per_cpu_offset: [usize; 0];
+}
+
+/// The distance from a per-CPU address to this CPU's copy. The kernel keeps it in a register. Which
+/// register this is depends on the exception level, so this reads the kernel's table.
+///
+/// C: `per_cpu_offset(smp_processor_id())`.
+#[inline(always)]
+fn cpu_offset() -> usize {
+    // SAFETY: The current task lives as long as it runs. The kernel changes the number at any time
+    // when preemption is enabled.
+    let cpu = unsafe { ptr::read_volatile(&raw const (*current()).thread_info.cpu) };
+    // SAFETY: The kernel's table, set up at boot, has an offset for each CPU that can run a task.
+    unsafe {
+        (&raw const __per_cpu_offset)
+            .cast::<usize>()
+            .add(cpu as usize)
+            .read()
+    }
+}
+
+/// Adds one to this CPU's copy of a per-CPU number, whatever interrupts this: the addition is
+/// atomic, also if this goes on on another CPU in between. C: `raw_cpu_inc()`.
+///
+/// # Safety
+///
+/// `counter` must be a live per-CPU allocation of a `u64`.
+#[inline(always)]
+pub(crate) unsafe fn percpu_increment(counter: *mut u64) {
+    let copy = counter.wrapping_byte_add(cpu_offset());
+    // SAFETY: A copy of what the caller vouches for. All accesses to it are atomic.
+    unsafe { AtomicU64::from_ptr(copy) }.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Reads this CPU's copy of a per-CPU pointer. C: `raw_cpu_read()`.
+///
+/// # Safety
+///
+/// `pointer` must be a live per-CPU allocation of a pointer.
+#[inline(always)]
+pub(crate) unsafe fn percpu_read<T>(pointer: *const *mut T) -> *mut T {
+    // SAFETY: A copy of what the caller vouches for.
+    unsafe { pointer.wrapping_byte_add(cpu_offset()).read() }
+}
+
+/// The address of this CPU's copy of what is at `address` of the per-CPU area. Preemption should be
+/// disabled. C: `this_cpu_ptr()`.
+#[inline(always)]
+pub(crate) fn this_cpu(address: usize) -> usize {
+    address.wrapping_add(cpu_offset())
+}
+
+/// The current task. C: `current`.
+#[inline(always)]
+pub(crate) fn current() -> *const task_struct {
+    let task;
+    // SAFETY: In the kernel, this register has the address of the current task.
+    unsafe { asm!("mrs {}, sp_el0", out(reg) task, options(nomem, nostack, preserves_flags)) };
+    task
+}
+
+/// The registers that ftrace saves: x0 to x8, the frame pointer, the link register, the stack
+/// pointer and the instruction pointer.
+///
+/// # Invariants
+///
+/// Stands for a `struct ftrace_regs` that ftrace filled in, or that is like one, and that nothing
+/// changes for `'a`.
+#[derive(Clone, Copy)]
+pub struct CallRegisters<'a> {
+    regs: *mut __arch_ftrace_regs,
+    lifetime: PhantomData<&'a Opaque<__arch_ftrace_regs>>,
+}
+
+impl CallRegisters<'_> {
+    pub(crate) fn as_ptr(self) -> *mut __arch_ftrace_regs {
+        self.regs
+    }
+}
+
+impl RegisterFile for CallRegisters<'_> {
+    /// Reads 0 for a register that ftrace does not save.
+    #[inline(always)]
+    fn get(self, register: Register) -> u64 {
+        let offset = match register.offset() {
+            // They are at the same place in both structures.
+            offset if offset < NUMBERED_BYTES => offset,
+            STACK_POINTER_OFFSET => offset_of!(__arch_ftrace_regs, sp),
+            LINK_OFFSET => offset_of!(__arch_ftrace_regs, lr),
+            FRAME_POINTER_OFFSET => offset_of!(__arch_ftrace_regs, fp),
+            INSTRUCTION_POINTER_OFFSET => offset_of!(__arch_ftrace_regs, pc),
+            _ => return 0,
+        };
+        // SAFETY: The offset is that of a word within the structure, which is valid and does not
+        // change, by the type invariant.
+        unsafe { self.regs.byte_add(offset).cast::<u64>().read() }
+    }
+}
+
+const STACK_POINTER_OFFSET: usize = STACK_POINTER.offset();
+const LINK_OFFSET: usize = LINK.offset();
+const FRAME_POINTER_OFFSET: usize = FRAME_POINTER.offset();
+const INSTRUCTION_POINTER_OFFSET: usize = INSTRUCTION_POINTER.offset();
+
+/// The size of x0 to x8.
+const NUMBERED_BYTES: usize = 9 * size_of::<u64>();
+
+/// `regs` is the first field of both structures, and has these words in the smaller one.
+const _: () = {
+    let _: fn(&__arch_ftrace_regs) -> &[c_ulong; NUMBERED_BYTES / size_of::<u64>()] =
+        |regs| &regs.regs;
+    assert!(offset_of!(__arch_ftrace_regs, regs) == 0);
+    assert!(offset_of!(user_pt_regs, regs) == 0);
+};
+
+/// Borrows what ftrace gave to a handler. C: `arch_ftrace_regs()`.
+///
+/// # Safety
+///
+/// `regs` must be what ftrace filled in, or what is like that, and stay as it is for `'a`.
+#[inline(always)]
+pub(crate) unsafe fn call_registers<'a>(regs: *mut ftrace_regs) -> CallRegisters<'a> {
+    // INVARIANT: The caller guarantees that ftrace filled it in, and that it stays for `'a`.
+    CallRegisters {
+        regs: regs.cast(),
+        lifetime: PhantomData,
+    }
+}
+
+/// Fills in the registers that ftrace does not save at the exit of a function: the stack pointer.
+/// It is where `return_to_handler` has made room for the structure.
+///
+/// C: `arch/arm64/kernel/entry-ftrace.S`.
+///
+/// # Safety
+///
+/// `regs` must be what ftrace filled in at the exit of a function.
+#[inline(always)]
+pub(crate) unsafe fn complete_at_exit(regs: *mut ftrace_regs) {
+    let regs = regs.cast::<__arch_ftrace_regs>();
+    let behind = regs.wrapping_add(1).addr();
+    // SAFETY: The caller guarantees that the structure is one of ftrace. This task is the only one
+    // that uses it, and ftrace does not read this field.
+    unsafe { (*regs).sp = behind };
+}
+
+/// The registers where ftrace saved them all, else NULL: it never does. C:
+/// `arch_ftrace_get_regs()`.
+///
+/// # Safety
+///
+/// `registers` must be what ftrace filled in.
+#[inline(always)]
+pub(crate) unsafe fn whole_registers(_registers: CallRegisters<'_>) -> *mut pt_regs {
+    ptr::null_mut()
+}
+
+/// The address that a function returns to.
+///
+/// # Safety
+///
+/// `registers` must be those in front of the first instruction of a function, or in front of an
+/// instruction that returns.
+#[inline(always)]
+pub(crate) unsafe fn return_address(registers: impl RegisterFile) -> usize {
+    registers.get(LINK) as usize
+}
+
+/// The size of an instruction in bytes.
+const INSN_SIZE: usize = 4;
+
+/// The address of a kprobe on the entry of the function at `start`. C: `arch_adjust_kprobe_addr()`.
+pub(crate) fn probe_entry(start: usize) -> usize {
+    start
+}
+
+/// The address from which ftrace calls in the function at `start`. The compiler leaves room for two
+/// instructions, maybe behind a landing pad. The second one is the call. C: `ftrace_call_adjust()`.
+pub(crate) fn ftrace_site(start: usize) -> usize {
+    let mut code = [0; INSN_SIZE];
+    let is_pad = nofault::read_kernel(start, &mut code).is_ok()
+        && Class::of(u32::from_le_bytes(code)) == Some(Class::Bti);
+    start.wrapping_add(if is_pad { 2 * INSN_SIZE } else { INSN_SIZE })
+}
+
+/// The bytes in front of the function at `start` that are its own, and not text of the function in
+/// front of it: the address of the `ftrace_ops` that the function calls, if ftrace can trace it.
+///
+/// Process context. `ENOMEM`. C: `CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS`.
+pub(crate) fn bytes_before(start: usize) -> Result<usize> {
+    let has_ops = cfg!(CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS)
+        && may_begin_with_site(start)
+        && ftrace::is_traceable(start)?;
+    Ok(if has_ops { size_of::<usize>() } else { 0 })
+}
+
+/// Can the function at `start` begin with room for ftrace? Its first instruction may be hidden by a
+/// kprobe. Cheaper than to ask ftrace.
+fn may_begin_with_site(start: usize) -> bool {
+    const SAVE_LINK: u32 = 0xaa1e_03e9;
+
+    let mut code = [0; INSN_SIZE];
+    let word = nofault::read_kernel(start, &mut code).map(|()| u32::from_le_bytes(code));
+    word.is_ok_and(|word| {
+        word == SAVE_LINK
+            || matches!(
+                Class::of(word),
+                Some(Class::Nop | Class::Bti | Class::Breakpoint)
+            )
+    })
+}
+
+/// The instruction at the ftrace site while nobody traces the function: `nop`.
+pub(crate) const FTRACE_SITE: [u8; MCOUNT_INSN_SIZE as usize] = [0x1f, 0x20, 0x03, 0xd5];
+
+/// The symbol that a function with a return probe returns to. C: `is_kretprobe_trampoline()`.
+pub(crate) const RETURN_TRAMPOLINE: &[u8] = b"__kretprobe_trampoline+0x0/";
+
+/// Whether a jump can hide instructions: no kprobe is one, and ftrace writes calls only.
+pub(crate) const JUMPS_HIDE: bool = false;
+
+/// The table of crate `probe` is that of the kernel's structure.
+const _: () = {
+    assert!(offset_of!(pt_regs, __bindgen_anon_1) == 0);
+    assert!(STACK_POINTER_OFFSET == offset_of!(user_pt_regs, sp));
+    assert!(INSTRUCTION_POINTER_OFFSET == offset_of!(user_pt_regs, pc));
+    assert!(match register("pstate") {
+        Some(register) => register.offset() == offset_of!(user_pt_regs, pstate),
+        None => false,
+    });
+    assert!(LINK_OFFSET + size_of::<u64>() == offset_of!(user_pt_regs, sp));
+    assert!(PT_REGS_BYTES == size_of::<user_pt_regs>());
+};
+
+extern "C" {
+    fn ktrace_get_regs(fregs: *mut c_void) -> *mut pt_regs;
+}
+
+/// Tries the facts about this processor that ktrace relies on, for
+/// [`assumptions`](crate::assumptions). Fails with what is different.
+pub(crate) fn check() -> Result<(), &'static str> {
+    let mut regs = __arch_ftrace_regs::default();
+    // SAFETY: The structure is a local one, which the function only looks at.
+    let whole = unsafe { ktrace_get_regs((&raw mut regs).cast()) };
+    match whole.is_null() {
+        true => Ok(()),
+        false => Err("ftrace saves other registers"),
+    }
+}

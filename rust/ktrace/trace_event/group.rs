@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Groups of events.
+
+use kernel::{
+    bindings::list_head,
+    prelude::*,
+    str::{
+        CStr,
+        CString, //
+    },
+    sync::Arc,
+    types::Opaque,
+    ThisModule, //
+};
+
+use crate::bindings;
+
+use super::PinnedEvent;
+
+/// The directory below `events/` of any number of events of a module.
+///
+/// Several groups can have one name. They then share the directory. C: `struct trace_event_class`.
+pub struct Group {
+    /// `class.system` points there.
+    name: CString,
+    class: Opaque<bindings::trace_event_class>,
+    owner: &'static ThisModule,
+}
+
+// SAFETY: The kernel only reads the class.
+unsafe impl Send for Group {}
+// SAFETY: The kernel only reads the class.
+unsafe impl Sync for Group {}
+
+// The class is only copied.
+#[allow(improper_ctypes)]
+extern "C" {
+    static ktrace_call_class: bindings::trace_event_class;
+}
+
+impl Group {
+    /// A group of events of the module `owner`. `ENOMEM`.
+    pub fn new(name: &CStr, owner: &'static ThisModule) -> Result<Arc<Self>> {
+        let name = CString::try_from(name)?;
+        // SAFETY: C has a class there, which nobody changes.
+        let mut class = unsafe { (&raw const ktrace_call_class).read() };
+        class.system = name.as_char_ptr();
+        let class = Opaque::new(class);
+        Ok(Arc::new(Self { name, class, owner }, GFP_KERNEL)?)
+    }
+
+    /// The name of the directory.
+    pub fn name(&self) -> &CStr {
+        &self.name
+    }
+
+    /// The class of its events. The kernel may use it as long as the group lives.
+    pub(super) fn class(&self) -> *mut bindings::trace_event_class {
+        self.class.get()
+    }
+
+    /// The module that the users of its events need.
+    pub(super) fn owner(&self) -> &'static ThisModule {
+        self.owner
+    }
+}
+
+/// `class->get_fields`: the head of the list of the fields of an event.
+///
+/// # Safety
+///
+/// Called by the kernel for a call that is registered, or is being registered or removed.
+#[no_mangle]
+unsafe extern "C" fn ktrace_call_get_fields(
+    call: *mut bindings::trace_event_call,
+) -> *mut list_head {
+    // SAFETY: The kernel calls this for a call of this crate's classes, which is that of a live
+    // `PinnedEvent`.
+    unsafe { PinnedEvent::from_call(call) }.output.fields()
+}
