@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A module for the tests of probes on return instructions: functions that leave in every way there
- * is. Those of exits_x86.S and exits_arm64.S need an assembler; these here sleep, migrate, call themselves, are
- * called by an interrupt, or can be traced by ftrace.
+ * is. Those of exits_x86.S and exits_arm64.S need an assembler; these here sleep, migrate, call
+ * themselves, are called by an interrupt, or can be traced by ftrace.
  *
  * In /sys/module/exits_target:
  *
  *	call		"NAME ARGUMENT [TIMES]" calls the function exits_NAME so often, one after
- *	the other result		what the last call returned
+ *			the other
+ *	result		what the last call returned
  *	sleepers	how many calls of exits_sleeps are asleep; writing wakes them
  */
 
@@ -55,7 +56,7 @@ asmlinkage long exits_tail_indirect(long n);
 asmlinkage long exits_bad_branch(long n);
 #endif
 #ifdef CONFIG_ARM64
-asmlinkage long exits_signed(long n);
+asmlinkage long exits_signed_ret(long n);
 asmlinkage long exits_bad_data(long n);
 asmlinkage long exits_bad_exclusive(long n);
 #endif
@@ -202,7 +203,7 @@ static const struct {
 	FUNCTION(bad_branch),
 #endif
 #ifdef CONFIG_ARM64
-	FUNCTION(signed),
+	FUNCTION(signed_ret),
 	FUNCTION(bad_data),
 	FUNCTION(bad_exclusive),
 #endif

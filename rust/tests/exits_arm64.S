@@ -60,7 +60,7 @@ SYM_FUNC_END(exits_ret)
 SYM_FUNC_ALIAS(exits_alias, exits_ret)
 
 /* As the compiler writes it, where it signs the return address. */
-FUNC_START(exits_signed)
+FUNC_START(exits_signed_ret)
 	hint	#25			/* paciasp */
 	stp	x29, x30, [sp, #-16]!
 	mov	x29, sp
@@ -68,7 +68,7 @@ FUNC_START(exits_signed)
 	ldp	x29, x30, [sp], #16
 	hint	#29			/* autiasp */
 	ret
-SYM_FUNC_END(exits_signed)
+SYM_FUNC_END(exits_signed_ret)
 
 /* It leaves by the return of this number, and returns 100 and the number. */
 .macro RETURN_IF number:req
