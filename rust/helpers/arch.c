@@ -71,6 +71,15 @@ NOKPROBE_SYMBOL(ktrace_tracepoint_stub);
 
 #ifdef CONFIG_ARM64
 #include <linux/stdarg.h>
+#include <asm/alternative.h>
+
+/* What cpu_offset() in ktrace/arch/arm64.rs has the assembler write. */
+static_assert(offsetof(struct alt_instr, orig_offset) == 0);
+static_assert(offsetof(struct alt_instr, alt_offset) == 4);
+static_assert(offsetof(struct alt_instr, cpucap) == 8);
+static_assert(offsetof(struct alt_instr, orig_len) == 10);
+static_assert(offsetof(struct alt_instr, alt_len) == 11);
+static_assert(sizeof(struct alt_instr) == 12);
 
 void ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long a1, unsigned long a2,
 			    unsigned long a3, unsigned long a4, unsigned long a5, unsigned long a6,

@@ -43,6 +43,7 @@ use probe::{
 use crate::{
     bindings::{
         __arch_ftrace_regs,
+        ARM64_HAS_VIRT_HOST_EXTN,
         MCOUNT_INSN_SIZE, //
     },
     ftrace, nofault,
@@ -64,26 +65,34 @@ pub(crate) fn is_indirect_thunk(_name: &str) -> bool {
     false
 }
 
-extern "C" {
-    static __per_cpu_offset: [usize; 0];
-}
-
 /// The distance from a per-CPU address to this CPU's copy. The kernel keeps it in a register. Which
-/// register this is depends on the exception level, so this reads the kernel's table.
-///
-/// C: `per_cpu_offset(smp_processor_id())`.
+/// register this is depends on the exception level that the kernel runs at. The kernel writes the
+/// right instruction when it loads the module. C: `__my_cpu_offset`.
 #[inline(always)]
 fn cpu_offset() -> usize {
-    // SAFETY: The current task lives as long as it runs. The kernel changes the number at any time
-    // when preemption is enabled.
-    let cpu = unsafe { ptr::read_volatile(&raw const (*current()).thread_info.cpu) };
-    // SAFETY: The kernel's table, set up at boot, has an offset for each CPU that can run a task.
+    let offset;
+    // SAFETY: Both instructions only read a system register. The kernel replaces the first one by
+    // the second one, of the same length, where the second one is what it may execute. The entry
+    // in `.altinstructions` is a `struct alt_instr`.
     unsafe {
-        (&raw const __per_cpu_offset)
-            .cast::<usize>()
-            .add(cpu as usize)
-            .read()
-    }
+        asm!(
+            "661: mrs {offset}, tpidr_el1",
+            "662: .pushsection .altinstructions, \"a\"",
+            ".word 661b - .",
+            ".word 663f - .",
+            ".hword {capability}",
+            ".byte 662b - 661b",
+            ".byte 664f - 663f",
+            ".popsection",
+            ".subsection 1",
+            "663: mrs {offset}, tpidr_el2",
+            "664: .previous",
+            offset = out(reg) offset,
+            capability = const ARM64_HAS_VIRT_HOST_EXTN,
+            options(nostack, readonly, preserves_flags),
+        )
+    };
+    offset
 }
 
 /// Adds one to this CPU's copy of a per-CPU number, whatever interrupts this: the addition is
