@@ -7,6 +7,7 @@
 #include <linux/dcache.h>
 #include <linux/fprobe.h>
 #include <linux/fs.h>
+#include <linux/glob.h>
 #include <linux/kallsyms.h>
 #include <linux/kprobes.h>
 #include <linux/rethook.h>

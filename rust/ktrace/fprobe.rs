@@ -113,6 +113,23 @@ pub fn exists(pattern: &CStr) -> Result {
     }
 }
 
+/// Does the name of a function match a pattern, as those of [`Functions::Glob`] do? Any context.
+///
+/// C: `glob_match()`.
+pub fn matches(pattern: &CStr, name: &str) -> bool {
+    let mut text = [0; bindings::KSYM_NAME_LEN as usize];
+    let Some((to, _)) = text.split_at_mut_checked(name.len()) else {
+        return false;
+    };
+    to.copy_from_slice(name.as_bytes());
+    // The buffer is full: nothing ends the name.
+    if text.last() != Some(&0) {
+        return false;
+    }
+    // SAFETY: Both are strings with a NUL at the end.
+    unsafe { bindings::glob_match(pattern.as_char_ptr(), text.as_ptr().cast()) }
+}
+
 /// C: `MAX_FPROBE_DATA_SIZE`.
 const MAX_FPROBE_DATA_SIZE: usize = 15 * size_of::<c_ulong>();
 

@@ -27,7 +27,6 @@ use kernel::{
 };
 
 use ktrace::{
-    fprobe,
     security,
     trace_event::{
         self,
@@ -82,6 +81,7 @@ use crate::{
     registered::Registered,
     registry,
     resolve::{
+        check_functions,
         hold_event,
         ResolvedTarget,
         Source,
@@ -310,8 +310,7 @@ impl NewProbe<'_> {
                 (self.register_kprobe(compiled, &records)?, None)
             }
             Target::Functions(pattern) => {
-                let pattern = CString::try_from_fmt(format_args!("{pattern}"))?;
-                fprobe::exists(&pattern).map_err(at_target)?;
+                check_functions(pattern).map_err(at_target)?;
                 (None, Some(for_later(compiled)?))
             }
             Target::Tracepoint(_) => (None, Some(for_later(compiled)?)),

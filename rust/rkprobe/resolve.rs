@@ -18,6 +18,8 @@ use kernel::{
 use ktrace::{
     btf::Object,
     event_probe::Event,
+    fprobe,
+    ftrace,
     symbol, //
 };
 use probe::{
@@ -340,6 +342,48 @@ fn vmlinux() -> Result<Option<Arc<Object>>> {
         }
     }
     Ok(vmlinux.clone())
+}
+
+/// Checks that there is a function to probe whose name matches a pattern.
+///
+/// The kernel looks through all symbols for that. Most often the function of this name, or one that
+/// BTF has, can be probed: then it need not be asked.
+///
+/// C: `fprobe_count_ips_from_filter()`.
+pub(crate) fn check_functions(pattern: &str) -> Result {
+    const WILDCARDS: [char; 4] = ['*', '?', '[', '\\'];
+
+    let text = CString::try_from_fmt(format_args!("{pattern}"))?;
+    let can_be_probed = |name: &str| {
+        // To ftrace, `MODULE:NAME` is the name of no function.
+        if name.contains(':') {
+            return Ok(false);
+        }
+        match symbols::address_of(name) {
+            Ok(address) => ftrace::is_traceable(address),
+            Err(ENOMEM) => Err(ENOMEM),
+            Err(_) => Ok(false),
+        }
+    };
+    let Some((prefix, _)) = pattern.split_once(WILDCARDS) else {
+        return match can_be_probed(pattern)? {
+            true => Ok(()),
+            false => fprobe::exists(&text),
+        };
+    };
+    if let Some(kernel) = vmlinux()? {
+        let kernel = kernel.btf(None)?;
+        let matching = kernel
+            .functions_from(prefix)
+            .filter(|name| fprobe::matches(&text, name));
+        // Where so many cannot be, there is something else about them.
+        for name in matching.take(8) {
+            if can_be_probed(name)? {
+                return Ok(());
+            }
+        }
+    }
+    fprobe::exists(&text)
 }
 
 /// The name of the function that the target is, `NAME` or `MODULE:NAME`, if it is one.

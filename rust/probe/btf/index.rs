@@ -315,7 +315,6 @@ impl<'a> Btf<'a> {
     }
 
     fn find_own(&self, name: &[u8], kind: TypeKind) -> Option<TypeId> {
-        let (named, offsets) = self.index.split_first()?;
         let sections = &self.sections;
         let is_it = |at: u32| {
             sections
@@ -326,25 +325,53 @@ impl<'a> Btf<'a> {
         if name.is_empty() {
             return None;
         }
-        let own = match (*named as usize).checked_sub(1) {
-            None => offsets.iter().position(|at| is_it(*at))?,
-            Some(first) => {
-                let name_at = |at: u32| {
-                    sections
-                        .type_at(at as usize)
-                        .and_then(|ty| sections.bytes(ty.name))
-                };
-                let sorted = offsets.get(first..)?;
-                let before = sorted.partition_point(|at| name_at(*at) < Some(name));
+        let own = match self.sorted_from(name) {
+            None => {
+                let (_, offsets) = self.index.split_first()?;
+                offsets.iter().position(|at| is_it(*at))?
+            }
+            Some((first, sorted)) => {
                 let among = sorted
-                    .get(before..)?
                     .iter()
-                    .take_while(|at| name_at(**at) == Some(name))
+                    .take_while(|at| self.name_at(**at) == Some(name))
                     .position(|at| is_it(*at))?;
-                first.checked_add(before)?.checked_add(among)?
+                first.checked_add(among)?
             }
         };
         let own = u32::try_from(own).ok()?;
         Some(TypeId::new(sections.first_type.checked_add(own)?))
+    }
+
+    /// The types in here in the order of their names, from this name on, and the number of the
+    /// first of them. `None` where the types are not sorted by name.
+    fn sorted_from(&self, name: &[u8]) -> Option<(usize, &'a [u32])> {
+        let (named, offsets) = self.index.split_first()?;
+        let first = (*named as usize).checked_sub(1)?;
+        let sorted = offsets.get(first..)?;
+        let before = sorted.partition_point(|at| self.name_at(*at) < Some(name));
+        Some((first.checked_add(before)?, sorted.get(before..)?))
+    }
+
+    /// The name of the type that starts at this byte of the types.
+    fn name_at(&self, at: u32) -> Option<&'a [u8]> {
+        self.sections
+            .bytes(self.sections.type_at(at as usize)?.name)
+    }
+
+    /// The names of the functions in here that begin so. None where the types are not sorted by
+    /// name.
+    pub fn functions_from<'n>(
+        &self,
+        prefix: &'n str,
+    ) -> impl Iterator<Item = &'a str> + use<'a, 'n> {
+        let sections = self.sections;
+        let sorted = self.sorted_from(prefix.as_bytes());
+        sorted
+            .map_or(&[][..], |(_, sorted)| sorted)
+            .iter()
+            .filter_map(move |at| sections.type_at(*at as usize))
+            .map(move |ty| (ty.kind(), sections.text(ty.name).unwrap_or("")))
+            .take_while(move |(_, name)| name.starts_with(prefix))
+            .filter_map(|(kind, name)| (kind == TypeKind::Func).then_some(name))
     }
 }

@@ -38,6 +38,42 @@ fn a_function_is_found_with_its_parameters() {
 }
 
 #[test]
+fn functions_are_found_by_how_they_begin() {
+    const STRUCT: u32 = 4;
+    const FUNC: u32 = 12;
+    const FUNC_PROTO: u32 = 13;
+    let btf = |names: &[&str]| {
+        let mut b = Builder::new();
+        let proto = b.add("", FUNC_PROTO << 24, 0, &[]);
+        for name in names {
+            match name.strip_prefix("struct ") {
+                Some(name) => b.members(STRUCT, name, &[]),
+                None => b.refer(FUNC, name, proto),
+            };
+        }
+        b.bytes()
+    };
+    let sorted = open(btf(&[
+        "ac",
+        "acpi",
+        "struct acpi_a",
+        "acpi_b",
+        "acpi_c",
+        "b",
+    ]));
+    let from = |prefix| sorted.functions_from(prefix).collect::<Vec<_>>();
+    assert_eq!(from("acpi_"), ["acpi_b", "acpi_c"]);
+    assert_eq!(from("acp"), ["acpi", "acpi_b", "acpi_c"]);
+    assert_eq!(from(""), ["ac", "acpi", "acpi_b", "acpi_c", "b"]);
+    assert_eq!(from("b"), ["b"]);
+    for prefix in ["acpi_d", "bb", "c", "A"] {
+        assert!(from(prefix).is_empty(), "{prefix}");
+    }
+    let unsorted = open(btf(&["b", "a"]));
+    assert_eq!(unsorted.functions_from("a").count(), 0);
+}
+
+#[test]
 fn what_follows_the_parameters_of_a_variadic_function_is_none() {
     let btf = open(everything().bytes());
     let printk = btf.function("printk").unwrap();
