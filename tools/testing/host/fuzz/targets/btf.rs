@@ -149,6 +149,8 @@ impl<'a> Asker<'a> {
             (Some(name), ty.kind())
         );
 
+        let first = self.look(|btf| btf.functions_from(name).next());
+        assert!(first.is_none_or(|first| first.starts_with(name)));
         let Some(function) = self.look(|btf| btf.function(name)) else {
             return;
         };
