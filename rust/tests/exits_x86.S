@@ -132,17 +132,7 @@ SYM_FUNC_END(exits_ret_inside)
 	RET
 .endm
 
-FUNC_START(exits_two)
-	RETURN_IF 0
-	RETURN_ELSE 1
-SYM_FUNC_END(exits_two)
-
-FUNC_START(exits_eight)
-	.irp number, 0, 1, 2, 3, 4, 5, 6
-	RETURN_IF \number
-	.endr
-	RETURN_ELSE 7
-SYM_FUNC_END(exits_eight)
+#include "exits_many.h"
 
 /* Behind the return stands what fills, of every sort. */
 FUNC_START(exits_padding)

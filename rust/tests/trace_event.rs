@@ -47,7 +47,7 @@ mod tests {
 
     const GROUP: &CStr = c"ktrace_kunit";
 
-    /// What an event consists of that nothing records.
+    /// The parts of an event that no test records to.
     struct Parts {
         sink: Arc<Sink>,
         fields: KVec<Field>,
