@@ -117,16 +117,14 @@ pub fn exists(pattern: &CStr) -> Result {
 ///
 /// C: `glob_match()`.
 pub fn matches(pattern: &CStr, name: &str) -> bool {
-    let mut text = [0; bindings::KSYM_NAME_LEN as usize];
-    let Some((to, _)) = text.split_at_mut_checked(name.len()) else {
+    const MAX: usize = bindings::KSYM_NAME_LEN as usize - 1;
+
+    let mut text = [0; MAX + 1];
+    let Some(to) = text[..MAX].get_mut(..name.len()) else {
         return false;
     };
     to.copy_from_slice(name.as_bytes());
-    // The buffer is full: nothing ends the name.
-    if text.last() != Some(&0) {
-        return false;
-    }
-    // SAFETY: Both are strings with a NUL at the end.
+    // SAFETY: Both are strings with a NUL at the end: the last byte stays 0.
     unsafe { bindings::glob_match(pattern.as_char_ptr(), text.as_ptr().cast()) }
 }
 

@@ -365,25 +365,26 @@ pub(crate) fn check_functions(pattern: &str) -> Result {
             Err(_) => Ok(false),
         }
     };
-    let Some((prefix, _)) = pattern.split_once(WILDCARDS) else {
-        return match can_be_probed(pattern)? {
-            true => Ok(()),
-            false => fprobe::exists(&text),
-        };
-    };
-    if let Some(kernel) = vmlinux()? {
-        let kernel = kernel.btf(None)?;
-        let matching = kernel
-            .functions_from(prefix)
-            .filter(|name| fprobe::matches(&text, name));
-        // Where so many cannot be, there is something else about them.
-        for name in matching.take(8) {
-            if can_be_probed(name)? {
-                return Ok(());
+    let is_known = match pattern.split_once(WILDCARDS) {
+        None => can_be_probed(pattern)?,
+        Some((prefix, _)) => match vmlinux()? {
+            None => false,
+            Some(kernel) => {
+                let kernel = kernel.btf(None)?;
+                let matching = kernel
+                    .functions_from(prefix)
+                    .filter(|name| fprobe::matches(&text, name));
+                // If none of eight can be probed, hardly any other can.
+                let mut verdicts = matching.take(8).map(can_be_probed);
+                let first = verdicts.find(|verdict| *verdict != Ok(false));
+                first.unwrap_or(Ok(false))?
             }
-        }
+        },
+    };
+    match is_known {
+        true => Ok(()),
+        false => fprobe::exists(&text),
     }
-    fprobe::exists(&text)
 }
 
 /// The name of the function that the target is, `NAME` or `MODULE:NAME`, if it is one.

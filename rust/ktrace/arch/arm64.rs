@@ -245,6 +245,13 @@ pub(crate) unsafe fn return_address(registers: impl RegisterFile) -> usize {
 /// The size of an instruction in bytes.
 const INSN_SIZE: usize = 4;
 
+/// The instruction at `address`, if it can be read.
+fn insn_at(address: usize) -> Option<u32> {
+    let mut code = [0; INSN_SIZE];
+    nofault::read_kernel(address, &mut code).ok()?;
+    Some(u32::from_le_bytes(code))
+}
+
 /// The address of a kprobe on the entry of the function at `start`. C: `arch_adjust_kprobe_addr()`.
 pub(crate) fn probe_entry(start: usize) -> usize {
     start
@@ -253,9 +260,7 @@ pub(crate) fn probe_entry(start: usize) -> usize {
 /// The address from which ftrace calls in the function at `start`. The compiler leaves room for two
 /// instructions, maybe behind a landing pad. The second one is the call. C: `ftrace_call_adjust()`.
 pub(crate) fn ftrace_site(start: usize) -> usize {
-    let mut code = [0; INSN_SIZE];
-    let is_pad = nofault::read_kernel(start, &mut code).is_ok()
-        && Class::of(u32::from_le_bytes(code)) == Some(Class::Bti);
+    let is_pad = insn_at(start).and_then(Class::of) == Some(Class::Bti);
     start.wrapping_add(if is_pad { 2 * INSN_SIZE } else { INSN_SIZE })
 }
 
@@ -275,9 +280,7 @@ pub(crate) fn bytes_before(start: usize) -> Result<usize> {
 fn may_begin_with_site(start: usize) -> bool {
     const SAVE_LINK: u32 = 0xaa1e_03e9;
 
-    let mut code = [0; INSN_SIZE];
-    let word = nofault::read_kernel(start, &mut code).map(|()| u32::from_le_bytes(code));
-    word.is_ok_and(|word| {
+    insn_at(start).is_some_and(|word| {
         word == SAVE_LINK
             || matches!(
                 Class::of(word),
