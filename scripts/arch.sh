@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034
 #
-# What differs between architectures, for the set-up, the build and the virtual machine. Names are Debian's.
+# The differences between architectures, for the set-up, the build and the virtual machine. The names are Debian's.
 # The machine of a new architecture needs four serial ports: see scripts/vm.
 
 architectures=(amd64 arm64)

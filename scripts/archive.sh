@@ -80,8 +80,7 @@ kernel_packages() {
 }
 
 # Prints "RELEASE VERSION SUITE" for each kernel of the architecture since 7.2 if a suite has all of its packages
-# in one version.
-# The newest kernel comes first. Of one version, kernels without a flavour come first.
+# in one version. The newest kernel comes first. Of one version, kernels without a flavour come first.
 offered_kernels() {
 	local codename file
 	# shellcheck disable=SC2016 # apt expands these

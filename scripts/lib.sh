@@ -44,7 +44,7 @@ is_foreign() { [ "$arch" != "$host" ]; }
 # The kernel that is taken unless KERNEL names another: the newest of Debian 13.
 default_kernel="*+deb13-$arch"
 
-# What is run in virtual machines.
+# The programs of the virtual machines.
 guest_packages=(busybox-static iproute2 procps less strace zstd linux-perf trace-cmd bpftool)
 
 # A toolroot is a root file system of one suite, with the tools that the suite's kernels were built

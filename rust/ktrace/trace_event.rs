@@ -96,7 +96,7 @@ pub use sink::{
 ///
 /// `TraceEvent::register` calls each of the first three functions once.
 pub trait Operations: Send + Sync + 'static {
-    /// Where its records go. It is for this event alone.
+    /// The sink that takes the event's records. No other event has it.
     fn sink(&self) -> &Sink;
 
     /// The fields that follow the header of a record.

@@ -77,10 +77,10 @@ impl<'a> Hit<'a> {
     }
 }
 
-/// What C sees of a handler. `struct ktrace_hook` in `rust/helpers/handlers.h`.
+/// The part of a handler that C uses: `struct ktrace_hook` in `rust/helpers/handlers.h`.
 #[repr(C)]
 struct Hook {
-    /// Where ftrace would call from the tracepoint's own stub.
+    /// The address from which ftrace would call in the tracepoint's own stub.
     stub: AtomicUsize,
     /// Hits from within a handler.
     missed: AtomicUsize,

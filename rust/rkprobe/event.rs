@@ -328,7 +328,7 @@ impl Probes {
         )
     }
 
-    /// What they record.
+    /// The records that they make.
     pub(crate) fn records(&self) -> &Arc<Records> {
         &self.records
     }

@@ -90,7 +90,7 @@ impl Counts {
     }
 }
 
-/// What a probe does at a hit. Each registration of the probe has one.
+/// Makes a record at each hit. Each registration of a probe has one.
 pub(crate) struct Recorder {
     records: Arc<Records>,
     hits: Counter,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What all probes of an event have in common: its fields.
+//! The fields of an event, which all its probes share.
 
 use kernel::{
     prelude::*,

@@ -241,9 +241,8 @@ impl Sink {
     ///
     /// # Safety
     ///
-    /// What `len` returns must not be below what the header and the fields of the event take: the
-    /// kernel looks at the fields. It must not be above [`MAX_LEN`]: perf warns of a record that is
-    /// too long.
+    /// `len` must return at least the size of the header and the event's fields: the kernel looks
+    /// at the fields. It must return at most [`MAX_LEN`]: perf warns of a record that is too long.
     #[inline(always)]
     pub unsafe fn record_filled<O: Origin, F: Fill>(
         &self,

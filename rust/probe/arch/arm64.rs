@@ -58,12 +58,12 @@ pub const REGISTERS: &[(&str, Register)] = &[
     ("pstate", word(33)),
 ];
 
-/// What `$retval` reads: the register in which a function returns its value.
+/// The register in which a function returns its value. `$retval` reads it.
 ///
 /// C: `regs_return_value()`.
 pub const RETURN_VALUE: Register = word(0);
 
-/// What `$stack` reads: the stack pointer.
+/// The stack pointer. `$stack` reads it.
 ///
 /// C: `kernel_stack_pointer()`.
 pub const STACK_POINTER: Register = word(31);
@@ -90,7 +90,7 @@ pub const fn register(name: &str) -> Option<Register> {
     find(REGISTERS, name)
 }
 
-/// Where argument `n`, counted from 0, of a function is on its first instruction.
+/// The place of argument `n`, counted from 0, at the first instruction of a function.
 ///
 /// A call puts nothing on the stack: the first word there is the ninth argument.
 ///

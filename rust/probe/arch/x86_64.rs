@@ -53,12 +53,12 @@ const DI: Register = word(14);
 const IP: Register = word(16);
 const SP: Register = word(19);
 
-/// What `$retval` reads: the register in which a function returns its value.
+/// The register in which a function returns its value. `$retval` reads it.
 ///
 /// C: `regs_return_value()`.
 pub const RETURN_VALUE: Register = AX;
 
-/// What `$stack` reads: the stack pointer.
+/// The stack pointer. `$stack` reads it.
 ///
 /// C: `kernel_stack_pointer()`.
 pub const STACK_POINTER: Register = SP;
@@ -75,7 +75,7 @@ pub const fn register(name: &str) -> Option<Register> {
     find(REGISTERS, name)
 }
 
-/// Where argument `n`, counted from 0, of a function is on its first instruction.
+/// The place of argument `n`, counted from 0, at the first instruction of a function.
 ///
 /// The word at the stack pointer is the return address: the arguments on the stack come after it.
 ///

@@ -11,7 +11,7 @@ pub enum Unprobable {
     Instruction {
         /// The mnemonic, without suffixes that say nothing about the reason.
         name: &'static str,
-        /// What the instruction is.
+        /// The sort of the instruction.
         reason: &'static str,
     },
     /// A breakpoint between an exclusive load and its store makes the store fail.
