@@ -613,8 +613,7 @@ impl PinnedEvent {
         let added = if file.is_null() {
             // SAFETY: The kernel sets it up before it asks to register perf.
             let events = unsafe { (*self.call.get()).perf_events };
-            self.sink().add_perf(events);
-            Ok(())
+            self.sink().add_perf(events)
         } else {
             self.output.set_recorded();
             self.sink().add_file(file)

@@ -77,11 +77,13 @@ unsafe impl<F: Fn(&mut [u8])> Fill for Closure<'_, F> {
 /// # Invariants
 ///
 /// `files` is the head of a list of `Link`s: each is live while it is on it, and for an RCU grace
-/// period after that. `only` is NULL or the file of a link on the list.
+/// period after that. `only` is NULL or the file of the only user. Where it is not NULL, the list is
+/// empty or has one link, that of `only`, and there is no perf.
 pub struct Sink {
     /// The file of the only user, which most events have. NULL where there is perf, too, or another
     /// file, or no user.
     only: AtomicPtr<bindings::trace_event_file>,
+    /// The files of the users, from when there were two first to when there is none.
     files: AtomicPtr<Link>,
     /// The per-CPU lists of perf events, while there are any.
     perf: AtomicPtr<hlist_head>,
@@ -131,40 +133,47 @@ impl Sink {
 
     /// Is there any user?
     pub(super) fn is_used(&self) -> bool {
-        !self.files.load(Ordering::Relaxed).is_null()
+        !self.only.load(Ordering::Relaxed).is_null()
+            || !self.files.load(Ordering::Relaxed).is_null()
             || !self.perf.load(Ordering::Relaxed).is_null()
     }
 
     /// Is there exactly one user?
     pub(super) fn is_singly_used(&self) -> bool {
-        let first = self.files.load(Ordering::Relaxed);
-        if first.is_null() {
-            return !self.perf.load(Ordering::Relaxed).is_null();
-        }
-        // SAFETY: On the list, by the type invariant; only the caller may take it off.
-        let second = unsafe { (*first).next.load(Ordering::Relaxed) };
-        second.is_null() && self.perf.load(Ordering::Relaxed).is_null()
+        let is_only = !self.only.load(Ordering::Relaxed).is_null();
+        let is_list_empty = self.files.load(Ordering::Relaxed).is_null();
+        is_only || is_list_empty && !self.perf.load(Ordering::Relaxed).is_null()
     }
 
-    pub(super) fn add_perf(&self, events: *mut hlist_head) {
+    pub(super) fn add_perf(&self, events: *mut hlist_head) -> Result {
+        self.link_only()?;
         self.perf.store(events, Ordering::Release);
         self.find_only();
-    }
-
-    /// Sets `only` by what users there are.
-    fn find_only(&self) {
-        let first = self.files.load(Ordering::Relaxed);
-        let only = if self.is_singly_used() && !first.is_null() {
-            // SAFETY: On the list, by the type invariant; only the caller may take it off.
-            unsafe { (*first).file }
-        } else {
-            ptr::null_mut()
-        };
-        // INVARIANT: That of a link on the list. Release: handlers see the file filled in.
-        self.only.store(only, Ordering::Release);
+        Ok(())
     }
 
     pub(super) fn add_file(&self, file: *mut bindings::trace_event_file) -> Result {
+        if !self.is_used() {
+            // INVARIANT: It is the only user. Release: handlers see the file filled in.
+            self.only.store(file, Ordering::Release);
+            return Ok(());
+        }
+        self.link_only()?;
+        self.link(file)?;
+        self.find_only();
+        Ok(())
+    }
+
+    /// Puts the only user on the list, before there is another.
+    fn link_only(&self) -> Result {
+        let only = self.only.load(Ordering::Relaxed);
+        if only.is_null() || !self.files.load(Ordering::Relaxed).is_null() {
+            return Ok(());
+        }
+        self.link(only)
+    }
+
+    fn link(&self, file: *mut bindings::trace_event_file) -> Result {
         let link = KBox::into_raw(KBox::new(
             Link {
                 rcu: callback_head::default(),
@@ -176,8 +185,22 @@ impl Sink {
         // INVARIANT: A live link, with the rest of the list behind it. Release: handlers see it
         // filled in.
         self.files.store(link, Ordering::Release);
-        self.find_only();
         Ok(())
+    }
+
+    /// Sets `only` by the list and perf.
+    fn find_only(&self) {
+        let first = self.files.load(Ordering::Relaxed);
+        let mut only = ptr::null_mut();
+        if !first.is_null() && self.perf.load(Ordering::Relaxed).is_null() {
+            // SAFETY: On the list, by the type invariant; only the caller may take it off.
+            let first = unsafe { &*first };
+            if first.next.load(Ordering::Relaxed).is_null() {
+                only = first.file;
+            }
+        }
+        // INVARIANT: That of the only link, without perf. Release: handlers see the file filled in.
+        self.only.store(only, Ordering::Release);
     }
 
     /// Waits until no handler uses what users left behind. Process context.
@@ -188,10 +211,19 @@ impl Sink {
 
     /// Takes a user away: perf where `file` is NULL. Says whether it was one.
     pub(super) fn remove(&self, file: *mut bindings::trace_event_file) -> bool {
-        // INVARIANT: It is never the file of a link that is off the list.
-        self.only.store(ptr::null_mut(), Ordering::Relaxed);
-        let removed = self.unlink(file);
-        self.find_only();
+        let is_list_empty = self.files.load(Ordering::Relaxed).is_null();
+        let removed = if is_list_empty && !file.is_null() {
+            let null = ptr::null_mut();
+            self.only
+                .compare_exchange(file, null, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        } else {
+            // INVARIANT: It is never the file of a link that is off the list.
+            self.only.store(ptr::null_mut(), Ordering::Relaxed);
+            let removed = self.unlink(file);
+            self.find_only();
+            removed
+        };
         // SAFETY: No requirements.
         let now = unsafe { kernel::bindings::get_state_synchronize_rcu() };
         self.left.store(now, Ordering::Relaxed);
@@ -254,8 +286,8 @@ impl Sink {
         if only.is_null() {
             self.record_to_all(*hit, len(), fill());
         } else {
-            // SAFETY: By the type invariant; preemption is disabled in a handler, which holds off
-            // the grace period for which its link is there, and the file lives as long as that.
+            // SAFETY: That of a user. Preemption is disabled in a handler, which holds off the grace
+            // period that the kernel waits for before it frees the file of a user that has left.
             unsafe { record_to_file(only, hit, len(), fill()) };
         }
     }
@@ -271,7 +303,7 @@ impl Sink {
             // SAFETY: By the type invariant; preemption is disabled in a handler, which holds off
             // grace periods.
             let this = unsafe { &*link };
-            // SAFETY: The file lives as long as the link.
+            // SAFETY: The kernel frees the file of a user that has left after a grace period, too.
             unsafe { record_to_file(this.file, &hit, len, fill) };
             link = this.next.load(Ordering::Acquire);
         }
