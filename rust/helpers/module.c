@@ -4,6 +4,8 @@
 
 struct kset *ktrace_modules(void);
 struct module *ktrace_this_module(void);
+bool ktrace_module_get(struct module *module);
+void ktrace_module_put(struct module *module);
 
 /* What is in /sys/module: not exported, but a module is in it itself. */
 struct kset *ktrace_modules(void)
@@ -19,4 +21,15 @@ struct kset *ktrace_modules(void)
 struct module *ktrace_this_module(void)
 {
 	return THIS_MODULE;
+}
+
+/* Inline functions where modules cannot be unloaded. */
+bool ktrace_module_get(struct module *module)
+{
+	return try_module_get(module);
+}
+
+void ktrace_module_put(struct module *module)
+{
+	module_put(module);
 }

@@ -76,7 +76,7 @@ impl Module {
             return false;
         }
         // SAFETY: The module is there.
-        unsafe { bindings::try_module_get(module) }
+        unsafe { owner::try_get(module) }
     }
 
     /// Whether `address` is in the module's memory. Any context.

@@ -13,6 +13,23 @@ use kernel::{
     ThisModule, //
 };
 
+// The module is used as `kernel::bindings` has it.
+#[allow(improper_ctypes)]
+extern "C" {
+    fn ktrace_module_get(module: *mut bindings::module) -> bool;
+    fn ktrace_module_put(module: *mut bindings::module);
+}
+
+/// Takes a reference, unless the module is being unloaded. C: `try_module_get()`. Any context.
+///
+/// # Safety
+///
+/// `module` must be NULL or that of a module that is there.
+pub(crate) unsafe fn try_get(module: *mut bindings::module) -> bool {
+    // SAFETY: The caller guarantees it.
+    unsafe { ktrace_module_get(module) }
+}
+
 /// Whether the module has been initialised and is not being unloaded. Always true for code that is
 /// built into the kernel. Any context.
 ///
@@ -31,7 +48,7 @@ pub(crate) fn is_live(owner: &ThisModule) -> bool {
 /// `ENODEV` if the module is being unloaded. C: `try_module_get()`.
 pub(crate) fn get(owner: &ThisModule) -> Result {
     // SAFETY: The caller's code is part of the module, so the module exists.
-    if unsafe { bindings::try_module_get(owner.as_ptr()) } {
+    if unsafe { try_get(owner.as_ptr()) } {
         Ok(())
     } else {
         Err(ENODEV)
@@ -56,7 +73,7 @@ pub(crate) fn get_for_user(owner: &ThisModule) -> Result {
 /// current function of the module has returned.
 pub(crate) unsafe fn put(owner: &ThisModule) {
     // SAFETY: The caller owns a reference.
-    unsafe { bindings::module_put(owner.as_ptr()) };
+    unsafe { ktrace_module_put(owner.as_ptr()) };
 }
 
 /// The address of the vtable of a trait object: it is in the module that has the object's code.
