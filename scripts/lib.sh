@@ -64,7 +64,7 @@ cross_packages=("gcc-${machine/_/-}-linux-gnu" "libc6-dev-$arch-cross" "$qemu_pa
 
 # And the virtual machine's programs are in a root file system of their own. Packages are unpacked there, but
 # not set up: this machine cannot run their scripts.
-foreign_packages=("${guest_packages[@]}" kmod mount)
+foreign_packages=("${guest_packages[@]}" binutils kmod mount)
 
 # KERNEL is a release, as uname -r prints it, or a shell pattern of releases. setup writes down the
 # release that it took for a pattern, and all scripts take that until make update.

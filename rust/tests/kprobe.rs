@@ -77,7 +77,14 @@ mod tests {
         Ok(Target::Symbol(CString::try_from(name)?, offset as u32))
     }
 
-    /// The offset of the first instruction behind the one that is probed at the entry.
+    /// Is this, between the entry of a function and its code, where ftrace has its instruction? On
+    /// arm64 a kprobe cannot be there.
+    fn is_of_ftrace(address: usize) -> bool {
+        cfg!(CONFIG_ARM64) && address % 4 == 0
+    }
+
+    /// The offset of the first instruction behind the one that is probed at the entry, and behind
+    /// ftrace's.
     fn second_instruction(name: &CStr) -> Result<usize> {
         let entry = Kprobe::register(Target::function(name)?, Pre(|_| ()))?;
         let first = entry.address() - symbol::address_of(name)?;
@@ -85,6 +92,7 @@ mod tests {
             match Kprobe::register(at_offset(name, offset)?, Pre(|_| ())) {
                 Ok(_) => return Ok(offset),
                 Err(error) if error.to_errno() == EILSEQ => (),
+                Err(error) if error == EINVAL && is_of_ftrace(offset) => (),
                 Err(error) => return Err(error),
             }
         }
@@ -149,7 +157,7 @@ mod tests {
             assert!(seen.get(1) - address <= 1);
             assert!((1..16).contains(&(seen.get(3) - address)));
         }
-        assert!(SEEN.get(3) == INSIDE.get(0));
+        assert!(SEEN.get(3) <= INSIDE.get(0));
         Ok(())
     }
 
@@ -364,7 +372,11 @@ mod tests {
         assert!(second - first > 1);
         for middle in first + 1..second {
             let refused = errno(Kprobe::register(Target::Address(middle), Pre(|_| ())));
-            assert_eq!(refused, EILSEQ);
+            if is_of_ftrace(middle) {
+                assert_eq!(refused, EINVAL.to_errno());
+            } else {
+                assert_eq!(refused, EILSEQ);
+            }
         }
         let refused = errno(Kprobe::register(
             at_offset(ADD, second - 1 - address_of_add())?,
