@@ -197,8 +197,8 @@ impl<H: Handler> Kprobe<H> {
     /// Places a probe, disabled. C: `register_kprobe()`.
     ///
     /// Process context; sleeps. Fails with `ENOENT` for an unknown symbol and for an address that
-    /// belongs to none, `EILSEQ` for an address within an instruction, `EINVAL` where probes are
-    /// not allowed (not text, blacklisted) and `EPERM` under lockdown.
+    /// belongs to none, `EILSEQ` for an address within an instruction (`EINVAL` on arm64), `EINVAL`
+    /// where probes are not allowed (not text, blacklisted) and `EPERM` under lockdown.
     pub fn register(target: Target, handler: H) -> Result<Self> {
         let pre = |kprobe: &mut bindings::kprobe| kprobe.pre_handler = Some(pre_handler::<H>);
         let mut registration = Registration::register(target, handler, pre)?;

@@ -77,11 +77,13 @@ mod tests {
         Ok(Target::Symbol(CString::try_from(name)?, offset as u32))
     }
 
-    /// Is this, between the entry of a function and its code, where ftrace has its instruction? On
-    /// arm64 a kprobe cannot be there.
-    fn is_of_ftrace(address: usize) -> bool {
-        cfg!(CONFIG_ARM64) && address % 4 == 0
-    }
+    /// What the kernel says of an address between two instructions that can be probed. On arm64, it
+    /// says the same of ftrace's instruction, where no kprobe can be.
+    const BETWEEN: i32 = if cfg!(CONFIG_ARM64) {
+        -(kernel::bindings::EINVAL as i32)
+    } else {
+        EILSEQ
+    };
 
     /// The offset of the first instruction behind the one that is probed at the entry, and behind
     /// ftrace's.
@@ -91,8 +93,7 @@ mod tests {
         for offset in first + 1..first + 16 {
             match Kprobe::register(at_offset(name, offset)?, Pre(|_| ())) {
                 Ok(_) => return Ok(offset),
-                Err(error) if error.to_errno() == EILSEQ => (),
-                Err(error) if error == EINVAL && is_of_ftrace(offset) => (),
+                Err(error) if error.to_errno() == BETWEEN => (),
                 Err(error) => return Err(error),
             }
         }
@@ -366,23 +367,19 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_of_an_instruction_is_eilseq() -> Result {
+    fn between_two_instructions_no_probe_can_be() -> Result {
         let first = Kprobe::register(Target::function(ADD)?, Pre(|_| ()))?.address();
         let second = address_of_add() + second_instruction(ADD)?;
         assert!(second - first > 1);
         for middle in first + 1..second {
             let refused = errno(Kprobe::register(Target::Address(middle), Pre(|_| ())));
-            if is_of_ftrace(middle) {
-                assert_eq!(refused, EINVAL.to_errno());
-            } else {
-                assert_eq!(refused, EILSEQ);
-            }
+            assert_eq!(refused, BETWEEN);
         }
         let refused = errno(Kprobe::register(
             at_offset(ADD, second - 1 - address_of_add())?,
             Pre(|_| ()),
         ));
-        assert_eq!(refused, EILSEQ);
+        assert_eq!(refused, BETWEEN);
         Ok(())
     }
 

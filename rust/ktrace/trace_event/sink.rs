@@ -77,8 +77,8 @@ unsafe impl<F: Fn(&mut [u8])> Fill for Closure<'_, F> {
 /// # Invariants
 ///
 /// `files` is the head of a list of `Link`s: each is live while it is on it, and for an RCU grace
-/// period after that. `only` is NULL or the file of the only user. Where it is not NULL, the list is
-/// empty or has one link, that of `only`, and there is no perf.
+/// period after that. `only` is NULL or the file of the only user. Where it is not NULL, the list
+/// is empty or has one link, that of `only`, and there is no perf.
 pub struct Sink {
     /// The file of the only user, which most events have. NULL where there is perf, too, or another
     /// file, or no user.
@@ -286,8 +286,8 @@ impl Sink {
         if only.is_null() {
             self.record_to_all(*hit, len(), fill());
         } else {
-            // SAFETY: That of a user. Preemption is disabled in a handler, which holds off the grace
-            // period that the kernel waits for before it frees the file of a user that has left.
+            // SAFETY: That of a user. Preemption is disabled in a handler, which holds off the
+            // grace period that the kernel waits for before it frees the file of a user that left.
             unsafe { record_to_file(only, hit, len(), fill()) };
         }
     }
