@@ -26,7 +26,8 @@ extern "C" {
 ///
 /// `module` must be NULL or that of a module that is there.
 pub(crate) unsafe fn try_get(module: *mut bindings::module) -> bool {
-    // SAFETY: The caller guarantees it.
+    // SAFETY: The caller guarantees a module that exists, or NULL, which the kernel takes for code
+    // that is built in.
     unsafe { ktrace_module_get(module) }
 }
 

@@ -222,7 +222,7 @@ mod tests {
             let target = Target::function(name)?;
             Ok(Kretinsn::register(target, Returned::new(&SEEN)).err())
         };
-        // What they are for whoever only passes them on.
+        // A caller that passes the refusal on has an errno.
         let errno_of = |refusal: Option<Refusal>| refusal.map_or(0, |r| Error::from(r).to_errno());
         let tail = refused(TAIL)?;
         // With frame pointers, the compiler makes it call the other and return.

@@ -83,7 +83,7 @@ pub struct Sink {
     /// The file of the only user, which most events have. NULL where there is perf, too, or another
     /// file, or no user.
     only: AtomicPtr<bindings::trace_event_file>,
-    /// The files of the users, from when there were two first to when there is none.
+    /// The files of the users. A second user makes it; it can be empty while there is only one.
     files: AtomicPtr<Link>,
     /// The per-CPU lists of perf events, while there are any.
     perf: AtomicPtr<hlist_head>,
