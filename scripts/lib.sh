@@ -45,7 +45,7 @@ is_foreign() { [ "$arch" != "$host" ]; }
 default_kernel="*+deb13-$arch"
 
 # The programs of the virtual machines.
-guest_packages=(busybox-static iproute2 procps less strace zstd linux-perf trace-cmd bpftool)
+guest_packages=(busybox-static iproute2 procps less strace zstd linux-perf trace-cmd bpftool bpftrace)
 
 # A toolroot is a root file system of one suite, with the tools that the suite's kernels were built
 # with, and those that run them. The suite decides the versions. Another list makes another toolroot.

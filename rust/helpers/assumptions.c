@@ -10,10 +10,14 @@
 #include <linux/sched.h>
 #include <linux/sched/task.h>
 #include <linux/seq_file.h>
+#include <linux/tracepoint-defs.h>
 
 /* MAX_DATA in ktrace/kretprobe.rs, MAX_FPROBE_DATA_SIZE in ktrace/fprobe.rs. */
 static_assert(KRETPROBE_MAX_DATA_SIZE == 4096);
 static_assert(MAX_FPROBE_DATA_SIZE >= 15 * sizeof(long));
+
+/* Tracepoint in ktrace/trace_event.rs. */
+static_assert(offsetof(struct tracepoint, name) == 0);
 
 /* The size of `$comm`. */
 static_assert(TASK_COMM_LEN == 16);

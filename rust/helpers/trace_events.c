@@ -32,6 +32,7 @@ int ktrace_empty_marked_traces(void);
 int ktrace_watch_cpus(void);
 void ktrace_unwatch_cpus(void);
 int ktrace_departures(void);
+void ktrace_set_array_len(struct list_head *fields, const char *name, int size, int len);
 struct trace_event_functions *ktrace_nop_funcs(void);
 void ktrace_open_control(void);
 
@@ -77,6 +78,32 @@ const struct trace_event_class ktrace_call_class = {
 	.fields_array = call_fields,
 	.get_fields = ktrace_call_get_fields,
 };
+
+/* struct ftrace_event_field of kernel/trace/trace.h. */
+struct event_field {
+	struct list_head link;
+	const char *name;
+	const char *type;
+	int filter_type;
+	int offset;
+	int size;
+	unsigned int is_signed:1;
+	unsigned int needs_test:1;
+	int len;
+};
+
+/*
+ * Sets the length of an array, which `format` shows: BPF programs cannot read an array without it. Of a
+ * TRACE_EVENT(), the kernel knows the length, but trace_define_field() has no parameter for it. It has just put
+ * the field at the front of the list. With event_mutex held.
+ */
+void ktrace_set_array_len(struct list_head *fields, const char *name, int size, int len)
+{
+	struct event_field *field = list_first_entry(fields, struct event_field, link);
+
+	if (field->name == name && field->size == size)
+		field->len = len;
+}
 
 /*
  * The control event. Users cannot enable it or put a trigger on it (IGNORE_ENABLE), and perf cannot

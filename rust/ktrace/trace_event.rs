@@ -29,6 +29,7 @@ use core::{
 use kernel::{
     bindings::{
         atomic_t,
+        list_head,
         task_struct, //
     },
     error::{
@@ -150,6 +151,12 @@ pub struct Definition {
     pub print: Arc<dyn Print>,
 }
 
+/// The `struct tracepoint` of an event, for which BPF programs can ask. The kernel reads the name
+/// alone, so the other fields are left out: they take 64 bytes. C: `alloc_synth_tracepoint()`.
+struct Tracepoint {
+    _name: *const c_char,
+}
+
 /// The part of an event that the kernel knows: it must not move. It takes 192 bytes, as one of the
 /// allocator's sizes.
 ///
@@ -158,6 +165,7 @@ pub struct Definition {
 /// `sink` and `fields` were borrowed from `operations`.
 #[repr(C)]
 struct PinnedEvent {
+    tracepoint: Tracepoint,
     call: Opaque<bindings::trace_event_call>,
     operations: Arc<dyn Operations>,
     sink: NonNull<Sink>,
@@ -415,6 +423,9 @@ impl TraceEvent {
         // INVARIANT: Both were borrowed just now.
         let inner = KBox::pin(
             PinnedEvent {
+                tracepoint: Tracepoint {
+                    _name: output.name().as_char_ptr(),
+                },
                 // SAFETY: All-zero is a valid `struct trace_event_call`.
                 call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
                 operations,
@@ -430,12 +441,15 @@ impl TraceEvent {
         let call = inner.call.get();
         // DYNAMIC: counts references. EPROBE: no event probe may hold on to it; the kernel's own
         // kprobe events are not to be had for that either.
-        const FLAGS: c_uint = bindings::TRACE_EVENT_FL_DYNAMIC | bindings::TRACE_EVENT_FL_EPROBE;
+        // TRACEPOINT: BPF programs can be attached.
+        const FLAGS: c_uint = bindings::TRACE_EVENT_FL_DYNAMIC
+            | bindings::TRACE_EVENT_FL_EPROBE
+            | bindings::TRACE_EVENT_FL_TRACEPOINT;
         // SAFETY: Nobody else has the call yet. What it points at belongs to the operations or to
         // the output, which live as long as `inner`, or lives as long as the module.
         unsafe {
             (*call).class = class;
-            (*call).__bindgen_anon_1.name = inner.output.name().as_char_ptr();
+            (*call).__bindgen_anon_1.tp = (&raw const inner.tracepoint).cast_mut().cast();
             (*call).print_fmt = print_fmt.cast_mut();
             (*call).event.type_ = inner.output.number().into();
             (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut();
@@ -611,9 +625,7 @@ impl PinnedEvent {
     fn add(&self, token: &EventMutexHeld, file: *mut bindings::trace_event_file) -> Result {
         self.get_owner()?;
         let added = if file.is_null() {
-            // SAFETY: The kernel sets it up before it asks to register perf.
-            let events = unsafe { (*self.call.get()).perf_events };
-            self.sink().add_perf(events)
+            self.sink().add_perf(self.call.get())
         } else {
             self.output.set_recorded();
             self.sink().add_file(file)
@@ -649,6 +661,7 @@ impl PinnedEvent {
 extern "C" {
     static ktrace_control_system: c_char;
     static ktrace_call_funcs: bindings::trace_event_functions;
+    fn ktrace_set_array_len(fields: *mut list_head, name: *const c_char, size: c_int, len: c_int);
 }
 
 /// `class->reg`: someone begins or ends to use an event.
@@ -695,19 +708,24 @@ unsafe extern "C" fn ktrace_call_define_fields(call: *mut bindings::trace_event_
     let inner = unsafe { PinnedEvent::from_call(call) };
     from_result(|| {
         for field in inner.fields() {
+            let (name, size) = (field.name().as_char_ptr(), field.size().try_into()?);
             // SAFETY: The kernel keeps the two strings: they live in the event, which outlives
             // its fields.
             to_result(unsafe {
                 bindings::trace_define_field(
                     call,
                     field.ty().as_char_ptr(),
-                    field.name().as_char_ptr(),
-                    c_int::try_from(field.offset())?,
-                    c_int::try_from(field.size())?,
+                    name,
+                    field.offset().try_into()?,
+                    size,
                     field.is_signed().into(),
                     bindings::FILTER_OTHER as c_int,
                 )
             })?;
+            if let Some(len) = field.array_len() {
+                // SAFETY: The kernel has just added the field to this list. It holds `event_mutex`.
+                unsafe { ktrace_set_array_len(inner.output.fields(), name, size, len) };
+            }
         }
         inner.has_fields.store(true, Ordering::Relaxed);
         Ok(0)

@@ -9,10 +9,11 @@
 //! [`print`](print()) makes text of the fields of a record. What the event's `format` file says is
 //! in [`Field`] and [`PrintFmt`].
 //!
-//! A record is a header of the event, the fields without a gap, then the bytes of the strings:
+//! A record is a header of the event, the fields, each aligned to its size, then the bytes of the
+//! strings:
 //!
 //! ```text
-//! | header | field | field | string's place | field | "text\0" |
+//! | header | field | gap | string's place | field | "text\0" |
 //!          |<----- Layout::bytes() ------------------>|
 //! ```
 //!

@@ -34,7 +34,8 @@ use probe::{
         self,
         EntryArgument,
         Layout,
-        Program, //
+        Program,
+        TooBig, //
     },
 };
 
@@ -117,7 +118,12 @@ impl Compiled {
             Source::Unknown => resolver.needs.is_open = true,
         }
         let mut programs = KVec::with_capacity(arguments.len(), GFP_KERNEL)?;
+        let mut layout = Layout::new();
         for argument in arguments {
+            if let Some(gap) = Program::gap_before(argument, layout) {
+                programs.push(gap, GFP_KERNEL)?;
+            }
+            layout.add(argument).map_err(|TooBig| E2BIG)?;
             resolver.entry.is_timed |= argument.fetch.base == Base::Elapsed;
             programs.push(fetch::compile(argument, &mut resolver)?, GFP_KERNEL)?;
         }

@@ -293,8 +293,8 @@ struct FixedRecord<'a, R, K, H> {
 }
 
 // SAFETY: The record has the length of the head and of the event's fields, as `Recorder::record`
-// computes it: `put` writes the head, and `record_fixed` writes the fields, which have no gaps.
-// Both only write.
+// computes it: `put` writes the head, and `record_fixed` writes the fields and the gaps between
+// them. Both only write.
 unsafe impl<R: RegisterFile, K: CallValues, H: RecordHead> Fill for FixedRecord<'_, R, K, H> {
     #[inline(always)]
     fn fill(self, record: &mut [u8]) {

@@ -8,6 +8,7 @@ use core::{
 };
 
 use kernel::{
+    ffi::c_int,
     prelude::*,
     str::{
         CStr,
@@ -174,6 +175,15 @@ impl Field {
     /// Whether it is signed.
     pub fn is_signed(&self) -> bool {
         self.is_signed
+    }
+
+    /// The number of elements of a type such as `u8[4]`.
+    pub(super) fn array_len(&self) -> Option<c_int> {
+        let (element, len) = self.ty.to_str().ok()?.strip_suffix(']')?.split_once('[')?;
+        if element.is_empty() || self.is_located {
+            return None;
+        }
+        len.parse().ok()
     }
 
     /// Where it ends, in bytes from the start of the record.

@@ -85,8 +85,8 @@ pub struct Sink {
     only: AtomicPtr<bindings::trace_event_file>,
     /// The files of the users. A second user makes it; it can be empty while there is only one.
     files: AtomicPtr<Link>,
-    /// The per-CPU lists of perf events, while there are any.
-    perf: AtomicPtr<hlist_head>,
+    /// The event, while perf has it open.
+    perf: AtomicPtr<bindings::trace_event_call>,
     /// The number in the records; 0 as long as it is no event's.
     number: AtomicU16,
     /// How long a record is at least: the kernel looks at its fields.
@@ -145,9 +145,9 @@ impl Sink {
         is_only || is_list_empty && !self.perf.load(Ordering::Relaxed).is_null()
     }
 
-    pub(super) fn add_perf(&self, events: *mut hlist_head) -> Result {
+    pub(super) fn add_perf(&self, call: *mut bindings::trace_event_call) -> Result {
         self.link_only()?;
-        self.perf.store(events, Ordering::Release);
+        self.perf.store(call, Ordering::Release);
         self.find_only();
         Ok(())
     }
@@ -309,9 +309,9 @@ impl Sink {
         }
         let perf = self.perf.load(Ordering::Acquire);
         if !perf.is_null() {
-            // SAFETY: Perf frees the lists when it has left and then waited for handlers: C's
+            // SAFETY: Perf frees its lists when it has left and then waited for handlers: C's
             // `perf_trace_event_unreg()`, by SRCU and the RCU grace period that comes with it.
-            unsafe { record_to_perf(perf, self.number.load(Ordering::Relaxed), &hit, len, fill) };
+            unsafe { record_to_perf(perf, &hit, len, fill) };
         }
     }
 }
@@ -403,23 +403,29 @@ unsafe fn behind_header<'a>(record: *mut c_void, len: usize) -> &'a mut [u8] {
     }
 }
 
-/// C: `kprobe_perf_func()`, `fentry_perf_func()`.
+/// For perf, and for BPF programs. Programs see the hits of all CPUs, also if perf has opened the
+/// event on one. C: `perf_trace_##call()` in `include/trace/perf.h`.
 ///
 /// # Safety
 ///
-/// `events` must be live per-CPU lists, and `len` not below [`HEADER_LEN`].
+/// `call` must be that of an event that perf has open, and `len` not below [`HEADER_LEN`].
 #[inline(always)]
 unsafe fn record_to_perf<O: Origin>(
-    events: *mut hlist_head,
-    number: u16,
+    call: *mut bindings::trace_event_call,
     hit: &O,
     len: usize,
     fill: impl Fill,
 ) {
+    // SAFETY: The caller guarantees that perf has the event open, for which it made the lists.
+    let events: *mut hlist_head = unsafe { (*call).perf_events }.cast();
     let head = events.with_addr(arch::this_cpu(events.addr()));
-    // SAFETY: The caller guarantees live per-CPU lists; preemption is disabled in a handler. So
-    // this is the head of this CPU's list.
-    if unsafe { ptr::read_volatile(&raw const (*head).first) }.is_null() {
+    // SAFETY: Live per-CPU lists; preemption is disabled in a handler. So this is the head of this
+    // CPU's list.
+    let is_empty = unsafe { ptr::read_volatile(&raw const (*head).first) }.is_null();
+    // C: `bpf_prog_array_valid()`.
+    // SAFETY: The call is live. Who attaches a program changes it at any time.
+    let has_programs = !unsafe { ptr::read_volatile(&raw const (*call).prog_array) }.is_null();
+    if is_empty && !has_programs {
         return;
     }
     // The size that perf puts in front takes 4 bytes, and the whole is a multiple of 8.
@@ -442,16 +448,17 @@ unsafe fn record_to_perf<O: Origin>(
     fill.fill(unsafe { behind_header(record, len) });
     // SAFETY: perf gave room for registers where they need it, for us alone.
     let registers = unsafe { hit.for_perf(room) };
-    // SAFETY: The record is the one from above.
+    // Looks for programs once more, which may have gone. A program can say that perf gets nothing.
+    // SAFETY: The record is the one from above, and the call is live.
     unsafe {
-        bindings::perf_tp_event(
-            number,
-            1,
+        bindings::perf_trace_run_bpf_submit(
             record,
             size,
+            context,
+            call,
+            1,
             registers,
             head,
-            context,
             ptr::null_mut(),
         )
     };

@@ -91,10 +91,15 @@ impl fmt::Display for TypeText {
     }
 }
 
-/// The fields of an event, put one behind the other without a gap.
+/// The fields of an event, one behind the other. Each is aligned to its size, an array to that of
+/// its elements: BPF programs can only read such fields.
+///
+/// C aligns the fields of a `TRACE_EVENT()` in this way, but not those of a probe event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     bytes: u16,
+    /// How many of these bytes are in no field.
+    gaps: u16,
     dynamic: bool,
 }
 
@@ -103,6 +108,7 @@ impl Layout {
     pub const fn new() -> Self {
         Self {
             bytes: 0,
+            gaps: 0,
             dynamic: false,
         }
     }
@@ -111,24 +117,32 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`TooBig`] if the fields take more than [`MAX_EVENT_SIZE`] bytes. The layout does not
-    /// change.
+    /// [`TooBig`] if the fields without the gaps take more than [`MAX_EVENT_SIZE`] bytes. The
+    /// layout does not change.
     pub fn add(&mut self, argument: &Argument<'_>) -> Result<Field, TooBig> {
+        let gap = self.gap_before(argument);
         let field = Field {
-            offset: self.bytes,
+            offset: self.bytes.wrapping_add(gap),
             ty: argument.ty.of_field(),
             count: argument.count,
         };
-        let bytes = self.bytes().wrapping_add(field.bytes());
-        if bytes > MAX_EVENT_SIZE {
+        let without_gaps = self.bytes.wrapping_sub(self.gaps);
+        if usize::from(without_gaps).wrapping_add(field.bytes()) > MAX_EVENT_SIZE {
             return Err(TooBig);
         }
-        self.bytes = bytes as u16;
+        self.bytes = field.offset.wrapping_add(field.bytes() as u16);
+        self.gaps = self.gaps.wrapping_add(gap);
         self.dynamic |= field.is_dynamic();
         Ok(field)
     }
 
-    /// The size of all fields in bytes.
+    /// How many bytes are between the fields so far and that of the next argument.
+    pub(super) fn gap_before(&self, next: &Argument<'_>) -> u16 {
+        // The size is a power of two.
+        self.bytes.wrapping_neg() & (next.ty.size() as u16).wrapping_sub(1)
+    }
+
+    /// The size of all fields, and of the gaps between them, in bytes.
     #[inline]
     pub const fn bytes(self) -> usize {
         self.bytes as usize
@@ -147,7 +161,7 @@ impl Default for Layout {
     }
 }
 
-/// The fields of an event take more than [`MAX_EVENT_SIZE`] bytes.
+/// The fields of an event take more than [`MAX_EVENT_SIZE`] bytes, without the gaps.
 ///
 /// C: `TP_ERR_EVENT_TOO_BIG`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

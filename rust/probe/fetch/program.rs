@@ -10,6 +10,7 @@ use core::num::NonZeroU8;
 use crate::{
     arch::Register,
     argument::{
+        Argument,
         Deref,
         RecordField,
         RecordValue,
@@ -28,6 +29,7 @@ use super::{
         Context,
         Fault, //
     },
+    field::Layout,
     string::Strings, //
 };
 
@@ -65,6 +67,8 @@ enum SlowFetchOp {
     String(Register, Deref),
     /// Stores a word of the entry data.
     EntryData(u8, Width),
+    /// Stores zeroes before a field, so that it is aligned.
+    Gap(u8),
     /// Stores anything else.
     Generic(GenericFetch),
 }
@@ -200,10 +204,10 @@ fn read_step<C: Context>(ctx: C, space: Space, value: u64, offset: i32) -> Resul
 /// Runs the programs of an event: writes their fields, and behind them their strings, to `out`.
 /// Returns the number of bytes that are used: `fixed`, and those of the strings.
 ///
-/// `fixed` is the size of all fields, as [`Layout::bytes`](super::Layout::bytes) says. `header` is
-/// the size of what comes before `out` in the record, since strings are located from its start.
+/// `fixed` is the size of all fields, as [`Layout::bytes`] says. `header` is the size of what comes
+/// before `out` in the record, since strings are located from its start.
 ///
-/// Where no field is [dynamic](super::Layout::is_dynamic), `out` may be just the place for the
+/// Where no field is [dynamic](Layout::is_dynamic), `out` may be just the place for the
 /// fields in the record. Otherwise it should be large enough for the strings as well: one that
 /// does not fit is cut short, and one for which not a byte is left is recorded like one that could
 /// not be read. What is in `out` behind the bytes that are used is undefined. An `out` that is too
@@ -283,11 +287,18 @@ impl ProvideStrings for NoStrings {
 
 /// The place for the fields that are still to come; nothing where a field did not fit.
 ///
-/// Fields are next to each other in the order of their programs. So a program takes its own off
-/// the front, which is the only check that it needs.
+/// Fields and gaps are next to each other in the order of their programs. So a program takes its own
+/// off the front, which is the only check that it needs.
 type Rest<'o> = &'o mut [u8];
 
 impl Program {
+    /// What comes before the program of an argument, if its field is not right behind the fields so
+    /// far.
+    pub fn gap_before(next: &Argument<'_>, so_far: Layout) -> Option<Self> {
+        let bytes = so_far.gap_before(next) as u8;
+        (bytes != 0).then_some(Self(FetchOp::Slow(SlowFetchOp::Gap(bytes))))
+    }
+
     /// Chooses the fastest operation.
     pub(super) fn new(load: Load, path: Path, store: Store) -> Self {
         Self(match (load, path.len, store) {
@@ -338,6 +349,7 @@ impl SlowFetchOp {
                 put(fields, location.into(), Width::W4)
             }
             Self::EntryData(index, width) => put(fields, ctx.entry_data(*index), *width),
+            Self::Gap(bytes) => put_gap(fields, *bytes),
             Self::Generic(fetch) => fetch.run(ctx, fields, strings),
         }
     }
@@ -525,6 +537,17 @@ fn put_exactly(fields: &mut [u8], value: u64, width: Width) -> Rest<'_> {
         Width::W4 => put_bytes(fields, (value as u32).to_le_bytes()),
         Width::W8 => put_bytes(fields, value.to_le_bytes()),
     }
+}
+
+/// Writes zeroes before a field.
+#[inline]
+fn put_gap(fields: &mut [u8], bytes: u8) -> Rest<'_> {
+    // As `put` does.
+    match fields.first_chunk_mut() {
+        Some(word) => *word = [0; 8],
+        None => fields.fill(0),
+    }
+    fields.get_mut(bytes.into()..).unwrap_or(&mut [])
 }
 
 #[inline]

@@ -37,6 +37,7 @@ use probe::{
         EntryArgument,
         Fault,
         Field,
+        Layout,
         Program,
         Resolver,
         MAX_STRING, //
@@ -72,13 +73,14 @@ fn record(arguments: &[Argument<'_>], parameters: [u8; 10], memory: &[u8]) {
     };
 
     let mut resolver = Symbols::default();
-    let programs: Vec<Program> = arguments
-        .iter()
-        .map(|argument| {
-            let Ok(program) = fetch::compile(argument, &mut resolver);
-            program
-        })
-        .collect();
+    let mut programs = Vec::new();
+    let mut so_far = Layout::new();
+    for argument in arguments {
+        programs.extend(Program::gap_before(argument, so_far));
+        so_far.add(argument).unwrap();
+        let Ok(program) = fetch::compile(argument, &mut resolver);
+        programs.push(program);
+    }
 
     let record = |fill: u8| {
         let machine = Machine::new(

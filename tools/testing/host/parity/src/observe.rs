@@ -120,7 +120,7 @@ impl Tracefs {
         for event in &events {
             let format = read(&event.join("format"))?;
             for line in format.lines().filter(|line| !line.starts_with("ID: ")) {
-                let _ = writeln!(formats, "{line}");
+                let _ = writeln!(formats, "{}", plain_field(line));
             }
         }
         let mut observed = vec![
@@ -233,6 +233,26 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
+/// A line of `format` without what ours has for BPF: an offset that is aligned to the type, and the length of an
+/// array.
+fn plain_field(line: &str) -> String {
+    let Some(field) = line.strip_prefix("\tfield:") else {
+        return line.to_owned();
+    };
+    let Some((declaration, rest)) = field.split_once(";\toffset:") else {
+        return line.to_owned();
+    };
+    let rest = rest.split_once(';').map_or(rest, |(_, rest)| rest);
+    let declaration = match declaration
+        .strip_suffix(']')
+        .and_then(|d| d.rsplit_once('['))
+    {
+        Some((name, _)) => format!("{name}[]"),
+        None => declaration.to_owned(),
+    };
+    format!("\tfield:{declaration};{rest}")
+}
+
 /// Addresses of the kernel's are not the same for long.
 fn without_addresses(record: &str) -> String {
     const START: &str = "0xffff";
@@ -256,6 +276,27 @@ fn without_addresses(record: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_field_has_no_offset_and_no_length() {
+        for (line, expected) in [
+            (
+                "\tfield:u16 d[3];\toffset:32;\tsize:6;\tsigned:0;",
+                "\tfield:u16 d[];\tsize:6;\tsigned:0;",
+            ),
+            (
+                "\tfield:u16 d[];\toffset:29;\tsize:6;\tsigned:0;",
+                "\tfield:u16 d[];\tsize:6;\tsigned:0;",
+            ),
+            (
+                "\tfield:__data_loc char[] c;\toffset:28;\tsize:4;\tsigned:1;",
+                "\tfield:__data_loc char[] c;\tsize:4;\tsigned:1;",
+            ),
+            ("print fmt: \"a[3]; b\"", "print fmt: \"a[3]; b\""),
+        ] {
+            assert_eq!(plain_field(line), expected);
+        }
+    }
 
     #[test]
     fn addresses_are_left_out() {

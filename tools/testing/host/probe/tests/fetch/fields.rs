@@ -65,11 +65,15 @@ fn a_layout_adds_up() {
     assert_eq!((layout.bytes(), layout.is_dynamic()), (0, false));
     for (argument, offset, bytes, dynamic) in [
         (di(&[], U8), 0, 1, false),
-        (di(&[], X64), 1, 9, false),
-        (times(3, di(&[k(0)], U16)), 9, 15, false),
-        (di(&[k(0)], STRING), 15, 19, true),
-        (times(2, di(&[k(0)], USTRING)), 19, 27, true),
-        (di(&[], S32), 27, 31, true),
+        (di(&[], X64), 8, 16, false),
+        (times(3, di(&[k(0)], U16)), 16, 22, false),
+        (di(&[k(0)], STRING), 24, 28, true),
+        (times(2, di(&[k(0)], USTRING)), 28, 36, true),
+        (di(&[], S32), 36, 40, true),
+        (times(5, di(&[k(0)], X8)), 40, 45, true),
+        (times(2, di(&[k(0)], U64)), 48, 64, true),
+        (di(&[], bits(2, 3, Width::W1)), 64, 65, true),
+        (di(&[], bits(2, 3, Width::W2)), 66, 68, true),
     ] {
         let field = layout.add(&argument).unwrap();
         assert_eq!(field.offset(), offset);
@@ -98,6 +102,10 @@ fn fields_of_more_than_3072_bytes_are_refused() {
     }
     assert_eq!(layout.add(&array), Err(TooBig));
     layout.add(&times(63, di(&[k(0)], U64))).unwrap();
+    // The gap behind the byte does not count.
+    layout.add(&times(7, di(&[k(0)], U8))).unwrap();
+    assert_eq!(layout.bytes(), 3072 + 7);
+    assert_eq!(layout.add(&di(&[], U8)), Err(TooBig));
 }
 
 #[test]

@@ -109,15 +109,14 @@ impl Machine {
     /// Records arguments with room for `room` bytes of strings.
     pub fn record_in(&self, arguments: &[Argument<'_>], room: usize) -> Record {
         let mut layout = Layout::new();
-        let fields: Vec<Field> = arguments.iter().map(|a| layout.add(a).unwrap()).collect();
         let mut symbols = Symbols::default();
-        let programs: Vec<Program> = arguments
-            .iter()
-            .map(|argument| {
-                let Ok(program) = fetch::compile(argument, &mut symbols);
-                program
-            })
-            .collect();
+        let (mut fields, mut programs) = (Vec::new(), Vec::new());
+        for argument in arguments {
+            programs.extend(Program::gap_before(argument, layout));
+            fields.push(layout.add(argument).unwrap());
+            let Ok(program) = fetch::compile(argument, &mut symbols);
+            programs.push(program);
+        }
         if let Some(entry) = &self.entry {
             let mut words = vec![0; symbols.entry_arguments.len()];
             fetch::save_entry_data(&symbols.entry_arguments, &**entry, &mut words);

@@ -74,25 +74,28 @@ fn a_number_that_cannot_be_read_is_zero() {
 }
 
 #[test]
-fn fields_follow_each_other_without_a_gap() {
+fn fields_are_aligned_and_gaps_are_zeroes() {
     let mut machine = Machine::new();
     machine
-        .set("di", 0x3000)
-        .poke(Space::Kernel, 0x3000, &[1, 2, 3, 4, 5, 6, 7, 8]);
+        .set("di", 0x30ff)
+        .poke(Space::Kernel, 0x30ff, &[1, 2, 3, 4, 5, 6, 7, 8]);
     let arguments = [
         di(&[], U8),
         di(&[k(0)], U32),
         di(&[], U16),
         di(&[], U64),
         di(&[k(4)], U8),
+        times(2, di(&[k(0)], U16)),
         di(&[], U8),
     ];
     let record = machine.record_in(&arguments, 0);
-    assert_eq!(
-        record.data(),
-        [0, 1, 2, 3, 4, 0, 0x30, 0, 0x30, 0, 0, 0, 0, 0, 0, 5, 0]
-    );
-    assert_eq!(record.used, 17);
+    let mut fields = Vec::new();
+    fields.extend([0xff, 0, 0, 0, 1, 2, 3, 4]);
+    fields.extend([0xff, 0x30, 0, 0, 0, 0, 0, 0]);
+    fields.extend([0xff, 0x30, 0, 0, 0, 0, 0, 0]);
+    fields.extend([5, 0, 1, 2, 3, 4, 0xff]);
+    assert_eq!(record.data(), fields);
+    assert_eq!(record.used, 31);
 }
 
 #[test]

@@ -22,12 +22,12 @@ fn with_text(space: Space, address: u64, text: &[u8]) -> Machine {
 fn a_string_is_kept_with_its_nul_behind_the_fields() {
     let machine = with_text(Space::Kernel, 0x4000, b"hello");
     let record = machine.record(&[di(&[], U8), di(&[k(0)], STRING), di(&[], U8)]);
-    assert_eq!(record.layout.bytes(), 6);
+    assert_eq!(record.layout.bytes(), 9);
     assert!(record.layout.is_dynamic());
-    assert_eq!(record.used, 12);
-    // 6 bytes, from byte 22 of the record on.
-    assert_eq!(record.data(), [0, 22, 0, 6, 0, 0]);
-    assert_eq!(&record.bytes[22..28], b"hello\0");
+    assert_eq!(record.used, 15);
+    // 6 bytes, from byte 25 of the record on.
+    assert_eq!(record.data(), [0, 0, 0, 0, 25, 0, 6, 0, 0]);
+    assert_eq!(&record.bytes[25..31], b"hello\0");
     assert_eq!(record.print(), " arg1=0 arg2=\"hello\" arg3=0");
 }
 
