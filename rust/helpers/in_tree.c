@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ktrace::tree and ktrace::rethook: what the kernel's own tree makes usable (see rust/built_in.c).
+ * ktrace::tree and ktrace::rethook: what the kernel's own tree makes usable (see rust/helpers/built_in.c).
  */
 
 #include <linux/kallsyms.h>
@@ -11,7 +11,7 @@
 #include "trace.h"
 #include "trace_dynevent.h"
 
-#include "../built_in.h"
+#include "built_in.h"
 
 void ktrace_lock_event_mutex(void);
 void ktrace_unlock_event_mutex(void);

@@ -10,7 +10,7 @@
 #include <linux/trace_events.h>
 
 #ifdef CONFIG_RKPROBE_EXPORTS
-#include "../built_in.h"
+#include "built_in.h"
 #endif
 
 /* ktrace::trace_event and ktrace::tree */

@@ -21,13 +21,13 @@ mod tests {
     };
 
     use crate::{
+        kunit_targets::*, //
         seen::{
             errno,
             Dropped,
             Seen,
             NOWHERE, //
         },
-        targets::*, //
     };
 
     /// The first argument.

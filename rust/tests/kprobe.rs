@@ -23,14 +23,14 @@ mod tests {
     };
 
     use crate::{
+        kunit_targets::{
+            self,
+            *, //
+        },
         seen::{
             errno,
             Dropped,
             Seen, //
-        },
-        targets::{
-            self,
-            *, //
         },
     };
 
@@ -223,7 +223,7 @@ mod tests {
         let offset = second_instruction(SUBTRACT)?;
         let outer = Kprobe::register(
             Target::function(ADD)?,
-            Pre(|_| OUTER.push(targets::subtract(9, 4))),
+            Pre(|_| OUTER.push(kunit_targets::subtract(9, 4))),
         )?;
         let entry = Kprobe::register(Target::function(SUBTRACT)?, Pre(|_| INNER.push(0)))?;
         let inside = Kprobe::register(at_offset(SUBTRACT, offset)?, Pre(|_| INNER.push(1)))?;

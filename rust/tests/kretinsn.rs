@@ -38,13 +38,13 @@ mod tests {
     };
 
     use crate::{
+        kunit_targets::*, //
         seen::{
             errno,
             Dropped,
             Seen,
             NOWHERE, //
         },
-        targets::*, //
     };
 
     const TAIL: &CStr = c"ktrace_target_tail";

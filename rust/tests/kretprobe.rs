@@ -23,13 +23,13 @@ mod tests {
     };
 
     use crate::{
+        kunit_targets::*, //
         seen::{
             errno,
             Dropped,
             Seen,
             NOWHERE, //
         },
-        targets::*, //
     };
 
     /// Keeps what the handlers are given. Calls with a first argument of 100 and more are skipped.

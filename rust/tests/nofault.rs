@@ -33,7 +33,7 @@ mod tests {
         },
     };
 
-    use crate::targets::user_page;
+    use crate::kunit_targets::user_page;
 
     /// The size of a page at least.
     const PAGE: usize = 4096;

@@ -22,8 +22,8 @@ mod tests {
     };
 
     use crate::{
+        kunit_targets::*, //
         seen::Seen,
-        targets::*, //
     };
 
     #[test]

@@ -23,8 +23,8 @@ mod tests {
     };
 
     use crate::{
+        kunit_targets::*, //
         seen::Seen,
-        targets::*, //
     };
 
     struct Look<F: Fn(&Registers) + Send + Sync + 'static>(F);

@@ -25,12 +25,12 @@ mod kprobe;
 #[cfg(CONFIG_RKPROBE_KRETINSN)]
 mod kretinsn;
 mod kretprobe;
+mod kunit_targets;
 mod nofault;
 mod percpu;
 mod registers;
 mod seen;
 mod symbol;
-mod targets;
 mod trace_event;
 mod tracefs;
 mod tracepoint;

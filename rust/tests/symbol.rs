@@ -16,8 +16,8 @@ mod tests {
     };
 
     use crate::{
+        kunit_targets::*, //
         seen::errno,
-        targets::*, //
     };
 
     #[test]

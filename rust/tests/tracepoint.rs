@@ -20,13 +20,13 @@ mod tests {
     };
 
     use crate::{
+        kunit_targets::*, //
         seen::{
             errno,
             Dropped,
             Seen,
             NOWHERE, //
         },
-        targets::*, //
     };
 
     /// A size that nobody else allocates, in bytes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A part of the kernel's tree: also what `rust/built_in.c` exports.
+//! A part of the kernel's tree: also what `rust/helpers/built_in.c` exports.
 
 use core::ptr::NonNull;
 

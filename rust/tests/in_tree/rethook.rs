@@ -21,13 +21,13 @@ mod tests {
     };
 
     use crate::{
+        kunit_targets::*, //
         seen::{
             errno,
             Dropped,
             Seen,
             NOWHERE, //
         },
-        targets::*, //
     };
 
     /// Keeps the first argument, and what came back. Calls with 100 and more are skipped.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions of `targets.c`.
+//! The functions of `kunit_targets.c`.
 
 use kernel::prelude::*;
 
@@ -33,7 +33,7 @@ pub(crate) const DATA: &CStr = c"ktrace_target_data";
 /// There is none of this name.
 pub(crate) const UNKNOWN: &CStr = c"ktrace_target_unknown";
 
-// SAFETY: These are the types that `targets.c` has, and the functions take any values, in process
+// SAFETY: These are the types that `kunit_targets.c` has, and the functions take any values, in process
 // context.
 #[allow(clippy::unnecessary_safety_comment)] // It is what `safe` rests on.
 unsafe extern "C" {

@@ -4,7 +4,7 @@
  *
  * A module that uses them imports the namespace KTRACE. They do not include what is for rkprobe
  * alone: some of it stands on what the kernel exports to rkprobe and nobody else (see
- * rust/built_in.c).
+ * rust/helpers/built_in.c).
  */
 
 #include <linux/export.h>
