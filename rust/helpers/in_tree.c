@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ktrace::tree and ktrace::rethook: what the kernel's own tree makes usable (see rust/helpers/built_in.c).
+ * ktrace::tree and ktrace::rethook in the kernel's tree, with the exports of built_in.c.
  */
 
 #include <linux/kallsyms.h>

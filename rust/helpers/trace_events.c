@@ -93,9 +93,9 @@ struct event_field {
 };
 
 /*
- * Sets the length of an array, which `format` shows: BPF programs cannot read an array without it. Of a
- * TRACE_EVENT(), the kernel knows the length, but trace_define_field() has no parameter for it. It has just put
- * the field at the front of the list. With event_mutex held.
+ * Sets the length of an array, which `format` shows. BPF programs cannot read an array without it.
+ * trace_define_field() has no parameter for the length. It has just put the field at the front of
+ * the list. The caller holds event_mutex.
  */
 void ktrace_set_array_len(struct list_head *fields, const char *name, int size, int len)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The part of ktrace that depends on the kernel's tree. In the tree, it uses what
-//! `rust/helpers/built_in.c` exports. An out-of-tree module has only the kernel's own exports. The rest of
+//! The part of ktrace that depends on the kernel's tree. In the tree, it uses the exports of
+//! `rust/helpers/built_in.c`. An out-of-tree module has only the kernel's own exports. The rest of
 //! the crate is the same in both.
 
 #[cfg(CONFIG_RKPROBE_EXPORTS)]

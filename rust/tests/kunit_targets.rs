@@ -33,8 +33,8 @@ pub(crate) const DATA: &CStr = c"ktrace_target_data";
 /// There is none of this name.
 pub(crate) const UNKNOWN: &CStr = c"ktrace_target_unknown";
 
-// SAFETY: These are the types that `kunit_targets.c` has, and the functions take any values, in process
-// context.
+// SAFETY: `kunit_targets.c` defines the functions with these types. They take any values, in
+// process context.
 #[allow(clippy::unnecessary_safety_comment)] // It is what `safe` rests on.
 unsafe extern "C" {
     #[link_name = "ktrace_target_add"]

@@ -287,8 +287,8 @@ impl ProvideStrings for NoStrings {
 
 /// The place for the fields that are still to come; nothing where a field did not fit.
 ///
-/// Fields and gaps are next to each other in the order of their programs. So a program takes its own
-/// off the front, which is the only check that it needs.
+/// Fields and gaps follow each other in the order of their programs. So a program takes its field
+/// off the front, and needs no other check.
 type Rest<'o> = &'o mut [u8];
 
 impl Program {

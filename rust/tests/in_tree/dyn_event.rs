@@ -29,7 +29,7 @@ mod tests {
 
     use crate::seen::Seen;
 
-    // SAFETY: `kunit_targets.c` defines the function with this type. The function has no requirements.
+    // SAFETY: `kunit_targets.c` defines the function with this type. It has no requirements.
     #[allow(clippy::unnecessary_safety_comment)] // It is what `safe` rests on.
     unsafe extern "C" {
         #[link_name = "ktrace_read_dynamic_events"]
