@@ -16,7 +16,7 @@
 //! - [`percpu`]: memory that handlers may write to;
 //! - [`symbol`]: names and addresses;
 //! - [`btf`]: the types of functions and structures;
-//! - [`module`]: modules that come;
+//! - [`module`]: loaded modules; [`module_notifier`]: when one comes or goes;
 //! - [`vfs`]: where the name of a file is;
 //! - [`assumptions`]: what this crate expects of the kernel, tried.
 //!
@@ -42,6 +42,7 @@ pub mod kprobe;
 pub mod kretinsn;
 pub mod kretprobe;
 pub mod module;
+pub mod module_notifier;
 pub mod nofault;
 pub mod percpu;
 pub mod registers;
@@ -87,7 +88,7 @@ pub unsafe fn init() -> Result {
         tree::init();
         file::init();
         trace_event::init()?;
-        module::init();
+        module_notifier::init();
     }
     Ok(())
 }
@@ -101,7 +102,7 @@ pub unsafe fn init() -> Result {
 pub unsafe fn exit() {
     trace_event::exit();
     // SAFETY: The caller calls this once, after `init`.
-    unsafe { module::exit() };
+    unsafe { module_notifier::exit() };
     leftover::exit();
     fprobe::exit();
     tree::exit();

@@ -17,10 +17,8 @@ use kernel::{
 use ktrace::{
     dyn_event,
     event_probe,
-    module::{
-        self,
-        Module, //
-    }, //
+    module::Module,
+    module_notifier, //
 };
 use probe::{
     command::{
@@ -155,7 +153,7 @@ pub(crate) fn find_exits(line: &[u8]) -> Result {
 /// Handles modules that come and go.
 pub(crate) struct Modules;
 
-impl module::Handler for Modules {
+impl module_notifier::Handler for Modules {
     fn coming(&self, module: &Module) {
         // A probe that waits for it is in the registry before the command is over.
         let _commands = COMMANDS.lock();

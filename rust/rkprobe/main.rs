@@ -22,7 +22,7 @@ use kernel::{
 
 use ktrace::{
     dyn_event,
-    module::Notifier, //
+    module_notifier::Notifier, //
 };
 
 use crate::commands::{

@@ -40,9 +40,9 @@ use ktrace::{
         self,
         Kretprobe, //
     },
-    module::{
+    module::Module,
+    module_notifier::{
         self,
-        Module,
         Notifier, //
     },
     percpu::Counter,
@@ -136,7 +136,7 @@ impl tracepoint::Handler for Count {
     }
 }
 
-impl module::Handler for Count {
+impl module_notifier::Handler for Count {
     fn coming(&self, _: &Module) {
         self.0.increment();
     }
