@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# For people: make help. How rkprobe.ko is built stands in Kbuild, which is what kbuild reads. The modules
-# for a kernel are built in build/RELEASE.
+# The commands for people: see make help. Kbuild contains the rules by which kbuild builds rkprobe.ko. The modules
+# for a kernel are in build/RELEASE.
 
 .DEFAULT_GOAL := rkprobe.ko
 MAKEFLAGS += --no-print-directory
 
-# Text for the guest's shell: nothing in it is make's.
+# A string for the guest's shell. make must not expand it.
 override CMD := $(value CMD)
 export CMD APPEND ARCH CPUS DEBIAN_MIRROR DEBUG IN_TREE KERNEL KVM MEMORY OPS QEMU_OPTS SEED STORM_SKIP VM_TIMEOUT
 
@@ -99,14 +99,14 @@ doc:
 
 .PHONY: vm
 vm: $(module) setup
-	@[ "$$CMD" ] || { echo "what to run? make vm CMD='...'" >&2; false; }
+	@[ "$$CMD" ] || { echo "the command is missing: make vm CMD='...'" >&2; false; }
 	@$(vm) "$$CMD"
 
 .PHONY: shell
 shell: $(module) setup
 	@$(vm)
 
-# With KDIR the tools to run a machine are needed, but no kernel.
+# KDIR needs the tools that run a virtual machine, but no kernel.
 .PHONY: setup
 setup:
 	@scripts/setup -q $(if $(KDIR),--tools) $(if $(DEBUG),--debug) $(if $(IN_TREE),--in-tree)
@@ -124,47 +124,47 @@ help:
 	@sed -n 's/^#: \?//p' $(firstword $(MAKEFILE_LIST))
 
 #: make			build rkprobe.ko, in build/RELEASE
-#: make install		put it among the modules of this machine's kernel KERNEL
-#: make kernels		list Debian's kernels that it can be built for
-#: make demo		load it in a virtual machine, trace open(2), fork(2) and wait(2)
-#: make test		run every test
-#: make test-kernels	the module's tests, on several of Debian's kernels, or on KERNELS='...'
-#: make test-upstream	run the kernel's own tests of probe events, for the kernel's and for rkprobe's
-#: make parity		thousands of commands, by the kernel's own implementation and by ours
-#: make fuzz		any inputs for the parsers, RUNS=1000000 for each of TARGETS='command btf ...'
-#: make storm		random operations at once, OPS=100000 of them in the order that SEED=1 gives
-#: make exits-check	where functions leave, by our decoders and by llvm-objdump, over every function
-#: make bench		what hits and commands cost, beside the kernel's; some of the rows only by ROWS='p0 r'
-#: make in-tree		commit it to the source of a kernel, in the git repository KTREE=DIR
-#: make patches		the same as a series for git am, KTREE=DIR, in patches/ or OUT=DIR
-#: make deb		rkprobe-dkms_VERSION_all.deb, which builds it for each kernel of a machine
-#: make test-deb		install that in a clean Debian 13, upgrade its kernel, and remove it again
-#: make doc		the documentation of ktrace as HTML, in doc/
-#: make vm CMD='...'	run a command in a virtual machine that has it loaded
-#: make shell		an interactive shell there
+#: make install		install it for this machine's kernel KERNEL
+#: make kernels		list Debian's kernels for which rkprobe can be built
+#: make demo		show the features of rkprobe in a virtual machine
+#: make test		run all tests
+#: make test-kernels	run the module's tests on several of Debian's kernels, or on KERNELS='...'
+#: make test-upstream	run the kernel's own tests of probe events, on its implementation and on rkprobe
+#: make parity		compare the effect of thousands of commands in the kernel's implementation and in rkprobe
+#: make fuzz		run the fuzz targets of crate probe, RUNS=1000000 for each of TARGETS='command btf ...'
+#: make storm		run OPS=100000 random operations concurrently; SEED=1 determines them
+#: make exits-check	compare the exits of every function with those that llvm-objdump finds
+#: make bench		measure the cost of hits and commands; ROWS='p0 r' selects rows
+#: make in-tree		commit rkprobe to the kernel source in the git repository KTREE=DIR
+#: make patches		write the same commit as a series for git am, KTREE=DIR, to patches/ or OUT=DIR
+#: make deb		build rkprobe-dkms_VERSION_all.deb, which builds rkprobe for each kernel of a machine
+#: make test-deb		install this package in a clean Debian 13, upgrade the kernel, and purge the package
+#: make doc		write the documentation of ktrace as HTML, to doc/
+#: make vm CMD='...'	run a command in a virtual machine with the module loaded
+#: make shell		open a shell in such a virtual machine
 #: make update		ask the archive for the newest kernel that matches KERNEL, or the default
-#: make clean		remove what was built here (not what was set up)
+#: make clean		remove the build output (the setup remains)
 #:
-#: The kernel is Debian's, set up once for all checkouts in ~/.cache/rkprobe, which may be deleted at
-#: any time. Setting it up needs root, 7 GiB of disk (3 GiB for each other kernel) and a Debian mirror.
+#: The kernel is Debian's. It is set up once for all clones, in ~/.cache/rkprobe. You can delete this
+#: directory at any time. The setup needs root, 7 GiB of disk (3 GiB for each other kernel) and a Debian mirror.
 #:
-#: KERNEL=RELEASE	the kernel, as uname -r prints it, in any flavour: 7.3.4+deb13-rt-amd64. Or the newest
-#:			that matches a pattern: '7.3.*+deb13-rt-amd64'
-#: ARCH=arm64		the newest kernel of Debian 13 for arm64. Not needed with a KERNEL or KDIR of arm64
-#: KDIR=DIR		a kernel tree of your own, built and with Rust, instead
-#: IN_TREE=1		test: as a part of a kernel's source, built in and as a module; no other tests.
-#:			With DEBUG=1 as a module of the debug kernel
-#: DEBUG=1		a kernel that looks for errors instead; it is built once, in 30 min
-#: FILES='...'		test-upstream: some of them only, such as kprobe/profile.tc
-#: VMLINUX='FILE...'	exits-check: kernels with symbols, or modules, x86-64 or arm64, instead
-#: CASES=FILE		parity: the commands in this file instead
-#: OPS=100000 SEED=1	storm: how many operations, and which; test: the same of its short storm
-#: STORM_SKIP=a,b	storm: without these kinds of operations
+#: KERNEL=RELEASE	the kernel, as uname -r prints it, of any flavour: 7.3.4+deb13-rt-amd64. Or the newest
+#:			kernel that matches a pattern: '7.3.*+deb13-rt-amd64'
+#: ARCH=arm64		the newest kernel of Debian 13 for arm64. Not needed if KERNEL or KDIR is for arm64
+#: KDIR=DIR		your own kernel tree, built and with Rust, instead of KERNEL
+#: IN_TREE=1		test: test rkprobe only as a part of the kernel's source, built in and as a module.
+#:			With DEBUG=1, only as a module of the debug kernel
+#: DEBUG=1		a kernel that checks for errors, instead of KERNEL; it is built once, in 30 min
+#: FILES='...'		test-upstream: run only these tests, such as kprobe/profile.tc
+#: VMLINUX='FILE...'	exits-check: check these kernels with symbols, or modules, x86-64 or arm64
+#: CASES=FILE		parity: run only the commands in this file
+#: OPS=100000 SEED=1	storm: the number of operations, and the seed; test: the same for its short storm
+#: STORM_SKIP=a,b	storm: exclude these kinds of operations
 #: LLVM=1 CLIPPY=1 W=1 V=1	as in the kernel's build
-#: CPUS=2 MEMORY=1G	the machine; KVM=1 to not emulate it
-#: QEMU_OPTS= APPEND=	more options of QEMU, more of the kernel's command line
-#: MODULE=no		vm, shell: without rkprobe.ko
-#: VM_TIMEOUT=300	seconds until a machine is stopped
+#: CPUS=2 MEMORY=1G	the virtual machine's CPUs and memory; KVM=1 uses KVM instead of emulation
+#: QEMU_OPTS= APPEND=	more options of QEMU, and more of the kernel's command line
+#: MODULE=no		vm, shell: do not load rkprobe.ko
+#: VM_TIMEOUT=300	seconds after which a virtual machine is stopped
 #: INSTALL_MOD_PATH=DIR	install: the root file system of another machine
-#: DEBIAN_MIRROR=URL	the archive; by default the one that this machine's apt uses
-#: RKPROBE_CACHE=DIR	where the set-up is kept
+#: DEBIAN_MIRROR=URL	the archive; the default is the mirror of this machine's apt
+#: RKPROBE_CACHE=DIR	the directory of the setup
