@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154
 #
-# Debian's archive: which kernels it offers, and their packages. This machine's apt asks it, with lists
-# of its own, so that this works for every suite and architecture.
+# Debian's archive: its kernels and their packages. This machine's apt asks the archive, with separate package lists, so
+# that this works for every suite and architecture.
 
-# Prefer the mirror that this machine uses.
+# Sets DEBIAN_MIRROR. Prefers the mirror that this machine uses.
 find_mirror() {
 	local list
 	# shellcheck disable=SC2016 # apt expands these
@@ -22,8 +22,8 @@ find_mirror() {
 	DEBIAN_MIRROR=${DEBIAN_MIRROR%/}
 }
 
-# debootstrap_suite SUITE ROOT: make a minimal root file system of the suite. Its apt reaches the archive as
-# this machine's does, through the same proxies.
+# debootstrap_suite SUITE ROOT: make a minimal root file system of the suite. Its apt uses the same proxies as this
+# machine's.
 debootstrap_suite() {
 	local script=()
 	if ! command -v debootstrap; then
@@ -41,7 +41,7 @@ debootstrap_suite() {
 		debootstrap --variant=minbase "$1" "$2" "$DEBIAN_MIRROR" "${script[@]}"
 }
 
-# archive ARCHITECTURE CMD...: a command of apt, with the lists that ask_archive got.
+# archive ARCHITECTURE CMD...: run a command of apt, with the lists of ask_archive.
 archive() {
 	local lists=$cache/archive-$1
 	"$2" -o APT::Architecture="$1" -o APT::Architectures="$1" -o APT::Sandbox::User=root \
@@ -51,7 +51,7 @@ archive() {
 		-o APT::Update::Error-Mode=any "${@:3}"
 }
 
-# ask_archive ARCHITECTURE SUITE...: get the suites' lists of packages.
+# ask_archive ARCHITECTURE SUITE...: download the suites' lists of packages.
 ask_archive() {
 	local codename lists=$cache/archive-$1
 	mkdir -p "$lists"/{lists,archives}/partial
@@ -63,7 +63,7 @@ ask_archive() {
 	archive "$1" apt-get update
 }
 
-# The suites that have kernels which KERNEL can mean.
+# Prints the suites with kernels that KERNEL can name.
 kernel_suites() {
 	case $asked in
 	*deb13*) echo trixie-backports ;;
@@ -72,7 +72,7 @@ kernel_suites() {
 	esac
 }
 
-# The packages of the kernel RELEASE in VERSION, as apt wants them.
+# Prints the packages of the kernel RELEASE in VERSION, in apt's form.
 kernel_packages() {
 	local series
 	series=$(cut -d. -f1,2 <<<"$1")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# How tests are counted, by scripts that end with the line "N passed, N failed".
+# Counts tests, for scripts that end with the line "N passed, N failed".
 
 passed=0
 failed=0
@@ -15,7 +15,7 @@ fail() {
 	complaints+=("$2")
 }
 
-# check NAME CMD...: one test, passed if CMD succeeds.
+# check NAME CMD...: count one test, which passes if CMD succeeds.
 check() {
 	local name=$1
 	shift
@@ -28,10 +28,10 @@ check() {
 	fi
 }
 
-# The output of a command, as it comes, and kept.
+# run CMD...: run the command, print its output, and keep a copy of it.
 run() { "$@" 2>&1 | tee "$output"; }
 
-# each TITLE CMD...: tests that print a line each, of which the first words are "ok" or "not ok".
+# each TITLE CMD...: count tests that print one line each, which begins with "ok" or "not ok".
 each() {
 	local name title=$1
 	shift
@@ -44,8 +44,8 @@ each() {
 	done < <(grep '^not ok ' "$output")
 }
 
-# count_tests TITLE STATUS LOG: what was planned and did not report has failed; a test that could
-# not be run, too.
+# count_tests TITLE STATUS LOG: count the tests of ftracetest. A planned test without a result has failed, and so has
+# a test that could not run.
 count_tests() {
 	local sum title=$1 status=$2
 	sum=$(awk '/^1\.\.[0-9]+/ { planned = substr($1, 4) }
@@ -62,7 +62,7 @@ count_tests() {
 	fi
 }
 
-# summed TITLE STATUS LOG: tests of which the last line tells how many passed and failed.
+# summed TITLE STATUS LOG: count the tests of a script whose last line says how many passed and failed.
 summed() {
 	local sum title=$1 status=$2
 	sum=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$3")
@@ -70,11 +70,11 @@ summed() {
 	if [ "$sum" ] && [ "${sum#* }" != 0 ]; then
 		fail "${sum#* }" "$title: ${sum#* } tests"
 	elif [ "$status" != 0 ] || [ ! "$sum" ]; then
-		fail 1 "$title: it was not run to its end"
+		fail 1 "$title: did not run to its end"
 	fi
 }
 
-# The end of the script.
+# finish: print the sum, and exit.
 finish() {
 	local complaint
 	[ $((passed + failed)) -gt 0 ] || fail 1 "no test was run"

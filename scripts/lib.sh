@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034
 #
-# What the scripts share: where things are kept, and how they speak to the user.
+# The functions and variables that the scripts share: paths and messages.
 
 set -euo pipefail
 
@@ -38,17 +38,17 @@ find_arch() {
 }
 
 find_arch
-# Tools and programs that are not this machine's own.
+# is_foreign: whether the kernel is for another architecture than this machine's.
 is_foreign() { [ "$arch" != "$host" ]; }
 
-# The kernel that is taken unless KERNEL names another: the newest of Debian 13.
+# The default of KERNEL: the newest kernel of Debian 13.
 default_kernel="*+deb13-$arch"
 
 # The programs of the virtual machines.
 guest_packages=(busybox-static iproute2 procps less strace zstd linux-perf trace-cmd bpftool bpftrace)
 
-# A toolroot is a root file system of one suite, with the tools that the suite's kernels were built
-# with, and those that run them. The suite decides the versions. Another list makes another toolroot.
+# A toolroot is a root file system of one suite. It contains the tools that built the suite's kernels, and the tools
+# that run them. The suite determines the versions. Another list of packages makes another toolroot.
 packages=(
 	# the kernel's build
 	gcc libc6-dev rustc rust-src bindgen libclang-dev make flex bison bc libelf-dev
@@ -62,18 +62,18 @@ packages=(
 # For another architecture, the toolroot has these too.
 cross_packages=("gcc-${machine/_/-}-linux-gnu" "libc6-dev-$arch-cross" "$qemu_package")
 
-# And the virtual machine's programs are in a root file system of their own. Packages are unpacked there, but
+# The programs of such a virtual machine are in a root file system of their own. The packages there are unpacked, but
 # not set up: this machine cannot run their scripts.
 foreign_packages=("${guest_packages[@]}" binutils kmod mount)
 
-# KERNEL is a release, as uname -r prints it, or a shell pattern of releases. setup writes down the
-# release that it took for a pattern, and all scripts take that until make update.
+# KERNEL is a release, as uname -r prints it, or a shell pattern of releases. setup stores the release that it chose
+# for a pattern. All scripts use this release until make update.
 asked=${KERNEL:-$default_kernel}
 patterns=$cache/patterns
 is_pattern() { [[ $asked == *[*?[]* ]]; }
 
-# use_kernel RELEASE: set where this kernel and its tools are. The scripts that this one calls use the same
-# kernel, whatever a pattern means by then.
+# use_kernel RELEASE: set the paths of this kernel and its tools. Scripts that this script calls use the same kernel,
+# even if a pattern stands for another one by then.
 use_kernel() {
 	release=$1
 	export KERNEL=${release:-$asked}
@@ -117,13 +117,13 @@ has_arch() { ! is_foreign || { [ -e "$toolroot/cross-$arch" ] && cmp -s "$guest_
 # kernel_cc CONFIG: the compiler that Debian built the kernel with, such as x86_64-linux-gnu-gcc-14.
 kernel_cc() { sed -n 's/^CONFIG_CC_VERSION_TEXT="\([^ ]*\) .*/\1/p' "$1"; }
 
-# cross_variables: what a make for another architecture is given, one a line.
+# cross_variables: print make's variables for another architecture, one on each line.
 cross_variables() {
 	is_foreign || return 0
 	printf '%s\n' "ARCH=$kernel_arch" "CROSS_COMPILE=${CROSS_COMPILE-$gnu-}"
 }
 
-# make_variables: what a make in the source of the cache's kernel is given, one a line.
+# make_variables: print make's variables for the source of the cache's kernel, one on each line.
 make_variables() {
 	local cc
 	cc=$(kernel_cc "$kernel/config")
@@ -161,21 +161,21 @@ debug_options() {
 # The packages of exits-check. It also needs the modules of the same Debian kernel for arm64.
 exits_packages=(llvm)
 
-# What make in-tree's tests and its patches need: the installation of selftests, and checkpatch.
+# The packages for the tests and the patches of make in-tree: they install selftests and run checkpatch.
 in_tree_packages=(perl rsync)
 
 # The packages of make deb.
 deb_packages=(debhelper dh-dkms)
 
-# tiny_config SOURCE OPTIONS MAKE...: in the current directory, a .config of nothing but the OPTIONS,
-# which are a file, and of what they need.
+# tiny_config SOURCE OPTIONS MAKE...: write a .config to the current directory, with only the options in the file
+# OPTIONS, and those that they need.
 tiny_config() {
 	local option options=$2 merge=$1/scripts/kconfig/merge_config.sh
 	shift 2
 	"$@" tinyconfig
 	"$scripts/toolroot" env KCONFIG_CONFIG=.config "$merge" -m .config "$options"
 	"$@" olddefconfig
-	# What depends on something that is not there is dropped silently.
+	# make silently drops an option whose dependencies are not met.
 	grep -E '^CONFIG_[^=]*=' "$options" | while read -r option; do
 		case $option in
 		*=n) ! grep -q "^${option%n}" .config ;;
@@ -187,8 +187,8 @@ tiny_config() {
 # The files of the kernel that make in-tree changes.
 in_tree_files() { sed -n 's,^+++ b/,,p' "$scripts"/in-tree*.diff | sort -u; }
 
-# commit_plain SOURCE: make a git repository of it, for make in-tree. Only the files that make in-tree changes
-# are in it: to commit all files takes more than a minute and 600 MB.
+# commit_plain SOURCE: make it a git repository, for make in-tree. The commit contains only the files that make in-tree
+# changes: a commit of all files would take more than a minute and 600 MB.
 commit_plain() {
 	local -x GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 	git -C "$1" init -q && in_tree_files | xargs git -C "$1" add -f &&
@@ -198,7 +198,7 @@ commit_plain() {
 # has_plain SOURCE: whether commit_plain committed all files that make in-tree now changes.
 has_plain() { [ -e "$1/.git" ] && in_tree_files | xargs git -C "$1" ls-files --error-unmatch >/dev/null 2>&1; }
 
-# The source of the kernel that the tests are run on.
+# kernel_source: print the source directory of the tested kernel.
 kernel_source() {
 	if [ "${DEBUG-}" ]; then
 		printf '%s\n' "$debug_kernel"
@@ -211,8 +211,8 @@ kernel_source() {
 	fi
 }
 
-# mount_host ROOT: the host's directories, all but those of its operating system, are in ROOT under their own
-# paths. In a mount namespace of the caller's own.
+# mount_host ROOT: mount the host's directories, except those of its operating system, in ROOT under their own paths.
+# The caller needs a mount namespace of its own.
 mount_host() {
 	local dir
 	for dir in /*; do
@@ -234,7 +234,7 @@ need_root() {
 	[ "$(id -u)" = 0 ] || die "this needs root (for chroot and mounts): run it as root"
 }
 
-# check_version NAME RELEASE: the oldest kernel is 7.2.
+# check_version NAME RELEASE: fail if the kernel is older than 7.2.
 check_version() {
 	local major=${2%%.*} minor=${2#*.}
 	minor=${minor%%[!0-9]*}
@@ -243,7 +243,7 @@ check_version() {
 		die "$1 is Linux $major.$minor, and 7.2 is the first that has what rkprobe needs"
 }
 
-# check_config NAME CONFIG: the options that Kbuild says rkprobe needs.
+# check_config NAME CONFIG: fail if an option is missing that rkprobe needs according to Kbuild.
 check_config() {
 	local option
 	for option in "$arch_option" $(sed -En "s/^needed(_$arch_option)? := //p" "$top/Kbuild"); do
@@ -251,7 +251,7 @@ check_config() {
 	done
 }
 
-# A kernel tree of the user's own: can a Rust module be built for it?
+# check_kdir: fail if no Rust module can be built for the user's own kernel tree.
 check_kdir() {
 	local config=$KDIR/include/config
 	[ -e "$config/kernel.release" ] ||
@@ -262,8 +262,8 @@ check_kdir() {
 		die "KDIR=$KDIR has no Rust metadata (rust/libkernel.rmeta): build it, headers are not enough"
 }
 
-# build_program NAME [host]: build this program of tools/testing/host for the virtual machine, or for this one, and
-# print its path. It is linked statically: the virtual machine has no libraries.
+# build_program NAME [host]: build this program of tools/testing/host for the virtual machine, or for this machine, and
+# print its path. The program is linked statically, because the virtual machine has no libraries.
 build_program() {
 	local target=$machine-unknown-linux-gnu std flags=() options=(--quiet --locked --release -p "$1" --bin "$1")
 	local out=$top/tools/testing/host/target
@@ -278,7 +278,7 @@ build_program() {
 		printf '%s\n' "$out/release/$1"
 }
 
-# saved_command OBJECT: how kbuild compiled it, without its source and what was made of it.
+# saved_command OBJECT: print kbuild's command that compiled OBJECT, without the source and the output.
 saved_command() {
 	local saved=${1%/*}/.${1##*/}.cmd
 	[ -e "$saved" ] || die "$PWD/$saved is missing: build it first"
