@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What can be wrong with a command: the texts are those of the kernel.
+//! The errors of commands. The messages are those of the kernel.
 //!
 //! C: the list `ERRORS` in `kernel/trace/trace_probe.h`.
 
 /// Makes the enum, the texts and the list of all kinds from one table.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident => $text:literal,)*) => {
-        /// What is wrong.
+        /// The kind of an error.
         ///
-        /// The kinds of C are named as there (`BAD_REG_NAME` is `BadRegName`). Those marked as
-        /// ours stand for errors that C returns without a word in its log.
+        /// A kind of the kernel has the kernel's name (`BAD_REG_NAME` is `BadRegName`). The kernel
+        /// does not log the errors that are marked as rkprobe's own.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ErrorKind {
             $($(#[$doc])* $name,)*
         }
 
         impl ErrorKind {
-            /// All there are.
+            /// All kinds of errors.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The text in the error log; for the kinds of C exactly that of C.
+            /// The message in the error log. If the kernel has the same error, it has the same
+            /// message.
             pub const fn text(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -31,223 +32,226 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// `p` with a number behind it.
+    /// A number follows `p`.
     BadMaxactType => "Maxactive is only for function exit",
-    /// The number behind `r` is none, or is zero; something behind `f` or `t`.
+    /// The characters after `r` are not a number, or are zero. Or characters follow `f` or `t`.
     BadMaxact => "Invalid maxactive number",
-    /// The number behind `r` is over 4096.
+    /// The number after `r` exceeds 4096.
     MaxactTooBig => "Maxactive is too big",
     /// The target is malformed, or does not exist.
     BadProbeAddr => "Invalid probed address or symbol",
     /// Several functions have the name.
     NonUniqSymbol => "The symbol is not unique",
-    /// A return probe that is not at the entry of a function.
+    /// A return probe with a target that is not a function's entry.
     BadRetprobe => "Retprobe address must be an function entry",
-    /// Something else than letters, digits and `_` in the name of a tracepoint.
+    /// The name of a tracepoint contains a character that is not a letter, a digit or `_`.
     BadTpName => "Invalid character in tracepoint name",
-    /// Something else than `return` behind the `%` of a target.
+    /// The suffix after the `%` of a target is unknown.
     BadAddrSuffix => "Invalid probed address suffix",
-    /// Nothing in front of the separator.
+    /// No name precedes the separator.
     NoGroupName => "Group name is not specified",
-    /// A group of more than 63 bytes.
+    /// The group has more than 63 bytes.
     GroupTooLong => "Group name is too long",
-    /// A group with other characters than letters, digits, `_` and `-`.
+    /// The group contains a character that is not a letter, a digit, `_` or `-`, or begins with a
+    /// digit.
     BadGroupName => "Group name must follow the same rules as C identifiers",
-    /// Nothing behind the `:` of the command.
+    /// No name follows the `:` of the command.
     NoEventName => "Event name is not specified",
-    /// An event of more than 63 bytes.
+    /// The event has more than 63 bytes.
     EventTooLong => "Event name is too long",
-    /// An event that is no C identifier.
+    /// The event is not a C identifier.
     BadEventName => "Event name must follow the same rules as C identifiers",
-    /// An event that is not ours has the name.
+    /// An event of the kernel, or of another kind, has the name.
     EventExist => "Given group/event name is already used by another event",
-    /// `$retval` where nothing returns.
+    /// `$retval` of a probe that is not at a return.
     RetvalOnProbe => "$retval is not available on probe",
-    /// `$retval` of a function that returns nothing.
+    /// `$retval` of a `void` function.
     NoRetval => "This function returns 'void' type",
     /// `$stackN` beyond the stack.
     BadStackNum => "Invalid stack number",
-    /// `$argN` with an N that cannot be.
+    /// `$argN` with an invalid N.
     BadArgNum => "Invalid argument number",
-    /// Another word behind `$`; a register where not all are there.
+    /// An unknown variable, or a register that this kind of probe does not have.
     BadVar => "Invalid $-variable specified",
-    /// No register of this machine.
+    /// This machine has no such register.
     BadRegName => "Invalid register name",
-    /// `@` and something that starts as a number.
+    /// A malformed number after `@`.
     BadMemAddr => "Invalid memory address",
-    /// `\` and no number.
+    /// A malformed number after `\`.
     BadImm => "Invalid immediate value",
-    /// `\"` without the other quote at the end.
+    /// A string without the closing quote.
     ImmstrNoClose => "String is not closed with '\"'",
-    /// `@+OFF`, which is for user space.
+    /// `@+OFF` is for user programs.
     FileOnKprobe => "File offset is not available for kernel probes",
-    /// More steps than an argument may have.
+    /// The argument needs too many steps.
     TooManyOps => "Dereference is too much nested",
-    /// An offset without `(`.
+    /// No `(` follows the offset.
     DerefNeedBrace => "Dereference needs a brace",
-    /// What stands in front of `(` is no offset.
+    /// The characters before `(` are not an offset.
     BadDerefOffs => "Invalid dereference offset",
-    /// A `(` without `)`.
+    /// The closing `)` is missing.
     DerefOpenBrace => "Dereference brace is not closed",
-    /// `$comm`, or an immediate string, within a dereference.
+    /// A dereference of `$comm` or of an immediate string.
     CommCantDeref => "$comm can not be dereferenced",
-    /// No way to fetch this.
+    /// An unknown kind of fetch argument.
     BadFetchArg => "Invalid fetch argument",
-    /// A `[` without `]`.
+    /// The closing `]` is missing.
     ArrayNoClose => "Array is not closed",
-    /// Something behind `]`.
+    /// Characters follow the `]`.
     BadArraySuffix => "Array has wrong suffix",
-    /// The number of elements is none, or is zero.
+    /// The number of elements is malformed or zero.
     BadArrayNum => "Invalid array size",
     /// More than 64 elements.
     ArrayTooBig => "Array number is too big",
-    /// No such type.
+    /// An unknown type.
     BadType => "Unknown type is specified",
-    /// A string or an array of something that is not in memory.
+    /// A string or an array of a value that is not in memory.
     BadString => "String accepts only memory argument",
-    /// `symstr` of an address or a number that stands in the command, of user memory, and so on.
+    /// `symstr` of a constant, of user memory, or of another value that is not a kernel address.
     BadSymstring => "Symbol String doesn't accept data/userdata",
-    /// A bitfield that is malformed or does not fit in its number.
+    /// The bitfield is malformed or does not fit into its number.
     BadBitfield => "Invalid bitfield",
-    /// More than 32 bytes in front of `=`.
+    /// The name has more than 32 bytes.
     ArgNameTooLong => "Argument name is too long",
-    /// Nothing in front of `=`.
+    /// No name precedes the `=`.
     NoArgName => "Argument name is not specified",
-    /// A name that is no C identifier.
+    /// The name is not a C identifier.
     BadArgName => "Argument name must follow the same rules as C identifiers",
-    /// A name that another argument or the record has.
+    /// Another argument or the record has the name.
     UsedArgName => "This argument name is already used",
-    /// More than 255 bytes behind the name.
+    /// The argument has more than 255 bytes after the name.
     ArgTooLong => "Argument expression is too long",
-    /// Nothing behind `=`.
+    /// Nothing follows the `=`.
     NoArgBody => "No argument expression",
-    /// The offset is within an instruction.
+    /// The offset is inside an instruction.
     BadInsnBndry => "Probe point is not an instruction boundary",
     /// The kernel refuses the probe.
     FailRegProbe => "Failed to register probe event",
-    /// An entry and a return probe of one name.
+    /// The event has entry probes and the command adds a return probe, or the reverse.
     DiffProbeType => "Probe type is different from existing probe",
-    /// An argument differs from that of the other probes of the event.
+    /// An argument differs from that of the event's other probes.
     DiffArgType => "Argument type or name is different from existing probe",
-    /// The event has this probe.
+    /// The event already has this probe.
     SameProbe => "There is already the exact same probe event",
-    /// An event probe whose target is not the name of a group and of an event.
+    /// The target of an event probe does not name a group and an event.
     NoEventInfo => "This requires both group and event name to attach",
-    /// There is no such event to attach to.
+    /// The target of the event probe does not exist.
     BadAttachEvent => "Attached event does not exist",
-    /// Nothing behind `if`.
+    /// Nothing follows `if`.
     NoEpFilter => "No filter rule after 'if'",
-    /// The name of a parameter, a typecast, or `$arg*`, which takes BTF.
+    /// The name of a parameter, a typecast, or `$arg*`, without BTF.
     NosupBtfarg => "BTF is not available or not supported",
-    /// No such variable: `$retval` with something behind it.
+    /// An unknown parameter, or characters after `$retval`.
     NoBtfarg => "This variable is not found at this probe point",
-    /// The name of a parameter of a function that BTF does not have, or not with parameters.
+    /// BTF does not describe the function or its parameters.
     NoBtfEntry => "No BTF entry for this probe point",
-    /// `$argN` or `$arg*` within a function.
+    /// `$argN` or `$arg*` of a probe inside a function.
     NofentryArgs => "$arg* can be used only on function entry or exit",
     /// A second `$arg*`.
     DoubleArgs => "$arg* can be used only once in the parameters",
-    /// `->` behind what is no pointer.
+    /// `->` follows a value that is not a pointer to a structure or union.
     NoPtrStrct => "This is not a pointer to union/structure.",
-    /// `.` behind a parameter.
+    /// `.` follows a parameter.
     NosupDatArg => "Non pointer structure/union argument is not supported.",
-    /// `-` without `>`.
+    /// No `>` follows the `-`.
     BadHyphen => "Failed to parse single hyphen. Forgot '>'?",
-    /// No such member.
+    /// The structure has no such member.
     NoBtfField => "This field is not found.",
-    /// A type that is missing, or has no members.
+    /// The type is missing, or has no members.
     BadBtfTid => "Failed to get BTF type info.",
-    /// A string of what is neither bytes nor a pointer to them.
+    /// A string of a value that is neither a `char` array nor a pointer to `char`.
     BadType4str => "This type does not fit for string.",
     /// `$comm` or an immediate string with a type other than `string`.
     NeedStringType => "$comm and immediate-string only accepts string type",
-    /// The names of the parameters that `$arg*` and `$argN` stand for are more than 128 bytes.
+    /// The parameters for `$arg*` and `$argN` take more than 128 bytes.
     Args2Long => "$arg* failed because the argument list is too long",
     /// More than 128 arguments.
     TooManyArgs => "Too many arguments are specified",
-    /// More entry arguments than a probe of functions by ftrace can save.
+    /// A probe by ftrace cannot save so many entry arguments.
     TooManyEargs => "Too many entry arguments specified",
-    /// More than 3072 bytes of arguments, strings counted by their locators.
+    /// The fields take more than 3072 bytes. A string counts with its locator.
     EventTooBig => "Event too big (too many fields?)",
-    /// `this_cpu_read()` or `this_cpu_ptr()` of an event probe.
+    /// `this_cpu_read()` or `this_cpu_ptr()` in an event probe.
     NosupPercpu => "Per-cpu variable access is only for kernel probes",
-    /// A name without a `$` that is no field of the event.
+    /// The other event has no field of this name.
     NoEventField => "This event field is not found.",
-    /// More than 8 dereferences, per-CPU accesses and typecasts within each other.
+    /// More than 8 nested dereferences, per-CPU accesses and typecasts.
     TooManyNested => "Too many nested typecasts/dereferences",
-    /// `->` in the field behind the comma of a typecast.
+    /// The field after the comma of a typecast contains `->`.
     TypecastBadArrow => "Typecast field option does not support -> operator",
-    /// That field does not start at a byte.
+    /// The field after the comma of a typecast does not start at a byte.
     TypecastNotAligned => "Typecast field option is not byte-aligned",
-    /// A typecast without `->` behind its value.
+    /// No `->` follows the value of a typecast.
     TypecastReqField => "Typecast requires a field access",
-    /// `@SYM+OFF` behind a typecast, without parentheses.
+    /// `@SYM+OFF` without parentheses follows a typecast.
     TypecastSymOffset => "@SYM+/-OFFSET with typecast needs parentheses",
 
-    /// Another first letter than the file takes. The text is that of C's `dynamic_events`.
+    /// The file does not take this first letter. The kernel's `dynamic_events` has the same
+    /// message.
     NoMatchingType => "No matching dynamic event type",
-    /// Ours: the command ends behind its first word.
+    /// rkprobe's own: the command ends after its first word.
     NoTarget => "Probed address or symbol is not specified",
-    /// Ours: `PATH:OFFSET` is a target for user space.
+    /// rkprobe's own: `PATH:OFFSET` is a target in user space.
     UserTarget => "File and offset are not available with kprobe",
-    /// Ours: `-` or `!` without a `:` behind it.
+    /// rkprobe's own: no `:` follows `-` or `!`.
     BadDelete => "Delete needs ':' and an event or group name",
-    /// Ours: `-:` without a name.
+    /// rkprobe's own: no name follows `-:`.
     NoDeleteName => "Event or group to delete is not specified",
-    /// Ours: nothing to delete goes by this name.
+    /// rkprobe's own: no event or group has this name.
     NoSuchEvent => "No event matches",
-    /// Ours: what is to be deleted is enabled, or referred to.
+    /// rkprobe's own: the event to delete is enabled or referred to.
     EventBusy => "Event is in use",
-    /// Ours: `$elapsed` of a probe that is not at a return.
+    /// rkprobe's own: `$elapsed` of a probe that is not at a return.
     ElapsedOnProbe => "$elapsed is only available on return probes",
-    /// Ours: a dereference of `$elapsed`, which is no address.
+    /// rkprobe's own: a dereference of `$elapsed`, which is not an address.
     ElapsedCantDeref => "$elapsed can not be dereferenced",
-    /// Ours: `$exit` of a probe that is not on return instructions.
+    /// rkprobe's own: `$exit` of a probe that is not on return instructions.
     ExitOnProbe => "$exit is only available on %retinsn probes",
-    /// Ours: an argument of the call, or `$elapsed`. A probe on return instructions saves no entry
+    /// rkprobe's own: an argument of the call, or `$elapsed`, with `%retinsn`, which saves no entry
     /// data.
-    EntryOnRetinsn => "A %retinsn probe keeps nothing from the entry; use %return",
-    /// Ours: a number behind `r` of a probe that has no instances.
+    EntryOnRetinsn => "A %retinsn probe has no data of the entry; use %return",
+    /// rkprobe's own: a number after `r`, for a probe without instances.
     MaxactOnRetinsn => "Maxactive is not for %retinsn probes",
-    /// Ours: a probe on return instructions of a function that also leaves by other ways.
+    /// rkprobe's own: `%retinsn` of a function that also has other exits.
     TailCall => "Function leaves by a tail call; use %return",
-    /// Ours: such a probe of a function that does not return.
+    /// rkprobe's own: `%retinsn` of a function that never returns.
     NoRetInsn => "Function has no return instruction",
-    /// Ours: such a probe of a function whose instructions are not all understood.
+    /// rkprobe's own: `%retinsn` of a function with unknown instructions.
     BadText => "Function text could not be decoded",
-    /// Ours: such a probe of a function with a return instruction that no kprobe can replace.
+    /// rkprobe's own: `%retinsn` of a function with a return instruction that no kprobe can
+    /// replace.
     RetInsnRefused => "Return instruction cannot be probed; use %return",
-    /// Ours: such a probe in a kernel that is built without them.
+    /// rkprobe's own: `%retinsn` in a kernel that is built without it.
     NosupRetinsn => "Probes on return instructions are not built in (CONFIG_RKPROBE_KRETINSN)",
-    /// Ours: no room is left to write a `%pd` or `%pD` out.
+    /// rkprobe's own: the expanded `%pd` and `%pD` exceed their limit.
     FileNamesTooLong => "%pd and %pD arguments are too long",
-    /// Ours: a NUL in the command.
+    /// rkprobe's own: the command contains a NUL.
     NulCharacter => "Invalid character in the command",
 }
 
-/// The number of an error for user space, without its sign.
+/// An error number for user space, without its sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub u16);
 
 impl Errno {
-    /// No such thing.
+    /// The object does not exist.
     pub const ENOENT: Self = Self(2);
-    /// Too much of something.
+    /// A limit is exceeded.
     pub const E2BIG: Self = Self(7);
-    /// No room.
+    /// Out of memory.
     pub const ENOMEM: Self = Self(12);
-    /// In use.
+    /// The object is in use.
     pub const EBUSY: Self = Self(16);
-    /// There already.
+    /// The object already exists.
     pub const EEXIST: Self = Self(17);
-    /// No such device; of an event to attach to.
+    /// The event to attach to does not exist.
     pub const ENODEV: Self = Self(19);
-    /// Malformed.
+    /// The command is malformed.
     pub const EINVAL: Self = Self(22);
-    /// A number that does not fit.
+    /// A number is out of range.
     pub const ERANGE: Self = Self(34);
-    /// Not at an instruction.
+    /// The address is not the start of an instruction.
     pub const EILSEQ: Self = Self(84);
-    /// Not supported.
+    /// The feature is not supported.
     pub const EOPNOTSUPP: Self = Self(95);
 }
