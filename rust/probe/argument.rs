@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A fetch argument `[NAME=]BODY[:TYPE]`, as a value: where it comes from, and what is stored of
-//! it.
+//! A fetch argument `[NAME=]BODY[:TYPE]` as a value: the source of a field, and its type in the
+//! record.
 //!
-//! The parser makes it, and the compiler makes a program of it.
+//! The parser creates it, and the compiler turns it into a program.
 //!
 //! C: `traceprobe_parse_probe_arg()` in `kernel/trace/trace_probe.c`.
 
@@ -33,11 +33,11 @@ pub const MAX_EVENT_SIZE: usize = 3072;
 pub struct Argument<'a> {
     /// The name that the field gets.
     pub name: Name<'a>,
-    /// What follows the name, as written: it stands in the listing.
+    /// The part after the name, as written, for the listing.
     pub body: &'a str,
-    /// Where the value comes from.
+    /// The source of the value.
     pub fetch: Fetch<'a>,
-    /// What is stored of it.
+    /// The type of the stored value.
     pub ty: FetchType,
     /// The number of elements of an array, at most 64.
     pub count: Option<NonZeroU8>,
@@ -53,7 +53,7 @@ pub enum Name<'a> {
 }
 
 impl Name<'_> {
-    /// Whether two names are written alike.
+    /// Whether two names are equal.
     pub fn is_same(self, other: Name<'_>) -> bool {
         match (self, other) {
             (Name::Given(a), Name::Given(b)) => a == b,
@@ -87,7 +87,7 @@ pub struct Fetch<'a> {
     pub steps: Steps,
 }
 
-/// Where a fetch starts.
+/// The start of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base<'a> {
     /// `%REG`.
@@ -126,13 +126,13 @@ pub enum Base<'a> {
 /// A field in the record of an event: where it is, and what its value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordField {
-    /// In bytes from the start of the record.
+    /// The offset in bytes from the start of the record.
     pub offset: u16,
-    /// What is there.
+    /// The kind of the field.
     pub value: RecordValue,
 }
 
-/// What a field of a record gives.
+/// The kind of a record's field.
 ///
 /// C: `get_event_field()` in `kernel/trace/trace_eprobe.c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,14 +163,14 @@ pub enum Step {
 /// One read of memory at a value plus an offset in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deref {
-    /// Whose memory.
+    /// The address space.
     pub space: Space,
     /// Added to the address, in bytes.
     pub offset: i32,
 }
 
-/// The steps of a fetch: the kernel allows 16 instructions for a whole argument, three of which
-/// load, store and end.
+/// The steps of a fetch. The kernel allows 16 instructions for an argument. Three of them load,
+/// store and end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steps {
     items: [Step; Self::MAX],

@@ -2,9 +2,9 @@
 
 //! The types of functions and structures, read from BTF.
 //!
-//! BTF is what `/sys/kernel/btf/vmlinux` holds: a list of types, which are numbered from 1 on and
-//! of varying length, and their names. The BTF of a module continues that of the kernel. None of
-//! its bytes is believed: what is not there is `None`, and every walk has an end.
+//! `/sys/kernel/btf/vmlinux` contains the kernel's BTF: a list of types and their names. The types
+//! are numbered from 1, and vary in length. The BTF of a module continues that of the kernel. This
+//! module trusts none of its bytes: a missing type is `None`, and every walk ends.
 //!
 //! - [`Sections`] finds the parts and makes an index of the types, in memory of the caller's;
 //! - [`Btf`] looks types and [`Function`]s up;
@@ -12,9 +12,9 @@
 //!   it from type to type;
 //! - [`Value`] is what it leads to, and tells how to fetch it.
 //!
-//! All of it may be called in any context. The index is what costs: every type is passed, and its
-//! name compared with the one before. It can be kept, and BTF put together again with it for
-//! nothing.
+//! All functions may be called in any context. Only the index is expensive: it reads every type,
+//! and compares its name with that of the type before. Callers can keep the index. With it,
+//! creating a [`Btf`] again costs nothing.
 //!
 //! C: `kernel/bpf/btf.c`, `kernel/trace/trace_btf.c`, `include/uapi/linux/btf.h`;
 //! `Documentation/bpf/btf.rst` for the format.

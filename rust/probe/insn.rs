@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Instructions: how long each is, where it leads, and where a function leaves.
+//! Decodes instructions: their lengths, their targets, and the exits of functions.
 //!
 //! - [`x86`] and [`arm64`] decode one instruction, by tables;
 //! - [`recover_probed_instructions`] recovers the instructions that kprobes replaced;
-//! - [`exits`] sweeps a function, and finds the ways out of it;
+//! - [`exits`] sweeps a function, and finds its exits;
 //! - [`Unprobable`] says why a kprobe cannot replace an instruction.
 //!
-//! Only what a kernel's text can hold is decoded, and what is not certain is refused: a probe that
-//! is put beside a boundary destroys the function. All of it may be called in any context, takes
-//! bytes that have been copied, and believes none of them: it ends, and does not panic, on any.
+//! The decoders know only instructions that a kernel's text can contain. They refuse uncertain
+//! ones, because a probe that is not at an instruction boundary destroys the function. All
+//! functions may be called in any context. They take copied bytes and trust none of them: they end,
+//! and do not panic, with any input.
 
 pub mod arm64;
 pub mod exits;

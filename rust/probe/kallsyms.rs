@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel says of its symbols: where an address is ([`Location`]), and which names stand
-//! for more than one place. The names are in the kernel's memory ([`Names`]), and in the text of
-//! `/proc/kallsyms` ([`SymbolLine`]).
+//! The kernel's symbols: the symbol of an address ([`Location`]), and the names that several
+//! symbols have. The names are in the kernel's memory ([`Names`]), and in `/proc/kallsyms`
+//! ([`SymbolLine`]).
 //!
-//! There are some 200,000 symbols, and only the few thousand names that repeat are of interest:
-//! they are kept as hashes. Two names with one hash are found once in some 10⁸ kernels.
+//! Of some 200,000 symbols, only the few thousand repeated names matter. They are stored as hashes.
+//! Two names have the same hash in one of some 10⁸ kernels.
 //!
 //! # Examples
 //!
@@ -77,12 +77,12 @@ impl<'a> SymbolLine<'a> {
     }
 }
 
-/// Where an address is: `NAME+0xOFFSET/0xSIZE[ [MODULE]]`.
+/// The symbol of an address: `NAME+0xOFFSET/0xSIZE[ [MODULE]]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location<'a> {
     /// The symbol's name.
     pub name: &'a str,
-    /// How far the address is into the symbol, in bytes.
+    /// The offset of the address in the symbol, in bytes.
     pub offset: usize,
     /// The size of the symbol, in bytes: up to the next one.
     pub size: usize,

@@ -4,9 +4,9 @@
 //!
 //! The text of a command becomes a typed [`command::Command`], its arguments become
 //! [`fetch::Program`]s, and a program turns a hit into the bytes of a trace record. Nothing here
-//! allocates, locks, sleeps or panics, and nothing calls the kernel: what has to be known of it
-//! comes in through traits, or as the bytes of its BTF, so that all of it also runs, and is tested,
-//! on the host.
+//! allocates, locks, sleeps or panics, and nothing calls the kernel. Facts about the kernel come
+//! through traits, or as the bytes of its BTF. So the crate also runs on the host, where its tests
+//! are.
 
 // The kernel's build system says so by itself.
 #![cfg_attr(not(CONFIG_RUST), no_std)]

@@ -22,21 +22,21 @@ pub enum FetchType {
     Symstr,
 }
 
-/// What is known of a fetch type.
+/// The properties of a fetch type.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// As a command names it.
+    /// The name in a command.
     pub name: &'static str,
-    /// What it is.
+    /// The type.
     pub ty: FetchType,
     /// The type in the `format` file. For texts it is that of their locator.
     pub c_type: &'static str,
-    /// The conversion in the `print fmt`, as it stands between the quotes.
+    /// The conversion in the `print fmt`, between the quotes.
     pub conversion: &'static str,
 }
 
-/// What is in a record for a text: its length in the upper 16 bits, and in the lower ones the
-/// offset of its first byte from the start of the record.
+/// The locator of a string in a record: the length in the upper 16 bits, and in the lower ones the
+/// offset of the first byte from the start of the record.
 const DATA_LOC: &str = "__data_loc char[]";
 
 /// All fetch types. A bitfield `bW@O/S` has no row: it stores some bits of a `uS`.
@@ -89,8 +89,8 @@ impl FetchType {
         Some(row.ty)
     }
 
-    /// What the record has, and what the probes of an event must have in common: of a bitfield the
-    /// number that it is a part of.
+    /// The type in the record, which must be equal for all probes of an event. For a bitfield, this
+    /// is the number that contains it.
     #[must_use]
     pub const fn of_field(self) -> Self {
         match self {
@@ -99,14 +99,14 @@ impl FetchType {
         }
     }
 
-    /// What is known of it.
+    /// The properties of the type.
     pub fn row(self) -> &'static Row {
         let row = FETCH_TYPES.iter().find(|row| row.ty == self.of_field());
         // Only a `char` or a `symbol` of another width has none, and nothing makes such a type.
         row.unwrap_or(&FETCH_TYPES[3])
     }
 
-    /// In bytes. A text has this size in the fixed part of a record.
+    /// The size in bytes. For a string, the size of its locator in the fixed part of a record.
     pub const fn size(self) -> usize {
         match self {
             Self::Number(width, _) | Self::Bitfield(width, ..) => width.bytes(),
@@ -114,13 +114,14 @@ impl FetchType {
         }
     }
 
-    /// Is it a text, of which the record has a locator, and the bytes behind all fields?
+    /// Whether the type is a string: the record contains a locator, and the bytes follow all
+    /// fields.
     pub const fn is_text(self) -> bool {
         matches!(self, Self::String(_) | Self::Symstr)
     }
 }
 
-/// How many bytes a number has.
+/// The width of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Width {
@@ -135,13 +136,13 @@ pub enum Width {
 }
 
 impl Width {
-    /// In bytes.
+    /// The width in bytes.
     pub const fn bytes(self) -> usize {
         self as usize
     }
 }
 
-/// How a number is shown.
+/// The format of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// `u8` to `u64`.
@@ -165,11 +166,11 @@ pub struct Bits {
     pub right: u8,
 }
 
-/// Whose memory is read.
+/// The address space of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     /// The kernel's.
     Kernel,
-    /// That of the current process.
+    /// The memory of the current process.
     User,
 }

@@ -31,9 +31,9 @@ impl Register {
 /// The place of an argument at the entry of its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Slot {
-    /// In a register.
+    /// The argument is in a register.
     Register(Register),
-    /// In the Nth word of the stack, counted from 0 at the stack pointer.
+    /// The argument is the Nth word on the stack, counted from 0 at the stack pointer.
     Stack(u16),
 }
 
@@ -49,7 +49,7 @@ pub(super) const fn find(registers: &[(&str, Register)], name: &str) -> Option<R
     None
 }
 
-/// Whether two byte strings are equal: `==` is not for constants.
+/// Compares two byte strings. Constants cannot use `==`.
 const fn same(mut a: &[u8], mut b: &[u8]) -> bool {
     while let ([first, a_rest @ ..], [second, b_rest @ ..]) = (a, b) {
         if *first != *second {

@@ -56,13 +56,13 @@ pub(super) struct Fragment<'t> {
     pub(super) at: usize,
 }
 
-/// How a name goes on.
+/// The separator after a name.
 #[derive(Clone, Copy)]
 pub(super) enum Next<'t> {
     End,
-    /// By `->`.
+    /// `->`.
     Arrow(Fragment<'t>),
-    /// By `.`.
+    /// `.`.
     Dot(Fragment<'t>),
 }
 
@@ -97,7 +97,7 @@ struct Inner<'a, 't> {
     ty: Type<'a>,
     /// The distance of its start from the start of the outermost structure, in bits.
     bits: u32,
-    /// How the text goes on: not by a dot.
+    /// The separator after the first name, which cannot be a dot.
     next: Next<'t>,
     /// The byte of the text where its name starts.
     at: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a function takes and returns.
+//! The parameters and the return type of a function.
 //!
 //! C: `btf_find_func_proto()` and `btf_get_func_param()` in `kernel/trace/trace_btf.c`,
 //! `query_btf_context()` in `kernel/trace/trace_probe.c`.
@@ -94,20 +94,20 @@ impl<'a> Function<'a> {
         self.params().find(|param| param.name == name)
     }
 
-    /// What stands for `...`: no name, no type.
+    /// The parameter of `...`, without a name and a type.
     const VARIADIC: [u32; 2] = [0, 0];
 
-    /// Whether more arguments can follow its parameters.
+    /// Whether the function is variadic.
     pub fn is_variadic(&self) -> bool {
         self.proto.elements(0).last() == Some(Self::VARIADIC)
     }
 
-    /// The type of what it returns.
+    /// The return type.
     pub const fn returned(&self) -> TypeId {
         self.proto.target()
     }
 
-    /// Whether it returns nothing.
+    /// Whether the function returns `void`.
     pub fn is_void(&self) -> bool {
         self.returned() == TypeId::VOID
     }

@@ -131,9 +131,9 @@ impl<'a> Sections<'a> {
         Ok(self.indexed(index))
     }
 
-    /// With an index that [`Self::index`] made of the same bytes.
+    /// Creates a [`Btf`] with an index that [`Self::index`] made of the same bytes.
     ///
-    /// With any other, types are not what they are.
+    /// With another index, lookups return wrong types.
     pub const fn indexed(self, index: &'a [u32]) -> Btf<'a> {
         Btf {
             sections: self,
@@ -180,7 +180,7 @@ impl<'a> Sections<'a> {
         core::str::from_utf8(self.bytes(place)?).ok()
     }
 
-    /// Whether this is the name at this place.
+    /// Whether the name at this offset is `name`.
     pub(super) fn is_text(&self, place: u32, name: &[u8]) -> bool {
         self.strings_at(place)
             .and_then(|rest| rest.strip_prefix(name))

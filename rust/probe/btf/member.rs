@@ -12,7 +12,7 @@ use super::{
     },
 };
 
-/// How deep structures without a name are looked into. A kernel has them 7 deep.
+/// The maximum nesting of unnamed structures. A kernel has at most 7 levels.
 const MAX_DEPTH: usize = 16;
 
 /// The most members that are visited. A kernel has up to 273 in a structure.
@@ -25,7 +25,7 @@ pub struct Member<'a> {
     pub name: &'a str,
     /// Its type.
     pub ty: TypeId,
-    /// Where it starts, in bits from the start of the structure.
+    /// The offset in bits from the start of the structure.
     pub bit_offset: u32,
     /// The number of bits of a bitfield; 0 where it is none.
     pub bitfield: u8,
@@ -37,7 +37,7 @@ struct Level {
     id: TypeId,
     /// The number of its members that were visited.
     done: usize,
-    /// Where it starts in the outermost structure, in bits.
+    /// The offset in bits from the start of the outermost structure.
     bit_offset: u32,
 }
 

@@ -26,7 +26,7 @@ impl TypeId {
     }
 }
 
-/// What a type is.
+/// The kind of a type.
 ///
 /// C: `BTF_KIND_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum TypeKind {
     Restrict,
     /// A function, by name.
     Func,
-    /// What a function takes and returns.
+    /// The prototype of a function.
     FuncProto,
     /// A variable.
     Var,
@@ -118,7 +118,7 @@ impl TypeKind {
             Self::Array => (12, 0),
             Self::Enum | Self::FuncProto => (0, 8),
             Self::Struct | Self::Union | Self::Datasec | Self::Enum64 => (0, 12),
-            // It has no entry.
+            // `void` has no entry.
             Self::Void => return None,
             Self::Other(number) => {
                 // Two bytes of sizes, two of flags.
@@ -131,7 +131,7 @@ impl TypeKind {
         })
     }
 
-    /// Whether it is another type under a name or with a qualifier.
+    /// Whether the type is a typedef or a qualifier of another type.
     ///
     /// C: `btf_type_is_modifier()`.
     pub const fn is_modifier(self) -> bool {
@@ -141,7 +141,7 @@ impl TypeKind {
         )
     }
 
-    /// Whether it has members.
+    /// Whether the type has members.
     ///
     /// C: `btf_type_is_struct()`.
     pub const fn has_members(self) -> bool {
@@ -156,12 +156,12 @@ pub struct Type<'a> {
     pub(super) name: u32,
     info: u32,
     value: u32,
-    /// What follows the head.
+    /// The data after the header of the type.
     tail: &'a [u8],
 }
 
 impl<'a> Type<'a> {
-    /// What [`TypeId::VOID`] is.
+    /// The type of [`TypeId::VOID`].
     pub(super) const VOID: Self = Self {
         name: 0,
         info: 0,
@@ -188,13 +188,13 @@ impl<'a> Type<'a> {
         self.tail.len().saturating_add(HEAD)
     }
 
-    /// What it is.
+    /// The kind of the type.
     pub const fn kind(&self) -> TypeKind {
         TypeKind::new((self.info >> 24) as u8 & 0x7f)
     }
 
-    /// The flag of its kind: members may be bitfields; the values of an enumeration are signed;
-    /// what is not defined is a union.
+    /// The flag of the type. Its meaning depends on the kind: members may be bitfields; the values
+    /// of an enumeration are signed; a forward declaration is of a union.
     ///
     /// C: `btf_type_kflag()`.
     pub const fn flag(&self) -> bool {
@@ -220,7 +220,7 @@ impl<'a> Type<'a> {
         TypeId(self.value)
     }
 
-    /// What is said of a number.
+    /// The details of a number.
     pub fn int(&self) -> Option<Int> {
         match self.kind() {
             TypeKind::Int => word(self.tail, 0).map(Int),
@@ -228,7 +228,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// What is said of an array.
+    /// The details of an array.
     pub fn array(&self) -> Option<Array> {
         match self.kind() {
             TypeKind::Array => Some(Array {
@@ -257,7 +257,7 @@ impl<'a> Type<'a> {
     }
 }
 
-/// What is said of a number besides its size.
+/// The details of a number besides its size.
 ///
 /// C: `BTF_INT_ENCODING()`, `BTF_INT_OFFSET()`, `BTF_INT_BITS()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,23 +274,23 @@ impl Int {
         (self.0 >> 16) as u8
     }
 
-    /// Whether it is signed.
+    /// Whether the number is signed.
     pub const fn is_signed(self) -> bool {
         self.0 & (1 << 24) != 0
     }
 
-    /// Whether it is a character. The compilers leave `char` without it.
+    /// Whether the number is a character. Compilers do not set this for `char`.
     pub const fn is_char(self) -> bool {
         self.0 & (1 << 25) != 0
     }
 
-    /// Whether it is a truth value.
+    /// Whether the number is a boolean.
     pub const fn is_bool(self) -> bool {
         self.0 & (1 << 26) != 0
     }
 }
 
-/// What is said of an array.
+/// The details of an array.
 ///
 /// C: `struct btf_array`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How the value of a variable is fetched.
+//! The value of a variable, and how a program fetches it.
 //!
 //! C: `fetch_type_from_btf_type()`, `parse_btf_bitfield()` and `check_prepare_btf_string_fetch()`
 //! in `kernel/trace/trace_probe.c`.
@@ -22,7 +22,7 @@ use super::{
     },
 };
 
-/// What a variable with its fields is: a type, at a byte.
+/// The type and the offset in bytes of a variable with its fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Value<'a> {
     /// Its type, without names and qualifiers.
@@ -52,20 +52,21 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The type that an argument gets of which the command says none.
+    /// The default type of an argument.
     ///
-    /// Numbers are `u8` to `s64`, by their size and sign; enumerations signed; pointers, and what
-    /// has no number, `x64`. `None` where a bitfield spans nine bytes, which C would shift by more
-    /// than the bits there are.
+    /// Numbers are `u8` to `s64`, depending on their size and sign. Enumerations are signed.
+    /// Pointers, and values that are not numbers, are `x64`. `None` if a bitfield spans nine bytes:
+    /// C would shift it by more bits than the number has.
     ///
-    /// Other than in C, a bitfield of whole bytes is cut off its neighbours; one that leaves the
-    /// number it is in is read from a wider one; and an enumeration of fewer than four bytes is
-    /// read as that. As in C a bitfield has the sign of its type by name only: its value has none.
+    /// Unlike in C, a bitfield of whole bytes is separated from its neighbours, a bitfield that
+    /// extends beyond its number is read from a wider number, and an enumeration of fewer than four
+    /// bytes is read with its own size. As in C, only the name of a bitfield's type is signed: its
+    /// value is not.
     pub fn fetch_type(&self) -> Option<FetchType> {
         let (width, style, odd_bits) = number(&self.ty);
         let bits = match (self.bitfield, odd_bits) {
             (_, Some(int)) => int.bits(),
-            // At a bit without having a size: that is no bitfield.
+            // A bit offset without a size: this is not a bitfield.
             (0, None) => return Some(FetchType::Number(width, style)),
             (bits, None) => bits,
         };
@@ -89,8 +90,8 @@ impl<'a> Value<'a> {
             })
     }
 
-    /// Whose memory a pointer points to: that of the process where the kernel's source says
-    /// `__user`, and the compiler passes that on.
+    /// The address space that a pointer points to. This is the memory of the process if the
+    /// kernel's source says `__user`, and the compiler records it.
     pub fn points_to(&self, btf: &Btf<'a>) -> Space {
         if self.ty.kind() == TypeKind::Ptr && btf.has_tag(self.ty.target(), "user") {
             Space::User
@@ -99,11 +100,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether the value is an array of bytes or a pointer to them, if it can be shown as a string.
-    /// Bytes are unsigned, as `char` is in the kernel.
+    /// Whether the value is an array of bytes or a pointer to bytes, if it can be shown as a
+    /// string. Bytes are unsigned, as `char` is in the kernel.
     ///
     /// `None` is [`ErrorKind::BadType4str`](crate::error::ErrorKind::BadType4str) (EINVAL) at the
-    /// argument. C takes the size of a number for the type of a pointer, and so lets some pass.
+    /// argument. C uses the size of a number as the type of a pointer, and so accepts some invalid
+    /// values.
     pub fn string_source(&self, btf: &Btf<'a>) -> Option<StringSource> {
         let (element, text) = match self.ty.kind() {
             TypeKind::Array => (self.ty.array()?.element, StringSource::Array),
@@ -144,7 +146,8 @@ fn number(ty: &Type<'_>) -> (Width, Style, Option<Int>) {
                 16 => whole(Width::W2, style),
                 32 => whole(Width::W4, style),
                 64 => whole(Width::W8, style),
-                // `__int128`, or nothing: C shows the lower half, or what is there.
+                // `__int128`, or a value without a size: C shows the lower half, or the bytes at
+                // the address.
                 0 | 65.. if int.is_signed() => whole(Width::W8, Style::Hex),
                 0 | 65.. => whole(Width::W8, Style::Unsigned),
                 _ => (Width::W8, Style::Unsigned, Some(int)),

@@ -38,12 +38,12 @@ pub struct Variable<'t> {
 }
 
 impl<'t> Variable<'t> {
-    /// Cuts the name of the variable off. The fields are not looked at.
+    /// Splits off the name of the variable. Does not check the fields.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::BadHyphen`] (EINVAL) where a `-` has no `>`; [`ErrorKind::NosupDatArg`]
-    /// (EOPNOTSUPP) where a `.` follows: what is passed by value has no place in memory.
+    /// [`ErrorKind::BadHyphen`] (EINVAL) if no `>` follows a `-`; [`ErrorKind::NosupDatArg`]
+    /// (EOPNOTSUPP) if a `.` follows: an argument that is passed by value has no address.
     pub fn parse(text: &'t str) -> Result<Self, Error> {
         let (name, next) = Fragment { text, at: 0 }.split()?;
         let fields = match next {
@@ -74,13 +74,13 @@ impl<'t> Variable<'t> {
         function.find(self.name).ok_or(error(ErrorKind::NoBtfarg))
     }
 
-    /// The type of what is returned, where it is `$retval`. Without BTF it has none, and no
+    /// The return type, if the variable is `$retval`. Without BTF, `$retval` has no type and no
     /// fields.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NoRetval`] where the function returns nothing, [`ErrorKind::NoBtfEntry`] at
-    /// the fields where there is no BTF; both ENOENT.
+    /// [`ErrorKind::NoRetval`] if the function returns `void`, [`ErrorKind::NoBtfEntry`] at the
+    /// fields if there is no BTF; both ENOENT.
     pub fn returned(&self, function: Option<&Function<'_>>) -> Result<Option<TypeId>, Error> {
         match (function, self.fields) {
             (Some(function), _) if function.is_void() => {

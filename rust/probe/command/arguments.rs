@@ -57,7 +57,7 @@ const RESERVED: [&str; 8] = [
 pub struct Arguments<'a> {
     all: Words<'a>,
     rest: Words<'a>,
-    /// How many have been given.
+    /// The number of arguments that were yielded.
     index: usize,
     count: usize,
     parser: BodyParser<'a>,
@@ -86,7 +86,7 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// How many arguments the command has, at most [`MAX_ARGUMENTS`].
+    /// The number of arguments of the command, at most [`MAX_ARGUMENTS`].
     pub const fn count(&self) -> usize {
         self.count
     }
@@ -168,7 +168,7 @@ impl fmt::Debug for Arguments<'_> {
     }
 }
 
-/// How many arguments there are, where that is not too many.
+/// Returns the number of arguments. Fails if there are too many.
 pub(super) fn count(words: &Words<'_>) -> Result<usize, Error> {
     match words.clone().count() {
         count if count <= MAX_ARGUMENTS => Ok(count),
@@ -206,7 +206,7 @@ impl NameFilter {
     fn new(arguments: Words<'_>) -> Self {
         let mut seed = NameHash(0);
         for word in arguments {
-            // It does not fail.
+            // This does not fail.
             let _ = seed.write_str(word);
         }
         let bits = [0; 16];
@@ -216,7 +216,7 @@ impl NameFilter {
     /// Adds a name. Returns whether the filter may have had it.
     fn add(&mut self, name: Name<'_>) -> bool {
         let mut hash = self.seed;
-        // It does not fail.
+        // This does not fail.
         let _ = write!(hash, "{name}");
         // The upper bits depend on all bytes.
         let (word, bit) = (hash.0 >> 28, (hash.0 >> 22) & 63);

@@ -185,7 +185,7 @@ impl<'b> BaseParser<'b> {
         })
     }
 
-    /// The type of what `$current` points to. The variable is at byte `at`.
+    /// The type to which `$current` points. The variable is at byte `at`.
     pub(super) fn task(&self, at: usize) -> Result<(btf::Btf<'b>, btf::TypeId), ArgumentError> {
         let none = ArgumentError::new(ErrorKind::NoBtfEntry, at, Errno::ENOENT);
         let btf = self.context.types.btf().ok_or(none)?;

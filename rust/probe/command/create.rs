@@ -84,12 +84,12 @@ impl<'a> Command<'a> {
         })
     }
 
-    /// Which records of the event an event probe is for, if not for all: the filter's `Display`.
+    /// The filter of an event probe, which selects records of the event.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NoEpFilter`] where none follows the `if`. C says so when it has found the
-    /// event.
+    /// [`ErrorKind::NoEpFilter`] if no filter follows the `if`. C reports this after it has found
+    /// the event.
     pub fn filter(&self) -> Result<Option<Normalized<'a>>, Error> {
         let Some(filter) = self.filter.clone() else {
             return Ok(None);
@@ -155,7 +155,7 @@ impl<'a> Command<'a> {
     where
         'a: 'c,
     {
-        // Of the others the kernel saves only some.
+        // For the other probes, the kernel saves only some registers.
         let registers = self.kind.is_kprobe().then_some(registers);
         Arguments::new(self.arguments.clone(), context, registers)
     }

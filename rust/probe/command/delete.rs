@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `-:[GROUP/][EVENT] [TARGET [ARGS]]`: which events go. In the file of all kinds a `!` in front of
-//! the command that made a probe says the same; as in C what is between it and the `:` does not
-//! matter.
+//! `-:[GROUP/][EVENT] [TARGET [ARGS]]`: removes events. In the file for all kinds, a `!` before the
+//! command that created a probe has the same meaning. As in C, the characters between the `!` and
+//! the `:` are ignored.
 //!
 //! C: `dyn_event_release()` in `kernel/trace/trace_dynevent.c`, `trace_kprobe_match()` in
 //! `kernel/trace/trace_kprobe.c`, `trace_fprobe_match()` in `kernel/trace/trace_fprobe.c`,
@@ -23,13 +23,13 @@ pub struct Delete<'a> {
     pub group: Option<&'a str>,
     /// The event; empty is every event of the group.
     pub event: &'a str,
-    /// What else must be as in the listing of the event: the target, then arguments from the first
-    /// on.
+    /// The words that must equal those in the event's listing: the target, then arguments from the
+    /// first on.
     pub words: Words<'a>,
 }
 
 impl<'a> Delete<'a> {
-    /// From the first word, which starts with `-` or `!`, and the others.
+    /// Parses the first word, which starts with `-` or `!`, and the other words.
     pub(super) fn parse(head: &'a str, words: Words<'a>) -> Result<Self, Error> {
         let name = match head.strip_prefix('!') {
             Some(command) => command.split_once(':').map(|(_, name)| name),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is wrong with a command, and where.
+//! An error in a command, and its position.
 //!
-//! The places are those of the kernel: a word of the command and a byte in
-//! that word. Where C puts the caret besides what it speaks of, the place here is the right one:
-//! C does not count the `u` of `+uOFF(…)` nor a second sign of `+-OFF(…)`, and behind a
-//! dereference it adds the start of the inner argument to the place of a type.
+//! Positions are those of the kernel: a word of the command, and a byte in this word. Where C's
+//! caret misses the wrong part, the position here is correct: C does not count the `u` of
+//! `+uOFF(…)` and the second sign of `+-OFF(…)`, and after a dereference, it adds the start of the
+//! inner argument to the position of a type.
 //!
 //! C: `__trace_probe_log_err()` in `kernel/trace/trace_probe.c`.
 
@@ -51,11 +51,11 @@ impl Position {
 /// Why a command is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: ErrorKind,
-    /// Where.
+    /// The position.
     pub at: Position,
-    /// What `write(2)` returns.
+    /// The error of `write(2)`.
     pub errno: Errno,
 }
 
@@ -162,7 +162,8 @@ impl ArgumentError {
     }
 }
 
-/// A command as it stands in the error log: without its comment, one space between two words.
+/// A command in the form of the error log: without its comment, and with one space between two
+/// words.
 #[derive(Clone, Copy, Debug)]
 pub struct Normalized<'a>(pub &'a str);
 
@@ -178,7 +179,7 @@ impl fmt::Display for Normalized<'_> {
     }
 }
 
-/// Three lines of the error log: what is wrong, the command, the caret. Each ends in a newline.
+/// Three lines of the error log: the message, the command, the caret. Each ends in a newline.
 ///
 /// C: `tracing_err_log_seq_show()` in `kernel/trace/trace.c`.
 #[derive(Clone, Copy, Debug)]

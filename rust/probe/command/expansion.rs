@@ -62,7 +62,7 @@ const MAX_PARAMETERS_LEN: usize = 128;
 /// C: `MAX_DENTRY_ARGS_LEN`.
 const MAX_FILE_NAMES_LEN: usize = 256;
 
-/// Where the kernel has the name of a file, in bytes.
+/// The offsets of a file's name in the kernel's structures, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileOffsets {
     /// The pointer to the name in a `struct dentry`.
@@ -80,7 +80,7 @@ pub struct Expansion<'a> {
     /// The function, where it has parameters.
     function: Option<Function<'a>>,
     offsets: FileOffsets,
-    /// How many arguments all `FETCH->*` can stand for.
+    /// The maximum number of arguments for all `FETCH->*`.
     room: usize,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Expansion<'a> {
             };
             this.room = this.room.saturating_sub(meta.count());
             let mut length = Length(1);
-            // It does not fail.
+            // This does not fail.
             let _ = meta.write(offsets, 0, &mut length);
             *left = left.and_then(|left| left.checked_sub(length.0));
             if left.is_none() {
@@ -140,7 +140,7 @@ impl<'a> Expansion<'a> {
         Ok(has_meta.then_some(this))
     }
 
-    /// Parses an argument. `None` if it stands for itself.
+    /// Parses an argument. `None` if the argument needs no expansion.
     #[inline(never)]
     fn parse(&self, word: &'a str) -> Result<Option<MetaArgument<'a>>, ArgumentError> {
         let param = |number: &str| {
@@ -183,8 +183,8 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// Calls `f` for each argument as it was written, with what it stands for, and with how many of
-    /// these there is room for.
+    /// Calls `f` for each argument as written, with its expansion, and with the number of arguments
+    /// that still fit.
     fn each(&self, mut f: impl FnMut(&'a str, Option<MetaArgument<'a>>, usize)) {
         let mut room = self.room;
         for word in self.words.clone() {
@@ -272,7 +272,7 @@ impl fmt::Display for Expansion<'_> {
     }
 }
 
-/// An argument that stands for others.
+/// An argument that expands to other arguments.
 enum MetaArgument<'a> {
     /// `$arg*`: all parameters of the function.
     AllParameters(Function<'a>),
@@ -294,7 +294,7 @@ impl<'a> MetaArgument<'a> {
         }
     }
 
-    /// How many arguments it stands for.
+    /// The number of arguments in the expansion.
     fn count(&self) -> usize {
         match self {
             Self::AllParameters(function) => function.params().count(),
@@ -332,7 +332,7 @@ struct FileName<'a> {
     /// The pointer to the dentry or the file: the name of a parameter, which may be empty, and the
     /// text that follows.
     value: [&'a str; 2],
-    /// Whether the pointer is to a file.
+    /// Whether the pointer points to a file.
     is_file: bool,
 }
 

@@ -127,7 +127,7 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
         match level.kind {
             LevelKind::Deref(deref) => self.push(Step::Deref(deref), full)?,
             LevelKind::ThisCpu { is_read } => {
-                // `@SYM` is the variable itself here, and not what is in it.
+                // Here, `@SYM` is the variable itself, and not its value.
                 let (_, inner) = whole.split(at.saturating_sub(whole.at));
                 if inner.text.starts_with('@') && self.fetch.steps.pop().is_some() {
                     self.last = self.last.saturating_sub(1);
@@ -151,7 +151,7 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
         Ok(())
     }
 
-    /// Whose memory the value so far points to.
+    /// The address space to which the current value points.
     fn points_to(&self) -> Space {
         match (self.value, self.btf) {
             (Some(value), Some(btf)) => value.points_to(&btf),

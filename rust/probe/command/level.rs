@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The levels of a fetch: what stands around the base of a value.
+//! The levels of a fetch around the base of a value.
 //!
 //! - `+|-[u]OFF(FETCH)` reads memory;
 //! - `this_cpu_read(FETCH)` reads a per-CPU variable, and `this_cpu_ptr(FETCH)` gives its address;
@@ -163,7 +163,7 @@ fn parse_deref(text: Text<'_>) -> Result<(LevelKind, Text<'_>), ArgumentError> {
     .map_err(|errno| ArgumentError::new(ErrorKind::BadDerefOffs, text.at, errno))?;
     let deref = Deref {
         space,
-        // As in C, the upper half has no meaning.
+        // As in C, the upper half is ignored.
         offset: offset as i32,
     };
     Ok((LevelKind::Deref(deref), within_braces(rest.skip(1))?))
@@ -250,7 +250,7 @@ fn parse_cast<'a>(
     Ok((LevelKind::Cast { structure, fields }, inner))
 }
 
-/// Whether the text is `@SYM+OFF...` or `@SYM-OFF...`.
+/// Whether the string is `@SYM+OFF...` or `@SYM-OFF...`.
 fn has_symbol_offset(text: &str) -> bool {
     let sign = text.strip_prefix('@').and_then(|symbol| {
         let sign = symbol.find(['+', '-'])?;

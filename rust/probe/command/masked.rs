@@ -11,8 +11,8 @@ pub fn has_address(text: &str) -> bool {
     Pieces(text).any(|(word, is_word)| is_word && address_len(word).is_some())
 }
 
-/// A text. `Display` writes zeros in place of each address of the kernel, as `/proc/kallsyms` does;
-/// what is behind an address keeps its column.
+/// A string. `Display` replaces each address of the kernel by zeros, as `/proc/kallsyms` does. The
+/// characters after an address keep their columns.
 pub struct Masked<'a>(pub &'a str);
 
 impl fmt::Display for Masked<'_> {
@@ -58,8 +58,8 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// How many bytes at the start of a word are a number that is an address of the kernel, if it is
-/// one: a number of the upper half of all, or one that takes more than 64 bits.
+/// The length of the kernel address at the start of a word, if the word starts with one: a number
+/// in the upper half of the range, or with more than 64 bits.
 fn address_len(word: &str) -> Option<usize> {
     const HEX_DIGITS: usize = 16;
 

@@ -39,13 +39,13 @@ use super::{
     types::MAX_BODY, //
 };
 
-/// What stands for all members.
+/// The suffix for all members.
 const ALL: &str = "->*";
 
 /// Why a member is not among the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
-    /// It is a structure, a union, an array, or another value of more than 8 bytes.
+    /// The member is a structure, a union, an array, or another value of more than 8 bytes.
     NoScalar,
     /// The argument would have a name or a body that is too long.
     TooLong,
@@ -53,7 +53,7 @@ pub enum LeftOut {
     NoRoom,
 }
 
-/// The members that an argument stands for.
+/// The members to which an argument expands.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Members<'a> {
     btf: Btf<'a>,
@@ -86,7 +86,7 @@ impl<'a> Members<'a> {
         let body = Text { text: body, at };
         let (btf, structure) = match body.text.starts_with('(') {
             true => of_cast(bases, body)?,
-            // As in C, what follows the brace has no meaning.
+            // As in C, the characters after the brace are ignored.
             false if Level::starts(value) => return Ok(None),
             false => of_variable(bases, Text { text: value, at })?,
         };
@@ -103,7 +103,7 @@ impl<'a> Members<'a> {
         Ok(Some(this))
     }
 
-    /// How many arguments it stands for.
+    /// The number of arguments in the expansion.
     pub(super) fn count(&self) -> usize {
         let mut count = 0usize;
         self.each(|_, left_out| count = count.saturating_add(usize::from(left_out.is_none())));

@@ -35,7 +35,7 @@ pub struct EventName<'a> {
 /// The name of an event within its group. `Display` writes it, at most [`MAX_NAME`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// As written in the command.
+    /// The part as written in the command.
     Given(&'a str),
     /// Made of the target: `p_SYM_OFF`, `r_SYM_OFF`, `SYM__entry`, `SYM__exit`, and the name of a
     /// tracepoint or of another event.
@@ -82,8 +82,8 @@ fn letter(kind: Kind) -> char {
     }
 }
 
-/// Cuts what is too long, and replaces what stands in symbols but not in names; as in C not where
-/// it stands first.
+/// Truncates a long name, and replaces the characters that symbols may contain but names may not.
+/// As in C, the first character is not replaced.
 struct Sanitized<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     room: usize,
@@ -96,7 +96,7 @@ impl fmt::Write for Sanitized<'_, '_> {
 
     fn write_char(&mut self, c: char) -> fmt::Result {
         let Some(room) = self.room.checked_sub(c.len_utf8()) else {
-            // Nothing shorter may follow what was cut.
+            // After a truncation, no shorter part may follow.
             self.room = 0;
             return Ok(());
         };
@@ -123,16 +123,16 @@ pub(super) fn is_good_name(name: &str) -> bool {
     is_good_group(name) && !name.contains('-')
 }
 
-/// What stands behind the `:` of a command: `[GROUP/][EVENT]` or `[GROUP.][EVENT]`.
+/// The label after the `:` of a command: `[GROUP/][EVENT]` or `[GROUP.][EVENT]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label<'a> {
     pub(super) text: &'a str,
-    /// Where it starts in the word.
+    /// The offset in the word.
     pub(super) offset: usize,
 }
 
 impl<'a> Label<'a> {
-    /// The group and the event, of which at least one is there.
+    /// The group and the event. At least one of them exists.
     pub(super) fn parse(self) -> Result<(Option<&'a str>, Option<&'a str>), Error> {
         let Self { text, offset } = self;
         let split = text.split_once('/').or_else(|| text.split_once('.'));

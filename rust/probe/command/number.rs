@@ -10,7 +10,7 @@ use crate::error::Errno;
 struct Digits<'a> {
     /// `None` where it takes more than 64 bits.
     value: Option<u64>,
-    /// How many there are, without the `0x`.
+    /// The number of digits, without the `0x`.
     count: usize,
     rest: &'a str,
 }
@@ -60,7 +60,7 @@ fn digits(text: &str, base: u64) -> Digits<'_> {
 /// All of `text` as a number without a sign.
 fn whole(text: &str, base: u64) -> Result<u64, Errno> {
     let digits = digits(text, base);
-    // What does not fit is ERANGE whatever follows it, as in C.
+    // As in C, a number that does not fit is ERANGE, whatever follows.
     let value = digits.value.ok_or(Errno::ERANGE)?;
     if digits.count == 0 || !digits.rest.is_empty() {
         return Err(Errno::EINVAL);
@@ -85,14 +85,14 @@ pub(super) fn signed(text: &str) -> Result<i64, Errno> {
     }
 }
 
-/// What follows the `-` of a number; the base is found by the prefix.
+/// Parses the part of a number after its `-`. The prefix determines the base.
 pub(super) fn negative(digits: &str) -> Result<i64, Errno> {
     let value = whole(digits, 0)?;
     0i64.checked_sub_unsigned(value).ok_or(Errno::ERANGE)
 }
 
-/// The number that starts `text`, which is 0 where none does, and what follows it; the base is
-/// found by the prefix. `None` stands for a number that takes more than 64 bits.
+/// Returns the number at the start of `text`, or 0 if there is none, and the rest of `text`. The
+/// prefix determines the base. `None` means a number of more than 64 bits.
 ///
 /// C: `simple_strtoul()` with base 0.
 pub(super) fn leading(text: &str) -> (Option<u64>, &str) {

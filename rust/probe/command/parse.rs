@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parses a line, up to the point where the kernel has to be asked.
+//! Parses a line, without asking the kernel.
 //!
 //! C: `create_or_delete_trace_kprobe()` and `trace_kprobe_create_internal()` in
 //! `kernel/trace/trace_kprobe.c`, `parse_symbol_and_return()` in `kernel/trace/trace_fprobe.c`,
@@ -34,7 +34,7 @@ use super::{
 /// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// Nothing, or only a comment.
+    /// An empty line, or only a comment.
     Nothing,
     /// A command that creates a probe.
     Create(Command<'a>),
@@ -70,7 +70,7 @@ impl EventsFile {
     pub fn parse(self, line: &str) -> Result<Line<'_>, Error> {
         let mut words = Words::new(line);
         for (index, word) in words.clone().enumerate() {
-            // It ends the text for C, which then says that the line is too long.
+            // For C, a NUL ends the string. C then reports that the line is too long.
             if let Some(offset) = word.find('\0') {
                 return Err(Error::invalid(ErrorKind::NulCharacter, index, offset));
             }
@@ -116,7 +116,7 @@ impl EventsFile {
             Kind::Event => words.split_at("if"),
             _ => (words, None),
         };
-        // Of the others C counts the arguments when it has found the target.
+        // For other kinds, C counts the arguments after it has found the target.
         if kind == Kind::Event {
             count(&arguments)?;
         }
@@ -130,8 +130,8 @@ impl EventsFile {
         }))
     }
 
-    /// Whose error this is, as the error log says it in front of the text. `line` is what was
-    /// parsed.
+    /// The name of the subsystem in front of the message in the error log. `line` is the parsed
+    /// line.
     ///
     /// C: `trace_probe_log_init()`, `create_dyn_event()`.
     pub fn subsystem(self, line: &str, error: &Error) -> &'static str {

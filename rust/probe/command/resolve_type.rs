@@ -127,7 +127,7 @@ pub(super) fn resolve_type(
             FetchType::Symstr
         }
         TypeSpec::Explicit(ty) | TypeSpec::Default(ty) => {
-            // What is not read is stored by an instruction of its own.
+            // A value that is not read from memory needs an instruction of its own to be stored.
             if reads.is_none() && !next() {
                 return Err(full(Errno::E2BIG));
             }

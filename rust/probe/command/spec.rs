@@ -26,12 +26,12 @@ use super::{
     },
 };
 
-/// What a command says, with its parts as spans in a text of its own. The event has its name there,
-/// each argument has one, and one space stands between two words.
+/// The content of a command, as spans in a string of its own. In this string, the event and each
+/// argument have a name, and one space separates two words.
 ///
-/// `T` is a string of whatever memory its user has. `Display` writes the command as the listing has
-/// it: this can be parsed again, and is then the same probe; but not where a pattern for functions
-/// makes a name for its event that is no name, such as `*_open__entry`.
+/// `T` is a string in the user's memory. `Display` writes the command in canonical form, for the
+/// listing. Parsing this form gives the same probe, except if the automatic name of a pattern is
+/// not a valid name, such as `*_open__entry`.
 ///
 /// C: `trace_kprobe_show()`, `trace_fprobe_show()`, `eprobe_dyn_event_show()`, which leaves the
 /// filter out.
@@ -40,13 +40,13 @@ pub struct ProbeSpec<T> {
     kind: Kind,
     maxactive: Option<NonZero<u16>>,
     target: TargetSpan,
-    /// Where the group, the event, the target and the arguments end in the text.
+    /// The ends of the group, the event, the target and the arguments in the string.
     ends: [u32; 4],
     /// `GROUP/EVENT TARGET[%SUFFIX] NAME=BODY... [if FILTER]`
     text: T,
 }
 
-/// What the target is, with the length of its name.
+/// The kind of the target, with the length of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TargetSpan {
     Symbol { len: u32, offset: u32 },
@@ -109,7 +109,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
         self.kind
     }
 
-    /// How many instances of a return probe the command asks for.
+    /// The number of instances of a return probe that the command requests.
     pub const fn maxactive(&self) -> Option<NonZero<u16>> {
         self.maxactive
     }
@@ -126,7 +126,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
         self.span(group.saturating_add(1), event)
     }
 
-    /// Where it goes.
+    /// The target.
     pub fn target(&self) -> Target<'_> {
         let name = |len| {
             let word = self.target_text();
@@ -166,20 +166,20 @@ impl<T: AsRef<str>> ProbeSpec<T> {
         }
     }
 
-    /// Is it the same probe of an event: the same place with the same arguments?
+    /// Whether both are the same probe of an event: the same target with the same arguments.
     ///
     /// C: `trace_kprobe_has_same_kprobe()`, `trace_fprobe_has_same_fprobe()`.
     pub fn is_same_probe<U: AsRef<str>>(&self, other: &ProbeSpec<U>) -> bool {
         self.without_name() == other.without_name()
     }
 
-    /// Whether a delete command deletes the probe.
+    /// Whether a delete command matches the probe.
     pub fn is_deleted_by(&self, delete: &Delete<'_>) -> bool {
         self.matches(delete.group, delete.event, delete.words.clone())
     }
 
-    /// Is it of this group, or of any; of this event, or of any where that is empty; and otherwise
-    /// as these words say: its target first, and then its arguments from the first on?
+    /// Whether the probe has this group, if given, and this event, if not empty, and begins with
+    /// these words: first its target, then its arguments from the first on.
     ///
     /// An argument is written as `NAME=BODY`, so one without its name does not match. Unlike in C,
     /// a target of more than 63 bytes can match, and one with its `%return`.
@@ -207,7 +207,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
         self.text.as_ref()
     }
 
-    /// Where it goes, as the listing says it: with the suffix of its kind.
+    /// The target in the form of the listing: with the suffix of its kind.
     pub fn target_text(&self) -> &str {
         let [_, event, target, _] = self.ends;
         self.span(event.saturating_add(1), target)
@@ -267,15 +267,15 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// How many bytes the text takes.
+/// The length of the string in bytes.
 fn len(text: fmt::Arguments<'_>) -> u32 {
     let mut length = Length(0);
-    // It does not fail.
+    // This does not fail.
     let _ = fmt::write(&mut length, text);
     u32::try_from(length.0).unwrap_or(u32::MAX)
 }
 
-/// Where a text ends that starts `gap` bytes behind `end`.
+/// The end of a string that starts `gap` bytes after `end`.
 fn after(end: u32, gap: u32, text: fmt::Arguments<'_>) -> u32 {
     end.saturating_add(gap).saturating_add(len(text))
 }

@@ -13,11 +13,11 @@ pub enum Kind {
     Return,
     /// Before each return instruction of a function: kprobes. C has no such kind.
     ReturnInsn,
-    /// At the entry of functions: an fprobe.
+    /// An fprobe at the entry of functions.
     Entry,
-    /// At the exit of functions: an fprobe.
+    /// An fprobe at the exit of functions.
     Exit,
-    /// At a tracepoint.
+    /// A probe at a tracepoint.
     Tracepoint,
     /// When a trace event is recorded: an event probe.
     Event,

@@ -71,7 +71,7 @@ impl<'a> SplitBody<'a> {
             } else if !is_event && body == "$elapsed" {
                 FetchType::Number(Width::W8, Style::Unsigned)
             } else {
-                // As wide as a register.
+                // The width of a register.
                 FetchType::Number(Width::W8, Style::Hex)
             };
             return Ok(Self {
@@ -102,7 +102,7 @@ impl<'a> SplitBody<'a> {
     }
 }
 
-/// Whether `value` is a string by itself, and not the address of one.
+/// Whether `value` is a string, and not the address of a string.
 fn is_string(value: &str) -> bool {
     matches!(value, "$comm" | "$COMM") || value.starts_with("\\\"")
 }
@@ -132,7 +132,7 @@ fn parse_count(text: &str, at: usize) -> Result<NonZeroU8, ArgumentError> {
 
 /// Parses the name of a type, without the number of elements.
 fn parse_name(name: &str) -> Option<TypeSpec<'_>> {
-    // In C whatever starts so is a bitfield.
+    // In C, every type that starts with `b` is a bitfield.
     if name.starts_with('b') {
         let (_, bits) = name.split_once('/')?;
         let width = match number::unsigned(bits, 0) {

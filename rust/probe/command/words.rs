@@ -7,9 +7,10 @@
 
 use core::fmt;
 
-/// Whether `c` separates words: what `isspace()` of the kernel takes of ASCII.
+/// Whether `c` separates words. These are the ASCII characters that the kernel's `isspace()`
+/// accepts.
 ///
-/// The kernel takes the byte 0xa0 as well, and would cut characters of UTF-8 into two.
+/// The kernel also accepts the byte 0xa0, and would split some UTF-8 characters.
 pub(super) const fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }
@@ -33,7 +34,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// What is still to come, as it stands in the line.
+    /// The rest of the line.
     pub(super) fn text(&self) -> &'a str {
         self.rest
     }

@@ -2,9 +2,9 @@
 
 //! arm64.
 //!
-//! Each instruction is a word. All that leads elsewhere is in one group of encodings, which is
-//! decoded whole; of the others only those that the sweep of a function has to know. Words that no
-//! group has are refused, those that a group leaves undefined mostly not.
+//! Each instruction is a word. One group of encodings contains all branches and is decoded
+//! completely. Of the other groups, only the instructions that the sweep of a function needs are
+//! decoded. Words outside of all groups are refused. Most undefined words inside a group are not.
 //!
 //! Encodings: *Arm Architecture Reference Manual for A-profile*, C4.1.
 //!
@@ -30,7 +30,7 @@ use super::{
     unprobable::Unprobable,
 };
 
-/// What an instruction is. Offsets are in bytes, from its own address.
+/// The class of an instruction. Offsets are in bytes, from its own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// `ret xN`: to the address in a register, which is 30 but in code that is written by hand.
@@ -42,22 +42,22 @@ pub enum Class {
     RetSigned,
     /// `b`.
     B {
-        /// To where.
+        /// The offset of the target.
         offset: i64,
     },
     /// `b.COND`, `bc.COND`.
     BCond {
-        /// To where.
+        /// The offset of the target.
         offset: i64,
     },
     /// `cbz`, `cbnz`.
     Cbz {
-        /// To where.
+        /// The offset of the target.
         offset: i64,
     },
     /// `tbz`, `tbnz`.
     Tbz {
-        /// To where.
+        /// The offset of the target.
         offset: i64,
     },
     /// `br`, `braa` and their like.
@@ -67,7 +67,7 @@ pub enum Class {
     },
     /// `bl`.
     Bl {
-        /// To where.
+        /// The offset of the target.
         offset: i64,
     },
     /// `blr`, `blraa` and their like.
@@ -92,7 +92,7 @@ pub enum Class {
     Aut,
     /// `ldr` from the text.
     Literal {
-        /// From where.
+        /// The offset of the data.
         offset: i64,
     },
     /// All others.
@@ -108,8 +108,8 @@ impl Class {
             0b0000 if word >> 16 == 0 => Some(Self::Trap),
             0b0000 if word >> 31 == 0 => None,
             0b0001 | 0b0011 => None,
-            // Of the vector instructions with these bits only logical ones with an immediate are
-            // defined. Tables of bytes that stand in the text look like the others.
+            // Of the vector instructions with these bits, only logical ones with an immediate are
+            // defined. Byte tables in the text look like the undefined ones.
             0b0010 if word & 0xff30_0000 == 0x0500_0000 && word & 0x000c_0000 != 0 => None,
             0b1010 | 0b1011 => Self::of_branch(word),
             // ldr of any size, ldrsw, prfm
@@ -199,7 +199,7 @@ impl Class {
         }
     }
 
-    /// Where the instruction leads that is at `address`.
+    /// The flow of the instruction at `address`.
     pub fn flow(self, address: u64) -> Flow {
         let at = |offset: i64| address.wrapping_add_signed(offset);
         match self {

@@ -16,29 +16,31 @@ pub struct Insn {
 /// The instructions that can follow an instruction. Targets are addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// To the next one.
+    /// Continues at the next instruction.
     Next,
-    /// To the next one, and it does nothing: what fills the space between functions, among others.
+    /// Continues at the next instruction and does nothing, such as the padding between functions.
     Nop,
-    /// To the next one, and it is where an indirect call or jump may arrive: `endbr64`, `bti`.
+    /// Continues at the next instruction, and marks a target of indirect calls or jumps: `endbr64`,
+    /// `bti`.
     Landing,
-    /// To the next one, and it reads data that stands in the text.
+    /// Continues at the next instruction, and reads data in the text.
     Literal(u64),
-    /// To the function, and from there to the next one.
+    /// Calls the function, and continues at the next instruction.
     Call(u64),
-    /// To a function that only the processor knows, and from there to the next one.
+    /// Calls an unknown function, and continues at the next instruction.
     IndirectCall,
-    /// To the target.
+    /// Jumps to the target.
     Jump(u64),
-    /// To the target, or to the next one.
+    /// Jumps to the target, or continues at the next instruction.
     Branch(u64),
-    /// To a place that only the processor knows.
+    /// Jumps to an unknown address.
     IndirectJump,
-    /// To the caller.
+    /// Returns to the caller.
     Return,
-    /// To the caller, whose arguments it takes off the stack.
+    /// Returns to the caller, and removes arguments from the stack.
     ReturnPop,
-    /// To another privilege level or code segment: `iret`, `sysret`, `eret`, a far jump or return.
+    /// Enters another privilege level or code segment: `iret`, `sysret`, `eret`, a far jump or
+    /// return.
     FarReturn,
     /// Into a trap: `ud2`, `brk`, `udf`. The kernel's `BUG()` ends there; after `WARN()` it goes on
     /// behind it.

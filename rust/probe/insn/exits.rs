@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where a function leaves.
+//! Finds the exits of a function.
 //!
-//! A function is swept from its first byte to its last: following the flow would miss what is
-//! behind a jump label that is off, and where exceptions go on. Each branch within it then has to
-//! meet a boundary of the sweep, or the sweep is not believed. What leads out of the function is an
-//! [`Exit`], and all of them together make the [`Verdict`]. Zeros at the end of the text are not
-//! swept: they are what lies between the sections of a module and behind the last.
+//! The sweep decodes a function from its first byte to its last. If it followed the flow, it would
+//! miss the code behind a disabled jump label, and the code where exceptions continue. Each branch
+//! within the function must reach an instruction boundary of the sweep, or the sweep is rejected.
+//! Each instruction that leads out of the function is an [`Exit`]. All exits together make the
+//! [`Verdict`]. The sweep ignores zeros at the end of the text: they separate the sections of a
+//! module and follow the last one.
 //!
-//! The function may be in several [`Part`]s: compilers move what is seldom run to `NAME.cold`.
-//! Where a jump leads to one that was not brought, [`Verdict::Part`] says so; one behind a jump
-//! label that is off only its name tells, and has to be brought by it.
+//! The function may consist of several [`Part`]s: compilers move rarely executed code to
+//! `NAME.cold`. If a jump leads to a part that the caller did not supply, the verdict is
+//! [`Verdict::Part`]. If a disabled jump label hides the jump, only the part's name shows that it
+//! exists, so the caller must find it by its name.
 //!
 //! The caller reads the text, [recovers the probed
-//! instructions](super::recover_probed_instructions), says what a target is ([`Destination`]), and
-//! brings the memory: a bit for each place where an instruction may start. The sweep decodes each
-//! byte twice, and each query of the exits once more, whatever the bytes are. It compares each
-//! branch with each part.
+//! instructions](super::recover_probed_instructions), classifies targets ([`Destination`]), and
+//! supplies memory: a bit for each possible start of an instruction. The sweep decodes each byte
+//! twice, and each query of the exits decodes it once more, for any input. It compares each branch
+//! with each part.
 //!
 //! # Examples
 //!
@@ -64,14 +66,14 @@ use super::decoder::{
 /// A piece of a function's text.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// Where it is.
+    /// The address of the part.
     pub address: u64,
-    /// What is there: all up to the next symbol, but for what belongs to that one (as the words
-    /// that arm64 keeps before a function).
+    /// The bytes up to the next symbol, except those that belong to the next symbol (such as the
+    /// words before a function on arm64).
     pub text: &'a [u8],
 }
 
-/// What is at a target outside of the parts.
+/// The object at a target outside of the parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// A return thunk, see [`is_return_thunk`](super::x86::is_return_thunk).
@@ -80,13 +82,13 @@ pub enum Destination {
     IndirectThunk,
     /// A part of this function, see [`is_cold_part`].
     Part,
-    /// Another function, or what is not known.
+    /// Another function, or an unknown object.
     Function,
 }
 
-/// Whether a symbol is a part of this function that compilers have moved away: `NAME.cold` or
-/// `NAME.cold.N`. (`NAME.part.N`, `NAME.isra.N` and the like are functions of their own, and may
-/// have such parts.)
+/// Whether a symbol is a part of this function that the compiler moved: `NAME.cold` or
+/// `NAME.cold.N`. (`NAME.part.N`, `NAME.isra.N` and similar symbols are functions of their own, and
+/// may have such parts.)
 pub fn is_cold_part(symbol: &str, function: &str) -> bool {
     let rest = symbol.strip_prefix(function);
     match rest.and_then(|rest| rest.strip_prefix(".cold")) {
@@ -101,52 +103,52 @@ pub fn is_cold_part(symbol: &str, function: &str) -> bool {
 /// A way out of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// Where the instruction is.
+    /// The address of the instruction.
     pub address: u64,
-    /// How it leaves.
+    /// The kind of the exit.
     pub kind: ExitKind,
 }
 
-/// How an instruction leaves a function.
+/// The kind of an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitKind {
-    /// It returns.
+    /// A return instruction.
     Return,
-    /// It jumps to a return thunk, which returns.
+    /// A jump to a return thunk, which returns.
     ReturnThunk,
-    /// It jumps to a function, which then returns to the caller; or to the function's own
-    /// beginning, which is the same: it is entered again and returns once.
+    /// A jump to a function, which then returns to the caller. Or a jump to the start of the same
+    /// function, which enters it again and returns once.
     TailCall {
-        /// To where.
+        /// The address of the target.
         target: u64,
-        /// Whether it may also go on.
+        /// Whether the jump is conditional.
         is_conditional: bool,
     },
-    /// It jumps to an address in a register or in memory: a tail call, or a table of jumps.
+    /// A jump to an address in a register or in memory: a tail call or a jump table.
     IndirectTailCall,
-    /// It leaves for another privilege level or code segment.
+    /// An instruction that enters another privilege level or code segment.
     FarReturn,
-    /// It goes on into what follows, which is no longer the function.
+    /// The code continues past the end of the function.
     FallThrough,
-    /// A call is the last of all, but for traps: what it calls never returns, or a compiler would
-    /// not have left it there.
+    /// A call is the last instruction, except for traps. The called function never returns,
+    /// otherwise the compiler would have added code after the call.
     NoReturn,
-    /// It jumps to a part that was not brought.
+    /// A jump to a part that the caller did not supply.
     Part {
-        /// To where.
+        /// The address of the target.
         target: u64,
     },
 }
 
-/// What all the exits together mean for a probe on the returns.
+/// The result of all exits for a probe on the returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It leaves by returns only: a probe on each of them sees every call return.
+    /// The function leaves by returns only. Probes on all of them see every call return.
     Returns,
-    /// It leaves, also or only, by this exit, the first of those that are neither return nor the
-    /// end.
+    /// The function has this exit, the first one that is neither a return nor a call that never
+    /// returns.
     TailCall(Exit),
-    /// It never returns.
+    /// The function never returns.
     NoReturn,
     /// A part is missing, which is at this target.
     Part(u64),
@@ -171,32 +173,33 @@ impl Verdict {
 /// Why the text was not understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadText {
-    /// At which instruction.
+    /// The address of the instruction.
     pub address: u64,
-    /// What is wrong with it.
+    /// The kind of the problem.
     pub reason: Reason,
 }
 
-/// What is wrong with an instruction.
+/// The kind of a problem with an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It is not defined, or goes on beyond the text.
+    /// The instruction is undefined, or extends beyond the text.
     Undefined,
-    /// It leads to a place within the function where no instruction starts, or only padding does.
+    /// The instruction leads to an address within the function where no instruction starts, or only
+    /// padding.
     Target(u64),
-    /// It calls a place within the function: a return may be from there.
+    /// The instruction calls an address within the function. A return may belong to this call.
     InnerCall(u64),
-    /// It reads data that stands in the function: what looks like instructions may be none.
+    /// The instruction reads data in the function. So some of the decoded instructions may be data.
     Data(u64),
-    /// It is a breakpoint, and what is in front of it goes on there: it hides an instruction.
+    /// A breakpoint after an instruction that continues there. It hides an instruction.
     Breakpoint,
-    /// It leaves the function from a part that no jump leads to: that only the name says that the
-    /// part is the function's is not enough.
+    /// The instruction leaves the function from a part to which no jump leads. The name alone does
+    /// not prove that the part belongs to the function.
     Unreached,
-    /// It returns and takes arguments off the stack, which the kernel does not do for an
-    /// instruction that has a kprobe. C: `kprobe_emulate_ret()`.
+    /// A return that removes arguments from the stack. The kernel does not emulate this for an
+    /// instruction with a kprobe. C: `kprobe_emulate_ret()`.
     Pops,
-    /// There is less memory than [`SweptFunction::words`] asks for.
+    /// The supplied memory is smaller than [`SweptFunction::words`].
     Memory,
 }
 
@@ -210,14 +213,14 @@ pub enum Reason {
 pub struct SweptFunction<'a, D> {
     parts: &'a [Part<'a>],
     starts: &'a [u64],
-    /// Where it is entered: at its first byte, and behind `endbr64` or `bti`, where probes of the
-    /// entry are and calls arrive that need no landing.
+    /// The entries: the first byte, and the byte after `endbr64` or `bti`, where entry probes are
+    /// and direct calls may arrive.
     entries: [u64; 2],
     decoder: PhantomData<D>,
 }
 
 impl<'a, D: Decoder> SweptFunction<'a, D> {
-    /// How much memory a sweep takes.
+    /// The size of the memory that a sweep needs, in words.
     pub fn words(parts: &[Part<'_>]) -> usize {
         let places = |part: &Part<'_>| part.text.len().div_ceil(D::UNIT);
         parts
@@ -278,7 +281,7 @@ impl<'a, D: Decoder> SweptFunction<'a, D> {
         self.parts.iter().flat_map(sweep)
     }
 
-    /// Whether an instruction starts at this address; not where it is padding at the end of a part.
+    /// Whether an instruction starts at this address. Padding at the end of a part does not count.
     pub fn is_boundary(&self, address: u64) -> bool {
         place::<D>(self.parts, address).is_some_and(|place| {
             let word = self.starts.get(place / 64);
@@ -299,7 +302,7 @@ impl<'a, D: Decoder> SweptFunction<'a, D> {
         self.entries.contains(&address)
     }
 
-    /// The ways out, in the order of the parts. `symbols` tells what is at a target.
+    /// The exits, in the order of the parts. `symbols` classifies targets.
     pub fn exits<F>(&self, symbols: F) -> Exits<'_, 'a, D, F>
     where
         F: Fn(u64) -> Destination,
@@ -313,7 +316,7 @@ impl<'a, D: Decoder> SweptFunction<'a, D> {
         }
     }
 
-    /// What all the exits together mean.
+    /// The result of all exits.
     pub fn verdict(&self, symbols: impl Fn(u64) -> Destination) -> Verdict {
         Verdict::of(self.exits(symbols))
     }
@@ -325,7 +328,7 @@ pub struct Exits<'f, 'a, D, F> {
     symbols: F,
     parts: slice::Iter<'a, Part<'a>>,
     sweep: Sweep<'a, D>,
-    /// How the part would be left if it ended here.
+    /// The exit of the part if it ended here.
     end: Option<Exit>,
 }
 
@@ -367,7 +370,8 @@ where
     fn pass(&mut self, address: u64, flow: Flow) {
         let at = |kind| Some(Exit { address, kind });
         self.end = match flow {
-            // It may be padding, which leads on to what follows, or, made of traps, nowhere.
+            // The instruction may be padding. Padding continues at the next code, or never
+            // continues if it consists of traps.
             Flow::Nop => self.end,
             Flow::Trap | Flow::Breakpoint => {
                 self.end.filter(|exit| exit.kind == ExitKind::NoReturn)
@@ -384,7 +388,7 @@ where
         };
     }
 
-    /// How an instruction leaves, if it does.
+    /// The kind of exit of an instruction, if it is one.
     fn kind(&self, flow: Flow) -> Option<ExitKind> {
         let (target, is_conditional) = match flow {
             Flow::Return | Flow::ReturnPop => return Some(ExitKind::Return),
@@ -420,7 +424,7 @@ impl Part<'_> {
         text: &[],
     };
 
-    /// How far into the part an address is, if it is within.
+    /// The offset of an address in the part, if it is inside.
     fn offset(&self, address: u64) -> Option<usize> {
         let offset = usize::try_from(address.checked_sub(self.address)?).ok()?;
         (offset < self.text.len()).then_some(offset)
@@ -431,7 +435,7 @@ impl Part<'_> {
 struct Sweep<'a, D> {
     address: u64,
     text: &'a [u8],
-    /// How many zeros are at the end of the text.
+    /// The number of zeros at the end of the text.
     zeros: usize,
     decoder: PhantomData<D>,
 }
@@ -471,9 +475,9 @@ impl<D: Decoder> Iterator for Sweep<'_, D> {
     }
 }
 
-/// Marks where the instructions of a part start, those of padding at its end left out: a branch
-/// there leaves the function. A breakpoint is believed behind what does not go on there: a jump, a
-/// return, a trap, or a call, which may be of what never returns.
+/// Marks the starts of the instructions of a part, without the padding at its end: a branch there
+/// leaves the function. A breakpoint is valid after an instruction that does not continue: a jump,
+/// a return, a trap, or a call, because the called function may never return.
 fn mark<D: Decoder>(
     parts: &[Part<'_>],
     part: &Part<'_>,

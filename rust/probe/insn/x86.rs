@@ -86,8 +86,8 @@ pub fn decode(text: &[u8], address: u64) -> Option<Insn> {
     Some(Insn { len, flow })
 }
 
-/// Whether a function of this name is a return thunk: what stands for `ret` where a processor must
-/// not be left to predict it. A jump there returns.
+/// Whether a function of this name is a return thunk, which replaces `ret` if the processor must
+/// not predict it. A jump to a return thunk returns.
 ///
 /// C: `arch/x86/lib/retpoline.S`.
 pub fn is_return_thunk(name: &str) -> bool {
@@ -102,8 +102,8 @@ pub fn is_return_thunk(name: &str) -> bool {
     )
 }
 
-/// Whether a function of this name is an indirect thunk: what stands for `jmp *REG` where a
-/// processor must not be left to predict it. A jump there goes where the register says.
+/// Whether a function of this name is an indirect thunk, which replaces `jmp *REG` if the processor
+/// must not predict it. A jump to an indirect thunk jumps to the address in the register.
 ///
 /// C: `arch/x86/lib/retpoline.S`.
 pub fn is_indirect_thunk(name: &str) -> bool {
@@ -194,9 +194,9 @@ struct Prefixes {
     address_size: bool,
     /// f0.
     lock: bool,
-    /// f2 or f3, whichever stands last, or 0.
+    /// f2 or f3, whichever is the last one, or 0.
     repeat: u8,
-    /// The bits W, R, X and B of REX or what stands for it.
+    /// The bits W, R, X and B of REX or its replacement.
     rex: Option<u8>,
 }
 
@@ -233,20 +233,20 @@ impl Prefixes {
         matches!(self.rex, Some(rex) if rex & 1 != 0)
     }
 
-    /// Whether VEX or EVEX may follow, which stand for these.
+    /// Whether VEX or EVEX may follow, which replace these prefixes.
     const fn is_plain(&self) -> bool {
         !self.operand_size && !self.lock && self.repeat == 0 && self.rex.is_none()
     }
 }
 
-/// How an opcode is written.
+/// The encoding of an opcode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     /// After `0f`, `0f 38`, `0f 3a` or nothing.
     Legacy,
-    /// After REX2, which stands for REX and `0f`.
+    /// After REX2, which replaces REX and `0f`.
     Rex2,
-    /// After VEX or EVEX, which stand for all prefixes and for what leads to the map.
+    /// After VEX or EVEX, which replace all prefixes and the bytes that select the map.
     Vector,
 }
 
@@ -386,7 +386,7 @@ impl Opcode {
         self.prefixes.operand_size || self.prefixes.repeat == 0xf2
     }
 
-    /// Where it leads; `next` is the address of the next one.
+    /// The flow of the instruction. `next` is the address of the next one.
     fn flow(&self, modrm: Option<ModRm>, immediate: i64, next: u64) -> Option<Flow> {
         let target = next.wrapping_add_signed(immediate);
         let prefixes = &self.prefixes;
@@ -413,7 +413,7 @@ impl Opcode {
             (0, 0xcc) => Flow::Breakpoint,
             // udb; ud2, ud1, ud0
             (0, 0xd6) | (1, 0x0b | 0xb9 | 0xff) => Flow::Trap,
-            // Else it is pause, or xchg with r8.
+            // Otherwise the instruction is pause, or xchg with r8.
             (0, 0x90) if prefixes.repeat != 0xf3 && !prefixes.has_base() => Flow::Nop,
             (1, 0x1f) => Flow::Nop,
             // endbr64

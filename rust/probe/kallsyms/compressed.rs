@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The names of the kernel's symbols as the kernel has them in memory: compressed.
+//! The names of the kernel's symbols in their compressed form in memory.
 //!
 //! One name follows the other. A name is its length, and so many bytes. Each byte is the number of
 //! a token, which stands for some characters. The first character is the symbol's type. Only the
@@ -31,16 +31,16 @@ pub fn token_texts<'a>(
     })
 }
 
-/// What a byte of a compressed name stands for.
+/// The characters that a byte of a compressed name stands for.
 #[derive(Clone, Copy, Debug)]
 pub struct Token {
     whole: PartialHash,
-    /// Without the first character, if that can be a symbol's type.
+    /// The token without its first character, if this character can be a symbol's type.
     behind_type: Option<PartialHash>,
 }
 
 impl Token {
-    /// The token that stands for a text.
+    /// Creates the token for a string.
     pub fn new(text: &[u8]) -> Self {
         Self {
             whole: PartialHash::of(text),
@@ -75,7 +75,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// The names that bytes consist of, compressed. Ends before one that is cut.
+/// The names in compressed bytes. Ends before an incomplete name.
 ///
 /// # Examples
 ///

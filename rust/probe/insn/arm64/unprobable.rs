@@ -23,7 +23,7 @@ pub(super) fn unprobable(text: &[u8], offset: usize) -> Option<Unprobable> {
     })
 }
 
-/// Is the last exclusive access a load?
+/// Whether the last exclusive access is a load.
 ///
 /// C: `is_probed_address_atomic()`.
 fn after_exclusive_load(before: &[u8]) -> Option<Unprobable> {
@@ -61,7 +61,7 @@ fn of_word(word: u32) -> Option<Unprobable> {
         ));
     }
     match word >> 24 {
-        // A kprobe is there, so there can be another.
+        // A kprobe is already here, so another one is possible.
         0xd4 if Class::of(word) == Some(Class::Breakpoint) => None,
         0xd4 => Some(Unprobable::new(exception_name(word), "exception")),
         0xd5 => of_system(word),

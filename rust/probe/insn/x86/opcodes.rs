@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What follows an opcode: a byte of flags for each, in the four opcode maps.
+//! The operands after an opcode: a byte of flags for each opcode of the four opcode maps.
 //!
 //! Rows and columns are those of Intel's *Software Developer's Manual*, volume 2, appendix A, for
-//! 64-bit mode; AMD's *Programmer's Manual*, volume 3, where only AMD defines an opcode. Within one
-//! opcode what depends on ModRM or on a mandatory prefix has nearly always the same length; what
-//! has not is settled in the parent module.
+//! 64-bit mode. If only AMD defines an opcode, they are those of AMD's *Programmer's Manual*,
+//! volume 3. Nearly all instructions of one opcode, which ModRM or a mandatory prefix selects, have
+//! the same length. The parent module handles the others.
 
-/// What follows an opcode.
+/// The operands after an opcode.
 #[derive(Clone, Copy)]
 pub(super) struct Form(u8);
 
 /// The size of an immediate operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Immediate {
-    /// There is none.
+    /// No immediate operand.
     None,
     /// 8 bits (the manuals' `Ib` and `Jb`).
     Byte,
@@ -72,10 +72,10 @@ impl Form {
     }
 }
 
-/// Nothing: not defined, a prefix, or the way to another map.
+/// No operands: the opcode is undefined, a prefix, or selects another map.
 const __: Form = Form(0);
 
-// Without a VEX or EVEX prefix: nothing more, or an immediate operand...
+// Without a VEX or EVEX prefix: no further operand, or an immediate operand...
 const OP: Form = Form::new(Form::LEGACY, Immediate::None);
 const IB: Form = Form::new(Form::LEGACY, Immediate::Byte);
 const IW: Form = Form::new(Form::LEGACY, Immediate::Word);
@@ -90,13 +90,13 @@ const RM: Form = Form::new(Form::LEGACY | Form::MODRM, Immediate::None);
 const RB: Form = Form::new(Form::LEGACY | Form::MODRM, Immediate::Byte);
 const RZ: Form = Form::new(Form::LEGACY | Form::MODRM, Immediate::Operand);
 
-// With such a prefix only.
+// Only with such a prefix.
 const VM: Form = Form::new(Form::VECTOR | Form::MODRM, Immediate::None);
 const VB: Form = Form::new(Form::VECTOR | Form::MODRM, Immediate::Byte);
 const VZ: Form = Form::new(Form::VECTOR | Form::MODRM, Immediate::Operand);
 const VD: Form = Form::new(Form::VECTOR | Form::MODRM, Immediate::Relative);
 
-// With and without.
+// With and without such a prefix.
 const AO: Form = Form::new(Form::LEGACY | Form::VECTOR, Immediate::None);
 const AM: Form = Form::new(Form::LEGACY | Form::VECTOR | Form::MODRM, Immediate::None);
 const AB: Form = Form::new(Form::LEGACY | Form::VECTOR | Form::MODRM, Immediate::Byte);
@@ -189,7 +189,8 @@ static MAP_0F3A: [Form; 256] = [
     AB, __, __, __, __, __, __, __, __, __, __, __, __, __, __, __, // f_
 ];
 
-/// What follows an opcode of a map, counted as VEX and EVEX do; those of one byte are map 0.
+/// The operands after an opcode of a map. Maps are numbered as in VEX and EVEX. One-byte opcodes
+/// are map 0.
 pub(super) fn form(map: u8, opcode: u8) -> Form {
     let at = usize::from(opcode);
     match (map, opcode) {
