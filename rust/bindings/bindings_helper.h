@@ -15,7 +15,7 @@
 #include <linux/trace_seq.h>
 #include <linux/tracefs.h>
 
-/* What `bindgen` cannot evaluate. */
+/* Constants that `bindgen` cannot evaluate. */
 const fmode_t RKPROBE_CONST_HELPER_FMODE_WRITE = FMODE_WRITE;
 const unsigned long RKPROBE_CONST_HELPER_DENTRY_NAME_OFFSET = offsetof(struct dentry, d_name.name);
 const unsigned long RKPROBE_CONST_HELPER_FILE_DENTRY_OFFSET = offsetof(struct file, f_path.dentry);

@@ -15,7 +15,7 @@
 
 struct pt_regs *ktrace_get_regs(struct ftrace_regs *fregs);
 
-/* What ktrace/arch does itself, without a call. */
+/* Code of the kernel that ktrace/arch implements itself, without a call. */
 struct pt_regs *ktrace_get_regs(struct ftrace_regs *fregs)
 {
 	return arch_ftrace_get_regs(fregs);
@@ -49,7 +49,7 @@ void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long 
 				    unsigned long a2, unsigned long a3, unsigned long a4)
 {
 	struct ktrace_hook *hook = data;
-	/* Without a code segment, which says that not all registers are there. */
+	/* The code segment is 0, which shows that some registers are missing. */
 	struct __arch_ftrace_regs fregs = {
 		.regs = {
 			.di = (unsigned long)data,
@@ -73,7 +73,7 @@ NOKPROBE_SYMBOL(ktrace_tracepoint_stub);
 #include <linux/stdarg.h>
 #include <asm/alternative.h>
 
-/* What cpu_offset() in ktrace/arch/arm64.rs has the assembler write. */
+/* cpu_offset() in ktrace/arch/arm64.rs emits this structure. */
 static_assert(offsetof(struct alt_instr, orig_offset) == 0);
 static_assert(offsetof(struct alt_instr, alt_offset) == 4);
 static_assert(offsetof(struct alt_instr, cpucap) == 8);

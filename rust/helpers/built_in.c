@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * In the kernel's own tree alone, and built into the kernel also where rkprobe is a module: what of
- * the kernel a module may not use, made usable for rkprobe and nobody else. Each with its reason.
+ * This file exists only in the kernel's own tree, and is built into the kernel even if rkprobe is
+ * a module. It exports functions of the kernel that modules may not use, for rkprobe alone. Each
+ * export has its reason.
  */
 
 #include <linux/export.h>
@@ -52,13 +53,13 @@ EXPORT(kprobe_busy_end);
 EXPORT(tracefs_remove);
 
 /*
- * Event probes. Each is a trigger on the event: the kernel makes records for triggers, and looks
- * whether one wants them, only when it is told.
+ * Event probes. Each is a trigger on the event. The kernel creates records for triggers, and checks
+ * their conditions, only after these calls.
  */
 EXPORT(trace_event_trigger_enable_disable);
 EXPORT(update_cond_flag);
 
-/* Which records an event probe is for: a filter on the event. */
+/* The filter of an event probe, which selects records of the event. */
 EXPORT(create_event_filter);
 EXPORT(free_event_filter);
 

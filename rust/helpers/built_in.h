@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What built_in.c has beside the kernel's own. */
+/* The declarations that the kernel's headers lack. */
 
 #ifndef _RKPROBE_BUILT_IN_H
 #define _RKPROBE_BUILT_IN_H
@@ -7,10 +7,10 @@
 #include <linux/mutex.h>
 #include <linux/types.h>
 
-/* Of trace_dynevent.c, which has it in no header. */
+/* Defined in trace_dynevent.c, without a header. */
 extern struct mutex dyn_event_ops_mutex;
 
-/* Of trace.h, for what is built without it. */
+/* Declared in trace.h, for objects that do not include it. */
 void tracing_reset_all_online_cpus(void);
 
 const void *rkprobe_btf(size_t *len);

@@ -12,7 +12,7 @@
 
 #include "handlers.h"
 
-/* What there is of registers at an event. */
+/* The registers at an event. */
 extern const struct pt_regs ktrace_no_registers;
 const struct pt_regs ktrace_no_registers;
 
@@ -32,7 +32,7 @@ struct trace_event_file *ktrace_get_event(const char *system, const char *name)
 {
 	struct trace_event_file *file;
 
-	/* trace_get_event_file() gives up the mutex before anyone can look at what it found. */
+	/* trace_get_event_file() releases the mutex before its caller can check the result. */
 	guard(mutex)(&event_mutex);
 	file = find_event_file(top_trace_array(), system, name);
 	if (!file || !can_be_probed(file->event_call))
@@ -91,7 +91,7 @@ bool ktrace_find_event_field(const struct trace_event_file *file, const char *na
 	return false;
 }
 
-/* How long a record is at least. */
+/* The minimum length of a record. */
 size_t ktrace_event_len(const struct trace_event_file *file)
 {
 	struct ftrace_event_field *field;
@@ -127,13 +127,13 @@ static void call_hit(struct event_trigger_data *trigger, struct trace_buffer *bu
 	}
 }
 
-/* It is not one of the user's: the file of the event's triggers does not show it. */
+/* The trigger is not a user's, so the event's trigger file does not show it. */
 static int print_nothing(struct seq_file *m, struct event_trigger_data *trigger)
 {
 	return 0;
 }
 
-/* Where the kernel's own event probes look for theirs in each trigger of a probe. */
+/* The data in which the kernel's own event probes look for their probe, for each trigger. */
 static unsigned long not_an_eprobe[8];
 
 static struct event_command command = {
@@ -153,7 +153,7 @@ void ktrace_take_back_event_probe(struct ktrace_event_probe *probe);
 unsigned long ktrace_event_probe_missed(const struct ktrace_event_probe *probe);
 void ktrace_free_event_probe(struct ktrace_event_probe *probe);
 
-/* What is wrong with the filter is told in the kernel's error_log. */
+/* The kernel's error_log reports errors in the filter. */
 struct ktrace_event_probe *ktrace_new_event_probe(struct trace_event_file *file, char *filter,
 						  void (*hit)(void *data, const void *record),
 						  void *data)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The symbols of ktrace for other modules: Rust cannot export them by itself.
+ * Exports the symbols of ktrace to other modules. Rust cannot export them by itself.
  *
- * A module that uses them imports the namespace KTRACE. They do not include what is for rkprobe
- * alone: some of it stands on what the kernel exports to rkprobe and nobody else (see
- * rust/helpers/built_in.c).
+ * A module that uses them imports the namespace KTRACE. Functions for rkprobe alone are not
+ * exported: some of them depend on symbols that the kernel exports only to rkprobe (see
+ * built_in.c).
  */
 
 #include <linux/export.h>
@@ -13,7 +13,7 @@
 #define EXPORT_FOR_TESTS(symbol) extern int symbol; \
 	EXPORT_SYMBOL_FOR_MODULES(symbol, "ktrace_kunit")
 
-/* Those of Rust: see cmd_ktrace_exports in Kbuild. */
+/* The symbols of Rust: see cmd_ktrace_exports in Kbuild. */
 #include <exports_generated.h>
 
 /* The helpers that generic functions of ktrace call, which are compiled into other modules. */

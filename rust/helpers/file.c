@@ -14,8 +14,8 @@ struct file *ktrace_open(const char *file_system, const char *path);
 int ktrace_look_up(const char *file_system, const char *path);
 
 /*
- * Mounts the file system, proc, sysfs or tracefs, for the caller alone. So what is found there does
- * not depend on the root, the mounts, or the namespace of any task, which may be empty.
+ * Mounts the file system, proc, sysfs or tracefs, for the caller alone. So the result does not
+ * depend on the root, the mounts, or the namespace of any task, which may be empty.
  */
 static struct vfsmount *mount_alone(const char *file_system)
 {
@@ -54,7 +54,7 @@ struct file *ktrace_open(const char *file_system, const char *path)
 	return file;
 }
 
-/* Is there something at the path in the file system? 0, or an error such as -ENOENT. */
+/* Returns 0 if the path exists in the file system, or an error such as -ENOENT. */
 int ktrace_look_up(const char *file_system, const char *path)
 {
 	struct path found;

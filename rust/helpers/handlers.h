@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a handler does (reading memory faults) can lead to a tracepoint: it is not entered from
- * within itself, nor from another one's, as with ftrace.
+ * A handler can hit a tracepoint, for example when it reads memory and faults. As in ftrace, no
+ * handler runs inside of a handler.
  */
 
 #ifndef _KTRACE_HANDLERS_H
@@ -14,7 +14,7 @@
 
 struct ftrace_regs;
 
-/* In which contexts one runs on this CPU: a bit for each. */
+/* The contexts in which a handler runs on this CPU: a bit for each. */
 DECLARE_PER_CPU(unsigned char, ktrace_handlers);
 
 /*

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What Rust cannot call or be called through: inline functions, macros, and callbacks that carry
- * C enumerations (their types count under kCFI). One file per header.
+ * Helpers for inline functions and macros, which Rust cannot call, and for callbacks with C
+ * enumerations, which Rust cannot implement, because kCFI checks their types. One file per header.
  */
 
 #include "arch.c"

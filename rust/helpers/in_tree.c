@@ -32,7 +32,7 @@ static int count_symbol(void *count, unsigned long address)
 	return 0;
 }
 
-/* How many symbols of the kernel itself have this name. */
+/* The number of symbols of the kernel itself with this name. */
 unsigned int ktrace_count_symbols(const char *name);
 
 unsigned int ktrace_count_symbols(const char *name)
@@ -102,7 +102,7 @@ struct ktrace_dyn_event {
 	/* NULL if the entry was removed. */
 	const struct ktrace_dyn_event_callbacks *callbacks;
 	unsigned long number;
-	/* It may be in use by somebody who holds event_mutex, also if it has left the list. */
+	/* A task that holds event_mutex may use the entry, even after it has left the list. */
 	bool was_listed;
 	/* Link in freed_in_callback. */
 	struct list_head freed;
@@ -244,7 +244,7 @@ struct ktrace_dyn_event *ktrace_new_dyn_event(void)
 	return event;
 }
 
-/* With event_mutex held. An entry that is listed stays as it is. */
+/* Call with event_mutex held. A listed entry stays unchanged. */
 void ktrace_add_dyn_event(struct ktrace_dyn_event *event,
 			  const struct ktrace_dyn_event_callbacks *to, unsigned long number)
 {
@@ -258,7 +258,7 @@ void ktrace_add_dyn_event(struct ktrace_dyn_event *event,
 		list_add_tail(&event->event.list, &dyn_event_list);
 }
 
-/* With event_mutex held. */
+/* Call with event_mutex held. */
 void ktrace_remove_dyn_event(struct ktrace_dyn_event *event)
 {
 	lockdep_assert_held(&event_mutex);
@@ -275,7 +275,7 @@ bool ktrace_free_needs_event_mutex(const struct ktrace_dyn_event *event)
 	return event->was_listed && READ_ONCE(caller) != current;
 }
 
-/* With event_mutex held if the entry was ever in the kernel's list. */
+/* Call with event_mutex held if the entry was ever in the kernel's list. */
 void ktrace_free_dyn_event(struct ktrace_dyn_event *event)
 {
 	if (!list_empty(&event->event.list))

@@ -4,7 +4,7 @@
 
 void ktrace_never_free(const void *memory);
 
-/* kmemleak does not report it, nor what it refers to. */
+/* kmemleak reports neither this memory nor the memory to which it refers. */
 void ktrace_never_free(const void *memory)
 {
 	kmemleak_not_leak(memory);

@@ -7,7 +7,7 @@ struct module *ktrace_this_module(void);
 bool ktrace_module_get(struct module *module);
 void ktrace_module_put(struct module *module);
 
-/* What is in /sys/module: not exported, but a module is in it itself. */
+/* The kset of /sys/module. It is not exported, but this module is in it. */
 struct kset *ktrace_modules(void)
 {
 #ifdef MODULE

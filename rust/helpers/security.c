@@ -39,7 +39,7 @@ bool ktrace_shows_addresses(const struct seq_file *m)
 	       file_ns_capable(m->file, &init_user_ns, CAP_SYSLOG);
 }
 
-/* As %p does, but with a key of its own: %p has none before there is enough randomness. */
+/* Hashes like %p, with a key of its own: %p has no key before enough randomness is there. */
 u32 ktrace_hash_address(u64 address)
 {
 	static siphash_key_t key;

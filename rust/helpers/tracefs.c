@@ -9,9 +9,9 @@
 void ktrace_remove_file(struct dentry *dentry);
 
 /*
- * Outside of the kernel's tree tracefs_remove() is not exported. It does the same, and gives up its
- * hold on the mounted tracefs, of which one is left over for each file then. That pins nothing of
- * this module.
+ * Outside of the kernel's tree, tracefs_remove() is not exported. It does the same, and also
+ * releases its reference to the mounted tracefs. So one reference per file remains here. It pins
+ * nothing of this module.
  */
 #ifndef CONFIG_RKPROBE_EXPORTS
 #define tracefs_remove(dentry) simple_recursive_removal(dentry, NULL)

@@ -2,8 +2,8 @@
 
 //! The BTF of the kernel and of its modules.
 //!
-//! The kernel exports no way to look a type up, but it shows all of its BTF under
-//! `/sys/kernel/btf`, which is read here; crate `probe` knows what it says.
+//! The kernel exports no function that looks up a type. But all of its BTF is in files under
+//! `/sys/kernel/btf`. This module reads these files, and crate `probe` interprets them.
 //!
 //! C: [`kernel/bpf/sysfs_btf.c`](srctree/kernel/bpf/sysfs_btf.c)
 
@@ -34,9 +34,9 @@ pub struct Object {
 }
 
 enum BtfBytes {
-    /// What was read.
+    /// The bytes of the file.
     Copied(KVVec<u8>),
-    /// What is part of the kernel.
+    /// BTF of the kernel itself.
     Kernel(&'static [u8]),
 }
 
@@ -77,7 +77,7 @@ impl Object {
             let module = core::str::from_utf8(module).unwrap_or("");
             let object = match Self::read(module, Some(kernel)) {
                 Err(ENOMEM) => return Err(ENOMEM),
-                // It has no BTF, or has gone.
+                // The module has no BTF, or was unloaded.
                 Err(_) => continue,
                 Ok(object) => object,
             };
@@ -92,7 +92,7 @@ impl Object {
         Ok(None)
     }
 
-    /// What it says, with the base that it was read with.
+    /// The types, with the base with which they were read.
     pub fn btf<'a>(&'a self, base: Option<&'a Btf<'a>>) -> Result<Btf<'a>> {
         let sections = Sections::parse(&self.bytes, base).map_err(|_| EINVAL)?;
         Ok(sections.indexed(&self.index))
@@ -104,7 +104,7 @@ fn read(name: &str) -> Result<BtfBytes> {
     if let Some(bytes) = tree::kernel_btf().filter(|_| name == "vmlinux") {
         return Ok(BtfBytes::Kernel(bytes));
     }
-    // It is the name of a module, and no way to another place.
+    // The string is the name of a module, and not a path to another directory.
     if name.contains('/') {
         return Err(ENOENT);
     }

@@ -63,8 +63,8 @@ impl Atomic {
     }
 }
 
-/// A time in ns that all CPUs agree on, so that a handler can compare what it was on another one.
-/// It may go back by a little while the kernel adjusts it. Any context.
+/// Returns a time in ns. All CPUs agree on it, so a handler can compare it with a time from another
+/// CPU. It may go back by a little while the kernel adjusts it. Any context.
 ///
 /// C: `ktime_get_mono_fast_ns()`.
 #[inline]

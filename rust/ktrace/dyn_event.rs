@@ -36,7 +36,7 @@ impl DynEvent {
         self.0.add::<E>(token, number);
     }
 
-    /// Takes it out, if it is there: `E` is not asked about it any more.
+    /// Removes the entry, if it is in the list. Afterwards, nobody calls `E` for it.
     pub fn remove(&self, token: &EventMutex) {
         self.0.remove(token);
     }

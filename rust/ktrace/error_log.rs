@@ -8,7 +8,7 @@ use kernel::str::CStr;
 
 use crate::tree;
 
-/// Is there a use in [`add`]?
+/// Whether [`add`] has an effect.
 pub const IS_OPEN: bool = tree::HAS_ERROR_LOG;
 
 /// Adds an entry: what was wrong with a command of a subsystem, and at which byte of it. Without

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where a function of the running kernel leaves.
+//! The exits of a function of the running kernel.
 //!
-//! What the kernel has made of the text counts: return thunks, static calls and jump labels as they
-//! are now; what kprobes hide is put back. Crate `probe` finds the ways out.
+//! The text is that which the kernel executes: return thunks, static calls and jump labels are as
+//! they are now. The instructions that kprobes hide are recovered. Crate `probe` finds the exits.
 //!
 //! # Examples
 //!
@@ -49,7 +49,7 @@ pub use probe::insn::exits::{
     Verdict, //
 };
 
-/// Is there what finds them (`CONFIG_RKPROBE_KRETINSN`)?
+/// Whether exit analysis is compiled in (`CONFIG_RKPROBE_KRETINSN`).
 pub const IS_BUILT: bool = cfg!(CONFIG_RKPROBE_KRETINSN);
 
 /// The ways out of a function.
@@ -77,7 +77,7 @@ impl Exits {
         while let Ok(Verdict::Part(target)) = verdict {
             text.add(target as usize)?;
             (exits, verdict) = sweep(&text, &name)?;
-            // What is in it already was not understood.
+            // The part was added, but it was not understood.
             if verdict == Ok(Verdict::Part(target)) {
                 let reason = Reason::Target(target);
                 verdict = Err(BadText {
@@ -106,12 +106,12 @@ impl Exits {
         &self.exits
     }
 
-    /// What they mean together.
+    /// The result of all exits.
     pub fn verdict(&self) -> Result<Verdict, BadText> {
         self.verdict
     }
 
-    /// Is the text still what was looked at?
+    /// Whether the text is unchanged since the analysis.
     ///
     /// Process context. `EFAULT` where it is gone, `ENOMEM`.
     pub(crate) fn is_current(&self) -> Result<bool> {
@@ -122,7 +122,7 @@ impl Exits {
 /// The name of a function.
 struct FunctionName {
     start: usize,
-    /// With its module in front, if it has one.
+    /// The name, preceded by the name of its module, if it has one.
     full: CString,
 }
 
@@ -136,7 +136,7 @@ impl FunctionName {
         })
     }
 
-    /// What there is at `target`.
+    /// Classifies `target`.
     #[inline(never)]
     fn destination(&self, target: u64) -> Destination {
         let mut buffer = [0; symbol::LEN];
@@ -150,7 +150,8 @@ impl FunctionName {
         }
     }
 
-    /// Is this a part of the function by its name, or by another name that the function has?
+    /// Whether this is a part of the function, by the function's name or another name that the
+    /// function has.
     fn has_part(&self, location: symbol::Location<'_>) -> bool {
         let Some((whole, _)) = location.name.split_once(".cold") else {
             return false;
@@ -161,7 +162,7 @@ impl FunctionName {
             })
     }
 
-    /// Where the part is that its name tells.
+    /// The address of the part that only its name shows.
     fn cold_part(&self) -> Result<Option<usize>> {
         let name = self.full.to_str().unwrap_or("");
         let name = CString::try_from_fmt(format_args!("{name}.cold"))?;
@@ -181,7 +182,7 @@ fn full_name(module: Option<&str>, name: &str) -> Result<CString> {
     }
 }
 
-/// Finds the exits of what was read.
+/// Finds the exits in the text that was read.
 fn sweep(text: &Text, name: &FunctionName) -> Result<(KVec<Exit>, Result<Verdict, BadText>)> {
     let parts = text.parts()?;
     let words = SweptFunction::<arch::Decoder>::words(&parts);
@@ -198,8 +199,8 @@ fn sweep(text: &Text, name: &FunctionName) -> Result<(KVec<Exit>, Result<Verdict
     Ok((exits, Ok(verdict)))
 }
 
-/// Is the function left from its part at `cold`, to which no jump leads? Only what it is called
-/// says that it is one: another function can have the name.
+/// Whether the function has an exit in its part at `cold`, to which no jump leads. Only the name
+/// says that this is a part of the function, and another function can have such a name.
 fn leaves(text: &mut Text, name: &FunctionName, cold: usize) -> Result<bool> {
     let part = text.add(cold)?;
     let (exits, verdict) = sweep(text, name)?;

@@ -55,7 +55,7 @@ use crate::{
     leftover, //
 };
 
-/// What happens at the entry of a function, and at its exit.
+/// The handler of the entry and the exit of a function.
 #[vtable]
 pub trait Handler: Send + Sync + 'static {
     /// The entry data: what the probe saves at the entry of a call, for its exit. `()` for nothing.
@@ -76,22 +76,22 @@ pub trait Handler: Send + Sync + 'static {
     }
 }
 
-/// Which functions to probe.
+/// The functions to probe.
 pub enum Functions<'a> {
-    /// Those whose name matches a pattern (`vfs_*`), but for those that match the second.
+    /// Functions whose name matches the first pattern (`vfs_*`), but not the second.
     Glob(&'a CStr, Option<&'a CStr>),
-    /// Those of these names.
+    /// Functions with these names.
     Names(&'a [&'a CStr]),
-    /// Those that begin at these addresses.
+    /// Functions that begin at these addresses.
     Addresses(&'a [usize]),
 }
 
-/// Is there a function to probe whose name matches a pattern? Nothing is traced for that.
+/// Checks that a function that can be probed matches a pattern. Traces nothing.
 ///
-/// Process context; sleeps. `ENOENT` where there is none. C: `fprobe_count_ips_from_filter()`,
-/// which is not exported; but `register_fprobe()` calls it before it looks at the probe, and then
-/// refuses one with more data than there is room for. As it looks through all symbols twice, ftrace
-/// is asked first: that knows one of the names of each function.
+/// Process context; sleeps. `ENOENT` if no function matches. C: `fprobe_count_ips_from_filter()`,
+/// which is not exported. But `register_fprobe()` calls it first, and then refuses a probe with too
+/// much data. This function searches all symbols twice. So ftrace is asked before: it knows one
+/// name of each function.
 pub fn exists(pattern: &CStr) -> Result {
     if ftrace::takes(Filter::Glob(pattern))? {
         return Ok(());
@@ -131,7 +131,7 @@ pub fn matches(pattern: &CStr, name: &str) -> bool {
 /// C: `MAX_FPROBE_DATA_SIZE`.
 const MAX_FPROBE_DATA_SIZE: usize = 15 * size_of::<c_ulong>();
 
-/// What the kernel knows of a probe. It must not move while it is registered.
+/// The kernel's structure of a probe. It must not move while it is registered.
 #[repr(C)]
 struct FprobeSlot {
     fprobe: Opaque<bindings::fprobe>,
@@ -356,7 +356,8 @@ impl<H: Handler> Fprobe<H> {
         unsafe { ptr::write_volatile(&raw mut (*self.fprobe()).flags, flags) };
     }
 
-    /// How many calls were not seen at their entry, or had no room for their data. Any context.
+    /// The number of calls that were not seen at their entry, or had no memory for their data. Any
+    /// context.
     ///
     /// C: `nmissed` in `struct fprobe`, which is counted without a lock.
     pub fn missed(&self) -> u64 {
@@ -475,12 +476,13 @@ unsafe fn remove(object: *mut c_void) {
     let _ = unsafe { unregister(object.cast()) };
 }
 
-/// Called by the kernel when a function is entered: with anything but 0 it forgets the call.
+/// The kernel calls this at the entry of a function. If the result is not 0, the kernel does not
+/// call the exit handler.
 ///
 /// # Safety
 ///
-/// `fprobe` must be that of a registered [`FprobeSlot`] for `H`, `data` room for what it asked for,
-/// and `regs` valid; preemption is disabled.
+/// `fprobe` must be that of a registered [`FprobeSlot`] for `H`, `data` must have the requested
+/// size, and `regs` must be valid. Preemption is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn entry_handler<H: Handler>(
     fprobe: *mut bindings::fprobe,

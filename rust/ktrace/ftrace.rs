@@ -36,19 +36,19 @@ use crate::{
     leftover, //
 };
 
-/// What happens at the entry of a function.
+/// The handler of the entry of a function.
 pub trait Handler: Send + Sync + 'static {
     /// Called in atomic context: see [`crate::context`].
     fn entry(&self, call: &Call<'_>);
 }
 
-/// Which functions to trace. There is no way to say all.
+/// The functions to trace. No variant stands for all functions.
 pub enum Filter<'a> {
-    /// Those whose name matches a pattern with `*`, `?` and `[...]`: `vfs_*`. It must have a
-    /// character that stands for itself, and must not begin with a digit or with `!`, which have
-    /// other meanings for ftrace.
+    /// Functions whose name matches a pattern with `*`, `?` and `[...]`, such as `vfs_*`. The
+    /// pattern must contain a literal character. It must not begin with a digit or with `!`, which
+    /// have other meanings for ftrace.
     Glob(&'a CStr),
-    /// Those that begin at these addresses; at least one.
+    /// Functions that begin at these addresses; at least one.
     Addresses(&'a [usize]),
 }
 
@@ -204,7 +204,7 @@ pub fn is_traceable(address: usize) -> Result<bool> {
 
 /// Would there be anything to trace? Process context. `ENOMEM`.
 pub(crate) fn takes(filter: Filter<'_>) -> Result<bool> {
-    // On the heap: it is large.
+    // The structure is on the heap because it is large.
     let mut ops = KBox::new(bindings::ftrace_ops::default(), GFP_KERNEL)?;
     // SAFETY: Never registered: only its filter is used, and freed again.
     let taken = unsafe {
@@ -219,7 +219,7 @@ pub(crate) fn takes(filter: Filter<'_>) -> Result<bool> {
     }
 }
 
-/// Whether ftrace takes the pattern for names, and not for all names.
+/// Whether ftrace interprets the pattern as names, and not as all names.
 ///
 /// With `!` it removes functions from the filter, and an empty filter means all functions. A number
 /// is the place of a function in its list. C: `filter_parse_regex()`, `match_records()`.

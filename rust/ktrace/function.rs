@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a handler on ftrace sees of a call of a function.
+//! The view of a function call in a handler on ftrace.
 //!
 //! C header: [`include/linux/ftrace_regs.h`](srctree/include/linux/ftrace_regs.h)
 
@@ -104,7 +104,7 @@ impl<'a> Call<'a> {
         registers::argument(self.registers, n)
     }
 
-    /// What the function returned; at its exit only.
+    /// The return value of the function. Valid only at its exit.
     ///
     /// C: `ftrace_regs_get_return_value()`.
     #[inline(always)]
@@ -138,7 +138,7 @@ extern "C" {
     fn ktrace_fill_perf_regs(fregs: *mut c_void, room: *mut pt_regs) -> *mut pt_regs;
 }
 
-/// Only the registers are there that hold arguments, the return value and the stack pointer.
+/// Only the registers of arguments, of the return value and of the stack pointer are valid.
 impl<'a> Origin for Call<'a> {
     #[inline(always)]
     fn state(&self) -> State<CallRegisters<'a>> {

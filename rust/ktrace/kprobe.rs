@@ -50,7 +50,7 @@ use crate::{
 pub use crate::registration::Target;
 pub use probe::insn::Unprobable;
 
-/// What happens at a hit.
+/// The handler of a hit.
 #[vtable]
 pub trait Handler: Send + Sync + 'static {
     /// Called before the probed instruction runs, in atomic context: see [`crate::context`].
@@ -252,8 +252,8 @@ impl<H: Handler> Kprobe<H> {
         self.0.address()
     }
 
-    /// How many hits did not run the handler, for another handler was running on that CPU. Any
-    /// context. C: `nmissed` in `struct kprobe`, which is counted without a lock.
+    /// The number of hits that did not run the handler, because another handler was running on that
+    /// CPU. Any context. C: `nmissed` in `struct kprobe`, which is counted without a lock.
     pub fn missed(&self) -> u64 {
         self.0.missed()
     }
@@ -352,7 +352,7 @@ impl<H: Handler> Batch<H> {
         for (index, probe) in self.0.iter().enumerate() {
             if let Err(error) = probe.enable() {
                 for armed in self.0.iter().take(index) {
-                    // It was armed just now.
+                    // This loop armed it.
                     let _ = armed.disable();
                 }
                 return Err(error);
@@ -361,7 +361,7 @@ impl<H: Handler> Batch<H> {
         Ok(())
     }
 
-    /// Disarms all. Where that fails for some, the first error is told.
+    /// Disarms all probes. Returns the first error.
     ///
     /// Process context; sleeps.
     pub fn disable(&self) -> Result {

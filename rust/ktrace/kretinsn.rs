@@ -42,7 +42,7 @@ pub use crate::{
     registration::Target, //
 };
 
-/// What happens at a return.
+/// The handler of a return.
 pub trait Handler: Send + Sync + 'static {
     /// Called before the instruction that returns, in atomic context: see [`crate::context`].
     ///
@@ -73,9 +73,9 @@ impl Call {
 /// Why a function is not probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It leaves, also or only, by something else than a return; this is the first.
+    /// The function has another exit than returns. This is the first one.
     TailCall(Exit),
-    /// It does not return.
+    /// The function never returns.
     NoReturn,
     /// Its text was not understood.
     BadText(BadText),
@@ -107,7 +107,7 @@ impl From<Refusal> for Error {
     }
 }
 
-/// What all the probes of a function have in common.
+/// The data that all probes of a function share.
 struct ProbedFunction<H> {
     address: usize,
     handler: H,
@@ -192,7 +192,7 @@ impl<H: Handler> Kretinsn<H> {
             }
             match place(&function) {
                 Ok(probes) => return Ok(Self { function, probes }),
-                // What was seen twice is not text that was just being changed.
+                // Two equal readings show that nobody was changing the text.
                 Err(refusal) if refusal == before && refusal != EAGAIN.into() => break,
                 Err(refusal) => before = refusal,
             }
@@ -226,13 +226,13 @@ impl<H: Handler> Kretinsn<H> {
         self.function.address
     }
 
-    /// Where the probes are. Any context.
+    /// The addresses of the probes. Any context.
     pub fn exits(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.probes.probes().iter().map(kprobe::Kprobe::address)
     }
 
-    /// How many returns did not run the handler, for another handler was running on that CPU. Any
-    /// context. C: `nmissed` in `struct kprobe`, of all the probes.
+    /// The number of returns that did not run the handler, because another handler was running on
+    /// that CPU. Any context. C: `nmissed` in `struct kprobe`, of all the probes.
     pub fn missed(&self) -> u64 {
         let missed = self.probes.probes().iter().map(kprobe::Kprobe::missed);
         missed.fold(0, u64::wrapping_add)

@@ -45,7 +45,7 @@ use crate::{
 
 pub use crate::registration::Target;
 
-/// What happens at a return.
+/// The handler of a return.
 #[vtable]
 pub trait Handler: Send + Sync + 'static {
     /// The entry data: what the probe saves at the entry of a call, for its return. `()` for
@@ -101,7 +101,7 @@ impl<'a, D> Call<'a, D> {
 // `unregister_kretprobes()` waits for an RCU grace period and clears the address of what it keeps.
 unsafe impl Raw for bindings::kretprobe {
     fn kprobe(this: *mut Self) -> *mut bindings::kprobe {
-        // The field is the first, so this is the same address, whatever is there.
+        // The field is the first one, so its address is that of the structure.
         const _: () = assert!(core::mem::offset_of!(bindings::kretprobe, kp) == 0);
         this.cast()
     }
@@ -171,7 +171,7 @@ impl<H: Handler> Kretprobe<H> {
     /// C: `KRETPROBE_MAX_DATA_SIZE`.
     const MAX_DATA: usize = 4096;
 
-    /// The data stands behind the node, which is a multiple of a word.
+    /// The data follow the node, whose size is a multiple of a word.
     pub(crate) const DATA_FITS: () = {
         assert!(
             size_of::<H::Data>() <= Self::MAX_DATA,
@@ -232,14 +232,14 @@ impl<H: Handler> Kretprobe<H> {
         self.0.address()
     }
 
-    /// How many calls in flight there is room for. Any context.
+    /// The maximum number of calls in flight. Any context.
     pub fn maxactive(&self) -> u32 {
         // SAFETY: Registered, by the type invariant of `Registration`: the number stays.
         unsafe { (*self.0.raw()).maxactive.unsigned_abs() }
     }
 
-    /// How many calls were not seen: no room for another in flight, or another handler was
-    /// running on that CPU at the entry. Any context.
+    /// The number of missed calls: there was no memory for another call in flight, or another
+    /// handler was running on that CPU at the entry. Any context.
     ///
     /// C: `nmissed` in `struct kretprobe` and in its `struct kprobe`, counted without a lock.
     pub fn missed(&self) -> u64 {

@@ -54,7 +54,7 @@ pub mod tracefs;
 pub mod tracepoint;
 pub mod vfs;
 
-/// What the kernel's log shows in front of a line.
+/// The prefix of lines in the kernel's log.
 pub(crate) const __LOG_PREFIX: &[u8] = b"ktrace\0";
 
 mod arch;
@@ -70,7 +70,8 @@ mod version;
 #[allow(unused_imports)]
 use version::LocalModule;
 
-/// To be called when the module that holds this crate is loaded, before anything else here.
+/// Initialises the crate. Call it when the module that contains this crate is loaded, before any
+/// other function of this crate.
 ///
 /// # Errors
 ///
@@ -78,7 +79,7 @@ use version::LocalModule;
 ///
 /// # Safety
 ///
-/// Not more than once.
+/// Call it at most once.
 pub unsafe fn init() -> Result {
     // SAFETY: The caller calls this once, before any other use. The control event comes before the
     // notifier: only `trace_event::init` can fail.
@@ -93,12 +94,12 @@ pub unsafe fn init() -> Result {
     Ok(())
 }
 
-/// To be called when the module that holds this crate is unloaded, and when its initialisation
-/// fails after [`init`] succeeded, after everything else here.
+/// Cleans up the crate. Call it when the module that contains this crate is unloaded, and when its
+/// initialisation fails after [`init`] succeeded, after all other functions of this crate.
 ///
 /// # Safety
 ///
-/// Not more than once. No probe and no event is registered any more, and none will be.
+/// Call it at most once. No probe and no event is registered, or will be registered later.
 pub unsafe fn exit() {
     trace_event::exit();
     // SAFETY: The caller calls this once, after `init`.

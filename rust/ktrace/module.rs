@@ -18,7 +18,7 @@ use kernel::{
 
 use crate::owner;
 
-/// A module that is there.
+/// A loaded module.
 #[repr(transparent)]
 pub struct Module(Opaque<bindings::module>);
 
@@ -42,7 +42,7 @@ impl Module {
         unsafe { CStr::from_char_ptr((*self.0.get()).name.as_ptr()) }.as_ref()
     }
 
-    /// Is it on its way out? Any context.
+    /// Whether the module is being unloaded. Any context.
     pub fn is_going(&self) -> bool {
         // SAFETY: It is there. Another task may be changing the state.
         let state = unsafe { ptr::read_volatile(&raw const (*self.0.get()).state) };
@@ -80,7 +80,8 @@ impl Module {
         })
     }
 
-    /// How many symbols of this name it has. Those that it only uses do not count. Any context.
+    /// The number of the module's symbols with this name, without symbols that the module only
+    /// imports. Any context.
     pub fn count_symbols(&self, name: &str) -> usize {
         let mut count = 0usize;
         self.each_symbol(name, |_| count += 1);
@@ -153,11 +154,11 @@ pub(crate) fn names() -> Result<KVec<u8>> {
     Ok(names)
 }
 
-/// Calls `f` with each module: it stays there for the time of the call, which is atomic.
+/// Calls `f` with each module. The module stays loaded during the call. The call is atomic.
 ///
-/// The kernel's own list is not for others. But modules are in `/sys/module` from before their
-/// initialisation is run until before their memory is freed. Those who are told of one that comes
-/// see it before it is there.
+/// Modules cannot access the kernel's own list. But modules are in `/sys/module` from before their
+/// initialisation until before their memory is freed. Notifiers see a new module before it is in
+/// this list.
 pub(crate) fn for_each(mut f: impl FnMut(&Module)) {
     // SAFETY: All modules are in one set, which is never freed. The lock keeps its entries, and
     // `mod_sysfs_teardown()` takes a module out before it is freed. What is built in has none.

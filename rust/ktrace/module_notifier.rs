@@ -31,7 +31,7 @@ use crate::{
     owner, //
 };
 
-/// What happens when a module comes or goes.
+/// The handler of modules that are loaded and unloaded.
 pub trait Handler: Send + Sync + 'static {
     /// Called before the module's functions run: they can be probed from now on, those of its
     /// initialisation until that is over. The kernel is through with the module itself: where it
@@ -65,7 +65,7 @@ struct Listener {
 /// The handlers, in the order of their numbers.
 struct Listeners {
     list: KVVec<Listener>,
-    /// The number of the next one.
+    /// The number of the next handler.
     next: u64,
 }
 
@@ -219,19 +219,19 @@ struct Block(Opaque<bindings::notifier_block>);
 // the structure.
 unsafe impl Sync for Block {}
 
-/// The one in front of that of kprobes.
+/// The notifier that runs before that of kprobes.
 static FIRST: Block = Block(Opaque::new(bindings::notifier_block {
     notifier_call: Some(changes),
     next: ptr::null_mut(),
     priority: 1,
 }));
 
-/// The one for everything else.
+/// The notifier for everything else.
 static LAST: Block = Block(Opaque::new(bindings::notifier_block {
     notifier_call: Some(changed),
     next: ptr::null_mut(),
-    // After those of kprobes, which learns where the module does not allow them, and of BTF, which
-    // makes the module's file: both are 0.
+    // After those of kprobes, which learns where the module does not allow probes, and of BTF, which
+    // makes the module's file. Both have priority 0.
     priority: -1,
 }));
 
@@ -271,7 +271,7 @@ const GOING: c_ulong = bindings::module_state_MODULE_STATE_GOING as c_ulong;
 ///
 /// # Safety
 ///
-/// `module` must be a module that is there.
+/// `module` must be a loaded module.
 unsafe extern "C" fn changes(
     _block: *mut bindings::notifier_block,
     state: c_ulong,
@@ -286,11 +286,11 @@ unsafe extern "C" fn changes(
     0
 }
 
-/// The same, after the kernel has called kprobes and BTF.
+/// The kernel calls this in the same way, but after it has called kprobes and BTF.
 ///
 /// # Safety
 ///
-/// `module` must be a module that is there.
+/// `module` must be a loaded module.
 unsafe extern "C" fn changed(
     _block: *mut bindings::notifier_block,
     state: c_ulong,
@@ -301,7 +301,8 @@ unsafe extern "C" fn changed(
     match state {
         COMING => call_all(|handler| handler.coming(module)),
         GOING => {
-            // First its handlers: one may be running in another task, and drop what is left.
+            // First remove its handlers: one may be running in another task, and drop the remaining
+            // registrations.
             leave_all_of(module);
             leftover::remove_all_of(module);
             call_all(|handler| handler.going(module));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of which each CPU has its own copy, so that handlers write without locks.
+//! Per-CPU memory. Each CPU has its own copy, so handlers write without locks.
 //!
 //! C header: [`include/linux/percpu.h`](srctree/include/linux/percpu.h)
 
@@ -89,7 +89,7 @@ unsafe impl Send for Counter {}
 unsafe impl Sync for Counter {}
 
 impl Counter {
-    /// A counter that stands at zero. Process context. `ENOMEM`.
+    /// Creates a counter with the value zero. Process context. `ENOMEM`.
     pub fn new() -> Result<Self> {
         Ok(Self(Area::new()?))
     }
@@ -108,8 +108,8 @@ impl Counter {
     }
 }
 
-/// How many handlers can be on top of each other on one CPU: in a task, a soft interrupt, a hard
-/// interrupt and a non-maskable one.
+/// The maximum nesting of handlers on one CPU: in a task, a soft interrupt, a hard interrupt and a
+/// non-maskable interrupt.
 const LEVELS: usize = 4;
 
 /// The scratch areas of one CPU.
@@ -117,7 +117,7 @@ const LEVELS: usize = 4;
 struct Levels<const N: usize> {
     /// This CPU's copy itself, so that finding it takes one read.
     own: *mut Levels<N>,
-    /// How many of them are in use.
+    /// The number of buffers in use.
     depth: u32,
     areas: [UnsafeCell<[u8; N]>; LEVELS],
 }
@@ -156,7 +156,7 @@ unsafe impl<const N: usize> Send for Scratch<N> {}
 unsafe impl<const N: usize> Sync for Scratch<N> {}
 
 impl<const N: usize> Scratch<N> {
-    /// What the per-CPU allocator gives at most, and complains about otherwise. C:
+    /// The maximum size of a per-CPU allocation. The kernel warns of larger ones. C:
     /// `PCPU_MIN_UNIT_SIZE`.
     const FITS: () = assert!(
         size_of::<Levels<N>>() <= 32 << 10,

@@ -118,7 +118,7 @@ impl Registers {
         argument(self, n)
     }
 
-    /// What the function returned, where it has just returned. C: `regs_return_value()`.
+    /// The return value of a function that has just returned. C: `regs_return_value()`.
     #[inline(always)]
     pub fn return_value(&self) -> u64 {
         return_value(self)
@@ -152,7 +152,7 @@ impl RegisterFile for &Registers {
     }
 }
 
-/// C: `instruction_pointer_set()`. Gives what it was before.
+/// Sets the instruction pointer, and returns its old value. C: `instruction_pointer_set()`.
 ///
 /// # Safety
 ///

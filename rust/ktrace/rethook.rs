@@ -2,9 +2,9 @@
 
 //! A handler at the return of many functions.
 //!
-//! As a [`kretprobe`](crate::kretprobe), but the calls of all functions share the handler and the
-//! room: a [`Kretprobe`](crate::kretprobe::Kretprobe) has room for its own calls, of which most are
-//! never in flight at a time.
+//! Works like a [`kretprobe`](crate::kretprobe), but the calls of all functions share the handler
+//! and the memory. Each [`Kretprobe`](crate::kretprobe::Kretprobe) has memory of its own, and most
+//! of it is never used at the same time.
 //!
 //! Only the kernel's own tree [supports](IS_SUPPORTED) it, on architectures that have rethook.
 //! Elsewhere [`Rethook::register`] fails with `EOPNOTSUPP`, and no [`Rethook`] can exist.
@@ -22,5 +22,6 @@ pub use crate::{
     tree::Rethook, //
 };
 
-/// Whether a [`Rethook`] can exist: rkprobe is a part of the kernel's tree, which has rethook.
+/// Whether a [`Rethook`] can exist. This is true if rkprobe is a part of the kernel's tree, and the
+/// kernel has rethook.
 pub const IS_SUPPORTED: bool = tree::HAS_RETHOOK;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What lockdown allows, and who may see addresses.
+//! Checks of lockdown, and of the permission to see addresses.
 //!
 //! C header: [`include/linux/security.h`](srctree/include/linux/security.h)
 

@@ -32,12 +32,12 @@ pub fn address_of(name: &CStr) -> Result<usize> {
     tree::address_of(name)
 }
 
-/// The addresses of all symbols of this name, `NAME` or `MODULE:NAME`: of the kernel itself and of
-/// the modules that are there, or of one module.
+/// The addresses of all symbols with this name, `NAME` or `MODULE:NAME`: of the kernel and all
+/// loaded modules, or of one module.
 ///
-/// For rkprobe alone: it is not exported to other modules. Process context; sleeps, and outside of
-/// the kernel's tree reads a file, which takes some 0.1 s. `ENOMEM`, and `EPERM` where the kernel
-/// tells no addresses (`kernel.kptr_restrict`).
+/// Only for rkprobe: other modules cannot use it. Process context; sleeps. Outside of the kernel's
+/// tree, it reads a file, which takes some 0.1 s. `ENOMEM`, and `EPERM` if the kernel hides
+/// addresses (`kernel.kptr_restrict`).
 ///
 /// C: `kallsyms_on_each_match_symbol()`, `module_kallsyms_on_each_symbol()`.
 pub fn addresses_of(name: &str) -> Result<KVec<usize>> {
@@ -59,7 +59,7 @@ pub fn addresses_of(name: &str) -> Result<KVec<usize>> {
     Ok(addresses)
 }
 
-/// Is there a symbol of this name, `NAME` or `MODULE:NAME`, of text or data?
+/// Whether a symbol of text or data has this name, `NAME` or `MODULE:NAME`.
 ///
 /// For rkprobe alone: it is not exported to other modules. Process context; sleeps. Outside of the
 /// kernel's tree much less work than [`address_of`]. `ENOMEM`.
@@ -92,8 +92,7 @@ pub fn location(address: usize, buffer: &mut [u8; LEN]) -> Option<Location<'_>> 
     Location::parse(core::str::from_utf8(format(address, true, buffer)).ok()?)
 }
 
-/// Where the symbol that `address` belongs to starts, and how many bytes it has, if there is one.
-/// Any context.
+/// The start and the size in bytes of the symbol that contains `address`, if one does. Any context.
 pub fn extent(address: usize) -> Option<(usize, usize)> {
     let mut buffer = [0; LEN];
     let location = location(address, &mut buffer)?;
@@ -110,8 +109,8 @@ pub fn module_of(address: usize, buffer: &mut [u8; LEN]) -> Option<&str> {
     location(address, buffer)?.module
 }
 
-/// Is this where a function starts, or behind the landing pad (ENDBR) there? `None` where the
-/// address belongs to no symbol. Any context.
+/// Whether the address is the start of a function, or follows the landing pad (ENDBR) there. `None`
+/// if no symbol contains the address. Any context.
 ///
 /// C: `kprobe_on_func_entry()`.
 pub fn is_entry(address: usize) -> Option<bool> {
@@ -124,8 +123,8 @@ pub fn is_in_module(address: usize) -> bool {
     module_of(address, &mut [0; LEN]).is_some()
 }
 
-/// How many symbols of this name there are in modules: in all, or in one, and `None` where that is
-/// not there.
+/// The number of symbols with this name in all modules, or in one. `None` if this module is not
+/// loaded.
 ///
 /// Process context. C: `module_kallsyms_on_each_symbol()`.
 pub fn count_in_modules(module: Option<&str>, name: &str) -> Option<usize> {

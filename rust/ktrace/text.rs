@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The text of a function as the kernel runs it, with what kprobes hide in it put back.
+//! The running text of a function, with the instructions that kprobes hide.
 //!
-//! Whoever wants to change text of the kernel has to hold `text_mutex`, and each such change goes
-//! through a breakpoint for a moment. Placing a kprobe takes that mutex as well: text that is the
-//! same before and after that was not being changed when it was read first.
+//! Each change of kernel text holds `text_mutex`, and may use a breakpoint for a moment. Placing a
+//! kprobe takes this mutex, too. So if the text is equal before and after placing a kprobe, nobody
+//! was changing the text at the first reading.
 //!
 //! C: `recover_probed_instruction()` in `arch/x86/kernel/kprobes/core.c`.
 
@@ -37,9 +37,9 @@ use crate::{
     symbol, //
 };
 
-/// A disabled probe where another one may be: of that one it is told what is hidden there. It is
-/// never enabled, and so does nothing; but that it has a `post` makes the kernel take an optimized
-/// probe for a plain one meanwhile.
+/// A disabled probe at the address of a possible other probe. The kernel gives it the bytes that
+/// the other probe hides. It is never enabled, so it has no effect. But because it has a `post`
+/// handler, the kernel turns an optimized probe into a plain breakpoint for this time.
 struct Finder;
 
 #[vtable]
@@ -60,7 +60,7 @@ struct SymbolText {
 pub(crate) struct Text {
     parts: KVec<SymbolText>,
     finders: KVVec<Kprobe<Finder>>,
-    /// Where ftrace has its call, if something else than that was there.
+    /// The address of ftrace's call, if other bytes were there.
     ftrace_site: Option<usize>,
 }
 
@@ -77,8 +77,8 @@ impl Text {
         read(address, &mut bytes)?;
         let place = address..address.wrapping_add(size);
         let site = arch::ftrace_site(address);
-        // To the slot of an optimized probe; or to a trampoline of BPF in the place of ftrace's
-        // call.
+        // The jump leads to the slot of an optimized probe, or to a trampoline of BPF that replaces
+        // ftrace's call.
         let may_hide = |at, target| {
             let target = target as usize;
             arch::JUMPS_HIDE
@@ -105,18 +105,18 @@ impl Text {
     fn put_back(&mut self, at: usize, address: usize, bytes: &mut [u8]) -> Result<bool> {
         self.finders.reserve(1, GFP_KERNEL)?;
         match Kprobe::register(Target::Address(at), Finder) {
-            // It has no text of its own there.
+            // The probe has no bytes of its own there.
             Ok(finder) if finder.is_on_ftrace() => self.ftrace_site = Some(at),
             Ok(finder) => self.finders.push(finder, GFP_KERNEL)?,
             Err(error) if error == ENOMEM || error == EPERM => return Err(error),
-            // There is none: where no probe can be, such as on a breakpoint of the text itself.
+            // No probe is here, and none can be, for example on a breakpoint of the text itself.
             Err(_) => return Ok(false),
         }
         self.read(address, bytes)?;
         Ok(true)
     }
 
-    /// Reads what is at `address`, with what is hidden in it.
+    /// Reads the text at `address`, and recovers the hidden instructions.
     fn read(&self, address: usize, bytes: &mut [u8]) -> Result {
         read(address, bytes)?;
         if let Some(place) = self.ftrace_site.and_then(|at| behind(bytes, address, at)) {
@@ -157,7 +157,7 @@ impl Text {
         Ok(parts)
     }
 
-    /// Is it still what was read?
+    /// Whether the text is unchanged since it was read.
     ///
     /// Process context. `EFAULT` where it is gone, `ENOMEM`.
     pub(crate) fn is_current(&self) -> Result<bool> {
@@ -180,7 +180,7 @@ impl Drop for Text {
     }
 }
 
-/// What is from `at` on of the bytes that are at `address`.
+/// The part from `at` on of the bytes at `address`.
 fn behind(bytes: &mut [u8], address: usize, at: usize) -> Option<&mut [u8]> {
     bytes.get_mut(at.checked_sub(address)?..)
 }

@@ -51,8 +51,8 @@ pub trait ControlFile: 'static {
     /// its number while others go it is in whatever is read meanwhile, and once.
     fn next(from: usize) -> Option<usize>;
 
-    /// Shows the entry of a number, if it is there: the listing is read entry by entry, and may
-    /// change in between.
+    /// Shows the entry with this number, if it exists. Readers read the listing entry by entry, and
+    /// it may change in between.
     fn show(number: usize, to: &SeqFile);
 
     /// The file is opened for writing with O_TRUNC: everything is to go.
@@ -121,8 +121,9 @@ pub struct File {
 /// The operations of a file, and whose they are.
 #[repr(C)]
 struct FileOperations {
-    /// Without an owner: while a module is being unloaded, the kernel would warn of each attempt to
-    /// open the file. Instead [`open`] takes the reference and [`release`] gives it back.
+    /// The file operations have no owner: with one, the kernel would warn of each attempt to open
+    /// the file while the module is being unloaded. Instead, [`open`] takes the reference and
+    /// [`release`] drops it.
     table: bindings::file_operations,
     owner: &'static ThisModule,
 }
@@ -132,7 +133,7 @@ unsafe impl Send for File {}
 // SAFETY: There is nothing to do with a shared reference, and the operations are constant.
 unsafe impl Sync for File {}
 
-// The dentry is only passed on: what it consists of is the kernel's business.
+// ktrace only passes the dentry on, and does not access its fields.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_remove_file(dentry: *mut bindings::dentry);
@@ -357,8 +358,8 @@ fn write_lines(from: UserPtr, count: usize, mut take: impl FnMut(&[u8]) -> Resul
             .read_slice(chunk)?;
 
         let is_last = done + len == count;
-        // What follows the last newline is a line only at the very end; else it is read again,
-        // with the rest of it, as the start of the next chunk.
+        // The characters after the last newline are a line only at the end of the write. Otherwise
+        // they are read again at the start of the next chunk, with the rest of the line.
         let whole = match chunk.iter().rposition(|&byte| byte == b'\n') {
             _ if is_last => len,
             Some(newline) => newline + 1,

@@ -48,7 +48,7 @@ use crate::{
     leftover, //
 };
 
-/// What happens at a tracepoint.
+/// The handler of a tracepoint.
 pub trait Handler: Send + Sync + 'static {
     /// Called in atomic context: see [`crate::context`].
     ///
@@ -62,8 +62,8 @@ pub struct Hit<'a>(Call<'a>);
 impl<'a> Hit<'a> {
     /// Argument `n` of the tracepoint, counted from 0.
     ///
-    /// Which there are stands in its `TP_PROTO`. Any other is whatever was in its place; of one
-    /// that is narrower than a word the upper bits are.
+    /// Its `TP_PROTO` lists the arguments. Any other argument has an undefined value. If an
+    /// argument is narrower than a word, its upper bits are undefined.
     #[inline(always)]
     pub fn argument(&self, n: u16) -> u64 {
         self.0.argument(n.saturating_add(1))
@@ -95,7 +95,7 @@ struct PinnedHook<H> {
     handler: H,
 }
 
-/// Where a handler is attached.
+/// The attachment of a handler.
 struct Attachment {
     /// Registered if `is_notified`: for one that is no tracepoint of the kernel's own.
     notifier: Opaque<bindings::notifier_block>,
@@ -155,7 +155,7 @@ unsafe impl<H: Handler> Send for Tracepoint<H> {}
 // SAFETY: The kernel's functions on tracepoints lock by themselves, and `H` is `Sync`.
 unsafe impl<H: Handler> Sync for Tracepoint<H> {}
 
-// What they consist of is the kernel's business.
+// ktrace does not access their fields.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_tracepoint_synchronize_unregister();
@@ -236,7 +236,8 @@ impl<H: Handler> Tracepoint<H> {
         }
     }
 
-    /// Is the tracepoint there? Any context; a module may come or go.
+    /// Whether the tracepoint exists. Any context. A module with the tracepoint may be loaded or
+    /// unloaded at any time.
     pub fn is_attached(&self) -> bool {
         !self
             .inner
@@ -246,7 +247,8 @@ impl<H: Handler> Tracepoint<H> {
             .is_null()
     }
 
-    /// How many hits were from within a handler, and not seen. Any context; counted without a lock.
+    /// The number of hits that a handler caused, and that were not seen. Any context; counted
+    /// without a lock.
     pub fn missed(&self) -> u64 {
         self.inner.hook.missed.load(Ordering::Relaxed) as u64
     }
@@ -303,8 +305,8 @@ impl<H: Handler> PinnedHook<H> {
     unsafe fn unregister(&self) -> Result {
         let attachment = &self.attachment;
         let detached = if attachment.is_notified {
-            // For modules that are there this calls it as if they went.
-            // SAFETY: The caller guarantees that it is registered.
+            // For loaded modules, this calls the notifier as if they were unloaded. SAFETY: The
+            // caller guarantees that it is registered.
             to_result(unsafe {
                 bindings::unregister_tracepoint_module_notifier(attachment.notifier.get())
             })
@@ -321,7 +323,7 @@ impl<H: Handler> PinnedHook<H> {
         Ok(())
     }
 
-    /// What the kernel passes on to the stub.
+    /// The data that the kernel passes to the stub.
     fn data(&self) -> *mut c_void {
         (&raw const self.hook).cast_mut().cast()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the kernel has the name of a file.
+//! The offsets of a file's name in the kernel's structures.
 //!
 //! C headers: [`include/linux/dcache.h`](srctree/include/linux/dcache.h),
 //! [`include/linux/fs.h`](srctree/include/linux/fs.h)

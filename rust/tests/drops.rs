@@ -143,7 +143,8 @@ impl kernel::Module for Drops {
             VICTIM_FILE.init();
             VICTIM_EVENT.init();
         }
-        // What the statics have is never dropped: ktrace removes it when the module goes.
+        // Statics are never dropped: ktrace removes their registrations when the module is
+        // unloaded.
         *VICTIM_FILE.lock() = Some(File::create::<Victim>(c"ktrace_victim", module)?);
         *VICTIM_EVENT.lock() = Some(event(module)?);
         Ok(Self {

@@ -70,14 +70,14 @@ long exits_from_interrupt(long n);
 long exits_tail_static(long n);
 void exits_static_nothing(long n);
 
-/* With an entry that ftrace can trace. */
+/* A function with an entry that ftrace can trace. */
 noinline __noclone long exits_traced(long n)
 {
 	OPTIMIZER_HIDE_VAR(n);
 	return n + 1;
 }
 
-/* So many calls of it, each within the one before: their number. */
+/* Calls itself until @n calls are nested, and returns @n. */
 noinline __noclone long exits_deep(long n)
 {
 	long deeper = n > 1 ? exits_deep(n - 1) : 0;
@@ -90,7 +90,7 @@ static atomic_t sleepers = ATOMIC_INIT(0);
 static atomic_t wakes = ATOMIC_INIT(0);
 static DECLARE_WAIT_QUEUE_HEAD(bed);
 
-/* It does not return before someone wakes it. */
+/* Returns only after another task wakes it. */
 noinline __noclone long exits_sleeps(long n)
 {
 	int before = atomic_read(&wakes);
@@ -102,7 +102,7 @@ noinline __noclone long exits_sleeps(long n)
 	return n + 1;
 }
 
-/* It returns on this CPU, wherever it was called. */
+/* Returns on this CPU, regardless of the CPU of its call. */
 noinline __noclone long exits_migrates(long n)
 {
 	int error = set_cpus_allowed_ptr(current, cpumask_of(n));

@@ -196,14 +196,14 @@ mod tests {
         static FIRST: Seen = Seen::new();
         static SECOND: Seen = Seen::new();
         static FAILED: Seen = Seen::new();
-        // As long as there is any, the kernel looks for probes at the exit of the call.
+        // While any probe exists, the kernel looks for probes at the exit of the call.
         let handler = Left(&NOWHERE, Dropped(&NOWHERE, 0));
         let other = Fprobe::register(Functions::Names(&[DEPTH]), handler)?;
         let handler = Left(&FIRST, Dropped(&NOWHERE, 0));
         let first = Fprobe::register(Functions::Names(&[WAIT]), handler)?;
         let result = during_a_call(|| {
             drop(first);
-            // It gets the memory of the first, and keeps other data.
+            // The second probe reuses the memory of the first one, and stores other data.
             let second = Fprobe::register(Functions::Names(&[ADD, WAIT]), Whole(&SECOND));
             end_call();
             // The call below.

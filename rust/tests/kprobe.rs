@@ -154,11 +154,12 @@ mod tests {
             assert_eq!(sum, 5);
             assert_eq!(seen.len(), 4);
             assert_eq!([seen.get(0), seen.get(2)], [address; 2]);
-            // At the breakpoint, or behind it as on x86; then behind the instruction.
+            // The address is that of the breakpoint, or follows it as on x86. Later it follows the
+            // instruction.
             assert!(seen.get(1) - address <= 1);
             assert!((1..16).contains(&(seen.get(3) - address)));
         }
-        // On arm64, ftrace's instruction can be in between.
+        // On arm64, ftrace's instruction can precede it.
         assert!(SEEN.get(3) <= INSIDE.get(0));
         assert!(cfg!(CONFIG_ARM64) || SEEN.get(3) == INSIDE.get(0));
         Ok(())
@@ -234,7 +235,7 @@ mod tests {
         add(0, 0);
         let missed = [outer.missed(), entry.missed(), inside.missed()];
         let seen_by_inner = INNER.len();
-        // Not from within a handler: both see it.
+        // The call does not come from a handler, so both see it.
         subtract(0, 0);
         drop((outer, entry, inside));
         assert!(OUTER.is(&[5, 5]));

@@ -50,7 +50,7 @@ mod tests {
     const TAIL: &CStr = c"ktrace_target_tail";
     const NEVER: &CStr = c"ktrace_target_never";
 
-    /// Keeps what it is given.
+    /// Records the values that it receives.
     struct Whole(&'static Seen);
 
     impl Handler for Whole {
@@ -62,7 +62,7 @@ mod tests {
         }
     }
 
-    /// Keeps what is returned, and says when it is dropped.
+    /// Records the return values, and its drop.
     struct Returned(&'static Seen, #[expect(dead_code)] Dropped);
 
     impl Returned {
@@ -102,7 +102,8 @@ mod tests {
     /// The same call each time, and so the same caller.
     #[inline(never)]
     fn call() -> u64 {
-        // Not a jump, which would leave the return to the caller.
+        // This is a call, and not a jump, after which the other function would return to the
+        // caller.
         black_box(add(2, 3))
     }
 
@@ -225,7 +226,7 @@ mod tests {
         // A caller that passes the refusal on has an errno.
         let errno_of = |refusal: Option<Refusal>| refusal.map_or(0, |r| Error::from(r).to_errno());
         let tail = refused(TAIL)?;
-        // With frame pointers, the compiler makes it call the other and return.
+        // With frame pointers, the compiler emits a call and a return.
         if cfg!(CONFIG_FRAME_POINTER) {
             assert!(tail.is_none());
         } else {

@@ -89,7 +89,7 @@ mod tests {
         }
     }
 
-    /// Without an entry handler.
+    /// A probe without an entry handler.
     struct Returned(&'static Seen);
 
     #[vtable]
@@ -114,7 +114,7 @@ mod tests {
         let caller = SEEN.get(5);
         assert!(SEEN.is(&[2, 3, 0x1_0203, 0x1_0205, address as u64, caller]));
         assert_eq!(symbol::start_of(address), Some(address_of_add()));
-        // It is somewhere in this module.
+        // The address is in this module.
         let mut buffer = [0; symbol::LEN];
         let name = symbol::format(caller as usize, true, &mut buffer);
         assert!(name.ends_with(OF_MODULE));
@@ -178,7 +178,7 @@ mod tests {
         probe.enable()?;
         let result = depth(7);
         let missed = probe.missed();
-        // There is room again.
+        // The probe has memory again.
         depth(1);
         let missed_later = probe.missed();
         drop(probe);
@@ -272,7 +272,7 @@ mod tests {
             let refused = errno(Kretprobe::register(target, 0, Returned(&NOWHERE)));
             assert_eq!(refused, error.to_errno());
         }
-        // By its address the entry will do.
+        // An address at the function's entry is valid.
         let accepted =
             Kretprobe::register(Target::Address(address_of_add()), 0, Returned(&NOWHERE));
         assert_eq!(errno(accepted), 0);

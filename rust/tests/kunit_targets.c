@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the KUnit tests of ktrace probe. In C, for the functions of Rust have no entry that ftrace
- * could trace; and nobody else calls these.
+ * The functions that the KUnit tests of ktrace probe. They are in C, because ftrace cannot trace
+ * functions in Rust. Nobody else calls them.
  */
 
 #include <kunit/test.h>
@@ -54,27 +54,27 @@ noinline u64 ktrace_target_eight(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g
 	return a + b + c + d + e + f + g + h;
 }
 
-/* It calls itself @n times, and returns @n. */
+/* Calls itself @n times, and returns @n. */
 noinline u64 ktrace_target_depth(u64 n)
 {
 	u64 below = 0;
 
 	if (n) {
 		below = ktrace_target_depth(n - 1);
-		/* Else the compiler makes a loop of it. */
+		/* Otherwise the compiler turns the recursion into a loop. */
 		OPTIMIZER_HIDE_VAR(below);
 		below++;
 	}
 	return below;
 }
 
-/* It jumps to the other. */
+/* Jumps to the other function. */
 noinline u64 ktrace_target_tail(u64 a, u64 b)
 {
 	return ktrace_target_add(a + 1, b);
 }
 
-/* It does not return; nobody calls it. */
+/* Never returns. Nobody calls it. */
 noinline void ktrace_target_never(void)
 {
 	for (;;)
@@ -95,7 +95,7 @@ noinline notrace u64 ktrace_target_no_trace(u64 a)
 static DECLARE_COMPLETION(in_flight);
 static DECLARE_COMPLETION(end_it);
 
-/* It does not return until someone says so. */
+/* Returns only after another task releases it. */
 noinline u64 ktrace_target_wait(u64 a)
 {
 	complete(&in_flight);

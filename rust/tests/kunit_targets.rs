@@ -17,20 +17,20 @@ pub(crate) const ADD_OF_MODULE: &CStr = if cfg!(MODULE) {
 } else {
     ADD
 };
-/// What the kernel writes behind a symbol of this module.
+/// The suffix that the kernel prints after a symbol of this module.
 pub(crate) const OF_MODULE: &[u8] = if cfg!(MODULE) {
     b" [ktrace_kunit]"
 } else {
     b""
 };
 
-/// It is not to be probed by kprobes.
+/// Kprobes cannot probe this function.
 pub(crate) const NO_PROBE: &CStr = c"ktrace_target_no_probe";
 /// Nor this by ftrace.
 pub(crate) const NO_TRACE: &CStr = c"ktrace_target_no_trace";
-/// It is no function.
+/// This is not a function.
 pub(crate) const DATA: &CStr = c"ktrace_target_data";
-/// There is none of this name.
+/// No function has this name.
 pub(crate) const UNKNOWN: &CStr = c"ktrace_target_unknown";
 
 // SAFETY: `kunit_targets.c` defines the functions with these types. They take any values, in

@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// How many bytes of the string at `address` get into `room`, its NUL included.
+    /// The number of bytes of the string at `address` that fit into `room`, including its NUL.
     fn string(space: Space, address: usize, room: &mut [u8; 24]) -> Result<usize> {
         let mut steps = Steps::new();
         steps

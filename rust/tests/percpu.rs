@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of which each CPU has its own.
+//! Tests of per-CPU memory.
 
 use kernel::prelude::*;
 
@@ -75,7 +75,7 @@ mod tests {
                 };
                 area.fill(level);
                 self.use_area(hit, level + 1);
-                // Those that came in between used others.
+                // Handlers that interrupted this one used other areas.
                 self.1
                     .push(u64::from(area.iter().all(|&byte| byte == level)));
             })
@@ -97,7 +97,7 @@ mod tests {
         add(0, 0);
         add(0, 0);
         drop(probe);
-        // And all are free again for the next one.
+        // All areas are free again for the next handler.
         assert!(SEEN.is(&[0xff, 1, 1, 1, 1, 0xff, 1, 1, 1, 1]));
         Ok(())
     }

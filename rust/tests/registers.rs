@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a handler reads from the registers.
+//! Tests of the registers that a handler reads.
 
 use kernel::prelude::*;
 
@@ -103,7 +103,7 @@ mod tests {
                     .map_or(0, |word| u64::from_ne_bytes(*word));
                 SEEN.push(registers.stack(n as u16) ^ word);
             }
-            // On x86-64 the first word is the return address.
+            // On x86-64, the first word is the return address.
             SEEN.push(u64::from(cfg!(CONFIG_ARM64) || registers.stack(0) != 0));
             // The stack of a task is some words long, but not that many.
             let beyond = (u16::MAX - 63..=u16::MAX).map(|n| registers.stack(n));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a handler saw, for the test to look at when the probe is gone.
+//! The values that a handler saw, for assertions after the probe is removed.
 //!
-//! A test keeps it in a static: a handler runs on any CPU, and an assertion that fails ends the
-//! test without a drop.
+//! A test stores them in a static, because a handler runs on any CPU, and a failed assertion ends
+//! the test without a drop.
 
 use core::sync::atomic::{
     AtomicU64,
@@ -13,7 +13,7 @@ use core::sync::atomic::{
 
 use kernel::prelude::*;
 
-/// How many words are kept; more are counted.
+/// The number of words that are stored. Further words are only counted.
 const ROOM: usize = 20;
 
 /// Words, in the order in which they came.
@@ -30,7 +30,7 @@ impl Seen {
         }
     }
 
-    /// For handlers: any context.
+    /// Adds a word. Any context, for handlers.
     pub(crate) fn push(&self, word: u64) {
         let index = self.len.fetch_add(1, Ordering::Relaxed);
         if let Some(place) = self.words.get(index) {
@@ -48,8 +48,8 @@ impl Seen {
         word.map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
-    /// Is that all that was seen? If not the kernel's log has what was, for an assertion does not
-    /// say it.
+    /// Whether exactly these values were seen. If not, logs the values that were seen, because an
+    /// assertion does not report them.
     pub(crate) fn is(&self, expected: &[u64]) -> bool {
         let len = self.len();
         let same = len == expected.len()
@@ -67,7 +67,7 @@ impl Seen {
     }
 }
 
-/// Where nobody looks.
+/// A place that no test reads.
 pub(crate) static NOWHERE: Seen = Seen::new();
 
 /// Says when it is dropped: a handler that has it was freed.
@@ -79,7 +79,7 @@ impl Drop for Dropped {
     }
 }
 
-/// The errno of what must fail, or 0.
+/// The errno of a failure, or 0.
 pub(crate) fn errno<T>(result: Result<T>) -> i32 {
     result.err().map_or(0, |error| error.to_errno())
 }

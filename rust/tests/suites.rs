@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! KUnit tests of ktrace: what can be checked from within the kernel.
+//! The KUnit tests of ktrace, which run in the kernel.
 //!
-//! A suite for each part of ktrace, in the inline module that `kunit_tests` wants. An assertion
-//! that fails ends the test's thread without dropping anything: so tests drop their probes first,
-//! and assert on what is left.
+//! Each part of ktrace has a suite, in the inline module that `kunit_tests` requires. A failed
+//! assertion ends the test's thread without dropping anything. So tests drop their probes before
+//! their assertions.
 
 use kernel::prelude::*;
 

@@ -24,7 +24,7 @@ mod tests {
     fn a_name_has_an_address() {
         assert_eq!(address_of(ADD), Ok(address_of_add()));
         assert_eq!(address_of(ADD_OF_MODULE), Ok(address_of_add()));
-        // Of a probe there nothing is left: it is found again.
+        // Nothing remains of a probe at this address, so the symbol is found again.
         assert_eq!(address_of(ADD), Ok(address_of_add()));
     }
 

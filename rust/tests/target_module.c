@@ -29,7 +29,7 @@ noinline __noclone int rkprobe_target_function(const char *text, int number)
 	return number + text[0];
 }
 
-/* So many calls of it, each within the one before. */
+/* Calls itself until @calls calls are nested. */
 noinline __noclone int rkprobe_target_deep(int calls)
 {
 	int deeper = calls > 1 ? rkprobe_target_deep(calls - 1) : 0;
@@ -38,14 +38,14 @@ noinline __noclone int rkprobe_target_deep(int calls)
 	return deeper + 1;
 }
 
-/* Where no probe may be. */
+/* A function that may not be probed. */
 noinline __noclone int rkprobe_target_no_probe(int number)
 {
 	return number - 1;
 }
 NOKPROBE_SYMBOL(rkprobe_target_no_probe);
 
-/* There is another one of this name. */
+/* Another function has the same name. */
 static noinline __used int rkprobe_target_twice(int number)
 {
 	return number - 2;
@@ -59,12 +59,12 @@ static int hit(const char *value, const struct kernel_param *param)
 
 	if (error)
 		return error;
-	/* Functions that are called with what is known get clones of their own. */
+	/* The compiler clones functions for calls with known arguments. */
 	OPTIMIZER_HIDE_VAR(text);
 	OPTIMIZER_HIDE_VAR(calls);
 	trace_rkprobe_target_tp(number, "text", number + 2, number + 3, number + 4, number + 5,
 				number + 6);
-	/* What nobody wants to know is not called for. */
+	/* The compiler removes a call whose result is unused. */
 	WRITE_ONCE(rkprobe_target_sum,
 		   rkprobe_target_function(text, number) + rkprobe_target_deep(calls));
 	return 0;

@@ -42,7 +42,7 @@ mod tests {
             if hit.argument(2) == SIZE as u64 {
                 self.0.push(hit.argument(1));
                 self.0.push(u64::from(hit.argument(3) >= SIZE as u64));
-                // On the stack: NUMA_NO_NODE.
+                // The argument is on the stack: NUMA_NO_NODE.
                 self.0.push(u64::from(hit.argument(5) as u32 == u32::MAX));
             }
         }
@@ -66,7 +66,7 @@ mod tests {
         Ok(())
     }
 
-    /// What there is of a call of the tracepoint's stub.
+    /// The parts of a call of the tracepoint's stub.
     struct Stub(&'static Seen);
 
     impl Handler for Stub {

@@ -55,12 +55,12 @@ use crate::{
 
 pub(crate) use probe::insn::arm64::Arm64 as Decoder;
 
-/// No jump to a function stands for a return.
+/// arm64 has no return thunks.
 pub(crate) fn is_return_thunk(_name: &str) -> bool {
     false
 }
 
-/// No jump to a function stands for an indirect jump.
+/// arm64 has no indirect thunks.
 pub(crate) fn is_indirect_thunk(_name: &str) -> bool {
     false
 }
@@ -119,8 +119,8 @@ pub(crate) unsafe fn percpu_read<T>(pointer: *const *mut T) -> *mut T {
     unsafe { pointer.wrapping_byte_add(cpu_offset()).read() }
 }
 
-/// The address of this CPU's copy of what is at `address` of the per-CPU area. Preemption should be
-/// disabled. C: `this_cpu_ptr()`.
+/// Returns the address of this CPU's copy of the per-CPU variable at `address`. Preemption should
+/// be disabled. C: `this_cpu_ptr()`.
 #[inline(always)]
 pub(crate) fn this_cpu(address: usize) -> usize {
     address.wrapping_add(cpu_offset())
@@ -189,11 +189,11 @@ const _: () = {
     assert!(offset_of!(user_pt_regs, regs) == 0);
 };
 
-/// Borrows what ftrace gave to a handler. C: `arch_ftrace_regs()`.
+/// Borrows the registers that ftrace passed to a handler. C: `arch_ftrace_regs()`.
 ///
 /// # Safety
 ///
-/// `regs` must be what ftrace filled in, or what is like that, and stay as it is for `'a`.
+/// `regs` must be filled in by ftrace, or in the same way, and stay unchanged for `'a`.
 #[inline(always)]
 pub(crate) unsafe fn call_registers<'a>(regs: *mut ftrace_regs) -> CallRegisters<'a> {
     // INVARIANT: The caller guarantees that ftrace filled it in, and that it stays for `'a`.
@@ -295,7 +295,8 @@ pub(crate) const FTRACE_SITE: [u8; MCOUNT_INSN_SIZE as usize] = [0x1f, 0x20, 0x0
 /// The symbol that a function with a return probe returns to. C: `is_kretprobe_trampoline()`.
 pub(crate) const RETURN_TRAMPOLINE: &[u8] = b"__kretprobe_trampoline+0x0/";
 
-/// Whether a jump can hide instructions: no kprobe is one, and ftrace writes calls only.
+/// Whether a jump can hide instructions. On arm64, no kprobe is a jump, and ftrace writes only
+/// calls.
 pub(crate) const JUMPS_HIDE: bool = false;
 
 /// The table of crate `probe` is that of the kernel's structure.
@@ -315,8 +316,8 @@ extern "C" {
     fn ktrace_get_regs(fregs: *mut c_void) -> *mut pt_regs;
 }
 
-/// Tries the facts about this processor that ktrace relies on, for
-/// [`assumptions`](crate::assumptions). Fails with what is different.
+/// Checks the facts about this processor on which ktrace relies, for
+/// [`assumptions`](crate::assumptions). The error names the difference.
 pub(crate) fn check() -> Result<(), &'static str> {
     let mut regs = __arch_ftrace_regs::default();
     // SAFETY: The structure is a local one, which the function only looks at.

@@ -73,8 +73,8 @@ extern "C" {
     static current_task: *const c_void;
 }
 
-/// The address of this CPU's copy of what is at `address` of the per-CPU area. Preemption should be
-/// disabled. C: `this_cpu_ptr()`.
+/// Returns the address of this CPU's copy of the per-CPU variable at `address`. Preemption should
+/// be disabled. C: `this_cpu_ptr()`.
 #[inline(always)]
 pub(crate) fn this_cpu(mut address: usize) -> usize {
     if cfg!(CONFIG_SMP) {
@@ -102,11 +102,11 @@ pub(crate) fn current() -> *const task_struct {
 /// The registers that ftrace saves: a `struct pt_regs`, but maybe not all of its fields.
 pub(crate) type CallRegisters<'a> = &'a Registers;
 
-/// Borrows what ftrace gave to a handler. C: `arch_ftrace_regs()`.
+/// Borrows the registers that ftrace passed to a handler. C: `arch_ftrace_regs()`.
 ///
 /// # Safety
 ///
-/// `regs` must be what ftrace filled in, or what is like that, and stay as it is for `'a`.
+/// `regs` must be filled in by ftrace, or in the same way, and stay unchanged for `'a`.
 #[inline(always)]
 pub(crate) unsafe fn call_registers<'a>(regs: *mut ftrace_regs) -> CallRegisters<'a> {
     // SAFETY: `struct ftrace_regs` is a `struct pt_regs` here. The caller guarantees that it stays.
@@ -187,7 +187,7 @@ pub(crate) const FTRACE_SITE: [u8; MCOUNT_INSN_SIZE as usize] = [0x0f, 0x1f, 0x4
 /// The symbol that a function with a return probe returns to. C: `is_kretprobe_trampoline()`.
 pub(crate) const RETURN_TRAMPOLINE: &[u8] = b"arch_rethook_trampoline+0x0/";
 
-/// Whether a jump can hide instructions: an optimized kprobe is one, and ftrace can write one.
+/// Whether a jump can hide instructions. An optimized kprobe is a jump, and ftrace can write jumps.
 pub(crate) const JUMPS_HIDE: bool = true;
 
 /// Compares the table of crate `probe` with the kernel's structure.
@@ -213,8 +213,8 @@ extern "C" {
     fn ktrace_get_regs(fregs: *mut c_void) -> *mut pt_regs;
 }
 
-/// Tries the facts about this processor that ktrace relies on, for
-/// [`assumptions`](crate::assumptions). Fails with what is different.
+/// Checks the facts about this processor on which ktrace relies, for
+/// [`assumptions`](crate::assumptions). The error names the difference.
 pub(crate) fn check() -> Result<(), &'static str> {
     if !landing_pads_match() {
         return Err("landing pads look different");
@@ -232,7 +232,7 @@ fn landing_pads_match() -> bool {
     unsafe { ktrace_landing_pads_match(endbr, sealed) }
 }
 
-/// How ftrace says whether it saved all registers.
+/// The mark by which ftrace shows that it saved all registers.
 fn registers_match() -> bool {
     let is_same = |mut regs: pt_regs| {
         let regs = &raw mut regs;

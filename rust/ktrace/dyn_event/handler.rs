@@ -12,7 +12,7 @@ use crate::{
     tree::Arguments, //
 };
 
-/// Who takes commands. Process context.
+/// A handler of commands. Process context.
 pub trait Commands: 'static {
     /// Carries out a command that is none for the kernel. `ECANCELED` where it is none for us.
     ///
@@ -20,10 +20,10 @@ pub trait Commands: 'static {
     fn create(command: &[u8]) -> Result;
 }
 
-/// Who is asked about [entries](super::DynEvent). Process context.
+/// A handler that answers for its [entries](super::DynEvent). Process context.
 ///
-/// The kernel goes through its list: entries that are removed here leave the listing at once, and
-/// the list later.
+/// The kernel iterates over its list. So a removed entry leaves the listing at once, and the list
+/// later.
 pub trait Entries: 'static {
     /// Shows the entry of this number.
     fn show(token: &EventMutex, number: usize, to: &SeqFile);
@@ -34,9 +34,9 @@ pub trait Entries: 'static {
     /// Removes the probe of this number, and [its entry](super::DynEvent).
     fn remove(token: &EventMutex, number: usize) -> Result;
 
-    /// Does a command that removes events mean this entry? The group and the name must be those of
-    /// the entry. No group stands for any, and so does an empty name. The words are the target and
-    /// the first arguments of the probe.
+    /// Whether a command that removes events matches this entry. The group and the name must be
+    /// those of the entry. Without a group, any group matches. An empty name matches any name. The
+    /// words are the target and the first arguments of the probe.
     fn matches(
         token: &EventMutex,
         number: usize,

@@ -104,7 +104,7 @@ mod tests {
         static SEEN: Seen = Seen::new();
         let probe = Rethook::register(targets([DEPTH])?, 1, First::new(&SEEN))?;
         probe.enable()?;
-        // It calls itself: each CPU may have some room.
+        // The function calls itself, because each CPU may have some memory.
         let depth = depth(40);
         let missed = probe.missed();
         let calls = SEEN.len() as u64 / 3 + missed;
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(blacklisted, EINVAL.to_errno());
         assert_eq!(unknown, ENOENT.to_errno());
         assert_eq!(switch, EINVAL.to_errno());
-        // Of some of which one cannot be there is none.
+        // If one of several functions cannot be hooked, none is.
         let some = Rethook::register(targets([ADD, UNKNOWN])?, 1, First::new(&SEEN));
         assert_eq!(errno(some.map(drop)), ENOENT.to_errno());
         add(1, 1);

@@ -169,7 +169,7 @@ impl DynEvent {
         self.add_with(token, const { &Callbacks::of::<E>() }, number);
     }
 
-    /// Not generic: modules that have a handler call this one, and no C.
+    /// The function is not generic, so modules with a handler call this function, and no C code.
     fn add_with(&self, _: &EventMutex, callbacks: &'static Callbacks, number: usize) {
         // SAFETY: By the type invariant the entry is allocated; `event_mutex` is held, as the token
         // proves. The callbacks, and the functions that they are, are of a module that owns this

@@ -53,7 +53,8 @@ use crate::{
 
 use super::event_record::Record;
 
-/// An event that is there for as long as this is: neither does its module go, nor is it removed.
+/// An event that exists as long as this value: its module cannot be unloaded, and it cannot be
+/// removed.
 ///
 /// # Invariants
 ///
@@ -181,7 +182,7 @@ impl Drop for Event {
 
 /// The handler, and what the callback needs beside it.
 struct CallbackData<H> {
-    /// How long a record is at least, in bytes.
+    /// The minimum length of a record in bytes.
     len: usize,
     handler: H,
 }
@@ -198,7 +199,7 @@ pub struct EventProbe<H: Handler> {
     trigger: NonNull<Trigger>,
     is_attached: AtomicBool,
     inner: NonNull<CallbackData<H>>,
-    /// Held for as long as the trigger is there.
+    /// The event, which is held as long as the trigger exists.
     event: ManuallyDrop<Event>,
 }
 
@@ -294,7 +295,8 @@ impl<H: Handler> EventProbe<H> {
         unsafe { self.detach_locked() };
     }
 
-    /// How many records did not run the handler, for one was running on that CPU. Any context.
+    /// The number of records that did not run the handler, because a handler was running on that
+    /// CPU. Any context.
     pub fn missed(&self) -> u64 {
         // SAFETY: By the type invariant C made the trigger, and only the drop of `self` frees it.
         unsafe { ktrace_event_probe_missed(self.trigger.as_ptr()) as u64 }
@@ -332,8 +334,8 @@ impl<H: Handler> Drop for EventProbe<H> {
 unsafe fn take_back(trigger: *mut c_void) {
     // SAFETY: The caller guarantees that this is the trigger of a probe. `event_mutex` is held.
     let detach = |_: &EventMutex| unsafe { ktrace_take_back_event_probe(trigger.cast()) };
-    // In the kernel's tree this fails only if the current task holds the mutex: the kernel's
-    // notifier of modules that go does not.
+    // In the kernel's tree, this fails only if the current task holds the mutex. The kernel's
+    // notifier of unloaded modules does not hold it.
     let _ = EventMutex::with(detach);
 }
 

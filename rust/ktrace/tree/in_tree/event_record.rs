@@ -58,7 +58,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// There are no registers: each is 0, and so is the stack.
+/// A record has no registers: each register and the stack are 0.
 impl<'a> Origin for Record<'a> {
     #[inline(always)]
     fn state(&self) -> State<&'a Registers> {

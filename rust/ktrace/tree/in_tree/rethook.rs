@@ -43,7 +43,7 @@ use crate::{
 #[repr(C)]
 struct Node<D> {
     node: bindings::rethook_node,
-    /// Of the function.
+    /// The address of the function.
     address: usize,
     data: D,
 }
@@ -57,7 +57,7 @@ struct Node<D> {
 struct PinnedRethook<H: Handler> {
     room: NonNull<bindings::rethook>,
     handler: H,
-    /// How many calls there was no room for.
+    /// The number of calls for which there was no memory.
     missed: Counter,
 }
 
@@ -66,7 +66,7 @@ unsafe impl<H: Handler> Send for PinnedRethook<H> {}
 // SAFETY: All CPUs may use the room at the same time, and `H` is `Sync`.
 unsafe impl<H: Handler> Sync for PinnedRethook<H> {}
 
-/// At the entry of a function.
+/// Called at the entry of a function.
 struct EntryHandler<H: Handler>(NonNull<PinnedRethook<H>>);
 
 // SAFETY: It is a reference to a `PinnedRethook`, which is `Sync`.
@@ -160,8 +160,8 @@ impl<H: Handler> Rethook<H> {
         self.probes.probes().iter().map(kprobe::Kprobe::address)
     }
 
-    /// How many calls were not seen: no room for another in flight, or another handler was running
-    /// on that CPU at the entry. Any context.
+    /// The number of missed calls: there was no memory for another call in flight, or another
+    /// handler was running on that CPU at the entry. Any context.
     pub fn missed(&self) -> u64 {
         let probes = self.probes.probes().iter();
         probes.fold(self.inner.missed.sum(), |sum, probe| {
@@ -310,7 +310,7 @@ fn take(room: NonNull<bindings::rethook>) -> Option<NonNull<bindings::rethook_no
     NonNull::new(unsafe { bindings::rethook_try_get(room.as_ptr()) })
 }
 
-/// It was not hooked.
+/// The call was not hooked.
 #[inline(never)]
 #[link_section = ".kprobes.text"]
 fn give_back(node: NonNull<bindings::rethook_node>) {

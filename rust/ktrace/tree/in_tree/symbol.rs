@@ -51,7 +51,7 @@ pub(crate) fn exists(name: &CStr) -> Result<bool> {
 pub struct Repeated(());
 
 impl Repeated {
-    /// There is nothing to read.
+    /// The kernel's tree has nothing to read.
     pub fn read() -> Result<Self> {
         Ok(Self(()))
     }

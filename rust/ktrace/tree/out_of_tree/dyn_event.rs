@@ -26,7 +26,7 @@ impl DynEvent {
 }
 
 /// See [`crate::dyn_event::register`].
-// In the kernel's tree the parameter says who is called.
+// In the kernel's tree, the parameter names the handler.
 #[allow(clippy::extra_unused_type_parameters)]
 pub(crate) fn register_dyn_events<C: Commands>() -> Result {
     Ok(())

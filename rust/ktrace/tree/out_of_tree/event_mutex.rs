@@ -37,7 +37,7 @@ struct Request {
     data: *mut c_void,
 }
 
-/// What [`Request::data`] points at.
+/// The data to which [`Request::data`] points.
 struct Operation<F, R> {
     f: Option<F>,
     result: Option<R>,

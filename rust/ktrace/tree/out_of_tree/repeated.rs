@@ -20,13 +20,13 @@ mod memory;
 
 /// A set of the hashes of names.
 struct NameHashes {
-    /// At most half of it is in use; the rest is 0.
+    /// The hash table. At most half of its slots are in use. The rest is 0.
     table: KVVec<u64>,
     len: usize,
 }
 
 impl NameHashes {
-    /// A set with room for so many.
+    /// Creates a set with room for `len` names.
     fn with_capacity(len: usize) -> Result<Self> {
         let size = len.saturating_mul(2).max(1024).next_power_of_two();
         Ok(Self {
@@ -68,7 +68,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// With room for so many names.
+    /// Creates a set with room for this many names.
     fn with_capacity(len: usize) -> Result<Self> {
         Ok(Self {
             all: NameHashes::with_capacity(len)?,

@@ -39,7 +39,7 @@ pub(crate) fn address_of(name: &CStr) -> Result<usize> {
 fn address_by(name: &CStr, offset: u32) -> Result<usize> {
     const SECOND_BYTE: u32 = 1;
     let offset = offset + SECOND_BYTE;
-    // On the heap: the kernel keeps the address of a probe that it accepts.
+    // The probe is on the heap, because the kernel keeps the address of a probe that it accepts.
     let mut probe = KBox::new(MaybeUninit::<tracing::kprobe>::zeroed(), GFP_KERNEL)?;
     let probe = probe.as_mut_ptr();
     // SAFETY: All-zero is a valid `struct kprobe`, and nobody else has it yet.
