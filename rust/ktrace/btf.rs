@@ -54,9 +54,9 @@ impl Deref for BtfBytes {
 impl Object {
     /// Reads it. That of a module needs that of the kernel as its base.
     ///
-    /// For the kernel that is some 6 MB (in its own tree nothing) and 0.5 MB of index, and takes
-    /// some milliseconds. Process context; sleeps. `ENOENT` where there is none of this name,
-    /// `ENOMEM`, `EINVAL` where it cannot be understood.
+    /// The kernel's BTF needs some 6 MB (in its own tree nothing) and 0.5 MB for the index, and
+    /// takes some milliseconds. Process context; sleeps. `ENOENT` if no BTF has this name,
+    /// `ENOMEM`, `EINVAL` if it cannot be parsed.
     pub fn read(name: &str, base: Option<&Btf<'_>>) -> Result<Self> {
         let bytes = read(name)?;
         let malformed = |_: Malformed| EINVAL;

@@ -11,8 +11,8 @@ use crate::tree;
 /// Whether [`add`] has an effect.
 pub const IS_OPEN: bool = tree::HAS_ERROR_LOG;
 
-/// Adds an entry: what was wrong with a command of a subsystem, and at which byte of it. Without
-/// memory there is none. Process context.
+/// Adds an entry: an error in a command of a subsystem, and its position in bytes. Adds nothing if
+/// memory is exhausted. Process context.
 ///
 /// The kernel keeps each text for good: it must be one of a few.
 pub fn add(subsystem: &CStr, command: &CStr, text: &CStr, caret: u16) {

@@ -2,8 +2,8 @@
 
 //! A handler for the records of a trace event.
 //!
-//! It is a trigger on the event, which the user does not see: where there is one, the kernel makes
-//! the record also where nobody has enabled the event.
+//! An event probe is a trigger on the event. Users do not see it. Because of the trigger, the
+//! kernel creates the record even if nobody has enabled the event.
 //!
 //! Only the kernel's own tree [supports](ARE_SUPPORTED) event probes. Elsewhere [`Event::get`]
 //! fails with `EOPNOTSUPP`, and neither an [`Event`] nor an [`EventProbe`] can exist.

@@ -62,9 +62,8 @@ pub struct Exits {
 impl Exits {
     /// Finds those of the function that `address` belongs to.
     ///
-    /// Process context; sleeps. `ENOENT` where the address belongs to no symbol, `EFAULT` where
-    /// there is nothing to read, `EPERM` under lockdown, `ENOMEM`, `EOPNOTSUPP` without
-    /// [`IS_BUILT`].
+    /// Process context; sleeps. `ENOENT` if no symbol contains the address, `EFAULT` if the text
+    /// cannot be read, `EPERM` under lockdown, `ENOMEM`, `EOPNOTSUPP` without [`IS_BUILT`].
     pub fn find(address: usize) -> Result<Self> {
         if !IS_BUILT {
             return Err(Error::from_errno(-(EOPNOTSUPP as c_int)));

@@ -53,7 +53,7 @@ pub(crate) unsafe fn init() {
     }
 }
 
-/// Does tracefs have a file or a directory at `path`? Tracefs need not be mounted. The rights of
+/// Whether tracefs has a file or a directory at `path`. Tracefs need not be mounted. The rights of
 /// the current task do not matter.
 ///
 /// Process context; sleeps. Not with `event_mutex` held: see [`File::open`]. `ENOMEM`; `ENODEV` if

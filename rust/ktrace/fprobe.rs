@@ -58,7 +58,8 @@ use crate::{
 /// The handler of the entry and the exit of a function.
 #[vtable]
 pub trait Handler: Send + Sync + 'static {
-    /// The entry data: what the probe saves at the entry of a call, for its exit. `()` for nothing.
+    /// The entry data, which the probe saves at the entry of a call for its exit. `()` saves
+    /// nothing.
     ///
     /// It is copied, never dropped (a call may never return), and may be read on another CPU. At
     /// most 112 bytes, with the alignment of a word.
@@ -113,7 +114,7 @@ pub fn exists(pattern: &CStr) -> Result {
     }
 }
 
-/// Does the name of a function match a pattern, as those of [`Functions::Glob`] do? Any context.
+/// Whether the name of a function matches a pattern, as in [`Functions::Glob`]. Any context.
 ///
 /// C: `glob_match()`.
 pub fn matches(pattern: &CStr, name: &str) -> bool {
@@ -270,8 +271,8 @@ impl<H: Handler> Fprobe<H> {
 
     /// Probes functions, from now on. C: `register_fprobe()` and its like.
     ///
-    /// Process context; sleeps. `ENOENT` where there is no such function or one cannot be traced,
-    /// `EINVAL` where none is given, `ENOMEM`.
+    /// Process context; sleeps. `ENOENT` if a function does not exist or cannot be traced, `EINVAL`
+    /// without functions, `ENOMEM`.
     pub fn register(functions: Functions<'_>, handler: H) -> Result<Self> {
         const { Self::DATA_FITS };
         let handler = KBox::new(handler, GFP_KERNEL)?;

@@ -117,8 +117,8 @@ impl<H: Handler> FtraceOps<H> {
             GFP_KERNEL,
         )?;
         let ops = inner.ops.get();
-        // RECURSION: what the handler calls does not come back here, and preemption is disabled.
-        // RCU: it is not called where RCU does not watch.
+        // RECURSION: functions that the handler calls do not call it again, and preemption is
+        // disabled. RCU: the handler is not called where RCU is not watching.
         const FLAGS: c_ulong =
             (bindings::FTRACE_OPS_FL_RECURSION | bindings::FTRACE_OPS_FL_RCU) as c_ulong;
         // SAFETY: Nobody else has it yet.
@@ -194,8 +194,8 @@ unsafe fn remove(object: *mut c_void) {
     let _ = unsafe { unregister(object.cast()) };
 }
 
-/// Can ftrace trace the function that begins at `address`? C: `ftrace_location()`, which is not
-/// exported; but a filter takes no other address.
+/// Whether ftrace can trace the function that begins at `address`. C: `ftrace_location()`, which is
+/// not exported. But a filter accepts only such addresses.
 ///
 /// Process context. `ENOMEM`.
 pub fn is_traceable(address: usize) -> Result<bool> {

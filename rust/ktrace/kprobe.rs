@@ -228,14 +228,14 @@ impl<H: Handler> Kprobe<H> {
         self.0.disable()
     }
 
-    /// Was the probed code unloaded? Such a probe cannot be enabled again. Any context.
+    /// Whether the probed code was unloaded. Such a probe cannot be enabled again. Any context.
     ///
     /// C: `kprobe_gone()`.
     pub fn is_gone(&self) -> bool {
         self.0.is_gone()
     }
 
-    /// Does ftrace call it? Any context.
+    /// Whether ftrace calls the probe. Any context.
     pub(crate) fn is_on_ftrace(&self) -> bool {
         self.0.is_on_ftrace()
     }

@@ -172,9 +172,9 @@ pub struct Kretinsn<H: Handler> {
 impl<H: Handler> Kretinsn<H> {
     /// Places probes on all returns of the function at `target`, disabled, or none.
     ///
-    /// Process context; sleeps. Beside what [`Refusal`] tells of the function it fails as
-    /// [`Kprobe::register`](crate::kprobe::Kprobe::register), with `EINVAL` where the target is not
-    /// the entry of a function, and with `EAGAIN` where its text is changed all the time.
+    /// Process context; sleeps. Fails for the reasons of [`Refusal`], and like
+    /// [`Kprobe::register`](crate::kprobe::Kprobe::register). `EINVAL` if the target is not the
+    /// entry of a function, `EAGAIN` if its text changes all the time.
     pub fn register(target: Target, handler: H) -> Result<Self, Refusal> {
         const TRIES: usize = 5;
 
@@ -214,7 +214,7 @@ impl<H: Handler> Kretinsn<H> {
         self.probes.disable()
     }
 
-    /// Was the probed code unloaded? Such a probe cannot be enabled again. Any context.
+    /// Whether the probed code was unloaded. Such a probe cannot be enabled again. Any context.
     ///
     /// C: `kprobe_gone()`.
     pub fn is_gone(&self) -> bool {

@@ -48,7 +48,7 @@ pub use crate::registration::Target;
 /// The handler of a return.
 #[vtable]
 pub trait Handler: Send + Sync + 'static {
-    /// The entry data: what the probe saves at the entry of a call, for its return. `()` for
+    /// The entry data, which the probe saves at the entry of a call for its return. `()` saves
     /// nothing.
     ///
     /// It is copied, never dropped (a call may never return), and may be read on another CPU. At
@@ -220,7 +220,7 @@ impl<H: Handler> Kretprobe<H> {
         self.0.disable()
     }
 
-    /// Was the probed code unloaded? Such a probe cannot be enabled again. Any context.
+    /// Whether the probed code was unloaded. Such a probe cannot be enabled again. Any context.
     ///
     /// C: `kprobe_gone()`.
     pub fn is_gone(&self) -> bool {

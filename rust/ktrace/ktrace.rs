@@ -9,16 +9,16 @@
 //! - [`fprobe`], [`ftrace`]: handlers at many functions at once;
 //! - [`tracepoint`]: a handler on a tracepoint of the kernel;
 //! - [`event_probe`]: a handler for the records of an event, in the kernel's own tree only;
-//! - [`registers`], [`nofault`]: what a handler may look at;
+//! - [`registers`], [`nofault`]: registers and memory that a handler may read;
 //! - [`trace_event`]: events under `events/` in tracefs, and records in the trace buffers;
 //! - [`tracefs`]: control files;
 //! - [`dyn_event`], [`error_log`]: files of the kernel, in the kernel's tree;
 //! - [`percpu`]: memory that handlers may write to;
 //! - [`symbol`]: names and addresses;
 //! - [`btf`]: the types of functions and structures;
-//! - [`module`]: loaded modules; [`module_notifier`]: when one comes or goes;
-//! - [`vfs`]: where the name of a file is;
-//! - [`assumptions`]: what this crate expects of the kernel, tried.
+//! - [`module`]: loaded modules; [`module_notifier`]: notifications of them;
+//! - [`vfs`]: the offsets of a file's name;
+//! - [`assumptions`]: checks of this crate's assumptions about the kernel.
 //!
 //! A handler runs in atomic context: see [`context`].
 

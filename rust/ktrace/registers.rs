@@ -79,7 +79,7 @@ pub(crate) fn stack(registers: impl RegisterFile, n: u16) -> u64 {
 pub struct Registers(Opaque<bindings::pt_regs>);
 
 impl Registers {
-    /// Borrows what the kernel gave to a handler.
+    /// Borrows the registers that the kernel passed to a handler.
     ///
     /// # Safety
     ///

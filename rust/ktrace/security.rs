@@ -23,20 +23,22 @@ extern "C" {
     fn ktrace_hash_address(address: u64) -> u32;
 }
 
-/// May probes be placed? Process context. `EPERM` where lockdown forbids it. C: `LOCKDOWN_KPROBES`.
+/// Checks that probes may be placed. Process context. `EPERM` if lockdown forbids it. C:
+/// `LOCKDOWN_KPROBES`.
 pub fn kprobes_allowed() -> Result {
     // SAFETY: The function has no requirements.
     to_result(unsafe { ktrace_locked_down_kprobes() })
 }
 
-/// May tracefs be used? Process context. `EPERM` where lockdown forbids it. C: `LOCKDOWN_TRACEFS`.
+/// Checks that tracefs may be used. Process context. `EPERM` if lockdown forbids it. C:
+/// `LOCKDOWN_TRACEFS`.
 pub fn tracefs_allowed() -> Result {
     // SAFETY: The function has no requirements.
     to_result(unsafe { ktrace_locked_down_tracefs() })
 }
 
-/// May the reader of this file see addresses of the kernel? Both who opened it and the current
-/// task must be allowed to. Process context.
+/// Whether the reader of this file may see addresses of the kernel. Both the task that opened the
+/// file and the current task need the permission. Process context.
 ///
 /// The rules of `/proc/kallsyms` for `kptr_restrict`: 0 and 1 demand `CAP_SYSLOG`, 2 hides
 /// addresses from everyone. C: `kallsyms_show_value()`.

@@ -26,8 +26,8 @@ pub use probe::kallsyms::Location;
 
 /// Finds the address of a symbol, `NAME` or `MODULE:NAME`, of text or data.
 ///
-/// For rkprobe alone: it is not exported to other modules. Process context; sleeps. `ENOENT` where
-/// there is no such symbol. C: `kallsyms_lookup_name()`.
+/// Only for rkprobe: other modules cannot use it. Process context; sleeps. `ENOENT` if the symbol
+/// does not exist. C: `kallsyms_lookup_name()`.
 pub fn address_of(name: &CStr) -> Result<usize> {
     tree::address_of(name)
 }
@@ -118,7 +118,7 @@ pub fn is_entry(address: usize) -> Option<bool> {
     Some(address == start || address == arch::probe_entry(start))
 }
 
-/// Does this address belong to a module? Any context.
+/// Whether this address is in a module. Any context.
 pub fn is_in_module(address: usize) -> bool {
     module_of(address, &mut [0; LEN]).is_some()
 }

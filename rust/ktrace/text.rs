@@ -95,7 +95,7 @@ impl Text {
         Ok(place)
     }
 
-    /// Was the symbol that starts at `address` added?
+    /// Whether the symbol that starts at `address` was added.
     pub(crate) fn contains(&self, address: usize) -> bool {
         self.parts.iter().any(|part| part.address == address)
     }

@@ -344,7 +344,7 @@ unsafe extern "C" fn write<T: ControlFile>(
     }
 }
 
-/// Hands out what was written line by line. C: `trace_parse_run_command()`.
+/// Passes the written string on, line by line. C: `trace_parse_run_command()`.
 ///
 /// `EINVAL` for a line over [`MAX_LINE`] bytes.
 fn write_lines(from: UserPtr, count: usize, mut take: impl FnMut(&[u8]) -> Result) -> Result {

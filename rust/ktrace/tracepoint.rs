@@ -101,8 +101,8 @@ struct Attachment {
     notifier: Opaque<bindings::notifier_block>,
     is_notified: bool,
     name: CString,
-    /// NULL where there is none of this name. While the notifier is registered it is changed by its
-    /// calls only, which the kernel makes one at a time.
+    /// NULL if no tracepoint has this name. While the notifier is registered, only its calls change
+    /// the pointer. The kernel makes one call at a time.
     tracepoint: AtomicPtr<bindings::tracepoint>,
     /// Why the handler could not be attached.
     error: AtomicI32,
@@ -185,7 +185,8 @@ impl<H: Handler> Tracepoint<H> {
         }
     }
 
-    /// The same, but where there is no such tracepoint this waits for a module that has it.
+    /// Attaches like [`Self::attach`]. But if the tracepoint does not exist, waits for a module
+    /// that has it.
     pub fn attach_or_wait(name: &CStr, handler: H) -> Result<Self> {
         if cfg!(CONFIG_CFI) {
             return Err(ENOTSUPP);

@@ -123,7 +123,7 @@ pub enum Base<'a> {
     Symbol(&'a str),
 }
 
-/// A field in the record of an event: where it is, and what its value is.
+/// A field in the record of an event: its position and its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordField {
     /// The offset in bytes from the start of the record.
@@ -189,7 +189,7 @@ impl Steps {
         }
     }
 
-    /// Adds one on the outside, and gives it back where there is no room.
+    /// Adds an outer step. Returns the step if there is no room.
     pub fn push(&mut self, step: Step) -> Result<(), Step> {
         match self.items.get_mut(usize::from(self.len)) {
             Some(slot) => {

@@ -6,11 +6,11 @@
 //! are numbered from 1, and vary in length. The BTF of a module continues that of the kernel. This
 //! module trusts none of its bytes: a missing type is `None`, and every walk ends.
 //!
-//! - [`Sections`] finds the parts and makes an index of the types, in memory of the caller's;
+//! - [`Sections`] finds the parts, and makes an index of the types in the caller's memory;
 //! - [`Btf`] looks types and [`Function`]s up;
 //! - [`Variable`] is a variable as written, `file->f_path.dentry->d_flags`, and [`Fields`] follows
 //!   it from type to type;
-//! - [`Value`] is what it leads to, and tells how to fetch it.
+//! - [`Value`] is the result, and describes how to fetch it.
 //!
 //! All functions may be called in any context. Only the index is expensive: it reads every type,
 //! and compares its name with that of the type before. Callers can keep the index. With it,

@@ -91,7 +91,7 @@ pub struct Location<'a> {
 }
 
 impl<'a> Location<'a> {
-    /// Reads what the kernel has written; `None` where that is no symbol, but a number.
+    /// Parses a string that the kernel has written. `None` if it is not a symbol, but a number.
     ///
     /// C: `sprint_symbol()`.
     pub fn parse(text: &'a str) -> Option<Self> {
@@ -132,7 +132,7 @@ pub fn insert(table: &mut [u64], hash: u64) -> bool {
     false
 }
 
-/// Was this hash put into the table?
+/// Whether the table contains this hash.
 pub fn contains(table: &[u64], hash: u64) -> bool {
     let mask = table.len().wrapping_sub(1);
     (0..table.len())

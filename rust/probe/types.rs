@@ -7,7 +7,7 @@
 //!
 //! C: `struct fetch_type`, `probe_fetch_types` in `kernel/trace/trace_probe.c`.
 
-/// A fetch type: what an argument stores.
+/// A fetch type: the type of a stored argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchType {
     /// A number of 1, 2, 4 or 8 bytes.

@@ -32,7 +32,8 @@ mod tests {
         },
     };
 
-    /// Keeps what the handlers are given. Calls with a first argument of 100 and more are skipped.
+    /// Records the values that the handlers receive. Skips calls with a first argument of 100 and
+    /// more.
     struct Whole(&'static Seen);
 
     /// More than a word, and of more than one type.

@@ -63,7 +63,7 @@ pub(crate) fn address_of_add() -> usize {
     add as *const () as usize
 }
 
-/// Runs `f` while a call of [`WAIT`], with 7, is in flight, and gives what that returns.
+/// Runs `f` while a call of [`WAIT`] with 7 is in flight, and returns the result of this call.
 pub(crate) fn during_a_call(f: impl FnOnce() + Send + 'static) -> Result<u64> {
     kernel::workqueue::system_unbound().try_spawn(GFP_KERNEL, || {
         wait_for_call();

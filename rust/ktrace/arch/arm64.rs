@@ -210,7 +210,7 @@ pub(crate) unsafe fn call_registers<'a>(regs: *mut ftrace_regs) -> CallRegisters
 ///
 /// # Safety
 ///
-/// `regs` must be what ftrace filled in at the exit of a function.
+/// `regs` must be filled in by ftrace at the exit of a function.
 #[inline(always)]
 pub(crate) unsafe fn complete_at_exit(regs: *mut ftrace_regs) {
     let regs = regs.cast::<__arch_ftrace_regs>();
@@ -225,7 +225,7 @@ pub(crate) unsafe fn complete_at_exit(regs: *mut ftrace_regs) {
 ///
 /// # Safety
 ///
-/// `registers` must be what ftrace filled in.
+/// `registers` must be filled in by ftrace.
 #[inline(always)]
 pub(crate) unsafe fn whole_registers(_registers: CallRegisters<'_>) -> *mut pt_regs {
     ptr::null_mut()
@@ -275,8 +275,8 @@ pub(crate) fn bytes_before(start: usize) -> Result<usize> {
     Ok(if has_ops { size_of::<usize>() } else { 0 })
 }
 
-/// Can the function at `start` begin with room for ftrace? Its first instruction may be hidden by a
-/// kprobe. Cheaper than to ask ftrace.
+/// Whether the function at `start` can begin with space for ftrace. A kprobe may hide its first
+/// instruction. This check is cheaper than a call of ftrace.
 fn may_begin_with_site(start: usize) -> bool {
     const SAVE_LINK: u32 = 0xaa1e_03e9;
 

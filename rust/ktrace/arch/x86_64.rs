@@ -117,7 +117,7 @@ pub(crate) unsafe fn call_registers<'a>(regs: *mut ftrace_regs) -> CallRegisters
 ///
 /// # Safety
 ///
-/// `regs` must be what ftrace filled in at the exit of a function.
+/// `regs` must be filled in by ftrace at the exit of a function.
 #[inline(always)]
 pub(crate) unsafe fn complete_at_exit(_regs: *mut ftrace_regs) {}
 
@@ -125,7 +125,7 @@ pub(crate) unsafe fn complete_at_exit(_regs: *mut ftrace_regs) {}
 ///
 /// # Safety
 ///
-/// `registers` must be what ftrace filled in.
+/// `registers` must be filled in by ftrace.
 #[inline(always)]
 pub(crate) unsafe fn whole_registers(registers: CallRegisters<'_>) -> *mut pt_regs {
     let regs = registers.as_ptr();

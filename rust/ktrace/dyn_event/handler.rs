@@ -28,7 +28,7 @@ pub trait Entries: 'static {
     /// Shows the entry of this number.
     fn show(token: &EventMutex, number: usize, to: &SeqFile);
 
-    /// Does anybody use the entry? Then it cannot be removed.
+    /// Whether the entry is in use. Then it cannot be removed.
     fn is_busy(token: &EventMutex, number: usize) -> bool;
 
     /// Removes the probe of this number, and [its entry](super::DynEvent).

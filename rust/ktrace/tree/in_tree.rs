@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A part of the kernel's tree: also what `rust/helpers/built_in.c` exports.
+//! ktrace in the kernel's tree, which also has the exports of `rust/helpers/built_in.c`.
 
 use core::ptr::NonNull;
 

@@ -83,7 +83,7 @@ pub const FRAME_POINTER: Register = word(29);
 /// C: `procedure_link_pointer()`.
 pub const LINK: Register = word(30);
 
-/// The register of a name, or `None` where there is no such register.
+/// The register with this name, or `None` if no register has it.
 ///
 /// C: `regs_query_register_offset()`.
 pub const fn register(name: &str) -> Option<Register> {

@@ -68,7 +68,7 @@ pub const STACK_POINTER: Register = SP;
 /// C: `instruction_pointer()`.
 pub const INSTRUCTION_POINTER: Register = IP;
 
-/// The register of a name, or `None` where there is no such register.
+/// The register with this name, or `None` if no register has it.
 ///
 /// C: `regs_query_register_offset()`.
 pub const fn register(name: &str) -> Option<Register> {

@@ -154,8 +154,8 @@ impl<'a, 't> Inner<'a, 't> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NoBtfField`] (ENOENT) where there is no such field;
-/// [`ErrorKind::TypecastNotAligned`] and [`ErrorKind::TypecastBadArrow`] (EINVAL).
+/// [`ErrorKind::NoBtfField`] (ENOENT) if no field has the name; [`ErrorKind::TypecastNotAligned`]
+/// and [`ErrorKind::TypecastBadArrow`] (EINVAL).
 pub fn field_offset(btf: &Btf<'_>, id: TypeId, text: &str) -> Result<u32, Error> {
     let inner = Inner::find(btf, id, Fragment { text, at: 0 })?;
     if inner.bits % 8 != 0 {

@@ -54,8 +54,8 @@ impl<'a> Function<'a> {
         })
     }
 
-    /// The same as what a tracepoint calls: the first parameter, which is for the callee only, is
-    /// not among the parameters. The others keep their positions.
+    /// The same function as the callee of a tracepoint: without its first parameter, which is only
+    /// for the callee. The other parameters keep their positions.
     ///
     /// C: `TPARG_FL_TPOINT`.
     pub const fn of_tracepoint(self) -> Self {

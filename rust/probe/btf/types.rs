@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One type: a head of three words, and what its kind has behind it.
+//! A type: a header of three words, and the data of its kind.
 //!
 //! C: `struct btf_type` and those that follow it, in `include/uapi/linux/btf.h`.
 

@@ -64,8 +64,8 @@ impl<'t> Variable<'t> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NoBtfEntry`] where there is no BTF or no parameter at all,
-    /// [`ErrorKind::NoBtfarg`] where none is named so; both ENOENT.
+    /// [`ErrorKind::NoBtfEntry`] without BTF or without parameters, [`ErrorKind::NoBtfarg`] if no
+    /// parameter has the name; both ENOENT.
     pub fn param<'a>(&self, function: Option<&Function<'a>>) -> Result<Param<'a>, Error> {
         let error = |kind| Error::new(kind, 0, Errno::ENOENT);
         let function = function
@@ -98,7 +98,7 @@ impl<'t> Variable<'t> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::BadBtfTid`] (EINVAL) where there is no such type.
+    /// [`ErrorKind::BadBtfTid`] (EINVAL) if the type does not exist.
     pub fn fields<'a>(&self, btf: &Btf<'a>, ty: TypeId) -> Result<Fields<'a, 't>, Error> {
         let ty = btf.resolve(ty).ok_or(Error::no_type(0))?;
         let value = Start::Value(Value::new(ty));

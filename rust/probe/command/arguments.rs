@@ -65,7 +65,7 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Checks what concerns all.
+    /// Checks all arguments together.
     pub(super) fn new(
         words: Words<'a>,
         context: ParseContext<'a>,

@@ -113,13 +113,13 @@ impl<'a> Command<'a> {
         self.arguments.clone().flat_map(structures)
     }
 
-    /// Writes out the arguments that stand for others; `None` where there are none. The command
-    /// then goes on [with the text](Self::with_arguments).
+    /// Expands the arguments that stand for others. `None` if there are none. Continue the command
+    /// [with the result](Self::with_arguments).
     ///
     /// # Errors
     ///
-    /// `$argN` and `$arg*` in the wrong place or with a wrong number, and what there is no room
-    /// for.
+    /// `$argN` and `$arg*` in the wrong place or with a wrong number, and expansions that exceed a
+    /// limit.
     pub fn expand<'c>(
         &'c self,
         context: ParseContext<'c>,

@@ -102,7 +102,7 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
         Ok(parsed)
     }
 
-    /// Does what a level does with the value so far.
+    /// Applies a level to the current value.
     ///
     /// C: `unwind_parse_states()`.
     #[inline(never)]

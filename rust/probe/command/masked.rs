@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::number;
 
-/// Does the text have an address of the kernel in it?
+/// Whether the string contains an address of the kernel.
 pub fn has_address(text: &str) -> bool {
     Pieces(text).any(|(word, is_word)| is_word && address_len(word).is_some())
 }

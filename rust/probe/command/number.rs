@@ -6,7 +6,7 @@
 
 use crate::error::Errno;
 
-/// The digits that start `text`: their value, and what follows them.
+/// The digits at the start of `text`: their value, and the rest.
 struct Digits<'a> {
     /// `None` where it takes more than 64 bits.
     value: Option<u64>,

@@ -165,8 +165,8 @@ fn parse_head(head: &str, kind: Kind) -> Result<(Option<NonZero<u16>>, Option<La
     if kind == Kind::Probe {
         return Err(Error::invalid(ErrorKind::BadMaxactType, 0, 1));
     }
-    // C reads it as 32 bits: what does not fit is not too big but wrong. It then takes the upper
-    // half of these for negative, which passes its check; here that is too big.
+    // C parses 32 bits, so a number that does not fit is invalid, and not too big. C interprets the
+    // upper half of these as negative, which passes its check. Here these numbers are too big.
     let maxactive = Some(number)
         .filter(|number| number.len() <= MAX_NAME)
         .and_then(|number| number::unsigned(number, 0).ok())

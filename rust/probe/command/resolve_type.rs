@@ -103,7 +103,7 @@ pub(super) fn resolve_type(
                         return Err(full(Errno::EINVAL));
                     }
                 }
-                // The string is what the dereference reads.
+                // The dereference reads the string.
                 (_, Some(_)) => {}
                 (None, None) if is_address && next() => {}
                 (_, None) => return Err(bad_string),
@@ -141,7 +141,7 @@ pub(super) fn resolve_type(
             if reads.is_none() && !next() {
                 return Err(full(Errno::E2BIG));
             }
-            // C calls it a wrong bitfield as well where there is no step left for it.
+            // C reports an invalid bitfield, too, if no step is left for it.
             parse_bits(text, width)
                 .filter(|_| next())
                 .map(|bits| FetchType::Bitfield(width, Style::Unsigned, bits))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A probe as a value: what its command says, once the text has no error left.
+//! A probe as a value: the content of its command, after all checks.
 //!
 //! The listing is written from it, two probes are compared by it, a delete command is matched with
 //! it, and the probe is registered from it as often as that is needed.

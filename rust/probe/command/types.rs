@@ -117,7 +117,7 @@ fn parse_count(text: &str, at: usize) -> Result<NonZeroU8, ArgumentError> {
         let behind = at.saturating_add(count.len()).saturating_add(1);
         return Err(ArgumentError::invalid(ErrorKind::BadArraySuffix, behind));
     }
-    // C reads it as 32 bits: what does not fit is not too big but wrong.
+    // C parses 32 bits, so a number that does not fit is invalid, and not too big.
     let count = number::unsigned(count, 0)
         .ok()
         .and_then(|count| u32::try_from(count).ok())

@@ -39,7 +39,7 @@ impl<'a> Words<'a> {
         self.rest
     }
 
-    /// The words in front of the first that is `word`, and those behind it where there is one.
+    /// The words before the first `word`, and the words after it, if `word` exists.
     pub(super) fn split_at(self, word: &str) -> (Self, Option<Self>) {
         let mut rest = self.clone();
         while let Some(next) = rest.next() {

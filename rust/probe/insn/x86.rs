@@ -2,10 +2,10 @@
 
 //! x86-64.
 //!
-//! An instruction is prefixes, an opcode of one of the opcode maps, and, as the opcode has it,
-//! ModRM with SIB and displacement, and an immediate operand. `opcodes` tells what follows an
-//! opcode; here is the rest: the prefixes, also VEX, EVEX and REX2, which name the map, and the few
-//! instructions that lead elsewhere.
+//! An instruction consists of prefixes and an opcode of one of the opcode maps. Depending on the
+//! opcode, ModRM with SIB and displacement, and an immediate operand follow. `opcodes` describes
+//! the operands of an opcode. This file contains the rest: the prefixes, including VEX, EVEX and
+//! REX2, which select the map, and the few instructions that change the flow.
 //!
 //! An opcode that is not defined is refused; a combination of a defined one with operands or
 //! prefixes that it does not take is mostly not noticed. Refused are also:

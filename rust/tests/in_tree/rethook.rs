@@ -30,7 +30,7 @@ mod tests {
         },
     };
 
-    /// Keeps the first argument, and what came back. Calls with 100 and more are skipped.
+    /// Records the first argument and the return value. Skips calls with 100 and more.
     struct First(&'static Seen, #[expect(dead_code)] Dropped);
 
     impl First {

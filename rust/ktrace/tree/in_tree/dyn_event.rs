@@ -126,7 +126,7 @@ unsafe extern "C" fn matches<E: Entries>(
     E::matches(&token, number, group, event, words)
 }
 
-// Rust only passes these pointers on, and does not read what they point at.
+// Rust only passes these pointers on, and does not dereference them.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_register_dyn_events(create: unsafe extern "C" fn(*const c_char) -> c_int) -> c_int;

@@ -124,9 +124,9 @@ extern "C" {
 impl Event {
     /// Finds an event by its group and its name, and holds it.
     ///
-    /// Process context; takes `event_mutex`. An error where there is none, or where it is a probe's
-    /// itself: those of C for kprobes, uprobes and events, and all of this crate's; or where user
-    /// space made it (`user_events`): that can go while it is held.
+    /// Process context; takes `event_mutex`. Fails if the event does not exist, or if it is a probe
+    /// itself: those of C for kprobes, uprobes and events, and all of this crate. Also fails for
+    /// events of user space (`user_events`), because these can disappear while they are held.
     ///
     /// C: `find_and_get_event()`.
     pub fn get(system: &CStr, name: &CStr) -> Result<Self> {
@@ -180,7 +180,7 @@ impl Drop for Event {
     }
 }
 
-/// The handler, and what the callback needs beside it.
+/// The handler, and the other data of the callback.
 struct CallbackData<H> {
     /// The minimum length of a record in bytes.
     len: usize,
@@ -272,8 +272,8 @@ impl<H: Handler> EventProbe<H> {
         self.is_attached.store(false, Ordering::Relaxed);
     }
 
-    /// Attaches it: the handler is called from now on. Process context. `EBUSY` where it is
-    /// attached, and what the kernel says where it cannot make the event's records.
+    /// Attaches the probe, so that the handler is called. Process context. `EBUSY` if it is
+    /// attached, and the kernel's error if the kernel cannot create the event's records.
     pub fn attach(&self, _: &EventMutexHeld) -> Result {
         if self.is_attached.load(Ordering::Relaxed) {
             return Err(EBUSY);

@@ -48,7 +48,7 @@ struct Node<D> {
     data: D,
 }
 
-/// The room for calls, and what happens when they return.
+/// The memory for calls, and the handler of their returns.
 ///
 /// # Invariants
 ///

@@ -56,7 +56,7 @@ impl Repeated {
         Ok(Self(()))
     }
 
-    /// Has more than one symbol this name? Without memory it is not found out.
+    /// Whether more than one symbol has this name. Returns false if memory is exhausted.
     pub fn contains(&self, name: &str) -> bool {
         let name = CString::try_from_fmt(format_args!("{name}"));
         // SAFETY: `name` is a string with a NUL at its end, as a `CString` is.

@@ -101,7 +101,7 @@ impl Repeated {
         Ok(Self(counted.repeated))
     }
 
-    /// Has more than one symbol this name?
+    /// Whether more than one symbol has this name.
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains(name.as_bytes())
     }

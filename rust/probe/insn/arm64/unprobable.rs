@@ -40,7 +40,7 @@ fn after_exclusive_load(before: &[u8]) -> Option<Unprobable> {
 
 /// The verdict on an instruction alone.
 ///
-/// C: `aarch64_insn_is_steppable()`, and what `arm_probe_decode_insn()` simulates.
+/// C: `aarch64_insn_is_steppable()`, and the instructions that `arm_probe_decode_insn()` simulates.
 fn of_word(word: u32) -> Option<Unprobable> {
     if is_exclusive(word) {
         let reason = match (is_pair_swap(word), is_load(word)) {
