@@ -161,8 +161,8 @@ debug_options() {
 # The packages of exits-check. It also needs the modules of the same Debian kernel for arm64.
 exits_packages=(llvm)
 
-# The packages for the tests and the patches of make in-tree: they install selftests and run checkpatch.
-in_tree_packages=(perl rsync)
+# The packages for the tests and the patches of make in-tree: they run selftests, in virtme-ng, and checkpatch.
+in_tree_packages=(perl rsync udev systemd-sysv virtme-ng)
 
 # The packages of make deb.
 deb_packages=(debhelper dh-dkms)
@@ -285,3 +285,8 @@ saved_command() {
 	sed -n 's/^savedcmd_[^ ]* := //p' "$saved" | sed -E 's/ +; .*//; s/ [^ ]+\.rs *$//
 		s/ --out-dir [^ ]+//; s/ --emit=[^ ]+//g'
 }
+
+# The reports of a kernel that has a problem.
+trouble='Oops|BUG:|WARNING:|cut here|general protection|Kernel panic|KASAN|KCSAN|UBSAN'
+trouble+='|suspicious RCU usage|rcu: INFO|INFO: task|possible .*(deadlock|locking|recurs)|lock state'
+trouble+='|held lock|lockdep is turned off|DEBUG_LOCKS_WARN|kmemleak: [1-9]'
