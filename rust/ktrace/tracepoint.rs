@@ -459,7 +459,7 @@ unsafe extern "C" fn module_changed<H: Handler>(
         Ok(())
     };
     if let Err(error) = result {
-        pr_warn!("a tracepoint of a module could not be used: {error:?}\n");
+        pr_warn!("cannot attach to a tracepoint of a module: {error:?}\n");
         attachment.error.store(error.to_errno(), Ordering::Relaxed);
     }
     0

@@ -81,7 +81,7 @@ impl kernel::Module for Rkprobe {
             symbols::init();
             ktrace::init()
         }
-        .inspect_err(|error| pr_err!("this kernel does not fit: {error:?}\n"))?;
+        .inspect_err(|error| pr_err!("this kernel is not supported: {error:?}\n"))?;
         // From here on `drop` undoes everything.
         let mut this = Self {
             files: KVec::new(),

@@ -74,7 +74,9 @@ pub(super) fn read() -> Result<Option<Counted>> {
         Ok(counted) => Ok(Some(counted)),
         Err(ReadError::Unknown) => Ok(None),
         Err(ReadError::Different) => {
-            pr_info!("the kernel's table of symbols looks different: /proc/kallsyms is read\n");
+            pr_info!(
+                "the kernel's table of symbols looks different: reading /proc/kallsyms instead\n"
+            );
             Ok(None)
         }
         Err(ReadError::Other(error)) => Err(error),
