@@ -230,8 +230,8 @@ static FIRST: Block = Block(Opaque::new(bindings::notifier_block {
 static LAST: Block = Block(Opaque::new(bindings::notifier_block {
     notifier_call: Some(changed),
     next: ptr::null_mut(),
-    // After those of kprobes, which learns where the module does not allow probes, and of BTF, which
-    // makes the module's file. Both have priority 0.
+    // Called after the notifiers of kprobes, which learns where the module does not allow probes,
+    // and of BTF, which makes the module's file. Both have priority 0.
     priority: -1,
 }));
 

@@ -4,8 +4,8 @@
 //!
 //! Positions are those of the kernel: a word of the command, and a byte in this word. Where C's
 //! caret misses the wrong part, the position here is correct: C does not count the `u` of
-//! `+uOFF(…)` and the second sign of `+-OFF(…)`, and after a dereference, it adds the start of the
-//! inner argument to the position of a type.
+//! `+uOFF(...)` and the second sign of `+-OFF(...)`, and after a dereference, it adds the start of
+//! the inner argument to the position of a type.
 //!
 //! C: `__trace_probe_log_err()` in `kernel/trace/trace_probe.c`.
 
