@@ -155,21 +155,19 @@ pub(crate) struct Modules;
 
 impl module_notifier::Handler for Modules {
     fn coming(&self, module: &Module) {
-        // A probe that waits for it is in the registry before the command is over.
+        // A command whose probe waits for the module ends first, so the probe is in the registry.
         let _commands = COMMANDS.lock();
-        // This reads files, so it is done before any other lock is taken.
-        registry::each_probe(|probe| probe.module_comes(module));
-        registry::module_came(module);
+        registry::module_coming(module);
     }
 
     fn leaving(&self, module: &Module) {
         let _commands = COMMANDS.lock();
-        registry::each_probe(|probe| probe.module_leaves(module));
+        registry::module_leaving(module);
     }
 
     fn going(&self, module: &Module) {
         let _commands = COMMANDS.lock();
-        registry::each_probe(|probe| probe.module_goes(module));
+        registry::module_going(module);
     }
 }
 

@@ -65,15 +65,17 @@ use crate::{
     },
     entry_saver::FEW,
     event::{
-        Event,
         Probe,
-        Probes, //
+        Renewal, //
     },
     failure::{
         at_target,
         Failure, //
     },
-    recorder::Records,
+    recorder::{
+        EventProbes,
+        Records, //
+    },
     register::{
         make_event_probe,
         register, //
@@ -242,7 +244,7 @@ impl NewProbe<'_> {
             ))?),
             _ => None,
         };
-        let mut schema = Schema::new(self.command.kind, attached);
+        let mut schema = Schema::new(self.command.kind, attached)?;
         for argument in &self.arguments {
             schema.add(argument)?;
         }
@@ -253,17 +255,16 @@ impl NewProbe<'_> {
     fn add_to_event(&self, schema: Schema) -> Result<(), Failure> {
         loop {
             let spec = spec::new(self.command, self.name)?;
-            let existing = registry::with_event(spec.group(), spec.event(), |event| {
-                check_siblings(event, &spec, &schema)?;
-                Ok::<_, Failure>(event.probes.clone())
+            let existing = registry::with_event(spec.group(), spec.event(), |records, probes| {
+                check_siblings(records, probes, &spec, &schema)?;
+                Ok::<_, Failure>(records.clone())
             });
             let Some(existing) = existing else {
                 return self.create_event(spec, schema);
             };
-            let probes = existing?;
-            let probe = self.make_probe(spec, probes.records().clone())?;
+            let probe = self.make_probe(spec, existing?)?;
             // Unless the event has gone meanwhile.
-            if registry::append(&probes, probe)? {
+            if registry::append(probe)? {
                 return Ok(());
             }
         }
@@ -284,28 +285,31 @@ impl NewProbe<'_> {
             sink: Sink::new(),
             schema,
             strings,
+            probes: EventProbes::default(),
         };
         let records = Arc::new(records, GFP_KERNEL)?;
         let probe = self.make_probe(spec, records.clone())?;
-        let probes = Probes::new(records.clone(), probe)?;
         let definition = Definition {
             group: registry::group(&group)?,
             name,
-            operations: probes.clone(),
-            print: records,
+            operations: records.clone(),
+            print: records.clone(),
         };
-        registry::create(definition, |trace_event| Event {
-            probes,
-            trace_event,
-        })?;
+        registry::create(definition, records, probe)?;
         Ok(())
     }
 
-    /// Makes the probe. One that is not registered with its event enabled is registered here.
+    /// Makes the probe. Registers it, unless it is registered with its event enabled.
     #[inline(never)]
-    fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<Arc<Probe>, Failure> {
+    fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<KBox<Probe>, Failure> {
         let compiled = Compiled::new(&self.arguments, self.source, None);
-        let (registered, compiled) = match self.command.target {
+        let (registered, renewal) = match self.command.target {
+            // A kprobe in a module that the command names is registered each time that the module is
+            // loaded.
+            Target::Symbol { symbol, .. } if symbol.contains(':') => {
+                let renewal = KBox::new(Renewal::default(), GFP_KERNEL)?;
+                (self.register_kprobe(compiled, &records)?, Some(renewal))
+            }
             Target::Address(_) | Target::Symbol { .. } | Target::AllNamed(_) => {
                 (self.register_kprobe(compiled, &records)?, None)
             }
@@ -322,13 +326,11 @@ impl NewProbe<'_> {
                     None => None,
                 };
                 let event = hold_event(system, name)?;
-                (
-                    Some(make_event_probe(event, filter, &compiled, &records)?),
-                    None,
-                )
+                let registered = make_event_probe(event, filter, &compiled, &records)?;
+                (Some(registered), None)
             }
         };
-        Ok(Probe::new(records, spec, registered, compiled)?)
+        Ok(Probe::new(records, spec, registered, renewal)?)
     }
 
     /// Registers a kprobe; but one of a module that is not loaded waits for that.
@@ -352,23 +354,27 @@ impl NewProbe<'_> {
     }
 }
 
-/// What is to be registered when the event is enabled. Symbols that are missing are an error then,
-/// as in C.
-fn for_later(compiled: Result<Compiled, Failure>) -> Result<Result<KBox<Compiled>>, Failure> {
-    match compiled {
-        Ok(compiled) => Ok(Ok(KBox::new(compiled, GFP_KERNEL)?)),
-        Err(failure) if failure.errno() == ENOMEM => Err(failure),
-        Err(failure) => Ok(Err(failure.errno())),
-    }
+/// Keeps the programs until the event is enabled. As in C, a missing symbol is an error then.
+fn for_later(compiled: Result<Compiled, Failure>) -> Result<KBox<Renewal>, Failure> {
+    let compiled = match compiled {
+        Err(failure) if failure.errno() == ENOMEM => return Err(failure),
+        compiled => compiled.map_err(|failure| failure.errno()),
+    };
+    Ok(Renewal::new(compiled)?)
 }
 
 /// May an event that there is have this probe, too? It has to be of the same kind, with the same
 /// fields, and not one that the event has.
 ///
 /// C: `append_trace_kprobe()`, `append_trace_fprobe_event()`.
-fn check_siblings(event: &Event, spec: &Spec, schema: &Schema) -> Result<(), Failure> {
+fn check_siblings<'a>(
+    records: &Records,
+    mut probes: impl Iterator<Item = &'a Probe>,
+    spec: &Spec,
+    schema: &Schema,
+) -> Result<(), Failure> {
     let refuse = |kind| Err(command::Error::at_command(kind, Errno::EEXIST).into());
-    let (kind, existing) = (spec.kind(), &event.probes.records().schema);
+    let (kind, existing) = (spec.kind(), &records.schema);
     let others = existing.kind();
     // One event probe is all that an event has.
     if others.is_kprobe() != kind.is_kprobe() || others == Kind::Event || kind == Kind::Event {
@@ -381,7 +387,7 @@ fn check_siblings(event: &Event, spec: &Spec, schema: &Schema) -> Result<(), Fai
         let kind = ErrorKind::DiffArgType;
         return Err(command::Error::at_argument(index, kind, Errno::EEXIST).into());
     }
-    if event.probes.any(|probe| probe.spec().is_same_probe(spec)) {
+    if probes.any(|probe| probe.spec().is_same_probe(spec)) {
         return refuse(ErrorKind::SameProbe);
     }
     Ok(())

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An event and its probes.
-
-use core::sync::atomic::{
-    AtomicUsize,
-    Ordering, //
-};
+//! A probe of an event.
+//!
+//! The registry owns all probes. One lock, `REGISTRY`, protects them.
 
 use kernel::{
-    new_mutex,
     prelude::*,
     seq_file::SeqFile,
-    sync::{
-        Arc,
-        Mutex, //
-    },
+    sync::Arc, //
 };
 
 use ktrace::{
@@ -25,11 +18,7 @@ use ktrace::{
     module::Module,
     trace_event::{
         EventMutex,
-        EventMutexHeld,
-        Field,
-        Operations,
-        Sink,
-        TraceEvent, //
+        EventMutexHeld, //
     },
 };
 use probe::command::{
@@ -45,115 +34,99 @@ use crate::{
         Records, //
     },
     register::register_again,
-    registered::{
-        Registered,
-        UnregisterBatch, //
-    },
+    registered::Registered,
     spec::Spec,
     symbols, //
 };
 
-/// One probe of an event.
-#[pin_data]
+/// One probe of an event. Its size is 96 bytes, which is one of the allocator's sizes.
 pub(crate) struct Probe {
-    /// By which it goes in the listing.
-    number: AtomicUsize,
-    /// In the kernel's own.
+    /// Number in the listing. A newer probe has a higher number.
+    number: usize,
+    /// Entry in the kernel's `dynamic_events`.
     entry: DynEvent,
+    /// The event.
     records: Arc<Records>,
     spec: Spec,
-    #[pin]
-    state: Mutex<ProbeState>,
-}
-
-/// What changes while there is a probe.
-struct ProbeState {
-    /// `None` while a probe that is registered only with its event enabled is not, and for a kprobe
-    /// of a module that is not loaded.
+    /// `None` while the kernel does not know the probe: see [`Renewal`].
     registered: Option<KBox<dyn Registered>>,
-    /// What to register it from again: for one that is registered with its event enabled always,
-    /// for a kprobe while its module comes.
-    compiled: Option<Result<KBox<Compiled>>>,
-    /// How many calls in flight the last return probe had room for.
-    maxactive: u32,
-    /// What earlier registrations have counted.
-    before: Counts,
+    /// `None` if the probe is registered only once.
+    renewal: Option<KBox<Renewal>>,
 }
 
-impl ProbeState {
-    fn set(&mut self, registered: KBox<dyn Registered>) {
-        self.maxactive = registered.maxactive();
-        self.registered = Some(registered);
-    }
+/// State of a probe that is registered more than once: each time that its event is enabled, or each
+/// time that its module is loaded.
+#[derive(Default)]
+pub(crate) struct Renewal {
+    /// Programs for the next registration. A kprobe has none until its module is loaded.
+    compiled: Option<Result<Compiled>>,
+    /// Maximum number of calls in flight of the previous return probe.
+    maxactive: u32,
+    /// Counts of all earlier registrations.
+    earlier: Counts,
+}
 
-    /// Takes out what is in code that was unloaded, and keeps what it has counted.
-    fn take_gone(&mut self) -> Option<KBox<dyn Registered>> {
-        let gone = self.registered.take_if(|probe| probe.is_gone())?;
-        self.before = self.before.and(gone.counts());
-        Some(gone)
+impl Renewal {
+    /// Creates the state of a probe that is registered each time that its event is enabled. `ENOMEM`.
+    pub(crate) fn new(compiled: Result<Compiled>) -> Result<KBox<Self>> {
+        let renewal = Self {
+            compiled: Some(compiled),
+            ..Self::default()
+        };
+        Ok(KBox::new(renewal, GFP_KERNEL)?)
     }
 }
 
 impl Probe {
-    /// `registered` is what was registered for it already, and `compiled` what to register it from
-    /// again.
+    /// Creates a probe without a number. `ENOMEM`.
     pub(crate) fn new(
         records: Arc<Records>,
         spec: Spec,
         registered: Option<KBox<dyn Registered>>,
-        compiled: Option<Result<KBox<Compiled>>>,
-    ) -> Result<Arc<Self>> {
-        let mut state = ProbeState {
-            registered: None,
-            compiled,
-            maxactive: 0,
-            before: Counts::default(),
+        renewal: Option<KBox<Renewal>>,
+    ) -> Result<KBox<Self>> {
+        let probe = Self {
+            number: 0,
+            entry: DynEvent::new()?,
+            records,
+            spec,
+            registered,
+            renewal,
         };
-        if let Some(registered) = registered {
-            state.set(registered);
-        }
-        let entry = DynEvent::new()?;
-        Arc::pin_init(
-            pin_init!(Self {
-                number: AtomicUsize::new(0),
-                entry,
-                records,
-                spec,
-                state <- new_mutex!(state, "rkprobe::Probe"),
-            }),
-            GFP_KERNEL,
-        )
+        Ok(KBox::new(probe, GFP_KERNEL)?)
     }
 
-    /// Its number in the listing, once it is there.
+    /// Number in the listing. Only listed probes have one.
     pub(crate) fn number(&self) -> usize {
-        self.number.load(Ordering::Relaxed)
+        self.number
     }
 
-    /// Gives it one, and puts it into the kernel's listing.
-    pub(crate) fn list<E: dyn_event::Entries>(&self, token: &EventMutex, number: usize) {
-        self.number.store(number, Ordering::Relaxed);
+    /// Sets the number, and adds the probe to the kernel's listing.
+    pub(crate) fn list<E: dyn_event::Entries>(&mut self, token: &EventMutex, number: usize) {
+        self.number = number;
         self.entry.add::<E>(token, number);
     }
 
-    /// What its command says.
+    /// The event of the probe.
+    pub(crate) fn records(&self) -> &Arc<Records> {
+        &self.records
+    }
+
+    /// The content of the command.
     pub(crate) fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// Is it listed in this file?
+    /// Whether `file` lists the probe.
     pub(crate) fn is_in(&self, file: EventsFile) -> bool {
         file == EventsFile::DynamicEvents || self.spec.kind().is_kprobe()
     }
 
-    /// Writes its line in the files: in that of a return probe is the number that the kernel chose,
-    /// as in C, once there is one.
+    /// Writes the line of the probe in the listing. As in C, the line of a return probe contains the
+    /// MAXACTIVE that the kernel chose.
     pub(crate) fn show(&self, to: &SeqFile) {
-        let maxactive = match self.spec.maxactive() {
-            Some(asked) => asked.get().into(),
-            None => self.state.lock().maxactive,
-        };
         to.call_printf(format_args!("{}", self.spec.kind().letter()));
+        let maxactive = self.maxactive();
         if maxactive > 0 {
             to.call_printf(format_args!("{maxactive}"));
         }
@@ -162,28 +135,53 @@ impl Probe {
         to.call_printf(format_args!("\n"));
     }
 
-    /// How often it was hit, and missed.
+    fn maxactive(&self) -> u32 {
+        if let Some(maxactive) = self.spec.maxactive() {
+            return maxactive.get().into();
+        }
+        match (&self.registered, &self.renewal) {
+            (Some(registered), _) => registered.maxactive(),
+            (None, Some(renewal)) => renewal.maxactive,
+            (None, None) => 0,
+        }
+    }
+
+    /// Hits and misses of all registrations.
     pub(crate) fn counts(&self) -> Counts {
-        let state = self.state.lock();
-        let now = state.registered.as_ref().map(|probe| probe.counts());
-        state.before.and(now.unwrap_or_default())
+        let earlier = self.renewal.as_ref().map(|renewal| renewal.earlier);
+        let now = self
+            .registered
+            .as_ref()
+            .map(|registered| registered.counts());
+        earlier.unwrap_or_default().and(now.unwrap_or_default())
     }
 
-    /// Takes out what the kernel knows: the probe is removed.
-    pub(crate) fn take(&self, token: &EventMutex) -> Option<KBox<dyn Registered>> {
+    /// Removes the probe from the kernel's listing. The caller gets the registration, to end it.
+    pub(crate) fn unlist(&mut self, token: &EventMutex) -> Option<KBox<dyn Registered>> {
         self.entry.remove(token);
-        self.state.lock().registered.take()
+        self.registered.take()
     }
 
-    /// Is it registered only while its event is enabled?
-    fn comes_with_event(&self) -> bool {
+    /// Whether the probe is registered only while its event is enabled.
+    fn is_registered_with_event(&self) -> bool {
         self.spec.kind().is_registered_with_event()
     }
 
-    /// Registers it, disabled. Reads no file.
-    fn register(&self, state: &ProbeState) -> Result<KBox<dyn Registered>> {
-        let compiled = match &state.compiled {
-            Some(Ok(compiled)) => &**compiled,
+    fn compiled(&self) -> Option<&Result<Compiled>> {
+        self.renewal.as_ref()?.compiled.as_ref()
+    }
+
+    /// Sets the programs for the next registration.
+    pub(crate) fn set_compiled(&mut self, compiled: Result<Compiled>) {
+        if let Some(renewal) = &mut self.renewal {
+            renewal.compiled = Some(compiled);
+        }
+    }
+
+    /// Registers the probe again, disabled. Reads no file.
+    fn register(&self) -> Result<KBox<dyn Registered>> {
+        let compiled = match self.compiled() {
+            Some(Ok(compiled)) => compiled,
             Some(Err(error)) => return Err(*error),
             None => return Err(EINVAL),
         };
@@ -191,33 +189,36 @@ impl Probe {
             .map_err(|failure| failure.errno())
     }
 
-    fn enable(&self, token: &EventMutexHeld) -> Result {
-        let mut state = self.state.lock();
-        if self.comes_with_event() {
-            let registered = self.register(&state)?;
-            state.set(registered);
+    /// Enables the probe when its event is enabled.
+    pub(crate) fn enable(&mut self, token: &EventMutexHeld) -> Result {
+        if self.is_registered_with_event() {
+            self.registered = Some(self.register()?);
         }
-        match &state.registered {
-            Some(probe) if !probe.is_gone() => probe.enable(Some(token)),
+        match &self.registered {
+            Some(registered) if !registered.is_gone() => registered.enable(Some(token)),
             _ => Ok(()),
         }
     }
 
-    fn disable(&self, token: &EventMutexHeld) {
-        let mut state = self.state.lock();
-        if self.comes_with_event() {
-            if let Some(probe) = state.registered.take() {
-                state.before = state.before.and(probe.unregister());
-            }
-            return;
+    /// Disables the probe when its event is disabled.
+    pub(crate) fn disable(&mut self, token: &EventMutexHeld) {
+        if !self.is_registered_with_event() {
+            let registered = self.registered.as_ref();
+            warn_if_armed(registered.map(|registered| registered.disable(token)));
+        } else if let Some(registered) = self.registered.take() {
+            let counts = registered.unregister();
+            self.add_earlier(counts);
         }
-        let registered = state.registered.as_ref();
-        tell_armed(registered.map(|probe| probe.disable(token)));
     }
 
-    /// The symbol of a kprobe that is in this module by its command. What is looked for when it is
-    /// enabled is in none.
-    fn symbol_in(&self, module: &Module) -> Option<&str> {
+    fn add_earlier(&mut self, counts: Counts) {
+        if let Some(renewal) = &mut self.renewal {
+            renewal.earlier = renewal.earlier.and(counts);
+        }
+    }
+
+    /// The symbol of a kprobe whose command names this module.
+    pub(crate) fn symbol_in(&self, module: &Module) -> Option<&str> {
         let Target::Symbol { symbol, .. } = self.spec.target() else {
             return None;
         };
@@ -225,228 +226,64 @@ impl Probe {
         (name.as_bytes() == &**module.name()).then_some(symbol)
     }
 
-    /// Is it a kprobe that is in this module by its command?
-    pub(crate) fn is_of(&self, module: &Module) -> bool {
-        self.symbol_in(module).is_some()
-    }
-
-    /// Makes the programs anew if this module, which comes, can change them.
-    ///
-    /// Process context; reads files.
-    pub(crate) fn module_comes(&self, module: &Module) {
-        let may_change = match &self.state.lock().compiled {
+    /// Whether the programs must be compiled again before `module`, which is being loaded, runs.
+    pub(crate) fn needs_coming(&self, module: &Module) -> bool {
+        let may_change = match self.compiled() {
             Some(Ok(compiled)) => compiled.needs(module) || compiled.is_open(),
             Some(Err(_)) => true,
             None => false,
         };
-        if self.is_of(module) || self.comes_with_event() && may_change {
-            self.compile_again(None);
-        }
+        self.symbol_in(module).is_some() || self.is_registered_with_event() && may_change
     }
 
-    /// Disarms it if it is in this module, which goes.
-    pub(crate) fn module_leaves(&self, module: &Module) {
-        let state = self.state.lock();
-        let registered = state.registered.as_ref();
-        tell_armed(registered.map(|probe| probe.leave(module)));
-    }
-
-    /// Makes the programs anew without this module, which goes, if they depend on it.
-    ///
-    /// Process context; reads files.
-    pub(crate) fn module_goes(&self, module: &Module) {
-        let needs_it = match &self.state.lock().compiled {
+    /// Whether the programs must be compiled again without `module`, which is being unloaded.
+    pub(crate) fn needs_going(&self, module: &Module) -> bool {
+        let needs_module = match self.compiled() {
             Some(Ok(compiled)) => compiled.needs(module),
             Some(Err(_)) | None => false,
         };
-        if needs_it && self.comes_with_event() {
-            self.compile_again(Some(module));
+        needs_module && self.is_registered_with_event()
+    }
+
+    /// Disarms the probe if it is in `module`, which is being unloaded.
+    pub(crate) fn disarm_in(&self, module: &Module) {
+        let registered = self.registered.as_ref();
+        warn_if_armed(registered.map(|registered| registered.disarm_in(module)));
+    }
+
+    /// Takes the registration out if its code was unloaded. Keeps the counts.
+    pub(crate) fn take_gone(&mut self) -> Option<KBox<dyn Registered>> {
+        let gone = self.registered.take_if(|registered| registered.is_gone())?;
+        if let Some(renewal) = &mut self.renewal {
+            renewal.maxactive = gone.maxactive();
         }
+        self.add_earlier(gone.counts());
+        Some(gone)
     }
 
-    fn compile_again(&self, going: Option<&Module>) {
-        let compiled = match Compiled::again(&self.spec, &self.records.schema, going) {
-            Ok(compiled) => KBox::new(compiled, GFP_KERNEL).map_err(Error::from),
-            Err(failure) => Err(failure.errno()),
-        };
-        self.state.lock().compiled = Some(compiled);
-    }
-
-    /// Registers it where its module has come, which has `count` symbols of this name.
-    fn register_again(&self, count: usize, is_enabled: bool) -> Result {
-        let mut state = self.state.lock();
-        // It came while the command was carried out.
-        if state.registered.is_some() {
+    /// Registers a kprobe of a module that was loaded. `count` is the number of symbols in the module
+    /// that have the name of the target.
+    pub(crate) fn register_in_module(&mut self, count: usize, is_enabled: bool) -> Result {
+        // The module was loaded while the command was carried out.
+        if self.registered.is_some() {
             return Ok(());
         }
         symbols::check_count(count)?;
-        let registered = self.register(&state)?;
-        // The next time that the module comes it is compiled anew.
-        state.compiled = None;
-        state.set(registered);
-        match &state.registered {
-            Some(probe) if is_enabled => probe.enable(None),
-            _ => Ok(()),
+        let registered = self.registered.insert(self.register()?);
+        // The programs are compiled again each time that the module is loaded.
+        if let Some(renewal) = &mut self.renewal {
+            renewal.compiled = None;
         }
+        if is_enabled {
+            registered.enable(None)?;
+        }
+        Ok(())
     }
 }
 
-/// Says that a probe is still armed.
-fn tell_armed(disarmed: Option<Result>) {
+/// Logs a warning if a probe is still armed.
+fn warn_if_armed(disarmed: Option<Result>) {
     if let Some(Err(error)) = disarmed {
         pr_warn!("a probe could not be disarmed: {error:?}\n");
-    }
-}
-
-/// The probes of an event, which hit while it is enabled.
-#[pin_data]
-pub(crate) struct Probes {
-    records: Arc<Records>,
-    #[pin]
-    state: Mutex<ProbeList>,
-}
-
-struct ProbeList {
-    probes: KVec<Arc<Probe>>,
-    is_enabled: bool,
-}
-
-impl Probes {
-    pub(crate) fn new(records: Arc<Records>, first: Arc<Probe>) -> Result<Arc<Self>> {
-        let mut probes = KVec::with_capacity(1, GFP_KERNEL)?;
-        probes.push(first, GFP_KERNEL)?;
-        let state = ProbeList {
-            probes,
-            is_enabled: false,
-        };
-        Arc::pin_init(
-            pin_init!(Self {
-                records,
-                state <- new_mutex!(state, "rkprobe::Probes"),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// The records that they make.
-    pub(crate) fn records(&self) -> &Arc<Records> {
-        &self.records
-    }
-
-    /// Adds a probe, and enables it where the event is enabled.
-    pub(crate) fn add(&self, token: &EventMutex, probe: Arc<Probe>) -> Result {
-        let mut state = self.state.lock();
-        state.probes.reserve(1, GFP_KERNEL)?;
-        if state.is_enabled {
-            probe.enable(token)?;
-        }
-        state.probes.push(probe, GFP_KERNEL)?;
-        Ok(())
-    }
-
-    /// How many of the probes `is_doomed`, and how many there are.
-    pub(crate) fn count(&self, is_doomed: impl Fn(&Probe) -> bool) -> (usize, usize) {
-        let state = self.state.lock();
-        let doomed = state.probes.iter().filter(|probe| is_doomed(probe)).count();
-        (doomed, state.probes.len())
-    }
-
-    /// Lets go of the probes that `is_doomed`.
-    pub(crate) fn forget(&self, is_doomed: impl Fn(&Probe) -> bool) {
-        self.state.lock().probes.retain(|probe| !is_doomed(probe));
-    }
-
-    /// Takes out what was registered for probes in a module that has gone since, and has come
-    /// again.
-    pub(crate) fn take_gone(&self, module: &Module, to: &mut UnregisterBatch) {
-        for probe in &self.state.lock().probes {
-            if probe.is_of(module) {
-                if let Some(gone) = probe.state.lock().take_gone() {
-                    gone.unregister_in(to);
-                }
-            }
-        }
-    }
-
-    /// Registers the probes that are in a module that has come. One that cannot be waits for the
-    /// next time.
-    pub(crate) fn module_came(&self, module: &Module) {
-        let state = self.state.lock();
-        for probe in &state.probes {
-            let Some(symbol) = probe.symbol_in(module) else {
-                continue;
-            };
-            let count = module.count_symbols(symbol);
-            if let Err(error) = probe.register_again(count, state.is_enabled) {
-                let spec = &probe.spec;
-                pr_warn!(
-                    "{} cannot be probed for {}/{}: {error:?}\n",
-                    spec.target_text(),
-                    spec.group(),
-                    spec.event()
-                );
-            }
-        }
-    }
-
-    /// Calls `f` with each probe.
-    pub(crate) fn each(&self, f: impl FnMut(&Arc<Probe>)) {
-        self.state.lock().probes.iter().for_each(f);
-    }
-
-    /// Does any probe satisfy `f`?
-    pub(crate) fn any(&self, f: impl Fn(&Probe) -> bool) -> bool {
-        self.state.lock().probes.iter().any(|probe| f(probe))
-    }
-}
-
-/// What the kernel enables and disables with the event.
-impl Operations for Probes {
-    fn sink(&self) -> &Sink {
-        &self.records.sink
-    }
-
-    fn fields(&self) -> &[Field] {
-        self.records.schema.kernel_fields()
-    }
-
-    fn print_fmt(&self) -> &CStr {
-        self.records.schema.print_fmt()
-    }
-
-    fn enable(&self, token: &EventMutexHeld) -> Result {
-        let mut state = self.state.lock();
-        for (index, probe) in state.probes.iter().enumerate() {
-            if let Err(error) = probe.enable(token) {
-                for enabled in state.probes.iter().take(index) {
-                    enabled.disable(token);
-                }
-                return Err(error);
-            }
-        }
-        state.is_enabled = true;
-        Ok(())
-    }
-
-    fn disable(&self, token: &EventMutexHeld) {
-        let mut state = self.state.lock();
-        state.is_enabled = false;
-        for probe in &state.probes {
-            probe.disable(token);
-        }
-    }
-}
-
-/// A registered event.
-pub(crate) struct Event {
-    pub(crate) probes: Arc<Probes>,
-    pub(crate) trace_event: TraceEvent,
-}
-
-impl Event {
-    /// The bytes of its group and of its name.
-    pub(crate) fn names(&self) -> (&[u8], &[u8]) {
-        let (group, name) = self.trace_event.names();
-        (group.to_bytes(), name.to_bytes())
     }
 }

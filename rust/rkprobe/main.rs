@@ -8,8 +8,7 @@
 //!
 //! Locks, outermost first: the kernel's of module notifiers, and of `dynamic_events`; `COMMANDS`;
 //! the locks of [`resolve`] and [`symbols`], and the one that `ktrace` holds while it opens a
-//! file; `event_mutex`; `REGISTRY`; the list of an event's probes; the state of a probe. What was
-//! asked of [`exits`] has a lock right below `COMMANDS`.
+//! file; `event_mutex`; `REGISTRY`. What was asked of [`exits`] has a lock right below `COMMANDS`.
 //!
 //! A file is never opened with `event_mutex` held or with a lock that is taken under it: lockdep
 //! reports who does. `Documentation/rust/rkprobe-internals.rst` has all locks, and the order of the

@@ -6,6 +6,11 @@
 //! `fentry_dispatcher()`, `fexit_dispatcher()` in `kernel/trace/trace_fprobe.c`,
 //! `__eprobe_trace_func()` in `kernel/trace/trace_eprobe.c`.
 
+use core::sync::atomic::{
+    AtomicBool,
+    AtomicUsize, //
+};
+
 use kernel::{
     prelude::*,
     str::CString,
@@ -59,12 +64,24 @@ use crate::schema::Schema;
 /// when its strings were read.
 pub(crate) type StringBuffer = Scratch<MAX_LEN>;
 
-/// The records of an event: where they go and what is in them. All probes of the event share it.
+/// An event: the destination and the fields of its records. All probes of the event share it.
 pub(crate) struct Records {
     pub(crate) sink: Sink,
     pub(crate) schema: Schema,
     /// Only for an event with strings.
     pub(crate) strings: Option<Arc<StringBuffer>>,
+    pub(crate) probes: EventProbes,
+}
+
+/// The probes of an event, in the registry. Only the holder of `REGISTRY` uses the fields.
+#[derive(Default)]
+pub(crate) struct EventProbes {
+    /// No probe of the event has a lower number.
+    pub(crate) first_number: AtomicUsize,
+    /// Number of probes.
+    pub(crate) count: AtomicUsize,
+    /// Whether the event is enabled.
+    pub(crate) are_enabled: AtomicBool,
 }
 
 /// How often a probe was hit, and missed.

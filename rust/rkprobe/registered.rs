@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Probes that the kernel knows, whatever registers them: kprobes, kretprobes, the probes on the
-//! returns of a function, ftrace, tracepoints, trace events.
+//! The registration of a probe, by any mechanism of the kernel: kprobes, kretprobes, kprobes on return
+//! instructions, ftrace, tracepoints, trace events.
 
 use kernel::prelude::*;
 
@@ -37,58 +37,58 @@ use crate::recorder::{
     Recorder, //
 };
 
-/// A registered probe. Dropping it unregisters it, and no handler runs after that.
+/// A registered probe. Dropping it unregisters the probe. No handler runs after that.
 pub(crate) trait Registered: Send + Sync {
-    /// Lets it hit. The token is there where its event is just being enabled. A probe that is
-    /// registered only while its event is enabled hits from its registration on.
+    /// Arms the probe. The caller passes the token if the event is being enabled now. A probe that is
+    /// registered only while its event is enabled is armed by its registration.
     fn enable(&self, _token: Option<&EventMutexHeld>) -> Result {
         Ok(())
     }
 
-    /// It hits no more. Handlers that run already may still be running.
+    /// Disarms the probe when its event is disabled. Handlers that run already may still be running.
     fn disable(&self, _token: &EventMutexHeld) -> Result {
         self.disarm()
     }
 
-    /// The same for what is registered while its event is disabled, too: a kprobe.
+    /// Disarms a probe that stays registered while its event is disabled, such as a kprobe.
     fn disarm(&self) -> Result {
         Ok(())
     }
 
-    /// How often it was hit, and missed.
+    /// Hits and misses of this registration.
     fn counts(&self) -> Counts;
 
-    /// The instruction that it is on: the function's first one for a return probe.
+    /// Address of the probed instruction. For a return probe, this is the first one of the function.
     fn address(&self) -> Option<usize> {
         None
     }
 
-    /// Disarms what is in this module, which goes.
-    fn leave(&self, module: &Module) -> Result {
+    /// Disarms a probe in `module`, which is being unloaded.
+    fn disarm_in(&self, module: &Module) -> Result {
         match self.address() {
             Some(address) if module.contains(address) => self.disarm(),
             _ => Ok(()),
         }
     }
 
-    /// Was the probed code unloaded? Then it cannot be enabled, and need not be.
+    /// Whether the probed code was unloaded. Such a probe cannot be armed.
     fn is_gone(&self) -> bool {
         false
     }
 
-    /// For how many calls in flight a return probe has room.
+    /// Maximum number of calls in flight of a return probe.
     fn maxactive(&self) -> u32 {
         0
     }
 
-    /// Unregisters it together with others, if the kernel can. Without memory it is unregistered
-    /// here.
+    /// Moves the probe to `batch`, if the kernel can unregister several probes of its kind at once.
+    /// Otherwise, and without memory, unregisters the probe.
     fn unregister_in(self: KBox<Self>, _batch: &mut UnregisterBatch) {
         drop(self);
     }
 
-    /// Unregisters it, and gives what it has counted: until the end, if it is one that is
-    /// registered only while its event is enabled.
+    /// Unregisters the probe. Returns the final counts of a probe that is registered only while its
+    /// event is enabled.
     fn unregister(self: KBox<Self>) -> Counts {
         self.counts()
     }
@@ -116,7 +116,7 @@ impl Registered for Kprobe<Recorder> {
     }
 
     fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
-        // Those with many probes may have taken its room.
+        // Commands with many probes may have used up the capacity.
         let _ = batch.kprobes.reserve(1, GFP_KERNEL);
         let probe = KBox::into_inner(self).into();
         drop(batch.kprobes.push_within_capacity(probe));
@@ -185,7 +185,7 @@ impl Registered for Kretinsn<Recorder> {
 
 /// The probes of one command on several functions.
 impl Registered for KVec<KBox<dyn Registered>> {
-    /// Where one cannot be enabled, none is.
+    /// Arms all probes, or none.
     fn enable(&self, token: Option<&EventMutexHeld>) -> Result {
         for (index, probe) in self.iter().enumerate() {
             if probe.is_gone() {
@@ -213,9 +213,9 @@ impl Registered for KVec<KBox<dyn Registered>> {
         self.iter().fold(none, |sum, probe| sum.and(probe.counts()))
     }
 
-    fn leave(&self, module: &Module) -> Result {
-        let left = self.iter().map(|probe| probe.leave(module));
-        left.fold(Ok(()), Result::and)
+    fn disarm_in(&self, module: &Module) -> Result {
+        let disarmed = self.iter().map(|probe| probe.disarm_in(module));
+        disarmed.fold(Ok(()), Result::and)
     }
 
     fn is_gone(&self) -> bool {
@@ -231,7 +231,7 @@ impl Registered for KVec<KBox<dyn Registered>> {
 
     fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
         let probes = KBox::into_inner(self);
-        // Those with many probes may take the room of others.
+        // The batch has capacity for one probe of each command.
         let _ = batch.kprobes.reserve(probes.len(), GFP_KERNEL);
         let _ = batch.kretprobes.reserve(probes.len(), GFP_KERNEL);
         for probe in probes {
@@ -240,8 +240,8 @@ impl Registered for KVec<KBox<dyn Registered>> {
     }
 }
 
-/// The kernel traces the functions from the registration on, whether the probe is disabled or not:
-/// so it is registered only while its event is enabled.
+/// The kernel traces the functions as soon as the probe is registered. So the probe is registered only
+/// while its event is enabled.
 impl<H: fprobe::Handler + AsRef<Recorder>> Registered for Fprobe<H> {
     fn counts(&self) -> Counts {
         Counts::of(self.handler(), self.missed())
@@ -278,7 +278,7 @@ impl<H: event_probe::Handler + AsRef<Recorder>> Registered for EventProbe<H> {
     }
 }
 
-/// Probes that are unregistered together: the kernel waits for an RCU grace period each time.
+/// Probes that are unregistered together. The kernel waits for one RCU grace period for all of them.
 #[derive(Default)]
 pub(crate) struct UnregisterBatch {
     kprobes: KVVec<AnyKprobe>,
@@ -286,7 +286,7 @@ pub(crate) struct UnregisterBatch {
 }
 
 impl UnregisterBatch {
-    /// With room for so many.
+    /// Creates a batch with capacity for `probes`. `ENOMEM`.
     pub(crate) fn new(probes: usize) -> Result<Self> {
         Ok(Self {
             kprobes: KVVec::with_capacity(probes, GFP_KERNEL)?,
@@ -294,7 +294,7 @@ impl UnregisterBatch {
         })
     }
 
-    /// Unregisters them: no handler runs after this.
+    /// Unregisters the probes. No handler of theirs runs after this.
     pub(crate) fn unregister(self) {
         if !self.kprobes.is_empty() {
             AnyKprobe::unregister_all(self.kprobes);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! All events and probes that there are.
+//! The registry: all events and probes.
+
+use core::sync::atomic::Ordering;
 
 use kernel::{
     prelude::*,
@@ -23,8 +25,12 @@ use ktrace::{
         self,
         Definition,
         EventMutex,
+        EventMutexHeld,
+        Field,
         Group,
+        Operations,
         Output,
+        Sink,
         TraceEvent, //
     },
 };
@@ -34,53 +40,67 @@ use probe::{
 };
 
 use crate::{
-    event::{
-        Event,
-        Probe,
-        Probes, //
+    compile::Compiled,
+    event::Probe,
+    recorder::{
+        EventProbes,
+        Records,
+        StringBuffer, //
     },
-    recorder::StringBuffer,
-    registered::UnregisterBatch, //
+    registered::UnregisterBatch,
+    spec::{
+        self,
+        Spec, //
+    },
 };
 
-/// The events, their probes, and what outlives them.
+/// All events and probes.
 struct Registry {
-    events: KVVec<Named>,
-    /// In the order in which they came, which is that of the listing.
-    probes: KVVec<Arc<Probe>>,
-    /// The number of the next one: they have increasing numbers, by which the listing goes.
+    events: VVec<Event>,
+    /// In the order of the listing, which is that of the numbers.
+    probes: VVec<KBox<Probe>>,
+    /// Number of the next probe.
     next_number: usize,
-    /// The outputs of removed events that were enabled in a trace instance: they print the records
-    /// in the trace buffers.
+    /// Outputs of removed events that were enabled in a trace instance. They print the records in the
+    /// trace buffers.
     retired: KVVec<Arc<Output>>,
-    /// Made when the first event with strings comes.
+    /// Created with the first event that has strings.
     strings: Option<Arc<StringBuffer>>,
 }
 
-/// An event, with the hash of its name: one is found among thousands without a look at each.
-struct Named {
+/// A registered event.
+struct Event {
+    /// Hash of the group and the name. Finds an event among thousands without reading each name.
     hash: u64,
-    event: Event,
+    records: Arc<Records>,
+    trace_event: TraceEvent,
 }
 
-impl Named {
-    fn new(event: Event) -> Self {
+impl Event {
+    fn new(records: Arc<Records>, trace_event: TraceEvent) -> Self {
+        let (group, name) = trace_event.names();
         Self {
-            hash: Self::hash(event.names()),
-            event,
+            hash: Self::hash(group.to_bytes(), name.to_bytes()),
+            records,
+            trace_event,
         }
     }
 
-    fn hash((group, name): (&[u8], &[u8])) -> u64 {
+    fn hash(group: &[u8], name: &[u8]) -> u64 {
         hash(group) ^ hash(name).rotate_left(1)
+    }
+
+    fn has_name(&self, group: &str, name: &str) -> bool {
+        let (own_group, own_name) = self.trace_event.names();
+        own_group.to_bytes() == group.as_bytes() && own_name.to_bytes() == name.as_bytes()
     }
 }
 
 kernel::sync::global_lock! {
     // SAFETY: Initialised by `init` when the module is loaded.
     unsafe(uninit) static REGISTRY: Mutex<Registry> = Registry {
-        events: KVVec::new(),
-        probes: KVVec::new(),
+        events: VVec::new(),
+        probes: VVec::new(),
         next_number: 0,
         retired: KVVec::new(),
         strings: None,
@@ -95,73 +115,53 @@ pub(crate) unsafe fn init() {
     unsafe { REGISTRY.init() };
 }
 
-/// For how many removed events the records can be read, of some 65,000 numbers that the kernel has.
-/// Beyond that, the trace buffers are emptied.
+/// Maximum number of removed events whose records stay readable. The kernel has some 65,000 event
+/// numbers. Beyond the maximum, rkprobe empties the trace buffers.
 const MAX_RETIRED: usize = 1024;
 
-/// The number of the first probe of a file that has `from` or more.
+/// Returns the number of the first probe in `file` with the number `from` or a higher one.
 pub(crate) fn next(file: EventsFile, from: usize) -> Option<usize> {
     let registry = REGISTRY.lock();
-    let first = registry
-        .probes
-        .partition_point(|probe| probe.number() < from);
-    let mut probes = registry.probes.get(first..)?.iter();
+    let mut probes = registry.probes_from(from).iter();
     probes
         .find(|probe| probe.is_in(file))
         .map(|probe| probe.number())
 }
 
-/// Calls `f` with the probe of this number, where there is one.
+/// Calls `f` with the probe of this number, if it exists.
 pub(crate) fn with_probe<R>(number: usize, f: impl FnOnce(&Probe) -> R) -> Option<R> {
     let registry = REGISTRY.lock();
-    let found = registry
-        .probes
-        .binary_search_by_key(&number, |probe| probe.number());
-    let probe = registry.probes.get(found.ok()?)?;
-    Some(f(probe))
+    registry.probe(number).map(f)
 }
 
-/// Calls `f` with each probe, without a lock.
-pub(crate) fn each_probe(f: impl Fn(&Probe)) {
-    let find = |from: usize| -> Option<Arc<Probe>> {
-        let registry = REGISTRY.lock();
-        let first = registry
-            .probes
-            .partition_point(|probe| probe.number() < from);
-        registry.probes.get(first).cloned()
-    };
-    let mut from = 0;
-    while let Some(probe) = find(from) {
-        f(&probe);
-        from = probe.number().wrapping_add(1);
-    }
-}
-
-/// Calls `f` with an event, where there is one of this name.
-pub(crate) fn with_event<R>(group: &str, name: &str, f: impl FnOnce(&Event) -> R) -> Option<R> {
-    let names = (group.as_bytes(), name.as_bytes());
-    let hash = Named::hash(names);
+/// Calls `f` with the event of this name and its probes, if it exists.
+pub(crate) fn with_event<R>(
+    group: &str,
+    name: &str,
+    f: impl FnOnce(&Arc<Records>, &mut dyn Iterator<Item = &Probe>) -> R,
+) -> Option<R> {
+    let hash = Event::hash(group.as_bytes(), name.as_bytes());
     let registry = REGISTRY.lock();
     let mut events = registry.events.iter();
-    let named =
-        events.find(|Named { hash: other, event }| *other == hash && event.names() == names);
-    named.map(|named| f(&named.event))
+    let event = events.find(|event| event.hash == hash && event.has_name(group, name))?;
+    let mut probes = registry.probes_of(&event.records);
+    Some(f(&event.records, &mut probes))
 }
 
-/// The group of this name: that of an event, where there is one in it.
+/// Returns the group of this name, or creates it if no event is in it.
 pub(crate) fn group(name: &CStr) -> Result<Arc<Group>> {
     let registry = REGISTRY.lock();
     let mut groups = registry
         .events
         .iter()
-        .map(|named| named.event.trace_event.group());
+        .map(|event| event.trace_event.group());
     match groups.find(|group| group.name() == name) {
         Some(group) => Ok(group.clone()),
         None => Group::new(name, ktrace::this_module!()),
     }
 }
 
-/// The buffer for strings that all events share.
+/// Returns the buffer for strings, which all events share.
 pub(crate) fn string_buffer() -> Result<Arc<StringBuffer>> {
     let mut registry = REGISTRY.lock();
     if let Some(strings) = &registry.strings {
@@ -198,46 +198,42 @@ fn limit_retired() {
     }
 }
 
-/// How often the removal of an event is tried for which the kernel had no memory, 10 ms apart.
+/// Number of attempts to remove an event while the kernel has no memory, 10 ms apart.
 const REMOVALS: usize = 100;
 
-/// Adds an event, with its first probe: as this definition says, and all of it or nothing.
-pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> Event) -> Result {
+/// Adds an event with its first probe, or fails and changes nothing.
+pub(crate) fn create(definition: Definition, records: Arc<Records>, probe: KBox<Probe>) -> Result {
     limit_retired();
     let (held, output) = EventMutex::with(|token| {
         REGISTRY.lock().reserve()?;
         let trace_event = TraceEvent::register(token, definition)?;
         let output = trace_event.output();
         let held = trace_event.hold(token);
-        let event = event(trace_event);
+        let event = Event::new(records, trace_event);
         let mut registry = REGISTRY.lock();
-        event.probes.each(|probe| registry.add_probe(token, probe));
-        if registry
-            .events
-            .push_within_capacity(Named::new(event))
-            .is_err()
-        {
+        registry.add_probe(token, probe);
+        if registry.events.push_within_capacity(event).is_err() {
             pr_err!("no room was reserved for an event\n");
             return Err(ENOMEM);
         }
         Ok((held, output))
     })??;
-    // With an error, it is treated as if it had none: that is safe.
+    // It is safe to assume after an error that the event has no directory.
     if held.has_directory().unwrap_or(false) {
         return Ok(());
     }
     drop(held);
-    let is_its = |probe: &Probe| {
+    let is_new = |probe: &Probe| {
         let spec = probe.spec();
         (spec.group().as_bytes(), spec.event().as_bytes())
             == (output.group().name().to_bytes(), output.name().to_bytes())
     };
     for _ in 0..REMOVALS {
-        match remove(is_its) {
-            // Somebody was faster.
+        match remove(is_new) {
+            // Another task removed the event.
             Ok(0) => return Ok(()),
             Ok(_) => return Err(ENOMEM),
-            // There is no memory to remove it either, or somebody enabled it by `set_event`.
+            // The removal has no memory either, or somebody enabled the event by `set_event`.
             Err(_) => fsleep(Delta::from_millis(10)),
         }
     }
@@ -245,18 +241,18 @@ pub(crate) fn create(definition: Definition, event: impl FnOnce(TraceEvent) -> E
     Ok(())
 }
 
-/// Adds a probe to an event that there is, with these probes: all of it or nothing. `false` where
-/// the event is not there any more.
-pub(crate) fn append(probes: &Arc<Probes>, probe: Arc<Probe>) -> Result<bool> {
+/// Adds a probe to its event, or fails and changes nothing. Returns false if the event was removed.
+pub(crate) fn append(mut probe: KBox<Probe>) -> Result<bool> {
     EventMutex::with(|token| {
         let mut registry = REGISTRY.lock();
-        let mut events = registry.events.iter();
-        if !events.any(|named| Arc::ptr_eq(&named.event.probes, probes)) {
+        if registry.event_of(probe.records()).is_none() {
             return Ok(false);
         }
         registry.reserve()?;
-        probes.add(token, probe.clone())?;
-        registry.add_probe(token, &probe);
+        if probe.records().probes.are_enabled.load(Ordering::Relaxed) {
+            probe.enable(token)?;
+        }
+        registry.add_probe(token, probe);
         Ok(true)
     })?
 }
@@ -280,16 +276,16 @@ pub(crate) fn enable_all() -> Result {
 /// Disables all events in the top trace instance, as far as there is memory for their names.
 fn disable_all() {
     for (group, name) in &names().unwrap_or_default() {
-        // An event that was not enabled stays so.
+        // This has no effect on an event that is not enabled.
         let _ = trace_event::disable(group, name);
     }
 }
 
-/// The groups and the names of all events.
+/// Returns the groups and the names of all events.
 fn names() -> Result<KVVec<(CString, CString)>> {
     let registry = REGISTRY.lock();
     let mut names = KVVec::with_capacity(registry.events.len(), GFP_KERNEL)?;
-    for Named { event, .. } in &registry.events {
+    for event in &registry.events {
         let (group, name) = event.trace_event.names();
         names.push(
             (CString::try_from(group)?, CString::try_from(name)?),
@@ -299,37 +295,96 @@ fn names() -> Result<KVVec<(CString, CString)>> {
     Ok(names)
 }
 
-/// Registers the probes that are in a module that has come.
-pub(crate) fn module_came(module: &Module) {
-    let registry = REGISTRY.lock();
+/// Registers the probes in `module`, which is being loaded.
+///
+/// Process context; reads files.
+pub(crate) fn module_coming(module: &Module) {
+    // This reads files, so no lock may be held that is taken under `event_mutex`.
+    compile_again(None, |probe| probe.needs_coming(module));
+    let mut registry = REGISTRY.lock();
     let probes = registry.probes.iter();
-    let count = probes.filter(|probe| probe.is_of(module)).count();
+    let count = probes
+        .filter(|probe| probe.symbol_in(module).is_some())
+        .count();
     if count == 0 {
         return;
     }
-    // Without memory each is unregistered by itself.
+    // Without memory, each probe is unregistered by itself.
     let mut gone = UnregisterBatch::new(count).unwrap_or_default();
-    for Named { event, .. } in &registry.events {
-        event.probes.take_gone(module, &mut gone);
+    for probe in &mut registry.probes {
+        if probe.symbol_in(module).is_some() {
+            if let Some(registered) = probe.take_gone() {
+                registered.unregister_in(&mut gone);
+            }
+        }
     }
     gone.unregister();
-    for Named { event, .. } in &registry.events {
-        event.probes.module_came(module);
+    for probe in &mut registry.probes {
+        let Some(symbol) = probe.symbol_in(module) else {
+            continue;
+        };
+        let count = module.count_symbols(symbol);
+        let are_enabled = probe.records().probes.are_enabled.load(Ordering::Relaxed);
+        // After a failure, the probe waits until the module is loaded again.
+        if let Err(error) = probe.register_in_module(count, are_enabled) {
+            let spec = probe.spec();
+            pr_warn!(
+                "{} cannot be probed for {}/{}: {error:?}\n",
+                spec.target_text(),
+                spec.group(),
+                spec.event()
+            );
+        }
     }
 }
 
-/// Removes the probes that `is_doomed`, and the events that are left without any: all of them, or
-/// none and an error. Gives their number.
+/// Disarms the probes in `module`, which is being unloaded.
+pub(crate) fn module_leaving(module: &Module) {
+    for probe in &REGISTRY.lock().probes {
+        probe.disarm_in(module);
+    }
+}
+
+/// Compiles the probes again that depend on `module`, which is being freed.
 ///
-/// `EBUSY` where such an event is in use. However many they are, this waits for one RCU grace
-/// period, or two where there are both kprobes and kretprobes: the kernel takes the ones and the
-/// others, and waits for each; and once for each probe by ftrace or of a tracepoint that is
-/// enabled.
+/// Process context; reads files.
+pub(crate) fn module_going(module: &Module) {
+    compile_again(Some(module), |probe| probe.needs_going(module));
+}
+
+/// Compiles the programs of probes again. Does not hold `REGISTRY` meanwhile.
+fn compile_again(going: Option<&Module>, is_meant: impl Fn(&Probe) -> bool) {
+    let compile = |spec: Result<Spec>, records: &Records| {
+        Compiled::again(&spec?, &records.schema, going).map_err(|failure| failure.errno())
+    };
+    let find = |from| {
+        let registry = REGISTRY.lock();
+        let mut probes = registry.probes_from(from).iter();
+        let probe = probes.find(|probe| is_meant(probe))?;
+        let spec = spec::try_clone(probe.spec());
+        Some((probe.number(), spec, probe.records().clone()))
+    };
+    let mut from = 0;
+    while let Some((number, spec, records)) = find(from) {
+        let compiled = compile(spec, &records);
+        if let Some(probe) = REGISTRY.lock().probe_mut(number) {
+            probe.set_compiled(compiled);
+        }
+        from = number.wrapping_add(1);
+    }
+}
+
+/// Removes all probes that satisfy `is_doomed`, and the events that keep no probe. Otherwise fails and
+/// changes nothing. Returns the number of probes.
+///
+/// Fails with `EBUSY` if such an event is in use, and with `ENOMEM`. Waits for one RCU grace period if
+/// there are kprobes, and for another one if there are kretprobes. Also waits for each probe by ftrace
+/// or at a tracepoint that is enabled.
 pub(crate) fn remove(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
     EventMutex::with(|token| REGISTRY.lock().remove(token, is_doomed))?
 }
 
-/// The probes in the kernel's own `dynamic_events`, where that is open to modules.
+/// The probes in the kernel's own `dynamic_events`, if the kernel lets modules use it.
 struct ListedProbes;
 
 impl dyn_event::Entries for ListedProbes {
@@ -339,15 +394,15 @@ impl dyn_event::Entries for ListedProbes {
 
     fn is_busy(token: &EventMutex, number: usize) -> bool {
         let registry = REGISTRY.lock();
-        let mut events = registry.events.iter();
-        events.any(|Named { event, .. }| {
-            event.probes.any(|probe| probe.number() == number) && event.trace_event.is_busy(token)
-        })
+        let event = registry
+            .probe(number)
+            .and_then(|probe| registry.event_of(probe.records()));
+        event.is_some_and(|event| event.trace_event.is_busy(token))
     }
 
     fn remove(token: &EventMutex, number: usize) -> Result {
-        let is_it = |probe: &Probe| probe.number() == number;
-        REGISTRY.lock().remove(token, is_it)?;
+        let has_number = |probe: &Probe| probe.number() == number;
+        REGISTRY.lock().remove(token, has_number)?;
         Ok(())
     }
 
@@ -363,70 +418,160 @@ impl dyn_event::Entries for ListedProbes {
     }
 }
 
-impl Registry {
-    /// Makes sure that one event and one probe can be added without memory.
-    fn reserve(&mut self) -> Result {
-        self.events.reserve(1, GFP_KERNEL)?;
-        self.probes.reserve(1, GFP_KERNEL)?;
-        // Events that go must find room for their outputs.
-        let outputs = self.events.len() + 1;
-        self.retired.reserve(outputs, GFP_KERNEL)?;
-        Ok(())
+/// Called by the kernel, with `event_mutex` held.
+impl Operations for Records {
+    fn sink(&self) -> &Sink {
+        &self.sink
     }
 
-    /// Adds a probe to the listings. There must have been a [`reserve`](Self::reserve).
-    fn add_probe(&mut self, token: &EventMutex, probe: &Arc<Probe>) {
-        probe.list::<ListedProbes>(token, self.next_number);
-        self.next_number = self.next_number.wrapping_add(1);
-        if self.probes.push_within_capacity(probe.clone()).is_err() {
+    fn fields(&self) -> &[Field] {
+        self.schema.kernel_fields()
+    }
+
+    fn print_fmt(&self) -> &CStr {
+        self.schema.print_fmt()
+    }
+
+    fn enable(&self, token: &EventMutexHeld) -> Result {
+        let mut registry = REGISTRY.lock();
+        let mut enabled = 0;
+        let result = registry.probes_of_mut(self).try_for_each(|probe| {
+            probe.enable(token)?;
+            enabled += 1;
+            Ok(())
+        });
+        if result.is_err() {
+            for probe in registry.probes_of_mut(self).take(enabled) {
+                probe.disable(token);
+            }
+        }
+        self.probes
+            .are_enabled
+            .store(result.is_ok(), Ordering::Relaxed);
+        result
+    }
+
+    fn disable(&self, token: &EventMutexHeld) {
+        let mut registry = REGISTRY.lock();
+        self.probes.are_enabled.store(false, Ordering::Relaxed);
+        for probe in registry.probes_of_mut(self) {
+            probe.disable(token);
+        }
+    }
+}
+
+impl EventProbes {
+    fn is_first(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl Registry {
+    /// Makes room for one event and one probe.
+    fn reserve(&mut self) -> Result {
+        reserve_one(&mut self.events)?;
+        reserve_one(&mut self.probes)
+    }
+
+    /// Adds a probe to the listings, after [`reserve`](Self::reserve).
+    fn add_probe(&mut self, token: &EventMutex, mut probe: KBox<Probe>) {
+        let number = self.next_number;
+        self.next_number = number.wrapping_add(1);
+        let siblings = &probe.records().probes;
+        if siblings.is_first() {
+            siblings.first_number.store(number, Ordering::Relaxed);
+        }
+        siblings.count.fetch_add(1, Ordering::Relaxed);
+        probe.list::<ListedProbes>(token, number);
+        if self.probes.push_within_capacity(probe).is_err() {
             pr_err!("no room was reserved for a probe\n");
         }
     }
 
+    /// Index of the first probe with the number `from` or a higher one.
+    fn index_from(&self, from: usize) -> usize {
+        self.probes.partition_point(|probe| probe.number() < from)
+    }
+
+    /// The probes with the number `from` or a higher one.
+    fn probes_from(&self, from: usize) -> &[KBox<Probe>] {
+        self.probes.get(self.index_from(from)..).unwrap_or(&[])
+    }
+
+    fn probe(&self, number: usize) -> Option<&Probe> {
+        let probe = self.probes_from(number).first()?;
+        (probe.number() == number).then_some(probe)
+    }
+
+    fn probe_mut(&mut self, number: usize) -> Option<&mut Probe> {
+        let index = self.index_from(number);
+        let probe = self.probes.get_mut(index)?;
+        (probe.number() == number).then_some(probe)
+    }
+
+    fn event_of(&self, records: &Arc<Records>) -> Option<&Event> {
+        let mut events = self.events.iter();
+        events.find(|event| Arc::ptr_eq(&event.records, records))
+    }
+
+    /// The probes of an event.
+    fn probes_of<'a>(&'a self, records: &'a Records) -> impl Iterator<Item = &'a Probe> {
+        let first = records.probes.first_number.load(Ordering::Relaxed);
+        let is_its = move |probe: &&Probe| core::ptr::eq(&**probe.records(), records);
+        let probes = self.probes_from(first).iter().map(|probe| &**probe);
+        let count = records.probes.count.load(Ordering::Relaxed);
+        probes.filter(is_its).take(count)
+    }
+
+    /// The probes of an event.
+    fn probes_of_mut<'a>(
+        &'a mut self,
+        records: &'a Records,
+    ) -> impl Iterator<Item = &'a mut Probe> {
+        let first = self.index_from(records.probes.first_number.load(Ordering::Relaxed));
+        let is_its = move |probe: &&mut Probe| core::ptr::eq(&**probe.records(), records);
+        let probes = self.probes.get_mut(first..).unwrap_or(&mut []).iter_mut();
+        let count = records.probes.count.load(Ordering::Relaxed);
+        probes.map(|probe| &mut **probe).filter(is_its).take(count)
+    }
+
     fn remove(&mut self, token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
-        let mut doomed_probes = 0;
+        let doomed_probes = self.probes.iter().filter(|probe| is_doomed(probe)).count();
         let mut doomed_events = 0;
-        for Named { event, .. } in &self.events {
-            let (doomed, all) = event.probes.count(&is_doomed);
-            if doomed == all {
+        for event in &self.events {
+            if self.probes_of(&event.records).all(&is_doomed) {
                 if event.trace_event.is_busy(token) {
                     return Err(EBUSY);
                 }
                 doomed_events += 1;
             }
-            doomed_probes += doomed;
         }
         if doomed_probes == 0 && doomed_events == 0 {
             return Ok(0);
         }
-        let mut kept_probes = KVVec::with_capacity(self.probes.len(), GFP_KERNEL)?;
-        let mut kept_events = KVVec::with_capacity(self.events.len(), GFP_KERNEL)?;
+        let mut kept_events = VVec::with_capacity(self.events.len(), GFP_KERNEL)?;
         let mut batch = UnregisterBatch::new(doomed_probes)?;
+        self.retired.reserve(doomed_events, GFP_KERNEL)?;
 
         // From here on nothing fails: there is room for everything.
-        for Named { event, .. } in &self.events {
-            event.probes.forget(&is_doomed);
-        }
-        for probe in core::mem::replace(&mut self.probes, KVVec::new()) {
-            if !is_doomed(&probe) {
-                let _ = kept_probes.push_within_capacity(probe);
-                continue;
+        self.probes.retain(|probe| {
+            if !is_doomed(probe) {
+                return true;
             }
-            // The event's own reference was dropped above.
-            if let Some(registered) = probe.take(token) {
+            probe.records().probes.count.fetch_sub(1, Ordering::Relaxed);
+            if let Some(registered) = probe.unlist(token) {
                 registered.unregister_in(&mut batch);
             }
-        }
-        self.probes = kept_probes;
+            false
+        });
         batch.unregister();
 
-        // No handler runs any more: the events can go.
-        for named in core::mem::replace(&mut self.events, KVVec::new()) {
-            if named.event.probes.count(|_| true).1 > 0 {
-                let _ = kept_events.push_within_capacity(named);
+        // No handler runs any more, so the events can be removed.
+        for event in core::mem::replace(&mut self.events, VVec::new()) {
+            if event.records.probes.count.load(Ordering::Relaxed) > 0 {
+                let _ = kept_events.push_within_capacity(event);
                 continue;
             }
-            let Named { hash, event } = named;
             let output = event.trace_event.output();
             match event.trace_event.try_remove(token) {
                 Ok(()) if output.is_recorded() => {
@@ -439,7 +584,7 @@ impl Registry {
                         trace_event,
                         ..event
                     };
-                    let _ = kept_events.push_within_capacity(Named { hash, event });
+                    let _ = kept_events.push_within_capacity(event);
                 }
             }
         }
@@ -448,12 +593,27 @@ impl Registry {
     }
 }
 
-/// Removes everything, when the module is unloaded or its initialisation fails. This cannot fail,
-/// so it waits for memory and for whoever uses an event.
+/// Makes room for one element. The capacity grows by an eighth: `reserve` of the list doubles it, so
+/// that up to a half of the memory is unused.
+fn reserve_one<T>(list: &mut VVec<T>) -> Result {
+    let len = list.len();
+    if len < list.capacity() {
+        return Ok(());
+    }
+    let mut larger = VVec::with_capacity(len + len / 8 + 4, GFP_KERNEL)?;
+    for element in core::mem::replace(list, VVec::new()) {
+        let _ = larger.push_within_capacity(element);
+    }
+    *list = larger;
+    Ok(())
+}
+
+/// Removes everything when the module is unloaded or its initialisation fails. This cannot fail, so it
+/// waits for memory and for the users of events.
 ///
-/// Others do not use one: the users of an event keep the module from being unloaded, and have no
-/// access to events before the initialisation is over. But the initialisation itself enables
-/// events, and other parts of the kernel may hold one shortly.
+/// Usually there are no users. They keep the module from being unloaded, and they have no access to
+/// events before the initialisation is over. But the initialisation itself enables events, and other
+/// parts of the kernel may hold an event for a short time.
 pub(crate) fn shut_down() {
     let mut attempts = 0;
     while let Err(error) = remove(|_| true) {
@@ -464,12 +624,12 @@ pub(crate) fn shut_down() {
         if attempts >= 2 {
             fsleep(Delta::from_millis(20));
         }
-        // The next attempt to remove them shows whether this failed.
+        // If this fails, the next attempt to remove the events fails too.
         disable_all();
     }
     let mut registry = REGISTRY.lock();
     registry.retired = KVVec::new();
-    registry.events = KVVec::new();
-    registry.probes = KVVec::new();
+    registry.events = VVec::new();
+    registry.probes = VVec::new();
     registry.strings = None;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The fields of an event, which all its probes share.
+//! The fields of an event. All its probes share them.
 
 use kernel::{
     prelude::*,
@@ -25,64 +25,83 @@ use probe::{
     },
 };
 
-/// The size of an address in a record, in bytes.
+/// Size of an address in a record, in bytes.
 const WORD: usize = size_of::<u64>();
 
 const PROBE_IP: Field = Field::code(c"__probe_ip", 0);
 const PROBE_FUNC: Field = Field::code(c"__probe_func", 0);
 const PROBE_RET_IP: Field = Field::code(c"__probe_ret_ip", 1);
 
-/// The fields that come before those of the arguments.
+/// Fields that precede the fields of the arguments.
 static PROBE_FIELDS: [Field; 1] = [PROBE_IP];
 static RETURN_FIELDS: [Field; 2] = [PROBE_FUNC, PROBE_RET_IP];
 
 /// The fields of an event.
 pub(crate) struct Schema {
     kind: Kind,
-    /// The event that an event probe is attached to.
-    attached: Option<CString>,
-    fields: KVec<(CString, fetch::Field)>,
     layout: Layout,
-    /// `None` while there are no arguments.
-    definition: Option<KBox<Definition>>,
+    /// `None` for an event without arguments that is not attached to another event.
+    details: Option<KBox<Details>>,
 }
 
-/// The fields of an event and its print format, for the kernel.
-struct Definition {
+/// The part of a [`Schema`] that most events do not have.
+#[derive(Default)]
+struct Details {
+    /// For an event probe: the other event, as `SYSTEM.NAME`.
+    attached: Option<CString>,
+    /// Names and fields of the arguments.
+    arguments: KVec<(CString, fetch::Field)>,
+    /// All fields, as the kernel defines them. Empty before [`Schema::define`].
     fields: KVec<Field>,
-    print_fmt: CString,
+    /// Print format, for user space. `None` before [`Schema::define`].
+    print_fmt: Option<CString>,
 }
 
 impl Schema {
-    /// An event without fields of its own yet.
-    pub(crate) fn new(kind: Kind, attached: Option<CString>) -> Self {
-        Self {
+    /// Creates a schema without arguments. An event probe is attached to the event `attached`.
+    /// `ENOMEM`.
+    pub(crate) fn new(kind: Kind, attached: Option<CString>) -> Result<Self> {
+        let mut schema = Self {
             kind,
-            attached,
-            fields: KVec::new(),
             layout: Layout::new(),
-            definition: None,
+            details: None,
+        };
+        if attached.is_some() {
+            schema.details_mut()?.attached = attached;
         }
+        Ok(schema)
     }
 
-    /// Adds the field of an argument. The parser counts as well, so that there is room for it.
+    fn details_mut(&mut self) -> Result<&mut Details> {
+        let details = match self.details.take() {
+            Some(details) => details,
+            None => KBox::new(Details::default(), GFP_KERNEL)?,
+        };
+        Ok(self.details.insert(details))
+    }
+
+    /// Adds the field of an argument. `ENOMEM`, and `E2BIG` if the record gets too long. The parser
+    /// checks the length too, so it reports the error first.
     pub(crate) fn add(&mut self, argument: &Argument<'_>) -> Result {
         let field = self.layout.add(argument).map_err(|fetch::TooBig| E2BIG)?;
         let name = CString::try_from_fmt(format_args!("{}", argument.name))?;
-        Ok(self.fields.push((name, field), GFP_KERNEL)?)
+        let details = self.details_mut()?;
+        Ok(details.arguments.push((name, field), GFP_KERNEL)?)
     }
 
-    /// When its probes hit.
+    /// Kind of the event's probes.
     pub(crate) fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The event that an event probe is attached to, as `SYSTEM.NAME`.
+    /// For an event probe: the other event, as `SYSTEM.NAME`.
     pub(crate) fn attached(&self) -> &str {
-        self.attached.as_deref().map_or("", text)
+        let details = self.details.as_ref();
+        let attached = details.and_then(|details| details.attached.as_deref());
+        attached.map_or("", text)
     }
 
-    /// What comes before the fields.
+    /// The part of a record that precedes the arguments.
     pub(crate) fn head(&self) -> Head {
         match self.kind {
             Kind::Event => Head::Event,
@@ -91,17 +110,19 @@ impl Schema {
         }
     }
 
-    /// The fields with their names.
+    /// Names and fields of the arguments.
     pub(crate) fn fields(&self) -> impl ExactSizeIterator<Item = (&str, fetch::Field)> + Clone {
-        self.fields.iter().map(|(name, field)| (text(name), *field))
+        let details = self.details.as_ref();
+        let arguments = details.map_or(&[][..], |details| details.arguments.as_slice());
+        arguments.iter().map(|(name, field)| (text(name), *field))
     }
 
-    /// Where the fields are, together.
+    /// Places of the fields of the arguments.
     pub(crate) fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Where the fields start in a record, in bytes.
+    /// Offset of the first argument in a record, in bytes.
     pub(crate) fn fields_at(&self) -> usize {
         HEADER_LEN
             + match self.head() {
@@ -111,12 +132,12 @@ impl Schema {
             }
     }
 
-    /// Defines the event for the kernel, once it has all fields.
+    /// Creates the kernel's definition of the event, after all arguments were added. `ENOMEM`.
     pub(crate) fn define(&mut self) -> Result {
-        if self.fields.is_empty() {
+        if self.fields().len() == 0 {
             return Ok(());
         }
-        let mut fields = KVec::with_capacity(2 + self.fields.len(), GFP_KERNEL)?;
+        let mut fields = KVec::with_capacity(2 + self.fields().len(), GFP_KERNEL)?;
         match self.head() {
             Head::Probe => fields.push(PROBE_IP, GFP_KERNEL)?,
             Head::Return => {
@@ -125,14 +146,14 @@ impl Schema {
             }
             Head::Event => {}
         }
-        for (name, field) in &self.fields {
-            let name = CString::try_from(&**name)?;
+        for (name, field) in self.fields() {
+            let name = CString::try_from_fmt(format_args!("{name}"))?;
             let ty = CString::try_from_fmt(format_args!("{}", field.type_text()))?;
             let offset = self.fields_at() + field.offset();
             let (size, is_signed) = (field.bytes(), field.is_signed());
             let field = if field.is_dynamic() {
-                // SAFETY: `fetch::record` locates what it has put into the record, and the
-                // `Recorder` tells it where that starts.
+                // SAFETY: `fetch::record` writes where the bytes are in the record. The `Recorder`
+                // tells it where the record starts.
                 unsafe { Field::located(name, ty, offset, size, is_signed) }
             } else {
                 Field::new(name, ty, offset, size, is_signed)
@@ -146,30 +167,31 @@ impl Schema {
                 fields: self.fields(),
             }
         ))?;
-        self.definition = Some(KBox::new(Definition { fields, print_fmt }, GFP_KERNEL)?);
+        let details = self.details_mut()?;
+        details.fields = fields;
+        details.print_fmt = Some(print_fmt);
         Ok(())
     }
 
     /// All fields behind the header, for the kernel.
     pub(crate) fn kernel_fields(&self) -> &[Field] {
-        match (&self.definition, self.head()) {
-            (Some(definition), _) => &definition.fields,
+        match (&self.details, self.head()) {
+            (Some(details), _) => &details.fields,
             (None, Head::Probe) => &PROBE_FIELDS,
             (None, Head::Return) => &RETURN_FIELDS,
             (None, Head::Event) => &[],
         }
     }
 
-    /// How user space prints a record.
+    /// Print format of the records, for user space.
     pub(crate) fn print_fmt(&self) -> &CStr {
-        match &self.definition {
-            Some(definition) => &definition.print_fmt,
-            None => self.head().print_fmt(),
-        }
+        let details = self.details.as_ref();
+        let print_fmt = details.and_then(|details| details.print_fmt.as_deref());
+        print_fmt.unwrap_or(self.head().print_fmt())
     }
 }
 
-/// Names come out of a line that was checked to be text.
+/// A name as `str`. All names are parts of a command, which was checked to be UTF-8.
 fn text(name: &CStr) -> &str {
     name.to_str().unwrap_or("")
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A probe as its command says it, in memory of the kernel. Crate `probe` has the logic:
-//! [`ProbeSpec`].
+//! The content of a command, in the kernel's memory. Crate `probe` has the logic: [`ProbeSpec`].
 
 use core::fmt;
 
@@ -16,7 +15,7 @@ use probe::command::{
     ProbeSpec, //
 };
 
-/// A probe as its command says it.
+/// The content of a command.
 pub(crate) type Spec = ProbeSpec<SpecText>;
 
 /// The text of a [`Spec`].
@@ -29,8 +28,13 @@ impl AsRef<str> for SpecText {
     }
 }
 
-/// Makes the value of a command. `ENOMEM`.
+/// Creates the value of a command. `ENOMEM`.
 pub(crate) fn new(command: &Command<'_>, name: &EventName<'_>) -> Result<Spec> {
     let make = |text: fmt::Arguments<'_>| Ok(SpecText(CString::try_from_fmt(text)?));
     Spec::new(command, name, make)
+}
+
+/// Copies a value. `ENOMEM`.
+pub(crate) fn try_clone(spec: &Spec) -> Result<Spec> {
+    spec.try_clone(|text| Ok(SpecText(CString::try_from(&*text.0)?)))
 }

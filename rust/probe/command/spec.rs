@@ -40,8 +40,11 @@ pub struct ProbeSpec<T> {
     kind: Kind,
     maxactive: Option<NonZero<u16>>,
     target: TargetSpan,
-    /// The ends of the group, the event, the target and the arguments in the string.
-    ends: [u32; 4],
+    /// The ends of the group, the event and the target in the string. A line has at most 4,095 bytes,
+    /// but an expansion can make the arguments longer.
+    ends: [u16; 3],
+    /// The end of the arguments in the string.
+    arguments_end: u32,
     /// `GROUP/EVENT TARGET[%SUFFIX] NAME=BODY... [if FILTER]`
     text: T,
 }
@@ -49,12 +52,12 @@ pub struct ProbeSpec<T> {
 /// The kind of the target, with the length of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TargetSpan {
-    Symbol { len: u32, offset: u32 },
-    AllNamed { len: u32 },
+    Symbol { len: u16, offset: u32 },
+    AllNamed { len: u16 },
     Address(u64),
-    Functions { len: u32 },
-    Tracepoint { len: u32 },
-    Event { system: u32 },
+    Functions { len: u16 },
+    Tracepoint { len: u16 },
+    Event { system: u16 },
 }
 
 impl<T: AsRef<str>> ProbeSpec<T> {
@@ -82,12 +85,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
         let group = len(format_args!("{}", name.group));
         let event = after(group, 1, format_args!("{}", name.event));
         let target = after(event, 1, format_args!("{}{suffix}", command.target));
-        let ends = [
-            group,
-            event,
-            target,
-            after(target, 0, format_args!("{arguments}")),
-        ];
+        let arguments_end = after(target, 0, format_args!("{arguments}"));
         let text = make(format_args!(
             "{}/{} {}{suffix}{arguments}{before_filter}{}",
             name.group,
@@ -99,8 +97,21 @@ impl<T: AsRef<str>> ProbeSpec<T> {
             kind: command.kind,
             maxactive: command.maxactive,
             target: TargetSpan::new(command.target),
-            ends,
+            ends: [to_u16(group), to_u16(event), to_u16(target)],
+            arguments_end,
             text,
+        })
+    }
+
+    /// The same value with a copy of the text, which `copy` makes.
+    ///
+    /// # Errors
+    ///
+    /// Those of `copy`.
+    pub fn try_clone<E>(&self, copy: impl FnOnce(&T) -> Result<T, E>) -> Result<Self, E> {
+        Ok(Self {
+            text: copy(&self.text)?,
+            ..*self
         })
     }
 
@@ -117,20 +128,20 @@ impl<T: AsRef<str>> ProbeSpec<T> {
     /// The directory of its event below `events/`.
     pub fn group(&self) -> &str {
         let [group, ..] = self.ends;
-        self.span(0, group)
+        self.span(0, group.into())
     }
 
     /// The name of its event.
     pub fn event(&self) -> &str {
         let [group, event, ..] = self.ends;
-        self.span(group.saturating_add(1), event)
+        self.span(u32::from(group).saturating_add(1), event.into())
     }
 
     /// The target.
     pub fn target(&self) -> Target<'_> {
-        let name = |len| {
+        let name = |len: u16| {
             let word = self.target_text();
-            word.split_at_checked(len as usize)
+            word.split_at_checked(len.into())
                 .map_or((word, ""), |split| split)
         };
         match self.target {
@@ -154,14 +165,15 @@ impl<T: AsRef<str>> ProbeSpec<T> {
 
     /// The command: resolving it again gives the same probe, where the kernel still says the same.
     pub fn command(&self) -> Command<'_> {
-        let [.., target, arguments] = self.ends;
-        let rest = self.text.as_ref().get(arguments as usize..).unwrap_or("");
+        let [.., target] = self.ends;
+        let end = self.arguments_end;
+        let rest = self.text.as_ref().get(end as usize..).unwrap_or("");
         Command {
             kind: self.kind,
             maxactive: self.maxactive,
             target: self.target(),
             label: None,
-            arguments: Words::new(self.span(target, arguments)),
+            arguments: Words::new(self.span(target.into(), end)),
             filter: rest.strip_prefix(" if ").map(Words::new),
         }
     }
@@ -209,13 +221,13 @@ impl<T: AsRef<str>> ProbeSpec<T> {
 
     /// The target in the form of the listing: with the suffix of its kind.
     pub fn target_text(&self) -> &str {
-        let [_, event, target, _] = self.ends;
-        self.span(event.saturating_add(1), target)
+        let [_, event, target] = self.ends;
+        self.span(u32::from(event).saturating_add(1), target.into())
     }
 
     fn without_name(&self) -> &str {
         let [_, event, ..] = self.ends;
-        let start = (event as usize).saturating_add(1);
+        let start = usize::from(event).saturating_add(1);
         self.text.as_ref().get(start..).unwrap_or("")
     }
 
@@ -237,7 +249,7 @@ impl<T: AsRef<str>> fmt::Display for ProbeSpec<T> {
 
 impl TargetSpan {
     fn new(target: Target<'_>) -> Self {
-        let len = |text: &str| len(format_args!("{text}"));
+        let len = |text: &str| to_u16(len(format_args!("{text}")));
         match target {
             Target::Symbol { symbol, offset } => Self::Symbol {
                 len: len(symbol),
@@ -273,6 +285,11 @@ fn len(text: fmt::Arguments<'_>) -> u32 {
     // This does not fail.
     let _ = fmt::write(&mut length, text);
     u32::try_from(length.0).unwrap_or(u32::MAX)
+}
+
+/// The number in 16 bits. A line is shorter than 64 KiB, so this loses nothing.
+fn to_u16(len: u32) -> u16 {
+    u16::try_from(len).unwrap_or(u16::MAX)
 }
 
 /// The end of a string that starts `gap` bytes after `end`.
