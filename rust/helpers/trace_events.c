@@ -64,8 +64,25 @@ static enum print_line_t output_print(struct trace_iterator *iter, int flags,
 	return trace_handle_return(&iter->seq);
 }
 
+/* What is left of an output of which the trace buffers may have records: its number and its name. */
+static enum print_line_t over_print(struct trace_iterator *iter, int flags,
+				    struct trace_event *event)
+{
+	const struct trace_event_call *call = container_of(event, struct trace_event_call, event);
+
+	trace_seq_printf(&iter->seq, "%s: (the event was removed)\n", call->name);
+	return trace_handle_return(&iter->seq);
+}
+
 struct trace_event_functions ktrace_call_funcs = { .trace = call_print };
 struct trace_event_functions ktrace_output_funcs = { .trace = output_print };
+struct trace_event_functions ktrace_over_funcs = { .trace = over_print };
+
+/* ktrace::trace_event::field_list::ClassFields */
+struct ktrace_class_fields {
+	const void *get_fields;
+	struct list_head head;
+} ktrace_no_fields = { .head = LIST_HEAD_INIT(ktrace_no_fields.head) };
 
 static struct trace_event_fields call_fields[] = {
 	{ .type = TRACE_FUNCTION_TYPE, .define_fields = ktrace_call_define_fields },

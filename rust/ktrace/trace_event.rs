@@ -48,7 +48,10 @@ use kernel::{
         CStr,
         CString, //
     },
-    sync::Arc,
+    sync::{
+        aref::ARef,
+        Arc, //
+    },
     types::Opaque, //
 };
 
@@ -61,11 +64,14 @@ use crate::{
 
 mod event_mutex;
 mod field;
+mod field_list;
 mod group;
 pub(crate) mod origin;
 mod output;
 mod removal;
 mod sink;
+
+use field_list::FieldList;
 
 pub use event_mutex::{
     EventMutex,
@@ -157,24 +163,28 @@ struct Tracepoint {
     _name: *const c_char,
 }
 
-/// The part of an event that the kernel knows: it must not move. It takes 192 bytes, as one of the
-/// allocator's sizes.
+/// The part of an event that the kernel knows: it must not move. It takes at most 192 bytes, which is
+/// one of the allocator's sizes.
 ///
 /// # Invariants
 ///
-/// `sink` and `fields` were borrowed from `operations`.
+/// `sink` was borrowed from `operations`. While the event is registered, `fields` is a list that its
+/// group gave it, for fields that were borrowed from `operations`.
 #[repr(C)]
 struct PinnedEvent {
     tracepoint: Tracepoint,
     call: Opaque<bindings::trace_event_call>,
     operations: Arc<dyn Operations>,
     sink: NonNull<Sink>,
-    fields: NonNull<[Field]>,
+    /// NULL until the event is registered.
+    fields: AtomicPtr<FieldList>,
     /// Has the group and the name, and prints.
-    output: Arc<Output>,
+    output: ARef<Output>,
     /// The next in the list of events that are to be removed.
     next: *mut PinnedEvent,
     has_fields: AtomicBool,
+    /// Whether the kernel sees no fields, because it would free those of other events.
+    hides_fields: AtomicBool,
     /// Whether the event was dropped and could not be removed at once.
     is_dropped: AtomicBool,
 }
@@ -414,13 +424,13 @@ impl TraceEvent {
             print,
         } = definition;
         let class = group.class();
-        let output = Arc::new(Output::new(group, &name, print)?, GFP_KERNEL)?;
+        let output = Output::new(group, &name, print)?;
         let (sink, fields) = (operations.sink(), operations.fields());
         let fixed_len = fields.iter().map(Field::end).fold(HEADER_LEN, usize::max);
         sink.set_event(output.number(), fixed_len.try_into()?)?;
         let print_fmt = operations.print_fmt().as_char_ptr();
         let (sink, fields) = (NonNull::from(sink), NonNull::from(fields));
-        // INVARIANT: Both were borrowed just now.
+        // INVARIANT: The sink was borrowed just now.
         let inner = KBox::pin(
             PinnedEvent {
                 tracepoint: Tracepoint {
@@ -430,10 +440,11 @@ impl TraceEvent {
                 call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
                 operations,
                 sink,
-                fields,
+                fields: AtomicPtr::new(ptr::null_mut()),
                 output,
                 next: ptr::null_mut(),
                 has_fields: AtomicBool::new(false),
+                hides_fields: AtomicBool::new(false),
                 is_dropped: AtomicBool::new(false),
             },
             GFP_KERNEL,
@@ -459,10 +470,15 @@ impl TraceEvent {
         // SAFETY: `take_back` removes the event, which waits for its callbacks and for handlers.
         // The event is freed after `untrack` only.
         unsafe { leftover::track(vtable, call.cast(), removal::take_back) }?;
+        // SAFETY: The fields were borrowed from the operations, which live as long as `inner`.
+        unsafe { inner.take_fields(token, fields) }
+            .inspect_err(|_| leftover::untrack(call.cast()))?;
         // SAFETY: `event_mutex` is held, as the token says, and the call stays in place until it
         // is removed.
-        to_result(unsafe { bindings::trace_add_event_call(call) })
-            .inspect_err(|_| leftover::untrack(call.cast()))?;
+        to_result(unsafe { bindings::trace_add_event_call(call) }).inspect_err(|_| {
+            inner.put_fields(token);
+            leftover::untrack(call.cast());
+        })?;
         let has_fields = inner.has_fields.load(Ordering::Relaxed);
         // INVARIANT: Added just now.
         let event = Self {
@@ -489,7 +505,7 @@ impl TraceEvent {
     }
 
     /// What prints its records: kept, they can be read when the event is gone.
-    pub fn output(&self) -> Arc<Output> {
+    pub fn output(&self) -> ARef<Output> {
         self.inner.output.clone()
     }
 
@@ -556,10 +572,57 @@ impl PinnedEvent {
         unsafe { self.sink.as_ref() }
     }
 
+    /// The list of the fields, while the event is registered.
+    fn field_list(&self) -> Option<&FieldList> {
+        // SAFETY: By the type invariant, the list is that of this event, and so is live.
+        unsafe { self.fields.load(Ordering::Relaxed).as_ref() }
+    }
+
     fn fields(&self) -> &[Field] {
-        // SAFETY: By the type invariant, they are borrowed from the operations, which live as long
-        // as `self` and which nobody changes meanwhile.
-        unsafe { self.fields.as_ref() }
+        self.field_list().map_or(&[], FieldList::fields)
+    }
+
+    /// The head of the list of fields, for the kernel.
+    fn kernel_fields(&self) -> *mut list_head {
+        let Some(list) = self.field_list() else {
+            return field_list::no_fields();
+        };
+        if self.hides_fields.load(Ordering::Relaxed) {
+            return field_list::no_fields();
+        }
+        if list.is_defined() {
+            // The kernel does not ask an event to define fields that another event has defined.
+            self.has_fields.store(true, Ordering::Relaxed);
+        }
+        list.head()
+    }
+
+    /// Gets a list of fields. `ENOMEM`.
+    ///
+    /// # Safety
+    ///
+    /// `fields` must be borrowed from `operations`.
+    unsafe fn take_fields(&self, token: &EventMutex, fields: NonNull<[Field]>) -> Result {
+        let lists = self.output.group().field_lists();
+        // SAFETY: The caller guarantees that the fields are borrowed from the operations. These live as
+        // long as `self`, which gives the list back before.
+        let list = unsafe { lists.get(token, fields) }?;
+        // INVARIANT: The group gave the list just now.
+        self.fields.store(list.as_ptr(), Ordering::Relaxed);
+        self.output.set_fields(self.field_list());
+        Ok(())
+    }
+
+    /// Gives the list of fields back. The kernel must not know the event any more.
+    fn put_fields(&self, token: &EventMutex) {
+        self.output.set_fields(None);
+        // INVARIANT: The event is not registered.
+        let list = self.fields.swap(ptr::null_mut(), Ordering::Relaxed);
+        if let Some(list) = NonNull::new(list) {
+            // SAFETY: `take_fields` got it from this group. The kernel does not use the list of the last
+            // event: those who print may use it until the kernel has removed the event.
+            unsafe { self.output.group().field_lists().put(token, list) };
+        }
     }
 
     fn is_busy(&self, _: &EventMutexHeld) -> bool {
@@ -588,11 +651,19 @@ impl PinnedEvent {
         // recorded any more, so nobody looks at them.
         // SAFETY: The call is registered, and `event_mutex` is held.
         unsafe { (*call).event.funcs = ptr::null_mut() };
+        // The kernel frees the fields that it sees.
+        let is_shared = self.field_list().is_some_and(FieldList::is_shared);
+        self.hides_fields.store(is_shared, Ordering::Relaxed);
+        // The kernel waits for those who print, before it frees the fields.
+        self.output.set_fields(None);
         // SAFETY: The call is registered, and `event_mutex` is held.
         to_result(unsafe { bindings::trace_remove_event_call(call) }).inspect_err(|_| {
+            self.output.set_fields(self.field_list());
+            self.hides_fields.store(false, Ordering::Relaxed);
             // SAFETY: The call is still registered, and `event_mutex` is held.
             unsafe { (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut() };
         })?;
+        self.put_fields(token);
         leftover::untrack(call.cast());
         Ok(())
     }
@@ -707,10 +778,11 @@ unsafe extern "C" fn ktrace_call_define_fields(call: *mut bindings::trace_event_
     // `PinnedEvent`.
     let inner = unsafe { PinnedEvent::from_call(call) };
     from_result(|| {
-        for field in inner.fields() {
+        let list = inner.field_list().ok_or(EINVAL)?;
+        for field in list.fields() {
             let (name, size) = (field.name().as_char_ptr(), field.size().try_into()?);
-            // SAFETY: The kernel keeps the two strings: they live in the event, which outlives
-            // its fields.
+            // SAFETY: The kernel keeps the two strings: each event that uses the list has borrowed
+            // them.
             to_result(unsafe {
                 bindings::trace_define_field(
                     call,
@@ -724,9 +796,10 @@ unsafe extern "C" fn ktrace_call_define_fields(call: *mut bindings::trace_event_
             })?;
             if let Some(len) = field.array_len() {
                 // SAFETY: The kernel has just added the field to this list. It holds `event_mutex`.
-                unsafe { ktrace_set_array_len(inner.output.fields(), name, size, len) };
+                unsafe { ktrace_set_array_len(list.head(), name, size, len) };
             }
         }
+        list.set_defined();
         inner.has_fields.store(true, Ordering::Relaxed);
         Ok(0)
     })
@@ -758,6 +831,6 @@ unsafe extern "C" fn ktrace_call_print(
         .fold(fixed.len(), usize::max);
     // SAFETY: What a field locates is within the record, as who made the field has promised.
     let record = unsafe { core::slice::from_raw_parts(record, len) };
-    // SAFETY: The kernel says that the sequence is valid and unshared.
+    // SAFETY: The kernel says that the sequence is valid and unshared. The event has a reference.
     unsafe { inner.output.print(seq, record, addresses) };
 }

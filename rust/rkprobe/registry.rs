@@ -8,7 +8,10 @@ use kernel::{
     prelude::*,
     seq_file::SeqFile,
     str::CString,
-    sync::Arc,
+    sync::{
+        aref::ARef,
+        Arc, //
+    },
     time::{
         delay::fsleep,
         Delta, //
@@ -63,7 +66,7 @@ struct Registry {
     next_number: usize,
     /// Outputs of removed events that were enabled in a trace instance. They print the records in the
     /// trace buffers.
-    retired: KVVec<Arc<Output>>,
+    retired: KVVec<ARef<Output>>,
     /// Created with the first event that has strings.
     strings: Option<Arc<StringBuffer>>,
 }

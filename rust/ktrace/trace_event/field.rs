@@ -186,6 +186,14 @@ impl Field {
         len.parse().ok()
     }
 
+    /// Whether the name and the type are static strings.
+    pub(super) fn is_static(&self) -> bool {
+        matches!(
+            (&self.name, &self.ty),
+            (CowCStr::Static(_), CowCStr::Static(_))
+        )
+    }
+
     /// Where it ends, in bytes from the start of the record.
     pub(super) fn end(&self) -> usize {
         self.offset().saturating_add(self.size())

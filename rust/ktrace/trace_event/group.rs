@@ -16,7 +16,10 @@ use kernel::{
 
 use crate::bindings;
 
-use super::PinnedEvent;
+use super::{
+    field_list::SharedLists,
+    PinnedEvent, //
+};
 
 /// The directory below `events/` of any number of events of a module.
 ///
@@ -26,6 +29,7 @@ pub struct Group {
     name: CString,
     class: Opaque<bindings::trace_event_class>,
     owner: &'static ThisModule,
+    field_lists: SharedLists,
 }
 
 // SAFETY: The kernel only reads the class.
@@ -47,7 +51,13 @@ impl Group {
         let mut class = unsafe { (&raw const ktrace_call_class).read() };
         class.system = name.as_char_ptr();
         let class = Opaque::new(class);
-        Ok(Arc::new(Self { name, class, owner }, GFP_KERNEL)?)
+        let group = Self {
+            name,
+            class,
+            owner,
+            field_lists: SharedLists::new(),
+        };
+        Ok(Arc::new(group, GFP_KERNEL)?)
     }
 
     /// The name of the directory.
@@ -58,6 +68,11 @@ impl Group {
     /// The class of its events. The kernel may use it as long as the group lives.
     pub(super) fn class(&self) -> *mut bindings::trace_event_class {
         self.class.get()
+    }
+
+    /// The lists of fields that its events share.
+    pub(super) fn field_lists(&self) -> &SharedLists {
+        &self.field_lists
     }
 
     /// The module that the users of its events need.
@@ -77,5 +92,5 @@ unsafe extern "C" fn ktrace_call_get_fields(
 ) -> *mut list_head {
     // SAFETY: The kernel calls this for a call of this crate's classes, which is that of a live
     // `PinnedEvent`.
-    unsafe { PinnedEvent::from_call(call) }.output.fields()
+    unsafe { PinnedEvent::from_call(call) }.kernel_fields()
 }

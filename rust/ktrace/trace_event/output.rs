@@ -9,7 +9,6 @@ use core::{
         offset_of,
         ManuallyDrop, //
     },
-    pin::Pin,
     ptr::{
         self,
         NonNull, //
@@ -22,7 +21,6 @@ use core::{
 };
 
 use kernel::{
-    bindings::list_head,
     ffi::{
         c_char,
         c_int,
@@ -30,7 +28,14 @@ use kernel::{
         c_void, //
     },
     prelude::*,
-    sync::Arc,
+    sync::{
+        aref::{
+            ARef,
+            AlwaysRefCounted, //
+        },
+        Arc,
+        Refcount, //
+    },
     time::{
         delay::fsleep,
         Delta, //
@@ -47,6 +52,11 @@ use crate::{
 };
 
 use super::{
+    field_list::{
+        class_without_fields,
+        leak_class_without_fields,
+        FieldList, //
+    },
     Group,
     HEADER_LEN, //
 };
@@ -73,55 +83,41 @@ pub trait Print: Send + Sync + 'static {
 /// `struct trace_event_call` where the option `fields` is set. Such a call is never added to the
 /// events, so an output has only those fields of it that the kernel then reads.
 ///
-/// # Invariants
-///
-/// The event in `inner` is registered.
-pub struct Output {
-    inner: ManuallyDrop<Pin<KBox<PinnedOutput>>>,
-}
-
-/// Each event has one. It takes 128 bytes, as one of the allocator's sizes.
+/// Each event has an output. It takes 96 bytes, which is one of the allocator's sizes.
 ///
 /// C: the fields up to `_flags` have the places that they have in a `struct trace_event_call`, from
-/// its `class` on. The kernel does not read the fields of the call from `print_fmt` to `data`. In
-/// their place are the fields of a `struct trace_event_class` that the kernel reads: `get_fields`,
-/// which is NULL, and then `fields`. `_class` points as far before them as they are in the class.
+/// its `class` on. The kernel does not read the fields of the call from `print_fmt` to `data`: in
+/// their place are `print` and `group`.
+///
+/// # Invariants
+///
+/// The event is registered. `class` has fields and no function to get them.
 #[repr(C)]
-struct PinnedOutput {
-    _class: *const bindings::trace_event_class,
+pub struct Output {
+    class: AtomicPtr<bindings::trace_event_class>,
     name: Name,
     event: Opaque<bindings::trace_event>,
-    _get_fields: *const c_void,
-    /// The fields of the event while it is registered.
-    fields: Opaque<list_head>,
+    /// Valid while there are `references`.
+    print: UnsafeCell<ManuallyDrop<Arc<dyn Print>>>,
+    group: Arc<Group>,
     _flags: c_int,
+    references: Refcount,
     /// Whether the trace buffers may have records with the number.
     is_recorded: AtomicBool,
-    /// Whether only the number is left.
-    is_over: AtomicBool,
     /// The next in [`Reserved`].
-    next: *mut PinnedOutput,
-    group: Arc<Group>,
-    /// Valid until `is_over`.
-    print: UnsafeCell<ManuallyDrop<Arc<dyn Print>>>,
+    next: *mut Output,
 }
 
-// The places of the fields of the call, from `class` on, and of those of the class.
+// The places of the fields of the call, from `class` on.
 const _: () = {
-    use bindings::{
-        trace_event_call as Call,
-        trace_event_class as Class, //
-    };
+    use bindings::trace_event_call as Call;
 
     let class = offset_of!(Call, class);
-    assert!(offset_of!(PinnedOutput, _class) == 0);
-    assert!(offset_of!(PinnedOutput, name) == offset_of!(Call, __bindgen_anon_1) - class);
-    assert!(offset_of!(PinnedOutput, event) == offset_of!(Call, event) - class);
-    assert!(offset_of!(PinnedOutput, _flags) == offset_of!(Call, flags) - class);
-    assert!(
-        offset_of!(PinnedOutput, fields) - offset_of!(PinnedOutput, _get_fields)
-            == offset_of!(Class, fields) - offset_of!(Class, get_fields)
-    );
+    assert!(offset_of!(Output, class) == 0);
+    assert!(offset_of!(Output, name) == offset_of!(Call, __bindgen_anon_1) - class);
+    assert!(offset_of!(Output, event) == offset_of!(Call, event) - class);
+    assert!(offset_of!(Output, print) == offset_of!(Call, print_fmt) - class);
+    assert!(offset_of!(Output, _flags) == offset_of!(Call, flags) - class);
 };
 
 /// A string that is one pointer for the kernel.
@@ -155,9 +151,9 @@ impl Drop for Name {
     }
 }
 
-/// Numbers that records of removed events have: outputs that are over, linked by
-/// [`PinnedOutput::next`].
-pub(super) struct Reserved(*mut PinnedOutput);
+/// Numbers that records of removed events have: outputs without a printer, linked by
+/// [`Output::next`].
+pub(super) struct Reserved(*mut Output);
 
 // SAFETY: The outputs in the list belong to the list alone.
 unsafe impl Send for Reserved {}
@@ -182,67 +178,76 @@ pub(super) fn take_reserved() -> Reserved {
 
 /// Gives numbers back to the kernel. The trace buffers must have no records with them.
 pub(super) fn release(mut list: Reserved) {
-    while let Some(inner) = list.pop() {
-        unregister(&inner);
+    while let Some(output) = list.pop() {
+        unregister(&output);
     }
 }
 
 /// Leaves numbers taken for good, also when this module is gone: the kernel prints their records
 /// itself.
 pub(super) fn abandon(mut list: Reserved) {
-    let mut funcs: *mut bindings::trace_event_functions = ptr::null_mut();
-    while let Some(inner) = list.pop() {
-        while funcs.is_null() {
-            // SAFETY: The control event was registered: its functions are the kernel's.
-            funcs = unsafe { ktrace_nop_funcs() };
-            if funcs.is_null() {
-                fsleep(Delta::from_millis(20));
-            }
-        }
-        // SAFETY: The output is registered, and stays in its box for good. Others only read the
-        // field.
-        let field = unsafe { AtomicPtr::from_ptr(&raw mut (*inner.event.get()).funcs) };
-        field.store(funcs, Ordering::Relaxed);
-        // SAFETY: It is not moved out of its box any more.
-        let _ = KBox::into_raw(unsafe { Pin::into_inner_unchecked(inner) });
+    if list.is_empty() {
+        return;
     }
-    if !funcs.is_null() {
-        pr_info!("a CPU is or was offline: the numbers of removed events stay taken\n");
-        wait_for_readers();
+    let funcs = repeat_until_allocated(|| {
+        // SAFETY: The control event was registered: its functions are the kernel's.
+        NonNull::new(unsafe { ktrace_nop_funcs() }).ok_or(ENOMEM)
+    });
+    let class = repeat_until_allocated(leak_class_without_fields);
+    while let Some(output) = list.pop() {
+        output.set_funcs(funcs.as_ptr());
+        // INVARIANT: The class has an empty list of fields.
+        output.class.store(class.cast_mut(), Ordering::Relaxed);
+        // The kernel keeps the event.
+        let _ = KBox::into_raw(output);
+    }
+    pr_info!("a CPU is or was offline: the numbers of removed events stay taken\n");
+    wait_for_readers();
+}
+
+/// Calls `allocate` again until there is memory.
+fn repeat_until_allocated<T>(allocate: impl Fn() -> Result<T>) -> T {
+    loop {
+        if let Ok(allocated) = allocate() {
+            return allocated;
+        }
+        fsleep(Delta::from_millis(20));
     }
 }
 
 /// Keeps numbers reserved.
 pub(super) fn put_back(mut list: Reserved) {
-    while let Some(inner) = list.pop() {
-        RESERVED.lock().push(inner);
+    while let Some(output) = list.pop() {
+        RESERVED.lock().push(output);
     }
 }
 
 impl Reserved {
-    fn push(&mut self, inner: Pin<KBox<PinnedOutput>>) {
-        // SAFETY: The output stays in its box, which `pop` pins again.
-        let inner = KBox::into_raw(unsafe { Pin::into_inner_unchecked(inner) });
-        // SAFETY: The output is live, and nobody else uses the field.
-        unsafe { (*inner).next = self.0 };
-        self.0 = inner;
+    fn is_empty(&self) -> bool {
+        self.0.is_null()
     }
 
-    fn pop(&mut self) -> Option<Pin<KBox<PinnedOutput>>> {
+    fn push(&mut self, mut output: KBox<Output>) {
+        output.next = self.0;
+        self.0 = KBox::into_raw(output);
+    }
+
+    /// The output stays where it is: its event is registered.
+    fn pop(&mut self) -> Option<KBox<Output>> {
         if self.0.is_null() {
             return None;
         }
         // SAFETY: `push` took it out of its box, and it leaves the list.
-        let inner = unsafe { Pin::new_unchecked(KBox::from_raw(self.0)) };
-        self.0 = inner.next;
-        Some(inner)
+        let output = unsafe { KBox::from_raw(self.0) };
+        self.0 = output.next;
+        Some(output)
     }
 }
 
 /// Unregisters the event of an output. Waits for those who print.
-fn unregister(inner: &PinnedOutput) {
-    // SAFETY: The caller's output is registered, and nobody else unregisters it.
-    unsafe { bindings::unregister_trace_event(inner.event.get()) };
+fn unregister(output: &Output) {
+    // SAFETY: By the type invariant, the event is registered. Nobody else unregisters it.
+    unsafe { bindings::unregister_trace_event(output.event.get()) };
 }
 
 /// Waits for those who print a record: they hold `trace_event_sem`, which the kernel takes here to
@@ -254,13 +259,14 @@ fn wait_for_readers() {
     unsafe { bindings::unregister_trace_event(&mut none) };
 }
 
-// SAFETY: The kernel changes the event and the fields under its own locks; `Print` is `Send`.
+// SAFETY: The kernel changes the event under its own locks; `Print` is `Send`.
 unsafe impl Send for Output {}
-// SAFETY: The kernel changes the event and the fields under its own locks; `Print` is `Sync`.
+// SAFETY: The kernel changes the event under its own locks; `Print` is `Sync`.
 unsafe impl Sync for Output {}
 
 extern "C" {
     static ktrace_output_funcs: bindings::trace_event_functions;
+    static ktrace_over_funcs: bindings::trace_event_functions;
     fn ktrace_nop_funcs() -> *mut bindings::trace_event_functions;
 }
 
@@ -268,99 +274,94 @@ impl Output {
     /// Takes a number. C: `register_trace_event()`.
     ///
     /// Process context. `ENODEV` where all numbers (some 65,000) are taken.
-    pub(super) fn new(group: Arc<Group>, name: &CStr, print: Arc<dyn Print>) -> Result<Self> {
+    pub(super) fn new(group: Arc<Group>, name: &CStr, print: Arc<dyn Print>) -> Result<ARef<Self>> {
         let vtable = owner::vtable_of(&*print);
         let name = Name::new(name)?;
         // Allocated before the printer is in a ManuallyDrop, so that a failure drops the printer.
-        let inner = KBox::<PinnedOutput>::new_uninit(GFP_KERNEL)?;
-        let inner = KBox::into_raw(KBox::write(
-            inner,
-            PinnedOutput {
-                _class: ptr::null(),
+        let output = KBox::<Self>::new_uninit(GFP_KERNEL)?;
+        let output = KBox::write(
+            output,
+            Self {
+                class: AtomicPtr::new(class_without_fields().cast_mut()),
                 name,
                 event: Opaque::new(bindings::trace_event::default()),
-                _get_fields: ptr::null(),
-                fields: Opaque::new(list_head::default()),
-                _flags: 0,
-                is_recorded: AtomicBool::new(false),
-                is_over: AtomicBool::new(false),
-                next: ptr::null_mut(),
-                group,
                 print: UnsafeCell::new(ManuallyDrop::new(print)),
+                group,
+                _flags: 0,
+                references: Refcount::new(1),
+                is_recorded: AtomicBool::new(false),
+                next: ptr::null_mut(),
             },
-        ));
-        // SAFETY: Nobody else has the output yet. All pointers point into it, or at what lives as
-        // long as the module.
-        unsafe {
-            let get_fields = &raw const (*inner)._get_fields;
-            let before = offset_of!(bindings::trace_event_class, get_fields);
-            (*inner)._class = get_fields.wrapping_byte_sub(before).cast();
-            let fields = (*inner).fields.get();
-            (*fields).next = fields;
-            (*fields).prev = fields;
-            (*(*inner).event.get()).funcs = (&raw const ktrace_output_funcs).cast_mut();
-        }
-        // SAFETY: It is from a box, and does not move until it is freed.
-        let inner = unsafe { Pin::new_unchecked(KBox::from_raw(inner)) };
-        let this: *const PinnedOutput = &*inner;
+        );
+        output.set_funcs((&raw const ktrace_output_funcs).cast_mut());
+        let this = ptr::from_ref(&*output).cast_mut().cast();
         // SAFETY: `take_back` ends the registration and waits for those who print. The output is
         // freed after `untrack` only.
-        unsafe { leftover::track(vtable, this.cast_mut().cast(), take_back) }.inspect_err(
-            |_| {
-                // SAFETY: Nobody prints, and the box is freed without its printer.
-                unsafe { inner.drop_print() };
-            },
-        )?;
+        unsafe { leftover::track(vtable, this, take_back) }.inspect_err(|_| {
+            // SAFETY: Nobody prints, and the box is freed without its printer.
+            unsafe { output.drop_print() };
+        })?;
         // SAFETY: It stays in place until it is unregistered.
-        if unsafe { bindings::register_trace_event(inner.event.get()) } == 0 {
-            leftover::untrack(this.cast_mut().cast());
+        if unsafe { bindings::register_trace_event(output.event.get()) } == 0 {
+            leftover::untrack(this);
             // SAFETY: Nobody prints, and the box is freed here without its printer.
-            unsafe { inner.drop_print() };
+            unsafe { output.drop_print() };
             return Err(ENODEV);
         }
         // INVARIANT: Registered just now.
-        Ok(Self {
-            inner: ManuallyDrop::new(inner),
-        })
+        let output = NonNull::from(KBox::leak(output));
+        // SAFETY: The reference that it was made with is this one's.
+        Ok(unsafe { ARef::from_raw(output) })
     }
 
-    /// The head of the fields of the event itself.
-    pub(super) fn fields(&self) -> *mut list_head {
-        self.inner.fields.get()
+    /// Sets the functions that print records.
+    fn set_funcs(&self, funcs: *mut bindings::trace_event_functions) {
+        // SAFETY: The field is live, and others only read it.
+        let field = unsafe { AtomicPtr::from_ptr(&raw mut (*self.event.get()).funcs) };
+        field.store(funcs, Ordering::Relaxed);
+    }
+
+    /// Sets the list that the kernel prints records by if the option `fields` is set. Those who print
+    /// now may still use the previous list.
+    pub(super) fn set_fields(&self, fields: Option<&FieldList>) {
+        let class = fields.map_or_else(class_without_fields, FieldList::class);
+        // INVARIANT: Both are classes that have fields and no function to get them.
+        self.class.store(class.cast_mut(), Ordering::Relaxed);
     }
 
     /// The group of the event.
     pub fn group(&self) -> &Arc<Group> {
-        &self.inner.group
+        &self.group
     }
 
     /// The name of the event.
     pub fn name(&self) -> &CStr {
-        self.inner.name.as_cstr()
+        self.name.as_cstr()
     }
 
     /// The number.
     pub fn number(&self) -> u16 {
         // SAFETY: Registered, by the type invariant: the number stays. It is at most 65535, as it
         // is kept in 16 bits in a record.
-        unsafe { (*self.inner.event.get()).type_ as u16 }
+        unsafe { (*self.event.get()).type_ as u16 }
     }
 
     /// The trace buffers may have records with the number from now on.
     pub(super) fn set_recorded(&self) {
-        self.inner.is_recorded.store(true, Ordering::Relaxed);
+        self.is_recorded.store(true, Ordering::Relaxed);
     }
 
     /// Whether the trace buffers may have records with the number.
     pub fn is_recorded(&self) -> bool {
-        self.inner.is_recorded.load(Ordering::Relaxed)
+        self.is_recorded.load(Ordering::Relaxed)
     }
 
     /// Prints a record.
     ///
     /// # Safety
     ///
-    /// `seq` must be valid and unshared.
+    /// `seq` must be valid and unshared. The caller must have a reference, or keep
+    /// [`end`](Self::end) from returning.
     pub(super) unsafe fn print(
         &self,
         seq: *mut bindings::trace_seq,
@@ -369,28 +370,36 @@ impl Output {
     ) {
         // SAFETY: The caller guarantees that the sequence is valid and unshared.
         let mut seq = unsafe { TraceSeq::new(seq, addresses) };
-        // SAFETY: An output that lives is not over, so the printer is valid.
-        let print = unsafe { &*self.inner.print.get() };
+        // SAFETY: The caller guarantees that the printer is not dropped meanwhile.
+        let print = unsafe { &*self.print.get() };
         print.print(self.name(), record, &mut seq);
     }
 }
 
-impl Drop for Output {
-    fn drop(&mut self) {
-        // SAFETY: `self` is not used after this.
-        let inner = unsafe { ManuallyDrop::take(&mut self.inner) };
-        let this: *const PinnedOutput = &*inner;
-        leftover::untrack(this.cast_mut().cast());
-        if !inner.is_recorded.load(Ordering::Relaxed) {
-            unregister(&inner);
-            // SAFETY: Nobody prints any more, and the box is freed here.
-            unsafe { inner.drop_print() };
+// SAFETY: The output is not freed while there are references.
+unsafe impl AlwaysRefCounted for Output {
+    fn inc_ref(&self) {
+        self.references.inc();
+    }
+
+    unsafe fn dec_ref(output: NonNull<Self>) {
+        // SAFETY: The caller has a reference.
+        if !unsafe { output.as_ref() }.references.dec_and_test() {
             return;
         }
-        inner.end();
-        // SAFETY: Those who print from now on see that it is over.
-        unsafe { inner.drop_print() };
-        RESERVED.lock().push(inner);
+        leftover::untrack(output.as_ptr().cast());
+        // SAFETY: `new` took it out of a box, and this was the last reference.
+        let output = unsafe { KBox::from_raw(output.as_ptr()) };
+        if !output.is_recorded() {
+            unregister(&output);
+            // SAFETY: Nobody prints any more, and the box is freed here.
+            unsafe { output.drop_print() };
+            return;
+        }
+        output.end();
+        // SAFETY: Those who print from now on use other functions.
+        unsafe { output.drop_print() };
+        RESERVED.lock().push(output);
     }
 }
 
@@ -398,18 +407,18 @@ impl Drop for Output {
 ///
 /// # Safety
 ///
-/// `output` must be a [`PinnedOutput`] of an [`Output`] that nobody uses or frees any more.
+/// `output` must be an [`Output`] that nobody uses or frees any more.
 unsafe fn take_back(output: *mut c_void) {
     // SAFETY: The caller guarantees that nobody else has the box.
-    let inner = unsafe { Pin::new_unchecked(KBox::from_raw(output.cast::<PinnedOutput>())) };
-    inner.end();
-    RESERVED.lock().push(inner);
+    let output = unsafe { KBox::from_raw(output.cast::<Output>()) };
+    output.end();
+    RESERVED.lock().push(output);
 }
 
-impl PinnedOutput {
+impl Output {
     /// Nobody calls the printer any more when this returns.
     fn end(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
+        self.set_funcs((&raw const ktrace_over_funcs).cast_mut());
         wait_for_readers();
     }
 
@@ -513,22 +522,15 @@ unsafe extern "C" fn ktrace_output_print(
     addresses: bool,
 ) {
     // SAFETY: The kernel calls this for a registered event of this file, which is embedded in an
-    // `PinnedOutput`; unregistering waits for readers.
-    let inner = unsafe { &*kernel::container_of!(Opaque::cast_from(event), PinnedOutput, event) };
+    // `Output`; unregistering waits for readers.
+    let output = unsafe { &*kernel::container_of!(Opaque::cast_from(event), Output, event) };
     let len = usize::try_from(len).unwrap_or(0);
     if len < HEADER_LEN {
         return;
     }
-    // SAFETY: The reader of the trace owns the sequence.
-    let mut seq = unsafe { TraceSeq::new(seq, addresses) };
-    if inner.is_over.load(Ordering::Relaxed) {
-        seq.bytes(inner.name.as_cstr().to_bytes());
-        seq.bytes(b": (the event was removed)\n");
-        return;
-    }
     // SAFETY: The kernel says that the record has so many bytes.
     let record = unsafe { core::slice::from_raw_parts(record, len) };
-    // SAFETY: It was not over when this began, and its end waits for those who print.
-    let print = unsafe { &*inner.print.get() };
-    print.print(inner.name.as_cstr(), record, &mut seq);
+    // SAFETY: The reader of the trace owns the sequence. The event has these functions, so there are
+    // references, or `end` waits for this reader.
+    unsafe { output.print(seq, record, addresses) };
 }

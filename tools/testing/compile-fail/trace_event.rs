@@ -5,7 +5,10 @@
 use kernel::{
     prelude::*,
     str::CString,
-    sync::Arc,
+    sync::{
+        aref::ARef,
+        Arc, //
+    },
     ThisModule, //
 };
 
@@ -251,12 +254,12 @@ impl Print for Printer {
 /// A number is taken for an event, with the name of that.
 //~ output_constructed: error[E0624]: associated function `new` is private
 #[cfg(case = "output_constructed")]
-pub fn output(group: Arc<Group>, print: Arc<dyn Print>) -> Result<Output> {
+pub fn output(group: Arc<Group>, print: Arc<dyn Print>) -> Result<ARef<Output>> {
     Output::new(group, c"", print)
 }
 
 #[cfg(not(case = "output_constructed"))]
-pub fn output(event: &TraceEvent) -> Arc<Output> {
+pub fn output(event: &TraceEvent) -> ARef<Output> {
     event.output()
 }
 

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel's list of the fields of an event.
+//!
+//! Events of a group share a list if they have the same static fields. The kernel's own events of one
+//! class do the same: see `event_define_fields()` in `kernel/trace/trace_events.c`.
+
+use core::{
+    mem::offset_of,
+    ptr::{
+        self,
+        NonNull, //
+    },
+    sync::atomic::{
+        AtomicBool,
+        AtomicPtr,
+        AtomicUsize,
+        Ordering, //
+    },
+};
+
+use kernel::{
+    bindings::list_head,
+    ffi::c_void,
+    prelude::*,
+    types::Opaque, //
+};
+
+use crate::bindings::trace_event_class as Class;
+
+use super::{
+    EventMutex,
+    Field, //
+};
+
+/// The part of a `struct trace_event_class` that the kernel reads to find the fields of a record.
+///
+/// C: `struct ktrace_class_fields` in `rust/helpers/trace_events.c`.
+#[repr(C)]
+struct ClassFields {
+    /// NULL, so that the kernel reads `head`.
+    _get_fields: *const c_void,
+    head: Opaque<list_head>,
+}
+
+const _: () = assert!(
+    offset_of!(ClassFields, head) - offset_of!(ClassFields, _get_fields)
+        == offset_of!(Class, fields) - offset_of!(Class, get_fields)
+);
+
+impl ClassFields {
+    /// Without a list yet: see [`init`](Self::init).
+    fn new() -> Self {
+        Self {
+            _get_fields: ptr::null(),
+            head: Opaque::new(list_head::default()),
+        }
+    }
+
+    /// Makes an empty list.
+    ///
+    /// # Safety
+    ///
+    /// Once, before anybody else uses it. It must not move after this.
+    unsafe fn init(&self) {
+        let head = self.head.get();
+        // SAFETY: The caller guarantees that nobody else uses the list.
+        unsafe {
+            (*head).next = head;
+            (*head).prev = head;
+        }
+    }
+}
+
+// Rust only takes the address.
+#[allow(improper_ctypes)]
+extern "C" {
+    static ktrace_no_fields: ClassFields;
+}
+
+/// A list of fields, which one or more events use. Only the holder of `event_mutex` changes it.
+///
+/// # Invariants
+///
+/// Each of the `events` has borrowed `fields` from its operations.
+#[repr(C)]
+pub(super) struct FieldList {
+    class: ClassFields,
+    fields: NonNull<[Field]>,
+    /// Whether the kernel's list has all fields.
+    is_defined: AtomicBool,
+    /// Number of events that use the list.
+    events: AtomicUsize,
+    /// Next list of the group.
+    next: AtomicPtr<FieldList>,
+}
+
+/// The lists of a group that other events can share.
+///
+/// # Invariants
+///
+/// Each list is live, and is the list of at least one event.
+pub(super) struct SharedLists(AtomicPtr<FieldList>);
+
+impl SharedLists {
+    pub(super) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// Finds or creates a list for another event. `ENOMEM`.
+    ///
+    /// # Safety
+    ///
+    /// `fields` must be borrowed from the operations of the event until [`put`](Self::put).
+    pub(super) unsafe fn get(
+        &self,
+        _: &EventMutex,
+        fields: NonNull<[Field]>,
+    ) -> Result<NonNull<FieldList>> {
+        // SAFETY: The caller guarantees that the fields are borrowed.
+        let is_static = unsafe { fields.as_ref() }.iter().all(Field::is_static);
+        let mut place = &self.0;
+        while let Some(list) = NonNull::new(place.load(Ordering::Relaxed)) {
+            // SAFETY: By the type invariant, the list is live.
+            let this = unsafe { list.as_ref() };
+            if is_static && ptr::eq(this.fields.as_ptr(), fields.as_ptr()) && this.is_defined() {
+                // INVARIANT: The fields of the event are the same memory.
+                this.events.fetch_add(1, Ordering::Relaxed);
+                return Ok(list);
+            }
+            place = &this.next;
+        }
+        let list = KBox::new(
+            FieldList {
+                class: ClassFields::new(),
+                fields,
+                is_defined: AtomicBool::new(false),
+                // INVARIANT: The caller guarantees that the event has borrowed the fields.
+                events: AtomicUsize::new(1),
+                next: AtomicPtr::new(ptr::null_mut()),
+            },
+            GFP_KERNEL,
+        )?;
+        let list = NonNull::from(KBox::leak(list));
+        // SAFETY: The list stays in place until it is freed, and nobody else has it yet.
+        unsafe { list.as_ref().class.init() };
+        if is_static {
+            // INVARIANT: It is the list of one event. `place` is the end of the lists.
+            place.store(list.as_ptr(), Ordering::Relaxed);
+        }
+        Ok(list)
+    }
+
+    /// Ends the use of a list by one event. Frees the list after the last one.
+    ///
+    /// # Safety
+    ///
+    /// The event must have got `list` from this group, and must not use it any more. Nobody may use
+    /// the list of the last event.
+    pub(super) unsafe fn put(&self, _: &EventMutex, list: NonNull<FieldList>) {
+        // SAFETY: The list is live, because it is still that of this event.
+        let this = unsafe { list.as_ref() };
+        if this.events.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return;
+        }
+        let mut place = &self.0;
+        while let Some(other) = NonNull::new(place.load(Ordering::Relaxed)) {
+            // SAFETY: By the type invariant, the list is live.
+            let next = unsafe { &other.as_ref().next };
+            if other == list {
+                place.store(next.load(Ordering::Relaxed), Ordering::Relaxed);
+                break;
+            }
+            place = next;
+        }
+        // SAFETY: `get` took the list out of a box, and the caller guarantees that nobody uses it.
+        drop(unsafe { KBox::from_raw(list.as_ptr()) });
+    }
+}
+
+impl FieldList {
+    /// The kernel's list.
+    pub(super) fn head(&self) -> *mut list_head {
+        self.class.head.get()
+    }
+
+    /// The fields that belong into the list.
+    pub(super) fn fields(&self) -> &[Field] {
+        // SAFETY: By the type invariant, the operations of an event that uses the list have the
+        // fields, and nobody changes them meanwhile.
+        unsafe { self.fields.as_ref() }
+    }
+
+    /// Whether the kernel's list has all fields.
+    pub(super) fn is_defined(&self) -> bool {
+        self.is_defined.load(Ordering::Relaxed)
+    }
+
+    /// Records that the kernel's list has all fields now.
+    pub(super) fn set_defined(&self) {
+        self.is_defined.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether more than one event uses the list.
+    pub(super) fn is_shared(&self) -> bool {
+        self.events.load(Ordering::Relaxed) > 1
+    }
+
+    /// A class for records of the event, of which the kernel reads the list alone.
+    pub(super) fn class(&self) -> *const Class {
+        class_of(&self.class)
+    }
+}
+
+/// An empty list.
+pub(super) fn no_fields() -> *mut list_head {
+    // SAFETY: C has it there, for as long as this crate is there.
+    unsafe { &ktrace_no_fields }.head.get()
+}
+
+/// A class with the empty list.
+pub(super) fn class_without_fields() -> *const Class {
+    // SAFETY: C has it there, for as long as this crate is there.
+    class_of(unsafe { &ktrace_no_fields })
+}
+
+/// A class with an empty list, which is never freed. `ENOMEM`.
+pub(super) fn leak_class_without_fields() -> Result<*const Class> {
+    let fields = KBox::leak(KBox::new(ClassFields::new(), GFP_KERNEL)?);
+    // SAFETY: It stays in place for good, and nobody else has it yet.
+    unsafe { fields.init() };
+    Ok(class_of(fields))
+}
+
+fn class_of(fields: &ClassFields) -> *const Class {
+    let before = offset_of!(Class, get_fields);
+    ptr::from_ref(fields).wrapping_byte_sub(before).cast()
+}
