@@ -73,7 +73,7 @@ use crate::{
         Failure, //
     },
     recorder::{
-        EventProbes,
+        EventState,
         Records, //
     },
     register::{
@@ -285,7 +285,7 @@ impl NewProbe<'_> {
             sink: Sink::new(),
             schema,
             strings,
-            probes: EventProbes::default(),
+            state: EventState::default(),
         };
         let records = Arc::new(records, GFP_KERNEL)?;
         let probe = self.make_probe(spec, records.clone())?;

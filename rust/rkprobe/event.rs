@@ -39,7 +39,7 @@ use crate::{
     symbols, //
 };
 
-/// One probe of an event. Its size is 96 bytes, which is one of the allocator's sizes.
+/// One probe of an event. It takes at most 128 bytes, which is one of the allocator's sizes.
 pub(crate) struct Probe {
     /// Number in the listing. A newer probe has a higher number.
     number: usize,
@@ -53,6 +53,8 @@ pub(crate) struct Probe {
     /// `None` if the probe is registered only once.
     renewal: Option<KBox<Renewal>>,
 }
+
+const _: () = assert!(size_of::<Probe>() <= 128);
 
 /// State of a probe that is registered more than once: each time that its event is enabled, or each
 /// time that its module is loaded.

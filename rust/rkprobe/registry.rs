@@ -46,7 +46,6 @@ use crate::{
     compile::Compiled,
     event::Probe,
     recorder::{
-        EventProbes,
         Records,
         StringBuffer, //
     },
@@ -73,7 +72,7 @@ struct Registry {
 
 /// A registered event.
 struct Event {
-    /// Hash of the group and the name. Finds an event among thousands without reading each name.
+    /// Hash of the group and the name. Finds an event among thousands without a look at each name.
     hash: u64,
     records: Arc<Records>,
     trace_event: TraceEvent,
@@ -252,7 +251,7 @@ pub(crate) fn append(mut probe: KBox<Probe>) -> Result<bool> {
             return Ok(false);
         }
         registry.reserve()?;
-        if probe.records().probes.are_enabled.load(Ordering::Relaxed) {
+        if probe.records().state.is_enabled.load(Ordering::Relaxed) {
             probe.enable(token)?;
         }
         registry.add_probe(token, probe);
@@ -327,9 +326,9 @@ pub(crate) fn module_coming(module: &Module) {
             continue;
         };
         let count = module.count_symbols(symbol);
-        let are_enabled = probe.records().probes.are_enabled.load(Ordering::Relaxed);
+        let is_enabled = probe.records().state.is_enabled.load(Ordering::Relaxed);
         // After a failure, the probe waits until the module is loaded again.
-        if let Err(error) = probe.register_in_module(count, are_enabled) {
+        if let Err(error) = probe.register_in_module(count, is_enabled) {
             let spec = probe.spec();
             pr_warn!(
                 "{} cannot be probed for {}/{}: {error:?}\n",
@@ -448,24 +447,18 @@ impl Operations for Records {
                 probe.disable(token);
             }
         }
-        self.probes
-            .are_enabled
+        self.state
+            .is_enabled
             .store(result.is_ok(), Ordering::Relaxed);
         result
     }
 
     fn disable(&self, token: &EventMutexHeld) {
         let mut registry = REGISTRY.lock();
-        self.probes.are_enabled.store(false, Ordering::Relaxed);
+        self.state.is_enabled.store(false, Ordering::Relaxed);
         for probe in registry.probes_of_mut(self) {
             probe.disable(token);
         }
-    }
-}
-
-impl EventProbes {
-    fn is_first(&self) -> bool {
-        self.count.load(Ordering::Relaxed) == 0
     }
 }
 
@@ -480,11 +473,10 @@ impl Registry {
     fn add_probe(&mut self, token: &EventMutex, mut probe: KBox<Probe>) {
         let number = self.next_number;
         self.next_number = number.wrapping_add(1);
-        let siblings = &probe.records().probes;
-        if siblings.is_first() {
-            siblings.first_number.store(number, Ordering::Relaxed);
+        let event = &probe.records().state;
+        if event.probes.fetch_add(1, Ordering::Relaxed) == 0 {
+            event.first_probe.store(number, Ordering::Relaxed);
         }
-        siblings.count.fetch_add(1, Ordering::Relaxed);
         probe.list::<ListedProbes>(token, number);
         if self.probes.push_within_capacity(probe).is_err() {
             pr_err!("no room was reserved for a probe\n");
@@ -519,10 +511,10 @@ impl Registry {
 
     /// The probes of an event.
     fn probes_of<'a>(&'a self, records: &'a Records) -> impl Iterator<Item = &'a Probe> {
-        let first = records.probes.first_number.load(Ordering::Relaxed);
+        let first = records.state.first_probe.load(Ordering::Relaxed);
         let is_its = move |probe: &&Probe| core::ptr::eq(&**probe.records(), records);
         let probes = self.probes_from(first).iter().map(|probe| &**probe);
-        let count = records.probes.count.load(Ordering::Relaxed);
+        let count = records.state.probes.load(Ordering::Relaxed) as usize;
         probes.filter(is_its).take(count)
     }
 
@@ -531,10 +523,10 @@ impl Registry {
         &'a mut self,
         records: &'a Records,
     ) -> impl Iterator<Item = &'a mut Probe> {
-        let first = self.index_from(records.probes.first_number.load(Ordering::Relaxed));
+        let first = self.index_from(records.state.first_probe.load(Ordering::Relaxed));
         let is_its = move |probe: &&mut Probe| core::ptr::eq(&**probe.records(), records);
         let probes = self.probes.get_mut(first..).unwrap_or(&mut []).iter_mut();
-        let count = records.probes.count.load(Ordering::Relaxed);
+        let count = records.state.probes.load(Ordering::Relaxed) as usize;
         probes.map(|probe| &mut **probe).filter(is_its).take(count)
     }
 
@@ -561,7 +553,7 @@ impl Registry {
             if !is_doomed(probe) {
                 return true;
             }
-            probe.records().probes.count.fetch_sub(1, Ordering::Relaxed);
+            probe.records().state.probes.fetch_sub(1, Ordering::Relaxed);
             if let Some(registered) = probe.unlist(token) {
                 registered.unregister_in(&mut batch);
             }
@@ -571,7 +563,7 @@ impl Registry {
 
         // No handler runs any more, so the events can be removed.
         for event in core::mem::replace(&mut self.events, VVec::new()) {
-            if event.records.probes.count.load(Ordering::Relaxed) > 0 {
+            if event.records.state.probes.load(Ordering::Relaxed) > 0 {
                 let _ = kept_events.push_within_capacity(event);
                 continue;
             }

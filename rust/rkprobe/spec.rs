@@ -2,7 +2,10 @@
 
 //! The content of a command, in the kernel's memory. Crate `probe` has the logic: [`ProbeSpec`].
 
-use core::fmt;
+use core::fmt::{
+    self,
+    Write as _, //
+};
 
 use kernel::{
     prelude::*,
@@ -18,23 +21,70 @@ use probe::command::{
 /// The content of a command.
 pub(crate) type Spec = ProbeSpec<SpecText>;
 
-/// The text of a [`Spec`].
-pub(crate) struct SpecText(CString);
+/// The text of a [`Spec`]. Most texts without arguments are short and need no allocation.
+pub(crate) enum SpecText {
+    Short(ShortText),
+    Long(CString),
+}
+
+impl SpecText {
+    /// `ENOMEM`.
+    fn new(text: fmt::Arguments<'_>) -> Result<Self> {
+        let mut short = ShortText {
+            len: 0,
+            bytes: [0; ShortText::MAX],
+        };
+        Ok(match short.write_fmt(text) {
+            Ok(()) => Self::Short(short),
+            Err(fmt::Error) => Self::Long(CString::try_from_fmt(text)?),
+        })
+    }
+}
 
 impl AsRef<str> for SpecText {
     fn as_ref(&self) -> &str {
+        let bytes = match self {
+            Self::Short(short) => short.as_bytes(),
+            Self::Long(text) => text.to_bytes(),
+        };
         // It was formatted as text.
-        self.0.to_str().unwrap_or("")
+        core::str::from_utf8(bytes).unwrap_or("")
+    }
+}
+
+/// A text of at most [`MAX`](Self::MAX) bytes.
+pub(crate) struct ShortText {
+    len: u8,
+    bytes: [u8; ShortText::MAX],
+}
+
+impl ShortText {
+    /// With this, a [`Probe`](crate::event::Probe) takes one of the allocator's sizes.
+    const MAX: usize = 46;
+
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len.into()).unwrap_or(&[])
+    }
+}
+
+/// Fails if the text is too long.
+impl fmt::Write for ShortText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let start = usize::from(self.len);
+        let end = start.saturating_add(text.len());
+        let to = self.bytes.get_mut(start..end).ok_or(fmt::Error)?;
+        to.copy_from_slice(text.as_bytes());
+        self.len = u8::try_from(end).map_err(|_| fmt::Error)?;
+        Ok(())
     }
 }
 
 /// Creates the value of a command. `ENOMEM`.
 pub(crate) fn new(command: &Command<'_>, name: &EventName<'_>) -> Result<Spec> {
-    let make = |text: fmt::Arguments<'_>| Ok(SpecText(CString::try_from_fmt(text)?));
-    Spec::new(command, name, make)
+    Spec::new(command, name, SpecText::new)
 }
 
 /// Copies a value. `ENOMEM`.
 pub(crate) fn try_clone(spec: &Spec) -> Result<Spec> {
-    spec.try_clone(|text| Ok(SpecText(CString::try_from(&*text.0)?)))
+    spec.try_clone(|text| SpecText::new(format_args!("{}", text.as_ref())))
 }
