@@ -163,13 +163,13 @@ struct Tracepoint {
     _name: *const c_char,
 }
 
-/// The part of an event that the kernel knows: it must not move. It takes at most 192 bytes, which is
-/// one of the allocator's sizes.
+/// The part of an event that the kernel knows: it must not move. It takes at most 192 bytes, which
+/// is one of the allocator's sizes.
 ///
 /// # Invariants
 ///
-/// `sink` was borrowed from `operations`. While the event is registered, `fields` is a list that its
-/// group gave it, for fields that were borrowed from `operations`.
+/// `sink` was borrowed from `operations`. While the event is registered, `fields` is a list that
+/// its group gave it, for fields that were borrowed from `operations`.
 #[repr(C)]
 struct PinnedEvent {
     tracepoint: Tracepoint,
@@ -604,8 +604,8 @@ impl PinnedEvent {
     /// `fields` must be borrowed from `operations`.
     unsafe fn take_fields(&self, token: &EventMutex, fields: NonNull<[Field]>) -> Result {
         let lists = self.output.group().field_lists();
-        // SAFETY: The caller guarantees that the fields are borrowed from the operations. These live as
-        // long as `self`, which gives the list back before.
+        // SAFETY: The caller guarantees that the fields are borrowed from the operations. These
+        // live as long as `self`, which gives the list back before.
         let list = unsafe { lists.get(token, fields) }?;
         // INVARIANT: The group gave the list just now.
         self.fields.store(list.as_ptr(), Ordering::Relaxed);
@@ -619,8 +619,8 @@ impl PinnedEvent {
         // INVARIANT: The event is not registered.
         let list = self.fields.swap(ptr::null_mut(), Ordering::Relaxed);
         if let Some(list) = NonNull::new(list) {
-            // SAFETY: `take_fields` got it from this group. The kernel does not use the list of the last
-            // event: those who print may use it until the kernel has removed the event.
+            // SAFETY: `take_fields` got it from this group. The kernel does not use the list of the
+            // last event: those who print may use it until the kernel has removed the event.
             unsafe { self.output.group().field_lists().put(token, list) };
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A line that was written is carried out: it makes a probe ([`create`]), or takes some away.
+//! Carry out a line that was written to a control file: create a probe ([`create`]), or remove
+//! probes.
 //!
 //! C: `create_or_delete_trace_kprobe()` in `kernel/trace/trace_kprobe.c`, `create_dyn_event()` and
 //! `dyn_event_release()` in `kernel/trace/trace_dynevent.c`.
@@ -46,7 +47,7 @@ use crate::{
 };
 
 kernel::sync::global_lock! {
-    // One command at a time: what a command has looked up stays as it is until it is done.
+    // Held during a command, so that no other command changes what the command has looked up.
     // SAFETY: Initialised by `init` when the module is loaded.
     unsafe(uninit) static COMMANDS: Mutex<()> = ();
 }
@@ -59,7 +60,7 @@ pub(crate) unsafe fn init() {
     unsafe { COMMANDS.init() };
 }
 
-/// Carries a line out that was written to `file`.
+/// Carries out a line that was written to `file`. Reports errors in the error log.
 pub(crate) fn run(file: EventsFile, line: &[u8]) -> Result {
     carry_out(file, line, |line, failure| {
         if let Failure::Command(error) = failure {
@@ -68,7 +69,8 @@ pub(crate) fn run(file: EventsFile, line: &[u8]) -> Result {
     })
 }
 
-/// Takes what is written to the kernel's `dynamic_events`, where that is open to modules.
+/// Receives lines that were written to the kernel's `dynamic_events`, if the kernel lets modules
+/// use it.
 pub(crate) struct Dynamic;
 
 impl dyn_event::Commands for Dynamic {
@@ -88,7 +90,7 @@ impl dyn_event::Commands for Dynamic {
     }
 }
 
-/// Carries a line out that stands in the module's parameter: errors are told in the kernel's log.
+/// Carries out a line of the module's parameter. Reports errors in the kernel's log.
 pub(crate) fn run_at_load(line: &[u8]) -> Result {
     // Nobody knows who reads the log, so addresses are not in it.
     let tell = |text: fmt::Arguments<'_>| {
@@ -108,7 +110,7 @@ pub(crate) fn run_at_load(line: &[u8]) -> Result {
 fn carry_out(file: EventsFile, line: &[u8], report: impl FnOnce(&str, &Failure)) -> Result {
     let _commands = COMMANDS.lock();
     let line = line.split(|&byte| byte == b'#').next().unwrap_or(line);
-    // Names of symbols, events and fields are ASCII anyway.
+    // All names of symbols, events and fields are ASCII.
     let line = core::str::from_utf8(line).map_err(|_| {
         pr_warn!("a command is not UTF-8\n");
         EINVAL
@@ -128,19 +130,21 @@ fn carry_out(file: EventsFile, line: &[u8], report: impl FnOnce(&str, &Failure))
     })
 }
 
-/// Event probes take what only the kernel's own tree has; elsewhere there is no such command.
+/// Whether the line is the command of an event probe. Only the kernel's own tree supports event
+/// probes.
 fn is_event_probe(file: EventsFile, line: &str) -> bool {
     file == EventsFile::DynamicEvents && line.trim_start().starts_with('e')
 }
 
-/// Removes everything that is listed in `file`, or nothing: `EBUSY` while something is in use.
+/// Removes all probes that `file` lists. Fails with `EBUSY` if one is in use, and then removes
+/// none.
 pub(crate) fn clear(file: EventsFile) -> Result {
     let _commands = COMMANDS.lock();
     registry::remove(|probe| probe.is_in(file))?;
     Ok(())
 }
 
-/// Finds where a function leaves, for [`exits`].
+/// Finds the exits of a function, for [`exits`].
 pub(crate) fn find_exits(line: &[u8]) -> Result {
     let _commands = COMMANDS.lock();
     let symbol = core::str::from_utf8(line).map_err(|_| EINVAL)?.trim();
@@ -150,7 +154,7 @@ pub(crate) fn find_exits(line: &[u8]) -> Result {
     exits::find(symbols::unique_address_of(symbol)?)
 }
 
-/// Handles modules that come and go.
+/// Handles the loading and unloading of modules.
 pub(crate) struct Modules;
 
 impl module_notifier::Handler for Modules {

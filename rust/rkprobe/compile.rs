@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Compile: the arguments of a command become programs, with everything that these refer to.
+//! Compile the arguments of a command into programs.
 //!
-//! Programs hold addresses of symbols. So those of a probe that is registered again are compiled
-//! again when a module comes or goes that they depend on.
+//! Programs contain addresses of symbols. So rkprobe compiles the programs of a probe that is
+//! registered again when a module that they depend on is loaded or unloaded.
 //!
 //! C: `traceprobe_update_arg()` in `kernel/trace/trace_probe.c`.
 
@@ -71,10 +71,10 @@ pub(crate) fn read_arguments<'c>(
     Ok(read)
 }
 
-/// The arguments of a command as programs.
+/// The compiled arguments of a command.
 pub(crate) struct Compiled {
     programs: KVec<Program>,
-    /// The strings that the programs have the addresses of.
+    /// Strings whose addresses are in the programs.
     texts: Option<Arc<KVec<CString>>>,
     entry: EntryLayout,
     needs: Needs,
@@ -83,9 +83,9 @@ pub(crate) struct Compiled {
 /// The modules that programs depend on.
 #[derive(Default)]
 struct Needs {
-    /// Their names.
+    /// Names of the modules.
     modules: KVec<CString>,
-    /// Whether there was no module for something, which a module that comes may have.
+    /// Whether something was in no loaded module. Any module that is loaded may have it.
     is_open: bool,
 }
 
@@ -96,8 +96,8 @@ impl Needs {
 }
 
 impl Compiled {
-    /// Compiles arguments whose types come from this source. Symbols of the module that is `going`
-    /// are not found.
+    /// Compiles arguments whose types come from `source`. Fails if a symbol is in the module
+    /// `going`, which is being unloaded.
     ///
     /// Process context; sleeps, and may read files.
     #[inline(never)]
@@ -138,9 +138,9 @@ impl Compiled {
         })
     }
 
-    /// Compiles the arguments of a probe that was accepted, with the symbols where they are now.
-    /// `EINVAL` if its fields are not those of the event any more: a module that comes back can
-    /// have other types.
+    /// Compiles the arguments of an accepted probe with the current addresses of symbols. Fails
+    /// with `EINVAL` if the fields differ from those of the event: a module that is loaded again
+    /// can have other types.
     ///
     /// Process context; sleeps, and may read files.
     #[inline(never)]
@@ -167,18 +167,18 @@ impl Compiled {
         Self::new(&arguments, types.source(), going)
     }
 
-    /// Does it depend on this module: on its symbols, or on its types?
+    /// Whether the programs depend on the symbols or the types of this module.
     pub(crate) fn needs(&self, module: &Module) -> bool {
         let mut names = self.needs.modules.iter();
         names.any(|name| name.to_bytes() == &**module.name())
     }
 
-    /// Can a module that comes change it?
+    /// Whether any module that is loaded can change the programs.
     pub(crate) fn is_open(&self) -> bool {
         self.needs.is_open
     }
 
-    /// Makes the handler of one registration, and the layout of its entry data.
+    /// Creates the handler of one registration, and the layout of its entry data. `ENOMEM`.
     pub(crate) fn recorder(&self, records: &Arc<Records>) -> Result<(Recorder, EntryLayout)> {
         let mut programs = KVec::new();
         programs.extend_from_slice(&self.programs, GFP_KERNEL)?;
@@ -187,8 +187,8 @@ impl Compiled {
     }
 }
 
-/// Reads the arguments of a command that was accepted. `None` if there is an error in them now, or
-/// if their fields are not those of the event.
+/// Reads the arguments of an accepted command. Returns `None` if they have an error now, or if
+/// their fields differ from those of the event.
 fn read_again<'c>(
     command: &Command<'c>,
     context: ParseContext<'c>,
@@ -204,13 +204,13 @@ fn read_again<'c>(
     Ok(is_same.then_some(arguments))
 }
 
-/// Gives the kernel's addresses to programs.
+/// Resolves the symbols and strings of programs to the kernel's addresses.
 struct KernelResolver<'a> {
-    /// The strings that they have the addresses of.
+    /// Strings whose addresses are in the programs.
     texts: KVec<CString>,
     entry: EntryLayout,
     needs: Needs,
-    /// The module whose symbols are not found, because it is about to be freed.
+    /// The module that is about to be freed. Its symbols are not found.
     going: Option<&'a Module>,
 }
 
@@ -232,7 +232,7 @@ impl fetch::Resolver for KernelResolver<'_> {
                     self.needs.add(module)?;
                 }
             }
-            // Data of each processor of a module, perhaps.
+            // This may be per-CPU data of a module.
             None => self.needs.is_open = true,
         }
         Ok((address as u64).wrapping_add_signed(offset))
@@ -240,7 +240,7 @@ impl fetch::Resolver for KernelResolver<'_> {
 
     fn text(&mut self, text: &str) -> Result<u64, Failure> {
         let text = CString::try_from_fmt(format_args!("{text}"))?;
-        // It does not move when the list grows: the list holds pointers.
+        // The string does not move when the list grows, because the list contains pointers.
         let address = text.as_char_ptr().addr() as u64;
         self.texts.push(text, GFP_KERNEL)?;
         Ok(address)

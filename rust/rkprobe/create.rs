@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A command becomes a probe of an event, in four steps:
+//! Create the probe of a command, in four steps:
 //!
-//! 1. parse: crate `probe` reads the text;
-//! 2. [resolve](crate::resolve): what the kernel says of the target, and of its types; with these
-//!    the arguments are read, and the event gets its fields;
-//! 3. [compile](crate::compile): the arguments become programs;
-//! 4. [register](crate::register): the kernel gets the probe, and the event if there is none yet.
+//! 1. parse: crate `probe` parses the text;
+//! 2. [resolve](crate::resolve): rkprobe asks the kernel about the target and its types, reads the
+//!    arguments, and lays out the fields of the event;
+//! 3. [compile](crate::compile): it compiles the arguments into programs;
+//! 4. [register](crate::register): it registers the probe, and the event unless it exists.
 //!
-//! Each step has errors of its own, and the first error found is the one that is told. So the order
-//! of what is done here is that of the kernel: the target, the name of the event, the arguments one
-//! by one, the probes that the event has, and then the registration, with which symbols in
-//! arguments are looked up.
+//! Each step has errors of its own, and rkprobe reports the first error found. So this file does
+//! everything in the same order as the kernel: the target, the name of the event, the arguments one
+//! by one, the other probes of the event, the registration. Symbols in arguments belong to the
+//! registration.
 //!
 //! C: `trace_kprobe_create_internal()` and `register_trace_kprobe()` in
 //! `kernel/trace/trace_kprobe.c`, `trace_fprobe_create_internal()` and
@@ -103,7 +103,7 @@ const FILE_OFFSETS: FileOffsets = FileOffsets {
     dentry: vfs::DENTRY_IN_FILE,
 };
 
-/// Makes the probe of a command, and its event if there is none of this name.
+/// Creates the probe of a command, and its event unless it exists. Process context; reads files.
 #[inline(never)]
 pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
     let target = ResolvedTarget::of(command)?;
@@ -131,13 +131,13 @@ pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
         Failure::Command(error) => expansion.original_error(error, text).into(),
         failure => failure,
     })?;
-    // The probe is there, whether there is memory to tell this or not.
-    let _ = tell_left_out(&expansion, &name);
+    // The probe exists, even if there is no memory for the message.
+    let _ = log_left_out(&expansion, &name);
     Ok(())
 }
 
-/// Tells in the kernel's log which members each `FETCH->*` leaves out, and why.
-fn tell_left_out(expansion: &Expansion<'_>, name: &EventName<'_>) -> Result {
+/// Logs which members each `FETCH->*` leaves out, and why.
+fn log_left_out(expansion: &Expansion<'_>, name: &EventName<'_>) -> Result {
     let (mut no_scalars, mut too_long, mut no_room) = (KVec::new(), KVec::new(), KVec::new());
     let mut result = Ok(());
     expansion.each_left_out(|word, member, reason| {
@@ -169,10 +169,10 @@ fn tell_left_out(expansion: &Expansion<'_>, name: &EventName<'_>) -> Result {
     Ok(())
 }
 
-/// How many names fit in a line of the kernel's log, which has some 1,000 bytes.
+/// Maximum number of names in a line of the kernel's log, which has some 1,000 bytes.
 const NAMES_IN_LINE: usize = 24;
 
-/// Members that are left out: the argument as it was written, and the name of the member.
+/// Members that an expansion leaves out. Each has the argument as the user wrote it, and the name.
 struct Omission<'a> {
     name: &'a EventName<'a>,
     why: &'static str,
@@ -191,17 +191,17 @@ impl fmt::Display for Omission<'_> {
     }
 }
 
-/// A probe whose command has no error in it.
+/// A probe whose command was read without an error.
 struct NewProbe<'a> {
     command: &'a Command<'a>,
     name: &'a EventName<'a>,
     arguments: KVVec<Argument<'a>>,
-    /// Where the types of the arguments come from.
+    /// The source of the arguments' types.
     source: Source<'a>,
 }
 
 impl NewProbe<'_> {
-    /// Adds it to its event, which is made if there is none.
+    /// Adds the probe to its event. Creates the event unless it exists.
     fn add(&self) -> Result<(), Failure> {
         let kind = self.command.kind;
         self.check_entry_data()?;
@@ -235,7 +235,7 @@ impl NewProbe<'_> {
         Ok(())
     }
 
-    /// The name and the fields that its event has.
+    /// Lays out the fields of the event.
     fn schema(&self) -> Result<Schema> {
         let attached = match self.command.target {
             Target::Event { .. } => Some(CString::try_from_fmt(format_args!(
@@ -263,7 +263,7 @@ impl NewProbe<'_> {
                 return self.create_event(spec, schema);
             };
             let probe = self.make_probe(spec, existing?)?;
-            // Unless the event has gone meanwhile.
+            // If the event was removed meanwhile, try again.
             if registry::append(probe)? {
                 return Ok(());
             }
@@ -299,13 +299,14 @@ impl NewProbe<'_> {
         Ok(())
     }
 
-    /// Makes the probe. Registers it, unless it is registered with its event enabled.
+    /// Creates the probe. Registers it, unless it is registered each time that its event is
+    /// enabled.
     #[inline(never)]
     fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<KBox<Probe>, Failure> {
         let compiled = Compiled::new(&self.arguments, self.source, None);
         let (registered, renewal) = match self.command.target {
-            // A kprobe in a module that the command names is registered each time that the module is
-            // loaded.
+            // A kprobe in a module that the command names is registered each time that the module
+            // is loaded.
             Target::Symbol { symbol, .. } if symbol.contains(':') => {
                 let renewal = KBox::new(Renewal::default(), GFP_KERNEL)?;
                 (self.register_kprobe(compiled, &records)?, Some(renewal))
@@ -319,7 +320,7 @@ impl NewProbe<'_> {
             }
             Target::Tracepoint(_) => (None, Some(for_later(compiled)?)),
             Target::Event { system, name } => {
-                // As in C, it is not told which symbol there is none of.
+                // As in C, the error does not say which symbol is missing.
                 let compiled = compiled.map_err(|failure| failure.errno())?;
                 let filter = match self.command.filter()? {
                     Some(filter) => Some(CString::try_from_fmt(format_args!("{filter}"))?),
@@ -333,7 +334,8 @@ impl NewProbe<'_> {
         Ok(Probe::new(records, spec, registered, renewal)?)
     }
 
-    /// Registers a kprobe; but one of a module that is not loaded waits for that.
+    /// Registers a kprobe. Returns `None` if its module is not loaded: the probe waits for the
+    /// module.
     fn register_kprobe(
         &self,
         compiled: Result<Compiled, Failure>,
@@ -363,8 +365,8 @@ fn for_later(compiled: Result<Compiled, Failure>) -> Result<KBox<Renewal>, Failu
     Ok(Renewal::new(compiled)?)
 }
 
-/// May an event that there is have this probe, too? It has to be of the same kind, with the same
-/// fields, and not one that the event has.
+/// Checks whether an event can have this probe, too. The probe must have the kind and the fields of
+/// the other probes, and differ from each of them.
 ///
 /// C: `append_trace_kprobe()`, `append_trace_fprobe_event()`.
 fn check_siblings<'a>(
@@ -376,7 +378,7 @@ fn check_siblings<'a>(
     let refuse = |kind| Err(command::Error::at_command(kind, Errno::EEXIST).into());
     let (kind, existing) = (spec.kind(), &records.schema);
     let others = existing.kind();
-    // One event probe is all that an event has.
+    // An event has at most one event probe.
     if others.is_kprobe() != kind.is_kprobe() || others == Kind::Event || kind == Kind::Event {
         return refuse(ErrorKind::EventExist);
     }

@@ -69,7 +69,8 @@ pub(crate) struct Renewal {
 }
 
 impl Renewal {
-    /// Creates the state of a probe that is registered each time that its event is enabled. `ENOMEM`.
+    /// Creates the state of a probe that is registered each time that its event is enabled.
+    /// `ENOMEM`.
     pub(crate) fn new(compiled: Result<Compiled>) -> Result<KBox<Self>> {
         let renewal = Self {
             compiled: Some(compiled),
@@ -124,8 +125,8 @@ impl Probe {
         file == EventsFile::DynamicEvents || self.spec.kind().is_kprobe()
     }
 
-    /// Writes the line of the probe in the listing. As in C, the line of a return probe contains the
-    /// MAXACTIVE that the kernel chose.
+    /// Writes the line of the probe in the listing. As in C, the line of a return probe contains
+    /// the MAXACTIVE that the kernel chose.
     pub(crate) fn show(&self, to: &SeqFile) {
         to.call_printf(format_args!("{}", self.spec.kind().letter()));
         let maxactive = self.maxactive();
@@ -263,8 +264,8 @@ impl Probe {
         Some(gone)
     }
 
-    /// Registers a kprobe of a module that was loaded. `count` is the number of symbols in the module
-    /// that have the name of the target.
+    /// Registers a kprobe of a module that was loaded. `count` is the number of symbols in the
+    /// module that have the name of the target.
     pub(crate) fn register_in_module(&mut self, count: usize, is_enabled: bool) -> Result {
         // The module was loaded while the command was carried out.
         if self.registered.is_some() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Register: the kernel gets a probe.
+//! Register a probe with the kernel.
 //!
-//! A probe by ftrace or of a tracepoint is registered each time that its event is enabled, and a
-//! kprobe of a module each time that the module comes. No file is read here, because the kernel
-//! holds `event_mutex` where it enables an event.
+//! rkprobe registers a probe by ftrace or at a tracepoint each time that its event is enabled, and
+//! a kprobe of a module each time that the module is loaded. Nothing here reads a file, because the
+//! kernel holds `event_mutex` while it enables an event.
 //!
 //! C: `__register_trace_kprobe()` in `kernel/trace/trace_kprobe.c`, `__register_trace_fprobe()` in
 //! `kernel/trace/trace_fprobe.c`.
@@ -84,10 +84,10 @@ use crate::{
     symbols, //
 };
 
-/// Registers the probe of a command, disabled; but one by ftrace or of a tracepoint hits from now
-/// on. Not for an event probe.
+/// Registers the probe of a command, disabled. A probe by ftrace or at a tracepoint is armed at
+/// once. Not for an event probe.
 ///
-/// As in C, errors of the address come before errors of the compilation.
+/// As in C, errors of the address precede errors of the compilation. Process context; sleeps.
 #[inline(never)]
 pub(crate) fn register(
     command: &Command<'_>,
@@ -99,7 +99,7 @@ pub(crate) fn register(
     check_address(&command.target, registered)
 }
 
-/// The same for a command that was accepted.
+/// Registers the probe of an accepted command again, as [`register`] does. Process context; sleeps.
 pub(crate) fn register_again(
     command: &Command<'_>,
     compiled: &Compiled,
@@ -109,7 +109,7 @@ pub(crate) fn register_again(
     check_address(&command.target, register_kind(command, compiled, records))
 }
 
-/// Makes the probe of an event, which is attached while its own event is enabled.
+/// Creates an event probe. It is attached to `event` while its own event is enabled. `ENOMEM`.
 pub(crate) fn make_event_probe(
     event: Event,
     filter: Option<CString>,
@@ -160,7 +160,7 @@ fn register_kind(
     }
 }
 
-/// Registers a kprobe, or a probe on returns, at one place.
+/// Registers a kprobe, a kretprobe or a probe on return instructions at one target.
 #[inline(never)]
 fn register_kprobe(
     command: &Command<'_>,
@@ -179,8 +179,8 @@ fn register_kprobe(
     })
 }
 
-/// Registers a probe on each function of this name. A function that the kernel refuses is left out,
-/// unless it refuses all of them.
+/// Registers a probe on each function of this name. Leaves out functions that the kernel refuses.
+/// Fails if the kernel refuses all of them.
 #[inline(never)]
 fn register_all(
     command: &Command<'_>,
@@ -272,10 +272,10 @@ fn register_return(
         (0, false) => register_handler(target, maxactive, recorder),
         // The time alone.
         (0, true) => register_saver::<1, true>(target, maxactive, recorder, arguments),
-        // Enough for all arguments in registers.
+        // For all arguments in registers.
         (..=FEW, false) => register_saver::<FEW, false>(target, maxactive, recorder, arguments),
         (..FEW, true) => register_saver::<FEW, true>(target, maxactive, recorder, arguments),
-        // Enough for any command. If the probe saves the time, one argument is `$elapsed`.
+        // For any command. If the probe saves the time, one argument is `$elapsed`.
         (_, false) => {
             register_saver::<MAX_ARGUMENTS, false>(target, maxactive, recorder, arguments)
         }
@@ -284,8 +284,8 @@ fn register_return(
 }
 
 /// Refuses a probe at an address that the kernel's own implementation refuses. As in C, this error
-/// comes before errors of the registration. Looking an address up takes as long as a registration,
-/// so this function does it only if the registration failed.
+/// precedes errors of the registration. Looking an address up takes as long as a registration, so
+/// this function does it only if the registration failed.
 #[inline(never)]
 fn check_address(
     target: &Target<'_>,
@@ -313,16 +313,15 @@ fn check_address(
             error.kind,
             ErrorKind::FailRegProbe | ErrorKind::BadInsnBndry
         ) {
-            tell_unprobable(address)?;
+            log_unprobable(address)?;
         }
     }
     registered
 }
 
-/// Tells in the kernel's log why the kernel refuses a probe at this address, if the instruction
-/// there is the reason.
+/// Logs why the kernel refuses a probe at this address, if the instruction is the reason.
 #[inline(never)]
-fn tell_unprobable(address: usize) -> Result {
+fn log_unprobable(address: usize) -> Result {
     if let Some(why) = kprobe::unprobable(address)? {
         let place = exits::SymbolOffset(address as u64);
         pr_info!("{}\n", format_args!("{place}: {why}"));
@@ -330,8 +329,8 @@ fn tell_unprobable(address: usize) -> Result {
     Ok(())
 }
 
-/// Is this address in a function that may be traced? Those that may not are there for the tracing
-/// itself to use.
+/// Whether this address is in a function that may be traced. Tracing itself uses the other
+/// functions.
 ///
 /// C: `within_notrace_func()`.
 #[inline(never)]
@@ -339,14 +338,14 @@ fn is_traceable(address: usize) -> Result<bool> {
     if cfg!(CONFIG_KPROBE_EVENTS_ON_NOTRACE) {
         return Ok(true);
     }
-    // Where it belongs to no function the kernel refuses it.
+    // The kernel refuses an address in no function.
     let Some(start) = symbol::start_of(address) else {
         return Ok(true);
     };
     if ftrace::is_traceable(start)? {
         return Ok(true);
     }
-    // A part of a function that the compiler made (`.cold`, `.part`) is like the whole.
+    // The compiler splits parts off functions (`.cold`, `.part`). The whole function decides.
     let mut buffer = [0; symbol::LEN];
     let name = core::str::from_utf8(symbol::format(start, false, &mut buffer)).unwrap_or("");
     match name.split_once('.') {
@@ -357,22 +356,23 @@ fn is_traceable(address: usize) -> Result<bool> {
     }
 }
 
-/// Why a function has no probes on its returns.
+/// Converts the reason why a function cannot have probes on its return instructions. Logs the
+/// details.
 #[inline(never)]
 fn refused(refusal: Refusal) -> Failure {
-    let tell = |text: fmt::Arguments<'_>| pr_info!("{text}\n");
+    let log = |text: fmt::Arguments<'_>| pr_info!("{text}\n");
     let kind = match refusal {
         Refusal::TailCall(exit) => {
-            tell(format_args!("{}; use %return", exits::Shown(&exit)));
+            log(format_args!("{}; use %return", exits::Shown(&exit)));
             ErrorKind::TailCall
         }
         Refusal::NoReturn => ErrorKind::NoRetInsn,
         Refusal::BadText(bad) => {
-            tell(format_args!("{}", exits::Bad(&bad)));
+            log(format_args!("{}", exits::Bad(&bad)));
             ErrorKind::BadText
         }
         Refusal::Unprobable(address, why) => {
-            tell(format_args!(
+            log(format_args!(
                 "{}: {why}; use %return",
                 exits::SymbolOffset(address as u64)
             ));

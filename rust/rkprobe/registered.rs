@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The registration of a probe, by any mechanism of the kernel: kprobes, kretprobes, kprobes on return
-//! instructions, ftrace, tracepoints, trace events.
+//! The registration of a probe, by any mechanism of the kernel: kprobes, kretprobes, kprobes on
+//! return instructions, ftrace, tracepoints, trace events.
 
 use kernel::prelude::*;
 
@@ -39,13 +39,14 @@ use crate::recorder::{
 
 /// A registered probe. Dropping it unregisters the probe. No handler runs after that.
 pub(crate) trait Registered: Send + Sync {
-    /// Arms the probe. The caller passes the token if the event is being enabled now. A probe that is
-    /// registered only while its event is enabled is armed by its registration.
+    /// Arms the probe. The caller passes the token if the event is being enabled now. A probe that
+    /// is registered only while its event is enabled is armed by its registration.
     fn enable(&self, _token: Option<&EventMutexHeld>) -> Result {
         Ok(())
     }
 
-    /// Disarms the probe when its event is disabled. Handlers that run already may still be running.
+    /// Disarms the probe when its event is disabled. Handlers that run already may still be
+    /// running.
     fn disable(&self, _token: &EventMutexHeld) -> Result {
         self.disarm()
     }
@@ -58,7 +59,8 @@ pub(crate) trait Registered: Send + Sync {
     /// Hits and misses of this registration.
     fn counts(&self) -> Counts;
 
-    /// Address of the probed instruction. For a return probe, this is the first one of the function.
+    /// Address of the probed instruction. For a return probe, this is the first one of the
+    /// function.
     fn address(&self) -> Option<usize> {
         None
     }
@@ -240,8 +242,8 @@ impl Registered for KVec<KBox<dyn Registered>> {
     }
 }
 
-/// The kernel traces the functions as soon as the probe is registered. So the probe is registered only
-/// while its event is enabled.
+/// The kernel traces the functions as soon as the probe is registered. So the probe is registered
+/// only while its event is enabled.
 impl<H: fprobe::Handler + AsRef<Recorder>> Registered for Fprobe<H> {
     fn counts(&self) -> Counts {
         Counts::of(self.handler(), self.missed())
@@ -278,7 +280,8 @@ impl<H: event_probe::Handler + AsRef<Recorder>> Registered for EventProbe<H> {
     }
 }
 
-/// Probes that are unregistered together. The kernel waits for one RCU grace period for all of them.
+/// Probes that are unregistered together. The kernel waits for one RCU grace period for all of
+/// them.
 #[derive(Default)]
 pub(crate) struct UnregisterBatch {
     kprobes: KVVec<AnyKprobe>,

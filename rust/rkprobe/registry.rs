@@ -63,8 +63,8 @@ struct Registry {
     probes: VVec<KBox<Probe>>,
     /// Number of the next probe.
     next_number: usize,
-    /// Outputs of removed events that were enabled in a trace instance. They print the records in the
-    /// trace buffers.
+    /// Outputs of removed events that were enabled in a trace instance. They print the records in
+    /// the trace buffers.
     retired: KVVec<ARef<Output>>,
     /// Created with the first event that has strings.
     strings: Option<Arc<StringBuffer>>,
@@ -376,12 +376,12 @@ fn compile_again(going: Option<&Module>, is_meant: impl Fn(&Probe) -> bool) {
     }
 }
 
-/// Removes all probes that satisfy `is_doomed`, and the events that keep no probe. Otherwise fails and
-/// changes nothing. Returns the number of probes.
+/// Removes all probes that satisfy `is_doomed`, and the events that keep no probe. Otherwise fails
+/// and changes nothing. Returns the number of probes.
 ///
-/// Fails with `EBUSY` if such an event is in use, and with `ENOMEM`. Waits for one RCU grace period if
-/// there are kprobes, and for another one if there are kretprobes. Also waits for each probe by ftrace
-/// or at a tracepoint that is enabled.
+/// Fails with `EBUSY` if such an event is in use, and with `ENOMEM`. Waits for one RCU grace period
+/// if there are kprobes, and for another one if there are kretprobes. Also waits for each probe by
+/// ftrace or at a tracepoint that is enabled.
 pub(crate) fn remove(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
     EventMutex::with(|token| REGISTRY.lock().remove(token, is_doomed))?
 }
@@ -588,8 +588,8 @@ impl Registry {
     }
 }
 
-/// Makes room for one element. The capacity grows by an eighth: `reserve` of the list doubles it, so
-/// that up to a half of the memory is unused.
+/// Makes room for one element. The capacity grows by an eighth: `reserve` of the list doubles it,
+/// so that up to a half of the memory is unused.
 fn reserve_one<T>(list: &mut VVec<T>) -> Result {
     let len = list.len();
     if len < list.capacity() {
@@ -603,12 +603,12 @@ fn reserve_one<T>(list: &mut VVec<T>) -> Result {
     Ok(())
 }
 
-/// Removes everything when the module is unloaded or its initialisation fails. This cannot fail, so it
-/// waits for memory and for the users of events.
+/// Removes everything when the module is unloaded or its initialisation fails. This cannot fail, so
+/// it waits for memory and for the users of events.
 ///
 /// Usually there are no users. They keep the module from being unloaded, and they have no access to
-/// events before the initialisation is over. But the initialisation itself enables events, and other
-/// parts of the kernel may hold an event for a short time.
+/// events before the initialisation is over. But the initialisation itself enables events, and
+/// other parts of the kernel may hold an event for a short time.
 pub(crate) fn shut_down() {
     let mut attempts = 0;
     while let Err(error) = remove(|_| true) {

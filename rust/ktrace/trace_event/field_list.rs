@@ -2,8 +2,8 @@
 
 //! The kernel's list of the fields of an event.
 //!
-//! Events of a group share a list if they have the same static fields. The kernel's own events of one
-//! class do the same: see `event_define_fields()` in `kernel/trace/trace_events.c`.
+//! Events of a group share a list if they have the same static fields. The kernel's own events of
+//! one class do the same: see `event_define_fields()` in `kernel/trace/trace_events.c`.
 
 use core::{
     mem::offset_of,

@@ -321,8 +321,8 @@ impl Output {
         field.store(funcs, Ordering::Relaxed);
     }
 
-    /// Sets the list that the kernel prints records by if the option `fields` is set. Those who print
-    /// now may still use the previous list.
+    /// Sets the list that the kernel prints records by if the option `fields` is set. Those who
+    /// print now may still use the previous list.
     pub(super) fn set_fields(&self, fields: Option<&FieldList>) {
         let class = fields.map_or_else(class_without_fields, FieldList::class);
         // INVARIANT: Both are classes that have fields and no function to get them.
@@ -530,7 +530,7 @@ unsafe extern "C" fn ktrace_output_print(
     }
     // SAFETY: The kernel says that the record has so many bytes.
     let record = unsafe { core::slice::from_raw_parts(record, len) };
-    // SAFETY: The reader of the trace owns the sequence. The event has these functions, so there are
-    // references, or `end` waits for this reader.
+    // SAFETY: The reader of the trace owns the sequence. The event has these functions, so there
+    // are references, or `end` waits for this reader.
     unsafe { output.print(seq, record, addresses) };
 }
