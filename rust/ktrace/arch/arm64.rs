@@ -37,7 +37,8 @@ use probe::{
         PT_REGS_BYTES,
         STACK_POINTER, //
     },
-    insn::arm64::Class, //
+    insn::arm64::Class,
+    types::Width, //
 };
 
 use crate::{
@@ -93,6 +94,15 @@ fn cpu_offset() -> usize {
         )
     };
     offset
+}
+
+/// Whether [`read_number`] reads most kernel addresses.
+pub(crate) const READS_NUMBERS: bool = false;
+
+/// Reads nothing: `copy_from_kernel_nofault()` has to.
+#[inline(always)]
+pub(crate) fn read_number(_address: usize, _width: Width) -> Option<u64> {
+    None
 }
 
 /// Adds one to this CPU's copy of a per-CPU number, whatever interrupts this: the addition is

@@ -4,7 +4,10 @@
 
 use core::{
     arch::asm,
-    mem::offset_of,
+    mem::{
+        offset_of,
+        size_of, //
+    },
     ptr, //
 };
 
@@ -18,14 +21,21 @@ use kernel::{
     ffi::c_void, //
 };
 
-use probe::arch::x86_64::{
-    register,
-    PT_REGS_BYTES,
-    REGISTERS, //
+use probe::{
+    arch::x86_64::{
+        register,
+        PT_REGS_BYTES,
+        REGISTERS, //
+    },
+    types::Width, //
 };
 
 use crate::{
-    bindings::MCOUNT_INSN_SIZE,
+    bindings::{
+        exception_table_entry,
+        EX_TYPE_DEFAULT,
+        MCOUNT_INSN_SIZE, //
+    },
     nofault,
     registers::{
         self,
@@ -97,6 +107,74 @@ pub(crate) fn current() -> *const task_struct {
              options(nostack, readonly, preserves_flags))
     };
     task
+}
+
+/// Whether [`read_number`] reads most kernel addresses.
+pub(crate) const READS_NUMBERS: bool = true;
+
+/// The first address that [`read_number`] leaves to the kernel: the last 16 MiB contain the
+/// vsyscall page, where a read can cause a fault that nobody handles. C: `VSYSCALL_ADDR`.
+const FIRST_SPECIAL: isize = -(16 << 20);
+
+// The layout of `struct exception_table_entry` in the assembly of `read_number`.
+const _: () = assert!(size_of::<exception_table_entry>() == 3 * size_of::<u32>());
+const _: () = assert!(offset_of!(exception_table_entry, fixup) == size_of::<u32>());
+const _: () = assert!(offset_of!(exception_table_entry, data) == 2 * size_of::<u32>());
+
+/// Reads a number of kernel memory in one instruction. After a fault, the number is 0. The bytes
+/// above its width are 0. Returns `None` if only `copy_from_kernel_nofault()` can tell whether the
+/// address may be read: for addresses of user space, and for the last ones of the kernel. Any
+/// context.
+///
+/// A read that fails causes a page fault, or for an address that no memory can have a general
+/// protection fault. For kernel addresses, the handlers of both look into the exception tables
+/// first, also with page faults enabled.
+///
+/// C: `arch_get_kernel_nofault()`.
+#[inline(always)]
+pub(crate) fn read_number(address: usize, width: Width) -> Option<u64> {
+    /// Expands to the instruction `$load` from `address`, and its entry in the exception table.
+    macro_rules! read {
+        ($load:literal) => {{
+            let value: u64;
+            // SAFETY: The instruction only reads memory, at an address of the kernel's half. If it
+            // faults, the kernel goes on at label 3, as the entry in `__ex_table` says. The entry is
+            // a `struct exception_table_entry`.
+            unsafe {
+                asm!(
+                    "xor {value:e}, {value:e}",
+                    concat!("2: ", $load),
+                    "3:",
+                    ".pushsection __ex_table, \"a\"",
+                    ".balign 4",
+                    ".long 2b - .",
+                    ".long 3b - .",
+                    ".long {handler}",
+                    ".popsection",
+                    value = out(reg) value,
+                    address = in(reg) address,
+                    handler = const EX_TYPE_DEFAULT,
+                    options(nostack, readonly),
+                )
+            };
+            value
+        }};
+    }
+
+    if address as isize >= FIRST_SPECIAL {
+        return None;
+    }
+    // Each test takes two instructions. The search that the compiler makes of a match takes more.
+    let bytes = width.bytes();
+    Some(if bytes & 8 != 0 {
+        read!("mov {value:r}, qword ptr [{address}]")
+    } else if bytes & 4 != 0 {
+        read!("mov {value:e}, dword ptr [{address}]")
+    } else if bytes & 2 != 0 {
+        read!("movzx {value:e}, word ptr [{address}]")
+    } else {
+        read!("movzx {value:e}, byte ptr [{address}]")
+    })
 }
 
 /// The registers that ftrace saves: a `struct pt_regs`, but maybe not all of its fields.
