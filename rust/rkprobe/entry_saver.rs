@@ -33,7 +33,7 @@ pub(crate) struct EntryLayout {
 }
 
 impl EntryLayout {
-    /// Takes memory for a copy.
+    /// Makes a copy. `ENOMEM`.
     pub(crate) fn try_clone(&self) -> Result<Self> {
         let mut arguments = KVec::new();
         arguments.extend_from_slice(&self.arguments, GFP_KERNEL)?;
@@ -62,7 +62,7 @@ impl<const N: usize, const IS_TIMED: bool> EntrySaver<N, IS_TIMED> {
     /// The maximum number of arguments.
     pub(crate) const MAX: usize = N - IS_TIMED as usize;
 
-    /// `E2BIG` if there are more than [`Self::MAX`] arguments.
+    /// Makes a handler. `E2BIG` if there are more than [`Self::MAX`] arguments.
     pub(crate) fn new(recorder: Recorder, arguments: KVec<EntryArgument>) -> Result<Self> {
         if arguments.len() > Self::MAX {
             return Err(E2BIG);
@@ -81,7 +81,7 @@ impl<const N: usize, const IS_TIMED: bool> EntrySaver<N, IS_TIMED> {
             state: hit.state(),
             values: (),
         };
-        fetch::save_entry_data(&self.arguments, &context, &mut words[..Self::MAX]);
+        fetch::save_entry_data(&self.arguments, context, &mut words[..Self::MAX]);
         if IS_TIMED {
             words[N - 1] = monotonic_clock();
         }
@@ -90,7 +90,7 @@ impl<const N: usize, const IS_TIMED: bool> EntrySaver<N, IS_TIMED> {
 
     /// The entry data, at the return of the call.
     #[inline(always)]
-    fn saved(words: &[u64; N]) -> EntryData<'_, N> {
+    fn saved(words: &[u64; N]) -> EntryData<'_> {
         EntryData {
             words,
             elapsed: if IS_TIMED {
@@ -143,10 +143,10 @@ impl<const N: usize, const IS_TIMED: bool> AsRef<Recorder> for EntrySaver<N, IS_
     }
 }
 
-/// The time since then, in ns.
+/// The time since `then`, in ns.
 ///
-/// The clock is one for all CPUs, which the trace's own default is not: a call often returns on
-/// another CPU than it was made on.
+/// A call can return on another CPU. So this clock is the same on all CPUs; the default clock of the
+/// trace is not.
 #[inline(always)]
 fn elapsed_since(then: u64) -> u64 {
     monotonic_clock().saturating_sub(then)
@@ -154,17 +154,16 @@ fn elapsed_since(then: u64) -> u64 {
 
 /// The entry data of a call that returns.
 #[derive(Clone, Copy)]
-struct EntryData<'a, const N: usize> {
-    words: &'a [u64; N],
+struct EntryData<'a> {
+    words: &'a [u64],
     elapsed: u64,
 }
 
-impl<const N: usize> CallValues for EntryData<'_, N> {
+impl CallValues for EntryData<'_> {
     #[inline(always)]
     fn entry_data(self, index: u8) -> u64 {
-        // An index is below `N` anyway; by the mask the compiler knows.
-        const { assert!(N.is_power_of_two()) };
-        self.words[usize::from(index) & (N - 1)]
+        // Each index of a program has a word.
+        self.words.get(usize::from(index)).copied().unwrap_or(0)
     }
 
     #[inline(always)]

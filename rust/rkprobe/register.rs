@@ -272,6 +272,8 @@ fn register_return(
         (0, false) => register_handler(target, maxactive, recorder),
         // The time alone.
         (0, true) => register_saver::<1, true>(target, maxactive, recorder, arguments),
+        // For most probes.
+        (..=2, false) => register_saver::<2, false>(target, maxactive, recorder, arguments),
         // For all arguments in registers.
         (..=FEW, false) => register_saver::<FEW, false>(target, maxactive, recorder, arguments),
         (..FEW, true) => register_saver::<FEW, true>(target, maxactive, recorder, arguments),

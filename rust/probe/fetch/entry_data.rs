@@ -18,8 +18,21 @@ pub struct EntryArgument(pub(super) Slot);
 /// Ignores an argument without a word.
 ///
 /// Runs in any context, like [`Context`].
-#[inline]
-pub fn save_entry_data<C: Context>(arguments: &[EntryArgument], ctx: &C, to: &mut [u64]) {
+#[inline(always)]
+pub fn save_entry_data<C: Context + Copy>(arguments: &[EntryArgument], ctx: C, to: &mut [u64]) {
+    for (word, argument) in to.iter_mut().zip(arguments) {
+        let Slot::Register(register) = argument.0 else {
+            // In the end, so that the registers of this function need not be saved.
+            return save_any_entry_data(arguments, ctx, to);
+        };
+        *word = ctx.register(register);
+    }
+}
+
+/// Does what [`save_entry_data`] does, also for arguments on the stack.
+#[cold]
+#[inline(never)]
+fn save_any_entry_data<C: Context>(arguments: &[EntryArgument], ctx: C, to: &mut [u64]) {
     for (word, argument) in to.iter_mut().zip(arguments) {
         *word = match argument.0 {
             Slot::Register(register) => ctx.register(register),
