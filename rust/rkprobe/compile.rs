@@ -121,11 +121,11 @@ impl Compiled {
         let mut layout = Layout::new();
         for argument in arguments {
             if let Some(gap) = Program::gap_before(argument, layout) {
-                programs.push(gap, GFP_KERNEL)?;
+                add_program(&mut programs, gap)?;
             }
             layout.add(argument).map_err(|TooBig| E2BIG)?;
             resolver.entry.is_timed |= argument.fetch.base == Base::Elapsed;
-            programs.push(fetch::compile(argument, &mut resolver)?, GFP_KERNEL)?;
+            add_program(&mut programs, fetch::compile(argument, &mut resolver)?)?;
         }
         Ok(Self {
             programs,
@@ -185,6 +185,18 @@ impl Compiled {
         let recorder = Recorder::new(records.clone(), programs, self.texts.clone())?;
         Ok((recorder, self.entry.try_clone()?))
     }
+}
+
+/// Adds a program, as a part of the last one if possible.
+fn add_program(programs: &mut KVec<Program>, program: Program) -> Result {
+    let rest = match programs.last_mut() {
+        Some(last) => last.join(program),
+        None => Some(program),
+    };
+    if let Some(program) = rest {
+        programs.push(program, GFP_KERNEL)?;
+    }
+    Ok(())
 }
 
 /// Reads the arguments of an accepted command. Returns `None` if they have an error now, or if

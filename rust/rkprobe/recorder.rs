@@ -56,13 +56,16 @@ use probe::{
         Fault,
         Program, //
     },
-    types::Space, //
+    types::{
+        Space,
+        Width, //
+    },
 };
 
 use crate::schema::Schema;
 
-/// Where the fields of events with strings are put together: how long a record gets is known only
-/// when its strings were read.
+/// Buffers that assemble the fields of events with strings: the length of such a record is known
+/// after its strings were read.
 pub(crate) type StringBuffer = Scratch<MAX_LEN>;
 
 /// An event: the destination and the fields of its records. All probes of the event share it. It
@@ -85,7 +88,7 @@ pub(crate) struct EventState {
     pub(crate) is_enabled: AtomicBool,
 }
 
-/// How often a probe was hit, and missed.
+/// The number of recorded and of missed hits of a probe.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) hits: u64,
@@ -108,15 +111,15 @@ impl Counts {
     }
 }
 
-/// Makes a record at each hit. Each registration of a probe has one.
+/// Makes a record at each hit. Each registration of a probe has its own recorder.
 pub(crate) struct Recorder {
     records: Arc<Records>,
     hits: Counter,
     programs: KVec<Program>,
-    /// The size of the fields without strings, in bytes. In 16 bits the compiler sees that what is
-    /// added to it does not overflow.
+    /// The size of the fields without strings, in bytes. The compiler knows that additions to 16
+    /// bits do not overflow.
     fixed: u16,
-    /// The strings that stand in the programs: these hold their addresses.
+    /// The strings whose addresses the programs contain.
     _texts: Option<Arc<KVec<CString>>>,
 }
 
@@ -165,7 +168,7 @@ impl AsRef<Recorder> for Recorder {
     }
 }
 
-/// The same at the entry of functions, and at a tracepoint.
+/// The handler at the entry of functions, and at a tracepoint.
 pub(crate) struct AtEntry(pub(crate) Recorder);
 
 #[vtable]
@@ -187,7 +190,7 @@ impl tracepoint::Handler for AtEntry {
     }
 }
 
-/// The same at the exit of functions.
+/// The handler at the exit of functions.
 pub(crate) struct AtExit(pub(crate) Recorder);
 
 #[vtable]
@@ -205,7 +208,7 @@ impl fprobe::Handler for AtExit {
     }
 }
 
-/// The same when a trace event is recorded.
+/// The handler of a trace event that is recorded.
 pub(crate) struct AtEvent(pub(crate) Recorder);
 
 impl event_probe::Handler for AtEvent {
@@ -264,7 +267,7 @@ impl Recorder {
         }
     }
 
-    /// The same for an event with strings: they are read once, whoever wants the record.
+    /// Makes the record of an event with strings. Reads the strings once for all users.
     #[inline(never)]
     #[link_section = ".kprobes.text"]
     fn record_with_strings<O: Origin>(
@@ -342,13 +345,13 @@ unsafe impl<H: RecordHead> Fill for RecordWithStrings<'_, H> {
     }
 }
 
-/// The addresses that a record begins with. They have the size of this type in it.
+/// The addresses at the start of a record. Their size in the record is the size of this type.
 pub(crate) trait RecordHead: Copy {
     /// Writes the addresses. Returns the rest of the record.
     fn put(self, record: &mut [u8]) -> Option<&mut [u8]>;
 }
 
-/// Nothing, in the record of an event probe.
+/// The record of an event probe starts with no address.
 impl RecordHead for () {
     #[inline(always)]
     fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
@@ -356,7 +359,7 @@ impl RecordHead for () {
     }
 }
 
-/// Where the probe is.
+/// The address of the probe.
 impl RecordHead for (usize,) {
     #[inline(always)]
     fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
@@ -364,7 +367,7 @@ impl RecordHead for (usize,) {
     }
 }
 
-/// The function, and where it returns to.
+/// The address of the function, and the address that it returns to.
 impl RecordHead for (usize, usize) {
     #[inline(always)]
     fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
@@ -379,7 +382,7 @@ fn put_address(record: &mut [u8], address: usize) -> Option<&mut [u8]> {
     Some(rest)
 }
 
-/// What is known of the call that a hit belongs to. No program asks for what is not.
+/// Values of the call that a hit belongs to. Programs ask only for values that the probe has.
 pub(crate) trait CallValues: Copy {
     /// The word of the entry data with this index.
     #[inline(always)]
@@ -387,29 +390,29 @@ pub(crate) trait CallValues: Copy {
         0
     }
 
-    /// How long it took, in ns.
+    /// The duration of the call, in ns.
     #[inline(always)]
     fn elapsed(self) -> u64 {
         0
     }
 
-    /// By which of its instructions it returns.
+    /// The address of the return instruction.
     #[inline(always)]
     fn exit(self) -> u64 {
         0
     }
 
-    /// What the event has recorded that is no call at all.
+    /// The record of the event that an event probe is attached to.
     #[inline(always)]
     fn record(&self) -> &[u8] {
         &[]
     }
 }
 
-/// Nothing.
+/// No values.
 impl CallValues for () {}
 
-/// The address of the instruction by which it returns.
+/// The address of the return instruction.
 #[derive(Clone, Copy)]
 struct ExitAddress(usize);
 
@@ -420,7 +423,7 @@ impl CallValues for ExitAddress {
     }
 }
 
-/// The record of the event that it is attached to.
+/// The record of the event that the probe is attached to.
 #[derive(Clone, Copy)]
 struct EventRecord<'a>(&'a [u8]);
 
@@ -435,7 +438,7 @@ impl CallValues for EventRecord<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct HitContext<R, K> {
     pub(crate) state: State<R>,
-    /// What is known of the call besides.
+    /// Other values of the call.
     pub(crate) values: K,
 }
 
@@ -495,16 +498,82 @@ impl<R: RegisterFile, K: CallValues> Context for HitContext<R, K> {
 
     #[inline(always)]
     fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), Fault> {
-        let address = address as usize;
-        match space {
-            Space::Kernel if !is_user(address) => nofault::read_kernel(address, to),
-            _ => nofault::read_user(address, to),
+        copy(space, address as usize, to)
+    }
+
+    #[inline(always)]
+    fn number(&self, space: Space, address: u64, width: Width) -> u64 {
+        if space == Space::Kernel {
+            if let Some(number) = nofault::try_read_number(address as usize, width) {
+                return number;
+            }
         }
-        .map_err(|nofault::Fault| Fault)
+        if nofault::READS_NUMBERS {
+            copy_rare_number(space, address as usize, width)
+        } else {
+            copy_number(space, address as usize, width)
+        }
+    }
+
+    #[inline(always)]
+    fn read_word(&self, space: Space, address: u64) -> Result<u64, Fault> {
+        if space == Space::Kernel {
+            // A word of 0 may be a fault.
+            match nofault::try_read_number(address as usize, Width::W8) {
+                None | Some(0) => {}
+                Some(word) => return Ok(word),
+            }
+        }
+        if nofault::READS_NUMBERS {
+            copy_rare_word(space, address as usize)
+        } else {
+            copy_word(space, address as usize)
+        }
     }
 }
 
-/// Writes as much of a symbol as fits where the longest one would not.
+/// A number in memory that [`nofault::try_read_number`] does not read.
+#[cold]
+#[inline(never)]
+fn copy_rare_number(space: Space, address: usize, width: Width) -> u64 {
+    copy_number(space, address, width)
+}
+
+#[inline(always)]
+fn copy_number(space: Space, address: usize, width: Width) -> u64 {
+    let mut word = [0; 8];
+    let number = word.get_mut(..width.bytes()).unwrap_or(&mut []);
+    match copy(space, address, number) {
+        Ok(()) => u64::from_le_bytes(word),
+        Err(Fault) => 0,
+    }
+}
+
+/// A word of memory that [`nofault::try_read_number`] does not read.
+#[cold]
+#[inline(never)]
+fn copy_rare_word(space: Space, address: usize) -> Result<u64, Fault> {
+    copy_word(space, address)
+}
+
+#[inline(always)]
+fn copy_word(space: Space, address: usize) -> Result<u64, Fault> {
+    let mut word = [0; 8];
+    copy(space, address, &mut word)?;
+    Ok(u64::from_le_bytes(word))
+}
+
+/// Copies memory of any length.
+#[inline(always)]
+fn copy(space: Space, address: usize, to: &mut [u8]) -> Result<(), Fault> {
+    match space {
+        Space::Kernel if !is_user(address) => nofault::read_kernel(address, to),
+        _ => nofault::read_user(address, to),
+    }
+    .map_err(|nofault::Fault| Fault)
+}
+
+/// Writes as much of a symbol as fits, if the room is too small for the longest symbol.
 #[cold]
 #[inline(never)]
 fn cut_symbol(address: usize, to: &mut [u8]) -> usize {
@@ -516,10 +585,10 @@ fn cut_symbol(address: usize, to: &mut [u8]) -> usize {
         .count()
 }
 
-/// Is this an address of user space, whatever the command takes it for? The two spaces have a half
-/// each where they do not overlap.
+/// Whether this is an address of user space, also if the command takes it for one of the kernel.
+/// If the spaces do not overlap, each has one half of the addresses.
 ///
-/// C: `probe_mem_read()`, which asks for `TASK_SIZE`.
+/// C: `probe_mem_read()`, which compares with `TASK_SIZE`.
 #[inline(always)]
 fn is_user(address: usize) -> bool {
     cfg!(CONFIG_ARCH_HAS_NON_OVERLAPPING_ADDRESS_SPACE) && (address as isize) >= 0

@@ -4,7 +4,10 @@
 
 use crate::{
     arch::Register,
-    types::Space, //
+    types::{
+        Space,
+        Width, //
+    },
 };
 
 /// The hit that a program reads values from.
@@ -80,7 +83,19 @@ pub trait Context {
     /// C: `copy_from_kernel_nofault()`, `copy_from_user_nofault()`.
     fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), Fault>;
 
-    /// Reads a word of memory. Does the same as [`read`](Self::read) of 8 bytes, but can be faster.
+    /// A number in memory, or 0 after a fault. The bytes above its width are 0. Does the same as
+    /// [`read`](Self::read) of its bytes, but can be faster.
+    #[inline]
+    fn number(&self, space: Space, address: u64, width: Width) -> u64 {
+        let mut word = [0; 8];
+        let number = word.get_mut(..width.bytes()).unwrap_or(&mut []);
+        match self.read(space, address, number) {
+            Ok(()) => u64::from_le_bytes(word),
+            Err(Fault) => 0,
+        }
+    }
+
+    /// A word of memory. Does the same as [`read`](Self::read) of 8 bytes, but can be faster.
     #[inline]
     fn read_word(&self, space: Space, address: u64) -> Result<u64, Fault> {
         let mut word = [0; 8];
@@ -143,6 +158,11 @@ impl<C: Context> Context for &C {
     #[inline(always)]
     fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), Fault> {
         (**self).read(space, address, to)
+    }
+
+    #[inline(always)]
+    fn number(&self, space: Space, address: u64, width: Width) -> u64 {
+        (**self).number(space, address, width)
     }
 
     #[inline(always)]

@@ -33,6 +33,9 @@ use super::{
     string::Strings, //
 };
 
+/// The size of a string's location, in bytes.
+const LOCATION_BYTES: usize = 4;
+
 // Numbers are read into, and cut out of, the low end of a word.
 const _: () = assert!(cfg!(target_endian = "little"));
 
@@ -44,7 +47,9 @@ pub struct Program(FetchOp);
 
 /// The operation of a program. Each variant has its own code.
 ///
-/// An explicit tag takes one comparison. A tag in the unused values of a field takes three.
+/// The operations are in three enumerations, by how often they occur. The frequent ones need fewer
+/// comparisons. An explicit tag takes one comparison. A tag in the unused values of a field takes
+/// three.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum FetchOp {
@@ -54,26 +59,71 @@ enum FetchOp {
     Slow(SlowFetchOp),
 }
 
-/// The operations that are less frequent. The code of all but the last is short, and is part of the
-/// loop of [`record`].
+/// The operations that are less frequent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum SlowFetchOp {
-    /// Stores numbers in memory.
-    Numbers(NumbersFetch),
-    /// Stores some bits of a number in memory. The register points to the number.
-    Bits(Register, Deref, Width, Bits),
-    /// Stores a string in memory. The register points to the string.
-    String(Register, Deref),
+    /// Stores a number in memory.
+    Number(NumberFetch),
+    /// Does anything else, after more comparisons.
+    Slower(SlowerFetchOp),
+}
+
+/// The rest of the operations. The code of all but the last is short, and is part of the loop of
+/// [`record`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum SlowerFetchOp {
+    /// Stores the base itself.
+    Base(SlowBase, Width),
+    /// Stores three registers in adjacent fields of eight bytes.
+    ThreeRegisters([Register; 3]),
+    /// Stores two registers in adjacent fields of eight bytes.
+    TwoRegisters([Register; 2]),
+    /// Stores two words of the entry data in adjacent fields of eight bytes.
+    TwoWords([u8; 2]),
     /// Stores a word of the entry data.
-    EntryData(u8, Width),
+    Word(u8, Width),
+    /// Stores several numbers in memory.
+    Numbers(NumbersFetch),
+    /// Stores some bits of a number in memory.
+    Bits(NumberFetch, Bits),
+    /// Stores a string in memory.
+    String(StringFetch),
     /// Stores zeroes before a field, so that it is aligned.
     Gap(u8),
     /// Stores anything else.
     Generic(GenericFetch),
 }
 
-/// Stores one or more adjacent numbers in memory. The register points to the first number.
+/// An address that needs no read of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Base {
+    Register(Register),
+    Slow(SlowBase),
+}
+
+/// The bases that are less frequent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum SlowBase {
+    /// The current CPU's copy of the variable at this address.
+    ThisCpu(u64),
+    /// The current task.
+    Current,
+}
+
+/// Stores a number in memory. The base points to the number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NumberFetch {
+    base: Base,
+    at: Deref,
+    width: Width,
+    advance: Advance,
+}
+
+/// Stores adjacent numbers in memory. The register points to the first number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NumbersFetch {
     register: Register,
@@ -81,6 +131,63 @@ struct NumbersFetch {
     width: Width,
     /// The size of all numbers.
     bytes: u16,
+}
+
+/// Stores a string in memory. The register points to the string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct StringFetch {
+    register: Register,
+    at: Deref,
+    advance: Advance,
+}
+
+/// The size of a field and of the gap behind it, in bytes. The program writes the gap with the
+/// field. This is an enumeration, so that the compiler knows the range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Advance {
+    B1 = 1,
+    B2 = 2,
+    B3 = 3,
+    B4 = 4,
+    B5 = 5,
+    B6 = 6,
+    B7 = 7,
+    B8 = 8,
+}
+
+impl Advance {
+    const ALL: [Self; 8] = [
+        Self::B1,
+        Self::B2,
+        Self::B3,
+        Self::B4,
+        Self::B5,
+        Self::B6,
+        Self::B7,
+        Self::B8,
+    ];
+
+    /// A field without a gap.
+    const fn of(width: Width) -> Self {
+        match width {
+            Width::W1 => Self::B1,
+            Width::W2 => Self::B2,
+            Width::W4 => Self::B4,
+            Width::W8 => Self::B8,
+        }
+    }
+
+    /// The same field with a gap of this size. `None` if both take more than eight bytes.
+    fn with_gap(self, gap: u8) -> Option<Self> {
+        let bytes = self.bytes().wrapping_add(gap.into());
+        Self::ALL.get(bytes.wrapping_sub(1)).copied()
+    }
+
+    #[inline(always)]
+    const fn bytes(self) -> usize {
+        self as usize
+    }
 }
 
 /// The three stages of a fetch: load a value, follow a path through memory, store the result.
@@ -198,7 +305,8 @@ impl Path {
 /// Reads a word behind `value`.
 #[inline(always)]
 fn read_step<C: Context>(ctx: C, space: Space, value: u64, offset: i32) -> Result<u64, Fault> {
-    ctx.read_word(space, value.wrapping_add_signed(i64::from(offset)))
+    let address = value.wrapping_add_signed(i64::from(offset));
+    ctx.read_word(space, address)
 }
 
 /// Runs the programs of an event: writes their fields, and behind them their strings, to `out`.
@@ -249,16 +357,12 @@ fn run<C: Context + Copy>(
     mut fields: &mut [u8],
     strings: &mut impl ProvideStrings,
 ) {
-    // Slices, and a loop of their own for registers, make shorter code than an iterator.
-    loop {
-        while let [Program(FetchOp::Register(from, width)), rest @ ..] = programs {
-            fields = put(fields, ctx.register(*from), *width);
-            programs = rest;
-        }
-        let [Program(FetchOp::Slow(op)), rest @ ..] = programs else {
-            return;
+    // Slices make shorter code than an iterator.
+    while let [Program(op), rest @ ..] = programs {
+        fields = match op {
+            FetchOp::Register(from, width) => put(fields, ctx.register(*from), width.bytes()),
+            FetchOp::Slow(op) => op.run(ctx, fields, strings),
         };
-        fields = op.run(ctx, fields, strings);
         programs = rest;
     }
 }
@@ -266,12 +370,20 @@ fn run<C: Context + Copy>(
 /// Provides the place for strings to the operations that need it.
 trait ProvideStrings {
     fn with<R>(&mut self, f: impl FnOnce(&mut Strings<'_>) -> R) -> R;
+
+    /// Appends the string at `address`. A closure for [`with`](Self::with) is not always inlined.
+    fn add<C: Context + Copy>(&mut self, ctx: C, space: Space, address: u64) -> u32;
 }
 
 impl ProvideStrings for Strings<'_> {
     #[inline(always)]
     fn with<R>(&mut self, f: impl FnOnce(&mut Strings<'_>) -> R) -> R {
         f(self)
+    }
+
+    #[inline(always)]
+    fn add<C: Context + Copy>(&mut self, ctx: C, space: Space, address: u64) -> u32 {
+        Strings::add(self, ctx, space, address)
     }
 }
 
@@ -283,6 +395,11 @@ impl ProvideStrings for NoStrings {
     fn with<R>(&mut self, f: impl FnOnce(&mut Strings<'_>) -> R) -> R {
         f(&mut Strings::new(&mut [], 0))
     }
+
+    #[inline(never)]
+    fn add<C: Context + Copy>(&mut self, ctx: C, space: Space, address: u64) -> u32 {
+        Strings::new(&mut [], 0).add(ctx, space, address)
+    }
 }
 
 /// The place for the fields that are still to come; nothing where a field did not fit.
@@ -292,11 +409,50 @@ impl ProvideStrings for NoStrings {
 type Rest<'o> = &'o mut [u8];
 
 impl Program {
-    /// What comes before the program of an argument, if its field is not right behind the fields so
-    /// far.
+    /// The program of the gap before the field of the next argument, if there is a gap.
     pub fn gap_before(next: &Argument<'_>, so_far: Layout) -> Option<Self> {
         let bytes = so_far.gap_before(next) as u8;
-        (bytes != 0).then_some(Self(FetchOp::Slow(SlowFetchOp::Gap(bytes))))
+        (bytes != 0).then_some(Self(FetchOp::slower(SlowerFetchOp::Gap(bytes))))
+    }
+
+    /// Makes one program of this one and the next one, if one program can do what both do. Returns
+    /// the next one otherwise.
+    pub fn join(&mut self, next: Self) -> Option<Self> {
+        use SlowerFetchOp::{
+            Gap,
+            ThreeRegisters,
+            TwoRegisters,
+            TwoWords,
+            Word, //
+        };
+        match (&mut self.0, &next.0) {
+            (&mut FetchOp::Register(a, Width::W8), &FetchOp::Register(b, Width::W8)) => {
+                self.0 = FetchOp::slower(TwoRegisters([a, b]));
+            }
+            (
+                &mut FetchOp::Slow(SlowFetchOp::Slower(TwoRegisters([a, b]))),
+                &FetchOp::Register(c, Width::W8),
+            ) => {
+                self.0 = FetchOp::slower(ThreeRegisters([a, b, c]));
+            }
+            (
+                &mut FetchOp::Slow(SlowFetchOp::Slower(Word(a, Width::W8))),
+                &FetchOp::Slow(SlowFetchOp::Slower(Word(b, Width::W8))),
+            ) => {
+                self.0 = FetchOp::slower(TwoWords([a, b]));
+            }
+            (FetchOp::Slow(op), &FetchOp::Slow(SlowFetchOp::Slower(Gap(gap)))) => {
+                let Some(advance) = op.zero_extended() else {
+                    return Some(next);
+                };
+                let Some(with_gap) = advance.with_gap(gap) else {
+                    return Some(next);
+                };
+                *advance = with_gap;
+            }
+            _ => return Some(next),
+        }
+        None
     }
 
     /// Chooses the fastest operation.
@@ -308,23 +464,84 @@ impl Program {
     }
 }
 
+impl FetchOp {
+    fn slower(op: SlowerFetchOp) -> Self {
+        Self::Slow(SlowFetchOp::Slower(op))
+    }
+}
+
+impl Base {
+    /// The value at the end of a path, if it is a base.
+    fn new(load: Load, path: &Path) -> Option<Self> {
+        match (load, path.len) {
+            (Load::Register(register), 0) => Some(Self::Register(register)),
+            (Load::Value(address), 1) if path.this_cpu != 0 => {
+                Some(Self::Slow(SlowBase::ThisCpu(address)))
+            }
+            (Load::Current, 0) => Some(Self::Slow(SlowBase::Current)),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn load(&self, ctx: impl Context) -> u64 {
+        match self {
+            Self::Register(register) => ctx.register(*register),
+            Self::Slow(base) => base.load(ctx),
+        }
+    }
+}
+
+impl SlowBase {
+    #[inline(always)]
+    fn load(&self, ctx: impl Context) -> u64 {
+        match *self {
+            Self::ThisCpu(address) => ctx.this_cpu(address),
+            Self::Current => ctx.current(),
+        }
+    }
+}
+
 impl SlowFetchOp {
     fn new(load: Load, path: Path, store: Store) -> Self {
-        match (load, path.len, store) {
-            (Load::Register(register), 0, Store::Numbers(at, width, count)) => {
-                Self::Numbers(NumbersFetch {
+        if let (Load::EntryData(index), 0, Store::Value(width)) = (load, path.len, store) {
+            return Self::Slower(SlowerFetchOp::Word(index, width));
+        }
+        Self::Slower(match (Base::new(load, &path), store) {
+            (Some(base), Store::Numbers(at, width, NonZeroU8::MIN)) => {
+                return Self::Number(NumberFetch::new(base, at, width));
+            }
+            (Some(Base::Slow(base)), Store::Value(width)) => SlowerFetchOp::Base(base, width),
+            (Some(base), Store::Bits(at, width, NonZeroU8::MIN, bits)) => {
+                SlowerFetchOp::Bits(NumberFetch::new(base, at, width), bits)
+            }
+            (Some(Base::Register(register)), Store::Numbers(at, width, count)) => {
+                SlowerFetchOp::Numbers(NumbersFetch {
                     register,
                     at,
                     width,
                     bytes: size(width, count) as u16,
                 })
             }
-            (Load::Register(from), 0, Store::Bits(at, width, NonZeroU8::MIN, bits)) => {
-                Self::Bits(from, at, width, bits)
+            (Some(Base::Register(register)), Store::String(at)) => {
+                SlowerFetchOp::String(StringFetch {
+                    register,
+                    at,
+                    advance: Advance::B4,
+                })
             }
-            (Load::Register(from), 0, Store::String(at)) => Self::String(from, at),
-            (Load::EntryData(index), 0, Store::Value(width)) => Self::EntryData(index, width),
-            _ => Self::Generic(GenericFetch { load, path, store }),
+            _ => SlowerFetchOp::Generic(GenericFetch { load, path, store }),
+        })
+    }
+
+    /// The advance of an operation that writes zeroes behind its field.
+    fn zero_extended(&mut self) -> Option<&mut Advance> {
+        match self {
+            Self::Number(number) | Self::Slower(SlowerFetchOp::Bits(number, _)) => {
+                Some(&mut number.advance)
+            }
+            Self::Slower(SlowerFetchOp::String(string)) => Some(&mut string.advance),
+            Self::Slower(_) => None,
         }
     }
 
@@ -337,21 +554,70 @@ impl SlowFetchOp {
         strings: &mut impl ProvideStrings,
     ) -> Rest<'o> {
         match self {
+            Self::Number(number) => put(fields, number.read(ctx), number.advance.bytes()),
+            Self::Slower(op) => op.run(ctx, fields, strings),
+        }
+    }
+}
+
+impl SlowerFetchOp {
+    /// Writes the field to the front of `fields`.
+    #[inline(always)]
+    fn run<'o, C: Context + Copy>(
+        &self,
+        ctx: C,
+        fields: &'o mut [u8],
+        strings: &mut impl ProvideStrings,
+    ) -> Rest<'o> {
+        match self {
+            Self::Base(base, width) => put(fields, base.load(ctx), width.bytes()),
+            Self::ThreeRegisters(from) => {
+                put_words::<3, 24>(fields, from.map(|from| ctx.register(from)))
+            }
+            Self::TwoRegisters(from) => {
+                put_words::<2, 16>(fields, from.map(|from| ctx.register(from)))
+            }
+            Self::TwoWords(from) => {
+                put_words::<2, 16>(fields, from.map(|index| ctx.entry_data(index)))
+            }
+            Self::Word(index, width) => put(fields, ctx.entry_data(*index), width.bytes()),
             Self::Numbers(numbers) => numbers.run(ctx, fields),
-            Self::Bits(from, at, width, bits) => {
-                let address = address(ctx.register(*from), *at);
-                let number = read_number(ctx, at.space, address, *width).unwrap_or(0);
-                put(fields, cut(number, *width, *bits), *width)
+            Self::Bits(number, bits) => {
+                let value = cut(number.read(ctx), number.width, *bits);
+                put(fields, value, number.advance.bytes())
             }
-            Self::String(from, at) => {
-                let address = address(ctx.register(*from), *at);
-                let location = strings.with(move |strings| strings.add(ctx, at.space, address));
-                put(fields, location.into(), Width::W4)
+            Self::String(string) => {
+                let location = strings.add(ctx, string.at.space, string.address(ctx));
+                put(fields, location.into(), string.advance.bytes())
             }
-            Self::EntryData(index, width) => put(fields, ctx.entry_data(*index), *width),
             Self::Gap(bytes) => put_gap(fields, *bytes),
             Self::Generic(fetch) => fetch.run(ctx, fields, strings),
         }
+    }
+}
+
+impl NumberFetch {
+    fn new(base: Base, at: Deref, width: Width) -> Self {
+        Self {
+            base,
+            at,
+            width,
+            advance: Advance::of(width),
+        }
+    }
+
+    /// Reads the number; 0 after a fault.
+    #[inline(always)]
+    fn read<C: Context + Copy>(&self, ctx: C) -> u64 {
+        let address = address(self.base.load(ctx), self.at);
+        ctx.number(self.at.space, address, self.width)
+    }
+}
+
+impl StringFetch {
+    #[inline(always)]
+    fn address<C: Context>(&self, ctx: C) -> u64 {
+        address(ctx.register(self.register), self.at)
     }
 }
 
@@ -402,8 +668,8 @@ impl GenericFetch {
             return self.store.nothing(fields, strings);
         };
         match self.store {
-            Store::Value(width) => put(fields, value, width),
-            Store::ValueBits(width, bits) => put(fields, cut(value, width, bits), width),
+            Store::Value(width) => put(fields, value, width.bytes()),
+            Store::ValueBits(width, bits) => put(fields, cut(value, width, bits), width.bytes()),
             Store::Numbers(at, width, count) => {
                 let (from, bytes) = (address(value, at), size(width, count));
                 copy(ctx, at.space, from, fields, bytes, |field| {
@@ -415,12 +681,12 @@ impl GenericFetch {
             }
             Store::Symbol => {
                 let location = strings.with(|strings| strings.add_symbol(ctx, value));
-                put(fields, location.into(), Width::W4)
+                put(fields, location.into(), LOCATION_BYTES)
             }
             Store::String(at) => {
                 let from = address(value, at);
                 let location = strings.with(|strings| strings.add_apart(ctx, at.space, from));
-                put(fields, location.into(), Width::W4)
+                put(fields, location.into(), LOCATION_BYTES)
             }
             Store::Strings {
                 pointers,
@@ -442,11 +708,11 @@ impl Store {
         let zeroes = match *self {
             Self::Value(width) | Self::ValueBits(width, _) => width.bytes(),
             Self::Numbers(_, width, count) | Self::Bits(_, width, count, _) => size(width, count),
-            Self::String(_) | Self::Symbol => return put(fields, none(), Width::W4),
+            Self::String(_) | Self::Symbol => return put(fields, none(), LOCATION_BYTES),
             Self::Strings { count, .. } => {
                 let mut fields = fields;
                 for _ in 0..count.get() {
-                    fields = put(fields, none(), Width::W4);
+                    fields = put(fields, none(), LOCATION_BYTES);
                 }
                 return fields;
             }
@@ -515,28 +781,42 @@ fn cut(value: u64, width: Width, bits: Bits) -> u64 {
         .wrapping_shr(unused.wrapping_add(u32::from(bits.right)))
 }
 
-/// Writes the low bytes of a value as a field.
+/// Writes the low bytes of a value as a field of `bytes` bytes.
 #[inline]
-fn put(fields: &mut [u8], value: u64, width: Width) -> Rest<'_> {
-    // All eight bytes are written wherever there is room: what is too much is overwritten by the
-    // next fields, and it takes no decision on the width.
+fn put(fields: &mut [u8], value: u64, bytes: usize) -> Rest<'_> {
+    // This writes eight bytes if there is room. The next fields overwrite the bytes that are not of
+    // this field. So no branch depends on the width.
     let Some(word) = fields.first_chunk_mut() else {
-        return put_exactly(fields, value, width);
+        return put_exactly(fields, value, bytes);
     };
     *word = value.to_le_bytes();
-    fields.get_mut(width.bytes()..).unwrap_or(&mut [])
+    fields.get_mut(bytes..).unwrap_or(&mut [])
 }
 
-/// Writes the low bytes of a value as a field, where there is less room than eight bytes.
+/// Does what [`put`] does if there is less room than eight bytes.
 #[cold]
 #[inline(never)]
-fn put_exactly(fields: &mut [u8], value: u64, width: Width) -> Rest<'_> {
-    match width {
-        Width::W1 => put_bytes(fields, (value as u8).to_le_bytes()),
-        Width::W2 => put_bytes(fields, (value as u16).to_le_bytes()),
-        Width::W4 => put_bytes(fields, (value as u32).to_le_bytes()),
-        Width::W8 => put_bytes(fields, value.to_le_bytes()),
+fn put_exactly(fields: &mut [u8], value: u64, bytes: usize) -> Rest<'_> {
+    let Some((field, rest)) = fields.split_at_mut_checked(bytes) else {
+        return &mut [];
+    };
+    for (to, from) in field.iter_mut().zip(value.to_le_bytes()) {
+        *to = from;
     }
+    rest
+}
+
+/// Writes adjacent fields of eight bytes. `BYTES` is the size of all.
+#[inline(always)]
+fn put_words<const N: usize, const BYTES: usize>(fields: &mut [u8], words: [u64; N]) -> Rest<'_> {
+    const { assert!(BYTES == N * 8) };
+    let Some((field, rest)) = fields.split_first_chunk_mut::<BYTES>() else {
+        return &mut [];
+    };
+    for (to, word) in field.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    rest
 }
 
 /// Writes zeroes before a field.
@@ -550,15 +830,6 @@ fn put_gap(fields: &mut [u8], bytes: u8) -> Rest<'_> {
     fields.get_mut(bytes.into()..).unwrap_or(&mut [])
 }
 
-#[inline]
-fn put_bytes<const N: usize>(fields: &mut [u8], bytes: [u8; N]) -> Rest<'_> {
-    let Some((field, rest)) = fields.split_first_chunk_mut() else {
-        return &mut [];
-    };
-    *field = bytes;
-    rest
-}
-
 /// Reads a field of `bytes` bytes from memory to the front of `fields`. After a fault, `on_fault`
 /// writes the field.
 #[inline(always)]
@@ -570,13 +841,13 @@ fn copy<'o>(
     bytes: usize,
     on_fault: impl FnOnce(&mut [u8]),
 ) -> Rest<'o> {
-    let Some((field, rest)) = fields.split_at_mut_checked(bytes) else {
+    let Some(field) = fields.get_mut(..bytes) else {
         return &mut [];
     };
     if ctx.read(space, address, field).is_err() {
         on_fault(field);
     }
-    rest
+    fields.get_mut(bytes..).unwrap_or(&mut [])
 }
 
 /// Reads the numbers of a field one by one: an array of which a part can be read keeps this part.
@@ -612,26 +883,11 @@ fn copy_bits<'o, C: Context + Copy>(
     let mut fields = fields;
     let mut address = address(value, at);
     for _ in 0..count.get() {
-        let number = read_number(ctx, at.space, address, width).unwrap_or(0);
-        fields = put(fields, cut(number, width, bits), width);
+        let number = ctx.number(at.space, address, width);
+        fields = put(fields, cut(number, width, bits), width.bytes());
         address = address.wrapping_add(width.bytes() as u64);
     }
     fields
-}
-
-/// Reads a number from memory.
-#[inline]
-fn read_number<C: Context + Copy>(
-    ctx: C,
-    space: Space,
-    address: u64,
-    width: Width,
-) -> Result<u64, Fault> {
-    let mut word = [0; 8];
-    if let Some(number) = word.get_mut(..width.bytes()) {
-        ctx.read(space, address, number)?;
-    }
-    Ok(u64::from_le_bytes(word))
 }
 
 /// Follows the pointers in memory and records the strings that they point to.
@@ -652,7 +908,7 @@ fn add_strings<'o, C: Context + Copy>(
             Ok(pointer) => strings.add_apart(ctx, text, pointer),
             Err(Fault) => strings.none(),
         };
-        fields = put(fields, location.into(), Width::W4);
+        fields = put(fields, location.into(), LOCATION_BYTES);
         address = address.wrapping_add(8);
     }
     fields

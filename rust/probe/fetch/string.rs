@@ -49,7 +49,8 @@ impl<'o> Strings<'o> {
     /// Appends the string at `address` and returns its location.
     #[inline(always)]
     pub(super) fn add<C: Context + Copy>(&mut self, ctx: C, space: Space, address: u64) -> u32 {
-        self.append(|out| copy(ctx, space, address, out).unwrap_or(0))
+        let len = copy(ctx, space, address, self.room()).unwrap_or(0);
+        self.append(len)
     }
 
     /// The same as a function of its own.
@@ -66,20 +67,23 @@ impl<'o> Strings<'o> {
     /// Appends the symbol of `address` as text and returns its location.
     #[inline(never)]
     pub(super) fn add_symbol<C: Context + Copy>(&mut self, ctx: C, address: u64) -> u32 {
-        self.append(|out| write_symbol(ctx, address, out))
+        let len = write_symbol(ctx, address, self.room());
+        self.append(len)
     }
 
-    /// Appends what `write` makes, which gives its length. It is called where there is any room.
+    /// The room for the next string.
     #[inline(always)]
-    fn append(&mut self, write: impl FnOnce(&mut [u8]) -> usize) -> u32 {
+    fn room(&mut self) -> &mut [u8] {
         // A location has 16 bits for the offset.
         let end = usize::from(u16::MAX).saturating_sub(self.offset);
         let end = end.min(self.out.len());
         let end = end.min(self.used.saturating_add(MAX_STRING));
-        let len = match self.out.get_mut(self.used..end) {
-            Some(out) => write(out),
-            None => 0,
-        };
+        self.out.get_mut(self.used..end).unwrap_or(&mut [])
+    }
+
+    /// Appends the first bytes of the room and returns their location.
+    #[inline(always)]
+    fn append(&mut self, len: usize) -> u32 {
         let location = location(self.offset.saturating_add(self.used), len);
         self.used = self.used.wrapping_add(len);
         location

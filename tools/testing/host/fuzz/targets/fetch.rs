@@ -76,10 +76,16 @@ fn record(arguments: &[Argument<'_>], parameters: [u8; 10], memory: &[u8]) {
     let mut programs = Vec::new();
     let mut so_far = Layout::new();
     for argument in arguments {
-        programs.extend(Program::gap_before(argument, so_far));
+        let gap = Program::gap_before(argument, so_far);
         so_far.add(argument).unwrap();
         let Ok(program) = fetch::compile(argument, &mut resolver);
-        programs.push(program);
+        for program in gap.into_iter().chain([program]) {
+            let rest = match programs.last_mut() {
+                Some(last) => Program::join(last, program),
+                None => Some(program),
+            };
+            programs.extend(rest);
+        }
     }
 
     let record = |fill: u8| {

@@ -112,10 +112,12 @@ impl Machine {
         let mut symbols = Symbols::default();
         let (mut fields, mut programs) = (Vec::new(), Vec::new());
         for argument in arguments {
-            programs.extend(Program::gap_before(argument, layout));
+            if let Some(gap) = Program::gap_before(argument, layout) {
+                add_program(&mut programs, gap);
+            }
             fields.push(layout.add(argument).unwrap());
             let Ok(program) = fetch::compile(argument, &mut symbols);
-            programs.push(program);
+            add_program(&mut programs, program);
         }
         if let Some(entry) = &self.entry {
             let mut words = vec![0; symbols.entry_arguments.len()];
@@ -144,6 +146,15 @@ impl Machine {
         let text = self.record(&[argument]).print();
         text.strip_prefix(" arg1=").unwrap().to_string()
     }
+}
+
+/// Adds a program, as a part of the last one if possible.
+fn add_program(programs: &mut Vec<Program>, program: Program) {
+    let rest = match programs.last_mut() {
+        Some(last) => last.join(program),
+        None => Some(program),
+    };
+    programs.extend(rest);
 }
 
 /// Memory is shown by the words that are not what a fresh page has.

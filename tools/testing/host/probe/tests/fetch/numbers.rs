@@ -99,6 +99,36 @@ fn fields_are_aligned_and_gaps_are_zeroes() {
 }
 
 #[test]
+fn adjacent_words_are_stored_in_order() {
+    let mut entry = Machine::new();
+    entry.set("di", 1).set("si", 2).set("dx", 3);
+    let mut machine = Machine::new();
+    machine.set("ax", 4).set("bx", 5).set("cx", 6).set("di", 7);
+    machine.entry = Some(Box::new(entry));
+    let register = |name| source(Base::Register(reg(name)), &[], U64);
+    let argument = |n| source(Base::EntryArgument(n), &[], U64);
+    let all = [
+        (register("ax"), 4),
+        (register("bx"), 5),
+        (register("cx"), 6),
+        (register("di"), 7),
+        (argument(0), 1),
+        (argument(1), 2),
+        (argument(2), 3),
+        (register("ax"), 4),
+        (register("bx"), 5),
+    ];
+    for start in 0..all.len() {
+        for end in start..=all.len() {
+            let (arguments, numbers): (Vec<_>, Vec<u64>) = all[start..end].iter().cloned().unzip();
+            let record = machine.record_in(&arguments, 0);
+            let expected: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
+            assert_eq!(record.data(), expected);
+        }
+    }
+}
+
+#[test]
 fn nothing_but_the_fields_is_written_where_there_are_no_strings() {
     let mut machine = Machine::new();
     machine.set("di", u64::MAX);
