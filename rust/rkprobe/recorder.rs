@@ -68,8 +68,8 @@ use crate::schema::Schema;
 /// after its strings were read.
 pub(crate) type StringBuffer = Scratch<MAX_LEN>;
 
-/// An event: the destination and the fields of its records. All probes of the event share it. It
-/// takes 88 bytes, and 96 with the reference count, which is one of the allocator's sizes.
+/// An event: the destination and the fields of its records. All probes of the event share it. With
+/// the reference count, it takes at most 96 bytes, which is one of the allocator's sizes.
 pub(crate) struct Records {
     pub(crate) sink: Sink,
     pub(crate) schema: Schema,
