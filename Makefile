@@ -37,6 +37,10 @@ install: rkprobe.ko
 kernels:
 	@scripts/kernels
 
+.PHONY: tool
+tool: setup
+	@scripts/tool
+
 .PHONY: demo
 demo: rkprobe.ko setup
 	@scripts/demo
@@ -126,6 +130,7 @@ help:
 #: make			build rkprobe.ko, in build/RELEASE
 #: make install		put it among the modules of this machine's kernel KERNEL
 #: make kernels		list Debian's kernels that it can be built for
+#: make tool		build the command-line tool rkprobe, in tools/rkprobe/target
 #: make demo		load it in a virtual machine, trace open(2), fork(2) and wait(2)
 #: make test		run every test
 #: make test-kernels	the module's tests, on several of Debian's kernels, or on KERNELS='...'
@@ -137,8 +142,9 @@ help:
 #: make bench		what hits and commands cost, beside the kernel's; some of the rows only by ROWS='p0 r'
 #: make in-tree		commit it to the source of a kernel, in the git repository KTREE=DIR
 #: make patches		the same as a series for git am, KTREE=DIR, in patches/ or OUT=DIR
-#: make deb		rkprobe-dkms_VERSION_all.deb, which builds it for each kernel of a machine
-#: make test-deb		install that in a clean Debian 13, upgrade its kernel, and remove it again
+#: make deb		rkprobe-dkms_VERSION_all.deb, which builds it for each kernel of a machine, and
+#:			rkprobe_VERSION_ARCH.deb with the command-line tool
+#: make test-deb		install them in a clean Debian 13, upgrade its kernel, and remove it again
 #: make doc		the documentation of ktrace as HTML, in doc/
 #: make vm CMD='...'	run a command in a virtual machine that has it loaded
 #: make shell		an interactive shell there
