@@ -3,7 +3,8 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `json`, `draw`, `svg`, `hist`, `record`, `tracefs`, `probes`, `instance`, `context`, `commands`, `cli`.
+//! `json`, `draw`, `svg`, `hist`, `record`, `returns`,
+//! `tracefs`, `probes`, `instance`, `context`, `commands`, `cli`.
 
 use std::process::ExitCode;
 
@@ -19,6 +20,7 @@ mod instance;
 mod json;
 mod probes;
 mod record;
+mod returns;
 mod similar;
 mod svg;
 mod sys;

@@ -5,7 +5,7 @@
 use std::fs;
 
 use probe::command::{
-    parse,
+    EventsFile,
     Line, //
 };
 
@@ -23,7 +23,7 @@ use crate::{
 
 /// Checks the syntax of a command. The error has the caret that the kernel's error log would have.
 pub fn check_syntax(command: &str) -> Result {
-    let error = match parse(command) {
+    let error = match EventsFile::DynamicEvents.parse(command) {
         Ok(Line::Create(parsed)) => match parsed.name(|_| 0) {
             Ok(_) => return Ok(()),
             Err(error) => error,
@@ -121,7 +121,13 @@ mod tests {
 
     #[test]
     fn shows_the_caret_of_a_syntax_error() {
-        assert!(check_syntax("p:a/b vfs_read x=%ax").is_ok());
+        for command in [
+            "p:a/b vfs_read x=%ax",
+            "r:a/b vfs_read",
+            "f:a/b vfs_*%return",
+        ] {
+            assert!(check_syntax(command).is_ok(), "{command}");
+        }
         let Err(Failure::Message(text)) = check_syntax("r0 vfs_read") else {
             panic!();
         };

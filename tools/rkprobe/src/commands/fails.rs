@@ -19,7 +19,8 @@ use crate::{
         self,
         Object, //
     },
-    probes, //
+    probes,
+    returns::Returns, //
 };
 
 /// The lowest number that is an error. C: `MAX_ERRNO`.
@@ -31,6 +32,13 @@ struct Failed {
     error: String,
     comm: String,
     count: u64,
+}
+
+/// Leaves out functions that return nothing.
+fn leave_out_void(hist: &mut Hist, returns: &mut Returns) {
+    returns.look_up(hist.rows.iter().map(|row| hist::symbol(&row.keys[0])));
+    hist.rows
+        .retain(|row| !returns.is_void(hist::symbol(&row.keys[0])));
 }
 
 /// The errors, the most frequent first.
@@ -86,8 +94,15 @@ fn table(pattern: &str, hist: &Hist) -> String {
 ///
 /// The error is in the lower half of the register, also for functions that return a `long` or a pointer.
 pub fn run(context: &Context, pattern: &str) -> Result {
+    let mut returns = Returns::default();
     if !probes::is_pattern(pattern) {
         probes::check_function(pattern)?;
+        returns.look_up([pattern].into_iter());
+        if returns.is_void(pattern) {
+            return Err(Failure::new(format!(
+                "{pattern} returns nothing, so no error either"
+            )));
+        }
     }
     let command =
         |group: &str| format!("f:{group}/fails {pattern}%return error=$retval:s32 comm=$comm");
