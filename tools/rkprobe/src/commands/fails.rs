@@ -119,11 +119,13 @@ pub fn run(context: &Context, pattern: &str) -> Result {
         .tracefs
         .write(&file, &trigger)
         .map_err(|error| Failure::file(&file, &error))?;
-    let read = || -> Result<Hist> {
+    let mut read = || -> Result<Hist> {
         let text = context
             .tracefs
             .read(&instance.event_file("fails", "hist"))?;
-        Ok(hist::parse(&text, &["__probe_func", "error", "comm"], None))
+        let mut hist = hist::parse(&text, &["__probe_func", "error", "comm"], None);
+        leave_out_void(&mut hist, &mut returns);
+        Ok(hist)
     };
     context.watch(|| Ok(table(pattern, &read()?)))?;
     if context.tracefs.is_dry() {
