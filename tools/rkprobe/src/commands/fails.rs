@@ -34,6 +34,12 @@ struct Failed {
     count: u64,
 }
 
+/// The positive number of an error. The kernel prints a negative key as an unsigned number of 64 bits.
+fn error_number(key: &str) -> u32 {
+    let value: i128 = key.parse().unwrap_or(0);
+    (value as i32).unsigned_abs()
+}
+
 /// Leaves out functions that return nothing.
 fn leave_out_void(hist: &mut Hist, returns: &mut Returns) {
     returns.look_up(hist.rows.iter().map(|row| hist::symbol(&row.keys[0])));
@@ -47,10 +53,10 @@ fn errors(hist: &Hist) -> Vec<Failed> {
         .rows
         .iter()
         .map(|row| {
-            let number: i64 = row.keys[1].parse().unwrap_or(0);
+            let number = error_number(&row.keys[1]);
             Failed {
                 function: hist::symbol(&row.keys[0]).into(),
-                error: errno::name(number.unsigned_abs()).into(),
+                error: errno::name(number.into()).into(),
                 comm: row.keys[2].clone(),
                 count: row.hits,
             }
@@ -155,7 +161,8 @@ mod tests {
 
     #[test]
     fn names_errors_and_sorts_by_count() {
-        let text = "{ __probe_func: [ffff] b, error: -2, comm: cat   } hitcount: 1\n\
+        let text =
+            "{ __probe_func: [ffff] b, error: 18446744073709551614, comm: cat   } hitcount: 1\n\
             { __probe_func: [ffff] a, error: -13, comm: a, b } hitcount: 20\n";
         let hist = hist::parse(text, &["__probe_func", "error", "comm"], None);
         assert_eq!(
