@@ -21,7 +21,10 @@ use std::{
 };
 
 use crate::{
-    draw::Screen,
+    draw::{
+        self,
+        Screen, //
+    },
     failure::{
         Failure,
         Result, //
@@ -35,6 +38,9 @@ use crate::{
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 /// How often a live answer is drawn.
 const DRAW_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The size of a terminal that does not say its size.
+const DEFAULT_SIZE: (usize, usize) = (80, 24);
 
 /// What every command has.
 pub struct Context {
@@ -55,7 +61,7 @@ impl Context {
             tracefs,
             is_json,
             screen: Screen {
-                columns: is_terminal.then(|| sys::columns().unwrap_or(80)),
+                columns: is_terminal.then(|| sys::terminal_size().unwrap_or(DEFAULT_SIZE).0),
                 has_color: env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
                 has_blocks: has_utf8(),
             },
@@ -71,15 +77,15 @@ impl Context {
         Ok(())
     }
 
-    /// Waits until the answer is due. Calls `draw` each second, if the output is a terminal, with the number of lines
-    /// of the last drawing.
-    pub fn watch(&self, mut draw: impl FnMut() -> Result<String>) -> Result {
+    /// Waits until the answer is due. If the output is a terminal, draws the answer of `answer` each second.
+    pub fn watch(&self, mut answer: impl FnMut() -> Result<String>) -> Result {
         let mut lines = 0;
         while self.wait(DRAW_INTERVAL)? {
             if self.screen.columns.is_none() || self.is_json {
                 continue;
             }
-            let text = draw()?;
+            let (columns, rows) = sys::terminal_size().unwrap_or(DEFAULT_SIZE);
+            let text = draw::fit(&answer()?, columns, rows.saturating_sub(1));
             let up = if lines > 0 {
                 format!("\x1b[{lines}A\x1b[J")
             } else {

@@ -66,6 +66,15 @@ pub fn bars(bars: &[Bar], screen: Screen) -> String {
     text
 }
 
+/// The first `rows` lines, none of which is wider than the terminal: they can be drawn over. Bars fit already.
+pub fn fit(text: &str, columns: usize, rows: usize) -> String {
+    let fit = |line: &str| match line.contains('\x1b') {
+        true => format!("{line}\n"),
+        false => shorten(line, columns) + "\n",
+    };
+    text.lines().take(rows).map(fit).collect()
+}
+
 /// A text of at most `width` characters. The end of a long one becomes a dot.
 pub fn shorten(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
@@ -135,6 +144,14 @@ mod tests {
             ""
         );
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_live_answer_fits_the_terminal() {
+        assert_eq!(fit("a long line\nb\nc\n", 6, 2), "a lon.\nb\n");
+        assert_eq!(fit("", 6, 2), "");
+        let line = format!("a {COLOR}##{NORMAL}\n");
+        assert_eq!(fit(&line, 4, 2), line);
     }
 
     #[test]

@@ -4,7 +4,10 @@
 
 use std::{
     fmt::Display,
-    io, //
+    io::{
+        self,
+        Write, //
+    }, //
 };
 
 /// The result of everything that can fail.
@@ -29,6 +32,11 @@ impl Failure {
     pub fn file(name: impl Display, error: &io::Error) -> Self {
         Self::Message(format!("{name}: {error}"))
     }
+}
+
+/// Writes a line to the standard error. Its reader can have gone, and the run must still clean up.
+pub fn note(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// An error of the standard output.

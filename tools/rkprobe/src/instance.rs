@@ -21,6 +21,7 @@ use std::{
 
 use crate::{
     failure::{
+        note,
         Failure,
         Result, //
     },
@@ -130,7 +131,9 @@ fn remove(tracefs: &Tracefs, name: &str) {
         }
         sleep(Duration::from_millis(50));
     }
-    eprintln!("rkprobe: the events of group {name} are in use: the next start removes them");
+    note(format!(
+        "rkprobe: the events of group {name} are in use: the next start removes them"
+    ));
 }
 
 /// The groups of all runs that have events.

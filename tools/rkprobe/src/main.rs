@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     match cli::run() {
         Ok(()) | Err(failure::Failure::ClosedPipe) => ExitCode::SUCCESS,
         Err(failure::Failure::Message(text)) => {
-            eprintln!("rkprobe: {}", text.trim_end());
+            failure::note(format!("rkprobe: {}", text.trim_end()));
             ExitCode::FAILURE
         }
     }

@@ -65,13 +65,14 @@ pub fn lock(file: &File) -> io::Result<()> {
     }
 }
 
-/// The columns of the terminal.
-pub fn columns() -> Option<usize> {
+/// The columns and the lines of the terminal.
+pub fn terminal_size() -> Option<(usize, usize)> {
     // SAFETY: A `winsize` is numbers only, for which zeros are valid.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
     // SAFETY: `TIOCGWINSZ` writes one `winsize`, and `size` is one.
     let status = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
-    (status == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+    let is_known = status == 0 && size.ws_col > 0 && size.ws_row > 0;
+    is_known.then_some((usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
 /// Whether the process has the user ID 0.

@@ -20,6 +20,7 @@ use std::{
 
 use crate::{
     failure::{
+        note,
         Failure,
         Result, //
     },
@@ -77,7 +78,7 @@ impl Tracefs {
 
     fn change(&self, command: &str, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         if self.is_verbose {
-            eprintln!("# {command}");
+            note(format!("# {command}"));
         }
         if self.is_dry {
             return Ok(());

@@ -5,6 +5,7 @@
 use crate::{
     context::Context,
     failure::{
+        note,
         Failure,
         Result, //
     },
@@ -66,7 +67,7 @@ pub fn run(context: &Context, function: &str, count: Option<u64>) -> Result {
             context.print(&text)?;
             left = left.saturating_sub(1);
         } else if line.contains(" EVENTS]") {
-            eprintln!("rkprobe: {line}");
+            note(format!("rkprobe: {line}"));
         }
         Ok(left > 0)
     })

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 
 use crate::{
     context::Context,
-    failure::Result,
+    failure::{
+        note,
+        Result, //
+    },
     json::{
         self,
         Object, //
@@ -87,7 +90,7 @@ pub fn run(context: &Context) -> Result {
     let tracefs = &context.tracefs;
     if tracefs.is_dry() {
         for file in [EVENTS, "rkprobe_profile"] {
-            eprintln!("# cat {}", tracefs.path(file).display());
+            note(format!("# cat {}", tracefs.path(file).display()));
         }
         return Ok(());
     }

@@ -6,6 +6,7 @@ use crate::{
     context::Context,
     duration,
     failure::{
+        note,
         Failure,
         Result, //
     },
@@ -15,29 +16,40 @@ use crate::{
     record::Record, //
 };
 
-/// The commands to try: some functions return nothing, and BTF does not describe all of them.
+/// The commands to try: some functions return nothing, and BTF does not describe all of them. A parameter can have the
+/// name `ns` or `ret`, so the other fields have longer names.
 fn commands(group: &str, function: &str) -> Vec<String> {
-    [" ret=$retval $arg*", " $arg*", " ret=$retval", ""]
-        .map(|fields| format!("r:{group}/slow {function} ns=$elapsed{fields}"))
-        .into()
+    [
+        " rkprobe_ret=$retval $arg*",
+        " $arg*",
+        " rkprobe_ret=$retval",
+        "",
+    ]
+    .map(|fields| format!("r:{group}/slow {function} rkprobe_ns=$elapsed{fields}"))
+    .into()
 }
 
-/// The arguments of a record, without the fields `ns` and `ret`, which are the first two.
+/// The arguments of a record, without the fields `rkprobe_ns` and `rkprobe_ret`, which come first.
 fn arguments<'a, 'b>(record: &'b Record<'a>) -> impl Iterator<Item = (&'a str, &'a str)> + 'b {
-    let own = 1 + usize::from(record.fields.get(1).is_some_and(|(name, _)| *name == "ret"));
+    let own = 1 + usize::from(
+        record
+            .fields
+            .get(1)
+            .is_some_and(|(name, _)| *name == "rkprobe_ret"),
+    );
     record.fields.iter().copied().skip(own)
 }
 
 fn show(record: &Record<'_>, function: &str) -> String {
     let ns = record
-        .field("ns")
+        .field("rkprobe_ns")
         .and_then(|ns| ns.parse().ok())
         .unwrap_or(0);
     let arguments: Vec<String> = arguments(record)
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     let ret = record
-        .field("ret")
+        .field("rkprobe_ret")
         .map_or(String::new(), |ret| format!(" = {ret}"));
     format!(
         "{:>8}  {}-{}  {function}({}){ret}  from {}\n",
@@ -57,9 +69,9 @@ fn json(record: &Record<'_>) -> String {
         .string("comm", record.comm)
         .raw("pid", record.pid);
     object = object
-        .raw("ns", record.field("ns").unwrap_or("0"))
+        .raw("ns", record.field("rkprobe_ns").unwrap_or("0"))
         .string("caller", record.caller());
-    if let Some(ret) = record.field("ret") {
+    if let Some(ret) = record.field("rkprobe_ret") {
         object = object.string("ret", ret);
     }
     object.raw("arguments", &arguments.end()).end() + "\n"
@@ -75,7 +87,10 @@ pub fn run(context: &Context, function: &str, limit: u64, count: Option<u64>) ->
     probes::define(&context.tracefs, &commands(instance.group(), function))?;
     let tracefs = &context.tracefs;
     for (name, line) in [
-        ("filter", &*context.filter(&[format!("ns > {limit}")])),
+        (
+            "filter",
+            &*context.filter(&[format!("rkprobe_ns > {limit}")]),
+        ),
         ("enable", "1"),
     ] {
         let file = instance.event_file("slow", name);
@@ -94,7 +109,7 @@ pub fn run(context: &Context, function: &str, limit: u64, count: Option<u64>) ->
             context.print(&text)?;
             left = left.saturating_sub(1);
         } else if line.contains(" EVENTS]") {
-            eprintln!("rkprobe: {line}");
+            note(format!("rkprobe: {line}"));
         }
         Ok(left > 0)
     })
@@ -104,7 +119,7 @@ pub fn run(context: &Context, function: &str, limit: u64, count: Option<u64>) ->
 mod tests {
     use super::*;
 
-    const LINE: &str = " cat-7 [001] ..... 6.1: slow: (ksys_read+0xbe/0xe0 <- vfs_read) ns=2500000 ret=-2 file=0x1 ret=5";
+    const LINE: &str = " cat-7 [001] ..... 6.1: slow: (ksys_read+0xbe/0xe0 <- vfs_read) rkprobe_ns=2500000 rkprobe_ret=-2 file=0x1 ret=5";
 
     #[test]
     fn shows_a_call_as_in_source() {
