@@ -41,6 +41,10 @@ kernels:
 tool: setup
 	@scripts/tool
 
+.PHONY: tool-picture
+tool-picture: setup
+	@scripts/tool-picture
+
 .PHONY: demo
 demo: rkprobe.ko setup
 	@scripts/demo
@@ -131,6 +135,7 @@ help:
 #: make install		put it among the modules of this machine's kernel KERNEL
 #: make kernels		list Debian's kernels that it can be built for
 #: make tool		build the command-line tool rkprobe, in tools/rkprobe/target
+#: make tool-picture	draw Documentation/rkprobe-lat.svg with it, in a virtual machine
 #: make demo		load it in a virtual machine, trace open(2), fork(2) and wait(2)
 #: make test		run every test
 #: make test-kernels	the module's tests, on several of Debian's kernels, or on KERNELS='...'
