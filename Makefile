@@ -37,6 +37,14 @@ install: rkprobe.ko
 kernels:
 	@scripts/kernels
 
+.PHONY: tool
+tool: setup
+	@scripts/tool
+
+.PHONY: tool-picture
+tool-picture: setup
+	@scripts/tool-picture
+
 .PHONY: demo
 demo: rkprobe.ko setup
 	@scripts/demo
@@ -126,6 +134,8 @@ help:
 #: make			build rkprobe.ko, in build/RELEASE
 #: make install		install it for this machine's kernel KERNEL
 #: make kernels		list Debian's kernels for which rkprobe can be built
+#: make tool		build the command-line tool rkprobe, in tools/rkprobe/target
+#: make tool-picture	draw Documentation/rkprobe-lat.svg with it, in a virtual machine
 #: make demo		show the features of rkprobe in a virtual machine
 #: make test		run all tests
 #: make test-kernels	run the module's tests on several of Debian's kernels, or on KERNELS='...'
@@ -137,8 +147,9 @@ help:
 #: make bench		measure the cost of hits and commands; ROWS='p0 r' selects rows
 #: make in-tree		commit rkprobe to the kernel source in the git repository KTREE=DIR
 #: make patches		write the same commit as a series for git am, KTREE=DIR, to patches/ or OUT=DIR
-#: make deb		build rkprobe-dkms_VERSION_all.deb, which builds rkprobe for each kernel of a machine
-#: make test-deb		install this package in a clean Debian 13, upgrade the kernel, and purge the package
+#: make deb		build rkprobe-dkms_VERSION_all.deb, which builds rkprobe for each kernel of a machine, and
+#:			rkprobe_VERSION_ARCH.deb with the command-line tool
+#: make test-deb		install these packages in a clean Debian 13, upgrade the kernel, and purge them
 #: make doc		write the documentation of ktrace as HTML, to doc/
 #: make vm CMD='...'	run a command in a virtual machine with the module loaded
 #: make shell		open a shell in such a virtual machine

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The command line.
+
+use std::{
+    fs,
+    io,
+    path::Path, //
+};
+
+use clap::{
+    value_parser,
+    Arg,
+    ArgAction,
+    ArgMatches,
+    Command, //
+};
+
+use crate::{
+    commands::{
+        args,
+        count,
+        events,
+        exits,
+        fails,
+        lat,
+        slow, //
+    },
+    context::Context,
+    duration,
+    failure::{
+        Failure,
+        Result, //
+    },
+    tracefs::Tracefs, //
+};
+
+fn option(name: &'static str, short: char, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .short(short)
+        .help(help)
+        .global(true)
+}
+
+fn word(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).value_name(name).required(true).help(help)
+}
+
+fn number() -> Arg {
+    Arg::new("number")
+        .short('n')
+        .long("number")
+        .value_name("N")
+        .value_parser(value_parser!(u64).range(1..))
+        .help("End after N calls")
+}
+
+/// The commands and their options.
+fn command() -> Command {
+    let function = || word("FUNCTION", "A function of the kernel, or MODULE:FUNCTION");
+    let functions = || word("PATTERN", "A function, or a pattern with *, ? and [...]");
+    Command::new("rkprobe")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Answers a question about the running kernel, by the module rkprobe")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .arg(
+            option(
+                "duration",
+                'd',
+                "End after this time: 10, 500ms, 2m. Otherwise ctrl-C ends the command",
+            )
+            .value_name("TIME")
+            .value_parser(|text: &str| duration::parse(text, "s")),
+        )
+        .arg(
+            option("verbose", 'v', "Print the shell commands that do the same")
+                .action(ArgAction::SetTrue),
+        )
+        .arg(
+            Arg::new("dry-run")
+                .long("dry-run")
+                .global(true)
+                .action(ArgAction::SetTrue)
+                .help("Print these commands, and change nothing"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .global(true)
+                .action(ArgAction::SetTrue)
+                .help("Answer in JSON"),
+        )
+        .subcommand(
+            Command::new("lat")
+                .about("How long do calls of a function take?")
+                .arg(function())
+                .arg(
+                    Arg::new("by")
+                        .long("by")
+                        .value_name("WHAT")
+                        .value_parser(["comm", "pid", "cpu", "stack"])
+                        .help("One histogram for each program name, thread, CPU or stack"),
+                )
+                .arg(
+                    Arg::new("svg")
+                        .long("svg")
+                        .value_name("FILE")
+                        .help("Also draw the histogram into FILE"),
+                ),
+        )
+        .subcommand(
+            Command::new("slow")
+                .about("Which calls of a function take longer than a limit?")
+                .arg(function())
+                .arg(
+                    word("LIMIT", "A duration, such as 10ms")
+                        .value_parser(|text: &str| duration::parse(text, "ms")),
+                )
+                .arg(number()),
+        )
+        .subcommand(
+            Command::new("fails")
+                .about("Which functions return errors, which errors, how often, and to whom?")
+                .arg(functions()),
+        )
+        .subcommand(
+            Command::new("args")
+                .about("With which arguments is a function called?")
+                .arg(function())
+                .arg(number()),
+        )
+        .subcommand(
+            Command::new("exits")
+                .about("Where does a function leave?")
+                .arg(function()),
+        )
+        .subcommand(
+            Command::new("count")
+                .about("Which functions are called how often?")
+                .arg(functions()),
+        )
+        .subcommand(
+            Command::new("events")
+                .about("Which events exist, where are they enabled, what do they miss?"),
+        )
+        .subcommand(
+            Command::new("completion")
+                .about("Print the completion script of a shell")
+                .arg(
+                    word("SHELL", "bash, zsh, fish, elvish or powershell")
+                        .value_parser(value_parser!(clap_complete::Shell)),
+                ),
+        )
+        .subcommand(
+            Command::new("man")
+                .about("Write the man pages")
+                .arg(word("DIRECTORY", "The directory of the pages")),
+        )
+}
+
+fn write_man_pages(directory: &Path) -> Result {
+    let mut all = command();
+    all.build();
+    let subcommands: Vec<Command> = all.get_subcommands().cloned().collect();
+    for page in [all].into_iter().chain(subcommands) {
+        // The name of a subcommand is its own word. Its page has the name of the program in front.
+        let name = match page.get_name() {
+            "rkprobe" => "rkprobe".into(),
+            "help" => continue,
+            name => format!("rkprobe-{name}"),
+        };
+        let path = directory.join(format!("{name}.8"));
+        let mut text = Vec::new();
+        clap_mangen::Man::new(page)
+            .title(name)
+            .section("8")
+            .render(&mut text)?;
+        fs::write(&path, text).map_err(|error| Failure::file(path.display(), &error))?;
+    }
+    Ok(())
+}
+
+fn text<'a>(matches: &'a ArgMatches, name: &str) -> &'a str {
+    matches.get_one::<String>(name).map_or("", |text| text)
+}
+
+/// Carries out the command of the command line.
+pub fn run() -> Result {
+    let matches = command().get_matches();
+    let Some((name, matches)) = matches.subcommand() else {
+        return Ok(());
+    };
+    match name {
+        "completion" => {
+            if let Some(shell) = matches.get_one::<clap_complete::Shell>("SHELL") {
+                let mut script = Vec::new();
+                clap_complete::generate(*shell, &mut command(), "rkprobe", &mut script);
+                io::Write::write_all(&mut io::stdout(), &script)?;
+            }
+            return Ok(());
+        }
+        "man" => return write_man_pages(Path::new(text(matches, "DIRECTORY"))),
+        _ => {}
+    }
+    let tracefs = Tracefs::find(matches.get_flag("verbose"), matches.get_flag("dry-run"))?;
+    let duration = matches.get_one::<u64>("duration").copied();
+    let context = Context::new(tracefs, matches.get_flag("json"), duration);
+    let count = |matches: &ArgMatches| matches.get_one::<u64>("number").copied();
+    match name {
+        "lat" => {
+            let by = matches
+                .get_one::<String>("by")
+                .and_then(|by| lat::By::parse(by));
+            lat::run(
+                &context,
+                text(matches, "FUNCTION"),
+                by,
+                matches.get_one("svg"),
+            )
+        }
+        "slow" => {
+            let limit = matches.get_one::<u64>("LIMIT").copied().unwrap_or(0);
+            slow::run(&context, text(matches, "FUNCTION"), limit, count(matches))
+        }
+        "fails" => fails::run(&context, text(matches, "PATTERN")),
+        "args" => args::run(&context, text(matches, "FUNCTION"), count(matches)),
+        "exits" => exits::run(&context, text(matches, "FUNCTION")),
+        "count" => count::run(&context, text(matches, "PATTERN")),
+        _ => events::run(&context),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn options_stand_anywhere() {
+        let matches = command()
+            .try_get_matches_from(["rkprobe", "lat", "vfs_read", "-d", "3", "--json"])
+            .unwrap();
+        let (_, matches) = matches.subcommand().unwrap();
+        assert_eq!(matches.get_one::<u64>("duration"), Some(&3_000_000_000));
+        assert!(matches.get_flag("json"));
+        for wrong in [
+            &["rkprobe"][..],
+            &["rkprobe", "lat"],
+            &["rkprobe", "slow", "f", "10x"],
+        ] {
+            assert!(command().try_get_matches_from(wrong).is_err());
+        }
+    }
+}

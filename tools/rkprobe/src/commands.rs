@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The commands, one a file.
+
+pub mod args;
+pub mod count;
+pub mod events;
+pub mod exits;
+pub mod fails;
+pub mod lat;
+pub mod slow;

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rkprobe args FUNCTION`: with which arguments is it called?
+
+use crate::{
+    context::Context,
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    instance::Instance,
+    json::Object,
+    probes,
+    record::Record, //
+};
+
+fn show(record: &Record<'_>, function: &str) -> String {
+    let arguments: Vec<String> = record
+        .fields
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    format!(
+        "{}-{}  {function}({})\n",
+        record.comm,
+        record.pid,
+        arguments.join(", ")
+    )
+}
+
+fn json(record: &Record<'_>) -> String {
+    let arguments = record
+        .fields
+        .iter()
+        .fold(Object::new(), |object, (name, value)| {
+            object.string(name, value)
+        });
+    let object = Object::new()
+        .string("comm", record.comm)
+        .raw("pid", record.pid);
+    object.raw("arguments", &arguments.end()).end() + "\n"
+}
+
+/// Runs the command. `count` is the number of calls to show.
+pub fn run(context: &Context, function: &str, count: Option<u64>) -> Result {
+    probes::check_function(function)?;
+    let command = |group: &str| format!("p:{group}/args {function} $arg*");
+    probes::check_syntax(&command("rkprobe"))?;
+    let instance = Instance::create(&context.tracefs)?;
+    probes::define(&context.tracefs, &[command(instance.group())])?;
+    for (name, line) in [("filter", &*context.filter(&[])), ("enable", "1")] {
+        let file = instance.event_file("args", name);
+        context
+            .tracefs
+            .write(&file, line)
+            .map_err(|error| Failure::file(&file, &error))?;
+    }
+    let mut left = count.unwrap_or(u64::MAX);
+    context.read_records(&instance, |line| {
+        if let Some(record) = Record::parse(line, "args") {
+            let text = if context.is_json {
+                json(&record)
+            } else {
+                show(&record, function)
+            };
+            context.print(&text)?;
+            left = left.saturating_sub(1);
+        } else if line.contains(" EVENTS]") {
+            note(format!("rkprobe: {line}"));
+        }
+        Ok(left > 0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_a_call_as_in_source() {
+        let line = " cat-7 [001] ..... 6.1: args: (vfs_read+0x4/0x370) file=0x1 count=5";
+        let record = Record::parse(line, "args").unwrap();
+        assert_eq!(show(&record, "f"), "cat-7  f(file=0x1, count=5)\n");
+        assert_eq!(
+            json(&record),
+            "{\"comm\":\"cat\",\"pid\":7,\"arguments\":{\"file\":\"0x1\",\"count\":\"5\"}}\n"
+        );
+    }
+}

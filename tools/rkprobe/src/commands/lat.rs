@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rkprobe lat FUNCTION`: how long do calls take? The kernel counts by powers of two.
+
+use std::{
+    collections::BTreeMap,
+    fs, //
+};
+
+use crate::{
+    context::Context,
+    draw::{
+        self,
+        Bar, //
+    },
+    duration,
+    failure::{
+        Failure,
+        Result, //
+    },
+    hist::{
+        self,
+        Hist, //
+    },
+    instance::Instance,
+    json::{
+        self,
+        Object, //
+    },
+    probes,
+    svg, //
+};
+
+/// How the calls are divided.
+#[derive(Clone, Copy, PartialEq)]
+pub enum By {
+    /// By the name of the task.
+    Comm,
+    /// By the thread ID.
+    Pid,
+    /// By the CPU on which the call ended.
+    Cpu,
+    /// By the stack at the end of the call.
+    Stack,
+}
+
+impl By {
+    /// Parses the value of `--by`.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "comm" => Self::Comm,
+            "pid" => Self::Pid,
+            "cpu" => Self::Cpu,
+            "stack" => Self::Stack,
+            _ => return None,
+        })
+    }
+
+    /// The key of the kernel's histogram, and the name that it has in the file.
+    fn key(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Comm => ("comm", "comm"),
+            Self::Pid => ("common_pid", "common_pid"),
+            Self::Cpu => ("common_cpu", "common_cpu"),
+            Self::Stack => ("common_stacktrace", "common_stacktrace"),
+        }
+    }
+}
+
+/// The calls of one group.
+#[derive(Default)]
+struct Calls {
+    /// Calls by the exponent of their longest duration.
+    buckets: BTreeMap<u32, u64>,
+    count: u64,
+    ns: u64,
+}
+
+impl Calls {
+    /// All buckets between the first and the last.
+    fn all(&self) -> Vec<(u32, u64)> {
+        let (Some(first), Some(last)) = (self.buckets.keys().next(), self.buckets.keys().last())
+        else {
+            return Vec::new();
+        };
+        (*first..=*last)
+            .map(|exponent| (exponent, self.buckets.get(&exponent).copied().unwrap_or(0)))
+            .collect()
+    }
+
+    fn bars(&self) -> Vec<Bar> {
+        self.all()
+            .into_iter()
+            .map(|(exponent, value)| Bar {
+                label: format!(
+                    "{:>7} .. {:>7}",
+                    bound(exponent, true),
+                    bound(exponent, false)
+                ),
+                value,
+            })
+            .collect()
+    }
+
+    /// The upper bound of the bucket of the call that is slower than `percent` of the calls.
+    fn percentile(&self, percent: u64) -> u64 {
+        let rank = (self.count * percent).div_ceil(100);
+        let mut seen = 0;
+        for (exponent, count) in &self.buckets {
+            seen += count;
+            if seen >= rank {
+                return power(*exponent);
+            }
+        }
+        0
+    }
+
+    fn summary(&self) -> String {
+        format!(
+            "{} calls, average {}, half within {}, 99 % within {}\n",
+            self.count,
+            duration::show(self.ns / self.count.max(1)),
+            duration::show(self.percentile(50)),
+            duration::show(self.percentile(99)),
+        )
+    }
+
+    fn json(&self, object: Object) -> String {
+        let buckets = self.all().into_iter().map(|(exponent, count)| {
+            Object::new()
+                .number(
+                    "over_ns",
+                    if exponent == 0 {
+                        0
+                    } else {
+                        power(exponent - 1)
+                    },
+                )
+                .number("to_ns", power(exponent))
+                .number("calls", count)
+                .end()
+        });
+        object
+            .number("calls", self.count)
+            .number("total_ns", self.ns)
+            .raw("buckets", &json::array(buckets))
+            .end()
+    }
+}
+
+fn power(exponent: u32) -> u64 {
+    1_u64.checked_shl(exponent).unwrap_or(u64::MAX)
+}
+
+fn bound(exponent: u32, is_lower: bool) -> String {
+    match (exponent, is_lower) {
+        (0, true) => "0 ns".into(),
+        (_, true) => duration::show(power(exponent - 1)),
+        (_, false) => duration::show(power(exponent)),
+    }
+}
+
+fn group(hist: &Hist) -> BTreeMap<String, Calls> {
+    let mut groups: BTreeMap<String, Calls> = BTreeMap::new();
+    for row in &hist.rows {
+        let (Some(bucket), name) = (row.keys.last(), &row.keys[..row.keys.len() - 1]) else {
+            continue;
+        };
+        let calls = groups.entry(name.join(" ")).or_default();
+        *calls
+            .buckets
+            .entry(hist::exponent(bucket).unwrap_or(0))
+            .or_default() += row.hits;
+        calls.count += row.hits;
+        calls.ns += row.sum;
+    }
+    groups
+}
+
+/// Groups, that with the most calls first.
+fn sorted(groups: &BTreeMap<String, Calls>) -> Vec<(&String, &Calls)> {
+    let mut sorted: Vec<_> = groups.iter().collect();
+    sorted.sort_by_key(|(_, calls)| std::cmp::Reverse(calls.count));
+    sorted
+}
+
+fn picture(context: &Context, function: &str, hist: &Hist) -> String {
+    let mut text = String::new();
+    for (name, calls) in sorted(&group(hist)) {
+        if !name.is_empty() {
+            text += &format!("{name}\n");
+        }
+        text += &draw::bars(&calls.bars(), context.screen);
+        text += &format!("{function}: {}", calls.summary());
+    }
+    if text.is_empty() {
+        text = format!("{function}: 0 calls\n");
+    }
+    text + &dropped(hist)
+}
+
+/// The warning about hits that are missing.
+pub fn dropped(hist: &Hist) -> String {
+    match hist.dropped {
+        0 => String::new(),
+        number => format!("{number} more hits found no room in the kernel's table\n"),
+    }
+}
+
+/// Runs the command.
+pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&String>) -> Result {
+    probes::check_function(function)?;
+    let comm = if by == Some(By::Comm) {
+        " comm=$comm"
+    } else {
+        ""
+    };
+    let command = |group: &str| format!("r:{group}/lat {function} ns=$elapsed{comm}");
+    probes::check_syntax(&command("rkprobe"))?;
+    let instance = Instance::create(&context.tracefs)?;
+    probes::define(&context.tracefs, &[command(instance.group())])?;
+    let (key, names) = match by {
+        Some(by) => (format!("{},", by.key().0), vec![by.key().1, "ns"]),
+        None => (String::new(), vec!["ns"]),
+    };
+    let trigger = format!(
+        "hist:keys={key}ns.log2:vals=ns:size=4096 if {}",
+        context.filter(&[])
+    );
+    let file = instance.event_file("lat", "trigger");
+    context
+        .tracefs
+        .write(&file, &trigger)
+        .map_err(|error| Failure::file(&file, &error))?;
+    let read = || -> Result<Hist> {
+        let text = context.tracefs.read(&instance.event_file("lat", "hist"))?;
+        Ok(hist::parse(&text, &names, Some("ns")))
+    };
+    context.watch(|| Ok(picture(context, function, &read()?)))?;
+    if context.tracefs.is_dry() {
+        return Ok(());
+    }
+    let hist = read()?;
+    if let Some(path) = image {
+        let mut all = Calls::default();
+        for calls in group(&hist).values() {
+            for (exponent, count) in &calls.buckets {
+                *all.buckets.entry(*exponent).or_default() += count;
+            }
+            all.count += calls.count;
+            all.ns += calls.ns;
+        }
+        let title = format!("{function}: {}", all.summary().trim_end());
+        fs::write(path, svg::bars(&title, &all.bars()))
+            .map_err(|error| Failure::file(path, &error))?;
+    }
+    if !context.is_json {
+        return context.print(&picture(context, function, &hist));
+    }
+    let groups = group(&hist);
+    let groups = sorted(&groups)
+        .into_iter()
+        .map(|(name, calls)| calls.json(Object::new().string("group", name)));
+    let answer = Object::new()
+        .string("function", function)
+        .raw("groups", &json::array(groups))
+        .number("dropped", hist.dropped);
+    context.print(&(answer.end() + "\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_by_group_and_bucket() {
+        let text =
+            "{ comm: a, ns: ~ 2^3 } hitcount: 8 ns: 64\n{ comm: b, ns: ~ 2^0 } hitcount: 1 ns: 1\n\
+            { comm: a, ns: ~ 2^5 } hitcount: 2 ns: 60\n";
+        let groups = group(&hist::parse(text, &["comm", "ns"], Some("ns")));
+        let calls = &groups["a"];
+        assert_eq!((calls.count, calls.ns), (10, 124));
+        assert_eq!(calls.all(), [(3, 8), (4, 0), (5, 2)]);
+        assert_eq!(
+            (
+                calls.percentile(50),
+                calls.percentile(80),
+                calls.percentile(81)
+            ),
+            (8, 8, 32)
+        );
+        assert_eq!(groups["b"].bars()[0].label, "   0 ns ..    1 ns");
+        assert_eq!(sorted(&groups)[0].0, "a");
+        assert_eq!(Calls::default().percentile(99), 0);
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What every command has: tracefs, the output, and the time.
+
+use std::{
+    env,
+    fs::OpenOptions,
+    io::{
+        self,
+        ErrorKind,
+        IsTerminal,
+        Read,
+        Write, //
+    },
+    os::unix::fs::OpenOptionsExt,
+    process,
+    time::{
+        Duration,
+        Instant, //
+    }, //
+};
+
+use crate::{
+    draw::{
+        self,
+        Screen, //
+    },
+    failure::{
+        Failure,
+        Result, //
+    },
+    instance::Instance,
+    sys,
+    tracefs::Tracefs, //
+};
+
+/// How often records are read.
+const READ_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a live answer is drawn.
+const DRAW_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The size of a terminal that does not say its size.
+const DEFAULT_SIZE: (usize, usize) = (80, 24);
+
+/// What every command has.
+pub struct Context {
+    /// The files of the kernel.
+    pub tracefs: Tracefs,
+    /// Whether the answer is JSON.
+    pub is_json: bool,
+    /// The terminal.
+    pub screen: Screen,
+    end: Option<Instant>,
+}
+
+impl Context {
+    /// `duration` is in ns.
+    pub fn new(tracefs: Tracefs, is_json: bool, duration: Option<u64>) -> Self {
+        let is_terminal = io::stdout().is_terminal();
+        Self {
+            tracefs,
+            is_json,
+            screen: Screen {
+                columns: is_terminal.then(|| sys::terminal_size().unwrap_or(DEFAULT_SIZE).0),
+                has_color: env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+                has_blocks: has_utf8(),
+            },
+            end: duration.map(|ns| Instant::now() + Duration::from_nanos(ns)),
+        }
+    }
+
+    /// Prints text, at once.
+    pub fn print(&self, text: &str) -> Result {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()?;
+        Ok(())
+    }
+
+    /// Waits until the answer is due. If the output is a terminal, draws the answer of `answer` each second.
+    pub fn watch(&self, mut answer: impl FnMut() -> Result<String>) -> Result {
+        let mut lines = 0;
+        while self.wait(DRAW_INTERVAL)? {
+            if self.screen.columns.is_none() || self.is_json {
+                continue;
+            }
+            let (columns, rows) = sys::terminal_size().unwrap_or(DEFAULT_SIZE);
+            let text = draw::fit(&answer()?, columns, rows.saturating_sub(1));
+            let up = if lines > 0 {
+                format!("\x1b[{lines}A\x1b[J")
+            } else {
+                String::new()
+            };
+            lines = text.lines().count();
+            self.print(&(up + &text))?;
+        }
+        if lines > 0 {
+            self.print(&format!("\x1b[{lines}A\x1b[J"))?;
+        }
+        Ok(())
+    }
+
+    /// Reads records of the instance, and calls `show` with each line, until the time is over or `show` returns false.
+    pub fn read_records(
+        &self,
+        instance: &Instance<'_>,
+        mut show: impl FnMut(&str) -> Result<bool>,
+    ) -> Result {
+        if self.tracefs.is_dry() {
+            return Ok(());
+        }
+        let name = instance.file("trace_pipe");
+        let mut pipe = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(self.tracefs.path(&name))
+            .map_err(|error| Failure::file(&name, &error))?;
+        let mut buffer = vec![0; 64 * 1024];
+        let mut rest = Vec::new();
+        loop {
+            let goes_on = self.wait(READ_INTERVAL)?;
+            loop {
+                let count = match pipe.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(count) => count,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => break,
+                    Err(error) => return Err(Failure::file(&name, &error)),
+                };
+                rest.extend_from_slice(&buffer[..count]);
+                while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<u8> = rest.drain(..=end).collect();
+                    let line = String::from_utf8_lossy(&line);
+                    if !show(line.trim_end())? {
+                        return Ok(());
+                    }
+                }
+                // A function that is called all the time must not keep the command from ending.
+                if sys::is_interrupted() || self.is_over() {
+                    break;
+                }
+            }
+            if !goes_on {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The filter that leaves out the tool's own calls, with other conditions.
+    pub fn filter(&self, conditions: &[String]) -> String {
+        let mut all = vec![format!("common_pid != {}", process::id())];
+        all.extend_from_slice(conditions);
+        all.join(" && ")
+    }
+
+    fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// Waits. Returns false at the end of the run.
+    fn wait(&self, time: Duration) -> Result<bool> {
+        if self.tracefs.is_dry() {
+            return Ok(false);
+        }
+        let until = Instant::now() + time;
+        let until = self.end.map_or(until, |end| end.min(until));
+        loop {
+            if sys::is_interrupted() || self.is_over() {
+                return Ok(false);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(true);
+            }
+            // Rounded up, or the last millisecond would be a busy loop.
+            if sys::wait((left + Duration::from_millis(1)).min(READ_INTERVAL)) {
+                return Err(Failure::ClosedPipe);
+            }
+        }
+    }
+}
+
+fn has_utf8() -> bool {
+    ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()))
+        .is_some_and(|value| value.to_ascii_lowercase().replace('-', "").contains("utf8"))
+}

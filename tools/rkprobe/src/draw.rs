@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bars for terminals of any width.
+
+/// Where the output goes.
+#[derive(Clone, Copy)]
+pub struct Screen {
+    /// Columns of the terminal. `None` if the output is no terminal: then there are no bars.
+    pub columns: Option<usize>,
+    /// Whether bars have a colour.
+    pub has_color: bool,
+    /// Whether the terminal shows block characters.
+    pub has_blocks: bool,
+}
+
+/// A row of a diagram: its label, and its value.
+pub struct Bar {
+    /// The text on the left.
+    pub label: String,
+    /// The number behind the label, and the length of the bar.
+    pub value: u64,
+}
+
+const COLOR: &str = "\x1b[36m";
+const NORMAL: &str = "\x1b[0m";
+/// The shortest bar that still says something.
+const MIN_BAR: usize = 4;
+
+/// One line for each bar. No line is wider than the terminal.
+pub fn bars(bars: &[Bar], screen: Screen) -> String {
+    let length = |bar: &Bar| bar.label.chars().count();
+    let value_width = bars
+        .iter()
+        .map(|bar| bar.value.to_string().len())
+        .max()
+        .unwrap_or(0);
+    let mut label_width = bars.iter().map(length).max().unwrap_or(0);
+    let highest = bars.iter().map(|bar| bar.value).max().unwrap_or(0).max(1);
+    let mut room = 0;
+    if let Some(columns) = screen.columns {
+        let others = value_width + 2;
+        label_width = label_width.min(columns.saturating_sub(others).max(1));
+        room = columns.saturating_sub(label_width + others + 1);
+        if room < MIN_BAR {
+            room = 0;
+        }
+    }
+    let mut text = String::new();
+    for bar in bars {
+        let label = shorten(&bar.label, label_width);
+        let line = format!("{label:label_width$}  {:>value_width$}", bar.value);
+        text += &line;
+        if room > 0 && bar.value > 0 {
+            let (start, end) = if screen.has_color {
+                (COLOR, NORMAL)
+            } else {
+                ("", "")
+            };
+            text += &format!(
+                " {start}{}{end}",
+                blocks(bar.value, highest, room, screen.has_blocks)
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The first `rows` lines, none of which is wider than the terminal: they can be drawn over. Bars fit already.
+pub fn fit(text: &str, columns: usize, rows: usize) -> String {
+    let fit = |line: &str| match line.contains('\x1b') {
+        true => format!("{line}\n"),
+        false => shorten(line, columns) + "\n",
+    };
+    text.lines().take(rows).map(fit).collect()
+}
+
+/// A text of at most `width` characters. The end of a long one becomes a dot.
+pub fn shorten(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.into();
+    }
+    text.chars()
+        .take(width.saturating_sub(1))
+        .chain(['.'])
+        .collect()
+}
+
+fn blocks(value: u64, highest: u64, room: usize, has_blocks: bool) -> String {
+    let eighths = (u128::from(value) * room as u128 * 8 / u128::from(highest)).max(1) as usize;
+    if !has_blocks {
+        return "#".repeat(eighths.div_ceil(8));
+    }
+    let mut text = "\u{2588}".repeat(eighths / 8);
+    if let Some(part) = char::from_u32(0x2590 - (eighths % 8) as u32).filter(|_| eighths % 8 > 0) {
+        text.push(part);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn screen(columns: Option<usize>, has_blocks: bool) -> Screen {
+        Screen {
+            columns,
+            has_color: false,
+            has_blocks,
+        }
+    }
+
+    fn rows() -> Vec<Bar> {
+        [("a long label", 1000), ("b", 500), ("c", 1), ("d", 0)]
+            .map(|(label, value)| Bar {
+                label: label.into(),
+                value,
+            })
+            .into()
+    }
+
+    #[test]
+    fn fits_terminals_of_any_width() {
+        for columns in 8..200 {
+            for has_blocks in [false, true] {
+                let text = bars(&rows(), screen(Some(columns), has_blocks));
+                assert_eq!(text.lines().count(), 4);
+                for line in text.lines() {
+                    assert!(line.chars().count() <= columns, "{columns}: {line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn draws_in_proportion() {
+        let text = bars(&rows(), screen(Some(39), false));
+        let expected = format!(
+            "a long label  1000 {}\nb{:11}   500 {}\nc{:11}     1 #\nd{:11}     0\n",
+            "#".repeat(20),
+            "",
+            "#".repeat(10),
+            "",
+            ""
+        );
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_live_answer_fits_the_terminal() {
+        assert_eq!(fit("a long line\nb\nc\n", 6, 2), "a lon.\nb\n");
+        assert_eq!(fit("", 6, 2), "");
+        let line = format!("a {COLOR}##{NORMAL}\n");
+        assert_eq!(fit(&line, 4, 2), line);
+    }
+
+    #[test]
+    fn draws_nothing_into_pipes() {
+        let text = bars(&rows(), screen(None, true));
+        assert!(text.is_ascii());
+        assert!(!text.contains('#'));
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel's histograms, as the file `hist` of an event shows them.
+
+/// A row of a histogram.
+#[derive(Debug, PartialEq)]
+pub struct Row {
+    /// The values of the keys, in the order of the keys.
+    pub keys: Vec<String>,
+    /// The number of hits.
+    pub hits: u64,
+    /// The sum of the value field, if there is one.
+    pub sum: u64,
+}
+
+/// A histogram.
+#[derive(Debug, Default, PartialEq)]
+pub struct Hist {
+    /// Its rows, in the order of the file.
+    pub rows: Vec<Row>,
+    /// The hits for which the kernel had no row left.
+    pub dropped: u64,
+}
+
+/// Parses the file. `keys` are the names of the keys, and `value` is the name of the value field.
+pub fn parse(text: &str, keys: &[&str], value: Option<&str>) -> Hist {
+    const END: &str = "} hitcount:";
+
+    let mut hist = Hist::default();
+    let mut rest = text;
+    while let Some(end) = rest.find(END) {
+        // A key that is a string can contain braces. A row starts at the start of a line.
+        let row = rest[..end]
+            .rfind("\n{ ")
+            .map_or(&rest[..end], |start| &rest[start + 1..end]);
+        rest = &rest[end + END.len()..];
+        let line = rest.lines().next().unwrap_or("");
+        let mut numbers = line.split_whitespace();
+        let hits = numbers
+            .next()
+            .and_then(|word| word.parse().ok())
+            .unwrap_or(0);
+        let sum = value
+            .and_then(|name| line.split_once(&format!(" {name}:")))
+            .and_then(|(_, sum)| sum.split_whitespace().next()?.parse().ok())
+            .unwrap_or(0);
+        if let Some(keys) = split_keys(row, keys) {
+            hist.rows.push(Row { keys, hits, sum });
+        }
+    }
+    hist.dropped = rest
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Dropped:")?.trim().parse().ok())
+        .unwrap_or(0);
+    hist
+}
+
+fn split_keys(row: &str, keys: &[&str]) -> Option<Vec<String>> {
+    let mut rest = row.trim_start().strip_prefix('{')?;
+    let mut values = Vec::new();
+    for (index, key) in keys.iter().enumerate() {
+        rest = rest.trim_start().trim_start_matches(',').trim_start();
+        rest = rest.strip_prefix(key)?.strip_prefix(':')?;
+        let end = keys
+            .get(index + 1)
+            .map_or(Some(rest.len()), |next| rest.rfind(&format!(", {next}:")))?;
+        values.push(rest[..end].trim().to_string());
+        rest = &rest[end..];
+    }
+    Some(values)
+}
+
+/// The exponent of a value that the kernel shows as `~ 2^N`.
+pub fn exponent(value: &str) -> Option<u32> {
+    value.strip_prefix("~ 2^")?.trim().parse().ok()
+}
+
+/// The name in a value that the kernel shows as `[ADDRESS] NAME`.
+pub fn symbol(value: &str) -> &str {
+    value
+        .split_once("] ")
+        .map_or(value, |(_, name)| name)
+        .trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = "# event histogram\n#\n# trigger info: hist:keys=comm,ns.log2\n#\n\n\
+        { comm: cat                , ns: ~ 2^14 } hitcount:        141  ns:    1500000\n\
+        { comm: a, ns: {b          , ns: ~ 2^15 } hitcount:          3  ns:      70000\n\n\
+        Totals:\n    Hits: 144\n    Entries: 2\n    Dropped: 5\n";
+
+    #[test]
+    fn splits_keys_and_values() {
+        let hist = parse(TWO, &["comm", "ns"], Some("ns"));
+        assert_eq!(hist.dropped, 5);
+        assert_eq!(hist.rows.len(), 2);
+        assert_eq!(hist.rows[0].keys, ["cat", "~ 2^14"]);
+        assert_eq!((hist.rows[0].hits, hist.rows[0].sum), (141, 1_500_000));
+        assert_eq!(hist.rows[1].keys[0], "a, ns: {b");
+        assert_eq!(exponent(&hist.rows[1].keys[1]), Some(15));
+    }
+
+    #[test]
+    fn reads_stacks_and_symbols() {
+        let text = "\n{ common_stacktrace:\n         vfs_read+0x1/0x2\n         ksys_read+0x3/0x4\n\
+            , ns: ~ 2^3 } hitcount: 2\n{ common_stacktrace:\n         a+0x1/0x2\n, ns: ~ 2^4 } hitcount: 1\n";
+        let hist = parse(text, &["common_stacktrace", "ns"], None);
+        assert_eq!(hist.rows[0].keys[0].lines().count(), 2);
+        assert_eq!(hist.rows[1].keys, ["a+0x1/0x2", "~ 2^4"]);
+        assert_eq!(symbol("[ffffffff8e5aac20] vfs_open   "), "vfs_open");
+    }
+
+    #[test]
+    fn accepts_an_empty_file() {
+        assert_eq!(parse("", &["a"], None), Hist::default());
+    }
+}

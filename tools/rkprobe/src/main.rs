@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rkprobe`: one question about the kernel, one command, one answer.
+//!
+//! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
+//! `json`, `draw`, `svg`, `hist`, `record`, `returns`,
+//! `tracefs`, `probes`, `instance`, `context`, `commands`, `cli`.
+
+use std::process::ExitCode;
+
+mod cli;
+mod commands;
+mod context;
+mod draw;
+mod duration;
+mod errno;
+mod failure;
+mod hist;
+mod instance;
+mod json;
+mod probes;
+mod record;
+mod returns;
+mod similar;
+mod svg;
+mod sys;
+mod tracefs;
+
+fn main() -> ExitCode {
+    sys::catch_signals();
+    match cli::run() {
+        Ok(()) | Err(failure::Failure::ClosedPipe) => ExitCode::SUCCESS,
+        Err(failure::Failure::Message(text)) => {
+            failure::note(format!("rkprobe: {}", text.trim_end()));
+            ExitCode::FAILURE
+        }
+    }
+}

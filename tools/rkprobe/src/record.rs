@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Records, as the kernel prints them.
+
+/// A record of an event.
+#[derive(Debug, PartialEq)]
+pub struct Record<'a> {
+    /// The name of the task.
+    pub comm: &'a str,
+    /// The thread ID of the task.
+    pub pid: &'a str,
+    /// The place of the probe, without parentheses.
+    pub place: &'a str,
+    /// The names and the values of the fields.
+    pub fields: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Record<'a> {
+    /// Parses a line of `trace_pipe` for the event `event`.
+    pub fn parse(line: &'a str, event: &str) -> Option<Self> {
+        let (head, rest) = line.split_once(&format!(": {event}: ("))?;
+        let (place, fields) = rest.split_once(')')?;
+        let task = head[..head.rfind(" [")?].trim();
+        let (comm, pid) = task.rsplit_once('-')?;
+        Some(Self {
+            comm,
+            pid: pid.trim(),
+            place,
+            fields: split_fields(fields),
+        })
+    }
+
+    /// The value of a field.
+    pub fn field(&self, name: &str) -> Option<&'a str> {
+        self.fields
+            .iter()
+            .find(|(field, _)| *field == name)
+            .map(|(_, value)| *value)
+    }
+
+    /// The function that called, from the place `CALLER+0x1/0x2 <- FUNCTION`.
+    pub fn caller(&self) -> &'a str {
+        self.place.split(['+', ' ']).next().unwrap_or(self.place)
+    }
+}
+
+/// Splits ` a=1 b="x y" c={1,2}`.
+fn split_fields(text: &str) -> Vec<(&str, &str)> {
+    let mut fields = Vec::new();
+    let mut rest = text.trim();
+    while let Some((name, after)) = rest.split_once('=') {
+        let end = end_of_value(after);
+        fields.push((name.trim(), &after[..end]));
+        rest = after[end..].trim_start();
+    }
+    fields
+}
+
+/// A string ends at the quote before a blank and the next name, or at the end of the line.
+fn end_of_value(text: &str) -> usize {
+    let starts_name = |rest: &str| {
+        let name = rest.split('=').next().unwrap_or("");
+        rest.is_empty()
+            || (rest.contains('=') && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+    };
+    let is_string = text.starts_with('"');
+    for (at, _) in text.match_indices(' ') {
+        let is_whole = !is_string || (at > 1 && text[..at].ends_with('"'));
+        if is_whole && starts_name(&text[at + 1..]) {
+            return at;
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_a_line() {
+        let line =
+            "  my-cat x-123     [001] .....     6.152338: slow: (ksys_read+0xbe/0xe0 <- vfs_read) \
+            ns=111 name=\"a b=c \\\" d\" at=f+0x1/0x2 list={1,2} ret=-2";
+        let record = Record::parse(line, "slow").unwrap();
+        assert_eq!((record.comm, record.pid), ("my-cat x", "123"));
+        assert_eq!(record.caller(), "ksys_read");
+        assert_eq!(record.field("ns"), Some("111"));
+        assert_eq!(record.field("name"), Some("\"a b=c \\\" d\""));
+        assert_eq!(record.field("list"), Some("{1,2}"));
+        assert_eq!(record.field("ret"), Some("-2"));
+        assert_eq!(record.fields.len(), 5);
+    }
+
+    #[test]
+    fn rejects_other_lines() {
+        for line in [
+            "",
+            "CPU:0 [LOST 5 EVENTS]",
+            "cat-1 [000] 1.0: other: (f) a=1",
+        ] {
+            assert_eq!(Record::parse(line, "slow"), None);
+        }
+    }
+}

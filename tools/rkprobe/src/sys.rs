@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The system calls that the standard library does not offer.
+
+use std::{
+    fs::File,
+    io,
+    os::fd::AsRawFd,
+    sync::atomic::{
+        AtomicBool,
+        Ordering::Relaxed, //
+    },
+    time::Duration, //
+};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn interrupt(_signal: libc::c_int) {
+    INTERRUPTED.store(true, Relaxed);
+}
+
+/// Makes SIGINT, SIGTERM and SIGHUP end the command in order, see [`is_interrupted`]. `nohup` still works.
+pub fn catch_signals() {
+    let handler: extern "C" fn(libc::c_int) = interrupt;
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: `interrupt` only stores to an atomic variable, which a signal handler may do.
+        let before = unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+        if signal == libc::SIGHUP && before == libc::SIG_IGN {
+            // SAFETY: `SIG_IGN` runs no code.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
+    }
+}
+
+/// Whether a signal asks the command to end.
+pub fn is_interrupted() -> bool {
+    INTERRUPTED.load(Relaxed)
+}
+
+/// Waits for at most `time`, or until a signal arrives. Returns whether the reader of the standard output has gone.
+pub fn wait(time: Duration) -> bool {
+    let mut stdout = libc::pollfd {
+        fd: libc::STDOUT_FILENO,
+        events: 0,
+        revents: 0,
+    };
+    let ms = time.as_millis().min(1_000_000) as libc::c_int;
+    // SAFETY: The pointer is to one `pollfd`, which outlives the call.
+    let ready = unsafe { libc::poll(&mut stdout, 1, ms) };
+    ready > 0 && stdout.revents & libc::POLLERR != 0
+}
+
+/// Takes the lock of `file` if nobody has it. The kernel gives the lock back when the process ends.
+pub fn try_lock(file: &File) -> bool {
+    // SAFETY: The call has no pointers, and `file` is open.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+}
+
+/// Waits for the lock of `file`, and takes it.
+pub fn lock(file: &File) -> io::Result<()> {
+    // SAFETY: The call has no pointers, and `file` is open.
+    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The columns and the lines of the terminal.
+pub fn terminal_size() -> Option<(usize, usize)> {
+    // SAFETY: A `winsize` is numbers only, for which zeros are valid.
+    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
+    // SAFETY: `TIOCGWINSZ` writes one `winsize`, and `size` is one.
+    let status = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
+    let is_known = status == 0 && size.ws_col > 0 && size.ws_row > 0;
+    is_known.then_some((usize::from(size.ws_col), usize::from(size.ws_row)))
+}
+
+/// Whether the process has the user ID 0.
+pub fn is_root() -> bool {
+    // SAFETY: The call has no conditions.
+    unsafe { libc::geteuid() == 0 }
+}
