@@ -17,3 +17,4 @@
 #include "tracefs.c"
 #include "tracepoint.c"
 #include "vmcore_info.c"
+#include "watchpoint.c"

@@ -109,8 +109,8 @@ impl Counter {
 }
 
 /// How many handlers can be on top of each other on one CPU: in a task, a soft interrupt, a hard
-/// interrupt and a non-maskable one.
-const LEVELS: usize = 4;
+/// interrupt, a debug exception and a non-maskable interrupt. In the last two no watchpoint hits.
+const LEVELS: usize = 5;
 
 /// The scratch areas of one CPU.
 #[repr(C)]
