@@ -184,6 +184,22 @@ kinds! {
     /// `@SYM+OFF` behind a typecast, without parentheses.
     TypecastSymOffset => "@SYM+/-OFFSET with typecast needs parentheses",
 
+    /// The target of a watchpoint without an `@`. This text and the next three are those of the
+    /// proposal for the kernel.
+    BadAccessFmt => "Access memory address requires @",
+    /// Something else than `w`, `rw` or `x` in front of the `@`.
+    BadAccessType => "Bad memory access type",
+    /// A length that no watchpoint has.
+    BadAccessLen => "This memory access length is not supported",
+    /// No such symbol, or an address of user space.
+    BadAccessAddr => "Invalid access memory address",
+    /// Ours: `r@`, which x86-64 does not have.
+    ReadAccess => "The processor cannot watch reads alone; use rw",
+    /// Ours: an address that is no multiple of the length.
+    UnalignedAccess => "The watched address is not a multiple of the length",
+    /// Ours: watchpoints on a processor that repeats the access for ever.
+    NosupWatch => "Watchpoints are not supported on this architecture",
+
     /// Another first letter than the file takes. The text is that of C's `dynamic_events`.
     NoMatchingType => "No matching dynamic event type",
     /// Ours: the command ends behind its first word.

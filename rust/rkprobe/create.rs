@@ -83,6 +83,7 @@ use crate::{
     resolve::{
         check_functions,
         hold_event,
+        with_length,
         ResolvedTarget,
         Source,
         Types, //
@@ -104,6 +105,7 @@ const FILE_OFFSETS: FileOffsets = FileOffsets {
 /// Makes the probe of a command, and its event if there is none of this name.
 #[inline(never)]
 pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
+    let command = &with_length(command)?;
     let target = ResolvedTarget::of(command)?;
     let name = command.name(security::hash_address)?;
     let types = Types::of(command, &target)?;
@@ -313,7 +315,7 @@ impl NewProbe<'_> {
                 check_functions(pattern).map_err(at_target)?;
                 (None, Some(for_later(compiled)?))
             }
-            Target::Tracepoint(_) => (None, Some(for_later(compiled)?)),
+            Target::Tracepoint(_) | Target::Memory(_) => (None, Some(for_later(compiled)?)),
             Target::Event { system, name } => {
                 // As in C, it is not told which symbol there is none of.
                 let compiled = compiled.map_err(|failure| failure.errno())?;

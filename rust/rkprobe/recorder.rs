@@ -40,7 +40,8 @@ use ktrace::{
         HEADER_LEN,
         MAX_LEN, //
     },
-    tracepoint, //
+    tracepoint,
+    watchpoint, //
 };
 use probe::{
     arch::Register,
@@ -126,6 +127,14 @@ impl kretinsn::Handler for Recorder {
     fn ret(&self, hit: &Hit<'_>, call: &kretinsn::Call) {
         let exit = ExitAddress(hit.address());
         self.record(hit, exit, (call.function(), call.caller()));
+    }
+}
+
+impl watchpoint::Handler for Recorder {
+    #[inline(always)]
+    fn hit(&self, hit: &watchpoint::Hit<'_>) {
+        let ip = hit.registers().instruction_pointer() as usize;
+        self.record(hit, WatchedAddress(hit.address()), (ip,));
     }
 }
 
@@ -381,6 +390,12 @@ pub(crate) trait CallValues: Copy {
         0
     }
 
+    /// The address that is watched.
+    #[inline(always)]
+    fn watched(self) -> u64 {
+        0
+    }
+
     /// What the event has recorded that is no call at all.
     #[inline(always)]
     fn record(&self) -> &[u8] {
@@ -398,6 +413,17 @@ struct ExitAddress(usize);
 impl CallValues for ExitAddress {
     #[inline(always)]
     fn exit(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+/// The address that a watchpoint watches.
+#[derive(Clone, Copy)]
+struct WatchedAddress(usize);
+
+impl CallValues for WatchedAddress {
+    #[inline(always)]
+    fn watched(self) -> u64 {
         self.0 as u64
     }
 }
@@ -460,6 +486,11 @@ impl<R: RegisterFile, K: CallValues> Context for HitContext<R, K> {
     #[inline(always)]
     fn exit(&self) -> u64 {
         self.values.exit()
+    }
+
+    #[inline(always)]
+    fn watched(&self) -> u64 {
+        self.values.watched()
     }
 
     #[inline(always)]

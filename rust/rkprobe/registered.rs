@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Probes that the kernel knows, whatever registers them: kprobes, kretprobes, the probes on the
-//! returns of a function, ftrace, tracepoints, trace events.
+//! returns of a function, ftrace, tracepoints, trace events, watchpoints.
 
 use kernel::prelude::*;
 
@@ -30,6 +30,7 @@ use ktrace::{
         self,
         Tracepoint, //
     },
+    watchpoint::Watchpoint, //
 };
 
 use crate::recorder::{
@@ -259,6 +260,27 @@ impl<H: tracepoint::Handler + AsRef<Recorder>> Registered for Tracepoint<H> {
 
     fn unregister(self: KBox<Self>) -> Counts {
         KBox::into_inner(self).unregister(Counts::of)
+    }
+}
+
+/// A breakpoint register is in use from the registration on, so a watchpoint is registered only
+/// while its event is enabled.
+impl Registered for Watchpoint<Recorder> {
+    fn counts(&self) -> Counts {
+        Counts::of(self.handler(), 0)
+    }
+
+    /// Memory of a module that goes is soon that of somebody else.
+    fn leave(&self, module: &Module) -> Result {
+        if module.contains(self.target().address) {
+            Watchpoint::disarm(self);
+        }
+        Ok(())
+    }
+
+    fn unregister(self: KBox<Self>) -> Counts {
+        Watchpoint::disarm(&self);
+        self.counts()
     }
 }
 

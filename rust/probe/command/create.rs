@@ -44,7 +44,7 @@ use super::{
 /// The maximum MAXACTIVE of a return probe.
 pub const MAX_MAXACTIVE: u16 = 4096;
 
-/// A command that creates a probe: `p`, `r`, `f`, `t` or `e`.
+/// A command that creates a probe: `p`, `r`, `f`, `t`, `e` or `w`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command<'a> {
     /// The kind of the probe.
@@ -139,6 +139,15 @@ impl<'a> Command<'a> {
         }
     }
 
+    /// The same command with another length of the memory that it watches.
+    pub fn with_length(&self, len: u8) -> Self {
+        let mut command = self.clone();
+        if let Target::Memory(watched) = &mut command.target {
+            watched.len = Some(len);
+        }
+        command
+    }
+
     /// The arguments. The caller derives `context` from what the kernel knows about the target. As
     /// in C, the point of a target that is an address is always
     /// [`ProbePoint::Inside`](super::ProbePoint::Inside). `registers` finds a register by its name
@@ -156,7 +165,7 @@ impl<'a> Command<'a> {
         'a: 'c,
     {
         // Of the others the kernel saves only some.
-        let registers = self.kind.is_kprobe().then_some(registers);
+        let registers = self.kind.has_all_registers().then_some(registers);
         Arguments::new(self.arguments.clone(), context, registers)
     }
 }

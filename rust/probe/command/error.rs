@@ -20,7 +20,10 @@ use crate::{
 };
 
 use super::{
-    target::Kind,
+    target::{
+        Kind,
+        Watched, //
+    },
     words::Words, //
 };
 
@@ -102,6 +105,12 @@ impl Error {
     /// C: `append_trace_kprobe()`.
     pub const fn at_argument(index: usize, kind: ErrorKind, errno: Errno) -> Self {
         Self::new(kind, index.saturating_add(2), 0, errno)
+    }
+
+    /// An error of the memory that a watchpoint watches: [`ErrorKind::BadAccessAddr`],
+    /// [`ErrorKind::UnalignedAccess`] (EINVAL).
+    pub const fn at_memory(kind: ErrorKind, watched: &Watched<'_>) -> Self {
+        Self::invalid(kind, 1, watched.access.text().len().saturating_add(1))
     }
 
     /// The same error as the registration of a probe of this kind returns it: for some it is

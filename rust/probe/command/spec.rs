@@ -17,8 +17,11 @@ use super::{
     error::Normalized,
     name::EventName,
     target::{
+        Access,
         Kind,
-        Target, //
+        Place,
+        Target,
+        Watched, //
     },
     words::{
         Length,
@@ -49,12 +52,35 @@ pub struct ProbeSpec<T> {
 /// What the target is, with the length of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TargetSpan {
-    Symbol { len: u32, offset: u32 },
-    AllNamed { len: u32 },
+    Symbol {
+        len: u32,
+        offset: u32,
+    },
+    AllNamed {
+        len: u32,
+    },
     Address(u64),
-    Functions { len: u32 },
-    Tracepoint { len: u32 },
-    Event { system: u32 },
+    Functions {
+        len: u32,
+    },
+    Tracepoint {
+        len: u32,
+    },
+    Event {
+        system: u32,
+    },
+    Memory {
+        access: Access,
+        place: PlaceSpan,
+        len: Option<u8>,
+    },
+}
+
+/// The place of memory, with the length of its symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PlaceSpan {
+    Symbol { len: u32, offset: i32 },
+    Address(u64),
 }
 
 impl<T: AsRef<str>> ProbeSpec<T> {
@@ -149,6 +175,21 @@ impl<T: AsRef<str>> ProbeSpec<T> {
                     name: rest.get(1..).unwrap_or(""),
                 }
             }
+            TargetSpan::Memory { access, place, len } => Target::Memory(Watched {
+                access,
+                place: match place {
+                    PlaceSpan::Symbol { len, offset } => {
+                        let place = self.target_text().split_once('@');
+                        let symbol = place.and_then(|(_, place)| place.get(..len as usize));
+                        Place::Symbol {
+                            symbol: symbol.unwrap_or(""),
+                            offset,
+                        }
+                    }
+                    PlaceSpan::Address(address) => Place::Address(address),
+                },
+                len,
+            }),
         }
     }
 
@@ -181,6 +222,8 @@ impl<T: AsRef<str>> ProbeSpec<T> {
     /// Is it of this group, or of any; of this event, or of any where that is empty; and otherwise
     /// as these words say: its target first, and then its arguments from the first on?
     ///
+    /// The memory that a watchpoint watches also matches without its length.
+    ///
     /// An argument is written as `NAME=BODY`, so one without its name does not match. Unlike in C,
     /// a target of more than 63 bytes can match, and one with its `%return`.
     pub fn matches<'w>(
@@ -194,6 +237,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
             target == word
                 || target.strip_suffix("%return") == Some(word)
                 || self.kind == Kind::Event && target.split_once('.') == word.split_once('/')
+                || self.kind == Kind::Watch && without_length(target) == word
         };
         let mut listed = Words::new(self.without_name()).skip(1);
         (event.is_empty() || event == self.event())
@@ -250,7 +294,26 @@ impl TargetSpan {
             Target::Event { system, .. } => Self::Event {
                 system: len(system),
             },
+            Target::Memory(watched) => Self::Memory {
+                access: watched.access,
+                place: match watched.place {
+                    Place::Symbol { symbol, offset } => PlaceSpan::Symbol {
+                        len: len(symbol),
+                        offset,
+                    },
+                    Place::Address(address) => PlaceSpan::Address(address),
+                },
+                len: watched.len,
+            },
         }
+    }
+}
+
+/// The memory that a watchpoint watches, without `:LEN`.
+fn without_length(target: &str) -> &str {
+    match target.rsplit_once(':') {
+        Some((place, len)) if len.starts_with(|c: char| c.is_ascii_digit()) => place,
+        _ => target,
     }
 }
 
