@@ -56,7 +56,6 @@ use probe::{
         Kind,
         Masked,
         Target,
-        Watched,
         MAX_ARGUMENTS, //
     },
     error::{
@@ -163,7 +162,7 @@ fn register_kind(
             })
         }
         Target::Event { .. } => Err(EINVAL.into()),
-        Target::Memory(watched) => register_watchpoint(&watched, compiled, records),
+        Target::Memory(_) => register_watchpoint(command, compiled, records),
     }
 }
 
@@ -171,15 +170,15 @@ fn register_kind(
 /// log.
 #[inline(never)]
 fn register_watchpoint(
-    watched: &Watched<'_>,
+    command: &Command<'_>,
     compiled: &Compiled,
     records: &Arc<Records>,
 ) -> Result<KBox<dyn Registered>, Failure> {
     let (recorder, _) = compiled.recorder(records)?;
-    let target = memory(watched, symbols::address_of)?;
+    let target = memory(command, symbols::address_of)?;
     let registered = Watchpoint::register(target, recorder).inspect_err(|error| {
         if *error == ENOSPC {
-            let text = CString::try_from_fmt(format_args!("{watched}"));
+            let text = CString::try_from_fmt(format_args!("{}", command.target));
             let text = text.as_deref().ok().and_then(|text| text.to_str().ok());
             // Nobody knows who reads the log, so addresses are not in it.
             let text = Masked(text.unwrap_or("memory"));

@@ -38,7 +38,6 @@ use probe::{
         ProbePoint,
         Target,
         TypeInfo,
-        Watched,
         DEFAULT_LEN, //
     },
     error::{
@@ -104,7 +103,7 @@ impl ResolvedTarget {
                 event = Some(hold_event(system, name)?);
                 command.filter()?;
             }
-            Target::Memory(watched) => check_memory(&watched)?,
+            Target::Memory(_) => check_memory(command)?,
             Target::Address(_) | Target::Functions(_) | Target::Tracepoint(_) => {}
         }
         Ok(Self {
@@ -172,12 +171,12 @@ fn is_entry(symbol: &str, offset: u32) -> Result<Option<bool>> {
 }
 
 /// Checks that the kernel can watch this memory.
-fn check_memory(watched: &Watched<'_>) -> Result<(), Failure> {
+fn check_memory(command: &Command<'_>) -> Result<(), Failure> {
     if watchpoint::slots() == 0 {
         let kind = ErrorKind::NosupWatch;
         return Err(command::Error::at_target(kind, Errno::EOPNOTSUPP).into());
     }
-    memory(watched, symbols::unique_address_of)?
+    memory(command, symbols::unique_address_of)?
         .check()
         .map_err(at_target)
 }
@@ -185,10 +184,13 @@ fn check_memory(watched: &Watched<'_>) -> Result<(), Failure> {
 /// Finds the memory that a watchpoint watches. `address_of` finds a symbol. Reads no file, unless
 /// `address_of` does.
 pub(crate) fn memory(
-    watched: &Watched<'_>,
+    command: &Command<'_>,
     address_of: fn(&str) -> Result<usize>,
 ) -> Result<watchpoint::Target, Failure> {
-    let refuse = |kind| Failure::from(command::Error::at_memory(kind, watched));
+    let refuse = |kind| Failure::from(command.memory_error(kind));
+    let Target::Memory(watched) = command.target else {
+        return Err(EINVAL.into());
+    };
     let (address, is_per_cpu) = match watched.place {
         Place::Address(address) => (address as usize, false),
         Place::Symbol { symbol, offset } => {
@@ -213,15 +215,44 @@ pub(crate) fn memory(
     })
 }
 
-/// Adds the length of the memory that is watched to a command that leaves it out.
-pub(crate) fn with_length<'a>(command: &Command<'a>) -> Result<Command<'a>> {
-    match command.target {
-        Target::Memory(Watched {
-            access: Access::Write | Access::ReadWrite,
-            len: None,
-            ..
-        }) => Ok(command.with_length(DEFAULT_LEN)),
-        _ => Ok(command.clone()),
+/// Adds the length of the memory that is watched to a command that leaves it out: the size of the
+/// symbol's type, if BTF has the symbol. A size that no watchpoint has is an error.
+pub(crate) fn with_length<'a>(command: &Command<'a>) -> Result<Command<'a>, Failure> {
+    let Target::Memory(watched) = command.target else {
+        return Ok(command.clone());
+    };
+    let (Place::Symbol { symbol, offset: 0 }, Access::Write | Access::ReadWrite, None) =
+        (watched.place, watched.access, watched.len)
+    else {
+        return Ok(match (watched.access, watched.len) {
+            (Access::Write | Access::ReadWrite, None) => command.with_length(DEFAULT_LEN),
+            _ => command.clone(),
+        });
+    };
+    let len = match variable_size(symbol)? {
+        None => DEFAULT_LEN,
+        Some(size @ (1 | 2 | 4 | 8)) => size as u8,
+        Some(_) => {
+            let kind = ErrorKind::BadAccessLen;
+            return Err(command.memory_error(kind).into());
+        }
+    };
+    Ok(command.with_length(len))
+}
+
+/// The size of the variable `[MODULE:]SYMBOL`, in bytes, if BTF has it.
+fn variable_size(symbol: &str) -> Result<Option<u32>> {
+    let Some(kernel) = vmlinux()? else {
+        return Ok(None);
+    };
+    let kernel = kernel.btf(None)?;
+    let Some((module, name)) = symbol.split_once(':') else {
+        return Ok(kernel.variable_size(symbol));
+    };
+    match Object::read(module, Some(&kernel)) {
+        Err(ENOMEM) => Err(ENOMEM),
+        Err(_) => Ok(None),
+        Ok(object) => Ok(object.btf(Some(&kernel))?.variable_size(name)),
     }
 }
 

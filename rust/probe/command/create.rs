@@ -54,6 +54,8 @@ pub struct Command<'a> {
     pub maxactive: Option<NonZero<u16>>,
     /// The target of the probe.
     pub target: Target<'a>,
+    /// Where the place of memory starts in the target, in bytes.
+    pub(super) place_at: usize,
     /// The text behind the `:`.
     pub(super) label: Option<Label<'a>>,
     pub(super) arguments: Words<'a>,
@@ -146,6 +148,12 @@ impl<'a> Command<'a> {
             watched.len = Some(len);
         }
         command
+    }
+
+    /// An error of the place of memory: [`ErrorKind::BadAccessAddr`], [`ErrorKind::BadAccessLen`],
+    /// [`ErrorKind::UnalignedAccess`], all EINVAL.
+    pub const fn memory_error(&self, kind: ErrorKind) -> Error {
+        Error::invalid(kind, 1, self.place_at)
     }
 
     /// The arguments. The caller derives `context` from what the kernel knows about the target. As

@@ -20,10 +20,7 @@ use crate::{
 };
 
 use super::{
-    target::{
-        Kind,
-        Watched, //
-    },
+    target::Kind,
     words::Words, //
 };
 
@@ -105,12 +102,6 @@ impl Error {
     /// C: `append_trace_kprobe()`.
     pub const fn at_argument(index: usize, kind: ErrorKind, errno: Errno) -> Self {
         Self::new(kind, index.saturating_add(2), 0, errno)
-    }
-
-    /// An error of the memory that a watchpoint watches: [`ErrorKind::BadAccessAddr`],
-    /// [`ErrorKind::UnalignedAccess`] (EINVAL).
-    pub const fn at_memory(kind: ErrorKind, watched: &Watched<'_>) -> Self {
-        Self::invalid(kind, 1, watched.access.text().len().saturating_add(1))
     }
 
     /// The same error as the registration of a probe of this kind returns it: for some it is

@@ -108,6 +108,7 @@ impl EventsFile {
             Kind::Watch => (None, parse_short_head(head, ErrorKind::BadMaxactType)?),
             Kind::Event => (None, parse_event_head(head)?),
         };
+        let place_at = target.find('@').map_or(0, |at| at.saturating_add(1));
         let (target, kind) = match kind {
             Kind::Probe | Kind::Return | Kind::ReturnInsn => parse_target(target, kind)?,
             Kind::Entry | Kind::Exit => parse_functions(target, &words)?,
@@ -130,6 +131,7 @@ impl EventsFile {
             kind,
             maxactive,
             target,
+            place_at,
             label,
             arguments,
             filter,

@@ -201,6 +201,10 @@ impl<T: AsRef<str>> ProbeSpec<T> {
             kind: self.kind,
             maxactive: self.maxactive,
             target: self.target(),
+            place_at: self
+                .target_text()
+                .find('@')
+                .map_or(0, |at| at.saturating_add(1)),
             label: None,
             arguments: Words::new(self.span(target, arguments)),
             filter: rest.strip_prefix(" if ").map(Words::new),

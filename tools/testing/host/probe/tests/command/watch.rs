@@ -114,9 +114,14 @@ fn an_error_of_the_kernel_is_below_the_address() {
     assert_eq!(watched.check(0xffff_8880_0000_0000), Ok(()));
     assert_eq!(watched.check(0xffff_8880_0000_0002), Err(UnalignedAccess));
     assert_eq!(watched.check(8), Err(BadAccessAddr));
-    let error = Error::at_memory(BadAccessAddr, &watched);
-    assert_eq!(error.at.column("w rw@jiffies+2:4"), 5);
-    assert_eq!(error.errno, EINVAL);
+    for (line, column) in [
+        ("w rw@jiffies+2:4", 5),
+        ("w @jiffies", 3),
+        ("w:g/ev x@f@", 9),
+    ] {
+        let error = create(line).unwrap().command.memory_error(BadAccessAddr);
+        assert_eq!((error.at.column(line), error.errno), (column, EINVAL));
+    }
 }
 
 #[test]
