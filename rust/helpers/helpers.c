@@ -19,3 +19,4 @@
 #include "tracefs.c"
 #include "tracepoint.c"
 #include "vmcore_info.c"
+#include "watchpoint.c"

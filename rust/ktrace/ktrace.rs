@@ -8,6 +8,7 @@
 //! - [`rethook`]: a handler at the return of many functions, in the kernel's tree;
 //! - [`fprobe`], [`ftrace`]: handlers at many functions at once;
 //! - [`tracepoint`]: a handler on a tracepoint of the kernel;
+//! - [`watchpoint`]: a handler for accesses to memory;
 //! - [`event_probe`]: a handler for the records of an event, in the kernel's own tree only;
 //! - [`registers`], [`nofault`]: registers and memory that a handler may read;
 //! - [`trace_event`]: events under `events/` in tracefs, and records in the trace buffers, with the
@@ -54,6 +55,7 @@ pub mod trace_event;
 pub mod tracefs;
 pub mod tracepoint;
 pub mod vfs;
+pub mod watchpoint;
 
 /// The prefix of lines in the kernel's log.
 pub(crate) const __LOG_PREFIX: &[u8] = b"ktrace\0";
@@ -90,6 +92,7 @@ pub unsafe fn init() -> Result {
         tree::init();
         file::init();
         trace_event::init()?;
+        watchpoint::init();
         module_notifier::init();
     }
     Ok(())
@@ -106,6 +109,7 @@ pub unsafe fn exit() {
     // SAFETY: The caller calls this once, after `init`.
     unsafe { module_notifier::exit() };
     leftover::exit();
+    watchpoint::exit();
     fprobe::exit();
     tree::exit();
 }

@@ -108,9 +108,9 @@ impl Counter {
     }
 }
 
-/// The maximum nesting of handlers on one CPU: in a task, a soft interrupt, a hard interrupt and a
-/// non-maskable interrupt.
-const LEVELS: usize = 4;
+/// The maximum nesting of handlers on one CPU: in a task, a soft interrupt, a hard interrupt, a debug
+/// exception and a non-maskable interrupt. In the last two, no watchpoint hits.
+const LEVELS: usize = 5;
 
 /// The scratch areas of one CPU.
 #[repr(C)]

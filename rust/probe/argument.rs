@@ -107,6 +107,8 @@ pub enum Base<'a> {
     /// `$exit`: the address of the instruction with which the function returns. Ours; C has no
     /// such.
     Exit,
+    /// `$addr`: the address that a watchpoint watches.
+    Watched,
     /// `$FIELD`: a field of the record of the event that an event probe is attached to.
     Field(RecordField),
     /// `$comm`: the address of the name of the current task.

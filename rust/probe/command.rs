@@ -84,6 +84,7 @@ mod spec;
 mod symbol;
 mod target;
 mod types;
+mod watch;
 mod words;
 
 pub use arguments::{
@@ -130,7 +131,11 @@ pub use parse_context::{
 pub use spec::ProbeSpec;
 pub use symbol::split_symbol;
 pub use target::{
+    Access,
     Kind,
-    Target, //
+    Place,
+    Target,
+    Watched, //
 };
+pub use watch::DEFAULT_LEN;
 pub use words::Words;

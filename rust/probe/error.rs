@@ -186,6 +186,22 @@ kinds! {
     /// `@SYM+OFF` without parentheses follows a typecast.
     TypecastSymOffset => "@SYM+/-OFFSET with typecast needs parentheses",
 
+    /// The target of a watchpoint has no `@`. This message and the next three are those of the
+    /// proposal for the kernel.
+    BadAccessFmt => "Access memory address requires @",
+    /// Something else than `w`, `rw` or `x` precedes the `@`.
+    BadAccessType => "Bad memory access type",
+    /// No watchpoint has this length.
+    BadAccessLen => "This memory access length is not supported",
+    /// The symbol does not exist, or the address is one of user space.
+    BadAccessAddr => "Invalid access memory address",
+    /// rkprobe's own: `r@`, which x86-64 does not have.
+    ReadAccess => "The processor cannot watch reads alone; use rw",
+    /// rkprobe's own: the address is not a multiple of the length.
+    UnalignedAccess => "The watched address is not a multiple of the length",
+    /// rkprobe's own: a watchpoint on a processor that repeats the access for ever.
+    NosupWatch => "Watchpoints are not supported on this architecture",
+
     /// The file does not take this first letter. The kernel's `dynamic_events` has the same
     /// message.
     NoMatchingType => "No matching dynamic event type",

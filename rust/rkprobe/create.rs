@@ -85,6 +85,7 @@ use crate::{
     resolve::{
         check_functions,
         hold_event,
+        with_length,
         ResolvedTarget,
         Source,
         Types, //
@@ -106,6 +107,7 @@ const FILE_OFFSETS: FileOffsets = FileOffsets {
 /// Creates the probe of a command, and its event unless it exists. Process context; reads files.
 #[inline(never)]
 pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
+    let command = &with_length(command)?;
     let target = ResolvedTarget::of(command)?;
     let name = command.name(security::hash_address)?;
     let types = Types::of(command, &target)?;
@@ -318,7 +320,7 @@ impl NewProbe<'_> {
                 check_functions(pattern).map_err(at_target)?;
                 (None, Some(for_later(compiled)?))
             }
-            Target::Tracepoint(_) => (None, Some(for_later(compiled)?)),
+            Target::Tracepoint(_) | Target::Memory(_) => (None, Some(for_later(compiled)?)),
             Target::Event { system, name } => {
                 // As in C, the error does not say which symbol is missing.
                 let compiled = compiled.map_err(|failure| failure.errno())?;

@@ -46,7 +46,8 @@ use ktrace::{
         HEADER_LEN,
         MAX_LEN, //
     },
-    tracepoint, //
+    tracepoint,
+    watchpoint, //
 };
 use probe::{
     arch::Register,
@@ -147,6 +148,14 @@ impl kretinsn::Handler for Recorder {
     fn ret(&self, hit: &Hit<'_>, call: &kretinsn::Call) {
         let exit = ExitAddress(hit.address());
         self.record(hit, exit, (call.function(), call.caller()));
+    }
+}
+
+impl watchpoint::Handler for Recorder {
+    #[inline(always)]
+    fn hit(&self, hit: &watchpoint::Hit<'_>) {
+        let ip = hit.registers().instruction_pointer() as usize;
+        self.record(hit, WatchedAddress(hit.address()), (ip,));
     }
 }
 
@@ -402,6 +411,12 @@ pub(crate) trait CallValues: Copy {
         0
     }
 
+    /// The watched address.
+    #[inline(always)]
+    fn watched(self) -> u64 {
+        0
+    }
+
     /// The record of the event that an event probe is attached to.
     #[inline(always)]
     fn record(&self) -> &[u8] {
@@ -419,6 +434,17 @@ struct ExitAddress(usize);
 impl CallValues for ExitAddress {
     #[inline(always)]
     fn exit(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+/// The address that a watchpoint watches.
+#[derive(Clone, Copy)]
+struct WatchedAddress(usize);
+
+impl CallValues for WatchedAddress {
+    #[inline(always)]
+    fn watched(self) -> u64 {
         self.0 as u64
     }
 }
@@ -481,6 +507,11 @@ impl<R: RegisterFile, K: CallValues> Context for HitContext<R, K> {
     #[inline(always)]
     fn exit(&self) -> u64 {
         self.values.exit()
+    }
+
+    #[inline(always)]
+    fn watched(&self) -> u64 {
+        self.values.watched()
     }
 
     #[inline(always)]

@@ -42,15 +42,19 @@ use ktrace::{
         self,
         Kretprobe, //
     },
-    security,
-    symbol,
-    tracepoint::Tracepoint, //
+    security, symbol,
+    tracepoint::Tracepoint,
+    watchpoint::{
+        self,
+        Watchpoint, //
+    },
 };
 use probe::{
     command::{
         self,
         Command,
         Kind,
+        Masked,
         Target,
         MAX_ARGUMENTS, //
     },
@@ -81,6 +85,7 @@ use crate::{
         Records, //
     },
     registered::Registered,
+    resolve::memory,
     symbols, //
 };
 
@@ -157,7 +162,34 @@ fn register_kind(
             })
         }
         Target::Event { .. } => Err(EINVAL.into()),
+        Target::Memory(_) => register_watchpoint(command, compiled, records),
     }
+}
+
+/// Watches memory from now on. A full error number says little, so the reason is in the kernel's
+/// log.
+#[inline(never)]
+fn register_watchpoint(
+    command: &Command<'_>,
+    compiled: &Compiled,
+    records: &Arc<Records>,
+) -> Result<KBox<dyn Registered>, Failure> {
+    let (recorder, _) = compiled.recorder(records)?;
+    let target = memory(command, symbols::address_of)?;
+    let registered = Watchpoint::register(target, recorder).inspect_err(|error| {
+        if *error == ENOSPC {
+            let text = CString::try_from_fmt(format_args!("{}", command.target));
+            let text = text.as_deref().ok().and_then(|text| text.to_str().ok());
+            // Nobody knows who reads the log, so addresses are not in it.
+            let text = Masked(text.unwrap_or("memory"));
+            let slots = watchpoint::slots();
+            pr_info!(
+                "{}: a processor watches at most {slots} places, and all are taken\n",
+                format_args!("{text}")
+            );
+        }
+    });
+    Ok(boxed(registered.map_err(at_target)?)?)
 }
 
 /// Registers a kprobe, a kretprobe or a probe on return instructions at one target.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The registration of a probe, by any mechanism of the kernel: kprobes, kretprobes, kprobes on
-//! return instructions, ftrace, tracepoints, trace events.
+//! return instructions, ftrace, tracepoints, trace events, watchpoints.
 
 use kernel::prelude::*;
 
@@ -30,6 +30,7 @@ use ktrace::{
         self,
         Tracepoint, //
     },
+    watchpoint::Watchpoint, //
 };
 
 use crate::recorder::{
@@ -261,6 +262,27 @@ impl<H: tracepoint::Handler + AsRef<Recorder>> Registered for Tracepoint<H> {
 
     fn unregister(self: KBox<Self>) -> Counts {
         KBox::into_inner(self).unregister(Counts::of)
+    }
+}
+
+/// A breakpoint register is in use from the registration on, so a watchpoint is registered only
+/// while its event is enabled.
+impl Registered for Watchpoint<Recorder> {
+    fn counts(&self) -> Counts {
+        Counts::of(self.handler(), 0)
+    }
+
+    /// The memory of a module that is unloaded soon belongs to somebody else.
+    fn disarm_in(&self, module: &Module) -> Result {
+        if module.contains(self.target().address) {
+            Watchpoint::disarm(self);
+        }
+        Ok(())
+    }
+
+    fn unregister(self: KBox<Self>) -> Counts {
+        Watchpoint::disarm(&self);
+        self.counts()
     }
 }
 

@@ -20,7 +20,8 @@ use ktrace::{
     event_probe::Event,
     fprobe,
     ftrace,
-    symbol, //
+    symbol,
+    watchpoint, //
 };
 use probe::{
     btf::{
@@ -29,12 +30,15 @@ use probe::{
     },
     command::{
         self,
+        Access,
         Command,
         Kind,
         ParseContext,
+        Place,
         ProbePoint,
         Target,
-        TypeInfo, //
+        TypeInfo,
+        DEFAULT_LEN, //
     },
     error::{
         Errno,
@@ -43,7 +47,10 @@ use probe::{
 };
 
 use crate::{
-    failure::Failure,
+    failure::{
+        at_target,
+        Failure, //
+    },
     symbols, //
 };
 
@@ -96,6 +103,7 @@ impl ResolvedTarget {
                 event = Some(hold_event(system, name)?);
                 command.filter()?;
             }
+            Target::Memory(_) => check_memory(command)?,
             Target::Address(_) | Target::Functions(_) | Target::Tracepoint(_) => {}
         }
         Ok(Self {
@@ -128,6 +136,7 @@ fn probe_point(kind: Kind, is_entry: bool) -> ProbePoint {
         Kind::Entry => ProbePoint::Entry,
         Kind::Tracepoint => ProbePoint::Tracepoint,
         Kind::Event => ProbePoint::Event,
+        Kind::Watch => ProbePoint::Memory,
     }
 }
 
@@ -158,6 +167,92 @@ fn is_entry(symbol: &str, offset: u32) -> Result<Option<bool>> {
     match offset {
         0 => Ok(Some(true)),
         _ => Ok(symbol::is_entry(symbols::address_at(symbol, offset)?)),
+    }
+}
+
+/// Checks that the kernel can watch this memory.
+fn check_memory(command: &Command<'_>) -> Result<(), Failure> {
+    if watchpoint::slots() == 0 {
+        let kind = ErrorKind::NosupWatch;
+        return Err(command::Error::at_target(kind, Errno::EOPNOTSUPP).into());
+    }
+    memory(command, symbols::unique_address_of)?
+        .check()
+        .map_err(at_target)
+}
+
+/// Finds the memory that a watchpoint watches. `address_of` finds a symbol. Reads no file, unless
+/// `address_of` does.
+pub(crate) fn memory(
+    command: &Command<'_>,
+    address_of: fn(&str) -> Result<usize>,
+) -> Result<watchpoint::Target, Failure> {
+    let refuse = |kind| Failure::from(command.memory_error(kind));
+    let Target::Memory(watched) = command.target else {
+        return Err(EINVAL.into());
+    };
+    let (address, is_per_cpu) = match watched.place {
+        Place::Address(address) => (address as usize, false),
+        Place::Symbol { symbol, offset } => {
+            let address = address_of(symbol).map_err(|error| match error {
+                ENOMEM => error.into(),
+                _ => refuse(ErrorKind::BadAccessAddr),
+            })?;
+            let is_per_cpu = symbols::is_per_cpu(address)?;
+            (address.wrapping_add_signed(offset as isize), is_per_cpu)
+        }
+    };
+    watched.check(address as u64).map_err(refuse)?;
+    Ok(watchpoint::Target {
+        address,
+        is_per_cpu,
+        len: watched.len.unwrap_or(1),
+        access: match watched.access {
+            Access::Write => watchpoint::Access::Write,
+            Access::ReadWrite => watchpoint::Access::ReadWrite,
+            Access::Execute => watchpoint::Access::Execute,
+        },
+    })
+}
+
+/// Adds the length of the memory that is watched to a command that leaves it out: the size of the
+/// symbol's type, if BTF has the symbol. A size that no watchpoint has is an error.
+pub(crate) fn with_length<'a>(command: &Command<'a>) -> Result<Command<'a>, Failure> {
+    let Target::Memory(watched) = command.target else {
+        return Ok(command.clone());
+    };
+    let (Place::Symbol { symbol, offset: 0 }, Access::Write | Access::ReadWrite, None) =
+        (watched.place, watched.access, watched.len)
+    else {
+        return Ok(match (watched.access, watched.len) {
+            (Access::Write | Access::ReadWrite, None) => command.with_length(DEFAULT_LEN),
+            _ => command.clone(),
+        });
+    };
+    let len = match variable_size(symbol)? {
+        None => DEFAULT_LEN,
+        Some(size @ (1 | 2 | 4 | 8)) => size as u8,
+        Some(_) => {
+            let kind = ErrorKind::BadAccessLen;
+            return Err(command.memory_error(kind).into());
+        }
+    };
+    Ok(command.with_length(len))
+}
+
+/// The size of the variable `[MODULE:]SYMBOL`, in bytes, if BTF has it.
+fn variable_size(symbol: &str) -> Result<Option<u32>> {
+    let Some(kernel) = vmlinux()? else {
+        return Ok(None);
+    };
+    let kernel = kernel.btf(None)?;
+    let Some((module, name)) = symbol.split_once(':') else {
+        return Ok(kernel.variable_size(symbol));
+    };
+    match Object::read(module, Some(&kernel)) {
+        Err(ENOMEM) => Err(ENOMEM),
+        Err(_) => Ok(None),
+        Ok(object) => Ok(object.btf(Some(&kernel))?.variable_size(name)),
     }
 }
 
@@ -390,7 +485,7 @@ pub(crate) fn check_functions(pattern: &str) -> Result {
 /// The name of the function that the target is, `NAME` or `MODULE:NAME`, if it is one.
 fn function_of(target: Target<'_>) -> Result<Option<CString>> {
     let name = match target {
-        Target::Address(_) | Target::Event { .. } => return Ok(None),
+        Target::Address(_) | Target::Event { .. } | Target::Memory(_) => return Ok(None),
         Target::Symbol { symbol, .. } | Target::AllNamed(symbol) | Target::Functions(symbol) => {
             CString::try_from_fmt(format_args!("{symbol}"))?
         }

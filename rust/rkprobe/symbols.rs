@@ -45,6 +45,14 @@ pub(crate) fn address_at(symbol: &str, offset: u32) -> Result<usize> {
     Ok(address_of(symbol)?.wrapping_add(offset as usize))
 }
 
+/// Is this the address of a per-CPU variable of the kernel?
+///
+/// C: `is_kernel_percpu_address()`.
+pub(crate) fn is_per_cpu(address: usize) -> Result<bool> {
+    let (start, end) = (address_of("__per_cpu_start")?, address_of("__per_cpu_end")?);
+    Ok((start..end).contains(&address))
+}
+
 /// How many places `[MODULE:]SYMBOL` stands for; two are two or more where there is no module.
 /// Where the kernel itself has the name, those that modules have do not count; where it has not,
 /// they count as one: see [`is_unique_at`]. `None` for a module that is not there.

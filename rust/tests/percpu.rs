@@ -98,7 +98,7 @@ mod tests {
         add(0, 0);
         drop(probe);
         // All areas are free again for the next handler.
-        assert!(SEEN.is(&[0xff, 1, 1, 1, 1, 0xff, 1, 1, 1, 1]));
+        assert!(SEEN.is(&[0xff, 1, 1, 1, 1, 1, 0xff, 1, 1, 1, 1, 1]));
         Ok(())
     }
 }

@@ -35,6 +35,8 @@ mod symbol;
 mod trace_event;
 mod tracefs;
 mod tracepoint;
+#[cfg(CONFIG_X86_64)]
+mod watchpoint;
 
 /// KUnit runs the suites when the module was loaded.
 struct KtraceKunit;

@@ -272,6 +272,36 @@ impl<'a> Btf<'a> {
         None
     }
 
+    /// The size in bytes of the variable of this name. `None` if there is no such variable, or no
+    /// complete type of it. BTF of the kernel mostly has per-CPU variables only.
+    ///
+    /// C: `btf_type_id_size()`.
+    pub fn variable_size(&self, name: &str) -> Option<u32> {
+        let variable = self.get(self.find(name, TypeKind::Var)?)?;
+        let mut count = 1u32;
+        let mut ty = self.resolve(variable.target())?;
+        for _ in 0..=MAX_CHAIN {
+            let size = match ty.kind() {
+                TypeKind::Ptr => 8,
+                TypeKind::Int
+                | TypeKind::Enum
+                | TypeKind::Enum64
+                | TypeKind::Float
+                | TypeKind::Struct
+                | TypeKind::Union => ty.size(),
+                TypeKind::Array => {
+                    let array = ty.array()?;
+                    count = count.checked_mul(array.len)?;
+                    ty = self.resolve(array.element)?;
+                    continue;
+                }
+                _ => return None,
+            };
+            return size.checked_mul(count);
+        }
+        None
+    }
+
     /// Whether the type with this id has the type tag `tag` among its qualifiers.
     ///
     /// C: `__attribute__((btf_type_tag("tag")))`.

@@ -119,10 +119,16 @@ impl<'b> BaseParser<'b> {
     ) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
         let is_variable = text.starts_with('$');
         match (self.context.point, self.context.types) {
-            (ProbePoint::Entry | ProbePoint::Inside | ProbePoint::Tracepoint, _) if is_variable => {
+            (
+                ProbePoint::Entry
+                | ProbePoint::Inside
+                | ProbePoint::Tracepoint
+                | ProbePoint::Memory,
+                _,
+            ) if is_variable => {
                 return Err(ArgumentError::invalid(ErrorKind::RetvalOnProbe, at));
             }
-            (ProbePoint::Inside | ProbePoint::Event, _) => {
+            (ProbePoint::Inside | ProbePoint::Event | ProbePoint::Memory, _) => {
                 return Err(ArgumentError::invalid(ErrorKind::NosupBtfarg, at));
             }
             (_, TypeInfo::Unsupported) if text == RETVAL => {
@@ -151,7 +157,8 @@ impl<'b> BaseParser<'b> {
                 ProbePoint::Entry
                 | ProbePoint::Inside
                 | ProbePoint::Tracepoint
-                | ProbePoint::Event => Base::Argument(param.position),
+                | ProbePoint::Event
+                | ProbePoint::Memory => Base::Argument(param.position),
             };
             (base, Some(param.ty))
         };
@@ -261,7 +268,8 @@ impl<'b> BaseParser<'b> {
                 ProbePoint::Entry
                 | ProbePoint::Inside
                 | ProbePoint::Tracepoint
-                | ProbePoint::Event => Err(ArgumentError::invalid(ErrorKind::ElapsedOnProbe, at)),
+                | ProbePoint::Event
+                | ProbePoint::Memory => Err(ArgumentError::invalid(ErrorKind::ElapsedOnProbe, at)),
             };
         }
         if name == "exit" {
@@ -269,6 +277,9 @@ impl<'b> BaseParser<'b> {
                 ProbePoint::ReturnInsn => Ok(Base::Exit),
                 _ => Err(ArgumentError::invalid(ErrorKind::ExitOnProbe, at)),
             };
+        }
+        if name == "addr" && self.context.point == ProbePoint::Memory {
+            return Ok(Base::Watched);
         }
         let number = name.strip_prefix("arg").ok_or(bad)?;
         let number = number::unsigned(number, 10).map_err(bad_number)?;
@@ -280,7 +291,7 @@ impl<'b> BaseParser<'b> {
         match self.context.point {
             ProbePoint::Entry => Ok(Base::Argument(index)),
             ProbePoint::Tracepoint => Ok(Base::Argument(index.saturating_add(1))),
-            ProbePoint::Inside | ProbePoint::Event => {
+            ProbePoint::Inside | ProbePoint::Event | ProbePoint::Memory => {
                 Err(ArgumentError::invalid(ErrorKind::NofentryArgs, at))
             }
             ProbePoint::Return => Ok(Base::EntryArgument(index)),

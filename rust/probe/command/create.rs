@@ -44,7 +44,7 @@ use super::{
 /// The maximum MAXACTIVE of a return probe.
 pub const MAX_MAXACTIVE: u16 = 4096;
 
-/// A command that creates a probe: `p`, `r`, `f`, `t` or `e`.
+/// A command that creates a probe: `p`, `r`, `f`, `t`, `e` or `w`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command<'a> {
     /// The kind of the probe.
@@ -54,6 +54,8 @@ pub struct Command<'a> {
     pub maxactive: Option<NonZero<u16>>,
     /// The target of the probe.
     pub target: Target<'a>,
+    /// Where the place of memory starts in the target, in bytes.
+    pub(super) place_at: usize,
     /// The text behind the `:`.
     pub(super) label: Option<Label<'a>>,
     pub(super) arguments: Words<'a>,
@@ -139,6 +141,21 @@ impl<'a> Command<'a> {
         }
     }
 
+    /// The same command with another length of the memory that it watches.
+    pub fn with_length(&self, len: u8) -> Self {
+        let mut command = self.clone();
+        if let Target::Memory(watched) = &mut command.target {
+            watched.len = Some(len);
+        }
+        command
+    }
+
+    /// An error of the place of memory: [`ErrorKind::BadAccessAddr`], [`ErrorKind::BadAccessLen`],
+    /// [`ErrorKind::UnalignedAccess`], all EINVAL.
+    pub const fn memory_error(&self, kind: ErrorKind) -> Error {
+        Error::invalid(kind, 1, self.place_at)
+    }
+
     /// The arguments. The caller derives `context` from what the kernel knows about the target. As
     /// in C, the point of a target that is an address is always
     /// [`ProbePoint::Inside`](super::ProbePoint::Inside). `registers` finds a register by its name
@@ -156,7 +173,7 @@ impl<'a> Command<'a> {
         'a: 'c,
     {
         // For the other probes, the kernel saves only some registers.
-        let registers = self.kind.is_kprobe().then_some(registers);
+        let registers = self.kind.has_all_registers().then_some(registers);
         Arguments::new(self.arguments.clone(), context, registers)
     }
 }

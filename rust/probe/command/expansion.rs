@@ -380,7 +380,9 @@ fn check_variables(words: &Words<'_>, point: ProbePoint) -> Result<(), Error> {
         };
         let error = |kind| Err(Error::invalid(kind, index.saturating_add(2), 0));
         match point {
-            ProbePoint::Inside | ProbePoint::Event => return error(ErrorKind::NofentryArgs),
+            ProbePoint::Inside | ProbePoint::Event | ProbePoint::Memory => {
+                return error(ErrorKind::NofentryArgs)
+            }
             ProbePoint::ReturnInsn => return error(ErrorKind::EntryOnRetinsn),
             ProbePoint::Entry | ProbePoint::Return | ProbePoint::Tracepoint => {}
         }

@@ -16,7 +16,9 @@ use super::{
     error::Error,
     target::{
         Kind,
-        Target, //
+        Place,
+        Target,
+        Watched, //
     },
 };
 
@@ -38,7 +40,7 @@ pub enum Event<'a> {
     /// The part as written in the command.
     Given(&'a str),
     /// Made of the target: `p_SYM_OFF`, `r_SYM_OFF`, `SYM__entry`, `SYM__exit`, and the name of a
-    /// tracepoint or of another event.
+    /// tracepoint, of another event or of the symbol that is watched.
     Automatic(Kind, Target<'a>),
     /// Made of the hash of an address: `p_0xHASH`, `r_0xHASH`. Everyone who may list a directory
     /// of tracefs sees the name, so the address itself is not in it. C prints a hash, too (`%p`).
@@ -67,6 +69,12 @@ impl fmt::Display for Event<'_> {
                         write!(out, "_{name}")
                     }
                     Target::Tracepoint(name) | Target::Event { name, .. } => out.write_str(name),
+                    Target::Memory(Watched {
+                        place: Place::Symbol { symbol, .. },
+                        ..
+                    }) => out.write_str(symbol),
+                    // The address must not be in a name that everybody may read.
+                    Target::Memory(_) => out.write_str("wprobe"),
                 }
             }
         }

@@ -26,7 +26,8 @@ use super::{
     symbol::split_symbol,
     target::{
         Kind,
-        Target, //
+        Target,
+        Watched, //
     },
     words::Words, //
 };
@@ -89,6 +90,7 @@ impl EventsFile {
             (Some(b'f'), Self::DynamicEvents) => Kind::Entry,
             (Some(b't'), Self::DynamicEvents) => Kind::Tracepoint,
             (Some(b'e'), Self::DynamicEvents) => Kind::Event,
+            (Some(b'w'), Self::DynamicEvents) => Kind::Watch,
             _ => return Err(no_match),
         };
         let Some(target) = words.next() else {
@@ -100,14 +102,19 @@ impl EventsFile {
 
         let (maxactive, label) = match kind {
             Kind::Probe | Kind::Return | Kind::ReturnInsn => parse_head(head, kind)?,
-            Kind::Entry | Kind::Exit | Kind::Tracepoint => (None, parse_short_head(head)?),
+            Kind::Entry | Kind::Exit | Kind::Tracepoint => {
+                (None, parse_short_head(head, ErrorKind::BadMaxact)?)
+            }
+            Kind::Watch => (None, parse_short_head(head, ErrorKind::BadMaxactType)?),
             Kind::Event => (None, parse_event_head(head)?),
         };
+        let place_at = target.find('@').map_or(0, |at| at.saturating_add(1));
         let (target, kind) = match kind {
             Kind::Probe | Kind::Return | Kind::ReturnInsn => parse_target(target, kind)?,
             Kind::Entry | Kind::Exit => parse_functions(target, &words)?,
             Kind::Tracepoint => (parse_tracepoint(target, &words)?, kind),
             Kind::Event => (parse_event(target)?, kind),
+            Kind::Watch => (Target::Memory(Watched::parse(target)?), kind),
         };
         if kind == Kind::ReturnInsn && maxactive.is_some() {
             return Err(Error::invalid(ErrorKind::MaxactOnRetinsn, 0, 1));
@@ -124,6 +131,7 @@ impl EventsFile {
             kind,
             maxactive,
             target,
+            place_at,
             label,
             arguments,
             filter,
@@ -142,6 +150,7 @@ impl EventsFile {
             (Self::DynamicEvents, Some(b'p' | b'r')) => "trace_kprobe",
             (Self::DynamicEvents, Some(b'f' | b't')) => "trace_fprobe",
             (Self::DynamicEvents, Some(b'e')) => "event_probe",
+            (Self::DynamicEvents, Some(b'w')) => "wprobe",
             (Self::DynamicEvents, _) => "dynevent",
         }
     }
@@ -211,13 +220,14 @@ fn parse_target(word: &str, kind: Kind) -> Result<(Target<'_>, Kind), Error> {
         .ok_or(Error::invalid(ErrorKind::BadProbeAddr, 1, 0))
 }
 
-/// Parses the first word of an `f` or a `t`: `LETTER[:LABEL]`.
-fn parse_short_head(head: &str) -> Result<Option<Label<'_>>, Error> {
+/// Parses the first word of an `f`, a `t` or a `w`: `LETTER[:LABEL]`. `wrong` is the error of
+/// something between the two.
+fn parse_short_head(head: &str, wrong: ErrorKind) -> Result<Option<Label<'_>>, Error> {
     match head.split_at_checked(1) {
         None | Some((_, "")) => Ok(None),
         Some((_, rest)) => match rest.strip_prefix(':') {
             Some(text) => Ok(Some(Label { text, offset: 2 })),
-            None => Err(Error::invalid(ErrorKind::BadMaxact, 0, 1)),
+            None => Err(Error::invalid(wrong, 0, 1)),
         },
     }
 }

@@ -32,6 +32,8 @@ pub enum ProbePoint {
     Tracepoint,
     /// A trace event: the fields of its record are available.
     Event,
+    /// An access to memory: `$addr` is available.
+    Memory,
 }
 
 /// The probe point, and the types of the variables there.

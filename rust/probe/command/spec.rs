@@ -17,8 +17,11 @@ use super::{
     error::Normalized,
     name::EventName,
     target::{
+        Access,
         Kind,
-        Target, //
+        Place,
+        Target,
+        Watched, //
     },
     words::{
         Length,
@@ -52,12 +55,35 @@ pub struct ProbeSpec<T> {
 /// The kind of the target, with the length of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TargetSpan {
-    Symbol { len: u16, offset: u32 },
-    AllNamed { len: u16 },
+    Symbol {
+        len: u16,
+        offset: u32,
+    },
+    AllNamed {
+        len: u16,
+    },
     Address(u64),
-    Functions { len: u16 },
-    Tracepoint { len: u16 },
-    Event { system: u16 },
+    Functions {
+        len: u16,
+    },
+    Tracepoint {
+        len: u16,
+    },
+    Event {
+        system: u16,
+    },
+    Memory {
+        access: Access,
+        place: PlaceSpan,
+        len: Option<u8>,
+    },
+}
+
+/// The place of memory, with the length of its symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PlaceSpan {
+    Symbol { len: u16, offset: i32 },
+    Address(u64),
 }
 
 impl<T: AsRef<str>> ProbeSpec<T> {
@@ -160,6 +186,21 @@ impl<T: AsRef<str>> ProbeSpec<T> {
                     name: rest.get(1..).unwrap_or(""),
                 }
             }
+            TargetSpan::Memory { access, place, len } => Target::Memory(Watched {
+                access,
+                place: match place {
+                    PlaceSpan::Symbol { len, offset } => {
+                        let place = self.target_text().split_once('@');
+                        let symbol = place.and_then(|(_, place)| place.get(..len as usize));
+                        Place::Symbol {
+                            symbol: symbol.unwrap_or(""),
+                            offset,
+                        }
+                    }
+                    PlaceSpan::Address(address) => Place::Address(address),
+                },
+                len,
+            }),
         }
     }
 
@@ -172,6 +213,10 @@ impl<T: AsRef<str>> ProbeSpec<T> {
             kind: self.kind,
             maxactive: self.maxactive,
             target: self.target(),
+            place_at: self
+                .target_text()
+                .find('@')
+                .map_or(0, |at| at.saturating_add(1)),
             label: None,
             arguments: Words::new(self.span(target.into(), end)),
             filter: rest.strip_prefix(" if ").map(Words::new),
@@ -193,6 +238,8 @@ impl<T: AsRef<str>> ProbeSpec<T> {
     /// Whether the probe has this group, if given, and this event, if not empty, and begins with
     /// these words: first its target, then its arguments from the first on.
     ///
+    /// The memory that a watchpoint watches also matches without its length.
+    ///
     /// An argument is written as `NAME=BODY`, so one without its name does not match. Unlike in C,
     /// a target of more than 63 bytes can match, and one with its `%return`.
     pub fn matches<'w>(
@@ -206,6 +253,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
             target == word
                 || target.strip_suffix("%return") == Some(word)
                 || self.kind == Kind::Event && target.split_once('.') == word.split_once('/')
+                || self.kind == Kind::Watch && without_length(target) == word
         };
         let mut listed = Words::new(self.without_name()).skip(1);
         (event.is_empty() || event == self.event())
@@ -262,7 +310,26 @@ impl TargetSpan {
             Target::Event { system, .. } => Self::Event {
                 system: len(system),
             },
+            Target::Memory(watched) => Self::Memory {
+                access: watched.access,
+                place: match watched.place {
+                    Place::Symbol { symbol, offset } => PlaceSpan::Symbol {
+                        len: len(symbol),
+                        offset,
+                    },
+                    Place::Address(address) => PlaceSpan::Address(address),
+                },
+                len: watched.len,
+            },
         }
+    }
+}
+
+/// The memory that a watchpoint watches, without `:LEN`.
+fn without_length(target: &str) -> &str {
+    match target.rsplit_once(':') {
+        Some((place, len)) if len.starts_with(|c: char| c.is_ascii_digit()) => place,
+        _ => target,
     }
 }
 

@@ -21,6 +21,8 @@ pub enum Kind {
     Tracepoint,
     /// When a trace event is recorded: an event probe.
     Event,
+    /// When memory is accessed: a watchpoint.
+    Watch,
 }
 
 impl Kind {
@@ -32,6 +34,7 @@ impl Kind {
             Self::Entry | Self::Exit => 'f',
             Self::Tracepoint => 't',
             Self::Event => 'e',
+            Self::Watch => 'w',
         }
     }
 
@@ -42,6 +45,7 @@ impl Kind {
             Self::Entry | Self::Exit => "fprobes",
             Self::Tracepoint => "tracepoints",
             Self::Event => "eprobes",
+            Self::Watch => "wprobes",
         }
     }
 
@@ -52,13 +56,84 @@ impl Kind {
 
     /// Whether the probe is registered only while its event is enabled.
     pub const fn is_registered_with_event(self) -> bool {
-        matches!(self, Self::Entry | Self::Exit | Self::Tracepoint)
+        matches!(
+            self,
+            Self::Entry | Self::Exit | Self::Tracepoint | Self::Watch
+        )
     }
 
     /// Whether `kprobe_events` lists the probe. Probes can share an event only if this is the same
     /// for all of them.
     pub const fn is_kprobe(self) -> bool {
         matches!(self, Self::Probe | Self::Return | Self::ReturnInsn)
+    }
+
+    /// Whether the kernel saves all registers at a hit.
+    pub const fn has_all_registers(self) -> bool {
+        self.is_kprobe() || matches!(self, Self::Watch)
+    }
+}
+
+/// The accesses that hit a watchpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Writes.
+    Write,
+    /// Reads and writes.
+    ReadWrite,
+    /// The execution of an instruction. Ours; the kernel's proposal has no such.
+    Execute,
+}
+
+impl Access {
+    /// The text in front of the `@`.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Write => "w",
+            Self::ReadWrite => "rw",
+            Self::Execute => "x",
+        }
+    }
+}
+
+/// The place of memory that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// `[MOD:]SYM[+|-OFFSET]`.
+    Symbol {
+        /// The symbol, with its module if the user wrote it. Never empty.
+        symbol: &'a str,
+        /// The offset from the symbol, in bytes.
+        offset: i32,
+    },
+    /// An address in the kernel's space.
+    Address(u64),
+}
+
+/// The memory that is watched. `Display` writes it as the listing does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watched<'a> {
+    /// The accesses that hit.
+    pub access: Access,
+    /// The place.
+    pub place: Place<'a>,
+    /// The number of bytes, 1, 2, 4 or 8. `None` for [`Access::Execute`], and for a symbol if the
+    /// command leaves it to the type of the symbol.
+    pub len: Option<u8>,
+}
+
+impl fmt::Display for Watched<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@", self.access.text())?;
+        match self.place {
+            Place::Symbol { symbol, offset: 0 } => f.write_str(symbol)?,
+            Place::Symbol { symbol, offset } => write!(f, "{symbol}{offset:+}")?,
+            Place::Address(address) => write!(f, "0x{address:x}")?,
+        }
+        match self.len {
+            Some(len) => write!(f, ":{len}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -87,6 +162,8 @@ pub enum Target<'a> {
         /// The name of the event.
         name: &'a str,
     },
+    /// Memory.
+    Memory(Watched<'a>),
 }
 
 impl fmt::Display for Target<'_> {
@@ -100,6 +177,7 @@ impl fmt::Display for Target<'_> {
                 f.write_str(name)
             }
             Self::Event { system, name } => write!(f, "{system}.{name}"),
+            Self::Memory(watched) => watched.fmt(f),
         }
     }
 }

@@ -80,6 +80,7 @@ pub fn compile<R: Resolver>(
         Base::ReturnValue => Load::Register(current::RETURN_VALUE),
         Base::Elapsed => Load::Elapsed,
         Base::Exit => Load::Exit,
+        Base::Watched => Load::Watched,
         Base::Field(field) => Load::Field(field),
         Base::Comm => Load::Comm,
         Base::Current => Load::Current,

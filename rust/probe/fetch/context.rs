@@ -62,6 +62,12 @@ pub trait Context {
         0
     }
 
+    /// The address that is watched. Only the programs of watchpoints use this method.
+    #[inline(always)]
+    fn watched(&self) -> u64 {
+        0
+    }
+
     /// The fields of the record of the event that was hit. Only the programs of event probes use
     /// this method.
     #[inline(always)]
@@ -143,6 +149,11 @@ impl<C: Context> Context for &C {
     #[inline(always)]
     fn exit(&self) -> u64 {
         (**self).exit()
+    }
+
+    #[inline(always)]
+    fn watched(&self) -> u64 {
+        (**self).watched()
     }
 
     #[inline(always)]

@@ -38,10 +38,12 @@ use probe::{
         Kind,
         Line,
         ParseContext,
+        Place,
         ProbePoint,
         RecordFields,
         Target,
-        TypeInfo, //
+        TypeInfo,
+        Watched, //
     },
     fetch::{
         Field,
@@ -127,6 +129,11 @@ pub fn probe_point(command: &Command<'_>) -> Option<ProbePoint> {
         Target::Functions(_) => Some(ProbePoint::Entry),
         Target::Tracepoint(_) => Some(ProbePoint::Tracepoint),
         Target::Event { .. } => Some(ProbePoint::Event),
+        Target::Memory(Watched {
+            place: Place::Symbol { symbol, .. },
+            ..
+        }) if !is_name(symbol) => None,
+        Target::Memory(_) => Some(ProbePoint::Memory),
     }
 }
 
@@ -160,7 +167,7 @@ pub fn read<T>(
         dentry: 0x48,
     };
     let types = match command.target {
-        Target::Address(_) => TypeInfo::NoFunction(*BTF),
+        Target::Address(_) | Target::Memory(_) => TypeInfo::NoFunction(*BTF),
         Target::Symbol { symbol: name, .. } | Target::AllNamed(name) | Target::Functions(name) => {
             BTF.function(name)
                 .map_or(TypeInfo::Unknown(*BTF), TypeInfo::Function)

@@ -37,12 +37,13 @@ fn hash(address: u64) -> u32 {
     address as u32
 }
 
-const PROBE_POINTS: [ProbePoint; 5] = [
+const PROBE_POINTS: [ProbePoint; 6] = [
     ProbePoint::Entry,
     ProbePoint::Inside,
     ProbePoint::Return,
     ProbePoint::ReturnInsn,
     ProbePoint::Tracepoint,
+    ProbePoint::Memory,
 ];
 
 /// The most steps to find the errors of a line: for a name that may be another's, which makes all

@@ -205,3 +205,50 @@ fn split_btf_continues_its_base() {
     assert_eq!(first(&base, "vfs_read"), "file");
     assert_eq!(first(&btf, "printk"), "fmt");
 }
+
+#[test]
+fn a_variable_has_the_size_of_its_type() {
+    const VAR: u32 = 14;
+    let mut b = Builder::new();
+    let int = b.int("int", 4, SIGNED);
+    let ptr = b.ptr(TypeId::VOID);
+    let typedef = b.refer(8, "number", int);
+    let constant = b.refer(10, "", typedef);
+    let row = b.array(int, 2);
+    let matrix = b.array(row, 3);
+    let endless = b.array(TypeId::new(matrix.get() + 1), 1);
+    let structure = b.members(4, "s", &[("a", int, 0)]);
+    let huge = b.array(matrix, u32::MAX);
+    let union = b.refer(7 | FLAG >> 24, "u", TypeId::VOID);
+    for (name, ty) in [
+        ("an_int", int),
+        ("a_pointer", ptr),
+        ("a_constant", constant),
+        ("a_matrix", matrix),
+        ("a_structure", structure),
+        ("endless", endless),
+        ("huge", huge),
+        ("undefined", union),
+        ("nothing", TypeId::VOID),
+        ("gone", TypeId::new(1000)),
+    ] {
+        b.add(name, VAR << 24, ty.get(), &[1]);
+    }
+    let btf = open(b.bytes());
+    for (name, size) in [
+        ("an_int", Some(4)),
+        ("a_pointer", Some(8)),
+        ("a_constant", Some(4)),
+        ("a_matrix", Some(24)),
+        ("a_structure", Some(64)),
+        ("endless", None),
+        ("huge", None),
+        ("undefined", None),
+        ("nothing", None),
+        ("gone", None),
+        ("number", None),
+        ("", None),
+    ] {
+        assert_eq!(btf.variable_size(name), size, "{name}");
+    }
+}

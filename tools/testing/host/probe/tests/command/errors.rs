@@ -378,6 +378,7 @@ fn each_kind_is_tested() {
         BadText,
         RetInsnRefused,
         NosupRetinsn,
+        NosupWatch,
     ];
     // In tests of their own.
     let elsewhere = [
@@ -392,6 +393,12 @@ fn each_kind_is_tested() {
         NoEventField,
         NosupPercpu,
         NoEpFilter,
+        BadAccessFmt,
+        BadAccessType,
+        BadAccessLen,
+        BadAccessAddr,
+        ReadAccess,
+        UnalignedAccess,
     ];
     // What only BTF tells.
     let btf = [

@@ -20,6 +20,7 @@ mod masked;
 mod members;
 mod names;
 mod properties;
+mod watch;
 
 use std::convert::Infallible;
 
@@ -138,6 +139,7 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
             return Err(Error::at_target(ErrorKind::BadAttachEvent, Errno::ENODEV));
         }
         Target::Event { .. } => ProbePoint::Event,
+        Target::Memory(_) => ProbePoint::Memory,
     };
     command.filter()?;
     let name = command.name(|address| address as u32)?;

@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A handler for accesses to memory, by the processor's breakpoint registers.
+//!
+//! C header: [`include/linux/hw_breakpoint.h`](srctree/include/linux/hw_breakpoint.h)
+//!
+//! A watchpoint takes a register of each CPU. CPUs that come online later get it, too; if such a
+//! CPU has no free register, the kernel's log says so. `register_wide_hw_breakpoint()` does
+//! neither, so this uses what it consists of.
+//!
+//! x86-64 only. arm64 reports an access before it happens, and steps over it only for the handler
+//! of perf itself: with any other handler the access would be repeated for ever.
+
+use core::{
+    mem::ManuallyDrop,
+    pin::Pin,
+    ptr,
+    sync::atomic::{
+        AtomicBool,
+        AtomicI32,
+        AtomicPtr,
+        Ordering, //
+    },
+};
+
+use kernel::{
+    bindings::{
+        self,
+        pt_regs, //
+    },
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    ffi::{
+        c_int,
+        c_uint,
+        c_ulong,
+        c_void, //
+    },
+    prelude::*,
+    types::Opaque, //
+};
+
+use crate::{
+    arch, kprobe, leftover,
+    registers::Registers,
+    trace_event::{
+        origin,
+        Origin,
+        State, //
+    },
+};
+
+/// The accesses that hit a watchpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Writes.
+    Write,
+    /// Reads and writes. x86-64 has no watchpoint for reads alone.
+    ReadWrite,
+    /// The execution of the instruction at the address.
+    Execute,
+}
+
+impl Access {
+    /// C: `HW_BREAKPOINT_W`, `HW_BREAKPOINT_RW`, `HW_BREAKPOINT_X`.
+    const fn raw(self) -> c_uint {
+        match self {
+            Self::Write => 2,
+            Self::ReadWrite => 3,
+            Self::Execute => 4,
+        }
+    }
+}
+
+/// The memory to watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The address in the kernel's space, or that of a per-CPU variable.
+    pub address: usize,
+    /// Whether `address` is that of a per-CPU variable: then each CPU watches its own copy.
+    pub is_per_cpu: bool,
+    /// The number of bytes: 1, 2, 4 or 8. The address is a multiple of it.
+    pub len: u8,
+    /// The accesses that hit.
+    pub access: Access,
+}
+
+impl Target {
+    /// Whether the kernel takes such a watchpoint, if a breakpoint register is free.
+    ///
+    /// Process context; sleeps. Fails as [`Watchpoint::register`]; but if no register is free,
+    /// nothing is known, and this succeeds.
+    pub fn check(&self) -> Result {
+        let len = self.checked_len()?;
+        // SAFETY: No requirements: the kernel checks the address.
+        let checked = to_result(unsafe {
+            ktrace_check_watch(self.address, self.is_per_cpu, len, self.access.raw())
+        });
+        match checked {
+            Err(ENOSPC) => Ok(()),
+            checked => checked,
+        }
+    }
+
+    /// The length as the kernel takes it, if the address can be watched at all.
+    fn checked_len(&self) -> Result<c_ulong> {
+        if slots() == 0 {
+            return Err(EOPNOTSUPP);
+        }
+        let is_kernel = self.is_per_cpu || (self.address as isize) < 0;
+        if !is_kernel || !matches!(self.len, 1 | 2 | 4 | 8) {
+            return Err(EINVAL);
+        }
+        Ok(match self.access {
+            Access::Execute => size_of::<c_ulong>(),
+            Access::Write | Access::ReadWrite => self.len.into(),
+        })
+    }
+
+    /// The address on this CPU, where preemption should be disabled.
+    #[inline(always)]
+    fn here(&self) -> usize {
+        match self.is_per_cpu {
+            true => arch::this_cpu(self.address),
+            false => self.address,
+        }
+    }
+}
+
+/// The number of breakpoint registers that each CPU has; 0 where there are no watchpoints. Perf and
+/// debuggers use them, too. Any context.
+pub fn slots() -> u32 {
+    // SAFETY: No requirements.
+    unsafe { ktrace_watch_slots() }
+}
+
+/// What happens at an access.
+pub trait Handler: Send + Sync + 'static {
+    /// Called in the debug exception, which is atomic context as in an NMI: see [`crate::context`].
+    ///
+    /// A read or write has happened, and the instruction pointer is behind its instruction. An
+    /// instruction that is watched has not run yet. While this runs, no watchpoint hits on this
+    /// CPU. Nor does one in an NMI, or in user space.
+    fn hit(&self, hit: &Hit<'_>);
+}
+
+/// One access.
+#[derive(Clone, Copy)]
+pub struct Hit<'a>(kprobe::Hit<'a>);
+
+impl<'a> Hit<'a> {
+    /// The registers. The instruction pointer is behind a read or a write.
+    #[inline(always)]
+    pub fn registers(&self) -> &'a Registers {
+        self.0.registers()
+    }
+
+    /// The address that is watched on this CPU.
+    #[inline(always)]
+    pub fn address(&self) -> usize {
+        self.0.address()
+    }
+}
+
+impl<'a> Origin for Hit<'a> {
+    #[inline(always)]
+    fn state(&self) -> State<&'a Registers> {
+        self.0.state()
+    }
+}
+
+impl<'a> origin::Sealed for Hit<'a> {
+    type Registers = &'a Registers;
+
+    const NEEDS_ROOM: bool = false;
+
+    #[inline(always)]
+    fn whole(&self) -> *mut pt_regs {
+        self.0.whole()
+    }
+
+    /// # Safety
+    ///
+    /// The requirements of the trait.
+    #[inline(always)]
+    unsafe fn for_perf(&self, _room: *mut pt_regs) -> *mut pt_regs {
+        self.registers().as_ptr()
+    }
+}
+
+/// The part that C uses. It must not move.
+#[repr(C)]
+struct Raw {
+    /// What `struct ktrace_watch` has.
+    hit: unsafe extern "C" fn(*mut Raw, *mut pt_regs),
+    /// In the kernel's list while `is_armed`.
+    node: Opaque<bindings::hlist_node>,
+    target: Target,
+    len: c_ulong,
+    /// Whether [`arm`](Raw::arm) runs: then an error on a CPU is one of the registration.
+    is_arming: AtomicBool,
+    is_armed: AtomicBool,
+    /// The event of each CPU, or NULL. The kernel's calls for CPUs change it, one at a time.
+    events: KVVec<AtomicPtr<c_void>>,
+}
+
+/// A handler with what the kernel knows.
+#[repr(C)]
+struct PinnedWatch<H> {
+    raw: Raw,
+    handler: H,
+}
+
+/// A handler for the accesses to some memory, until it is dropped.
+///
+/// Dropping waits until the handler does not run any more: process context.
+///
+/// # Examples
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use ktrace::{
+///     percpu::Counter,
+///     watchpoint::{
+///         Access,
+///         Handler,
+///         Hit,
+///         Target,
+///         Watchpoint, //
+///     },
+/// };
+///
+/// struct Accesses(Counter);
+///
+/// impl Handler for Accesses {
+///     fn hit(&self, _: &Hit<'_>) {
+///         self.0.increment();
+///     }
+/// }
+///
+/// let watched = KBox::new(0u64, GFP_KERNEL)?;
+/// let target = Target {
+///     address: (&raw const *watched).addr(),
+///     is_per_cpu: false,
+///     len: 8,
+///     access: Access::Write,
+/// };
+/// let watchpoint = Watchpoint::register(target, Accesses(Counter::new()?))?;
+/// pr_info!("{} writes\n", watchpoint.handler().0.sum());
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Watchpoint<H: Handler> {
+    inner: ManuallyDrop<Pin<KBox<PinnedWatch<H>>>>,
+}
+
+// SAFETY: Any task may arm, disarm and free it, and `H` is `Send`.
+unsafe impl<H: Handler> Send for Watchpoint<H> {}
+// SAFETY: `disarm` acts once, whoever calls it, and `H` is `Sync`.
+unsafe impl<H: Handler> Sync for Watchpoint<H> {}
+
+// The events are those of C.
+#[allow(improper_ctypes)]
+extern "C" {
+    fn ktrace_watch_slots() -> c_uint;
+    fn ktrace_setup_watch_state(
+        startup: unsafe extern "C" fn(c_uint, *mut bindings::hlist_node) -> c_int,
+        teardown: unsafe extern "C" fn(c_uint, *mut bindings::hlist_node) -> c_int,
+    ) -> c_int;
+    fn ktrace_remove_watch_state(state: c_int);
+    fn ktrace_watch_on_cpu(
+        cpu: c_uint,
+        address: c_ulong,
+        len: c_ulong,
+        access: c_uint,
+        watch: *const Raw,
+    ) -> *mut c_void;
+    fn ktrace_unwatch(event: *mut c_void);
+    fn ktrace_check_watch(
+        address: c_ulong,
+        is_per_cpu: bool,
+        len: c_ulong,
+        access: c_uint,
+    ) -> c_int;
+    fn ktrace_per_cpu_ptr(area: *mut c_void, cpu: c_uint) -> *mut c_void;
+}
+
+/// The state of CPUs in which watchpoints are armed, or an error.
+static STATE: AtomicI32 = AtomicI32::new(0);
+
+/// Without memory, watchpoints cannot be registered; everything else works.
+///
+/// # Safety
+///
+/// Must be called once, before anything else here.
+pub(crate) unsafe fn init() {
+    if slots() == 0 {
+        return;
+    }
+    // SAFETY: `exit` removes the state before the functions go.
+    let state = unsafe { ktrace_setup_watch_state(cpu_online, cpu_offline) };
+    STATE.store(state, Ordering::Relaxed);
+}
+
+/// Must be called when no watchpoint is registered any more.
+pub(crate) fn exit() {
+    let state = STATE.load(Ordering::Relaxed);
+    if state > 0 {
+        // SAFETY: `init` has set it up, and there are no watchpoints in it.
+        unsafe { ktrace_remove_watch_state(state) };
+    }
+}
+
+/// The number of [`STATE`].
+fn state() -> Result<bindings::cpuhp_state> {
+    match STATE.load(Ordering::Relaxed) {
+        0 => Err(EOPNOTSUPP),
+        error @ ..0 => Err(Error::from_errno(error)),
+        state => Ok(state),
+    }
+}
+
+impl<H: Handler> Watchpoint<H> {
+    /// Watches some memory from now on, on all CPUs or on none.
+    ///
+    /// Process context; sleeps. `EOPNOTSUPP` where there are no watchpoints, `EINVAL` for memory
+    /// of user space, for a length or an alignment that the processor does not have, and for what
+    /// the debug exception itself uses; `ENOSPC` where a CPU has no free breakpoint register
+    /// ([`slots`]); `ENOMEM`. C: `perf_event_create_kernel_counter()`.
+    pub fn register(target: Target, handler: H) -> Result<Self> {
+        let raw = Raw::new(target, hit::<H>)?;
+        let inner = KBox::pin(PinnedWatch { raw, handler }, GFP_KERNEL)?;
+        // SAFETY: `remove` waits until no handler runs, and takes no lock that a module notifier
+        // holds; `inner` is freed after `untrack` only.
+        unsafe { leftover::track(hit::<H> as *const () as usize, inner.object(), remove::<H>) }?;
+        // SAFETY: It is pinned in a box, and disarmed before it is freed.
+        unsafe { inner.raw.arm() }.inspect_err(|_| leftover::untrack(inner.object()))?;
+        Ok(Self {
+            inner: ManuallyDrop::new(inner),
+        })
+    }
+
+    /// Ends the watch for good: no handler runs any more when this returns.
+    ///
+    /// Process context; sleeps. C: `perf_event_release_kernel()`.
+    pub fn disarm(&self) {
+        self.inner.raw.disarm();
+    }
+
+    /// The memory that is watched. Any context.
+    pub fn target(&self) -> Target {
+        self.inner.raw.target
+    }
+
+    /// The handler, which others may be running. Any context.
+    pub fn handler(&self) -> &H {
+        &self.inner.handler
+    }
+}
+
+impl<H: Handler> Drop for Watchpoint<H> {
+    fn drop(&mut self) {
+        self.disarm();
+        leftover::untrack(self.inner.object());
+        // SAFETY: This is the end of it, and no handler runs any more.
+        unsafe { ManuallyDrop::drop(&mut self.inner) };
+    }
+}
+
+impl<H: Handler> PinnedWatch<H> {
+    /// Its entry in the list of [`leftover`].
+    fn object(&self) -> *mut c_void {
+        ptr::from_ref(self).cast_mut().cast()
+    }
+}
+
+impl Raw {
+    /// One that is not armed yet.
+    fn new(target: Target, hit: unsafe extern "C" fn(*mut Self, *mut pt_regs)) -> Result<Self> {
+        let len = target.checked_len()?;
+        // SAFETY: The kernel has set it at boot, and never changes it again.
+        let cpus = unsafe { bindings::nr_cpu_ids } as usize;
+        let mut events = KVVec::with_capacity(cpus, GFP_KERNEL)?;
+        for _ in 0..cpus {
+            events.push(AtomicPtr::new(ptr::null_mut()), GFP_KERNEL)?;
+        }
+        Ok(Self {
+            hit,
+            node: Opaque::zeroed(),
+            target,
+            len,
+            is_arming: AtomicBool::new(true),
+            is_armed: AtomicBool::new(false),
+            events,
+        })
+    }
+
+    /// Watches on all CPUs that are online, or on none and returns an error.
+    ///
+    /// # Safety
+    ///
+    /// Only once, and it must stay in its place until it is [disarmed](Self::disarm).
+    unsafe fn arm(&self) -> Result {
+        // SAFETY: The caller guarantees that the node stays. It is in no list yet.
+        to_result(unsafe {
+            bindings::__cpuhp_state_add_instance(state()?, self.node.get(), true)
+        })?;
+        self.is_arming.store(false, Ordering::Relaxed);
+        self.is_armed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Ends the watch, if it is armed. No handler runs any more when this returns.
+    fn disarm(&self) {
+        let Ok(state) = state() else {
+            return;
+        };
+        if self.is_armed.swap(false, Ordering::Relaxed) {
+            // SAFETY: It was armed, and this is the only one that takes it out.
+            let _ =
+                unsafe { bindings::__cpuhp_state_remove_instance(state, self.node.get(), true) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Only for a call of the kernel for this CPU. It must stay until `stop`.
+    unsafe fn start(&self, cpu: c_uint) -> Result {
+        let event = self.events.get(cpu as usize).ok_or(EINVAL)?;
+        let mut address = self.target.address;
+        if self.target.is_per_cpu {
+            // SAFETY: It computes an address, and does not read memory there.
+            address = unsafe { ktrace_per_cpu_ptr(address as *mut c_void, cpu) }.addr();
+        }
+        // SAFETY: The caller guarantees that it stays until the event is released.
+        let new = from_err_ptr(unsafe {
+            ktrace_watch_on_cpu(cpu, address, self.len, self.target.access.raw(), self)
+        })?;
+        event.store(new, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// # Safety
+    ///
+    /// Only for a call of the kernel for this CPU.
+    unsafe fn stop(&self, cpu: c_uint) {
+        let Some(event) = self.events.get(cpu as usize) else {
+            return;
+        };
+        let event = event.swap(ptr::null_mut(), Ordering::Relaxed);
+        if !event.is_null() {
+            // SAFETY: `start` has created it, and nobody else has it any more. The kernel makes
+            // these calls while the CPU is online.
+            unsafe { ktrace_unwatch(event) };
+        }
+    }
+}
+
+/// The watchpoint of a node.
+///
+/// # Safety
+///
+/// `node` must be that of a [`Raw`] that stays for `'a`.
+unsafe fn raw_of<'a>(node: *mut bindings::hlist_node) -> &'a Raw {
+    // SAFETY: The caller guarantees that it is the field of a `Raw`.
+    unsafe { &*kernel::container_of!(Opaque::cast_from(node), Raw, node) }
+}
+
+/// Called by the kernel for each CPU that is online when a watchpoint is armed, and for a CPU that
+/// comes online later. An error of the second kind would keep the CPU offline.
+///
+/// # Safety
+///
+/// `node` must be that of a [`Raw`] that is being armed, or is armed.
+unsafe extern "C" fn cpu_online(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
+    // SAFETY: The kernel passes a node that `arm` has given it, and disarming waits for this.
+    let raw = unsafe { raw_of(node) };
+    // SAFETY: The kernel makes this call for the CPU, and `cpu_offline` before the node goes.
+    match unsafe { raw.start(cpu) } {
+        Ok(()) => 0,
+        Err(error) if raw.is_arming.load(Ordering::Relaxed) => error.to_errno(),
+        Err(error) => {
+            pr_warn!("CPU {cpu} came online without a watchpoint: {error:?}\n");
+            0
+        }
+    }
+}
+
+/// Called by the kernel for each such CPU that goes offline, and when a watchpoint is disarmed.
+///
+/// # Safety
+///
+/// `node` must be that of a [`Raw`] that is armed.
+unsafe extern "C" fn cpu_offline(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
+    // SAFETY: The kernel passes a node that `arm` has given it, and makes this call for the CPU.
+    unsafe { raw_of(node).stop(cpu) };
+    0
+}
+
+/// Disarms a watchpoint that its module left behind.
+///
+/// # Safety
+///
+/// `object` must be a [`PinnedWatch`] for `H`, and nobody else must use it any more.
+unsafe fn remove<H: Handler>(object: *mut c_void) {
+    // SAFETY: The caller guarantees that it is there. The memory stays.
+    unsafe { (*object.cast::<PinnedWatch<H>>()).raw.disarm() };
+}
+
+/// Called by C at an access.
+///
+/// # Safety
+///
+/// `raw` must be that of a [`PinnedWatch`] for `H`, and `regs` valid; preemption is disabled.
+#[link_section = ".kprobes.text"]
+unsafe extern "C" fn hit<H: Handler>(raw: *mut Raw, regs: *mut pt_regs) {
+    // SAFETY: C passes what `start` gave it, which is in a `PinnedWatch` for `H`. Disarming waits
+    // until the CPU has left the debug exception.
+    let inner = unsafe { &*kernel::container_of!(raw, PinnedWatch<H>, raw) };
+    let address = inner.raw.target.here();
+    // SAFETY: The debug exception disables preemption, and keeps `regs` for the time of this call.
+    let hit = Hit(unsafe { kprobe::Hit::new(regs, address) });
+    inner.handler.hit(&hit);
+}
