@@ -13,6 +13,7 @@
 #include "percpu.c"
 #include "sched.c"
 #include "security.c"
+#include "thread.c"
 #include "trace_events.c"
 #include "tracefs.c"
 #include "tracepoint.c"

@@ -14,6 +14,7 @@
 //! - [`tracefs`]: control files;
 //! - [`dyn_event`], [`error_log`]: files of the kernel, in the kernel's tree;
 //! - [`percpu`]: memory that handlers may write to;
+//! - [`thread`]: threads, one for each CPU;
 //! - [`symbol`]: names and addresses;
 //! - [`btf`]: the types of functions and structures;
 //! - [`module`]: modules that come;
@@ -48,6 +49,7 @@ pub mod registers;
 pub mod rethook;
 pub mod security;
 pub mod symbol;
+pub mod thread;
 pub mod trace_event;
 pub mod tracefs;
 pub mod tracepoint;
