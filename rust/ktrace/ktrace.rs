@@ -15,6 +15,7 @@
 //! - [`dyn_event`], [`error_log`]: files of the kernel, in the kernel's tree;
 //! - [`percpu`]: memory that handlers may write to;
 //! - [`thread`]: threads, one for each CPU;
+//! - [`stack`], [`tracing`]: stack traces, and the switch of the trace;
 //! - [`symbol`]: names and addresses;
 //! - [`btf`]: the types of functions and structures;
 //! - [`module`]: modules that come;
@@ -48,11 +49,13 @@ pub mod percpu;
 pub mod registers;
 pub mod rethook;
 pub mod security;
+pub mod stack;
 pub mod symbol;
 pub mod thread;
 pub mod trace_event;
 pub mod tracefs;
 pub mod tracepoint;
+pub mod tracing;
 pub mod vfs;
 
 /// What the kernel's log shows in front of a line.
