@@ -10,6 +10,7 @@
 #include <linux/build_bug.h>
 #include <linux/ftrace.h>
 #include <linux/kprobes.h>
+#include <linux/perf_event.h>
 
 #include "handlers.h"
 
@@ -20,6 +21,8 @@ struct pt_regs *ktrace_get_regs(struct ftrace_regs *fregs)
 {
 	return arch_ftrace_get_regs(fregs);
 }
+
+struct pt_regs *ktrace_place_regs(struct pt_regs *room, unsigned long code, unsigned long frame);
 
 #ifdef CONFIG_X86_64
 #include <asm/ibt.h>
@@ -67,6 +70,14 @@ void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long 
 	ktrace_run_hook(hook, (struct ftrace_regs *)&fregs);
 }
 NOKPROBE_SYMBOL(ktrace_tracepoint_stub);
+/* The registers for perf at a place in a module: see arch::Place. perf_fetch_caller_regs() takes the caller's. */
+struct pt_regs *ktrace_place_regs(struct pt_regs *room, unsigned long code, unsigned long frame)
+{
+	perf_arch_fetch_caller_regs(room, code);
+	room->sp = frame;
+	return room;
+}
+
 #endif /* CONFIG_X86_64 */
 
 #ifdef CONFIG_ARM64
@@ -105,4 +116,12 @@ void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long 
 	ktrace_run_hook(hook, (struct ftrace_regs *)&fregs);
 }
 NOKPROBE_SYMBOL(ktrace_tracepoint_stub);
+/* The registers for perf at a place in a module: see arch::Place. perf_fetch_caller_regs() takes the caller's. */
+struct pt_regs *ktrace_place_regs(struct pt_regs *room, unsigned long code, unsigned long frame)
+{
+	perf_arch_fetch_caller_regs(room, code);
+	room->regs[29] = frame;
+	return room;
+}
+
 #endif /* CONFIG_ARM64 */

@@ -19,6 +19,8 @@
 /* The helpers that generic functions of ktrace call, which are compiled into other modules. */
 EXPORT_API(ktrace_module_tracepoint);
 EXPORT_API(ktrace_per_cpu_ptr);
+EXPORT_API(ktrace_preempt_disable);
+EXPORT_API(ktrace_preempt_enable);
 EXPORT_API(ktrace_tracepoint_stub);
 EXPORT_API(ktrace_tracepoint_synchronize_unregister);
 #ifdef CONFIG_RKPROBE_EXPORTS

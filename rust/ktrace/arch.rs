@@ -12,3 +12,12 @@ mod x86_64;
 pub(crate) use arm64::*;
 #[cfg(CONFIG_X86_64)]
 pub(crate) use x86_64::*;
+
+/// A place in running code, from which perf walks the stack.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// The address of an instruction.
+    pub(crate) code: usize,
+    /// The stack pointer there, or the frame pointer on arm64.
+    pub(crate) frame: usize,
+}

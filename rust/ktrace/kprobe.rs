@@ -42,8 +42,10 @@ use crate::{
     symbol,
     trace_event::{
         origin,
+        EventMutexHeld,
         Origin,
-        State, //
+        State,
+        Switch, //
     },
 };
 
@@ -268,6 +270,17 @@ impl<H: Handler> Kprobe<H> {
     /// Process context; sleeps.
     pub fn unregister_all(probes: KVVec<Self>) {
         Registration::unregister_all(probes, |probe| probe.0);
+    }
+}
+
+/// The probe is armed while its event has users.
+impl<H: Handler> Switch for Kprobe<H> {
+    fn enable(&self, _: &EventMutexHeld) -> Result {
+        self.enable()
+    }
+
+    fn disable(&self, _: &EventMutexHeld) {
+        let _ = self.disable();
     }
 }
 

@@ -34,7 +34,11 @@ use crate::{
         Hit,
         Unprobable, //
     },
-    symbol, //
+    symbol,
+    trace_event::{
+        EventMutexHeld,
+        Switch, //
+    },
 };
 
 pub use crate::{
@@ -246,6 +250,17 @@ impl<H: Handler> Kretinsn<H> {
     /// The probes, so that they can be unregistered together with others.
     pub fn into_kprobes(self) -> impl Iterator<Item = AnyKprobe> {
         self.probes.into_probes().into_iter().map(AnyKprobe::from)
+    }
+}
+
+/// The probe is armed while its event has users.
+impl<H: Handler> Switch for Kretinsn<H> {
+    fn enable(&self, _: &EventMutexHeld) -> Result {
+        self.enable()
+    }
+
+    fn disable(&self, _: &EventMutexHeld) {
+        let _ = self.disable();
     }
 }
 

@@ -41,6 +41,10 @@ use crate::{
         Raw,
         Registration, //
     },
+    trace_event::{
+        EventMutexHeld,
+        Switch, //
+    },
 };
 
 pub use crate::registration::Target;
@@ -254,6 +258,17 @@ impl<H: Handler> Kretprobe<H> {
     /// The handler, which others may be running. Any context.
     pub fn handler(&self) -> &H {
         self.0.handler()
+    }
+}
+
+/// The probe is armed while its event has users.
+impl<H: Handler> Switch for Kretprobe<H> {
+    fn enable(&self, _: &EventMutexHeld) -> Result {
+        self.enable()
+    }
+
+    fn disable(&self, _: &EventMutexHeld) {
+        let _ = self.disable();
     }
 }
 

@@ -59,14 +59,18 @@ use crate::{
     owner, //
 };
 
+mod definition;
 mod event_mutex;
 mod field;
 mod group;
+mod here;
 pub(crate) mod origin;
 mod output;
+mod record_type;
 mod removal;
 mod sink;
 
+pub use definition::Switch;
 pub use event_mutex::{
     EventMutex,
     EventMutexHeld, //
@@ -85,6 +89,10 @@ pub use output::{
     Print,
     TraceSeq, //
 };
+pub use record_type::{
+    Comm,
+    RecordType, //
+};
 pub use removal::empty_traces;
 pub use sink::{
     Fill,
@@ -92,6 +100,36 @@ pub use sink::{
     HEADER_LEN,
     MAX_LEN, //
 };
+
+/// For [`trace_event!`](crate::trace_event!) alone.
+#[doc(hidden)]
+pub mod private {
+    pub use super::{
+        definition::{
+            check,
+            event_name,
+            field_name,
+            place,
+            record,
+            record_at,
+            register,
+            Event,
+            Key,
+            Names,
+            StaticEvent, //
+        },
+        record_type::{
+            Column,
+            Fields,
+            Hex,
+            Kind,
+            Plain,
+            Strings,
+            Symbol,
+            Value, //
+        },
+    };
+}
 
 /// The parts of an event, and what its first user switches on.
 ///

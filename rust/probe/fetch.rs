@@ -136,7 +136,9 @@ pub use self::{
     },
     print_fmt::{
         Head,
-        PrintFmt, //
+        PlainPrintFmt,
+        PrintFmt,
+        Shape, //
     },
     program::{
         record,

@@ -135,6 +135,18 @@ pub(crate) fn current() -> *const task_struct {
     task
 }
 
+/// Returns the [`Place`](super::Place) of the code that this is inlined into.
+#[inline(always)]
+pub(crate) fn place() -> super::Place {
+    let (code, frame);
+    // SAFETY: Both instructions only write to their registers.
+    unsafe {
+        asm!("adr {}, .", "mov {}, x29", out(reg) code, out(reg) frame,
+             options(nomem, nostack, preserves_flags))
+    };
+    super::Place { code, frame }
+}
+
 /// The registers that ftrace saves: x0 to x8, the frame pointer, the link register, the stack
 /// pointer and the instruction pointer.
 ///

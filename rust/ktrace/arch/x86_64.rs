@@ -99,6 +99,18 @@ pub(crate) fn current() -> *const task_struct {
     task
 }
 
+/// Returns the [`Place`](super::Place) of the code that this is inlined into.
+#[inline(always)]
+pub(crate) fn place() -> super::Place {
+    let (code, frame);
+    // SAFETY: Both instructions only write to their registers.
+    unsafe {
+        asm!("lea {}, [rip]", "mov {}, rsp", out(reg) code, out(reg) frame,
+             options(nomem, nostack, preserves_flags))
+    };
+    super::Place { code, frame }
+}
+
 /// The registers that ftrace saves: a `struct pt_regs`, but maybe not all of its fields.
 pub(crate) type CallRegisters<'a> = &'a Registers;
 

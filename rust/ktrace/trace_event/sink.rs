@@ -126,6 +126,12 @@ impl Sink {
         Ok(())
     }
 
+    /// Makes it the sink of no event. Its event was removed, or never added.
+    pub(super) fn clear_event(&self) {
+        self.fixed_len.store(HEADER_LEN as u16, Ordering::Relaxed);
+        self.number.store(0, Ordering::Release);
+    }
+
     #[inline(always)]
     pub(super) fn fixed_len(&self) -> usize {
         self.fixed_len.load(Ordering::Relaxed).into()

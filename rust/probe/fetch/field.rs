@@ -31,6 +31,11 @@ pub struct Field {
 }
 
 impl Field {
+    /// A field of an event that no command defines. See [`offset`](Self::offset).
+    pub const fn new(offset: u16, ty: FetchType, count: Option<NonZeroU8>) -> Self {
+        Self { offset, ty, count }
+    }
+
     /// The offset in bytes from the first field, which comes right after the header of the record.
     pub const fn offset(self) -> usize {
         self.offset as usize

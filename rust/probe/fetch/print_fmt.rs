@@ -4,7 +4,8 @@
 
 use core::{
     ffi::CStr,
-    fmt, //
+    fmt,
+    num::NonZeroU8, //
 };
 
 use super::field::Field;
@@ -18,6 +19,33 @@ pub enum Head {
     Return,
     /// Nothing: the fields of an event probe come first.
     Event,
+}
+
+/// The parts of a field that the `print fmt` depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// The conversion of a value, as it stands between the quotes.
+    pub conversion: &'static str,
+    /// The number of elements of an array.
+    pub count: Option<NonZeroU8>,
+    /// Whether the record has a locator, and the value is a string elsewhere in the record.
+    pub is_dynamic: bool,
+}
+
+impl From<Field> for Shape {
+    fn from(field: Field) -> Self {
+        Self {
+            conversion: field.ty().row().conversion,
+            count: field.count(),
+            is_dynamic: field.is_dynamic(),
+        }
+    }
+}
+
+impl Shape {
+    fn elements(self) -> u8 {
+        self.count.map_or(1, NonZeroU8::get)
+    }
 }
 
 /// The `print fmt` of an event with these fields, as text.
@@ -52,41 +80,78 @@ where
             Head::Return => "\"(%lx <- %lx)",
             Head::Event => "\"",
         })?;
-        for (name, field) in self.fields.clone() {
-            let conversion = field.ty().row().conversion;
-            write!(f, " {name}=")?;
-            if field.count().is_none() {
-                f.write_str(conversion)?;
-                continue;
-            }
-            for i in 0..field.elements() {
-                f.write_str(if i == 0 { "{" } else { "," })?;
-                f.write_str(conversion)?;
-            }
-            f.write_str("}")?;
-        }
-
+        write_conversions(f, " ", self.fields.clone())?;
         f.write_str(match self.head {
             Head::Probe => "\", REC->__probe_ip",
             Head::Return => "\", REC->__probe_func, REC->__probe_ret_ip",
             Head::Event => "\"",
         })?;
-        for (name, field) in self.fields.clone() {
-            for i in 0..field.elements() {
-                f.write_str(if field.is_dynamic() {
-                    ", __get_str("
-                } else {
-                    ", REC->"
-                })?;
-                f.write_str(name)?;
-                if field.count().is_some() {
-                    write!(f, "[{i}]")?;
-                }
-                if field.is_dynamic() {
-                    f.write_str(")")?;
-                }
+        write_values(f, self.fields.clone())
+    }
+}
+
+/// The `print fmt` of an event with these fields and nothing before them, as that of a
+/// `TRACE_EVENT()`.
+#[derive(Clone, Debug)]
+pub struct PlainPrintFmt<I>(pub I);
+
+impl<'a, I> fmt::Display for PlainPrintFmt<I>
+where
+    I: Iterator<Item = (&'a str, Shape)> + Clone,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        write_conversions(f, "", self.0.clone())?;
+        f.write_str("\"")?;
+        write_values(f, self.0.clone())
+    }
+}
+
+/// Writes `NAME=CONVERSION` for each field, with a space before each, but `separator` before the
+/// first.
+fn write_conversions<'a>(
+    f: &mut fmt::Formatter<'_>,
+    mut separator: &str,
+    fields: impl Iterator<Item = (&'a str, impl Into<Shape>)>,
+) -> fmt::Result {
+    for (name, field) in fields {
+        let field: Shape = field.into();
+        write!(f, "{separator}{name}=")?;
+        separator = " ";
+        if field.count.is_none() {
+            f.write_str(field.conversion)?;
+            continue;
+        }
+        for i in 0..field.elements() {
+            f.write_str(if i == 0 { "{" } else { "," })?;
+            f.write_str(field.conversion)?;
+        }
+        f.write_str("}")?;
+    }
+    Ok(())
+}
+
+/// Writes an argument for each conversion.
+fn write_values<'a>(
+    f: &mut fmt::Formatter<'_>,
+    fields: impl Iterator<Item = (&'a str, impl Into<Shape>)>,
+) -> fmt::Result {
+    for (name, field) in fields {
+        let field: Shape = field.into();
+        for i in 0..field.elements() {
+            f.write_str(if field.is_dynamic {
+                ", __get_str("
+            } else {
+                ", REC->"
+            })?;
+            f.write_str(name)?;
+            if field.count.is_some() {
+                write!(f, "[{i}]")?;
+            }
+            if field.is_dynamic {
+                f.write_str(")")?;
             }
         }
-        Ok(())
     }
+    Ok(())
 }

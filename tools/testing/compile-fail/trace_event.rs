@@ -312,3 +312,150 @@ impl ktrace::trace_event::Origin for Made {
         loop {}
     }
 }
+
+/// An event with a field of each sort.
+pub mod definition {
+    use super::*;
+
+    use ktrace::trace_event::Comm;
+
+    #[cfg(case = "field_type")]
+    type String = KVec<u8>;
+
+    ktrace::trace_event! {
+        /// As it must be.
+        pub struct Good<'a> in "group" as "good" {
+            /// A field can have comments.
+            flags: u64 = hex,
+            address: usize = symbol,
+            r#type: i8,
+            is_new: bool,
+            comm: Comm,
+            sizes: [u16; 3],
+            addresses: &'a [usize; 2] = symbol,
+            name: &'a str,
+            path: &'a CStr,
+        }
+    }
+
+    ktrace::trace_event! {
+        pub struct Empty in "group" as "empty" {}
+    }
+
+    //~ field_type: error[E0277]: as `Plain`: `u8` to `u64`, `usize`, `i8` to `i64`, `isize`, `bool`, arrays of them, references to such arrays, `Comm`, `&str` and `&CStr`
+    #[cfg(case = "field_type")]
+    ktrace::trace_event! {
+        pub struct Bad in "group" as "bad" { name: String }
+    }
+
+    //~ field_pointer: error[E0277]: a record cannot have a field of type `*const u8` that is shown as `Plain`
+    #[cfg(case = "field_pointer")]
+    ktrace::trace_event! {
+        pub struct Bad in "group" as "bad" { address: *const u8 }
+    }
+
+    //~ field_array: error[E0277]: a record cannot have an array of `&'a str` that is shown as `Plain`
+    #[cfg(case = "field_array")]
+    ktrace::trace_event! {
+        pub struct Bad<'a> in "group" as "bad" { names: [&'a str; 2] }
+    }
+
+    //~ field_hex: error[E0277]: a record cannot have a field of type `&'a str` that is shown as `Hex`
+    #[cfg(case = "field_hex")]
+    ktrace::trace_event! {
+        pub struct Bad<'a> in "group" as "bad" { name: &'a str = hex }
+    }
+
+    //~ field_symbol: error[E0277]: as `Symbol` (`= symbol`): `usize`, `u64` and arrays of them
+    #[cfg(case = "field_symbol")]
+    ktrace::trace_event! {
+        pub struct Bad in "group" as "bad" { address: u32 = symbol }
+    }
+
+    //~ field_style: error: a field of an event is shown as `hex` or `symbol`, not as `octal`
+    #[cfg(case = "field_style")]
+    ktrace::trace_event! {
+        pub struct Bad in "group" as "bad" { mode: u32 = octal }
+    }
+
+    //~ field_lifetime: error.*: missing lifetime specifier
+    #[cfg(case = "field_lifetime")]
+    ktrace::trace_event! {
+        pub struct Bad in "group" as "bad" { name: &str }
+    }
+
+    //~ fields_too_many: error[E0080]: the fields of an event take at most
+    #[cfg(case = "fields_too_many")]
+    ktrace::trace_event! {
+        pub struct Bad in "group" as "bad" { first: [u64; 255], second: [u64; 255] }
+    }
+
+    //~ field_empty: error[E0080]: an array in a record has 1 to 255 elements
+    #[cfg(case = "field_empty")]
+    ktrace::trace_event! {
+        pub struct Bad in "group" as "bad" { none: [u8; 0] }
+    }
+
+    //~ event_name: error[E0080]: the name of a group or an event has letters, digits and _, and no digit in front
+    #[cfg(case = "event_name")]
+    ktrace::trace_event! {
+        pub struct Bad in "my group" as "bad" {}
+    }
+
+    //~ event_unnamed: error[E0080]: a group and an event have a name
+    #[cfg(case = "event_unnamed")]
+    ktrace::trace_event! {
+        pub struct Bad in "group" as "" {}
+    }
+
+    //~ event_syntax: error: a trace event is defined as
+    #[cfg(case = "event_syntax")]
+    ktrace::trace_event! {
+        pub struct Bad { a: u32 }
+    }
+
+    pub fn plain(path: &CStr) -> Result<TraceEvent> {
+        Empty {}.record();
+        Good {
+            flags: 1,
+            address: 2,
+            r#type: 3,
+            is_new: true,
+            comm: Comm,
+            sizes: [4; 3],
+            addresses: &[1, 2],
+            //~ field_value: error[E0308]: expected `&str`, found integer
+            #[cfg(case = "field_value")]
+            name: 5,
+            #[cfg(not(case = "field_value"))]
+            name: "5",
+            path,
+            //~ field_unknown: error[E0560]: has no field named `other`
+            #[cfg(case = "field_unknown")]
+            other: 6,
+        }
+        .record();
+        Good::register()
+    }
+
+    /// The registers are those of a hit.
+    pub fn hit(hit: &Hit<'_>) {
+        Empty {}.record_at(hit);
+
+        //~ record_at_nothing: error[E0277]: the trait bound `(): Origin` is not satisfied
+        #[cfg(case = "record_at_nothing")]
+        Empty {}.record_at(&());
+    }
+
+    //~ record_type: error[E0277]: Sealed` is not satisfied
+    #[cfg(case = "record_type")]
+    #[derive(Clone, Copy)]
+    pub struct Mine;
+    #[cfg(case = "record_type")]
+    impl ktrace::trace_event::RecordType for Mine {
+        const KIND: ktrace::trace_event::private::Kind = loop {};
+        const SIZE: usize = 4;
+        const ALIGN: usize = 4;
+        fn write(&self, _: &mut [u8], _: u32) {}
+    }
+}

@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events that are defined by a structure: the macro [`trace_event!`](crate::trace_event!).
+
+use core::{
+    marker::PhantomData,
+    sync::atomic::{
+        AtomicBool,
+        Ordering, //
+    },
+};
+
+use kernel::{
+    bindings::{
+        static_key,
+        static_key_false, //
+    },
+    prelude::*,
+    str::{
+        CStr,
+        CString, //
+    },
+    sync::Arc,
+    ThisModule, //
+};
+
+use probe::fetch::PlainPrintFmt;
+
+use crate::arch;
+
+use super::{
+    here::with_here,
+    record_type::{
+        Column,
+        Fields,
+        Strings, //
+    },
+    Definition,
+    EventMutex,
+    EventMutexHeld,
+    Field,
+    Fill,
+    Group,
+    Operations,
+    Origin,
+    Print,
+    Sink,
+    TraceEvent,
+    TraceSeq,
+    HEADER_LEN,
+    MAX_LEN, //
+};
+
+/// What an event switches on for its first user, and off after the last one.
+///
+/// A probe is such a thing: [`Kprobe`](crate::kprobe::Kprobe),
+/// [`Kretprobe`](crate::kretprobe::Kretprobe) and [`Kretinsn`](crate::kretinsn::Kretinsn) implement
+/// this trait. The event owns the probe, and drops the probe with itself.
+pub trait Switch: Send + Sync + 'static {
+    /// The first user came. Process context, with `event_mutex` held. If this fails, it must leave
+    /// nothing on, and the user gets the error.
+    fn enable(&self, token: &EventMutexHeld) -> Result;
+
+    /// The last user went. Process context, with `event_mutex` held.
+    fn disable(&self, token: &EventMutexHeld);
+}
+
+/// Nothing to switch on.
+impl Switch for () {
+    fn enable(&self, _: &EventMutexHeld) -> Result {
+        Ok(())
+    }
+
+    fn disable(&self, _: &EventMutexHeld) {}
+}
+
+/// The static part of an event.
+pub struct StaticEvent {
+    sink: Sink,
+    is_registered: AtomicBool,
+}
+
+impl StaticEvent {
+    /// One that is not registered.
+    #[expect(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        Self {
+            sink: Sink::new(),
+            is_registered: AtomicBool::new(false),
+        }
+    }
+}
+
+/// The static key of an event: code that records has a branch, which the kernel patches. C:
+/// `struct static_key_false`.
+#[repr(C)]
+pub struct Key {
+    /// In a structure, as `static_branch_unlikely!` wants it.
+    pub key: static_key_false,
+}
+
+impl Key {
+    /// A key that is off.
+    #[expect(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        // SAFETY: All-zero is a key that is off, without branches. C: `STATIC_KEY_FALSE_INIT`.
+        Self {
+            key: unsafe { core::mem::MaybeUninit::zeroed().assume_init() },
+        }
+    }
+}
+
+extern "C" {
+    fn ktrace_set_static_key(key: *mut static_key, is_enabled: bool);
+}
+
+/// The names of an event.
+#[derive(Clone, Copy)]
+pub struct Names {
+    /// The directory below `events/`.
+    pub group: &'static CStr,
+    /// The directory in it.
+    pub name: &'static CStr,
+    /// The fields.
+    pub fields: &'static [&'static CStr],
+}
+
+/// An event that [`trace_event!`](crate::trace_event!) defined.
+///
+/// # Safety
+///
+/// Only `trace_event!` implements it. `state` and `key` return statics that belong to this type
+/// alone and are in the module of `Owner`.
+pub unsafe trait Event: Sized {
+    /// The types of the fields.
+    type Fields: Fields;
+
+    /// A type of the module that defines the event.
+    type Owner: 'static;
+
+    /// The names.
+    const NAMES: Names;
+
+    /// The static part.
+    fn state() -> &'static StaticEvent;
+
+    /// The static key.
+    fn key() -> *mut static_key;
+
+    /// The values of the fields.
+    fn fields(self) -> Self::Fields;
+}
+
+/// Refuses records that are too long. For constants only.
+pub const fn check<E: Event>() {
+    assert!(
+        E::Fields::END + E::Fields::STRINGS <= MAX_LEN,
+        "the fields of an event take at most 4000 bytes"
+    );
+}
+
+/// Makes a string of C. For constants only.
+///
+/// `name` ends with a NUL. `r#` in front of a name does not belong to it.
+pub const fn field_name(name: &'static str) -> &'static CStr {
+    let bytes = name.as_bytes();
+    let bytes = match bytes {
+        [b'r', b'#', rest @ ..] => rest,
+        _ => bytes,
+    };
+    match core::ffi::CStr::from_bytes_with_nul(bytes) {
+        Ok(name) => name,
+        Err(_) => panic!("a name has no NUL"),
+    }
+}
+
+/// The same for the name of a group or an event. The kernel's tools expect letters, digits and `_`.
+pub const fn event_name(name: &'static str) -> &'static CStr {
+    let bytes = name.as_bytes();
+    let mut i = 0;
+    while i + 1 < bytes.len() {
+        assert!(
+            bytes[i].is_ascii_alphabetic()
+                || bytes[i] == b'_'
+                || i > 0 && bytes[i].is_ascii_digit(),
+            "the name of a group or an event has letters, digits and _, and no digit in front"
+        );
+        i += 1;
+    }
+    assert!(i > 0, "a group and an event have a name");
+    field_name(name)
+}
+
+/// The strings of `E` share this many bytes, without their NULs.
+const fn room<E: Event>() -> usize {
+    MAX_LEN - E::Fields::END - E::Fields::STRINGS
+}
+
+/// Writes a record.
+struct Written<'a, E: Event>(&'a E::Fields);
+
+impl<E: Event> Clone for Written<'_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E: Event> Copy for Written<'_, E> {}
+
+// SAFETY: `Fields::write` writes all bytes of the fields, and `Strings` those behind them: as many as
+// `len_of` computes.
+unsafe impl<E: Event> Fill for Written<'_, E> {
+    #[inline(always)]
+    fn fill(self, record: &mut [u8]) {
+        if let Some((fields, rest)) = record.split_at_mut_checked(E::Fields::END - HEADER_LEN) {
+            let mut strings = Strings::new(rest, E::Fields::END, room::<E>());
+            self.0.write(fields, &mut strings);
+        }
+    }
+}
+
+/// The length of a record with these fields.
+#[inline(always)]
+fn len_of<E: Event>(fields: &E::Fields) -> usize {
+    E::Fields::END.wrapping_add(fields.strings_len(&mut room::<E>()))
+}
+
+/// Records a hit of a probe, in its handler.
+#[inline(always)]
+pub fn record_at<E: Event>(fields: E::Fields, hit: &impl Origin) {
+    // SAFETY: `END` includes all fields, and `room` limits the strings to `MAX_LEN`.
+    unsafe {
+        E::state()
+            .sink
+            .record_filled(hit, || len_of::<E>(&fields), || Written::<E>(&fields))
+    };
+}
+
+/// Records in plain code, at `place`.
+#[cold]
+#[inline(never)]
+pub fn record<E: Event>(fields: E::Fields, place: arch::Place) {
+    with_here(place, |here| record_at::<E>(fields, here));
+}
+
+/// The place of the code that this is inlined into.
+#[inline(always)]
+pub fn place() -> arch::Place {
+    arch::place()
+}
+
+/// Ends the registration of an event: it can be registered again.
+struct Claim(&'static StaticEvent);
+
+impl Claim {
+    /// `EBUSY` where the event is registered.
+    fn new(state: &'static StaticEvent) -> Result<Self> {
+        if state.is_registered.swap(true, Ordering::Acquire) {
+            return Err(EBUSY);
+        }
+        Ok(Self(state))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.0.sink.clear_event();
+        self.0.is_registered.store(false, Ordering::Release);
+    }
+}
+
+/// The parts of an event. `O` is a type of its module, so that the vtable of the parts is there.
+struct Parts<O, S> {
+    fields: KVec<Field>,
+    print_fmt: CString,
+    key: *mut static_key,
+    /// Dropped before the claim: it may record.
+    switch: S,
+    claim: Claim,
+    _owner: PhantomData<fn() -> O>,
+}
+
+// SAFETY: The key is a static, which the kernel changes under its own lock.
+unsafe impl<O, S: Send> Send for Parts<O, S> {}
+// SAFETY: The key is a static, which the kernel changes under its own lock.
+unsafe impl<O, S: Sync> Sync for Parts<O, S> {}
+
+/// Process context; sleeps.
+///
+/// # Safety
+///
+/// `key` must be a static key.
+unsafe fn set_key(key: *mut static_key, is_enabled: bool) {
+    // SAFETY: The caller guarantees a static key.
+    unsafe { ktrace_set_static_key(key, is_enabled) };
+}
+
+impl<O: 'static, S: Switch> Operations for Parts<O, S> {
+    fn sink(&self) -> &Sink {
+        &self.claim.0.sink
+    }
+
+    fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    fn print_fmt(&self) -> &CStr {
+        &self.print_fmt
+    }
+
+    fn enable(&self, token: &EventMutexHeld) -> Result {
+        // SAFETY: The key is that of an `Event`.
+        unsafe { set_key(self.key, true) };
+        self.switch.enable(token).inspect_err(|_| {
+            // SAFETY: The key is that of an `Event`.
+            unsafe { set_key(self.key, false) };
+        })
+    }
+
+    fn disable(&self, token: &EventMutexHeld) {
+        self.switch.disable(token);
+        // SAFETY: The key is that of an `Event`.
+        unsafe { set_key(self.key, false) };
+    }
+}
+
+/// Prints the records of an event. `O` is a type of its module.
+struct Printer<O> {
+    columns: KVec<Column>,
+    _owner: PhantomData<fn() -> O>,
+}
+
+impl<O: 'static> Print for Printer<O> {
+    fn print(&self, name: &CStr, record: &[u8], seq: &mut TraceSeq) {
+        print(&self.columns, name, record, seq);
+    }
+}
+
+fn print(columns: &[Column], name: &CStr, record: &[u8], seq: &mut TraceSeq) {
+    seq.bytes(name.to_bytes());
+    seq.bytes(b":");
+    for column in columns {
+        column.print(record, seq);
+    }
+    seq.bytes(b"\n");
+}
+
+fn fields_of(columns: &[Column]) -> Result<(KVec<Field>, CString)> {
+    let mut fields = KVec::with_capacity(columns.len(), GFP_KERNEL)?;
+    for column in columns {
+        fields.push(column.field()?, GFP_KERNEL)?;
+    }
+    let shapes = columns.iter().map(Column::shape);
+    let print_fmt = CString::try_from_fmt(format_args!("{}", PlainPrintFmt(shapes)))?;
+    Ok((fields, print_fmt))
+}
+
+/// Registers an event, with what its first user switches on.
+pub fn register<E: Event, S: Switch>(module: &'static ThisModule, switch: S) -> Result<TraceEvent> {
+    let claim = Claim::new(E::state())?;
+    let mut columns = KVec::new();
+    E::Fields::describe(E::NAMES.fields, &mut columns)?;
+    let (fields, print_fmt) = fields_of(&columns)?;
+    let parts = Parts::<E::Owner, S> {
+        fields,
+        print_fmt,
+        key: E::key(),
+        switch,
+        claim,
+        _owner: PhantomData,
+    };
+    let printer = Printer::<E::Owner> {
+        columns,
+        _owner: PhantomData,
+    };
+    let definition = Definition {
+        group: Group::new(E::NAMES.group, module)?,
+        name: CString::try_from(E::NAMES.name)?,
+        operations: Arc::new(parts, GFP_KERNEL)?,
+        print: Arc::new(printer, GFP_KERNEL)?,
+    };
+    EventMutex::with(|token| TraceEvent::register(token, definition))?
+}
+
+/// Defines a trace event by a structure.
+///
+/// The definition is the only place that says what a record has. The layout, `format`, the line in
+/// the trace, filters and histograms follow from it. The offsets of the fields are as in C.
+///
+/// | type of the field | in a record |
+/// | --- | --- |
+/// | `u8` to `u64`, `usize`, `i8` to `i64`, `isize`, `bool` | the number |
+/// | an array of those with 1 to 255 elements, or a reference to one | the numbers |
+/// | [`Comm`](crate::trace_event::Comm) | the name of the current task |
+/// | `&str`, `&CStr` | the string, behind all fields (`__data_loc`) |
+///
+/// `= hex` shows an unsigned integer in hexadecimal. `= symbol` shows a `u64` or a `usize` as the
+/// symbol of this address. Both also apply to arrays.
+///
+/// All fields of an event together take less than a page. Strings that do not fit are cut.
+///
+/// The structure has these functions:
+///
+/// - `register()` adds the event to the kernel, disabled, and returns a
+///   [`TraceEvent`](crate::trace_event::TraceEvent). Dropping this removes the event. The event can
+///   then be registered again.
+/// - `register_with(switch)` does the same. The first user of the event enables the
+///   [`Switch`](crate::trace_event::Switch), such as a probe, and the last one disables it.
+/// - `record(self)` records in plain code, in any context, NMI included.
+/// - `record_at(self, hit)` records in the handler of a probe. The record has the registers of the
+///   hit, which perf and stack traces show.
+/// - `is_enabled()` says whether anybody wants records. Use it before you compute values that cost
+///   much.
+///
+/// While nobody has enabled the event, `record` costs an instruction that does nothing: the kernel
+/// patches the code, as for a `TRACE_EVENT()` in C. Without `CONFIG_JUMP_LABEL` it costs a load and
+/// a branch. Recording before the event is registered, or after it was removed, does nothing.
+///
+/// The crate must have a `module!`.
+///
+/// # Examples
+///
+/// ```
+/// use kernel::prelude::*;
+/// use ktrace::trace_event::{
+///     Comm,
+///     TraceEvent, //
+/// };
+///
+/// ktrace::trace_event! {
+///     /// A file was read.
+///     pub struct ReadEvent<'a> in "mine" as "read" {
+///         flags: u64 = hex,
+///         len: isize,
+///         comm: Comm,
+///         path: &'a str,
+///         sizes: [u32; 4],
+///     }
+/// }
+///
+/// pub fn init() -> Result<TraceEvent> {
+///     ReadEvent::register()
+/// }
+///
+/// pub fn read(path: &str) {
+///     ReadEvent {
+///         flags: 0x8000,
+///         len: -1,
+///         comm: Comm,
+///         path,
+///         sizes: [1, 2, 3, 4],
+///     }
+///     .record();
+/// }
+/// ```
+#[macro_export]
+macro_rules! trace_event {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis struct $name:ident $(<$lifetime:lifetime>)?
+        in $group:literal as $event:literal {
+            $(
+                $(#[$field_attribute:meta])*
+                $field:ident: $type:ty $(= $style:ident)?
+            ),* $(,)?
+        }
+    ) => {
+        $(#[$attribute])*
+        $visibility struct $name $(<$lifetime>)? {
+            $(
+                $(#[$field_attribute])*
+                $visibility $field: $type,
+            )*
+        }
+
+        const _: () = {
+            // Names that no field's type has.
+            use $crate::trace_event::private as ktrace_private;
+
+            /// Belongs to this module.
+            pub struct KtraceOwner;
+
+            static KTRACE_STATE: ktrace_private::StaticEvent = ktrace_private::StaticEvent::new();
+            static mut KTRACE_KEY: ktrace_private::Key = ktrace_private::Key::new();
+
+            // Constants that the compiler looks at in any case.
+            const KTRACE_NAMES: ktrace_private::Names = ktrace_private::Names {
+                group: ktrace_private::event_name(::core::concat!($group, "\0")),
+                name: ktrace_private::event_name(::core::concat!($event, "\0")),
+                fields: &[$(
+                    ktrace_private::field_name(::core::concat!(::core::stringify!($field), "\0")),
+                )*],
+            };
+            #[allow(elided_lifetimes_in_paths)]
+            const _: () = ktrace_private::check::<$name>();
+
+            // SAFETY: Both statics belong to this event alone, and are in the module of the owner.
+            unsafe impl $(<$lifetime>)? ktrace_private::Event for $name $(<$lifetime>)? {
+                type Fields = $crate::trace_event!(@types [()] $([$type, $($style)?])*);
+                type Owner = KtraceOwner;
+
+                const NAMES: ktrace_private::Names = KTRACE_NAMES;
+
+                #[inline(always)]
+                fn state() -> &'static ktrace_private::StaticEvent {
+                    &KTRACE_STATE
+                }
+
+                fn key() -> *mut ::kernel::bindings::static_key {
+                    (&raw mut KTRACE_KEY).cast()
+                }
+
+                #[inline(always)]
+                fn fields(self) -> Self::Fields {
+                    $crate::trace_event!(@values [()] $([self.$field, $($style)?])*)
+                }
+            }
+
+            #[allow(dead_code)]
+            impl $(<$lifetime>)? $name $(<$lifetime>)? {
+                /// Adds the event to the kernel: it appears in tracefs, disabled. It is removed
+                /// when the result is dropped.
+                ///
+                /// Process context; sleeps. `EBUSY` if this event is registered already, `ENODEV`
+                /// where the kernel has no number left, `EDEADLK` with `event_mutex` held,
+                /// `ENOMEM`.
+                $visibility fn register() -> ::kernel::error::Result<$crate::trace_event::TraceEvent> {
+                    Self::register_with(())
+                }
+
+                /// As `register`, with what the first user of the event switches on: a probe.
+                $visibility fn register_with(
+                    switch: impl $crate::trace_event::Switch,
+                ) -> ::kernel::error::Result<$crate::trace_event::TraceEvent> {
+                    ktrace_private::register::<Self, _>($crate::this_module!(), switch)
+                }
+
+                /// Does anybody want records? A branch that the kernel patches. Any context. C:
+                /// `trace_*_enabled()`.
+                #[inline(always)]
+                $visibility fn is_enabled() -> bool {
+                    // SAFETY: `KTRACE_KEY` is a static key of this module.
+                    unsafe { ::kernel::jump_label::static_branch_unlikely!(KTRACE_KEY, ktrace_private::Key, key) }
+                }
+
+                /// Records it, for everyone who wants it: in plain code, in any context.
+                #[inline(always)]
+                $visibility fn record(self) {
+                    if Self::is_enabled() {
+                        // In memory from here on.
+                        let fields = ktrace_private::Event::fields(self);
+                        ktrace_private::record::<Self>(fields, ktrace_private::place());
+                    }
+                }
+
+                /// Records it in the handler of a probe, with the registers at the hit.
+                #[inline(always)]
+                $visibility fn record_at(self, hit: &impl $crate::trace_event::Origin) {
+                    if Self::is_enabled() {
+                        ktrace_private::record_at::<Self>(
+                            ktrace_private::Event::fields(self),
+                            hit,
+                        );
+                    }
+                }
+            }
+        };
+    };
+
+    (@types [$before:ty]) => { $before };
+    (@types [$before:ty] [$type:ty, ] $($rest:tt)*) => {
+        $crate::trace_event!(@types [($before, ktrace_private::Value<$type, ktrace_private::Plain>)] $($rest)*)
+    };
+    (@types [$before:ty] [$type:ty, hex] $($rest:tt)*) => {
+        $crate::trace_event!(@types [($before, ktrace_private::Value<$type, ktrace_private::Hex>)] $($rest)*)
+    };
+    (@types [$before:ty] [$type:ty, symbol] $($rest:tt)*) => {
+        $crate::trace_event!(@types [($before, ktrace_private::Value<$type, ktrace_private::Symbol>)] $($rest)*)
+    };
+    // `@value` refuses any other style.
+    (@types [$before:ty] [$type:ty, $style:ident] $($rest:tt)*) => {
+        $crate::trace_event!(@types [$before] [$type, ] $($rest)*)
+    };
+    (@values [$before:expr]) => { $before };
+    (@values [$before:expr] [$value:expr, $($style:ident)?] $($rest:tt)*) => {
+        $crate::trace_event!(@values [
+            ($before, $crate::trace_event!(@value $value, $($style)?))
+        ] $($rest)*)
+    };
+    (@value $value:expr, ) => { ktrace_private::Value::plain($value) };
+    (@value $value:expr, hex) => { ktrace_private::Value::hex($value) };
+    (@value $value:expr, symbol) => { ktrace_private::Value::symbol($value) };
+    (@value $value:expr, $style:ident) => {
+        ::core::compile_error!(::core::concat!(
+            "a field of an event is shown as `hex` or `symbol`, not as `",
+            ::core::stringify!($style),
+            "`",
+        ))
+    };
+    ($($other:tt)*) => {
+        ::core::compile_error!(
+            "a trace event is defined as: struct NAME in \"GROUP\" as \"EVENT\" { FIELD: TYPE, \
+             FIELD: TYPE = hex, FIELD: TYPE = symbol }"
+        );
+    };
+}

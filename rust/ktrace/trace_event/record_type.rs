@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The types that a record can have, and where they are in it.
+//!
+//! The fields of an event are a list of types: `((((), A), B), C)`. So the offset of each field is a
+//! constant, which follows from the fields before it.
+
+use core::{
+    num::NonZeroU8,
+    ptr, //
+};
+
+use kernel::{
+    ffi::c_char,
+    prelude::*,
+    str::{
+        CStr,
+        CString, //
+    },
+};
+
+use probe::{
+    fetch::{
+        self,
+        Shape, //
+    },
+    types::{
+        FetchType,
+        Space,
+        Style,
+        Width, //
+    },
+};
+
+use crate::arch;
+
+use super::{
+    Field,
+    TraceSeq,
+    HEADER_LEN, //
+};
+
+/// The length of the name of a task, in bytes, with its NUL. C: `TASK_COMM_LEN`.
+const COMM_LEN: usize = 16;
+
+/// The name of the current task, as a field of an event. C: `current->comm`.
+///
+/// The record has the name itself: a `char[16]`. In an interrupt, this is the interrupted task.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Comm;
+
+/// Shown as its type is: numbers are decimal.
+#[derive(Clone, Copy)]
+pub struct Plain;
+
+/// Shown as hexadecimal numbers.
+#[derive(Clone, Copy)]
+pub struct Hex;
+
+/// Shown as the symbol and offset of the address of code.
+#[derive(Clone, Copy)]
+pub struct Symbol;
+
+/// What the kernel, user space and the printer know of a type.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    /// A value, an array of values, or a string.
+    Value {
+        /// The type of each value.
+        ty: FetchType,
+        /// The type in `format`, where its name is not that of `ty`.
+        c_type: Option<&'static str>,
+        /// The number of elements of an array.
+        count: Option<NonZeroU8>,
+    },
+    /// A [`Comm`].
+    Comm,
+}
+
+impl Kind {
+    const fn new(ty: FetchType, c_type: Option<&'static str>) -> Self {
+        Self::Value {
+            ty,
+            c_type,
+            count: None,
+        }
+    }
+
+    const fn array<const N: usize>(self) -> Self {
+        match self {
+            // `SIZE` of an array checks that the number fits.
+            Self::Value { ty, c_type, .. } => Self::Value {
+                ty,
+                c_type,
+                count: NonZeroU8::new(N as u8),
+            },
+            Self::Comm => self,
+        }
+    }
+}
+
+/// The traits of types in a record are for this crate alone to implement.
+pub trait Sealed {}
+
+/// A type that a record can have, shown as `S`.
+#[diagnostic::on_unimplemented(
+    message = "a record cannot have a field of type `{Self}` that is shown as `{S}`",
+    label = "not a type for a record",
+    note = "as `Plain`: `u8` to `u64`, `usize`, `i8` to `i64`, `isize`, `bool`, arrays of them, references to such arrays, `Comm`, `&str` and `&CStr`",
+    note = "as `Hex` (`= hex`): unsigned integers and arrays of them",
+    note = "as `Symbol` (`= symbol`): `usize`, `u64` and arrays of them"
+)]
+pub trait RecordType<S = Plain>: Copy + Sealed {
+    /// The type for everyone who reads records.
+    const KIND: Kind;
+
+    /// The number of bytes among the fields.
+    const SIZE: usize;
+
+    /// The alignment of these bytes, a power of two.
+    const ALIGN: usize;
+
+    /// How many strings are behind the fields.
+    const STRINGS: usize = 0;
+
+    /// The string behind the fields.
+    #[inline(always)]
+    fn string(&self) -> &[u8] {
+        &[]
+    }
+
+    /// Writes all bytes of the field. A string was put at `location`.
+    fn write(&self, field: &mut [u8], location: u32);
+}
+
+macro_rules! numbers {
+    ($($type:ty: $style:ident = $width:ident $shown:ident $c_type:expr,)*) => {$(
+        impl RecordType<$style> for $type {
+            const KIND: Kind = Kind::new(
+                FetchType::Number(Width::$width, Style::$shown),
+                $c_type,
+            );
+            const SIZE: usize = size_of::<Self>();
+            const ALIGN: usize = align_of::<Self>();
+
+            #[inline(always)]
+            fn write(&self, field: &mut [u8], _location: u32) {
+                if let Some(field) = field.first_chunk_mut() {
+                    *field = Number::bytes(*self);
+                }
+            }
+        }
+    )*};
+}
+
+/// A number: `N` is its size.
+trait Number<const N: usize>: Copy {
+    fn bytes(self) -> [u8; N];
+}
+
+macro_rules! number_types {
+    ($($type:ty)*) => {$(
+        impl Sealed for $type {}
+
+        impl Number<{ size_of::<$type>() }> for $type {
+            #[inline(always)]
+            fn bytes(self) -> [u8; size_of::<$type>()] {
+                self.to_ne_bytes()
+            }
+        }
+    )*};
+}
+
+number_types! { u8 u16 u32 u64 usize i8 i16 i32 i64 isize }
+
+impl Sealed for bool {}
+
+impl Number<1> for bool {
+    #[inline(always)]
+    fn bytes(self) -> [u8; 1] {
+        [self.into()]
+    }
+}
+
+numbers! {
+    u8: Plain = W1 Unsigned None,
+    u16: Plain = W2 Unsigned None,
+    u32: Plain = W4 Unsigned None,
+    u64: Plain = W8 Unsigned None,
+    usize: Plain = W8 Unsigned Some("unsigned long"),
+    i8: Plain = W1 Signed None,
+    i16: Plain = W2 Signed None,
+    i32: Plain = W4 Signed None,
+    i64: Plain = W8 Signed None,
+    isize: Plain = W8 Signed Some("long"),
+    bool: Plain = W1 Unsigned Some("bool"),
+    u8: Hex = W1 Hex None,
+    u16: Hex = W2 Hex None,
+    u32: Hex = W4 Hex None,
+    u64: Hex = W8 Hex None,
+    usize: Hex = W8 Hex Some("unsigned long"),
+    u64: Symbol = W8 Symbol None,
+    usize: Symbol = W8 Symbol Some("unsigned long"),
+}
+
+/// A type that an array in a record can have.
+#[diagnostic::on_unimplemented(
+    message = "a record cannot have an array of `{Self}` that is shown as `{S}`",
+    label = "not a type for an array in a record",
+    note = "as `Plain`: `u8` to `u64`, `usize`, `i8` to `i64`, `isize` and `bool`",
+    note = "as `Hex` (`= hex`): unsigned integers",
+    note = "as `Symbol` (`= symbol`): `usize` and `u64`"
+)]
+pub trait Element<S>: RecordType<S> {}
+
+macro_rules! elements {
+    ($($style:ident: $($type:ty)*,)*) => {$($(
+        impl Element<$style> for $type {}
+    )*)*};
+}
+
+elements! {
+    Plain: u8 u16 u32 u64 usize i8 i16 i32 i64 isize bool,
+    Hex: u8 u16 u32 u64 usize,
+    Symbol: u64 usize,
+}
+
+impl<T, const N: usize> Sealed for [T; N] {}
+
+impl<S, T: Element<S>, const N: usize> RecordType<S> for [T; N] {
+    const KIND: Kind = T::KIND.array::<N>();
+    const SIZE: usize = {
+        assert!(
+            N >= 1 && N <= u8::MAX as usize,
+            "an array in a record has 1 to 255 elements"
+        );
+        T::SIZE * N
+    };
+    const ALIGN: usize = T::ALIGN;
+
+    #[inline(always)]
+    fn write(&self, field: &mut [u8], location: u32) {
+        for (to, value) in field.chunks_exact_mut(T::SIZE).zip(self) {
+            value.write(to, location);
+        }
+    }
+}
+
+impl<T, const N: usize> Sealed for &[T; N] {}
+
+/// Copied from its place to the record.
+impl<S, T: Element<S>, const N: usize> RecordType<S> for &[T; N] {
+    const KIND: Kind = <[T; N] as RecordType<S>>::KIND;
+    const SIZE: usize = <[T; N] as RecordType<S>>::SIZE;
+    const ALIGN: usize = <[T; N] as RecordType<S>>::ALIGN;
+
+    #[inline(always)]
+    fn write(&self, field: &mut [u8], location: u32) {
+        (**self).write(field, location);
+    }
+}
+
+impl Sealed for Comm {}
+
+impl RecordType for Comm {
+    const KIND: Kind = Kind::Comm;
+    const SIZE: usize = COMM_LEN;
+    const ALIGN: usize = 1;
+
+    #[inline(always)]
+    fn write(&self, field: &mut [u8], _location: u32) {
+        if let Some(field) = field.first_chunk_mut() {
+            // SAFETY: The current task exists.
+            let name: *const [c_char; COMM_LEN] = unsafe { &raw const (*arch::current()).comm };
+            // SAFETY: Any bytes are valid. Another task may change the name meanwhile. As in C, the
+            // record then has parts of both names.
+            *field = unsafe { ptr::read_volatile(name.cast::<[u8; COMM_LEN]>()) };
+        }
+    }
+}
+
+macro_rules! strings {
+    ($($type:ty: $bytes:ident,)*) => {$(
+        impl Sealed for &$type {}
+
+        impl RecordType for &$type {
+            const KIND: Kind = Kind::new(FetchType::String(Space::Kernel), None);
+            const SIZE: usize = size_of::<u32>();
+            const ALIGN: usize = align_of::<u32>();
+            const STRINGS: usize = 1;
+
+            #[inline(always)]
+            fn string(&self) -> &[u8] {
+                self.$bytes()
+            }
+
+            #[inline(always)]
+            fn write(&self, field: &mut [u8], location: u32) {
+                RecordType::<Plain>::write(&location, field, 0);
+            }
+        }
+    )*};
+}
+
+strings! {
+    str: as_bytes,
+    CStr: to_bytes,
+}
+
+/// The value of a field, and how it is shown.
+#[derive(Clone, Copy)]
+pub struct Value<T, S>(T, S);
+
+impl<T> Value<T, Plain> {
+    /// Shown as its type is.
+    #[inline(always)]
+    pub fn plain(value: T) -> Self {
+        Self(value, Plain)
+    }
+}
+
+impl<T> Value<T, Hex> {
+    /// Shown as hexadecimal numbers.
+    #[inline(always)]
+    pub fn hex(value: T) -> Self {
+        Self(value, Hex)
+    }
+}
+
+impl<T> Value<T, Symbol> {
+    /// Shown as symbols.
+    #[inline(always)]
+    pub fn symbol(value: T) -> Self {
+        Self(value, Symbol)
+    }
+}
+
+/// The strings of a record that is being written.
+pub struct Strings<'a> {
+    /// The bytes that are left for them.
+    to: &'a mut [u8],
+    /// Where these bytes are, from the start of the record.
+    at: usize,
+    /// How many bytes the strings may still take, without their NULs.
+    room: usize,
+}
+
+impl<'a> Strings<'a> {
+    #[inline(always)]
+    pub(super) fn new(to: &'a mut [u8], at: usize, room: usize) -> Self {
+        Self { to, at, room }
+    }
+
+    /// Adds a string, and returns its location.
+    #[inline(always)]
+    fn add(&mut self, string: &[u8]) -> u32 {
+        let len = string.len().min(self.room);
+        let size = len.wrapping_add(1);
+        let location = (size << 16 | self.at) as u32;
+        let to = core::mem::take(&mut self.to);
+        if let Some((to, rest)) = to.split_at_mut_checked(size) {
+            // SAFETY: `to` has a byte more than is copied, and is borrowed mutably, so the string
+            // is elsewhere.
+            unsafe {
+                ptr::copy_nonoverlapping(string.as_ptr(), to.as_mut_ptr(), len);
+                to.as_mut_ptr().add(len).write(0);
+            }
+            self.to = rest;
+        }
+        self.at = self.at.wrapping_add(size);
+        self.room = self.room.wrapping_sub(len);
+        location
+    }
+}
+
+/// The fields of an event.
+pub trait Fields: Copy + Sealed {
+    /// Where they end, in bytes from the start of the record.
+    const END: usize;
+
+    /// How many strings are behind them.
+    const STRINGS: usize;
+
+    /// How many bytes the strings take, with their NULs, where they may take `room` without.
+    fn strings_len(&self, room: &mut usize) -> usize;
+
+    /// Writes all bytes from the header of the record to [`END`](Self::END).
+    fn write(&self, record: &mut [u8], strings: &mut Strings<'_>);
+
+    /// Describes the fields, to which `names` belong. `ENOMEM`.
+    fn describe(names: &[&'static CStr], columns: &mut KVec<Column>) -> Result;
+}
+
+impl Sealed for () {}
+
+impl Fields for () {
+    const END: usize = HEADER_LEN;
+    const STRINGS: usize = 0;
+
+    #[inline(always)]
+    fn strings_len(&self, _room: &mut usize) -> usize {
+        0
+    }
+
+    #[inline(always)]
+    fn write(&self, _record: &mut [u8], _strings: &mut Strings<'_>) {}
+
+    fn describe(_names: &[&'static CStr], _columns: &mut KVec<Column>) -> Result {
+        Ok(())
+    }
+}
+
+impl<F, T, S> Sealed for (F, Value<T, S>) {}
+
+impl<F: Fields, T: RecordType<S>, S: Copy> Fields for (F, Value<T, S>) {
+    const END: usize = F::END.next_multiple_of(T::ALIGN) + T::SIZE;
+    const STRINGS: usize = F::STRINGS + T::STRINGS;
+
+    #[inline(always)]
+    fn strings_len(&self, room: &mut usize) -> usize {
+        let (before, Value(value, _)) = self;
+        let len = before.strings_len(room);
+        if T::STRINGS == 0 {
+            return len;
+        }
+        let string = value.string().len().min(*room);
+        *room = room.wrapping_sub(string);
+        len.wrapping_add(string).wrapping_add(1)
+    }
+
+    #[inline(always)]
+    fn write(&self, record: &mut [u8], strings: &mut Strings<'_>) {
+        let (before, Value(value, _)) = self;
+        before.write(record, strings);
+        let start = Self::END - T::SIZE - HEADER_LEN;
+        if let Some(gap) = record.get_mut(F::END - HEADER_LEN..start) {
+            gap.fill(0);
+        }
+        let location = if T::STRINGS == 0 {
+            0
+        } else {
+            strings.add(value.string())
+        };
+        if let Some(field) = record.get_mut(start..Self::END - HEADER_LEN) {
+            value.write(field, location);
+        }
+    }
+
+    fn describe(names: &[&'static CStr], columns: &mut KVec<Column>) -> Result {
+        F::describe(names, columns)?;
+        let name = *names.get(columns.len()).ok_or(EINVAL)?;
+        let column = Column {
+            name,
+            kind: T::KIND,
+            offset: (Self::END - T::SIZE).try_into()?,
+        };
+        columns.push(column, GFP_KERNEL)?;
+        Ok(())
+    }
+}
+
+/// A field of an event: its name, type and place.
+#[derive(Clone, Copy)]
+pub struct Column {
+    name: &'static CStr,
+    kind: Kind,
+    /// From the start of the record, in bytes.
+    offset: u16,
+}
+
+impl Column {
+    fn name(&self) -> &'static str {
+        self.name.to_str().unwrap_or_default()
+    }
+
+    /// The field for the kernel. `ENOMEM`.
+    pub(super) fn field(&self) -> Result<Field> {
+        let offset = self.offset.into();
+        let (ty, c_type, count) = match self.kind {
+            Kind::Comm => return Field::new(self.name, c"char[16]", offset, COMM_LEN, false),
+            Kind::Value { ty, c_type, count } => (ty, c_type, count),
+        };
+        let field = fetch::Field::new(0, ty, count);
+        let c_type = c_type.unwrap_or(ty.row().c_type);
+        let c_type = match count {
+            Some(count) => CString::try_from_fmt(format_args!("{c_type}[{count}]")),
+            None => CString::try_from_fmt(format_args!("{c_type}")),
+        }?;
+        if field.is_dynamic() {
+            // SAFETY: `Fields::write` writes a location within the record for each string.
+            return unsafe { Field::located(self.name, c_type, offset, field.bytes(), false) };
+        }
+        Field::new(self.name, c_type, offset, field.bytes(), field.is_signed())
+    }
+
+    /// The name and the shape, for the `print fmt`.
+    pub(super) fn shape(&self) -> (&'static str, Shape) {
+        let shape = match self.kind {
+            Kind::Value { ty, count, .. } => fetch::Field::new(0, ty, count).into(),
+            Kind::Comm => Shape {
+                conversion: "\\\"%s\\\"",
+                count: None,
+                is_dynamic: false,
+            },
+        };
+        (self.name(), shape)
+    }
+
+    /// Prints ` NAME=VALUE`. The record may be any bytes.
+    pub(super) fn print(&self, record: &[u8], seq: &mut TraceSeq) {
+        let offset = usize::from(self.offset);
+        match self.kind {
+            Kind::Value { ty, count, .. } => {
+                let offset = self.offset.wrapping_sub(HEADER_LEN as u16);
+                let field = fetch::Field::new(offset, ty, count);
+                let fields = core::iter::once((self.name(), field));
+                // Writing to a `TraceSeq` cannot fail: the kernel notices if something does not fit.
+                let _ = fetch::print(fields, record, HEADER_LEN, seq);
+            }
+            Kind::Comm => {
+                let bytes = record.get(offset..).unwrap_or_default();
+                let bytes = bytes.get(..COMM_LEN).unwrap_or(bytes);
+                let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+                for part in [b" ", self.name().as_bytes(), b"=\"", name, b"\""] {
+                    seq.bytes(part);
+                }
+            }
+        }
+    }
+}
