@@ -11,10 +11,7 @@ use core::sync::atomic::{
 
 use kernel::{
     bindings,
-    ffi::{
-        c_uint,
-        c_ulong, //
-    },
+    ffi::c_uint, //
 };
 
 /// A stack trace of up to `N` addresses, which one context saves and another one reads.
@@ -42,11 +39,11 @@ impl<const N: usize> SavedStack<N> {
     /// interrupt has interrupted. Any context but an NMI. C: `stack_trace_save()`.
     #[inline(never)]
     pub fn save(&self) {
-        let mut addresses: [c_ulong; N] = [0; N];
+        let mut addresses = [0; N];
         // SAFETY: The array has room for `N` addresses.
         let _ = unsafe { bindings::stack_trace_save(addresses.as_mut_ptr(), N as c_uint, 1) };
         for (to, address) in self.0.iter().zip(addresses) {
-            to.store(address as usize, Ordering::Relaxed);
+            to.store(address, Ordering::Relaxed);
         }
     }
 

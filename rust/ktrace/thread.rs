@@ -36,12 +36,16 @@ use kernel::{
         c_uint,
         c_void, //
     },
+    new_mutex,
     prelude::*,
     str::{
         CStr,
         CString, //
     },
-    sync::Arc,
+    sync::{
+        Arc,
+        Mutex, //
+    },
     time::{
         hrtimer::{
             HasHrTimer,
@@ -56,8 +60,11 @@ use kernel::{
 };
 
 use crate::{
-    leftover,
-    owner, //
+    leftover, owner,
+    trace_event::{
+        EventMutexHeld,
+        Switch, //
+    },
 };
 
 // The task is used as `kernel::bindings` has it.
@@ -243,6 +250,38 @@ unsafe impl Send for Threads {}
 // SAFETY: The kernel changes the node under its own locks; all else is `Send` and `Sync`.
 unsafe impl Sync for Threads {}
 
+/// Threads that run while somebody has enabled an event. The event gets this as its [`Switch`].
+///
+/// The threads are started and stopped with `event_mutex` held. So [`Work::run`] must not register
+/// or drop events.
+pub struct OnDemand {
+    name: CString,
+    work: Arc<dyn Work>,
+    threads: Pin<KBox<Mutex<Option<Threads>>>>,
+}
+
+impl OnDemand {
+    /// No thread runs yet. For the arguments, see [`Threads::start`]. Process context. `ENOMEM`.
+    pub fn new(name: &CStr, work: Arc<dyn Work>) -> Result<Self> {
+        Ok(Self {
+            name: CString::try_from(name)?,
+            work,
+            threads: KBox::pin_init(new_mutex!(None), GFP_KERNEL)?,
+        })
+    }
+}
+
+impl Switch for OnDemand {
+    fn enable(&self, _: &EventMutexHeld) -> Result {
+        *self.threads.lock() = Some(Threads::start(&self.name, self.work.clone())?);
+        Ok(())
+    }
+
+    fn disable(&self, _: &EventMutexHeld) {
+        drop(self.threads.lock().take());
+    }
+}
+
 /// The part that the kernel knows: it must not move.
 #[repr(C)]
 struct PinnedThreads {
@@ -350,8 +389,8 @@ impl PinnedThreads {
         let data = Arc::as_ptr(&control).cast_mut().cast();
         // SAFETY: The name is a string. `data` stays until the thread has stopped: it is freed by
         // `stop_on`, which waits for that.
-        let task =
-            from_err_ptr(unsafe { ktrace_thread_create(run, data, cpu, self.name.as_char_ptr()) })?;
+        let task = unsafe { ktrace_thread_create(run, data, cpu, self.name.as_char_ptr()) };
+        let task = from_err_ptr(task)?;
         // SAFETY: The thread was created just now, and does not run yet.
         unsafe { bindings::get_task_struct(task) };
         control.task.store(task, Ordering::Release);
