@@ -27,6 +27,7 @@ mod kretinsn;
 mod kretprobe;
 mod nofault;
 mod percpu;
+mod plain_event;
 mod registers;
 mod seen;
 mod symbol;
