@@ -18,6 +18,6 @@ pub(crate) use x86_64::*;
 pub struct Place {
     /// The address of an instruction.
     pub(crate) code: usize,
-    /// The stack pointer there, or the frame pointer on arm64.
+    /// Where a call from there puts its return address, or the frame pointer on arm64.
     pub(crate) frame: usize,
 }

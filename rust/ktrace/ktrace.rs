@@ -10,7 +10,8 @@
 //! - [`tracepoint`]: a handler on a tracepoint of the kernel;
 //! - [`event_probe`]: a handler for the records of an event, in the kernel's own tree only;
 //! - [`registers`], [`nofault`]: what a handler may look at;
-//! - [`trace_event`]: events under `events/` in tracefs, and records in the trace buffers;
+//! - [`trace_event`]: events under `events/` in tracefs, and records in the trace buffers, with the
+//!   macro [`trace_event!`] for events of a module's own;
 //! - [`tracefs`]: control files;
 //! - [`dyn_event`], [`error_log`]: files of the kernel, in the kernel's tree;
 //! - [`percpu`]: memory that handlers may write to;

@@ -6,6 +6,8 @@
 //! `trigger`, `format` and `hist`. What is switched on there ends in its [`Sink`], which a handler
 //! gives its records to. An [`Output`] prints them, also when the event is gone.
 //!
+//! Most modules need only the macro [`trace_event!`](crate::trace_event!).
+//!
 //! C header: [`include/linux/trace_events.h`](srctree/include/linux/trace_events.h)
 
 use core::{

@@ -14,10 +14,14 @@
 #include <linux/mman.h>
 #include <linux/mount.h>
 #include <linux/seq_file.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
+
+/* Another module has it, too. */
+#include "contexts.c"
 
 extern u64 ktrace_target_data;
 
@@ -35,6 +39,7 @@ void ktrace_wait_for_call(void);
 void ktrace_end_call(void);
 unsigned int ktrace_visit_cpus(void);
 unsigned long ktrace_user_page(u64 last_word);
+int ktrace_count_in_trace(const char *first, const char *second, const char *third);
 bool ktrace_read_dynamic_events(void);
 
 u64 ktrace_target_data = 1;
@@ -149,29 +154,79 @@ unsigned long ktrace_user_page(u64 last_word)
 }
 
 /*
- * Reads the file to its end. False if it cannot be opened.
+ * Opens a file of tracefs. NULL if it cannot.
  *
  * KUnit runs in a kernel thread, which sees no mounts since 7.3. So tracefs is mounted for this
  * file alone.
  */
-bool ktrace_read_dynamic_events(void)
+static struct file *open_in_tracefs(const char *name)
 {
 	struct file_system_type *type = get_fs_type("tracefs");
-	struct kvec vec = { .iov_len = PAGE_SIZE };
 	struct vfsmount *mount;
+	struct file *file;
+
+	if (!type)
+		return NULL;
+	mount = vfs_kern_mount(type, SB_KERNMOUNT, "tracefs", NULL);
+	if (IS_ERR(mount))
+		return NULL;
+	file = file_open_root_mnt(mount, name, O_RDONLY, 0);
+	mntput(mount);
+	return IS_ERR(file) ? NULL : file;
+}
+
+/* In how many lines of the trace the three strings are, in this order. -1 if it cannot be read. */
+int ktrace_count_in_trace(const char *first, const char *second, const char *third)
+{
+	const size_t size = SZ_1M;
+	char *text = kvzalloc(size, GFP_KERNEL);
+	struct file *file = open_in_tracefs("trace");
+	struct kvec vec;
+	struct iov_iter iter;
+	struct kiocb iocb;
+	size_t len = 0;
+	char *line, *rest, *found;
+	int count = 0;
+	ssize_t ret;
+
+	if (!text || !file) {
+		count = -1;
+		goto out;
+	}
+	init_sync_kiocb(&iocb, file);
+	do {
+		vec = (struct kvec) { text + len, size - 1 - len };
+		iov_iter_kvec(&iter, ITER_DEST, &vec, 1, vec.iov_len);
+		ret = seq_read_iter(&iocb, &iter);
+		len += max(ret, 0);
+	} while (ret > 0);
+	for (line = text; (rest = strchr(line, '\n')); line = rest + 1) {
+		char next = rest[1];
+
+		rest[1] = 0;
+		found = strstr(line, first);
+		found = found ? strstr(found, second) : NULL;
+		count += found && strstr(found, third);
+		rest[1] = next;
+	}
+out:
+	if (file)
+		fput(file);
+	kvfree(text);
+	return count;
+}
+
+/* Reads the file to its end. False if it cannot be opened. */
+bool ktrace_read_dynamic_events(void)
+{
+	struct kvec vec = { .iov_len = PAGE_SIZE };
 	struct iov_iter iter;
 	struct file *file;
 	struct kiocb iocb;
 	ssize_t ret;
 
-	if (!type)
-		return false;
-	mount = vfs_kern_mount(type, SB_KERNMOUNT, "tracefs", NULL);
-	if (IS_ERR(mount))
-		return false;
-	file = file_open_root_mnt(mount, "dynamic_events", O_RDONLY, 0);
-	mntput(mount);
-	if (IS_ERR(file))
+	file = open_in_tracefs("dynamic_events");
+	if (!file)
 		return false;
 	vec.iov_base = kmalloc(vec.iov_len, GFP_KERNEL);
 	init_sync_kiocb(&iocb, file);

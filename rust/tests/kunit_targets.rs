@@ -2,7 +2,13 @@
 
 //! The functions of `kunit_targets.c`.
 
-use kernel::prelude::*;
+use kernel::{
+    ffi::{
+        c_char,
+        c_int, //
+    },
+    prelude::*, //
+};
 
 pub(crate) const ADD: &CStr = c"ktrace_target_add";
 pub(crate) const SUBTRACT: &CStr = c"ktrace_target_subtract";
@@ -71,4 +77,32 @@ pub(crate) fn during_a_call(f: impl FnOnce() + Send + 'static) -> Result<u64> {
         end_call();
     })?;
     Ok(wait(7))
+}
+
+extern "C" {
+    fn ktrace_run_in(context: u32, function: extern "C" fn(u32)) -> bool;
+    fn ktrace_count_in_trace(
+        first: *const c_char,
+        second: *const c_char,
+        third: *const c_char,
+    ) -> c_int;
+}
+
+/// Runs a function once, in a process (0), a softirq (1), a hardirq (2) or an NMI (3), with this
+/// number. False if it cannot.
+pub(crate) fn run_in(context: u32, function: extern "C" fn(u32)) -> bool {
+    // SAFETY: The function takes any number. KUnit runs one test at a time.
+    unsafe { ktrace_run_in(context, function) }
+}
+
+/// In how many lines of the trace the three strings are, in this order.
+pub(crate) fn count_in_trace(first: &CStr, second: &CStr, third: &CStr) -> i32 {
+    // SAFETY: These are strings.
+    unsafe {
+        ktrace_count_in_trace(
+            first.as_char_ptr(),
+            second.as_char_ptr(),
+            third.as_char_ptr(),
+        )
+    }
 }

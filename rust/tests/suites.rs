@@ -28,6 +28,7 @@ mod kretprobe;
 mod kunit_targets;
 mod nofault;
 mod percpu;
+mod plain_event;
 mod registers;
 mod seen;
 mod symbol;

@@ -105,7 +105,7 @@ pub(crate) fn place() -> super::Place {
     let (code, frame);
     // SAFETY: Both instructions only write to their registers.
     unsafe {
-        asm!("lea {}, [rip]", "mov {}, rsp", out(reg) code, out(reg) frame,
+        asm!("lea {}, [rip]", "lea {}, [rsp - 8]", out(reg) code, out(reg) frame,
              options(nomem, nostack, preserves_flags))
     };
     super::Place { code, frame }

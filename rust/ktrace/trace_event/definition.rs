@@ -82,7 +82,7 @@ pub struct StaticEvent {
 
 impl StaticEvent {
     /// One that is not registered.
-    #[expect(clippy::new_without_default)]
+    #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
         Self {
             sink: Sink::new(),
@@ -101,10 +101,10 @@ pub struct Key {
 
 impl Key {
     /// A key that is off.
-    #[expect(clippy::new_without_default)]
+    #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
-        // SAFETY: All-zero is a key that is off, without branches. C: `STATIC_KEY_FALSE_INIT`.
         Self {
+            // SAFETY: All-zero is a key that is off, without branches. C: `STATIC_KEY_FALSE_INIT`.
             key: unsafe { core::mem::MaybeUninit::zeroed().assume_init() },
         }
     }

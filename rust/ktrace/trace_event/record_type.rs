@@ -496,7 +496,19 @@ impl Column {
     /// The name and the shape, for the `print fmt`.
     pub(super) fn shape(&self) -> (&'static str, Shape) {
         let shape = match self.kind {
-            Kind::Value { ty, count, .. } => fetch::Field::new(0, ty, count).into(),
+            Kind::Value { ty, count, .. } => {
+                let shape: Shape = fetch::Field::new(0, ty, count).into();
+                // With `%d`, libtraceevent shows small negative numbers as positive ones.
+                let conversion = match ty {
+                    FetchType::Number(Width::W1, Style::Signed) => "%hhd",
+                    FetchType::Number(Width::W2, Style::Signed) => "%hd",
+                    _ => shape.conversion,
+                };
+                Shape {
+                    conversion,
+                    ..shape
+                }
+            }
             Kind::Comm => Shape {
                 conversion: "\\\"%s\\\"",
                 count: None,

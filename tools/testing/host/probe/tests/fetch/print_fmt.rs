@@ -8,7 +8,9 @@ use probe::{
         Field,
         Head,
         Layout,
-        PrintFmt, //
+        PlainPrintFmt,
+        PrintFmt,
+        Shape, //
     },
     types::*, //
 };
@@ -105,4 +107,29 @@ fn the_documented_example_is_as_documented() {
             ", REC->__probe_ip, REC->dfd, REC->filename, REC->flags, REC->mode"
         )
     );
+}
+
+#[test]
+fn without_a_head_no_space_comes_first() {
+    let shape = |conversion, count, is_dynamic| Shape {
+        conversion,
+        count: core::num::NonZeroU8::new(count),
+        is_dynamic,
+    };
+    let fields = [
+        ("a", shape("%u", 0, false)),
+        ("b", shape("0x%x", 2, false)),
+        ("name", shape("%s", 0, true)),
+    ];
+    for (len, expected) in [
+        (0, r#""""#),
+        (1, r#""a=%u", REC->a"#),
+        (
+            3,
+            r#""a=%u b={0x%x,0x%x} name=%s", REC->a, REC->b[0], REC->b[1], __get_str(name)"#,
+        ),
+    ] {
+        let fields = fields[..len].iter().copied();
+        assert_eq!(PlainPrintFmt(fields).to_string(), expected);
+    }
 }
