@@ -15,6 +15,7 @@
 #include "preempt.c"
 #include "sched.c"
 #include "security.c"
+#include "thread.c"
 #include "trace_events.c"
 #include "tracefs.c"
 #include "tracepoint.c"

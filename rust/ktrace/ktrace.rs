@@ -16,6 +16,8 @@
 //! - [`tracefs`]: control files;
 //! - [`dyn_event`], [`error_log`]: files of the kernel, in the kernel's tree;
 //! - [`percpu`]: memory that handlers may write to;
+//! - [`thread`]: threads, one for each CPU;
+//! - [`stack`], [`tracing`]: stack traces, and the switch of the trace;
 //! - [`symbol`]: names and addresses;
 //! - [`btf`]: the types of functions and structures;
 //! - [`module`]: loaded modules; [`module_notifier`]: notifications of them;
@@ -50,10 +52,13 @@ pub mod percpu;
 pub mod registers;
 pub mod rethook;
 pub mod security;
+pub mod stack;
 pub mod symbol;
+pub mod thread;
 pub mod trace_event;
 pub mod tracefs;
 pub mod tracepoint;
+pub mod tracing;
 pub mod vfs;
 pub mod watchpoint;
 

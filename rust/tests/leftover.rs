@@ -13,7 +13,15 @@ use core::{
     },
 };
 
-use kernel::prelude::*;
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    },
+    time::Delta, //
+};
 
 use ktrace::{
     fprobe::{
@@ -49,6 +57,11 @@ use ktrace::{
     rethook::{
         self,
         Rethook, //
+    },
+    thread::{
+        Thread,
+        Threads,
+        Work, //
     },
     tracepoint::{
         self,
@@ -139,6 +152,37 @@ impl tracepoint::Handler for Count {
 impl module_notifier::Handler for Count {
     fn coming(&self, _: &Module) {
         self.0.increment();
+    }
+}
+
+impl Work for Count {
+    fn run(&self, thread: &Thread) {
+        while !thread.should_stop() {
+            self.0.increment();
+            thread.sleep_for(Delta::from_millis(1));
+        }
+    }
+}
+
+/// Threads that drop themselves.
+#[pin_data]
+struct DropsItself {
+    count: Count,
+    #[pin]
+    threads: Mutex<Option<Threads>>,
+}
+
+impl Work for DropsItself {
+    fn run(&self, thread: &Thread) {
+        let mut is_dropped = false;
+        while !thread.should_stop() {
+            if !is_dropped {
+                let threads = self.threads.lock().take();
+                is_dropped = threads.is_some();
+            }
+            self.count.0.increment();
+            thread.sleep_for(Delta::from_millis(1));
+        }
     }
 }
 
@@ -237,7 +281,28 @@ fn forget_notifier() -> Result {
     Ok(())
 }
 
-const KINDS: [fn() -> Result; 11] = [
+fn forget_threads() -> Result {
+    forget(Threads::start(
+        c"leftover",
+        Arc::new(count()?, GFP_KERNEL)?,
+    )?);
+    Ok(())
+}
+
+fn drop_threads_in_a_thread() -> Result {
+    let work = Arc::pin_init(
+        try_pin_init!(DropsItself {
+            count: count()?,
+            threads <- new_mutex!(None),
+        }? Error),
+        GFP_KERNEL,
+    )?;
+    let threads = Threads::start(c"leftover", work.clone())?;
+    *work.threads.lock() = Some(threads);
+    Ok(())
+}
+
+const KINDS: [fn() -> Result; 13] = [
     forget_kprobe,
     forget_kprobes,
     forget_kretprobe,
@@ -249,6 +314,8 @@ const KINDS: [fn() -> Result; 11] = [
     forget_tracepoint,
     forget_tracepoint_of_module,
     forget_notifier,
+    forget_threads,
+    drop_threads_in_a_thread,
 ];
 
 /// The value of a parameter. Before linux 7.3, the kernel returns a reference to it.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Stack traces of the current context.
+//!
+//! C header: [`include/linux/stacktrace.h`](srctree/include/linux/stacktrace.h)
+
+use core::sync::atomic::{
+    AtomicUsize,
+    Ordering, //
+};
+
+use kernel::{
+    bindings,
+    ffi::c_uint, //
+};
+
+/// A stack trace of up to `N` addresses, which one context saves and another one reads.
+///
+/// If a context reads it while another one saves, the result mixes both traces.
+///
+/// # Examples
+///
+/// ```
+/// use ktrace::stack::SavedStack;
+///
+/// let stack = SavedStack::<8>::new();
+/// stack.save();
+/// assert!(stack.addresses()[0] != 0);
+/// ```
+pub struct SavedStack<const N: usize>([AtomicUsize; N]);
+
+impl<const N: usize> SavedStack<N> {
+    /// Creates a stack trace without addresses.
+    pub const fn new() -> Self {
+        Self([const { AtomicUsize::new(0) }; N])
+    }
+
+    /// Saves the stack of the caller, the innermost address first. It includes the task that an
+    /// interrupt has interrupted. Any context but an NMI. C: `stack_trace_save()`.
+    #[inline(never)]
+    pub fn save(&self) {
+        let mut addresses = [0; N];
+        // SAFETY: The array has room for `N` addresses.
+        let _ = unsafe { bindings::stack_trace_save(addresses.as_mut_ptr(), N as c_uint, 1) };
+        for (to, address) in self.0.iter().zip(addresses) {
+            to.store(address, Ordering::Relaxed);
+        }
+    }
+
+    /// The addresses that were saved last, followed by zeros. Any context.
+    pub fn addresses(&self) -> [usize; N] {
+        core::array::from_fn(|i| {
+            self.0
+                .get(i)
+                .map_or(0, |address| address.load(Ordering::Relaxed))
+        })
+    }
+}
+
+impl<const N: usize> Default for SavedStack<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
