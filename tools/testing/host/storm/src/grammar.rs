@@ -52,6 +52,18 @@ const STRANGE: [&str; 12] = [
     "0xffffffffffffffff",
 ];
 
+/// Memory of the kernel, of each CPU, and of a module that comes and goes; and a function.
+const MEMORY: [&str; 6] = [
+    "w@jiffies_64:8",
+    "w@process_counts:8",
+    "rw@tracepoint_target:rkprobe_target_sum:4",
+    "rw@init_task:8",
+    "x@vfs_open",
+    "w@nosuch_symbol",
+];
+
+const WATCHED: [&str; 2] = ["at=$addr", "new=+0($addr):x32"];
+
 const TRACEPOINTS: [&str; 5] = [
     "task_rename",
     "sched_process_fork",
@@ -133,7 +145,7 @@ const STRANGE_ARGUMENTS: [&str; 16] = [
 ];
 
 /// Kinds of probes: letter and suffix. The likelier ones occur more than once.
-const KINDS: [(&str, &str); 10] = [
+const KINDS: [(&str, &str); 11] = [
     ("p", ""),
     ("p", ""),
     ("p", ""),
@@ -144,6 +156,7 @@ const KINDS: [(&str, &str); 10] = [
     ("p", "%return"),
     ("p", "%retinsn"),
     ("t", ""),
+    ("w", ""),
 ];
 
 /// The files that take commands. The second one takes every kind.
@@ -172,16 +185,17 @@ pub fn define(rng: &mut Rng) -> String {
     } else {
         rng.pick(&KINDS)
     };
-    let target = if letter == "t" {
-        rng.pick(&TRACEPOINTS)
-    } else {
-        rng.pick(&FUNCTIONS)
+    let target = match letter {
+        "t" => rng.pick(&TRACEPOINTS),
+        "w" => rng.pick(&MEMORY),
+        _ => rng.pick(&FUNCTIONS),
     };
     let mut command = format!("{letter}:{event} {target}{suffix}");
     for _ in 0..rng.below(4) {
         let is_return = letter.starts_with('r') || ["%return", "%retinsn"].contains(&suffix);
         let argument = match rng.below(4) {
             0 if letter != "f" && letter != "t" => rng.pick(&REGISTERS),
+            1 | 2 if letter == "w" => rng.pick(&WATCHED),
             1 if is_return => rng.pick(&RETURN),
             1 | 2 if suffix != "%retinsn" => rng.pick(&ENTRY),
             _ => rng.pick(&ANY),
