@@ -10,7 +10,7 @@
 //! - [`tracepoint`]: a handler on a tracepoint of the kernel;
 //! - [`watchpoint`]: a handler for accesses to memory;
 //! - [`event_probe`]: a handler for the records of an event, in the kernel's own tree only;
-//! - [`registers`], [`nofault`]: registers and memory that a handler may read;
+//! - [`registers`], [`nofault`], [`number`]: registers and memory that a handler may read;
 //! - [`trace_event`]: events under `events/` in tracefs, and records in the trace buffers, with the
 //!   macro [`trace_event!`] for events of a module's own;
 //! - [`tracefs`]: control files;
@@ -48,6 +48,7 @@ pub mod kretprobe;
 pub mod module;
 pub mod module_notifier;
 pub mod nofault;
+pub mod number;
 pub mod percpu;
 pub mod registers;
 pub mod rethook;

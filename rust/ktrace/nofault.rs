@@ -6,10 +6,6 @@
 
 use kernel::bindings;
 
-use probe::types::Width;
-
-use crate::arch;
-
 /// The memory could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
@@ -29,17 +25,6 @@ pub fn read_kernel(address: usize, to: &mut [u8]) -> Result<(), Fault> {
     } else {
         Err(Fault)
     }
-}
-
-/// Whether [`try_read_number`] reads most kernel addresses.
-pub const READS_NUMBERS: bool = arch::READS_NUMBERS;
-
-/// Reads a number of kernel memory with fewer instructions than [`read_kernel`]. After a fault, the
-/// number is 0. The bytes above its width are 0. Returns `None` for an address that only
-/// [`read_kernel`] can read. Any context, NMI included. C: `get_kernel_nofault()`.
-#[inline(always)]
-pub fn try_read_number(address: usize, width: Width) -> Option<u64> {
-    arch::read_number(address, width)
 }
 
 /// Reads memory of the current process. C: `copy_from_user_nofault()`.

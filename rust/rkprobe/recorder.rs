@@ -32,6 +32,7 @@ use ktrace::{
     kretinsn,
     kretprobe,
     nofault,
+    number,
     percpu::{
         Counter,
         Scratch, //
@@ -535,11 +536,11 @@ impl<R: RegisterFile, K: CallValues> Context for HitContext<R, K> {
     #[inline(always)]
     fn number(&self, space: Space, address: u64, width: Width) -> u64 {
         if space == Space::Kernel {
-            if let Some(number) = nofault::try_read_number(address as usize, width) {
+            if let Some(number) = number::try_read(address as usize, width) {
                 return number;
             }
         }
-        if nofault::READS_NUMBERS {
+        if number::READS_NUMBERS {
             copy_rare_number(space, address as usize, width)
         } else {
             copy_number(space, address as usize, width)
@@ -550,12 +551,12 @@ impl<R: RegisterFile, K: CallValues> Context for HitContext<R, K> {
     fn read_word(&self, space: Space, address: u64) -> Result<u64, Fault> {
         if space == Space::Kernel {
             // A word of 0 may be a fault.
-            match nofault::try_read_number(address as usize, Width::W8) {
+            match number::try_read(address as usize, Width::W8) {
                 None | Some(0) => {}
                 Some(word) => return Ok(word),
             }
         }
-        if nofault::READS_NUMBERS {
+        if number::READS_NUMBERS {
             copy_rare_word(space, address as usize)
         } else {
             copy_word(space, address as usize)
@@ -563,7 +564,7 @@ impl<R: RegisterFile, K: CallValues> Context for HitContext<R, K> {
     }
 }
 
-/// A number in memory that [`nofault::try_read_number`] does not read.
+/// A number in memory that [`number::try_read`] does not read.
 #[cold]
 #[inline(never)]
 fn copy_rare_number(space: Space, address: usize, width: Width) -> u64 {
@@ -580,7 +581,7 @@ fn copy_number(space: Space, address: usize, width: Width) -> u64 {
     }
 }
 
-/// A word of memory that [`nofault::try_read_number`] does not read.
+/// A word of memory that [`number::try_read`] does not read.
 #[cold]
 #[inline(never)]
 fn copy_rare_word(space: Space, address: usize) -> Result<u64, Fault> {
