@@ -160,7 +160,7 @@ impl<const N: usize> Scratch<N> {
     /// `PCPU_MIN_UNIT_SIZE`.
     const FITS: () = assert!(
         size_of::<Levels<N>>() <= 32 << 10,
-        "scratch areas must not be larger than 8189 bytes"
+        "scratch areas must not be larger than 6551 bytes"
     );
 
     /// Process context. `ENOMEM`.

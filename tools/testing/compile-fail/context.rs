@@ -109,11 +109,11 @@ pub fn handler(hit: &Hit<'_>, scratch: &Scratch<64>, counter: &Counter) {
 /// The per-CPU allocator complains about more.
 pub fn scratch_too_large() -> Result {
     #[cfg(not(case = "scratch_too_large"))]
-    const BYTES: usize = 8189;
+    const BYTES: usize = 6551;
 
-    //~ scratch_too_large: error[E0080]: scratch areas must not be larger than 8189 bytes
+    //~ scratch_too_large: error[E0080]: scratch areas must not be larger than 6551 bytes
     #[cfg(case = "scratch_too_large")]
-    const BYTES: usize = 8190;
+    const BYTES: usize = 6552;
 
     Scratch::<BYTES>::new().map(drop)
 }

@@ -57,6 +57,8 @@ pub struct Machine {
     pub elapsed: u64,
     /// By which instruction the function returns.
     pub exit: u64,
+    /// The address that a watchpoint watches.
+    pub watched: u64,
     /// The record of the event that was hit.
     pub event: Vec<u8>,
     /// The reads of memory that were made.
@@ -211,6 +213,10 @@ impl Context for Machine {
 
     fn exit(&self) -> u64 {
         self.exit
+    }
+
+    fn watched(&self) -> u64 {
+        self.watched
     }
 
     fn record(&self) -> &[u8] {

@@ -103,6 +103,7 @@ fn base() -> impl Strategy<Value = Base<'static>> {
         Just(Base::Current),
         Just(Base::Elapsed),
         Just(Base::Exit),
+        Just(Base::Watched),
         (0..24u16, record_value())
             .prop_map(|(offset, value)| Base::Field(RecordField { offset, value })),
         address().prop_map(Base::Immediate),
@@ -165,6 +166,7 @@ prop_compose! {
         machine.this_cpu = this_cpu;
         machine.elapsed = values[40];
         machine.exit = values[41];
+        machine.watched = values[43];
         let mut entry = Machine::new();
         for (name, value) in ["di", "si", "dx", "cx", "r8", "r9"].iter().zip(&values[21..]) {
             entry.set(name, *value);
@@ -243,6 +245,7 @@ impl Model<'_> {
             Base::ReturnValue => register("ax"),
             Base::Elapsed => self.machine.elapsed,
             Base::Exit => self.machine.exit,
+            Base::Watched => self.machine.watched,
             Base::Field(field) => event_field(&self.machine.event, field),
             Base::Comm => self.machine.comm,
             Base::Current => self.machine.current,

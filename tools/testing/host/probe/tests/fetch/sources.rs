@@ -27,6 +27,7 @@ fn machine() -> Machine {
     machine.current = 0xa000;
     machine.elapsed = 0x1234;
     machine.exit = 0x4321;
+    machine.watched = 0x5678;
     machine
 }
 
@@ -52,6 +53,7 @@ fn every_base_gives_its_value() {
         (Base::Current, 0xa000),
         (Base::Elapsed, 0x1234),
         (Base::Exit, 0x4321),
+        (Base::Watched, 0x5678),
         (Base::Immediate(u64::MAX), u64::MAX),
         (Base::Text("four"), 0x7004),
         (Base::Symbol("jiffies+8"), 0x5009),
