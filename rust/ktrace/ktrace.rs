@@ -74,6 +74,7 @@ mod owner;
 mod registration;
 mod text;
 mod tree;
+mod unsupported;
 mod version;
 
 #[allow(unused_imports)]

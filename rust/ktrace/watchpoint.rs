@@ -43,13 +43,16 @@ use kernel::{
 };
 
 use crate::{
-    arch, kprobe, leftover,
+    arch,
+    kprobe,
+    leftover,
     registers::Registers,
     trace_event::{
         origin,
         Origin,
         State, //
     },
+    unsupported::unsupported, //
 };
 
 /// The accesses that hit a watchpoint.
@@ -107,7 +110,7 @@ impl Target {
     /// The length as the kernel takes it, if the address can be watched at all.
     fn checked_len(&self) -> Result<c_ulong> {
         if slots() == 0 {
-            return Err(EOPNOTSUPP);
+            return Err(unsupported());
         }
         let is_kernel = self.is_per_cpu || (self.address as isize) < 0;
         if !is_kernel || !matches!(self.len, 1 | 2 | 4 | 8) {
@@ -315,7 +318,7 @@ pub(crate) fn exit() {
 /// The number of [`STATE`].
 fn state() -> Result<bindings::cpuhp_state> {
     match STATE.load(Ordering::Relaxed) {
-        0 => Err(EOPNOTSUPP),
+        0 => Err(unsupported()),
         error @ ..0 => Err(Error::from_errno(error)),
         state => Ok(state),
     }

@@ -144,7 +144,7 @@ impl ControlFile for Make {
                 let _running = RUNNING.lock();
                 // SAFETY: `record` takes any number, in any context. The lock keeps other tasks out.
                 if !unsafe { ktrace_run_in(context, record) } {
-                    return Err(EOPNOTSUPP);
+                    return Err(ENODEV);
                 }
             }
         }

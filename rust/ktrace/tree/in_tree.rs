@@ -22,9 +22,6 @@ mod rethook;
 mod rethook;
 mod symbol;
 #[cfg(not(CONFIG_RETHOOK))]
-#[path = "out_of_tree/unsupported.rs"]
-mod unsupported;
-
 pub use arguments::Arguments;
 pub(crate) use dyn_event::{
     exit,

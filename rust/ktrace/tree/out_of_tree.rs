@@ -13,7 +13,6 @@ mod kallsyms;
 mod repeated;
 mod rethook;
 mod symbol;
-mod unsupported;
 
 pub use arguments::Arguments;
 pub(crate) use dyn_event::{

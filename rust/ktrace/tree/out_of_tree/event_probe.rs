@@ -22,10 +22,9 @@ use probe::{
 
 use crate::{
     event_probe::handler::Handler,
-    trace_event::EventMutexHeld, //
+    trace_event::EventMutexHeld,
+    unsupported::unsupported, //
 };
-
-use super::unsupported::unsupported;
 
 /// An event that stays for as long as the value lives.
 #[derive(Debug)]

@@ -15,10 +15,9 @@ use crate::{
         Handler,
         Kretprobe, //
     },
-    registration::Target, //
+    registration::Target,
+    unsupported::unsupported, //
 };
-
-use super::unsupported::unsupported;
 
 /// Probes at the return of some functions.
 pub struct Rethook<H: Handler>(Infallible, PhantomData<H>);
