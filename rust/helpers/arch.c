@@ -70,7 +70,10 @@ void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long 
 	ktrace_run_hook(hook, (struct ftrace_regs *)&fregs);
 }
 NOKPROBE_SYMBOL(ktrace_tracepoint_stub);
-/* The registers for perf at a place in a module: see arch::Place. perf_fetch_caller_regs() takes the caller's. */
+/*
+ * The registers for perf at a place in a module: see arch::Place. perf_fetch_caller_regs() takes
+ * those of the caller.
+ */
 struct pt_regs *ktrace_place_regs(struct pt_regs *room, unsigned long code, unsigned long frame)
 {
 	perf_arch_fetch_caller_regs(room, code);
@@ -116,7 +119,10 @@ void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long 
 	ktrace_run_hook(hook, (struct ftrace_regs *)&fregs);
 }
 NOKPROBE_SYMBOL(ktrace_tracepoint_stub);
-/* The registers for perf at a place in a module: see arch::Place. perf_fetch_caller_regs() takes the caller's. */
+/*
+ * The registers for perf at a place in a module: see arch::Place. perf_fetch_caller_regs() takes
+ * those of the caller.
+ */
 struct pt_regs *ktrace_place_regs(struct pt_regs *room, unsigned long code, unsigned long frame)
 {
 	perf_arch_fetch_caller_regs(room, code);

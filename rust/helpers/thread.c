@@ -45,7 +45,7 @@ int ktrace_thread_set_fifo(unsigned int priority)
 	return sched_setattr_nocheck(current, &attr);
 }
 
-/* Sleeps until somebody has set *woken and then woken the thread, or until the thread is to stop. */
+/* Sleeps until somebody sets *woken and wakes the thread, or until the thread must stop. */
 void ktrace_thread_sleep(bool *woken)
 {
 	for (;;) {

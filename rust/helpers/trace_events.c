@@ -64,7 +64,7 @@ static enum print_line_t output_print(struct trace_iterator *iter, int flags,
 	return trace_handle_return(&iter->seq);
 }
 
-/* What is left of an output of which the trace buffers may have records: its number and its name. */
+/* The functions of an output whose event was removed: the trace buffers may still have records. */
 static enum print_line_t over_print(struct trace_iterator *iter, int flags,
 				    struct trace_event *event)
 {

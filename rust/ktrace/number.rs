@@ -14,9 +14,9 @@ use crate::arch;
 pub const READS_NUMBERS: bool = arch::READS_NUMBERS;
 
 /// Reads a number of kernel memory with fewer instructions than
-/// [`read_kernel`](crate::nofault::read_kernel). After a fault, the number is 0. The bytes above its
-/// width are 0. Returns `None` for an address that only `read_kernel` can read. Any context, NMI
-/// included. C: `get_kernel_nofault()`.
+/// [`read_kernel`](crate::nofault::read_kernel). After a fault, the number is 0. The bytes above
+/// its width are 0. Returns `None` for an address that only `read_kernel` can read. Any context,
+/// NMI included. C: `get_kernel_nofault()`.
 #[inline(always)]
 pub fn try_read(address: usize, width: Width) -> Option<u64> {
     arch::read_number(address, width)

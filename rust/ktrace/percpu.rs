@@ -108,8 +108,8 @@ impl Counter {
     }
 }
 
-/// The maximum nesting of handlers on one CPU: in a task, a soft interrupt, a hard interrupt, a debug
-/// exception and a non-maskable interrupt. In the last two, no watchpoint hits.
+/// The maximum nesting of handlers on one CPU: in a task, a soft interrupt, a hard interrupt, a
+/// debug exception and a non-maskable interrupt. In the last two, no watchpoint hits.
 const LEVELS: usize = 5;
 
 /// The scratch areas of one CPU.

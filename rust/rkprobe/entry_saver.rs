@@ -145,8 +145,8 @@ impl<const N: usize, const IS_TIMED: bool> AsRef<Recorder> for EntrySaver<N, IS_
 
 /// The time since `then`, in ns.
 ///
-/// A call can return on another CPU. So this clock is the same on all CPUs; the default clock of the
-/// trace is not.
+/// A call can return on another CPU. So this clock is the same on all CPUs; the default clock of
+/// the trace is not.
 #[inline(always)]
 fn elapsed_since(then: u64) -> u64 {
     monotonic_clock().saturating_sub(then)

@@ -59,8 +59,8 @@ static bool raise_nmi(void)
 #endif
 
 /*
- * Runs the function once, in a process (0), a softirq (1), a hardirq (2) or an NMI (3). False if it cannot. For one
- * task at a time.
+ * Runs the function once, in a process (0), a softirq (1), a hardirq (2) or an NMI (3). Returns
+ * false if it cannot. For one task at a time.
  */
 bool ktrace_run_in(unsigned int context, context_function *function)
 {

@@ -142,7 +142,7 @@ impl ControlFile for Make {
             _ => {
                 let context = line.parse().map_err(|_| EINVAL)?;
                 let _running = RUNNING.lock();
-                // SAFETY: `record` takes any number, in any context. The lock keeps other tasks out.
+                // SAFETY: `record` takes any number, in any context. The lock excludes other tasks.
                 if !unsafe { ktrace_run_in(context, record) } {
                     return Err(ENODEV);
                 }

@@ -2,12 +2,12 @@
 
 //! Rust timerlat sample: measures how late a timer and the thread that it wakes are, on each CPU.
 //!
-//! While the event `rust_timerlat/timerlat_sample` is enabled, each CPU has a thread that a timer of
-//! this CPU wakes once in a period. The timer's interrupt and then the thread record how much later
-//! than expected they run.
+//! While the event `rust_timerlat/timerlat_sample` is enabled, each CPU has a thread that a timer
+//! of this CPU wakes once in a period. The timer's interrupt and then the thread record how much
+//! later than expected they run.
 //!
-//! C: the tracer timerlat in `kernel/trace/trace_osnoise.c`, which Debian's kernels do not have. The
-//! names of the parameters and of the fields are those of C.
+//! C: the tracer timerlat in `kernel/trace/trace_osnoise.c`, which Debian's kernels do not have.
+//! The names of the parameters and of the fields are those of C.
 
 use core::{
     borrow::Borrow,
@@ -74,7 +74,7 @@ module! {
         },
         print_stack: u64 {
             default: 0,
-            description: "Record the stack of the interrupt if its thread is as late as this, in us; 0: do not",
+            description: "Record the stack of the interrupt if its thread is this late, in us",
         },
     },
 }

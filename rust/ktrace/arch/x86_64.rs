@@ -138,8 +138,8 @@ pub(crate) fn read_number(address: usize, width: Width) -> Option<u64> {
         ($load:literal) => {{
             let value: u64;
             // SAFETY: The instruction only reads memory, at an address of the kernel's half. If it
-            // faults, the kernel goes on at label 3, as the entry in `__ex_table` says. The entry is
-            // a `struct exception_table_entry`.
+            // faults, the kernel goes on at label 3, as the entry in `__ex_table` says. The entry
+            // is a `struct exception_table_entry`.
             unsafe {
                 asm!(
                     "xor {value:e}, {value:e}",

@@ -207,8 +207,8 @@ impl<E: Event> Clone for Written<'_, E> {
 
 impl<E: Event> Copy for Written<'_, E> {}
 
-// SAFETY: `Fields::write` writes all bytes of the fields, and `Strings` those behind them: as many as
-// `len_of` computes.
+// SAFETY: `Fields::write` writes all bytes of the fields, and `Strings` those behind them: as many
+// as `len_of` computes.
 unsafe impl<E: Event> Fill for Written<'_, E> {
     #[inline(always)]
     fn fill(self, record: &mut [u8]) {
@@ -524,7 +524,8 @@ macro_rules! trace_event {
                 /// Process context; sleeps. `EBUSY` if this event is registered already, `ENODEV`
                 /// where the kernel has no number left, `EDEADLK` with `event_mutex` held,
                 /// `ENOMEM`.
-                $visibility fn register() -> ::kernel::error::Result<$crate::trace_event::TraceEvent> {
+                $visibility fn register(
+                ) -> ::kernel::error::Result<$crate::trace_event::TraceEvent> {
                     Self::register_with(())
                 }
 
@@ -540,7 +541,13 @@ macro_rules! trace_event {
                 #[inline(always)]
                 $visibility fn is_enabled() -> bool {
                     // SAFETY: `KTRACE_KEY` is a static key of this module.
-                    unsafe { ::kernel::jump_label::static_branch_unlikely!(KTRACE_KEY, ktrace_private::Key, key) }
+                    unsafe {
+                        ::kernel::jump_label::static_branch_unlikely!(
+                            KTRACE_KEY,
+                            ktrace_private::Key,
+                            key
+                        )
+                    }
                 }
 
                 /// Records it, for everyone who wants it: in plain code, in any context.
@@ -569,13 +576,19 @@ macro_rules! trace_event {
 
     (@types [$before:ty]) => { $before };
     (@types [$before:ty] [$type:ty, ] $($rest:tt)*) => {
-        $crate::trace_event!(@types [($before, ktrace_private::Value<$type, ktrace_private::Plain>)] $($rest)*)
+        $crate::trace_event!(
+            @types [($before, ktrace_private::Value<$type, ktrace_private::Plain>)] $($rest)*
+        )
     };
     (@types [$before:ty] [$type:ty, hex] $($rest:tt)*) => {
-        $crate::trace_event!(@types [($before, ktrace_private::Value<$type, ktrace_private::Hex>)] $($rest)*)
+        $crate::trace_event!(
+            @types [($before, ktrace_private::Value<$type, ktrace_private::Hex>)] $($rest)*
+        )
     };
     (@types [$before:ty] [$type:ty, symbol] $($rest:tt)*) => {
-        $crate::trace_event!(@types [($before, ktrace_private::Value<$type, ktrace_private::Symbol>)] $($rest)*)
+        $crate::trace_event!(
+            @types [($before, ktrace_private::Value<$type, ktrace_private::Symbol>)] $($rest)*
+        )
     };
     // `@value` refuses any other style.
     (@types [$before:ty] [$type:ty, $style:ident] $($rest:tt)*) => {

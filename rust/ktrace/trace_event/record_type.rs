@@ -2,8 +2,8 @@
 
 //! The types that a record can have, and where they are in it.
 //!
-//! The fields of an event are a list of types: `((((), A), B), C)`. So the offset of each field is a
-//! constant, which follows from the fields before it.
+//! The fields of an event are a list of types: `((((), A), B), C)`. So the offset of each field is
+//! a constant, which follows from the fields before it.
 
 use core::{
     num::NonZeroU8,
@@ -106,7 +106,8 @@ pub trait Sealed {}
 #[diagnostic::on_unimplemented(
     message = "a record cannot have a field of type `{Self}` that is shown as `{S}`",
     label = "not a type for a record",
-    note = "as `Plain`: `u8` to `u64`, `usize`, `i8` to `i64`, `isize`, `bool`, arrays of them, references to such arrays, `Comm`, `&str` and `&CStr`",
+    note = "as `Plain`: `u8` to `u64`, `usize`, `i8` to `i64`, `isize`, `bool`, arrays of them, \
+            references to such arrays, `Comm`, `&str` and `&CStr`",
     note = "as `Hex` (`= hex`): unsigned integers and arrays of them",
     note = "as `Symbol` (`= symbol`): `usize`, `u64` and arrays of them"
 )]
@@ -526,7 +527,7 @@ impl Column {
                 let offset = self.offset.wrapping_sub(HEADER_LEN as u16);
                 let field = fetch::Field::new(offset, ty, count);
                 let fields = core::iter::once((self.name(), field));
-                // Writing to a `TraceSeq` cannot fail: the kernel notices if something does not fit.
+                // Writing to a `TraceSeq` cannot fail: the kernel cuts what does not fit.
                 let _ = fetch::print(fields, record, HEADER_LEN, seq);
             }
             Kind::Comm => {

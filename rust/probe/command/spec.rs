@@ -43,8 +43,8 @@ pub struct ProbeSpec<T> {
     kind: Kind,
     maxactive: Option<NonZero<u16>>,
     target: TargetSpan,
-    /// The ends of the group, the event and the target in the string. A line has at most 4,095 bytes,
-    /// but an expansion can make the arguments longer.
+    /// The ends of the group, the event and the target in the string. A line has at most 4,095
+    /// bytes, but an expansion can make the arguments longer.
     ends: [u16; 3],
     /// The end of the arguments in the string.
     arguments_end: u32,
