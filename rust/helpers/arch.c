@@ -70,15 +70,16 @@ void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long 
 	ktrace_run_hook(hook, (struct ftrace_regs *)&fregs);
 }
 NOKPROBE_SYMBOL(ktrace_tracepoint_stub);
+
 /*
  * The registers for perf at a place in a module: see arch::Place. perf_fetch_caller_regs() takes
  * those of the caller.
  */
-struct pt_regs *ktrace_place_regs(struct pt_regs *room, unsigned long code, unsigned long frame)
+struct pt_regs *ktrace_place_regs(struct pt_regs *regs, unsigned long code, unsigned long frame)
 {
-	perf_arch_fetch_caller_regs(room, code);
-	room->sp = frame;
-	return room;
+	perf_arch_fetch_caller_regs(regs, code);
+	regs->sp = frame;
+	return regs;
 }
 
 #endif /* CONFIG_X86_64 */
@@ -119,15 +120,16 @@ void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long 
 	ktrace_run_hook(hook, (struct ftrace_regs *)&fregs);
 }
 NOKPROBE_SYMBOL(ktrace_tracepoint_stub);
+
 /*
  * The registers for perf at a place in a module: see arch::Place. perf_fetch_caller_regs() takes
  * those of the caller.
  */
-struct pt_regs *ktrace_place_regs(struct pt_regs *room, unsigned long code, unsigned long frame)
+struct pt_regs *ktrace_place_regs(struct pt_regs *regs, unsigned long code, unsigned long frame)
 {
-	perf_arch_fetch_caller_regs(room, code);
-	room->regs[29] = frame;
-	return room;
+	perf_arch_fetch_caller_regs(regs, code);
+	regs->regs[29] = frame;
+	return regs;
 }
 
 #endif /* CONFIG_ARM64 */

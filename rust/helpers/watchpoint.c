@@ -53,6 +53,7 @@ void ktrace_remove_watch_state(int state)
 	cpuhp_remove_multi_state(state);
 }
 
+#ifdef CONFIG_X86_64
 static bool overlaps(unsigned long address, unsigned long len, const void *area, size_t size)
 {
 	unsigned long start = (unsigned long)area;
@@ -66,7 +67,6 @@ static bool overlaps(unsigned long address, unsigned long len, const void *area,
  */
 static bool is_used_by_entry(unsigned long address, unsigned long len)
 {
-#ifdef CONFIG_X86_64
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
@@ -77,9 +77,14 @@ static bool is_used_by_entry(unsigned long address, unsigned long len)
 			return true;
 #endif
 	}
-#endif
 	return false;
 }
+#else
+static bool is_used_by_entry(unsigned long address, unsigned long len)
+{
+	return false;
+}
+#endif
 
 /* In the debug exception, where interrupts and all watchpoints are off. */
 static void ktrace_watch_hit(struct perf_event *event, struct perf_sample_data *data,
