@@ -11,8 +11,8 @@
 //! - [`watchpoint`]: a handler for accesses to memory;
 //! - [`event_probe`]: a handler for the records of an event, in the kernel's own tree only;
 //! - [`registers`], [`nofault`], [`number`]: registers and memory that a handler may read;
-//! - [`trace_event`]: events under `events/` in tracefs, and records in the trace buffers, with the
-//!   macro [`trace_event!`] for events of a module's own;
+//! - [`trace_event`](mod@trace_event): events under `events/` in tracefs, and records in the trace
+//!   buffers, with the macro [`trace_event!`] for events of a module's own;
 //! - [`tracefs`]: control files;
 //! - [`dyn_event`], [`error_log`]: files of the kernel, in the kernel's tree;
 //! - [`percpu`]: memory that handlers may write to;
