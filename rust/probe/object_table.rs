@@ -96,8 +96,8 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
 
     /// Whether the table contains this address. Any context.
     ///
-    /// A CPU that got the address from another CPU, which had added it, finds it: the orders between
-    /// the two CPUs by which the address came also order the slot.
+    /// A CPU that got the address from another CPU, which had added it, finds it: the order of
+    /// memory accesses that passed the address also orders the slot.
     #[inline(always)]
     pub fn contains(&self, address: u64) -> bool {
         // NULL is no object, but an empty slot.
