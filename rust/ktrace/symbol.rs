@@ -59,6 +59,19 @@ pub fn addresses_of(name: &str) -> Result<KVec<usize>> {
     Ok(addresses)
 }
 
+/// Calls `found` with each symbol of the kernel itself that has one of these names: the index of
+/// its name, and its address. The names must be sorted, without duplicates.
+///
+/// For rkprobe alone: it is not exported to other modules. Process context; sleeps. Outside of the
+/// kernel's tree, this reads a file, which takes some 0.1 s. `ENOMEM`, `EPERM` if the kernel hides
+/// addresses (`kernel.kptr_restrict`), and the errors of `found`.
+pub fn each_named(
+    names: &[&str],
+    found: impl FnMut(usize, usize) -> Result, //
+) -> Result {
+    tree::each_named(names, found)
+}
+
 /// Whether a symbol of text or data has this name, `NAME` or `MODULE:NAME`.
 ///
 /// For rkprobe alone: it is not exported to other modules. Process context; sleeps. Outside of the

@@ -115,6 +115,11 @@ pub enum Base<'a> {
     Comm,
     /// `$current`: the address of the current task.
     Current,
+    /// `$obj`: the address of the object that an object probe follows. Ours; C has no such.
+    Object,
+    /// `$parameter`: the number of the parameter that is the object, counted from 1. Ours; C has no
+    /// such.
+    Parameter,
     /// `\IMM`, or the address of `@ADDR` (which adds a dereference).
     Immediate(u64),
     /// `\"TEXT"`: the address of this text.

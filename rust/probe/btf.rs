@@ -49,6 +49,7 @@ mod function;
 mod header;
 mod index;
 mod member;
+mod receivers;
 mod types;
 mod value;
 mod variable;
@@ -69,6 +70,7 @@ pub use index::{
     Sections, //
 };
 pub use member::Member;
+pub use receivers::Receiver;
 pub use types::{
     Array,
     Int,

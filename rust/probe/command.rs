@@ -77,8 +77,10 @@ mod masked;
 mod members;
 mod name;
 mod number;
+mod object;
 mod parse;
 mod parse_context;
+mod parse_object;
 mod resolve_type;
 mod spec;
 mod symbol;
@@ -116,6 +118,10 @@ pub use name::{
     Event,
     EventName,
     MAX_NAME, //
+};
+pub use object::{
+    EventField,
+    ObjectTarget, //
 };
 pub use parse::{
     parse,

@@ -241,6 +241,28 @@ kinds! {
     NosupRetinsn => "Probes on return instructions are not built in (CONFIG_RKPROBE_KRETINSN)",
     /// rkprobe's own: the expanded `%pd` and `%pD` exceed their limit.
     FileNamesTooLong => "%pd and %pD arguments are too long",
+    /// rkprobe's own: the source or the end of an object probe is malformed.
+    BadEventField => "Field of an event must be GROUP/EVENT.FIELD",
+    /// rkprobe's own: the event of a source or an end is no event of rkprobe.
+    NoObjectEvent => "There is no such event of rkprobe",
+    /// rkprobe's own: a source or an end is an object probe.
+    ObjectOfObject => "An object probe cannot be a source of objects",
+    /// rkprobe's own: no field of the event has this name.
+    NoObjectField => "The event has no such argument",
+    /// rkprobe's own: the field of a source or an end cannot be an address.
+    BadObjectField => "Field is not a number of 8 bytes",
+    /// rkprobe's own: BTF does not know the type of the source.
+    NoObjectType => "Type of the object is unknown; write (STRUCT) in front of the source",
+    /// rkprobe's own: no function that ftrace can trace takes a pointer to the structure.
+    NoObjectFunction => "No function takes a pointer to this structure",
+    /// rkprobe's own: the number after `objects=` is out of range.
+    BadObjectCount => "Number of objects must be from 1 to 65536",
+    /// rkprobe's own: a pattern is empty.
+    BadPattern => "Pattern for functions is empty",
+    /// rkprobe's own: the command has `until=` or `objects=` twice.
+    OptionTwice => "Option can be used only once",
+    /// rkprobe's own: `$obj` of a probe that is not an object probe.
+    ObjOnProbe => "$obj is only available on object probes",
     /// rkprobe's own: the command contains a NUL.
     NulCharacter => "Invalid character in the command",
 }

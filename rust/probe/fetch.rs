@@ -114,6 +114,8 @@ pub use self::{
     compile::{
         compile,
         Resolver, //
+        OBJECT,
+        PARAMETER,
     },
     context::{
         Context,

@@ -21,5 +21,6 @@ pub mod fetch;
 pub mod hash;
 pub mod insn;
 pub mod kallsyms;
+pub mod object_table;
 pub mod types;
 pub mod vmcoreinfo;

@@ -24,11 +24,17 @@ use probe::{
         Base, //
     },
     command::{
+        self,
         split_symbol,
         Command,
+        Kind,
         ParseContext,
         ProbeSpec,
         TypeInfo, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
     },
     fetch::{
         self,
@@ -59,14 +65,38 @@ use crate::{
     symbols, //
 };
 
+/// The fields that a record of an object probe begins with.
+const RECEIVED_OBJECT: &str = "object=$obj parameter=$parameter:u8";
+
 /// Reads the arguments of a command.
 pub(crate) fn read_arguments<'c>(
     command: &Command<'c>,
     context: ParseContext<'c>,
 ) -> Result<KVVec<Argument<'c>>, Failure> {
     let mut read = KVVec::new();
-    for argument in command.arguments(context, arch::current::register)? {
+    let received = match command.kind {
+        Kind::Object => RECEIVED_OBJECT,
+        _ => "",
+    };
+    let received = command.with_arguments(received);
+    for argument in received.arguments(context, arch::current::register)? {
         read.push(argument?, GFP_KERNEL)?;
+    }
+    let fields = read.len();
+    for (index, argument) in command
+        .arguments(context, arch::current::register)?
+        .enumerate()
+    {
+        let argument = argument?;
+        if read
+            .iter()
+            .take(fields)
+            .any(|field| field.name.is_same(argument.name))
+        {
+            let kind = ErrorKind::UsedArgName;
+            return Err(command::Error::at_argument(index, kind, Errno::EINVAL).into());
+        }
+        read.push(argument, GFP_KERNEL)?;
     }
     Ok(read)
 }

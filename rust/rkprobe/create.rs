@@ -18,7 +18,10 @@
 //! `register_trace_fprobe_event()` in `kernel/trace/trace_fprobe.c`, `__trace_eprobe_create()` in
 //! `kernel/trace/trace_eprobe.c`.
 
-use core::fmt;
+use core::{
+    cell::Cell,
+    fmt, //
+};
 
 use kernel::{
     prelude::*,
@@ -36,26 +39,35 @@ use ktrace::{
     vfs, //
 };
 use probe::{
+    arch,
     argument::{
         Argument,
         Base, //
     },
+    btf::TypeKind,
     command::{
         self,
         Command,
+        EventField,
         EventName,
         Expansion,
         FileOffsets,
         Kind,
         LeftOut,
         Masked,
+        ObjectTarget,
+        Position,
         Target, //
     },
     error::{
         Errno,
         ErrorKind, //
     },
-    fetch, //
+    fetch,
+    types::{
+        FetchType,
+        Width, //
+    },
 };
 
 use crate::{
@@ -72,6 +84,13 @@ use crate::{
         at_target,
         Failure, //
     },
+    object::{
+        self,
+        Change,
+        Following,
+        Objects,
+        Role, //
+    },
     recorder::{
         EventState,
         Records, //
@@ -85,6 +104,7 @@ use crate::{
     resolve::{
         check_functions,
         hold_event,
+        vmlinux,
         with_length,
         ResolvedTarget,
         Source,
@@ -107,7 +127,19 @@ const FILE_OFFSETS: FileOffsets = FileOffsets {
 /// Creates the probe of a command, and its event unless it exists. Process context; reads files.
 #[inline(never)]
 pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
-    let command = &with_length(command)?;
+    match command.target {
+        Target::Object(target) => create_object(command, target),
+        _ => create_with(&with_length(command)?, None, KVec::new()),
+    }
+}
+
+/// Creates a probe. An object probe also has a role and feeds.
+fn create_with(
+    command: &Command<'_>,
+    role: Option<Arc<Role>>,
+    feeds: KVec<KBox<Probe>>,
+) -> Result<(), Failure> {
+    let feeds = Cell::new(feeds);
     let target = ResolvedTarget::of(command)?;
     let name = command.name(security::hash_address)?;
     let types = Types::of(command, &target)?;
@@ -120,6 +152,8 @@ pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
             name: &name,
             arguments: read_arguments(command, context)?,
             source: types.source(),
+            role: role.as_ref(),
+            feeds: &feeds,
         };
         new.add()
     };
@@ -136,6 +170,201 @@ pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
     // The probe exists, even if there is no memory for the message.
     let _ = log_left_out(&expansion, &name);
     Ok(())
+}
+
+/// Creates an object probe. Its feeds are probes like those of the events that it names, with one
+/// argument each. So these events do not change.
+fn create_object(command: &Command<'_>, target: ObjectTarget<'_>) -> Result<(), Failure> {
+    let of_structure = target.structure.map_or(0, |name| name.len() + 2);
+    let source = SourceField {
+        field: target.source,
+        at: Position {
+            word: 1,
+            offset: of_structure,
+        },
+    };
+    let until = target.until.map(|field| SourceField {
+        field,
+        at: Position {
+            word: target.until_word,
+            offset: "until=".len(),
+        },
+    });
+    let sources = source.probes()?;
+    let ends = match &until {
+        Some(until) => until.probes()?,
+        None => KVec::new(),
+    };
+    let name = match target.structure {
+        Some(name) => CString::try_from_fmt(format_args!("{name}"))?,
+        None => source.structure(&sources)?,
+    };
+    let name = name.to_str().map_err(Error::from)?;
+    let at_structure = |kind| {
+        let mut error = command::Error::at_target(kind, Errno::ENOENT);
+        error.at.offset = usize::from(target.structure.is_some());
+        error
+    };
+
+    let vmlinux = vmlinux()?.ok_or(at_structure(ErrorKind::NosupBtfarg))?;
+    let btf = vmlinux.btf(None)?;
+    let structure = btf
+        .find(name, TypeKind::Struct)
+        .ok_or(at_structure(ErrorKind::NoPtrStrct))?;
+    let functions = object::functions(&btf, structure, target.functions)?;
+    let mut no_function = at_structure(ErrorKind::NoObjectFunction);
+    if target.functions.is_some() {
+        no_function.at = Position { word: 2, offset: 0 };
+    }
+    let objects = object::new_table(&target)?;
+    let following = Following {
+        objects: objects.clone(),
+        functions: functions.ok_or(no_function)?,
+    };
+
+    let mut feeds = KVec::new();
+    if let Some(until) = until {
+        until.add_feeds(&ends, &objects, Change::Remove, &mut feeds)?;
+    }
+    source.add_feeds(&sources, &objects, Change::Add, &mut feeds)?;
+    let with_structure = command.with_structure(name);
+    let role = Arc::new(Role::Follow(following), GFP_KERNEL)?;
+    create_with(&with_structure, Some(role), feeds).map_err(|failure| match failure {
+        Failure::Command(mut error) if error.at.word >= 2 => {
+            error.at.word += command.first_argument() - 2;
+            error.into()
+        }
+        failure => failure,
+    })
+}
+
+/// A field that the command of an object probe names, and its place there.
+struct SourceField<'a> {
+    field: EventField<'a>,
+    at: Position,
+}
+
+impl SourceField<'_> {
+    fn error(&self, kind: ErrorKind) -> command::Error {
+        let mut error = command::Error::at_target(kind, Errno::ENOENT);
+        error.at = self.at;
+        error
+    }
+
+    /// The commands of the event's probes.
+    fn probes(&self) -> Result<KVec<Spec>, Failure> {
+        let mut specs = KVec::new();
+        let EventField { group, event, .. } = self.field;
+        let found = registry::with_event(group, event, |_, probes| {
+            for probe in probes {
+                specs.push(spec::try_clone(probe.spec())?, GFP_KERNEL)?;
+            }
+            Ok::<_, Error>(())
+        });
+        found.ok_or(self.error(ErrorKind::NoObjectEvent))??;
+        if specs.iter().any(|spec| spec.kind() == Kind::Object) {
+            return Err(self.error(ErrorKind::ObjectOfObject).into());
+        }
+        Ok(specs)
+    }
+
+    /// The command of a probe of the event, with the argument for the field alone.
+    fn command<'p>(&self, probe: &'p Spec) -> Result<Command<'p>, Failure> {
+        let command = probe.command();
+        let Some(argument) = command.argument_of(self.field.field) else {
+            let mut error = self.error(ErrorKind::NoObjectField);
+            let EventField { group, event, .. } = self.field;
+            error.at.offset += group.len() + event.len() + 2;
+            return Err(error.into());
+        };
+        Ok(command.with_arguments(argument))
+    }
+
+    /// An error in the command of the event is one of the place that names the event.
+    fn failure(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Command(mut error) => {
+                error.at = self.at;
+                error.into()
+            }
+            failure => failure,
+        }
+    }
+
+    /// The name of the structure that the field points to.
+    fn structure(&self, probes: &[Spec]) -> Result<CString, Failure> {
+        for probe in probes {
+            let command = self.command(probe)?;
+            let target = ResolvedTarget::of(&command).map_err(|failure| self.failure(failure))?;
+            let types = Types::of(&command, &target)?;
+            let kernel = types.kernel()?;
+            let modules = types.modules(kernel.as_ref())?;
+            let context = types.parse_context(kernel.as_ref(), &modules)?;
+            let name = command.pointed_structure(context, arch::current::register);
+            if let Some(name) = name {
+                return Ok(CString::try_from_fmt(format_args!("{name}"))?);
+            }
+        }
+        Err(self.error(ErrorKind::NoObjectType).into())
+    }
+
+    /// Adds a probe for each probe of the event.
+    fn add_feeds(
+        &self,
+        probes: &[Spec],
+        objects: &Arc<Objects>,
+        change: Change,
+        feeds: &mut KVec<KBox<Probe>>,
+    ) -> Result<(), Failure> {
+        for probe in probes {
+            let command = self.command(probe)?;
+            let feed = self
+                .feed(&command, objects, change)
+                .map_err(|failure| self.failure(failure))?;
+            feeds.push(feed, GFP_KERNEL)?;
+        }
+        Ok(())
+    }
+
+    fn feed(
+        &self,
+        command: &Command<'_>,
+        objects: &Arc<Objects>,
+        change: Change,
+    ) -> Result<KBox<Probe>, Failure> {
+        let target = ResolvedTarget::of(command)?;
+        let types = Types::of(command, &target)?;
+        let kernel = types.kernel()?;
+        let modules = types.modules(kernel.as_ref())?;
+        let context = types.parse_context(kernel.as_ref(), &modules)?;
+        let arguments = read_arguments(command, context)?;
+        let is_address = |argument: &Argument<'_>| {
+            matches!(argument.ty, FetchType::Number(Width::W8, _)) && argument.count.is_none()
+        };
+        if !arguments.iter().all(is_address) {
+            return Err(self.error(ErrorKind::BadObjectField).into());
+        }
+        let name = EventName {
+            group: self.field.group,
+            event: command::Event::Given(self.field.event),
+        };
+        let role = Arc::new(Role::Feed(objects.clone(), change), GFP_KERNEL)?;
+        let new = NewProbe {
+            command,
+            name: &name,
+            arguments,
+            source: types.source(),
+            role: Some(&role),
+            feeds: &Cell::default(),
+        };
+        let records = Records {
+            sink: Sink::new(),
+            schema: new.schema()?,
+            strings: Some(registry::string_buffer()?),
+            state: EventState::default(),
+        };
+        new.make_probe(spec::new(command, &name)?, Arc::new(records, GFP_KERNEL)?)
+    }
 }
 
 /// Logs which members each `FETCH->*` leaves out, and why.
@@ -200,6 +429,10 @@ struct NewProbe<'a> {
     arguments: KVVec<Argument<'a>>,
     /// The source of the arguments' types.
     source: Source<'a>,
+    /// For an object probe, and for its feeds.
+    role: Option<&'a Arc<Role>>,
+    /// For an object probe. The probe takes them.
+    feeds: &'a Cell<KVec<KBox<Probe>>>,
 }
 
 impl NewProbe<'_> {
@@ -249,6 +482,9 @@ impl NewProbe<'_> {
         let mut schema = Schema::new(self.command.kind, attached)?;
         for argument in &self.arguments {
             schema.add(argument)?;
+        }
+        if let Some(role) = self.role {
+            schema.set_role(role.clone())?;
         }
         Ok(schema)
     }
@@ -321,6 +557,10 @@ impl NewProbe<'_> {
                 (None, Some(for_later(compiled)?))
             }
             Target::Tracepoint(_) | Target::Memory(_) => (None, Some(for_later(compiled)?)),
+            Target::Object(_) => {
+                let renewal = for_later(compiled)?.with_feeds(self.feeds.take());
+                (None, Some(renewal))
+            }
             Target::Event { system, name } => {
                 // As in C, the error does not say which symbol is missing.
                 let compiled = compiled.map_err(|failure| failure.errno())?;
@@ -380,8 +620,9 @@ fn check_siblings<'a>(
     let refuse = |kind| Err(command::Error::at_command(kind, Errno::EEXIST).into());
     let (kind, existing) = (spec.kind(), &records.schema);
     let others = existing.kind();
-    // An event has at most one event probe.
-    if others.is_kprobe() != kind.is_kprobe() || others == Kind::Event || kind == Kind::Event {
+    // An event has at most one event probe or object probe.
+    let is_alone = |kind| matches!(kind, Kind::Event | Kind::Object);
+    if others.is_kprobe() != kind.is_kprobe() || is_alone(others) || is_alone(kind) {
         return refuse(ErrorKind::EventExist);
     }
     if others != kind {

@@ -28,13 +28,20 @@ use probe::command::{
 
 use crate::{
     compile::Compiled,
+    object::{
+        Objects,
+        Role, //
+    },
     reader,
     recorder::{
         Counts,
         Records, //
     },
     register::register_again,
-    registered::Registered,
+    registered::{
+        Registered,
+        UnregisterBatch, //
+    },
     spec::Spec,
     symbols, //
 };
@@ -66,6 +73,8 @@ pub(crate) struct Renewal {
     maxactive: u32,
     /// Counts of all earlier registrations.
     earlier: Counts,
+    /// For an object probe: the probes that change its table. They are not listed.
+    feeds: KVec<KBox<Probe>>,
 }
 
 impl Renewal {
@@ -77,6 +86,12 @@ impl Renewal {
             ..Self::default()
         };
         Ok(KBox::new(renewal, GFP_KERNEL)?)
+    }
+
+    /// Adds the feeds of an object probe.
+    pub(crate) fn with_feeds(mut self: KBox<Self>, feeds: KVec<KBox<Probe>>) -> KBox<Self> {
+        self.feeds = feeds;
+        self
     }
 }
 
@@ -156,13 +171,73 @@ impl Probe {
             .registered
             .as_ref()
             .map(|registered| registered.counts());
-        earlier.unwrap_or_default().and(now.unwrap_or_default())
+        let mut counts = earlier.unwrap_or_default().and(now.unwrap_or_default());
+        // The probe misses an object that found no room, and an object whose hit was missed.
+        if let Some(objects) = self.objects() {
+            counts.missed = counts.missed.wrapping_add(objects.refused());
+        }
+        for feed in self.feeds() {
+            counts.missed = counts.missed.wrapping_add(feed.counts().missed);
+        }
+        counts
     }
 
-    /// Removes the probe from the kernel's listing. The caller gets the registration, to end it.
-    pub(crate) fn unlist(&mut self, token: &EventMutex) -> Option<KBox<dyn Registered>> {
+    /// Removes the probe from the kernel's listing. Moves the registrations to `batch`.
+    pub(crate) fn unlist(&mut self, token: &EventMutex, batch: &mut UnregisterBatch) {
         self.entry.remove(token);
-        self.registered.take()
+        for feed in self.feeds_mut() {
+            if let Some(registered) = feed.registered.take() {
+                registered.unregister_in(batch);
+            }
+        }
+        if let Some(registered) = self.registered.take() {
+            registered.unregister_in(batch);
+        }
+    }
+
+    /// Whether this is an object probe that uses this event.
+    pub(crate) fn uses(&self, group: &[u8], event: &[u8]) -> bool {
+        let Target::Object(target) = self.spec.target() else {
+            return false;
+        };
+        let mut used = Iterator::chain(Some(target.source).into_iter(), target.until);
+        used.any(|field| field.group.as_bytes() == group && field.event.as_bytes() == event)
+    }
+
+    fn feeds(&self) -> &[KBox<Probe>] {
+        match &self.renewal {
+            Some(renewal) => &renewal.feeds,
+            None => &[],
+        }
+    }
+
+    fn feeds_mut(&mut self) -> &mut [KBox<Probe>] {
+        match &mut self.renewal {
+            Some(renewal) => &mut renewal.feeds,
+            None => &mut [],
+        }
+    }
+
+    /// The probe and its feeds.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Probe> {
+        let feeds = self.feeds().iter().map(|feed| &**feed);
+        Iterator::chain(Some(self).into_iter(), feeds)
+    }
+
+    /// The element with this index of [`parts`](Self::parts).
+    pub(crate) fn part_mut(&mut self, index: usize) -> Option<&mut Probe> {
+        match index.checked_sub(1) {
+            None => Some(self),
+            Some(feed) => self.feeds_mut().get_mut(feed).map(|feed| &mut **feed),
+        }
+    }
+
+    /// For an object probe: the table of its objects.
+    fn objects(&self) -> Option<&Objects> {
+        match self.records.schema.role() {
+            Some(Role::Follow(following)) => Some(&following.objects),
+            _ => None,
+        }
     }
 
     /// Whether the probe is registered only while its event is enabled.
@@ -194,6 +269,38 @@ impl Probe {
 
     /// Enables the probe when its event is enabled.
     pub(crate) fn enable(&mut self, token: &EventMutexHeld) -> Result {
+        self.enable_alone(token)?;
+        // The ends come before the sources, so that no object stays for ever.
+        let mut enabled = 0;
+        let result = self.feeds_mut().iter_mut().try_for_each(|feed| {
+            feed.enable_alone(token)?;
+            enabled += 1;
+            Ok(())
+        });
+        if result.is_err() {
+            self.disable_first(enabled, token);
+        }
+        result
+    }
+
+    /// Disables the probe when its event is disabled.
+    pub(crate) fn disable(&mut self, token: &EventMutexHeld) {
+        self.disable_first(self.feeds().len(), token);
+    }
+
+    /// Disables the first `feeds` feeds, and the probe itself.
+    fn disable_first(&mut self, feeds: usize, token: &EventMutexHeld) {
+        for feed in self.feeds_mut().iter_mut().take(feeds).rev() {
+            feed.disable_alone(token);
+        }
+        // This waits for all handlers of an object probe, including those of the feeds.
+        self.disable_alone(token);
+        if let Some(objects) = self.objects() {
+            objects.clear();
+        }
+    }
+
+    fn enable_alone(&mut self, token: &EventMutexHeld) -> Result {
         if self.is_registered_with_event() {
             self.registered = Some(self.register()?);
         }
@@ -203,8 +310,7 @@ impl Probe {
         }
     }
 
-    /// Disables the probe when its event is disabled.
-    pub(crate) fn disable(&mut self, token: &EventMutexHeld) {
+    fn disable_alone(&mut self, token: &EventMutexHeld) {
         if !self.is_registered_with_event() {
             let registered = self.registered.as_ref();
             warn_if_armed(registered.map(|registered| registered.disable(token)));
@@ -250,8 +356,10 @@ impl Probe {
 
     /// Disarms the probe if it is in `module`, which is being unloaded.
     pub(crate) fn disarm_in(&self, module: &Module) {
-        let registered = self.registered.as_ref();
-        warn_if_armed(registered.map(|registered| registered.disarm_in(module)));
+        for part in self.parts() {
+            let registered = part.registered.as_ref();
+            warn_if_armed(registered.map(|registered| registered.disarm_in(module)));
+        }
     }
 
     /// Takes the registration out if its code was unloaded. Keeps the counts.

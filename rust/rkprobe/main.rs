@@ -38,6 +38,7 @@ mod event;
 mod exits;
 mod failure;
 mod files;
+mod object;
 mod parameters;
 mod printer;
 mod reader;

@@ -64,7 +64,10 @@ use probe::{
     },
 };
 
-use crate::schema::Schema;
+use crate::{
+    object::Objects,
+    schema::Schema, //
+};
 
 /// Buffers that assemble the fields of events with strings: the length of such a record is known
 /// after its strings were read.
@@ -75,7 +78,7 @@ pub(crate) type StringBuffer = Scratch<MAX_LEN>;
 pub(crate) struct Records {
     pub(crate) sink: Sink,
     pub(crate) schema: Schema,
-    /// Only for an event with strings.
+    /// Only for an event with strings, and for one that changes a table of objects.
     pub(crate) strings: Option<Arc<StringBuffer>>,
     pub(crate) state: EventState,
 }
@@ -200,7 +203,57 @@ impl tracepoint::Handler for AtEntry {
     }
 }
 
-/// The handler at the exit of functions.
+/// The same at the entry of functions that receive an object.
+pub(crate) struct AtObject {
+    pub(crate) recorder: Recorder,
+    pub(crate) objects: Arc<Objects>,
+    /// The position of the parameter that may be an object, counted from 0.
+    pub(crate) position: u16,
+}
+
+impl AsRef<Recorder> for AtObject {
+    fn as_ref(&self) -> &Recorder {
+        &self.recorder
+    }
+}
+
+#[vtable]
+impl fprobe::Handler for AtObject {
+    type Data = ();
+
+    #[inline(always)]
+    fn entry(&self, call: &Call<'_>) -> Option<()> {
+        let address = call.argument(self.position);
+        if self.objects.contains(address) {
+            let values = ReceivedObject {
+                address,
+                position: self.position,
+            };
+            self.recorder.record(call, values, (call.function(),));
+        }
+        Some(())
+    }
+}
+
+/// The object that a call receives.
+#[derive(Clone, Copy)]
+struct ReceivedObject {
+    address: u64,
+    /// The position of its parameter, counted from 0.
+    position: u16,
+}
+
+impl CallValues for ReceivedObject {
+    #[inline(always)]
+    fn entry_data(self, index: u8) -> u64 {
+        match index {
+            fetch::OBJECT => self.address,
+            _ => u64::from(self.position).wrapping_add(1),
+        }
+    }
+}
+
+/// The same at the exit of functions.
 pub(crate) struct AtExit(pub(crate) Recorder);
 
 #[vtable]
@@ -300,7 +353,8 @@ impl Recorder {
             let context = HitContext { state, values };
             let len = fetch::record(&self.programs, fixed, fields_at, context, fields);
             let bytes = fields.get(..len).unwrap_or(&[]);
-            if bytes.len() < fixed {
+            let role = self.records.schema.role();
+            if bytes.len() < fixed || role.is_some_and(|role| role.take(bytes)) {
                 return;
             }
             let len = fields_at.wrapping_add(bytes.len());

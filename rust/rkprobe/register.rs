@@ -77,10 +77,12 @@ use crate::{
         at_target,
         Failure, //
     },
+    object::Role,
     recorder::{
         AtEntry,
         AtEvent,
         AtExit,
+        AtObject,
         Recorder,
         Records, //
     },
@@ -161,6 +163,7 @@ fn register_kind(
                 _ => register_exit(&name, recorder, entry)?,
             })
         }
+        Target::Object(_) => Ok(register_object(compiled, records)?),
         Target::Event { .. } => Err(EINVAL.into()),
         Target::Memory(_) => register_watchpoint(command, compiled, records),
     }
@@ -190,6 +193,27 @@ fn register_watchpoint(
         }
     });
     Ok(boxed(registered.map_err(at_target)?)?)
+}
+
+/// Registers a probe by ftrace for each parameter that may be an object: the handler need not look
+/// up the function.
+#[inline(never)]
+fn register_object(compiled: &Compiled, records: &Arc<Records>) -> Result<KBox<dyn Registered>> {
+    let Some(Role::Follow(following)) = records.schema.role() else {
+        return Err(EINVAL);
+    };
+    let mut probes = KVec::with_capacity(following.functions.len(), GFP_KERNEL)?;
+    for group in &following.functions {
+        let (recorder, _) = compiled.recorder(records)?;
+        let handler = AtObject {
+            recorder,
+            objects: following.objects.clone(),
+            position: group.position,
+        };
+        let functions = Functions::Addresses(&group.addresses);
+        probes.push(boxed(Fprobe::register(functions, handler)?)?, GFP_KERNEL)?;
+    }
+    boxed(probes)
 }
 
 /// Registers a kprobe, a kretprobe or a probe on return instructions at one target.

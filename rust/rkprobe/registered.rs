@@ -241,6 +241,12 @@ impl Registered for KVec<KBox<dyn Registered>> {
             probe.unregister_in(batch);
         }
     }
+
+    fn unregister(self: KBox<Self>) -> Counts {
+        let none = Counts::default();
+        let probes = KBox::into_inner(self).into_iter();
+        probes.fold(none, |sum, probe| sum.and(probe.unregister()))
+    }
 }
 
 /// The kernel traces the functions as soon as the probe is registered. So the probe is registered

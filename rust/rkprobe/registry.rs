@@ -38,7 +38,10 @@ use ktrace::{
     },
 };
 use probe::{
-    command::EventsFile,
+    command::{
+        EventsFile,
+        Kind, //
+    },
     hash::hash, //
 };
 
@@ -359,29 +362,37 @@ fn compile_again(going: Option<&Module>, is_meant: impl Fn(&Probe) -> bool) {
     let compile = |spec: Result<Spec>, records: &Records| {
         Compiled::again(&spec?, &records.schema, going).map_err(|failure| failure.errno())
     };
-    let find = |from| {
+    // The number of a probe, and the index of a part of it.
+    let find = |from: (usize, usize)| {
         let registry = REGISTRY.lock();
-        let mut probes = registry.probes_from(from).iter();
-        let probe = probes.find(|probe| is_meant(probe))?;
-        let spec = spec::try_clone(probe.spec());
-        Some((probe.number(), spec, probe.records().clone()))
+        let probes = registry.probes_from(from.0).iter();
+        let mut parts = probes.flat_map(|probe| {
+            let parts = probe.parts().enumerate();
+            parts.map(|(index, part)| ((probe.number(), index), part))
+        });
+        let (at, part) = parts.find(|(at, part)| *at >= from && is_meant(part))?;
+        let spec = spec::try_clone(part.spec());
+        Some((at, spec, part.records().clone()))
     };
-    let mut from = 0;
-    while let Some((number, spec, records)) = find(from) {
+    let mut from = (0, 0);
+    while let Some((at, spec, records)) = find(from) {
         let compiled = compile(spec, &records);
-        if let Some(probe) = REGISTRY.lock().probe_mut(number) {
-            probe.set_compiled(compiled);
+        let mut registry = REGISTRY.lock();
+        let probe = registry.probe_mut(at.0);
+        if let Some(part) = probe.and_then(|probe| probe.part_mut(at.1)) {
+            part.set_compiled(compiled);
         }
-        from = number.wrapping_add(1);
+        drop(registry);
+        from = (at.0, at.1.wrapping_add(1));
     }
 }
 
 /// Removes all probes that satisfy `is_doomed`, and the events that keep no probe. Otherwise fails
 /// and changes nothing. Returns the number of probes.
 ///
-/// Fails with `EBUSY` if such an event is in use, and with `ENOMEM`. Waits for one RCU grace period
-/// if there are kprobes, and for another one if there are kretprobes. Also waits for each probe by
-/// ftrace or at a tracepoint that is enabled.
+/// Fails with `EBUSY` if such an event is in use, or if a probe that stays uses it, and with
+/// `ENOMEM`. Waits for one RCU grace period if there are kprobes, and for another one if there are
+/// kretprobes. Also waits for each probe by ftrace or at a tracepoint that is enabled.
 pub(crate) fn remove(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
     EventMutex::with(|token| REGISTRY.lock().remove(token, is_doomed))?
 }
@@ -544,6 +555,17 @@ impl Registry {
         if doomed_probes == 0 && doomed_events == 0 {
             return Ok(0);
         }
+        let is_object = |probe: &&KBox<Probe>| probe.spec().kind() == Kind::Object;
+        for user in self.probes.iter().filter(is_object) {
+            let loses = |event: &Event| {
+                let (group, name) = event.trace_event.names();
+                user.uses(group.to_bytes(), name.to_bytes())
+                    && self.probes_of(&event.records).all(&is_doomed)
+            };
+            if !is_doomed(user) && self.events.iter().any(loses) {
+                return Err(EBUSY);
+            }
+        }
         let mut kept_events = VVec::with_capacity(self.events.len(), GFP_KERNEL)?;
         let mut batch = UnregisterBatch::new(doomed_probes)?;
         self.retired.reserve(doomed_events, GFP_KERNEL)?;
@@ -554,9 +576,7 @@ impl Registry {
                 return true;
             }
             probe.records().state.probes.fetch_sub(1, Ordering::Relaxed);
-            if let Some(registered) = probe.unlist(token) {
-                registered.unregister_in(&mut batch);
-            }
+            probe.unlist(token, &mut batch);
             false
         });
         batch.unregister();

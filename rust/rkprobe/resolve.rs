@@ -33,6 +33,7 @@ use probe::{
         Access,
         Command,
         Kind,
+        ObjectTarget,
         ParseContext,
         Place,
         ProbePoint,
@@ -104,7 +105,10 @@ impl ResolvedTarget {
                 command.filter()?;
             }
             Target::Memory(_) => check_memory(command)?,
-            Target::Address(_) | Target::Functions(_) | Target::Tracepoint(_) => {}
+            Target::Address(_)
+            | Target::Functions(_)
+            | Target::Tracepoint(_)
+            | Target::Object(_) => {}
         }
         Ok(Self {
             point: probe_point(command.kind, is_entry),
@@ -137,6 +141,7 @@ fn probe_point(kind: Kind, is_entry: bool) -> ProbePoint {
         Kind::Tracepoint => ProbePoint::Tracepoint,
         Kind::Event => ProbePoint::Event,
         Kind::Watch => ProbePoint::Memory,
+        Kind::Object => ProbePoint::Object,
     }
 }
 
@@ -298,6 +303,8 @@ enum FunctionTypes {
     Module(CString, CString, Option<Object>),
     /// A module that comes may have it.
     Unknown,
+    /// The target is no function, but objects that are this structure.
+    Structure(CString),
 }
 
 /// Where the types come from.
@@ -331,6 +338,14 @@ impl<'t> Types<'t> {
             return Ok(this);
         };
         let kernel = kernel.btf(None)?;
+        if let Target::Object(ObjectTarget {
+            structure: Some(name),
+            ..
+        }) = command.target
+        {
+            let name = CString::try_from_fmt(format_args!("{name}"))?;
+            this.function = FunctionTypes::Structure(name);
+        }
         if let Some(name) = function_of(command.target)? {
             this.function = FunctionTypes::find(name, &kernel)?;
         }
@@ -351,7 +366,10 @@ impl<'t> Types<'t> {
         }
         let of_function = match &self.function {
             FunctionTypes::Module(_, _, object) => object.as_ref(),
-            FunctionTypes::None | FunctionTypes::Kernel(_) | FunctionTypes::Unknown => None,
+            FunctionTypes::None
+            | FunctionTypes::Kernel(_)
+            | FunctionTypes::Unknown
+            | FunctionTypes::Structure(_) => None,
         };
         for object in Iterator::chain(of_function.into_iter(), &self.modules) {
             let btf = object.btf(Some(kernel))?;
@@ -404,6 +422,12 @@ impl<'t> Types<'t> {
             FunctionTypes::Kernel(name) => (*kernel, name),
             FunctionTypes::Module(_, name, Some(object)) => (object.btf(Some(kernel))?, name),
             FunctionTypes::None => return Ok(TypeInfo::NoFunction(*kernel)),
+            FunctionTypes::Structure(name) => {
+                let structure = kernel
+                    .find(name.to_str()?, TypeKind::Struct)
+                    .ok_or(ENOENT)?;
+                return Ok(TypeInfo::Object(*kernel, structure));
+            }
             FunctionTypes::Unknown | FunctionTypes::Module(_, _, None) => {
                 return Ok(TypeInfo::Unknown(*kernel));
             }
@@ -418,7 +442,9 @@ impl<'t> Types<'t> {
     /// Where they come from.
     pub(crate) fn source(&self) -> Source<'_> {
         match &self.function {
-            FunctionTypes::None | FunctionTypes::Kernel(_) => Source::Kernel,
+            FunctionTypes::None | FunctionTypes::Kernel(_) | FunctionTypes::Structure(_) => {
+                Source::Kernel
+            }
             FunctionTypes::Module(module, ..) => Source::Module(module),
             FunctionTypes::Unknown => Source::Unknown,
         }
@@ -426,7 +452,7 @@ impl<'t> Types<'t> {
 }
 
 /// BTF of the kernel, where it has some.
-fn vmlinux() -> Result<Option<Arc<Object>>> {
+pub(crate) fn vmlinux() -> Result<Option<Arc<Object>>> {
     let mut vmlinux = VMLINUX.lock();
     if vmlinux.is_none() {
         match Object::read("vmlinux", None) {
@@ -485,7 +511,9 @@ pub(crate) fn check_functions(pattern: &str) -> Result {
 /// The name of the function that the target is, `NAME` or `MODULE:NAME`, if it is one.
 fn function_of(target: Target<'_>) -> Result<Option<CString>> {
     let name = match target {
-        Target::Address(_) | Target::Event { .. } | Target::Memory(_) => return Ok(None),
+        Target::Address(_) | Target::Event { .. } | Target::Memory(_) | Target::Object(_) => {
+            return Ok(None);
+        }
         Target::Symbol { symbol, .. } | Target::AllNamed(symbol) | Target::Functions(symbol) => {
             CString::try_from_fmt(format_args!("{symbol}"))?
         }

@@ -8,6 +8,7 @@ use kernel::{
         CStr,
         CString, //
     },
+    sync::Arc, //
 };
 
 use ktrace::trace_event::{
@@ -24,6 +25,8 @@ use probe::{
         PrintFmt, //
     },
 };
+
+use crate::object::Role;
 
 /// Size of an address in a record, in bytes.
 const WORD: usize = size_of::<u64>();
@@ -55,6 +58,8 @@ struct Details {
     fields: KVec<Field>,
     /// Print format, for user space. `None` before [`Schema::define`].
     print_fmt: Option<CString>,
+    /// For an object probe, and for its feeds.
+    role: Option<Arc<Role>>,
 }
 
 impl Schema {
@@ -87,6 +92,17 @@ impl Schema {
         let name = CString::try_from_fmt(format_args!("{}", argument.name))?;
         let details = self.details_mut()?;
         Ok(details.arguments.push((name, field), GFP_KERNEL)?)
+    }
+
+    /// Sets the role of the event's records. `ENOMEM`.
+    pub(crate) fn set_role(&mut self, role: Arc<Role>) -> Result {
+        self.details_mut()?.role = Some(role);
+        Ok(())
+    }
+
+    /// For an object probe, and for its feeds: the role of the event's records.
+    pub(crate) fn role(&self) -> Option<&Role> {
+        self.details.as_ref()?.role.as_deref()
     }
 
     /// Kind of the event's probes.

@@ -40,6 +40,7 @@ pub use symbol::Repeated;
 pub(crate) use symbol::{
     address_of,
     addresses_in_kernel,
+    each_named,
     exists, //
 };
 

@@ -34,6 +34,7 @@ pub use rethook::Rethook;
 pub(crate) use symbol::{
     address_of,
     addresses_in_kernel,
+    each_named,
     exists, //
 };
 

@@ -44,7 +44,7 @@ impl<'a> Btf<'a> {
 
 impl<'a> Function<'a> {
     /// The function with this id. `None` if the type is no function.
-    fn new(btf: Btf<'a>, id: TypeId) -> Option<Self> {
+    pub(super) fn new(btf: Btf<'a>, id: TypeId) -> Option<Self> {
         let function = btf.get(id)?;
         let proto = btf.get(function.target())?;
         (function.kind() == TypeKind::Func && proto.kind() == TypeKind::FuncProto).then_some(Self {

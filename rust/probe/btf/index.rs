@@ -388,6 +388,11 @@ impl<'a> Btf<'a> {
             .bytes(self.sections.type_at(at as usize)?.name)
     }
 
+    /// The ids of the types in here, not in the base.
+    pub(super) fn own_types(&self) -> impl Iterator<Item = TypeId> + use<> {
+        (self.sections.first_type..self.type_count()).map(TypeId::new)
+    }
+
     /// The names of the functions in here that begin so. None where the types are not sorted by
     /// name.
     pub fn functions_from<'n>(

@@ -34,6 +34,7 @@ const STACK_WORDS: u16 = 16384 / 8;
 /// The variables that BTF gives a type.
 const RETVAL: &str = "$retval";
 pub(super) const CURRENT: &str = "$current";
+pub(super) const OBJ: &str = "$obj";
 
 /// Finds a register by its name, which comes without the `%`.
 ///
@@ -87,6 +88,7 @@ impl<'b> BaseParser<'b> {
                 TypeInfo::Event(fields, _) => field(fields, rest, at)?,
                 _ if rest.starts_with("retval") => return self.btf_variable(text, at),
                 _ if rest.starts_with("current") => return self.current(text, at),
+                _ if rest.starts_with("obj") => return self.object(text, at),
                 _ => self.variable(rest, at)?,
             },
             Some(b'%') => {
@@ -123,12 +125,16 @@ impl<'b> BaseParser<'b> {
                 ProbePoint::Entry
                 | ProbePoint::Inside
                 | ProbePoint::Tracepoint
-                | ProbePoint::Memory,
+                | ProbePoint::Memory
+                | ProbePoint::Object,
                 _,
             ) if is_variable => {
                 return Err(ArgumentError::invalid(ErrorKind::RetvalOnProbe, at));
             }
-            (ProbePoint::Inside | ProbePoint::Event | ProbePoint::Memory, _) => {
+            (
+                ProbePoint::Inside | ProbePoint::Event | ProbePoint::Memory | ProbePoint::Object,
+                _,
+            ) => {
                 return Err(ArgumentError::invalid(ErrorKind::NosupBtfarg, at));
             }
             (_, TypeInfo::Unsupported) if text == RETVAL => {
@@ -158,7 +164,8 @@ impl<'b> BaseParser<'b> {
                 | ProbePoint::Inside
                 | ProbePoint::Tracepoint
                 | ProbePoint::Event
-                | ProbePoint::Memory => Base::Argument(param.position),
+                | ProbePoint::Memory
+                | ProbePoint::Object => Base::Argument(param.position),
             };
             (base, Some(param.ty))
         };
@@ -188,6 +195,29 @@ impl<'b> BaseParser<'b> {
         let (btf, task) = self.task(at)?;
         Ok(ParsedBase {
             fields: Some(variable.fields_of(&btf, task)),
+            ..base
+        })
+    }
+
+    /// Reads `$obj`, with the fields that follow.
+    fn object<'a>(&self, text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
+        if self.context.point != ProbePoint::Object {
+            return Err(ArgumentError::invalid(ErrorKind::ObjOnProbe, at));
+        }
+        let base = ParsedBase::new(Base::Object, at);
+        match text.strip_prefix(OBJ).unwrap_or("-").bytes().next() {
+            None => return Ok(base),
+            Some(b'-') => {}
+            Some(_) => return Err(ArgumentError::invalid(ErrorKind::BadVar, at)),
+        }
+        let (btf, structure) = match self.context.types {
+            TypeInfo::Object(btf, structure) => (btf, structure),
+            _ => return Err(no_btf(at)),
+        };
+        let variable =
+            btf::Variable::parse(text).map_err(|error| ArgumentError::in_btf(error, at))?;
+        Ok(ParsedBase {
+            fields: Some(variable.fields_of(&btf, structure)),
             ..base
         })
     }
@@ -269,7 +299,8 @@ impl<'b> BaseParser<'b> {
                 | ProbePoint::Inside
                 | ProbePoint::Tracepoint
                 | ProbePoint::Event
-                | ProbePoint::Memory => Err(ArgumentError::invalid(ErrorKind::ElapsedOnProbe, at)),
+                | ProbePoint::Memory
+                | ProbePoint::Object => Err(ArgumentError::invalid(ErrorKind::ElapsedOnProbe, at)),
             };
         }
         if name == "exit" {
@@ -281,6 +312,9 @@ impl<'b> BaseParser<'b> {
         if name == "addr" && self.context.point == ProbePoint::Memory {
             return Ok(Base::Watched);
         }
+        if name == "parameter" && self.context.point == ProbePoint::Object {
+            return Ok(Base::Parameter);
+        }
         let number = name.strip_prefix("arg").ok_or(bad)?;
         let number = number::unsigned(number, 10).map_err(bad_number)?;
         let index = u16::try_from(number)
@@ -289,7 +323,7 @@ impl<'b> BaseParser<'b> {
             .and_then(|number| number.checked_sub(1))
             .ok_or(ArgumentError::invalid(ErrorKind::BadArgNum, at))?;
         match self.context.point {
-            ProbePoint::Entry => Ok(Base::Argument(index)),
+            ProbePoint::Entry | ProbePoint::Object => Ok(Base::Argument(index)),
             ProbePoint::Tracepoint => Ok(Base::Argument(index.saturating_add(1))),
             ProbePoint::Inside | ProbePoint::Event | ProbePoint::Memory => {
                 Err(ArgumentError::invalid(ErrorKind::NofentryArgs, at))

@@ -11,8 +11,14 @@ use core::num::NonZero;
 use crate::error::ErrorKind;
 
 use super::{
-    arguments::Arguments,
-    base::Registers,
+    arguments::{
+        self,
+        Arguments, //
+    },
+    base::{
+        BaseParser,
+        Registers, //
+    },
     body::{
         needs_types,
         structures, //
@@ -25,11 +31,14 @@ use super::{
         Expansion,
         FileOffsets, //
     },
+    fetch::ParsedFetch,
+    level::Text,
     name::{
         Event,
         EventName,
         Label, //
     },
+    object::ObjectTarget,
     parse_context::ParseContext,
     target::{
         Kind,
@@ -44,7 +53,7 @@ use super::{
 /// The maximum MAXACTIVE of a return probe.
 pub const MAX_MAXACTIVE: u16 = 4096;
 
-/// A command that creates a probe: `p`, `r`, `f`, `t`, `e` or `w`.
+/// A command that creates a probe: `p`, `r`, `f`, `t`, `e`, `w` or `o`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command<'a> {
     /// The kind of the probe.
@@ -107,7 +116,7 @@ impl<'a> Command<'a> {
 
     /// Whether an argument needs [`TypeInfo`](super::TypeInfo).
     pub fn needs_types(&self) -> bool {
-        self.arguments.clone().any(needs_types)
+        self.kind == Kind::Object || self.arguments.clone().any(needs_types)
     }
 
     /// The names of structures in typecasts.
@@ -154,6 +163,59 @@ impl<'a> Command<'a> {
     /// [`ErrorKind::UnalignedAccess`], all EINVAL.
     pub const fn memory_error(&self, kind: ErrorKind) -> Error {
         Error::invalid(kind, 1, self.place_at)
+    }
+
+    /// The word of the command that is argument 0, counted from 0.
+    pub fn first_argument(&self) -> usize {
+        match self.target {
+            Target::Object(target) => target.words().saturating_add(1),
+            _ => 2,
+        }
+    }
+
+    /// The argument with this name, as `NAME=BODY`.
+    pub fn argument_of(&self, name: &str) -> Option<&'a str> {
+        let mut words = self.arguments.clone();
+        words.find(|word| word.split_once('=').is_some_and(|(own, _)| own == name))
+    }
+
+    /// The name of the structure that the value of argument 0 points to, by BTF.
+    pub fn pointed_structure<'c>(
+        &self,
+        context: ParseContext<'c>,
+        registers: Registers,
+    ) -> Option<&'c str>
+    where
+        'a: 'c,
+    {
+        let word = self.arguments.clone().next()?;
+        let (_, body) = arguments::split(word, 0);
+        let text = body.split_once(':').map_or(body, |(value, _)| value);
+        let bases = BaseParser {
+            context,
+            registers: Some(registers),
+        };
+        let parsed = ParsedFetch::parse(&bases, Text { text, at: 0 }).ok()?;
+        let btf = parsed.btf?;
+        btf.name(btf.pointed_structure(parsed.value?.ty)?)
+    }
+
+    /// The same command of an object probe with the structure that the objects are.
+    pub fn with_structure<'c>(&self, structure: &'c str) -> Command<'c>
+    where
+        'a: 'c,
+    {
+        let target = match self.target {
+            Target::Object(target) => Target::Object(ObjectTarget {
+                structure: Some(structure),
+                ..target
+            }),
+            target => target,
+        };
+        Command {
+            target,
+            ..self.clone()
+        }
     }
 
     /// The arguments. The caller derives `context` from what the kernel knows about the target. As

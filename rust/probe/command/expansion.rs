@@ -384,7 +384,10 @@ fn check_variables(words: &Words<'_>, point: ProbePoint) -> Result<(), Error> {
                 return error(ErrorKind::NofentryArgs)
             }
             ProbePoint::ReturnInsn => return error(ErrorKind::EntryOnRetinsn),
-            ProbePoint::Entry | ProbePoint::Return | ProbePoint::Tracepoint => {}
+            ProbePoint::Entry
+            | ProbePoint::Return
+            | ProbePoint::Tracepoint
+            | ProbePoint::Object => {}
         }
         match number.bytes().next() {
             Some(b'0'..=b'9') => {}

@@ -40,7 +40,8 @@ pub enum Event<'a> {
     /// The part as written in the command.
     Given(&'a str),
     /// Made of the target: `p_SYM_OFF`, `r_SYM_OFF`, `SYM__entry`, `SYM__exit`, and the name of a
-    /// tracepoint, of another event or of the symbol that is watched.
+    /// tracepoint, of another event or of the symbol that is watched. `EVENT_FIELD` for an object
+    /// probe.
     Automatic(Kind, Target<'a>),
     /// Made of the hash of an address: `p_0xHASH`, `r_0xHASH`. Everyone who may list a directory
     /// of tracefs sees the name, so the address itself is not in it. C prints a hash, too (`%p`).
@@ -67,6 +68,9 @@ impl fmt::Display for Event<'_> {
                     Target::Functions(name) => write!(out, "{name}__entry"),
                     Target::Tracepoint(name) if name.starts_with(|c: char| c.is_ascii_digit()) => {
                         write!(out, "_{name}")
+                    }
+                    Target::Object(target) => {
+                        write!(out, "{}_{}", target.source.event, target.source.field)
                     }
                     Target::Tracepoint(name) | Target::Event { name, .. } => out.write_str(name),
                     Target::Memory(Watched {

@@ -23,6 +23,7 @@ use super::{
         MAX_NAME, //
     },
     number,
+    parse_object::parse_object,
     symbol::split_symbol,
     target::{
         Kind,
@@ -91,6 +92,7 @@ impl EventsFile {
             (Some(b't'), Self::DynamicEvents) => Kind::Tracepoint,
             (Some(b'e'), Self::DynamicEvents) => Kind::Event,
             (Some(b'w'), Self::DynamicEvents) => Kind::Watch,
+            (Some(b'o'), Self::DynamicEvents) => Kind::Object,
             _ => return Err(no_match),
         };
         let Some(target) = words.next() else {
@@ -102,7 +104,7 @@ impl EventsFile {
 
         let (maxactive, label) = match kind {
             Kind::Probe | Kind::Return | Kind::ReturnInsn => parse_head(head, kind)?,
-            Kind::Entry | Kind::Exit | Kind::Tracepoint => {
+            Kind::Entry | Kind::Exit | Kind::Tracepoint | Kind::Object => {
                 (None, parse_short_head(head, ErrorKind::BadMaxact)?)
             }
             Kind::Watch => (None, parse_short_head(head, ErrorKind::BadMaxactType)?),
@@ -115,6 +117,7 @@ impl EventsFile {
             Kind::Tracepoint => (parse_tracepoint(target, &words)?, kind),
             Kind::Event => (parse_event(target)?, kind),
             Kind::Watch => (Target::Memory(Watched::parse(target)?), kind),
+            Kind::Object => (Target::Object(parse_object(target, &mut words)?), kind),
         };
         if kind == Kind::ReturnInsn && maxactive.is_some() {
             return Err(Error::invalid(ErrorKind::MaxactOnRetinsn, 0, 1));
@@ -151,6 +154,7 @@ impl EventsFile {
             (Self::DynamicEvents, Some(b'f' | b't')) => "trace_fprobe",
             (Self::DynamicEvents, Some(b'e')) => "event_probe",
             (Self::DynamicEvents, Some(b'w')) => "wprobe",
+            (Self::DynamicEvents, Some(b'o')) => "object_probe",
             (Self::DynamicEvents, _) => "dynevent",
         }
     }

@@ -10,7 +10,8 @@ use crate::{
     argument::RecordField,
     btf::{
         Btf,
-        Function, //
+        Function,
+        TypeId, //
     },
 };
 
@@ -34,6 +35,9 @@ pub enum ProbePoint {
     Event,
     /// An access to memory: `$addr` is available.
     Memory,
+    /// The entry of a function that receives an object: `$argN`, `$obj` and `$parameter` are
+    /// available.
+    Object,
 }
 
 /// The probe point, and the types of the variables there.
@@ -64,6 +68,8 @@ pub enum TypeInfo<'b> {
     /// The fields of an event, and the BTF of the kernel if it has any. BTF has the structures
     /// that the fields point to.
     Event(&'b dyn RecordFields, Option<Btf<'b>>),
+    /// The structure of an object, with the BTF that has it.
+    Object(Btf<'b>, TypeId),
 }
 
 /// The fields in the record of an event, without those that all records have.
@@ -79,7 +85,11 @@ impl<'b> TypeInfo<'b> {
     pub const fn function(self) -> Option<Function<'b>> {
         match self {
             Self::Function(function) => Some(function),
-            Self::Unsupported | Self::NoFunction(_) | Self::Unknown(_) | Self::Event(..) => None,
+            Self::Unsupported
+            | Self::NoFunction(_)
+            | Self::Unknown(_)
+            | Self::Event(..)
+            | Self::Object(..) => None,
         }
     }
 
@@ -87,7 +97,7 @@ impl<'b> TypeInfo<'b> {
     pub(super) fn btf(self) -> Option<Btf<'b>> {
         match self {
             Self::Function(function) => Some(*function.btf()),
-            Self::NoFunction(btf) | Self::Unknown(btf) => Some(btf),
+            Self::NoFunction(btf) | Self::Unknown(btf) | Self::Object(btf, _) => Some(btf),
             Self::Event(_, btf) => btf,
             Self::Unsupported => None,
         }

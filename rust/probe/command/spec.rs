@@ -16,6 +16,7 @@ use super::{
     delete::Delete,
     error::Normalized,
     name::EventName,
+    parse_object::parse_object,
     target::{
         Access,
         Kind,
@@ -77,6 +78,7 @@ enum TargetSpan {
         place: PlaceSpan,
         len: Option<u8>,
     },
+    Object,
 }
 
 /// The place of memory, with the length of its symbol.
@@ -201,6 +203,12 @@ impl<T: AsRef<str>> ProbeSpec<T> {
                 },
                 len,
             }),
+            TargetSpan::Object => {
+                let mut words = Words::new(self.target_text());
+                let source = words.next().unwrap_or("");
+                // The text was written from a target.
+                Target::Object(parse_object(source, &mut words).unwrap_or_default())
+            }
         }
     }
 
@@ -254,6 +262,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
                 || target.strip_suffix("%return") == Some(word)
                 || self.kind == Kind::Event && target.split_once('.') == word.split_once('/')
                 || self.kind == Kind::Watch && without_length(target) == word
+                || self.kind == Kind::Object && Words::new(target).next() == Some(word)
         };
         let mut listed = Words::new(self.without_name()).skip(1);
         (event.is_empty() || event == self.event())
@@ -321,6 +330,7 @@ impl TargetSpan {
                 },
                 len: watched.len,
             },
+            Target::Object(_) => Self::Object,
         }
     }
 }

@@ -4,6 +4,8 @@
 
 use core::fmt;
 
+use super::object::ObjectTarget;
+
 /// The kind of a probe: when it hits, and which mechanism of the kernel it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -23,6 +25,8 @@ pub enum Kind {
     Event,
     /// When memory is accessed: a watchpoint.
     Watch,
+    /// When a function receives an object: an fprobe. The kernel has no such kind.
+    Object,
 }
 
 impl Kind {
@@ -35,6 +39,7 @@ impl Kind {
             Self::Tracepoint => 't',
             Self::Event => 'e',
             Self::Watch => 'w',
+            Self::Object => 'o',
         }
     }
 
@@ -46,6 +51,7 @@ impl Kind {
             Self::Tracepoint => "tracepoints",
             Self::Event => "eprobes",
             Self::Watch => "wprobes",
+            Self::Object => "objects",
         }
     }
 
@@ -58,7 +64,7 @@ impl Kind {
     pub const fn is_registered_with_event(self) -> bool {
         matches!(
             self,
-            Self::Entry | Self::Exit | Self::Tracepoint | Self::Watch
+            Self::Entry | Self::Exit | Self::Tracepoint | Self::Watch | Self::Object
         )
     }
 
@@ -164,6 +170,8 @@ pub enum Target<'a> {
     },
     /// Memory.
     Memory(Watched<'a>),
+    /// Objects, and the functions that may receive them. This is rkprobe's own.
+    Object(ObjectTarget<'a>),
 }
 
 impl fmt::Display for Target<'_> {
@@ -178,6 +186,7 @@ impl fmt::Display for Target<'_> {
             }
             Self::Event { system, name } => write!(f, "{system}.{name}"),
             Self::Memory(watched) => watched.fmt(f),
+            Self::Object(target) => write!(f, "{target}"),
         }
     }
 }

@@ -33,6 +33,11 @@ use super::{
     },
 };
 
+/// The index of the address of an object in the entry data of an object probe.
+pub const OBJECT: u8 = 0;
+/// The index of the number of its parameter.
+pub const PARAMETER: u8 = 1;
+
 /// Gives the addresses that a program holds.
 pub trait Resolver {
     /// What can go wrong.
@@ -84,6 +89,8 @@ pub fn compile<R: Resolver>(
         Base::Field(field) => Load::Field(field),
         Base::Comm => Load::Comm,
         Base::Current => Load::Current,
+        Base::Object => Load::EntryData(OBJECT),
+        Base::Parameter => Load::EntryData(PARAMETER),
         Base::Immediate(value) => Load::Value(value),
         Base::Text(text) => Load::Value(resolver.text(text)?),
         Base::Symbol(name) => Load::Value(resolver.symbol(name)?),

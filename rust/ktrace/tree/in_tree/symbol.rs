@@ -42,6 +42,20 @@ pub(crate) fn addresses_in_kernel(name: &CStr) -> Result<KVec<usize>> {
     Ok(addresses)
 }
 
+/// See [`crate::symbol::each_named`].
+pub(crate) fn each_named(
+    names: &[&str],
+    mut found: impl FnMut(usize, usize) -> Result, //
+) -> Result {
+    for (index, name) in names.iter().enumerate() {
+        let name = CString::try_from_fmt(format_args!("{name}"))?;
+        for address in &addresses_in_kernel(&name)? {
+            found(index, *address)?;
+        }
+    }
+    Ok(())
+}
+
 /// See [`crate::symbol::exists`].
 pub(crate) fn exists(name: &CStr) -> Result<bool> {
     Ok(address_of(name).is_ok())

@@ -78,6 +78,21 @@ pub(crate) fn addresses_in_kernel(name: &CStr) -> Result<KVec<usize>> {
     }
 }
 
+/// See [`crate::symbol::each_named`].
+pub(crate) fn each_named(
+    names: &[&str],
+    mut found: impl FnMut(usize, usize) -> Result, //
+) -> Result {
+    Kallsyms::open()?.each_of_kernel(|symbol| {
+        match names.binary_search_by(|name| name.as_bytes().cmp(symbol.name)) {
+            // The kernel hides it.
+            Ok(_) if symbol.address == 0 => Err(EPERM),
+            Ok(index) => found(index, symbol.address as usize),
+            Err(_) => Ok(()),
+        }
+    })
+}
+
 /// See [`crate::symbol::exists`].
 ///
 /// For [`address_of`] the kernel looks through all its jump labels. `register_kretprobe()` looks

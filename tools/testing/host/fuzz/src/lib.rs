@@ -134,6 +134,7 @@ pub fn probe_point(command: &Command<'_>) -> Option<ProbePoint> {
             ..
         }) if !is_name(symbol) => None,
         Target::Memory(_) => Some(ProbePoint::Memory),
+        Target::Object(_) => Some(ProbePoint::Object),
     }
 }
 

@@ -399,6 +399,18 @@ fn each_kind_is_tested() {
         BadAccessAddr,
         ReadAccess,
         UnalignedAccess,
+        // Of object probes.
+        BadEventField,
+        NoObjectEvent,
+        ObjectOfObject,
+        NoObjectField,
+        BadObjectField,
+        NoObjectType,
+        NoObjectFunction,
+        BadObjectCount,
+        BadPattern,
+        OptionTwice,
+        ObjOnProbe,
     ];
     // What only BTF tells.
     let btf = [

@@ -19,6 +19,7 @@ mod listing;
 mod masked;
 mod members;
 mod names;
+mod objects;
 mod properties;
 mod watch;
 
@@ -140,6 +141,7 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
         }
         Target::Event { .. } => ProbePoint::Event,
         Target::Memory(_) => ProbePoint::Memory,
+        Target::Object(_) => ProbePoint::Object,
     };
     command.filter()?;
     let name = command.name(|address| address as u32)?;

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The functions that take a pointer to a structure.
+
+use super::{
+    function::Function,
+    index::Btf,
+    types::{
+        Type,
+        TypeId,
+        TypeKind, //
+    },
+};
+
+/// A function with parameters that are pointers to a structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receiver<'a> {
+    /// The name of the function.
+    pub name: &'a str,
+    /// A bit for each such parameter: bit 0 for the first parameter. Parameters from 32 on have
+    /// none.
+    pub parameters: u32,
+}
+
+impl<'a> Btf<'a> {
+    /// The structure or union that a pointer points to, whether it is defined or only declared.
+    /// `None` if the type is another one.
+    pub fn pointed_structure(&self, ty: Type<'a>) -> Option<Type<'a>> {
+        let target = (ty.kind() == TypeKind::Ptr).then(|| ty.target())?;
+        let ty = self.resolve(target)?;
+        (ty.kind().has_members() || ty.kind() == TypeKind::Fwd).then_some(ty)
+    }
+
+    /// The functions in here, not in the base, that take a pointer to `structure`.
+    ///
+    /// It looks at all types.
+    pub fn receivers(&self, structure: TypeId) -> impl Iterator<Item = Receiver<'a>> {
+        let btf = *self;
+        // Equal names have one place. A declaration has the name of the structure.
+        let wanted = btf
+            .resolve(structure)
+            .map(|ty| ty.name)
+            .filter(|name| *name != 0);
+        btf.own_types().filter_map(move |id| {
+            let function = Function::new(btf, id)?;
+            let name = btf.name(btf.get(id)?)?;
+            let is_wanted = |ty| {
+                let pointed = btf.pointed_structure(btf.resolve(ty)?)?;
+                (Some(pointed.name) == wanted).then_some(())
+            };
+            let positions = function
+                .params()
+                .filter(|param| is_wanted(param.ty).is_some())
+                .filter_map(|param| 1u32.checked_shl(param.position.into()));
+            let parameters = positions.fold(0, |all, bit| all | bit);
+            (parameters != 0).then_some(Receiver { name, parameters })
+        })
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The target of an object probe, as the command names it.
+
+use core::{
+    fmt,
+    num::NonZero, //
+};
+
+/// A field of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventField<'a> {
+    /// The group of the event.
+    pub group: &'a str,
+    /// The name of the event.
+    pub event: &'a str,
+    /// The name of the field.
+    pub field: &'a str,
+}
+
+impl fmt::Display for EventField<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}.{}", self.group, self.event, self.field)
+    }
+}
+
+/// The objects that an object probe follows, and the functions that may receive them. `Display`
+/// writes it as the listing does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObjectTarget<'a> {
+    /// The structure that the objects are. Without it, the type of the source field by BTF.
+    pub structure: Option<&'a str>,
+    /// The field with the address of a new object.
+    pub source: EventField<'a>,
+    /// Patterns for the names of functions, with commas between them. Without them, all functions
+    /// that take a pointer to the structure.
+    pub functions: Option<&'a str>,
+    /// The field with the address of an object that ends.
+    pub until: Option<EventField<'a>>,
+    /// The word of the command with `until=`.
+    pub until_word: usize,
+    /// The maximum number of live objects, if the command has it: at most
+    /// [`MAX_OBJECTS`](crate::object_table::MAX_OBJECTS).
+    pub objects: Option<NonZero<u32>>,
+    /// The word of the command with `objects=`.
+    pub objects_word: usize,
+}
+
+impl ObjectTarget<'_> {
+    /// The number of words of the target in the command.
+    pub fn words(&self) -> usize {
+        let options = [
+            self.functions.is_some(),
+            self.until.is_some(),
+            self.objects.is_some(),
+        ];
+        options
+            .into_iter()
+            .filter(|is_given| *is_given)
+            .count()
+            .saturating_add(1)
+    }
+}
+
+impl fmt::Display for ObjectTarget<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(structure) = self.structure {
+            write!(f, "({structure})")?;
+        }
+        write!(f, "{}", self.source)?;
+        if let Some(functions) = self.functions {
+            write!(f, " {functions}")?;
+        }
+        if let Some(until) = self.until {
+            write!(f, " until={until}")?;
+        }
+        if let Some(objects) = self.objects {
+            write!(f, " objects={objects}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Parses the target of an object probe:
+//! `[(STRUCT)]GRP/EVENT.FIELD [PATTERN[,PATTERN]...] [until=GRP/EVENT.FIELD] [objects=N]`.
+
+use core::num::NonZero;
+
+use crate::{
+    error::ErrorKind,
+    object_table::MAX_OBJECTS, //
+};
+
+use super::{
+    error::Error,
+    name::{
+        is_good_group,
+        is_good_name,
+        MAX_NAME, //
+    },
+    number,
+    object::{
+        EventField,
+        ObjectTarget, //
+    },
+    words::Words, //
+};
+
+/// The first word of the target.
+const SOURCE: usize = 1;
+
+/// Parses the target that starts with the word `source`. Takes the words of the target from
+/// `words`.
+pub(super) fn parse_object<'a>(
+    source: &'a str,
+    words: &mut Words<'a>,
+) -> Result<ObjectTarget<'a>, Error> {
+    let (structure, at) = match source.strip_prefix('(').map(|rest| rest.split_once(')')) {
+        None => (None, 0),
+        Some(None) => {
+            let kind = ErrorKind::DerefOpenBrace;
+            return Err(Error::invalid(kind, SOURCE, source.len()));
+        }
+        Some(Some((name, _))) if !is_good_name(name) => {
+            return Err(Error::invalid(ErrorKind::NoPtrStrct, SOURCE, 1));
+        }
+        Some(Some((name, _))) => (Some(name), name.len().saturating_add(2)),
+    };
+    let mut target = ObjectTarget {
+        structure,
+        source: parse_field(source, SOURCE, at)?,
+        ..ObjectTarget::default()
+    };
+    let mut index = SOURCE;
+    loop {
+        index = index.saturating_add(1);
+        let mut rest = words.clone();
+        let Some(word) = rest.next() else {
+            break;
+        };
+        let twice = Error::invalid(ErrorKind::OptionTwice, index, 0);
+        if word.starts_with(UNTIL) {
+            if target.until.is_some() {
+                return Err(twice);
+            }
+            target.until = Some(parse_field(word, index, UNTIL.len())?);
+            target.until_word = index;
+        } else if let Some(text) = word.strip_prefix(OBJECTS) {
+            if target.objects.is_some() {
+                return Err(twice);
+            }
+            let number = number::unsigned(text, 0).ok();
+            let objects = number
+                .and_then(|number| u32::try_from(number).ok())
+                .filter(|number| *number <= MAX_OBJECTS)
+                .and_then(NonZero::new);
+            let wrong = Error::invalid(ErrorKind::BadObjectCount, index, OBJECTS.len());
+            target.objects = Some(objects.ok_or(wrong)?);
+            target.objects_word = index;
+        } else if index == SOURCE.saturating_add(1) && is_patterns(word) {
+            let mut offset = 0usize;
+            for pattern in word.split(',') {
+                if pattern.is_empty() {
+                    return Err(Error::invalid(ErrorKind::BadPattern, index, offset));
+                }
+                offset = offset.saturating_add(pattern.len()).saturating_add(1);
+            }
+            target.functions = Some(word);
+        } else {
+            break;
+        }
+        *words = rest;
+    }
+    Ok(target)
+}
+
+const UNTIL: &str = "until=";
+const OBJECTS: &str = "objects=";
+
+/// Whether `word` is a list of patterns, and no fetch argument. A fetch argument of an object probe
+/// has a name, or starts with another character.
+fn is_patterns(word: &str) -> bool {
+    let is_start = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '*' | '?' | '[' | ',');
+    word.starts_with(is_start) && !word.contains(['=', '(', ':'])
+}
+
+/// Parses `GRP/EVENT.FIELD`, which starts at byte `at` of a word.
+fn parse_field(word: &str, index: usize, at: usize) -> Result<EventField<'_>, Error> {
+    let wrong = |offset: usize| {
+        let offset = at.saturating_add(offset);
+        Error::invalid(ErrorKind::BadEventField, index, offset)
+    };
+    let text = word.get(at..).unwrap_or("");
+    let (group, rest) = text.split_once('/').ok_or(wrong(0))?;
+    let event_at = group.len().saturating_add(1);
+    let (event, field) = rest.split_once('.').ok_or(wrong(event_at))?;
+    let field_at = event_at.saturating_add(event.len()).saturating_add(1);
+    if group.len() > MAX_NAME || !is_good_group(group) {
+        return Err(wrong(0));
+    }
+    if event.len() > MAX_NAME || !is_good_name(event) {
+        return Err(wrong(event_at));
+    }
+    if !is_good_name(field) {
+        return Err(wrong(field_at));
+    }
+    Ok(EventField {
+        group,
+        event,
+        field,
+    })
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The parts of an object probe: the table of live objects, the functions that may receive them,
+//! and the changes to the table at the hits of other events.
+
+use core::sync::atomic::AtomicU64;
+
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
+
+use ktrace::{
+    fprobe,
+    ftrace,
+    symbol, //
+};
+use probe::{
+    arch::{
+        current,
+        Slot, //
+    },
+    btf::{
+        Btf,
+        Receiver,
+        TypeId, //
+    },
+    command::ObjectTarget,
+    object_table::{
+        self,
+        ObjectTable, //
+    },
+};
+
+/// The live objects of an object probe.
+pub(crate) type Objects = ObjectTable<KVVec<AtomicU64>>;
+
+/// The number of live objects, if the command has none.
+const DEFAULT_OBJECTS: u32 = 1024;
+
+/// Creates the table for the objects of a command. `ENOMEM`.
+pub(crate) fn new_table(target: &ObjectTarget<'_>) -> Result<Arc<Objects>> {
+    let limit = target.objects.map_or(DEFAULT_OBJECTS, |limit| limit.get());
+    let len = object_table::slots(limit);
+    let mut slots = KVVec::with_capacity(len, GFP_KERNEL)?;
+    for _ in 0..len {
+        slots.push(AtomicU64::new(0), GFP_KERNEL)?;
+    }
+    Ok(Arc::new(ObjectTable::new(slots, limit), GFP_KERNEL)?)
+}
+
+/// The change that a hit of an event makes to the table of an object probe.
+#[derive(Clone, Copy)]
+pub(crate) enum Change {
+    /// Adds the object: it is live from now on.
+    Add,
+    /// Removes the object.
+    Remove,
+}
+
+/// The role of an event's records for an object probe.
+pub(crate) enum Role {
+    /// They are not recorded. The first field changes the table of the object probe.
+    Feed(Arc<Objects>, Change),
+    /// They are the records of the object probe.
+    Follow(Following),
+}
+
+impl Role {
+    /// Changes the table with the fields of a feed's record. Returns false for other records. Any
+    /// context.
+    #[inline(always)]
+    pub(crate) fn take(&self, fields: &[u8]) -> bool {
+        let Self::Feed(objects, change) = self else {
+            return false;
+        };
+        if let Some(address) = fields.first_chunk() {
+            let address = u64::from_ne_bytes(*address);
+            match change {
+                Change::Add => objects.add(address),
+                Change::Remove => objects.remove(address),
+            }
+        }
+        true
+    }
+}
+
+/// The objects that an object probe follows, and the functions that may receive them.
+pub(crate) struct Following {
+    pub(crate) objects: Arc<Objects>,
+    /// The functions by the position of the parameter that may be an object. A function with
+    /// several such parameters is in several of them.
+    pub(crate) functions: KVec<ByParameter>,
+}
+
+/// The functions that may receive an object by the parameter at this position.
+pub(crate) struct ByParameter {
+    /// Counted from 0.
+    pub(crate) position: u16,
+    pub(crate) addresses: KVVec<usize>,
+}
+
+/// Finds the functions of the kernel itself that take a pointer to this structure and whose names
+/// match one of the patterns. `None` if there are none.
+///
+/// Leaves out functions whose name several functions have, functions that ftrace cannot trace, and
+/// parameters that are not in registers. Logs how many functions are left out.
+///
+/// Process context; sleeps, and may read files. `ENOMEM`, and `EPERM` if the kernel hides
+/// addresses.
+pub(crate) fn functions(
+    btf: &Btf<'_>,
+    structure: TypeId,
+    patterns: Option<&str>,
+) -> Result<Option<KVec<ByParameter>>> {
+    let mut texts = KVec::new();
+    for pattern in patterns
+        .into_iter()
+        .flat_map(|patterns| patterns.split(','))
+    {
+        texts.push(
+            CString::try_from_fmt(format_args!("{pattern}"))?,
+            GFP_KERNEL,
+        )?;
+    }
+    let is_meant =
+        |name: &str| texts.is_empty() || texts.iter().any(|pattern| fprobe::matches(pattern, name));
+    let mut receivers = KVVec::<Receiver<'_>>::new();
+    for receiver in btf
+        .receivers(structure)
+        .filter(|found| is_meant(found.name))
+    {
+        receivers.push(receiver, GFP_KERNEL)?;
+    }
+    receivers.sort_unstable_by_key(|receiver| receiver.name);
+    let mut names = KVVec::with_capacity(receivers.len(), GFP_KERNEL)?;
+    for receiver in &receivers {
+        names.push(receiver.name, GFP_KERNEL)?;
+    }
+    // 0 for a name without a symbol.
+    let mut addresses = KVVec::from_elem(0usize, names.len(), GFP_KERNEL)?;
+    symbol::each_named(&names, |index, address| {
+        if let Some(place) = addresses.get_mut(index) {
+            *place = match *place {
+                0 => address,
+                _ => REPEATED,
+            };
+        }
+        Ok(())
+    })?;
+
+    let mut groups = KVec::<ByParameter>::new();
+    let (mut taken, mut left_out) = (0usize, 0usize);
+    for (receiver, address) in receivers.iter().zip(&addresses) {
+        if matches!(*address, 0 | REPEATED) || !ftrace::is_traceable(*address)? {
+            left_out += 1;
+            continue;
+        }
+        taken += 1;
+        for position in (0..32u16).filter(|position| receiver.parameters >> position & 1 == 1) {
+            if !matches!(current::argument(position), Slot::Register(_)) {
+                continue;
+            }
+            let index = match groups.iter().position(|group| group.position == position) {
+                Some(index) => index,
+                None => {
+                    let addresses = KVVec::new();
+                    let group = ByParameter {
+                        position,
+                        addresses,
+                    };
+                    groups.push(group, GFP_KERNEL)?;
+                    groups.len() - 1
+                }
+            };
+            if let Some(group) = groups.get_mut(index) {
+                group.addresses.push(*address, GFP_KERNEL)?;
+            }
+        }
+    }
+    if left_out > 0 {
+        pr_info!("object probe: {taken} functions, {left_out} left out\n");
+    }
+    Ok((!groups.is_empty()).then_some(groups))
+}
+
+/// The address of a name that several symbols have.
+const REPEATED: usize = usize::MAX;

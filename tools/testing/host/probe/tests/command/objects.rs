@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The target of an object probe.
+
+use probe::{
+    command::{
+        EventField,
+        EventsFile,
+        Kind,
+        Line,
+        ObjectTarget,
+        Target, //
+    },
+    error::ErrorKind, //
+};
+
+use crate::spec;
+
+fn parse(line: &str) -> Result<(ObjectTarget<'_>, String), (ErrorKind, usize)> {
+    match EventsFile::DynamicEvents.parse(line) {
+        Ok(Line::Create(command)) => {
+            let Target::Object(target) = command.target else {
+                panic!("{line}");
+            };
+            assert_eq!(command.kind, Kind::Object);
+            assert_eq!(command.first_argument(), target.words() + 1);
+            let name = command.name(|_| 0).unwrap();
+            let listed = spec(&command, &name);
+            assert_eq!(
+                listed.target(),
+                Target::Object(listed_target(&listed.to_string()))
+            );
+            Ok((target, listed.to_string()))
+        }
+        Ok(other) => panic!("{other:?}"),
+        Err(error) => Err((error.kind, error.column(line))),
+    }
+}
+
+/// The target of a line of the listing.
+fn listed_target(line: &str) -> ObjectTarget<'_> {
+    let Ok(Line::Create(command)) = EventsFile::DynamicEvents.parse(line) else {
+        panic!("{line}");
+    };
+    match command.target {
+        Target::Object(target) => target,
+        _ => panic!("{line}"),
+    }
+}
+
+#[test]
+fn parts() {
+    let line =
+        "o:rkp/life (inode)rkp/made.i vfs_*,iput objects=0x10 until=rkp/freed.at mode=$obj->i_mode";
+    let (target, listed) = parse(line).unwrap();
+    let field = |event, field| EventField {
+        group: "rkp",
+        event,
+        field,
+    };
+    assert_eq!(target.structure, Some("inode"));
+    assert_eq!(target.source, field("made", "i"));
+    assert_eq!(target.functions, Some("vfs_*,iput"));
+    assert_eq!(target.objects.unwrap().get(), 16);
+    assert_eq!(target.until, Some(field("freed", "at")));
+    assert_eq!((target.objects_word, target.until_word), (3, 4));
+    assert_eq!(target.words(), 4);
+    assert_eq!(
+        listed,
+        "o:rkp/life (inode)rkp/made.i vfs_*,iput until=rkp/freed.at objects=16 mode=$obj->i_mode"
+    );
+}
+
+#[test]
+fn listings() {
+    for (line, expected) in [
+        ("o rkp/made.i", "o:objects/made_i rkp/made.i"),
+        ("o:x  a/b.c  $obj", "o:objects/x a/b.c arg1=$obj"),
+        // An argument that reads memory is no pattern.
+        ("o:x a/b.c +0($obj)", "o:objects/x a/b.c arg1=+0($obj)"),
+        ("o:x a/b.c f n=$obj", "o:objects/x a/b.c f n=$obj"),
+        ("o:x a/b.c *", "o:objects/x a/b.c *"),
+        ("o:x a/b.c until=d/e.f", "o:objects/x a/b.c until=d/e.f"),
+        // Behind an argument, it is one.
+        (
+            "o:x a/b.c n=$obj until=d",
+            "o:objects/x a/b.c n=$obj until=d",
+        ),
+    ] {
+        let (_, listed) = parse(line).unwrap_or_else(|error| panic!("{line}: {error:?}"));
+        assert_eq!(listed, expected);
+        // The listing is a command for the same probe.
+        assert_eq!(parse(&listed).unwrap().1, expected);
+    }
+}
+
+#[test]
+fn errors() {
+    use ErrorKind::*;
+    for (marked, kind) in [
+        ("o:x ^a", BadEventField),
+        ("o:x ^a.b.c", BadEventField),
+        ("o:x a/^b", BadEventField),
+        ("o:x ^/b.c", BadEventField),
+        ("o:x a/^.c", BadEventField),
+        ("o:x a/b.^", BadEventField),
+        ("o:x a/b.^c.d", BadEventField),
+        ("o:x (s)^a", BadEventField),
+        ("o:x (^)a/b.c", NoPtrStrct),
+        ("o:x (s^", DerefOpenBrace),
+        ("o:x a/b.c until=^", BadEventField),
+        ("o:x a/b.c f until=d/^e", BadEventField),
+        ("o:x a/b.c objects=^", BadObjectCount),
+        ("o:x a/b.c objects=^0", BadObjectCount),
+        ("o:x a/b.c objects=^65537", BadObjectCount),
+        ("o:x a/b.c objects=^-1", BadObjectCount),
+        ("o:x a/b.c objects=^99999999999999999999", BadObjectCount),
+        ("o:x a/b.c objects=1 ^objects=2", OptionTwice),
+        ("o:x a/b.c until=d/e.f ^until=d/e.f", OptionTwice),
+        ("o:x a/b.c ^,", BadPattern),
+        ("o:x a/b.c f,^", BadPattern),
+        ("o:x a/b.c f,^,g", BadPattern),
+    ] {
+        let line = marked.replace('^', "");
+        let at = marked.find('^').unwrap();
+        assert_eq!(parse(&line).unwrap_err(), (kind, at), "{marked}");
+    }
+    let of_kprobes = EventsFile::KprobeEvents.parse("o:x a/b.c").unwrap_err();
+    assert_eq!(of_kprobes.kind, NoMatchingType);
+}
+
+#[test]
+fn deletion() {
+    let Ok(Line::Create(command)) =
+        EventsFile::DynamicEvents.parse("o:x a/b.c f until=d/e.f n=$obj")
+    else {
+        panic!();
+    };
+    let name = command.name(|_| 0).unwrap();
+    let probe = spec(&command, &name);
+    for (line, is_deleted) in [
+        ("-:x", true),
+        ("-:objects/x a/b.c", true),
+        ("-:x a/b.c f until=d/e.f n=$obj", true),
+        ("-:x a/b.d", false),
+        ("-:x a/b.c g", false),
+    ] {
+        let Ok(Line::Delete(delete)) = EventsFile::DynamicEvents.parse(line) else {
+            panic!("{line}");
+        };
+        assert_eq!(probe.is_deleted_by(&delete), is_deleted, "{line}");
+    }
+}
