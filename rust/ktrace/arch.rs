@@ -18,6 +18,6 @@ pub(crate) use x86_64::*;
 pub struct Place {
     /// The address of an instruction.
     pub(crate) code: usize,
-    /// Where a call from there puts its return address, or the frame pointer on arm64.
+    /// The place of the return address of a call from there, or the frame pointer on arm64.
     pub(crate) frame: usize,
 }

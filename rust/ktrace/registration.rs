@@ -28,7 +28,7 @@ use crate::{
     security, //
 };
 
-/// Where to place a probe.
+/// The place of a probe.
 pub enum Target {
     /// At a symbol, `NAME` or `MODULE:NAME`, plus an offset in bytes.
     Symbol(CString, u32),
@@ -208,7 +208,7 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
         to_result(unsafe { bindings::disable_kprobe(self.kprobe()) })
     }
 
-    /// What the probe hides, or would: the first bytes of the instruction.
+    /// The first bytes of the instruction, which an armed probe hides.
     pub(crate) fn opcode(&self) -> bindings::kprobe_opcode_t {
         // SAFETY: Registered, by the type invariant: the kernel has copied it, and it stays.
         unsafe { (*self.kprobe()).opcode }

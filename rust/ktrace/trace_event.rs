@@ -185,7 +185,7 @@ pub(crate) fn exit() {
     removal::exit();
 }
 
-/// What an event is made of.
+/// The parts of an event.
 pub struct Definition {
     /// The directory below `events/`.
     pub group: Arc<Group>,
@@ -193,7 +193,7 @@ pub struct Definition {
     pub name: CString,
     /// Its parts, and what it switches on.
     pub operations: Arc<dyn Operations>,
-    /// What prints its records.
+    /// The printer of its records.
     pub print: Arc<dyn Print>,
 }
 
@@ -336,7 +336,7 @@ unsafe impl Send for TraceEvent {}
 // SAFETY: The kernel changes the call under its own locks; all else is `Send` and `Sync`.
 unsafe impl Sync for TraceEvent {}
 
-/// Is there an event of this name, of whoever? It has a directory in tracefs then.
+/// Whether anybody's event has this name. Such an event has a directory in tracefs.
 ///
 /// Every name of the group `ftrace` is taken, and the control event of this crate: the kernel does
 /// not say so.
@@ -544,7 +544,7 @@ impl TraceEvent {
         self.inner.output.group()
     }
 
-    /// What prints its records: kept, they can be read when the event is gone.
+    /// The printer of its records. Whoever keeps it can read the records of a removed event.
     pub fn output(&self) -> ARef<Output> {
         self.inner.output.clone()
     }

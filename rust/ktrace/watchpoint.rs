@@ -139,7 +139,7 @@ pub fn slots() -> u32 {
     unsafe { ktrace_watch_slots() }
 }
 
-/// What happens at an access.
+/// The handler of accesses.
 pub trait Handler: Send + Sync + 'static {
     /// Called in the debug exception, which is atomic context as in an NMI: see [`crate::context`].
     ///
@@ -196,7 +196,7 @@ impl<'a> origin::Sealed for Hit<'a> {
 /// The part that C uses. It must not move.
 #[repr(C)]
 struct Raw {
-    /// What `struct ktrace_watch` has.
+    /// The callback. In `watchpoint.c`, this structure is `struct ktrace_watch`.
     hit: unsafe extern "C" fn(*mut Raw, *mut pt_regs),
     /// In the kernel's list while `is_armed`.
     node: Opaque<bindings::hlist_node>,

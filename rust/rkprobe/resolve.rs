@@ -359,7 +359,7 @@ impl<'t> Types<'t> {
         Ok(this)
     }
 
-    /// Is there a structure of this name in what was read so far?
+    /// Whether the BTF that was read so far has a structure of this name.
     fn has_structure(&self, name: &str, kernel: &Btf<'_>) -> Result<bool> {
         if kernel.find(name, TypeKind::Struct).is_some() {
             return Ok(true);

@@ -51,7 +51,7 @@ use super::{
     MAX_LEN, //
 };
 
-/// What an event switches on for its first user, and off after the last one.
+/// A part of a module that runs only while an event has users.
 ///
 /// A probe is such a thing: [`Kprobe`](crate::kprobe::Kprobe),
 /// [`Kretprobe`](crate::kretprobe::Kretprobe) and [`Kretinsn`](crate::kretinsn::Kretinsn) implement

@@ -162,7 +162,7 @@ impl Field {
         &self.ty
     }
 
-    /// Where it is, in bytes from the start of the record.
+    /// The offset from the start of the record, in bytes.
     pub fn offset(&self) -> usize {
         self.offset.into()
     }
@@ -194,7 +194,7 @@ impl Field {
         )
     }
 
-    /// Where it ends, in bytes from the start of the record.
+    /// The end of the field, in bytes from the start of the record.
     pub(super) fn end(&self) -> usize {
         self.offset().saturating_add(self.size())
     }

@@ -206,7 +206,7 @@ impl FieldList {
         self.events.load(Ordering::Relaxed) > 1
     }
 
-    /// A class for records of the event, of which the kernel reads the list alone.
+    /// A class for the records of the event. The kernel reads only its list.
     pub(super) fn class(&self) -> *const Class {
         class_of(&self.class)
     }

@@ -19,7 +19,7 @@ use crate::{
 /// A hit of a probe, of whatever kind, in its handler: [`kprobe::Hit`](crate::kprobe::Hit) or
 /// [`function::Call`](crate::function::Call).
 pub trait Origin: Copy + Sealed {
-    /// What there is to record of it.
+    /// The state that a record can have.
     fn state(&self) -> State<Self::Registers>;
 }
 
@@ -69,7 +69,7 @@ impl<R: RegisterFile> State<R> {
     }
 }
 
-/// What the kernel gets of the registers.
+/// The registers that the kernel gets.
 pub trait Sealed {
     /// The registers that there are.
     type Registers: RegisterFile;

@@ -431,9 +431,9 @@ impl Output {
     }
 }
 
-/// Where a record is printed to. C: `struct trace_seq`.
+/// The destination of a printed record. C: `struct trace_seq`.
 ///
-/// What does not fit is left out, and the kernel notices.
+/// Text that does not fit is left out, and the kernel notices.
 pub struct TraceSeq {
     seq: *mut bindings::trace_seq,
     addresses: bool,

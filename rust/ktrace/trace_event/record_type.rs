@@ -61,7 +61,7 @@ pub struct Hex;
 #[derive(Clone, Copy)]
 pub struct Symbol;
 
-/// What the kernel, user space and the printer know of a type.
+/// The description of a type for the kernel, user space and the printer.
 #[derive(Clone, Copy)]
 pub enum Kind {
     /// A value, an array of values, or a string.
@@ -340,7 +340,7 @@ impl<T> Value<T, Symbol> {
 pub struct Strings<'a> {
     /// The bytes that are left for them.
     to: &'a mut [u8],
-    /// Where these bytes are, from the start of the record.
+    /// The offset of these bytes from the start of the record.
     at: usize,
     /// How many bytes the strings may still take, without their NULs.
     room: usize,
@@ -376,7 +376,7 @@ impl<'a> Strings<'a> {
 
 /// The fields of an event.
 pub trait Fields: Copy + Sealed {
-    /// Where they end, in bytes from the start of the record.
+    /// The end of these bytes, in bytes from the start of the record.
     const END: usize;
 
     /// How many strings are behind them.

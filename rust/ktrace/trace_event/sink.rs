@@ -40,7 +40,7 @@ pub const HEADER_LEN: usize = size_of::<bindings::trace_entry>();
 /// it: the page's header (16 bytes), the record's (8) and a time stamp (8).
 pub const MAX_LEN: usize = 4096 - 48;
 
-/// What writes a record, as a type of its own: a closure cannot be asked to be inlined.
+/// The writer of a record. It is a type, because no attribute inlines a closure.
 ///
 /// # Safety
 ///
@@ -137,14 +137,14 @@ impl Sink {
         self.fixed_len.load(Ordering::Relaxed).into()
     }
 
-    /// Is there any user?
+    /// Whether the event has a user.
     pub(super) fn is_used(&self) -> bool {
         !self.only.load(Ordering::Relaxed).is_null()
             || !self.files.load(Ordering::Relaxed).is_null()
             || !self.perf.load(Ordering::Relaxed).is_null()
     }
 
-    /// Is there exactly one user?
+    /// Whether the event has exactly one user.
     pub(super) fn is_singly_used(&self) -> bool {
         let is_only = !self.only.load(Ordering::Relaxed).is_null();
         let is_list_empty = self.files.load(Ordering::Relaxed).is_null();

@@ -63,7 +63,7 @@ pub struct Command<'a> {
     pub maxactive: Option<NonZero<u16>>,
     /// The target of the probe.
     pub target: Target<'a>,
-    /// Where the place of memory starts in the target, in bytes.
+    /// The offset of the place of memory in the target, in bytes.
     pub(super) place_at: usize,
     /// The text behind the `:`.
     pub(super) label: Option<Label<'a>>,

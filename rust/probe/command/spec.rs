@@ -135,7 +135,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
     ///
     /// # Errors
     ///
-    /// Those of `copy`.
+    /// The errors of `copy`.
     pub fn try_clone<E>(&self, copy: impl FnOnce(&T) -> Result<T, E>) -> Result<Self, E> {
         Ok(Self {
             text: copy(&self.text)?,

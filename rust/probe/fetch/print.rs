@@ -20,7 +20,7 @@ use super::field::Field;
 /// C: `FAULT_STRING`.
 const FAULT: &str = "(fault)";
 
-/// Where text goes to: that of the kernel's strings can be any bytes.
+/// The destination of text. The kernel's strings can contain any bytes.
 ///
 /// C: `struct trace_seq`.
 pub trait Output: fmt::Write {

@@ -200,7 +200,7 @@ struct GenericFetch {
     store: Store,
 }
 
-/// Where the first value comes from.
+/// The source of the first value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
     Register(Register),
