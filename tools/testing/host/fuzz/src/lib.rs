@@ -27,7 +27,8 @@ use probe::{
     },
     btf::{
         Btf,
-        Sections, //
+        Sections,
+        TypeKind, //
     },
     command::{
         Command,
@@ -179,6 +180,12 @@ pub fn read<T>(
                 TypeInfo::Function(function.of_tracepoint())
             }),
         Target::Event { .. } => TypeInfo::Event(&AnyField, Some(*BTF)),
+        Target::Object(target) => target
+            .structure
+            .and_then(|name| BTF.find(name, TypeKind::Struct))
+            .map_or(TypeInfo::NoFunction(*BTF), |structure| {
+                TypeInfo::Object(*BTF, structure)
+            }),
     };
     command.filter()?;
     let context = ParseContext {
