@@ -27,13 +27,13 @@ mod tests {
     };
 
     use crate::{
+        kunit_targets::*, //
         seen::{
             errno,
             Dropped,
             Seen,
             NOWHERE, //
         },
-        targets::*, //
     };
 
     /// What is accessed, and whether the access was in this module.
