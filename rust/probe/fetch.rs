@@ -105,9 +105,11 @@ mod compile;
 mod context;
 mod entry_data;
 mod field;
+mod place;
 mod print;
 mod print_fmt;
 mod program;
+mod run;
 mod string;
 
 pub use self::{
@@ -142,10 +144,10 @@ pub use self::{
         PrintFmt,
         Shape, //
     },
-    program::{
+    program::Program,
+    run::{
         record,
-        record_fixed,
-        Program, //
+        record_fixed, //
     },
     string::MAX_STRING, //
 };
