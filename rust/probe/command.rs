@@ -36,7 +36,7 @@
 //!     TypeInfo, //
 //! };
 //!
-//! let Ok(Line::Create(command)) = parse("r:mine vfs_read ret=$retval:s64 # a comment") else {
+//! let Ok(Line::Create(command)) = parse("r:mine vfs_read ret=$retval:s64") else {
 //!     panic!();
 //! };
 //! let name = command.name(|_| 0).unwrap();
@@ -144,4 +144,7 @@ pub use target::{
     Watched, //
 };
 pub use watch::DEFAULT_LEN;
-pub use words::Words;
+pub use words::{
+    without_comment,
+    Words, //
+};

@@ -109,9 +109,7 @@ pub(crate) fn run_at_load(line: &[u8]) -> Result {
 #[inline(never)]
 fn carry_out(file: EventsFile, line: &[u8], report: impl FnOnce(&str, &Failure)) -> Result {
     let _commands = COMMANDS.lock();
-    let line = line.split(|&byte| byte == b'#').next().unwrap_or(line);
-    // All names of symbols, events and fields are ASCII.
-    let line = core::str::from_utf8(line).map_err(|_| {
+    let line = command::without_comment(line).ok_or_else(|| {
         pr_warn!("a command is not UTF-8\n");
         EINVAL
     })?;

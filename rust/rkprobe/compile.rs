@@ -19,10 +19,7 @@ use ktrace::{
 };
 use probe::{
     arch,
-    argument::{
-        Argument,
-        Base, //
-    },
+    argument::Argument,
     command::{
         self,
         split_symbol,
@@ -138,7 +135,7 @@ impl Compiled {
     ) -> Result<Self, Failure> {
         let mut resolver = KernelResolver {
             texts: KVec::new(),
-            entry: EntryLayout::default(),
+            entry: EntryLayout::of(arguments)?,
             needs: Needs::default(),
             going,
         };
@@ -154,7 +151,6 @@ impl Compiled {
                 add_program(&mut programs, gap)?;
             }
             layout.add(argument).map_err(|TooBig| E2BIG)?;
-            resolver.entry.is_timed |= argument.fetch.base == Base::Elapsed;
             add_program(&mut programs, fetch::compile(argument, &mut resolver)?)?;
         }
         Ok(Self {
@@ -289,14 +285,9 @@ impl fetch::Resolver for KernelResolver<'_> {
     }
 
     fn entry_index(&mut self, argument: EntryArgument) -> Result<u8, Failure> {
-        let arguments = &mut self.entry.arguments;
-        let index = match arguments.iter().position(|saved| *saved == argument) {
-            Some(index) => index,
-            None => {
-                arguments.push(argument, GFP_KERNEL)?;
-                arguments.len() - 1
-            }
-        };
+        let mut saved = self.entry.arguments.iter();
+        // The layout is that of all arguments.
+        let index = saved.position(|saved| *saved == argument).ok_or(EINVAL)?;
         Ok(u8::try_from(index).map_err(|_| E2BIG)?)
     }
 }

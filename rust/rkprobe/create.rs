@@ -40,10 +40,7 @@ use ktrace::{
 };
 use probe::{
     arch,
-    argument::{
-        Argument,
-        Base, //
-    },
+    argument::Argument,
     btf::TypeKind,
     command::{
         self,
@@ -75,7 +72,10 @@ use crate::{
         read_arguments,
         Compiled, //
     },
-    entry_saver::FEW,
+    entry_saver::{
+        EntryLayout,
+        FEW, //
+    },
     event::{
         Probe,
         Renewal, //
@@ -448,22 +448,11 @@ impl NewProbe<'_> {
     }
 
     /// Checks that a probe of functions by ftrace can save its entry data.
-    ///
-    /// C: `traceprobe_get_entry_data_size()`.
     fn check_entry_data(&self) -> Result<(), Failure> {
         if self.command.kind != Kind::Exit {
             return Ok(());
         }
-        let mut saved = KVec::new();
-        let mut is_timed = false;
-        for argument in &self.arguments {
-            match argument.fetch.base {
-                Base::EntryArgument(n) if !saved.contains(&n) => saved.push(n, GFP_KERNEL)?,
-                Base::Elapsed => is_timed = true,
-                _ => {}
-            }
-        }
-        if saved.len() + usize::from(is_timed) > FEW {
+        if EntryLayout::of(&self.arguments)?.words() > FEW {
             let error = command::Error::at_argument(0, ErrorKind::TooManyEargs, Errno::E2BIG);
             return Err(error.into());
         }

@@ -12,9 +12,15 @@ use ktrace::{
     kretprobe,
     trace_event::Origin, //
 };
-use probe::fetch::{
-    self,
-    EntryArgument, //
+use probe::{
+    argument::{
+        Argument,
+        Base, //
+    },
+    fetch::{
+        self,
+        EntryArgument, //
+    },
 };
 
 use crate::recorder::{
@@ -33,6 +39,27 @@ pub(crate) struct EntryLayout {
 }
 
 impl EntryLayout {
+    /// The entry data that these arguments need. `ENOMEM`.
+    ///
+    /// C: `traceprobe_get_entry_data_size()`.
+    pub(crate) fn of(arguments: &[Argument<'_>]) -> Result<Self> {
+        let mut layout = Self::default();
+        for argument in arguments {
+            layout.is_timed |= argument.fetch.base == Base::Elapsed;
+            if let Some(saved) = EntryArgument::of(argument) {
+                if !layout.arguments.contains(&saved) {
+                    layout.arguments.push(saved, GFP_KERNEL)?;
+                }
+            }
+        }
+        Ok(layout)
+    }
+
+    /// The number of words.
+    pub(crate) fn words(&self) -> usize {
+        self.arguments.len() + usize::from(self.is_timed)
+    }
+
     /// Makes a copy. `ENOMEM`.
     pub(crate) fn try_clone(&self) -> Result<Self> {
         let mut arguments = KVec::new();

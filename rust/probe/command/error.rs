@@ -162,8 +162,7 @@ impl ArgumentError {
     }
 }
 
-/// A command in the form of the error log: without its comment, and with one space between two
-/// words.
+/// A command in the form of the error log: with one space between two words.
 #[derive(Clone, Copy, Debug)]
 pub struct Normalized<'a>(pub &'a str);
 

@@ -36,7 +36,7 @@ use super::{
 /// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// An empty line, or only a comment.
+    /// No word.
     Nothing,
     /// A command that creates a probe.
     Create(Command<'a>),
@@ -53,7 +53,7 @@ pub enum EventsFile {
     DynamicEvents,
 }
 
-/// Parses a line of [`EventsFile::KprobeEvents`].
+/// Parses a line of [`EventsFile::KprobeEvents`], without its comment.
 ///
 /// # Errors
 ///
@@ -63,7 +63,7 @@ pub fn parse(line: &str) -> Result<Line<'_>, Error> {
 }
 
 impl EventsFile {
-    /// Parses a line, with or without its newline.
+    /// Parses a line without its comment, with or without its newline.
     ///
     /// # Errors
     ///

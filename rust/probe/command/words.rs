@@ -15,26 +15,26 @@ pub(super) const fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }
 
-/// The line in front of its comment.
-pub(super) fn without_comment(line: &str) -> &str {
-    line.split_once('#').map_or(line, |(text, _)| text)
+/// The command in a line that was written: the text in front of the comment. All names of symbols,
+/// events and fields are ASCII. So `None` if the text is not UTF-8.
+pub fn without_comment(line: &[u8]) -> Option<&str> {
+    let text = line.split(|&byte| byte == b'#').next().unwrap_or(line);
+    core::str::from_utf8(text).ok()
 }
 
-/// The words of a line, without those of a comment.
+/// The words of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words<'a> {
     rest: &'a str,
 }
 
 impl<'a> Words<'a> {
-    /// The words of `line`.
-    pub fn new(line: &'a str) -> Self {
-        Self {
-            rest: without_comment(line),
-        }
+    /// The words of `text`.
+    pub fn new(text: &'a str) -> Self {
+        Self { rest: text }
     }
 
-    /// The rest of the line.
+    /// The rest of the text.
     pub(super) fn text(&self) -> &'a str {
         self.rest
     }

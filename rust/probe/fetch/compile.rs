@@ -79,9 +79,7 @@ pub fn compile<R: Resolver>(
             Slot::Register(register) => Load::Register(register),
             Slot::Stack(n) => Load::Stack(n),
         },
-        Base::EntryArgument(n) => {
-            Load::EntryData(resolver.entry_index(EntryArgument(current::argument(n)))?)
-        }
+        Base::EntryArgument(n) => Load::EntryData(resolver.entry_index(EntryArgument::nth(n))?),
         Base::ReturnValue => Load::Register(current::RETURN_VALUE),
         Base::Elapsed => Load::Elapsed,
         Base::Exit => Load::Exit,

@@ -4,7 +4,16 @@
 //!
 //! C: `store_trace_entry_data()` in `kernel/trace/trace_probe.c`.
 
-use crate::arch::Slot;
+use crate::{
+    arch::{
+        current,
+        Slot, //
+    },
+    argument::{
+        Argument,
+        Base, //
+    },
+};
 
 use super::context::Context;
 
@@ -12,7 +21,22 @@ use super::context::Context;
 ///
 /// C: `struct probe_entry_arg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EntryArgument(pub(super) Slot);
+pub struct EntryArgument(Slot);
+
+impl EntryArgument {
+    /// The value of a function's argument with this index.
+    pub(super) fn nth(n: u16) -> Self {
+        Self(current::argument(n))
+    }
+
+    /// What a fetch argument needs from the entry of the call.
+    pub fn of(argument: &Argument<'_>) -> Option<Self> {
+        match argument.fetch.base {
+            Base::EntryArgument(n) => Some(Self::nth(n)),
+            _ => None,
+        }
+    }
+}
 
 /// Saves the arguments at the entry of a call. Each argument goes to the word of its index.
 /// Ignores an argument without a word.

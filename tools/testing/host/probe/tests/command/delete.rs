@@ -34,7 +34,7 @@ fn a_delete_matches_by_group_event_target_and_arguments() {
         ("-:ev", true),
         ("-:grp/ev", true),
         ("-:grp/", true),
-        ("  -:ev # comment", true),
+        ("  -:ev ", true),
         ("-:e", false),
         ("-:event", false),
         ("-:kprobes/ev", false),

@@ -215,7 +215,7 @@ fn a_listing_is_canonical() {
             "e:eprobes/ev sched.wake arg1=$pid file=+0($filename):ustring",
         ),
         (
-            "e:g/ev sched.wake $pid:u32 if  pid  > 10 && name == \"if\" # not this",
+            "e:g/ev sched.wake $pid:u32 if  pid  > 10 && name == \"if\"",
             "e:g/ev sched.wake arg1=$pid:u32 if pid > 10 && name == \"if\"",
         ),
         ("e sched.wake if if", "e:eprobes/wake sched.wake if if"),
@@ -235,7 +235,7 @@ fn a_filter_is_what_follows_the_if() {
     for (line, expected) in [
         ("e a/b $pid", None),
         ("e a/b if pid==1", Some("pid==1")),
-        ("e a/b $pid if  pid  == 1 # one", Some("pid == 1")),
+        ("e a/b $pid if  pid  == 1", Some("pid == 1")),
         ("e a/b iffy=$pid", None),
     ] {
         let filter = create(line).expect(line).command.filter().unwrap();

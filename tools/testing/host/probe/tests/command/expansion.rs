@@ -40,7 +40,7 @@ fn unknown() -> TypeInfo<'static> {
 
 /// What the arguments of a probe at the entry of a function stand for.
 fn written_out(arguments: &str, types: TypeInfo<'_>) -> Result<Option<String>, Error> {
-    let line = format!("p:g/ev vfs_read {arguments} # {arguments}");
+    let line = format!("p:g/ev vfs_read {arguments}");
     let Ok(Line::Create(command)) = parse(&line) else {
         panic!("{line}");
     };

@@ -4,6 +4,7 @@
 
 use probe::command::{
     parse,
+    without_comment,
     Kind,
     Line,
     Target, //
@@ -34,7 +35,7 @@ fn a_listing_is_canonical() {
             "p:kprobes/ev 18446744073709551616",
         ),
         (
-            "p:ev\tvfs_read  %ax  b=+8(%di):string $comm # comment %cx",
+            "p:ev\tvfs_read  %ax  b=+8(%di):string $comm",
             "p:kprobes/ev vfs_read arg1=%ax b=+8(%di):string arg3=$comm",
         ),
     ] {
@@ -45,8 +46,24 @@ fn a_listing_is_canonical() {
 }
 
 #[test]
-fn white_space_and_comments_are_nothing() {
-    for line in ["", " ", "\t\n\x0b\x0c\r", "#", "# p vfs_read", "  #"] {
+fn a_comment_is_not_part_of_the_command() {
+    for (line, text) in [
+        ("p vfs_read", "p vfs_read"),
+        ("p vfs_read # %cx # %dx", "p vfs_read "),
+        ("#\0", ""),
+        ("  # p vfs_read", "  "),
+        ("", ""),
+    ] {
+        assert_eq!(without_comment(line.as_bytes()), Some(text), "{line:?}");
+    }
+    // Only a comment may be in another encoding.
+    assert_eq!(without_comment(b"p vfs_read #\xff"), Some("p vfs_read "));
+    assert_eq!(without_comment(b"p vfs\xffread"), None);
+}
+
+#[test]
+fn white_space_is_nothing() {
+    for line in ["", " ", "\t\n\x0b\x0c\r"] {
         assert_eq!(parse(line), Ok(Line::Nothing), "{line:?}");
     }
     // No white space for the kernel.
