@@ -26,6 +26,7 @@ use probe::{
         self,
         Delete,
         EventsFile,
+        Kind,
         Line,
         Masked,
         Normalized, //
@@ -114,7 +115,8 @@ fn carry_out(file: EventsFile, line: &[u8], report: impl FnOnce(&str, &Failure))
         EINVAL
     })?;
     let result = match file.parse(line) {
-        _ if !event_probe::ARE_SUPPORTED && is_event_probe(file, line) => {
+        // Only the kernel's own tree supports event probes.
+        _ if !event_probe::ARE_SUPPORTED && file.kind(line) == Some(Kind::Event) => {
             Err(command::Error::at_command(ErrorKind::NoMatchingType, Errno::EINVAL).into())
         }
         Ok(Line::Nothing) => Ok(()),
@@ -126,12 +128,6 @@ fn carry_out(file: EventsFile, line: &[u8], report: impl FnOnce(&str, &Failure))
         report(line, &failure);
         failure.errno()
     })
-}
-
-/// Whether the line is the command of an event probe. Only the kernel's own tree supports event
-/// probes.
-fn is_event_probe(file: EventsFile, line: &str) -> bool {
-    file == EventsFile::DynamicEvents && line.trim_start().starts_with('e')
 }
 
 /// Removes all probes that `file` lists. Fails with `EBUSY` if one is in use, and then removes

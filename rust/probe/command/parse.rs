@@ -82,19 +82,10 @@ impl EventsFile {
         let Some(head) = words.next() else {
             return Ok(Line::Nothing);
         };
-        let kind = match (head.bytes().next(), self) {
-            (Some(b'-'), _) | (Some(b'!'), Self::DynamicEvents) => {
-                return Delete::parse(head, words).map(Line::Delete);
-            }
-            (Some(b'p'), _) => Kind::Probe,
-            (Some(b'r'), _) => Kind::Return,
-            (Some(b'f'), Self::DynamicEvents) => Kind::Entry,
-            (Some(b't'), Self::DynamicEvents) => Kind::Tracepoint,
-            (Some(b'e'), Self::DynamicEvents) => Kind::Event,
-            (Some(b'w'), Self::DynamicEvents) => Kind::Watch,
-            (Some(b'o'), Self::DynamicEvents) => Kind::Object,
-            _ => return Err(no_match),
-        };
+        if head.starts_with('-') || self == Self::DynamicEvents && head.starts_with('!') {
+            return Delete::parse(head, words).map(Line::Delete);
+        }
+        let kind = self.kind(head).ok_or(no_match)?;
         let Some(target) = words.next() else {
             return Err(match self {
                 Self::KprobeEvents => Error::invalid(ErrorKind::NoTarget, 1, 0),
@@ -141,21 +132,33 @@ impl EventsFile {
         }))
     }
 
+    /// The kind of the probe that a line creates, by its letter. `None` if the file has no such
+    /// kind.
+    pub fn kind(self, line: &str) -> Option<Kind> {
+        let letter = Words::new(line).next()?.bytes().next()?;
+        let kind = match letter {
+            b'p' => Kind::Probe,
+            b'r' => Kind::Return,
+            b'f' => Kind::Entry,
+            b't' => Kind::Tracepoint,
+            b'e' => Kind::Event,
+            b'w' => Kind::Watch,
+            b'o' => Kind::Object,
+            _ => return None,
+        };
+        (self == Self::DynamicEvents || kind.is_kprobe()).then_some(kind)
+    }
+
     /// The name of the subsystem in front of the message in the error log. `line` is the parsed
     /// line.
     ///
     /// C: `trace_probe_log_init()`, `create_dyn_event()`.
     pub fn subsystem(self, line: &str, error: &Error) -> &'static str {
-        let letter = Words::new(line).next().and_then(|word| word.bytes().next());
-        match (self, letter) {
+        match (self, self.kind(line)) {
             (Self::KprobeEvents, _) => "trace_kprobe",
             _ if error.kind == ErrorKind::NoMatchingType => "dynevent",
-            (Self::DynamicEvents, Some(b'p' | b'r')) => "trace_kprobe",
-            (Self::DynamicEvents, Some(b'f' | b't')) => "trace_fprobe",
-            (Self::DynamicEvents, Some(b'e')) => "event_probe",
-            (Self::DynamicEvents, Some(b'w')) => "wprobe",
-            (Self::DynamicEvents, Some(b'o')) => "object_probe",
-            (Self::DynamicEvents, _) => "dynevent",
+            (Self::DynamicEvents, Some(kind)) => kind.subsystem(),
+            (Self::DynamicEvents, None) => "dynevent",
         }
     }
 }

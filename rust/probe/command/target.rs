@@ -55,6 +55,17 @@ impl Kind {
         }
     }
 
+    /// The subsystem that the error log names. C: `trace_probe_log_init()`.
+    pub const fn subsystem(self) -> &'static str {
+        match self {
+            Self::Probe | Self::Return | Self::ReturnInsn => "trace_kprobe",
+            Self::Entry | Self::Exit | Self::Tracepoint => "trace_fprobe",
+            Self::Event => "event_probe",
+            Self::Watch => "wprobe",
+            Self::Object => "object_probe",
+        }
+    }
+
     /// Whether the probe hits when a function returns.
     pub const fn is_return(self) -> bool {
         matches!(self, Self::Return | Self::ReturnInsn | Self::Exit)
