@@ -72,7 +72,7 @@ void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long 
 NOKPROBE_SYMBOL(ktrace_tracepoint_stub);
 
 /*
- * The registers for perf at a place in a module: see arch::Place. perf_fetch_caller_regs() takes
+ * The registers for perf at a place in a module: see arch::CodePlace. perf_fetch_caller_regs() takes
  * those of the caller.
  */
 struct pt_regs *ktrace_place_regs(struct pt_regs *regs, unsigned long code, unsigned long frame)
@@ -122,7 +122,7 @@ void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long 
 NOKPROBE_SYMBOL(ktrace_tracepoint_stub);
 
 /*
- * The registers for perf at a place in a module: see arch::Place. perf_fetch_caller_regs() takes
+ * The registers for perf at a place in a module: see arch::CodePlace. perf_fetch_caller_regs() takes
  * those of the caller.
  */
 struct pt_regs *ktrace_place_regs(struct pt_regs *regs, unsigned long code, unsigned long frame)

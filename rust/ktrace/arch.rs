@@ -15,7 +15,7 @@ pub(crate) use x86_64::*;
 
 /// A place in running code, from which perf walks the stack.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct CodePlace {
     /// The address of an instruction.
     pub(crate) code: usize,
     /// The place of the return address of a call from there, or the frame pointer on arm64.

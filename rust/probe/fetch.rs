@@ -139,10 +139,10 @@ pub use self::{
         Output, //
     },
     print_fmt::{
+        FieldFormat, //
         Head,
         PlainPrintFmt,
         PrintFmt,
-        Shape, //
     },
     program::Program,
     run::{

@@ -145,16 +145,16 @@ pub(crate) fn current() -> *const task_struct {
     task
 }
 
-/// Returns the [`Place`](super::Place) of the code that this is inlined into.
+/// Returns the [`CodePlace`](super::CodePlace) of the code that this is inlined into.
 #[inline(always)]
-pub(crate) fn place() -> super::Place {
+pub(crate) fn place() -> super::CodePlace {
     let (code, frame);
     // SAFETY: Both instructions only write to their registers.
     unsafe {
         asm!("adr {}, .", "mov {}, x29", out(reg) code, out(reg) frame,
              options(nomem, nostack, preserves_flags))
     };
-    super::Place { code, frame }
+    super::CodePlace { code, frame }
 }
 
 /// The registers that ftrace saves: x0 to x8, the frame pointer, the link register, the stack

@@ -177,16 +177,16 @@ pub(crate) fn read_number(address: usize, width: Width) -> Option<u64> {
     })
 }
 
-/// Returns the [`Place`](super::Place) of the code that this is inlined into.
+/// Returns the [`CodePlace`](super::CodePlace) of the code that this is inlined into.
 #[inline(always)]
-pub(crate) fn place() -> super::Place {
+pub(crate) fn place() -> super::CodePlace {
     let (code, frame);
     // SAFETY: Both instructions only write to their registers.
     unsafe {
         asm!("lea {}, [rip]", "lea {}, [rsp - 8]", out(reg) code, out(reg) frame,
              options(nomem, nostack, preserves_flags))
     };
-    super::Place { code, frame }
+    super::CodePlace { code, frame }
 }
 
 /// The registers that ftrace saves: a `struct pt_regs`, but maybe not all of its fields.

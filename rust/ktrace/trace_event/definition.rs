@@ -239,13 +239,13 @@ pub fn record_at<E: Event>(fields: E::Fields, hit: &impl Origin) {
 /// Records in plain code, at `place`.
 #[cold]
 #[inline(never)]
-pub fn record<E: Event>(fields: E::Fields, place: arch::Place) {
+pub fn record<E: Event>(fields: E::Fields, place: arch::CodePlace) {
     with_here(place, |here| record_at::<E>(fields, here));
 }
 
 /// The place of the code that this is inlined into.
 #[inline(always)]
-pub fn place() -> arch::Place {
+pub fn place() -> arch::CodePlace {
     arch::place()
 }
 
@@ -350,8 +350,8 @@ fn fields_of(columns: &[Column]) -> Result<(KVec<Field>, CString)> {
     for column in columns {
         fields.push(column.field()?, GFP_KERNEL)?;
     }
-    let shapes = columns.iter().map(Column::shape);
-    let print_fmt = CString::try_from_fmt(format_args!("{}", PlainPrintFmt(shapes)))?;
+    let formats = columns.iter().map(Column::format);
+    let print_fmt = CString::try_from_fmt(format_args!("{}", PlainPrintFmt(formats)))?;
     Ok((fields, print_fmt))
 }
 

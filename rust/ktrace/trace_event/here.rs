@@ -59,13 +59,13 @@ impl Drop for PreemptGuard {
 /// Preemption is disabled for `'a`.
 #[derive(Clone, Copy)]
 pub(super) struct Here<'a> {
-    place: arch::Place,
+    place: arch::CodePlace,
     _guard: PhantomData<&'a PreemptGuard>,
 }
 
 /// Runs `f` with preemption disabled. Any context.
 #[inline(always)]
-pub(super) fn with_here<R>(place: arch::Place, f: impl FnOnce(&Here<'_>) -> R) -> R {
+pub(super) fn with_here<R>(place: arch::CodePlace, f: impl FnOnce(&Here<'_>) -> R) -> R {
     let _guard = PreemptGuard::new();
     // INVARIANT: The guard lives until the end of this function.
     f(&Here {

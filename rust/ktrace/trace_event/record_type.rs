@@ -22,7 +22,7 @@ use kernel::{
 use probe::{
     fetch::{
         self,
-        Shape, //
+        FieldFormat, //
     },
     types::{
         FetchType,
@@ -494,29 +494,29 @@ impl Column {
         Field::new(self.name, c_type, offset, field.bytes(), field.is_signed())
     }
 
-    /// The name and the shape, for the `print fmt`.
-    pub(super) fn shape(&self) -> (&'static str, Shape) {
-        let shape = match self.kind {
+    /// The name and the format, for the `print fmt`.
+    pub(super) fn format(&self) -> (&'static str, FieldFormat) {
+        let format = match self.kind {
             Kind::Value { ty, count, .. } => {
-                let shape: Shape = fetch::Field::new(0, ty, count).into();
+                let format: FieldFormat = fetch::Field::new(0, ty, count).into();
                 // With `%d`, libtraceevent shows small negative numbers as positive ones.
                 let conversion = match ty {
                     FetchType::Number(Width::W1, Style::Signed) => "%hhd",
                     FetchType::Number(Width::W2, Style::Signed) => "%hd",
-                    _ => shape.conversion,
+                    _ => format.conversion,
                 };
-                Shape {
+                FieldFormat {
                     conversion,
-                    ..shape
+                    ..format
                 }
             }
-            Kind::Comm => Shape {
+            Kind::Comm => FieldFormat {
                 conversion: "\\\"%s\\\"",
                 count: None,
                 is_dynamic: false,
             },
         };
-        (self.name(), shape)
+        (self.name(), format)
     }
 
     /// Prints ` NAME=VALUE`. The record may be any bytes.

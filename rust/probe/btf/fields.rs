@@ -175,13 +175,13 @@ pub fn field_offset(btf: &Btf<'_>, id: TypeId, text: &str) -> Result<u32, Error>
 #[derive(Clone, Debug)]
 pub struct Fields<'a, 't> {
     btf: Btf<'a>,
-    from: Start<'a>,
+    from: ReadStart<'a>,
     rest: Option<Fragment<'t>>,
 }
 
 /// The start of the next read.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Start<'a> {
+pub(super) enum ReadStart<'a> {
     /// A value: a pointer, where fields follow.
     Value(Value<'a>),
     /// A pointer into the structure with this id, that many bytes behind its start, in the memory
@@ -204,7 +204,7 @@ pub struct FieldRead<'a> {
 }
 
 impl<'a, 't> Fields<'a, 't> {
-    pub(super) const fn new(btf: Btf<'a>, from: Start<'a>, rest: Option<Fragment<'t>>) -> Self {
+    pub(super) const fn new(btf: Btf<'a>, from: ReadStart<'a>, rest: Option<Fragment<'t>>) -> Self {
         Self { btf, from, rest }
     }
 
@@ -216,7 +216,7 @@ impl<'a, 't> Fields<'a, 't> {
         space: Space,
         text: &'t str,
     ) -> Self {
-        let from = Start::Structure(id, behind, space);
+        let from = ReadStart::Structure(id, behind, space);
         Self::new(btf, from, Some(Fragment { text, at: 0 }))
     }
 
@@ -228,19 +228,19 @@ impl<'a, 't> Fields<'a, 't> {
     /// The value of the variable without its fields. `None` for the fields of a typecast.
     pub const fn start(&self) -> Option<Value<'a>> {
         match self.from {
-            Start::Value(value) => Some(value),
-            Start::Structure(..) => None,
+            ReadStart::Value(value) => Some(value),
+            ReadStart::Structure(..) => None,
         }
     }
 
     /// Follows one `->` and each `.` behind it.
     fn read(&mut self, part: Fragment<'t>) -> Result<FieldRead<'a>, Error> {
         let (container, behind, space) = match self.from {
-            Start::Structure(id, behind, space) => (id, behind, space),
-            Start::Value(value) if value.ty.kind() == TypeKind::Ptr => {
+            ReadStart::Structure(id, behind, space) => (id, behind, space),
+            ReadStart::Value(value) if value.ty.kind() == TypeKind::Ptr => {
                 (value.ty.target(), 0, value.points_to(&self.btf))
             }
-            Start::Value(_) => {
+            ReadStart::Value(_) => {
                 return Err(Error::new(ErrorKind::NoPtrStrct, part.at, Errno::EINVAL));
             }
         };
@@ -250,7 +250,7 @@ impl<'a, 't> Fields<'a, 't> {
             first_bit: (inner.bits % 8) as u8,
             bitfield: inner.member.bitfield,
         };
-        self.from = Start::Value(value);
+        self.from = ReadStart::Value(value);
         if let Next::Arrow(rest) = inner.next {
             self.rest = Some(rest);
         }

@@ -18,7 +18,7 @@ use super::{
         Fields,
         Fragment,
         Next,
-        Start, //
+        ReadStart, //
     },
     function::{
         Function,
@@ -101,12 +101,16 @@ impl<'t> Variable<'t> {
     /// [`ErrorKind::BadBtfTid`] (EINVAL) if the type does not exist.
     pub fn fields<'a>(&self, btf: &Btf<'a>, ty: TypeId) -> Result<Fields<'a, 't>, Error> {
         let ty = btf.resolve(ty).ok_or(Error::no_type(0))?;
-        let value = Start::Value(Value::new(ty));
+        let value = ReadStart::Value(Value::new(ty));
         Ok(Fields::new(*btf, value, self.fields))
     }
 
     /// Follows the fields of a pointer to the structure `id`.
     pub fn fields_of<'a>(&self, btf: &Btf<'a>, id: TypeId) -> Fields<'a, 't> {
-        Fields::new(*btf, Start::Structure(id, 0, Space::Kernel), self.fields)
+        Fields::new(
+            *btf,
+            ReadStart::Structure(id, 0, Space::Kernel),
+            self.fields,
+        )
     }
 }

@@ -23,7 +23,7 @@ pub enum Head {
 
 /// The parts of a field that the `print fmt` depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct FieldFormat {
     /// The conversion of a value, as it stands between the quotes.
     pub conversion: &'static str,
     /// The number of elements of an array.
@@ -32,7 +32,7 @@ pub struct Shape {
     pub is_dynamic: bool,
 }
 
-impl From<Field> for Shape {
+impl From<Field> for FieldFormat {
     fn from(field: Field) -> Self {
         Self {
             conversion: field.ty().row().conversion,
@@ -42,7 +42,7 @@ impl From<Field> for Shape {
     }
 }
 
-impl Shape {
+impl FieldFormat {
     fn elements(self) -> u8 {
         self.count.map_or(1, NonZeroU8::get)
     }
@@ -97,7 +97,7 @@ pub struct PlainPrintFmt<I>(pub I);
 
 impl<'a, I> fmt::Display for PlainPrintFmt<I>
 where
-    I: Iterator<Item = (&'a str, Shape)> + Clone,
+    I: Iterator<Item = (&'a str, FieldFormat)> + Clone,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("\"")?;
@@ -112,10 +112,10 @@ where
 fn write_conversions<'a>(
     f: &mut fmt::Formatter<'_>,
     mut separator: &str,
-    fields: impl Iterator<Item = (&'a str, impl Into<Shape>)>,
+    fields: impl Iterator<Item = (&'a str, impl Into<FieldFormat>)>,
 ) -> fmt::Result {
     for (name, field) in fields {
-        let field: Shape = field.into();
+        let field: FieldFormat = field.into();
         write!(f, "{separator}{name}=")?;
         separator = " ";
         if field.count.is_none() {
@@ -134,10 +134,10 @@ fn write_conversions<'a>(
 /// Writes an argument for each conversion.
 fn write_values<'a>(
     f: &mut fmt::Formatter<'_>,
-    fields: impl Iterator<Item = (&'a str, impl Into<Shape>)>,
+    fields: impl Iterator<Item = (&'a str, impl Into<FieldFormat>)>,
 ) -> fmt::Result {
     for (name, field) in fields {
-        let field: Shape = field.into();
+        let field: FieldFormat = field.into();
         for i in 0..field.elements() {
             f.write_str(if field.is_dynamic {
                 ", __get_str("

@@ -85,7 +85,7 @@ pub(super) enum SlowerFetchOp {
 /// An address that needs no read of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Base {
+pub(super) enum DirectBase {
     Register(Register),
     Slow(SlowBase),
 }
@@ -103,7 +103,7 @@ pub(super) enum SlowBase {
 /// Stores a number in memory. The base points to the number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NumberFetch {
-    pub(super) base: Base,
+    pub(super) base: DirectBase,
     pub(super) at: Deref,
     pub(super) width: Width,
     pub(super) advance: Advance,
@@ -323,7 +323,7 @@ impl FetchOp {
     }
 }
 
-impl Base {
+impl DirectBase {
     /// The value at the end of a path, if it is a base.
     fn new(load: Load, path: &Path) -> Option<Self> {
         match (load, path.len) {
@@ -342,15 +342,15 @@ impl SlowFetchOp {
         if let (Load::EntryData(index), 0, Store::Value(width)) = (load, path.len, store) {
             return Self::Slower(SlowerFetchOp::Word(index, width));
         }
-        Self::Slower(match (Base::new(load, &path), store) {
+        Self::Slower(match (DirectBase::new(load, &path), store) {
             (Some(base), Store::Numbers(at, width, NonZeroU8::MIN)) => {
                 return Self::Number(NumberFetch::new(base, at, width));
             }
-            (Some(Base::Slow(base)), Store::Value(width)) => SlowerFetchOp::Base(base, width),
+            (Some(DirectBase::Slow(base)), Store::Value(width)) => SlowerFetchOp::Base(base, width),
             (Some(base), Store::Bits(at, width, NonZeroU8::MIN, bits)) => {
                 SlowerFetchOp::Bits(NumberFetch::new(base, at, width), bits)
             }
-            (Some(Base::Register(register)), Store::Numbers(at, width, count)) => {
+            (Some(DirectBase::Register(register)), Store::Numbers(at, width, count)) => {
                 SlowerFetchOp::Numbers(NumbersFetch {
                     register,
                     at,
@@ -358,7 +358,7 @@ impl SlowFetchOp {
                     bytes: size(width, count) as u16,
                 })
             }
-            (Some(Base::Register(register)), Store::String(at)) => {
+            (Some(DirectBase::Register(register)), Store::String(at)) => {
                 SlowerFetchOp::String(StringFetch {
                     register,
                     at,
@@ -382,7 +382,7 @@ impl SlowFetchOp {
 }
 
 impl NumberFetch {
-    fn new(base: Base, at: Deref, width: Width) -> Self {
+    fn new(base: DirectBase, at: Deref, width: Width) -> Self {
         Self {
             base,
             at,

@@ -35,7 +35,7 @@ use super::{
     },
     program::{
         size,
-        Base,
+        DirectBase,
         FetchOp,
         GenericFetch,
         Load,
@@ -200,7 +200,7 @@ impl SlowerFetchOp {
     }
 }
 
-impl Base {
+impl DirectBase {
     #[inline(always)]
     fn load(&self, ctx: impl Context) -> u64 {
         match self {

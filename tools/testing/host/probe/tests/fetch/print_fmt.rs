@@ -6,11 +6,11 @@ use probe::{
     argument::*,
     fetch::{
         Field,
+        FieldFormat, //
         Head,
         Layout,
         PlainPrintFmt,
         PrintFmt,
-        Shape, //
     },
     types::*, //
 };
@@ -111,15 +111,15 @@ fn the_documented_example_is_as_documented() {
 
 #[test]
 fn without_a_head_no_space_comes_first() {
-    let shape = |conversion, count, is_dynamic| Shape {
+    let format = |conversion, count, is_dynamic| FieldFormat {
         conversion,
         count: core::num::NonZeroU8::new(count),
         is_dynamic,
     };
     let fields = [
-        ("a", shape("%u", 0, false)),
-        ("b", shape("0x%x", 2, false)),
-        ("name", shape("%s", 0, true)),
+        ("a", format("%u", 0, false)),
+        ("b", format("0x%x", 2, false)),
+        ("name", format("%s", 0, true)),
     ];
     for (len, expected) in [
         (0, r#""""#),
