@@ -2,9 +2,9 @@
 
 //! Facts about processors: the registers, their names, and the registers that a call uses.
 //!
-//! Each architecture has a module, and all modules have the same items, which are constants.
-//! [`current`] is the architecture of the build. The others are compiled as well, so that tests can
-//! use them on any machine.
+//! Each architecture has a module. All modules have the same items, which are constants.
+//! [`current`] is the architecture of the build. The build compiles the others as well, so that
+//! tests can use them on any machine.
 
 pub mod arm64;
 mod register;

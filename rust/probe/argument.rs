@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A fetch argument `[NAME=]BODY[:TYPE]` as a value: the source of a field, and its type in the
-//! record.
+//! A parsed fetch argument `[NAME=]BODY[:TYPE]`: the source of a field, and the field's type.
 //!
-//! The parser creates it, and the compiler turns it into a program.
+//! The parser creates an [`Argument`]. The compiler turns it into a program.
 //!
 //! C: `traceprobe_parse_probe_arg()` in `kernel/trace/trace_probe.c`.
 
@@ -22,18 +21,17 @@ use crate::{
     },
 };
 
-/// The most bytes that the fields of all arguments of an event take in a record. A string counts as
-/// its locator.
+/// Maximum size of all fields of an event in a record, in bytes. A string counts as its locator.
 ///
 /// C: `MAX_PROBE_EVENT_SIZE`.
 pub const MAX_EVENT_SIZE: usize = 3072;
 
-/// One fetch argument, borrowed from the line.
+/// A fetch argument, borrowed from the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument<'a> {
-    /// The name that the field gets.
+    /// The name of the field.
     pub name: Name<'a>,
-    /// The part after the name, as written, for the listing.
+    /// The text after the name, as in the command. The listing shows it.
     pub body: &'a str,
     /// The source of the value.
     pub fetch: Fetch<'a>,
@@ -46,9 +44,9 @@ pub struct Argument<'a> {
 /// The name of an argument. `Display` writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name<'a> {
-    /// Written in front of a `=`, or the variable that is the argument.
+    /// The name before the `=`, or the name of the variable that the argument reads.
     Given(&'a str),
-    /// Left out: `argN`, counted from 1.
+    /// The argument has no name. Its name is `argN`, counted from 1.
     Numbered(usize),
 }
 
@@ -59,7 +57,7 @@ impl Name<'_> {
             (Name::Given(a), Name::Given(b)) => a == b,
             (Name::Numbered(a), Name::Numbered(b)) => a == b,
             (Name::Given(name), Name::Numbered(n)) | (Name::Numbered(n), Name::Given(name)) => {
-                // `arg01` is another name than `arg1`, and `arg+1` is none.
+                // `arg01` does not equal `arg1`. `arg+1` is not a name.
                 name.strip_prefix("arg")
                     .filter(|number| !number.starts_with(['0', '+']))
                     .and_then(|number| number.parse().ok())
@@ -78,7 +76,7 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-/// The source of a value: a base, and the steps from there on.
+/// The source of a value: a base, and the steps from the base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch<'a> {
     /// The first value.
@@ -87,7 +85,7 @@ pub struct Fetch<'a> {
     pub steps: Steps,
 }
 
-/// The start of a fetch.
+/// The base of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base<'a> {
     /// `%REG`.
@@ -96,37 +94,42 @@ pub enum Base<'a> {
     StackPointer,
     /// `$stackN`: the Nth word of the kernel stack.
     Stack(u16),
-    /// `$argN`, counted from 0. What a tracepoint calls has an argument of its own in front.
+    /// `$argN`, counted from 0. For a tracepoint, counted over all arguments of its callback, whose
+    /// first argument is not `$arg1`.
     Argument(u16),
-    /// `$argN` of a return probe, counted from 0. The probe saves it at the entry of the call.
+    /// `$argN` of a return probe, counted from 0. The probe saves the value at the entry of the
+    /// call.
     EntryArgument(u16),
     /// `$retval`.
     ReturnValue,
-    /// `$elapsed`: the time from the entry of the call to its return, in ns. Ours; C has no such.
+    /// `$elapsed`: the time from the entry of the call to its return, in ns. C has no such
+    /// variable.
     Elapsed,
-    /// `$exit`: the address of the instruction with which the function returns. Ours; C has no
-    /// such.
+    /// `$exit`: the address of the return instruction that the function executed. C has no such
+    /// variable.
     Exit,
     /// `$addr`: the address that a watchpoint watches.
     Watched,
-    /// `$FIELD`: a field of the record of the event that an event probe is attached to.
+    /// `$FIELD`: a field of the record. The event that the event probe is attached to writes the
+    /// record.
     Field(RecordField),
     /// `$comm`: the address of the name of the current task.
     Comm,
     /// `$current`: the address of the current task.
     Current,
-    /// `$obj`: the address of the object that an object probe follows. Ours; C has no such.
+    /// `$obj`: the address of the object that an object probe follows. C has no such variable.
     Object,
-    /// `$parameter`: the number of the parameter that is the object, counted from 1. Ours; C has no
-    /// such.
+    /// `$parameter`: the number of the parameter that contains the object, counted from 1. C has no
+    /// such variable.
     Parameter,
-    /// `\IMM`, or the address of `@ADDR` (which adds a dereference).
+    /// `\IMM`, or the address of `@ADDR`. For `@ADDR`, the fetch has an additional dereference.
     Immediate(u64),
-    /// `\"TEXT"`: the address of this text.
+    /// `\"TEXT"`: the address of a copy of this string.
     Text(&'a str),
-    /// `@SYM[+|-OFF]`: the address of a symbol (with a dereference), as written; see
-    /// [`split_symbol`](crate::command::split_symbol). C looks it up when it registers the probe:
-    /// a malformed offset is `FailRegProbe`, a missing symbol `BadProbeAddr`, both at the target.
+    /// `@SYM[+|-OFF]`: the address of a symbol. The fetch has an additional dereference. Contains
+    /// the text of the command. [`split_symbol`](crate::command::split_symbol) splits it. C looks
+    /// the symbol up at the registration of the probe. C then reports a malformed offset as
+    /// `FailRegProbe` and a missing symbol as `BadProbeAddr`, both at the target.
     Symbol(&'a str),
 }
 
@@ -146,33 +149,35 @@ pub struct RecordField {
 pub enum RecordValue {
     /// A number.
     Number(Width),
-    /// One with a sign.
+    /// A signed number.
     Signed(Width),
-    /// The address of the field: of a string in it, or of whatever is no number.
+    /// The address of the field. Used for strings inside the field, and for all fields that are not
+    /// numbers.
     Address,
-    /// `__data_loc`: the address of a string. The field holds its offset from the start of the
-    /// record.
+    /// `__data_loc`: the address of a string. The field contains the string's offset from the start
+    /// of the record.
     DataLoc,
-    /// `__rel_loc`: the address of a string. The field holds its offset from the end of the field.
+    /// `__rel_loc`: the address of a string. The field contains the string's offset from the end of
+    /// the field.
     RelLoc,
 }
 
-/// One step from a value to the next.
+/// A step from a value to the next value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Reads memory at the value.
     Deref(Deref),
-    /// Takes the value as the address of a per-CPU variable, and gives the address of the current
-    /// CPU's copy.
+    /// Computes the address of the current CPU's copy of a per-CPU variable. The value is the
+    /// address of the variable.
     ThisCpu,
 }
 
-/// One read of memory at a value plus an offset in bytes.
+/// A read of memory at a value plus an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deref {
     /// The address space.
     pub space: Space,
-    /// Added to the address, in bytes.
+    /// The offset that the read adds to the value, in bytes.
     pub offset: i32,
 }
 
@@ -185,10 +190,10 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// The most there can be.
+    /// Maximum number of steps.
     pub const MAX: usize = 14;
 
-    /// None.
+    /// Creates an empty list.
     pub const fn new() -> Self {
         Self {
             items: [Step::ThisCpu; Self::MAX],
@@ -196,7 +201,7 @@ impl Steps {
         }
     }
 
-    /// Adds an outer step. Returns the step if there is no room.
+    /// Adds an outer step. Returns the step if the list is full.
     pub fn push(&mut self, step: Step) -> Result<(), Step> {
         match self.items.get_mut(usize::from(self.len)) {
             Some(slot) => {
@@ -208,10 +213,10 @@ impl Steps {
         }
     }
 
-    /// Takes the outermost away.
+    /// Removes and returns the outermost step.
     pub fn pop(&mut self) -> Option<Step> {
         self.len = self.len.checked_sub(1)?;
-        // Equal steps have equal items behind them.
+        // `PartialEq` compares the unused items, too, so these must all be equal.
         let slot = self.items.get_mut(usize::from(self.len))?;
         Some(mem::replace(slot, Step::ThisCpu))
     }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The types of functions and structures, read from BTF.
+//! Reads the types of functions and structures from BTF.
 //!
-//! `/sys/kernel/btf/vmlinux` contains the kernel's BTF: a list of types and their names. The types
-//! are numbered from 1, and vary in length. The BTF of a module continues that of the kernel. This
-//! module trusts none of its bytes: a missing type is `None`, and every walk ends.
+//! `/sys/kernel/btf/vmlinux` contains the kernel's BTF: a list of types and their names. The ids of
+//! types start at 1. Types vary in length. The BTF of a module continues the kernel's BTF. This
+//! module trusts none of the bytes: a missing type is `None`, and every loop ends.
 //!
-//! - [`Sections`] finds the parts, and makes an index of the types in the caller's memory;
-//! - [`Btf`] looks types and [`Function`]s up;
-//! - [`Variable`] is a variable as written, `file->f_path.dentry->d_flags`, and [`Fields`] follows
-//!   it from type to type;
-//! - [`Value`] is the result, and describes how to fetch it.
+//! - [`Sections`] finds the sections, and writes an index of the types to the caller's memory.
+//! - [`Btf`] finds types and [`Function`]s.
+//! - [`Variable`] is a parsed variable, such as `file->f_path.dentry->d_flags`. [`Fields`] follows
+//!   the variable from type to type.
+//! - [`Value`] is the result, and describes how to fetch the value.
 //!
-//! All functions may be called in any context. Only the index is expensive: it reads every type,
-//! and compares its name with that of the type before. Callers can keep the index. With it,
-//! creating a [`Btf`] again costs nothing.
+//! Callers may call all functions in any context. Only the index is expensive: it reads every type,
+//! and compares its name with the name of the previous type. A caller can keep the index. With the
+//! index, creating a [`Btf`] again costs nothing.
 //!
-//! C: `kernel/bpf/btf.c`, `kernel/trace/trace_btf.c`, `include/uapi/linux/btf.h`;
-//! `Documentation/bpf/btf.rst` for the format.
+//! C: `kernel/bpf/btf.c`, `kernel/trace/trace_btf.c`, `include/uapi/linux/btf.h`.
+//! `Documentation/bpf/btf.rst` describes the format.
 //!
 //! # Examples
 //!

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Commands: their text, and their meaning.
+//! Commands: their syntax and their content.
 //!
-//! The kernel reports the first error that it finds. Some of its checks need only the text, others
-//! need the running kernel, and both kinds alternate. So the caller parses a command in steps:
+//! The kernel reports the first error that it finds. Some of its checks need only the text of the
+//! command. Others need the running kernel. The two kinds alternate. So the caller parses a command
+//! in steps:
 //!
 //! 1. [`parse()`] parses the kind, MAXACTIVE and the form of the target.
 //! 2. The caller checks that the target exists, is unique and, for a return probe, is the entry of
 //!    a function.
 //! 3. [`Command::name`] parses the names of the group and the event.
-//! 4. [`Command::expand`] expands arguments that stand for others.
-//! 5. [`Command::arguments`] counts the arguments, and then parses one after the other.
+//! 4. [`Command::expand`] expands meta arguments, such as `$arg*`.
+//! 5. [`Command::arguments`] counts the arguments. Its iterator parses them.
 //! 6. The caller looks up the symbols in the arguments, compares the probe with the other probes of
 //!    the event, and registers it.
 //!
 //! The public constructors of [`Error`] make the errors that the caller finds. A [`Command`]
 //! borrows the line. A [`ProbeSpec`] owns the content of a command.
 //!
-//! The kernel checks functions by ftrace, and tracepoints, only at the registration.
+//! Only the registration checks whether the kernel has the functions of `f` and the tracepoints.
 //!
 //! C: `create_or_delete_trace_kprobe()` and `trace_kprobe_create_internal()` in
 //! `kernel/trace/trace_kprobe.c`, `trace_fprobe_create_internal()` in

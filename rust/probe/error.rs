@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The errors of commands. The messages are those of the kernel.
+//! The errors of commands, with the messages of the kernel.
 //!
 //! C: the list `ERRORS` in `kernel/trace/trace_probe.h`.
 
-/// Makes the enum, the texts and the list of all kinds from one table.
+/// Creates the enumeration, the messages and the list of all kinds from one table.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident => $text:literal,)*) => {
         /// The kind of an error.
         ///
-        /// A kind of the kernel has the kernel's name (`BAD_REG_NAME` is `BadRegName`). The kernel
-        /// does not log the errors that are marked as rkprobe's own.
+        /// A kind of the kernel keeps the kernel's name: `BAD_REG_NAME` is `BadRegName`. Kinds with
+        /// the mark "rkprobe's own" report errors that the kernel does not log.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ErrorKind {
             $($(#[$doc])* $name,)*
@@ -20,8 +20,8 @@ macro_rules! kinds {
             /// All kinds of errors.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The message in the error log. If the kernel has the same error, it has the same
-            /// message.
+            /// The message in the error log. Equals the kernel's message if the kernel has the same
+            /// error.
             pub const fn text(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -34,15 +34,15 @@ macro_rules! kinds {
 kinds! {
     /// A number follows `p`.
     BadMaxactType => "Maxactive is only for function exit",
-    /// The characters after `r` are not a number, or are zero. Or characters follow `f` or `t`.
+    /// The text after `r` is not a number, or is zero. Or text follows `f` or `t`.
     BadMaxact => "Invalid maxactive number",
     /// The number after `r` exceeds 4096.
     MaxactTooBig => "Maxactive is too big",
     /// The target is malformed, or does not exist.
     BadProbeAddr => "Invalid probed address or symbol",
-    /// Several functions have the name.
+    /// Several functions have this name.
     NonUniqSymbol => "The symbol is not unique",
-    /// A return probe with a target that is not a function's entry.
+    /// The target of a return probe is not a function's entry.
     BadRetprobe => "Retprobe address must be an function entry",
     /// The name of a tracepoint contains a character that is not a letter, a digit or `_`.
     BadTpName => "Invalid character in tracepoint name",
@@ -52,7 +52,7 @@ kinds! {
     NoGroupName => "Group name is not specified",
     /// The group has more than 63 bytes.
     GroupTooLong => "Group name is too long",
-    /// The group contains a character that is not a letter, a digit, `_` or `-`, or begins with a
+    /// The group contains a character that is not a letter, a digit, `_` or `-`, or starts with a
     /// digit.
     BadGroupName => "Group name must follow the same rules as C identifiers",
     /// No name follows the `:` of the command.
@@ -61,27 +61,27 @@ kinds! {
     EventTooLong => "Event name is too long",
     /// The event is not a C identifier.
     BadEventName => "Event name must follow the same rules as C identifiers",
-    /// An event of the kernel, or of another kind, has the name.
+    /// An event of the kernel, or of another kind, already has this name.
     EventExist => "Given group/event name is already used by another event",
-    /// `$retval` of a probe that is not at a return.
+    /// The command uses `$retval`, but the probe is not at a return.
     RetvalOnProbe => "$retval is not available on probe",
-    /// `$retval` of a `void` function.
+    /// The command uses `$retval`, but the function returns `void`.
     NoRetval => "This function returns 'void' type",
-    /// `$stackN` beyond the stack.
+    /// The N of `$stackN` exceeds the stack.
     BadStackNum => "Invalid stack number",
-    /// `$argN` with an invalid N.
+    /// The N of `$argN` is invalid.
     BadArgNum => "Invalid argument number",
-    /// An unknown variable, or a register that this kind of probe does not have.
+    /// The variable is unknown. Or this kind of probe does not have the register.
     BadVar => "Invalid $-variable specified",
-    /// This machine has no such register.
+    /// This architecture has no such register.
     BadRegName => "Invalid register name",
-    /// A malformed number after `@`.
+    /// The number after `@` is malformed.
     BadMemAddr => "Invalid memory address",
-    /// A malformed number after `\`.
+    /// The number after `\` is malformed.
     BadImm => "Invalid immediate value",
-    /// A string without the closing quote.
+    /// The string has no closing quote.
     ImmstrNoClose => "String is not closed with '\"'",
-    /// `@+OFF` is for user programs.
+    /// The argument is `@+OFF`, which exists only for user programs.
     FileOnKprobe => "File offset is not available for kernel probes",
     /// The argument needs too many steps.
     TooManyOps => "Dereference is too much nested",
@@ -91,9 +91,9 @@ kinds! {
     BadDerefOffs => "Invalid dereference offset",
     /// The closing `)` is missing.
     DerefOpenBrace => "Dereference brace is not closed",
-    /// A dereference of `$comm` or of an immediate string.
+    /// The command dereferences `$comm` or an immediate string.
     CommCantDeref => "$comm can not be dereferenced",
-    /// An unknown kind of fetch argument.
+    /// The kind of the fetch argument is unknown.
     BadFetchArg => "Invalid fetch argument",
     /// The closing `]` is missing.
     ArrayNoClose => "Array is not closed",
@@ -101,15 +101,16 @@ kinds! {
     BadArraySuffix => "Array has wrong suffix",
     /// The number of elements is malformed or zero.
     BadArrayNum => "Invalid array size",
-    /// More than 64 elements.
+    /// The array has more than 64 elements.
     ArrayTooBig => "Array number is too big",
-    /// An unknown type.
+    /// The type is unknown.
     BadType => "Unknown type is specified",
-    /// A string or an array of a value that is not in memory.
+    /// The value of a string or an array is not in memory.
     BadString => "String accepts only memory argument",
-    /// `symstr` of a constant, of user memory, or of another value that is not a kernel address.
+    /// The value of a `symstr` is a constant, user memory, or another value that is not a kernel
+    /// address.
     BadSymstring => "Symbol String doesn't accept data/userdata",
-    /// The bitfield is malformed or does not fit into its number.
+    /// The bitfield is malformed, or does not fit into its number.
     BadBitfield => "Invalid bitfield",
     /// The name has more than 32 bytes.
     ArgNameTooLong => "Argument name is too long",
@@ -117,7 +118,7 @@ kinds! {
     NoArgName => "Argument name is not specified",
     /// The name is not a C identifier.
     BadArgName => "Argument name must follow the same rules as C identifiers",
-    /// Another argument or the record has the name.
+    /// Another argument, or a field that all records have, has this name.
     UsedArgName => "This argument name is already used",
     /// The argument has more than 255 bytes after the name.
     ArgTooLong => "Argument expression is too long",
@@ -129,7 +130,7 @@ kinds! {
     FailRegProbe => "Failed to register probe event",
     /// The event has entry probes and the command adds a return probe, or the reverse.
     DiffProbeType => "Probe type is different from existing probe",
-    /// An argument differs from that of the event's other probes.
+    /// The argument differs from the same argument of the event's other probes.
     DiffArgType => "Argument type or name is different from existing probe",
     /// The event already has this probe.
     SameProbe => "There is already the exact same probe event",
@@ -139,15 +140,15 @@ kinds! {
     BadAttachEvent => "Attached event does not exist",
     /// Nothing follows `if`.
     NoEpFilter => "No filter rule after 'if'",
-    /// The name of a parameter, a typecast, or `$arg*`, without BTF.
+    /// The name of a parameter, a typecast or `$arg*` needs BTF, which is not available.
     NosupBtfarg => "BTF is not available or not supported",
-    /// An unknown parameter, or characters after `$retval`.
+    /// The function has no such parameter. Or characters follow `$retval`.
     NoBtfarg => "This variable is not found at this probe point",
     /// BTF does not describe the function or its parameters.
     NoBtfEntry => "No BTF entry for this probe point",
-    /// `$argN` or `$arg*` of a probe inside a function.
+    /// The command uses `$argN` or `$arg*`, but the probe is inside a function.
     NofentryArgs => "$arg* can be used only on function entry or exit",
-    /// A second `$arg*`.
+    /// The command has a second `$arg*`.
     DoubleArgs => "$arg* can be used only once in the parameters",
     /// `->` follows a value that is not a pointer to a structure or union.
     NoPtrStrct => "This is not a pointer to union/structure.",
@@ -159,23 +160,23 @@ kinds! {
     NoBtfField => "This field is not found.",
     /// The type is missing, or has no members.
     BadBtfTid => "Failed to get BTF type info.",
-    /// A string of a value that is neither a `char` array nor a pointer to `char`.
+    /// The value of a string is neither a `char` array nor a pointer to `char`.
     BadType4str => "This type does not fit for string.",
-    /// `$comm` or an immediate string with a type other than `string`.
+    /// `$comm` or an immediate string has a type other than `string`.
     NeedStringType => "$comm and immediate-string only accepts string type",
-    /// The parameters for `$arg*` and `$argN` take more than 128 bytes.
+    /// The parameter names for `$arg*` and `$argN` take more than 128 bytes.
     Args2Long => "$arg* failed because the argument list is too long",
-    /// More than 128 arguments.
+    /// The command has more than 128 arguments.
     TooManyArgs => "Too many arguments are specified",
-    /// A probe by ftrace cannot save so many entry arguments.
+    /// The number of entry arguments exceeds the number that an ftrace probe can save.
     TooManyEargs => "Too many entry arguments specified",
-    /// The fields take more than 3072 bytes. A string counts with its locator.
+    /// The fields take more than 3072 bytes. A string counts as its locator.
     EventTooBig => "Event too big (too many fields?)",
-    /// `this_cpu_read()` or `this_cpu_ptr()` in an event probe.
+    /// An event probe uses `this_cpu_read()` or `this_cpu_ptr()`.
     NosupPercpu => "Per-cpu variable access is only for kernel probes",
-    /// The other event has no field of this name.
+    /// The attached event has no field with this name.
     NoEventField => "This event field is not found.",
-    /// More than 8 nested dereferences, per-CPU accesses and typecasts.
+    /// More than 8 dereferences, per-CPU accesses and typecasts are nested.
     TooManyNested => "Too many nested typecasts/dereferences",
     /// The field after the comma of a typecast contains `->`.
     TypecastBadArrow => "Typecast field option does not support -> operator",
@@ -186,28 +187,28 @@ kinds! {
     /// `@SYM+OFF` without parentheses follows a typecast.
     TypecastSymOffset => "@SYM+/-OFFSET with typecast needs parentheses",
 
-    /// The target of a watchpoint has no `@`. This message and the next three are those of the
-    /// proposal for the kernel.
+    /// The target of a watchpoint has no `@`. This message and the next three come from the
+    /// proposed watchpoint probes of the kernel.
     BadAccessFmt => "Access memory address requires @",
-    /// Something else than `w`, `rw` or `x` precedes the `@`.
+    /// The text before the `@` is not `w`, `rw` or `x`.
     BadAccessType => "Bad memory access type",
-    /// No watchpoint has this length.
+    /// Watchpoints cannot have this length.
     BadAccessLen => "This memory access length is not supported",
-    /// The symbol does not exist, or the address is one of user space.
+    /// The symbol does not exist, or the address is in user space.
     BadAccessAddr => "Invalid access memory address",
-    /// rkprobe's own: `r@`, which x86-64 does not have.
+    /// rkprobe's own: the access is `r`, which x86-64 does not support.
     ReadAccess => "The processor cannot watch reads alone; use rw",
     /// rkprobe's own: the address is not a multiple of the length.
     UnalignedAccess => "The watched address is not a multiple of the length",
-    /// rkprobe's own: a watchpoint on a processor that repeats the access for ever.
+    /// rkprobe's own: this processor would repeat the watched access for ever.
     NosupWatch => "Watchpoints are not supported on this architecture",
 
-    /// The file does not take this first letter. The kernel's `dynamic_events` has the same
+    /// The file does not accept this first letter. The kernel's `dynamic_events` has the same
     /// message.
     NoMatchingType => "No matching dynamic event type",
     /// rkprobe's own: the command ends after its first word.
     NoTarget => "Probed address or symbol is not specified",
-    /// rkprobe's own: `PATH:OFFSET` is a target in user space.
+    /// rkprobe's own: the target is `PATH:OFFSET`, a target in user space.
     UserTarget => "File and offset are not available with kprobe",
     /// rkprobe's own: no `:` follows `-` or `!`.
     BadDelete => "Delete needs ':' and an event or group name",
@@ -215,43 +216,43 @@ kinds! {
     NoDeleteName => "Event or group to delete is not specified",
     /// rkprobe's own: no event or group has this name.
     NoSuchEvent => "No event matches",
-    /// rkprobe's own: the event to delete is enabled or referred to.
+    /// rkprobe's own: the event to remove is enabled, or has another user.
     EventBusy => "Event is in use",
-    /// rkprobe's own: `$elapsed` of a probe that is not at a return.
+    /// rkprobe's own: the command uses `$elapsed`, but the probe is not at a return.
     ElapsedOnProbe => "$elapsed is only available on return probes",
-    /// rkprobe's own: a dereference of `$elapsed`, which is not an address.
+    /// rkprobe's own: the command dereferences `$elapsed`, which is not an address.
     ElapsedCantDeref => "$elapsed can not be dereferenced",
-    /// rkprobe's own: `$exit` of a probe that is not on return instructions.
+    /// rkprobe's own: the command uses `$exit`, but the probe is not on return instructions.
     ExitOnProbe => "$exit is only available on %retinsn probes",
-    /// rkprobe's own: an argument of the call, or `$elapsed`, with `%retinsn`, which saves no entry
-    /// data.
+    /// rkprobe's own: a `%retinsn` probe uses an argument of the call, or `$elapsed`. Such a probe
+    /// saves no entry data.
     EntryOnRetinsn => "A %retinsn probe has no data of the entry; use %return",
-    /// rkprobe's own: a number after `r`, for a probe without instances.
+    /// rkprobe's own: a number follows `r`, but a `%retinsn` probe has no instances.
     MaxactOnRetinsn => "Maxactive is not for %retinsn probes",
-    /// rkprobe's own: `%retinsn` of a function that also has other exits.
+    /// rkprobe's own: the function of a `%retinsn` probe also has other exits.
     TailCall => "Function leaves by a tail call; use %return",
-    /// rkprobe's own: `%retinsn` of a function that never returns.
+    /// rkprobe's own: the function of a `%retinsn` probe never returns.
     NoRetInsn => "Function has no return instruction",
-    /// rkprobe's own: `%retinsn` of a function with unknown instructions.
+    /// rkprobe's own: the function of a `%retinsn` probe contains unknown instructions.
     BadText => "Function text could not be decoded",
-    /// rkprobe's own: `%retinsn` of a function with a return instruction that no kprobe can
-    /// replace.
+    /// rkprobe's own: the function of a `%retinsn` probe has a return instruction that a kprobe
+    /// cannot replace.
     RetInsnRefused => "Return instruction cannot be probed; use %return",
-    /// rkprobe's own: `%retinsn` in a kernel that is built without it.
+    /// rkprobe's own: the kernel is built without `%retinsn`.
     NosupRetinsn => "Probes on return instructions are not built in (CONFIG_RKPROBE_KRETINSN)",
-    /// rkprobe's own: the expanded `%pd` and `%pD` exceed their limit.
+    /// rkprobe's own: the expansions of `%pd` and `%pD` exceed their limit.
     FileNamesTooLong => "%pd and %pD arguments are too long",
     /// rkprobe's own: the source or the end of an object probe is malformed.
     BadEventField => "Field of an event must be GROUP/EVENT.FIELD",
-    /// rkprobe's own: the event of a source or an end is no event of rkprobe.
+    /// rkprobe's own: the event of a source or an end does not belong to rkprobe.
     NoObjectEvent => "There is no such event of rkprobe",
     /// rkprobe's own: a source or an end is an object probe.
     ObjectOfObject => "An object probe cannot be a source of objects",
-    /// rkprobe's own: no field of the event has this name.
+    /// rkprobe's own: the event has no field with this name.
     NoObjectField => "The event has no such argument",
     /// rkprobe's own: the field of a source or an end cannot be an address.
     BadObjectField => "Field is not a number of 8 bytes",
-    /// rkprobe's own: BTF does not know the type of the source.
+    /// rkprobe's own: BTF has no type for the source.
     NoObjectType => "Type of the object is unknown; write (STRUCT) in front of the source",
     /// rkprobe's own: no function that ftrace can trace takes a pointer to the structure.
     NoObjectFunction => "No function takes a pointer to this structure",
@@ -261,13 +262,13 @@ kinds! {
     BadPattern => "Pattern for functions is empty",
     /// rkprobe's own: the command has `until=` or `objects=` twice.
     OptionTwice => "Option can be used only once",
-    /// rkprobe's own: `$obj` of a probe that is not an object probe.
+    /// rkprobe's own: the command uses `$obj`, but the probe is not an object probe.
     ObjOnProbe => "$obj is only available on object probes",
     /// rkprobe's own: the command contains a NUL.
     NulCharacter => "Invalid character in the command",
 }
 
-/// An error number for user space, without its sign.
+/// An error number for user space, as a positive number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub u16);
 

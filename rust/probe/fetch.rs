@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From a fetch argument to the bytes of a trace record, and from these to text.
+//! Compiles fetch arguments, writes trace records on a hit, and prints them as text.
 //!
-//! [`compile()`] turns an [`Argument`](crate::argument::Argument) into a [`Program`], and
-//! [`Layout`] gives it its [`Field`] in the record. On a hit, [`record`] runs the programs of an
-//! event one after the other over a [`Context`]: registers and memory, and for a return probe the
-//! entry data, which [`save_entry_data`] saved at the entry of the call. When the trace is read,
-//! [`print`](print()) makes text of the fields of a record. What the event's `format` file says is
-//! in [`Field`] and [`PrintFmt`].
+//! [`compile()`] turns an [`Argument`](crate::argument::Argument) into a [`Program`]. [`Layout`]
+//! gives each argument its [`Field`] in the record. On a hit, [`record`] runs the programs of an
+//! event in order. They read from a [`Context`]: registers, memory and, for a return probe, the
+//! entry data, which [`save_entry_data`] saved at the entry of the call. When a user reads the
+//! trace, [`print`](print()) writes the fields of a record as text. [`Field`] and [`PrintFmt`]
+//! provide the content of the event's `format` file.
 //!
-//! A record is a header of the event, the fields, each aligned to its size, then the bytes of the
-//! strings:
+//! A record is the header of the event, the fields, each aligned to its size, and then the bytes of
+//! the strings:
 //!
 //! ```text
 //! | header | field | gap | string's place | field | "text\0" |

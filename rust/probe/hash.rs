@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The hash of a name, in one piece or in several.
+//! Hashes a name, as a whole or in parts.
 //!
-//! The hash is a polynomial of the bytes modulo 2^64. So the hash of a whole follows from the
-//! hashes of its parts, and a part that occurs often is hashed once.
+//! The hash is a polynomial of the bytes modulo 2^64. The hashes of two parts determine the hash of
+//! the whole. So a caller needs to hash a frequent part only once.
 
 /// A random odd number.
 const BASE: u64 = 0x9e6c_63d0_876a_3f6b;
@@ -17,7 +17,7 @@ pub(crate) struct PartialHash {
 }
 
 impl PartialHash {
-    /// No bytes.
+    /// The hash of an empty part.
     pub(crate) const EMPTY: Self = Self { sum: 0, power: 1 };
 
     pub(crate) fn of(bytes: &[u8]) -> Self {
@@ -29,7 +29,7 @@ impl PartialHash {
         })
     }
 
-    /// This part, and then the next one.
+    /// The hash of this part followed by `next`.
     #[inline(always)]
     pub(crate) fn then(self, next: Self) -> Self {
         Self {
@@ -38,16 +38,16 @@ impl PartialHash {
         }
     }
 
-    /// The hash of a name that ends here, never 0.
+    /// The hash of a name that ends here. Never returns 0.
     #[inline(always)]
     pub(crate) fn end(self) -> u64 {
-        // A table uses the low bits, on which only the low bits of the bytes have an effect so far.
+        // A table uses the low bits. Up to here, only the low bits of the bytes affect them.
         let hash = (self.sum ^ (self.sum >> 32)).wrapping_mul(BASE);
         (hash ^ (hash >> 29)).max(1)
     }
 }
 
-/// The hash of a name, never 0.
+/// The hash of a name. Never returns 0.
 pub fn hash(name: &[u8]) -> u64 {
     PartialHash::of(name).end()
 }

@@ -2,15 +2,15 @@
 
 //! Decodes instructions: their lengths, their targets, and the exits of functions.
 //!
-//! - [`x86`] and [`arm64`] decode one instruction, by tables;
-//! - [`recover_probed_instructions`] recovers the instructions that kprobes replaced;
-//! - [`exits`] sweeps a function, and finds its exits;
-//! - [`Unprobable`] says why a kprobe cannot replace an instruction.
+//! - [`x86`] and [`arm64`] decode one instruction, with tables.
+//! - [`recover_probed_instructions`] recovers the instructions that kprobes replaced.
+//! - [`exits`] sweeps a function, and finds its exits.
+//! - [`Unprobable`] is the reason why a kprobe cannot replace an instruction.
 //!
 //! The decoders know only instructions that a kernel's text can contain. They refuse uncertain
-//! ones, because a probe that is not at an instruction boundary destroys the function. All
-//! functions may be called in any context. They take copied bytes and trust none of them: they end,
-//! and do not panic, with any input.
+//! instructions, because a probe that is not at an instruction boundary destroys the function.
+//! Callers may call all functions in any context. The functions read copied bytes and trust none of
+//! them. They end, and do not panic, with any input.
 
 pub mod arm64;
 pub mod exits;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The kernel's symbols: the symbol of an address ([`Location`]), and the names that several
-//! symbols have. The names are in the kernel's memory ([`Names`]), and in `/proc/kallsyms`
-//! ([`SymbolLine`]).
+//! symbols share. rkprobe reads the names from the kernel's memory ([`Names`]) or from
+//! `/proc/kallsyms` ([`SymbolLine`]).
 //!
-//! Of some 200,000 symbols, only the few thousand repeated names matter. They are stored as hashes.
-//! Two names have the same hash in one of some 10⁸ kernels.
+//! A kernel has some 200,000 symbols. Only the few thousand repeated names matter. rkprobe stores
+//! them as hashes. Two names have the same hash in one of some 10⁸ kernels.
 //!
 //! # Examples
 //!
@@ -41,22 +41,22 @@ pub use compressed::{
     TOKENS, //
 };
 
-/// The longest line, in bytes: an address, a type, a name (`KSYM_NAME_LEN`), a module.
+/// Maximum length of a line, in bytes: an address, a type, a name (`KSYM_NAME_LEN`) and a module.
 pub const MAX_LINE: usize = 1024;
 
 /// A line of `/proc/kallsyms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolLine<'a> {
-    /// Its address; 0 where the reader may not know it.
+    /// The address of the symbol. 0 if the reader may not see addresses.
     pub address: u64,
-    /// Its name.
+    /// The name of the symbol.
     pub name: &'a [u8],
-    /// The module that it belongs to, if it is not the kernel's own.
+    /// The module of the symbol. `None` for a symbol of the kernel itself.
     pub module: Option<&'a [u8]>,
 }
 
 impl<'a> SymbolLine<'a> {
-    /// Reads a line, without its newline: `ADDRESS TYPE NAME[\t[MODULE]]`.
+    /// Parses a line without its newline: `ADDRESS TYPE NAME[\t[MODULE]]`.
     ///
     /// C: `s_show()` in `kernel/kallsyms.c`.
     pub fn parse(line: &'a [u8]) -> Option<Self> {
@@ -80,18 +80,19 @@ impl<'a> SymbolLine<'a> {
 /// The symbol of an address: `NAME+0xOFFSET/0xSIZE[ [MODULE]]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location<'a> {
-    /// The symbol's name.
+    /// The name of the symbol.
     pub name: &'a str,
     /// The offset of the address in the symbol, in bytes.
     pub offset: usize,
-    /// The size of the symbol, in bytes: up to the next one.
+    /// The distance from the symbol to the next symbol, in bytes.
     pub size: usize,
-    /// The module that it belongs to, if it is not the kernel's own.
+    /// The module of the symbol. `None` for a symbol of the kernel itself.
     pub module: Option<&'a str>,
 }
 
 impl<'a> Location<'a> {
-    /// Parses a string that the kernel has written. `None` if it is not a symbol, but a number.
+    /// Parses a string that the kernel wrote. Returns `None` if the string is a number, and not a
+    /// symbol.
     ///
     /// C: `sprint_symbol()`.
     pub fn parse(text: &'a str) -> Option<Self> {
@@ -114,8 +115,8 @@ impl<'a> Location<'a> {
     }
 }
 
-/// Puts a hash into a table, a power of two of them that were 0 at first. Says whether it was
-/// there, and does nothing where the table is full.
+/// Inserts a hash into a table whose length is a power of two and whose empty places are 0. Returns
+/// whether the table already contained the hash. Ignores the hash if the table is full.
 #[inline]
 pub fn insert(table: &mut [u64], hash: u64) -> bool {
     let mask = table.len().wrapping_sub(1);

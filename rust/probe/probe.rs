@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The logic of rkprobe that needs no kernel.
+//! The logic of rkprobe that does not need the kernel.
 //!
-//! The text of a command becomes a typed [`command::Command`], its arguments become
-//! [`fetch::Program`]s, and a program turns a hit into the bytes of a trace record. Nothing here
-//! allocates, locks, sleeps or panics, and nothing calls the kernel. Facts about the kernel come
-//! through traits, or as the bytes of its BTF. So the crate also runs on the host, where its tests
-//! are.
+//! The parser turns the text of a command into a typed [`command::Command`]. The compiler turns its
+//! arguments into [`fetch::Program`]s. A program turns a hit into the bytes of a trace record. This
+//! crate does not allocate, lock, sleep or panic, and does not call the kernel. Callers pass facts
+//! about the kernel through traits, or as the bytes of its BTF. So the crate also runs on the host,
+//! where its tests run.
 
-// The kernel's build system says so by itself.
+// The kernel's build system sets `no_std` itself.
 #![cfg_attr(not(CONFIG_RUST), no_std)]
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The fetch types: how a value is stored in a record, named, and shown.
+//! The fetch types. A type decides how a record stores a value and how a reader sees it.
 //!
-//! [`FETCH_TYPES`] is the only list of them. The parser, the layout, the `format` file and the
-//! printer look there.
+//! [`FETCH_TYPES`] is the only list of their names, C types and conversions. The parser, the
+//! layout, the `format` file and the printer use it.
 //!
 //! C: `struct fetch_type`, `probe_fetch_types` in `kernel/trace/trace_probe.c`.
 
@@ -12,13 +12,13 @@
 pub enum FetchType {
     /// A number of 1, 2, 4 or 8 bytes.
     Number(Width, Style),
-    /// `bW@O/S`: W bits at bit O of a number of S bits. Only BTF makes a signed one, and only its
-    /// name is signed: its value has no sign.
+    /// `bW@O/S`: W bits at bit O of a number of S bits. Only BTF creates signed bitfields. Only the
+    /// name of their type is signed: their values have no sign.
     Bitfield(Width, Style, Bits),
-    /// `string` or `ustring`: the bytes up to the first NUL. `ustring` reads them from the process.
-    /// So does `string` behind a dereference of user memory.
+    /// `string` or `ustring`: the bytes up to the first NUL. `ustring` reads the memory of the
+    /// process. `string` does so after a dereference of user memory.
     String(Space),
-    /// `symstr`: the symbol of the value, with offset and size. Its text is made at the hit.
+    /// `symstr`: the symbol of the value, with offset and size. The hit writes its text.
     Symstr,
 }
 
@@ -29,14 +29,14 @@ pub struct Row {
     pub name: &'static str,
     /// The type.
     pub ty: FetchType,
-    /// The type in the `format` file. For texts it is that of their locator.
+    /// The type in the `format` file. For a string, the type of its locator.
     pub c_type: &'static str,
-    /// The conversion in the `print fmt`, between the quotes.
+    /// The conversion in the `print fmt`, inside the quotes.
     pub conversion: &'static str,
 }
 
-/// The locator of a string in a record: the length in the upper 16 bits, and in the lower ones the
-/// offset of the first byte from the start of the record.
+/// The locator of a string in a record. The upper 16 bits contain the length. The lower 16 bits
+/// contain the offset of the first byte from the start of the record.
 const DATA_LOC: &str = "__data_loc char[]";
 
 /// All fetch types. A bitfield `bW@O/S` has no row: it stores some bits of a `uS`.
@@ -81,7 +81,7 @@ pub const FETCH_TYPES: [Row; 17] = {
 };
 
 impl FetchType {
-    /// The type that a command names so.
+    /// Finds a type by its name in a command.
     ///
     /// C: `find_fetch_type()`.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -102,7 +102,7 @@ impl FetchType {
     /// The properties of the type.
     pub fn row(self) -> &'static Row {
         let row = FETCH_TYPES.iter().find(|row| row.ty == self.of_field());
-        // Only a `char` or a `symbol` of another width has none, and nothing makes such a type.
+        // Only a `char` or a `symbol` of another width has no row. No code creates such a type.
         row.unwrap_or(&FETCH_TYPES[3])
     }
 
@@ -114,7 +114,7 @@ impl FetchType {
         }
     }
 
-    /// Whether the type is a string: the record contains a locator, and the bytes follow all
+    /// Whether the type is a string. The record then contains a locator, and the bytes follow all
     /// fields.
     pub const fn is_text(self) -> bool {
         matches!(self, Self::String(_) | Self::Symstr)
@@ -157,19 +157,19 @@ pub enum Style {
     Symbol,
 }
 
-/// The place of a bitfield within its number: shifts that leave only its bits.
+/// The position of a bitfield in its number, as two shifts that leave only the bits of the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bits {
-    /// First to the left...
+    /// Number of bits of the first shift, to the left.
     pub left: u8,
-    /// ...then to the right.
+    /// Number of bits of the second shift, to the right.
     pub right: u8,
 }
 
 /// The address space of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
-    /// The kernel's.
+    /// The memory of the kernel.
     Kernel,
     /// The memory of the current process.
     User,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The note with which the kernel describes itself to crash tools.
+//! Parses the note in which the kernel describes itself to crash tools.
 //!
 //! Documentation: `Documentation/admin-guide/kdump/vmcoreinfo.rst` of the kernel.
 
-/// The name of the note, with its end and padding.
+/// The name of the note, with its NUL and padding.
 const NAME: &[u8; 12] = b"VMCOREINFO\0\0";
-/// The length of the name and its end, in bytes.
+/// The length of the name with its NUL, in bytes.
 const NAME_LEN: u32 = 11;
 
 /// The lines of the note.
@@ -14,8 +14,8 @@ const NAME_LEN: u32 = 11;
 pub struct Vmcoreinfo<'a>(&'a [u8]);
 
 impl<'a> Vmcoreinfo<'a> {
-    /// Finds the lines in an ELF note, which more bytes can follow. `None` if it is another note,
-    /// or cut.
+    /// Finds the lines of the ELF note at the start of `note`. More bytes can follow the note.
+    /// Returns `None` if the note has another name or is incomplete.
     ///
     /// C: `append_elf_note()`.
     pub fn parse(note: &'a [u8]) -> Option<Self> {
@@ -30,7 +30,7 @@ impl<'a> Vmcoreinfo<'a> {
         Some(Self(note.get(..len)?))
     }
 
-    /// The address of a variable that the kernel describes: `SYMBOL(NAME)=ADDRESS`.
+    /// The address of a variable, from the line `SYMBOL(NAME)=ADDRESS`.
     ///
     /// C: `VMCOREINFO_SYMBOL()`.
     pub fn symbol(&self, name: &str) -> Option<usize> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Carry out a line that was written to a control file: create a probe ([`create`]), or remove
+//! Runs a line that a user wrote to a control file: creates a probe ([`create`]), or removes
 //! probes.
 //!
 //! C: `create_or_delete_trace_kprobe()` in `kernel/trace/trace_kprobe.c`, `create_dyn_event()` and
@@ -48,20 +48,20 @@ use crate::{
 };
 
 kernel::sync::global_lock! {
-    // Held during a command, so that no other command changes what the command has looked up.
-    // SAFETY: Initialised by `init` when the module is loaded.
+    // A command holds this lock, so that no other command changes the state that the command found.
+    // SAFETY: `init` initialises it when the module loads.
     unsafe(uninit) static COMMANDS: Mutex<()> = ();
 }
 
 /// # Safety
 ///
-/// Called once, before anything else here is used.
+/// The caller must call this once, before any other function of this file.
 pub(crate) unsafe fn init() {
-    // SAFETY: The caller calls this once, and nobody has used the lock yet.
+    // SAFETY: The caller calls this once, so nobody has used the lock yet.
     unsafe { COMMANDS.init() };
 }
 
-/// Carries out a line that was written to `file`. Reports errors in the error log.
+/// Runs a line that a user wrote to `file`. Reports errors in the error log.
 pub(crate) fn run(file: EventsFile, line: &[u8]) -> Result {
     carry_out(file, line, |line, failure| {
         if let Failure::Command(error) = failure {
@@ -70,8 +70,8 @@ pub(crate) fn run(file: EventsFile, line: &[u8]) -> Result {
     })
 }
 
-/// Receives lines that were written to the kernel's `dynamic_events`, if the kernel lets modules
-/// use it.
+/// Receives lines that users wrote to the kernel's `dynamic_events`, if the kernel lets modules use
+/// that file.
 pub(crate) struct Dynamic;
 
 impl dyn_event::Commands for Dynamic {
@@ -91,9 +91,9 @@ impl dyn_event::Commands for Dynamic {
     }
 }
 
-/// Carries out a line of the module's parameter. Reports errors in the kernel's log.
+/// Runs a line of the module's parameter. Reports errors in the kernel's log.
 pub(crate) fn run_at_load(line: &[u8]) -> Result {
-    // Nobody knows who reads the log, so addresses are not in it.
+    // Any user may be able to read the log, so it contains no addresses.
     let tell = |text: fmt::Arguments<'_>| {
         if let Ok(text) = CString::try_from_fmt(text) {
             let text = Masked(text.to_str().unwrap_or(""));
@@ -130,15 +130,15 @@ fn carry_out(file: EventsFile, line: &[u8], report: impl FnOnce(&str, &Failure))
     })
 }
 
-/// Removes all probes that `file` lists. Fails with `EBUSY` if one is in use, and then removes
-/// none.
+/// Removes all probes that `file` lists. Fails with `EBUSY` if one of them is in use, and then
+/// removes none.
 pub(crate) fn clear(file: EventsFile) -> Result {
     let _commands = COMMANDS.lock();
     registry::remove(|probe| probe.is_in(file))?;
     Ok(())
 }
 
-/// Finds the exits of a function, for [`exits`].
+/// Finds the exits of a function for [`exits`].
 pub(crate) fn find_exits(line: &[u8]) -> Result {
     let _commands = COMMANDS.lock();
     let symbol = core::str::from_utf8(line).map_err(|_| EINVAL)?.trim();
@@ -153,7 +153,8 @@ pub(crate) struct Modules;
 
 impl module_notifier::Handler for Modules {
     fn coming(&self, module: &Module) {
-        // A command whose probe waits for the module ends first, so the probe is in the registry.
+        // Waits for the current command. If its probe waits for the module, the probe is then in
+        // the registry.
         let _commands = COMMANDS.lock();
         registry::module_coming(module);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Compile the arguments of a command into programs.
+//! Compiles the arguments of a command into programs.
 //!
-//! Programs contain addresses of symbols. So rkprobe compiles the programs of a probe that is
-//! registered again when a module that they depend on is loaded or unloaded.
+//! Programs contain addresses of symbols. So rkprobe compiles the programs of a registered probe
+//! again when a module that they depend on loads or unloads.
 //!
 //! C: `traceprobe_update_arg()` in `kernel/trace/trace_probe.c`.
 
@@ -62,10 +62,10 @@ use crate::{
     symbols, //
 };
 
-/// The fields that a record of an object probe begins with.
+/// The arguments at the start of each object probe.
 const RECEIVED_OBJECT: &str = "object=$obj parameter=$parameter:u8";
 
-/// Reads the arguments of a command.
+/// Parses the arguments of a command.
 pub(crate) fn read_arguments<'c>(
     command: &Command<'c>,
     context: ParseContext<'c>,
@@ -101,7 +101,7 @@ pub(crate) fn read_arguments<'c>(
 /// The compiled arguments of a command.
 pub(crate) struct Compiled {
     programs: KVec<Program>,
-    /// Strings whose addresses are in the programs.
+    /// The strings whose addresses the programs contain.
     texts: Option<Arc<KVec<CString>>>,
     entry: EntryLayout,
     needs: Needs,
@@ -112,7 +112,8 @@ pub(crate) struct Compiled {
 struct Needs {
     /// Names of the modules.
     modules: KVec<CString>,
-    /// Whether something was in no loaded module. Any module that is loaded may have it.
+    /// Whether no loaded module contains a symbol or type. Any module that loads later can contain
+    /// it.
     is_open: bool,
 }
 
@@ -123,10 +124,10 @@ impl Needs {
 }
 
 impl Compiled {
-    /// Compiles arguments whose types come from `source`. Fails if a symbol is in the module
-    /// `going`, which is being unloaded.
+    /// Compiles arguments. `source` is the source of their types. Fails if a symbol is in the
+    /// module `going`, which the kernel is unloading.
     ///
-    /// Process context; sleeps, and may read files.
+    /// Process context. Sleeps, and can read files.
     #[inline(never)]
     pub(crate) fn new(
         arguments: &[Argument<'_>],
@@ -165,10 +166,10 @@ impl Compiled {
     }
 
     /// Compiles the arguments of an accepted probe with the current addresses of symbols. Fails
-    /// with `EINVAL` if the fields differ from those of the event: a module that is loaded again
-    /// can have other types.
+    /// with `EINVAL` if the fields differ from the fields of the event. A module can have other
+    /// types when it loads again.
     ///
-    /// Process context; sleeps, and may read files.
+    /// Process context. Sleeps, and can read files.
     #[inline(never)]
     pub(crate) fn again<T: AsRef<str>>(
         probe: &ProbeSpec<T>,
@@ -184,8 +185,8 @@ impl Compiled {
         let arguments = match read_again(&command, context, schema)? {
             Some(arguments) => arguments,
             None => {
-                // The command was accepted without the module, and so without its BTF. The BTF is
-                // not used now either.
+                // rkprobe accepted the command without the module, and so without the module's BTF.
+                // So this code does not use that BTF either.
                 context.types = kernel.map_or(TypeInfo::Unsupported, TypeInfo::Unknown);
                 read_again(&command, context, schema)?.ok_or(EINVAL)?
             }
@@ -199,12 +200,13 @@ impl Compiled {
         names.any(|name| name.to_bytes() == &**module.name())
     }
 
-    /// Whether any module that is loaded can change the programs.
+    /// Whether any module that loads can change the programs.
     pub(crate) fn is_open(&self) -> bool {
         self.needs.is_open
     }
 
-    /// Creates the handler of one registration, and the layout of its entry data. `ENOMEM`.
+    /// Creates the handler of one registration, and the layout of its entry data. Fails with
+    /// `ENOMEM`.
     pub(crate) fn recorder(&self, records: &Arc<Records>) -> Result<(Recorder, EntryLayout)> {
         let mut programs = KVec::new();
         programs.extend_from_slice(&self.programs, GFP_KERNEL)?;
@@ -213,7 +215,7 @@ impl Compiled {
     }
 }
 
-/// Adds a program, as a part of the last one if possible.
+/// Adds a program. Joins it with the last program if possible.
 fn add_program(programs: &mut KVec<Program>, program: Program) -> Result {
     let rest = match programs.last_mut() {
         Some(last) => last.join(program),
@@ -225,8 +227,8 @@ fn add_program(programs: &mut KVec<Program>, program: Program) -> Result {
     Ok(())
 }
 
-/// Reads the arguments of an accepted command. Returns `None` if they have an error now, or if
-/// their fields differ from those of the event.
+/// Parses the arguments of an accepted command. Returns `None` if an argument now has an error, or
+/// if the fields differ from the fields of the event.
 fn read_again<'c>(
     command: &Command<'c>,
     context: ParseContext<'c>,
@@ -242,13 +244,13 @@ fn read_again<'c>(
     Ok(is_same.then_some(arguments))
 }
 
-/// Resolves the symbols and strings of programs to the kernel's addresses.
+/// Finds the kernel addresses of symbols and strings for programs.
 struct KernelResolver<'a> {
-    /// Strings whose addresses are in the programs.
+    /// The strings whose addresses the programs contain.
     texts: KVec<CString>,
     entry: EntryLayout,
     needs: Needs,
-    /// The module that is about to be freed. Its symbols are not found.
+    /// The module that the kernel is about to free. The resolver does not find its symbols.
     going: Option<&'a Module>,
 }
 
@@ -270,7 +272,7 @@ impl fetch::Resolver for KernelResolver<'_> {
                     self.needs.add(module)?;
                 }
             }
-            // This may be per-CPU data of a module.
+            // The address may be per-CPU data of a module.
             None => self.needs.is_open = true,
         }
         Ok((address as u64).wrapping_add_signed(offset))
@@ -286,7 +288,7 @@ impl fetch::Resolver for KernelResolver<'_> {
 
     fn entry_index(&mut self, argument: EntryArgument) -> Result<u8, Failure> {
         let mut saved = self.entry.arguments.iter();
-        // The layout is that of all arguments.
+        // `entry` contains the entry data of all arguments, including this one.
         let index = saved.position(|saved| *saved == argument).ok_or(EINVAL)?;
         Ok(u8::try_from(index).map_err(|_| E2BIG)?)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Entry data: what a return probe saves at the entry of a call, for the return of this call.
+//! Entry data: the values that a return probe saves at the entry of a call, for the return of the
+//! call.
 
 use kernel::prelude::*;
 
@@ -32,14 +33,14 @@ use crate::recorder::{
 /// The layout of the entry data of a probe.
 #[derive(Default)]
 pub(crate) struct EntryLayout {
-    /// The arguments, one word each.
+    /// The saved arguments, one word each.
     pub(crate) arguments: KVec<EntryArgument>,
     /// Whether the probe also saves the time.
     pub(crate) is_timed: bool,
 }
 
 impl EntryLayout {
-    /// The entry data that these arguments need. `ENOMEM`.
+    /// The layout of the entry data that these arguments need. Fails with `ENOMEM`.
     ///
     /// C: `traceprobe_get_entry_data_size()`.
     pub(crate) fn of(arguments: &[Argument<'_>]) -> Result<Self> {
@@ -60,7 +61,7 @@ impl EntryLayout {
         self.arguments.len() + usize::from(self.is_timed)
     }
 
-    /// Makes a copy. `ENOMEM`.
+    /// Copies the layout. Fails with `ENOMEM`.
     pub(crate) fn try_clone(&self) -> Result<Self> {
         let mut arguments = KVec::new();
         arguments.extend_from_slice(&self.arguments, GFP_KERNEL)?;
@@ -71,15 +72,15 @@ impl EntryLayout {
     }
 }
 
-/// The words of entry data that are enough for most probes: a cache line. A probe of functions by
-/// ftrace cannot save more.
+/// Number of words of entry data that suffice for most probes: one cache line. Also the maximum for
+/// a probe of functions by ftrace.
 pub(crate) const FEW: usize = 8;
 
 /// The handler of a return probe with `N` words of entry data. If `IS_TIMED`, the last word is the
-/// time.
+/// time of the entry.
 ///
-/// The kernel has room for these words with each call in flight. The handler of a probe without
-/// entry data is the [`Recorder`] itself, which does nothing at the entry.
+/// The kernel reserves memory for these words for each call in flight. A probe without entry data
+/// uses the [`Recorder`] as its handler, which does nothing at the entry.
 pub(crate) struct EntrySaver<const N: usize, const IS_TIMED: bool> {
     recorder: Recorder,
     arguments: KVec<EntryArgument>,
@@ -89,7 +90,7 @@ impl<const N: usize, const IS_TIMED: bool> EntrySaver<N, IS_TIMED> {
     /// The maximum number of arguments.
     pub(crate) const MAX: usize = N - IS_TIMED as usize;
 
-    /// Makes a handler. `E2BIG` if there are more than [`Self::MAX`] arguments.
+    /// Creates a handler. Fails with `E2BIG` if there are more than [`Self::MAX`] arguments.
     pub(crate) fn new(recorder: Recorder, arguments: KVec<EntryArgument>) -> Result<Self> {
         if arguments.len() > Self::MAX {
             return Err(E2BIG);
@@ -100,7 +101,7 @@ impl<const N: usize, const IS_TIMED: bool> EntrySaver<N, IS_TIMED> {
         })
     }
 
-    /// Makes the entry data, at the entry of a call.
+    /// Saves the entry data, at the entry of a call.
     #[inline(always)]
     fn save(&self, hit: &impl Origin) -> [u64; N] {
         let mut words = [0; N];
@@ -115,7 +116,7 @@ impl<const N: usize, const IS_TIMED: bool> EntrySaver<N, IS_TIMED> {
         words
     }
 
-    /// The entry data, at the return of the call.
+    /// Returns the entry data, at the return of the call.
     #[inline(always)]
     fn saved(words: &[u64; N]) -> EntryData<'_> {
         EntryData {
@@ -172,14 +173,14 @@ impl<const N: usize, const IS_TIMED: bool> AsRef<Recorder> for EntrySaver<N, IS_
 
 /// The time since `then`, in ns.
 ///
-/// A call can return on another CPU. So this clock is the same on all CPUs; the default clock of
-/// the trace is not.
+/// A call can return on another CPU, so this function uses a clock that is equal on all CPUs. The
+/// default clock of the trace is not.
 #[inline(always)]
 fn elapsed_since(then: u64) -> u64 {
     monotonic_clock().saturating_sub(then)
 }
 
-/// The entry data of a call that returns.
+/// The entry data of a call, at its return.
 #[derive(Clone, Copy)]
 struct EntryData<'a> {
     words: &'a [u64],
@@ -189,7 +190,7 @@ struct EntryData<'a> {
 impl CallValues for EntryData<'_> {
     #[inline(always)]
     fn entry_data(self, index: u8) -> u64 {
-        // Each index of a program has a word.
+        // Each index in a program has a word.
         self.words.get(usize::from(index)).copied().unwrap_or(0)
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What was wrong with the last commands: in the kernel's `error_log`, or, where that is not open
-//! to modules, in one of ours.
+//! The errors of the last commands. They go to the kernel's `error_log`, or, if modules have no
+//! access, to `rkprobe_error_log`.
 //!
 //! C: `tracing_log_err()` in `kernel/trace/trace.c`.
 
@@ -17,24 +17,24 @@ use probe::command::{
     Normalized, //
 };
 
-/// How many entries are kept. C: `TRACING_LOG_ERRS_MAX`.
+/// Maximum number of entries. C: `TRACING_LOG_ERRS_MAX`.
 const MAX_ENTRIES: usize = 8;
 
 kernel::sync::global_lock! {
-    // SAFETY: Initialised by `init` when the module is loaded.
+    // SAFETY: `init` initialises it when the module loads.
     unsafe(uninit) static LOG: Mutex<KVec<CString>> = KVec::new();
 }
 
 /// # Safety
 ///
-/// Called once, before anything else here is used.
+/// The caller must call this once, before any other function of this file.
 pub(crate) unsafe fn init() {
-    // SAFETY: The caller calls this once, and nobody has used the lock yet.
+    // SAFETY: The caller calls this once, so nobody has used the lock yet.
     unsafe { LOG.init() };
 }
 
-/// Adds an entry for a line that was written to `file`, in place of the oldest where the log is
-/// full. Without memory there is none.
+/// Adds an entry for a line that a user wrote to `file`. If the log is full, replaces the oldest
+/// entry. Without memory, adds no entry.
 pub(crate) fn add(file: EventsFile, line: &str, error: &Error) {
     if ktrace::error_log::IS_OPEN {
         let _ = add_to_kernel(file, line, error);
@@ -74,17 +74,17 @@ fn add_to_ours(file: EventsFile, line: &str, error: &Error) {
     let _ = log.push(entry, GFP_KERNEL);
 }
 
-/// Forgets all entries.
+/// Removes all entries.
 pub(crate) fn clear() {
     *LOG.lock() = KVec::new();
 }
 
-/// How many entries there are.
+/// Number of entries.
 pub(crate) fn len() -> usize {
     LOG.lock().len()
 }
 
-/// Calls `f` with an entry, where there is one.
+/// Calls `f` with the entry `index`, if the entry exists.
 pub(crate) fn with_entry(index: usize, f: impl FnOnce(&str)) {
     let log = LOG.lock();
     if let Some(entry) = log.get(index) {

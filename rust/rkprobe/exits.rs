@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `rkprobe_exits` shows: where a function leaves.
+//! The content of `rkprobe_exits`: the exits of a function.
 
 use core::fmt;
 
@@ -22,37 +22,37 @@ use ktrace::{
 };
 
 kernel::sync::global_lock! {
-    // The lines, of the function that was asked for last.
-    // SAFETY: Initialised by `init` when the module is loaded.
+    // The lines for the function that the user wrote last.
+    // SAFETY: `init` initialises it when the module loads.
     unsafe(uninit) static LINES: Mutex<KVec<CString>> = KVec::new();
 }
 
 /// # Safety
 ///
-/// Called once, before anything else here is used.
+/// The caller must call this once, before any other function of this file.
 pub(crate) unsafe fn init() {
-    // SAFETY: The caller calls this once, and nobody has used the lock yet.
+    // SAFETY: The caller calls this once, so nobody has used the lock yet.
     unsafe { LINES.init() };
 }
 
-/// How many lines there are.
+/// Number of lines.
 pub(crate) fn len() -> usize {
     LINES.lock().len()
 }
 
-/// Calls `f` with a line, if it is there.
+/// Calls `f` with the line `index`, if the line exists.
 pub(crate) fn with_line(index: usize, f: impl FnOnce(&str)) {
     if let Some(line) = LINES.lock().get(index) {
         f(line.to_str().unwrap_or(""));
     }
 }
 
-/// Forgets the function.
+/// Removes all lines.
 pub(crate) fn clear() {
     *LINES.lock() = KVec::new();
 }
 
-/// Finds out where the function at `address` leaves.
+/// Finds the exits of the function at `address`, and keeps their lines.
 pub(crate) fn find(address: usize) -> Result {
     let exits = Exits::find(address)?;
     let mut lines = KVec::with_capacity(exits.all().len() + 1, GFP_KERNEL)?;
@@ -69,7 +69,7 @@ pub(crate) fn find(address: usize) -> Result {
     Ok(())
 }
 
-/// An address, as `SYMBOL+0xOFFSET`.
+/// Writes an address as `SYMBOL+0xOFFSET`.
 pub(crate) struct SymbolOffset(pub(crate) u64);
 
 impl fmt::Display for SymbolOffset {
@@ -82,7 +82,7 @@ impl fmt::Display for SymbolOffset {
     }
 }
 
-/// The target of a jump: the name of a function, or a [`SymbolOffset`].
+/// Writes the target of a jump: the name of a function, or a [`SymbolOffset`].
 struct JumpTarget(u64);
 
 impl fmt::Display for JumpTarget {
@@ -95,7 +95,7 @@ impl fmt::Display for JumpTarget {
     }
 }
 
-/// An exit: its place and its kind.
+/// Writes an exit: its address and its kind.
 pub(crate) struct Shown<'a>(pub(crate) &'a Exit);
 
 impl fmt::Display for Shown<'_> {
@@ -121,7 +121,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// What was not understood.
+/// Writes the reason why text cannot be decoded.
 pub(crate) struct Bad<'a>(pub(crate) &'a BadText);
 
 impl fmt::Display for Bad<'_> {
@@ -150,7 +150,7 @@ impl fmt::Display for Bad<'_> {
     }
 }
 
-/// What the exits mean for a probe on the returns.
+/// Writes the conclusion from the exits for a probe on the return instructions.
 struct Explained(Result<Verdict, BadText>);
 
 impl fmt::Display for Explained {

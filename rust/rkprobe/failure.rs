@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Why a command fails.
+//! The reasons why a command fails.
 
 use kernel::prelude::*;
 
@@ -12,11 +12,11 @@ use probe::{
     },
 };
 
-/// Why a command fails.
+/// The reason why a command fails.
 pub(crate) enum Failure {
-    /// Something in the command: it is told in the error log, with its place.
+    /// An error in the command. The error log shows it with its position.
     Command(command::Error),
-    /// Something else, such as no memory.
+    /// Any other error, such as a lack of memory.
     Other(Error),
 }
 
@@ -39,7 +39,7 @@ impl From<kernel::alloc::AllocError> for Failure {
 }
 
 impl Failure {
-    /// The kernel's error.
+    /// The error as an error of the kernel.
     pub(crate) fn errno(&self) -> Error {
         match self {
             Self::Command(error) => to_kernel(error.errno),
@@ -48,17 +48,17 @@ impl Failure {
     }
 }
 
-/// The kernel's error for a number of crate `probe`.
+/// Converts an error number of crate `probe` into an error of the kernel.
 pub(crate) fn to_kernel(errno: Errno) -> Error {
     Error::from_errno(-i32::from(errno.0))
 }
 
-/// The number of a kernel's error, for crate `probe`.
+/// Converts an error of the kernel into an error number of crate `probe`.
 pub(crate) fn from_kernel(error: Error) -> Errno {
     Errno(u16::try_from(error.to_errno().unsigned_abs()).unwrap_or(Errno::EINVAL.0))
 }
 
-/// What the kernel said of a probe.
+/// Converts the kernel's error for a probe into an error of the target. Keeps `ENOMEM`.
 pub(crate) fn at_target(error: Error) -> Failure {
     if error == ENOMEM {
         return error.into();

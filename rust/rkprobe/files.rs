@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The control files: `rkprobe_events`, `rkprobe_dynamic_events`, `rkprobe_profile`,
-//! `rkprobe_error_log`, `rkprobe_exits`; and under the kernel's names those that the kernel does
-//! not have itself.
+//! `rkprobe_error_log` and `rkprobe_exits`. Files that the kernel lacks also exist under the
+//! kernel's names.
 
 use kernel::{
     prelude::*,
@@ -24,7 +24,7 @@ use crate::{
     registry, //
 };
 
-/// Makes all of them, and puts them into `files` one by one.
+/// Creates the files and adds them to `files`.
 pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Result {
     let mut add = |file: Result<File>| -> Result { Ok(files.push(file?, GFP_KERNEL)?) };
     add(File::create::<Events<KPROBE_EVENTS>>(
@@ -45,7 +45,7 @@ pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Res
     if ktrace::exits::IS_BUILT {
         add(File::create::<Exits>(c"rkprobe_exits", module))?;
     }
-    // So that perf and trace-cmd find them.
+    // perf and trace-cmd look for these names.
     if !cfg!(CONFIG_KPROBE_EVENTS) {
         add(File::create::<Events<KPROBE_EVENTS>>(
             c"kprobe_events",
@@ -76,7 +76,7 @@ const fn events_file(is_dynamic: bool) -> EventsFile {
     }
 }
 
-/// Commands to write, the probes to read.
+/// Reads list the probes. Writes are commands.
 struct Events<const IS_DYNAMIC: bool>;
 
 impl<const IS_DYNAMIC: bool> Events<IS_DYNAMIC> {
@@ -102,7 +102,7 @@ impl<const IS_DYNAMIC: bool> ControlFile for Events<IS_DYNAMIC> {
     }
 }
 
-/// How often each probe was hit, and missed.
+/// Hits and misses of each probe.
 struct Profile<const IS_DYNAMIC: bool>;
 
 impl<const IS_DYNAMIC: bool> Profile<IS_DYNAMIC> {
@@ -128,7 +128,7 @@ impl<const IS_DYNAMIC: bool> ControlFile for Profile<IS_DYNAMIC> {
     }
 }
 
-/// What was wrong with the last commands.
+/// The errors of the last commands.
 struct ErrorLog;
 
 #[vtable]
@@ -146,13 +146,13 @@ impl ControlFile for ErrorLog {
         Ok(())
     }
 
-    /// Writing alone, as `echo >` does, changes nothing.
+    // The truncation by `echo >` clears the log. The written line has no effect.
     fn write_line(_line: &[u8]) -> Result {
         Ok(())
     }
 }
 
-/// Where the function leaves whose name was written last.
+/// The exits of the function that the user wrote last.
 struct Exits;
 
 #[vtable]

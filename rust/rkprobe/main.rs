@@ -2,16 +2,12 @@
 
 //! rkprobe: dynamic kernel tracing.
 //!
-//! Loading the module makes files in the root of tracefs ([`files`]). A command written there
-//! becomes an event with a probe ([`commands`]), which the [`registry`] keeps; a hit of the probe
-//! becomes a record ([`recorder`]), and a record a line of the trace ([`printer`]).
+//! When the module loads, it creates files in the root of tracefs ([`files`]). A command that a
+//! user writes to such a file creates an event with a probe ([`commands`]). The [`registry`] keeps
+//! the event. A hit of the probe writes a record ([`recorder`]). A reader of the trace sees the
+//! record as a line ([`printer`]).
 //!
-//! Locks, outermost first: the kernel's of module notifiers, and of `dynamic_events`; `COMMANDS`;
-//! the locks of [`resolve`] and [`symbols`], and the one that `ktrace` holds while it opens a
-//! file; `event_mutex`; `REGISTRY`. What was asked of [`exits`] has a lock right below `COMMANDS`.
-//!
-//! A file is never opened with `event_mutex` held or with a lock that is taken under it: lockdep
-//! reports who does. `Documentation/rust/rkprobe-internals.rst` has all locks, and the order of the
+//! `Documentation/rust/rkprobe-internals.rst` lists all locks, their order, and the order of the
 //! files.
 
 use kernel::{
@@ -59,19 +55,18 @@ module! {
     license: "GPL v2",
 }
 
-/// The module, initialised or being so. The fields are dropped, in this order, before anything else
-/// is removed.
+/// The module, during or after its initialisation. `drop` drops the fields first, in this order.
 struct Rkprobe {
-    /// Others can reach the files, and through them everything else.
+    /// The control files. Through them, users can reach everything else.
     files: KVec<ktrace::tracefs::File>,
-    /// Others can write commands into the kernel's file.
+    /// The connection to the kernel's `dynamic_events`, to which users can write commands.
     dynamic: Option<dyn_event::Registration>,
     modules: Option<Notifier<Modules>>,
 }
 
 impl kernel::Module for Rkprobe {
     fn init(module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: The kernel initialises a module once, and nothing else was used yet.
+        // SAFETY: The kernel initialises a module once. No other code has run before.
         unsafe {
             commands::init();
             error_log::init();
@@ -82,7 +77,7 @@ impl kernel::Module for Rkprobe {
             ktrace::init()
         }
         .inspect_err(|error| pr_err!("this kernel is not supported: {error:?}\n"))?;
-        // From here on `drop` undoes everything.
+        // From here on, `drop` undoes everything.
         let mut this = Self {
             files: KVec::new(),
             dynamic: None,
@@ -91,7 +86,8 @@ impl kernel::Module for Rkprobe {
         ktrace::assumptions::check(module)?;
         this.modules = Some(Notifier::register(Modules)?);
         parameters::apply()?;
-        // Last, for a failure after this would have to wait for others.
+        // Last, because a failure after this step would have to wait for users of the kernel's
+        // file.
         this.dynamic = Some(dyn_event::register::<Dynamic>()?);
         files::create(module, &mut this.files)?;
         Ok(this)
@@ -108,9 +104,9 @@ impl Drop for Rkprobe {
         exits::clear();
         resolve::clear();
         symbols::clear();
-        // SAFETY: This is the last step of the module's exit, or of its failing initialisation.
-        // Everything that the module had was dropped above; modules that use it were unloaded
-        // before.
+        // SAFETY: This is the last step of the module's exit, or of its failing initialisation. The
+        // drops above have freed all objects of the module. The kernel unloaded the modules that
+        // use this module before.
         unsafe { ktrace::exit() };
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The parameter `event`: commands that are carried out when the module is loaded, or at the boot
-//! of the kernel that it is built into; and those in the boot configuration.
+//! The parameter `event`: commands that rkprobe runs when the module loads, or, if rkprobe is built
+//! in, when the kernel boots. Also runs the commands of the boot configuration.
 //!
 //! C: `setup_boot_kprobe_events()` in `kernel/trace/trace_kprobe.c`.
 
@@ -19,10 +19,8 @@ extern "C" {
     fn rkprobe_event() -> *const c_char;
 }
 
-/// Carries the commands out, and enables their events. What is wrong is told in the kernel's log.
-///
-/// A module is not to be loaded where there is an error: then nothing is enabled. One that is built
-/// in goes on with the other commands.
+/// Runs the commands and enables their events. Logs errors. After an error, a module fails to load
+/// and enables nothing. If rkprobe is built in, it continues with the next command.
 pub(crate) fn apply() -> Result {
     #[cfg(not(MODULE))]
     boot::set_ready();
@@ -31,11 +29,12 @@ pub(crate) fn apply() -> Result {
     if event.is_null() {
         return Ok(());
     }
-    // SAFETY: The kernel keeps the string of a parameter, which only it can change, and does not.
+    // SAFETY: The kernel keeps the string of a parameter. Only the kernel could change it, and does
+    // not.
     let event = unsafe { CStr::from_char_ptr(event) };
     let mut commands = KVec::new();
     commands.extend_from_slice(event.to_bytes(), GFP_KERNEL)?;
-    // A space ends a parameter, unless it is quoted.
+    // A space ends a parameter that has no quotes, so commas separate the words of a command.
     for byte in commands.iter_mut().filter(|byte| **byte == b',') {
         *byte = b' ';
     }
@@ -51,7 +50,7 @@ pub(crate) fn apply() -> Result {
     Ok(())
 }
 
-/// The boot configuration: it is read in `boot.c`.
+/// Runs the commands of the boot configuration, which `boot.c` reads.
 #[cfg(not(MODULE))]
 mod boot {
     use core::sync::atomic::{
@@ -66,23 +65,23 @@ mod boot {
 
     use crate::commands;
 
-    /// Was the module initialised, when it is built in?
+    /// Whether the built-in module is initialised.
     static IS_READY: AtomicBool = AtomicBool::new(false);
 
-    /// It was.
+    /// Sets `IS_READY`.
     pub(super) fn set_ready() {
         IS_READY.store(true, Ordering::Relaxed);
     }
 
-    /// Carries a command of the boot configuration out, and says whether it could. What is wrong is
-    /// told in the kernel's log.
+    /// Runs a command of the boot configuration. Logs errors. Returns whether the command
+    /// succeeded.
     ///
     /// # Safety
     ///
-    /// `command` must be a string.
+    /// `command` must be a NUL-terminated string.
     #[no_mangle]
     unsafe extern "C" fn rkprobe_run_at_boot(command: *const c_char) -> bool {
-        // SAFETY: The caller guarantees a string.
+        // SAFETY: The caller guarantees a NUL-terminated string.
         let command = unsafe { CStr::from_char_ptr(command) };
         IS_READY.load(Ordering::Relaxed) && commands::run_at_load(command.to_bytes()).is_ok()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A record as a line of the trace.
+//! Prints a record as a line of the trace.
 //!
 //! C: `print_kprobe_event()`, `print_kretprobe_event()` in `kernel/trace/trace_kprobe.c`,
 //! `print_eprobe_event()` in `kernel/trace/trace_eprobe.c`.
@@ -19,7 +19,7 @@ use probe::fetch::{
 
 use crate::recorder::Records;
 
-/// Prints the records of an event, also when the event is gone.
+/// Prints the records of an event. The event may no longer exist.
 impl Print for Records {
     fn print(&self, name: &CStr, record: &[u8], seq: &mut TraceSeq) {
         let schema = &self.schema;
@@ -35,13 +35,13 @@ impl Print for Records {
             Head::Event => seq.bytes(schema.attached().as_bytes()),
         }
         seq.bytes(b")");
-        // Writing to a `TraceSeq` cannot fail: what does not fit is noticed by the kernel.
+        // Writing to a `TraceSeq` does not fail. The kernel detects an overflow.
         let _ = fetch::print(schema.fields(), record, schema.fields_at(), seq);
         seq.bytes(b"\n");
     }
 }
 
-/// The Nth word behind the header, and 0 where the record is too short for it.
+/// The Nth word after the header. 0 if the record is too short.
 fn word(record: &[u8], n: usize) -> usize {
     record
         .get(HEADER_LEN..)

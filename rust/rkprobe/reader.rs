@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the readers of the control files see.
+//! Hides addresses from the readers of the control files.
 //!
-//! tracefs can be readable by users who may not see addresses of the kernel. They get zeros in
-//! place of each address that stands in a command.
+//! An administrator can let users read tracefs who may not see addresses of the kernel. For these
+//! users, zeros replace each address in a command.
 
 use kernel::seq_file::SeqFile;
 
@@ -13,7 +13,7 @@ use probe::command::{
     Masked, //
 };
 
-/// Writes a text, without the addresses that the reader may not see.
+/// Writes a text. Hides the addresses that the reader may not see.
 pub(crate) fn show(to: &SeqFile, text: &str) {
     if has_address(text) && !security::shows_addresses(to) {
         to.call_printf(format_args!("{}", Masked(text)));

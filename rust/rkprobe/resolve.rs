@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Resolve: what the kernel says of the target of a command.
+//! Resolve: asks the kernel about the target of a command.
 //!
-//! The kernel knows the symbols, and where functions start. BTF, which the kernel has for itself
-//! and for each module, knows what a function takes and returns. Nothing is read before a command
-//! asks. The kernel's BTF is then kept; that of a module, which can go, is not.
+//! Symbols give addresses and the starts of functions. BTF gives the types of parameters and return
+//! values. rkprobe reads BTF when a command first needs it, keeps the kernel's BTF, and reads a
+//! module's BTF each time.
 //!
 //! C: `validate_probe_symbol()` and `kprobe_on_func_entry()` for kprobes, `query_btf_context()` in
 //! `kernel/trace/trace_probe.c`, `__trace_eprobe_create()` in `kernel/trace/trace_eprobe.c`.
@@ -56,35 +56,35 @@ use crate::{
 };
 
 kernel::sync::global_lock! {
-    // Read when it is first needed.
-    // SAFETY: Initialised by `init` when the module is loaded.
+    // Read when a command first needs it.
+    // SAFETY: `init` initialises it when the module loads.
     unsafe(uninit) static VMLINUX: Mutex<Option<Arc<Object>>> = None;
 }
 
 /// # Safety
 ///
-/// Called once, before anything else here is used.
+/// The caller must call this once, before any other function of this file.
 pub(crate) unsafe fn init() {
-    // SAFETY: The caller calls this once, and nobody has used the lock yet.
+    // SAFETY: The caller calls this once, so nobody has used the lock yet.
     unsafe { VMLINUX.init() };
 }
 
-/// Forgets what was read.
+/// Discards the kernel's BTF. The next command that needs it reads it again.
 pub(crate) fn clear() {
     *VMLINUX.lock() = None;
 }
 
-/// A target that is there.
+/// A target that the kernel has.
 pub(crate) struct ResolvedTarget {
     point: ProbePoint,
-    /// What an event probe is attached to.
+    /// The event that an event probe is attached to.
     event: Option<Event>,
 }
 
 impl ResolvedTarget {
-    /// Checks what the kernel says of a target, and finds out the probe point.
+    /// Checks that the kernel has the target of a command, and finds the probe point.
     ///
-    /// For functions by ftrace and for tracepoints the kernel is asked at the registration.
+    /// For tracepoints and functions by ftrace, the registration makes this check.
     #[inline(never)]
     pub(crate) fn of(command: &Command<'_>) -> Result<Self, Failure> {
         let mut event = None;
@@ -116,7 +116,7 @@ impl ResolvedTarget {
         })
     }
 
-    /// The same for a command that was accepted: without a check. Not for an event probe.
+    /// Resolves the target of an accepted command, without checks. Not for an event probe.
     pub(crate) fn again(command: &Command<'_>) -> Result<Self> {
         let is_entry = match (command.kind, command.target) {
             (Kind::Probe, Target::Symbol { symbol, offset }) => is_entry(symbol, offset)?,
@@ -130,7 +130,7 @@ impl ResolvedTarget {
     }
 }
 
-/// The point that a probe of this kind is at.
+/// The probe point of a kind of probe. `is_entry` is whether the target is the entry of a function.
 fn probe_point(kind: Kind, is_entry: bool) -> ProbePoint {
     match kind {
         Kind::Probe if is_entry => ProbePoint::Entry,
@@ -145,17 +145,17 @@ fn probe_point(kind: Kind, is_entry: bool) -> ProbePoint {
     }
 }
 
-/// Checks that a symbol is there and is the only one of its name. Is it the entry of a function? A
-/// return probe must be on one.
+/// Checks that a symbol exists and is unique. Returns whether the target is the entry of a
+/// function. The target of a return probe must be an entry.
 ///
 /// C: `validate_probe_symbol()`, `kprobe_on_func_entry()`.
 fn check_symbol(kind: Kind, symbol: &str, offset: u32) -> Result<bool, Failure> {
     let refuse = |kind| Err(command::Error::at_target(kind, Errno::EINVAL).into());
     let is_entry = match symbols::count(symbol)? {
-        // Where in its function it is turns out when the module comes.
+        // The module is not loaded, so the place in its function is unknown.
         None => kind.is_return(),
         Some(0) => return refuse(ErrorKind::BadProbeAddr),
-        // Where there is no function the kernel refuses it in the end.
+        // In no function, the kernel refuses a return probe at the registration.
         Some(1) => is_entry(symbol, offset)?.unwrap_or(kind.is_return()),
         Some(_) => return refuse(ErrorKind::NonUniqSymbol),
     };
@@ -165,9 +165,9 @@ fn check_symbol(kind: Kind, symbol: &str, offset: u32) -> Result<bool, Failure> 
     Ok(is_entry)
 }
 
-/// Is it the entry of a function? `None` where there is no function.
+/// Whether the target is the entry of a function. `None` if no function contains it.
 ///
-/// An offset may lead to another function: perf probe counts from `_text`.
+/// An offset can reach another function: perf probe counts from `_text`.
 fn is_entry(symbol: &str, offset: u32) -> Result<Option<bool>> {
     match offset {
         0 => Ok(Some(true)),
@@ -175,7 +175,7 @@ fn is_entry(symbol: &str, offset: u32) -> Result<Option<bool>> {
     }
 }
 
-/// Checks that the kernel can watch this memory.
+/// Checks that the kernel can watch the memory of a watchpoint.
 fn check_memory(command: &Command<'_>) -> Result<(), Failure> {
     if watchpoint::slots() == 0 {
         let kind = ErrorKind::NosupWatch;
@@ -186,8 +186,8 @@ fn check_memory(command: &Command<'_>) -> Result<(), Failure> {
         .map_err(at_target)
 }
 
-/// Finds the memory that a watchpoint watches. `address_of` finds a symbol. Reads no file, unless
-/// `address_of` does.
+/// Finds the memory that a watchpoint watches. `address_of` finds the address of a symbol. Reads no
+/// file, unless `address_of` does.
 pub(crate) fn memory(
     command: &Command<'_>,
     address_of: fn(&str) -> Result<usize>,
@@ -220,8 +220,9 @@ pub(crate) fn memory(
     })
 }
 
-/// Adds the length of the memory that is watched to a command that leaves it out: the size of the
-/// symbol's type, if BTF has the symbol. A size that no watchpoint has is an error.
+/// Adds the length of the watched memory to a command without a length. The length is the size of
+/// the symbol's type, if BTF contains the symbol. Returns an error if no watchpoint can have this
+/// size.
 pub(crate) fn with_length<'a>(command: &Command<'a>) -> Result<Command<'a>, Failure> {
     let Target::Memory(watched) = command.target else {
         return Ok(command.clone());
@@ -245,7 +246,8 @@ pub(crate) fn with_length<'a>(command: &Command<'a>) -> Result<Command<'a>, Fail
     Ok(command.with_length(len))
 }
 
-/// The size of the variable `[MODULE:]SYMBOL`, in bytes, if BTF has it.
+/// The size of the variable `[MODULE:]SYMBOL`, in bytes. `None` if BTF does not contain the
+/// variable.
 fn variable_size(symbol: &str) -> Result<Option<u32>> {
     let Some(kernel) = vmlinux()? else {
         return Ok(None);
@@ -261,7 +263,7 @@ fn variable_size(symbol: &str) -> Result<Option<u32>> {
     }
 }
 
-/// Holds the event that an event probe is for.
+/// Takes a reference to the event that an event probe is attached to.
 pub(crate) fn hold_event(system: &str, name: &str) -> Result<Event, Failure> {
     let system = CString::try_from_fmt(format_args!("{system}"))?;
     let name = CString::try_from_fmt(format_args!("{name}"))?;
@@ -271,8 +273,8 @@ pub(crate) fn hold_event(system: &str, name: &str) -> Result<Event, Failure> {
     })
 }
 
-/// What the kernel knows of the types that the arguments of a command can have. A `Btf` borrows
-/// what was read, so the caller holds both while the arguments are read:
+/// The BTF types for the arguments of a command. A `Btf` borrows the BTF that this type owns. So
+/// the caller holds all of them during the parsing of the arguments:
 ///
 /// ```ignore
 /// let types = Types::of(&command, &target)?;
@@ -282,44 +284,45 @@ pub(crate) fn hold_event(system: &str, name: &str) -> Result<Event, Failure> {
 /// ```
 pub(crate) struct Types<'t> {
     target: &'t ResolvedTarget,
-    /// Does any argument need them?
+    /// Whether an argument needs types.
     are_needed: bool,
-    /// Of the kernel, where it has some.
+    /// The BTF of the kernel, if the kernel has BTF.
     kernel: Option<Arc<Object>>,
     is_tracepoint: bool,
     function: FunctionTypes,
-    /// Of modules, with structures of typecasts that neither the kernel nor the function's module
-    /// has.
+    /// The BTF of modules that contain structures of typecasts, if neither the kernel nor the
+    /// function's module contains these structures.
     modules: KVec<Object>,
 }
 
-/// Where the function is whose types are needed.
+/// The function whose types the arguments need.
 enum FunctionTypes {
-    /// The target is no function, or there are no types at all.
+    /// No function. The target is not a function, or no types are available.
     None,
-    /// In the kernel, by this name.
+    /// The name of a function of the kernel.
     Kernel(CString),
-    /// In a module: its name, that of the function there, and the module's types if it is loaded.
+    /// The name of a module, the name of a function in it, and the BTF of the module if it is
+    /// loaded.
     Module(CString, CString, Option<Object>),
-    /// A module that comes may have it.
+    /// A function that is unknown. A module that loads later can contain it.
     Unknown,
-    /// The target is no function, but objects that are this structure.
+    /// No function. The target is objects with the structure of this name.
     Structure(CString),
 }
 
-/// Where the types come from.
+/// The source of the types.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
-    /// From the kernel itself, or from nowhere, because no argument needs them.
+    /// The kernel itself. Or no source, because no argument needs types.
     Kernel,
-    /// From the module of this name, whether it is loaded or not.
+    /// The module with this name. The module need not be loaded.
     Module(&'a CStr),
-    /// A module that comes may have them.
+    /// Unknown. A module that loads later can contain the types.
     Unknown,
 }
 
 impl<'t> Types<'t> {
-    /// Finds and reads them. Process context; sleeps, and may read files. `ENOMEM`.
+    /// Finds and reads the types. Process context. Sleeps, and can read files. Fails with `ENOMEM`.
     #[inline(never)]
     pub(crate) fn of(command: &Command<'_>, target: &'t ResolvedTarget) -> Result<Self> {
         let mut this = Self {
@@ -359,7 +362,7 @@ impl<'t> Types<'t> {
         Ok(this)
     }
 
-    /// Whether the BTF that was read so far has a structure of this name.
+    /// Whether the BTF that this type has read so far contains a structure with this name.
     fn has_structure(&self, name: &str, kernel: &Btf<'_>) -> Result<bool> {
         if kernel.find(name, TypeKind::Struct).is_some() {
             return Ok(true);
@@ -380,7 +383,7 @@ impl<'t> Types<'t> {
         Ok(false)
     }
 
-    /// The types of other modules, for [`parse_context`](Self::parse_context).
+    /// The BTF of other modules, for [`parse_context`](Self::parse_context).
     pub(crate) fn modules<'s>(&'s self, kernel: Option<&'s Btf<'s>>) -> Result<KVec<Btf<'s>>> {
         let mut modules = KVec::new();
         for object in &self.modules {
@@ -389,7 +392,7 @@ impl<'t> Types<'t> {
         Ok(modules)
     }
 
-    /// The types of the kernel, for [`parse_context`](Self::parse_context).
+    /// The BTF of the kernel, for [`parse_context`](Self::parse_context).
     pub(crate) fn kernel(&self) -> Result<Option<Btf<'_>>> {
         self.kernel
             .as_ref()
@@ -397,7 +400,7 @@ impl<'t> Types<'t> {
             .transpose()
     }
 
-    /// The probe point and the types, for the arguments.
+    /// The probe point and the types, for the parser of the arguments.
     pub(crate) fn parse_context<'s>(
         &'s self,
         kernel: Option<&'s Btf<'s>>,
@@ -439,7 +442,7 @@ impl<'t> Types<'t> {
         })
     }
 
-    /// Where they come from.
+    /// The source of the types.
     pub(crate) fn source(&self) -> Source<'_> {
         match &self.function {
             FunctionTypes::None | FunctionTypes::Kernel(_) | FunctionTypes::Structure(_) => {
@@ -451,7 +454,7 @@ impl<'t> Types<'t> {
     }
 }
 
-/// BTF of the kernel, where it has some.
+/// The kernel's BTF, if it has any.
 pub(crate) fn vmlinux() -> Result<Option<Arc<Object>>> {
     let mut vmlinux = VMLINUX.lock();
     if vmlinux.is_none() {
@@ -465,10 +468,10 @@ pub(crate) fn vmlinux() -> Result<Option<Arc<Object>>> {
     Ok(vmlinux.clone())
 }
 
-/// Checks that there is a function to probe whose name matches a pattern.
+/// Checks that the kernel can probe a function whose name matches a pattern.
 ///
-/// The kernel looks through all symbols for that. Most often the function of this name, or one that
-/// BTF has, can be probed: then it need not be asked.
+/// The kernel compares all symbols with a pattern. Most often, the kernel can probe the function
+/// with this name, or a function in BTF that matches. Then this comparison is not necessary.
 ///
 /// C: `fprobe_count_ips_from_filter()`.
 pub(crate) fn check_functions(pattern: &str) -> Result {
@@ -476,7 +479,7 @@ pub(crate) fn check_functions(pattern: &str) -> Result {
 
     let text = CString::try_from_fmt(format_args!("{pattern}"))?;
     let can_be_probed = |name: &str| {
-        // To ftrace, `MODULE:NAME` is the name of no function.
+        // In ftrace, no function has a name of the form `MODULE:NAME`.
         if name.contains(':') {
             return Ok(false);
         }
@@ -495,7 +498,7 @@ pub(crate) fn check_functions(pattern: &str) -> Result {
                 let matching = kernel
                     .functions_from(prefix)
                     .filter(|name| fprobe::matches(&text, name));
-                // If none of eight can be probed, hardly any other can.
+                // If the kernel can probe none of eight functions, it can hardly probe any other.
                 let mut verdicts = matching.take(8).map(can_be_probed);
                 let first = verdicts.find(|verdict| *verdict != Ok(false));
                 first.unwrap_or(Ok(false))?
@@ -508,7 +511,8 @@ pub(crate) fn check_functions(pattern: &str) -> Result {
     }
 }
 
-/// The name of the function that the target is, `NAME` or `MODULE:NAME`, if it is one.
+/// The name of the target's function, `NAME` or `MODULE:NAME`. `None` if the target is not a
+/// function.
 fn function_of(target: Target<'_>) -> Result<Option<CString>> {
     let name = match target {
         Target::Address(_) | Target::Event { .. } | Target::Memory(_) | Target::Object(_) => {
@@ -517,7 +521,7 @@ fn function_of(target: Target<'_>) -> Result<Option<CString>> {
         Target::Symbol { symbol, .. } | Target::AllNamed(symbol) | Target::Functions(symbol) => {
             CString::try_from_fmt(format_args!("{symbol}"))?
         }
-        // The function that the tracepoint calls has its parameters.
+        // The stub of the tracepoint has the tracepoint's parameters.
         Target::Tracepoint(name) => CString::try_from_fmt(format_args!("__probestub_{name}"))?,
     };
     Ok(Some(name))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Does a name stand for one place?
+//! Checks that a name has one address.
 //!
 //! C: `validate_probe_symbol()` in `kernel/trace/trace_kprobe.c`.
 
@@ -17,25 +17,25 @@ use ktrace::symbol::{
 };
 
 kernel::sync::global_lock! {
-    // Read when a symbol is first asked for.
-    // SAFETY: Initialised by `init` when the module is loaded.
+    // Read when a command first needs it.
+    // SAFETY: `init` initialises it when the module loads.
     unsafe(uninit) static REPEATED: Mutex<Option<Repeated>> = None;
 }
 
 /// # Safety
 ///
-/// Called once, before anything else here is used.
+/// The caller must call this once, before any other function of this file.
 pub(crate) unsafe fn init() {
-    // SAFETY: The caller calls this once, and nobody has used the lock yet.
+    // SAFETY: The caller calls this once, so nobody has used the lock yet.
     unsafe { REPEATED.init() };
 }
 
-/// Forgets what was read.
+/// Discards the names. The next command that needs them reads them again.
 pub(crate) fn clear() {
     *REPEATED.lock() = None;
 }
 
-/// The address of `[MODULE:]SYMBOL`, as [`symbol::address_of`].
+/// The address of `[MODULE:]SYMBOL`, from [`symbol::address_of`].
 pub(crate) fn address_of(symbol: &str) -> Result<usize> {
     symbol::address_of(&CString::try_from_fmt(format_args!("{symbol}"))?)
 }
@@ -45,7 +45,7 @@ pub(crate) fn address_at(symbol: &str, offset: u32) -> Result<usize> {
     Ok(address_of(symbol)?.wrapping_add(offset as usize))
 }
 
-/// Is this the address of a per-CPU variable of the kernel?
+/// Whether this is the address of a per-CPU variable of the kernel.
 ///
 /// C: `is_kernel_percpu_address()`.
 pub(crate) fn is_per_cpu(address: usize) -> Result<bool> {
@@ -53,9 +53,9 @@ pub(crate) fn is_per_cpu(address: usize) -> Result<bool> {
     Ok((start..end).contains(&address))
 }
 
-/// How many places `[MODULE:]SYMBOL` stands for; two are two or more where there is no module.
-/// Where the kernel itself has the name, those that modules have do not count; where it has not,
-/// they count as one: see [`is_unique_at`]. `None` for a module that is not there.
+/// Counts the symbols with the name `[MODULE:]SYMBOL`. Without a module, 2 means two or more.
+/// Symbols of modules count as one, and only if the kernel itself does not have the name: see
+/// [`is_unique_at`]. `None` if the module is not loaded.
 pub(crate) fn count(symbol: &str) -> Result<Option<usize>> {
     let exists = || -> Result<bool> {
         let name = CString::try_from_fmt(format_args!("{symbol}"))?;
@@ -64,7 +64,7 @@ pub(crate) fn count(symbol: &str) -> Result<Option<usize>> {
     match symbol.split_once(':') {
         Some((module, name)) => {
             let count = symbol::count_in_modules(Some(module), name);
-            // One that is about to come is among the kernel's symbols first.
+            // While a module loads, the kernel can already find its symbols by name.
             Ok(if count.is_none() && exists()? {
                 Some(1)
             } else {
@@ -76,8 +76,7 @@ pub(crate) fn count(symbol: &str) -> Result<Option<usize>> {
     }
 }
 
-/// Is a name that stands for so many places the name of one? `ENOENT`, and `EADDRNOTAVAIL` where it
-/// stands for several.
+/// Checks that a name has one symbol. `ENOENT` for none, `EADDRNOTAVAIL` for several.
 ///
 /// C: `validate_module_probe_symbol()`.
 pub(crate) fn check_count(count: usize) -> Result {
@@ -88,7 +87,7 @@ pub(crate) fn check_count(count: usize) -> Result {
     }
 }
 
-/// The address of `[MODULE:]SYMBOL`, where that is the only one of its name; otherwise an error of
+/// The address of `[MODULE:]SYMBOL`, if one symbol has this name. Otherwise an error of
 /// [`check_count`].
 pub(crate) fn unique_address_of(symbol: &str) -> Result<usize> {
     check_count(count(symbol)?.unwrap_or(0))?;
@@ -104,15 +103,15 @@ fn not_unique() -> Error {
     Error::from_errno(-(EADDRNOTAVAIL as c_int))
 }
 
-/// Is `[MODULE:]SYMBOL`, which the kernel has found at `address`, the only one of its name?
+/// Whether the symbol at `address` is the only one with this name.
 pub(crate) fn is_unique_at(symbol: &str, address: usize) -> bool {
     symbol.contains(':')
         || !symbol::is_in_module(address)
         || symbol::count_in_modules(None, symbol).is_none_or(|count| count <= 1)
 }
 
-/// Does the kernel itself have the name more than once? Where that cannot be found out, it is told
-/// in the kernel's log and not.
+/// Whether several symbols of the kernel itself have this name. If the symbols cannot be read, logs
+/// a warning and returns false.
 fn is_repeated(name: &str) -> bool {
     let mut repeated = REPEATED.lock();
     if repeated.is_none() {

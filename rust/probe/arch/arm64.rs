@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! arm64.
+//! The registers of arm64.
 //!
 //! C: `arch/arm64/include/asm/ptrace.h`, `arch/arm64/kernel/ptrace.c`.
 
@@ -10,14 +10,14 @@ use super::register::{
     Slot, //
 };
 
-/// The size of the registers within `struct pt_regs` in bytes. The last one is `pstate`.
+/// The size of the registers in `struct pt_regs`, in bytes. The last register is `pstate`.
 pub const PT_REGS_BYTES: usize = 34 * WORD;
 
-/// The size of a register in bytes.
+/// The size of a register, in bytes.
 const WORD: usize = 8;
 
-/// The registers with the names that `%REG` takes, in the order of `struct pt_regs`. `lr` is
-/// another name of `x30`.
+/// The registers with their names for `%REG`, in the order of `struct pt_regs`. `lr` is another
+/// name for `x30`.
 ///
 /// C: `regoffset_table`.
 pub const REGISTERS: &[(&str, Register)] = &[
@@ -58,7 +58,7 @@ pub const REGISTERS: &[(&str, Register)] = &[
     ("pstate", word(33)),
 ];
 
-/// The register in which a function returns its value. `$retval` reads it.
+/// The register that contains the return value of a function. `$retval` reads it.
 ///
 /// C: `regs_return_value()`.
 pub const RETURN_VALUE: Register = word(0);
@@ -78,12 +78,12 @@ pub const INSTRUCTION_POINTER: Register = word(32);
 /// C: `frame_pointer()`.
 pub const FRAME_POINTER: Register = word(29);
 
-/// The link register, `x30`: a call puts the return address there.
+/// The link register, `x30`. A call stores the return address in it.
 ///
 /// C: `procedure_link_pointer()`.
 pub const LINK: Register = word(30);
 
-/// The register with this name, or `None` if no register has it.
+/// The register with this name, or `None` if no register has this name.
 ///
 /// C: `regs_query_register_offset()`.
 pub const fn register(name: &str) -> Option<Register> {
@@ -92,10 +92,11 @@ pub const fn register(name: &str) -> Option<Register> {
 
 /// The place of argument `n`, counted from 0, at the first instruction of a function.
 ///
-/// A call puts nothing on the stack: the first word there is the ninth argument.
+/// A call stores nothing on the stack, so the first word of the stack is the ninth argument.
 ///
 /// C: `regs_get_kernel_argument()`, which returns 0 for the arguments on the stack. Structures
-/// passed by value and arguments of 16 bytes move those behind them.
+/// passed by value and arguments of 16 bytes shift the places of later arguments. This function
+/// ignores that.
 pub const fn argument(n: u16) -> Slot {
     match n {
         0..=7 => Slot::Register(word(n)),
@@ -103,7 +104,7 @@ pub const fn argument(n: u16) -> Slot {
     }
 }
 
-/// The register that is the Nth word of `struct pt_regs`.
+/// The register at word N of `struct pt_regs`.
 const fn word(n: u16) -> Register {
     Register::new(n * (WORD as u16))
 }

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Registers, and where a call passes its arguments.
+//! Registers, and the places of a function's arguments.
 
-/// A register, as its offset in bytes within `struct pt_regs`.
+/// A register, as its offset in `struct pt_regs`, in bytes.
 ///
 /// C: `regs_get_register()` takes such an offset.
 ///
 /// # Invariants
 ///
-/// The offset is that of a whole word within the `struct pt_regs` of an architecture. Only the
-/// tables of the architectures make registers. ktrace compares these tables with the real structure
-/// when it is compiled, and reads registers without a check.
+/// The offset is the offset of a whole word in the `struct pt_regs` of an architecture. Only the
+/// tables of the architectures create registers. ktrace compares these tables with the real
+/// structure at compile time, and reads registers without a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Register(u16);
 
 impl Register {
-    /// The register at an offset, in bytes. Only for the tables of the architectures.
+    /// Creates the register at an offset, in bytes. Only the tables of the architectures use it.
     pub(super) const fn new(offset: u16) -> Self {
         // INVARIANT: The caller takes the offset from the `struct pt_regs` of its architecture.
         Self(offset)
     }
 
-    /// The offset within `struct pt_regs`, in bytes.
+    /// The offset in `struct pt_regs`, in bytes.
     #[inline]
     pub const fn offset(self) -> usize {
         self.0 as usize
@@ -33,11 +33,11 @@ impl Register {
 pub enum Slot {
     /// The argument is in a register.
     Register(Register),
-    /// The argument is the Nth word on the stack, counted from 0 at the stack pointer.
+    /// The argument is word N on the stack, counted from 0 at the stack pointer.
     Stack(u16),
 }
 
-/// Looks a name up in a table of registers.
+/// Finds a register by its name.
 pub(super) const fn find(registers: &[(&str, Register)], name: &str) -> Option<Register> {
     let mut rest = registers;
     while let [(candidate, register), others @ ..] = rest {
@@ -49,7 +49,7 @@ pub(super) const fn find(registers: &[(&str, Register)], name: &str) -> Option<R
     None
 }
 
-/// Compares two byte strings. Constants cannot use `==`.
+/// Whether two byte strings are equal. A `const fn` cannot use `==` for them.
 const fn same(mut a: &[u8], mut b: &[u8]) -> bool {
     while let ([first, a_rest @ ..], [second, b_rest @ ..]) = (a, b) {
         if *first != *second {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! x86-64.
+//! The registers of x86-64.
 //!
 //! C: `arch/x86/include/asm/ptrace.h`, `arch/x86/kernel/ptrace.c`.
 
@@ -10,13 +10,13 @@ use super::register::{
     Slot, //
 };
 
-/// The size of `struct pt_regs` in bytes.
+/// The size of `struct pt_regs`, in bytes.
 pub const PT_REGS_BYTES: usize = REGISTERS.len() * WORD;
 
-/// The size of a register in bytes.
+/// The size of a register, in bytes.
 const WORD: usize = 8;
 
-/// The registers with the names that `%REG` takes, in the order of `struct pt_regs`.
+/// The registers with their names for `%REG`, in the order of `struct pt_regs`.
 ///
 /// C: `regoffset_table`.
 pub const REGISTERS: &[(&str, Register)] = &[
@@ -53,7 +53,7 @@ const DI: Register = word(14);
 const IP: Register = word(16);
 const SP: Register = word(19);
 
-/// The register in which a function returns its value. `$retval` reads it.
+/// The register that contains the return value of a function. `$retval` reads it.
 ///
 /// C: `regs_return_value()`.
 pub const RETURN_VALUE: Register = AX;
@@ -68,7 +68,7 @@ pub const STACK_POINTER: Register = SP;
 /// C: `instruction_pointer()`.
 pub const INSTRUCTION_POINTER: Register = IP;
 
-/// The register with this name, or `None` if no register has it.
+/// The register with this name, or `None` if no register has this name.
 ///
 /// C: `regs_query_register_offset()`.
 pub const fn register(name: &str) -> Option<Register> {
@@ -77,10 +77,10 @@ pub const fn register(name: &str) -> Option<Register> {
 
 /// The place of argument `n`, counted from 0, at the first instruction of a function.
 ///
-/// The word at the stack pointer is the return address: the arguments on the stack come after it.
+/// The word at the stack pointer is the return address. The arguments on the stack follow it.
 ///
-/// C: `regs_get_kernel_argument()`, which also tells where this guess is wrong: structures passed
-/// by value, and whatever else the ABI treats in its own way.
+/// C: `regs_get_kernel_argument()`. As in C, the place is wrong after structures passed by value,
+/// and in other special cases of the ABI.
 pub const fn argument(n: u16) -> Slot {
     match n {
         0 => Slot::Register(DI),
@@ -93,7 +93,7 @@ pub const fn argument(n: u16) -> Slot {
     }
 }
 
-/// The register that is the Nth word of `struct pt_regs`.
+/// The register at word N of `struct pt_regs`.
 const fn word(n: u16) -> Register {
     Register::new(n * (WORD as u16))
 }

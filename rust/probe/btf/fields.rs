@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fields as they are written behind a variable or a typecast, `FIELD[.FIELD]...[->FIELD...]...`,
-//! and where they lead.
+//! Parses the fields after a variable or a typecast, `FIELD[.FIELD]...[->FIELD...]...`, and finds
+//! their types and offsets.
 //!
-//! Errors have the kinds and the places of C: where a field is wrong, the place is its name.
+//! Errors have the kinds and the positions of C. The position of a wrong field is its name.
 //!
 //! C: `parse_btf_field()`, `get_bitoffset_of_field()` and `split_next_field()` in
 //! `kernel/trace/trace_probe.c`.
@@ -32,9 +32,9 @@ use super::{
 pub struct Error {
     /// The kind of the error.
     pub kind: ErrorKind,
-    /// The byte of the text.
+    /// Byte offset in the text.
     pub at: usize,
-    /// The number that `write(2)` returns.
+    /// The error number that `write(2)` returns.
     pub errno: Errno,
 }
 
@@ -43,13 +43,13 @@ impl Error {
         Self { kind, at, errno }
     }
 
-    /// BTF that has no such type: EINVAL.
+    /// Creates an error for a type that BTF does not contain: EINVAL.
     pub(super) const fn no_type(at: usize) -> Self {
         Self::new(ErrorKind::BadBtfTid, at, Errno::EINVAL)
     }
 }
 
-/// A part of the text, and the byte where it starts.
+/// A part of the text, and the byte offset where it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fragment<'t> {
     pub(super) text: &'t str,
@@ -67,7 +67,7 @@ pub(super) enum Next<'t> {
 }
 
 impl<'t> Fragment<'t> {
-    /// Cuts the first name off.
+    /// Splits the first name from the rest.
     pub(super) fn split(self) -> Result<(&'t str, Next<'t>), Error> {
         let end = self.text.find(['.', '-']).unwrap_or(self.text.len());
         let (name, rest) = self.text.split_at_checked(end).unwrap_or((self.text, ""));
@@ -89,22 +89,22 @@ impl<'t> Fragment<'t> {
     }
 }
 
-/// The field at the end of `FIELD[.FIELD]...`.
+/// The last field of `FIELD[.FIELD]...`.
 struct Inner<'a, 't> {
     /// The field.
     member: Member<'a>,
-    /// Its type, without typedefs and qualifiers.
+    /// The type of the field, without typedefs and qualifiers.
     ty: Type<'a>,
-    /// The distance of its start from the start of the outermost structure, in bits.
+    /// Offset of the field from the start of the outermost structure, in bits.
     bits: u32,
-    /// The separator after the first name, which cannot be a dot.
+    /// The separator after the field. Never a dot.
     next: Next<'t>,
-    /// The byte of the text where its name starts.
+    /// Byte offset of the field's name in the text.
     at: usize,
 }
 
 impl<'a, 't> Inner<'a, 't> {
-    /// Follows the dots from the structure or union `container` on.
+    /// Finds `FIELD[.FIELD]...` in the structure or union `container`.
     ///
     /// C: `get_bitoffset_of_field()`.
     fn find(btf: &Btf<'a>, mut container: TypeId, mut part: Fragment<'t>) -> Result<Self, Error> {
@@ -139,7 +139,7 @@ impl<'a, 't> Inner<'a, 't> {
         }
     }
 
-    /// The byte of the text where C has arrived with it.
+    /// The byte offset in the text where C's parser stops after this field.
     fn end(&self) -> usize {
         match self.next {
             Next::Arrow(rest) | Next::Dot(rest) => rest.at,
@@ -148,13 +148,13 @@ impl<'a, 't> Inner<'a, 't> {
     }
 }
 
-/// The place of `FIELD[.FIELD]...` in the structure `id`, in bytes.
+/// The offset of `FIELD[.FIELD]...` in the structure `id`, in bytes.
 ///
 /// C: `parse_btf_casttype()`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NoBtfField`] (ENOENT) if no field has the name; [`ErrorKind::TypecastNotAligned`]
+/// [`ErrorKind::NoBtfField`] (ENOENT) if no field has the name. [`ErrorKind::TypecastNotAligned`]
 /// and [`ErrorKind::TypecastBadArrow`] (EINVAL).
 pub fn field_offset(btf: &Btf<'_>, id: TypeId, text: &str) -> Result<u32, Error> {
     let inner = Inner::find(btf, id, Fragment { text, at: 0 })?;
@@ -169,9 +169,8 @@ pub fn field_offset(btf: &Btf<'_>, id: TypeId, text: &str) -> Result<u32, Error>
     Ok(inner.bits / 8)
 }
 
-/// The fields of a variable: one read of memory for each `->`.
-///
-/// Nothing follows an error.
+/// An iterator over the fields of a variable. Returns one read of memory for each `->`. Ends after
+/// an error.
 #[derive(Clone, Debug)]
 pub struct Fields<'a, 't> {
     btf: Btf<'a>,
@@ -179,27 +178,28 @@ pub struct Fields<'a, 't> {
     rest: Option<Fragment<'t>>,
 }
 
-/// The start of the next read.
+/// The value from which the next read starts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ReadStart<'a> {
-    /// A value: a pointer, where fields follow.
+    /// A value. If fields follow, it must be a pointer.
     Value(Value<'a>),
-    /// A pointer into the structure with this id, that many bytes behind its start, in the memory
-    /// of this space.
+    /// A pointer into the structure with this id, with its offset in the structure, in bytes, and
+    /// the address space of the structure.
     Structure(TypeId, u32, Space),
 }
 
-/// A read of memory, at the value so far.
+/// A read of memory at the current value.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldRead<'a> {
-    /// The memory that the read is from.
+    /// The address space of the read.
     pub space: Space,
-    /// The offset to add, in bytes. Without a typecast under 2^29, and with one more than -2^29.
+    /// The offset that the read adds to the value, in bytes. Less than 2^29. Not negative without a
+    /// typecast, and greater than -2^29 with a typecast.
     pub offset: i32,
-    /// The value that the read gives.
+    /// The value that the read returns.
     pub value: Value<'a>,
-    /// The byte of the text behind the `->` that follows; where none does, the last field. There C
-    /// tells of an error that concerns all of the argument.
+    /// The byte offset in the text after the next `->`, or, without another `->`, the offset of the
+    /// last field. C reports errors of the whole argument at this position.
     pub at: usize,
 }
 
@@ -208,7 +208,8 @@ impl<'a, 't> Fields<'a, 't> {
         Self { btf, from, rest }
     }
 
-    /// Follows fields of the structure `id`. The value so far points `behind` bytes into it.
+    /// Follows fields of the structure `id`. The current value points to byte `behind` of the
+    /// structure.
     pub const fn of_structure(
         btf: Btf<'a>,
         id: TypeId,
@@ -220,12 +221,12 @@ impl<'a, 't> Fields<'a, 't> {
         Self::new(btf, from, Some(Fragment { text, at: 0 }))
     }
 
-    /// The BTF that has all of their types.
+    /// The BTF that contains the types of all fields.
     pub const fn btf(&self) -> Btf<'a> {
         self.btf
     }
 
-    /// The value of the variable without its fields. `None` for the fields of a typecast.
+    /// The value of the variable without fields. `None` for the fields of a typecast.
     pub const fn start(&self) -> Option<Value<'a>> {
         match self.from {
             ReadStart::Value(value) => Some(value),
@@ -233,7 +234,7 @@ impl<'a, 't> Fields<'a, 't> {
         }
     }
 
-    /// Follows one `->` and each `.` behind it.
+    /// Follows one `->` and each `.` after it.
     fn read(&mut self, part: Fragment<'t>) -> Result<FieldRead<'a>, Error> {
         let (container, behind, space) = match self.from {
             ReadStart::Structure(id, behind, space) => (id, behind, space),

@@ -25,16 +25,16 @@ pub struct Function<'a> {
 /// A parameter of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param<'a> {
-    /// Its place among all that the function takes, counted from 0.
+    /// The index of the parameter, counted from 0 over all parameters of the function.
     pub position: u16,
-    /// Its name; empty where it has none.
+    /// The name of the parameter. Empty if it has no name.
     pub name: &'a str,
-    /// Its type.
+    /// The type of the parameter.
     pub ty: TypeId,
 }
 
 impl<'a> Btf<'a> {
-    /// The function of this name, as [`Self::find`] finds it.
+    /// Finds a function by its name, as [`Self::find`] does.
     ///
     /// C: `btf_find_func_proto()`.
     pub fn function(&self, name: &str) -> Option<Function<'a>> {
@@ -43,7 +43,7 @@ impl<'a> Btf<'a> {
 }
 
 impl<'a> Function<'a> {
-    /// The function with this id. `None` if the type is no function.
+    /// The function with this id. `None` if the type is not a function.
     pub(super) fn new(btf: Btf<'a>, id: TypeId) -> Option<Self> {
         let function = btf.get(id)?;
         let proto = btf.get(function.target())?;
@@ -54,8 +54,8 @@ impl<'a> Function<'a> {
         })
     }
 
-    /// The same function as the callee of a tracepoint: without its first parameter, which is only
-    /// for the callee. The other parameters keep their positions.
+    /// The function as a callback of a tracepoint, without its first parameter, which only the
+    /// callback uses. The other parameters keep their positions.
     ///
     /// C: `TPARG_FL_TPOINT`.
     pub const fn of_tracepoint(self) -> Self {
@@ -65,13 +65,13 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// The BTF that it is in.
+    /// The BTF that contains the function.
     pub const fn btf(&self) -> &Btf<'a> {
         &self.btf
     }
 
-    /// The parameters, without the `...` of a variadic function: there is nothing to be read
-    /// there, though C counts it.
+    /// The parameters. Excludes the `...` of a variadic function: it has no value, although C
+    /// counts it.
     pub fn params(&self) -> impl Iterator<Item = Param<'a>> + use<'a> {
         let sections = self.btf.sections;
         let positions = 0..u16::MAX;
@@ -86,7 +86,7 @@ impl<'a> Function<'a> {
             })
     }
 
-    /// The parameter of this name.
+    /// Finds a parameter by its name.
     pub fn find(&self, name: &str) -> Option<Param<'a>> {
         if name.is_empty() {
             return None;
@@ -94,7 +94,7 @@ impl<'a> Function<'a> {
         self.params().find(|param| param.name == name)
     }
 
-    /// The parameter of `...`, without a name and a type.
+    /// The words of the parameter `...`, which has no name and no type.
     const VARIADIC: [u32; 2] = [0, 0];
 
     /// Whether the function is variadic.

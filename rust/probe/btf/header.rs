@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The header of BTF, and the sections that it locates.
+//! The header of BTF, which locates the sections.
 //!
 //! C: `btf_parse_hdr()`, `btf_check_sec_info()` in `kernel/bpf/btf.c`.
 
 use super::types::word;
 
-/// The first two bytes, in the byte order of the machine that the BTF is for.
+/// The first two bytes, in the byte order of the target machine.
 const MAGIC: u16 = 0xeb9f;
 
-/// The only version.
+/// The only known version.
 const VERSION: u8 = 1;
 
 /// The size of a header without a layout section, in bytes.
@@ -18,22 +18,22 @@ const HEADER: usize = 24;
 /// The size of a header with a layout section, in bytes.
 const HEADER_WITH_LAYOUT: usize = 32;
 
-/// Why bytes are no BTF that can be read.
+/// The reason why bytes are not readable BTF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// They are no BTF.
+    /// The bytes are not BTF.
     Magic,
-    /// They are for a machine of the other byte order.
+    /// The bytes are for a machine with the other byte order.
     ByteOrder,
-    /// Another version, or flags, which no version has.
+    /// The version is not 1, or the header has flags. No version has flags.
     Version,
-    /// The header, or a section, is not within the bytes.
+    /// The header or a section exceeds the bytes.
     Sections,
-    /// The names do not start with an empty one, or the last one has no end.
+    /// The first name is not empty, or the last name has no NUL.
     Strings,
-    /// The type that starts at this byte of the types is cut off, or of a kind of unknown size.
+    /// The type at this byte of the types section is incomplete, or has a kind of unknown size.
     Type(u32),
-    /// The index has another length than [`Sections::slots`](super::Sections::slots).
+    /// The length of the index differs from [`Sections::slots`](super::Sections::slots).
     Index,
 }
 
@@ -41,7 +41,7 @@ pub enum Malformed {
 pub(super) struct RawSections<'a> {
     pub(super) types: &'a [u8],
     pub(super) strings: &'a [u8],
-    /// The sizes of each kind of type. Empty in BTF of older kernels.
+    /// The sizes of each kind of type. Older kernels have no such section, so the slice is empty.
     pub(super) layout: &'a [u8],
 }
 
@@ -67,7 +67,7 @@ impl<'a> RawSections<'a> {
         Self::split(bytes).ok_or(Malformed::Sections)
     }
 
-    /// Splits the bytes by the offsets and sizes in the header.
+    /// Splits the bytes with the offsets and sizes from the header.
     fn split(bytes: &'a [u8]) -> Option<Self> {
         let header = word(bytes, 4)? as usize;
         let rest = bytes.get(header..)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An index of the types in BTF, and lookups of types by id and by name.
+//! An index of the types in BTF, which finds types by id and by name.
 //!
-//! The sections of a module's BTF continue those of the kernel's: [`Sections`] refers to a [`Btf`],
-//! which consists of sections and their index.
+//! The sections of a module's BTF continue the sections of the kernel's BTF. So [`Sections`] refers
+//! to a [`Btf`], which consists of sections and their index.
 //!
 //! C: `btf_parse_str_sec()`, `btf_check_sorted()`, `btf_type_by_id()`, `btf_find_by_name_kind()` in
 //! `kernel/bpf/btf.c`.
@@ -20,17 +20,17 @@ use super::{
     },
 };
 
-/// The longest name, in bytes.
+/// Maximum length of a name, in bytes.
 ///
-/// C: `KSYM_NAME_LEN`, with its NUL.
+/// C: `KSYM_NAME_LEN`, which includes the NUL.
 const MAX_NAME: usize = 511;
 
-/// The longest chain of typedefs and qualifiers that is followed. A kernel has some 6.
+/// Maximum length of a chain of typedefs and qualifiers. A kernel has chains of some 6.
 ///
 /// C: `MAX_RESOLVE_DEPTH`.
 const MAX_CHAIN: usize = 32;
 
-/// The parts of BTF, within its bytes.
+/// The sections of BTF.
 #[derive(Clone, Copy, Debug)]
 pub struct Sections<'a> {
     types: &'a [u8],
@@ -40,14 +40,14 @@ pub struct Sections<'a> {
     base: Option<&'a Btf<'a>>,
     /// The id of the first type.
     first_type: u32,
-    /// The place of the first name.
+    /// The offset of the first name, in bytes.
     first_string: u32,
 }
 
 impl<'a> Sections<'a> {
-    /// Finds the parts. BTF of a module has that of the kernel as its base.
+    /// Finds the sections. The BTF of a module has the kernel's BTF as its base.
     ///
-    /// It looks at the header, and at the ends of the strings, alone.
+    /// Reads only the header and the first and last byte of the strings.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl<'a> Sections<'a> {
         })
     }
 
-    /// The length of an index, in words: one for each type, and one.
+    /// The length of an index, in words: one more than the number of types.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl<'a> Sections<'a> {
         Ok(slots)
     }
 
-    /// Makes the index, in memory of [`Self::slots`] words.
+    /// Writes the index to `index`, which must have [`Self::slots`] words.
     ///
     /// # Errors
     ///
@@ -131,9 +131,9 @@ impl<'a> Sections<'a> {
         Ok(self.indexed(index))
     }
 
-    /// Creates a [`Btf`] with an index that [`Self::index`] made of the same bytes.
+    /// Creates a [`Btf`] with an index that [`Self::index`] wrote for the same bytes.
     ///
-    /// With another index, lookups return wrong types.
+    /// With any other index, lookups return wrong types.
     pub const fn indexed(self, index: &'a [u32]) -> Btf<'a> {
         Btf {
             sections: self,
@@ -141,7 +141,7 @@ impl<'a> Sections<'a> {
         }
     }
 
-    /// The type that starts at this byte of the types.
+    /// The type at byte `at` of the types section.
     fn type_at(&self, at: usize) -> Option<Type<'a>> {
         Type::read(self.types.get(at..)?, self.layout)
     }
@@ -153,7 +153,7 @@ impl<'a> Sections<'a> {
         }
     }
 
-    /// The name at this place, and all that follow it.
+    /// The name at the offset `place`, and all names after it.
     fn strings_at(&self, place: u32) -> Option<&'a [u8]> {
         let mut sections = self;
         while place < sections.first_string {
@@ -163,7 +163,7 @@ impl<'a> Sections<'a> {
         sections.strings.get(own..)
     }
 
-    /// The name at this place, without its NUL.
+    /// The name at the offset `place`, without its NUL.
     ///
     /// C: `btf_str_by_offset()`.
     fn bytes(&self, place: u32) -> Option<&'a [u8]> {
@@ -175,12 +175,12 @@ impl<'a> Sections<'a> {
         rest.get(..len)
     }
 
-    /// The name at this place as text.
+    /// The name at the offset `place`, as UTF-8.
     pub(super) fn text(&self, place: u32) -> Option<&'a str> {
         core::str::from_utf8(self.bytes(place)?).ok()
     }
 
-    /// Whether the name at this offset is `name`.
+    /// Whether the name at the offset `place` is `name`.
     pub(super) fn is_text(&self, place: u32, name: &[u8]) -> bool {
         self.strings_at(place)
             .and_then(|rest| rest.strip_prefix(name))
@@ -188,7 +188,7 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// Each type with the byte that it starts at, up to the first that is malformed.
+/// An iterator over the types and their byte offsets. It ends at the first malformed type.
 struct Walk<'a> {
     sections: Sections<'a>,
     at: usize,
@@ -203,7 +203,7 @@ impl<'a> Iterator for Walk<'a> {
         if at >= types.len() {
             return None;
         }
-        // The section has a length of 32 bits.
+        // The length of the section has 32 bits.
         let start = at as u32;
         match self.sections.type_at(at) {
             Some(ty) => {
@@ -220,27 +220,27 @@ impl<'a> Iterator for Walk<'a> {
 
 /// BTF with an index of its types.
 ///
-/// Made by [`Sections::index`], and by [`Sections::indexed`] without the cost.
+/// [`Sections::index`] creates it. [`Sections::indexed`] creates it without the cost of an index.
 #[derive(Clone, Copy, Debug)]
 pub struct Btf<'a> {
     pub(super) sections: Sections<'a>,
-    /// The offset of each type in the section of types, in bytes. The first slot belongs to no
-    /// type. It is the number of the first type with a name, if the types are sorted by name, and
-    /// 0 if they are not.
+    /// The offset of each type in the types section, in bytes. The first slot belongs to no type.
+    /// If the types are sorted by name, it contains the number of the first type with a name.
+    /// Otherwise it contains 0.
     index: &'a [u32],
 }
 
 impl<'a> Btf<'a> {
-    /// The number of types, those of the base and `void` included: all ids are below.
+    /// The number of types, including `void` and the types of the base. All ids are less.
     ///
     /// C: `btf_nr_types()`.
     pub fn type_count(&self) -> u32 {
-        // One slot is that of no type.
+        // The first slot belongs to no type.
         let own = (self.index.len() as u32).saturating_sub(1);
         self.sections.first_type.saturating_add(own)
     }
 
-    /// The type with this id, in here or in the base. There is always [`TypeId::VOID`].
+    /// The type with this id, in this BTF or in its base. [`TypeId::VOID`] always exists.
     ///
     /// C: `btf_type_by_id()`.
     pub fn get(&self, id: TypeId) -> Option<Type<'a>> {
@@ -258,7 +258,8 @@ impl<'a> Btf<'a> {
 
     /// The type with this id, without typedefs and qualifiers.
     ///
-    /// `None` if a type is missing, or if there are more than 32 of these.
+    /// `None` if a type is missing, or if the chain of typedefs and qualifiers has more than 32
+    /// links.
     ///
     /// C: `btf_type_skip_modifiers()`.
     pub fn resolve(&self, id: TypeId) -> Option<Type<'a>> {
@@ -272,8 +273,8 @@ impl<'a> Btf<'a> {
         None
     }
 
-    /// The size in bytes of the variable of this name. `None` if there is no such variable, or no
-    /// complete type of it. BTF of the kernel mostly has per-CPU variables only.
+    /// The size of the variable with this name, in bytes. `None` if BTF contains no such variable
+    /// or no complete type of it. The kernel's BTF contains almost only per-CPU variables.
     ///
     /// C: `btf_type_id_size()`.
     pub fn variable_size(&self, name: &str) -> Option<u32> {
@@ -302,7 +303,7 @@ impl<'a> Btf<'a> {
         None
     }
 
-    /// Whether the type with this id has the type tag `tag` among its qualifiers.
+    /// Whether the qualifiers of the type with this id include the type tag `tag`.
     ///
     /// C: `__attribute__((btf_type_tag("tag")))`.
     pub fn has_tag(&self, mut id: TypeId, tag: &str) -> bool {
@@ -318,20 +319,21 @@ impl<'a> Btf<'a> {
         false
     }
 
-    /// The name of a type; empty where it has none.
+    /// The name of a type. Empty if the type has no name.
     ///
-    /// `None` where it is out of bounds, longer than a symbol, or no UTF-8.
+    /// `None` if the name is out of bounds, longer than a symbol, or not UTF-8.
     ///
     /// C: `btf_name_by_offset()`.
     pub fn name(&self, ty: Type<'a>) -> Option<&'a str> {
         self.sections.text(ty.name)
     }
 
-    /// The first type of this name and kind: of those in here, then of those in the base.
+    /// Finds the first type with this name and kind. Searches this BTF first, and then its base.
     ///
-    /// C begins with the base, and so takes a function of the kernel for one of the module that
-    /// has the same name. It takes about 17 comparisons where the types are sorted by name, as
-    /// those of kernel and modules are, and else one for each type of this kind.
+    /// C searches the base first. So C confuses a function of a module with a function of the
+    /// kernel that has the same name. If the types are sorted by name, as in the kernel and its
+    /// modules, a search takes about 17 comparisons. Otherwise it takes one comparison for each
+    /// type of this kind.
     ///
     /// C: `btf_find_by_name_kind()`.
     pub fn find(&self, name: &str, kind: TypeKind) -> Option<TypeId> {
@@ -372,8 +374,8 @@ impl<'a> Btf<'a> {
         Some(TypeId::new(sections.first_type.checked_add(own)?))
     }
 
-    /// The types in here in the order of their names, from this name on, and the number of the
-    /// first of them. `None` where the types are not sorted by name.
+    /// The types of this BTF that are sorted by name, starting at `name`. Also returns the number
+    /// of the first of these types. `None` if the types are not sorted by name.
     fn sorted_from(&self, name: &[u8]) -> Option<(usize, &'a [u32])> {
         let (named, offsets) = self.index.split_first()?;
         let first = (*named as usize).checked_sub(1)?;
@@ -382,19 +384,19 @@ impl<'a> Btf<'a> {
         Some((first.checked_add(before)?, sorted.get(before..)?))
     }
 
-    /// The name of the type that starts at this byte of the types.
+    /// The name of the type at byte `at` of the types section.
     fn name_at(&self, at: u32) -> Option<&'a [u8]> {
         self.sections
             .bytes(self.sections.type_at(at as usize)?.name)
     }
 
-    /// The ids of the types in here, not in the base.
+    /// The ids of this BTF's types, without the types of the base.
     pub(super) fn own_types(&self) -> impl Iterator<Item = TypeId> + use<> {
         (self.sections.first_type..self.type_count()).map(TypeId::new)
     }
 
-    /// The names of the functions in here that begin so. None where the types are not sorted by
-    /// name.
+    /// The names of this BTF's functions that start with `prefix`, without the functions of the
+    /// base. Returns no names if the types are not sorted by name.
     pub fn functions_from<'n>(
         &self,
         prefix: &'n str,

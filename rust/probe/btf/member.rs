@@ -15,33 +15,33 @@ use super::{
 /// The maximum nesting of unnamed structures. A kernel has at most 7 levels.
 const MAX_DEPTH: usize = 16;
 
-/// The most members that are visited. A kernel has up to 273 in a structure.
+/// Maximum number of members that a search visits. A structure of the kernel has up to 273.
 const MAX_MEMBERS: usize = 1 << 12;
 
-/// A member.
+/// A member of a structure or union.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member<'a> {
-    /// Its name; empty where it has none.
+    /// The name of the member. Empty if the member has no name.
     pub name: &'a str,
-    /// Its type.
+    /// The type of the member.
     pub ty: TypeId,
-    /// The offset in bits from the start of the structure.
+    /// Offset from the start of the structure, in bits.
     pub bit_offset: u32,
-    /// The number of bits of a bitfield; 0 where it is none.
+    /// The number of bits of a bitfield. 0 for other members.
     pub bitfield: u8,
 }
 
-/// A structure that is being visited.
+/// A structure that a search is visiting.
 #[derive(Clone, Copy)]
 struct Level {
     id: TypeId,
-    /// The number of its members that were visited.
+    /// The number of visited members.
     done: usize,
-    /// The offset in bits from the start of the outermost structure.
+    /// Offset from the start of the outermost structure, in bits.
     bit_offset: u32,
 }
 
-/// Splits the last word of a member into its place and the number of bits of a bitfield.
+/// Splits the last word of a member into its offset in bits and the number of bits of a bitfield.
 ///
 /// C: `__btf_member_bit_offset()`, `__btf_member_bitfield_size()`.
 const fn place(container: &Type<'_>, word: u32) -> (u32, u8) {
@@ -72,7 +72,8 @@ impl<'a> Btf<'a> {
         })
     }
 
-    /// The member of this name in the structure or union `id`, or in those without a name in it.
+    /// Finds a member by its name in the structure or union `id`, including the members of unnamed
+    /// structures in it.
     pub fn find_member(&self, id: TypeId, name: &str) -> Option<Member<'a>> {
         self.visit_members(id, |place_of_name, member| {
             let is_it = self.sections.is_text(place_of_name, name.as_bytes());
@@ -80,8 +81,8 @@ impl<'a> Btf<'a> {
         })
     }
 
-    /// Calls `f` for each member of the structure or union `id` that has a name, and for those of
-    /// the structures without a name in it, until `f` returns something.
+    /// Calls `f` for each named member of the structure or union `id`, including the members of
+    /// unnamed structures in it. Stops when `f` returns `Some`.
     pub fn find_any_member<R>(
         &self,
         id: TypeId,
@@ -99,10 +100,10 @@ impl<'a> Btf<'a> {
         }
     }
 
-    /// Calls `f` for each member with the place of its name. The name itself is not looked up.
+    /// Calls `f` for each member with the offset of its name. Does not look the name up.
     ///
-    /// Structures without a name are looked into 16 deep and up to 4096 members, where C has room
-    /// for 16 of them alone, which `struct net_device_stats` exceeds.
+    /// Visits unnamed structures up to 16 levels deep, and up to 4096 members. C has room for only
+    /// 16 unnamed structures in total. `struct net_device_stats` has more.
     fn visit_members<R>(
         &self,
         id: TypeId,
@@ -137,7 +138,7 @@ impl<'a> Btf<'a> {
         }
     }
 
-    /// Visits the next members of one structure, `left` at most.
+    /// Visits the next members of one structure, at most `left`.
     fn visit_level<R>(
         &self,
         level: Level,
@@ -180,10 +181,10 @@ impl<'a> Btf<'a> {
     }
 }
 
-/// The result of a visit of the members of one structure, with the number of these members.
+/// The result of a visit of one structure's members, with the number of visited members.
 enum VisitResult<R> {
     Found(R),
-    /// A structure without a name, which comes next.
+    /// The search must visit this unnamed structure next.
     Inner(Level, usize),
     End(usize),
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions that take a pointer to a structure.
+//! Finds the functions that take a pointer to a structure.
 
 use super::{
     function::Function,
@@ -17,26 +17,27 @@ use super::{
 pub struct Receiver<'a> {
     /// The name of the function.
     pub name: &'a str,
-    /// A bit for each such parameter: bit 0 for the first parameter. Parameters from 32 on have
-    /// none.
+    /// A bit for each parameter that is such a pointer. Bit 0 is the first parameter. The
+    /// parameters after the first 32 have no bit.
     pub parameters: u32,
 }
 
 impl<'a> Btf<'a> {
-    /// The structure or union that a pointer points to, whether it is defined or only declared.
-    /// `None` if the type is another one.
+    /// The structure or union that a pointer points to. The result can be a declaration without a
+    /// definition. `None` if the type is not such a pointer.
     pub fn pointed_structure(&self, ty: Type<'a>) -> Option<Type<'a>> {
         let target = (ty.kind() == TypeKind::Ptr).then(|| ty.target())?;
         let ty = self.resolve(target)?;
         (ty.kind().has_members() || ty.kind() == TypeKind::Fwd).then_some(ty)
     }
 
-    /// The functions in here, not in the base, that take a pointer to `structure`.
+    /// The functions of this BTF that take a pointer to `structure`, without the functions of the
+    /// base.
     ///
-    /// It looks at all types.
+    /// Reads all types.
     pub fn receivers(&self, structure: TypeId) -> impl Iterator<Item = Receiver<'a>> {
         let btf = *self;
-        // Equal names have one place. A declaration has the name of the structure.
+        // Equal names have the same offset. A declaration has the name of its structure.
         let wanted = btf
             .resolve(structure)
             .map(|ty| ty.name)

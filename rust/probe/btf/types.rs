@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A type: a header of three words, and the data of its kind.
+//! A type in BTF: a header of three words, and the data of its kind.
 //!
-//! C: `struct btf_type` and those that follow it, in `include/uapi/linux/btf.h`.
+//! C: `struct btf_type` and the structures after it in `include/uapi/linux/btf.h`.
 
-/// The bytes of a head.
+/// The size of a type's header, in bytes.
 const HEAD: usize = 12;
 
-/// The number of a type.
+/// The id of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeId(u32);
 
 impl TypeId {
-    /// `void`, which has no entry.
+    /// The id of `void`. BTF contains no entry for `void`.
     pub const VOID: Self = Self(0);
 
-    /// The type of this number, which need not be.
+    /// The type with this id. The type need not exist.
     pub const fn new(id: u32) -> Self {
         Self(id)
     }
 
-    /// The number.
+    /// The id as a number.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -33,7 +33,7 @@ impl TypeId {
 pub enum TypeKind {
     /// `void`.
     Void,
-    /// A number, `char` and `bool` included.
+    /// A number, including `char` and `bool`.
     Int,
     /// A pointer.
     Ptr,
@@ -45,9 +45,9 @@ pub enum TypeKind {
     Union,
     /// An enumeration of up to 32 bits.
     Enum,
-    /// A structure or union that is not defined.
+    /// A declaration of a structure or union, without a definition.
     Fwd,
-    /// Another name.
+    /// Another name for a type.
     Typedef,
     /// `volatile`.
     Volatile,
@@ -55,7 +55,7 @@ pub enum TypeKind {
     Const,
     /// `restrict`.
     Restrict,
-    /// A function, by name.
+    /// A named function.
     Func,
     /// The prototype of a function.
     FuncProto,
@@ -71,7 +71,7 @@ pub enum TypeKind {
     TypeTag,
     /// An enumeration of 64 bits.
     Enum64,
-    /// A kind that came later.
+    /// An unknown kind of a later version.
     Other(u8),
 }
 
@@ -102,7 +102,7 @@ impl TypeKind {
         }
     }
 
-    /// The bytes that follow the head, and those that follow for each element.
+    /// The number of bytes after the header, and of additional bytes for each element.
     fn sizes(self, layout: &[u8]) -> Option<(u8, u8)> {
         Some(match self {
             Self::Ptr
@@ -118,10 +118,10 @@ impl TypeKind {
             Self::Array => (12, 0),
             Self::Enum | Self::FuncProto => (0, 8),
             Self::Struct | Self::Union | Self::Datasec | Self::Enum64 => (0, 12),
-            // `void` has no entry.
+            // BTF contains no entry for `void`.
             Self::Void => return None,
             Self::Other(number) => {
-                // Two bytes of sizes, two of flags.
+                // An entry has two bytes of sizes and two bytes of flags.
                 let at = usize::from(number).wrapping_mul(4);
                 match layout.get(at..at.wrapping_add(4))? {
                     [info, element, ..] => (*info, *element),
@@ -152,7 +152,7 @@ impl TypeKind {
 /// A type.
 #[derive(Clone, Copy, Debug)]
 pub struct Type<'a> {
-    /// The place of its name.
+    /// The offset of the type's name, in bytes.
     pub(super) name: u32,
     info: u32,
     value: u32,
@@ -169,7 +169,7 @@ impl<'a> Type<'a> {
         tail: &[],
     };
 
-    /// The type that `bytes` start with, where they have all of it.
+    /// Reads the type at the start of `bytes`. Returns `None` if `bytes` do not contain all of it.
     pub(super) fn read(bytes: &'a [u8], layout: &[u8]) -> Option<Self> {
         let ty = Self {
             name: word(bytes, 0)?,
@@ -183,7 +183,7 @@ impl<'a> Type<'a> {
         Some(Self { tail, ..ty })
     }
 
-    /// The bytes that it takes.
+    /// The size of the type's entry, in bytes.
     pub(super) const fn bytes(&self) -> usize {
         self.tail.len().saturating_add(HEAD)
     }
@@ -193,29 +193,30 @@ impl<'a> Type<'a> {
         TypeKind::new((self.info >> 24) as u8 & 0x7f)
     }
 
-    /// The flag of the type. Its meaning depends on the kind: members may be bitfields; the values
-    /// of an enumeration are signed; a forward declaration is of a union.
+    /// The flag of the type. The meaning depends on the kind. In a structure or union, members can
+    /// be bitfields. In an enumeration, the values are signed. In a forward declaration, the type
+    /// is a union.
     ///
     /// C: `btf_type_kflag()`.
     pub const fn flag(&self) -> bool {
         self.info >> 31 != 0
     }
 
-    /// The number of its members, parameters or values.
+    /// The number of members, parameters or values.
     ///
     /// C: `btf_type_vlen()`.
     pub const fn count(&self) -> usize {
         (self.info & 0xff_ffff) as usize
     }
 
-    /// The size in bytes of a number, an enumeration, a structure or a union. Of other kinds it
-    /// means nothing.
+    /// The size of a number, an enumeration, a structure or a union, in bytes. Has no meaning for
+    /// other kinds.
     pub const fn size(&self) -> u32 {
         self.value
     }
 
-    /// The type that a pointer, a modifier, a function or a variable refers to, and the one that
-    /// is returned. Of other kinds it means nothing.
+    /// The type that a pointer, a modifier, a function or a variable refers to, or the return type
+    /// of a prototype. Has no meaning for other kinds.
     pub const fn target(&self) -> TypeId {
         TypeId(self.value)
     }
@@ -240,7 +241,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// The elements from `first` on, as those of N words that they are.
+    /// The elements from index `first` on. Each element has N words.
     pub(super) fn elements<const N: usize>(
         &self,
         first: usize,
@@ -269,7 +270,7 @@ impl Int {
         self.0 as u8
     }
 
-    /// The bit that it starts at, which is 0 but in BTF of old.
+    /// The number of the first bit. Not 0 only in old BTF.
     pub const fn offset(self) -> u8 {
         (self.0 >> 16) as u8
     }
@@ -279,7 +280,7 @@ impl Int {
         self.0 & (1 << 24) != 0
     }
 
-    /// Whether the number is a character. Compilers do not set this for `char`.
+    /// Whether the number is a character. Compilers do not set this flag for `char`.
     pub const fn is_char(self) -> bool {
         self.0 & (1 << 25) != 0
     }

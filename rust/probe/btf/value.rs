@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The value of a variable, and how a program fetches it.
+//! The value of a variable, and the way to fetch it.
 //!
 //! C: `fetch_type_from_btf_type()`, `parse_btf_bitfield()` and `check_prepare_btf_string_fetch()`
 //! in `kernel/trace/trace_probe.c`.
@@ -22,28 +22,28 @@ use super::{
     },
 };
 
-/// The type and the offset in bytes of a variable with its fields.
+/// The type of a variable with its fields, and the bits of a bitfield.
 #[derive(Clone, Copy, Debug)]
 pub struct Value<'a> {
-    /// Its type, without names and qualifiers.
+    /// The type of the value, without typedefs and qualifiers.
     pub ty: Type<'a>,
-    /// The bit of its first byte that it starts at.
+    /// The number of the value's first bit in its first byte.
     pub first_bit: u8,
-    /// The number of bits of a bitfield; 0 where it is none.
+    /// The number of bits of a bitfield. 0 for other values.
     pub bitfield: u8,
 }
 
-/// The value that leads to the bytes of a string.
+/// The kind of a value that a string can be read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StringSource {
     /// An array of bytes.
     Array,
-    /// A pointer to bytes, in the memory of this space.
+    /// A pointer to bytes in this address space.
     Pointer(Space),
 }
 
 impl<'a> Value<'a> {
-    /// A value that is all of its bytes.
+    /// Creates a value that consists of whole bytes.
     pub(super) const fn new(ty: Type<'a>) -> Self {
         Self {
             ty,
@@ -55,18 +55,18 @@ impl<'a> Value<'a> {
     /// The default type of an argument.
     ///
     /// Numbers are `u8` to `s64`, depending on their size and sign. Enumerations are signed.
-    /// Pointers, and values that are not numbers, are `x64`. `None` if a bitfield spans nine bytes:
-    /// C would shift it by more bits than the number has.
+    /// Pointers, and values that are not numbers, are `x64`. `None` if a bitfield spans nine bytes.
+    /// C would shift such a bitfield by more bits than the number has.
     ///
-    /// Unlike in C, a bitfield of whole bytes is separated from its neighbours, a bitfield that
-    /// extends beyond its number is read from a wider number, and an enumeration of fewer than four
-    /// bytes is read with its own size. As in C, only the name of a bitfield's type is signed: its
-    /// value is not.
+    /// The results differ from C in three cases. A bitfield of whole bytes excludes its neighbours.
+    /// The read of a bitfield that extends beyond its number is wider than the number. The read of
+    /// an enumeration with fewer than four bytes has the enumeration's size. As in C, only the name
+    /// of a bitfield's type is signed. The value is not.
     pub fn fetch_type(&self) -> Option<FetchType> {
         let (width, style, odd_bits) = number(&self.ty);
         let bits = match (self.bitfield, odd_bits) {
             (_, Some(int)) => int.bits(),
-            // A bit offset without a size: this is not a bitfield.
+            // A bit offset without a size does not make a bitfield.
             (0, None) => return Some(FetchType::Number(width, style)),
             (bits, None) => bits,
         };
@@ -90,8 +90,8 @@ impl<'a> Value<'a> {
             })
     }
 
-    /// The address space that a pointer points to. This is the memory of the process if the
-    /// kernel's source says `__user`, and the compiler records it.
+    /// The address space that a pointer points to. It is the memory of the process if the kernel's
+    /// source says `__user` and the compiler records this.
     pub fn points_to(&self, btf: &Btf<'a>) -> Space {
         if self.ty.kind() == TypeKind::Ptr && btf.has_tag(self.ty.target(), "user") {
             Space::User
@@ -100,12 +100,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether the value is an array of bytes or a pointer to bytes, if it can be shown as a
-    /// string. Bytes are unsigned, as `char` is in the kernel.
+    /// The kind of the value, if it is an array of bytes or a pointer to bytes. Otherwise `None`.
+    /// Bytes are unsigned, like `char` in the kernel.
     ///
-    /// `None` is [`ErrorKind::BadType4str`](crate::error::ErrorKind::BadType4str) (EINVAL) at the
-    /// argument. C uses the size of a number as the type of a pointer, and so accepts some invalid
-    /// values.
+    /// The caller converts `None` into
+    /// [`ErrorKind::BadType4str`](crate::error::ErrorKind::BadType4str) (EINVAL) at the argument. C
+    /// uses the size of a number as the type of a pointer, and so accepts some invalid values.
     pub fn string_source(&self, btf: &Btf<'a>) -> Option<StringSource> {
         let (element, text) = match self.ty.kind() {
             TypeKind::Array => (self.ty.array()?.element, StringSource::Array),
@@ -117,8 +117,8 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The number that a type is: its width, its style, and the number itself where its bits are no
-/// bytes.
+/// The properties of a type as a number: its width, its style, and, if its bits are not whole
+/// bytes, the number itself.
 fn number(ty: &Type<'_>) -> (Width, Style, Option<Int>) {
     let whole = |width, style| (width, style, None);
     match (ty.kind(), ty.int()) {
@@ -146,7 +146,7 @@ fn number(ty: &Type<'_>) -> (Width, Style, Option<Int>) {
                 16 => whole(Width::W2, style),
                 32 => whole(Width::W4, style),
                 64 => whole(Width::W8, style),
-                // `__int128`, or a value without a size: C shows the lower half, or the bytes at
+                // `__int128`, or a value without a size. C shows the lower half, or the bytes at
                 // the address.
                 0 | 65.. if int.is_signed() => whole(Width::W8, Style::Hex),
                 0 | 65.. => whole(Width::W8, Style::Unsigned),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A variable as it is written, `NAME[->FIELDS]`, and its type.
+//! Parses a variable, `NAME[->FIELDS]`, and finds its type.
 //!
 //! C: `parse_btf_arg()` in `kernel/trace/trace_probe.c`.
 
@@ -29,21 +29,22 @@ use super::{
     value::Value, //
 };
 
-/// A variable with its fields, as written.
+/// A parsed variable with its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable<'t> {
-    /// The variable itself: a parameter, `$retval` or `$current`.
+    /// The name of the variable: a parameter, `$retval` or `$current`.
     pub name: &'t str,
     fields: Option<Fragment<'t>>,
 }
 
 impl<'t> Variable<'t> {
-    /// Splits off the name of the variable. Does not check the fields.
+    /// Splits the name of the variable from its fields. Does not check the fields.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::BadHyphen`] (EINVAL) if no `>` follows a `-`; [`ErrorKind::NosupDatArg`]
-    /// (EOPNOTSUPP) if a `.` follows: an argument that is passed by value has no address.
+    /// [`ErrorKind::BadHyphen`] (EINVAL) if no `>` follows a `-`. [`ErrorKind::NosupDatArg`]
+    /// (EOPNOTSUPP) if a `.` follows the name: an argument that a call passes by value has no
+    /// address.
     pub fn parse(text: &'t str) -> Result<Self, Error> {
         let (name, next) = Fragment { text, at: 0 }.split()?;
         let fields = match next {
@@ -60,12 +61,13 @@ impl<'t> Variable<'t> {
         Ok(Self { name, fields })
     }
 
-    /// The parameter that it names, of the function that is probed where that has BTF.
+    /// Finds the parameter with the name of the variable. `function` is the probed function, if BTF
+    /// contains it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NoBtfEntry`] without BTF or without parameters, [`ErrorKind::NoBtfarg`] if no
-    /// parameter has the name; both ENOENT.
+    /// [`ErrorKind::NoBtfEntry`] (ENOENT) without BTF or without parameters.
+    /// [`ErrorKind::NoBtfarg`] (ENOENT) if no parameter has the name.
     pub fn param<'a>(&self, function: Option<&Function<'a>>) -> Result<Param<'a>, Error> {
         let error = |kind| Error::new(kind, 0, Errno::ENOENT);
         let function = function
@@ -74,13 +76,13 @@ impl<'t> Variable<'t> {
         function.find(self.name).ok_or(error(ErrorKind::NoBtfarg))
     }
 
-    /// The return type, if the variable is `$retval`. Without BTF, `$retval` has no type and no
-    /// fields.
+    /// The return type of the function, for the variable `$retval`. Without BTF, `$retval` has no
+    /// type and no fields.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NoRetval`] if the function returns `void`, [`ErrorKind::NoBtfEntry`] at the
-    /// fields if there is no BTF; both ENOENT.
+    /// [`ErrorKind::NoRetval`] (ENOENT) if the function returns `void`. [`ErrorKind::NoBtfEntry`]
+    /// (ENOENT) at the fields if BTF does not contain the function.
     pub fn returned(&self, function: Option<&Function<'_>>) -> Result<Option<TypeId>, Error> {
         match (function, self.fields) {
             (Some(function), _) if function.is_void() => {

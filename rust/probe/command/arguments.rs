@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The arguments of a command, one after the other: `[NAME=]BODY[:TYPE]`.
+//! Parses the arguments of a command: `[NAME=]BODY[:TYPE]`.
 //!
 //! C: `traceprobe_parse_probe_arg()` in `kernel/trace/trace_probe.c`.
 
@@ -35,13 +35,13 @@ use super::{
     words::Words, //
 };
 
-/// The most arguments of a command.
+/// Maximum number of arguments of a command.
 pub const MAX_ARGUMENTS: usize = 128;
 
-/// The longest name of an argument, in bytes.
+/// Maximum length of an argument's name, in bytes.
 pub(super) const MAX_ARGUMENT_NAME: usize = 32;
 
-/// The fields that a record has anyway.
+/// The names of fields that rkprobe or the kernel adds to records.
 const RESERVED: [&str; 8] = [
     "common_type",
     "common_flags",
@@ -53,11 +53,11 @@ const RESERVED: [&str; 8] = [
     "__probe_func",
 ];
 
-/// Gives one argument after the other, and ends with the first error.
+/// An iterator over the arguments of a command. It ends after the first error.
 pub struct Arguments<'a> {
     all: Words<'a>,
     rest: Words<'a>,
-    /// The number of arguments that were yielded.
+    /// The number of arguments that the iterator returned.
     index: usize,
     count: usize,
     parser: BodyParser<'a>,
@@ -65,7 +65,7 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Checks all arguments together.
+    /// Counts the arguments. Fails if there are too many.
     pub(super) fn new(
         words: Words<'a>,
         context: ParseContext<'a>,
@@ -112,7 +112,8 @@ impl<'a> Arguments<'a> {
         index: usize,
     ) -> Result<(), ArgumentError> {
         if let Some((name, body)) = word.split_once('=') {
-            // The listing has an implied name in front of the body too. It may be longer.
+            // The listing also writes an implied name before the body. An implied name can be
+            // longer.
             let is_too_long = name.len() > MAX_ARGUMENT_NAME && implied_name(body) != Some(name);
             let wrong = if is_too_long {
                 Some(ErrorKind::ArgNameTooLong)
@@ -185,7 +186,7 @@ pub(super) fn split(word: &str, index: usize) -> (Name<'_>, &str) {
     (name, word)
 }
 
-/// The name of an argument without one: that of the parameter or of the field that it reads.
+/// The name of an argument without a given name: the name of the parameter or field that it reads.
 ///
 /// C: `generate_probe_arg_name()`.
 fn implied_name(body: &str) -> Option<&str> {
@@ -193,12 +194,12 @@ fn implied_name(body: &str) -> Option<&str> {
     is_good_name(value).then_some(value)
 }
 
-/// A Bloom filter of the names so far. Only if the bit of a name is set, the name is compared with
-/// those of the earlier arguments.
+/// A Bloom filter of the names so far. The parser compares a name with the earlier names only if
+/// the filter has the bit of the name.
 struct NameFilter {
     bits: [u64; 16],
-    /// The hash of the text of all arguments. Nobody can choose names that share a bit, because the
-    /// choice changes the seed.
+    /// The hash of the text of all arguments. A user cannot choose names that share a bit, because
+    /// every choice of names changes the seed.
     seed: NameHash,
 }
 
@@ -206,17 +207,17 @@ impl NameFilter {
     fn new(arguments: Words<'_>) -> Self {
         let mut seed = NameHash(0);
         for word in arguments {
-            // This does not fail.
+            // Writing to a `NameHash` does not fail.
             let _ = seed.write_str(word);
         }
         let bits = [0; 16];
         Self { bits, seed }
     }
 
-    /// Adds a name. Returns whether the filter may have had it.
+    /// Adds a name. Returns whether the filter already had the bit of the name.
     fn add(&mut self, name: Name<'_>) -> bool {
         let mut hash = self.seed;
-        // This does not fail.
+        // Writing to a `NameHash` does not fail.
         let _ = write!(hash, "{name}");
         // The upper bits depend on all bytes.
         let (word, bit) = (hash.0 >> 28, (hash.0 >> 22) & 63);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The base of a fetch: the value within all levels.
+//! Parses the base of a fetch: the value inside all levels.
 //!
 //! C: `parse_probe_arg_leaf()`, `parse_probe_vars()`, `parse_btf_arg()` and
 //! `parse_btf_casttype()` in `kernel/trace/trace_probe.c`.
@@ -28,34 +28,34 @@ use super::{
     },
 };
 
-/// The words in a kernel stack. In C, this is the limit of `$stackN` and of `$argN`.
+/// The number of words in a kernel stack. C limits `$stackN` and `$argN` to this number.
 const STACK_WORDS: u16 = 16384 / 8;
 
-/// The variables that BTF gives a type.
+/// Variables with a type in BTF.
 const RETVAL: &str = "$retval";
 pub(super) const CURRENT: &str = "$current";
 pub(super) const OBJ: &str = "$obj";
 
-/// Finds a register by its name, which comes without the `%`.
+/// Finds a register by its name without the `%`.
 ///
 /// C: `regs_query_register_offset()`.
 pub type Registers = fn(&str) -> Option<Register>;
 
-/// The base of a fetch, parsed.
+/// The parsed base of a fetch.
 pub(super) struct ParsedBase<'a, 'b> {
     pub(super) base: Base<'a>,
-    /// Whether a dereference belongs to the base: `@`.
+    /// Whether a dereference belongs to the base, as for `@`.
     pub(super) deref: bool,
-    /// The index of the last instruction.
+    /// Index of the base's last fetch instruction in C.
     pub(super) last: usize,
     /// The fields that follow a variable.
     pub(super) fields: Option<btf::Fields<'b, 'a>>,
-    /// The byte of the word where the variable starts.
+    /// Byte offset of the variable in its word.
     pub(super) at: usize,
 }
 
 impl<'a> ParsedBase<'a, '_> {
-    /// A value by itself.
+    /// Creates a base without a dereference and without fields.
     const fn new(base: Base<'a>, at: usize) -> Self {
         Self {
             base,
@@ -67,9 +67,9 @@ impl<'a> ParsedBase<'a, '_> {
     }
 }
 
-/// Parses bases at a probe point.
+/// Parses bases for one probe point.
 pub(super) struct BaseParser<'b> {
-    /// The probe point, and the types of the variables there.
+    /// The probe point and the types of its variables.
     pub(super) context: ParseContext<'b>,
     /// The registers, if the probe saves all of them.
     pub(super) registers: Option<Registers>,
@@ -113,7 +113,7 @@ impl<'b> BaseParser<'b> {
         Ok(ParsedBase::new(base, at))
     }
 
-    /// Reads `$retval` or the name of a parameter, with the fields that follow.
+    /// Parses `$retval` or the name of a parameter, and the fields that follow.
     fn btf_variable<'a>(
         &self,
         text: &'a str,
@@ -179,7 +179,7 @@ impl<'b> BaseParser<'b> {
         })
     }
 
-    /// Reads `$current`, with the fields that follow.
+    /// Parses `$current` and the fields that follow.
     ///
     /// C: `parse_probe_var_current()`.
     fn current<'a>(&self, text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
@@ -199,7 +199,7 @@ impl<'b> BaseParser<'b> {
         })
     }
 
-    /// Reads `$obj`, with the fields that follow.
+    /// Parses `$obj` and the fields that follow.
     fn object<'a>(&self, text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
         if self.context.point != ProbePoint::Object {
             return Err(ArgumentError::invalid(ErrorKind::ObjOnProbe, at));
@@ -222,7 +222,8 @@ impl<'b> BaseParser<'b> {
         })
     }
 
-    /// The type to which `$current` points. The variable is at byte `at`.
+    /// Finds `struct task_struct`, the type that `$current` points to. `at` is the byte offset of
+    /// the variable, for errors.
     pub(super) fn task(&self, at: usize) -> Result<(btf::Btf<'b>, btf::TypeId), ArgumentError> {
         let none = ArgumentError::new(ErrorKind::NoBtfEntry, at, Errno::ENOENT);
         let btf = self.context.types.btf().ok_or(none)?;
@@ -230,10 +231,10 @@ impl<'b> BaseParser<'b> {
         Ok((btf, task.ok_or(none)?))
     }
 
-    /// The structure that `STRUCT[,FIELD]` names, and how many bytes behind its start the field is.
+    /// Finds the structure of `STRUCT[,FIELD]`. Returns it with the offset of FIELD, in bytes.
     ///
-    /// C: `parse_btf_casttype()`. It looks in the kernel first, and then in all modules; this looks
-    /// in the module of the probed function, in the kernel, and then in the other modules.
+    /// C: `parse_btf_casttype()`. C searches the kernel first, and then all modules. This function
+    /// searches the module of the probed function, then the kernel, then the other modules.
     pub(super) fn structure(
         &self,
         text: Text<'_>,
@@ -256,8 +257,8 @@ impl<'b> BaseParser<'b> {
         Ok((btf, id, behind))
     }
 
-    /// The fields with this text, of a value that is cast as `structure` says. It points to memory
-    /// of this space.
+    /// Starts the fields `fields` of a value that the cast `structure` gives a type. The value
+    /// points to memory of the address space `space`.
     pub(super) fn cast<'a>(
         &self,
         structure: Text<'_>,
@@ -268,7 +269,7 @@ impl<'b> BaseParser<'b> {
         Ok(btf::Fields::of_structure(btf, id, behind, space, fields))
     }
 
-    /// Reads a variable, without its `$`, which is at byte `at`.
+    /// Parses a variable without its `$`. The name starts at byte `at`.
     fn variable<'a>(&self, name: &'a str, at: usize) -> Result<Base<'a>, ArgumentError> {
         let bad = ArgumentError::invalid(ErrorKind::BadVar, at);
         let bad_number = |errno| ArgumentError::new(ErrorKind::BadVar, at, errno);
@@ -276,7 +277,7 @@ impl<'b> BaseParser<'b> {
             if index.is_empty() {
                 return Ok(Base::StackPointer);
             }
-            // C reads a sign in `$argN` but not here.
+            // C accepts a sign in `$argN` but not in `$stackN`.
             if !index.starts_with(|c: char| c.is_ascii_digit()) {
                 return Err(bad);
             }
@@ -334,7 +335,8 @@ impl<'b> BaseParser<'b> {
     }
 }
 
-/// Reads `$FIELD`, without its `$`, which is at byte `at`. A field can have the name of a variable.
+/// Parses `$FIELD` without its `$`. The name starts at byte `at`. A field can have the name of a
+/// variable.
 ///
 /// C: `parse_trace_event()`.
 fn field<'a>(fields: &dyn RecordFields, name: &str, at: usize) -> Result<Base<'a>, ArgumentError> {
@@ -345,12 +347,12 @@ fn field<'a>(fields: &dyn RecordFields, name: &str, at: usize) -> Result<Base<'a
     }
 }
 
-/// The error of an argument that needs BTF, on a kernel without BTF.
+/// The error for an argument that needs BTF, if the kernel has no BTF.
 pub(super) const fn no_btf(at: usize) -> ArgumentError {
     ArgumentError::new(ErrorKind::NosupBtfarg, at, Errno::EOPNOTSUPP)
 }
 
-/// `@ADDR` or `@SYM[+|-OFF]`, without the `@`, which is at byte `at`.
+/// Parses `@ADDR` or `@SYM[+|-OFF]` without the `@`. The text starts at byte `at`.
 fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
     let (base, last) = match text.bytes().next() {
         Some(b'0'..=b'9') => {
@@ -359,7 +361,7 @@ fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, Argume
             (Base::Immediate(address), 1)
         }
         Some(b'+') => return Err(ArgumentError::invalid(ErrorKind::FileOnKprobe, at)),
-        // In C, the name has an instruction of its own.
+        // In C, the symbol takes an additional fetch instruction.
         _ => (Base::Symbol(text), 2),
     };
     Ok(ParsedBase {
@@ -369,7 +371,7 @@ fn memory<'a, 'b>(text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, Argume
     })
 }
 
-/// `\IMM` or `\"TEXT"`, without the backslash; it starts at byte `at`.
+/// Parses `\IMM` or `\"TEXT"` without the backslash. The text starts at byte `at`.
 fn immediate(text: &str, at: usize) -> Result<Base<'_>, ArgumentError> {
     if let Some(text) = text.strip_prefix('"') {
         let end = at.saturating_add(1).saturating_add(text.len());

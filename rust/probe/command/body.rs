@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The body of an argument: `FETCH[:TYPE]`.
+//! Parses the body of an argument: `FETCH[:TYPE]`.
 //!
 //! C: `traceprobe_parse_probe_arg_body()` in `kernel/trace/trace_probe.c`.
 
@@ -39,22 +39,22 @@ use super::{
     },
 };
 
-/// A body, parsed.
+/// A parsed body.
 pub(super) struct ParsedBody<'a> {
     pub(super) fetch: Fetch<'a>,
     pub(super) ty: FetchType,
     pub(super) count: Option<NonZeroU8>,
 }
 
-/// Parses the bodies of the arguments of a command, one after the other.
+/// Parses the bodies of a command's arguments, in order.
 pub(super) struct BodyParser<'b> {
     /// The parser of the bases.
     pub(super) bases: BaseParser<'b>,
-    /// The bytes of the record that the arguments so far take.
+    /// Size in the record of the arguments parsed so far, in bytes.
     pub(super) size: usize,
 }
 
-/// The body of the argument `word`, behind the name.
+/// The body of the argument `word`, without the name.
 fn body_of(word: &str) -> &str {
     word.split_once('=').map_or(word, |(_, body)| body)
 }
@@ -62,7 +62,7 @@ fn body_of(word: &str) -> &str {
 /// Whether the argument `word` needs [`TypeInfo`].
 pub(super) fn needs_types(word: &str) -> bool {
     let mut base = body_of(word);
-    // The text within all levels, or the first typecast.
+    // Skips the levels, up to the base or the first typecast.
     while Level::starts(base) && !base.starts_with('(') {
         base = base.split_once('(').map_or("", |(_, inner)| inner);
     }
@@ -73,8 +73,8 @@ pub(super) fn needs_types(word: &str) -> bool {
         || base.starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
-/// The names of structures in the typecasts of the argument `word`. A typecast starts at the start
-/// of the body, or right behind another `(`.
+/// The names of structures in the typecasts of the argument `word`. A typecast begins at the start
+/// of the body, or directly after another `(`.
 pub(super) fn structures(word: &str) -> impl Iterator<Item = &str> {
     let mut parts = body_of(word).split('(');
     let mut can_start = parts.next() == Some("");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `LETTER[MAXACTIVE][:LABEL] TARGET [ARGS] [if FILTER]`: a command that creates a probe.
+//! A command that creates a probe: `LETTER[MAXACTIVE][:LABEL] TARGET [ARGS] [if FILTER]`.
 //!
 //! C: `trace_kprobe_create_internal()` in `kernel/trace/trace_kprobe.c`,
 //! `trace_fprobe_create_internal()` in `kernel/trace/trace_fprobe.c`, `__trace_eprobe_create()` in
@@ -58,23 +58,23 @@ pub const MAX_MAXACTIVE: u16 = 4096;
 pub struct Command<'a> {
     /// The kind of the probe.
     pub kind: Kind,
-    /// The maximum number of instances of a return probe, if the command has it: at most
-    /// [`MAX_MAXACTIVE`].
+    /// The maximum number of instances of a return probe, at most [`MAX_MAXACTIVE`]. `None` if the
+    /// command does not contain it.
     pub maxactive: Option<NonZero<u16>>,
     /// The target of the probe.
     pub target: Target<'a>,
-    /// The offset of the place of memory in the target, in bytes.
+    /// Byte offset, in the target's word, of the memory that a watchpoint watches.
     pub(super) place_at: usize,
-    /// The text behind the `:`.
+    /// The text after the `:`.
     pub(super) label: Option<Label<'a>>,
     pub(super) arguments: Words<'a>,
-    /// The words behind the `if` of an event probe.
+    /// The words after the `if` of an event probe.
     pub(super) filter: Option<Words<'a>>,
 }
 
 impl<'a> Command<'a> {
-    /// The group and the event, given or made. `hash` makes a number of an address from which
-    /// nobody can find the address out.
+    /// Parses the label. Derives a missing group or event from the target. `hash` maps an address
+    /// to a number that does not reveal the address.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl<'a> Command<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NoEpFilter`] if no filter follows the `if`. C reports this after it has found
+    /// [`ErrorKind::NoEpFilter`] if no filter follows the `if`. C reports this error after it finds
     /// the event.
     pub fn filter(&self) -> Result<Option<Normalized<'a>>, Error> {
         let Some(filter) = self.filter.clone() else {
@@ -107,7 +107,7 @@ impl<'a> Command<'a> {
         };
         let filter = filter.text();
         if filter.trim_start_matches(is_space).is_empty() {
-            // The words so far, and the `if`.
+            // Counts the words of the command up to and including the `if`.
             let word = self.arguments.clone().count().saturating_add(3);
             return Err(Error::invalid(ErrorKind::NoEpFilter, word, 0));
         }
@@ -124,13 +124,13 @@ impl<'a> Command<'a> {
         self.arguments.clone().flat_map(structures)
     }
 
-    /// Expands the arguments that stand for others. `None` if there are none. Continue the command
-    /// [with the result](Self::with_arguments).
+    /// Expands meta arguments, such as `$arg*`. Returns `None` if the command has none. To
+    /// continue, pass the expansion to [`with_arguments`](Self::with_arguments).
     ///
     /// # Errors
     ///
-    /// `$argN` and `$arg*` in the wrong place or with a wrong number, and expansions that exceed a
-    /// limit.
+    /// `$argN` and `$arg*` at a point without arguments, a wrong number in `$argN`, and expansions
+    /// that exceed a limit.
     pub fn expand<'c>(
         &'c self,
         context: ParseContext<'c>,
@@ -139,7 +139,7 @@ impl<'a> Command<'a> {
         Expansion::new(self.arguments.clone(), context, offsets)
     }
 
-    /// The same command with other arguments.
+    /// Returns this command with the arguments `arguments`.
     pub fn with_arguments<'c>(&self, arguments: &'c str) -> Command<'c>
     where
         'a: 'c,
@@ -150,7 +150,7 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// The same command with another length of the memory that it watches.
+    /// Returns this command with `len`, in bytes, as the length of the watched memory.
     pub fn with_length(&self, len: u8) -> Self {
         let mut command = self.clone();
         if let Target::Memory(watched) = &mut command.target {
@@ -159,13 +159,13 @@ impl<'a> Command<'a> {
         command
     }
 
-    /// An error of the place of memory: [`ErrorKind::BadAccessAddr`], [`ErrorKind::BadAccessLen`],
-    /// [`ErrorKind::UnalignedAccess`], all EINVAL.
+    /// Creates an error about the watched memory: [`ErrorKind::BadAccessAddr`],
+    /// [`ErrorKind::BadAccessLen`] or [`ErrorKind::UnalignedAccess`], all EINVAL.
     pub const fn memory_error(&self, kind: ErrorKind) -> Error {
         Error::invalid(kind, 1, self.place_at)
     }
 
-    /// The word of the command that is argument 0, counted from 0.
+    /// The index of the word that contains argument 0. The first word of the command has index 0.
     pub fn first_argument(&self) -> usize {
         match self.target {
             Target::Object(target) => target.words().saturating_add(1),
@@ -173,13 +173,13 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// The argument with this name, as `NAME=BODY`.
+    /// The argument with the given name, as `NAME=BODY`.
     pub fn argument_of(&self, name: &str) -> Option<&'a str> {
         let mut words = self.arguments.clone();
         words.find(|word| word.split_once('=').is_some_and(|(own, _)| own == name))
     }
 
-    /// The name of the structure that the value of argument 0 points to, by BTF.
+    /// The name of the structure that argument 0 points to, from BTF.
     pub fn pointed_structure<'c>(
         &self,
         context: ParseContext<'c>,
@@ -200,7 +200,7 @@ impl<'a> Command<'a> {
         btf.name(btf.pointed_structure(parsed.value?.ty)?)
     }
 
-    /// The same command of an object probe with the structure that the objects are.
+    /// Returns this command of an object probe with `structure` as the structure of the objects.
     pub fn with_structure<'c>(&self, structure: &'c str) -> Command<'c>
     where
         'a: 'c,
@@ -218,14 +218,14 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// The arguments. The caller derives `context` from what the kernel knows about the target. As
-    /// in C, the point of a target that is an address is always
+    /// Parses the arguments. The caller derives `context` from the kernel's data about the target.
+    /// As in C, a target that is an address always has the point
     /// [`ProbePoint::Inside`](super::ProbePoint::Inside). `registers` finds a register by its name
     /// without the `%`.
     ///
     /// # Errors
     ///
-    /// Their number. The iterator gives the errors of each.
+    /// [`ErrorKind::TooManyArgs`] (E2BIG). The iterator returns the errors of single arguments.
     pub fn arguments<'c>(
         &self,
         context: ParseContext<'c>,
@@ -234,7 +234,7 @@ impl<'a> Command<'a> {
     where
         'a: 'c,
     {
-        // For the other probes, the kernel saves only some registers.
+        // For other kinds of probes, the kernel saves only some registers.
         let registers = self.kind.has_all_registers().then_some(registers);
         Arguments::new(self.arguments.clone(), context, registers)
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `-:[GROUP/][EVENT] [TARGET [ARGS]]`: removes events. In the file for all kinds, a `!` before the
-//! command that created a probe has the same meaning. As in C, the characters between the `!` and
-//! the `:` are ignored.
+//! A command that removes events: `-:[GROUP/][EVENT] [TARGET [ARGS]]`. In `dynamic_events`, a `!`
+//! before the command that created a probe has the same meaning. As in C, the parser ignores the
+//! characters between the `!` and the `:`.
 //!
 //! C: `dyn_event_release()` in `kernel/trace/trace_dynevent.c`, `trace_kprobe_match()` in
 //! `kernel/trace/trace_kprobe.c`, `trace_fprobe_match()` in `kernel/trace/trace_fprobe.c`,
@@ -15,21 +15,21 @@ use super::{
     words::Words, //
 };
 
-/// A command that deletes events. [`ProbeSpec::is_deleted_by`](super::ProbeSpec::is_deleted_by)
-/// says which probes it deletes. If there is none, the error is [`ErrorKind::NoSuchEvent`].
+/// A command that removes events. [`ProbeSpec::is_deleted_by`](super::ProbeSpec::is_deleted_by)
+/// selects the probes. If it selects none, the error is [`ErrorKind::NoSuchEvent`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delete<'a> {
-    /// The group, or any where it is left out.
+    /// The group. `None` selects all groups.
     pub group: Option<&'a str>,
-    /// The event; empty is every event of the group.
+    /// The event. An empty string selects all events of the group.
     pub event: &'a str,
-    /// The words that must equal those in the event's listing: the target, then arguments from the
+    /// Words that must equal the words of the event's listing: the target, then arguments from the
     /// first on.
     pub words: Words<'a>,
 }
 
 impl<'a> Delete<'a> {
-    /// Parses the first word, which starts with `-` or `!`, and the other words.
+    /// Parses a command from its first word, which starts with `-` or `!`, and its other words.
     pub(super) fn parse(head: &'a str, words: Words<'a>) -> Result<Self, Error> {
         let name = match head.strip_prefix('!') {
             Some(command) => command.split_once(':').map(|(_, name)| name),
@@ -38,7 +38,7 @@ impl<'a> Delete<'a> {
         let Some(name) = name else {
             return Err(Error::invalid(ErrorKind::BadDelete, 0, 1));
         };
-        // Only the slash separates here.
+        // As in C, a `.` does not separate the group from the event here.
         let (group, event) = match name.split_once('/') {
             Some((group, event)) => (Some(group), event),
             None => (None, name),

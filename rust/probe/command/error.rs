@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An error in a command, and its position.
+//! Errors in a command, and their positions.
 //!
-//! Positions are those of the kernel: a word of the command, and a byte in this word. Where C's
-//! caret misses the wrong part, the position here is correct: C does not count the `u` of
-//! `+uOFF(...)` and the second sign of `+-OFF(...)`, and after a dereference, it adds the start of
-//! the inner argument to the position of a type.
+//! As in the kernel, a position is a word of the command and a byte offset in this word. Some of
+//! C's carets point to the wrong part. The positions here are correct: C does not count the `u` of
+//! `+uOFF(...)` and the second sign of `+-OFF(...)`. After a dereference, C adds the start of the
+//! inner argument to the position of a type.
 //!
 //! C: `__trace_probe_log_err()` in `kernel/trace/trace_probe.c`.
 
@@ -24,18 +24,18 @@ use super::{
     words::Words, //
 };
 
-/// A place in a command.
+/// A position in a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The word, counted from 0: the command is 0, its target 1, its arguments come from 2 on. A
-    /// number that no word has is the place behind the last word.
+    /// Index of the word: the command is 0, its target 1, and its arguments start at 2. An index
+    /// after the last word is the position after the last word.
     pub word: usize,
-    /// The byte within the word.
+    /// Byte offset in the word.
     pub offset: usize,
 }
 
 impl Position {
-    /// The column of the caret below [`Normalized`], counted from 0, in bytes.
+    /// The column of the caret under [`Normalized`], counted from 0, in bytes.
     pub fn column(self, text: &str) -> usize {
         let mut start = 0usize;
         for (index, word) in Words::new(text).enumerate() {
@@ -48,19 +48,19 @@ impl Position {
     }
 }
 
-/// Why a command is refused.
+/// The reason why rkprobe refuses a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The kind of the error.
     pub kind: ErrorKind,
     /// The position.
     pub at: Position,
-    /// The error of `write(2)`.
+    /// The error number that `write(2)` returns.
     pub errno: Errno,
 }
 
 impl Error {
-    /// An error at byte `offset` of word `word`.
+    /// Creates an error at byte `offset` of word `word`.
     pub(super) const fn new(kind: ErrorKind, word: usize, offset: usize, errno: Errno) -> Self {
         Self {
             kind,
@@ -69,43 +69,38 @@ impl Error {
         }
     }
 
-    /// A malformed command: EINVAL.
+    /// Creates an error for a malformed command: EINVAL.
     pub(super) const fn invalid(kind: ErrorKind, word: usize, offset: usize) -> Self {
         Self::new(kind, word, offset, Errno::EINVAL)
     }
 
-    /// An error of the command as a whole, found by its executor: [`ErrorKind::EventExist`],
-    /// [`ErrorKind::DiffProbeType`], [`ErrorKind::SameProbe`] (EEXIST);
-    /// [`ErrorKind::NoSuchEvent`] (ENOENT), [`ErrorKind::EventBusy`] (EBUSY).
+    /// Creates an error of the command as a whole. The executor of the command finds these errors:
+    /// [`ErrorKind::EventExist`], [`ErrorKind::DiffProbeType`], [`ErrorKind::SameProbe`] (EEXIST);
+    /// [`ErrorKind::NoSuchEvent`] (ENOENT); [`ErrorKind::EventBusy`] (EBUSY).
     ///
     /// C: `register_trace_kprobe()`, `append_trace_kprobe()`.
     pub const fn at_command(kind: ErrorKind, errno: Errno) -> Self {
         Self::new(kind, 0, 0, errno)
     }
 
-    /// An error of the target, found by the kernel. Before the name is looked at:
-    /// [`ErrorKind::BadProbeAddr`], [`ErrorKind::NonUniqSymbol`], [`ErrorKind::BadRetprobe`]
-    /// (EINVAL), [`ErrorKind::BadAttachEvent`] (ENODEV). At the registration:
-    /// [`ErrorKind::BadInsnBndry`] (EILSEQ), [`ErrorKind::BadProbeAddr`] (ENOENT),
-    /// [`ErrorKind::FailRegProbe`] (what the kernel said), [`ErrorKind::TailCall`],
-    /// [`ErrorKind::NoRetInsn`], [`ErrorKind::BadText`], [`ErrorKind::RetInsnRefused`] (EINVAL),
-    /// [`ErrorKind::NosupRetinsn`] (EOPNOTSUPP).
+    /// Creates an error of the target. The kernel finds these errors. The position is the second
+    /// word.
     ///
     /// C: `trace_kprobe_create_internal()`.
     pub const fn at_target(kind: ErrorKind, errno: Errno) -> Self {
         Self::new(kind, 1, 0, errno)
     }
 
-    /// An error of the argument `index`, counted from 0: [`ErrorKind::DiffArgType`] (EEXIST). The
-    /// index behind the last argument is where one is missing.
+    /// Creates an error of the argument `index`, counted from 0: [`ErrorKind::DiffArgType`]
+    /// (EEXIST). For a missing argument, `index` is the number of arguments.
     ///
     /// C: `append_trace_kprobe()`.
     pub const fn at_argument(index: usize, kind: ErrorKind, errno: Errno) -> Self {
         Self::new(kind, index.saturating_add(2), 0, errno)
     }
 
-    /// The same error as the registration of a probe of this kind returns it: for some it is
-    /// always EINVAL.
+    /// Returns this error with the error number that the registration of a probe of this kind
+    /// returns. For some kinds, this number is always EINVAL.
     ///
     /// C: `trace_fprobe_create_internal()`.
     pub const fn at_registration(mut self, kind: Kind) -> Self {
@@ -115,29 +110,29 @@ impl Error {
         self
     }
 
-    /// The byte of the [`Normalized`] line that was parsed, `text`, that the error is at.
+    /// The column of the error in the [`Normalized`] form of the parsed line `text`, in bytes.
     pub fn column(&self, text: &str) -> usize {
         self.at.column(text)
     }
 
-    /// The entry for the error log, without the time and the subsystem that precede it there.
-    /// `text` is the line that was parsed.
+    /// The entry for the error log. Excludes the time and the subsystem, which come before the
+    /// entry. `text` is the parsed line.
     pub const fn entry<'a>(&self, text: &'a str) -> Entry<'a> {
         Entry { error: *self, text }
     }
 }
 
-/// Why an argument is refused.
+/// The reason why the parser refuses an argument.
 #[derive(Clone, Copy)]
 pub(super) struct ArgumentError {
     kind: ErrorKind,
-    /// The byte within the word.
+    /// Byte offset in the word.
     offset: usize,
     errno: Errno,
 }
 
 impl ArgumentError {
-    /// An error at byte `offset` of the word.
+    /// Creates an error at byte `offset` of the word.
     pub(super) const fn new(kind: ErrorKind, offset: usize, errno: Errno) -> Self {
         Self {
             kind,
@@ -146,23 +141,25 @@ impl ArgumentError {
         }
     }
 
-    /// A malformed argument: EINVAL.
+    /// Creates an error for a malformed argument: EINVAL.
     pub(super) const fn invalid(kind: ErrorKind, offset: usize) -> Self {
         Self::new(kind, offset, Errno::EINVAL)
     }
 
-    /// An error in a text that starts at byte `start` of the word.
+    /// Creates an error from an error of BTF. The position of `error` is relative to byte `start`
+    /// of the word.
     pub(super) const fn in_btf(error: btf::Error, start: usize) -> Self {
         Self::new(error.kind, start.saturating_add(error.at), error.errno)
     }
 
-    /// The same error as one of the command, whose argument `index` is wrong, counted from 0.
+    /// Converts this error into an error of the command. `index` is the number of the argument,
+    /// counted from 0.
     pub(super) const fn of_argument(self, index: usize) -> Error {
         Error::new(self.kind, index.saturating_add(2), self.offset, self.errno)
     }
 }
 
-/// A command in the form of the error log: with one space between two words.
+/// Writes a command in the form of the error log, with one space between words.
 #[derive(Clone, Copy, Debug)]
 pub struct Normalized<'a>(pub &'a str);
 
@@ -178,7 +175,7 @@ impl fmt::Display for Normalized<'_> {
     }
 }
 
-/// Three lines of the error log: the message, the command, the caret. Each ends in a newline.
+/// Three lines of the error log: the message, the command and the caret. A newline ends each line.
 ///
 /// C: `tracing_err_log_seq_show()` in `kernel/trace/trace.c`.
 #[derive(Clone, Copy, Debug)]

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Meta arguments, which stand for others: `$arg*`, `$argN`, `%pd` and `%pD`.
+//! Meta arguments expand to other arguments:
 //!
-//! - `$arg*` is all parameters of the function, by their names in BTF;
-//! - `$argN[:TYPE]` is the Nth of them by its name, where BTF has the function: `$arg1:u8` of
-//!   `vfs_read` is `file:u8`;
-//! - `ARG:%pd` and `ARG:%pD`, the name of a file from a pointer to its dentry or to its
-//!   `struct file`, are `+0x0(+0xOFF(ARG)):string`;
-//! - `FETCH->*` is all [members] of the structure that the value points to.
+//! - `$arg*` expands to all parameters of the function, with their names from BTF.
+//! - `$argN[:TYPE]` expands to the Nth parameter with its name, if BTF has the function: `$arg1:u8`
+//!   of `vfs_read` becomes `file:u8`.
+//! - `ARG:%pd` and `ARG:%pD` give the name of a file from a pointer to its dentry or to its `struct
+//!   file`. They expand to `+0x0(+0xOFF(ARG)):string`.
+//! - `FETCH->*` expands to all [members] of the structure that the value points to.
 //!
-//! A probe has, and lists, the arguments that they stand for.
+//! A probe has, and lists, the expanded arguments.
 //!
 //! C: `traceprobe_expand_meta_args()` and `traceprobe_expand_dentry_args()` in
 //! `kernel/trace/trace_probe.c`.
@@ -50,34 +50,33 @@ use super::{
     },
 };
 
-/// The maximum length of the names of parameters that `$arg*` and `$argN` stand for, each with a
-/// NUL, in bytes.
+/// Maximum total length of the parameter names that `$arg*` and `$argN` expand to, each with a NUL,
+/// in bytes.
 ///
 /// C: `MAX_BTF_ARGS_LEN`.
 const MAX_PARAMETERS_LEN: usize = 128;
 
-/// The maximum length of the expansions of all arguments with `%pd` and `%pD`, each with a NUL, in
-/// bytes.
+/// Maximum total length of the expansions of `%pd` and `%pD`, each with a NUL, in bytes.
 ///
 /// C: `MAX_DENTRY_ARGS_LEN`.
 const MAX_FILE_NAMES_LEN: usize = 256;
 
-/// The offsets of a file's name in the kernel's structures, in bytes.
+/// Offsets, in bytes, that lead to a file's name in the kernel's structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileOffsets {
-    /// The pointer to the name in a `struct dentry`.
+    /// Offset of the pointer to the name in a `struct dentry`.
     pub name: usize,
-    /// The pointer to the dentry in a `struct file`.
+    /// Offset of the pointer to the dentry in a `struct file`.
     pub dentry: usize,
 }
 
-/// The arguments of a command written out: its `Display`.
+/// The expanded arguments of a command. Its `Display` writes them.
 ///
-/// Made by [`Command::expand`](super::Command::expand).
+/// [`Command::expand`](super::Command::expand) creates it.
 pub struct Expansion<'a> {
     words: Words<'a>,
     bases: BaseParser<'a>,
-    /// The function, where it has parameters.
+    /// The function, if it has parameters.
     function: Option<Function<'a>>,
     offsets: FileOffsets,
     /// The maximum number of arguments for all `FETCH->*`.
@@ -85,13 +84,13 @@ pub struct Expansion<'a> {
 }
 
 impl<'a> Expansion<'a> {
-    /// `None` where the arguments stay as they are.
+    /// Checks and counts the expansions. Returns `None` if no argument needs an expansion.
     pub(super) fn new(
         words: Words<'a>,
         context: ParseContext<'a>,
         offsets: FileOffsets,
     ) -> Result<Option<Self>, Error> {
-        // In C an event probe has none of them.
+        // In C, an event probe has no meta arguments.
         if context.point != ProbePoint::Event {
             check_variables(&words, context.point)?;
         }
@@ -130,7 +129,7 @@ impl<'a> Expansion<'a> {
             };
             this.room = this.room.saturating_sub(meta.count());
             let mut length = Length(1);
-            // This does not fail.
+            // Writing to a `Length` does not fail.
             let _ = meta.write(offsets, 0, &mut length);
             *left = left.and_then(|left| left.checked_sub(length.0));
             if left.is_none() {
@@ -140,7 +139,7 @@ impl<'a> Expansion<'a> {
         Ok(has_meta.then_some(this))
     }
 
-    /// Parses an argument. `None` if the argument needs no expansion.
+    /// Parses an argument. Returns `None` if the argument needs no expansion.
     #[inline(never)]
     fn parse(&self, word: &'a str) -> Result<Option<MetaArgument<'a>>, ArgumentError> {
         let param = |number: &str| {
@@ -183,12 +182,12 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// Calls `f` for each argument as written, with its expansion, and with the number of arguments
-    /// that still fit.
+    /// Calls `f` for each argument of the command, with its parsed meta argument and the number of
+    /// arguments that it expands to.
     fn each(&self, mut f: impl FnMut(&'a str, Option<MetaArgument<'a>>, usize)) {
         let mut room = self.room;
         for word in self.words.clone() {
-            // `new()` parsed all of them: none fails.
+            // `new()` parsed all arguments without an error.
             let meta = self.parse(word).ok().flatten();
             let mut count = meta.as_ref().map_or(1, MetaArgument::count);
             if let Some(MetaArgument::Members(_)) = meta {
@@ -199,8 +198,8 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// Calls `f` for each member that a `FETCH->*` leaves out: the argument as it was written, the
-    /// name of the member, and the reason.
+    /// Calls `f` for each member that a `FETCH->*` leaves out. Passes the argument of the command,
+    /// the name of the member, and the reason.
     pub fn each_left_out(&self, mut f: impl FnMut(&'a str, &'a str, LeftOut)) {
         self.each(|word, meta, mut room| {
             let Some(MetaArgument::Members(members)) = meta else {
@@ -214,9 +213,9 @@ impl<'a> Expansion<'a> {
         });
     }
 
-    /// Moves an error of the arguments written out, `expanded`, to its position in the original
-    /// ones. The position is the same byte if it is in the part where both begin or end alike.
-    /// Otherwise it is the start of the part that was replaced.
+    /// Moves an error in the expanded arguments `expanded` to its position in the original
+    /// arguments. If the error is in the common start or the common end of both texts, the byte
+    /// stays the same. Otherwise the position is the start of the replaced part.
     pub fn original_error(&self, error: Error, expanded: &str) -> Error {
         let Some(index) = error.at.word.checked_sub(2) else {
             return error;
@@ -240,7 +239,7 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// The byte of the original word that byte `offset` of the expanded one comes from.
+/// The byte offset in the original word that corresponds to `offset` in the expanded word.
 fn offset_before(original: &str, expanded: &str, offset: usize) -> usize {
     let alike =
         |pairs: &mut dyn Iterator<Item = (u8, u8)>| pairs.take_while(|(a, b)| a == b).count();
@@ -276,7 +275,7 @@ impl fmt::Display for Expansion<'_> {
 enum MetaArgument<'a> {
     /// `$arg*`: all parameters of the function.
     AllParameters(Function<'a>),
-    /// `$argN`: the name of the parameter, and the text that follows.
+    /// `$argN`: the name of the parameter, and the text after the number.
     Parameter(&'a str, &'a str),
     /// `ARG:%pd` or `ARG:%pD`.
     FileName(FileName<'a>),
@@ -285,7 +284,7 @@ enum MetaArgument<'a> {
 }
 
 impl<'a> MetaArgument<'a> {
-    /// Parses the name of a parameter, which may be empty, and the text that follows.
+    /// Parses an argument from the name of a parameter, which can be empty, and the text after it.
     fn parse(param: &'a str, rest: &'a str) -> Option<Self> {
         match FileName::parse(param, rest) {
             Some(name) => Some(Self::FileName(name)),
@@ -303,7 +302,7 @@ impl<'a> MetaArgument<'a> {
         }
     }
 
-    /// Writes these, and of members the first `room`.
+    /// Writes the expansion. Of members, writes only the first `room`.
     fn write(&self, offsets: FileOffsets, room: usize, out: &mut dyn fmt::Write) -> fmt::Result {
         match self {
             Self::AllParameters(function) => {
@@ -327,10 +326,10 @@ impl<'a> MetaArgument<'a> {
 
 /// An argument whose value is the name of a file.
 struct FileName<'a> {
-    /// The name of the argument with its `=`, or nothing.
+    /// The name of the argument with its `=`, or an empty string.
     name: &'a str,
-    /// The pointer to the dentry or the file: the name of a parameter, which may be empty, and the
-    /// text that follows.
+    /// The pointer to the dentry or the file: the name of a parameter, which can be empty, and the
+    /// text after it.
     value: [&'a str; 2],
     /// Whether the pointer points to a file.
     is_file: bool,
@@ -368,8 +367,7 @@ impl<'a> FileName<'a> {
     }
 }
 
-/// Checks each `$argN` and `$arg*` that is an argument of its own, before anything else of any
-/// argument is looked at.
+/// Checks each argument that is `$argN` or `$arg*`. Runs before all other checks of the arguments.
 ///
 /// C: `argv_has_var_arg()`.
 fn check_variables(words: &Words<'_>, point: ProbePoint) -> Result<(), Error> {

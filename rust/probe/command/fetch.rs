@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A fetch: levels around a base.
+//! Parses a fetch: levels around a base.
 //!
-//! C parses a body into fetch instructions, 16 at most, and counts its limits in them. This parser
-//! counts the instructions too, but makes none: `last` is the index of the last instruction.
+//! C parses a body into at most 16 fetch instructions, and expresses its limits in instructions.
+//! This parser creates no instructions, but counts them for these limits: `last` is the index of
+//! the last instruction.
 //!
 //! C: `parse_probe_arg()`, `unwind_parse_states()` and `parse_btf_field()` in
 //! `kernel/trace/trace_probe.c`.
@@ -35,26 +36,27 @@ use super::{
     },
 };
 
-/// The index of the last instruction but one. The last instruction is the end.
+/// Maximum index of an instruction before the end instruction.
 pub(super) const LAST_STEP: usize = 14;
 
-/// A fetch, parsed, and the facts that decide which types it can have.
+/// A parsed fetch, and the facts that decide its possible types.
 pub(super) struct ParsedFetch<'a, 'b> {
     pub(super) fetch: Fetch<'a>,
-    /// The index of the last instruction.
+    /// Index of the last fetch instruction in C.
     pub(super) last: usize,
-    /// The value in BTF, if the fetch is a variable or a typecast, with its fields.
+    /// The type and place of the value in BTF, if the fetch is a variable or a typecast, with its
+    /// fields.
     pub(super) value: Option<btf::Value<'b>>,
-    /// The BTF that has the type of the value.
+    /// The BTF that contains the type of the value.
     pub(super) btf: Option<btf::Btf<'b>>,
-    /// The byte of the word where C reports errors of the whole fetch: the start of the text within
-    /// the outermost level; of fields, that of the last one.
+    /// Byte offset in the word where C reports errors of the whole fetch: the start of the text
+    /// inside the outermost level. If the fetch has fields, the start of the last field.
     pub(super) at: usize,
 }
 
 impl<'a, 'b> ParsedFetch<'a, 'b> {
-    /// Parses `whole`: levels around a base.
-    // Inlined, it would double the frame of its caller, which is near the kernel's 1 KiB.
+    /// Parses `whole`, levels around a base.
+    // Inlining would double the stack frame of the caller, which is close to the kernel's 1 KiB.
     #[inline(never)]
     pub(super) fn parse(bases: &BaseParser<'b>, whole: Text<'a>) -> Result<Self, ArgumentError> {
         let mut levels = [const { None }; MAX_LEVELS];
@@ -92,7 +94,7 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
             at: text.at,
         };
         if base.deref {
-            // The base has already counted its instruction.
+            // `last` already includes this instruction.
             let full = ArgumentError::invalid(ErrorKind::TooManyOps, text.at);
             parsed.fetch.steps.push(READ).map_err(|_| full)?;
         }
@@ -127,7 +129,7 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
         match level.kind {
             LevelKind::Deref(deref) => self.push(Step::Deref(deref), full)?,
             LevelKind::ThisCpu { is_read } => {
-                // Here, `@SYM` is the variable itself, and not its value.
+                // In a per-CPU level, `@SYM` means the variable's address, and not its value.
                 let (_, inner) = whole.split(at.saturating_sub(whole.at));
                 if inner.text.starts_with('@') && self.fetch.steps.pop().is_some() {
                     self.last = self.last.saturating_sub(1);
@@ -145,7 +147,7 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
                 return self.follow(followed, fields.at);
             }
         }
-        // Memory behind a dereference, and a per-CPU variable, have no type in BTF.
+        // BTF has no type for memory after a dereference, and none for a per-CPU variable.
         self.value = None;
         self.at = at;
         Ok(())
@@ -159,7 +161,7 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
         }
     }
 
-    /// Adds a step on the outside.
+    /// Adds a step around the current value. Returns `full` if no more steps fit.
     pub(super) fn push(&mut self, step: Step, full: ArgumentError) -> Result<(), ArgumentError> {
         self.last = self.last.saturating_add(1);
         if self.last > LAST_STEP {
@@ -168,7 +170,7 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
         self.fetch.steps.push(step).map_err(|_| full)
     }
 
-    /// Follows fields whose text starts at byte `start` of the word.
+    /// Adds the steps of fields. Their text starts at byte `start` of the word.
     ///
     /// C: `parse_btf_field()`.
     #[inline(never)]
@@ -190,7 +192,7 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
     }
 }
 
-/// Reads a word of the kernel.
+/// A step that reads a word of kernel memory.
 const READ: Step = Step::Deref(Deref {
     space: Space::Kernel,
     offset: 0,

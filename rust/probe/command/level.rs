@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The levels of a fetch around the base of a value.
+//! Parses the levels of a fetch around its base.
 //!
-//! - `+|-[u]OFF(FETCH)` reads memory;
-//! - `this_cpu_read(FETCH)` reads a per-CPU variable, and `this_cpu_ptr(FETCH)` gives its address;
-//! - `(STRUCT[,FIELD])FETCH->FIELDS` takes the value as a pointer to a structure, or to a field of
-//!   it, and reads other fields. FETCH is in parentheses, or it starts with a level of its own, or
-//!   it ends at the first `-`.
+//! - `+|-[u]OFF(FETCH)` reads memory.
+//! - `this_cpu_read(FETCH)` reads a per-CPU variable. `this_cpu_ptr(FETCH)` gives the address of
+//!   the variable.
+//! - `(STRUCT[,FIELD])FETCH->FIELDS` treats the value as a pointer to a structure, or to a field of
+//!   the structure, and reads other fields. FETCH is in parentheses, or starts with another level,
+//!   or ends at the first `-`.
 //!
 //! C: `parse_probe_arg_nested()`, `parse_probe_arg_deref()`, `parse_this_cpu()` and
 //! `handle_typecast()` in `kernel/trace/trace_probe.c`.
@@ -33,12 +34,12 @@ use super::{
 const THIS_CPU_PTR: &str = "this_cpu_ptr(";
 const THIS_CPU_READ: &str = "this_cpu_read(";
 
-/// The most levels of a fetch.
+/// Maximum number of levels of a fetch.
 ///
 /// C: `TRACEPROBE_MAX_NESTED_LEVEL`.
 pub(super) const MAX_LEVELS: usize = 8;
 
-/// A text in a word, and the byte where it starts.
+/// A part of a word, and the byte offset where it starts.
 #[derive(Clone, Copy)]
 pub(super) struct Text<'a> {
     pub(super) text: &'a str,
@@ -46,35 +47,35 @@ pub(super) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// The text in front of byte `at`, and the text from there on.
+    /// Splits the text at byte `at`.
     pub(super) fn split(self, at: usize) -> (&'a str, Self) {
         let (before, text) = self.text.split_at_checked(at).unwrap_or((self.text, ""));
         let at = self.at.saturating_add(before.len());
         (before, Self { text, at })
     }
 
-    /// The text behind the first `len` bytes.
+    /// The text after the first `len` bytes.
     fn skip(self, len: usize) -> Self {
         self.split(len).1
     }
 
-    /// The text in front of byte `end`.
+    /// The text before byte `end`.
     fn until(self, end: usize) -> Self {
         let text = self.split(end).0;
         Self { text, ..self }
     }
 
-    /// The place behind the text.
+    /// Byte offset of the end of the text in the word.
     fn end(self) -> usize {
         self.at.saturating_add(self.text.len())
     }
 }
 
-/// One level.
+/// A level.
 #[derive(Clone, Copy)]
 pub(super) struct Level {
     pub(super) kind: LevelKind,
-    /// The byte of the word where the text within it starts.
+    /// Byte offset in the word of the text inside the level.
     pub(super) at: u16,
 }
 
@@ -85,14 +86,14 @@ pub(super) enum LevelKind {
     ThisCpu {
         is_read: bool,
     },
-    /// The text between the parentheses, and the fields from this byte of the word on.
+    /// The text between the parentheses, and the text of the fields.
     Cast {
         structure: Span,
         fields: Span,
     },
 }
 
-/// A part of a word. It takes less stack than a text.
+/// A part of a word. A `Span` takes less stack than a `Text`.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
     start: u16,
@@ -107,7 +108,7 @@ impl Span {
         }
     }
 
-    /// The part of the word that `whole` is the end of.
+    /// The text of this part. `whole` is a text of the word that contains the part.
     pub(super) fn in_text<'a>(self, whole: Text<'a>) -> Text<'a> {
         let start = usize::from(self.start);
         let end = usize::from(self.end).saturating_sub(start);
@@ -115,18 +116,19 @@ impl Span {
     }
 }
 
-/// A byte of a word that is an argument: its name and its body are no longer than that.
+/// Converts a byte offset in an argument. The limits on the lengths of names and bodies keep it
+/// below 2^16.
 fn to_u16(at: usize) -> u16 {
     u16::try_from(at).unwrap_or(u16::MAX)
 }
 
 impl Level {
-    /// Whether a level starts here.
+    /// Whether `text` starts with a level.
     pub(super) fn starts(text: &str) -> bool {
         text.starts_with(['+', '-', '(']) || is_this_cpu(text)
     }
 
-    /// Parses the outermost level of `text`. Returns it, and the text within.
+    /// Parses the outermost level of `text`. Returns the level and the text inside.
     pub(super) fn parse<'a>(
         text: Text<'a>,
         context: &ParseContext<'_>,
@@ -145,7 +147,7 @@ fn is_this_cpu(text: &str) -> bool {
     text.starts_with(THIS_CPU_PTR) || text.starts_with(THIS_CPU_READ)
 }
 
-/// `+|-[u]OFF(FETCH)`. As in C, the text behind the last brace has no meaning.
+/// Parses `+|-[u]OFF(FETCH)`. As in C, the parser ignores the text after the last parenthesis.
 fn parse_deref(text: Text<'_>) -> Result<(LevelKind, Text<'_>), ArgumentError> {
     let Some(open) = text.text.find('(') else {
         return Err(ArgumentError::invalid(ErrorKind::DerefNeedBrace, text.at));
@@ -163,18 +165,18 @@ fn parse_deref(text: Text<'_>) -> Result<(LevelKind, Text<'_>), ArgumentError> {
     .map_err(|errno| ArgumentError::new(ErrorKind::BadDerefOffs, text.at, errno))?;
     let deref = Deref {
         space,
-        // As in C, the upper half is ignored.
+        // As in C, the upper 32 bits have no effect.
         offset: offset as i32,
     };
     Ok((LevelKind::Deref(deref), within_braces(rest.skip(1))?))
 }
 
-/// `this_cpu_read(FETCH)` or `this_cpu_ptr(FETCH)`.
+/// Parses `this_cpu_read(FETCH)` or `this_cpu_ptr(FETCH)`.
 fn parse_this_cpu<'a>(
     text: Text<'a>,
     context: &ParseContext<'_>,
 ) -> Result<(LevelKind, Text<'a>), ArgumentError> {
-    // A record does not have the addresses of per-CPU variables.
+    // A record does not contain the addresses of per-CPU variables.
     if context.point == ProbePoint::Event {
         return Err(ArgumentError::invalid(ErrorKind::NosupPercpu, text.at));
     }
@@ -184,7 +186,7 @@ fn parse_this_cpu<'a>(
     Ok((LevelKind::ThisCpu { is_read }, inner))
 }
 
-/// The text in front of the last `)`.
+/// The text before the last `)`.
 fn within_braces(text: Text<'_>) -> Result<Text<'_>, ArgumentError> {
     match text.text.rfind(')') {
         Some(end) => Ok(text.until(end)),
@@ -195,7 +197,7 @@ fn within_braces(text: Text<'_>) -> Result<Text<'_>, ArgumentError> {
     }
 }
 
-/// `(STRUCT[,FIELD])FETCH->FIELDS`.
+/// Parses `(STRUCT[,FIELD])FETCH->FIELDS`.
 fn parse_cast<'a>(
     text: Text<'a>,
     context: &ParseContext<'_>,
@@ -259,7 +261,7 @@ fn has_symbol_offset(text: &str) -> bool {
     sign.is_some_and(|offset| offset.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// The brace that closes the one at byte `open`.
+/// The parenthesis that closes the one at byte `open`.
 ///
 /// C: `find_matched_close_paren()`.
 fn matching_brace(text: &str, open: usize) -> Option<usize> {

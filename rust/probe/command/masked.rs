@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Text without the addresses of the kernel, for readers who may not see them.
+//! Replaces the addresses of the kernel in a text, for readers who may not see them.
 
 use core::fmt;
 
 use super::number;
 
-/// Whether the string contains an address of the kernel.
+/// Whether the text contains an address of the kernel.
 pub fn has_address(text: &str) -> bool {
     Pieces(text).any(|(word, is_word)| is_word && address_len(word).is_some())
 }
 
-/// A string. `Display` replaces each address of the kernel by zeros, as `/proc/kallsyms` does. The
+/// A text. `Display` replaces each address of the kernel by zeros, as `/proc/kallsyms` does. The
 /// characters after an address keep their columns.
 pub struct Masked<'a>(pub &'a str);
 
@@ -41,8 +41,8 @@ fn write_char(f: &mut fmt::Formatter<'_>, c: char) -> fmt::Result {
     fmt::Write::write_char(f, c)
 }
 
-/// The pieces of a text: words of letters, digits and `_`, and the text between two words. Each
-/// comes with whether it is a word.
+/// An iterator over the pieces of a text: words of letters, digits and `_`, and the text between
+/// two words. Returns each piece, and whether the piece is a word.
 struct Pieces<'a>(&'a str);
 
 impl<'a> Iterator for Pieces<'a> {
@@ -58,13 +58,13 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// The length of the kernel address at the start of a word, if the word starts with one: a number
-/// in the upper half of the range, or with more than 64 bits.
+/// If the word starts with a kernel address, returns the length of the address. A kernel address is
+/// a number in the upper half of the range, or a number with more than 64 bits.
 fn address_len(word: &str) -> Option<usize> {
     const HEX_DIGITS: usize = 16;
 
     let is_kernel = |value: Option<u64>| value.is_none_or(|value| value > i64::MAX as u64);
-    // An address that lacks its `0x` is still one to who reads it.
+    // A reader can recognise an address without its `0x`, too.
     if word.len() >= HEX_DIGITS && word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         let value = u64::from_str_radix(word, 16).ok();
         return is_kernel(value).then_some(word.len());

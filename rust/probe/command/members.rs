@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `[NAME=]FETCH->*`: all members of the structure that a value points to, one argument each.
+//! Expands `[NAME=]FETCH->*` to all members of the structure that a value points to.
 //!
-//! The arguments are `[NAME_]MEMBER=FETCH->MEMBER`. A member is one of them if it is a number, an
-//! enumeration, a pointer or a bitfield, and has a name. The members of structures without a name
-//! count as members of the outer one. Ours; C has no such.
+//! Each argument of the expansion is `[NAME_]MEMBER=FETCH->MEMBER`. The expansion contains the
+//! members that have a name and are a number, an enumeration, a pointer or a bitfield. The members
+//! of an unnamed structure count as members of the outer structure. C has no such argument.
 
 use core::fmt;
 
@@ -42,31 +42,31 @@ use super::{
 /// The suffix for all members.
 const ALL: &str = "->*";
 
-/// Why a member is not among the arguments.
+/// The reason why the expansion leaves a member out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
     /// The member is a structure, a union, an array, or another value of more than 8 bytes.
     NoScalar,
     /// The argument would have a name or a body that is too long.
     TooLong,
-    /// The command has [`MAX_ARGUMENTS`](super::MAX_ARGUMENTS) arguments without it.
+    /// The other arguments already reach the limit [`MAX_ARGUMENTS`](super::MAX_ARGUMENTS).
     NoRoom,
 }
 
-/// The members to which an argument expands.
+/// An argument `FETCH->*`, and the structure with the members.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Members<'a> {
     btf: Btf<'a>,
     structure: TypeId,
-    /// The name of the argument, or nothing.
+    /// The name of the argument, or an empty string.
     prefix: &'a str,
-    /// The value that points to the structure.
+    /// The text of the value that points to the structure.
     value: &'a str,
 }
 
 impl<'a> Members<'a> {
-    /// Parses an argument. `None` if it does not end in `->*`. `param` is the parameter that a
-    /// `$argN` is.
+    /// Parses an argument. Returns `None` if it does not end in `->*`. `param` returns the name of
+    /// the parameter N of `$argN`.
     pub(super) fn parse(
         bases: &BaseParser<'a>,
         word: &'a str,
@@ -86,7 +86,7 @@ impl<'a> Members<'a> {
         let body = Text { text: body, at };
         let (btf, structure) = match body.text.starts_with('(') {
             true => of_cast(bases, body)?,
-            // As in C, the characters after the brace are ignored.
+            // As in C, the characters after the parenthesis have no effect.
             false if Level::starts(value) => return Ok(None),
             false => of_variable(bases, Text { text: value, at })?,
         };
@@ -110,8 +110,8 @@ impl<'a> Members<'a> {
         count
     }
 
-    /// Calls `f` for each member, with the reason why it is none of the arguments. What takes no
-    /// bytes is none of the members: the kernel marks groups of them by arrays without elements.
+    /// Calls `f` for each member, with the reason if the expansion leaves the member out. Skips
+    /// members of zero bytes: the kernel marks groups of members with arrays that have no elements.
     pub(super) fn each(&self, mut f: impl FnMut(Member<'a>, Option<LeftOut>)) {
         self.btf.find_any_member(self.structure, |member| {
             let array = self.btf.resolve(member.ty).and_then(|ty| ty.array());
@@ -146,7 +146,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Writes the first `room` arguments, with a space between two.
+    /// Writes the first `room` arguments, with one space between them.
     pub(super) fn write(&self, room: usize, out: &mut dyn fmt::Write) -> fmt::Result {
         let mut written = 0usize;
         let mut result = Ok(());
@@ -167,7 +167,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The structure behind a typecast with its fields, `(STRUCT[,FIELD])FETCH->[FIELDS->]*`.
+/// Finds the structure that the value of a typecast `(STRUCT[,FIELD])FETCH->[FIELDS->]*` points to.
 #[inline(never)]
 fn of_cast<'a>(bases: &BaseParser<'a>, body: Text<'a>) -> Result<(Btf<'a>, TypeId), ArgumentError> {
     let (level, _) = Level::parse(body, &bases.context)?;
@@ -185,7 +185,7 @@ fn of_cast<'a>(bases: &BaseParser<'a>, body: Text<'a>) -> Result<(Btf<'a>, TypeI
     pointed_to(followed, fields.at)
 }
 
-/// The structure that a variable with its fields points to.
+/// Finds the structure that a variable with its fields points to.
 #[inline(never)]
 fn of_variable<'a>(
     bases: &BaseParser<'a>,
@@ -202,7 +202,8 @@ fn of_variable<'a>(
     pointed_to(base.fields.ok_or(wrong)?, base.at)
 }
 
-/// The structure that the last of these fields points to. Their text starts at byte `start`.
+/// Finds the structure that the last of these fields points to. `start` is the byte offset of their
+/// text in the word.
 fn pointed_to<'a>(
     fields: Fields<'a, 'a>,
     start: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The group and the event that a command names or gets.
+//! The group and the event of a command. The command names them, or rkprobe derives them.
 //!
 //! C: `traceprobe_parse_event_name()` in `kernel/trace/trace_probe.c`, `is_good_name()` and
 //! `sanitize_event_name()` in `kernel/trace/trace.h`.
@@ -22,29 +22,31 @@ use super::{
     },
 };
 
-/// The longest name of a group or an event, in bytes: with its NUL, `MAX_EVENT_NAME_LEN`.
+/// Maximum length of the name of a group or an event, in bytes. C: `MAX_EVENT_NAME_LEN`, which
+/// includes the NUL.
 pub const MAX_NAME: usize = 63;
 
-/// The name of an event.
+/// The name of an event, with its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventName<'a> {
-    /// The directory below `events/`.
+    /// The group: a directory in `events/`.
     pub group: &'a str,
-    /// The directory below that; its `Display` is the name.
+    /// The event: a directory in the group's directory. Its `Display` writes the name.
     pub event: Event<'a>,
 }
 
 /// The name of an event within its group. `Display` writes it, at most [`MAX_NAME`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// The part as written in the command.
+    /// The name that the command contains.
     Given(&'a str),
-    /// Made of the target: `p_SYM_OFF`, `r_SYM_OFF`, `SYM__entry`, `SYM__exit`, and the name of a
-    /// tracepoint, of another event or of the symbol that is watched. `EVENT_FIELD` for an object
-    /// probe.
+    /// A name that derives from the target: `p_SYM_OFF`, `r_SYM_OFF`, `SYM__entry` or `SYM__exit`.
+    /// For tracepoints and event probes, the name of the tracepoint or the event. For watchpoints,
+    /// the watched symbol. For object probes, `EVENT_FIELD`.
     Automatic(Kind, Target<'a>),
-    /// Made of the hash of an address: `p_0xHASH`, `r_0xHASH`. Everyone who may list a directory
-    /// of tracefs sees the name, so the address itself is not in it. C prints a hash, too (`%p`).
+    /// A name that derives from the hash of an address: `p_0xHASH`, `r_0xHASH`. Every user who can
+    /// list a directory of tracefs sees the name, so the name does not contain the address. C
+    /// prints a hash, too (`%p`).
     Hashed(Kind, u32),
 }
 
@@ -62,7 +64,7 @@ impl fmt::Display for Event<'_> {
                 match target {
                     Target::Symbol { symbol, offset } => write!(out, "{letter}_{symbol}_{offset}"),
                     Target::AllNamed(name) => write!(out, "{letter}_{name}_all"),
-                    // `Command::name` makes a hash of it.
+                    // `Command::name` creates `Hashed` for an address.
                     Target::Address(_) => write!(out, "{letter}_0x"),
                     Target::Functions(name) if kind.is_return() => write!(out, "{name}__exit"),
                     Target::Functions(name) => write!(out, "{name}__entry"),
@@ -77,7 +79,7 @@ impl fmt::Display for Event<'_> {
                         place: Place::Symbol { symbol, .. },
                         ..
                     }) => out.write_str(symbol),
-                    // The address must not be in a name that everybody may read.
+                    // Every user can read the name, so the name does not contain the address.
                     Target::Memory(_) => out.write_str("wprobe"),
                 }
             }
@@ -85,7 +87,7 @@ impl fmt::Display for Event<'_> {
     }
 }
 
-/// The letter that starts an automatic name.
+/// The first letter of an automatic name.
 fn letter(kind: Kind) -> char {
     if kind.is_return() {
         'r'
@@ -94,8 +96,8 @@ fn letter(kind: Kind) -> char {
     }
 }
 
-/// Truncates a long name, and replaces the characters that symbols may contain but names may not.
-/// As in C, the first character is not replaced.
+/// Truncates a long name. Replaces the characters that a symbol can contain but a name cannot. As
+/// in C, keeps the first character.
 struct Sanitized<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     room: usize,
@@ -108,7 +110,7 @@ impl fmt::Write for Sanitized<'_, '_> {
 
     fn write_char(&mut self, c: char) -> fmt::Result {
         let Some(room) = self.room.checked_sub(c.len_utf8()) else {
-            // After a truncation, no shorter part may follow.
+            // After a truncation, the name gets no further parts.
             self.room = 0;
             return Ok(());
         };
@@ -121,7 +123,7 @@ impl fmt::Write for Sanitized<'_, '_> {
     }
 }
 
-/// Whether `name` can name a group: letters, digits, `_` and `-`, not a digit first.
+/// Whether `name` is valid for a group: letters, digits, `_` and `-`, with no digit first.
 pub(super) fn is_good_group(name: &str) -> bool {
     let mut chars = name.chars();
     chars
@@ -130,7 +132,7 @@ pub(super) fn is_good_group(name: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
-/// Whether `name` can name an event or a field: a C identifier.
+/// Whether `name` is valid for an event or a field: a C identifier.
 pub(super) fn is_good_name(name: &str) -> bool {
     is_good_group(name) && !name.contains('-')
 }
@@ -139,12 +141,12 @@ pub(super) fn is_good_name(name: &str) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label<'a> {
     pub(super) text: &'a str,
-    /// The offset in the word.
+    /// Byte offset in the word.
     pub(super) offset: usize,
 }
 
 impl<'a> Label<'a> {
-    /// The group and the event. At least one of them exists.
+    /// Parses the group and the event. Returns at least one of them.
     pub(super) fn parse(self) -> Result<(Option<&'a str>, Option<&'a str>), Error> {
         let Self { text, offset } = self;
         let split = text.split_once('/').or_else(|| text.split_once('.'));

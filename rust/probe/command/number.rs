@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers, as the kernel reads them.
+//! Parses numbers as the kernel does.
 //!
 //! C: `lib/kstrtox.c`, and `simple_strtoul()` in `lib/vsprintf.c`.
 
 use crate::error::Errno;
 
-/// The digits at the start of `text`: their value, and the rest.
+/// The parsed digits at the start of a text.
 struct Digits<'a> {
-    /// `None` where it takes more than 64 bits.
+    /// `None` if the value needs more than 64 bits.
     value: Option<u64>,
     /// The number of digits, without the `0x`.
     count: usize,
     rest: &'a str,
 }
 
-/// The value of a digit of base 16 or less.
+/// The value of a digit in base 16 or less.
 const fn digit(byte: u8) -> Option<u64> {
     let (first, value) = match byte {
         b'0'..=b'9' => (b'0', 0),
@@ -26,8 +26,8 @@ const fn digit(byte: u8) -> Option<u64> {
     Some(byte.wrapping_sub(first) as u64 + value)
 }
 
-/// Reads digits in `base`, which is up to 16; 0 means that a leading `0x` makes it 16, and a
-/// leading `0` makes it 8.
+/// Parses digits in `base`, at most 16. If `base` is 0, a leading `0x` selects base 16, a leading
+/// `0` selects base 8, and other texts select base 10.
 ///
 /// C: `_parse_integer_fixup_radix()`, `_parse_integer()`.
 fn digits(text: &str, base: u64) -> Digits<'_> {
@@ -57,10 +57,10 @@ fn digits(text: &str, base: u64) -> Digits<'_> {
     }
 }
 
-/// All of `text` as a number without a sign.
+/// Parses all of `text` as a number without a sign.
 fn whole(text: &str, base: u64) -> Result<u64, Errno> {
     let digits = digits(text, base);
-    // As in C, a number that does not fit is ERANGE, whatever follows.
+    // As in C, a number that does not fit is ERANGE, and the rest of the text does not matter.
     let value = digits.value.ok_or(Errno::ERANGE)?;
     if digits.count == 0 || !digits.rest.is_empty() {
         return Err(Errno::EINVAL);
@@ -68,14 +68,14 @@ fn whole(text: &str, base: u64) -> Result<u64, Errno> {
     Ok(value)
 }
 
-/// A number that may have a `+` in front. Base 0 finds the base by the prefix.
+/// Parses a number, which can have a leading `+`. If `base` is 0, the prefix determines the base.
 ///
 /// C: `kstrtoul()`.
 pub(super) fn unsigned(text: &str, base: u64) -> Result<u64, Errno> {
     whole(text.strip_prefix('+').unwrap_or(text), base)
 }
 
-/// A number that may have one sign in front; the base is found by the prefix.
+/// Parses a number, which can have one leading sign. The prefix determines the base.
 ///
 /// C: `kstrtol()` with base 0.
 pub(super) fn signed(text: &str) -> Result<i64, Errno> {

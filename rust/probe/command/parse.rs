@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parses a line, without asking the kernel.
+//! Parses a line. Needs no data from the kernel.
 //!
 //! C: `create_or_delete_trace_kprobe()` and `trace_kprobe_create_internal()` in
 //! `kernel/trace/trace_kprobe.c`, `parse_symbol_and_return()` in `kernel/trace/trace_fprobe.c`,
@@ -36,15 +36,15 @@ use super::{
 /// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// No word.
+    /// The line has no words.
     Nothing,
     /// A command that creates a probe.
     Create(Command<'a>),
-    /// A command that deletes events.
+    /// A command that removes events.
     Delete(Delete<'a>),
 }
 
-/// The kind of file that a line is written to. It decides which commands are valid.
+/// The file that the user writes a line to. The file decides which commands are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventsFile {
     /// `rkprobe_events` and `kprobe_events`: kprobes and kretprobes.
@@ -67,12 +67,12 @@ impl EventsFile {
     ///
     /// # Errors
     ///
-    /// An invalid character, letter or number, a missing or malformed target, a delete without a
-    /// name. All are EINVAL.
+    /// EINVAL for an invalid character, letter or number, a missing or malformed target, and a
+    /// command that removes events but has no name.
     pub fn parse(self, line: &str) -> Result<Line<'_>, Error> {
         let mut words = Words::new(line);
         for (index, word) in words.clone().enumerate() {
-            // For C, a NUL ends the string. C then reports that the line is too long.
+            // In C, a NUL ends the string. C then reports that the line is too long.
             if let Some(offset) = word.find('\0') {
                 return Err(Error::invalid(ErrorKind::NulCharacter, index, offset));
             }
@@ -117,7 +117,7 @@ impl EventsFile {
             Kind::Event => words.split_at("if"),
             _ => (words, None),
         };
-        // For other kinds, C counts the arguments after it has found the target.
+        // For other kinds, C counts the arguments after it finds the target.
         if kind == Kind::Event {
             count(&arguments)?;
         }
@@ -149,8 +149,7 @@ impl EventsFile {
         (self == Self::DynamicEvents || kind.is_kprobe()).then_some(kind)
     }
 
-    /// The name of the subsystem in front of the message in the error log. `line` is the parsed
-    /// line.
+    /// The name of the subsystem before the message in the error log. `line` is the parsed line.
     ///
     /// C: `trace_probe_log_init()`, `create_dyn_event()`.
     pub fn subsystem(self, line: &str, error: &Error) -> &'static str {
@@ -163,8 +162,8 @@ impl EventsFile {
     }
 }
 
-/// Parses the first word, of a kprobe: `LETTER[MAXACTIVE][:LABEL]`. As in C, text in front of the
-/// `:` that is not a number is ignored.
+/// Parses the first word of a kprobe: `LETTER[MAXACTIVE][:LABEL]`. As in C, text before the `:`
+/// that is not a number has no effect.
 fn parse_head(head: &str, kind: Kind) -> Result<(Option<NonZero<u16>>, Option<Label<'_>>), Error> {
     let rest = head.get(1..).unwrap_or("");
     let (number, label) = match rest.split_once(':') {
@@ -181,8 +180,9 @@ fn parse_head(head: &str, kind: Kind) -> Result<(Option<NonZero<u16>>, Option<La
     if kind == Kind::Probe {
         return Err(Error::invalid(ErrorKind::BadMaxactType, 0, 1));
     }
-    // C parses 32 bits, so a number that does not fit is invalid, and not too big. C interprets the
-    // upper half of these as negative, which passes its check. Here these numbers are too big.
+    // C parses 32 bits, so it reports that a number that does not fit is invalid, and not too big.
+    // C interprets the upper half of the 32-bit numbers as negative, and accepts them. Here these
+    // numbers are too big.
     let maxactive = Some(number)
         .filter(|number| number.len() <= MAX_NAME)
         .and_then(|number| number::unsigned(number, 0).ok())
@@ -196,7 +196,7 @@ fn parse_head(head: &str, kind: Kind) -> Result<(Option<NonZero<u16>>, Option<La
     Ok((NonZero::new(maxactive), label))
 }
 
-/// The target, and the kind of the probe, which a suffix can change.
+/// Parses the target. A suffix of the target can change the kind of the probe.
 fn parse_target(word: &str, kind: Kind) -> Result<(Target<'_>, Kind), Error> {
     if let Ok(address) = number::unsigned(word, 0) {
         return Ok((Target::Address(address), kind));
@@ -227,8 +227,8 @@ fn parse_target(word: &str, kind: Kind) -> Result<(Target<'_>, Kind), Error> {
         .ok_or(Error::invalid(ErrorKind::BadProbeAddr, 1, 0))
 }
 
-/// Parses the first word of an `f`, a `t` or a `w`: `LETTER[:LABEL]`. `wrong` is the error of
-/// something between the two.
+/// Parses the first word of an `f`, a `t` or a `w`: `LETTER[:LABEL]`. `wrong` is the error for text
+/// between the letter and the label.
 fn parse_short_head(head: &str, wrong: ErrorKind) -> Result<Option<Label<'_>>, Error> {
     match head.split_at_checked(1) {
         None | Some((_, "")) => Ok(None),
@@ -239,8 +239,8 @@ fn parse_short_head(head: &str, wrong: ErrorKind) -> Result<Option<Label<'_>>, E
     }
 }
 
-/// Parses the first word of an `e`: `LETTER[:LABEL]`. As in C, text in front of the `:` is ignored,
-/// and the label is checked before the target.
+/// Parses the first word of an `e`: `LETTER[:LABEL]`. As in C, text before the `:` has no effect,
+/// and the check of the label precedes the check of the target.
 fn parse_event_head(head: &str) -> Result<Option<Label<'_>>, Error> {
     let Some((before, text)) = head.split_once(':') else {
         return Ok(None);
@@ -251,8 +251,8 @@ fn parse_event_head(head: &str) -> Result<Option<Label<'_>>, Error> {
     Ok(Some(label))
 }
 
-/// `SYSTEM.NAME` or `SYSTEM/NAME`. What is wrong with either C tells first, and then
-/// [`ErrorKind::NoEventInfo`], too.
+/// Parses `SYSTEM.NAME` or `SYSTEM/NAME`. C reports an error of either name before
+/// [`ErrorKind::NoEventInfo`].
 fn parse_event(word: &str) -> Result<Target<'_>, Error> {
     let label = Label {
         text: word,
@@ -265,7 +265,7 @@ fn parse_event(word: &str) -> Result<Target<'_>, Error> {
     }
 }
 
-/// `PATTERN[%return]`. With `$retval` among its arguments it is one for the exit anyway.
+/// Parses `PATTERN[%return]`. An argument with `$retval` also selects the exit.
 ///
 /// C: `parse_symbol_and_return()`.
 fn parse_functions<'a>(word: &'a str, arguments: &Words<'a>) -> Result<(Target<'a>, Kind), Error> {
@@ -281,7 +281,7 @@ fn parse_functions<'a>(word: &'a str, arguments: &Words<'a>) -> Result<(Target<'
     Ok((Target::Functions(pattern), kind))
 }
 
-/// The name of a tracepoint, without its system.
+/// Parses the name of a tracepoint, without its system.
 ///
 /// C: `parse_symbol_and_return()`.
 fn parse_tracepoint<'a>(word: &'a str, arguments: &Words<'a>) -> Result<Target<'a>, Error> {
@@ -298,8 +298,8 @@ fn parse_tracepoint<'a>(word: &'a str, arguments: &Words<'a>) -> Result<Target<'
     Ok(Target::Tracepoint(word))
 }
 
-/// The first argument that has a `$retval` in it, and where. As in C only the first of an argument
-/// is looked at.
+/// Finds the first argument with `$retval`. Returns the argument's index and the byte offset of
+/// `$retval`. As in C, only the first `$retval` of an argument counts.
 fn find_retval(arguments: &Words<'_>) -> Option<(usize, usize)> {
     arguments.clone().enumerate().find_map(|(index, word)| {
         let (before, after) = word.split_once("$retval")?;

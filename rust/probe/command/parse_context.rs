@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// The point that a probe is at. It decides which variables are available.
+/// The point where a probe hits. It decides which variables are available.
 ///
 /// C: the `TPARG_FL_*` flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +24,10 @@ pub enum ProbePoint {
     Entry,
     /// Any other instruction.
     Inside,
-    /// The return of a function: `$retval` and `$elapsed` are available, and `$argN` as it was at
-    /// the entry.
+    /// The return of a function: `$retval` and `$elapsed` are available. `$argN` is available with
+    /// its value at the entry.
     Return,
-    /// A return instruction of a function: `$retval` and `$exit` are available, but no entry data.
+    /// A return instruction of a function: `$retval` and `$exit` are available. Entry data is not.
     ReturnInsn,
     /// A tracepoint: `$argN` is available.
     Tracepoint,
@@ -40,48 +40,48 @@ pub enum ProbePoint {
     Object,
 }
 
-/// The probe point, and the types of the variables there.
+/// The probe point, and the types of its variables.
 #[derive(Clone, Copy, Debug)]
 pub struct ParseContext<'b> {
-    /// The point that the probe is at.
+    /// The probe point.
     pub point: ProbePoint,
-    /// The types of the variables there.
+    /// The types of the variables at the point.
     pub types: TypeInfo<'b>,
-    /// The BTF of modules that have the [structures](super::Command::structures) of typecasts which
-    /// `types` does not have.
+    /// The BTF of modules that contain the [structures](super::Command::structures) of typecasts
+    /// that `types` lacks.
     pub modules: &'b [Btf<'b>],
 }
 
-/// The types of the variables at a probe point, as far as they are known.
+/// The known types of the variables at a probe point.
 #[derive(Clone, Copy, Debug)]
 pub enum TypeInfo<'b> {
-    /// The kernel has no BTF, or no argument needs it.
+    /// The kernel has no BTF, or no argument needs BTF.
     ///
     /// C: without `CONFIG_PROBE_EVENTS_BTF_ARGS`.
     Unsupported,
-    /// The target is an address, whose function has no name here.
+    /// The target is an address. The name of its function is unknown.
     NoFunction(Btf<'b>),
-    /// This BTF does not have the function.
+    /// The BTF does not contain the function.
     Unknown(Btf<'b>),
     /// The function, with its parameters and its return type.
     Function(Function<'b>),
-    /// The fields of an event, and the BTF of the kernel if it has any. BTF has the structures
-    /// that the fields point to.
+    /// The fields of an event, and the kernel's BTF if the kernel has BTF. The BTF contains the
+    /// structures that the fields point to.
     Event(&'b dyn RecordFields, Option<Btf<'b>>),
-    /// The structure of an object, with the BTF that has it.
+    /// The structure of an object, and the BTF that contains the structure.
     Object(Btf<'b>, TypeId),
 }
 
-/// The fields in the record of an event, without those that all records have.
+/// The fields in the record of an event, without the fields that all records have.
 pub trait RecordFields: fmt::Debug {
-    /// The field of this name.
+    /// Finds a field by its name.
     ///
     /// C: `parse_trace_event_arg()`.
     fn find(&self, name: &str) -> Option<RecordField>;
 }
 
 impl<'b> TypeInfo<'b> {
-    /// The function, if BTF has it.
+    /// The function, if the BTF contains it.
     pub const fn function(self) -> Option<Function<'b>> {
         match self {
             Self::Function(function) => Some(function),
@@ -93,7 +93,7 @@ impl<'b> TypeInfo<'b> {
         }
     }
 
-    /// The BTF that has the types of the variables, and the structures of typecasts.
+    /// The BTF that contains the types of the variables and the structures of typecasts.
     pub(super) fn btf(self) -> Option<Btf<'b>> {
         match self {
             Self::Function(function) => Some(*function.btf()),

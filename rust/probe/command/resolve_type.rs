@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The type of an argument whose value is known.
+//! Resolves the type of an argument after its value was parsed.
 //!
 //! C: `find_fetch_type_from_btf_type()`, `check_prepare_btf_string_fetch()` and
 //! `finalize_fetch_insn()` in `kernel/trace/trace_probe.c`.
@@ -36,8 +36,8 @@ use super::{
     },
 };
 
-/// Gives an argument without a type the type of its value in BTF. Adds the dereference of a
-/// pointer to a string.
+/// If an argument has no type, sets the type to the type of its value in BTF. Adds the dereference
+/// of a pointer to a string.
 ///
 /// C: `find_fetch_type_from_btf_type()`, `check_prepare_btf_string_fetch()`.
 pub(super) fn apply_btf_type<'b>(
@@ -97,7 +97,8 @@ pub(super) fn resolve_type(
                 Base::Immediate(_) | Base::Comm | Base::Text(_) | Base::Field(_)
             );
             match (outermost, reads) {
-                // An array is one of pointers: its strings are read by a step of their own.
+                // In C, an array of strings is an array of pointers. A separate instruction reads
+                // the strings.
                 (_, Some(_)) if split.count.is_some() => {
                     if !next() {
                         return Err(full(Errno::EINVAL));
@@ -127,11 +128,12 @@ pub(super) fn resolve_type(
             FetchType::Symstr
         }
         TypeSpec::Explicit(ty) | TypeSpec::Default(ty) => {
-            // A value that is not read from memory needs an instruction of its own to be stored.
+            // In C, a value that does not come from memory takes an additional instruction for the
+            // store.
             if reads.is_none() && !next() {
                 return Err(full(Errno::E2BIG));
             }
-            // The bits of a field.
+            // In C, a bitfield takes an additional instruction.
             if matches!(ty, FetchType::Bitfield(..)) && !next() {
                 return Err(full(Errno::EINVAL));
             }
@@ -141,7 +143,7 @@ pub(super) fn resolve_type(
             if reads.is_none() && !next() {
                 return Err(full(Errno::E2BIG));
             }
-            // C reports an invalid bitfield, too, if no step is left for it.
+            // C also reports an invalid bitfield if no instruction is left for it.
             parse_bits(text, width)
                 .filter(|_| next())
                 .map(|bits| FetchType::Bitfield(width, Style::Unsigned, bits))
@@ -150,7 +152,7 @@ pub(super) fn resolve_type(
     };
 
     if split.count.is_some() {
-        // C has no loop over numbers of user space, nor over symbols.
+        // C has no loop over numbers of user space, and none over symbols.
         let can_loop = match ty {
             FetchType::String(_) => true,
             FetchType::Symstr => false,

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Symbols with an offset, as arguments name them.
+//! Parses symbols with an offset in arguments.
 
 use crate::error::Errno;
 
 use super::number;
 
-/// Splits `SYM[+|-OFF]` into the symbol, which may be empty, and the offset in bytes.
+/// Splits `SYM[+|-OFF]` into the symbol, which can be empty, and the offset in bytes.
 ///
 /// C: `traceprobe_split_symbol_offset()`.
 ///
 /// # Errors
 ///
-/// EINVAL where the offset is no number, ERANGE where it does not fit.
+/// EINVAL if the offset is not a number, ERANGE if it does not fit.
 pub fn split_symbol(text: &str) -> Result<(&str, i64), Errno> {
     let start = text.find(['+', '-']).unwrap_or(text.len());
     match text.split_at_checked(start) {

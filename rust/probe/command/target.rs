@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kind and the target of a probe, as the command names them.
+//! The kind and the target of a probe, as the command specifies them.
 
 use core::fmt;
 
 use super::object::ObjectTarget;
 
-/// The kind of a probe: when it hits, and which mechanism of the kernel it uses.
+/// The kind of a probe. It decides when the probe hits, and which mechanism of the kernel the probe
+/// uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Before an instruction: a kprobe.
+    /// A kprobe, which hits before an instruction.
     Probe,
-    /// After the return of a function: a kretprobe.
+    /// A kretprobe, which hits after the return of a function.
     Return,
-    /// Before each return instruction of a function: kprobes. C has no such kind.
+    /// Kprobes at all return instructions of a function. C has no such kind.
     ReturnInsn,
     /// An fprobe at the entry of functions.
     Entry,
@@ -21,11 +22,11 @@ pub enum Kind {
     Exit,
     /// A probe at a tracepoint.
     Tracepoint,
-    /// When a trace event is recorded: an event probe.
+    /// An event probe, which hits when the kernel records a trace event.
     Event,
-    /// When memory is accessed: a watchpoint.
+    /// A watchpoint, which hits when the kernel accesses memory.
     Watch,
-    /// When a function receives an object: an fprobe. The kernel has no such kind.
+    /// An fprobe that hits when a function receives an object. C has no such kind.
     Object,
 }
 
@@ -79,8 +80,8 @@ impl Kind {
         )
     }
 
-    /// Whether `kprobe_events` lists the probe. Probes can share an event only if this is the same
-    /// for all of them.
+    /// Whether `kprobe_events` lists the probe. Two probes can share an event only if this value is
+    /// equal for both.
     pub const fn is_kprobe(self) -> bool {
         matches!(self, Self::Probe | Self::Return | Self::ReturnInsn)
     }
@@ -98,12 +99,12 @@ pub enum Access {
     Write,
     /// Reads and writes.
     ReadWrite,
-    /// The execution of an instruction. Ours; the kernel's proposal has no such.
+    /// The execution of an instruction. The kernel's proposed watchpoint probes lack this access.
     Execute,
 }
 
 impl Access {
-    /// The text in front of the `@`.
+    /// The text before the `@`.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Write => "w",
@@ -113,7 +114,7 @@ impl Access {
     }
 }
 
-/// The place of memory that is watched.
+/// The place of watched memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
     /// `[MOD:]SYM[+|-OFFSET]`.
@@ -127,15 +128,15 @@ pub enum Place<'a> {
     Address(u64),
 }
 
-/// The memory that is watched. `Display` writes it as the listing does.
+/// The watched memory. `Display` writes it as in the listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watched<'a> {
     /// The accesses that hit.
     pub access: Access,
     /// The place.
     pub place: Place<'a>,
-    /// The number of bytes, 1, 2, 4 or 8. `None` for [`Access::Execute`], and for a symbol if the
-    /// command leaves it to the type of the symbol.
+    /// The number of bytes: 1, 2, 4 or 8. `None` for [`Access::Execute`]. Also `None` for a symbol
+    /// if the command has no length. Then the type of the symbol decides.
     pub len: Option<u8>,
 }
 
@@ -154,7 +155,7 @@ impl fmt::Display for Watched<'_> {
     }
 }
 
-/// The target of a probe, as the user wrote it. `Display` writes it as the listing does.
+/// The target of a probe, as in the command. `Display` writes it as in the listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     /// `[MOD:]SYM[+OFFSET]`.
@@ -164,13 +165,13 @@ pub enum Target<'a> {
         /// The offset from the symbol, in bytes.
         offset: u32,
     },
-    /// `[MOD:]SYM%all`: all functions of this name. Ours; C has no such.
+    /// `[MOD:]SYM%all`: all functions with this name. C has no such target.
     AllNamed(&'a str),
     /// An address.
     Address(u64),
-    /// The functions whose names match a pattern.
+    /// A pattern for the names of functions.
     Functions(&'a str),
-    /// The tracepoint of this name.
+    /// The name of a tracepoint.
     Tracepoint(&'a str),
     /// The trace event `SYSTEM.NAME`, or `SYSTEM/NAME`.
     Event {
@@ -179,9 +180,9 @@ pub enum Target<'a> {
         /// The name of the event.
         name: &'a str,
     },
-    /// Memory.
+    /// The memory of a watchpoint.
     Memory(Watched<'a>),
-    /// Objects, and the functions that may receive them. This is rkprobe's own.
+    /// Objects, and the functions that can receive them. C has no such target.
     Object(ObjectTarget<'a>),
 }
 
@@ -190,7 +191,7 @@ impl fmt::Display for Target<'_> {
         match *self {
             Self::Symbol { symbol, offset: 0 } => f.write_str(symbol),
             Self::Symbol { symbol, offset } => write!(f, "{symbol}+{offset}"),
-            // C prints a hashed pointer: its listing cannot be written back.
+            // C prints a hashed pointer, so a user cannot write its listing back.
             Self::Address(address) => write!(f, "0x{address:x}"),
             Self::AllNamed(name) | Self::Functions(name) | Self::Tracepoint(name) => {
                 f.write_str(name)

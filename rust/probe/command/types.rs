@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The type of an argument: `TYPE[COUNT]` behind its `:`.
+//! Parses the type of an argument: `TYPE[COUNT]` after the `:`.
 //!
 //! C: `parse_probe_arg_type()`, `find_fetch_type()` and `__parse_bitfield_probe_arg()` in
 //! `kernel/trace/trace_probe.c`.
@@ -23,33 +23,34 @@ use super::{
     number, //
 };
 
-/// The longest body of an argument, in bytes.
+/// Maximum length of an argument's body, in bytes.
 ///
 /// C: `MAX_ARGSTR_LEN`.
 pub(super) const MAX_BODY: usize = 255;
 
-/// The most elements of an array.
+/// Maximum number of elements of an array.
 const MAX_ARRAY: u8 = 64;
 
-/// The type of an argument, before its value is known.
+/// The type of an argument, before the parser knows its value.
 #[derive(Clone, Copy)]
 pub(super) enum TypeSpec<'a> {
-    /// The command names the type.
+    /// The type that the command names.
     Explicit(FetchType),
-    /// The command names no type. The type is this one if BTF knows none for the value.
+    /// The default type. The command names no type. If BTF has a type for the value, that type
+    /// replaces the default.
     Default(FetchType),
-    /// A bitfield in a number of this width, with its text. [`parse_bits`] parses the text after
-    /// the value was parsed: errors of the value come first.
+    /// The text of a bitfield in a number of this width. [`parse_bits`] parses the text after the
+    /// value, so that errors of the value come first.
     Bitfield(Width, &'a str),
 }
 
 /// The body of an argument, split into its value and its type.
 pub(super) struct SplitBody<'a> {
-    /// The text in front of the `:`.
+    /// The text before the `:`.
     pub(super) value: &'a str,
     /// The type.
     pub(super) ty: TypeSpec<'a>,
-    /// The byte of the word where the type starts; the start of the body if there is no type.
+    /// Byte offset of the type in its word. If the body has no type, the offset of the body.
     pub(super) at: usize,
     /// The number of elements of an array.
     pub(super) count: Option<NonZeroU8>,
@@ -58,8 +59,8 @@ pub(super) struct SplitBody<'a> {
 impl<'a> SplitBody<'a> {
     /// Splits `body`, which starts at byte `start` of its word.
     ///
-    /// In an event probe `$comm` can be a field. As in C, no value of an event probe is a string by
-    /// itself.
+    /// In an event probe, `$comm` can be a field. As in C, no value of an event probe has a string
+    /// as its default type.
     pub(super) fn parse(
         body: &'a str,
         start: usize,
@@ -71,7 +72,7 @@ impl<'a> SplitBody<'a> {
             } else if !is_event && body == "$elapsed" {
                 FetchType::Number(Width::W8, Style::Unsigned)
             } else {
-                // The width of a register.
+                // The default type has the width of a register.
                 FetchType::Number(Width::W8, Style::Hex)
             };
             return Ok(Self {
@@ -107,7 +108,7 @@ fn is_string(value: &str) -> bool {
     matches!(value, "$comm" | "$COMM") || value.starts_with("\\\"")
 }
 
-/// Parses the number of elements, with the `]` behind it.
+/// Parses the number of elements and the `]` after it.
 fn parse_count(text: &str, at: usize) -> Result<NonZeroU8, ArgumentError> {
     let Some((count, suffix)) = text.split_once(']') else {
         let end = at.saturating_add(text.len());
@@ -117,7 +118,7 @@ fn parse_count(text: &str, at: usize) -> Result<NonZeroU8, ArgumentError> {
         let behind = at.saturating_add(count.len()).saturating_add(1);
         return Err(ArgumentError::invalid(ErrorKind::BadArraySuffix, behind));
     }
-    // C parses 32 bits, so a number that does not fit is invalid, and not too big.
+    // C parses 32 bits, so it reports that a number that does not fit is invalid, and not too big.
     let count = number::unsigned(count, 0)
         .ok()
         .and_then(|count| u32::try_from(count).ok())
@@ -148,7 +149,7 @@ fn parse_name(name: &str) -> Option<TypeSpec<'_>> {
     FetchType::from_name(name).map(TypeSpec::Explicit)
 }
 
-/// Parses `bW@O/…`, some bits of a number of `width`. `None` if the bits exceed the number.
+/// Parses `bW@O/…`, some bits of a number of `width`. Returns `None` if the bits exceed the number.
 pub(super) fn parse_bits(text: &str, width: Width) -> Option<Bits> {
     let (count, rest) = number::leading(text.strip_prefix('b')?);
     let rest = rest.strip_prefix('@')?;
@@ -159,7 +160,7 @@ pub(super) fn parse_bits(text: &str, width: Width) -> Option<Bits> {
 
     let (count, first) = (count?, first?);
     let bits = u64::try_from(width.bytes()).ok()?.checked_mul(8)?;
-    // C lets a sum that wraps pass.
+    // C accepts a sum that wraps around.
     let left = bits.checked_sub(count.checked_add(first)?)?;
     if count == 0 {
         return None;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `[r|w|rw|x]@ADDR|SYM[+|-OFF][:LEN]`: what a watchpoint watches.
+//! Parses the target of a watchpoint: `[r|w|rw|x]@ADDR|SYM[+|-OFF][:LEN]`.
 //!
-//! The syntax and the texts of the errors are those of the kernel's watchpoint probes, as proposed
-//! on its mailing lists in 2026. These have no `x`.
+//! The kernel's watchpoint probes, proposed on its mailing lists in 2026, have the same syntax and
+//! the same error texts. They have no `x`.
 
 use crate::error::ErrorKind;
 
@@ -18,7 +18,8 @@ use super::{
     },
 };
 
-/// The length of a watchpoint if the command gives none and no type is known, in bytes.
+/// The default length of a watchpoint, in bytes. Used if the command has no length and the type of
+/// the symbol is unknown.
 pub const DEFAULT_LEN: u8 = 4;
 
 impl<'a> Watched<'a> {
@@ -37,7 +38,7 @@ impl<'a> Watched<'a> {
         };
         let start = word.len().saturating_sub(rest.len());
         let (place, len) = match rest.rsplit_once(':') {
-            // Otherwise it is `MODULE:SYMBOL`.
+            // Otherwise the place is `MODULE:SYMBOL`.
             Some((place, len)) if !len.starts_with(|c: char| c.is_alphabetic() || c == '_') => {
                 let at = start.saturating_add(place.len()).saturating_add(1);
                 let len = number::unsigned(len, 0)
@@ -83,11 +84,12 @@ impl<'a> Watched<'a> {
         Ok(watched)
     }
 
-    /// Checks that this address can be watched.
+    /// Checks that a watchpoint can watch this address.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::BadAccessAddr`] for an address of user space, [`ErrorKind::UnalignedAccess`].
+    /// [`ErrorKind::BadAccessAddr`] for an address of user space. [`ErrorKind::UnalignedAccess`]
+    /// for an address that is not a multiple of the length.
     pub fn check(&self, address: u64) -> Result<(), ErrorKind> {
         if address >> 63 == 0 {
             return Err(ErrorKind::BadAccessAddr);

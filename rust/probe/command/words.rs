@@ -1,45 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A line as words.
+//! Splits a line into words.
 //!
 //! C: `argv_split()` in `lib/argv_split.c`, and `trace_parse_run_command()` in
 //! `kernel/trace/trace.c` for the comments.
 
 use core::fmt;
 
-/// Whether `c` separates words. These are the ASCII characters that the kernel's `isspace()`
+/// Whether `c` separates words. Returns true for the ASCII characters that the kernel's `isspace()`
 /// accepts.
 ///
-/// The kernel also accepts the byte 0xa0, and would split some UTF-8 characters.
+/// The kernel also accepts the byte 0xa0, which would split some UTF-8 characters.
 pub(super) const fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }
 
-/// The command in a line that was written: the text in front of the comment. All names of symbols,
-/// events and fields are ASCII. So `None` if the text is not UTF-8.
+/// Returns the command of a line: the text before the comment. The names of symbols, events and
+/// fields are ASCII. So text that is not UTF-8 cannot be a valid command, and the result is `None`.
 pub fn without_comment(line: &[u8]) -> Option<&str> {
     let text = line.split(|&byte| byte == b'#').next().unwrap_or(line);
     core::str::from_utf8(text).ok()
 }
 
-/// The words of a command.
+/// An iterator over the words of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words<'a> {
     rest: &'a str,
 }
 
 impl<'a> Words<'a> {
-    /// The words of `text`.
+    /// Creates an iterator over the words of `text`.
     pub fn new(text: &'a str) -> Self {
         Self { rest: text }
     }
 
-    /// The rest of the text.
+    /// The text that the iterator has not consumed.
     pub(super) fn text(&self) -> &'a str {
         self.rest
     }
 
-    /// The words before the first `word`, and the words after it, if `word` exists.
+    /// Splits the words at the first `word`. Returns the words before it, and, if `word` exists,
+    /// the words after it.
     pub(super) fn split_at(self, word: &str) -> (Self, Option<Self>) {
         let mut rest = self.clone();
         while let Some(next) = rest.next() {
@@ -66,7 +67,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// Counts the bytes that are written. Writing does not fail.
+/// A writer that counts bytes. Writing does not fail.
 pub(super) struct Length(pub(super) usize);
 
 impl fmt::Write for Length {

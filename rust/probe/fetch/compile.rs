@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A typed fetch argument becomes a [`Program`].
+//! Compiles a parsed fetch argument into a [`Program`].
 //!
 //! C: `finalize_fetch_insn()`, `traceprobe_update_arg()`.
 
@@ -33,40 +33,40 @@ use super::{
     },
 };
 
-/// The index of the address of an object in the entry data of an object probe.
+/// The index of the object's address in the entry data of an object probe.
 pub const OBJECT: u8 = 0;
-/// The index of the number of its parameter.
+/// The index of the number of the object's parameter in the entry data of an object probe.
 pub const PARAMETER: u8 = 1;
 
-/// Gives the addresses that a program holds.
+/// Provides the addresses that a program contains.
 pub trait Resolver {
-    /// What can go wrong.
+    /// The error of the resolver.
     type Error;
 
-    /// The address of `SYM[+OFF|-OFF]`, as it stands in the command.
+    /// The address of `SYM[+OFF|-OFF]`. `name` is the text of the command.
     fn symbol(&mut self, name: &str) -> Result<u64, Self::Error>;
 
-    /// The address of a copy of `text`, with a NUL behind it, in memory of the kernel that lives
-    /// longer than the program.
+    /// The address of a copy of `text` with a NUL at its end. The copy is in kernel memory, and
+    /// lives longer than the program.
     fn text(&mut self, text: &str) -> Result<u64, Self::Error>;
 
-    /// The index of an argument in the entry data. Equal arguments have the same index.
-    /// [`Context::entry_data`](super::Context::entry_data) gets the index.
+    /// The index of an argument in the entry data. Equal arguments have the same index. The program
+    /// passes the index to [`Context::entry_data`](super::Context::entry_data).
     fn entry_index(&mut self, argument: EntryArgument) -> Result<u8, Self::Error>;
 }
 
 /// Compiles an argument.
 ///
-/// The addresses of symbols become part of the program: it has to be compiled anew when the module
-/// of a symbol comes.
+/// The program contains the addresses of symbols. So the caller must compile again when the module
+/// of a symbol loads.
 ///
-/// Whatever an [`Argument`] can say has a meaning here: what C refuses, such as an array or a
-/// string of a value that was never dereferenced, is in memory at this value. To refuse it as well
-/// is for the parser.
+/// Every [`Argument`] compiles. The parser refuses the arguments that C refuses, such as an array
+/// or a string of a value without a dereference. A program reads such an array or string from
+/// memory at the value.
 ///
 /// # Errors
 ///
-/// Those of the resolver.
+/// The errors of the resolver.
 pub fn compile<R: Resolver>(
     argument: &Argument<'_>,
     resolver: &mut R,
@@ -95,7 +95,7 @@ pub fn compile<R: Resolver>(
     };
     let steps = argument.fetch.steps.as_slice();
     let (path, last) = match (argument.ty, steps) {
-        // It is the symbol of what the last one reads.
+        // `symstr` stores the symbol of the value after the last read.
         (FetchType::Symstr, _) => (steps, None),
         (_, [path @ .., Step::Deref(last)]) => (path, Some(*last)),
         _ => (steps, None),
@@ -103,7 +103,7 @@ pub fn compile<R: Resolver>(
     Ok(Program::new(load, Path::new(path), store(argument, last)))
 }
 
-/// The store of an argument of which `last` is the outermost dereference.
+/// The store of an argument. `last` is its outermost dereference.
 fn store(argument: &Argument<'_>, last: Option<Deref>) -> Store {
     let at = last.unwrap_or(Deref {
         space: Space::Kernel,
@@ -120,20 +120,20 @@ fn store(argument: &Argument<'_>, last: Option<Deref>) -> Store {
             Store::Bits(at, width, count.unwrap_or(NonZeroU8::MIN), bits)
         }
 
-        // There are no arrays of them.
+        // `symstr` has no arrays.
         (FetchType::Symstr, _, _) => Store::Symbol,
 
-        // `+u0(...):string` is in user memory, and so is `+0(...):ustring`.
+        // Both `+u0(...):string` and `+0(...):ustring` read user memory.
         (FetchType::String(space), None, _) => Store::String(match space {
             Space::Kernel => at,
             Space::User => Deref { space, ..at },
         }),
-        // C takes a value that was never dereferenced for the address of the first string, and then
-        // finds no pointer to a second one.
+        // Without a dereference, C takes the value as the address of the first string, and then
+        // finds no pointer to a second string.
         (FetchType::String(space), Some(NonZeroU8::MIN), None) => {
             Store::String(Deref { space, ..at })
         }
-        // Here the dereference is the one of the pointers, and says nothing of the strings.
+        // The dereference reads the pointers. It does not decide the address space of the strings.
         (FetchType::String(text), Some(count), _) => Store::Strings {
             pointers: at,
             text,

@@ -10,31 +10,31 @@ use crate::{
     },
 };
 
-/// The hit that a program reads values from.
+/// A hit, from which a program reads values.
 ///
-/// A program calls the methods in the context of the probe, which may be an NMI. So they must not
-/// sleep, lock, allocate or panic. A program calls a method for each value, so all methods should
-/// be inline.
+/// A program calls the methods in the context of the probe, which can be an NMI. So the methods
+/// must not sleep, lock, allocate or panic. A program calls a method for each value, so all methods
+/// should be inline.
 pub trait Context {
     /// The value of a register.
     ///
     /// C: `regs_get_register()`.
     fn register(&self, register: Register) -> u64;
 
-    /// The Nth word of the kernel's stack, counted from 0 at the stack pointer, or 0 where the
+    /// The Nth word of the kernel stack, counted from 0 at the stack pointer. Returns 0 if the
     /// stack has no such word.
     ///
     /// C: `regs_get_kernel_stack_nth()`.
     fn stack(&self, n: u16) -> u64;
 
-    /// The address of the name of the current task, in the kernel's space.
+    /// The address of the current task's name, in kernel memory.
     fn comm(&self) -> u64;
 
-    /// The address of the current task, in the kernel's space.
+    /// The address of the current task, in kernel memory.
     fn current(&self) -> u64;
 
-    /// The address of the current CPU's copy of the per-CPU variable at `address`, whatever that
-    /// is.
+    /// The address of the current CPU's copy of the per-CPU variable at `address`. `address` can be
+    /// any number.
     ///
     /// C: `this_cpu_ptr()`.
     fn this_cpu(&self, address: u64) -> u64;
@@ -62,22 +62,22 @@ pub trait Context {
         0
     }
 
-    /// The address that is watched. Only the programs of watchpoints use this method.
+    /// The address that the watchpoint watches. Only the programs of watchpoints use this method.
     #[inline(always)]
     fn watched(&self) -> u64 {
         0
     }
 
-    /// The fields of the record of the event that was hit. Only the programs of event probes use
-    /// this method.
+    /// The fields of the record that the event wrote. Only the programs of event probes use this
+    /// method.
     #[inline(always)]
     fn record(&self) -> &[u8] {
         &[]
     }
 
-    /// Writes the symbol of an address, with offset and size, to `to`, or as much of it as fits.
-    /// Returns the number of these bytes. Writes no NUL. The content of the other bytes of `to` is
-    /// undefined.
+    /// Writes the symbol of an address, with offset and size, to `to`, without a NUL. If the text
+    /// does not fit, writes its start. Returns the number of written bytes. The content of the
+    /// other bytes of `to` is undefined.
     ///
     /// C: `sprint_symbol()`.
     fn symbol(&self, address: u64, to: &mut [u8]) -> usize;
@@ -89,8 +89,8 @@ pub trait Context {
     /// C: `copy_from_kernel_nofault()`, `copy_from_user_nofault()`.
     fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), Fault>;
 
-    /// A number in memory, or 0 after a fault. The bytes above its width are 0. Does the same as
-    /// [`read`](Self::read) of its bytes, but can be faster.
+    /// Reads a number from memory. Returns 0 after a fault. The bytes above the width are 0. The
+    /// result equals a [`read`](Self::read) of the bytes, but this method can be faster.
     #[inline]
     fn number(&self, space: Space, address: u64, width: Width) -> u64 {
         let mut word = [0; 8];
@@ -101,7 +101,8 @@ pub trait Context {
         }
     }
 
-    /// A word of memory. Does the same as [`read`](Self::read) of 8 bytes, but can be faster.
+    /// Reads a word of memory. The result equals a [`read`](Self::read) of 8 bytes, but this method
+    /// can be faster.
     #[inline]
     fn read_word(&self, space: Space, address: u64) -> Result<u64, Fault> {
         let mut word = [0; 8];
@@ -182,6 +183,6 @@ impl<C: Context> Context for &C {
     }
 }
 
-/// Memory could not be read.
+/// An error: the memory is not readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;

@@ -17,19 +17,19 @@ use crate::{
 
 use super::context::Context;
 
-/// An argument of a function that a return probe saves at the entry of a call.
+/// An argument that a return probe saves at the entry of a call.
 ///
 /// C: `struct probe_entry_arg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryArgument(Slot);
 
 impl EntryArgument {
-    /// The value of a function's argument with this index.
+    /// The argument `n` of the function, counted from 0.
     pub(super) fn nth(n: u16) -> Self {
         Self(current::argument(n))
     }
 
-    /// What a fetch argument needs from the entry of the call.
+    /// The entry argument that a fetch argument needs. `None` if it needs none.
     pub fn of(argument: &Argument<'_>) -> Option<Self> {
         match argument.fetch.base {
             Base::EntryArgument(n) => Some(Self::nth(n)),
@@ -38,7 +38,7 @@ impl EntryArgument {
     }
 }
 
-/// Saves the arguments at the entry of a call. Each argument goes to the word of its index.
+/// Saves the arguments at the entry of a call. Stores each argument in the word of its index.
 /// Ignores an argument without a word.
 ///
 /// Runs in any context, like [`Context`].
@@ -46,14 +46,14 @@ impl EntryArgument {
 pub fn save_entry_data<C: Context + Copy>(arguments: &[EntryArgument], ctx: C, to: &mut [u64]) {
     for (word, argument) in to.iter_mut().zip(arguments) {
         let Slot::Register(register) = argument.0 else {
-            // In the end, so that the registers of this function need not be saved.
+            // This is a tail call, so that this function need not save registers.
             return save_any_entry_data(arguments, ctx, to);
         };
         *word = ctx.register(register);
     }
 }
 
-/// Does what [`save_entry_data`] does, also for arguments on the stack.
+/// Saves arguments as [`save_entry_data`] does, including arguments on the stack.
 #[cold]
 #[inline(never)]
 fn save_any_entry_data<C: Context>(arguments: &[EntryArgument], ctx: C, to: &mut [u64]) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The fields of a record: where they are and of which type.
+//! The fields of a record: their places and their types.
 //!
 //! C: `struct fetch_type`, `traceprobe_define_arg_fields()`.
 
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// One field: the place and the type of an argument in the record.
+/// A field: the place and the type of an argument in the record.
 ///
 /// A field does not contain its name. The owner of the field stores the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,47 +31,48 @@ pub struct Field {
 }
 
 impl Field {
-    /// A field of an event that no command defines. See [`offset`](Self::offset).
+    /// Creates a field of an event that no command defines. See [`offset`](Self::offset).
     pub const fn new(offset: u16, ty: FetchType, count: Option<NonZeroU8>) -> Self {
         Self { offset, ty, count }
     }
 
-    /// The offset in bytes from the first field, which comes right after the header of the record.
+    /// The offset from the first field, in bytes. The first field starts directly after the header
+    /// of the record.
     pub const fn offset(self) -> usize {
         self.offset as usize
     }
 
-    /// The size in bytes; of an array, that of all elements.
+    /// The size in bytes. For an array, the size of all elements.
     pub const fn bytes(self) -> usize {
         self.ty.size().wrapping_mul(self.elements())
     }
 
-    /// What it is, or what each of its elements is.
+    /// The type of the field, or of each element.
     pub const fn ty(self) -> FetchType {
         self.ty
     }
 
-    /// The number of elements, where it is an array.
+    /// The number of elements of an array. `None` for other fields.
     pub const fn count(self) -> Option<NonZeroU8> {
         self.count
     }
 
-    /// Whether the `format` file says that it is signed, as it does of strings too.
+    /// Whether the `format` file says that the field is signed. True for strings, too.
     pub const fn is_signed(self) -> bool {
         matches!(self.ty, FetchType::Number(_, Style::Signed)) || self.is_dynamic()
     }
 
-    /// Whether bytes behind the fields belong to it.
+    /// Whether the field has bytes after all fields.
     pub const fn is_dynamic(self) -> bool {
         self.ty.is_text()
     }
 
-    /// The type as the `format` file has it: `u64`, `u8[4]`, `__data_loc char[]`.
+    /// The type in the `format` file, such as `u64`, `u8[4]` or `__data_loc char[]`.
     pub const fn type_text(self) -> TypeText {
         TypeText(self)
     }
 
-    /// The number of values in the field: 1 where it is not an array.
+    /// The number of values in the field. 1 if it is not an array.
     pub(super) const fn elements(self) -> usize {
         match self.count {
             Some(count) => count.get() as usize,
@@ -80,7 +81,7 @@ impl Field {
     }
 }
 
-/// The type of a field as the `format` file has it.
+/// Writes the type of a field as in the `format` file.
 ///
 /// An array of strings is `__data_loc char[][N]`, as in C.
 #[derive(Clone, Copy, Debug)]
@@ -96,20 +97,20 @@ impl fmt::Display for TypeText {
     }
 }
 
-/// The fields of an event, one behind the other. Each is aligned to its size, an array to that of
-/// its elements: BPF programs can only read such fields.
+/// The layout of an event's fields, which follow each other. The layout aligns each field to its
+/// size, and an array to the size of an element. BPF programs can only read aligned fields.
 ///
 /// C aligns the fields of a `TRACE_EVENT()` in this way, but not those of a probe event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     bytes: u16,
-    /// How many of these bytes are in no field.
+    /// Bytes of the gaps.
     gaps: u16,
     dynamic: bool,
 }
 
 impl Layout {
-    /// No field.
+    /// Creates a layout without fields.
     pub const fn new() -> Self {
         Self {
             bytes: 0,
@@ -141,7 +142,7 @@ impl Layout {
         Ok(field)
     }
 
-    /// How many bytes are between the fields so far and that of the next argument.
+    /// Bytes of the gap before the field of `next`.
     pub(super) fn gap_before(&self, next: &Argument<'_>) -> u16 {
         // The size is a power of two.
         self.bytes.wrapping_neg() & (next.ty.size() as u16).wrapping_sub(1)
@@ -153,7 +154,7 @@ impl Layout {
         self.bytes as usize
     }
 
-    /// Whether a record can be longer than its fields.
+    /// Whether a record can have bytes after its fields.
     #[inline]
     pub const fn is_dynamic(self) -> bool {
         self.dynamic
@@ -172,11 +173,12 @@ impl Default for Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooBig;
 
-/// The index, from 0, of the first argument by which two probes cannot be of one event: another
-/// name, type or number of elements, or one too many.
+/// Compares the arguments of two probes. Returns the index, from 0, of the first argument that
+/// differs in name, type or number of elements, so that the probes cannot share an event. If the
+/// numbers of arguments differ, returns the smaller number.
 ///
-/// C: `trace_probe_compare_arg_type()`, which counts from 1 and looks at the number of arguments
-/// first.
+/// C: `trace_probe_compare_arg_type()`, which counts from 1. It, too, compares the numbers of
+/// arguments first.
 pub fn first_difference<'a, 'b>(
     a: impl ExactSizeIterator<Item = (&'a str, Field)>,
     b: impl ExactSizeIterator<Item = (&'b str, Field)>,

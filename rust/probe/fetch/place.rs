@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The place for the fields of a record, and writes to it.
+//! Writes fields to their place in a record.
 //!
 //! All code here runs on each hit of a probe. Rare code is out of line.
 
@@ -12,20 +12,20 @@ use crate::types::{
 
 use super::context::Context;
 
-// Numbers are read into, and cut out of, the low end of a word.
+// The functions here read numbers into the low end of a word, and write them from there.
 const _: () = assert!(cfg!(target_endian = "little"));
 
-/// The place for the fields that are still to come; nothing where a field did not fit.
+/// The place for the remaining fields. Empty if a field did not fit.
 ///
-/// Fields and gaps follow each other in the order of their programs. So a program takes its field
-/// off the front, and needs no other check.
+/// Fields and gaps follow each other in the order of their programs. A program takes its field from
+/// the front, so no other check is necessary.
 pub(super) type Rest<'o> = &'o mut [u8];
 
 /// Writes the low bytes of a value as a field of `bytes` bytes.
 #[inline]
 pub(super) fn put(fields: &mut [u8], value: u64, bytes: usize) -> Rest<'_> {
-    // This writes eight bytes if there is room. The next fields overwrite the bytes that are not of
-    // this field. So no branch depends on the width.
+    // Writes eight bytes if they fit. The next fields overwrite the bytes after this field. So no
+    // branch depends on the width.
     let Some(word) = fields.first_chunk_mut() else {
         return put_exactly(fields, value, bytes);
     };
@@ -33,7 +33,7 @@ pub(super) fn put(fields: &mut [u8], value: u64, bytes: usize) -> Rest<'_> {
     fields.get_mut(bytes..).unwrap_or(&mut [])
 }
 
-/// Does what [`put`] does if there is less room than eight bytes.
+/// Does the work of [`put`] if fewer than eight bytes are left.
 #[cold]
 #[inline(never)]
 fn put_exactly(fields: &mut [u8], value: u64, bytes: usize) -> Rest<'_> {
@@ -46,7 +46,7 @@ fn put_exactly(fields: &mut [u8], value: u64, bytes: usize) -> Rest<'_> {
     rest
 }
 
-/// Writes adjacent fields of eight bytes. `BYTES` is the size of all.
+/// Writes adjacent fields of eight bytes. `BYTES` is the size of all fields.
 #[inline(always)]
 pub(super) fn put_words<const N: usize, const BYTES: usize>(
     fields: &mut [u8],
@@ -65,7 +65,7 @@ pub(super) fn put_words<const N: usize, const BYTES: usize>(
 /// Writes zeroes before a field.
 #[inline]
 pub(super) fn put_gap(fields: &mut [u8], bytes: u8) -> Rest<'_> {
-    // As `put` does.
+    // Writes eight bytes if they fit, as `put` does.
     match fields.first_chunk_mut() {
         Some(word) => *word = [0; 8],
         None => fields.fill(0),
@@ -93,7 +93,8 @@ pub(super) fn copy<'o>(
     fields.get_mut(bytes..).unwrap_or(&mut [])
 }
 
-/// Reads the numbers of a field one by one: an array of which a part can be read keeps this part.
+/// Reads the numbers of a field one by one. If a part of an array is not readable, keeps the other
+/// numbers.
 #[cold]
 #[inline(never)]
 pub(super) fn copy_each<C: Context + Copy>(
@@ -112,8 +113,8 @@ pub(super) fn copy_each<C: Context + Copy>(
     }
 }
 
-/// The bits of a number, by the shifts that leave only these: as C shifts in a number of this
-/// width, which here is the upper end of a word.
+/// Extracts the bits of a bitfield from a number, with two shifts. C shifts in a number of `width`.
+/// This function shifts in the upper end of a word.
 ///
 /// C: `fetch_apply_bitfield()`.
 #[inline]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The fields of a record as text.
+//! Prints the fields of a record as text.
 //!
-//! Records outlive their event, and the ids of events are used again: the bytes can be those of any
-//! other event, cut short anywhere. So nothing in them is believed.
+//! A record can outlive its event, and the kernel reuses event numbers. So the bytes can belong to
+//! any other event, and can be cut. The printer trusts none of them.
 
 use core::fmt;
 
@@ -15,19 +15,19 @@ use crate::types::{
 
 use super::field::Field;
 
-/// What stands for a value that is not there.
+/// The text for a missing value.
 ///
 /// C: `FAULT_STRING`.
 const FAULT: &str = "(fault)";
 
-/// The destination of text. The kernel's strings can contain any bytes.
+/// A destination of text. The kernel's strings can contain any bytes.
 ///
 /// C: `struct trace_seq`.
 pub trait Output: fmt::Write {
-    /// Writes bytes as they are.
+    /// Writes bytes without a change.
     fn bytes(&mut self, bytes: &[u8]) -> fmt::Result;
 
-    /// Writes the symbol, offset and size for an address.
+    /// Writes the symbol of an address, with offset and size.
     ///
     /// C: `%pS`.
     fn symbol(&mut self, address: u64) -> fmt::Result;
@@ -35,12 +35,12 @@ pub trait Output: fmt::Write {
 
 /// Prints the fields of a record: ` NAME=VALUE` for each.
 ///
-/// `record` are the bytes of the whole record, of which the first `header` come before the fields.
-/// A value that is not in these bytes is printed as one that could not be read.
+/// `record` contains the bytes of the whole record. Its first `header` bytes precede the fields.
+/// The printer shows a value outside these bytes as a fault.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// The errors of `out`.
 ///
 /// C: `trace_probe_print_args()`.
 pub fn print<'a, O: Output>(
@@ -68,7 +68,7 @@ pub fn print<'a, O: Output>(
     Ok(())
 }
 
-/// Prints the value at `start`.
+/// Prints the value at byte `start` of the record.
 fn print_value<O: Output>(ty: FetchType, record: &[u8], start: usize, out: &mut O) -> fmt::Result {
     let Some(value) = number(record, start, ty.size()) else {
         return out.write_str(FAULT);
@@ -90,7 +90,8 @@ fn print_value<O: Output>(ty: FetchType, record: &[u8], start: usize, out: &mut 
     }
 }
 
-/// The number of up to 8 bytes at `start`.
+/// The number of `bytes` bytes, at most 8, at byte `start` of the record. `None` if the record is
+/// too short.
 fn number(record: &[u8], start: usize, bytes: usize) -> Option<u64> {
     let field = record.get(start..)?.get(..bytes)?;
     let mut word = [0; 8];
@@ -100,7 +101,7 @@ fn number(record: &[u8], start: usize, bytes: usize) -> Option<u64> {
     Some(u64::from_le_bytes(word))
 }
 
-/// The number whose low bytes these are.
+/// Sign-extends a number of `width`.
 fn signed(value: u64, width: Width) -> i64 {
     match width {
         Width::W1 => i64::from(value as i8),
@@ -110,7 +111,7 @@ fn signed(value: u64, width: Width) -> i64 {
     }
 }
 
-/// The string at a location: up to its first NUL, and what there is of it in the record.
+/// The string at a location, up to its first NUL. If the record is cut, the part in the record.
 fn string(record: &[u8], location: u32) -> Option<&[u8]> {
     let len = usize::from((location >> 16) as u16);
     let start = usize::from(location as u16);

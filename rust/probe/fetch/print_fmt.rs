@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How user space is told to print a record: the `print fmt` of the `format` file.
+//! Writes the `print fmt` of the `format` file, which describes to user space how to print a
+//! record.
 
 use core::{
     ffi::CStr,
@@ -10,25 +11,25 @@ use core::{
 
 use super::field::Field;
 
-/// What comes before the fields in a record.
+/// The part of a record before the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Head {
     /// The address of the probe: `__probe_ip`.
     Probe,
-    /// The function and where it returned to: `__probe_func`, `__probe_ret_ip`.
+    /// The function and its return address: `__probe_func`, `__probe_ret_ip`.
     Return,
-    /// Nothing: the fields of an event probe come first.
+    /// No part: the fields of an event probe come first.
     Event,
 }
 
-/// The parts of a field that the `print fmt` depends on.
+/// The properties of a field that decide its part of the `print fmt`.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldFormat {
-    /// The conversion of a value, as it stands between the quotes.
+    /// The conversion of a value, inside the quotes.
     pub conversion: &'static str,
     /// The number of elements of an array.
     pub count: Option<NonZeroU8>,
-    /// Whether the record has a locator, and the value is a string elsewhere in the record.
+    /// Whether the field is a locator, and the value is a string elsewhere in the record.
     pub is_dynamic: bool,
 }
 
@@ -48,12 +49,12 @@ impl FieldFormat {
     }
 }
 
-/// The `print fmt` of an event with these fields, as text.
+/// The `print fmt` of an event. `Display` writes it.
 ///
 /// C: `__set_print_fmt()`.
 #[derive(Clone, Debug)]
 pub struct PrintFmt<I> {
-    /// What comes first.
+    /// The part of a record before the fields.
     pub head: Head,
     /// The fields with their names.
     pub fields: I,
@@ -90,7 +91,7 @@ where
     }
 }
 
-/// The `print fmt` of an event with these fields and nothing before them, as that of a
+/// The `print fmt` of an event without a part before the fields, like the `print fmt` of a
 /// `TRACE_EVENT()`.
 #[derive(Clone, Debug)]
 pub struct PlainPrintFmt<I>(pub I);
@@ -107,8 +108,8 @@ where
     }
 }
 
-/// Writes `NAME=CONVERSION` for each field, with a space before each, but `separator` before the
-/// first.
+/// Writes `NAME=CONVERSION` for each field. Writes `separator` before the first, and a space before
+/// each other.
 fn write_conversions<'a>(
     f: &mut fmt::Formatter<'_>,
     mut separator: &str,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A compiled fetch argument: its operation.
+//! The program of a fetch argument: its operation.
 //!
 //! [`compile`](super::compile()) makes all decisions that do not depend on the hit, and
 //! [`record`](super::record) runs the operation on each hit.
@@ -25,7 +25,7 @@ use crate::{
 
 use super::field::Layout;
 
-/// How one fetch argument gets into a record.
+/// A compiled fetch argument. It writes one field of a record, or several joined fields.
 ///
 /// C: the `fetch_insn` array of a `struct probe_arg`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,42 +33,42 @@ pub struct Program(pub(super) FetchOp);
 
 /// The operation of a program. Each variant has its own code.
 ///
-/// The operations are in three enumerations, by how often they occur. The frequent ones need fewer
-/// comparisons. An explicit tag takes one comparison. A tag in the unused values of a field takes
-/// three.
+/// Three enumerations contain the operations, by frequency, so that frequent operations need fewer
+/// comparisons. The explicit tag of `repr(u8)` takes one comparison. A tag in the unused values of
+/// a field would take three.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum FetchOp {
     /// Stores a register.
     Register(Register, Width),
-    /// Does anything else, after one more comparison.
+    /// Runs a less frequent operation, after one more comparison.
     Slow(SlowFetchOp),
 }
 
-/// The operations that are less frequent.
+/// The less frequent operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum SlowFetchOp {
     /// Stores a number in memory.
     Number(NumberFetch),
-    /// Does anything else, after more comparisons.
+    /// Runs a rare operation, after more comparisons.
     Slower(SlowerFetchOp),
 }
 
-/// The rest of the operations. The code of all but the last is short, and is part of the loop of
+/// The other operations. The code of each but the last is short, and is part of the loop of
 /// [`record`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum SlowerFetchOp {
-    /// Stores the base itself.
+    /// Stores the base.
     Base(SlowBase, Width),
     /// Stores three registers in adjacent fields of eight bytes.
     ThreeRegisters([Register; 3]),
     /// Stores two registers in adjacent fields of eight bytes.
     TwoRegisters([Register; 2]),
-    /// Stores two words of the entry data in adjacent fields of eight bytes.
+    /// Stores two words of entry data in adjacent fields of eight bytes.
     TwoWords([u8; 2]),
-    /// Stores a word of the entry data.
+    /// Stores a word of entry data.
     Word(u8, Width),
     /// Stores several numbers in memory.
     Numbers(NumbersFetch),
@@ -76,9 +76,9 @@ pub(super) enum SlowerFetchOp {
     Bits(NumberFetch, Bits),
     /// Stores a string in memory.
     String(StringFetch),
-    /// Stores zeroes before a field, so that it is aligned.
+    /// Stores zeroes in the gap before an aligned field.
     Gap(u8),
-    /// Stores anything else.
+    /// Stores any other value.
     Generic(GenericFetch),
 }
 
@@ -90,7 +90,7 @@ pub(super) enum DirectBase {
     Slow(SlowBase),
 }
 
-/// The bases that are less frequent.
+/// The less frequent bases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum SlowBase {
@@ -115,7 +115,7 @@ pub(super) struct NumbersFetch {
     pub(super) register: Register,
     pub(super) at: Deref,
     pub(super) width: Width,
-    /// The size of all numbers.
+    /// The size of all numbers, in bytes.
     pub(super) bytes: u16,
 }
 
@@ -127,8 +127,8 @@ pub(super) struct StringFetch {
     pub(super) advance: Advance,
 }
 
-/// The size of a field and of the gap behind it, in bytes. The program writes the gap with the
-/// field. This is an enumeration, so that the compiler knows the range.
+/// The size of a field and of the gap after it, in bytes. The program writes the gap together with
+/// the field. This type is an enumeration, so that the compiler knows the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Advance {
@@ -154,7 +154,7 @@ impl Advance {
         Self::B8,
     ];
 
-    /// A field without a gap.
+    /// The size of a field without a gap.
     const fn of(width: Width) -> Self {
         match width {
             Width::W1 => Self::B1,
@@ -164,7 +164,7 @@ impl Advance {
         }
     }
 
-    /// The same field with a gap of this size. `None` if both take more than eight bytes.
+    /// Adds a gap of `gap` bytes. Returns `None` if the sum is more than eight bytes.
     fn with_gap(self, gap: u8) -> Option<Self> {
         let bytes = self.bytes().wrapping_add(gap.into());
         Self::ALL.get(bytes.wrapping_sub(1)).copied()
@@ -201,22 +201,22 @@ pub(super) enum Load {
     Value(u64),
 }
 
-/// What is stored of the value, as a field of the record.
+/// The part of the value that a program stores as a field of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Store {
-    /// The value itself.
+    /// The value.
     Value(Width),
-    /// Some bits of the value itself.
+    /// Some bits of the value.
     ValueBits(Width, Bits),
     /// One or more adjacent numbers in memory.
     Numbers(Deref, Width, NonZeroU8),
-    /// Some bits of each of the numbers in memory, next to each other.
+    /// Some bits of one or more adjacent numbers in memory.
     Bits(Deref, Width, NonZeroU8, Bits),
-    /// The symbol of the value, as text.
+    /// The symbol of the value, as a string.
     Symbol,
     /// A string in memory.
     String(Deref),
-    /// Strings in memory, with pointers to them in memory, next to each other.
+    /// Strings in memory. Adjacent pointers in memory point to them.
     Strings {
         pointers: Deref,
         text: Space,
@@ -224,19 +224,20 @@ pub(super) enum Store {
     },
 }
 
-/// The steps between the value that is loaded and the place that is stored.
+/// The steps between the loaded value and the stored value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Path {
     pub(super) offsets: [i32; Steps::MAX],
-    /// Bit N is set where step N reads user memory.
+    /// Bit N is set if step N reads user memory.
     pub(super) user: u16,
-    /// Bit N is set where step N reads nothing, but finds the current CPU's copy of a variable.
+    /// Bit N is set if step N reads no memory, but computes the address of the current CPU's copy
+    /// of a variable.
     pub(super) this_cpu: u16,
     pub(super) len: u8,
 }
 
 impl Path {
-    /// A path of the first [`Steps::MAX`] of these.
+    /// Creates a path of the first [`Steps::MAX`] steps.
     pub(super) fn new(steps: &[Step]) -> Self {
         let mut path = Self {
             offsets: [0; Steps::MAX],
@@ -262,14 +263,15 @@ impl Path {
 }
 
 impl Program {
-    /// The program of the gap before the field of the next argument, if there is a gap.
+    /// Creates the program that fills the gap before the field of `next`. Returns `None` if there
+    /// is no gap.
     pub fn gap_before(next: &Argument<'_>, so_far: Layout) -> Option<Self> {
         let bytes = so_far.gap_before(next) as u8;
         (bytes != 0).then_some(Self(FetchOp::slower(SlowerFetchOp::Gap(bytes))))
     }
 
-    /// Makes one program of this one and the next one, if one program can do what both do. Returns
-    /// the next one otherwise.
+    /// Joins this program and `next` if one program can do the work of both. Otherwise returns
+    /// `next`.
     pub fn join(&mut self, next: Self) -> Option<Self> {
         use SlowerFetchOp::{
             Gap,
@@ -308,7 +310,7 @@ impl Program {
         None
     }
 
-    /// Chooses the fastest operation.
+    /// Creates a program with the fastest operation.
     pub(super) fn new(load: Load, path: Path, store: Store) -> Self {
         Self(match (load, path.len, store) {
             (Load::Register(from), 0, Store::Value(width)) => FetchOp::Register(from, width),
@@ -324,7 +326,7 @@ impl FetchOp {
 }
 
 impl DirectBase {
-    /// The value at the end of a path, if it is a base.
+    /// The base that equals the value at the end of a path. Returns `None` for other paths.
     fn new(load: Load, path: &Path) -> Option<Self> {
         match (load, path.len) {
             (Load::Register(register), 0) => Some(Self::Register(register)),
@@ -369,7 +371,8 @@ impl SlowFetchOp {
         })
     }
 
-    /// The advance of an operation that writes zeroes behind its field.
+    /// The advance of an operation that can write zeroes after its field. `None` for other
+    /// operations.
     fn zero_extended(&mut self) -> Option<&mut Advance> {
         match self {
             Self::Number(number) | Self::Slower(SlowerFetchOp::Bits(number, _)) => {
@@ -392,7 +395,7 @@ impl NumberFetch {
     }
 }
 
-/// The size of an array in bytes.
+/// The size of an array, in bytes.
 #[inline]
 pub(super) fn size(width: Width, count: NonZeroU8) -> usize {
     width.bytes().wrapping_mul(usize::from(count.get()))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Run the programs of an event.
+//! Runs the programs of an event.
 //!
 //! All code here runs on each hit of a probe. Rare code is out of line.
 
@@ -52,24 +52,24 @@ use super::{
     string::Strings, //
 };
 
-/// The size of a string's location, in bytes.
+/// The size of a string's locator, in bytes.
 const LOCATION_BYTES: usize = 4;
 
-/// Runs the programs of an event: writes their fields, and behind them their strings, to `out`.
-/// Returns the number of bytes that are used: `fixed`, and those of the strings.
+/// Runs the programs of an event. Writes their fields to `out`, and their strings after the fields.
+/// Returns the number of used bytes: `fixed` plus the size of the strings.
 ///
-/// `fixed` is the size of all fields, as [`Layout::bytes`] says. `header` is the size of what comes
-/// before `out` in the record, since strings are located from its start.
+/// `fixed` is the size of all fields, from [`Layout::bytes`]. `header` is the size of the part of
+/// the record before `out`. Locators count from the start of the record.
 ///
-/// Where no field is [dynamic](Layout::is_dynamic), `out` may be just the place for the
-/// fields in the record. Otherwise it should be large enough for the strings as well: one that
-/// does not fit is cut short, and one for which not a byte is left is recorded like one that could
-/// not be read. What is in `out` behind the bytes that are used is undefined. An `out` that is too
-/// small for the fields is left alone, and 0 is returned.
+/// If no field is [dynamic](Layout::is_dynamic), `out` can be just the place for the fields in the
+/// record. Otherwise `out` should have room for the strings as well. A string that does not fit is
+/// truncated. A string without any room is recorded like a string that is not readable. The content
+/// of `out` after the used bytes is undefined. If `out` is too small for the fields, returns 0 and
+/// writes nothing.
 ///
-/// Memory that cannot be read gives 0 for a number and a string of no length.
+/// If memory is not readable, a number is 0 and a string has length 0.
 ///
-/// Runs in any context, like [`Context`]; does not allocate, and takes less than 512 bytes of
+/// Runs in any context, like [`Context`]. Does not allocate, and takes less than 512 bytes of
 /// stack.
 ///
 /// C: `__get_data_size()` and `store_trace_args()`.
@@ -89,7 +89,7 @@ pub fn record<C: Context + Copy>(
     fixed.wrapping_add(strings.used())
 }
 
-/// Does what [`record`] does for programs of which none makes a string: `fields` is the place for
+/// Runs programs as [`record`] does, if none of them writes a string. `fields` is the place for
 /// their fields.
 #[inline(always)]
 pub fn record_fixed<C: Context + Copy>(programs: &[Program], ctx: C, fields: &mut [u8]) {
@@ -117,7 +117,8 @@ fn run<C: Context + Copy>(
 trait ProvideStrings {
     fn with<R>(&mut self, f: impl FnOnce(&mut Strings<'_>) -> R) -> R;
 
-    /// Appends the string at `address`. A closure for [`with`](Self::with) is not always inlined.
+    /// Appends the string at `address`. This method exists because the compiler does not always
+    /// inline a closure for [`with`](Self::with).
     fn add<C: Context + Copy>(&mut self, ctx: C, space: Space, address: u64) -> u32;
 }
 
@@ -133,7 +134,7 @@ impl ProvideStrings for Strings<'_> {
     }
 }
 
-/// No place for strings. Makes an empty [`Strings`] only if an operation needs one.
+/// Provides no place for strings. Creates an empty [`Strings`] only if an operation needs it.
 struct NoStrings;
 
 impl ProvideStrings for NoStrings {
@@ -221,7 +222,7 @@ impl SlowBase {
 }
 
 impl NumberFetch {
-    /// Reads the number; 0 after a fault.
+    /// Reads the number. Returns 0 after a fault.
     #[inline(always)]
     fn read<C: Context + Copy>(&self, ctx: C) -> u64 {
         let address = address(self.base.load(ctx), self.at);
@@ -246,7 +247,8 @@ impl NumbersFetch {
         })
     }
 
-    /// Computes the address again, so that the fast path need not save it.
+    /// Reads the numbers one by one. Computes the address again, so that the fast path need not
+    /// save it.
     #[cold]
     #[inline(never)]
     fn copy_each<C: Context + Copy>(&self, ctx: C, field: &mut [u8]) {
@@ -316,7 +318,7 @@ impl GenericFetch {
 }
 
 impl Path {
-    /// Follows the path from `value` on.
+    /// Follows the path from `value`.
     #[inline]
     fn follow<C: Context + Copy>(&self, ctx: C, mut value: u64) -> Result<u64, Fault> {
         if self.user | self.this_cpu != 0 {
@@ -328,7 +330,7 @@ impl Path {
         Ok(value)
     }
 
-    /// The same for a path with steps of any kind.
+    /// Follows a path with steps of any kind.
     #[inline(never)]
     fn follow_all<C: Context + Copy>(&self, ctx: C, mut value: u64) -> Result<u64, Fault> {
         let (mut user, mut this_cpu) = (self.user, self.this_cpu);
@@ -345,7 +347,7 @@ impl Path {
     }
 }
 
-/// Reads a word behind `value`.
+/// Reads a word at `value` plus `offset` bytes.
 #[inline(always)]
 fn read_step<C: Context>(ctx: C, space: Space, value: u64, offset: i32) -> Result<u64, Fault> {
     let address = value.wrapping_add_signed(i64::from(offset));
@@ -353,7 +355,7 @@ fn read_step<C: Context>(ctx: C, space: Space, value: u64, offset: i32) -> Resul
 }
 
 impl Store {
-    /// Writes the field of a value that could not be had.
+    /// Writes the field of a value that is not readable.
     #[cold]
     #[inline(never)]
     fn nothing<'o>(&self, fields: &'o mut [u8], strings: &mut impl ProvideStrings) -> Rest<'o> {
@@ -378,9 +380,9 @@ impl Store {
     }
 }
 
-/// The value of a field, and 0 for one that is not in the record.
+/// The value of a field. Returns 0 if the record does not contain the field.
 ///
-/// C: `get_event_field()`. It counts [`RecordValue::RelLoc`] from the start of the field;
+/// C: `get_event_field()`. C counts [`RecordValue::RelLoc`] from the start of the field.
 /// `filter_pred_strrelloc()` and rkprobe count from its end.
 #[inline]
 fn read_field(record: &[u8], field: RecordField) -> u64 {
@@ -410,7 +412,7 @@ fn read_field(record: &[u8], field: RecordField) -> u64 {
     }
 }
 
-/// The address of a dereference of `value`.
+/// The address that a dereference of `value` reads.
 #[inline]
 fn address(value: u64, at: Deref) -> u64 {
     value.wrapping_add_signed(i64::from(at.offset))
@@ -437,7 +439,7 @@ fn copy_bits<'o, C: Context + Copy>(
     fields
 }
 
-/// Follows the pointers in memory and records the strings that they point to.
+/// Follows the pointers in memory and appends the strings that they point to.
 #[inline(never)]
 fn add_strings<'o, C: Context + Copy>(
     ctx: C,

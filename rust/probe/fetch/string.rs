@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The strings of a record: the bytes behind its fields, and where they are.
+//! The strings of a record: their bytes after the fields, and their locations.
 
 use crate::types::Space;
 
@@ -9,28 +9,28 @@ use super::context::{
     Fault, //
 };
 
-/// The most bytes that a string has in a record, its NUL included.
+/// Maximum size of a string in a record, in bytes, including its NUL.
 ///
 /// C: `MAX_STRING_SIZE`.
 pub const MAX_STRING: usize = 4096;
 
-/// No page is smaller than this: memory that does not cross a multiple of it can be read as a
-/// whole or not at all.
+/// The minimum size of a page, in bytes. Memory that does not cross a multiple of this size is
+/// readable as a whole or not at all.
 const PAGE: u64 = 4096;
 
-/// The bytes that are read at first: most strings that are traced fit.
+/// Size of the first read, in bytes. Most traced strings fit.
 const FIRST_STEP: usize = 64;
 
 /// The place for the strings of one record.
 pub(super) struct Strings<'o> {
     out: &'o mut [u8],
-    /// The offset of `out` in the record: what the location of a string is counted from.
+    /// The offset of `out` in the record, in bytes. Locations count from the start of the record.
     offset: usize,
     used: usize,
 }
 
 impl<'o> Strings<'o> {
-    /// The strings go to `out`, which starts `offset` bytes into the record.
+    /// Creates a place for strings. `out` starts at byte `offset` of the record.
     #[inline]
     pub(super) fn new(out: &'o mut [u8], offset: usize) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl<'o> Strings<'o> {
         }
     }
 
-    /// The bytes that are used up.
+    /// The number of used bytes.
     #[inline]
     pub(super) fn used(&self) -> usize {
         self.used
@@ -53,7 +53,7 @@ impl<'o> Strings<'o> {
         self.append(len)
     }
 
-    /// The same as a function of its own.
+    /// Appends the string as [`add`](Self::add) does, out of line.
     #[inline(never)]
     pub(super) fn add_apart<C: Context + Copy>(
         &mut self,
@@ -64,14 +64,14 @@ impl<'o> Strings<'o> {
         self.add(ctx, space, address)
     }
 
-    /// Appends the symbol of `address` as text and returns its location.
+    /// Appends the symbol of `address` as a string, and returns its location.
     #[inline(never)]
     pub(super) fn add_symbol<C: Context + Copy>(&mut self, ctx: C, address: u64) -> u32 {
         let len = write_symbol(ctx, address, self.room());
         self.append(len)
     }
 
-    /// The room for the next string.
+    /// The unused part of the place.
     #[inline(always)]
     fn room(&mut self) -> &mut [u8] {
         // A location has 16 bits for the offset.
@@ -81,7 +81,7 @@ impl<'o> Strings<'o> {
         self.out.get_mut(self.used..end).unwrap_or(&mut [])
     }
 
-    /// Appends the first bytes of the room and returns their location.
+    /// Marks the first `len` bytes of the unused part as used. Returns their location.
     #[inline(always)]
     fn append(&mut self, len: usize) -> u32 {
         let location = location(self.offset.saturating_add(self.used), len);
@@ -89,23 +89,25 @@ impl<'o> Strings<'o> {
         location
     }
 
-    /// The location of a string that could not be read.
+    /// The location of a string that is not readable.
     pub(super) fn none(&self) -> u32 {
         location(self.offset.saturating_add(self.used), 0)
     }
 }
 
+/// Creates the location of a string.
+///
 /// C: `make_data_loc()`.
 #[inline]
 fn location(offset: usize, len: usize) -> u32 {
     u32::from(len as u16).wrapping_shl(16) | u32::from(offset as u16)
 }
 
-/// Copies the string at `address` to `out`, and returns its length with the NUL. One that does not
-/// fit is cut short to the length of `out`; the length is 0 only where `out` is empty.
+/// Copies the string at `address` to `out`. Returns its length including the NUL. Truncates a
+/// string that does not fit to the length of `out`. The length is 0 only if `out` is empty.
 ///
-/// The string is read once: it may change under the reader, and it costs. It is read in steps that
-/// stay within a page, so that what is read beyond the NUL cannot be what faults.
+/// Reads the string only once, because the string can change, and reads are expensive. Each read
+/// stays in a page, so bytes after the NUL cannot cause a fault.
 #[inline(always)]
 fn copy<C: Context + Copy>(
     ctx: C,
@@ -125,7 +127,7 @@ fn copy<C: Context + Copy>(
     copy_from(ctx, space, address, out, 0)
 }
 
-/// The same, where so many bytes of it are in `out` already.
+/// Copies the string as [`copy`] does. The first `done` bytes are in `out` already.
 #[inline(never)]
 fn copy_from<C: Context + Copy>(
     ctx: C,
@@ -156,8 +158,8 @@ fn copy_from<C: Context + Copy>(
     Ok(out.len())
 }
 
-/// Writes the symbol of `address` with a NUL, and returns the length of both: 0 only where `out` is
-/// empty.
+/// Writes the symbol of `address` with a NUL. Returns the length including the NUL. The length is 0
+/// only if `out` is empty.
 fn write_symbol<C: Context + Copy>(ctx: C, address: u64, out: &mut [u8]) -> usize {
     let Some((last, room)) = out.split_last_mut() else {
         return 0;
@@ -178,8 +180,7 @@ fn find_nul(bytes: &[u8]) -> Option<usize> {
 
     let mut words = bytes.chunks_exact(8);
     for (index, word) in words.by_ref().enumerate() {
-        // The lowest byte that is 0 is the lowest that gets its high bit set. Above it, a borrow
-        // can set others.
+        // The lowest set bit marks the lowest byte that is 0. A borrow can set higher bits.
         let word = word
             .first_chunk()
             .map_or(0, |word| u64::from_le_bytes(*word));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! arm64.
+//! The instructions of arm64.
 //!
-//! Each instruction is a word. One group of encodings contains all branches and is decoded
-//! completely. Of the other groups, only the instructions that the sweep of a function needs are
-//! decoded. Words outside of all groups are refused. Most undefined words inside a group are not.
+//! Each instruction is a word. One group of encodings contains all branches. The decoder decodes
+//! this group completely. In the other groups, it decodes only the instructions that the sweep of a
+//! function needs. It refuses words outside all groups, but not most undefined words inside a
+//! group.
 //!
 //! Encodings: *Arm Architecture Reference Manual for A-profile*, C4.1.
 //!
@@ -30,15 +31,15 @@ use super::{
     unprobable::Unprobable,
 };
 
-/// The class of an instruction. Offsets are in bytes, from its own address.
+/// The class of an instruction. Offsets are in bytes, from the address of the instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// `ret xN`: to the address in a register, which is 30 but in code that is written by hand.
+    /// `ret xN`: returns to the address in a register. Compilers use register 30.
     Ret {
         /// The register.
         register: u8,
     },
-    /// `retaa`, `retab` and their like: to the address in register 30, which is signed.
+    /// `retaa`, `retab` and similar: returns to the signed address in register 30.
     RetSigned,
     /// `b`.
     B {
@@ -60,7 +61,7 @@ pub enum Class {
         /// The offset of the target.
         offset: i64,
     },
-    /// `br`, `braa` and their like.
+    /// `br`, `braa` and similar.
     Br {
         /// The register.
         register: u8,
@@ -70,7 +71,7 @@ pub enum Class {
         /// The offset of the target.
         offset: i64,
     },
-    /// `blr`, `blraa` and their like.
+    /// `blr`, `blraa` and similar.
     Blr {
         /// The register.
         register: u8,
@@ -79,37 +80,37 @@ pub enum Class {
     Eret,
     /// `brk`, `hlt`, `udf`.
     Trap,
-    /// `brk #4`, the one of kprobes.
+    /// `brk #4`, the breakpoint of kprobes.
     Breakpoint,
     /// `nop`.
     Nop,
-    /// `bti`: an indirect branch may arrive here.
+    /// `bti`: a landing pad for indirect branches.
     Bti,
-    /// `paciasp` and its like: an address in a register is signed. `paciasp` and `pacibsp` also are
-    /// where an indirect call may arrive.
+    /// `paciasp` and similar: sign an address in a register. `paciasp` and `pacibsp` are also
+    /// landing pads for indirect calls.
     Pac,
-    /// `autiasp` and its like: the sign is checked and removed.
+    /// `autiasp` and similar: check and remove the signature of an address.
     Aut,
     /// `ldr` from the text.
     Literal {
         /// The offset of the data.
         offset: i64,
     },
-    /// All others.
+    /// Any other instruction.
     Other,
 }
 
 impl Class {
-    /// The class of a word, or `None` where no instruction has it.
+    /// The class of a word. `None` if no instruction has this encoding.
     pub const fn of(word: u32) -> Option<Self> {
-        // Bits 28 to 25 tell the group.
+        // Bits 28 to 25 select the group.
         match word >> 25 & 0xf {
             // udf, and the matrix instructions.
             0b0000 if word >> 16 == 0 => Some(Self::Trap),
             0b0000 if word >> 31 == 0 => None,
             0b0001 | 0b0011 => None,
-            // Of the vector instructions with these bits, only logical ones with an immediate are
-            // defined. Byte tables in the text look like the undefined ones.
+            // Of the vector instructions with these bits, only logical instructions with an
+            // immediate operand are defined. Byte tables in the text look like the undefined ones.
             0b0010 if word & 0xff30_0000 == 0x0500_0000 && word & 0x000c_0000 != 0 => None,
             0b1010 | 0b1011 => Self::of_branch(word),
             // ldr of any size, ldrsw, prfm
@@ -121,7 +122,7 @@ impl Class {
         }
     }
 
-    /// Branches, exception generation and system instructions.
+    /// The class of a branch, an exception generation or a system instruction.
     const fn of_branch(word: u32) -> Option<Self> {
         let class = match word >> 24 {
             0x14..=0x17 => Self::B {
@@ -156,7 +157,7 @@ impl Class {
         Some(class)
     }
 
-    /// Hints are the only ones that matter.
+    /// The class of a system instruction. Only hints matter.
     const fn of_system(word: u32) -> Self {
         if word & 0xffff_f01f != 0xd503_201f {
             return Self::Other;
@@ -173,7 +174,8 @@ impl Class {
         }
     }
 
-    /// `1101011 opc 11111 op3 Rn op4`: op3 tells the key, and op4 is the modifier's register.
+    /// The class of a branch to a register, `1101011 opc 11111 op3 Rn op4`. `op3` selects the key.
+    /// `op4` is the register of the modifier.
     const fn of_branch_to_register(word: u32) -> Option<Self> {
         let register = (word >> 5 & 0x1f) as u8;
         let key = word >> 10 & 0x3f;
@@ -182,7 +184,8 @@ impl Class {
             (0, 0, 0) | (0, 2 | 3, 31) | (8, 2 | 3, _) => Self::Br { register },
             (1, 0, 0) | (1, 2 | 3, 31) | (9, 2 | 3, _) => Self::Blr { register },
             (2, 0, 0) => Self::Ret { register },
-            // Also retaasppc and retabsppc with the address of the signing in a register.
+            // Includes retaasppc and retabsppc that read the address of the signing instruction
+            // from a register.
             (2, 2 | 3, _) if register == 31 => Self::RetSigned,
             (4, 0, 0) | (4, 2 | 3, 31) | (5, 0, 0) if register == 31 => Self::Eret,
             _ => return None,
@@ -190,7 +193,7 @@ impl Class {
         Some(class)
     }
 
-    /// `pacia` to `autdzb`, `xpaci`, `xpacd`.
+    /// The class of an instruction from `pacia` to `autdzb`, `xpaci` or `xpacd`.
     const fn of_pointer(word: u32) -> Self {
         match word >> 10 & 0x3f {
             0..=3 | 8..=11 => Self::Pac,
@@ -222,12 +225,12 @@ impl Class {
     }
 }
 
-/// A number of words with its sign, from a field of a word, in bytes.
+/// Extracts a signed number of words from a field of an instruction. Returns it in bytes.
 const fn field<const FIRST: u32, const BITS: u32>(word: u32) -> i64 {
     (((word << (32 - BITS - FIRST)) as i32 >> (32 - BITS)) as i64) << 2
 }
 
-/// The instructions of arm64.
+/// The decoder of arm64.
 #[derive(Clone, Copy, Debug)]
 pub enum Arm64 {}
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An instruction, and the interface of a decoder.
+//! A decoded instruction, and the interface of a decoder.
 
 use super::unprobable::Unprobable;
 
-/// An instruction: its length, and where it leads.
+/// A decoded instruction: its length and its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Insn {
-    /// Its length in bytes, never 0.
+    /// The length of the instruction, in bytes. Never 0.
     pub len: u8,
-    /// The instructions that can follow it.
+    /// The instructions that can follow this instruction.
     pub flow: Flow,
 }
 
@@ -42,16 +42,16 @@ pub enum Flow {
     /// Enters another privilege level or code segment: `iret`, `sysret`, `eret`, a far jump or
     /// return.
     FarReturn,
-    /// Into a trap: `ud2`, `brk`, `udf`. The kernel's `BUG()` ends there; after `WARN()` it goes on
-    /// behind it.
+    /// Traps: `ud2`, `brk`, `udf`. The kernel's `BUG()` ends at the trap. After a `WARN()`, the
+    /// kernel continues at the next instruction.
     Trap,
-    /// Into that of kprobes and debuggers: `int3`, `brk #4`. One of them hides an instruction
-    /// there, or it fills the space behind the ends of a function.
+    /// Enters kprobes or a debugger: `int3`, `brk #4`. A kprobe or a debugger hides an instruction
+    /// there. Or the breakpoint fills the space after a function.
     Breakpoint,
 }
 
 impl Flow {
-    /// The target, where the instruction names one.
+    /// The target, if the instruction contains one.
     pub const fn target(self) -> Option<u64> {
         match self {
             Self::Call(target) | Self::Jump(target) | Self::Branch(target) => Some(target),
@@ -60,20 +60,21 @@ impl Flow {
     }
 }
 
-/// The instructions of an architecture.
+/// The decoder of an architecture.
 pub trait Decoder {
-    /// All of them start at a multiple of this many bytes.
+    /// The alignment of instructions, in bytes.
     const UNIT: usize;
 
-    /// The first instruction of `text`, which is at `address`.
+    /// Decodes the first instruction of `text`, which is at `address`.
     ///
-    /// `None` where it is not defined, or goes on beyond the text.
+    /// Returns `None` if the instruction is undefined, or exceeds the text.
     fn decode(text: &[u8], address: u64) -> Option<Insn>;
 
-    /// Why a kprobe cannot be `offset` bytes into `text`, the text of a function from its start,
-    /// which is aligned to [`UNIT`](Self::UNIT). More than
-    /// [`BYTES_BEFORE`](Unprobable::BYTES_BEFORE) bytes in front of the instruction do not matter.
+    /// The reason why a kprobe cannot be at byte `offset` of `text`. `text` contains the text of a
+    /// function from its start, which is aligned to [`UNIT`](Self::UNIT). The caller can leave out
+    /// bytes that are more than [`BYTES_BEFORE`](Unprobable::BYTES_BEFORE) bytes before the
+    /// instruction.
     ///
-    /// `None` if the instruction is no reason to refuse the probe, or is not defined.
+    /// Returns `None` if the instruction is no reason to refuse the probe, or is undefined.
     fn unprobable(text: &[u8], offset: usize) -> Option<Unprobable>;
 }

@@ -2,23 +2,23 @@
 
 //! Finds the exits of a function.
 //!
-//! The sweep decodes a function from its first byte to its last. If it followed the flow, it would
-//! miss the code behind a disabled jump label, and the code where exceptions continue. Each branch
-//! within the function must reach an instruction boundary of the sweep, or the sweep is rejected.
-//! Each instruction that leads out of the function is an [`Exit`]. All exits together make the
-//! [`Verdict`]. The sweep ignores zeros at the end of the text: they separate the sections of a
-//! module and follow the last one.
+//! The sweep decodes a function from its first byte to its last. Following the flow would miss the
+//! code after a disabled jump label, and the code where exceptions continue. Each branch inside the
+//! function must reach an instruction boundary of the sweep. Otherwise the sweep fails. Each
+//! instruction that leaves the function is an [`Exit`]. All exits together decide the [`Verdict`].
+//! The sweep ignores zeros at the end of the text: they separate the sections of a module and
+//! follow the last section.
 //!
-//! The function may consist of several [`Part`]s: compilers move rarely executed code to
-//! `NAME.cold`. If a jump leads to a part that the caller did not supply, the verdict is
-//! [`Verdict::Part`]. If a disabled jump label hides the jump, only the part's name shows that it
-//! exists, so the caller must find it by its name.
+//! A function can consist of several [`Part`]s: compilers move rarely executed code to `NAME.cold`.
+//! If a jump reaches a part that the caller did not supply, the verdict is [`Verdict::Part`]. A
+//! disabled jump label can hide the jump. Then only the part's name shows that the part exists, so
+//! the caller must find it by its name.
 //!
 //! The caller reads the text, [recovers the probed
 //! instructions](super::recover_probed_instructions), classifies targets ([`Destination`]), and
-//! supplies memory: a bit for each possible start of an instruction. The sweep decodes each byte
-//! twice, and each query of the exits decodes it once more, for any input. It compares each branch
-//! with each part.
+//! supplies memory: a bit for each possible start of an instruction. For any input, the sweep
+//! decodes each byte twice, and each query of the exits decodes each byte once more. The sweep
+//! compares each branch with each part.
 //!
 //! # Examples
 //!
@@ -63,13 +63,13 @@ use super::decoder::{
     Insn, //
 };
 
-/// A piece of a function's text.
+/// A part of a function's text.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     /// The address of the part.
     pub address: u64,
-    /// The bytes up to the next symbol, except those that belong to the next symbol (such as the
-    /// words before a function on arm64).
+    /// The bytes up to the next symbol. Excludes bytes that belong to the next symbol, such as the
+    /// words before a function on arm64.
     pub text: &'a [u8],
 }
 
@@ -87,8 +87,8 @@ pub enum Destination {
 }
 
 /// Whether a symbol is a part of this function that the compiler moved: `NAME.cold` or
-/// `NAME.cold.N`. (`NAME.part.N`, `NAME.isra.N` and similar symbols are functions of their own, and
-/// may have such parts.)
+/// `NAME.cold.N`. `NAME.part.N`, `NAME.isra.N` and similar symbols are separate functions, and can
+/// have such parts themselves.
 pub fn is_cold_part(symbol: &str, function: &str) -> bool {
     let rest = symbol.strip_prefix(function);
     match rest.and_then(|rest| rest.strip_prefix(".cold")) {
@@ -100,7 +100,7 @@ pub fn is_cold_part(symbol: &str, function: &str) -> bool {
     }
 }
 
-/// A way out of a function.
+/// An exit of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
     /// The address of the instruction.
@@ -116,7 +116,7 @@ pub enum ExitKind {
     Return,
     /// A jump to a return thunk, which returns.
     ReturnThunk,
-    /// A jump to a function, which then returns to the caller. Or a jump to the start of the same
+    /// A jump to a function, which then returns to the caller. Or a jump to the start of this
     /// function, which enters it again and returns once.
     TailCall {
         /// The address of the target.
@@ -140,22 +140,22 @@ pub enum ExitKind {
     },
 }
 
-/// The result of all exits for a probe on the returns.
+/// The conclusion from all exits for a probe on the return instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The function leaves by returns only. Probes on all of them see every call return.
+    /// The function leaves only by returns. Probes on all returns see the return of every call.
     Returns,
-    /// The function has this exit, the first one that is neither a return nor a call that never
-    /// returns.
+    /// The function has this exit. It is the first exit that is neither a return nor a call that
+    /// never returns.
     TailCall(Exit),
     /// The function never returns.
     NoReturn,
-    /// A part is missing, which is at this target.
+    /// The caller did not supply the part at this target.
     Part(u64),
 }
 
 impl Verdict {
-    /// The verdict for these exits.
+    /// The verdict for a list of exits.
     pub fn of(exits: impl IntoIterator<Item = Exit>) -> Self {
         let mut verdict = Self::NoReturn;
         for exit in exits {
@@ -170,7 +170,7 @@ impl Verdict {
     }
 }
 
-/// Why the text was not understood.
+/// The reason why the sweep fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadText {
     /// The address of the instruction.
@@ -184,37 +184,37 @@ pub struct BadText {
 pub enum Reason {
     /// The instruction is undefined, or extends beyond the text.
     Undefined,
-    /// The instruction leads to an address within the function where no instruction starts, or only
-    /// padding.
+    /// The instruction branches to an address in the function where no instruction starts, or where
+    /// padding is.
     Target(u64),
-    /// The instruction calls an address within the function. A return may belong to this call.
+    /// The instruction calls an address in the function. A return can belong to this call.
     InnerCall(u64),
-    /// The instruction reads data in the function. So some of the decoded instructions may be data.
+    /// The instruction reads data in the function. So some of the decoded instructions can be data.
     Data(u64),
-    /// A breakpoint after an instruction that continues there. It hides an instruction.
+    /// A breakpoint follows an instruction that continues. It hides an instruction.
     Breakpoint,
-    /// The instruction leaves the function from a part to which no jump leads. The name alone does
+    /// The instruction leaves the function from a part that no jump reaches. The name alone does
     /// not prove that the part belongs to the function.
     Unreached,
-    /// A return that removes arguments from the stack. The kernel does not emulate this for an
-    /// instruction with a kprobe. C: `kprobe_emulate_ret()`.
+    /// The return instruction removes arguments from the stack. The kernel does not emulate such a
+    /// return for a kprobe. C: `kprobe_emulate_ret()`.
     Pops,
     /// The supplied memory is smaller than [`SweptFunction::words`].
     Memory,
 }
 
-/// A function that has been swept.
+/// A function after a successful sweep.
 ///
 /// # Invariants
 ///
-/// Every byte of the parts belongs to an instruction, or to padding or zeros at the end of a part.
-/// A bit of `starts` is set where an instruction starts, and nowhere else; each direct branch leads
-/// to such a place or out of the parts.
+/// Every byte of the parts belongs to an instruction, to padding, or to zeros at the end of a part.
+/// A bit of `starts` is set exactly where an instruction starts. Each direct branch reaches such a
+/// place, or leaves the parts.
 pub struct SweptFunction<'a, D> {
     parts: &'a [Part<'a>],
     starts: &'a [u64],
-    /// The entries: the first byte, and the byte after `endbr64` or `bti`, where entry probes are
-    /// and direct calls may arrive.
+    /// The entries: the first byte, and the byte after `endbr64` or `bti`. Entry probes are at the
+    /// second entry, and direct calls can reach it.
     entries: [u64; 2],
     decoder: PhantomData<D>,
 }
@@ -230,10 +230,9 @@ impl<'a, D: Decoder> SweptFunction<'a, D> {
             .div_ceil(64)
     }
 
-    /// Sweeps a function, whose entry is the first byte of the first part. No part reaches into
-    /// another one.
+    /// Sweeps a function. Its entry is the first byte of the first part. The parts do not overlap.
     ///
-    /// `memory` is for [`words`](Self::words), whatever is in them.
+    /// `memory` must have [`words`](Self::words) words. Their content does not matter.
     pub fn sweep(parts: &'a [Part<'a>], memory: &'a mut [u64]) -> Result<Self, BadText> {
         let first = parts.first().unwrap_or(&Part::EMPTY);
         let memory = memory.get_mut(..Self::words(parts)).ok_or(BadText {
@@ -275,7 +274,7 @@ impl<'a, D: Decoder> SweptFunction<'a, D> {
         }
     }
 
-    /// Its instructions in the order of the parts, each with its address, padding included.
+    /// The instructions with their addresses, in the order of the parts, including padding.
     pub fn instructions(&self) -> impl Iterator<Item = (u64, Insn)> + use<'a, D> {
         let sweep = |part: &'a Part<'a>| Sweep::<D>::new(part).map_while(Result::ok);
         self.parts.iter().flat_map(sweep)
@@ -293,7 +292,7 @@ impl<'a, D: Decoder> SweptFunction<'a, D> {
         self.parts.iter().any(|part| part.offset(address).is_some())
     }
 
-    /// Whether a jump to this address stays within the same call of the function.
+    /// Whether a jump to this address stays in the same call of the function.
     fn stays(&self, address: u64) -> bool {
         self.contains(address) && !self.is_entry(address)
     }
@@ -316,19 +315,19 @@ impl<'a, D: Decoder> SweptFunction<'a, D> {
         }
     }
 
-    /// The result of all exits.
+    /// The verdict of all exits.
     pub fn verdict(&self, symbols: impl Fn(u64) -> Destination) -> Verdict {
         Verdict::of(self.exits(symbols))
     }
 }
 
-/// The ways out of a function, see [`SweptFunction::exits`].
+/// An iterator over the exits of a function. See [`SweptFunction::exits`].
 pub struct Exits<'f, 'a, D, F> {
     function: &'f SweptFunction<'a, D>,
     symbols: F,
     parts: slice::Iter<'a, Part<'a>>,
     sweep: Sweep<'a, D>,
-    /// The exit of the part if it ended here.
+    /// The exit that the part would have if it ended here.
     end: Option<Exit>,
 }
 
@@ -370,8 +369,8 @@ where
     fn pass(&mut self, address: u64, flow: Flow) {
         let at = |kind| Some(Exit { address, kind });
         self.end = match flow {
-            // The instruction may be padding. Padding continues at the next code, or never
-            // continues if it consists of traps.
+            // The instruction can be padding. After padding, the next code continues. Traps as
+            // padding never continue.
             Flow::Nop => self.end,
             Flow::Trap | Flow::Breakpoint => {
                 self.end.filter(|exit| exit.kind == ExitKind::NoReturn)
@@ -388,7 +387,7 @@ where
         };
     }
 
-    /// The kind of exit of an instruction, if it is one.
+    /// The kind of exit that an instruction is. `None` if it is not an exit.
     fn kind(&self, flow: Flow) -> Option<ExitKind> {
         let (target, is_conditional) = match flow {
             Flow::Return | Flow::ReturnPop => return Some(ExitKind::Return),
@@ -408,7 +407,8 @@ where
         Some(match destination {
             Destination::Part => ExitKind::Part { target },
             Destination::IndirectThunk => ExitKind::IndirectTailCall,
-            // A probe there would also see those that do not return.
+            // A conditional jump to a return thunk: a probe would also hit when the jump is not
+            // taken.
             Destination::ReturnThunk if !is_conditional => ExitKind::ReturnThunk,
             _ => ExitKind::TailCall {
                 target,
@@ -424,14 +424,15 @@ impl Part<'_> {
         text: &[],
     };
 
-    /// The offset of an address in the part, if it is inside.
+    /// The offset of an address in the part. `None` if the address is outside.
     fn offset(&self, address: u64) -> Option<usize> {
         let offset = usize::try_from(address.checked_sub(self.address)?).ok()?;
         (offset < self.text.len()).then_some(offset)
     }
 }
 
-/// The instructions of a part, up to the first that is not one, or to where only zeros are left.
+/// An iterator over the instructions of a part. It ends at the first undefined instruction, or at
+/// the zeros at the end of the text.
 struct Sweep<'a, D> {
     address: u64,
     text: &'a [u8],
@@ -475,9 +476,10 @@ impl<D: Decoder> Iterator for Sweep<'_, D> {
     }
 }
 
-/// Marks the starts of the instructions of a part, without the padding at its end: a branch there
-/// leaves the function. A breakpoint is valid after an instruction that does not continue: a jump,
-/// a return, a trap, or a call, because the called function may never return.
+/// Marks the starts of a part's instructions. Does not mark the padding at its end, because a
+/// branch into the padding leaves the function. A breakpoint is valid after an instruction that
+/// does not continue: a jump, a return, a trap, or a call, because the called function may never
+/// return.
 fn mark<D: Decoder>(
     parts: &[Part<'_>],
     part: &Part<'_>,
@@ -522,7 +524,7 @@ fn set<D: Decoder>(parts: &[Part<'_>], address: u64, starts: &mut [u64], is_star
     }
 }
 
-/// The number of a place where an instruction may start, over all parts.
+/// The number of the possible start of an instruction at `address`, counted over all parts.
 fn place<D: Decoder>(parts: &[Part<'_>], address: u64) -> Option<usize> {
     let mut first = 0_usize;
     for part in parts {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The instructions that kprobes replaced.
+//! Recovers the instructions that kprobes replaced.
 //!
 //! C: `recover_probed_instruction()` in `arch/x86/kernel/kprobes/core.c`.
 
@@ -10,21 +10,21 @@ use super::decoder::{
 };
 
 /// Recovers the instructions of `text` that kprobes replaced. `text` is a copy of the memory at
-/// `address`, the start of a function or of a part of one.
+/// `address`, the start of a function or of a part.
 ///
 /// A kprobe is a breakpoint over the first bytes of an instruction. An optimized kprobe is a jump
 /// over several instructions. This function calls `put_back` once for each breakpoint, and once for
-/// each jump for which `may_hide` returns true; `may_hide` gets the address and the target of the
+/// each jump for which `may_hide` returns true. `may_hide` gets the address and the target of the
 /// jump. `put_back` gets the address of the instruction and the whole text, and returns whether it
-/// changed the text. If it did not, the instruction is the function's own.
+/// changed the text. If `put_back` did not change the text, the instruction is the function's own.
 ///
 /// Decodes each instruction once, and a recovered instruction once more. Ends at the first
-/// instruction that it cannot decode; [`sweep`](super::exits::SweptFunction::sweep) reports this
+/// instruction that it cannot decode. [`sweep`](super::exits::SweptFunction::sweep) reports this
 /// instruction.
 ///
 /// # Errors
 ///
-/// Those of `put_back`.
+/// The errors of `put_back`.
 ///
 /// # Examples
 ///

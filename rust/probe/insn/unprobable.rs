@@ -4,29 +4,30 @@
 
 use core::fmt;
 
-/// Why a kprobe cannot be at a place.
+/// The reason why a kprobe cannot be at an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unprobable {
-    /// The kernel can neither execute the instruction in another place nor imitate it.
+    /// The kernel can neither execute the instruction at another address nor emulate it.
     Instruction {
-        /// The mnemonic, without suffixes that say nothing about the reason.
+        /// The mnemonic, without suffixes that do not matter for the reason.
         name: &'static str,
-        /// The sort of the instruction.
+        /// The sort of instruction.
         reason: &'static str,
     },
-    /// A breakpoint between an exclusive load and its store makes the store fail.
+    /// The instruction is between an exclusive load and its store. A breakpoint there makes the
+    /// store fail.
     ExclusiveAccess {
         /// The mnemonic of the load.
         load: &'static str,
     },
-    /// Instructions start at other addresses.
+    /// No instruction starts at this address.
     Misaligned,
-    /// ftrace calls from there, and changes the instruction for that.
+    /// ftrace changes this instruction to call its handlers.
     FtraceSite,
 }
 
 impl Unprobable {
-    /// The most bytes in front of an instruction that matter.
+    /// Maximum distance, in bytes, of an earlier instruction that matters.
     pub const BYTES_BEFORE: usize = 128;
 
     pub(super) const fn new(name: &'static str, reason: &'static str) -> Self {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! x86-64.
+//! The instructions of x86-64.
 //!
 //! An instruction consists of prefixes and an opcode of one of the opcode maps. Depending on the
 //! opcode, ModRM with SIB and displacement, and an immediate operand follow. `opcodes` describes
-//! the operands of an opcode. This file contains the rest: the prefixes, including VEX, EVEX and
-//! REX2, which select the map, and the few instructions that change the flow.
+//! the operands of an opcode. This file decodes the prefixes, including VEX, EVEX and REX2, which
+//! select the map, and the few instructions that change the flow.
 //!
-//! An opcode that is not defined is refused; a combination of a defined one with operands or
-//! prefixes that it does not take is mostly not noticed. Refused are also:
+//! The decoder refuses undefined opcodes. It does not notice most invalid combinations of a defined
+//! opcode with operands or prefixes. It also refuses:
 //!
-//! - a near branch or return with the operand-size prefix, which Intel's processors ignore and
-//!   AMD's obey: the instruction has one length here and another one there;
-//! - XOP, which only some of AMD's processors had, and no kernel uses.
+//! - Near branches and returns with the operand-size prefix. Intel's processors ignore the prefix,
+//!   and AMD's processors obey it, so the length of the instruction depends on the processor.
+//! - XOP. Only some of AMD's processors had it, and no kernel uses it.
 //!
 //! C: `arch/x86/lib/insn.c`, `arch/x86/lib/x86-opcode-map.txt`.
 //!
@@ -27,7 +27,7 @@
 //! // jmp +0x10, at 0x1000
 //! let insn = x86::decode(&[0xeb, 0x10, 0xcc], 0x1000).unwrap();
 //! assert_eq!((insn.len, insn.flow), (2, Flow::Jump(0x1012)));
-//! // A mov that is cut short.
+//! // An incomplete mov.
 //! assert_eq!(x86::decode(&[0x48, 0xc7, 0xc0, 0xc3], 0x1000), None);
 //! ```
 
@@ -48,10 +48,10 @@ use self::opcodes::{
     Immediate, //
 };
 
-/// The longest instruction, in bytes.
+/// Maximum length of an instruction, in bytes.
 pub const MAX_LEN: usize = 15;
 
-/// The instructions of x86-64.
+/// The decoder of x86-64.
 #[derive(Clone, Copy, Debug)]
 pub enum X86 {}
 
@@ -67,9 +67,9 @@ impl Decoder for X86 {
     }
 }
 
-/// The first instruction of `text`, which is at `address`.
+/// Decodes the first instruction of `text`, which is at `address`.
 ///
-/// `None` where it is not defined, or goes on beyond the text.
+/// Returns `None` if the instruction is undefined, or exceeds the text.
 pub fn decode(text: &[u8], address: u64) -> Option<Insn> {
     let text = text.get(..MAX_LEN).unwrap_or(text);
     let mut bytes = RemainingBytes(text);
@@ -86,8 +86,8 @@ pub fn decode(text: &[u8], address: u64) -> Option<Insn> {
     Some(Insn { len, flow })
 }
 
-/// Whether a function of this name is a return thunk, which replaces `ret` if the processor must
-/// not predict it. A jump to a return thunk returns.
+/// Whether a function with this name is a return thunk. It replaces `ret` if the processor must not
+/// predict the return. A jump to a return thunk returns.
 ///
 /// C: `arch/x86/lib/retpoline.S`.
 pub fn is_return_thunk(name: &str) -> bool {
@@ -102,8 +102,8 @@ pub fn is_return_thunk(name: &str) -> bool {
     )
 }
 
-/// Whether a function of this name is an indirect thunk, which replaces `jmp *REG` if the processor
-/// must not predict it. A jump to an indirect thunk jumps to the address in the register.
+/// Whether a function with this name is an indirect thunk. It replaces `jmp *REG` if the processor
+/// must not predict the jump. A jump to an indirect thunk jumps to the address in the register.
 ///
 /// C: `arch/x86/lib/retpoline.S`.
 pub fn is_indirect_thunk(name: &str) -> bool {
@@ -119,14 +119,15 @@ pub fn is_indirect_thunk(name: &str) -> bool {
         .is_some_and(|rest| SORTS.iter().any(|sort| rest.starts_with(sort)))
 }
 
-/// The thunks have a second name, for code that runs before the kernel is where it was linked to.
+/// Removes the prefix of a thunk's second name. Code that runs before the kernel is at its linked
+/// address uses the second name.
 ///
 /// C: `SYM_PI_ALIAS()`.
 fn of_startup(name: &str) -> &str {
     name.strip_prefix("__pi_").unwrap_or(name)
 }
 
-/// The bytes that are not read yet.
+/// The bytes that the decoder has not read.
 struct RemainingBytes<'a>(&'a [u8]);
 
 impl RemainingBytes<'_> {
@@ -141,7 +142,7 @@ impl RemainingBytes<'_> {
         Some(())
     }
 
-    /// A number of up to eight bytes, the lowest first, with its sign.
+    /// Reads a signed little-endian number of up to eight bytes.
     fn number(&mut self, size: usize) -> Option<i64> {
         let (number, rest) = self.0.split_at_checked(size)?;
         self.0 = rest;
@@ -152,13 +153,13 @@ impl RemainingBytes<'_> {
     }
 }
 
-/// ModRM: an operand in a register or in memory, and another one in a register, or more of the
-/// opcode.
+/// ModRM. It encodes an operand in a register or in memory, and a second operand in a register or a
+/// part of the opcode.
 #[derive(Clone, Copy)]
 struct ModRm(u8);
 
 impl ModRm {
-    /// Takes it, and of its operand in memory SIB and the displacement.
+    /// Reads ModRM and, for an operand in memory, SIB and the displacement.
     fn parse(bytes: &mut RemainingBytes<'_>, opcode: &Opcode) -> Option<Self> {
         let modrm = Self(bytes.next()?);
         if modrm.is_register() || opcode.is_mov_control() {
@@ -185,23 +186,23 @@ impl ModRm {
     }
 }
 
-/// The prefixes that count.
+/// The prefixes that matter to the decoder.
 #[derive(Clone, Copy, Default)]
 struct Prefixes {
-    /// 66.
+    /// Prefix 66.
     operand_size: bool,
-    /// 67.
+    /// Prefix 67.
     address_size: bool,
-    /// f0.
+    /// Prefix f0.
     lock: bool,
-    /// f2 or f3, whichever is the last one, or 0.
+    /// The last prefix of f2 and f3. 0 if neither is present.
     repeat: u8,
-    /// The bits W, R, X and B of REX or its replacement.
+    /// The bits W, R, X and B of REX, or of the prefix that replaces REX.
     rex: Option<u8>,
 }
 
 impl Prefixes {
-    /// Takes them, and the byte that follows.
+    /// Reads the prefixes and the next byte.
     fn parse(bytes: &mut RemainingBytes<'_>) -> Option<(Self, u8)> {
         let mut prefixes = Self::default();
         loop {
@@ -218,22 +219,22 @@ impl Prefixes {
                 }
                 _ => return Some((prefixes, byte)),
             }
-            // REX counts only where it is the last.
+            // The processor ignores REX if another prefix follows it.
             prefixes.rex = None;
         }
     }
 
-    /// REX.W: operands of 64 bits.
+    /// Whether REX.W is set: operands have 64 bits.
     const fn is_wide(&self) -> bool {
         matches!(self.rex, Some(8..))
     }
 
-    /// REX.B, or that of REX2.
+    /// Whether the bit B of REX or REX2 is set.
     const fn has_base(&self) -> bool {
         matches!(self.rex, Some(rex) if rex & 1 != 0)
     }
 
-    /// Whether VEX or EVEX may follow, which replace these prefixes.
+    /// Whether VEX or EVEX may follow. They replace the prefixes that this function checks.
     const fn is_plain(&self) -> bool {
         !self.operand_size && !self.lock && self.repeat == 0 && self.rex.is_none()
     }
@@ -242,11 +243,12 @@ impl Prefixes {
 /// The encoding of an opcode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Encoding {
-    /// After `0f`, `0f 38`, `0f 3a` or nothing.
+    /// The opcode follows `0f`, `0f 38`, `0f 3a` or no map prefix.
     Legacy,
-    /// After REX2, which replaces REX and `0f`.
+    /// The opcode follows REX2, which replaces REX and `0f`.
     Rex2,
-    /// After VEX or EVEX, which replace all prefixes and the bytes that select the map.
+    /// The opcode follows VEX or EVEX, which replace all prefixes and the bytes that select the
+    /// map.
     Vector,
 }
 
@@ -260,7 +262,7 @@ struct Opcode {
 }
 
 impl Opcode {
-    /// Takes prefixes and opcode.
+    /// Reads the prefixes and the opcode.
     fn parse(bytes: &mut RemainingBytes<'_>) -> Option<Self> {
         let (prefixes, first) = Prefixes::parse(bytes)?;
         match first {
@@ -296,13 +298,13 @@ impl Opcode {
         })
     }
 
-    /// `c5`, `R vvvv L pp`.
+    /// Reads VEX of two bytes: `c5`, `R vvvv L pp`.
     fn vex2(prefixes: Prefixes, bytes: &mut RemainingBytes<'_>) -> Option<Self> {
         bytes.skip(1)?;
         Self::new(prefixes, Encoding::Vector, 1, bytes.next()?)
     }
 
-    /// `c4`, `R X B mmmmm`, `W vvvv L pp`: `m` is the map.
+    /// Reads VEX of three bytes: `c4`, `R X B mmmmm`, `W vvvv L pp`. `m` is the map.
     fn vex3(prefixes: Prefixes, bytes: &mut RemainingBytes<'_>) -> Option<Self> {
         let map = bytes.next()? & 0x1f;
         bytes.skip(1)?;
@@ -313,8 +315,8 @@ impl Opcode {
         }
     }
 
-    /// `62`, `R X B R4 B4 mmm`, `W vvvv X4 pp`, and one byte that does not matter here: `m` is the
-    /// map, and `p` the operand-size prefix where it is 1.
+    /// Reads EVEX: `62`, `R X B R4 B4 mmm`, `W vvvv X4 pp`, and one byte that does not matter here.
+    /// `m` is the map. If `p` is 1, it is the operand-size prefix.
     fn evex(mut prefixes: Prefixes, bytes: &mut RemainingBytes<'_>) -> Option<Self> {
         let map = bytes.next()? & 7;
         let second = bytes.next()?;
@@ -325,7 +327,7 @@ impl Opcode {
         opcode.form.has_modrm().then_some(opcode)
     }
 
-    /// `d5`, `M R4 X4 B4 W R X B`: with `M` the opcode is one of map 1.
+    /// Reads REX2: `d5`, `M R4 X4 B4 W R X B`. If `M` is set, the opcode is in map 1.
     fn rex2(mut prefixes: Prefixes, bytes: &mut RemainingBytes<'_>) -> Option<Self> {
         if prefixes.rex.is_some() {
             return None;
@@ -344,7 +346,8 @@ impl Opcode {
         Self::new(prefixes, Encoding::Rex2, map, opcode)
     }
 
-    /// A `mov` from or to a control or debug register: there is no operand in memory.
+    /// Whether the opcode is a `mov` from or to a control or debug register. It has no operand in
+    /// memory.
     const fn is_mov_control(&self) -> bool {
         matches!((self.map, self.opcode), (1, 0x20..=0x23))
     }
@@ -353,10 +356,11 @@ impl Opcode {
     fn immediate_size(&self, modrm: Option<ModRm>) -> usize {
         let reg = modrm.map(ModRm::reg);
         let immediate = match (self.map, self.opcode, reg) {
-            // Group 3: test has one, and not, neg, mul and div have none.
+            // Group 3: only test has an immediate operand. not, neg, mul and div have none.
             (0 | 4, 0xf6, Some(0 | 1)) => Immediate::Byte,
             (0 | 4, 0xf7, Some(0 | 1)) => Immediate::Operand,
-            // extrq and insertq have two; without one of these prefixes it is vmread.
+            // extrq and insertq have two immediate operands. Without their prefixes, the opcode is
+            // vmread.
             (1, 0x78, _) if self.encoding != Encoding::Vector && self.has_sse4a_prefix() => {
                 Immediate::Word
             }
@@ -386,7 +390,7 @@ impl Opcode {
         self.prefixes.operand_size || self.prefixes.repeat == 0xf2
     }
 
-    /// The flow of the instruction. `next` is the address of the next one.
+    /// The flow of the instruction. `next` is the address of the next instruction.
     fn flow(&self, modrm: Option<ModRm>, immediate: i64, next: u64) -> Option<Flow> {
         let target = next.wrapping_add_signed(immediate);
         let prefixes = &self.prefixes;
@@ -413,7 +417,7 @@ impl Opcode {
             (0, 0xcc) => Flow::Breakpoint,
             // udb; ud2, ud1, ud0
             (0, 0xd6) | (1, 0x0b | 0xb9 | 0xff) => Flow::Trap,
-            // Otherwise the instruction is pause, or xchg with r8.
+            // With these prefixes, the instruction is pause, or xchg with r8.
             (0, 0x90) if prefixes.repeat != 0xf3 && !prefixes.has_base() => Flow::Nop,
             (1, 0x1f) => Flow::Nop,
             // endbr64
@@ -431,7 +435,7 @@ impl Opcode {
             // xabort, xbegin
             (0, 0xc6) if modrm.0 == 0xf8 => Flow::Next,
             (0, 0xc7) if modrm.0 == 0xf8 => Flow::Branch(target),
-            // Groups 11 and 1A: mov and pop. With others 8f is XOP.
+            // Groups 11 and 1A: mov and pop. With another reg field, 8f is XOP.
             (0, 0xc6 | 0xc7 | 0x8f) if modrm.reg() != 0 => return None,
             _ => Flow::Next,
         };
@@ -440,7 +444,8 @@ impl Opcode {
     }
 }
 
-/// Whether it changes the instruction pointer, and nothing else of where the processor is.
+/// Whether the flow changes the instruction pointer, but neither the privilege level nor the code
+/// segment.
 const fn is_near(flow: Flow) -> bool {
     use Flow::*;
     matches!(

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The names of the kernel's symbols in their compressed form in memory.
+//! Hashes the names of the kernel's symbols in their compressed form in memory.
 //!
-//! One name follows the other. A name is its length, and so many bytes. Each byte is the number of
-//! a token, which stands for some characters. The first character is the symbol's type. Only the
-//! hashes of names are of interest, and those of tokens are enough for them: no name is expanded.
+//! The names follow each other. A name is its length in bytes, and then the bytes. Each byte is the
+//! number of a token, which stands for some characters. The first character is the symbol's type.
+//! rkprobe needs only the hashes of names. It computes them from the hashes of tokens, so it
+//! expands no name.
 //!
 //! C: `kallsyms_expand_symbol()` in `kernel/kallsyms.c`, `write_src()` in `scripts/kallsyms.c`.
 
@@ -13,11 +14,11 @@ use crate::hash::PartialHash;
 /// The number of tokens.
 pub const TOKENS: usize = 256;
 
-/// The longest name with its length, in bytes.
+/// Maximum length of a name with its length field, in bytes.
 pub const MAX_COMPRESSED: usize = 2 + 0x3fff;
 
-/// The texts of the tokens, in their order: each starts where `index` says, and ends with a NUL. A
-/// text without an end is `None`.
+/// The texts of the tokens, in order. `index` contains the start of each text. A NUL ends each
+/// text. A text without a NUL is `None`.
 ///
 /// C: `kallsyms_token_table`, `kallsyms_token_index`.
 pub fn token_texts<'a>(
@@ -31,16 +32,17 @@ pub fn token_texts<'a>(
     })
 }
 
-/// The characters that a byte of a compressed name stands for.
+/// The hash of the characters that a byte of a compressed name stands for.
 #[derive(Clone, Copy, Debug)]
 pub struct Token {
     whole: PartialHash,
-    /// The token without its first character, if this character can be a symbol's type.
+    /// The hash of the token without its first character. `None` if this character cannot be a
+    /// type.
     behind_type: Option<PartialHash>,
 }
 
 impl Token {
-    /// Creates the token for a string.
+    /// Creates a token from its characters.
     pub fn new(text: &[u8]) -> Self {
         Self {
             whole: PartialHash::of(text),
@@ -52,18 +54,18 @@ impl Token {
     }
 }
 
-/// All tokens, by their numbers.
+/// All tokens, in the order of their numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens<'a>(&'a [Token; TOKENS]);
 
 impl<'a> Tokens<'a> {
-    /// `None` if there are more or fewer than [`TOKENS`].
+    /// Returns `None` if the number of tokens is not [`TOKENS`].
     pub fn new(tokens: &'a [Token]) -> Option<Self> {
         Some(Self(tokens.try_into().ok()?))
     }
 
-    /// The [`hash`](crate::hash::hash) of a compressed name, without the type. `None` if the name
-    /// does not start with a type, so that it is no name.
+    /// The [`hash`](crate::hash::hash) of a compressed name, without the type. `None` if the first
+    /// character of the name is not a type.
     #[inline(always)]
     pub fn hash(&self, name: &[u8]) -> Option<u64> {
         let (first, rest) = name.split_first()?;
@@ -75,7 +77,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// The names in compressed bytes. Ends before an incomplete name.
+/// An iterator over compressed names. It ends before an incomplete name.
 ///
 /// # Examples
 ///
@@ -103,12 +105,12 @@ impl<'a> Tokens<'a> {
 pub struct Names<'a>(&'a [u8]);
 
 impl<'a> Names<'a> {
-    /// The names from the start of `bytes` on.
+    /// Creates an iterator over the names in `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes behind the last name.
+    /// The bytes after the last name.
     pub fn rest(&self) -> &'a [u8] {
         self.0
     }
@@ -121,7 +123,7 @@ impl<'a> Iterator for Names<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
         let (len, rest) = match self.0 {
             [len, rest @ ..] if len & 0x80 == 0 => (usize::from(*len), rest),
-            // Seven bits, and the others.
+            // The first byte contains the low seven bits, the second the other bits.
             [low, high, rest @ ..] => (usize::from(low & 0x7f) | (usize::from(*high) << 7), rest),
             _ => return None,
         };

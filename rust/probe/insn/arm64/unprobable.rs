@@ -8,7 +8,7 @@ use super::super::unprobable::Unprobable;
 
 use super::Class;
 
-/// See [`Decoder::unprobable`](super::super::Decoder::unprobable).
+/// Implements [`Decoder::unprobable`](super::super::Decoder::unprobable).
 ///
 /// C: `arm_kprobe_decode_insn()`.
 pub(super) fn unprobable(text: &[u8], offset: usize) -> Option<Unprobable> {
@@ -23,7 +23,7 @@ pub(super) fn unprobable(text: &[u8], offset: usize) -> Option<Unprobable> {
     })
 }
 
-/// Whether the last exclusive access is a load.
+/// Whether the last exclusive access before the instruction is a load. Returns the reason if so.
 ///
 /// C: `is_probed_address_atomic()`.
 fn after_exclusive_load(before: &[u8]) -> Option<Unprobable> {
@@ -38,7 +38,7 @@ fn after_exclusive_load(before: &[u8]) -> Option<Unprobable> {
     })
 }
 
-/// The verdict on an instruction alone.
+/// The reason why a kprobe cannot replace an instruction, regardless of its neighbours.
 ///
 /// C: `aarch64_insn_is_steppable()`, and the instructions that `arm_probe_decode_insn()` simulates.
 fn of_word(word: u32) -> Option<Unprobable> {
@@ -61,7 +61,7 @@ fn of_word(word: u32) -> Option<Unprobable> {
         ));
     }
     match word >> 24 {
-        // A kprobe is already here, so another one is possible.
+        // A kprobe is already here, so another kprobe is possible.
         0xd4 if Class::of(word) == Some(Class::Breakpoint) => None,
         0xd4 => Some(Unprobable::new(exception_name(word), "exception")),
         0xd5 => of_system(word),
@@ -70,7 +70,7 @@ fn of_word(word: u32) -> Option<Unprobable> {
     }
 }
 
-/// Loads and stores that are exclusive, and swaps of pairs.
+/// Whether a word is an exclusive load or store, or a swap of pairs.
 ///
 /// C: `aarch64_insn_is_exclusive()`.
 const fn is_exclusive(word: u32) -> bool {
@@ -81,7 +81,7 @@ const fn is_load(word: u32) -> bool {
     word & 1 << 22 != 0
 }
 
-/// `casp` and its like: of the encodings of pairs those without a size.
+/// Whether a word is `casp` or similar. Among the encodings of pairs, these have no size.
 const fn is_pair_swap(word: u32) -> bool {
     word & (1 << 31 | 1 << 21) == 1 << 21
 }
@@ -113,7 +113,7 @@ const fn exclusive_name(word: u32) -> &'static str {
     }
 }
 
-/// Copies and fills of memory.
+/// The name of an instruction that copies or fills memory.
 ///
 /// C: `aarch64_insn_is_mops()`.
 const fn copy_name(word: u32) -> &'static str {
@@ -210,7 +210,7 @@ fn of_hint(number: u32) -> Option<Unprobable> {
 /// C: `aarch64_insn_is_br_auth()`, `aarch64_insn_is_blr_auth()`, `aarch64_insn_is_ret_auth()`,
 /// `aarch64_insn_is_eret()`, `aarch64_insn_is_eret_auth()`.
 fn of_signed_branch(word: u32) -> Option<Unprobable> {
-    // Two bits are the key: none, or key A or B, with a modifier of 0 or in a register.
+    // Two bits select the key: no key, key A or key B. The modifier is 0 or in a register.
     let key_b = word & 1 << 10 != 0;
     let is_signed = word & 1 << 11 != 0;
     let has_modifier = word & 1 << 24 != 0;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The operands after an opcode: a byte of flags for each opcode of the four opcode maps.
+//! The operands after an opcode. Four tables, one for each opcode map, contain a byte of flags for
+//! each opcode.
 //!
-//! Rows and columns are those of Intel's *Software Developer's Manual*, volume 2, appendix A, for
-//! 64-bit mode. If only AMD defines an opcode, they are those of AMD's *Programmer's Manual*,
-//! volume 3. Nearly all instructions of one opcode, which ModRM or a mandatory prefix selects, have
-//! the same length. The parent module handles the others.
+//! Rows and columns follow Intel's *Software Developer's Manual*, volume 2, appendix A, for 64-bit
+//! mode. Opcodes that only AMD defines follow AMD's *Programmer's Manual*, volume 3. Nearly all
+//! instructions of one opcode, which ModRM or a mandatory prefix selects, have the same length. The
+//! parent module handles the others.
 
 /// The operands after an opcode.
 #[derive(Clone, Copy)]
@@ -22,7 +23,7 @@ pub(super) enum Immediate {
     Word,
     /// The operand's size, at most 32 bits (`Iz`).
     Operand,
-    /// The operand's size (`Iv`): only `mov` to a register has one of 64 bits.
+    /// The operand's size (`Iv`). Only a `mov` to a register has an immediate operand of 64 bits.
     Full,
     /// 32 bits (`Jz`).
     Relative,
@@ -47,17 +48,17 @@ impl Form {
         self.0 & Self::MODRM != 0
     }
 
-    /// Whether the opcode is one without a VEX or EVEX prefix.
+    /// Whether the opcode is valid without a VEX or EVEX prefix.
     pub(super) const fn is_legacy(self) -> bool {
         self.0 & Self::LEGACY != 0
     }
 
-    /// Whether it is one with such a prefix.
+    /// Whether the opcode is valid with a VEX or EVEX prefix.
     pub(super) const fn is_vector(self) -> bool {
         self.0 & Self::VECTOR != 0
     }
 
-    /// The immediate operand that follows last.
+    /// The immediate operand at the end of the instruction.
     pub(super) const fn immediate(self) -> Immediate {
         match self.0 & Self::IMMEDIATE {
             0 => Immediate::None,
@@ -72,10 +73,10 @@ impl Form {
     }
 }
 
-/// No operands: the opcode is undefined, a prefix, or selects another map.
+/// No operands. The opcode is undefined, is a prefix, or selects another map.
 const __: Form = Form(0);
 
-// Without a VEX or EVEX prefix: no further operand, or an immediate operand...
+// Forms without a VEX or EVEX prefix and without ModRM. Some have an immediate operand.
 const OP: Form = Form::new(Form::LEGACY, Immediate::None);
 const IB: Form = Form::new(Form::LEGACY, Immediate::Byte);
 const IW: Form = Form::new(Form::LEGACY, Immediate::Word);
@@ -85,18 +86,18 @@ const JZ: Form = Form::new(Form::LEGACY, Immediate::Relative);
 const MO: Form = Form::new(Form::LEGACY, Immediate::Offset);
 const WB: Form = Form::new(Form::LEGACY, Immediate::WordByte);
 
-// ...or ModRM, and then such an operand.
+// Forms without a VEX or EVEX prefix and with ModRM. Some have an immediate operand.
 const RM: Form = Form::new(Form::LEGACY | Form::MODRM, Immediate::None);
 const RB: Form = Form::new(Form::LEGACY | Form::MODRM, Immediate::Byte);
 const RZ: Form = Form::new(Form::LEGACY | Form::MODRM, Immediate::Operand);
 
-// Only with such a prefix.
+// Forms only with a VEX or EVEX prefix.
 const VM: Form = Form::new(Form::VECTOR | Form::MODRM, Immediate::None);
 const VB: Form = Form::new(Form::VECTOR | Form::MODRM, Immediate::Byte);
 const VZ: Form = Form::new(Form::VECTOR | Form::MODRM, Immediate::Operand);
 const VD: Form = Form::new(Form::VECTOR | Form::MODRM, Immediate::Relative);
 
-// With and without such a prefix.
+// Forms with and without a VEX or EVEX prefix.
 const AO: Form = Form::new(Form::LEGACY | Form::VECTOR, Immediate::None);
 const AM: Form = Form::new(Form::LEGACY | Form::VECTOR | Form::MODRM, Immediate::None);
 const AB: Form = Form::new(Form::LEGACY | Form::VECTOR | Form::MODRM, Immediate::Byte);
@@ -123,7 +124,7 @@ static ONE_BYTE: [Form; 256] = [
     __, OP, __, __, OP, OP, RM, RM, OP, OP, OP, OP, OP, OP, RM, RM, // f_
 ];
 
-/// Opcodes after `0f`; of VEX and EVEX, map 1.
+/// Opcodes after `0f`, and in map 1 of VEX and EVEX.
 #[rustfmt::skip]
 static MAP_0F: [Form; 256] = [
 //  _0  _1  _2  _3  _4  _5  _6  _7  _8  _9  _a  _b  _c  _d  _e  _f
@@ -145,7 +146,7 @@ static MAP_0F: [Form; 256] = [
     AM, AM, AM, AM, AM, AM, AM, AM, AM, AM, AM, AM, AM, AM, AM, RM, // f_
 ];
 
-/// Opcodes after `0f 38`; of VEX and EVEX, map 2.
+/// Opcodes after `0f 38`, and in map 2 of VEX and EVEX.
 #[rustfmt::skip]
 static MAP_0F38: [Form; 256] = [
 //  _0  _1  _2  _3  _4  _5  _6  _7  _8  _9  _a  _b  _c  _d  _e  _f
@@ -167,7 +168,7 @@ static MAP_0F38: [Form; 256] = [
     RM, RM, VM, VM, __, AM, AM, VM, RM, RM, RM, RM, RM, __, __, __, // f_
 ];
 
-/// Opcodes after `0f 3a`; of VEX and EVEX, map 3.
+/// Opcodes after `0f 3a`, and in map 3 of VEX and EVEX.
 #[rustfmt::skip]
 static MAP_0F3A: [Form; 256] = [
 //  _0  _1  _2  _3  _4  _5  _6  _7  _8  _9  _a  _b  _c  _d  _e  _f
@@ -189,8 +190,8 @@ static MAP_0F3A: [Form; 256] = [
     AB, __, __, __, __, __, __, __, __, __, __, __, __, __, __, __, // f_
 ];
 
-/// The operands after an opcode of a map. Maps are numbered as in VEX and EVEX. One-byte opcodes
-/// are map 0.
+/// The operands after an opcode of a map. Maps have the numbers of VEX and EVEX. Map 0 contains the
+/// one-byte opcodes.
 pub(super) fn form(map: u8, opcode: u8) -> Form {
     let at = usize::from(opcode);
     match (map, opcode) {
@@ -198,13 +199,13 @@ pub(super) fn form(map: u8, opcode: u8) -> Form {
         (1, _) => MAP_0F[at],
         (2, _) => MAP_0F38[at],
         (3, _) => MAP_0F3A[at],
-        // Opcodes of other maps again, with registers more than those have (APX).
+        // Map 4 repeats opcodes of other maps for more registers (APX).
         (4, 0x24 | 0x2c | 0x6b | 0x80 | 0x83 | 0xc0 | 0xc1) => VB,
         (4, 0x69 | 0x81) => VZ,
         (4, _) => VM,
-        // Half precision.
+        // Half-precision instructions.
         (5 | 6, _) => VM,
-        // Registers of the model (MSR) by number.
+        // Accesses to model-specific registers (MSR) by number.
         (7, 0xf6 | 0xf8) => VD,
         _ => __,
     }

@@ -13,8 +13,8 @@ use super::{
     RemainingBytes, //
 };
 
-/// See [`Decoder::unprobable`](super::super::Decoder::unprobable). What is in front of the
-/// instruction does not matter.
+/// Implements [`Decoder::unprobable`](super::super::Decoder::unprobable). Ignores the bytes before
+/// the instruction.
 ///
 /// C: `is_exception_insn()`, `insn_masking_exception()`, `prepare_emulation()`.
 pub(super) fn unprobable(text: &[u8], offset: usize) -> Option<Unprobable> {
