@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ktrace::arch: the C of each architecture.
+ * ktrace::arch: the C code for each architecture.
  *
- * Each has its ktrace_tracepoint_stub(). The stub is attached to tracepoints in place of their own
- * empty stub, whose entry is what the handler sees: the registers with the arguments, and the
- * stack, as ftrace would save them. The parameters of the stub are those in registers.
+ * Each architecture has a ktrace_tracepoint_stub(). ktrace attaches this stub to a tracepoint
+ * instead of the tracepoint's own empty stub. The handler sees the state at the entry of the empty
+ * stub: the registers with the arguments and the stack, as ftrace would save them. The stub's
+ * parameters are the parameters in registers.
  */
 
 #include <linux/build_bug.h>
@@ -16,7 +17,7 @@
 
 struct pt_regs *ktrace_get_regs(struct ftrace_regs *fregs);
 
-/* Code of the kernel that ktrace/arch implements itself, without a call. */
+/* Code of the kernel that ktrace/arch implements without a call. */
 struct pt_regs *ktrace_get_regs(struct ftrace_regs *fregs)
 {
 	return arch_ftrace_get_regs(fregs);
@@ -28,7 +29,7 @@ struct pt_regs *ktrace_place_regs(struct pt_regs *room, unsigned long code, unsi
 #include <asm/ibt.h>
 #include <asm/nops.h>
 
-/* FTRACE_SITE in ktrace/arch/x86_64.rs. */
+/* Compares FTRACE_SITE in ktrace/arch/x86_64.rs with the kernel's no-op. */
 #define KTRACE_IS_NOP5(a, b, c, d, e) \
 	((a) == 0x0f && (b) == 0x1f && (c) == 0x44 && (d) == 0x00 && (e) == 0x00)
 #define KTRACE_EXPANDED(...) KTRACE_IS_NOP5(__VA_ARGS__)
@@ -38,7 +39,7 @@ bool ktrace_landing_pads_match(u32 endbr, u32 sealed);
 void ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long a1, unsigned long a2,
 			    unsigned long a3, unsigned long a4);
 
-/* LANDING_PADS in ktrace/arch/x86_64.rs. */
+/* Compares LANDING_PADS in ktrace/arch/x86_64.rs with the kernel's instructions. */
 bool ktrace_landing_pads_match(u32 endbr, u32 sealed)
 {
 #ifdef CONFIG_X86_KERNEL_IBT
@@ -52,7 +53,7 @@ void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long 
 				    unsigned long a2, unsigned long a3, unsigned long a4)
 {
 	struct ktrace_hook *hook = data;
-	/* The code segment is 0, which shows that some registers are missing. */
+	/* The code segment is 0. This marks the registers as incomplete. */
 	struct __arch_ftrace_regs fregs = {
 		.regs = {
 			.di = (unsigned long)data,
@@ -62,7 +63,7 @@ void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long 
 			.r8 = a3,
 			.r9 = a4,
 			.ip = READ_ONCE(hook->stub) + MCOUNT_INSN_SIZE,
-			/* Above the frame pointer that was saved is the return address. */
+			/* The return address is directly above the saved frame pointer. */
 			.sp = (unsigned long)__builtin_frame_address(0) + sizeof(long),
 		},
 	};
@@ -72,8 +73,8 @@ void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long 
 NOKPROBE_SYMBOL(ktrace_tracepoint_stub);
 
 /*
- * The registers for perf at a place in a module: see arch::CodePlace. perf_fetch_caller_regs() takes
- * those of the caller.
+ * Returns the registers for perf at a place in a module: see arch::CodePlace. The kernel's
+ * perf_fetch_caller_regs() is not suitable, because it returns the registers of the caller.
  */
 struct pt_regs *ktrace_place_regs(struct pt_regs *regs, unsigned long code, unsigned long frame)
 {
@@ -100,7 +101,7 @@ void ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long a1, unsi
 			    unsigned long a3, unsigned long a4, unsigned long a5, unsigned long a6,
 			    ...);
 
-/* More parameters are on the stack, from its first word on: their address is the stack pointer. */
+/* Further parameters are on the stack. The stack pointer is the address of the first one. */
 void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long a1,
 				    unsigned long a2, unsigned long a3, unsigned long a4,
 				    unsigned long a5, unsigned long a6, ...)
@@ -122,8 +123,8 @@ void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long 
 NOKPROBE_SYMBOL(ktrace_tracepoint_stub);
 
 /*
- * The registers for perf at a place in a module: see arch::CodePlace. perf_fetch_caller_regs() takes
- * those of the caller.
+ * Returns the registers for perf at a place in a module: see arch::CodePlace. The kernel's
+ * perf_fetch_caller_regs() is not suitable, because it returns the registers of the caller.
  */
 struct pt_regs *ktrace_place_regs(struct pt_regs *regs, unsigned long code, unsigned long frame)
 {

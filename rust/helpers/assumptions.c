@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ktrace::assumptions: copies of numbers that the kernel's headers have, compared when this is
- * built, and known symbols to compare with when the module is loaded.
+ * ktrace::assumptions: copies of numbers from the kernel's headers, which the build compares, and
+ * known symbols, which the module compares when it loads.
  */
 
 #include <linux/build_bug.h>
@@ -25,7 +25,7 @@ static_assert(TASK_COMM_LEN == 16);
 unsigned long ktrace_known_text(void);
 unsigned long ktrace_known_data(void);
 
-/* Two symbols that are exported: seq_read and init_task. */
+/* The addresses of two exported symbols: seq_read and init_task. */
 unsigned long ktrace_known_text(void)
 {
 	return (unsigned long)seq_read;

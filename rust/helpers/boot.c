@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Built into the kernel: events that stand in the boot configuration, in the form that the kernel
- * has for its own probe events (see Documentation/trace/boottime-trace.rst). That is where they
- * stand when the kernel has none; rkprobe.event.GROUP.EVENT is there in any case.
+ * Built into the kernel: creates the events in the boot configuration. The configuration has the
+ * form of the kernel's own probe events (see Documentation/trace/boottime-trace.rst). rkprobe
+ * creates the events in the kernel's groups of which the kernel lacks the probe type, and all
+ * events in rkprobe.event.GROUP.EVENT.
  */
 
 #include <linux/bootconfig.h>
@@ -18,10 +19,10 @@
 #undef pr_fmt
 #define pr_fmt(fmt) "rkprobe: " fmt
 
-/* rkprobe::parameters: was it carried out? What is wrong is told in the kernel's log. */
+/* rkprobe::parameters: executes a command. Returns whether it succeeded. Logs errors. */
 bool rkprobe_run_at_boot(const char *command);
 
-/* What the kernel's functions may write to. */
+/* Calls a kernel function that may change its string argument. Passes it a copy of the text. */
 static void __init change(struct trace_event_file *file, const char *text,
 			  int (*function)(struct trace_event_file *, char *))
 {
@@ -32,7 +33,7 @@ static void __init change(struct trace_event_file *file, const char *text,
 	kfree(copy);
 }
 
-/* The groups of the kernel's own probe events, and the commands that make them. */
+/* The groups of the kernel's own probe events, and the commands that create these events. */
 struct group_of_kernel {
 	const char *node;
 	char letter;
@@ -48,8 +49,9 @@ static const struct group_of_kernel groups_of_kernel[] __initconst = {
 };
 
 /*
- * The command of a probe of the event. In a group of the kernel's it can be a whole command, as
- * there; elsewhere (LETTER is 0) its letter can stand in front.
+ * Builds the command for a probe of an event. In one of the kernel's groups, the probe can be a
+ * whole command, as in the kernel. In another group, LETTER is 0, and the probe can begin with its
+ * letter.
  */
 static char *__init command_of(const char *probe, char letter, const char *group, const char *name)
 {
@@ -120,7 +122,7 @@ static void __init add_events(struct trace_array *tr, struct xbc_node *events, c
 		trace_array_set_clr_event(tr, group, NULL, true);
 }
 
-/* Those that the kernel leaves to rkprobe where it has none itself, of an instance's "ftrace". */
+/* Adds the events of an instance's "ftrace" for which the kernel lacks the probe type. */
 static void __init add_events_of_kernel(struct trace_array *tr, struct xbc_node *instance)
 {
 	struct xbc_node *events;
@@ -143,7 +145,7 @@ static void __init add_events_of_instances(struct xbc_node *ftrace)
 	if (!instances)
 		return;
 	xbc_node_for_each_subkey(instances, instance) {
-		/* The kernel has made it, and told where it could not. */
+		/* The kernel has created the instance, or has logged its error. */
 		tr = trace_array_find_get(xbc_node_get_data(instance));
 		if (!tr)
 			continue;
@@ -158,7 +160,9 @@ static int __init add_boot_events(void)
 	struct xbc_node *groups = xbc_find_node("rkprobe.event"), *group;
 	struct trace_array *tr = top_trace_array();
 
-	/* The kernel has no trace buffers, under lockdown for one. */
+	/*
+	 * Without trace buffers, no event is possible. For example, lockdown forbids trace buffers.
+	 */
 	if (!tr)
 		return 0;
 	if (ftrace) {
@@ -170,5 +174,5 @@ static int __init add_boot_events(void)
 			add_events(tr, group, 0);
 	return 0;
 }
-/* When rkprobe itself is there. */
+/* This initcall level follows the initialization of rkprobe. */
 late_initcall(add_boot_events);

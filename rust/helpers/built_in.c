@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * This file exists only in the kernel's own tree, and is built into the kernel even if rkprobe is
- * a module. It exports functions of the kernel that modules may not use, for rkprobe alone. Each
- * export has its reason.
+ * This file exists only in the kernel tree. It is built into the kernel even if rkprobe is a
+ * module. It exports functions of the kernel to rkprobe only. Other modules may not use them. A
+ * comment states the reason for each export.
  */
 
 #include <linux/export.h>
@@ -22,22 +22,24 @@
 
 #define EXPORT(symbol) EXPORT_SYMBOL_FOR_MODULES(symbol, "rkprobe")
 
-/* Must be held where events are added and removed. */
+/* Code that adds or removes events must hold this mutex. */
 EXPORT(event_mutex);
 
-/* The events are in dynamic_events, too: they are created, shown and removed there. */
+/* Users also create, list and remove rkprobe's events in dynamic_events. */
 EXPORT(dyn_event_list);
 EXPORT(dyn_event_ops_mutex);
 EXPORT(dyn_event_register);
 
-/* Removed events mark the trace instances that have their records: these are emptied. */
+/*
+ * A removed event marks the trace instances that have its records. rkprobe empties these instances.
+ */
 EXPORT(tracing_reset_all_online_cpus);
 
-/* The address of a symbol, and how many have its name. */
+/* Finds the address of a symbol, and the number of symbols with its name. */
 EXPORT(kallsyms_lookup_name);
 EXPORT(kallsyms_on_each_match_symbol);
 
-/* The return of a call; struct kretprobe has room for each function by itself. */
+/* Catches the return of a call. A struct kretprobe has separate memory for each function. */
 #ifdef CONFIG_RETHOOK
 EXPORT(rethook_alloc);
 EXPORT(rethook_free);
@@ -45,16 +47,18 @@ EXPORT(rethook_hook);
 EXPORT(rethook_recycle);
 EXPORT(rethook_try_get);
 #endif
-/* No probe is hit from within a handler: kprobes and fprobes see to it themselves. */
+/*
+ * Keeps a probe from being hit in a handler. For kprobes and fprobes, the kernel does this itself.
+ */
 EXPORT(kprobe_busy_begin);
 EXPORT(kprobe_busy_end);
 
-/* Gives up the hold on the mounted tracefs that each file in it has. */
+/* Drops the reference to the mounted tracefs that each file in tracefs has. */
 EXPORT(tracefs_remove);
 
 /*
- * Event probes. Each is a trigger on the event. The kernel creates records for triggers, and checks
- * their conditions, only after these calls.
+ * Event probes. Each event probe is a trigger on an event. Only after these calls, the kernel
+ * creates records for triggers and checks the conditions of triggers.
  */
 EXPORT(trace_event_trigger_enable_disable);
 EXPORT(update_cond_flag);
@@ -63,13 +67,16 @@ EXPORT(update_cond_flag);
 EXPORT(create_event_filter);
 EXPORT(free_event_filter);
 
-/* Finds and holds an event, with event_mutex held, and gives it back. */
+/* Finds and holds an event, with event_mutex held, and releases it. */
 EXPORT(find_event_file);
 EXPORT(ftrace_trace_arrays);
 EXPORT(trace_event_dyn_try_get_ref);
 EXPORT(trace_event_dyn_put_ref);
 
-/* The types of the kernel, which /sys/kernel/btf/vmlinux has once there is a /sys; or NULL. */
+/*
+ * Returns the BTF of the kernel, or NULL. /sys/kernel/btf/vmlinux has the same bytes, but only
+ * later.
+ */
 const void *rkprobe_btf(size_t *len)
 {
 #ifdef CONFIG_DEBUG_INFO_BTF
@@ -83,7 +90,7 @@ const void *rkprobe_btf(size_t *len)
 }
 EXPORT(rkprobe_btf);
 
-/* A text that the error log may point at for good. */
+/* A text to which the error log may point permanently. */
 struct text {
 	struct list_head list;
 	const char *text;
@@ -113,8 +120,8 @@ static const char **keep_text(const char *text)
 }
 
 /*
- * tracing_log_err() for a module: the log keeps a pointer to the text, also when the module is
- * gone. There is one text for each sort of error.
+ * Calls tracing_log_err() for a module. The log keeps a pointer to the text even after the module
+ * is unloaded, so the text is copied once for each kind of error.
  */
 void rkprobe_log_err(const char *subsystem, const char *command, const char *text, u16 caret)
 {

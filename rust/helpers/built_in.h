@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The declarations that the kernel's headers lack. */
+/* Declarations that the kernel's headers lack. */
 
 #ifndef _RKPROBE_BUILT_IN_H
 #define _RKPROBE_BUILT_IN_H
@@ -7,10 +7,10 @@
 #include <linux/mutex.h>
 #include <linux/types.h>
 
-/* Defined in trace_dynevent.c, without a header. */
+/* trace_dynevent.c defines this mutex, but no header declares it. */
 extern struct mutex dyn_event_ops_mutex;
 
-/* Declared in trace.h, for objects that do not include it. */
+/* trace.h declares this function. Some files of this module do not include trace.h. */
 void tracing_reset_all_online_cpus(void);
 
 const void *rkprobe_btf(size_t *len);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * ktrace::event_probe: a trigger on an event, which calls a handler with the record.
- */
+/* ktrace::event_probe: a trigger on an event. The trigger calls a handler with the record. */
 
 #include <linux/perf_event.h>
 #include <linux/slab.h>
@@ -12,14 +10,14 @@
 
 #include "handlers.h"
 
-/* The registers at an event. */
+/* The registers of an event probe, which are all 0. */
 extern const struct pt_regs ktrace_no_registers;
 const struct pt_regs ktrace_no_registers;
 
 struct trace_event_file *ktrace_get_event(const char *system, const char *name);
 void ktrace_put_event(struct trace_event_file *file);
 
-/* Event probes of the kernel, and events of user_events, are removed although they are held. */
+/* The kernel removes its event probes and the events of user_events even while they are held. */
 static bool can_be_probed(const struct trace_event_call *call)
 {
 	return !(call->flags &
@@ -27,17 +25,20 @@ static bool can_be_probed(const struct trace_event_call *call)
 	       !str_has_prefix(call->class->system, "user_events");
 }
 
-/* An event as the top trace instance has it, held, or an error; probes are not found. */
+/* Finds and holds an event in the top trace instance. Returns an error if the event is a probe. */
 struct trace_event_file *ktrace_get_event(const char *system, const char *name)
 {
 	struct trace_event_file *file;
 
-	/* trace_get_event_file() releases the mutex before its caller can check the result. */
+	/*
+	 * This does not use trace_get_event_file(), which releases the mutex before its caller can
+	 * check the result.
+	 */
 	guard(mutex)(&event_mutex);
 	file = find_event_file(top_trace_array(), system, name);
 	if (!file || !can_be_probed(file->event_call))
 		return ERR_PTR(-ENOENT);
-	/* Its module is being unloaded. */
+	/* This fails if the event's module is being unloaded. */
 	if (!trace_event_try_get_ref(file->event_call))
 		return ERR_PTR(-EBUSY);
 	return file;
@@ -48,12 +49,12 @@ void ktrace_put_event(struct trace_event_file *file)
 	trace_event_put_ref(file->event_call);
 }
 
-/* ktrace::event_probe::Field */
+/* C counterpart of EventField in ktrace/tree/in_tree/event_probe.rs. */
 struct ktrace_event_field {
 	int offset;
 	int size;
 	bool is_signed;
-	/* A string in the field, or located by it: from the start of the record or the field. */
+	/* The field holds a string, or locates it from the start of the record or of the field. */
 	bool is_text;
 	bool is_located;
 	bool is_located_from_here;
@@ -91,7 +92,7 @@ bool ktrace_find_event_field(const struct trace_event_file *file, const char *na
 	return false;
 }
 
-/* The minimum length of a record. */
+/* The minimum length of a record, in bytes. */
 size_t ktrace_event_len(const struct trace_event_file *file)
 {
 	struct ftrace_event_field *field;
@@ -107,7 +108,7 @@ struct ktrace_event_probe {
 	void (*hit)(void *data, const void *record);
 	void *data;
 	unsigned long missed;
-	/* NULL while it is not attached. */
+	/* NULL while the trigger is not attached. */
 	struct trace_event_file *file;
 };
 
@@ -117,7 +118,7 @@ static void call_hit(struct event_trigger_data *trigger, struct trace_buffer *bu
 	struct ktrace_event_probe *probe = container_of(trigger, typeof(*probe), trigger);
 	unsigned char context;
 
-	/* While it is attached it may be called without; with one preemption is disabled. */
+	/* The kernel may also call this without a record. With a record, preemption is disabled. */
 	if (!record)
 		return;
 	context = ktrace_enter_handler(&probe->missed);
@@ -127,13 +128,13 @@ static void call_hit(struct event_trigger_data *trigger, struct trace_buffer *bu
 	}
 }
 
-/* The trigger is not a user's, so the event's trigger file does not show it. */
+/* Users did not set this trigger, so the event's trigger file does not show it. */
 static int print_nothing(struct seq_file *m, struct event_trigger_data *trigger)
 {
 	return 0;
 }
 
-/* The data in which the kernel's own event probes look for their probe, for each trigger. */
+/* The kernel's own event probes search the data of each trigger for their probe. */
 static unsigned long not_an_eprobe[8];
 
 static struct event_command command = {
@@ -153,7 +154,7 @@ void ktrace_take_back_event_probe(struct ktrace_event_probe *probe);
 unsigned long ktrace_event_probe_missed(const struct ktrace_event_probe *probe);
 void ktrace_free_event_probe(struct ktrace_event_probe *probe);
 
-/* The kernel's error_log reports errors in the filter. */
+/* The kernel reports errors in the filter in error_log. */
 struct ktrace_event_probe *ktrace_new_event_probe(struct trace_event_file *file, char *filter,
 						  void (*hit)(void *data, const void *record),
 						  void *data)
@@ -197,7 +198,7 @@ int ktrace_attach_event_probe(struct trace_event_file *file, struct ktrace_event
 	return ret;
 }
 
-/* The handler does not run any more after this. */
+/* The handler does not run any more when this function returns. */
 void ktrace_detach_event_probe(struct trace_event_file *file, struct ktrace_event_probe *probe)
 {
 	lockdep_assert_held(&event_mutex);
@@ -208,7 +209,7 @@ void ktrace_detach_event_probe(struct trace_event_file *file, struct ktrace_even
 	tracepoint_synchronize_unregister();
 }
 
-/* The same, if it is attached. */
+/* Detaches the trigger if it is attached. */
 void ktrace_take_back_event_probe(struct ktrace_event_probe *probe)
 {
 	if (probe->file)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Exports the symbols of ktrace to other modules. Rust cannot export them by itself.
+ * Exports the symbols of ktrace to other modules, because Rust cannot export symbols.
  *
- * A module that uses them imports the namespace KTRACE. Functions for rkprobe alone are not
- * exported: some of them depend on symbols that the kernel exports only to rkprobe (see
+ * A module that uses these symbols imports the namespace KTRACE. Functions that only rkprobe uses
+ * are not exported. Some of them depend on symbols that the kernel exports only to rkprobe (see
  * built_in.c).
  */
 
@@ -13,10 +13,12 @@
 #define EXPORT_FOR_TESTS(symbol) extern int symbol; \
 	EXPORT_SYMBOL_FOR_MODULES(symbol, "ktrace_kunit")
 
-/* The symbols of Rust: see cmd_ktrace_exports in Kbuild. */
+/* The symbols of Rust code: see cmd_ktrace_exports in Kbuild. */
 #include <exports_generated.h>
 
-/* The helpers that generic functions of ktrace call, which are compiled into other modules. */
+/*
+ * Helpers that generic functions of ktrace call. Generic functions are compiled into other modules.
+ */
 EXPORT_API(ktrace_module_tracepoint);
 EXPORT_API(ktrace_per_cpu_ptr);
 EXPORT_API(ktrace_preempt_disable);

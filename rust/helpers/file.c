@@ -14,25 +14,25 @@ struct file *ktrace_open(const char *file_system, const char *path);
 int ktrace_look_up(const char *file_system, const char *path);
 
 /*
- * Mounts the file system, proc, sysfs or tracefs, for the caller alone. So the result does not
- * depend on the root, the mounts, or the namespace of any task, which may be empty.
+ * Mounts proc, sysfs or tracefs only for the caller. So the result does not depend on the root
+ * directory, the mounts or the namespace of a task, which may be empty.
  */
 static struct vfsmount *mount_alone(const char *file_system)
 {
-	/* All are built in: this takes no reference. */
+	/* These file systems are built in, so this takes no reference. */
 	struct file_system_type *type = get_fs_type(file_system);
 
 	if (!type)
 		return ERR_PTR(-ENODEV);
-	/* A mount needs namespaces. A task that has almost exited has none. */
+	/* A mount needs namespaces. An exiting task may have none. */
 	if (!current->nsproxy)
 		return ERR_PTR(-ESRCH);
 	return vfs_kern_mount(type, SB_KERNMOUNT, file_system, NULL);
 }
 
 /*
- * Opens the file at the path in the file system for reading. The rights of the current task do not
- * matter: the kernel's rights apply.
+ * Opens the file at the path in the file system for reading, with the permissions of the kernel.
+ * The permissions of the current task do not matter.
  */
 struct file *ktrace_open(const char *file_system, const char *path)
 {
@@ -77,7 +77,7 @@ int ktrace_look_up(const char *file_system, const char *path)
 
 ssize_t ktrace_read_seq_file(struct file *file, void *to, size_t len, loff_t *pos);
 
-/* kernel_read() of a seq_file that has no read_iter(). */
+/* Replaces kernel_read(), which needs a read_iter(), for a seq_file without one. */
 ssize_t ktrace_read_seq_file(struct file *file, void *to, size_t len, loff_t *pos)
 {
 	struct kvec vec = { .iov_base = to, .iov_len = len };

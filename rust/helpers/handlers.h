@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A handler can hit a tracepoint, for example when it reads memory and faults. As in ftrace, no
- * handler runs inside of a handler.
+ * A handler can hit a tracepoint, for example when it reads memory and causes a fault. As in
+ * ftrace, no handler runs inside another handler.
  */
 
 #ifndef _KTRACE_HANDLERS_H
@@ -14,12 +14,12 @@
 
 struct ftrace_regs;
 
-/* The contexts in which a handler runs on this CPU: a bit for each. */
+/* The contexts in which a handler runs on this CPU, with one bit per context. */
 DECLARE_PER_CPU(unsigned char, ktrace_handlers);
 
 /*
- * The bit of this context; or 0 where one runs in it, which is counted as missed. Preemption is
- * disabled.
+ * Returns the bit of this context. If a handler runs in this context already, returns 0 and counts
+ * the hit as missed. Preemption must be disabled.
  */
 static __always_inline unsigned char ktrace_enter_handler(unsigned long *missed)
 {
@@ -40,7 +40,7 @@ static __always_inline void ktrace_leave_handler(unsigned char context)
 	__this_cpu_and(ktrace_handlers, ~context);
 }
 
-/* ktrace::tracepoint::Hook */
+/* C counterpart of ktrace::tracepoint::Hook. */
 struct ktrace_hook {
 	unsigned long stub;
 	unsigned long missed;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Helpers for inline functions and macros, which Rust cannot call, and for callbacks with C
- * enumerations, which Rust cannot implement, because kCFI checks their types. One file per header.
+ * Helpers for C code that Rust cannot use directly: inline functions and macros, and callbacks with
+ * C enumerations, whose types kCFI checks. There is one file per header.
  */
 
 #include "arch.c"

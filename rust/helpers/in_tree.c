@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * ktrace::tree and ktrace::rethook in the kernel's tree, with the exports of built_in.c.
- */
+/* ktrace::tree and ktrace::rethook in the kernel tree, with the exports of built_in.c. */
 
 #include <linux/kallsyms.h>
 #include <linux/rcupdate.h>
@@ -32,7 +30,7 @@ static int count_symbol(void *count, unsigned long address)
 	return 0;
 }
 
-/* The number of symbols of the kernel itself with this name. */
+/* Returns the number of symbols of the kernel image with this name. */
 unsigned int ktrace_count_symbols(const char *name);
 
 unsigned int ktrace_count_symbols(const char *name)
@@ -58,7 +56,9 @@ static int find_symbol(void *data, unsigned long address)
 	return 0;
 }
 
-/* Writes the addresses of those of this name, as many as there is room for, and says how many. */
+/*
+ * Writes the addresses of the symbols with this name, at most ROOM of them. Returns their number.
+ */
 unsigned int ktrace_find_symbols(const char *name, unsigned long *addresses, unsigned int room);
 
 unsigned int ktrace_find_symbols(const char *name, unsigned long *addresses, unsigned int room)
@@ -70,7 +70,7 @@ unsigned int ktrace_find_symbols(const char *name, unsigned long *addresses, uns
 }
 
 #ifdef CONFIG_RETHOOK
-/* Handlers that run already are over when this returns. */
+/* Handlers that are running have finished when this function returns. */
 void ktrace_free_rethook(struct rethook *room);
 
 void ktrace_free_rethook(struct rethook *room)
@@ -80,7 +80,7 @@ void ktrace_free_rethook(struct rethook *room)
 }
 #endif
 
-/* ktrace::tree::Callbacks, called with event_mutex held. */
+/* C counterpart of ktrace::tree::Callbacks. The kernel calls these with event_mutex held. */
 struct ktrace_dyn_event_callbacks {
 	void (*show)(struct seq_file *m, unsigned long number);
 	bool (*is_busy)(unsigned long number);
@@ -90,19 +90,20 @@ struct ktrace_dyn_event_callbacks {
 };
 
 /*
- * An entry of dynamic_events: the probe of this number. Each entry has the callbacks, so that they
- * stay as long as the entry is in the kernel's list.
+ * An entry of dynamic_events, for the probe with a number. Each entry points to its callbacks, so
+ * the callbacks stay valid while the entry is in the kernel's list.
  *
- * The kernel goes through this list and calls the callbacks. A callback must not take an entry out
- * of the list: the kernel may hold a pointer to it. So an entry that is removed in a callback loses
- * its callbacks at once, and leaves the list later. All of this is protected by event_mutex.
+ * The kernel iterates over this list and calls the callbacks. A callback must not remove an entry
+ * from the list, because the kernel may have a pointer to the entry. So an entry that is removed in
+ * a callback loses its callbacks immediately, and leaves the list later. event_mutex protects all
+ * of this.
  */
 struct ktrace_dyn_event {
 	struct dyn_event event;
 	/* NULL if the entry was removed. */
 	const struct ktrace_dyn_event_callbacks *callbacks;
 	unsigned long number;
-	/* A task that holds event_mutex may use the entry, even after it has left the list. */
+	/* Whether the entry ever was in the list. A task that holds event_mutex may then use it. */
 	bool was_listed;
 	/* Link in freed_in_callback. */
 	struct list_head freed;
@@ -111,13 +112,13 @@ struct ktrace_dyn_event {
 /* Entries to free that are still in the kernel's list. */
 static LIST_HEAD(freed_in_callback);
 
-/* The task that runs a callback, with event_mutex held; or NULL. */
+/* The task that runs a callback with event_mutex held, or NULL. */
 static struct task_struct *caller;
 
-/* Carries a command out. The kernel has it called only while `operations` is in its list. */
+/* Executes a command. The kernel calls this only while `operations` is in its list. */
 static int (*create_event)(const char *command);
 
-/* Frees the entries that a callback freed. Must not be called in a callback. */
+/* Frees the entries that a callback freed. The caller must not be in a callback. */
 static void free_dyn_events(void)
 {
 	struct ktrace_dyn_event *event, *next;
@@ -166,7 +167,7 @@ static bool dyn_event_is_busy(struct dyn_event *dyn_event)
 	return ret;
 }
 
-/* The kernel allows that this one takes out the entry, but no other. */
+/* The kernel allows this callback to remove its own entry, but no other entry. */
 static int dyn_event_free(struct dyn_event *dyn_event)
 {
 	struct ktrace_dyn_event *event = enter_callback(dyn_event);
@@ -224,7 +225,7 @@ int ktrace_register_dyn_events(int (*create)(const char *command))
 	return ret;
 }
 
-/* A writer of a command holds the mutex until the command is carried out. */
+/* A task that writes a command holds the mutex until the command has been executed. */
 void ktrace_unregister_dyn_events(void)
 {
 	mutex_lock(&dyn_event_ops_mutex);
@@ -244,7 +245,7 @@ struct ktrace_dyn_event *ktrace_new_dyn_event(void)
 	return event;
 }
 
-/* Call with event_mutex held. A listed entry stays unchanged. */
+/* The caller must hold event_mutex. Does nothing if the entry is listed. */
 void ktrace_add_dyn_event(struct ktrace_dyn_event *event,
 			  const struct ktrace_dyn_event_callbacks *to, unsigned long number)
 {
@@ -258,7 +259,7 @@ void ktrace_add_dyn_event(struct ktrace_dyn_event *event,
 		list_add_tail(&event->event.list, &dyn_event_list);
 }
 
-/* Call with event_mutex held. */
+/* The caller must hold event_mutex. */
 void ktrace_remove_dyn_event(struct ktrace_dyn_event *event)
 {
 	lockdep_assert_held(&event_mutex);
@@ -269,13 +270,16 @@ void ktrace_remove_dyn_event(struct ktrace_dyn_event *event)
 	free_dyn_events();
 }
 
-/* Must event_mutex be taken to free the entry? Nobody else adds it any more. */
+/*
+ * Whether the caller must take event_mutex to free the entry. No other code may add the entry any
+ * more.
+ */
 bool ktrace_free_needs_event_mutex(const struct ktrace_dyn_event *event)
 {
 	return event->was_listed && READ_ONCE(caller) != current;
 }
 
-/* Call with event_mutex held if the entry was ever in the kernel's list. */
+/* If the entry ever was in the kernel's list, the caller must hold event_mutex. */
 void ktrace_free_dyn_event(struct ktrace_dyn_event *event)
 {
 	if (!list_empty(&event->event.list))
@@ -286,7 +290,7 @@ void ktrace_free_dyn_event(struct ktrace_dyn_event *event)
 		kfree(event);
 }
 
-/* No callback runs or is called after this, if all entries were freed. */
+/* The caller must have freed all entries. No callback runs after this function. */
 void ktrace_exit_dyn_events(void)
 {
 	mutex_lock(&event_mutex);

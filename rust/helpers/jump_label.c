@@ -4,7 +4,7 @@
 
 void ktrace_set_static_key(struct static_key *key, bool is_enabled);
 
-/* An inline function without CONFIG_JUMP_LABEL. */
+/* Wraps functions that are inline without CONFIG_JUMP_LABEL. */
 void ktrace_set_static_key(struct static_key *key, bool is_enabled)
 {
 	if (is_enabled)

@@ -4,7 +4,7 @@
 
 void ktrace_never_free(const void *memory);
 
-/* kmemleak reports neither this memory nor the memory to which it refers. */
+/* Keeps kmemleak from reporting this memory and the memory that it points to. */
 void ktrace_never_free(const void *memory)
 {
 	kmemleak_not_leak(memory);

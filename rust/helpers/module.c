@@ -7,7 +7,9 @@ struct module *ktrace_this_module(void);
 bool ktrace_module_get(struct module *module);
 void ktrace_module_put(struct module *module);
 
-/* The kset of /sys/module. It is not exported, but this module is in it. */
+/*
+ * The kset of /sys/module. The kernel does not export it, but this module's kobject points to it.
+ */
 struct kset *ktrace_modules(void)
 {
 #ifdef MODULE
@@ -17,13 +19,13 @@ struct kset *ktrace_modules(void)
 #endif
 }
 
-/* The module that ktrace is in; NULL where it is built in. */
+/* The module that contains ktrace, or NULL if ktrace is built in. */
 struct module *ktrace_this_module(void)
 {
 	return THIS_MODULE;
 }
 
-/* Inline functions where modules cannot be unloaded. */
+/* Wraps functions that are inline if modules cannot be unloaded. */
 bool ktrace_module_get(struct module *module)
 {
 	return try_module_get(module);

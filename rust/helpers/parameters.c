@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The parameters of the module: the kernel's Rust has none that are texts.
+ * The parameters of the module. They are in C because the kernel's Rust has no string parameters.
  */
 
 #include <linux/module.h>
@@ -9,11 +9,11 @@
 const char *rkprobe_event(void);
 
 static char *event;
-/* Commands can have addresses in them. */
+/* Only root can read the parameter, because commands can contain addresses. */
 module_param(event, charp, 0400);
 MODULE_PARM_DESC(event, "commands: ';' between two, ',' for a space; their events are enabled");
 
-/* What the parameter is, or NULL: it does not change. */
+/* The value of the parameter, or NULL. It does not change. */
 const char *rkprobe_event(void)
 {
 	return event;

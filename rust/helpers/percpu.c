@@ -15,7 +15,7 @@ u64 ktrace_percpu_sum(const u64 __percpu *counter)
 	return sum;
 }
 
-/* NULL for a CPU that cannot exist. */
+/* Returns NULL if the CPU is not possible. */
 void *ktrace_per_cpu_ptr(void __percpu *area, unsigned int cpu)
 {
 	return cpu_possible(cpu) ? per_cpu_ptr(area, cpu) : NULL;

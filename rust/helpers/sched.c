@@ -4,7 +4,9 @@
 
 u64 ktrace_local_clock(void);
 
-/* A function of the kernel, or an inline one, as the clock is. */
+/*
+ * Depending on the configuration, local_clock() is a function of the kernel or an inline function.
+ */
 u64 ktrace_local_clock(void)
 {
 	return local_clock();

@@ -26,9 +26,9 @@ bool ktrace_shows_addresses(const struct seq_file *m);
 u32 ktrace_hash_address(u64 address);
 
 /*
- * kallsyms_show_value(), which is not exported, and neither is kptr_restrict. But %pK prints zeros
- * where kptr_restrict hides addresses from the current task. Other than there, CAP_SYSLOG is needed
- * whatever perf_event_paranoid is.
+ * Replaces kallsyms_show_value(), because the kernel exports neither this function nor
+ * kptr_restrict. %pK prints zeros if kptr_restrict hides addresses from the current task. Unlike
+ * the kernel's function, this function always requires CAP_SYSLOG, whatever perf_event_paranoid is.
  */
 bool ktrace_shows_addresses(const struct seq_file *m)
 {
@@ -39,7 +39,9 @@ bool ktrace_shows_addresses(const struct seq_file *m)
 	       file_ns_capable(m->file, &init_user_ns, CAP_SYSLOG);
 }
 
-/* Hashes like %p, with a key of its own: %p has no key before enough randomness is there. */
+/*
+ * Hashes like %p, but with its own key, because %p has no key until the kernel has enough entropy.
+ */
 u32 ktrace_hash_address(u64 address)
 {
 	static siphash_key_t key;

@@ -22,7 +22,7 @@ int ktrace_add_cpu_instance(int state, struct hlist_node *node);
 void ktrace_remove_cpu_instance(int state, struct hlist_node *node);
 void ktrace_remove_cpu_state(int state);
 
-/* It does not run before it is woken. */
+/* Creates a thread, which does not run before it is woken. */
 struct task_struct *ktrace_thread_create(int (*run)(void *), void *data, unsigned int cpu,
 					 const char *name)
 {
@@ -45,7 +45,7 @@ int ktrace_thread_set_fifo(unsigned int priority)
 	return sched_setattr_nocheck(current, &attr);
 }
 
-/* Sleeps until somebody sets *woken and wakes the thread, or until the thread must stop. */
+/* Sleeps until another task sets *woken and wakes the thread, or until the thread must stop. */
 void ktrace_thread_sleep(bool *woken)
 {
 	for (;;) {
@@ -57,7 +57,7 @@ void ktrace_thread_sleep(bool *woken)
 	__set_current_state(TASK_RUNNING);
 }
 
-/* False if the thread was woken before. */
+/* Returns false if the thread was woken earlier. */
 bool ktrace_thread_sleep_for(u64 ns)
 {
 	ktime_t time = ns_to_ktime(ns);
@@ -70,7 +70,7 @@ bool ktrace_thread_sleep_for(u64 ns)
 	return is_over;
 }
 
-/* Lets other tasks run, and RCU's grace periods end, also where the tick is stopped. */
+/* Lets other tasks run. Lets RCU's grace periods end even on a CPU without a tick. */
 void ktrace_thread_yield(void)
 {
 	local_irq_disable();
@@ -79,7 +79,7 @@ void ktrace_thread_yield(void)
 	cond_resched();
 }
 
-/* Whether the current task is a kernel thread with this function. */
+/* Whether the current task is a kernel thread that runs this function. */
 bool ktrace_is_kthread(int (*run)(void *))
 {
 	return kthread_func(current) == run;
@@ -91,19 +91,19 @@ int ktrace_add_cpu_state(void)
 				       ktrace_thread_online, ktrace_thread_offline);
 }
 
-/* With a call for each CPU that is online. */
+/* The kernel calls the startup function for each online CPU. */
 int ktrace_add_cpu_instance(int state, struct hlist_node *node)
 {
 	return cpuhp_state_add_instance(state, node);
 }
 
-/* With a call for each CPU that is online. */
+/* The kernel calls the teardown function for each online CPU. */
 void ktrace_remove_cpu_instance(int state, struct hlist_node *node)
 {
 	cpuhp_state_remove_instance(state, node);
 }
 
-/* It has no instances. */
+/* The state must have no instances. */
 void ktrace_remove_cpu_state(int state)
 {
 	cpuhp_remove_multi_state(state);

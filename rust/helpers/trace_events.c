@@ -13,7 +13,7 @@
 #include "built_in.h"
 #endif
 
-/* ktrace::trace_event and ktrace::tree */
+/* Functions in ktrace::trace_event and ktrace::tree. */
 int ktrace_call_reg(struct trace_event_call *call, unsigned int type, void *data);
 int ktrace_call_define_fields(struct trace_event_call *call);
 struct list_head *ktrace_call_get_fields(struct trace_event_call *call);
@@ -43,12 +43,12 @@ int ktrace_call_reg_shim(struct trace_event_call *call, enum trace_reg type, voi
 	return ktrace_call_reg(call, type, data);
 }
 
-/* TRACE_ITER(SYM_ADDR) of kernel/trace/trace.h: the third option in `trace_options`. */
+/* TRACE_ITER(SYM_ADDR) in kernel/trace/trace.h: the third option in `trace_options`. */
 #define SYM_ADDR BIT(2)
 
 /*
- * tp_printk prints through the call, from a record that is not yet in the buffer and with no
- * length; readers of the trace print through the output, which outlives the call.
+ * Prints a record for tp_printk. The record is not yet in the buffer, and its length is unknown.
+ * Readers of the trace print through the output, which outlives the call.
  */
 static enum print_line_t call_print(struct trace_iterator *iter, int flags,
 				    struct trace_event *event)
@@ -64,7 +64,7 @@ static enum print_line_t output_print(struct trace_iterator *iter, int flags,
 	return trace_handle_return(&iter->seq);
 }
 
-/* The functions of an output whose event was removed: the trace buffers may still have records. */
+/* Prints a record of a removed event. The trace buffers may still have such records. */
 static enum print_line_t over_print(struct trace_iterator *iter, int flags,
 				    struct trace_event *event)
 {
@@ -78,7 +78,7 @@ struct trace_event_functions ktrace_call_funcs = { .trace = call_print };
 struct trace_event_functions ktrace_output_funcs = { .trace = output_print };
 struct trace_event_functions ktrace_over_funcs = { .trace = over_print };
 
-/* ktrace::trace_event::field_list::ClassFields */
+/* C counterpart of ktrace::trace_event::field_list::ClassFields. */
 struct ktrace_class_fields {
 	const void *get_fields;
 	struct list_head head;
@@ -89,14 +89,14 @@ static struct trace_event_fields call_fields[] = {
 	{}
 };
 
-/* The class of the events of a group, but for the group. */
+/* The class for the events of a group. Each group has a copy with its own name. */
 const struct trace_event_class ktrace_call_class = {
 	.reg = ktrace_call_reg_shim,
 	.fields_array = call_fields,
 	.get_fields = ktrace_call_get_fields,
 };
 
-/* struct ftrace_event_field of kernel/trace/trace.h. */
+/* C: struct ftrace_event_field in kernel/trace/trace.h. */
 struct event_field {
 	struct list_head link;
 	const char *name;
@@ -110,9 +110,9 @@ struct event_field {
 };
 
 /*
- * Sets the length of an array, which `format` shows. BPF programs cannot read an array without it.
- * trace_define_field() has no parameter for the length. It has just put the field at the front of
- * the list. The caller holds event_mutex.
+ * Sets the length of an array, which `format` shows. BPF programs cannot read an array without this
+ * length. trace_define_field() has no parameter for the length, but has just added the field at the
+ * front of the list. The caller holds event_mutex.
  */
 void ktrace_set_array_len(struct list_head *fields, const char *name, int size, int len)
 {
@@ -123,16 +123,16 @@ void ktrace_set_array_len(struct list_head *fields, const char *name, int size, 
 }
 
 /*
- * The control event. Users cannot enable it or put a trigger on it (IGNORE_ENABLE), and perf cannot
- * open it. It has two purposes:
+ * The control event. Users cannot enable the event or set a trigger on it (IGNORE_ENABLE), and perf
+ * cannot open it. It has two purposes:
  *
- * Outside of the kernel's tree, an attempt of perf to open it calls ktrace_event_mutex_held() with
- * event_mutex held.
+ * Outside the kernel tree, ktrace asks perf to open the event. The kernel then calls
+ * ktrace_event_mutex_held() with event_mutex held.
  *
- * It marks the trace instances that have records of removed events. The kernel sets clear_trace in
- * a trace instance when an event is removed that was enabled there, and empties the trace buffers
- * of such instances when any module is unloaded, or any probe event is removed. So
- * ktrace_keep_trace() moves the mark from the event to the control event.
+ * The event marks the trace instances that have records of removed events. The kernel sets
+ * clear_trace in a trace instance if it removes an event that was enabled in this instance. It
+ * empties the trace buffers of such instances when any module is unloaded, or when any probe event
+ * is removed. So ktrace_keep_trace() moves the mark from the removed event to the control event.
  */
 #ifndef CONFIG_RKPROBE_EXPORTS
 static int control_perf_perm(struct trace_event_call *call, struct perf_event *event)
@@ -147,13 +147,13 @@ static int control_perf_perm(struct trace_event_call *call, struct perf_event *e
 }
 #endif
 
-/* The kernel lets perf open events that have this function. Nobody can enable the event. */
+/* perf can open only events that have this function. No user can enable the event. */
 static int control_reg(struct trace_event_call *call, enum trace_reg type, void *data)
 {
 	return -EOPNOTSUPP;
 }
 
-/* The event is never recorded, but has a number: perf opens it by this number. */
+/* The event is never recorded. It needs a number because perf opens an event by its number. */
 static struct trace_event_functions control_funcs;
 
 static struct trace_event_fields control_fields[] = { {} };
@@ -179,9 +179,9 @@ static struct trace_event_class control_class = {
 
 #ifndef CONFIG_RKPROBE_EXPORTS
 /*
- * The kernel adds this event when it loads the module, and knows its module. Perf takes a reference
- * to the module then, which fails while the module is unloaded. So another event replaces this one:
- * trace_add_event_call() sets no module.
+ * The kernel adds this event when it loads the module, so it stores the event's module. perf then
+ * takes a reference to the module, which fails while the module is being unloaded. So another event
+ * replaces this event: trace_add_event_call() stores no module.
  */
 static struct trace_event_call first_control = CONTROL_EVENT;
 static struct trace_event_call *__used __section("_ftrace_events") first_control_ptr =
@@ -192,11 +192,12 @@ static struct trace_event_call *control;
 #endif
 
 /*
- * The next three are called with event_mutex held, and change the control event. They return the
- * previous one, for ktrace_free_control() once event_mutex was released: perf may be opening it.
+ * The caller of the next three functions holds event_mutex. The functions change the control event
+ * and return the previous one. The caller passes it to ktrace_free_control() after it has released
+ * event_mutex, because perf may be opening the previous event.
  */
 
-/* Adds a new control event, and removes the previous one. */
+/* Adds a new control event, and removes the previous control event. */
 struct trace_event_call *ktrace_replace_control(void)
 {
 	struct trace_event_call *previous = control;
@@ -237,12 +238,13 @@ void ktrace_free_control(struct trace_event_call *call)
 }
 
 /*
- * The trace instance of the file has records of an event. Removing the event is not to empty the
- * trace buffers of the instance, but removing the control event is. With event_mutex held, while
- * the file is disabled.
+ * Makes the removal of the control event, and not the removal of this event, empty the trace
+ * buffers of the file's trace instance. The instance has records of the event. The caller holds
+ * event_mutex, and the file is disabled.
  *
- * The head of the list is a part of struct trace_array. The field in the place of its event_call is
- * within this structure and is not the control event.
+ * The head of the list is a part of struct trace_array. The loop also visits the head. At the
+ * offset of event_call, the head has another field of struct trace_array, which never equals the
+ * control event.
  */
 void ktrace_keep_trace(struct trace_event_file *file)
 {
@@ -258,8 +260,8 @@ void ktrace_keep_trace(struct trace_event_file *file)
 }
 
 /*
- * Empties the trace buffers of the instances that removed events have marked. Without event_mutex.
- * -ENOMEM, and -EOPNOTSUPP where the kernel has no way to do so.
+ * Empties the trace buffers of the instances that removed events have marked. The caller does not
+ * hold event_mutex. Returns -ENOMEM, or -EOPNOTSUPP if the kernel cannot empty the buffers.
  */
 int ktrace_empty_marked_traces(void)
 {
@@ -267,7 +269,9 @@ int ktrace_empty_marked_traces(void)
 	tracing_reset_all_online_cpus();
 	return 0;
 #elif IS_ENABLED(CONFIG_KPROBE_EVENTS)
-	/* No event has such a name. But the kernel empties the buffers before it says so. */
+	/*
+	 * No event has such a name, but the kernel empties the buffers before it returns the error.
+	 */
 	return kprobe_event_delete("0/0") == -ENOMEM ? -ENOMEM : 0;
 #else
 	return -EOPNOTSUPP;
@@ -275,8 +279,8 @@ int ktrace_empty_marked_traces(void)
 }
 
 /*
- * Emptying the trace buffers leaves out those of CPUs that are offline. They have records of our
- * events if the CPU was online at some time since the module came.
+ * The kernel does not empty the buffers of offline CPUs. An offline CPU's buffer may have records
+ * of this module's events if the CPU was online at some time since the module was loaded.
  */
 static struct cpumask used_cpus;
 static atomic_t departures;
@@ -294,10 +298,10 @@ static int cpu_is_gone(unsigned int cpu)
 	return 0;
 }
 
-/* Before there is an event. */
+/* The caller calls this function before any event exists. */
 int ktrace_watch_cpus(void)
 {
-	/* With a call for each CPU that is online. */
+	/* The kernel calls cpu_comes() for each online CPU. */
 	cpus_state = cpuhp_setup_state(CPUHP_BP_PREPARE_DYN, KBUILD_MODNAME ":prepare", cpu_comes,
 				       cpu_is_gone);
 	return min(cpus_state, 0);
@@ -308,10 +312,13 @@ void ktrace_unwatch_cpus(void)
 	cpuhp_remove_state_nocalls(cpus_state);
 }
 
-/* How many times a CPU went offline; -EBUSY while one is that may have records of our events. */
+/*
+ * Returns the number of times that a CPU went offline, or -EBUSY while a CPU is offline whose
+ * buffer may have records of this module's events.
+ */
 int ktrace_departures(void)
 {
-	/* No CPU comes or goes between the two. */
+	/* While this lock is held, no CPU comes online or goes offline. */
 	guard(cpus_read_lock)();
 	if (!cpumask_subset(&used_cpus, cpu_online_mask))
 		return -EBUSY;
@@ -319,8 +326,9 @@ int ktrace_departures(void)
 }
 
 /*
- * Functions that print a record without this module: the kernel has set its own in those of the
- * control event. To be kept for good. NULL without memory.
+ * Returns functions that print a record without this module: a copy of the kernel's functions,
+ * which the kernel has set for the control event. The copy is never freed. Returns NULL without
+ * memory.
  */
 struct trace_event_functions *ktrace_nop_funcs(void)
 {
@@ -337,7 +345,7 @@ void ktrace_open_control(void)
 		.disabled = 1,
 	};
 
-	/* The kernel always refuses to open it: nothing is to be released. */
+	/* The kernel always refuses to open the event, so there is nothing to release. */
 	perf_event_create_kernel_counter(&attr, 0, NULL, NULL, NULL);
 }
 #endif

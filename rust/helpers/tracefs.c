@@ -9,21 +9,22 @@
 void ktrace_remove_file(struct dentry *dentry);
 
 /*
- * Outside of the kernel's tree, tracefs_remove() is not exported. It does the same, and also
- * releases its reference to the mounted tracefs. So one reference per file remains here. It pins
- * nothing of this module.
+ * The kernel does not export tracefs_remove(). simple_recursive_removal() also removes the file,
+ * but does not drop tracefs_remove()'s reference to the mounted tracefs. So outside the kernel
+ * tree, each file leaves one reference to the mount. It does not keep this module loaded.
  */
 #ifndef CONFIG_RKPROBE_EXPORTS
 #define tracefs_remove(dentry) simple_recursive_removal(dentry, NULL)
 #endif
 
 /*
- * Removes a file of tracefs, and waits until nobody uses its operations.
+ * Removes a file of tracefs, and waits until no task uses the file's operations.
  *
- * Whoever opens the file has its dentry from the look-up on, before he reads the operations, and
- * until he has closed the file. So the wait is over when nobody else has the dentry, and not
- * before. A mount of the file and a descriptor of O_PATH have it, too. They cannot be told apart.
- * Those who open the file by them after this find other operations.
+ * A task that opens the file has the file's dentry from the lookup, before it reads the operations,
+ * until it has closed the file. So the operations are unused if and only if no other code has the
+ * dentry. A mount of the file and an O_PATH descriptor also have the dentry, and this function
+ * cannot distinguish them. A task that opens the file through them after the removal gets other
+ * operations.
  */
 void ktrace_remove_file(struct dentry *dentry)
 {

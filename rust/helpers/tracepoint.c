@@ -14,7 +14,7 @@ void ktrace_tracepoint_synchronize_unregister(void)
 	tracepoint_synchronize_unregister();
 }
 
-/* The tracepoint of this name in a module, or NULL. */
+/* Returns the tracepoint with this name in a module, or NULL. */
 struct tracepoint *ktrace_module_tracepoint(const struct tp_module *tp_module, const char *name)
 {
 	const struct module *mod = tp_module->mod;

@@ -6,8 +6,9 @@
 const void *ktrace_vmcoreinfo(size_t *len);
 
 /*
- * The note with which the kernel describes itself to crash tools, NULL without CONFIG_VMCORE_INFO.
- * A guest of Xen does not know where the note is: the memory is another, or there is none.
+ * Returns the note by which the kernel describes itself to crash tools, or NULL without
+ * CONFIG_VMCORE_INFO. A Xen guest cannot find the note: the address refers to other memory or to
+ * none.
  */
 const void *ktrace_vmcoreinfo(size_t *len)
 {

@@ -12,7 +12,7 @@
 #include <asm/nospec-branch.h>
 #endif
 
-/* The start of ktrace::watchpoint::Raw. */
+/* The first fields of ktrace::watchpoint::Raw. */
 struct ktrace_watch {
 	void (*hit)(struct ktrace_watch *watch, struct pt_regs *regs);
 };
@@ -28,8 +28,9 @@ int ktrace_check_watch(unsigned long address, bool is_per_cpu, unsigned long len
 		       unsigned int type);
 
 /*
- * The number of breakpoint registers of a processor. 0 where the access would be repeated for ever:
- * arm64 reports it before it happens, and steps over it only for the handler of perf itself.
+ * Returns the number of breakpoint registers of a processor. Returns 0 on arm64, where the access
+ * would repeat forever: arm64 reports an access before it happens, and only perf's own handler
+ * steps over it.
  */
 unsigned int ktrace_watch_slots(void)
 {
@@ -40,7 +41,7 @@ unsigned int ktrace_watch_slots(void)
 #endif
 }
 
-/* The number of the state, or an error. */
+/* Returns the number of the state, or an error. */
 int ktrace_setup_watch_state(int (*startup)(unsigned int cpu, struct hlist_node *node),
 			     int (*teardown)(unsigned int cpu, struct hlist_node *node))
 {
@@ -62,8 +63,8 @@ static bool overlaps(unsigned long address, unsigned long len, const void *area,
 }
 
 /*
- * The entry of the debug exception uses these before it switches watchpoints off. The kernel itself
- * refuses the rest of what the entry uses.
+ * Whether the entry code of the debug exception uses this memory before it disables watchpoints.
+ * The kernel itself refuses watchpoints on all other memory that the entry code uses.
  */
 static bool is_used_by_entry(unsigned long address, unsigned long len)
 {
@@ -86,7 +87,7 @@ static bool is_used_by_entry(unsigned long address, unsigned long len)
 }
 #endif
 
-/* In the debug exception, where interrupts and all watchpoints are off. */
+/* Runs in the debug exception, with interrupts and all watchpoints disabled. */
 static void ktrace_watch_hit(struct perf_event *event, struct perf_sample_data *data,
 			     struct pt_regs *regs)
 {
@@ -109,7 +110,7 @@ static struct perf_event *create(unsigned int cpu, unsigned long address, unsign
 	attr.bp_addr = address;
 	attr.bp_len = len;
 	attr.bp_type = type;
-	/* The handler gets registers of the kernel only. */
+	/* The handler gets only registers of the kernel. */
 	attr.exclude_user = 1;
 	attr.disabled = !watch;
 	return perf_event_create_kernel_counter(&attr, cpu, NULL, ktrace_watch_hit, watch);
@@ -121,13 +122,13 @@ struct perf_event *ktrace_watch_on_cpu(unsigned int cpu, unsigned long address, 
 	return create(cpu, address, len, type, watch);
 }
 
-/* The CPU of the event must be online: then no handler runs any more when this returns. */
+/* The CPU of the event must be online. No handler runs any more when this function returns. */
 void ktrace_unwatch(struct perf_event *event)
 {
 	perf_event_release_kernel(event);
 }
 
-/* Whether the kernel takes such a watchpoint: makes one that is disabled. */
+/* Checks that the kernel accepts such a watchpoint, by creating a disabled one. */
 int ktrace_check_watch(unsigned long address, bool is_per_cpu, unsigned long len, unsigned int type)
 {
 	struct perf_event *event;

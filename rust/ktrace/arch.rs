@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The code that depends on the processor. Each processor has a file with the same items. Its C is
-//! in `rust/helpers/arch.c`.
+//! Code that depends on the processor. Each processor has a file with the same items. The C code
+//! for these files is in `rust/helpers/arch.c`.
 
 #[cfg(CONFIG_ARM64)]
 mod arm64;
@@ -13,11 +13,12 @@ pub(crate) use arm64::*;
 #[cfg(CONFIG_X86_64)]
 pub(crate) use x86_64::*;
 
-/// A place in running code, from which perf walks the stack.
+/// A place in running code. perf walks the stack from this place.
 #[derive(Clone, Copy)]
 pub struct CodePlace {
     /// The address of an instruction.
     pub(crate) code: usize,
-    /// The place of the return address of a call from there, or the frame pointer on arm64.
+    /// The address of a slot on the stack for the return address of a call from that instruction.
+    /// On arm64, the frame pointer.
     pub(crate) frame: usize,
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Facts about the kernel that no header states, tried when the module is loaded.
+//! Facts about the kernel that no header states. The module checks them when it loads.
 //!
-//! Documentation/rust/ktrace-assumptions.rst lists all such facts, and how each is checked. The
-//! checks here are those that need the running kernel. They are cheap: some symbols are looked up,
-//! and nothing is traced.
+//! Documentation/rust/ktrace-assumptions.rst lists all such facts, and how each is checked. This
+//! file has the checks that need the running kernel. They are cheap: they look up some symbols, and
+//! trace nothing.
 
 use core::ptr;
 
@@ -27,16 +27,16 @@ extern "C" {
     fn ktrace_known_data() -> c_ulong;
 }
 
-/// A function and a variable that every kernel exports. A kernel knows the names of variables if it
-/// has `CONFIG_KALLSYMS_ALL`.
+/// A function and a variable that every kernel exports. The kernel knows the names of variables
+/// only with `CONFIG_KALLSYMS_ALL`.
 const TEXT: &CStr = c"seq_read";
 const DATA: &CStr = c"init_task";
 
-/// Tries the facts that this crate relies on. To be called when the module is loaded, after
-/// [`crate::init`]; `this` is the module.
+/// Checks the facts that this crate relies on. The module calls this function when it loads, after
+/// [`crate::init`]. `this` is the module.
 ///
-/// Process context; sleeps. `ENODEV`, and a line in the kernel's log that names the fact, if one
-/// does not hold; `ENOMEM`.
+/// Process context; sleeps. `ENODEV` if a fact does not hold, and the log then names the fact.
+/// `ENOMEM`.
 pub fn check(this: &'static ThisModule) -> Result {
     expect(names_have_addresses()?, "a name has another address")?;
     expect(addresses_have_names(), "an address has another name")?;
@@ -67,13 +67,14 @@ fn data() -> usize {
     unsafe { ktrace_known_data() as usize }
 }
 
-/// `register_kprobe()` leaves the address in the structure, also if it refuses the probe. It
-/// refuses data early; for text it would look through all jump labels.
+/// Whether `register_kprobe()` stores the address in the structure, even if it refuses the probe.
+/// The check uses a variable, because the kernel refuses variables early. For text, the kernel
+/// would search all jump labels.
 fn names_have_addresses() -> Result<bool> {
     Ok(!cfg!(CONFIG_KALLSYMS_ALL) || symbol::address_of(DATA)? == data())
 }
 
-/// The form of the text that `sprint_symbol()` writes.
+/// Whether `sprint_symbol()` writes text in the expected form.
 fn addresses_have_names() -> bool {
     let mut buffer = [0; symbol::LEN];
     symbol::location(text().wrapping_add(1), &mut buffer).is_some_and(|location| {
@@ -83,20 +84,20 @@ fn addresses_have_names() -> bool {
     })
 }
 
-/// `register_kretprobe()` looks the symbol up before it refuses too much data.
+/// Whether `register_kretprobe()` looks the symbol up before it refuses too large a data size.
 fn symbols_exist() -> Result<bool> {
     Ok(symbol::exists(TEXT)? && !symbol::exists(c"no such symbol")?)
 }
 
-/// All modules are in the set that `/sys/module` shows, from before their initialisation.
+/// Whether the kset behind `/sys/module` contains this module before its initialisation ends.
 fn is_listed(this: &'static ThisModule) -> bool {
     let mut is_listed = !cfg!(MODULE);
     module::for_each(|module| is_listed |= ptr::from_ref(module).cast() == this.as_ptr());
     is_listed
 }
 
-/// A filter of ftrace takes the entries of functions, by their own addresses and by those from
-/// which ftrace calls, and no other address.
+/// Whether a filter of ftrace accepts the entries of functions, both by their own addresses and by
+/// their call sites, and no other address.
 fn functions_are_traceable() -> Result<bool> {
     Ok(ftrace::is_traceable(text())?
         && ftrace::is_traceable(arch::ftrace_site(text()))?

@@ -2,8 +2,8 @@
 
 //! The BTF of the kernel and of its modules.
 //!
-//! The kernel exports no function that looks up a type. But all of its BTF is in files under
-//! `/sys/kernel/btf`. This module reads these files, and crate `probe` interprets them.
+//! The kernel exports no function that looks up a type. But the files under `/sys/kernel/btf` hold
+//! all of its BTF. This module reads these files, and crate `probe` interprets them.
 //!
 //! C: [`kernel/bpf/sysfs_btf.c`](srctree/kernel/bpf/sysfs_btf.c)
 
@@ -27,7 +27,7 @@ use crate::{
     tree, //
 };
 
-/// The BTF of a module or, by the name `vmlinux`, of the kernel itself, with an index of its types.
+/// The BTF of a module, with an index of its types. For the name `vmlinux`, the BTF of the kernel.
 pub struct Object {
     bytes: BtfBytes,
     index: KVVec<u32>,
@@ -36,7 +36,7 @@ pub struct Object {
 enum BtfBytes {
     /// The bytes of the file.
     Copied(KVVec<u8>),
-    /// BTF of the kernel itself.
+    /// The BTF of the kernel itself.
     Kernel(&'static [u8]),
 }
 
@@ -52,11 +52,11 @@ impl Deref for BtfBytes {
 }
 
 impl Object {
-    /// Reads it. That of a module needs that of the kernel as its base.
+    /// Reads the BTF `name`. The BTF of a module needs the kernel's BTF as its `base`.
     ///
-    /// The kernel's BTF needs some 6 MB (in its own tree nothing) and 0.5 MB for the index, and
-    /// takes some milliseconds. Process context; sleeps. `ENOENT` if no BTF has this name,
-    /// `ENOMEM`, `EINVAL` if it cannot be parsed.
+    /// The kernel's BTF needs about 6 MB (nothing if rkprobe is built in the kernel tree) and 0.5
+    /// MB for the index. Reading the kernel's BTF takes some milliseconds. Process context; sleeps.
+    /// `ENOENT` if no BTF has this name, `ENOMEM`, `EINVAL` if the BTF cannot be parsed.
     pub fn read(name: &str, base: Option<&Btf<'_>>) -> Result<Self> {
         let bytes = read(name)?;
         let malformed = |_: Malformed| EINVAL;
@@ -67,10 +67,10 @@ impl Object {
         Ok(Self { bytes, index })
     }
 
-    /// Reads that of a module that has a structure of this name. `None` if no module has one. The
-    /// kernel itself must have none.
+    /// Finds a module that has a structure `name`, and reads the BTF of this module. `None` if no
+    /// module has one. The kernel itself must have no such structure.
     ///
-    /// Reads that of one module after the other. Process context; sleeps. `ENOMEM`.
+    /// Reads the BTF of the modules one after the other. Process context; sleeps. `ENOMEM`.
     pub fn with_structure(name: &str, kernel: &Btf<'_>) -> Result<Option<Self>> {
         let modules = module::names()?;
         for module in modules.split(|&byte| byte == b'\n') {
@@ -92,19 +92,19 @@ impl Object {
         Ok(None)
     }
 
-    /// The types, with the base with which they were read.
+    /// The types. `base` must be the base that they were read with.
     pub fn btf<'a>(&'a self, base: Option<&'a Btf<'a>>) -> Result<Btf<'a>> {
         let sections = Sections::parse(&self.bytes, base).map_err(|_| EINVAL)?;
         Ok(sections.indexed(&self.index))
     }
 }
 
-/// The bytes of the file of this name.
+/// Reads the bytes of the file `name`.
 fn read(name: &str) -> Result<BtfBytes> {
     if let Some(bytes) = tree::kernel_btf().filter(|_| name == "vmlinux") {
         return Ok(BtfBytes::Kernel(bytes));
     }
-    // The string is the name of a module, and not a path to another directory.
+    // The name must be the name of a module, and not a path to another directory.
     if name.contains('/') {
         return Err(ENOENT);
     }

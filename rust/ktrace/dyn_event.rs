@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel's `dynamic_events` in tracefs: commands that are written there, and entries in its
-//! listing. It is open in the kernel's tree alone; elsewhere nothing here does anything.
+//! The kernel's `dynamic_events` in tracefs: commands that users write to this file, and entries in
+//! its listing. The kernel offers this interface only to code in its own tree. In other builds, the
+//! functions in this file do nothing.
 //!
-//! For rkprobe alone: it is not exported to other modules.
+//! Only rkprobe uses this file. Other modules cannot use it.
 //!
 //! C: `kernel/trace/trace_dynevent.h`.
 
@@ -22,33 +23,36 @@ pub use handler::{
 
 pub(crate) mod handler;
 
-/// An entry of the listing: of the probe of a number. Dropping it takes it out of the listing.
+/// An entry of the listing, for the probe with a number. Dropping the entry removes it from the
+/// listing.
 pub struct DynEvent(tree::DynEvent);
 
 impl DynEvent {
-    /// One that is not in the listing. `ENOMEM`.
+    /// Creates an entry that is not in the listing. `ENOMEM`.
     pub fn new() -> Result<Self> {
         Ok(Self(tree::DynEvent::new()?))
     }
 
-    /// Puts it into the listing, if it is not there: `E` is asked about this number from now on.
+    /// Adds the entry to the listing, if it is not there yet. The kernel then calls `E` with this
+    /// number.
     pub fn add<E: Entries>(&self, token: &EventMutex, number: usize) {
         self.0.add::<E>(token, number);
     }
 
-    /// Removes the entry, if it is in the list. Afterwards, nobody calls `E` for it.
+    /// Removes the entry, if it is in the listing. Afterwards, the kernel no longer calls `E` for
+    /// it.
     pub fn remove(&self, token: &EventMutex) {
         self.0.remove(token);
     }
 }
 
-/// A registered handler: no command comes after it was dropped. Dropping waits for a command that
-/// is being carried out, so it is not for use in [`Commands::create`].
+/// A registered handler of commands. Dropping the registration waits for a running command, and no
+/// command runs afterwards. So [`Commands::create`] must not drop it.
 ///
-/// It does not matter whether [entries](DynEvent) go before or after it.
+/// The registration can be dropped before or after its [entries](DynEvent).
 pub struct Registration(());
 
-/// Registers who takes commands: there can be one, else `EBUSY`. Process context.
+/// Registers the handler of commands. `EBUSY` if a handler is registered already. Process context.
 pub fn register<C: Commands>() -> Result<Registration> {
     tree::register_dyn_events::<C>()?;
     Ok(Registration(()))

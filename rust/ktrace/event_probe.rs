@@ -2,10 +2,10 @@
 
 //! A handler for the records of a trace event.
 //!
-//! An event probe is a trigger on the event. Users do not see it. Because of the trigger, the
-//! kernel creates the record even if nobody has enabled the event.
+//! An event probe is a trigger on the event, which users do not see. Because of the trigger, the
+//! kernel creates the record even if no user has enabled the event.
 //!
-//! Only the kernel's own tree [supports](ARE_SUPPORTED) event probes. Elsewhere [`Event::get`]
+//! Event probes [need](ARE_SUPPORTED) a build in the kernel tree. In other builds, [`Event::get`]
 //! fails with `EOPNOTSUPP`, and neither an [`Event`] nor an [`EventProbe`] can exist.
 //!
 //! C: `kernel/trace/trace_eprobe.c`, `kernel/trace/trace_events_trigger.c`.
@@ -21,5 +21,5 @@ pub use handler::Handler;
 
 pub(crate) mod handler;
 
-/// Whether event probes can exist: rkprobe is a part of the kernel's tree.
+/// Whether event probes can exist: true if rkprobe is built in the kernel tree.
 pub const ARE_SUPPORTED: bool = tree::HAS_EVENT_PROBES;

@@ -2,8 +2,9 @@
 
 //! The exits of a function of the running kernel.
 //!
-//! The text is that which the kernel executes: return thunks, static calls and jump labels are as
-//! they are now. The instructions that kprobes hide are recovered. Crate `probe` finds the exits.
+//! The analysis reads the text that the kernel executes: return thunks, static calls and jump
+//! labels in their current state. For instructions that kprobes hide, it uses the originals. Crate
+//! `probe` finds the exits.
 //!
 //! # Examples
 //!
@@ -52,7 +53,7 @@ pub use probe::insn::exits::{
 /// Whether exit analysis is compiled in (`CONFIG_RKPROBE_KRETINSN`).
 pub const IS_BUILT: bool = cfg!(CONFIG_RKPROBE_KRETINSN);
 
-/// The ways out of a function.
+/// The exits of a function.
 pub struct Exits {
     exits: KVec<Exit>,
     verdict: Result<Verdict, BadText>,
@@ -60,7 +61,7 @@ pub struct Exits {
 }
 
 impl Exits {
-    /// Finds those of the function that `address` belongs to.
+    /// Finds the exits of the function that `address` belongs to.
     ///
     /// Process context; sleeps. `ENOENT` if no symbol contains the address, `EFAULT` if the text
     /// cannot be read, `EPERM` under lockdown, `ENOMEM`, `EOPNOTSUPP` without [`IS_BUILT`].
@@ -76,7 +77,7 @@ impl Exits {
         while let Ok(Verdict::Part(target)) = verdict {
             text.add(target as usize)?;
             (exits, verdict) = sweep(&text, &name)?;
-            // The part was added, but it was not understood.
+            // The text of the part was added, but the analysis failed to decode it.
             if verdict == Ok(Verdict::Part(target)) {
                 let reason = Reason::Target(target);
                 verdict = Err(BadText {
@@ -99,20 +100,20 @@ impl Exits {
         })
     }
 
-    /// All ways out, as far as they were found: those of the function, then those of its other
+    /// All exits that were found: first the exits of the function, then the exits of its other
     /// parts.
     pub fn all(&self) -> &[Exit] {
         &self.exits
     }
 
-    /// The result of all exits.
+    /// The combined result for all exits.
     pub fn verdict(&self) -> Result<Verdict, BadText> {
         self.verdict
     }
 
     /// Whether the text is unchanged since the analysis.
     ///
-    /// Process context. `EFAULT` where it is gone, `ENOMEM`.
+    /// Process context. `EFAULT` if the text is no longer there, `ENOMEM`.
     pub(crate) fn is_current(&self) -> Result<bool> {
         self.text.is_current()
     }
@@ -121,7 +122,8 @@ impl Exits {
 /// The name of a function.
 struct FunctionName {
     start: usize,
-    /// The name, preceded by the name of its module, if it has one.
+    /// The name of the function. The name of its module precedes it, if the function is in a
+    /// module.
     full: CString,
 }
 
@@ -135,7 +137,7 @@ impl FunctionName {
         })
     }
 
-    /// Classifies `target`.
+    /// Classifies the destination `target` of a jump.
     #[inline(never)]
     fn destination(&self, target: u64) -> Destination {
         let mut buffer = [0; symbol::LEN];
@@ -149,8 +151,8 @@ impl FunctionName {
         }
     }
 
-    /// Whether this is a part of the function, by the function's name or another name that the
-    /// function has.
+    /// Whether `location` is a part of this function. The name of a part starts with the name of
+    /// the function or with another name of the same function.
     fn has_part(&self, location: symbol::Location<'_>) -> bool {
         let Some((whole, _)) = location.name.split_once(".cold") else {
             return false;
@@ -161,7 +163,7 @@ impl FunctionName {
             })
     }
 
-    /// The address of the part that only its name shows.
+    /// The address of the function's cold part, found only by the part's name.
     fn cold_part(&self) -> Result<Option<usize>> {
         let name = self.full.to_str().unwrap_or("");
         let name = CString::try_from_fmt(format_args!("{name}.cold"))?;
@@ -173,7 +175,7 @@ impl FunctionName {
     }
 }
 
-/// A symbol as the kernel looks it up: with its module in front, if it has one.
+/// A symbol in the kernel's form for lookups: the name of the module precedes it, if there is one.
 fn full_name(module: Option<&str>, name: &str) -> Result<CString> {
     match module {
         None => CString::try_from_fmt(format_args!("{name}")),
@@ -181,7 +183,7 @@ fn full_name(module: Option<&str>, name: &str) -> Result<CString> {
     }
 }
 
-/// Finds the exits in the text that was read.
+/// Finds the exits in `text`.
 fn sweep(text: &Text, name: &FunctionName) -> Result<(KVec<Exit>, Result<Verdict, BadText>)> {
     let parts = text.parts()?;
     let words = SweptFunction::<arch::Decoder>::words(&parts);
@@ -198,8 +200,8 @@ fn sweep(text: &Text, name: &FunctionName) -> Result<(KVec<Exit>, Result<Verdict
     Ok((exits, Ok(verdict)))
 }
 
-/// Whether the function has an exit in its part at `cold`, to which no jump leads. Only the name
-/// says that this is a part of the function, and another function can have such a name.
+/// Whether the function has an exit in the part at `cold`. No jump leads to this part. Only its
+/// name says that it is a part of the function, and another function can have such a name.
 fn leaves(text: &mut Text, name: &FunctionName, cold: usize) -> Result<bool> {
     let part = text.add(cold)?;
     let (exits, verdict) = sweep(text, name)?;

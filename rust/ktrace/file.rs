@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files of sysfs and proc, read by the kernel, and paths of tracefs, looked up by it.
+//! Reads files of sysfs and proc, and looks up paths of tracefs, in the kernel.
 //!
 //! C headers: [`include/linux/fs.h`](srctree/include/linux/fs.h),
 //! [`include/linux/mount.h`](srctree/include/linux/mount.h)
@@ -21,7 +21,7 @@ use kernel::{
     str::CStr, //
 };
 
-// The file is only passed on.
+// Rust only passes on pointers to this structure.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_open(file_system: *const c_char, path: *const c_char) -> *mut bindings::file;
@@ -29,39 +29,38 @@ extern "C" {
 }
 
 kernel::sync::global_lock! {
-    // Held while a file is opened, so that lockdep knows the order of the locks: see `init`.
-    // SAFETY: Initialised by `init` before anything else here is used.
+    // Held while a file is opened, so that lockdep learns the order of the locks: see `init`.
+    // SAFETY: `init` initialises the mutex before any other use of this file.
     unsafe(uninit) static OPENING: Mutex<()> = ();
 }
 
-/// Teaches lockdep that a file is never opened with `event_mutex` held, nor with a lock that is
-/// ever taken under `event_mutex`: opening one may wait for disks, for other users, for anything.
+/// Tells lockdep that no task opens a file with `event_mutex` held, or with a lock held that any
+/// task takes under `event_mutex`. Opening a file may wait for disks or for other users.
 ///
 /// # Safety
 ///
-/// Called once, before anything else here is used.
+/// The caller calls this function once, before any other use of this file.
 pub(crate) unsafe fn init() {
-    // SAFETY: The caller calls this once, and nobody has used the lock yet.
+    // SAFETY: The caller calls this function once, and no code has used the lock yet.
     unsafe { OPENING.init() };
     if cfg!(CONFIG_PROVE_LOCKING) {
         let _opening = OPENING.lock();
-        // This takes `event_mutex`, as `EventMutex::with` does; but that takes it within SRCU,
-        // through which lockdep follows no order.
+        // This call takes `event_mutex`. `EventMutex::with` also takes it, but inside an SRCU
+        // section, and lockdep does not follow the order of locks through SRCU.
         let none = c"ktrace:none".as_char_ptr();
-        // SAFETY: Both are strings. No event has this name.
+        // SAFETY: Both arguments are strings. No event has this name.
         unsafe { crate::bindings::trace_set_clr_event(none, none, 0) };
     }
 }
 
-/// Whether tracefs has a file or a directory at `path`. Tracefs need not be mounted. The rights of
-/// the current task do not matter.
-///
-/// Process context; sleeps. Not with `event_mutex` held: see [`File::open`]. `ENOMEM`; `ENODEV` if
-/// the kernel has no tracefs; `ESRCH` if the current task is almost gone.
+/// Whether tracefs has a file or a directory at `path`. Tracefs need not be mounted. The
+/// permissions of the current task do not matter.
+/// Process context; sleeps. The caller must not hold `event_mutex`: see [`File::open`]. `ENOMEM`,
+/// `ENODEV` if the kernel has no tracefs, `ESRCH` if the current task is exiting.
 pub(crate) fn is_in_tracefs(path: &CStr) -> Result<bool> {
     let _opening = OPENING.lock();
-    // SAFETY: Both are strings with a NUL at their ends, as a `CStr` is. The file system is one
-    // that the function knows.
+    // SAFETY: Both arguments are NUL-terminated, because each is a `CStr`. The function knows this
+    // file system.
     let found = unsafe { ktrace_look_up(c"tracefs".as_char_ptr(), path.as_char_ptr()) };
     match to_result(found) {
         Err(ENOENT) => Ok(false),
@@ -77,13 +76,14 @@ pub(crate) fn is_in_tracefs(path: &CStr) -> Result<bool> {
 pub(crate) struct File(*mut bindings::file);
 
 impl File {
-    /// Opens the file at `path` in sysfs, which need not be mounted, with the rights of the kernel.
+    /// Opens the file at `path` in sysfs, with the permissions of the kernel. Sysfs need not be
+    /// mounted.
     ///
-    /// Not with `event_mutex` held, nor with a lock that is taken under it. A kernel with
-    /// `CONFIG_PROVE_LOCKING` reports who does.
+    /// The caller must hold neither `event_mutex` nor a lock that any task takes under
+    /// `event_mutex`. A kernel with `CONFIG_PROVE_LOCKING` reports violations.
     ///
-    /// `ENOENT`, `ENOMEM`; `ENODEV` if the kernel has no sysfs; `ESRCH` if the current task is
-    /// almost gone.
+    /// `ENOENT`, `ENOMEM`, `ENODEV` if the kernel has no sysfs, `ESRCH` if the current task is
+    /// exiting.
     pub(crate) fn open(path: &CStr) -> Result<Self> {
         Self::open_in(c"sysfs", path)
     }
@@ -91,10 +91,10 @@ impl File {
     /// Opens a file of sysfs or proc: see [`File::open`].
     pub(crate) fn open_in(file_system: &CStr, path: &CStr) -> Result<Self> {
         let _opening = OPENING.lock();
-        // SAFETY: Both are strings with a NUL at their ends, as a `CStr` is. The file system is one
-        // of the two that the function knows.
+        // SAFETY: Both arguments are NUL-terminated, because each is a `CStr`. The function knows
+        // two file systems, and this is one of them.
         let file = unsafe { ktrace_open(file_system.as_char_ptr(), path.as_char_ptr()) };
-        // INVARIANT: `ktrace_open` opened the file for this value alone.
+        // INVARIANT: `ktrace_open` opened the file only for this value.
         Ok(Self(from_err_ptr(file)?))
     }
 
@@ -103,16 +103,16 @@ impl File {
         self.0
     }
 
-    /// All bytes of a file that tells its length.
+    /// Reads all bytes of a file that reports its length.
     pub(crate) fn read_all(&self) -> Result<KVVec<u8>> {
-        // SAFETY: By the type invariant the file is open.
+        // SAFETY: By the type invariant, the file is open.
         let len = unsafe { bindings::vfs_llseek(self.as_ptr(), 0, bindings::SEEK_END as c_int) };
         let len = usize::try_from(len).map_err(|_| Error::from_errno(len as i32))?;
         let mut bytes = KVVec::from_elem(0, len, GFP_KERNEL)?;
         let mut filled: usize = 0;
         let mut position = 0;
         while let Some(room) = bytes.get_mut(filled..).filter(|room| !room.is_empty()) {
-            // SAFETY: By the type invariant the file is open. `room` is a slice of so many bytes.
+            // SAFETY: By the type invariant, the file is open. `room` is a slice of this length.
             let len = unsafe {
                 bindings::kernel_read(
                     self.as_ptr(),
@@ -133,7 +133,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the file is open. Nobody uses it after this drop.
+        // SAFETY: By the type invariant, the file is open. No code uses the file after this drop.
         unsafe { bindings::filp_close(self.as_ptr(), ptr::null_mut()) };
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A handler at the entry of functions, on ftrace directly.
+//! A handler at the entry of functions, which ftrace calls directly.
 //!
 //! C header: [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h)
 //!
@@ -36,32 +36,32 @@ use crate::{
     leftover, //
 };
 
-/// The handler of the entry of a function.
+/// A handler at the entry of a function.
 pub trait Handler: Send + Sync + 'static {
     /// Called in atomic context: see [`crate::context`].
     fn entry(&self, call: &Call<'_>);
 }
 
-/// The functions to trace. No variant stands for all functions.
+/// The functions to trace. No variant selects all functions.
 pub enum Filter<'a> {
     /// Functions whose name matches a pattern with `*`, `?` and `[...]`, such as `vfs_*`. The
     /// pattern must contain a literal character. It must not begin with a digit or with `!`, which
     /// have other meanings for ftrace.
     Glob(&'a CStr),
-    /// Functions that begin at these addresses; at least one.
+    /// Functions that begin at these addresses. There must be at least one address.
     Addresses(&'a [usize]),
 }
 
-/// The part that the kernel knows: it must not move.
+/// The part that the kernel has pointers to, so it must not move.
 #[repr(C)]
 struct PinnedOps<H> {
     ops: Opaque<bindings::ftrace_ops>,
     handler: H,
 }
 
-/// A handler that ftrace calls, until it is dropped.
+/// A registered handler. ftrace calls it until it is dropped.
 ///
-/// Dropping waits until the handler does not run any more: process context.
+/// Process context to drop: dropping waits until the handler does not run any more.
 ///
 /// # Examples
 ///
@@ -92,21 +92,21 @@ struct PinnedOps<H> {
 ///
 /// # Invariants
 ///
-/// `inner` is registered.
+/// `inner.ops` is registered.
 pub struct FtraceOps<H: Handler> {
     inner: ManuallyDrop<Pin<KBox<PinnedOps<H>>>>,
 }
 
-// SAFETY: The kernel's functions on registered `ftrace_ops` lock by themselves; `H` is `Send`.
+// SAFETY: The kernel's functions take their own locks for registered `ftrace_ops`. `H` is `Send`.
 unsafe impl<H: Handler> Send for FtraceOps<H> {}
-// SAFETY: The kernel's functions on registered `ftrace_ops` lock by themselves; `H` is `Sync`.
+// SAFETY: The kernel's functions take their own locks for registered `ftrace_ops`. `H` is `Sync`.
 unsafe impl<H: Handler> Sync for FtraceOps<H> {}
 
 impl<H: Handler> FtraceOps<H> {
-    /// Traces functions, from now on. C: `register_ftrace_function()`.
+    /// Starts tracing functions. C: `register_ftrace_function()`.
     ///
-    /// Process context; sleeps. `EINVAL` where no function matches or one cannot be traced, and for
-    /// a pattern that is not one of names; `ENOMEM`.
+    /// Process context; sleeps. `EINVAL` if no function matches, if ftrace cannot trace a function,
+    /// or if the pattern does not select functions by name. `ENOMEM`.
     pub fn register(filter: Filter<'_>, handler: H) -> Result<Self> {
         let inner = KBox::pin(
             PinnedOps {
@@ -117,38 +117,38 @@ impl<H: Handler> FtraceOps<H> {
             GFP_KERNEL,
         )?;
         let ops = inner.ops.get();
-        // RECURSION: functions that the handler calls do not call it again, and preemption is
-        // disabled. RCU: the handler is not called where RCU is not watching.
+        // RECURSION: a function that the handler calls does not call the handler again, and
+        // preemption is disabled. RCU: ftrace does not call the handler where RCU is not watching.
         const FLAGS: c_ulong =
             (bindings::FTRACE_OPS_FL_RECURSION | bindings::FTRACE_OPS_FL_RCU) as c_ulong;
-        // SAFETY: Nobody else has it yet.
+        // SAFETY: No other code has the structure yet.
         unsafe {
             (*ops).func = Some(entry_handler::<H>);
             (*ops).flags = FLAGS;
         }
         // SAFETY: `remove` waits until no handler runs, and does not touch module notifiers.
-        // `inner` is freed after `untrack` only.
+        // `inner` is freed only after `untrack`.
         unsafe { leftover::track(entry_handler::<H> as *const () as usize, ops.cast(), remove) }?;
-        // SAFETY: Not registered yet; it stays in place until it was unregistered.
+        // SAFETY: The structure is not registered yet. It stays in place until it is unregistered.
         let registered = unsafe { set_filter(ops, filter) }
-            // SAFETY: The filter, the function and the flags are set. It stays in place until it is
-            // unregistered.
+            // SAFETY: The filter, the function and the flags are set. The structure stays in place
+            // until it is unregistered.
             .and_then(|()| to_result(unsafe { bindings::register_ftrace_function(ops) }));
         match registered {
-            // INVARIANT: Registered just now.
+            // INVARIANT: `register_ftrace_function` has just registered it.
             Ok(()) => Ok(Self {
                 inner: ManuallyDrop::new(inner),
             }),
             Err(error) => {
                 leftover::untrack(ops.cast());
-                // SAFETY: Not registered.
+                // SAFETY: The registration failed, so the structure is not registered.
                 unsafe { bindings::ftrace_free_filter(ops) };
                 Err(error)
             }
         }
     }
 
-    /// The handler, which others may be running. Any context.
+    /// The handler. Other CPUs may be running it. Any context.
     pub fn handler(&self) -> &H {
         &self.inner.handler
     }
@@ -157,7 +157,7 @@ impl<H: Handler> FtraceOps<H> {
 impl<H: Handler> Drop for FtraceOps<H> {
     fn drop(&mut self) {
         let ops = self.inner.ops.get();
-        // SAFETY: Registered, by the type invariant.
+        // SAFETY: `ops` is registered, by the type invariant.
         let unregistered = unsafe { unregister(ops) };
         leftover::untrack(ops.cast());
         if unregistered.is_ok() {
@@ -167,46 +167,47 @@ impl<H: Handler> Drop for FtraceOps<H> {
     }
 }
 
-/// Waits until no handler runs. If it fails, the memory and the code must stay: the code does.
+/// Unregisters `ops`, and waits until no handler runs. If this fails, the handler may still run:
+/// the caller must not free the memory, and this function keeps the code loaded.
 ///
 /// # Safety
 ///
 /// `ops` must be registered.
 unsafe fn unregister(ops: *mut bindings::ftrace_ops) -> Result {
-    // SAFETY: The caller guarantees that it is registered.
+    // SAFETY: The caller guarantees that `ops` is registered.
     let unregistered = to_result(unsafe { bindings::unregister_ftrace_function(ops) });
     match unregistered {
-        // SAFETY: Not registered any more.
+        // SAFETY: `ops` is not registered any more.
         Ok(()) => unsafe { bindings::ftrace_free_filter(ops) },
-        // SAFETY: Registration has set the function, and it stays.
+        // SAFETY: The registration has set the function, which does not change.
         Err(_) => leftover::keep_code_of(unsafe { (*ops).func }.map_or(0, |func| func as usize)),
     }
     unregistered
 }
 
-/// Unregisters a handler that its module left behind.
+/// Unregisters a handler that its module left registered.
 ///
 /// # Safety
 ///
-/// `object` must be a registered `struct ftrace_ops`, and nobody else must use it any more.
+/// `object` must be a registered `struct ftrace_ops` that no other code uses any more.
 unsafe fn remove(object: *mut c_void) {
-    // SAFETY: The caller guarantees that it is registered. The memory stays.
+    // SAFETY: The caller guarantees that the structure is registered. The memory is not freed.
     let _ = unsafe { unregister(object.cast()) };
 }
 
-/// Whether ftrace can trace the function that begins at `address`. C: `ftrace_location()`, which is
-/// not exported. But a filter accepts only such addresses.
+/// Whether ftrace can trace the function that begins at `address`. The kernel does not export
+/// `ftrace_location()`, so this function tries a filter, which accepts only such addresses.
 ///
 /// Process context. `ENOMEM`.
 pub fn is_traceable(address: usize) -> Result<bool> {
     takes(Filter::Addresses(&[address]))
 }
 
-/// Would there be anything to trace? Process context. `ENOMEM`.
+/// Whether the filter selects at least one function. Process context. `ENOMEM`.
 pub(crate) fn takes(filter: Filter<'_>) -> Result<bool> {
     // The structure is on the heap because it is large.
     let mut ops = KBox::new(bindings::ftrace_ops::default(), GFP_KERNEL)?;
-    // SAFETY: Never registered: only its filter is used, and freed again.
+    // SAFETY: The structure is never registered. Only its filter is used, and then freed.
     let taken = unsafe {
         let taken = set_filter(&mut *ops, filter);
         bindings::ftrace_free_filter(&mut *ops);
@@ -219,10 +220,11 @@ pub(crate) fn takes(filter: Filter<'_>) -> Result<bool> {
     }
 }
 
-/// Whether ftrace interprets the pattern as names, and not as all names.
+/// Whether ftrace interprets the pattern as function names, but not as every name.
 ///
-/// With `!` it removes functions from the filter, and an empty filter means all functions. A number
-/// is the place of a function in its list. C: `filter_parse_regex()`, `match_records()`.
+/// A pattern with `!` removes functions from the filter, and an empty filter selects all functions.
+/// A pattern that starts with a digit is the position of a function in ftrace's list. C:
+/// `filter_parse_regex()`, `match_records()`.
 fn is_of_names(pattern: &[u8]) -> bool {
     if matches!(pattern, [b'!' | b'0'..=b'9', ..]) {
         return false;
@@ -231,7 +233,7 @@ fn is_of_names(pattern: &[u8]) -> bool {
     while let [first, after @ ..] = rest {
         rest = match first {
             b'*' | b'?' => after,
-            // The first character of a class may be the bracket that ends it otherwise.
+            // A bracket does not end the class if it is the first character of the class.
             b'[' => {
                 let class = after.strip_prefix(b"!").unwrap_or(after);
                 match class.iter().skip(1).position(|byte| *byte == b']') {
@@ -245,6 +247,8 @@ fn is_of_names(pattern: &[u8]) -> bool {
     false
 }
 
+/// Sets the functions that `ops` traces.
+///
 /// # Safety
 ///
 /// `ops` must be valid and not registered.
@@ -252,7 +256,7 @@ unsafe fn set_filter(ops: *mut bindings::ftrace_ops, filter: Filter<'_>) -> Resu
     match filter {
         Filter::Glob(pattern) if !is_of_names(pattern.to_bytes()) => Err(EINVAL),
         Filter::Glob(pattern) => {
-            // The kernel takes the pattern apart in place.
+            // The kernel edits the pattern while it parses it.
             let mut copy = KVec::new();
             copy.extend_from_slice(pattern.to_bytes_with_nul(), GFP_KERNEL)?;
             let len = c_int::try_from(pattern.to_bytes().len())?;
@@ -261,13 +265,12 @@ unsafe fn set_filter(ops: *mut bindings::ftrace_ops, filter: Filter<'_>) -> Resu
                 to_result(bindings::ftrace_set_filter(ops, ptr::null_mut(), 0, 1))?;
                 (*(*ops).func_hash).filter_hash
             };
-            // SAFETY: The caller guarantees that `ops` is valid, and this is a string of this
-            // length.
+            // SAFETY: The caller guarantees that `ops` is valid. `copy` is a string of this length.
             let filter = unsafe {
                 to_result(bindings::ftrace_set_filter(ops, copy.as_mut_ptr(), len, 1))?;
                 (*(*ops).func_hash).filter_hash
             };
-            // The kernel takes an error for a function that it found.
+            // The kernel returns success for some errors. The filter is then still empty.
             if filter == empty {
                 return Err(ENOMEM);
             }
@@ -281,11 +284,12 @@ unsafe fn set_filter(ops: *mut bindings::ftrace_ops, filter: Filter<'_>) -> Resu
     }
 }
 
-/// Called by the kernel when a function is entered.
+/// The kernel calls this function at the entry of a traced function.
 ///
 /// # Safety
 ///
-/// `ops` must be that of a registered [`PinnedOps`], and `regs` valid; preemption is disabled.
+/// `ops` must belong to a registered [`PinnedOps`]. `regs` must be valid. Preemption must be
+/// disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn entry_handler<H: Handler>(
     function: c_ulong,
@@ -294,9 +298,9 @@ unsafe extern "C" fn entry_handler<H: Handler>(
     regs: *mut ftrace_regs,
 ) {
     // SAFETY: The kernel passes the `ftrace_ops` with this function, which are in a `PinnedOps` for
-    // `H`. Unregistering waits for this.
+    // `H`. Unregistering waits for this function.
     let inner = unsafe { &*kernel::container_of!(Opaque::cast_from(ops), PinnedOps<H>, ops) };
-    // SAFETY: The kernel keeps `regs`, and preemption disabled, for the time of this call.
+    // SAFETY: For the time of this call, the kernel keeps `regs` valid and preemption disabled.
     let call = unsafe { Call::new(function, caller, regs) };
     inner.handler.entry(&call);
 }

@@ -3,31 +3,30 @@
 //! Safe abstractions over the kernel's dynamic tracing.
 //!
 //! - [`kprobe`], [`kretprobe`]: a handler at an instruction, or at the return of a function;
-//! - [`kretinsn`]: a handler at the instructions with which a function returns, which [`exits`]
-//!   finds;
-//! - [`rethook`]: a handler at the return of many functions, in the kernel's tree;
+//! - [`kretinsn`]: a handler at the return instructions of a function, which [`exits`] finds;
+//! - [`rethook`]: a handler at the return of many functions, only in the kernel tree;
 //! - [`fprobe`], [`ftrace`]: handlers at many functions at once;
 //! - [`tracepoint`]: a handler on a tracepoint of the kernel;
 //! - [`watchpoint`]: a handler for accesses to memory;
-//! - [`event_probe`]: a handler for the records of an event, in the kernel's own tree only;
+//! - [`event_probe`]: a handler for the records of an event, only in the kernel tree;
 //! - [`registers`], [`nofault`], [`number`]: registers and memory that a handler may read;
 //! - [`trace_event`](mod@trace_event): events under `events/` in tracefs, and records in the trace
-//!   buffers, with the macro [`trace_event!`] for events of a module's own;
+//!   buffers. The macro [`trace_event!`] defines events of a module;
 //! - [`tracefs`]: control files;
-//! - [`dyn_event`], [`error_log`]: files of the kernel, in the kernel's tree;
+//! - [`dyn_event`], [`error_log`]: files of the kernel, only in the kernel tree;
 //! - [`percpu`]: memory that handlers may write to;
 //! - [`thread`]: threads, one for each CPU;
 //! - [`stack`], [`tracing`]: stack traces, and the switch of the trace;
 //! - [`symbol`]: names and addresses;
 //! - [`btf`]: the types of functions and structures;
-//! - [`module`]: loaded modules; [`module_notifier`]: notifications of them;
+//! - [`module`]: loaded modules; [`module_notifier`]: notifications when modules load and unload;
 //! - [`vfs`]: the offsets of a file's name;
 //! - [`assumptions`]: checks of this crate's assumptions about the kernel.
 //!
 //! A handler runs in atomic context: see [`context`].
 
-// The kernel's build system says so by itself, but rustdoc does not listen where it looks for
-// examples.
+// The kernel's build system sets this attribute. rustdoc does not pass the build system's
+// attributes to the search for examples.
 #![cfg_attr(doctest, no_std)]
 
 use kernel::error::Result;
@@ -80,8 +79,8 @@ mod version;
 #[allow(unused_imports)]
 use version::LocalModule;
 
-/// Initialises the crate. Call it when the module that contains this crate is loaded, before any
-/// other function of this crate.
+/// Initialises the crate. The module that contains this crate calls this function when it loads,
+/// before any other function of this crate.
 ///
 /// # Errors
 ///
@@ -89,10 +88,10 @@ use version::LocalModule;
 ///
 /// # Safety
 ///
-/// Call it at most once.
+/// The caller calls this function at most once.
 pub unsafe fn init() -> Result {
     // SAFETY: The caller calls this once, before any other use. The control event comes before the
-    // notifier: only `trace_event::init` can fail.
+    // notifier, because only `trace_event::init` can fail.
     unsafe {
         leftover::init();
         fprobe::init();
@@ -105,12 +104,14 @@ pub unsafe fn init() -> Result {
     Ok(())
 }
 
-/// Cleans up the crate. Call it when the module that contains this crate is unloaded, and when its
-/// initialisation fails after [`init`] succeeded, after all other functions of this crate.
+/// Cleans up the crate. The module that contains this crate calls this function when it unloads,
+/// and when its initialisation fails after [`init`] succeeded. No other function of this crate runs
+/// afterwards.
 ///
 /// # Safety
 ///
-/// Call it at most once. No probe and no event is registered, or will be registered later.
+/// The caller calls this function at most once. No probe and no event is registered, and none will
+/// be registered later.
 pub unsafe fn exit() {
     trace_event::exit();
     // SAFETY: The caller calls this once, after `init`.

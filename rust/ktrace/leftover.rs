@@ -3,13 +3,14 @@
 //! Registrations that a module leaves behind.
 //!
 //! Safe code can forget a registration, put it into a static, or fail its module's initialisation
-//! after it forgot one. The kernel then still calls the handler, whose code goes with the module.
-//! So ktrace lists each registration with the module that has the handler's code. When a module
-//! goes, ktrace's notifier removes what the list still has of it. The kernel calls the notifier
-//! after the module's exit function, also after an initialisation that failed, and before it frees
-//! the module's memory: see `delete_module()` and `do_init_module()` in `kernel/module/main.c`.
+//! after it forgot a registration. The kernel then still calls the handler, although the handler's
+//! code is freed with the module. So ktrace lists each registration with the module that has the
+//! handler's code. When a module unloads, ktrace's notifier removes the registrations of this
+//! module that are still in the list. The kernel calls the notifier after the module's exit
+//! function or after a failed initialisation, and before it frees the module's memory: see
+//! `delete_module()` and `do_init_module()` in `kernel/module/main.c`.
 //!
-//! The handler's memory is never freed then. Nobody owns it any more.
+//! The memory of such a handler is never freed, because it has no owner any more.
 
 use core::ptr;
 
@@ -29,46 +30,49 @@ use crate::module::{
 
 /// A registration of a module.
 struct TrackedRegistration {
-    /// The module that has the handler's code. Only compared.
+    /// The module that has the handler's code. Only compared, never dereferenced.
     module: *const bindings::module,
     object: *mut c_void,
     remove: unsafe fn(*mut c_void),
 }
 
-// SAFETY: `track` requires that any task may call `remove` on `object`; the rest is only compared.
+// SAFETY: `track` requires that any task may call `remove` on `object`. The other fields are only
+// compared.
 unsafe impl Send for TrackedRegistration {}
 
 kernel::sync::global_lock! {
-    // SAFETY: `crate::init` calls `init` before anything else here is used.
+    // SAFETY: `crate::init` calls `init` before any other use of this file.
     unsafe(uninit) static ENTRIES: Mutex<KVVec<TrackedRegistration>> = KVVec::new();
 }
 
 /// # Safety
 ///
-/// Must be called once, before anything else here.
+/// The caller calls this function once, before any other use of this file.
 pub(crate) unsafe fn init() {
-    // SAFETY: This is the only call, before the first use: the caller guarantees both.
+    // SAFETY: The caller guarantees that this is the only call, before the first use.
     unsafe { ENTRIES.init() };
 }
 
-/// Frees the list, when no module is left that may have an entry.
+/// Frees the list. No module may have an entry any more.
 pub(crate) fn exit() {
     drop(core::mem::take(&mut *ENTRIES.lock()));
 }
 
-/// Lists the registration of `object`, which follows, for the module with the handler's `code`.
+/// Lists a registration of `object`, which the caller makes afterwards, for the module with the
+/// handler's `code`.
 ///
-/// `code` is the address of a function or of a vtable. The kernel's own code and that of ktrace's
-/// module need no entry: the first stays, the second removes its registrations when it goes.
+/// `code` is the address of a function or of a vtable. Code in the kernel image and code in
+/// ktrace's own module get no entry: the kernel image stays, and ktrace's module removes its
+/// registrations when it unloads.
 ///
-/// Process context. Fails with `ENOMEM`. A caller calls this before it registers, so that it can
-/// still fail, and [`untrack`] if the registration fails.
+/// Process context. `ENOMEM`. A caller calls this function before it registers, because this
+/// function can fail. If the registration then fails, the caller calls [`untrack`].
 ///
 /// # Safety
 ///
-/// Until [`untrack`], any task may call `remove(object)` once, when the code's module goes: it must
-/// end the registration, wait until no handler runs, and must not register or unregister a module
-/// notifier. After that call nobody must use the object.
+/// Until [`untrack`], any task may call `remove(object)` once, when the module with the code
+/// unloads. `remove` must end the registration and wait until no handler runs. It must not register
+/// or unregister a module notifier. After that call, no code may use the object.
 pub(crate) unsafe fn track(
     code: usize,
     object: *mut c_void,
@@ -100,20 +104,21 @@ pub(crate) unsafe fn track(
 /// Process context. Does nothing if the list does not have it.
 pub(crate) fn untrack(object: *mut c_void) {
     let mut entries = ENTRIES.lock();
-    // Most registrations end in the reverse order.
+    // Most registrations end in the reverse order of their start.
     if let Some(index) = entries.iter().rposition(|entry| entry.object == object) {
-        // It is in range.
+        // The index is in range, so this cannot fail.
         let _ = entries.remove(index);
     }
 }
 
-/// Removes all registrations that a module left, the last one first.
+/// Removes all registrations that a module left, starting with the last one.
 ///
-/// Called by ktrace's notifier when the module goes: none of its functions runs.
+/// ktrace's notifier calls this function when the module unloads, after the module's functions have
+/// returned.
 pub(crate) fn remove_all_of(module: &Module) {
     let mut count = 0;
     while let Some(entry) = take_last_of(module) {
-        // SAFETY: `track` allows the call once, when the module goes, and requires that nobody uses
+        // SAFETY: `track` allows one call when the module unloads, and requires that no code uses
         // the object afterwards. The entry is not in the list any more, so this is the only call.
         unsafe { (entry.remove)(entry.object) };
         count += 1;
@@ -127,7 +132,8 @@ pub(crate) fn remove_all_of(module: &Module) {
     }
 }
 
-/// The lock is free again afterwards: who unregisters takes the kernel's locks.
+/// Takes the last registration of a module from the list. Releases the lock before the caller
+/// unregisters, because unregistering takes locks of the kernel.
 fn take_last_of(module: &Module) -> Option<TrackedRegistration> {
     let mut entries = ENTRIES.lock();
     let index = entries
@@ -136,12 +142,14 @@ fn take_last_of(module: &Module) -> Option<TrackedRegistration> {
     entries.remove(index).ok()
 }
 
-/// Keeps the module with a handler's `code` for good, because the kernel may still call the handler
-/// after it could not be unregistered. All types of ktrace call this then, and keep the memory.
+/// Keeps the module with a handler's `code` loaded permanently, because the handler could not be
+/// unregistered and the kernel may still call it. All types of ktrace then call this function, and
+/// do not free the handler's memory.
 ///
-/// A module that is there gets a reference that nobody drops, so it cannot be unloaded. References
-/// have no effect on a module that is coming or going: then this does not return, and `insmod` or
-/// `rmmod` sleeps for good, because returning frees code that the kernel calls.
+/// A live module gets a reference that is never dropped, so the module cannot be unloaded. A
+/// reference has no effect on a module that is loading or unloading. For such a module, this
+/// function does not return, and `insmod` or `rmmod` sleeps permanently. If it returned, the kernel
+/// would free code that it still calls.
 ///
 /// Process context.
 pub(crate) fn keep_code_of(code: usize) {
@@ -157,7 +165,7 @@ pub(crate) fn keep_code_of(code: usize) {
     }
     pr_err!("a handler could not be removed from a module that goes: this task sleeps for good\n");
     loop {
-        // SAFETY: No requirements.
+        // SAFETY: The function has no requirements in process context.
         unsafe { bindings::schedule_timeout_idle(c_long::MAX) };
     }
 }

@@ -25,9 +25,9 @@ pub struct Module(Opaque<bindings::module>);
 impl Module {
     /// # Safety
     ///
-    /// It must have been added to the kernel's list, and not be freed during `'a`.
+    /// The module must have been added to the kernel's list. It must not be freed during `'a`.
     pub(crate) unsafe fn from_raw<'a>(module: *mut bindings::module) -> &'a Self {
-        // SAFETY: The caller guarantees that the module is there for `'a`. The type is transparent,
+        // SAFETY: The caller guarantees that the module exists for `'a`. The type is transparent,
         // and `Opaque` allows the kernel to change the structure.
         unsafe { &*module.cast() }
     }
@@ -36,30 +36,30 @@ impl Module {
         self.0.get()
     }
 
-    /// Its name. Any context.
+    /// The name of the module. Any context.
     pub fn name(&self) -> &BStr {
-        // SAFETY: A string that stays as it is for as long as the module is there.
+        // SAFETY: The name is a string. It does not change while the module exists.
         unsafe { CStr::from_char_ptr((*self.0.get()).name.as_ptr()) }.as_ref()
     }
 
     /// Whether the module is being unloaded. Any context.
     pub fn is_going(&self) -> bool {
-        // SAFETY: It is there. Another task may be changing the state.
+        // SAFETY: The module exists. Another task may change the state at any time.
         let state = unsafe { ptr::read_volatile(&raw const (*self.0.get()).state) };
         state == bindings::module_state_MODULE_STATE_GOING
     }
 
-    /// Takes a reference, so that the module cannot go. Any context.
+    /// Takes a reference, so that the module cannot be unloaded. Any context.
     ///
-    /// Fails if the module is coming or going: then a reference has no effect.
+    /// Returns false if the module is loading or unloading, because a reference has no effect then.
     pub(crate) fn get(&self) -> bool {
         let module = self.0.get();
-        // SAFETY: The module is there. Another task may be changing the state.
+        // SAFETY: The module exists. Another task may change the state at any time.
         let state = unsafe { ptr::read_volatile(&raw const (*module).state) };
         if state != bindings::module_state_MODULE_STATE_LIVE {
             return false;
         }
-        // SAFETY: The module is there.
+        // SAFETY: The module exists.
         unsafe { owner::try_get(module) }
     }
 
@@ -67,8 +67,9 @@ impl Module {
     pub fn contains(&self, address: usize) -> bool {
         let module = self.0.get();
         (0..bindings::mod_mem_type_MOD_MEM_NUM_TYPES as usize).any(|kind| {
-            // SAFETY: The module is there, and `kind` is an index of the array. The kernel clears
-            // the entries of the initialisation when that is over: either value does.
+            // SAFETY: The module exists, and `kind` is an index of the array. The kernel clears the
+            // entries of the initialisation when the initialisation is over. Either value is
+            // correct here.
             let (base, size) = unsafe {
                 let memory = &raw const (*module).mem[kind];
                 (
@@ -88,7 +89,8 @@ impl Module {
         count
     }
 
-    /// Adds the addresses of its symbols of this name. Any context. `ENOMEM`.
+    /// Adds the addresses of the module's symbols with this name to `addresses`. Any context.
+    /// `ENOMEM`.
     pub(crate) fn add_symbols(&self, name: &str, addresses: &mut KVec<usize>) -> Result {
         let mut result = Ok(());
         self.each_symbol(name, |address| {
@@ -99,12 +101,12 @@ impl Module {
         Ok(result?)
     }
 
-    /// Calls `f` with the address of each of its symbols of this name. `f` must not sleep. Any
-    /// context.
+    /// Calls `f` with the address of each symbol of the module with this name. `f` must not sleep.
+    /// Any context.
     fn each_symbol(&self, name: &str, mut f: impl FnMut(usize)) {
-        // SAFETY: The table is replaced when the module was initialised, and the old one is freed
-        // after an RCU grace period. It has as many symbols as it says, with their names in
-        // `strtab`.
+        // SAFETY: The kernel replaces the table after the initialisation of the module, and frees
+        // the old table after an RCU grace period. The table has the number of symbols that it
+        // states, and their names are in `strtab`.
         unsafe {
             bindings::rcu_read_lock();
             let table = ptr::read_volatile(&raw const (*self.0.get()).kallsyms);
@@ -124,22 +126,22 @@ impl Module {
     }
 }
 
-// The set is used as `kernel::bindings` has it.
+// `kernel::bindings` defines the type of the set.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_modules() -> *mut bindings::kset;
     fn ktrace_this_module() -> *mut bindings::module;
 }
 
-/// The module that ktrace is in; none where it is built in.
+/// The module that contains ktrace. `None` if ktrace is built into the kernel.
 pub(crate) fn own() -> Option<&'static Module> {
-    // SAFETY: No requirements.
+    // SAFETY: The function has no requirements.
     let own = unsafe { ktrace_this_module() };
-    // SAFETY: This code runs, so its module is there.
+    // SAFETY: The module of this code exists while this code runs.
     (!own.is_null()).then(|| unsafe { Module::from_raw(own) })
 }
 
-/// The names of all modules, one a line. Any context. `ENOMEM`.
+/// The names of all modules, each on its own line. Any context. `ENOMEM`.
 pub(crate) fn names() -> Result<KVec<u8>> {
     let mut names = KVec::new();
     let mut result = Ok(());
@@ -154,14 +156,15 @@ pub(crate) fn names() -> Result<KVec<u8>> {
     Ok(names)
 }
 
-/// Calls `f` with each module. The module stays loaded during the call. The call is atomic.
+/// Calls `f` with each module, in atomic context. The module stays loaded during the call.
 ///
-/// Modules cannot access the kernel's own list. But modules are in `/sys/module` from before their
-/// initialisation until before their memory is freed. Notifiers see a new module before it is in
-/// this list.
+/// Modules cannot access the kernel's list of modules. But the kset behind `/sys/module` contains
+/// each module from before its initialisation until before its memory is freed. Notifiers see a new
+/// module before this kset contains the module.
 pub(crate) fn for_each(mut f: impl FnMut(&Module)) {
-    // SAFETY: All modules are in one set, which is never freed. The lock keeps its entries, and
-    // `mod_sysfs_teardown()` takes a module out before it is freed. What is built in has none.
+    // SAFETY: One kset contains all modules, and is never freed. The lock keeps its entries.
+    // `mod_sysfs_teardown()` removes a module from the kset before the module is freed. An entry
+    // for built-in code has no module.
     unsafe {
         let set = ktrace_modules();
         let lock = &raw mut (*set).list_lock;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Handlers that the kernel calls when a module comes or goes.
+//! Handlers that the kernel calls when a module loads or unloads.
 //!
 //! C header: [`include/linux/module.h`](srctree/include/linux/module.h)
 
@@ -31,26 +31,28 @@ use crate::{
     owner, //
 };
 
-/// The handler of modules that are loaded and unloaded.
+/// A handler for modules that load and unload.
 pub trait Handler: Send + Sync + 'static {
-    /// Called before the module's functions run: they can be probed from now on, those of its
-    /// initialisation until that is over. The kernel is through with the module itself: where it
-    /// does not allow probes is known.
+    /// Called before the module's functions run. Probes in the module are possible from now on.
+    /// Probes in its initialisation code are possible until the initialisation ends. The kernel has
+    /// finished its own setup of the module, so it knows the areas of the module that do not allow
+    /// probes.
     ///
-    /// Process context; may sleep. The loading of this module and of others waits for this: it must
-    /// not wait for a task that loads modules.
+    /// Process context; may sleep. The loading of this module and of other modules waits for this
+    /// function. So it must not wait for a task that loads modules.
     fn coming(&self, module: &Module);
 
-    /// Called when the module's exit function has run, or its initialisation has failed. Its
-    /// functions may still be called, for instance by a write to a parameter of the module. So
-    /// probes in it are to be disabled now. After this, the kernel forgets about breakpoints in the
-    /// module, and leaves them there: a task that then hits one dies.
+    /// Called after the module's exit function has run, or after its initialisation has failed.
+    /// Other code may still call the module's functions, for example by a write to a parameter of
+    /// the module. So the handler must now disable probes in the module. Afterwards, the kernel
+    /// forgets the breakpoints in the module without removing them. A task that then hits a
+    /// breakpoint dies.
     ///
     /// Process context; may sleep. The module's unloading waits for this.
     fn leaving(&self, _module: &Module) {}
 
-    /// Called after that, when the kernel has taken its own probes and the module's BTF out. Its
-    /// symbols are still found.
+    /// Called after `leaving`, when the kernel has removed its own probes in the module and the
+    /// module's BTF. The module's symbols are still found.
     ///
     /// Process context; may sleep. The module's unloading waits for this.
     fn going(&self, _module: &Module) {}
@@ -62,15 +64,15 @@ struct Listener {
     handler: Arc<dyn Handler>,
 }
 
-/// The handlers, in the order of their numbers.
+/// The handlers, in ascending order of their numbers.
 struct Listeners {
     list: KVVec<Listener>,
-    /// The number of the next handler.
+    /// The number for the next handler.
     next: u64,
 }
 
 kernel::sync::global_lock! {
-    // SAFETY: `crate::init` calls `init` before anything else here is used.
+    // SAFETY: `crate::init` calls `init` before any other use of this file.
     unsafe(uninit) static LISTENERS: Mutex<Listeners> = Listeners {
         list: KVVec::new(),
         next: 1,
@@ -78,17 +80,17 @@ kernel::sync::global_lock! {
 }
 
 kernel::sync::global_lock! {
-    // SAFETY: `crate::init` calls `init` before anything else here is used.
+    // SAFETY: `crate::init` calls `init` before any other use of this file.
     unsafe(uninit) static CALLING: Mutex<()> = ();
 }
 
 /// The task that holds `CALLING` and calls handlers.
 static CALLER: AtomicPtr<bindings::task_struct> = AtomicPtr::new(ptr::null_mut());
 
-/// A handler that is called for the modules that come and go, until it is dropped.
+/// A registered handler. The kernel calls it for modules that load and unload, until it is dropped.
 ///
-/// Dropping waits until the handler does not run any more: process context. A handler may drop its
-/// own notifier, or another one: the handler that runs is then dropped when it is over.
+/// Process context to drop: dropping waits until the handler does not run any more. A handler may
+/// drop its own notifier or another notifier. The running handler is then dropped after it returns.
 ///
 /// # Examples
 ///
@@ -116,16 +118,16 @@ static CALLER: AtomicPtr<bindings::task_struct> = AtomicPtr::new(ptr::null_mut()
 pub struct Notifier<H: Handler>(Arc<H>);
 
 impl<H: Handler> Notifier<H> {
-    /// Calls the handler for modules, from now on. C: `register_module_notifier()`.
+    /// Registers a handler, which the kernel calls from now on. C: `register_module_notifier()`.
     ///
     /// Process context; sleeps. `ENOMEM`.
     pub fn register(handler: H) -> Result<Self> {
         let handler = Arc::new(handler, GFP_KERNEL)?;
         let object = address_of(&*handler);
-        // SAFETY: `leave` waits until the handler does not run, and takes locks of this file only.
-        // It may find no such handler.
+        // SAFETY: `leave` waits until the handler does not run. It takes only locks of this file.
+        // It does nothing if the list does not have the handler.
         unsafe { leftover::track(H::coming as *const () as usize, object, leave) }?;
-        // If there is no memory, dropping undoes it.
+        // If the allocation below fails, dropping `this` reverts the registration.
         let this = Self(handler);
         let mut listeners = LISTENERS.lock();
         let number = listeners.next;
@@ -153,7 +155,7 @@ fn address_of<H: ?Sized>(handler: &H) -> *mut c_void {
     ptr::from_ref(handler).cast_mut().cast()
 }
 
-/// Removes a handler from the list, and waits until it does not run.
+/// Removes a handler from the list, and waits until the handler does not run any more.
 fn leave(object: *mut c_void) {
     let mut listeners = LISTENERS.lock();
     let listener = listeners
@@ -162,12 +164,12 @@ fn leave(object: *mut c_void) {
         .position(|listener| address_of(&*listener.handler) == object)
         .and_then(|index| listeners.list.remove(index).ok());
     drop(listeners);
-    // The handler's own `drop` may register or drop notifiers.
+    // Dropped without a lock, because the handler's own `drop` may register or drop notifiers.
     drop(listener);
     wait_for_handlers();
 }
 
-/// Removes the handlers of a module from the list, and waits until they do not run.
+/// Removes the handlers of a module from the list, and waits until they do not run any more.
 fn leave_all_of(module: &Module) {
     loop {
         let mut listeners = LISTENERS.lock();
@@ -184,15 +186,16 @@ fn leave_all_of(module: &Module) {
     wait_for_handlers();
 }
 
-/// Waits until no handler runs, but for one that calls this.
+/// Waits until no handler runs, except a handler that calls this function.
 fn wait_for_handlers() {
-    // No other task calls handlers while this one does.
+    // If this task is the caller of handlers, no other task calls handlers.
     if CALLER.load(Ordering::Relaxed) != Task::current_raw() {
         drop(CALLING.lock());
     }
 }
 
-/// Calls the handlers, one after the other, without the list's lock: a handler may change the list.
+/// Calls the handlers one after the other. Does not hold the list's lock during a call, because a
+/// handler may change the list.
 fn call_all(mut f: impl FnMut(&dyn Handler)) {
     let _calling = CALLING.lock();
     CALLER.store(Task::current_raw(), Ordering::Relaxed);
@@ -212,53 +215,56 @@ fn next_after(last: u64, end: u64) -> Option<(u64, Arc<dyn Handler>)> {
     Some((listener.number, listener.handler.clone()))
 }
 
-/// A notifier.
+/// A notifier block of the kernel.
 struct Block(Opaque<bindings::notifier_block>);
 
-// SAFETY: The kernel's functions on the chain of notifiers lock by themselves, and nobody else uses
+// SAFETY: The kernel's functions for the notifier chain take their own locks. No other code uses
 // the structure.
 unsafe impl Sync for Block {}
 
-/// The notifier that runs before that of kprobes.
+/// The notifier that runs before the notifier of kprobes.
 static FIRST: Block = Block(Opaque::new(bindings::notifier_block {
     notifier_call: Some(changes),
     next: ptr::null_mut(),
     priority: 1,
 }));
 
-/// The notifier for everything else.
+/// The notifier for all other calls.
 static LAST: Block = Block(Opaque::new(bindings::notifier_block {
     notifier_call: Some(changed),
     next: ptr::null_mut(),
-    // Called after the notifiers of kprobes, which learns where the module does not allow probes,
-    // and of BTF, which makes the module's file. Both have priority 0.
+    // Runs after the notifiers of kprobes and of BTF, which both have priority 0. The notifier of
+    // kprobes registers the areas of the module that do not allow probes. The notifier of BTF
+    // creates the file with the module's BTF.
     priority: -1,
 }));
 
 /// # Safety
 ///
-/// Must be called once, before anything else here, and after [`leftover::init`].
+/// The caller calls this function once, before any other use of this file, and after
+/// [`leftover::init`].
 pub(crate) unsafe fn init() {
-    // SAFETY: This is the only call, before the first use: the caller guarantees both.
+    // SAFETY: The caller guarantees that this is the only call, before the first use.
     unsafe {
         LISTENERS.init();
         CALLING.init();
     }
     for block in [&FIRST, &LAST] {
-        // SAFETY: The block is static, and `exit` unregisters it before the code goes. This fails
-        // only for a block that is registered already.
+        // SAFETY: The block is static, and `exit` unregisters it before the code is freed. The call
+        // fails only for a block that is registered already.
         unsafe { bindings::register_module_notifier(block.0.get()) };
     }
 }
 
-/// Waits until the notifier does not run, and frees the list.
+/// Waits until the notifiers do not run any more, and frees the list.
 ///
 /// # Safety
 ///
-/// Must be called once, after [`init`].
+/// The caller calls this function once, after [`init`].
 pub(crate) unsafe fn exit() {
     for block in [&FIRST, &LAST] {
-        // SAFETY: `init` registered it: the caller guarantees that this is the only call since.
+        // SAFETY: `init` registered the block. The caller guarantees that this is the only call of
+        // `exit`.
         unsafe { bindings::unregister_module_notifier(block.0.get()) };
     }
     drop(core::mem::take(&mut LISTENERS.lock().list));
@@ -267,7 +273,7 @@ pub(crate) unsafe fn exit() {
 const COMING: c_ulong = bindings::module_state_MODULE_STATE_COMING as c_ulong;
 const GOING: c_ulong = bindings::module_state_MODULE_STATE_GOING as c_ulong;
 
-/// The kernel calls this when the state of a module changes, before it calls kprobes.
+/// The kernel calls this function when the state of a module changes, before it calls kprobes.
 ///
 /// # Safety
 ///
@@ -278,15 +284,16 @@ unsafe extern "C" fn changes(
     module: *mut c_void,
 ) -> c_int {
     if state == GOING {
-        // SAFETY: The kernel passes a module that stays there for the time of this call.
+        // SAFETY: The kernel passes a module that exists during this call.
         let module = unsafe { Module::from_raw(module.cast()) };
         call_all(|handler| handler.leaving(module));
     }
-    // NOTIFY_DONE
+    // The value of NOTIFY_DONE.
     0
 }
 
-/// The kernel calls this in the same way, but after it has called kprobes and BTF.
+/// The kernel calls this function when the state of a module changes, after it has called kprobes
+/// and BTF.
 ///
 /// # Safety
 ///
@@ -296,19 +303,19 @@ unsafe extern "C" fn changed(
     state: c_ulong,
     module: *mut c_void,
 ) -> c_int {
-    // SAFETY: The kernel passes a module that stays there for the time of this call.
+    // SAFETY: The kernel passes a module that exists during this call.
     let module = unsafe { Module::from_raw(module.cast()) };
     match state {
         COMING => call_all(|handler| handler.coming(module)),
         GOING => {
-            // First remove its handlers: one may be running in another task, and drop the remaining
-            // registrations.
+            // The handlers of the module are removed first, because one may run in another task and
+            // drop the remaining registrations.
             leave_all_of(module);
             leftover::remove_all_of(module);
             call_all(|handler| handler.going(module));
         }
         _ => {}
     }
-    // NOTIFY_DONE
+    // The value of NOTIFY_DONE.
     0
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Quick reads of numbers in memory that may not be there, where the processor allows them.
+//! Quick reads of numbers in memory that may be unmapped, on processors that allow them.
 //!
 //! [`crate::nofault`] reads memory of any length and at any address.
 //!
@@ -13,10 +13,10 @@ use crate::arch;
 /// Whether [`try_read`] reads most kernel addresses.
 pub const READS_NUMBERS: bool = arch::READS_NUMBERS;
 
-/// Reads a number of kernel memory with fewer instructions than
+/// Reads a number from kernel memory with fewer instructions than
 /// [`read_kernel`](crate::nofault::read_kernel). After a fault, the number is 0. The bytes above
 /// its width are 0. Returns `None` for an address that only `read_kernel` can read. Any context,
-/// NMI included. C: `get_kernel_nofault()`.
+/// including NMI. C: `get_kernel_nofault()`.
 #[inline(always)]
 pub fn try_read(address: usize, width: Width) -> Option<u64> {
     arch::read_number(address, width)

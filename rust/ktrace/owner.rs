@@ -2,8 +2,9 @@
 
 //! The module that an object belongs to.
 //!
-//! The kernel ignores references to a module whose initialisation fails or whose exit runs: it
-//! frees the module's code all the same. So others may use an object only in between.
+//! A reference has no effect if the module's initialisation fails or its exit runs: the kernel
+//! frees the module's code nevertheless. So other code may use an object only after the
+//! initialisation and before the exit.
 
 use core::ptr;
 
@@ -13,7 +14,7 @@ use kernel::{
     ThisModule, //
 };
 
-// The module is used as `kernel::bindings` has it.
+// `kernel::bindings` defines the type of the module.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_module_get(module: *mut bindings::module) -> bool;
@@ -24,10 +25,9 @@ extern "C" {
 ///
 /// # Safety
 ///
-/// `module` must be NULL or that of a module that is there.
+/// `module` must be NULL or a pointer to an existing module.
 pub(crate) unsafe fn try_get(module: *mut bindings::module) -> bool {
-    // SAFETY: The caller guarantees a module that exists, or NULL, which the kernel takes for code
-    // that is built in.
+    // SAFETY: The caller guarantees an existing module, or NULL, which means built-in code.
     unsafe { ktrace_module_get(module) }
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn is_live(owner: &ThisModule) -> bool {
             == bindings::module_state_MODULE_STATE_LIVE
 }
 
-/// Takes a reference, which keeps a live module from being unloaded. Any context.
+/// Takes a reference, which keeps a live module loaded. Any context.
 ///
 /// `ENODEV` if the module is being unloaded. C: `try_module_get()`.
 pub(crate) fn get(owner: &ThisModule) -> Result {
@@ -56,9 +56,10 @@ pub(crate) fn get(owner: &ThisModule) -> Result {
     }
 }
 
-/// Takes a reference for a user outside of the module. Any context.
+/// Takes a reference for a user outside the module. Any context.
 ///
-/// `ENODEV` if the module is being initialised or unloaded: a reference would not keep its code.
+/// `ENODEV` if the module is being initialised or unloaded, because a reference would not keep its
+/// code loaded.
 pub(crate) fn get_for_user(owner: &ThisModule) -> Result {
     if !is_live(owner) {
         return Err(ENODEV);
@@ -66,7 +67,7 @@ pub(crate) fn get_for_user(owner: &ThisModule) -> Result {
     get(owner)
 }
 
-/// Gives a reference back. Any context. C: `module_put()`.
+/// Drops a reference. Any context. C: `module_put()`.
 ///
 /// # Safety
 ///
@@ -77,11 +78,12 @@ pub(crate) unsafe fn put(owner: &ThisModule) {
     unsafe { ktrace_module_put(owner.as_ptr()) };
 }
 
-/// The address of the vtable of a trait object: it is in the module that has the object's code.
+/// The address of the vtable of a trait object. The vtable is in the module that has the object's
+/// code.
 pub(crate) fn vtable_of<T: ?Sized>(object: &T) -> usize {
     const { assert!(size_of::<&T>() == 2 * size_of::<usize>()) };
-    // SAFETY: A reference to a trait object is two words, the address of the object and that of the
-    // vtable.
+    // SAFETY: A reference to a trait object consists of two words: the address of the object and
+    // the address of the vtable.
     let [_, vtable] = unsafe { core::mem::transmute_copy::<&T, [usize; 2]>(&object) };
     vtable
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Per-CPU memory. Each CPU has its own copy, so handlers write without locks.
+//! Per-CPU memory. Each CPU has its own copy, so handlers write to it without locks.
 //!
 //! C header: [`include/linux/percpu.h`](srctree/include/linux/percpu.h)
 
@@ -41,13 +41,13 @@ extern "C" {
 ///
 /// # Invariants
 ///
-/// A live allocation of the per-CPU allocator.
+/// The pointer is a live allocation of the per-CPU allocator.
 struct Area<T>(NonNull<T>);
 
 impl<T> Area<T> {
-    /// Process context. `ENOMEM`.
+    /// Allocates the memory. Process context. `ENOMEM`.
     fn new() -> Result<Self> {
-        // SAFETY: The size is not zero and the alignment a power of two, as of any sized type.
+        // SAFETY: The size is not zero. The alignment is a power of two, as for any sized type.
         let area = unsafe {
             bindings::pcpu_alloc_noprof(
                 size_of::<T>(),
@@ -56,14 +56,14 @@ impl<T> Area<T> {
                 bindings::GFP_KERNEL,
             )
         };
-        // INVARIANT: It was just allocated.
+        // INVARIANT: `pcpu_alloc_noprof()` has just returned the pointer.
         Ok(Self(NonNull::new(area.cast()).ok_or(ENOMEM)?))
     }
 }
 
 impl<T> Drop for Area<T> {
     fn drop(&mut self) {
-        // SAFETY: A live allocation, by the type invariant, and this is the only owner.
+        // SAFETY: By the type invariant, this is a live allocation. This value is its only owner.
         unsafe { bindings::free_percpu(self.0.as_ptr().cast()) };
     }
 }
@@ -85,7 +85,7 @@ pub struct Counter(Area<u64>);
 
 // SAFETY: Any task may read and free the area.
 unsafe impl Send for Counter {}
-// SAFETY: Each CPU writes to its own copy only, in one instruction; readers read whole words.
+// SAFETY: Each CPU writes only to its own copy, in one instruction. Readers read whole words.
 unsafe impl Sync for Counter {}
 
 impl Counter {
@@ -97,13 +97,13 @@ impl Counter {
     /// Adds one. Any context.
     #[inline(always)]
     pub fn increment(&self) {
-        // SAFETY: The area is live as long as `self`.
+        // SAFETY: The area lives as long as `self`.
         unsafe { arch::percpu_increment(self.0 .0.as_ptr()) }
     }
 
-    /// The sum over all CPUs. Any context; increments that go on meanwhile may be in it or not.
+    /// The sum over all CPUs. The sum may miss concurrent increments. Any context.
     pub fn sum(&self) -> u64 {
-        // SAFETY: The area is live as long as `self`.
+        // SAFETY: The area lives as long as `self`.
         unsafe { ktrace_percpu_sum(self.0 .0.as_ptr()) }
     }
 }
@@ -115,9 +115,9 @@ const LEVELS: usize = 5;
 /// The scratch areas of one CPU.
 #[repr(C)]
 struct Levels<const N: usize> {
-    /// This CPU's copy itself, so that finding it takes one read.
+    /// The address of this CPU's copy, so that one read finds the copy.
     own: *mut Levels<N>,
-    /// The number of buffers in use.
+    /// The number of areas in use.
     depth: u32,
     areas: [UnsafeCell<[u8; N]>; LEVELS],
 }
@@ -146,24 +146,24 @@ struct Levels<const N: usize> {
 ///
 /// # Invariants
 ///
-/// Each CPU's `own` points at that CPU's copy.
+/// Each CPU's `own` points to that CPU's copy.
 pub struct Scratch<const N: usize>(Area<Levels<N>>);
 
 // SAFETY: Any task may free the area.
 unsafe impl<const N: usize> Send for Scratch<N> {}
-// SAFETY: Each CPU uses its own copy only, with preemption disabled, and a handler that interrupts
-// another takes the next area.
+// SAFETY: Each CPU uses only its own copy, with preemption disabled. A handler that interrupts
+// another handler takes the next area.
 unsafe impl<const N: usize> Sync for Scratch<N> {}
 
 impl<const N: usize> Scratch<N> {
-    /// The maximum size of a per-CPU allocation. The kernel warns of larger ones. C:
-    /// `PCPU_MIN_UNIT_SIZE`.
+    /// A per-CPU allocation must not exceed this size, because the kernel warns about larger ones.
+    /// C: `PCPU_MIN_UNIT_SIZE`.
     const FITS: () = assert!(
         size_of::<Levels<N>>() <= 32 << 10,
         "scratch areas must not be larger than 6551 bytes"
     );
 
-    /// Process context. `ENOMEM`.
+    /// Creates the scratch areas. Process context. `ENOMEM`.
     pub fn new() -> Result<Self> {
         const { Self::FITS };
         let area = Area::<Levels<N>>::new()?;
@@ -172,41 +172,42 @@ impl<const N: usize> Scratch<N> {
             let levels = unsafe { ktrace_per_cpu_ptr(area.0.as_ptr().cast(), cpu) };
             let levels = levels.cast::<Levels<N>>();
             if !levels.is_null() {
-                // SAFETY: The copy of a CPU that can exist, and nobody else knows it yet.
+                // SAFETY: This is the copy of a possible CPU, and no other code has the area yet.
                 unsafe { (*levels).own = levels };
             }
         }
-        // INVARIANT: Set above for every CPU that can run code.
+        // INVARIANT: The loop above has set `own` for every possible CPU.
         Ok(Self(area))
     }
 
-    /// Calls `f` with an area that nothing else uses meanwhile, or with none where handlers are
-    /// nested deeper than any kernel does. What an earlier use left is still in it.
+    /// Calls `f` with an area that no other code uses during the call. If more handlers are nested
+    /// than in any kernel, calls `f` with `None`. The area still has the bytes of its previous use.
     #[inline(always)]
     pub fn with<R>(&self, _atomic: &Atomic, f: impl FnOnce(Option<&mut [u8; N]>) -> R) -> R {
-        // SAFETY: The area is live, and its first field a pointer.
+        // SAFETY: The area is live, and its first field is a pointer.
         let levels = unsafe { arch::percpu_read(self.0 .0.as_ptr().cast::<*mut Levels<N>>()) };
-        // SAFETY: By the type invariant this is this CPU's copy, and preemption is disabled, so
-        // that only handlers that interrupt this one can touch it meanwhile. They leave `depth` as
-        // they found it.
+        // SAFETY: By the type invariant, this is this CPU's copy. Preemption is disabled, so only
+        // handlers that interrupt this one can use the copy meanwhile. They restore `depth`.
         let depth = unsafe { &raw mut (*levels).depth };
-        // SAFETY: The copy is live, and this CPU's.
+        // SAFETY: The copy is live, and belongs to this CPU.
         let level = unsafe { depth.read_volatile() };
-        // SAFETY: The copy is live, and this CPU's. Volatile, and fenced off from the uses of the
-        // area: a handler that interrupts this one, on this same CPU, must see the write.
+        // SAFETY: The copy is live, and belongs to this CPU. The write is volatile and comes before
+        // a compiler fence, because a handler that interrupts this one on this CPU must see the
+        // write.
         unsafe { depth.write_volatile(level.wrapping_add(1)) };
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: A reference to the cells only: each area belongs to the one handler that runs at
-        // its level, which is this one, until `depth` is put back.
+        // SAFETY: This is only a reference to the cells. Each area belongs to the handler at its
+        // level. This handler owns its area until it restores `depth`.
         let areas = unsafe { &(*levels).areas };
         let area = areas.get(level as usize).map(|cell| {
             // SAFETY: Handlers that interrupt this one take areas of higher levels, and other CPUs
-            // have their own: nobody else uses this one until `depth` is put back.
+            // have their own copies. So no other code uses this area until this handler restores
+            // `depth`.
             unsafe { &mut *cell.get() }
         });
         let result = f(area);
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: The copy is live, and this CPU's.
+        // SAFETY: The copy is live, and belongs to this CPU.
         unsafe { depth.write_volatile(level) };
         result
     }

@@ -26,13 +26,13 @@ pub use probe::arch::{
     Register, //
 };
 
-/// Registers that a handler reads: all of them, or those that ftrace saves.
+/// Registers that a handler reads: all registers, or only the registers that ftrace saves.
 pub trait RegisterFile: Copy {
     /// The value of a register. See [`State::register`](crate::trace_event::State::register).
     fn get(self, register: Register) -> u64;
 }
 
-/// Argument `n` of the function, counted from 0, where it was just entered.
+/// Argument `n` of the function, counted from 0. Valid only at the entry of the function.
 #[inline(always)]
 pub(crate) fn argument(registers: impl RegisterFile, n: u16) -> u64 {
     match arch::argument(n) {
@@ -41,7 +41,7 @@ pub(crate) fn argument(registers: impl RegisterFile, n: u16) -> u64 {
     }
 }
 
-/// The value that the function returned, at its exit.
+/// The return value of the function. Valid only at its exit.
 #[inline(always)]
 pub(crate) fn return_value(registers: impl RegisterFile) -> u64 {
     registers.get(arch::RETURN_VALUE)
@@ -53,7 +53,7 @@ pub(crate) fn stack_pointer(registers: impl RegisterFile) -> u64 {
     registers.get(arch::STACK_POINTER)
 }
 
-/// The Nth word of the kernel stack, and 0 beyond its end.
+/// The Nth word of the kernel stack, or 0 beyond the end of the stack.
 #[inline]
 pub(crate) fn stack(registers: impl RegisterFile, n: u16) -> u64 {
     let sp = stack_pointer(registers);
@@ -68,13 +68,13 @@ pub(crate) fn stack(registers: impl RegisterFile, n: u16) -> u64 {
     }
 }
 
-/// The registers at the moment a probe was hit.
+/// The registers at the hit of a probe.
 ///
-/// There is no way to change them: a handler observes.
+/// A handler cannot change the registers.
 ///
 /// # Invariants
 ///
-/// Stands for a `struct pt_regs` that nothing changes while it is borrowed.
+/// The value is a `struct pt_regs` that no code changes while it is borrowed.
 #[repr(transparent)]
 pub struct Registers(Opaque<bindings::pt_regs>);
 
@@ -83,10 +83,10 @@ impl Registers {
     ///
     /// # Safety
     ///
-    /// `regs` must be valid for reads, and unchanged, for `'a`.
+    /// `regs` must be valid for reads for `'a`, and must not change during `'a`.
     #[inline(always)]
     pub(crate) unsafe fn from_raw<'a>(regs: *mut bindings::pt_regs) -> &'a Self {
-        // SAFETY: The caller vouches for the pointer; the layouts are the same.
+        // SAFETY: The caller guarantees that the pointer is valid. Both types have the same layout.
         unsafe { &*regs.cast() }
     }
 
@@ -97,20 +97,21 @@ impl Registers {
     /// The value of a register. C: `regs_get_register()`.
     #[inline(always)]
     pub fn get(&self, register: Register) -> u64 {
-        // SAFETY: By the invariant of `Register` the offset is that of a word in `pt_regs` (the
-        // assertions in `crate::arch` hold the table against the structure), which is valid by the
-        // type invariant.
+        // SAFETY: By the invariant of `Register`, the offset is the offset of a word in `pt_regs`.
+        // The assertions in `crate::arch` compare the table of registers with the structure. The
+        // structure is valid by the type invariant.
         unsafe { *self.0.get().byte_add(register.offset()).cast::<u64>() }
     }
 
-    /// The value of the register of this name (`ax` on x86-64, `x0` on arm64), if there is one.
+    /// The value of the register `name` (for example `ax` on x86-64, `x0` on arm64). `None` if no
+    /// register has this name.
     ///
-    /// A search: look a name up once, with [`register`], where it is needed often.
+    /// This function searches a table. For repeated reads, get the register once by [`register`].
     pub fn by_name(&self, name: &str) -> Option<u64> {
         register(name).map(|register| self.get(register))
     }
 
-    /// Argument `n` of the function, counted from 0, where it was just entered.
+    /// Argument `n` of the function, counted from 0. Valid only at the entry of the function.
     ///
     /// C: `regs_get_kernel_argument()`.
     #[inline(always)]
@@ -118,7 +119,7 @@ impl Registers {
         argument(self, n)
     }
 
-    /// The return value of a function that has just returned. C: `regs_return_value()`.
+    /// The return value of a function. Valid only at its exit. C: `regs_return_value()`.
     #[inline(always)]
     pub fn return_value(&self) -> u64 {
         return_value(self)
@@ -136,7 +137,7 @@ impl Registers {
         stack_pointer(self)
     }
 
-    /// The Nth word of the kernel stack, and 0 beyond its end.
+    /// The Nth word of the kernel stack, or 0 beyond the end of the stack.
     ///
     /// C: `regs_get_kernel_stack_nth()`.
     #[inline]
@@ -156,9 +157,10 @@ impl RegisterFile for &Registers {
 ///
 /// # Safety
 ///
-/// `regs` must be valid, and not borrowed as [`Registers`].
+/// `regs` must be valid, and must not be borrowed as [`Registers`].
 pub(crate) unsafe fn replace_instruction_pointer(regs: *mut bindings::pt_regs, value: u64) -> u64 {
-    // SAFETY: The offset is that of a word in `pt_regs`, which is valid by the safety requirement.
+    // SAFETY: The offset is the offset of a word in `pt_regs`. The caller guarantees that `regs` is
+    // valid.
     unsafe {
         let place = regs.byte_add(arch::INSTRUCTION_POINTER.offset());
         core::ptr::replace(place.cast(), value)

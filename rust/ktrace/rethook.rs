@@ -2,12 +2,12 @@
 
 //! A handler at the return of many functions.
 //!
-//! Works like a [`kretprobe`](crate::kretprobe), but the calls of all functions share the handler
-//! and the memory. Each [`Kretprobe`](crate::kretprobe::Kretprobe) has memory of its own, and most
-//! of it is never used at the same time.
+//! A rethook works like a [`kretprobe`](crate::kretprobe), but the calls of all functions share the
+//! handler and the memory. Each [`Kretprobe`](crate::kretprobe::Kretprobe) has its own memory, and
+//! most of this memory is never used at the same time.
 //!
-//! Only the kernel's own tree [supports](IS_SUPPORTED) it, on architectures that have rethook.
-//! Elsewhere [`Rethook::register`] fails with `EOPNOTSUPP`, and no [`Rethook`] can exist.
+//! A rethook [needs](IS_SUPPORTED) a build in the kernel tree, on an architecture with rethook. In
+//! other builds, [`Rethook::register`] fails with `EOPNOTSUPP`, and no [`Rethook`] can exist.
 //!
 //! C header: [`include/linux/rethook.h`](srctree/include/linux/rethook.h)
 
@@ -22,6 +22,6 @@ pub use crate::{
     tree::Rethook, //
 };
 
-/// Whether a [`Rethook`] can exist. This is true if rkprobe is a part of the kernel's tree, and the
-/// kernel has rethook.
+/// Whether a [`Rethook`] can exist: true if rkprobe is built in the kernel tree and the kernel has
+/// rethook.
 pub const IS_SUPPORTED: bool = tree::HAS_RETHOOK;

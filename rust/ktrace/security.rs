@@ -14,7 +14,7 @@ use kernel::{
     seq_file::SeqFile, //
 };
 
-// The file is only passed on.
+// Rust only passes on pointers to this structure.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_locked_down_kprobes() -> c_int;
@@ -37,20 +37,20 @@ pub fn tracefs_allowed() -> Result {
     to_result(unsafe { ktrace_locked_down_tracefs() })
 }
 
-/// Whether the reader of this file may see addresses of the kernel. Both the task that opened the
-/// file and the current task need the permission. Process context.
+/// Whether the reader of this file may see kernel addresses. Both the task that opened the file and
+/// the current task need the permission. Process context.
 ///
-/// The rules of `/proc/kallsyms` for `kptr_restrict`: 0 and 1 demand `CAP_SYSLOG`, 2 hides
-/// addresses from everyone. C: `kallsyms_show_value()`.
+/// Follows the rules of `/proc/kallsyms` for `kptr_restrict`: 0 and 1 require `CAP_SYSLOG`, 2 hides
+/// addresses from every user. C: `kallsyms_show_value()`.
 pub fn shows_addresses(reader: &SeqFile) -> bool {
-    // A `SeqFile` is a `struct seq_file`, and transparent.
+    // `SeqFile` is a transparent wrapper of `struct seq_file`.
     let m = core::ptr::from_ref(reader).cast();
-    // SAFETY: The reference makes `m` valid, and the kernel sets its file before anyone reads.
+    // SAFETY: `m` comes from a reference, so it is valid. The kernel sets its file before any read.
     unsafe { ktrace_shows_addresses(m) }
 }
 
-/// A number for an address: the same one for the same address while this module is loaded. Nobody
-/// can find the address out from it. Any context.
+/// Returns a number that stands for an address. The number is constant while this module is loaded.
+/// It does not reveal the address. Any context.
 pub fn hash_address(address: u64) -> u32 {
     // SAFETY: The function has no requirements.
     unsafe { ktrace_hash_address(address) }

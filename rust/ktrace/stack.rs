@@ -14,9 +14,9 @@ use kernel::{
     ffi::c_uint, //
 };
 
-/// A stack trace of up to `N` addresses, which one context saves and another one reads.
+/// A stack trace of up to `N` addresses. One context saves it, and another context reads it.
 ///
-/// If a context reads it while another one saves, the result mixes both traces.
+/// If one context reads the stack trace while another context saves, the result mixes both traces.
 ///
 /// # Examples
 ///
@@ -35,19 +35,19 @@ impl<const N: usize> SavedStack<N> {
         Self([const { AtomicUsize::new(0) }; N])
     }
 
-    /// Saves the stack of the caller, the innermost address first. It includes the task that an
-    /// interrupt has interrupted. Any context but an NMI. C: `stack_trace_save()`.
+    /// Saves the stack of the caller, starting with the innermost address. In an interrupt, the
+    /// trace includes the interrupted task. Any context except NMI. C: `stack_trace_save()`.
     #[inline(never)]
     pub fn save(&self) {
         let mut addresses = [0; N];
-        // SAFETY: The array has room for `N` addresses.
+        // SAFETY: The array has space for `N` addresses.
         let _ = unsafe { bindings::stack_trace_save(addresses.as_mut_ptr(), N as c_uint, 1) };
         for (to, address) in self.0.iter().zip(addresses) {
             to.store(address, Ordering::Relaxed);
         }
     }
 
-    /// The addresses that were saved last, followed by zeros. Any context.
+    /// The addresses of the last [`save`](Self::save), followed by zeros. Any context.
     pub fn addresses(&self) -> [usize; N] {
         core::array::from_fn(|i| {
             self.0

@@ -24,20 +24,20 @@ use crate::{
 pub use crate::tree::Repeated;
 pub use probe::kallsyms::Location;
 
-/// Finds the address of a symbol, `NAME` or `MODULE:NAME`, of text or data.
+/// Finds the address of a symbol of text or data. `name` is `NAME` or `MODULE:NAME`.
 ///
-/// Only for rkprobe: other modules cannot use it. Process context; sleeps. `ENOENT` if the symbol
-/// does not exist. C: `kallsyms_lookup_name()`.
+/// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. `ENOENT`
+/// if the symbol does not exist. C: `kallsyms_lookup_name()`.
 pub fn address_of(name: &CStr) -> Result<usize> {
     tree::address_of(name)
 }
 
-/// The addresses of all symbols with this name, `NAME` or `MODULE:NAME`: of the kernel and all
-/// loaded modules, or of one module.
+/// Finds the addresses of all symbols with the name `NAME` or `MODULE:NAME`. For `NAME`, searches
+/// the kernel and all loaded modules. For `MODULE:NAME`, searches only this module.
 ///
-/// Only for rkprobe: other modules cannot use it. Process context; sleeps. Outside of the kernel's
-/// tree, it reads a file, which takes some 0.1 s. `ENOMEM`, and `EPERM` if the kernel hides
-/// addresses (`kernel.kptr_restrict`).
+/// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. Outside
+/// the kernel tree, this reads a file, which takes about 0.1 s. `ENOMEM`, and `EPERM` if the kernel
+/// hides addresses (`kernel.kptr_restrict`).
 ///
 /// C: `kallsyms_on_each_match_symbol()`, `module_kallsyms_on_each_symbol()`.
 pub fn addresses_of(name: &str) -> Result<KVec<usize>> {
@@ -59,12 +59,12 @@ pub fn addresses_of(name: &str) -> Result<KVec<usize>> {
     Ok(addresses)
 }
 
-/// Calls `found` with each symbol of the kernel itself that has one of these names: the index of
-/// its name, and its address. The names must be sorted, without duplicates.
+/// Calls `found` for each symbol of the kernel image that has one of these names, with the index of
+/// its name and with its address. The names must be sorted, without duplicates.
 ///
-/// For rkprobe alone: it is not exported to other modules. Process context; sleeps. Outside of the
-/// kernel's tree, this reads a file, which takes some 0.1 s. `ENOMEM`, `EPERM` if the kernel hides
-/// addresses (`kernel.kptr_restrict`), and the errors of `found`.
+/// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. Outside
+/// the kernel tree, this reads a file, which takes about 0.1 s. `ENOMEM`, `EPERM` if the kernel
+/// hides addresses (`kernel.kptr_restrict`), and the errors of `found`.
 pub fn each_named(
     names: &[&str],
     found: impl FnMut(usize, usize) -> Result, //
@@ -72,24 +72,24 @@ pub fn each_named(
     tree::each_named(names, found)
 }
 
-/// Whether a symbol of text or data has this name, `NAME` or `MODULE:NAME`.
+/// Whether a symbol of text or data has the name `NAME` or `MODULE:NAME`.
 ///
-/// For rkprobe alone: it is not exported to other modules. Process context; sleeps. Outside of the
-/// kernel's tree much less work than [`address_of`]. `ENOMEM`.
+/// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. Outside
+/// the kernel tree, this takes much less time than [`address_of`]. `ENOMEM`.
 pub fn exists(name: &CStr) -> Result<bool> {
     tree::exists(name)
 }
 
-/// The longest text that [`format`] writes, and a NUL, in bytes.
+/// The maximum size of the text that [`format`] writes, with a NUL, in bytes.
 pub const LEN: usize = KSYM_SYMBOL_LEN;
 
-/// Writes `address` as `NAME+OFFSET/SIZE [MODULE]`, or without the offset as `NAME [MODULE]`, and
-/// as a number where it belongs to no symbol. Any context.
+/// Writes `address` as `NAME+OFFSET/SIZE [MODULE]`, or without the offset as `NAME [MODULE]`.
+/// Writes a number if no symbol contains the address. Any context.
 ///
 /// C: `sprint_symbol()`, `sprint_symbol_no_offset()`.
 pub fn format(address: usize, with_offset: bool, buffer: &mut [u8; LEN]) -> &[u8] {
     let to = buffer.as_mut_ptr().cast::<c_char>();
-    // SAFETY: The buffer has room for the longest symbol (`KSYM_SYMBOL_LEN`).
+    // SAFETY: The buffer has space for the longest symbol (`KSYM_SYMBOL_LEN`).
     let len = unsafe {
         if with_offset {
             bindings::sprint_symbol(to, address)
@@ -100,30 +100,31 @@ pub fn format(address: usize, with_offset: bool, buffer: &mut [u8; LEN]) -> &[u8
     buffer.get(..len.unsigned_abs() as usize).unwrap_or(&[])
 }
 
-/// The symbol that `address` belongs to, if there is one. Any context.
+/// The symbol that contains `address`, if there is one. Any context.
 pub fn location(address: usize, buffer: &mut [u8; LEN]) -> Option<Location<'_>> {
     Location::parse(core::str::from_utf8(format(address, true, buffer)).ok()?)
 }
 
-/// The start and the size in bytes of the symbol that contains `address`, if one does. Any context.
+/// The start and the size in bytes of the symbol that contains `address`, if there is one. Any
+/// context.
 pub fn extent(address: usize) -> Option<(usize, usize)> {
     let mut buffer = [0; LEN];
     let location = location(address, &mut buffer)?;
     Some((address.checked_sub(location.offset)?, location.size))
 }
 
-/// The start of the symbol that `address` belongs to, if there is one. Any context.
+/// The start of the symbol that contains `address`, if there is one. Any context.
 pub fn start_of(address: usize) -> Option<usize> {
     extent(address).map(|(start, _)| start)
 }
 
-/// The name of the module that this address belongs to, if there is one. Any context.
+/// The name of the module that contains `address`, if there is one. Any context.
 pub fn module_of(address: usize, buffer: &mut [u8; LEN]) -> Option<&str> {
     location(address, buffer)?.module
 }
 
-/// Whether the address is the start of a function, or follows the landing pad (ENDBR) there. `None`
-/// if no symbol contains the address. Any context.
+/// Whether the address is the start of a function, or follows the landing pad (ENDBR) at its start.
+/// `None` if no symbol contains the address. Any context.
 ///
 /// C: `kprobe_on_func_entry()`.
 pub fn is_entry(address: usize) -> Option<bool> {
@@ -131,13 +132,13 @@ pub fn is_entry(address: usize) -> Option<bool> {
     Some(address == start || address == arch::probe_entry(start))
 }
 
-/// Whether this address is in a module. Any context.
+/// Whether `address` is in a module. Any context.
 pub fn is_in_module(address: usize) -> bool {
     module_of(address, &mut [0; LEN]).is_some()
 }
 
-/// The number of symbols with this name in all modules, or in one. `None` if this module is not
-/// loaded.
+/// The number of symbols with this name in all modules, or in one module. `None` if this module is
+/// not loaded.
 ///
 /// Process context. C: `module_kallsyms_on_each_symbol()`.
 pub fn count_in_modules(module: Option<&str>, name: &str) -> Option<usize> {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The running text of a function, with the instructions that kprobes hide.
+//! The running text of a function, in which the bytes hidden by kprobes are recovered.
 //!
-//! Each change of kernel text holds `text_mutex`, and may use a breakpoint for a moment. Placing a
-//! kprobe takes this mutex, too. So if the text is equal before and after placing a kprobe, nobody
-//! was changing the text at the first reading.
+//! The kernel changes its text only with `text_mutex` held, and may place a breakpoint during the
+//! change. Placing a kprobe also takes this mutex. So if the text is equal before and after placing
+//! a kprobe, no change was in progress at the first reading.
 //!
 //! C: `recover_probed_instruction()` in `arch/x86/kernel/kprobes/core.c`.
 
@@ -37,9 +37,10 @@ use crate::{
     symbol, //
 };
 
-/// A disabled probe at the address of a possible other probe. The kernel gives it the bytes that
-/// the other probe hides. It is never enabled, so it has no effect. But because it has a `post`
-/// handler, the kernel turns an optimized probe into a plain breakpoint for this time.
+/// A disabled probe at the address of a possible other probe. The kernel gives this probe the bytes
+/// that the other probe hides. The probe is never enabled, so it has no effect of its own. But it
+/// has a `post` handler, so the kernel turns an optimized probe into a plain breakpoint while it
+/// exists.
 struct Finder;
 
 #[vtable]
@@ -55,20 +56,20 @@ struct SymbolText {
     bytes: KVVec<u8>,
 }
 
-/// The text of a function, in the parts that were added.
+/// The text of a function. Its parts are added one after the other.
 #[derive(Default)]
 pub(crate) struct Text {
     parts: KVec<SymbolText>,
     finders: KVVec<Kprobe<Finder>>,
-    /// The address of ftrace's call, if other bytes were there.
+    /// The address of ftrace's call site, if its bytes were overwritten.
     ftrace_site: Option<usize>,
 }
 
 impl Text {
-    /// Adds the symbol that `address` belongs to, and says where that is.
+    /// Adds the symbol that contains `address`, and returns the symbol's address range.
     ///
-    /// Process context; sleeps. `ENOENT` where it belongs to none, `EFAULT` where that is gone,
-    /// `ENOMEM`, and `EPERM` under lockdown.
+    /// Process context; sleeps. `ENOENT` if no symbol contains the address, `EFAULT` if the text is
+    /// no longer there, `ENOMEM`, and `EPERM` under lockdown.
     pub(crate) fn add(&mut self, address: usize) -> Result<Range<usize>> {
         let (address, size) = symbol::extent(address).ok_or(ENOENT)?;
         let size = size.saturating_sub(arch::bytes_before(address.wrapping_add(size))?);
@@ -77,7 +78,7 @@ impl Text {
         read(address, &mut bytes)?;
         let place = address..address.wrapping_add(size);
         let site = arch::ftrace_site(address);
-        // The jump leads to the slot of an optimized probe, or to a trampoline of BPF that replaces
+        // The jump may lead to the slot of an optimized probe, or to a BPF trampoline that replaces
         // ftrace's call.
         let may_hide = |at, target| {
             let target = target as usize;
@@ -100,16 +101,17 @@ impl Text {
         self.parts.iter().any(|part| part.address == address)
     }
 
-    /// Looks for a probe `at` an instruction of the symbol at `address`, whose `bytes` are read
-    /// again where there may be one.
+    /// Searches for a probe on the instruction at `at`. If there may be a probe, reads `bytes` of
+    /// the symbol at `address` again. Returns whether it read them.
     fn put_back(&mut self, at: usize, address: usize, bytes: &mut [u8]) -> Result<bool> {
         self.finders.reserve(1, GFP_KERNEL)?;
         match Kprobe::register(Target::Address(at), Finder) {
-            // The probe has no bytes of its own there.
+            // The probe stores no bytes here, because it is on ftrace's call site.
             Ok(finder) if finder.is_on_ftrace() => self.ftrace_site = Some(at),
             Ok(finder) => self.finders.push(finder, GFP_KERNEL)?,
             Err(error) if error == ENOMEM || error == EPERM => return Err(error),
-            // No probe is here, and none can be, for example on a breakpoint of the text itself.
+            // No probe is here, and none can be here. For example, the text itself has a
+            // breakpoint.
             Err(_) => return Ok(false),
         }
         self.read(address, bytes)?;
@@ -139,12 +141,12 @@ impl Text {
         Ok(())
     }
 
-    /// Lets go of the part that was added last.
+    /// Removes the part that was added last.
     pub(crate) fn pop(&mut self) {
         self.parts.pop();
     }
 
-    /// The parts, as they were read.
+    /// The parts with their bytes.
     pub(crate) fn parts(&self) -> Result<KVec<exits::Part<'_>>> {
         let mut parts = KVec::with_capacity(self.parts.len(), GFP_KERNEL)?;
         for part in &self.parts {
@@ -159,7 +161,7 @@ impl Text {
 
     /// Whether the text is unchanged since it was read.
     ///
-    /// Process context. `EFAULT` where it is gone, `ENOMEM`.
+    /// Process context. `EFAULT` if the text is no longer there, `ENOMEM`.
     pub(crate) fn is_current(&self) -> Result<bool> {
         for part in &self.parts {
             let mut bytes = KVVec::from_elem(0, part.bytes.len(), GFP_KERNEL)?;
@@ -180,7 +182,7 @@ impl Drop for Text {
     }
 }
 
-/// The part from `at` on of the bytes at `address`.
+/// The part of `bytes` from the address `at` on. `bytes` are the bytes at `address`.
 fn behind(bytes: &mut [u8], address: usize, at: usize) -> Option<&mut [u8]> {
     bytes.get_mut(at.checked_sub(address)?..)
 }

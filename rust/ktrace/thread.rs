@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Kernel threads, one bound to each CPU.
+//! Kernel threads. Each is bound to a CPU.
 //!
-//! A tracer that measures its CPU needs a thread there. [`Threads`] has one for each online CPU,
-//! starts one when a CPU comes online, and stops it when the CPU goes offline.
+//! A tracer that measures each CPU needs a thread on each CPU. [`Threads`] has one thread for each
+//! online CPU. It starts a thread when a CPU comes online, and stops this thread when the CPU goes
+//! offline.
 //!
 //! C header: [`include/linux/kthread.h`](srctree/include/linux/kthread.h)
 
@@ -67,7 +68,7 @@ use crate::{
     },
 };
 
-// The task is used as `kernel::bindings` has it.
+// `kernel::bindings` defines the type of the task.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_thread_create(
@@ -89,33 +90,34 @@ extern "C" {
 
 /// The work of a thread.
 pub trait Work: Send + Sync + 'static {
-    /// Runs in the thread of one CPU, in process context. Threads of several CPUs run at the same
-    /// time.
+    /// Runs in the thread of one CPU, in process context. The threads of several CPUs run
+    /// concurrently.
     ///
-    /// It must return soon after [`Thread::should_stop`] becomes true. It may return before: the
-    /// CPU then has no thread until it comes online the next time.
+    /// The function must return soon after [`Thread::should_stop`] becomes true. It may return
+    /// earlier. The CPU then has no thread until it comes online the next time.
     ///
-    /// While the CPU goes offline, the kernel waits for this function with the lock of CPU hotplug
-    /// held. So it must not take this lock: it must not register or enable probes.
+    /// While the CPU goes offline, the kernel waits for this function with the CPU hotplug lock
+    /// held. So the function must not take this lock: it must not register or enable probes.
     fn run(&self, thread: &Thread);
 }
 
-/// The state that a thread shares with those that wake it.
+/// The state that a thread shares with its wakers.
 struct Control {
     cpu: u32,
     woken: AtomicBool,
-    /// The thread, with a reference. NULL until it was created.
+    /// The thread, with a reference. NULL until the thread is created.
     task: AtomicPtr<task_struct>,
-    /// Used by the thread alone, which stops before they are freed.
+    /// Only the thread uses this pointer. The thread stops before the object is freed.
     threads: AtomicPtr<PinnedThreads>,
 }
 
 impl Control {
-    /// Wakes the thread, if it was created. Not in an NMI, and not with a lock of the scheduler.
+    /// Wakes the thread, if it was created. The caller must not be in an NMI, and must not hold a
+    /// lock of the scheduler.
     fn wake(&self) {
         let task = self.task.load(Ordering::Acquire);
         if !task.is_null() {
-            // SAFETY: `self` has a reference to the task.
+            // SAFETY: `self` owns a reference to the task.
             unsafe { bindings::wake_up_process(task) };
         }
     }
@@ -125,7 +127,7 @@ impl Drop for Control {
     fn drop(&mut self) {
         let task = *self.task.get_mut();
         if !task.is_null() {
-            // SAFETY: `start` got this reference, and nobody uses it after this.
+            // SAFETY: `start` got this reference. No code uses it after this.
             unsafe { bindings::put_task_struct(task) };
         }
     }
@@ -145,63 +147,66 @@ impl Thread {
 
     /// Whether [`Work::run`] must return. C: `kthread_should_stop()`.
     pub fn should_stop(&self) -> bool {
-        // SAFETY: The current task is a kernel thread: only such a task gets a `Thread`.
+        // SAFETY: The current task is a kernel thread, because only a kernel thread gets a
+        // `Thread`.
         unsafe { bindings::kthread_should_stop() }
     }
 
     /// Sleeps until a [`Waker`] of this thread is used, or until the thread must stop. If a waker
-    /// was used since the last sleep, this returns at once. Process context.
+    /// was used since the last sleep, this function returns immediately. Process context.
     pub fn sleep(&self) {
-        // SAFETY: The flag is valid, and C changes it with an atomic instruction. Process context.
+        // SAFETY: The flag is valid, and C changes it with an atomic instruction. This is process
+        // context.
         unsafe { ktrace_thread_sleep(self.control.woken.as_ptr()) };
     }
 
-    /// Sleeps for a time. Returns false if the thread was woken before, as when it must stop.
-    /// Process context. C: `schedule_hrtimeout()`.
+    /// Sleeps for a time. Returns false if the thread was woken earlier, for example because it
+    /// must stop. Process context. C: `schedule_hrtimeout()`.
     pub fn sleep_for(&self, time: Delta) -> bool {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(0);
-        // SAFETY: No requirements in process context.
+        // SAFETY: The function has no requirements in process context.
         unsafe { ktrace_thread_sleep_for(ns) }
     }
 
-    /// Lets other tasks run. A thread that does not sleep calls this again and again, or RCU's
-    /// grace periods do not end. Process context. C: `rcu_momentary_eqs()`, `cond_resched()`.
+    /// Lets other tasks run. A thread that does not sleep must call this function repeatedly.
+    /// Otherwise RCU's grace periods do not end. Process context. C: `rcu_momentary_eqs()`,
+    /// `cond_resched()`.
     pub fn yield_now(&self) {
-        // SAFETY: No requirements in process context, outside of a read-side critical section.
+        // SAFETY: The function has no requirements in process context, outside a read-side critical
+        // section.
         unsafe { ktrace_thread_yield() };
     }
 
-    /// Gives the thread a real-time priority, from 1 to 99. Process context. `EINVAL` for another
+    /// Sets a real-time priority from 1 to 99 for the thread. Process context. `EINVAL` for another
     /// number. C: `sched_setattr_nocheck()`.
     pub fn set_fifo(&self, priority: u32) -> Result {
-        // SAFETY: No requirements in process context.
+        // SAFETY: The function has no requirements in process context.
         to_result(unsafe { ktrace_thread_set_fifo(priority) })
     }
 
-    /// An object that wakes this thread.
+    /// Creates an object that wakes this thread.
     pub fn waker(&self) -> Waker {
         Waker(self.control.clone())
     }
 }
 
-/// Wakes a thread. It may outlive the thread, and then does nothing.
+/// Wakes a thread. A waker may outlive the thread, and then does nothing.
 pub struct Waker(Arc<Control>);
 
 impl Waker {
-    /// Wakes the thread from [`Thread::sleep`]. Called in the callback of a timer, as the argument
-    /// shows: the kernel calls it with no lock of the scheduler held, while a handler can be called
-    /// with any. C: `wake_up_process()`.
+    /// Wakes the thread from [`Thread::sleep`]. Only the callback of a timer can call this
+    /// function, because the kernel calls a timer with no lock of the scheduler held. A probe
+    /// handler may run with such a lock held. C: `wake_up_process()`.
     pub fn wake<T: HasHrTimer<T>>(&self, _timer: &HrTimerCallbackContext<'_, T>) {
         self.0.woken.store(true, Ordering::Release);
         self.0.wake();
     }
 }
 
-/// Kernel threads, one for each online CPU, until dropped.
+/// Kernel threads, one for each online CPU. Dropping the value stops them.
 ///
-/// Dropping stops the threads and waits until each [`Work::run`] has returned. Process context. A
-/// thread cannot wait for itself: if a [`Work`] drops threads, these run until the module of their
-/// work goes.
+/// Dropping waits until each [`Work::run`] has returned. Process context. A thread cannot wait for
+/// itself: if a [`Work`] drops threads, these threads run until the module of their work unloads.
 ///
 /// # Examples
 ///
@@ -240,20 +245,20 @@ impl Waker {
 ///
 /// # Invariants
 ///
-/// The node in `inner` is an instance of its `state`, a state of CPU hotplug.
+/// The node in `inner` is an instance of the CPU hotplug state `inner.state`.
 pub struct Threads {
     inner: ManuallyDrop<Pin<KBox<PinnedThreads>>>,
 }
 
-// SAFETY: The kernel changes the node under its own locks; all else is `Send` and `Sync`.
+// SAFETY: The kernel changes the node under its own locks. All other fields are `Send` and `Sync`.
 unsafe impl Send for Threads {}
-// SAFETY: The kernel changes the node under its own locks; all else is `Send` and `Sync`.
+// SAFETY: The kernel changes the node under its own locks. All other fields are `Send` and `Sync`.
 unsafe impl Sync for Threads {}
 
-/// Threads that run while somebody has enabled an event. The event gets this as its [`Switch`].
+/// Threads that run while an event has a user. The event gets this value as its [`Switch`].
 ///
-/// The threads are started and stopped with `event_mutex` held. So [`Work::run`] must not register
-/// or drop events.
+/// The event starts and stops the threads with `event_mutex` held. So [`Work::run`] must not
+/// register or drop events.
 pub struct OnDemand {
     name: CString,
     work: Arc<dyn Work>,
@@ -261,7 +266,8 @@ pub struct OnDemand {
 }
 
 impl OnDemand {
-    /// No thread runs yet. For the arguments, see [`Threads::start`]. Process context. `ENOMEM`.
+    /// Creates the value. No thread runs yet. For the arguments, see [`Threads::start`]. Process
+    /// context. `ENOMEM`.
     pub fn new(name: &CStr, work: Arc<dyn Work>) -> Result<Self> {
         Ok(Self {
             name: CString::try_from(name)?,
@@ -282,26 +288,26 @@ impl Switch for OnDemand {
     }
 }
 
-/// The part that the kernel knows: it must not move.
+/// The part that the kernel has pointers to, so it must not move.
 #[repr(C)]
 struct PinnedThreads {
     node: Opaque<hlist_node>,
     state: c_int,
     name: CString,
     work: Arc<dyn Work>,
-    /// Whether all online CPUs have got their threads.
+    /// Whether all online CPUs have their threads.
     is_started: AtomicBool,
-    /// For each CPU, NULL or an `Arc` in raw form. Only the calls of CPU hotplug for this CPU
-    /// change it, which the kernel makes one at a time.
+    /// For each CPU, NULL or an `Arc` in raw form. Only the CPU hotplug callbacks for a CPU change
+    /// its entry. The kernel makes these calls one at a time.
     controls: KVec<AtomicPtr<Control>>,
 }
 
 impl Threads {
-    /// Starts a thread for each online CPU. Their names are `name`, a slash and the number of the
-    /// CPU.
+    /// Starts a thread for each online CPU. The name of a thread is `name`, a slash and the number
+    /// of the CPU.
     ///
-    /// Process context; takes the lock of CPU hotplug. `ENOMEM`, and `ENOSPC` if the kernel has no
-    /// free state of CPU hotplug. C: `kthread_create_on_node()`, `cpuhp_setup_state_multi()`.
+    /// Process context; takes the CPU hotplug lock. `ENOMEM`, and `ENOSPC` if the kernel has no
+    /// free CPU hotplug state. C: `kthread_create_on_node()`, `cpuhp_setup_state_multi()`.
     pub fn start(name: &CStr, work: Arc<dyn Work>) -> Result<Self> {
         let mut controls = KVec::new();
         for _ in 0..nr_cpu_ids() {
@@ -309,7 +315,7 @@ impl Threads {
         }
         let code = owner::vtable_of(&*work);
         let name = CString::try_from(name)?;
-        // SAFETY: No requirements in process context.
+        // SAFETY: The function has no requirements in process context.
         let state = unsafe { ktrace_add_cpu_state() };
         to_result(state)?;
         let remove_state = |error| {
@@ -329,8 +335,8 @@ impl Threads {
             GFP_KERNEL,
         )
         .map_err(|error| remove_state(error.into()))?;
-        // SAFETY: `remove` stops the threads and waits for them. `inner` is freed after `untrack`
-        // only.
+        // SAFETY: `remove` stops the threads and waits for them. `inner` is freed only after
+        // `untrack`.
         unsafe { leftover::track(code, inner.object(), remove) }.map_err(remove_state)?;
         // SAFETY: The state was added above. The node stays in place until it is removed.
         to_result(unsafe { ktrace_add_cpu_instance(state, inner.node.get()) }).map_err(
@@ -340,7 +346,7 @@ impl Threads {
             },
         )?;
         inner.is_started.store(true, Ordering::Relaxed);
-        // INVARIANT: Added just now.
+        // INVARIANT: `ktrace_add_cpu_instance` has just added the node.
         Ok(Self {
             inner: ManuallyDrop::new(inner),
         })
@@ -349,28 +355,30 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // SAFETY: No requirements.
+        // SAFETY: The function has no requirements.
         if unsafe { ktrace_is_kthread(run) } {
-            // This thread cannot wait for itself, nor for one that waits for this one.
+            // This thread cannot wait for itself, and cannot wait for a thread that waits for this
+            // thread.
             return;
         }
-        // SAFETY: By the type invariant the node is an instance. This is the end of it.
+        // SAFETY: By the type invariant, the node is an instance. It is not used after this.
         unsafe { self.inner.stop() };
         leftover::untrack(self.inner.object());
-        // SAFETY: The kernel does not use it any more, and neither does this.
+        // SAFETY: The kernel does not use `inner` any more, and this function does not use it after
+        // this.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
     }
 }
 
 impl PinnedThreads {
-    /// Its entry in the list of [`leftover`].
+    /// The identity of this object in the list of [`leftover`].
     fn object(&self) -> *mut c_void {
         ptr::from_ref(self).cast_mut().cast()
     }
 
     /// # Safety
     ///
-    /// `node` must be the one of a live [`PinnedThreads`].
+    /// `node` must be the node of a live [`PinnedThreads`].
     unsafe fn from_node<'a>(node: *mut hlist_node) -> &'a Self {
         // SAFETY: The caller guarantees that the node is embedded in a live `PinnedThreads`.
         unsafe { &*kernel::container_of!(Opaque::cast_from(node), PinnedThreads, node) }
@@ -387,11 +395,11 @@ impl PinnedThreads {
         };
         let control = Arc::new(control, GFP_KERNEL)?;
         let data = Arc::as_ptr(&control).cast_mut().cast();
-        // SAFETY: The name is a string. `data` stays until the thread has stopped: it is freed by
-        // `stop_on`, which waits for that.
+        // SAFETY: The name is a string. `data` lives until the thread has stopped, because only
+        // `stop_on` frees it, after it has waited for the thread.
         let task = unsafe { ktrace_thread_create(run, data, cpu, self.name.as_char_ptr()) };
         let task = from_err_ptr(task)?;
-        // SAFETY: The thread was created just now, and does not run yet.
+        // SAFETY: The thread has just been created, and does not run yet.
         unsafe { bindings::get_task_struct(task) };
         control.task.store(task, Ordering::Release);
         control.wake();
@@ -408,9 +416,9 @@ impl PinnedThreads {
         if control.is_null() {
             return;
         }
-        // SAFETY: `start_on` put an `Arc` there, and this takes it out.
+        // SAFETY: `start_on` stored an `Arc` there, and this function takes it out.
         let control = unsafe { Arc::from_raw(control) };
-        // SAFETY: `control` has a reference to the thread, which was created.
+        // SAFETY: `control` owns a reference to the thread, which was created.
         unsafe { bindings::kthread_stop(control.task.load(Ordering::Relaxed)) };
     }
 
@@ -418,58 +426,59 @@ impl PinnedThreads {
     ///
     /// # Safety
     ///
-    /// The node must be an instance of the state, and not be used after this.
+    /// The node must be an instance of the state. No code may use the node after this call.
     unsafe fn stop(&self) {
-        // SAFETY: The caller guarantees that the node is an instance. This calls `offline` for
-        // each online CPU. The others have no threads.
+        // SAFETY: The caller guarantees that the node is an instance. The function calls `offline`
+        // for each online CPU. The other CPUs have no threads.
         unsafe { ktrace_remove_cpu_instance(self.state, self.node.get()) };
-        // SAFETY: The state was added for this instance alone.
+        // SAFETY: The state was added only for this instance.
         unsafe { ktrace_remove_cpu_state(self.state) };
     }
 }
 
-/// Stops the threads that a module left behind.
+/// Stops the threads that a module left running.
 ///
 /// # Safety
 ///
-/// `object` must be a [`PinnedThreads`] whose node is an instance, and nobody else must use it.
+/// `object` must be a [`PinnedThreads`] whose node is an instance. No other code may use it.
 unsafe fn remove(object: *mut c_void) {
-    // SAFETY: The caller guarantees a live object whose node is an instance. The memory stays.
+    // SAFETY: The caller guarantees a live object whose node is an instance. The memory is not
+    // freed.
     unsafe { (*object.cast::<PinnedThreads>()).stop() };
 }
 
-/// The function of each thread.
+/// The function that each thread runs.
 ///
 /// # Safety
 ///
-/// `data` must be the address of a [`Control`] in an `Arc`, which lives until the thread has
-/// stopped.
+/// `data` must be the address of a [`Control`] in an `Arc` that lives until the thread has stopped.
 unsafe extern "C" fn run(data: *mut c_void) -> c_int {
     let control = data.cast_const().cast::<Control>();
-    // SAFETY: The caller guarantees an `Arc` that lives until this returns.
+    // SAFETY: The caller guarantees an `Arc` that lives until this function returns.
     let borrowed = ManuallyDrop::new(unsafe { Arc::from_raw(control) });
     let thread = Thread {
         control: Arc::clone(&borrowed),
         _here: NotThreadSafe,
     };
-    // While a CPU goes offline, the kernel moves the tasks of this CPU that can migrate before
-    // the thread is stopped.
-    // SAFETY: No requirements in process context.
+    // When a CPU goes offline, the kernel first moves the tasks that can migrate to another CPU,
+    // and then stops the thread. So the thread must not migrate.
+    // SAFETY: The function has no requirements in process context.
     unsafe { bindings::migrate_disable() };
     let threads = borrowed.threads.load(Ordering::Relaxed);
-    // SAFETY: The threads stop before the object is freed, so it lives until this returns.
+    // SAFETY: The threads stop before the object is freed, so the object lives until this function
+    // returns.
     unsafe { &*threads }.work.run(&thread);
-    // SAFETY: Disabled above.
+    // SAFETY: `migrate_disable` was called above.
     unsafe { bindings::migrate_enable() };
     0
 }
 
-/// Called by the kernel when a CPU has come online, and for each online CPU when an instance is
-/// added.
+/// The kernel calls this function when a CPU has come online. When an instance is added, it calls
+/// the function for each online CPU.
 ///
 /// # Safety
 ///
-/// `node` must be that of a live [`PinnedThreads`], and the kernel makes one such call at a time.
+/// `node` must be the node of a live [`PinnedThreads`]. The kernel makes one such call at a time.
 #[no_mangle]
 unsafe extern "C" fn ktrace_thread_online(cpu: c_uint, node: *mut hlist_node) -> c_int {
     // SAFETY: The kernel passes the node of an instance, which is in a live `PinnedThreads`.
@@ -484,12 +493,12 @@ unsafe extern "C" fn ktrace_thread_online(cpu: c_uint, node: *mut hlist_node) ->
     })
 }
 
-/// Called by the kernel before a CPU goes offline, and for each online CPU when an instance is
-/// removed.
+/// The kernel calls this function before a CPU goes offline. When an instance is removed, it calls
+/// the function for each online CPU.
 ///
 /// # Safety
 ///
-/// As for [`ktrace_thread_online`].
+/// `node` must be the node of a live [`PinnedThreads`]. The kernel makes one such call at a time.
 #[no_mangle]
 unsafe extern "C" fn ktrace_thread_offline(cpu: c_uint, node: *mut hlist_node) -> c_int {
     // SAFETY: The kernel passes the node of an instance, which is in a live `PinnedThreads`.

@@ -3,8 +3,9 @@
 //! Trace events that come and go at run time.
 //!
 //! A [`TraceEvent`] is a directory under `events/` in tracefs, with its `enable`, `filter`,
-//! `trigger`, `format` and `hist`. What is switched on there ends in its [`Sink`], which a handler
-//! gives its records to. An [`Output`] prints them, also when the event is gone.
+//! `trigger`, `format` and `hist`. A handler passes its records to the event's [`Sink`], which
+//! delivers them to each user that enabled the event. An [`Output`] prints the records, even after
+//! the event is removed.
 //!
 //! Most modules need only the macro [`trace_event!`](crate::trace_event!).
 //!
@@ -109,7 +110,7 @@ pub use sink::{
     MAX_LEN, //
 };
 
-/// For [`trace_event!`](crate::trace_event!) alone.
+/// Implementation details of [`trace_event!`](crate::trace_event!).
 #[doc(hidden)]
 pub mod private {
     pub use super::{
@@ -139,37 +140,38 @@ pub mod private {
     };
 }
 
-/// The parts of an event, and what its first user switches on.
+/// The parts of an event, and the callbacks for its first and its last user.
 ///
 /// `TraceEvent::register` calls each of the first three functions once.
 pub trait Operations: Send + Sync + 'static {
-    /// The sink that takes the event's records. No other event has it.
+    /// The sink that takes the event's records. No other event uses this sink.
     fn sink(&self) -> &Sink;
 
     /// The fields that follow the header of a record.
     fn fields(&self) -> &[Field];
 
-    /// How user space prints a record: the last line of `format`.
+    /// The format by which user space prints a record: the last line of `format`.
     fn print_fmt(&self) -> &CStr;
 
-    /// The first user came. Process context, with `event_mutex` held. Where it fails nothing may be
-    /// left on.
+    /// Called for the first user. If the function fails, it leaves nothing enabled. Process
+    /// context, with `event_mutex` held.
     fn enable(&self, token: &EventMutexHeld) -> Result;
 
-    /// The last user went. Handlers that run already may still be running. Process context, with
+    /// Called after the last user. Handlers may still be running. Process context, with
     /// `event_mutex` held.
     fn disable(&self, token: &EventMutexHeld);
 }
 
-/// To be called when the module that holds this crate is loaded.
+/// Initializes trace events, when the module that holds this crate loads.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, and what the kernel says if it cannot add the control event.
+/// `ENOMEM`, and the kernel's error if it cannot add the control event.
 ///
 /// # Safety
 ///
-/// Once, before anything else here is used, and after [`crate::tree::init`].
+/// The caller calls this function once, before anything else of this module is used, and after
+/// [`crate::tree::init`].
 pub(crate) unsafe fn init() -> Result {
     // SAFETY: The caller calls this once, before any other use.
     unsafe {
@@ -179,8 +181,8 @@ pub(crate) unsafe fn init() -> Result {
     removal::init()
 }
 
-/// To be called when that module is unloaded, and when its initialisation fails after
-/// [`init`]. No event and no output of it may be left.
+/// Ends trace events: when the module unloads, and when its initialisation fails after [`init`]. No
+/// event and no output of the module may exist.
 pub(crate) fn exit() {
     removal::exit();
 }
@@ -189,27 +191,27 @@ pub(crate) fn exit() {
 pub struct Definition {
     /// The directory below `events/`.
     pub group: Arc<Group>,
-    /// The directory of the event in it.
+    /// The directory of the event in the group's directory.
     pub name: CString,
-    /// Its parts, and what it switches on.
+    /// The fields, the sink and the callbacks.
     pub operations: Arc<dyn Operations>,
     /// The printer of its records.
     pub print: Arc<dyn Print>,
 }
 
-/// The `struct tracepoint` of an event, for which BPF programs can ask. The kernel reads the name
-/// alone, so the other fields are left out: they take 64 bytes. C: `alloc_synth_tracepoint()`.
+/// The `struct tracepoint` of an event, which BPF programs can attach to. The kernel reads only the
+/// name, so this type omits the other fields, which take 64 bytes. C: `alloc_synth_tracepoint()`.
 struct Tracepoint {
     _name: *const c_char,
 }
 
-/// The part of an event that the kernel knows: it must not move. It takes at most 192 bytes, which
-/// is one of the allocator's sizes.
+/// The part of an event that the kernel has pointers to, so it must not move. It takes at most
+/// 192 bytes, which is a size class of the allocator.
 ///
 /// # Invariants
 ///
-/// `sink` was borrowed from `operations`. While the event is registered, `fields` is a list that
-/// its group gave it, for fields that were borrowed from `operations`.
+/// `sink` was borrowed from `operations`. While the event is registered, its group gave it
+/// `fields`, a list for fields that were borrowed from `operations`.
 #[repr(C)]
 struct PinnedEvent {
     tracepoint: Tracepoint,
@@ -218,30 +220,32 @@ struct PinnedEvent {
     sink: NonNull<Sink>,
     /// NULL until the event is registered.
     fields: AtomicPtr<FieldList>,
-    /// Has the group and the name, and prints.
+    /// Holds the group and the name, and prints records.
     output: ARef<Output>,
-    /// The next in the list of events that are to be removed.
+    /// The next event in the list of events to remove.
     next: *mut PinnedEvent,
     has_fields: AtomicBool,
-    /// Whether the kernel sees no fields, because it would free those of other events.
+    /// Whether the kernel sees an empty list of fields. Otherwise, it would free fields that other
+    /// events share.
     hides_fields: AtomicBool,
-    /// Whether the event was dropped and could not be removed at once.
+    /// Whether the event was dropped, but could not be removed immediately.
     is_dropped: AtomicBool,
 }
 
-/// A registered event: removed when dropped.
+/// A registered event. Dropping the event removes it.
 ///
-/// Dropping disables the event in the top trace instance, and then waits until nobody uses it: it
-/// may be enabled in other instances, have triggers, or be open by perf. The kernel's log says so.
-/// Process context; sleeps. A task that holds `event_mutex` cannot wait for that: an event that is
-/// dropped in the closure of [`EventMutex::with`] is removed when this releases the mutex, and one
-/// that is dropped in a callback of an event stays until its module goes.
+/// Dropping disables the event in the top trace instance, and then waits until the event has no
+/// user: other instances may have enabled the event, it may have triggers, and perf may have opened
+/// it. The drop logs the wait. Process context; sleeps. A task that holds `event_mutex` cannot
+/// wait. If the closure of [`EventMutex::with`] drops an event, the event is removed when `with`
+/// releases the mutex. If a callback of an event drops an event, the event stays until its module
+/// unloads.
 ///
-/// Two events of one name are disabled together, by the name.
+/// Dropping disables the event by its name. This also disables another event of this name.
 ///
 /// # Examples
 ///
-/// An event with a field, and what records it:
+/// An event with a field, and a handler that records it:
 ///
 /// ```
 /// # use kernel::prelude::*;
@@ -325,28 +329,28 @@ struct PinnedEvent {
 ///
 /// # Invariants
 ///
-/// The call in `inner` was added to the kernel's events, and `PinnedEvent::unregister` did not
-/// succeed since.
+/// The call in `inner` was added to the kernel's events, and `PinnedEvent::unregister` has not
+/// succeeded since then.
 pub struct TraceEvent {
     inner: ManuallyDrop<Pin<KBox<PinnedEvent>>>,
 }
 
-// SAFETY: The kernel changes the call under its own locks; all else is `Send` and `Sync`.
+// SAFETY: The kernel changes the call under its own locks. All other fields are `Send` and `Sync`.
 unsafe impl Send for TraceEvent {}
-// SAFETY: The kernel changes the call under its own locks; all else is `Send` and `Sync`.
+// SAFETY: The kernel changes the call under its own locks. All other fields are `Send` and `Sync`.
 unsafe impl Sync for TraceEvent {}
 
-/// Whether anybody's event has this name. Such an event has a directory in tracefs.
+/// Whether an event of this name exists, of any owner. Looks for the event's directory in tracefs.
 ///
-/// Every name of the group `ftrace` is taken, and the control event of this crate: the kernel does
-/// not say so.
+/// Returns true for every name in the group `ftrace`, and for the control event of this crate,
+/// because the kernel does not report a conflict with these events.
 ///
-/// `trace_get_event_file()` would not do: the kernel removes its event probes although somebody
-/// holds them.
+/// This function does not use `trace_get_event_file()`, because the kernel removes its event probes
+/// even while a caller holds their file.
 ///
-/// Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM`. What is added at this very
-/// moment may not be seen. Two events of one name are kept apart, but the files of one hide those
-/// of the other.
+/// Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM`. The function may miss an
+/// event that is added concurrently. Two events of one name are distinct, but the files of one
+/// event hide those of the other.
 pub fn exists(group: &CStr, name: &CStr) -> Result<bool> {
     EventMutexHeld::check_not_current()?;
     // SAFETY: C has a string there, which lives as long as this crate.
@@ -357,7 +361,7 @@ pub fn exists(group: &CStr, name: &CStr) -> Result<bool> {
     is_in_events(group, name)
 }
 
-/// Does tracefs have a directory of this event?
+/// Whether tracefs has a directory for this event.
 fn is_in_events(group: &CStr, name: &CStr) -> Result<bool> {
     let (group, name) = (group.to_str()?, name.to_str()?);
     file::is_in_tracefs(&CString::try_from_fmt(format_args!(
@@ -365,41 +369,43 @@ fn is_in_events(group: &CStr, name: &CStr) -> Result<bool> {
     ))?)
 }
 
-/// An event that stays registered for as long as this is held. It counts as used.
+/// Keeps an event registered for as long as this value lives. The event counts as used.
 ///
 /// # Invariants
 ///
-/// One of the references to the event is this one's.
+/// This value owns one reference to the event.
 pub struct HeldEvent(NonNull<PinnedEvent>);
 
 impl HeldEvent {
-    /// Does the event have its directory in tracefs? While the kernel boots, no event has one yet,
-    /// and this says yes.
+    /// Whether the event has a directory in tracefs. While the kernel boots, no event has a
+    /// directory yet, and the function returns true.
     ///
-    /// Without memory the kernel can add an event without a directory. [`TraceEvent::register`]
-    /// does not notice it, because since 7.3 the kernel makes the directory last. A caller that
-    /// must know asks here after the registration.
+    /// If memory is short, the kernel can add an event without a directory.
+    /// [`TraceEvent::register`] does not detect this, because since Linux 7.3 the kernel creates
+    /// the directory last. A caller that needs the directory calls this function after the
+    /// registration.
     ///
     /// Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM` while the kernel boots.
     /// C: `event_create_dir()`.
     pub fn has_directory(&self) -> Result<bool> {
         EventMutexHeld::check_not_current()?;
-        // SAFETY: The event is registered, and so is there, by the type invariant.
+        // SAFETY: The event is registered by the type invariant, so it is live.
         let (group, name) = unsafe { self.0.as_ref() }.names();
-        // In these groups an event of user space can have the same name. It does not mind that its
-        // file is held.
+        // In these groups, user space can create an event of the same name. The kernel can remove
+        // such an event while its file is held, so `trace_get_event_file()` proves nothing.
         if group.to_bytes().starts_with(b"user_events") {
             return is_in_events(group, name);
         }
-        // The kernel finds the newest event of a name. It refuses a probe event whose name is
-        // taken, and this event is there. So the file found is this event's, and stays.
+        // The kernel finds the newest event of a name. It refuses a probe event whose name is in
+        // use, and this event is registered. So the kernel finds the file of this event, and the
+        // file stays valid.
         // SAFETY: Both are strings. NULL is the top trace instance.
         let file = from_err_ptr(unsafe {
             bindings::trace_get_event_file(ptr::null(), group.as_char_ptr(), name.as_char_ptr())
         })?;
         // SAFETY: The file is valid until it is put.
         let has_directory = unsafe { !(*file).ei.is_null() };
-        // SAFETY: This is the reference from above.
+        // SAFETY: This releases the reference that `trace_get_event_file()` returned.
         unsafe { bindings::trace_put_event_file(file) };
         Ok(has_directory || !file::is_in_tracefs(c"events/enable")?)
     }
@@ -407,15 +413,17 @@ impl HeldEvent {
 
 impl Drop for HeldEvent {
     fn drop(&mut self) {
-        // SAFETY: The event is there, by the type invariant, and is not used after this.
+        // SAFETY: The event is live by the type invariant. This value does not use the event
+        // afterwards.
         let references = unsafe { self.0.as_ref() }.references();
         references.fetch_sub(1, Ordering::Release);
     }
 }
 
 kernel::sync::global_lock! {
-    // Held while this crate enables or disables an event. Outside of `event_mutex`.
-    // SAFETY: Initialised by `init` before any event is registered.
+    // Held while this crate enables or disables an event. Lock order: `ENABLING`, then
+    // `event_mutex`.
+    // SAFETY: `init` initialises the mutex before any event is registered.
     unsafe(uninit) static ENABLING: Mutex<()> = ();
 }
 
@@ -424,7 +432,7 @@ static ENABLER: AtomicPtr<task_struct> = AtomicPtr::new(ptr::null_mut());
 
 /// Enables an event in the top trace instance, as `echo 1 >events/GROUP/NAME/enable` does.
 ///
-/// While the module of the event is being initialised, this is the only way to enable the event.
+/// While the module of the event is being initialised, no other way enables the event.
 ///
 /// Process context; takes `event_mutex`. `EDEADLK` with `event_mutex` held, `EINVAL` if no event
 /// has this name, and the error of [`Operations::enable`]. C: `trace_set_clr_event()`.
@@ -432,7 +440,7 @@ pub fn enable(group: &CStr, name: &CStr) -> Result {
     set_enabled(group, name, 1)
 }
 
-/// Disables it again.
+/// Disables an event in the top trace instance. Context and errors are those of [`enable`].
 pub fn disable(group: &CStr, name: &CStr) -> Result {
     set_enabled(group, name, 0)
 }
@@ -450,12 +458,13 @@ fn set_enabled(group: &CStr, name: &CStr, set: c_int) -> Result {
 }
 
 impl TraceEvent {
-    /// Adds an event: it appears in every trace instance, disabled. C: `trace_add_event_call()`.
+    /// Adds an event, which then appears in every trace instance, disabled. C:
+    /// `trace_add_event_call()`.
     ///
-    /// The kernel does not mind another event of this name: [`exists`] tells of it. While it is
-    /// enabled anywhere it holds a reference to the group's module. Before the initialisation of
-    /// that module is over, nobody can use the event but by [`enable`]. `EBUSY` where the sink is
-    /// another event's, `ENODEV` where the kernel has no number left, `ENOMEM`. Process context.
+    /// The kernel accepts two events of one name. The caller uses [`exists`] to avoid this. While a
+    /// user has the event enabled, the event holds a reference to the group's module. Until that
+    /// module is initialised, only [`enable`] can enable the event. `EBUSY` if another event uses
+    /// the sink, `ENODEV` if the kernel has no free event number, `ENOMEM`. Process context.
     pub fn register(token: &EventMutex, definition: Definition) -> Result<Self> {
         let Definition {
             group,
@@ -470,7 +479,7 @@ impl TraceEvent {
         sink.set_event(output.number(), fixed_len.try_into()?)?;
         let print_fmt = operations.print_fmt().as_char_ptr();
         let (sink, fields) = (NonNull::from(sink), NonNull::from(fields));
-        // INVARIANT: The sink was borrowed just now.
+        // INVARIANT: The sink was borrowed from `operations` above.
         let inner = KBox::pin(
             PinnedEvent {
                 tracepoint: Tracepoint {
@@ -490,14 +499,14 @@ impl TraceEvent {
             GFP_KERNEL,
         )?;
         let call = inner.call.get();
-        // DYNAMIC: counts references. EPROBE: no event probe may hold on to it; the kernel's own
-        // kprobe events are not to be had for that either.
-        // TRACEPOINT: BPF programs can be attached.
+        // DYNAMIC: the kernel counts references to the event. EPROBE: no event probe may attach to
+        // the event, just as none may attach to the kernel's own kprobe events. TRACEPOINT: BPF
+        // programs may attach to the event.
         const FLAGS: c_uint = bindings::TRACE_EVENT_FL_DYNAMIC
             | bindings::TRACE_EVENT_FL_EPROBE
             | bindings::TRACE_EVENT_FL_TRACEPOINT;
-        // SAFETY: Nobody else has the call yet. What it points at belongs to the operations or to
-        // the output, which live as long as `inner`, or lives as long as the module.
+        // SAFETY: No other code has the call yet. Its pointers point into the operations or into
+        // the output, which live as long as `inner`, or to data that lives as long as the module.
         unsafe {
             (*call).class = class;
             (*call).__bindgen_anon_1.tp = (&raw const inner.tracepoint).cast_mut().cast();
@@ -507,25 +516,25 @@ impl TraceEvent {
             (*call).flags = FLAGS as c_int;
         }
         let vtable = owner::vtable_of(&*inner.operations);
-        // SAFETY: `take_back` removes the event, which waits for its callbacks and for handlers.
-        // The event is freed after `untrack` only.
+        // SAFETY: `take_back` removes the event, and waits for its callbacks and for handlers. The
+        // event is freed only after `untrack`.
         unsafe { leftover::track(vtable, call.cast(), removal::take_back) }?;
         // SAFETY: The fields were borrowed from the operations, which live as long as `inner`.
         unsafe { inner.take_fields(token, fields) }
             .inspect_err(|_| leftover::untrack(call.cast()))?;
-        // SAFETY: `event_mutex` is held, as the token says, and the call stays in place until it
-        // is removed.
+        // SAFETY: The token proves that `event_mutex` is held. The call stays in place until it is
+        // removed.
         to_result(unsafe { bindings::trace_add_event_call(call) }).inspect_err(|_| {
             inner.put_fields(token);
             leftover::untrack(call.cast());
         })?;
         let has_fields = inner.has_fields.load(Ordering::Relaxed);
-        // INVARIANT: Added just now.
+        // INVARIANT: `trace_add_event_call` has just added the call.
         let event = Self {
             inner: ManuallyDrop::new(inner),
         };
         if !has_fields {
-            // The kernel does not say that it could not make the directory or the fields.
+            // The kernel does not report that it failed to create the directory or the fields.
             return match event.try_remove(token) {
                 Ok(()) => Err(ENOMEM),
                 Err((_, error)) => Err(error),
@@ -539,17 +548,19 @@ impl TraceEvent {
         self.inner.names()
     }
 
-    /// The group, for other events of the same one.
+    /// The group. Other events can share it.
     pub fn group(&self) -> &Arc<Group> {
         self.inner.output.group()
     }
 
-    /// The printer of its records. Whoever keeps it can read the records of a removed event.
+    /// The output of the event's records. While a reference to the output exists, the kernel can
+    /// print the records of the removed event.
     pub fn output(&self) -> ARef<Output> {
         self.inner.output.clone()
     }
 
-    /// Is it enabled, opened by perf, or held by someone else in the kernel?
+    /// Whether a trace instance has enabled the event, perf has opened it, or other kernel code
+    /// holds it.
     pub fn is_busy(&self, token: &EventMutexHeld) -> bool {
         self.inner.is_busy(token)
     }
@@ -558,16 +569,17 @@ impl TraceEvent {
     pub fn hold(&self, _: &EventMutexHeld) -> HeldEvent {
         let references = self.inner.references();
         references.fetch_add(1, Ordering::Relaxed);
-        // INVARIANT: Taken just now. No event is removed that has references: `unregister` looks
-        // for them with `event_mutex` held, and here it is held.
+        // INVARIANT: This function has just taken the reference. An event that has references is
+        // never removed: `unregister` checks for references with `event_mutex` held, and it is held
+        // here.
         HeldEvent(NonNull::from(&**self.inner))
     }
 
     /// Removes the event, unless somebody uses it. C: `trace_remove_event_call()`.
     ///
-    /// Where an RCU grace period did not pass since the last user went it waits for one, for the
-    /// handlers that still give records to the sink. The event comes back with `EBUSY` where
-    /// [`is_busy`](Self::is_busy).
+    /// Waits for an RCU grace period, for the handlers that still pass records to the sink, if none
+    /// has passed since the last user left. Returns the event with `EBUSY` if
+    /// [`is_busy`](Self::is_busy) holds.
     pub fn try_remove(self, token: &EventMutex) -> Result<(), (Self, Error)> {
         match self.inner.unregister(token) {
             Ok(()) => {
@@ -595,7 +607,7 @@ impl Drop for TraceEvent {
 impl PinnedEvent {
     /// # Safety
     ///
-    /// `call` must be that of a live [`PinnedEvent`].
+    /// `call` must be the call of a live [`PinnedEvent`].
     unsafe fn from_call<'a>(call: *mut bindings::trace_event_call) -> &'a Self {
         // SAFETY: The caller guarantees that the call is embedded in a live `PinnedEvent`.
         unsafe { &*kernel::container_of!(Opaque::cast_from(call), PinnedEvent, call) }
@@ -607,14 +619,14 @@ impl PinnedEvent {
     }
 
     fn sink(&self) -> &Sink {
-        // SAFETY: By the type invariant, it is borrowed from the operations, which live as long as
-        // `self` and which nobody changes meanwhile.
+        // SAFETY: By the type invariant, the sink is borrowed from the operations. They live as
+        // long as `self`, and no code changes them.
         unsafe { self.sink.as_ref() }
     }
 
-    /// The list of the fields, while the event is registered.
+    /// The list of the fields. Present while the event is registered.
     fn field_list(&self) -> Option<&FieldList> {
-        // SAFETY: By the type invariant, the list is that of this event, and so is live.
+        // SAFETY: By the type invariant, the list belongs to this event, so the list is live.
         unsafe { self.fields.load(Ordering::Relaxed).as_ref() }
     }
 
@@ -622,7 +634,7 @@ impl PinnedEvent {
         self.field_list().map_or(&[], FieldList::fields)
     }
 
-    /// The head of the list of fields, for the kernel.
+    /// The head of the list of fields that the kernel sees.
     fn kernel_fields(&self) -> *mut list_head {
         let Some(list) = self.field_list() else {
             return field_list::no_fields();
@@ -631,70 +643,74 @@ impl PinnedEvent {
             return field_list::no_fields();
         }
         if list.is_defined() {
-            // The kernel does not ask an event to define fields that another event has defined.
+            // The kernel does not ask an event to define fields that another event has defined
+            // already.
             self.has_fields.store(true, Ordering::Relaxed);
         }
         list.head()
     }
 
-    /// Gets a list of fields. `ENOMEM`.
+    /// Gets a list of fields from the group. `ENOMEM`.
     ///
     /// # Safety
     ///
     /// `fields` must be borrowed from `operations`.
     unsafe fn take_fields(&self, token: &EventMutex, fields: NonNull<[Field]>) -> Result {
         let lists = self.output.group().field_lists();
-        // SAFETY: The caller guarantees that the fields are borrowed from the operations. These
-        // live as long as `self`, which gives the list back before.
+        // SAFETY: The caller guarantees that the fields are borrowed from the operations. The
+        // operations live as long as `self`, which returns the list before it is freed.
         let list = unsafe { lists.get(token, fields) }?;
-        // INVARIANT: The group gave the list just now.
+        // INVARIANT: The group has just given the list to this event.
         self.fields.store(list.as_ptr(), Ordering::Relaxed);
         self.output.set_fields(self.field_list());
         Ok(())
     }
 
-    /// Gives the list of fields back. The kernel must not know the event any more.
+    /// Returns the list of fields to the group. The kernel must have removed the event.
     fn put_fields(&self, token: &EventMutex) {
         self.output.set_fields(None);
         // INVARIANT: The event is not registered.
         let list = self.fields.swap(ptr::null_mut(), Ordering::Relaxed);
         if let Some(list) = NonNull::new(list) {
-            // SAFETY: `take_fields` got it from this group. The kernel does not use the list of the
-            // last event: those who print may use it until the kernel has removed the event.
+            // SAFETY: `take_fields` got the list from this group. The kernel does not use the list
+            // after it has removed the last event of the list. Until then, printing readers may use
+            // the list.
             unsafe { self.output.group().field_lists().put(token, list) };
         }
     }
 
     fn is_busy(&self, _: &EventMutexHeld) -> bool {
-        // References are only taken with `event_mutex` held, which the token says.
+        // Only a task that holds `event_mutex` takes references, and the token proves that this
+        // task holds it.
         self.references().load(Ordering::Acquire) != 0 || self.sink().is_used()
     }
 
-    /// How many references there are. C: `refcnt` in `struct trace_event_call`.
+    /// The reference count of the event. C: `refcnt` in `struct trace_event_call`.
     fn references(&self) -> &AtomicI32 {
         // SAFETY: The projection stays within the allocation.
         let union = unsafe { &raw mut (*self.call.get()).__bindgen_anon_2 };
-        // SAFETY: The event is dynamic, so that the live field of the union is the counter. The
-        // kernel changes it by atomic instructions.
+        // SAFETY: The event is dynamic, so the counter is the live field of the union. The kernel
+        // changes the counter by atomic instructions.
         unsafe { AtomicI32::from_ptr(&raw mut (*union.cast::<atomic_t>()).counter) }
     }
 
-    /// Removes the call from the kernel's events, or fails with `EBUSY`. The caller must not do it
-    /// again once it has succeeded.
+    /// Removes the call from the kernel's events. `EBUSY` if the event is used. The caller must not
+    /// call this function again after it has succeeded.
     fn unregister(&self, token: &EventMutex) -> Result {
         if self.is_busy(token) {
             return Err(EBUSY);
         }
         self.sink().wait_for_handlers();
         let call = self.call.get();
-        // The number is the output's: without functions the kernel leaves it alone. Nothing is
-        // recorded any more, so nobody looks at them.
+        // The output owns the event number. The kernel does not free the number of an event without
+        // functions. No handler records the event any more, so no code reads the functions.
         // SAFETY: The call is registered, and `event_mutex` is held.
         unsafe { (*call).event.funcs = ptr::null_mut() };
-        // The kernel frees the fields that it sees.
+        // The kernel frees the fields that it sees, so shared fields are hidden first.
         let is_shared = self.field_list().is_some_and(FieldList::is_shared);
         self.hides_fields.store(is_shared, Ordering::Relaxed);
-        // The kernel waits for those who print, before it frees the fields.
+        // Printing readers no longer get the fields. The kernel waits for current readers before it
+        // frees the fields.
         self.output.set_fields(None);
         // SAFETY: The call is registered, and `event_mutex` is held.
         to_result(unsafe { bindings::trace_remove_event_call(call) }).inspect_err(|_| {
@@ -708,10 +724,11 @@ impl PinnedEvent {
         Ok(())
     }
 
-    /// The module that the user of an event needs, for as long as he uses it.
+    /// Takes a reference to the event's module, for a user of the event.
     fn get_owner(&self) -> Result {
         if ENABLER.load(Ordering::Relaxed) == event_mutex::current() {
-            // The module itself enables the event. If its initialisation fails it also disables it.
+            // The module itself enables the event. If its initialisation fails, it disables the
+            // event, too.
             owner::get(self.output.group().owner())
         } else {
             owner::get_for_user(self.output.group().owner())
@@ -732,7 +749,7 @@ impl PinnedEvent {
         }
     }
 
-    /// One more user: a trace instance (with its file) or perf (without).
+    /// Adds a user: a trace instance, which has a `file`, or perf, which has none.
     fn add(&self, token: &EventMutexHeld, file: *mut bindings::trace_event_file) -> Result {
         self.get_owner()?;
         let added = if file.is_null() {
@@ -747,23 +764,23 @@ impl PinnedEvent {
             })
         });
         if enabled.is_err() {
-            // SAFETY: `get_owner` got the reference. The caller holds `event_mutex`, which the
-            // module's exit passes through to remove this event, so that this code stays.
+            // SAFETY: `get_owner` got the reference. The caller holds `event_mutex`. The module's
+            // exit takes this mutex to remove this event, so this code stays loaded.
             unsafe { owner::put(self.output.group().owner()) };
         }
         enabled
     }
 
-    /// One user less.
+    /// Removes a user.
     fn remove(&self, token: &EventMutexHeld, file: *mut bindings::trace_event_file) {
         if self.sink().remove(file) {
             self.last_use(token);
             if !file.is_null() {
-                // SAFETY: The kernel disables the event in this file, which it has.
+                // SAFETY: The kernel disables the event in this file, so the file is live.
                 unsafe { removal::keep_trace(token, file) };
             }
-            // SAFETY: `add` got the reference. The caller holds `event_mutex`, which the module's
-            // exit passes through to remove this event, so that this code stays.
+            // SAFETY: `add` got the reference. The caller holds `event_mutex`. The module's exit
+            // takes this mutex to remove this event, so this code stays loaded.
             unsafe { owner::put(self.output.group().owner()) };
         }
     }
@@ -775,12 +792,13 @@ extern "C" {
     fn ktrace_set_array_len(fields: *mut list_head, name: *const c_char, size: c_int, len: c_int);
 }
 
-/// `class->reg`: someone begins or ends to use an event.
+/// `class->reg`: a user starts or stops using an event.
 ///
 /// # Safety
 ///
-/// Called by the kernel for a registered call, with `event_mutex` held where it says REGISTER or
-/// UNREGISTER; `data` is a `struct trace_event_file` for those without PERF in their name.
+/// The kernel calls this function for a registered call. It holds `event_mutex` for the types
+/// REGISTER and UNREGISTER. For the types without PERF in their names, `data` is a `struct
+/// trace_event_file`.
 #[no_mangle]
 unsafe extern "C" fn ktrace_call_reg(
     call: *mut bindings::trace_event_call,
@@ -794,7 +812,7 @@ unsafe extern "C" fn ktrace_call_reg(
         bindings::trace_reg_TRACE_REG_PERF_REGISTER => (true, ptr::null_mut()),
         bindings::trace_reg_TRACE_REG_UNREGISTER => (false, data.cast()),
         bindings::trace_reg_TRACE_REG_PERF_UNREGISTER => (false, ptr::null_mut()),
-        // PERF_ADD and PERF_DEL come from the scheduler: 0 lets perf do what it always does.
+        // The scheduler sends PERF_ADD and PERF_DEL. The result 0 selects perf's default action.
         _ => return 0,
     };
     // SAFETY: The kernel holds `event_mutex` for these two types of calls.
@@ -807,22 +825,22 @@ unsafe extern "C" fn ktrace_call_reg(
     }
 }
 
-/// `define_fields`: tells the kernel the fields of an event.
+/// `define_fields`: reports the fields of an event to the kernel.
 ///
 /// # Safety
 ///
-/// Called by the kernel for a call that is being registered, with `event_mutex` held.
+/// The kernel calls this function for a call that is being registered, with `event_mutex` held.
 #[no_mangle]
 unsafe extern "C" fn ktrace_call_define_fields(call: *mut bindings::trace_event_call) -> c_int {
-    // SAFETY: The kernel calls this for a call that is being registered: that of a live
-    // `PinnedEvent`.
+    // SAFETY: The kernel calls this for a call that is being registered, which is the call of a
+    // live `PinnedEvent`.
     let inner = unsafe { PinnedEvent::from_call(call) };
     from_result(|| {
         let list = inner.field_list().ok_or(EINVAL)?;
         for field in list.fields() {
             let (name, size) = (field.name().as_char_ptr(), field.size().try_into()?);
-            // SAFETY: The kernel keeps the two strings: each event that uses the list has borrowed
-            // them.
+            // SAFETY: The kernel keeps pointers to the two strings. Each event that uses the list
+            // has borrowed the strings.
             to_result(unsafe {
                 bindings::trace_define_field(
                     call,
@@ -849,8 +867,8 @@ unsafe extern "C" fn ktrace_call_define_fields(call: *mut bindings::trace_event_
 ///
 /// # Safety
 ///
-/// `event` must be that of a registered call of this file, `record` one of its records, of unknown
-/// length, and `seq` valid and unshared.
+/// `event` must belong to a registered call of this file. `record` must be a record of this event,
+/// of any length. `seq` must be valid and unshared.
 #[no_mangle]
 unsafe extern "C" fn ktrace_call_print(
     event: *mut bindings::trace_event,
@@ -859,18 +877,20 @@ unsafe extern "C" fn ktrace_call_print(
     _len: c_int,
     addresses: bool,
 ) {
-    // SAFETY: `event` is embedded in a call.
+    // SAFETY: The caller guarantees that `event` is embedded in a call.
     let call = unsafe { kernel::container_of!(event, bindings::trace_event_call, event) };
     // SAFETY: The kernel calls this for a registered call, which is that of a live `PinnedEvent`.
     let inner = unsafe { PinnedEvent::from_call(call) };
-    // SAFETY: A record has at least its fields, as `Sink::record` makes sure.
+    // SAFETY: `Sink::record` guarantees that a record is at least as long as its fields.
     let fixed = unsafe { core::slice::from_raw_parts(record, inner.sink().fixed_len()) };
     let fields = inner.fields().iter();
     let len = fields
         .filter_map(|field| field.end_of_located(fixed))
         .fold(fixed.len(), usize::max);
-    // SAFETY: What a field locates is within the record, as who made the field has promised.
+    // SAFETY: The creator of the field has promised that the data that the field locates is within
+    // the record.
     let record = unsafe { core::slice::from_raw_parts(record, len) };
-    // SAFETY: The kernel says that the sequence is valid and unshared. The event has a reference.
+    // SAFETY: The kernel guarantees that the sequence is valid and unshared. The event has a
+    // reference to the output.
     unsafe { inner.output.print(seq, record, addresses) };
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Control files in the root of tracefs: a listing to read, commands to write, a line each.
+//! Control files in the root of tracefs. Users read a listing, and write commands, one per line.
 //!
 //! C header: [`include/linux/tracefs.h`](srctree/include/linux/tracefs.h)
 
@@ -41,38 +41,40 @@ use crate::{
     security, //
 };
 
-/// The longest line, in bytes, without its newline. C: `WRITE_BUFSIZE` less two.
+/// The maximum length of a line, in bytes, without its newline. C: `WRITE_BUFSIZE` minus two.
 pub const MAX_LINE: usize = 4094;
 
-/// A control file. All of it is called in process context.
+/// A control file. The kernel calls all functions in process context.
 #[vtable]
 pub trait ControlFile: 'static {
-    /// The number of the first entry of the listing that has `from` or more. Where an entry keeps
-    /// its number while others go it is in whatever is read meanwhile, and once.
+    /// The number of the first entry of the listing whose number is at least `from`. If an entry
+    /// keeps its number while other entries are removed, each read of the listing shows the entry
+    /// exactly once.
     fn next(from: usize) -> Option<usize>;
 
-    /// Shows the entry with this number, if it exists. Readers read the listing entry by entry, and
-    /// it may change in between.
+    /// Prints the entry with this number, if the entry exists. Readers read the listing entry by
+    /// entry, and the listing may change between two entries.
     fn show(number: usize, to: &SeqFile);
 
-    /// The file is opened for writing with O_TRUNC: everything is to go.
+    /// Removes all entries. The kernel calls this when a user opens the file for writing with
+    /// O_TRUNC.
     fn clear() -> Result {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// Takes a line, without its newline. Those that follow in the same write are not taken where
-    /// it fails.
+    /// Executes a line, which has no newline. If this function fails, the remaining lines of the
+    /// same write are not executed.
     fn write_line(_line: &[u8]) -> Result {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 }
 
-/// A file in the root of tracefs: made by [`File::create`], removed when dropped.
+/// A file in the root of tracefs. [`File::create`] creates the file. Dropping the value removes it.
 ///
-/// The file cannot be opened before the initialisation of its module is over (`ENODEV`). An open
-/// file keeps the module loaded. Dropping one waits without a limit of time until nobody has it
-/// open, and logs once that it waits; so do not drop it in its own callbacks. A file descriptor of
-/// `O_PATH` and a bind mount of the file count as open.
+/// Opening the file fails with `ENODEV` until the initialisation of its module is over. An open
+/// file keeps the module loaded. Dropping the value waits, without a time limit, until the file is
+/// closed, and logs this once. So the file's own callbacks must not drop the value. A file
+/// descriptor of `O_PATH` and a bind mount of the file also count as open.
 ///
 /// # Examples
 ///
@@ -111,26 +113,26 @@ pub trait ControlFile: 'static {
 ///
 /// # Invariants
 ///
-/// `dentry` is that of the file, to which nothing else does anything but open it.
+/// `dentry` is the dentry of the file. Other code only opens this file.
 pub struct File {
     dentry: NonNull<bindings::dentry>,
-    /// The kernel calls its functions until the file is gone.
+    /// The kernel calls these operations until the file is removed.
     _operations: KBox<FileOperations>,
 }
 
-/// The operations of a file, and whose they are.
+/// The operations of a file, and the module that owns the file.
 #[repr(C)]
 struct FileOperations {
-    /// The file operations have no owner: with one, the kernel would warn of each attempt to open
-    /// the file while the module is being unloaded. Instead, [`open`] takes the reference and
+    /// The table has no owner. With an owner, the kernel would log a warning for each attempt to
+    /// open the file while the module unloads. Instead, [`open`] takes the reference and
     /// [`release`] drops it.
     table: bindings::file_operations,
     owner: &'static ThisModule,
 }
 
-// SAFETY: Removing a file is possible from anywhere, and the operations are constant.
+// SAFETY: Any task may remove a file, and the operations are constant.
 unsafe impl Send for File {}
-// SAFETY: There is nothing to do with a shared reference, and the operations are constant.
+// SAFETY: A shared reference has no methods, and the operations are constant.
 unsafe impl Sync for File {}
 
 // ktrace only passes the dentry on, and does not access its fields.
@@ -140,10 +142,11 @@ extern "C" {
 }
 
 impl File {
-    /// Makes a file for root to read and, where `T` takes lines or is cleared, to write.
+    /// Creates a file that root can read. If `T` executes lines or removes entries, root can also
+    /// write it.
     ///
-    /// Process context. C: `tracefs_create_file()`, which does not tell why it fails: `EEXIST`
-    /// most likely, for a file of that name.
+    /// Process context. `EEXIST` if `tracefs_create_file()` fails. This C function does not report
+    /// the error, and an existing file of this name is the most likely cause.
     pub fn create<T: ControlFile>(name: &CStr, owner: &'static ThisModule) -> Result<Self> {
         let writable = T::HAS_WRITE_LINE || T::HAS_CLEAR;
         let mode = if writable { 0o640 } else { 0o440 };
@@ -161,7 +164,7 @@ impl File {
             },
             GFP_KERNEL,
         )?;
-        // SAFETY: The name is a string; the operations live as long as the file.
+        // SAFETY: The name is a string. The operations live as long as the file.
         let dentry = unsafe {
             tracing::tracefs_create_file(
                 name.as_char_ptr(),
@@ -172,23 +175,23 @@ impl File {
             )
         };
         let dentry = NonNull::new(kernel::error::from_err_ptr(dentry)?).ok_or(EEXIST)?;
-        // INVARIANT: Made just now.
+        // INVARIANT: `tracefs_create_file()` has just created the file.
         let this = Self {
             dentry,
             _operations: operations,
         };
         let code = open::<T> as *const () as usize;
-        // SAFETY: `take_back` removes the file and waits until nobody has it open.
+        // SAFETY: `take_back` removes the file and waits until the file is closed.
         unsafe { leftover::track(code, dentry.as_ptr().cast(), take_back) }?;
         Ok(this)
     }
 }
 
-/// Removes a file that its module left behind.
+/// Removes a file that its module left in tracefs.
 ///
 /// # Safety
 ///
-/// `dentry` must be that of a [`File`] that its module does not use any more.
+/// `dentry` must be the dentry of a [`File`] that its module does not use any more.
 unsafe fn take_back(dentry: *mut c_void) {
     // SAFETY: The caller guarantees that this is the dentry of a file.
     unsafe { ktrace_remove_file(dentry.cast()) };
@@ -196,29 +199,30 @@ unsafe fn take_back(dentry: *mut c_void) {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // First: the kernel may use the address for another file afterwards.
+        // This comes first, because the kernel may use the address for another file afterwards.
         leftover::untrack(self.dentry.as_ptr().cast());
-        // SAFETY: The dentry is that of the file, by the type invariant. The operations are freed
-        // after this has returned, when nobody has the file open.
+        // SAFETY: By the type invariant, this is the dentry of the file. The call returns when the
+        // file is closed, and the operations are freed afterwards.
         unsafe { ktrace_remove_file(self.dentry.as_ptr()) };
     }
 }
 
-/// The module that a file belongs to.
+/// The module that owns a file.
 ///
 /// # Safety
 ///
-/// `file` must be one of these, being opened or open.
+/// `file` must be a file of this type that is open or is being opened.
 unsafe fn owner_of(file: *const bindings::file) -> &'static ThisModule {
-    // SAFETY: Its operations are the table in a `FileOperations`, which lives as long as the file.
+    // SAFETY: The file's operations are the table in a `FileOperations`, which lives as long as the
+    // file.
     unsafe {
         let table = (*file).f_op.cast_mut();
         (*kernel::container_of!(table, FileOperations, table)).owner
     }
 }
 
-/// The functions that make a listing out of [`ControlFile::show`]: the position is the number of an
-/// entry, and the iterator that plus one, for NULL is the end.
+/// The functions that build a listing from [`ControlFile::show`]. The position is the number of an
+/// entry. The iterator is the number plus one, because NULL marks the end.
 struct Listing<T>(PhantomData<T>);
 
 impl<T: ControlFile> Listing<T> {
@@ -244,7 +248,7 @@ impl<T: ControlFile> Listing<T> {
 
     /// # Safety
     ///
-    /// `pos` must be valid, and `m` not used by anyone else.
+    /// `pos` must be valid, and no other code may use `m`.
     unsafe extern "C" fn next(
         m: *mut bindings::seq_file,
         _: *mut c_void,
@@ -258,14 +262,14 @@ impl<T: ControlFile> Listing<T> {
 
     /// # Safety
     ///
-    /// None.
+    /// The caller has no requirements to meet.
     unsafe extern "C" fn stop(_: *mut bindings::seq_file, _: *mut c_void) {}
 
     /// # Safety
     ///
-    /// `m` must be valid and not used by anyone else.
+    /// `m` must be valid, and no other code may use it.
     unsafe extern "C" fn show(m: *mut bindings::seq_file, v: *mut c_void) -> c_int {
-        // SAFETY: The kernel passes a valid `seq_file` that nobody else uses meanwhile.
+        // SAFETY: The kernel passes a valid `seq_file`. No other code uses it during the call.
         let to = unsafe { SeqFile::from_raw(m) };
         T::show(v.addr().wrapping_sub(1), to);
         0
@@ -274,16 +278,16 @@ impl<T: ControlFile> Listing<T> {
 
 /// # Safety
 ///
-/// `file` must be one of these, and being opened.
+/// `file` must be a file of this type that is being opened.
 unsafe extern "C" fn open<T: ControlFile>(
     _inode: *mut bindings::inode,
     file: *mut bindings::file,
 ) -> c_int {
-    // SAFETY: The kernel opens this file, and removing it waits for that.
+    // SAFETY: The kernel opens this file. Removing the file waits for the open.
     let owner = unsafe { owner_of(file) };
     from_result(|| {
         owner::get_for_user(owner)?;
-        // SAFETY: The kernel opens this file, for whose callbacks this is called.
+        // SAFETY: The kernel opens this file, and calls this function for it.
         unsafe { open_listing::<T>(file) }.inspect_err(|_| {
             // SAFETY: The reference was taken above. Removing the file waits for this function.
             unsafe { owner::put(owner) };
@@ -294,35 +298,37 @@ unsafe extern "C" fn open<T: ControlFile>(
 
 /// # Safety
 ///
-/// `file` must be one of these, and being opened.
+/// `file` must be a file of this type that is being opened.
 unsafe fn open_listing<T: ControlFile>(file: *mut bindings::file) -> Result {
     security::tracefs_allowed()?;
-    // SAFETY: The caller guarantees that the file is being opened: nobody changes it.
+    // SAFETY: The caller guarantees that the file is being opened, so no other code changes it.
     let (mode, flags) = unsafe { ((*file).f_mode, (*file).f_flags) };
     if T::HAS_CLEAR && mode & tracing::FMODE_WRITE != 0 && flags & bindings::O_TRUNC != 0 {
         T::clear()?;
     }
-    // SAFETY: The caller guarantees that the file is being opened; the operations are constant.
+    // SAFETY: The caller guarantees that the file is being opened. The operations are constant.
     to_result(unsafe { bindings::seq_open(file, &Listing::<T>::OPERATIONS) })
 }
 
 /// # Safety
 ///
-/// `file` must be one of these, and no longer used.
+/// `file` must be a file of this type that is no longer used.
 unsafe extern "C" fn release(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-    // SAFETY: The kernel closes this file, and removing it waits for that.
+    // SAFETY: The kernel closes this file. Removing the file waits for the close.
     let owner = unsafe { owner_of(file) };
     // SAFETY: `open` has opened the listing.
     unsafe { bindings::seq_release(inode, file) };
-    // SAFETY: `open` has taken the reference. The kernel gives up the dentry after this function,
-    // and removing the file waits for that.
+    // SAFETY: `open` has taken the reference. The kernel drops the dentry after this function, and
+    // removing the file waits for this drop.
     unsafe { owner::put(owner) };
     0
 }
 
+/// Executes the lines of a write.
+///
 /// # Safety
 ///
-/// Called by the kernel for a write of `count` bytes at `from`, an address in user space.
+/// The kernel must call this function for a write of `count` bytes at `from`, a user address.
 unsafe extern "C" fn write<T: ControlFile>(
     _file: *mut bindings::file,
     from: *const c_char,
@@ -344,9 +350,9 @@ unsafe extern "C" fn write<T: ControlFile>(
     }
 }
 
-/// Passes the written string on, line by line. C: `trace_parse_run_command()`.
+/// Passes each line of the written string to `take`. C: `trace_parse_run_command()`.
 ///
-/// `EINVAL` for a line over [`MAX_LINE`] bytes.
+/// `EINVAL` for a line of more than [`MAX_LINE`] bytes.
 fn write_lines(from: UserPtr, count: usize, mut take: impl FnMut(&[u8]) -> Result) -> Result {
     let mut buffer = KVec::from_elem(0u8, count.min(MAX_LINE + 1), GFP_KERNEL)?;
     let mut done = 0;
@@ -359,7 +365,7 @@ fn write_lines(from: UserPtr, count: usize, mut take: impl FnMut(&[u8]) -> Resul
 
         let is_last = done + len == count;
         // The characters after the last newline are a line only at the end of the write. Otherwise
-        // they are read again at the start of the next chunk, with the rest of the line.
+        // the next chunk starts with them, and also has the rest of the line.
         let whole = match chunk.iter().rposition(|&byte| byte == b'\n') {
             _ if is_last => len,
             Some(newline) => newline + 1,

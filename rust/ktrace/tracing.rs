@@ -6,17 +6,18 @@
 
 use kernel::bindings;
 
-/// Stops recording in the top trace instance, to keep what led to an event. Other instances
-/// continue: a trigger `traceoff` of an event stops its own instance. Any context.
+/// Stops recording in the top trace instance, so that the trace keeps the events before this call.
+/// Other instances continue to record: the trigger `traceoff` stops the instance of its event. Any
+/// context.
 ///
 /// C: `tracing_off()`.
 pub fn off() {
-    // SAFETY: No requirements.
+    // SAFETY: The function has no requirements.
     unsafe { bindings::tracing_off() };
 }
 
 /// Whether the top trace instance records. Any context. C: `tracing_is_on()`.
 pub fn is_on() -> bool {
-    // SAFETY: No requirements.
+    // SAFETY: The function has no requirements.
     unsafe { bindings::tracing_is_on() != 0 }
 }

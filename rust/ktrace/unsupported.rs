@@ -8,7 +8,7 @@ use kernel::{
     ffi::c_int, //
 };
 
-/// `EOPNOTSUPP`. The kernel crate of linux 7.2 has no constant for it.
+/// `EOPNOTSUPP`. The kernel crate of Linux 7.2 has no constant for this error.
 pub(crate) fn unsupported() -> Error {
     Error::from_errno(-(bindings::EOPNOTSUPP as c_int))
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Differences between versions of the kernel. The rest of the crate does not know the version.
+//! Differences between kernel versions. Only this file depends on the version.
 //!
-//! Kbuild passes the version: `SINCE_LINUX_7_3` is set for linux 7.3 and later.
+//! Kbuild passes the version: `SINCE_LINUX_7_3` is set for Linux 7.3 and later.
 //!
 //! C header: `include/generated/uapi/linux/version.h`
 
@@ -17,8 +17,8 @@ use kernel::ThisModule;
 
 /// The module that this crate is a part of.
 ///
-/// Since linux 7.3, `#[vtable]` expects this type in the crate of each `impl`. `module!` defines it
-/// in a crate that is a module.
+/// Since Linux 7.3, `#[vtable]` expects this type in the crate of each `impl`. `module!` defines
+/// the type in a crate that is a module.
 #[allow(dead_code)]
 pub(crate) struct LocalModule;
 
@@ -27,18 +27,19 @@ impl ModuleMetadata for LocalModule {
 
     #[cfg(all(SINCE_LINUX_7_3, MODULE))]
     const THIS_MODULE: ThisModule = {
-        // Only its address is used.
+        // Rust only takes the address of this variable.
         #[allow(improper_ctypes)]
         extern "C" {
             static __this_module: Opaque<bindings::module>;
         }
 
-        // SAFETY: modpost defines `__this_module` in each module, and it has the module's lifetime.
+        // SAFETY: modpost defines `__this_module` in each module. The variable lives as long as the
+        // module.
         unsafe { ThisModule::from_ptr(__this_module.get()) }
     };
 
     #[cfg(all(SINCE_LINUX_7_3, not(MODULE)))]
-    // SAFETY: In C, `THIS_MODULE` of code that is built into the kernel is NULL.
+    // SAFETY: For code that is built into the kernel, `THIS_MODULE` is NULL in C, too.
     const THIS_MODULE: ThisModule = unsafe { ThisModule::from_ptr(core::ptr::null_mut()) };
 }
 

@@ -66,15 +66,15 @@ pub(crate) fn is_indirect_thunk(_name: &str) -> bool {
     false
 }
 
-/// The distance from a per-CPU address to this CPU's copy. The kernel keeps it in a register. Which
-/// register this is depends on the exception level that the kernel runs at. The kernel writes the
-/// right instruction when it loads the module. C: `__my_cpu_offset`.
+/// The distance from a per-CPU address to this CPU's copy, in bytes. The kernel keeps the distance
+/// in a register. The register depends on the exception level that the kernel runs at. The kernel
+/// writes the correct instruction when it loads the module. C: `__my_cpu_offset`.
 #[inline(always)]
 fn cpu_offset() -> usize {
     let offset;
-    // SAFETY: Both instructions only read a system register. The kernel replaces the first one by
-    // the second one, of the same length, where the second one is what it may execute. The entry
-    // in `.altinstructions` is a `struct alt_instr`.
+    // SAFETY: Both instructions only read a system register and have the same length. The kernel
+    // replaces the first one by the second one on CPUs where it may execute the second one. The
+    // entry in `.altinstructions` is a `struct alt_instr`.
     unsafe {
         asm!(
             "661: mrs {offset}, tpidr_el1",
@@ -99,14 +99,14 @@ fn cpu_offset() -> usize {
 /// Whether [`read_number`] reads most kernel addresses.
 pub(crate) const READS_NUMBERS: bool = false;
 
-/// Reads nothing: `copy_from_kernel_nofault()` has to.
+/// Returns `None`, so the caller uses `copy_from_kernel_nofault()`.
 #[inline(always)]
 pub(crate) fn read_number(_address: usize, _width: Width) -> Option<u64> {
     None
 }
 
-/// Adds one to this CPU's copy of a per-CPU number, whatever interrupts this: the addition is
-/// atomic, also if this goes on on another CPU in between. C: `raw_cpu_inc()`.
+/// Adds one to this CPU's copy of a per-CPU number. The addition is atomic, so the count is correct
+/// even if the task is interrupted or moves to another CPU meanwhile. C: `raw_cpu_inc()`.
 ///
 /// # Safety
 ///
@@ -114,7 +114,8 @@ pub(crate) fn read_number(_address: usize, _width: Width) -> Option<u64> {
 #[inline(always)]
 pub(crate) unsafe fn percpu_increment(counter: *mut u64) {
     let copy = counter.wrapping_byte_add(cpu_offset());
-    // SAFETY: A copy of what the caller vouches for. All accesses to it are atomic.
+    // SAFETY: The caller guarantees a live per-CPU allocation, and this is one of its copies. All
+    // accesses to the copy are atomic.
     unsafe { AtomicU64::from_ptr(copy) }.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -125,12 +126,12 @@ pub(crate) unsafe fn percpu_increment(counter: *mut u64) {
 /// `pointer` must be a live per-CPU allocation of a pointer.
 #[inline(always)]
 pub(crate) unsafe fn percpu_read<T>(pointer: *const *mut T) -> *mut T {
-    // SAFETY: A copy of what the caller vouches for.
+    // SAFETY: The caller guarantees a live per-CPU allocation, and this reads one of its copies.
     unsafe { pointer.wrapping_byte_add(cpu_offset()).read() }
 }
 
-/// Returns the address of this CPU's copy of the per-CPU variable at `address`. Preemption should
-/// be disabled. C: `this_cpu_ptr()`.
+/// Returns the address of this CPU's copy of the per-CPU variable at `address`. If preemption is
+/// enabled, the task may move to another CPU at any time. C: `this_cpu_ptr()`.
 #[inline(always)]
 pub(crate) fn this_cpu(address: usize) -> usize {
     address.wrapping_add(cpu_offset())
@@ -140,12 +141,13 @@ pub(crate) fn this_cpu(address: usize) -> usize {
 #[inline(always)]
 pub(crate) fn current() -> *const task_struct {
     let task;
-    // SAFETY: In the kernel, this register has the address of the current task.
+    // SAFETY: The instruction only reads a register. In the kernel, the register holds the address
+    // of the current task.
     unsafe { asm!("mrs {}, sp_el0", out(reg) task, options(nomem, nostack, preserves_flags)) };
     task
 }
 
-/// Returns the [`CodePlace`](super::CodePlace) of the code that this is inlined into.
+/// Returns the [`CodePlace`](super::CodePlace) of the code that this function is inlined into.
 #[inline(always)]
 pub(crate) fn place() -> super::CodePlace {
     let (code, frame);
@@ -162,8 +164,8 @@ pub(crate) fn place() -> super::CodePlace {
 ///
 /// # Invariants
 ///
-/// Stands for a `struct ftrace_regs` that ftrace filled in, or that is like one, and that nothing
-/// changes for `'a`.
+/// Points to a `struct ftrace_regs` that ftrace filled in, or to an equivalent structure. No code
+/// changes the structure for `'a`.
 #[derive(Clone, Copy)]
 pub struct CallRegisters<'a> {
     regs: *mut __arch_ftrace_regs,
@@ -177,11 +179,11 @@ impl CallRegisters<'_> {
 }
 
 impl RegisterFile for CallRegisters<'_> {
-    /// Reads 0 for a register that ftrace does not save.
+    /// Returns 0 for a register that ftrace does not save.
     #[inline(always)]
     fn get(self, register: Register) -> u64 {
         let offset = match register.offset() {
-            // They are at the same place in both structures.
+            // These registers have the same offsets in both structures.
             offset if offset < NUMBERED_BYTES => offset,
             STACK_POINTER_OFFSET => offset_of!(__arch_ftrace_regs, sp),
             LINK_OFFSET => offset_of!(__arch_ftrace_regs, lr),
@@ -189,8 +191,8 @@ impl RegisterFile for CallRegisters<'_> {
             INSTRUCTION_POINTER_OFFSET => offset_of!(__arch_ftrace_regs, pc),
             _ => return 0,
         };
-        // SAFETY: The offset is that of a word within the structure, which is valid and does not
-        // change, by the type invariant.
+        // SAFETY: The offset is the offset of a word within the structure. By the type invariant,
+        // the structure is valid and does not change.
         unsafe { self.regs.byte_add(offset).cast::<u64>().read() }
     }
 }
@@ -200,10 +202,10 @@ const LINK_OFFSET: usize = LINK.offset();
 const FRAME_POINTER_OFFSET: usize = FRAME_POINTER.offset();
 const INSTRUCTION_POINTER_OFFSET: usize = INSTRUCTION_POINTER.offset();
 
-/// The size of x0 to x8.
+/// The size of x0 to x8, in bytes.
 const NUMBERED_BYTES: usize = 9 * size_of::<u64>();
 
-/// `regs` is the first field of both structures, and has these words in the smaller one.
+/// `regs` is the first field of both structures. In the smaller structure, it has these words.
 const _: () = {
     let _: fn(&__arch_ftrace_regs) -> &[c_ulong; NUMBERED_BYTES / size_of::<u64>()] =
         |regs| &regs.regs;
@@ -215,39 +217,41 @@ const _: () = {
 ///
 /// # Safety
 ///
-/// `regs` must be filled in by ftrace, or in the same way, and stay unchanged for `'a`.
+/// ftrace must have filled in `regs`, or other code in the same way. `regs` must stay unchanged for
+/// `'a`.
 #[inline(always)]
 pub(crate) unsafe fn call_registers<'a>(regs: *mut ftrace_regs) -> CallRegisters<'a> {
-    // INVARIANT: The caller guarantees that ftrace filled it in, and that it stays for `'a`.
+    // INVARIANT: The caller guarantees that ftrace filled in the structure, and that the structure
+    // stays unchanged for `'a`.
     CallRegisters {
         regs: regs.cast(),
         lifetime: PhantomData,
     }
 }
 
-/// Fills in the registers that ftrace does not save at the exit of a function: the stack pointer.
-/// It is where `return_to_handler` has made room for the structure.
+/// Sets the only register of the structure that ftrace does not save at the exit of a function: the
+/// stack pointer. `return_to_handler` allocates the structure on the stack, so the stack pointer is
+/// the address behind it.
 ///
 /// C: `arch/arm64/kernel/entry-ftrace.S`.
 ///
 /// # Safety
 ///
-/// `regs` must be filled in by ftrace at the exit of a function.
+/// ftrace must have filled in `regs` at the exit of a function.
 #[inline(always)]
 pub(crate) unsafe fn complete_at_exit(regs: *mut ftrace_regs) {
     let regs = regs.cast::<__arch_ftrace_regs>();
     let behind = regs.wrapping_add(1).addr();
-    // SAFETY: The caller guarantees that the structure is one of ftrace. This task is the only one
-    // that uses it, and ftrace does not read this field.
+    // SAFETY: The caller guarantees that ftrace filled in the structure. Only this task uses the
+    // structure, and ftrace does not read this field.
     unsafe { (*regs).sp = behind };
 }
 
-/// The registers where ftrace saved them all, else NULL: it never does. C:
-/// `arch_ftrace_get_regs()`.
+/// Returns NULL, because ftrace never saves all registers on arm64. C: `arch_ftrace_get_regs()`.
 ///
 /// # Safety
 ///
-/// `registers` must be filled in by ftrace.
+/// ftrace must have filled in `registers`.
 #[inline(always)]
 pub(crate) unsafe fn whole_registers(_registers: CallRegisters<'_>) -> *mut pt_regs {
     ptr::null_mut()
@@ -257,17 +261,17 @@ pub(crate) unsafe fn whole_registers(_registers: CallRegisters<'_>) -> *mut pt_r
 ///
 /// # Safety
 ///
-/// `registers` must be those in front of the first instruction of a function, or in front of an
+/// `registers` must be the registers before the first instruction of a function, or before an
 /// instruction that returns.
 #[inline(always)]
 pub(crate) unsafe fn return_address(registers: impl RegisterFile) -> usize {
     registers.get(LINK) as usize
 }
 
-/// The size of an instruction in bytes.
+/// The size of an instruction, in bytes.
 const INSN_SIZE: usize = 4;
 
-/// The instruction at `address`, if it can be read.
+/// The instruction at `address`. `None` if it cannot be read.
 fn insn_at(address: usize) -> Option<u32> {
     let mut code = [0; INSN_SIZE];
     nofault::read_kernel(address, &mut code).ok()?;
@@ -279,15 +283,17 @@ pub(crate) fn probe_entry(start: usize) -> usize {
     start
 }
 
-/// The address from which ftrace calls in the function at `start`. The compiler leaves room for two
-/// instructions, maybe behind a landing pad. The second one is the call. C: `ftrace_call_adjust()`.
+/// The address from which ftrace calls in the function at `start`. The compiler reserves two
+/// instructions, maybe behind a landing pad. The second instruction is the call. C:
+/// `ftrace_call_adjust()`.
 pub(crate) fn ftrace_site(start: usize) -> usize {
     let is_pad = insn_at(start).and_then(Class::of) == Some(Class::Bti);
     start.wrapping_add(if is_pad { 2 * INSN_SIZE } else { INSN_SIZE })
 }
 
-/// The bytes in front of the function at `start` that are its own, and not text of the function in
-/// front of it: the address of the `ftrace_ops` that the function calls, if ftrace can trace it.
+/// The number of bytes before the function at `start` that belong to this function, and not to the
+/// function before it. If ftrace can trace the function, these bytes hold the address of the
+/// `ftrace_ops` that it calls.
 ///
 /// Process context. `ENOMEM`. C: `CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS`.
 pub(crate) fn bytes_before(start: usize) -> Result<usize> {
@@ -298,7 +304,7 @@ pub(crate) fn bytes_before(start: usize) -> Result<usize> {
 }
 
 /// Whether the function at `start` can begin with space for ftrace. A kprobe may hide its first
-/// instruction. This check is cheaper than a call of ftrace.
+/// instruction. This check is cheaper than a call into ftrace.
 fn may_begin_with_site(start: usize) -> bool {
     const SAVE_LINK: u32 = 0xaa1e_03e9;
 
@@ -311,17 +317,18 @@ fn may_begin_with_site(start: usize) -> bool {
     })
 }
 
-/// The instruction at the ftrace site while nobody traces the function: `nop`.
+/// The instruction at the ftrace site while the function is not traced: `nop`.
 pub(crate) const FTRACE_SITE: [u8; MCOUNT_INSN_SIZE as usize] = [0x1f, 0x20, 0x03, 0xd5];
 
-/// The symbol that a function with a return probe returns to. C: `is_kretprobe_trampoline()`.
+/// The symbol at the address that a function with a return probe returns to. C:
+/// `is_kretprobe_trampoline()`.
 pub(crate) const RETURN_TRAMPOLINE: &[u8] = b"__kretprobe_trampoline+0x0/";
 
 /// Whether a jump can hide instructions. On arm64, no kprobe is a jump, and ftrace writes only
 /// calls.
 pub(crate) const JUMPS_HIDE: bool = false;
 
-/// The table of crate `probe` is that of the kernel's structure.
+/// Compares the table of crate `probe` with the kernel's structure.
 const _: () = {
     assert!(offset_of!(pt_regs, __bindgen_anon_1) == 0);
     assert!(STACK_POINTER_OFFSET == offset_of!(user_pt_regs, sp));
@@ -342,7 +349,7 @@ extern "C" {
 /// [`assumptions`](crate::assumptions). The error names the difference.
 pub(crate) fn check() -> Result<(), &'static str> {
     let mut regs = __arch_ftrace_regs::default();
-    // SAFETY: The structure is a local one, which the function only looks at.
+    // SAFETY: The structure is a local variable, which the function only reads.
     let whole = unsafe { ktrace_get_regs((&raw mut regs).cast()) };
     match whole.is_null() {
         true => Ok(()),

@@ -50,15 +50,16 @@ pub(crate) use probe::insn::x86::{
     X86 as Decoder, //
 };
 
-/// Adds one to this CPU's copy of a per-CPU number: a single instruction, so neither an interrupt
-/// nor a move to another CPU can come in between. C: `raw_cpu_inc()`.
+/// Adds one to this CPU's copy of a per-CPU number. A single instruction does this, so no interrupt
+/// and no move to another CPU can come between. C: `raw_cpu_inc()`.
 ///
 /// # Safety
 ///
 /// `counter` must be a live per-CPU allocation of a `u64`.
 #[inline(always)]
 pub(crate) unsafe fn percpu_increment(counter: *mut u64) {
-    // SAFETY: GS holds the offset of this CPU's area, and the caller vouches for the pointer.
+    // SAFETY: GS holds the offset of this CPU's area. The caller guarantees that the pointer is
+    // valid.
     unsafe { asm!("inc qword ptr gs:[{}]", in(reg) counter, options(nostack)) }
 }
 
@@ -70,7 +71,8 @@ pub(crate) unsafe fn percpu_increment(counter: *mut u64) {
 #[inline(always)]
 pub(crate) unsafe fn percpu_read<T>(pointer: *const *mut T) -> *mut T {
     let value;
-    // SAFETY: GS holds the offset of this CPU's area, and the caller vouches for the pointer.
+    // SAFETY: GS holds the offset of this CPU's area. The caller guarantees that the pointer is
+    // valid.
     unsafe {
         asm!("mov {}, qword ptr gs:[{}]", out(reg) value, in(reg) pointer,
              options(nostack, readonly, preserves_flags))
@@ -83,12 +85,13 @@ extern "C" {
     static current_task: *const c_void;
 }
 
-/// Returns the address of this CPU's copy of the per-CPU variable at `address`. Preemption should
-/// be disabled. C: `this_cpu_ptr()`.
+/// Returns the address of this CPU's copy of the per-CPU variable at `address`. If preemption is
+/// enabled, the task may move to another CPU at any time. C: `this_cpu_ptr()`.
 #[inline(always)]
 pub(crate) fn this_cpu(mut address: usize) -> usize {
     if cfg!(CONFIG_SMP) {
-        // SAFETY: The kernel's own per-CPU variable, read where GS says that this CPU's copy is.
+        // SAFETY: This reads a per-CPU variable of the kernel, and GS holds the offset of this
+        // CPU's area.
         unsafe {
             asm!("add {}, qword ptr gs:[rip + {}]", inout(reg) address, sym this_cpu_off,
                  options(nostack, readonly))
@@ -101,7 +104,8 @@ pub(crate) fn this_cpu(mut address: usize) -> usize {
 #[inline(always)]
 pub(crate) fn current() -> *const task_struct {
     let task;
-    // SAFETY: The kernel's own per-CPU variable, read where GS says that this CPU's copy is.
+    // SAFETY: This reads a per-CPU variable of the kernel, and GS holds the offset of this CPU's
+    // area.
     unsafe {
         asm!("mov {}, qword ptr gs:[rip + {}]", out(reg) task, sym current_task,
              options(nostack, readonly, preserves_flags))
@@ -112,23 +116,22 @@ pub(crate) fn current() -> *const task_struct {
 /// Whether [`read_number`] reads most kernel addresses.
 pub(crate) const READS_NUMBERS: bool = true;
 
-/// The first address that [`read_number`] leaves to the kernel: the last 16 MiB contain the
-/// vsyscall page, where a read can cause a fault that nobody handles. C: `VSYSCALL_ADDR`.
+/// The first address that [`read_number`] does not read. The last 16 MiB contain the vsyscall page,
+/// where a read can cause a fault that the kernel does not handle. C: `VSYSCALL_ADDR`.
 const FIRST_SPECIAL: isize = -(16 << 20);
 
-// The layout of `struct exception_table_entry` in the assembly of `read_number`.
+// The assembly of `read_number` assumes this layout of `struct exception_table_entry`.
 const _: () = assert!(size_of::<exception_table_entry>() == 3 * size_of::<u32>());
 const _: () = assert!(offset_of!(exception_table_entry, fixup) == size_of::<u32>());
 const _: () = assert!(offset_of!(exception_table_entry, data) == 2 * size_of::<u32>());
 
-/// Reads a number of kernel memory in one instruction. After a fault, the number is 0. The bytes
-/// above its width are 0. Returns `None` if only `copy_from_kernel_nofault()` can tell whether the
-/// address may be read: for addresses of user space, and for the last ones of the kernel. Any
-/// context.
+/// Reads a number from kernel memory with one instruction. After a fault, the number is 0. The
+/// bytes above its width are 0. Returns `None` for addresses of user space and for the last kernel
+/// addresses: only `copy_from_kernel_nofault()` can check whether they are readable. Any context.
 ///
-/// A read that fails causes a page fault, or for an address that no memory can have a general
-/// protection fault. For kernel addresses, the handlers of both look into the exception tables
-/// first, also with page faults enabled.
+/// A failed read causes a page fault. For an address that no memory can have, it causes a general
+/// protection fault. For kernel addresses, the handlers of both search the exception tables first,
+/// even with page faults enabled.
 ///
 /// C: `arch_get_kernel_nofault()`.
 #[inline(always)]
@@ -137,9 +140,9 @@ pub(crate) fn read_number(address: usize, width: Width) -> Option<u64> {
     macro_rules! read {
         ($load:literal) => {{
             let value: u64;
-            // SAFETY: The instruction only reads memory, at an address of the kernel's half. If it
-            // faults, the kernel goes on at label 3, as the entry in `__ex_table` says. The entry
-            // is a `struct exception_table_entry`.
+            // SAFETY: The instruction only reads memory, at a kernel address. After a fault, the
+            // kernel continues at label 3, as the entry in `__ex_table` says. The entry is a
+            // `struct exception_table_entry`.
             unsafe {
                 asm!(
                     "xor {value:e}, {value:e}",
@@ -164,7 +167,7 @@ pub(crate) fn read_number(address: usize, width: Width) -> Option<u64> {
     if address as isize >= FIRST_SPECIAL {
         return None;
     }
-    // Each test takes two instructions. The search that the compiler makes of a match takes more.
+    // Each test takes two instructions. The compiler's code for a match takes more.
     let bytes = width.bytes();
     Some(if bytes & 8 != 0 {
         read!("mov {value:r}, qword ptr [{address}]")
@@ -177,7 +180,7 @@ pub(crate) fn read_number(address: usize, width: Width) -> Option<u64> {
     })
 }
 
-/// Returns the [`CodePlace`](super::CodePlace) of the code that this is inlined into.
+/// Returns the [`CodePlace`](super::CodePlace) of the code that this function is inlined into.
 #[inline(always)]
 pub(crate) fn place() -> super::CodePlace {
     let (code, frame);
@@ -189,38 +192,40 @@ pub(crate) fn place() -> super::CodePlace {
     super::CodePlace { code, frame }
 }
 
-/// The registers that ftrace saves: a `struct pt_regs`, but maybe not all of its fields.
+/// The registers that ftrace saves: a `struct pt_regs`, of which some fields may be missing.
 pub(crate) type CallRegisters<'a> = &'a Registers;
 
 /// Borrows the registers that ftrace passed to a handler. C: `arch_ftrace_regs()`.
 ///
 /// # Safety
 ///
-/// `regs` must be filled in by ftrace, or in the same way, and stay unchanged for `'a`.
+/// ftrace must have filled in `regs`, or other code in the same way. `regs` must stay unchanged for
+/// `'a`.
 #[inline(always)]
 pub(crate) unsafe fn call_registers<'a>(regs: *mut ftrace_regs) -> CallRegisters<'a> {
-    // SAFETY: `struct ftrace_regs` is a `struct pt_regs` here. The caller guarantees that it stays.
+    // SAFETY: `struct ftrace_regs` is a `struct pt_regs` on x86-64. The caller guarantees that it
+    // stays valid and unchanged.
     unsafe { Registers::from_raw(regs.cast()) }
 }
 
-/// Fills in the registers that ftrace does not save at the exit of a function: there are none.
+/// Does nothing: at the exit of a function, ftrace saves every register of the structure.
 ///
 /// # Safety
 ///
-/// `regs` must be filled in by ftrace at the exit of a function.
+/// ftrace must have filled in `regs` at the exit of a function.
 #[inline(always)]
 pub(crate) unsafe fn complete_at_exit(_regs: *mut ftrace_regs) {}
 
-/// The registers where ftrace saved them all, else NULL. C: `arch_ftrace_get_regs()`.
+/// The registers if ftrace saved all of them, otherwise NULL. C: `arch_ftrace_get_regs()`.
 ///
 /// # Safety
 ///
-/// `registers` must be filled in by ftrace.
+/// ftrace must have filled in `registers`.
 #[inline(always)]
 pub(crate) unsafe fn whole_registers(registers: CallRegisters<'_>) -> *mut pt_regs {
     let regs = registers.as_ptr();
-    // SAFETY: The caller guarantees that ftrace filled them in. It clears the code segment if it
-    // did not save all.
+    // SAFETY: The caller guarantees that ftrace filled in the registers. ftrace sets the code
+    // segment to 0 if it did not save all registers.
     if unsafe { (*regs).__bindgen_anon_1.cs } == 0 {
         ptr::null_mut()
     } else {
@@ -232,18 +237,18 @@ pub(crate) unsafe fn whole_registers(registers: CallRegisters<'_>) -> *mut pt_re
 ///
 /// # Safety
 ///
-/// `registers` must be those in front of the first instruction of a function, or in front of an
+/// `registers` must be the registers before the first instruction of a function, or before an
 /// instruction that returns.
 #[inline(always)]
 pub(crate) unsafe fn return_address(registers: impl RegisterFile) -> usize {
     let place = registers::stack_pointer(registers) as usize as *const usize;
-    // SAFETY: The caller guarantees that the stack pointer is that of such an instruction. It
-    // points at the return address.
+    // SAFETY: The caller guarantees that the stack pointer belongs to such an instruction. At such
+    // an instruction, the stack pointer is the address of the return address.
     unsafe { place.read() }
 }
 
-/// ENDBR64, and the instruction that the kernel writes over one that nobody needs
-/// (`gen_endbr_poison()` in `arch/x86/include/asm/ibt.h`).
+/// ENDBR64, and the instruction that the kernel writes over an unused ENDBR64 (`gen_endbr_poison()`
+/// in `arch/x86/include/asm/ibt.h`).
 const LANDING_PADS: [[u8; 4]; 2] = [[0xf3, 0x0f, 0x1e, 0xfa], [0x0f, 0x1f, 0x40, 0xd6]];
 
 /// The address of the first instruction of the function at `start`, behind a landing pad.
@@ -265,16 +270,17 @@ pub(crate) fn ftrace_site(start: usize) -> usize {
     behind_landing_pad(start)
 }
 
-/// The bytes in front of the function at `start` that are its own, and not text of the function in
-/// front of it: the kernel has symbols for them.
+/// The number of bytes before the function at `start` that belong to this function, and not to the
+/// function before it. This is always 0, because the kernel has symbols for such bytes.
 pub(crate) fn bytes_before(_start: usize) -> Result<usize> {
     Ok(0)
 }
 
-/// The instruction at the ftrace site while nobody traces the function. C: `BYTES_NOP5`.
+/// The instruction at the ftrace site while the function is not traced. C: `BYTES_NOP5`.
 pub(crate) const FTRACE_SITE: [u8; MCOUNT_INSN_SIZE as usize] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
 
-/// The symbol that a function with a return probe returns to. C: `is_kretprobe_trampoline()`.
+/// The symbol at the address that a function with a return probe returns to. C:
+/// `is_kretprobe_trampoline()`.
 pub(crate) const RETURN_TRAMPOLINE: &[u8] = b"arch_rethook_trampoline+0x0/";
 
 /// Whether a jump can hide instructions. An optimized kprobe is a jump, and ftrace can write jumps.
@@ -315,18 +321,18 @@ pub(crate) fn check() -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The bytes of landing pads, in use and not.
+/// Whether the kernel has the same bytes for used and unused landing pads.
 fn landing_pads_match() -> bool {
     let [endbr, sealed] = LANDING_PADS.map(u32::from_ne_bytes);
     // SAFETY: The function has no requirements.
     unsafe { ktrace_landing_pads_match(endbr, sealed) }
 }
 
-/// The mark by which ftrace shows that it saved all registers.
+/// Whether ftrace marks complete registers as [`whole_registers`] expects.
 fn registers_match() -> bool {
     let is_same = |mut regs: pt_regs| {
         let regs = &raw mut regs;
-        // SAFETY: `regs` points at a local `struct pt_regs`, which both only look at.
+        // SAFETY: `regs` points to a local `struct pt_regs`, which both functions only read.
         unsafe { whole_registers(call_registers(regs.cast())) == ktrace_get_regs(regs.cast()) }
     };
     let mut whole = pt_regs::default();

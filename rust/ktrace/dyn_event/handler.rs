@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Traits of modules that create events with commands in `dynamic_events`.
+//! Traits for modules that create events by commands in `dynamic_events`.
 
 use kernel::{
     prelude::*,
@@ -14,27 +14,28 @@ use crate::{
 
 /// A handler of commands. Process context.
 pub trait Commands: 'static {
-    /// Carries out a command that is none for the kernel. `ECANCELED` where it is none for us.
+    /// Executes a command that the kernel does not recognize. `ECANCELED` if this handler does not
+    /// recognize the command either.
     ///
-    /// Without `event_mutex`; one at a time.
+    /// Called without `event_mutex`. The calls do not overlap.
     fn create(command: &[u8]) -> Result;
 }
 
-/// A handler that answers for its [entries](super::DynEvent). Process context.
+/// A handler for its [entries](super::DynEvent). Process context.
 ///
-/// The kernel iterates over its list. So a removed entry leaves the listing at once, and the list
-/// later.
+/// The kernel iterates over its list. So a removed entry disappears from the listing immediately,
+/// but leaves the list later.
 pub trait Entries: 'static {
-    /// Shows the entry of this number.
+    /// Prints the entry with this number to `to`.
     fn show(token: &EventMutex, number: usize, to: &SeqFile);
 
-    /// Whether the entry is in use. Then it cannot be removed.
+    /// Whether the entry is in use, so that it cannot be removed.
     fn is_busy(token: &EventMutex, number: usize) -> bool;
 
-    /// Removes the probe of this number, and [its entry](super::DynEvent).
+    /// Removes the probe with this number, and [its entry](super::DynEvent).
     fn remove(token: &EventMutex, number: usize) -> Result;
 
-    /// Whether a command that removes events matches this entry. The group and the name must be
+    /// Whether a command that removes events matches this entry. The group and the name must equal
     /// those of the entry. Without a group, any group matches. An empty name matches any name. The
     /// words are the target and the first arguments of the probe.
     fn matches(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events that are defined by a structure: the macro [`trace_event!`](crate::trace_event!).
+//! Events that a structure defines: the macro [`trace_event!`](crate::trace_event!).
 
 use core::{
     marker::PhantomData,
@@ -51,21 +51,21 @@ use super::{
     MAX_LEN, //
 };
 
-/// A part of a module that runs only while an event has users.
+/// A part of a module that is active only while an event has users.
 ///
-/// A probe is such a thing: [`Kprobe`](crate::kprobe::Kprobe),
-/// [`Kretprobe`](crate::kretprobe::Kretprobe) and [`Kretinsn`](crate::kretinsn::Kretinsn) implement
-/// this trait. The event owns the probe, and drops the probe with itself.
+/// Probes implement this trait: [`Kprobe`](crate::kprobe::Kprobe),
+/// [`Kretprobe`](crate::kretprobe::Kretprobe) and [`Kretinsn`](crate::kretinsn::Kretinsn). The
+/// event owns the probe. Dropping the event drops the probe.
 pub trait Switch: Send + Sync + 'static {
-    /// The first user came. Process context, with `event_mutex` held. If this fails, it must leave
-    /// nothing on, and the user gets the error.
+    /// Called for the first user. Process context, with `event_mutex` held. If this function fails,
+    /// it must leave nothing enabled. The user gets the error.
     fn enable(&self, token: &EventMutexHeld) -> Result;
 
-    /// The last user went. Process context, with `event_mutex` held.
+    /// Called after the last user. Process context, with `event_mutex` held.
     fn disable(&self, token: &EventMutexHeld);
 }
 
-/// Nothing to switch on.
+/// An event without a switch.
 impl Switch for () {
     fn enable(&self, _: &EventMutexHeld) -> Result {
         Ok(())
@@ -81,7 +81,7 @@ pub struct StaticEvent {
 }
 
 impl StaticEvent {
-    /// One that is not registered.
+    /// Creates the static part of an event that is not registered.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
         Self {
@@ -91,16 +91,16 @@ impl StaticEvent {
     }
 }
 
-/// The static key of an event: code that records has a branch, which the kernel patches. C:
+/// The static key of an event. Code that records the event has a branch that the kernel patches. C:
 /// `struct static_key_false`.
 #[repr(C)]
 pub struct Key {
-    /// In a structure, as `static_branch_unlikely!` wants it.
+    /// The key, in a structure because `static_branch_unlikely!` expects one.
     pub key: static_key_false,
 }
 
 impl Key {
-    /// A key that is off.
+    /// Creates a key that is off.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
         Self {
@@ -119,9 +119,9 @@ extern "C" {
 pub struct Names {
     /// The directory below `events/`.
     pub group: &'static CStr,
-    /// The directory in it.
+    /// The directory of the event in the group's directory.
     pub name: &'static CStr,
-    /// The fields.
+    /// The names of the fields.
     pub fields: &'static [&'static CStr],
 }
 
@@ -129,8 +129,8 @@ pub struct Names {
 ///
 /// # Safety
 ///
-/// Only `trace_event!` implements it. `state` and `key` return statics that belong to this type
-/// alone and are in the module of `Owner`.
+/// Only `trace_event!` implements this trait. `state` and `key` return statics that belong only to
+/// this type and that are in the module of `Owner`.
 pub unsafe trait Event: Sized {
     /// The types of the fields.
     type Fields: Fields;
@@ -138,20 +138,20 @@ pub unsafe trait Event: Sized {
     /// A type of the module that defines the event.
     type Owner: 'static;
 
-    /// The names.
+    /// The names of the event.
     const NAMES: Names;
 
-    /// The static part.
+    /// The static part of the event.
     fn state() -> &'static StaticEvent;
 
-    /// The static key.
+    /// The static key of the event.
     fn key() -> *mut static_key;
 
     /// The values of the fields.
     fn fields(self) -> Self::Fields;
 }
 
-/// Refuses records that are too long. For constants only.
+/// Fails to compile if a record of `E` can be too long. For constants only.
 pub const fn check<E: Event>() {
     assert!(
         E::Fields::END + E::Fields::STRINGS <= MAX_LEN,
@@ -159,9 +159,9 @@ pub const fn check<E: Event>() {
     );
 }
 
-/// Makes a string of C. For constants only.
+/// Converts a field's name to a C string. For constants only.
 ///
-/// `name` ends with a NUL. `r#` in front of a name does not belong to it.
+/// `name` ends with a NUL. The prefix `r#` is not a part of the C string.
 pub const fn field_name(name: &'static str) -> &'static CStr {
     let bytes = name.as_bytes();
     let bytes = match bytes {
@@ -174,7 +174,8 @@ pub const fn field_name(name: &'static str) -> &'static CStr {
     }
 }
 
-/// The same for the name of a group or an event. The kernel's tools expect letters, digits and `_`.
+/// Converts the name of a group or an event to a C string. The kernel's tools accept only letters,
+/// digits and `_`.
 pub const fn event_name(name: &'static str) -> &'static CStr {
     let bytes = name.as_bytes();
     let mut i = 0;
@@ -191,12 +192,12 @@ pub const fn event_name(name: &'static str) -> &'static CStr {
     field_name(name)
 }
 
-/// The strings of `E` share this many bytes, without their NULs.
+/// The number of bytes that all strings of an `E` share, without their NULs.
 const fn room<E: Event>() -> usize {
     MAX_LEN - E::Fields::END - E::Fields::STRINGS
 }
 
-/// Writes a record.
+/// Writes a record of `E`.
 struct Written<'a, E: Event>(&'a E::Fields);
 
 impl<E: Event> Clone for Written<'_, E> {
@@ -207,8 +208,8 @@ impl<E: Event> Clone for Written<'_, E> {
 
 impl<E: Event> Copy for Written<'_, E> {}
 
-// SAFETY: `Fields::write` writes all bytes of the fields, and `Strings` those behind them: as many
-// as `len_of` computes.
+// SAFETY: `Fields::write` writes all bytes of the fields, and `Strings` writes all bytes behind
+// them. Their sum is the result of `len_of`.
 unsafe impl<E: Event> Fill for Written<'_, E> {
     #[inline(always)]
     fn fill(self, record: &mut [u8]) {
@@ -219,7 +220,7 @@ unsafe impl<E: Event> Fill for Written<'_, E> {
     }
 }
 
-/// The length of a record with these fields.
+/// The length of a record with these fields, in bytes.
 #[inline(always)]
 fn len_of<E: Event>(fields: &E::Fields) -> usize {
     E::Fields::END.wrapping_add(fields.strings_len(&mut room::<E>()))
@@ -236,24 +237,24 @@ pub fn record_at<E: Event>(fields: E::Fields, hit: &impl Origin) {
     };
 }
 
-/// Records in plain code, at `place`.
+/// Records an event in plain code, at `place`.
 #[cold]
 #[inline(never)]
 pub fn record<E: Event>(fields: E::Fields, place: arch::CodePlace) {
     with_here(place, |here| record_at::<E>(fields, here));
 }
 
-/// The place of the code that this is inlined into.
+/// The place of the code that this function is inlined into.
 #[inline(always)]
 pub fn place() -> arch::CodePlace {
     arch::place()
 }
 
-/// Ends the registration of an event: it can be registered again.
+/// The registration of an event. Dropping the claim lets the event register again.
 struct Claim(&'static StaticEvent);
 
 impl Claim {
-    /// `EBUSY` where the event is registered.
+    /// Claims the event. `EBUSY` if the event is registered.
     fn new(state: &'static StaticEvent) -> Result<Self> {
         if state.is_registered.swap(true, Ordering::Acquire) {
             return Err(EBUSY);
@@ -269,12 +270,13 @@ impl Drop for Claim {
     }
 }
 
-/// The parts of an event. `O` is a type of its module, so that the vtable of the parts is there.
+/// The parts of an event. `O` is a type of the event's module, so that the vtable of the parts is
+/// in that module.
 struct Parts<O, S> {
     fields: KVec<Field>,
     print_fmt: CString,
     key: *mut static_key,
-    /// Dropped before the claim: it may record.
+    /// Dropped before the claim, because the switch may record the event.
     switch: S,
     claim: Claim,
     _owner: PhantomData<fn() -> O>,
@@ -285,13 +287,13 @@ unsafe impl<O, S: Send> Send for Parts<O, S> {}
 // SAFETY: The key is a static, which the kernel changes under its own lock.
 unsafe impl<O, S: Sync> Sync for Parts<O, S> {}
 
-/// Process context; sleeps.
+/// Enables or disables a static key. Process context; sleeps.
 ///
 /// # Safety
 ///
 /// `key` must be a static key.
 unsafe fn set_key(key: *mut static_key, is_enabled: bool) {
-    // SAFETY: The caller guarantees a static key.
+    // SAFETY: The caller guarantees that `key` is a static key.
     unsafe { ktrace_set_static_key(key, is_enabled) };
 }
 
@@ -309,22 +311,22 @@ impl<O: 'static, S: Switch> Operations for Parts<O, S> {
     }
 
     fn enable(&self, token: &EventMutexHeld) -> Result {
-        // SAFETY: The key is that of an `Event`.
+        // SAFETY: The key is the static key of an `Event`.
         unsafe { set_key(self.key, true) };
         self.switch.enable(token).inspect_err(|_| {
-            // SAFETY: The key is that of an `Event`.
+            // SAFETY: The key is the static key of an `Event`.
             unsafe { set_key(self.key, false) };
         })
     }
 
     fn disable(&self, token: &EventMutexHeld) {
         self.switch.disable(token);
-        // SAFETY: The key is that of an `Event`.
+        // SAFETY: The key is the static key of an `Event`.
         unsafe { set_key(self.key, false) };
     }
 }
 
-/// Prints the records of an event. `O` is a type of its module.
+/// Prints the records of an event. `O` is a type of the event's module.
 struct Printer<O> {
     columns: KVec<Column>,
     _owner: PhantomData<fn() -> O>,
@@ -355,7 +357,7 @@ fn fields_of(columns: &[Column]) -> Result<(KVec<Field>, CString)> {
     Ok((fields, print_fmt))
 }
 
-/// Registers an event, with what its first user switches on.
+/// Registers an event with the switch that its first user enables.
 pub fn register<E: Event, S: Switch>(module: &'static ThisModule, switch: S) -> Result<TraceEvent> {
     let claim = Claim::new(E::state())?;
     let mut columns = KVec::new();
@@ -384,13 +386,13 @@ pub fn register<E: Event, S: Switch>(module: &'static ThisModule, switch: S) -> 
 
 /// Defines a trace event by a structure.
 ///
-/// The definition is the only place that says what a record has. The layout, `format`, the line in
-/// the trace, filters and histograms follow from it. The offsets of the fields are as in C.
+/// Only the definition says which fields a record has. The layout, `format`, the line in the trace,
+/// filters and histograms follow from the definition. The offsets of the fields are as in C.
 ///
 /// | type of the field | in a record |
 /// | --- | --- |
 /// | `u8` to `u64`, `usize`, `i8` to `i64`, `isize`, `bool` | the number |
-/// | an array of those with 1 to 255 elements, or a reference to one | the numbers |
+///  an array of these types with 1 to 255 elements, or a reference to an array | the numbers |
 /// | [`Comm`](crate::trace_event::Comm) | the name of the current task |
 /// | `&str`, `&CStr` | the string, behind all fields (`__data_loc`) |
 ///
@@ -406,17 +408,17 @@ pub fn register<E: Event, S: Switch>(module: &'static ThisModule, switch: S) -> 
 ///   then be registered again.
 /// - `register_with(switch)` does the same. The first user of the event enables the
 ///   [`Switch`](crate::trace_event::Switch), such as a probe, and the last one disables it.
-/// - `record(self)` records in plain code, in any context, NMI included.
-/// - `record_at(self, hit)` records in the handler of a probe. The record has the registers of the
-///   hit, which perf and stack traces show.
-/// - `is_enabled()` says whether anybody wants records. Use it before you compute values that cost
-///   much.
+/// - `record(self)` records the event in plain code, in any context, including NMI.
+/// - `record_at(self, hit)` records the event in the handler of a probe. The record has the
+///   registers of the hit, which perf and stack traces show.
+/// - `is_enabled()` returns whether the event has a user. Call it before the computation of
+///   expensive values.
 ///
-/// While nobody has enabled the event, `record` costs an instruction that does nothing: the kernel
-/// patches the code, as for a `TRACE_EVENT()` in C. Without `CONFIG_JUMP_LABEL` it costs a load and
-/// a branch. Recording before the event is registered, or after it was removed, does nothing.
+/// While the event has no user, `record` costs one no-op instruction: the kernel patches the code,
+/// as for a `TRACE_EVENT()` in C. Without `CONFIG_JUMP_LABEL`, it costs a load and a branch.
+/// Recording does nothing before the event is registered and after it is removed.
 ///
-/// The crate must have a `module!`.
+/// The crate must contain a `module!`.
 ///
 /// # Examples
 ///
@@ -474,16 +476,16 @@ macro_rules! trace_event {
         }
 
         const _: () = {
-            // Names that no field's type has.
+            // No type of a field uses the names in this block.
             use $crate::trace_event::private as ktrace_private;
 
-            /// Belongs to this module.
+            /// A type of the module that defines the event.
             pub struct KtraceOwner;
 
             static KTRACE_STATE: ktrace_private::StaticEvent = ktrace_private::StaticEvent::new();
             static mut KTRACE_KEY: ktrace_private::Key = ktrace_private::Key::new();
 
-            // Constants that the compiler looks at in any case.
+            // The compiler always evaluates these constants.
             const KTRACE_NAMES: ktrace_private::Names = ktrace_private::Names {
                 group: ktrace_private::event_name(::core::concat!($group, "\0")),
                 name: ktrace_private::event_name(::core::concat!($event, "\0")),
@@ -494,7 +496,7 @@ macro_rules! trace_event {
             #[allow(elided_lifetimes_in_paths)]
             const _: () = ktrace_private::check::<$name>();
 
-            // SAFETY: Both statics belong to this event alone, and are in the module of the owner.
+            // SAFETY: Both statics belong only to this event, and are in the module of the owner.
             unsafe impl $(<$lifetime>)? ktrace_private::Event for $name $(<$lifetime>)? {
                 type Fields = $crate::trace_event!(@types [()] $([$type, $($style)?])*);
                 type Owner = KtraceOwner;
@@ -518,25 +520,26 @@ macro_rules! trace_event {
 
             #[allow(dead_code)]
             impl $(<$lifetime>)? $name $(<$lifetime>)? {
-                /// Adds the event to the kernel: it appears in tracefs, disabled. It is removed
-                /// when the result is dropped.
+                /// Adds the event to the kernel. The event appears in tracefs, disabled. Dropping
+                /// the result removes the event.
                 ///
                 /// Process context; sleeps. `EBUSY` if this event is registered already, `ENODEV`
-                /// where the kernel has no number left, `EDEADLK` with `event_mutex` held,
+                /// if the kernel has no free event number, `EDEADLK` with `event_mutex` held,
                 /// `ENOMEM`.
                 $visibility fn register(
                 ) -> ::kernel::error::Result<$crate::trace_event::TraceEvent> {
                     Self::register_with(())
                 }
 
-                /// As `register`, with what the first user of the event switches on: a probe.
+                /// Registers the event with a switch, such as a probe. The first user of the event
+                /// enables the switch. Context and errors are those of `register`.
                 $visibility fn register_with(
                     switch: impl $crate::trace_event::Switch,
                 ) -> ::kernel::error::Result<$crate::trace_event::TraceEvent> {
                     ktrace_private::register::<Self, _>($crate::this_module!(), switch)
                 }
 
-                /// Does anybody want records? A branch that the kernel patches. Any context. C:
+                /// Whether the event has a user. A branch that the kernel patches. Any context. C:
                 /// `trace_*_enabled()`.
                 #[inline(always)]
                 $visibility fn is_enabled() -> bool {
@@ -550,17 +553,17 @@ macro_rules! trace_event {
                     }
                 }
 
-                /// Records it, for everyone who wants it: in plain code, in any context.
+                /// Records the event for each of its users, in plain code. Any context.
                 #[inline(always)]
                 $visibility fn record(self) {
                     if Self::is_enabled() {
-                        // In memory from here on.
+                        // The fields are in memory from here on.
                         let fields = ktrace_private::Event::fields(self);
                         ktrace_private::record::<Self>(fields, ktrace_private::place());
                     }
                 }
 
-                /// Records it in the handler of a probe, with the registers at the hit.
+                /// Records the event in the handler of a probe, with the registers at the hit.
                 #[inline(always)]
                 $visibility fn record_at(self, hit: &impl $crate::trace_event::Origin) {
                     if Self::is_enabled() {
@@ -590,7 +593,7 @@ macro_rules! trace_event {
             @types [($before, ktrace_private::Value<$type, ktrace_private::Symbol>)] $($rest)*
         )
     };
-    // `@value` refuses any other style.
+    // `@value` rejects any other style.
     (@types [$before:ty] [$type:ty, $style:ident] $($rest:tt)*) => {
         $crate::trace_event!(@types [$before] [$type, ] $($rest)*)
     };

@@ -33,28 +33,29 @@ static HOLDER: AtomicPtr<task_struct> = AtomicPtr::new(ptr::null_mut());
 /// Whether the holder is in a callback of an event. Only the holder of `event_mutex` uses it.
 static IS_IN_CALLBACK: AtomicBool = AtomicBool::new(false);
 
-/// Evidence that the current task holds `event_mutex`.
+/// Proof that the current task holds `event_mutex`.
 ///
-/// The callbacks of an event get this token. The kernel is walking over its events then, and the
-/// event's own code runs, so this token cannot add or remove events: [`EventMutex`] can.
+/// The callbacks of an event get this token. At that time the kernel iterates over its events, and
+/// the event's own code runs. So this token does not allow adding or removing events, but
+/// [`EventMutex`] does.
 ///
 /// # Invariants
 ///
-/// The current task holds `event_mutex` for as long as the value lives, and is the `HOLDER`.
+/// The current task holds `event_mutex` for as long as the value lives, and `HOLDER` is that task.
 pub struct EventMutexHeld {
     _here: NotThreadSafe,
-    /// The holder before: the current task, or NULL.
+    /// The previous value of [`HOLDER`]: the current task, or NULL.
     before: *mut task_struct,
-    /// The value of [`IS_IN_CALLBACK`] before.
+    /// The previous value of [`IS_IN_CALLBACK`].
     was_in_callback: bool,
 }
 
 impl EventMutexHeld {
-    /// For a callback of an event.
+    /// Creates a token for a callback of an event.
     ///
     /// # Safety
     ///
-    /// The current task holds `event_mutex`, and keeps it for as long as the value lives.
+    /// The current task must hold `event_mutex` for as long as the value lives.
     pub(crate) unsafe fn assume_held() -> Self {
         // SAFETY: The caller guarantees that the current task holds the mutex.
         unsafe { Self::new(true) }
@@ -62,9 +63,9 @@ impl EventMutexHeld {
 
     /// # Safety
     ///
-    /// The current task holds `event_mutex`, and keeps it for as long as the value lives.
+    /// The current task must hold `event_mutex` for as long as the value lives.
     unsafe fn new(is_in_callback: bool) -> Self {
-        // INVARIANT: The caller holds the mutex, so nobody else writes the holder.
+        // INVARIANT: The caller holds the mutex, so no other task writes the holder.
         Self {
             _here: NotThreadSafe,
             before: HOLDER.swap(current(), Ordering::Relaxed),
@@ -72,7 +73,8 @@ impl EventMutexHeld {
         }
     }
 
-    /// Whether the current task, which holds `event_mutex` under a token, is in a callback.
+    /// Whether the current task, which holds `event_mutex` under a token, runs a callback of an
+    /// event.
     pub(crate) fn is_in_callback() -> bool {
         IS_IN_CALLBACK.load(Ordering::Relaxed)
     }
@@ -82,7 +84,8 @@ impl EventMutexHeld {
         HOLDER.load(Ordering::Relaxed) == current()
     }
 
-    /// `EDEADLK` if the current task holds `event_mutex` under a token, and so cannot take it.
+    /// Fails with `EDEADLK` if the current task holds `event_mutex` under a token, and so cannot
+    /// take the mutex.
     pub(crate) fn check_not_current() -> Result {
         if Self::is_current() {
             return Err(Error::from_errno(-(bindings::EDEADLK as c_int)));
@@ -98,30 +101,30 @@ impl Drop for EventMutexHeld {
     }
 }
 
-/// Evidence that the current task holds `event_mutex`, and that events can be added and removed.
+/// Proof that the current task holds `event_mutex`, and may add and remove events.
 ///
 /// # Invariants
 ///
-/// No callback of an event is running in the current task, and the kernel is not in the middle of a
-/// walk over the events.
+/// The current task runs no callback of an event, and no iteration of the kernel over its events is
+/// in progress.
 pub struct EventMutex(EventMutexHeld);
 
 impl EventMutex {
     /// # Safety
     ///
-    /// The current task holds `event_mutex`, and keeps it for as long as the value lives. It is not
-    /// in a callback of an event, and no walk of the kernel over events goes on after this.
+    /// The current task must hold `event_mutex` for as long as the value lives. It must not run a
+    /// callback of an event. The kernel must not continue an iteration over events afterwards.
     pub(crate) unsafe fn assume_held() -> Self {
-        // INVARIANT: The caller guarantees that no callback runs.
+        // INVARIANT: The caller guarantees that no callback and no iteration is in progress.
         // SAFETY: The caller guarantees that the current task holds the mutex.
         Self(unsafe { EventMutexHeld::new(false) })
     }
 
     /// Runs `f` with `event_mutex` held.
     ///
-    /// Process context, without any lock that is taken in [`Operations`](super::Operations) or in
-    /// another `f`. `EDEADLK` in another `f` and in the callbacks of events. Outside of the
-    /// kernel's tree, which does not export the mutex, also `ENOMEM`.
+    /// Process context. The caller must not hold a lock that [`Operations`](super::Operations) or
+    /// another `f` takes. `EDEADLK` in another `f` and in the callbacks of events. `ENOMEM` in a
+    /// build outside the kernel tree, because the kernel does not export the mutex.
     pub fn with<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
         EventMutexHeld::check_not_current()?;
         let (result, abandoned) = Self::lock(|token| {
@@ -132,12 +135,13 @@ impl EventMutex {
         Ok(result)
     }
 
-    /// As [`with`](Self::with), for a task that does not hold `event_mutex`. Leaves abandoned
-    /// events alone.
+    /// Runs `f` with `event_mutex` held, for a task that does not hold the mutex. Does not remove
+    /// the events that `f` drops.
     pub(super) fn lock<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
         tree::with_event_mutex(|| {
-            // SAFETY: `tree::with_event_mutex` calls this with `event_mutex` held, in no callback
-            // of an event, and without a walk of the kernel over events that goes on after this.
+            // SAFETY: `tree::with_event_mutex` calls this with `event_mutex` held, outside
+            // callbacks of events. The kernel does not continue an iteration over events
+            // afterwards.
             f(&unsafe { Self::assume_held() })
         })
     }

@@ -21,11 +21,11 @@ use super::{
     MAX_LEN, //
 };
 
-/// A string of C that is either static or allocated. A static one takes no memory.
+/// A C string that is either static or allocated. A static string takes no memory.
 pub enum CowCStr {
-    /// It is there for good.
+    /// A static string.
     Static(&'static CStr),
-    /// It is freed with its user.
+    /// An allocated string. Dropping the value frees the string.
     Owned(CString),
 }
 
@@ -52,12 +52,12 @@ impl Deref for CowCStr {
     }
 }
 
-/// A field of an event, as `format` shows it and filters and histograms use it.
+/// A field of an event, as `format` shows it, and as filters and histograms use it.
 ///
 /// # Invariants
 ///
-/// It ends within [`MAX_LEN`] bytes. Where `is_located`, each word of it in a record locates bytes
-/// within the record.
+/// The field ends within [`MAX_LEN`] bytes. If `is_located` is set, each word of the field in a
+/// record locates bytes within the record.
 pub struct Field {
     name: CowCStr,
     ty: CowCStr,
@@ -68,14 +68,14 @@ pub struct Field {
 }
 
 impl Field {
-    /// A field of a C type, at `offset` bytes from the start of the record (its header, of
-    /// [`HEADER_LEN`](super::HEADER_LEN) bytes, included) and of `size` bytes.
+    /// Creates a field of a C type. `offset` is in bytes from the start of the record, including
+    /// its header of [`HEADER_LEN`](super::HEADER_LEN) bytes. `size` is in bytes.
     ///
-    /// `EINVAL` for a type that locates something elsewhere in the record (see
-    /// [`located`](Self::located)), and for `char *`: the kernel takes it for a word that is the
-    /// address of a string, whatever its size, and its histograms look for the end of the string in
-    /// the word itself. For an address `unsigned long` will do. `E2BIG` where it does not fit
-    /// a record of [`MAX_LEN`] bytes.
+    /// `EINVAL` for a type that locates data elsewhere in the record (see
+    /// [`located`](Self::located)). `EINVAL` for `char *`: whatever the size of the field, the
+    /// kernel treats it as a word with the address of a string, and its histograms look for the end
+    /// of the string in the word itself. Use `unsigned long` for an address. `E2BIG` if the field
+    /// does not fit in a record of [`MAX_LEN`] bytes.
     pub fn new(
         name: impl Into<CowCStr>,
         ty: impl Into<CowCStr>,
@@ -84,7 +84,7 @@ impl Field {
         is_signed: bool,
     ) -> Result<Self> {
         let ty = ty.into();
-        // C: `filter_assign_type()` looks for the marks anywhere in the type.
+        // C: `filter_assign_type()` searches the whole type for the marks.
         let ty_bytes = ty.to_bytes();
         if [&b"__data_loc"[..], b"__rel_loc"]
             .iter()
@@ -93,17 +93,18 @@ impl Field {
         {
             return Err(EINVAL);
         }
-        // INVARIANT: Not located.
+        // INVARIANT: The field is not located.
         Self::make(name.into(), ty, offset, size, is_signed, false)
     }
 
-    /// A field, or an array of them, of type `__data_loc`: words of 32 bits that say where in the
-    /// record something is (lower half, in bytes from its start) and how long it is (upper half).
+    /// Creates a field of type `__data_loc`, or an array of them. Each is a word of 32 bits. Its
+    /// lower half is the offset of data, in bytes from the start of the record. Its upper half is
+    /// the length of the data in bytes.
     ///
     /// # Safety
     ///
-    /// In each record that is made, each such word must locate bytes within the record: the kernel
-    /// follows it, in filters for one, without a check.
+    /// In every record, each such word must locate bytes within the record. The kernel uses the
+    /// word without a check, for example in filters.
     pub unsafe fn located(
         name: impl Into<CowCStr>,
         ty: impl Into<CowCStr>,
@@ -111,15 +112,18 @@ impl Field {
         size: usize,
         is_signed: bool,
     ) -> Result<Self> {
-        // INVARIANT: By the safety requirement.
+        // INVARIANT: The caller guarantees that each word of the field locates bytes within the
+        // record.
         Self::make(name.into(), ty.into(), offset, size, is_signed, true)
     }
 
-    /// A word with the address of code, the `index`th behind the header. Takes no memory.
+    /// Creates a field for a word with a code address: the word number `index` behind the header.
+    /// Takes no memory.
     pub const fn code(name: &'static CStr, index: u8) -> Self {
         const WORD: u16 = size_of::<usize>() as u16;
         const { assert!(HEADER_LEN + (u8::MAX as usize + 1) * WORD as usize <= MAX_LEN) };
-        // INVARIANT: Not located. The last word ends within the longest record, as asserted.
+        // INVARIANT: The field is not located. The assertion checks that the last word ends within
+        // the longest record.
         Self {
             name: CowCStr::Static(name),
             ty: CowCStr::Static(c"unsigned long"),
@@ -141,7 +145,7 @@ impl Field {
         if offset.saturating_add(size) > MAX_LEN {
             return Err(E2BIG);
         }
-        // INVARIANT: It was checked above where the field ends.
+        // INVARIANT: The code above has checked the end of the field.
         Ok(Self {
             name,
             ty,
@@ -152,27 +156,27 @@ impl Field {
         })
     }
 
-    /// Its name.
+    /// The name of the field.
     pub fn name(&self) -> &CStr {
         &self.name
     }
 
-    /// Its C type.
+    /// The C type of the field.
     pub fn ty(&self) -> &CStr {
         &self.ty
     }
 
-    /// The offset from the start of the record, in bytes.
+    /// The offset of the field from the start of the record, in bytes.
     pub fn offset(&self) -> usize {
         self.offset.into()
     }
 
-    /// How many bytes it has.
+    /// The size of the field, in bytes.
     pub fn size(&self) -> usize {
         self.size.into()
     }
 
-    /// Whether it is signed.
+    /// Whether the field is signed.
     pub fn is_signed(&self) -> bool {
         self.is_signed
     }
@@ -199,8 +203,8 @@ impl Field {
         self.offset().saturating_add(self.size())
     }
 
-    /// Where that ends which it locates, in bytes from the start of the record; `fixed` are all
-    /// fields of the record. Any context.
+    /// The end of the data that the field locates, in bytes from the start of the record. `fixed`
+    /// holds all fields of the record. Any context.
     pub(super) fn end_of_located(&self, fixed: &[u8]) -> Option<usize> {
         if !self.is_located {
             return None;

@@ -3,7 +3,7 @@
 //! The kernel's list of the fields of an event.
 //!
 //! Events of a group share a list if they have the same static fields. The kernel's own events of
-//! one class do the same: see `event_define_fields()` in `kernel/trace/trace_events.c`.
+//! one class share a list, too: see `event_define_fields()` in `kernel/trace/trace_events.c`.
 
 use core::{
     mem::offset_of,
@@ -38,7 +38,7 @@ use super::{
 /// C: `struct ktrace_class_fields` in `rust/helpers/trace_events.c`.
 #[repr(C)]
 struct ClassFields {
-    /// NULL, so that the kernel reads `head`.
+    /// NULL. So the kernel reads `head`.
     _get_fields: *const c_void,
     head: Opaque<list_head>,
 }
@@ -49,7 +49,7 @@ const _: () = assert!(
 );
 
 impl ClassFields {
-    /// Without a list yet: see [`init`](Self::init).
+    /// Creates a class without a list. [`init`](Self::init) adds the list.
     fn new() -> Self {
         Self {
             _get_fields: ptr::null(),
@@ -57,14 +57,15 @@ impl ClassFields {
         }
     }
 
-    /// Makes an empty list.
+    /// Creates an empty list.
     ///
     /// # Safety
     ///
-    /// Once, before anybody else uses it. It must not move after this.
+    /// The caller calls this function once, before any other use. The value must not move
+    /// afterwards.
     unsafe fn init(&self) {
         let head = self.head.get();
-        // SAFETY: The caller guarantees that nobody else uses the list.
+        // SAFETY: The caller guarantees that no other code uses the list.
         unsafe {
             (*head).next = head;
             (*head).prev = head;
@@ -72,13 +73,13 @@ impl ClassFields {
     }
 }
 
-// Rust only takes the address.
+// Rust only takes the address of this variable.
 #[allow(improper_ctypes)]
 extern "C" {
     static ktrace_no_fields: ClassFields;
 }
 
-/// A list of fields, which one or more events use. Only the holder of `event_mutex` changes it.
+/// A list of fields for one or more events. Only the holder of `event_mutex` changes the list.
 ///
 /// # Invariants
 ///
@@ -89,17 +90,17 @@ pub(super) struct FieldList {
     fields: NonNull<[Field]>,
     /// Whether the kernel's list has all fields.
     is_defined: AtomicBool,
-    /// Number of events that use the list.
+    /// The number of events that use the list.
     events: AtomicUsize,
-    /// Next list of the group.
+    /// The next list of the group.
     next: AtomicPtr<FieldList>,
 }
 
-/// The lists of a group that other events can share.
+/// The lists of a group that events can share.
 ///
 /// # Invariants
 ///
-/// Each list is live, and is the list of at least one event.
+/// Each list is live, and at least one event uses it.
 pub(super) struct SharedLists(AtomicPtr<FieldList>);
 
 impl SharedLists {
@@ -124,7 +125,7 @@ impl SharedLists {
             // SAFETY: By the type invariant, the list is live.
             let this = unsafe { list.as_ref() };
             if is_static && ptr::eq(this.fields.as_ptr(), fields.as_ptr()) && this.is_defined() {
-                // INVARIANT: The fields of the event are the same memory.
+                // INVARIANT: The fields of the event are in the same memory.
                 this.events.fetch_add(1, Ordering::Relaxed);
                 return Ok(list);
             }
@@ -142,23 +143,23 @@ impl SharedLists {
             GFP_KERNEL,
         )?;
         let list = NonNull::from(KBox::leak(list));
-        // SAFETY: The list stays in place until it is freed, and nobody else has it yet.
+        // SAFETY: The list stays in place until it is freed, and no other code has the list yet.
         unsafe { list.as_ref().class.init() };
         if is_static {
-            // INVARIANT: It is the list of one event. `place` is the end of the lists.
+            // INVARIANT: One event uses the list. `place` is the end of the group's lists.
             place.store(list.as_ptr(), Ordering::Relaxed);
         }
         Ok(list)
     }
 
-    /// Ends the use of a list by one event. Frees the list after the last one.
+    /// Ends an event's use of a list. Frees the list after the last event.
     ///
     /// # Safety
     ///
-    /// The event must have got `list` from this group, and must not use it any more. Nobody may use
-    /// the list of the last event.
+    /// The event must have got `list` from this group, and must not use it any more. If this event
+    /// is the last event of the list, no other code may use the list.
     pub(super) unsafe fn put(&self, _: &EventMutex, list: NonNull<FieldList>) {
-        // SAFETY: The list is live, because it is still that of this event.
+        // SAFETY: The event still uses the list, so the list is live.
         let this = unsafe { list.as_ref() };
         if this.events.fetch_sub(1, Ordering::Relaxed) > 1 {
             return;
@@ -173,21 +174,22 @@ impl SharedLists {
             }
             place = next;
         }
-        // SAFETY: `get` took the list out of a box, and the caller guarantees that nobody uses it.
+        // SAFETY: `get` took the list out of a box, and the caller guarantees that no code uses the
+        // list.
         drop(unsafe { KBox::from_raw(list.as_ptr()) });
     }
 }
 
 impl FieldList {
-    /// The kernel's list.
+    /// The head of the kernel's list.
     pub(super) fn head(&self) -> *mut list_head {
         self.class.head.get()
     }
 
-    /// The fields that belong into the list.
+    /// The fields that the list is for.
     pub(super) fn fields(&self) -> &[Field] {
-        // SAFETY: By the type invariant, the operations of an event that uses the list have the
-        // fields, and nobody changes them meanwhile.
+        // SAFETY: By the type invariant, the operations of an event that uses the list own the
+        // fields. No code changes the fields.
         unsafe { self.fields.as_ref() }
     }
 
@@ -206,28 +208,28 @@ impl FieldList {
         self.events.load(Ordering::Relaxed) > 1
     }
 
-    /// A class for the records of the event. The kernel reads only its list.
+    /// A class for the records of the event. The kernel reads only the list of this class.
     pub(super) fn class(&self) -> *const Class {
         class_of(&self.class)
     }
 }
 
-/// An empty list.
+/// The head of an empty list.
 pub(super) fn no_fields() -> *mut list_head {
-    // SAFETY: C has it there, for as long as this crate is there.
+    // SAFETY: The variable is a C static, which lives as long as this crate.
     unsafe { &ktrace_no_fields }.head.get()
 }
 
-/// A class with the empty list.
+/// A class with an empty list.
 pub(super) fn class_without_fields() -> *const Class {
-    // SAFETY: C has it there, for as long as this crate is there.
+    // SAFETY: The variable is a C static, which lives as long as this crate.
     class_of(unsafe { &ktrace_no_fields })
 }
 
-/// A class with an empty list, which is never freed. `ENOMEM`.
+/// Creates a class with an empty list, which is never freed. `ENOMEM`.
 pub(super) fn leak_class_without_fields() -> Result<*const Class> {
     let fields = KBox::leak(KBox::new(ClassFields::new(), GFP_KERNEL)?);
-    // SAFETY: It stays in place for good, and nobody else has it yet.
+    // SAFETY: The class stays in place permanently, and no other code has it yet.
     unsafe { fields.init() };
     Ok(class_of(fields))
 }

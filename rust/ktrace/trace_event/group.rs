@@ -21,11 +21,12 @@ use super::{
     PinnedEvent, //
 };
 
-/// The directory below `events/` of any number of events of a module.
+/// A directory below `events/`, for any number of events of a module.
 ///
-/// Several groups can have one name. They then share the directory. C: `struct trace_event_class`.
+/// Several groups can have one name. These groups share the directory. C: `struct
+/// trace_event_class`.
 pub struct Group {
-    /// `class.system` points there.
+    /// The target of `class.system`.
     name: CString,
     class: Opaque<bindings::trace_event_class>,
     owner: &'static ThisModule,
@@ -37,17 +38,17 @@ unsafe impl Send for Group {}
 // SAFETY: The kernel only reads the class.
 unsafe impl Sync for Group {}
 
-// The class is only copied.
+// Rust only copies this class.
 #[allow(improper_ctypes)]
 extern "C" {
     static ktrace_call_class: bindings::trace_event_class;
 }
 
 impl Group {
-    /// A group of events of the module `owner`. `ENOMEM`.
+    /// Creates a group for events of the module `owner`. `ENOMEM`.
     pub fn new(name: &CStr, owner: &'static ThisModule) -> Result<Arc<Self>> {
         let name = CString::try_from(name)?;
-        // SAFETY: C has a class there, which nobody changes.
+        // SAFETY: The class is a C constant, so no code changes it.
         let mut class = unsafe { (&raw const ktrace_call_class).read() };
         class.system = name.as_char_ptr();
         let class = Opaque::new(class);
@@ -60,22 +61,22 @@ impl Group {
         Ok(Arc::new(group, GFP_KERNEL)?)
     }
 
-    /// The name of the directory.
+    /// The name of the group's directory.
     pub fn name(&self) -> &CStr {
         &self.name
     }
 
-    /// The class of its events. The kernel may use it as long as the group lives.
+    /// The class of the group's events. The kernel may use the class while the group lives.
     pub(super) fn class(&self) -> *mut bindings::trace_event_class {
         self.class.get()
     }
 
-    /// The lists of fields that its events share.
+    /// The lists of fields that the group's events share.
     pub(super) fn field_lists(&self) -> &SharedLists {
         &self.field_lists
     }
 
-    /// The module that the users of its events need.
+    /// The module that the users of the group's events need.
     pub(super) fn owner(&self) -> &'static ThisModule {
         self.owner
     }
@@ -85,12 +86,12 @@ impl Group {
 ///
 /// # Safety
 ///
-/// Called by the kernel for a call that is registered, or is being registered or removed.
+/// The kernel calls this function for a call that is registered, or is being registered or removed.
 #[no_mangle]
 unsafe extern "C" fn ktrace_call_get_fields(
     call: *mut bindings::trace_event_call,
 ) -> *mut list_head {
-    // SAFETY: The kernel calls this for a call of this crate's classes, which is that of a live
+    // SAFETY: The kernel calls this for a call of this crate's classes, which is the call of a live
     // `PinnedEvent`.
     unsafe { PinnedEvent::from_call(call) }.kernel_fields()
 }

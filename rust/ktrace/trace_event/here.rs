@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Plain code as the origin of a record: any place in a module, outside of the handlers of probes.
+//! Plain code as the origin of a record: code in a module outside the handlers of probes.
 
 use core::{
     marker::PhantomData,
@@ -38,7 +38,7 @@ struct PreemptGuard(NotThreadSafe);
 impl PreemptGuard {
     #[inline(always)]
     fn new() -> Self {
-        // SAFETY: No requirements: `drop` enables preemption again.
+        // SAFETY: The function has no requirements. `drop` enables preemption again.
         unsafe { ktrace_preempt_disable() };
         Self(NotThreadSafe)
     }
@@ -74,7 +74,7 @@ pub(super) fn with_here<R>(place: arch::CodePlace, f: impl FnOnce(&Here<'_>) -> 
     })
 }
 
-/// Plain code has no registers to record: each is 0.
+/// The registers of plain code. A record has none of them, so each is 0.
 #[derive(Clone, Copy)]
 pub(super) struct NoRegisters<'a>(PhantomData<&'a PreemptGuard>);
 
@@ -88,7 +88,7 @@ impl RegisterFile for NoRegisters<'_> {
 impl<'a> Origin for Here<'a> {
     #[inline(always)]
     fn state(&self) -> State<NoRegisters<'a>> {
-        // SAFETY: Preemption is disabled for `'a`, by the type invariant.
+        // SAFETY: By the type invariant, preemption is disabled for `'a`.
         unsafe { State::new(NoRegisters(PhantomData)) }
     }
 }
@@ -105,9 +105,9 @@ impl<'a> Sealed for Here<'a> {
 
     /// # Safety
     ///
-    /// The requirements of the trait.
+    /// The caller must meet the requirements of the trait.
     unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
-        // SAFETY: The caller guarantees room for a `struct pt_regs`, which nobody else uses.
+        // SAFETY: The caller guarantees that `room` is valid for a `struct pt_regs`, and unshared.
         unsafe { ktrace_place_regs(room, self.place.code, self.place.frame) }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Printing of records.
+//! Printers of records.
 
 use core::{
     cell::UnsafeCell,
@@ -63,52 +63,52 @@ use super::{
 
 /// Prints records of one event.
 ///
-/// Called in process context by readers of the trace, but under `tp_printk` also by a handler and
-/// with a raw spinlock held: it does not sleep, lock or allocate.
+/// Readers of the trace call the printer in process context. Under `tp_printk`, a handler also
+/// calls the printer, with a raw spinlock held. So a printer does not sleep, lock or allocate.
 pub trait Print: Send + Sync + 'static {
-    /// Prints a record of the event of this name: its bytes from the very first one.
+    /// Prints a record of the event `name`. `record` starts with the record's first byte.
     ///
-    /// They may be any bytes of any length: records stay in the buffers longer than their event,
-    /// whose number may be used again.
+    /// `record` may hold any bytes, of any length. Records stay in the buffers longer than their
+    /// event, and another event can get the event's number.
     fn print(&self, name: &CStr, record: &[u8], seq: &mut TraceSeq);
 }
 
-/// The number of an event in the records, and the function that prints them.
+/// The number of an event in the records, and the printer of the records.
 ///
-/// It outlives the event: as long as it lives its records can be read. No other event gets its
-/// number as long as the trace buffers may have records with it: see
+/// An output outlives its event. While the output lives, the kernel can print the records. No other
+/// event gets the number while the trace buffers may have records of it: see
 /// [`empty_traces`](super::empty_traces).
 ///
-/// What the kernel registers is a `struct trace_event`, which it takes for a part of a
-/// `struct trace_event_call` where the option `fields` is set. Such a call is never added to the
-/// events, so an output has only those fields of it that the kernel then reads.
+/// An output registers a `struct trace_event`. If the option `fields` is set, the kernel treats it as
+/// a part of a `struct trace_event_call`. This call is never added to the events, so an output has
+/// only those fields of the call that the kernel then reads.
 ///
-/// Each event has an output. It takes 96 bytes, which is one of the allocator's sizes.
+/// Each event has an output. It takes 96 bytes, which is a size class of the allocator.
 ///
-/// C: the fields up to `_flags` have the places that they have in a `struct trace_event_call`, from
-/// its `class` on. The kernel does not read the fields of the call from `print_fmt` to `data`: in
-/// their place are `print` and `group`.
+/// C: the fields up to `_flags` have the same offsets as in a `struct trace_event_call`, counted
+/// from its `class`. The kernel does not read the call's fields from `print_fmt` to `data`. An
+/// output stores `print` and `group` in their place.
 ///
 /// # Invariants
 ///
-/// The event is registered. `class` has fields and no function to get them.
+/// The event is registered. `class` points to a class that has fields and no function to get them.
 #[repr(C)]
 pub struct Output {
     class: AtomicPtr<bindings::trace_event_class>,
     name: Name,
     event: Opaque<bindings::trace_event>,
-    /// Valid while there are `references`.
+    /// Valid while `references` is not zero.
     print: UnsafeCell<ManuallyDrop<Arc<dyn Print>>>,
     group: Arc<Group>,
     _flags: c_int,
     references: Refcount,
-    /// Whether the trace buffers may have records with the number.
+    /// Whether the trace buffers may have records with this number.
     is_recorded: AtomicBool,
-    /// The next in [`Reserved`].
+    /// The next output in [`Reserved`].
     next: *mut Output,
 }
 
-// The places of the fields of the call, from `class` on.
+// Checks the offsets of the call's fields, from `class` on.
 const _: () = {
     use bindings::trace_event_call as Call;
 
@@ -120,52 +120,52 @@ const _: () = {
     assert!(offset_of!(Output, _flags) == offset_of!(Call, flags) - class);
 };
 
-/// A string that is one pointer for the kernel.
+/// A string that the kernel reads through one pointer.
 ///
 /// # Invariants
 ///
-/// A string from `kstrdup()`.
+/// The pointer is a string from `kstrdup()`.
 #[repr(transparent)]
 struct Name(NonNull<c_char>);
 
 impl Name {
-    /// `ENOMEM`.
+    /// Copies a string. `ENOMEM`.
     fn new(name: &CStr) -> Result<Self> {
-        // SAFETY: It is a string.
+        // SAFETY: `name` is a NUL-terminated string.
         let copy =
             unsafe { kernel::bindings::kstrdup(name.as_char_ptr(), kernel::bindings::GFP_KERNEL) };
-        // INVARIANT: Copied just now.
+        // INVARIANT: `kstrdup()` has just returned the copy.
         Ok(Self(NonNull::new(copy).ok_or(ENOMEM)?))
     }
 
     fn as_cstr(&self) -> &CStr {
-        // SAFETY: A string, by the type invariant, which nobody changes.
+        // SAFETY: By the type invariant, this is a string. No code changes it.
         unsafe { CStr::from_char_ptr(self.0.as_ptr()) }
     }
 }
 
 impl Drop for Name {
     fn drop(&mut self) {
-        // SAFETY: It is from `kstrdup()`, by the type invariant, and not used after this.
+        // SAFETY: By the type invariant, the string is from `kstrdup()`. It is not used after this.
         unsafe { kernel::bindings::kfree(self.0.as_ptr().cast()) };
     }
 }
 
-/// Numbers that records of removed events have: outputs without a printer, linked by
+/// The numbers of the records of removed events: a list of outputs without a printer, linked by
 /// [`Output::next`].
 pub(super) struct Reserved(*mut Output);
 
-// SAFETY: The outputs in the list belong to the list alone.
+// SAFETY: The list alone owns its outputs.
 unsafe impl Send for Reserved {}
 
 kernel::sync::global_lock! {
-    // SAFETY: Initialised by `init` before any output is made.
+    // SAFETY: `init` initialises the mutex before any output is created.
     unsafe(uninit) static RESERVED: Mutex<Reserved> = Reserved(ptr::null_mut());
 }
 
 /// # Safety
 ///
-/// Once, before any output is made.
+/// The caller calls this function once, before any output is created.
 pub(crate) unsafe fn init() {
     // SAFETY: The caller calls this once, before any other use.
     unsafe { RESERVED.init() };
@@ -176,36 +176,36 @@ pub(super) fn take_reserved() -> Reserved {
     core::mem::replace(&mut *RESERVED.lock(), Reserved(ptr::null_mut()))
 }
 
-/// Gives numbers back to the kernel. The trace buffers must have no records with them.
+/// Returns numbers to the kernel. The trace buffers must have no records with these numbers.
 pub(super) fn release(mut list: Reserved) {
     while let Some(output) = list.pop() {
         unregister(&output);
     }
 }
 
-/// Leaves numbers taken for good, also when this module is gone: the kernel prints their records
-/// itself.
+/// Reserves numbers permanently, even after this module unloads. The kernel then prints their
+/// records itself.
 pub(super) fn abandon(mut list: Reserved) {
     if list.is_empty() {
         return;
     }
     let funcs = repeat_until_allocated(|| {
-        // SAFETY: The control event was registered: its functions are the kernel's.
+        // SAFETY: The control event was registered, so the kernel has set its functions.
         NonNull::new(unsafe { ktrace_nop_funcs() }).ok_or(ENOMEM)
     });
     let class = repeat_until_allocated(leak_class_without_fields);
     while let Some(output) = list.pop() {
         output.set_funcs(funcs.as_ptr());
-        // INVARIANT: The class has an empty list of fields.
+        // INVARIANT: The class has an empty list of fields and no function to get them.
         output.class.store(class.cast_mut(), Ordering::Relaxed);
-        // The kernel keeps the event.
+        // The kernel keeps the registered event, so the output is never freed.
         let _ = KBox::into_raw(output);
     }
     pr_info!("a CPU is or was offline: the numbers of removed events stay taken\n");
     wait_for_readers();
 }
 
-/// Calls `allocate` again until there is memory.
+/// Calls `allocate` until the allocation succeeds.
 fn repeat_until_allocated<T>(allocate: impl Fn() -> Result<T>) -> T {
     loop {
         if let Ok(allocated) = allocate() {
@@ -215,7 +215,7 @@ fn repeat_until_allocated<T>(allocate: impl Fn() -> Result<T>) -> T {
     }
 }
 
-/// Keeps numbers reserved.
+/// Returns numbers to the list of reserved numbers.
 pub(super) fn put_back(mut list: Reserved) {
     while let Some(output) = list.pop() {
         RESERVED.lock().push(output);
@@ -232,30 +232,31 @@ impl Reserved {
         self.0 = KBox::into_raw(output);
     }
 
-    /// The output stays where it is: its event is registered.
+    /// Removes the first output from the list. The output does not move, because its event is
+    /// registered.
     fn pop(&mut self) -> Option<KBox<Output>> {
         if self.0.is_null() {
             return None;
         }
-        // SAFETY: `push` took it out of its box, and it leaves the list.
+        // SAFETY: `push` took the output out of its box. The list no longer has it.
         let output = unsafe { KBox::from_raw(self.0) };
         self.0 = output.next;
         Some(output)
     }
 }
 
-/// Unregisters the event of an output. Waits for those who print.
+/// Unregisters the event of an output. Waits for readers that print its records.
 fn unregister(output: &Output) {
     // SAFETY: By the type invariant, the event is registered. Nobody else unregisters it.
     unsafe { bindings::unregister_trace_event(output.event.get()) };
 }
 
-/// Waits for those who print a record: they hold `trace_event_sem`, which the kernel takes here to
-/// unregister an event without a number, and that means nothing more.
+/// Waits for readers that print a record. They hold `trace_event_sem`. To unregister an event, the
+/// kernel takes this semaphore for writing, so the function unregisters an event without a number.
 fn wait_for_readers() {
     let mut none = bindings::trace_event::default();
-    // SAFETY: The kernel takes an event that is in no list out of none, and the number 0 is not
-    // that of an event.
+    // SAFETY: The event is in no list, so the kernel removes it from none. No event has the number
+    // 0.
     unsafe { bindings::unregister_trace_event(&mut none) };
 }
 
@@ -273,11 +274,11 @@ extern "C" {
 impl Output {
     /// Takes a number. C: `register_trace_event()`.
     ///
-    /// Process context. `ENODEV` where all numbers (some 65,000) are taken.
+    /// Process context. `ENODEV` if all numbers (about 65,000) are in use, `ENOMEM`.
     pub(super) fn new(group: Arc<Group>, name: &CStr, print: Arc<dyn Print>) -> Result<ARef<Self>> {
         let vtable = owner::vtable_of(&*print);
         let name = Name::new(name)?;
-        // Allocated before the printer is in a ManuallyDrop, so that a failure drops the printer.
+        // The allocation precedes the ManuallyDrop, so that a failed allocation drops the printer.
         let output = KBox::<Self>::new_uninit(GFP_KERNEL)?;
         let output = KBox::write(
             output,
@@ -295,37 +296,37 @@ impl Output {
         );
         output.set_funcs((&raw const ktrace_output_funcs).cast_mut());
         let this = ptr::from_ref(&*output).cast_mut().cast();
-        // SAFETY: `take_back` ends the registration and waits for those who print. The output is
-        // freed after `untrack` only.
+        // SAFETY: `take_back` ends the registration, and waits for readers that print. The output
+        // is freed only after `untrack`.
         unsafe { leftover::track(vtable, this, take_back) }.inspect_err(|_| {
-            // SAFETY: Nobody prints, and the box is freed without its printer.
+            // SAFETY: No reader prints, and the box is freed without its printer.
             unsafe { output.drop_print() };
         })?;
-        // SAFETY: It stays in place until it is unregistered.
+        // SAFETY: The output stays in place until it is unregistered.
         if unsafe { bindings::register_trace_event(output.event.get()) } == 0 {
             leftover::untrack(this);
-            // SAFETY: Nobody prints, and the box is freed here without its printer.
+            // SAFETY: No reader prints, and the box is freed here without its printer.
             unsafe { output.drop_print() };
             return Err(ENODEV);
         }
-        // INVARIANT: Registered just now.
+        // INVARIANT: The event was registered above.
         let output = NonNull::from(KBox::leak(output));
-        // SAFETY: The reference that it was made with is this one's.
+        // SAFETY: The reference count starts at one, and this value owns that reference.
         Ok(unsafe { ARef::from_raw(output) })
     }
 
     /// Sets the functions that print records.
     fn set_funcs(&self, funcs: *mut bindings::trace_event_functions) {
-        // SAFETY: The field is live, and others only read it.
+        // SAFETY: The field is live, and other code only reads it.
         let field = unsafe { AtomicPtr::from_ptr(&raw mut (*self.event.get()).funcs) };
         field.store(funcs, Ordering::Relaxed);
     }
 
-    /// Sets the list that the kernel prints records by if the option `fields` is set. Those who
+    /// Sets the list by which the kernel prints records if the option `fields` is set. Readers that
     /// print now may still use the previous list.
     pub(super) fn set_fields(&self, fields: Option<&FieldList>) {
         let class = fields.map_or_else(class_without_fields, FieldList::class);
-        // INVARIANT: Both are classes that have fields and no function to get them.
+        // INVARIANT: Both classes have fields and no function to get them.
         self.class.store(class.cast_mut(), Ordering::Relaxed);
     }
 
@@ -339,19 +340,19 @@ impl Output {
         self.name.as_cstr()
     }
 
-    /// The number.
+    /// The event number in the header of a record.
     pub fn number(&self) -> u16 {
-        // SAFETY: Registered, by the type invariant: the number stays. It is at most 65535, as it
-        // is kept in 16 bits in a record.
+        // SAFETY: By the type invariant, the event is registered, so the number does not change.
+        // The number is at most 65535, because a record stores it in 16 bits.
         unsafe { (*self.event.get()).type_ as u16 }
     }
 
-    /// The trace buffers may have records with the number from now on.
+    /// Notes that the trace buffers may have records with this number from now on.
     pub(super) fn set_recorded(&self) {
         self.is_recorded.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the trace buffers may have records with the number.
+    /// Whether the trace buffers may have records with this number.
     pub fn is_recorded(&self) -> bool {
         self.is_recorded.load(Ordering::Relaxed)
     }
@@ -360,7 +361,7 @@ impl Output {
     ///
     /// # Safety
     ///
-    /// `seq` must be valid and unshared. The caller must have a reference, or keep
+    /// `seq` must be valid and unshared. The caller must own a reference, or keep
     /// [`end`](Self::end) from returning.
     pub(super) unsafe fn print(
         &self,
@@ -370,53 +371,53 @@ impl Output {
     ) {
         // SAFETY: The caller guarantees that the sequence is valid and unshared.
         let mut seq = unsafe { TraceSeq::new(seq, addresses) };
-        // SAFETY: The caller guarantees that the printer is not dropped meanwhile.
+        // SAFETY: The caller guarantees that the printer is not dropped during the call.
         let print = unsafe { &*self.print.get() };
         print.print(self.name(), record, &mut seq);
     }
 }
 
-// SAFETY: The output is not freed while there are references.
+// SAFETY: The output is not freed while `references` is not zero.
 unsafe impl AlwaysRefCounted for Output {
     fn inc_ref(&self) {
         self.references.inc();
     }
 
     unsafe fn dec_ref(output: NonNull<Self>) {
-        // SAFETY: The caller has a reference.
+        // SAFETY: The caller owns a reference.
         if !unsafe { output.as_ref() }.references.dec_and_test() {
             return;
         }
         leftover::untrack(output.as_ptr().cast());
-        // SAFETY: `new` took it out of a box, and this was the last reference.
+        // SAFETY: `new` took the output out of a box, and this was the last reference.
         let output = unsafe { KBox::from_raw(output.as_ptr()) };
         if !output.is_recorded() {
             unregister(&output);
-            // SAFETY: Nobody prints any more, and the box is freed here.
+            // SAFETY: No reader prints any more, and the box is freed here.
             unsafe { output.drop_print() };
             return;
         }
         output.end();
-        // SAFETY: Those who print from now on use other functions.
+        // SAFETY: Readers that print from now on use other functions.
         unsafe { output.drop_print() };
         RESERVED.lock().push(output);
     }
 }
 
-/// Ends an output that its module left behind: its printer is not called any more.
+/// Ends an output that its module left registered. No reader calls its printer afterwards.
 ///
 /// # Safety
 ///
-/// `output` must be an [`Output`] that nobody uses or frees any more.
+/// `output` must be an [`Output`] that no other code uses or frees any more.
 unsafe fn take_back(output: *mut c_void) {
-    // SAFETY: The caller guarantees that nobody else has the box.
+    // SAFETY: The caller guarantees that no other code owns the box.
     let output = unsafe { KBox::from_raw(output.cast::<Output>()) };
     output.end();
     RESERVED.lock().push(output);
 }
 
 impl Output {
-    /// Nobody calls the printer any more when this returns.
+    /// Ends printing. No reader calls the printer after this function returns.
     fn end(&self) {
         self.set_funcs((&raw const ktrace_over_funcs).cast_mut());
         wait_for_readers();
@@ -424,16 +425,17 @@ impl Output {
 
     /// # Safety
     ///
-    /// Once, and nobody must use the printer any more.
+    /// The caller calls this function once. No code may use the printer during the call or
+    /// afterwards.
     unsafe fn drop_print(&self) {
-        // SAFETY: The caller guarantees that nobody uses it, now or later.
+        // SAFETY: The caller guarantees that no code uses the printer, now or later.
         unsafe { ManuallyDrop::drop(&mut *self.print.get()) };
     }
 }
 
 /// The destination of a printed record. C: `struct trace_seq`.
 ///
-/// Text that does not fit is left out, and the kernel notices.
+/// The kernel cuts text that does not fit, and notices it.
 pub struct TraceSeq {
     seq: *mut bindings::trace_seq,
     addresses: bool,
@@ -450,12 +452,12 @@ impl TraceSeq {
     /// Writes bytes as they are. C: `trace_seq_putmem()`.
     pub fn bytes(&mut self, bytes: &[u8]) {
         let len = c_uint::try_from(bytes.len()).unwrap_or(c_uint::MAX);
-        // SAFETY: Valid, by the requirement of `new`.
+        // SAFETY: The caller of `new` guarantees that the sequence is valid.
         unsafe { bindings::trace_seq_putmem(self.seq, bytes.as_ptr().cast(), len) };
     }
 
-    /// Writes an address of code as a symbol, and as a number too where the user asked for it
-    /// (`sym-addr` in `trace_options`). C: `seq_print_ip_sym()`.
+    /// Writes a code address as a symbol. Also writes it as a number if the user set `sym-addr` in
+    /// `trace_options`. C: `seq_print_ip_sym()`.
     pub fn code(&mut self, address: usize, with_offset: bool) {
         use core::fmt::Write as _;
 
@@ -466,14 +468,14 @@ impl TraceSeq {
         let mut buffer = [0; symbol::LEN];
         let name = symbol::format(address, with_offset, &mut buffer);
         if name.starts_with(arch::RETURN_TRAMPOLINE) {
-            // The true caller is with the return probe that stands in for it.
+            // The return probe that replaced the return address has the true caller.
             self.bytes(b"[unknown/kretprobe'd]");
         } else if with_offset {
             self.bytes(name);
         } else if name.starts_with(b"0x") {
             let _ = write!(self, "0x{address:08x}");
         } else {
-            // The module of a function is not told where its offset is not.
+            // Without the offset, the kernel also omits the module of the function.
             self.bytes(name.split(|&byte| byte == b' ').next().unwrap_or(name));
         }
         if self.addresses {
@@ -512,7 +514,7 @@ impl fmt::Write for TraceSeq {
 ///
 /// # Safety
 ///
-/// Called by the kernel for a registered event of this file; `record` has `len` bytes.
+/// The kernel calls this function for a registered event of this file. `record` has `len` bytes.
 #[no_mangle]
 unsafe extern "C" fn ktrace_output_print(
     event: *mut bindings::trace_event,
@@ -522,15 +524,15 @@ unsafe extern "C" fn ktrace_output_print(
     addresses: bool,
 ) {
     // SAFETY: The kernel calls this for a registered event of this file, which is embedded in an
-    // `Output`; unregistering waits for readers.
+    // `Output`. Unregistering waits for readers.
     let output = unsafe { &*kernel::container_of!(Opaque::cast_from(event), Output, event) };
     let len = usize::try_from(len).unwrap_or(0);
     if len < HEADER_LEN {
         return;
     }
-    // SAFETY: The kernel says that the record has so many bytes.
+    // SAFETY: The kernel guarantees that the record has `len` bytes.
     let record = unsafe { core::slice::from_raw_parts(record, len) };
-    // SAFETY: The reader of the trace owns the sequence. The event has these functions, so there
-    // are references, or `end` waits for this reader.
+    // SAFETY: The reader of the trace owns the sequence. The event has these functions, so either
+    // `references` is not zero, or `end` waits for this reader.
     unsafe { output.print(seq, record, addresses) };
 }

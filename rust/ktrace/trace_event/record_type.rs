@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The types that a record can have, and where they are in it.
+//! The types of fields in a record, and their offsets.
 //!
-//! The fields of an event are a list of types: `((((), A), B), C)`. So the offset of each field is
-//! a constant, which follows from the fields before it.
+//! The fields of an event form a nested list of types: `((((), A), B), C)`. So the offset of each
+//! field is a constant, which follows from the fields before it.
 
 use core::{
     num::NonZeroU8,
@@ -45,19 +45,20 @@ const COMM_LEN: usize = 16;
 
 /// The name of the current task, as a field of an event. C: `current->comm`.
 ///
-/// The record has the name itself: a `char[16]`. In an interrupt, this is the interrupted task.
+/// The record holds the name itself, as a `char[16]`. In an interrupt, the current task is the
+/// interrupted task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Comm;
 
-/// Shown as its type is: numbers are decimal.
+/// Display in the type's default format: numbers are decimal.
 #[derive(Clone, Copy)]
 pub struct Plain;
 
-/// Shown as hexadecimal numbers.
+/// Display as hexadecimal numbers.
 #[derive(Clone, Copy)]
 pub struct Hex;
 
-/// Shown as the symbol and offset of the address of code.
+/// Display as the symbol and offset of a code address.
 #[derive(Clone, Copy)]
 pub struct Symbol;
 
@@ -68,7 +69,7 @@ pub enum Kind {
     Value {
         /// The type of each value.
         ty: FetchType,
-        /// The type in `format`, where its name is not that of `ty`.
+        /// The type in `format`, if its name differs from the name of `ty`.
         c_type: Option<&'static str>,
         /// The number of elements of an array.
         count: Option<NonZeroU8>,
@@ -88,7 +89,7 @@ impl Kind {
 
     const fn array<const N: usize>(self) -> Self {
         match self {
-            // `SIZE` of an array checks that the number fits.
+            // `SIZE` of the array type checks that the number fits.
             Self::Value { ty, c_type, .. } => Self::Value {
                 ty,
                 c_type,
@@ -99,10 +100,10 @@ impl Kind {
     }
 }
 
-/// The traits of types in a record are for this crate alone to implement.
+/// Keeps other crates from implementing the traits of record types.
 pub trait Sealed {}
 
-/// A type that a record can have, shown as `S`.
+/// A type of field in a record, displayed as `S`.
 #[diagnostic::on_unimplemented(
     message = "a record cannot have a field of type `{Self}` that is shown as `{S}`",
     label = "not a type for a record",
@@ -112,16 +113,16 @@ pub trait Sealed {}
     note = "as `Symbol` (`= symbol`): `usize`, `u64` and arrays of them"
 )]
 pub trait RecordType<S = Plain>: Copy + Sealed {
-    /// The type for everyone who reads records.
+    /// The type for the kernel, user space and the printer.
     const KIND: Kind;
 
-    /// The number of bytes among the fields.
+    /// The size of the field, in bytes. Excludes its string.
     const SIZE: usize;
 
-    /// The alignment of these bytes, a power of two.
+    /// The alignment of the field, in bytes. A power of two.
     const ALIGN: usize;
 
-    /// How many strings are behind the fields.
+    /// The number of strings that the field has behind the fields.
     const STRINGS: usize = 0;
 
     /// The string behind the fields.
@@ -130,7 +131,7 @@ pub trait RecordType<S = Plain>: Copy + Sealed {
         &[]
     }
 
-    /// Writes all bytes of the field. A string was put at `location`.
+    /// Writes all bytes of the field. `location` is the location of its string, if it has one.
     fn write(&self, field: &mut [u8], location: u32);
 }
 
@@ -154,7 +155,7 @@ macro_rules! numbers {
     )*};
 }
 
-/// A number: `N` is its size.
+/// A number of `N` bytes.
 trait Number<const N: usize>: Copy {
     fn bytes(self) -> [u8; N];
 }
@@ -204,7 +205,7 @@ numbers! {
     usize: Symbol = W8 Symbol Some("unsigned long"),
 }
 
-/// A type that an array in a record can have.
+/// The type of an element of an array in a record.
 #[diagnostic::on_unimplemented(
     message = "a record cannot have an array of `{Self}` that is shown as `{S}`",
     label = "not a type for an array in a record",
@@ -249,7 +250,7 @@ impl<S, T: Element<S>, const N: usize> RecordType<S> for [T; N] {
 
 impl<T, const N: usize> Sealed for &[T; N] {}
 
-/// Copied from its place to the record.
+/// Copies the array from its place to the record.
 impl<S, T: Element<S>, const N: usize> RecordType<S> for &[T; N] {
     const KIND: Kind = <[T; N] as RecordType<S>>::KIND;
     const SIZE: usize = <[T; N] as RecordType<S>>::SIZE;
@@ -273,8 +274,8 @@ impl RecordType for Comm {
         if let Some(field) = field.first_chunk_mut() {
             // SAFETY: The current task exists.
             let name: *const [c_char; COMM_LEN] = unsafe { &raw const (*arch::current()).comm };
-            // SAFETY: Any bytes are valid. Another task may change the name meanwhile. As in C, the
-            // record then has parts of both names.
+            // SAFETY: Any bytes are valid. Another task may change the name during the copy. The
+            // record then has parts of both names, as in C.
             *field = unsafe { ptr::read_volatile(name.cast::<[u8; COMM_LEN]>()) };
         }
     }
@@ -308,12 +309,12 @@ strings! {
     CStr: to_bytes,
 }
 
-/// The value of a field, and how it is shown.
+/// The value of a field, and its display format.
 #[derive(Clone, Copy)]
 pub struct Value<T, S>(T, S);
 
 impl<T> Value<T, Plain> {
-    /// Shown as its type is.
+    /// Displays the value in the type's default format.
     #[inline(always)]
     pub fn plain(value: T) -> Self {
         Self(value, Plain)
@@ -321,7 +322,7 @@ impl<T> Value<T, Plain> {
 }
 
 impl<T> Value<T, Hex> {
-    /// Shown as hexadecimal numbers.
+    /// Displays the value as hexadecimal numbers.
     #[inline(always)]
     pub fn hex(value: T) -> Self {
         Self(value, Hex)
@@ -329,7 +330,7 @@ impl<T> Value<T, Hex> {
 }
 
 impl<T> Value<T, Symbol> {
-    /// Shown as symbols.
+    /// Displays the value as symbols.
     #[inline(always)]
     pub fn symbol(value: T) -> Self {
         Self(value, Symbol)
@@ -338,11 +339,11 @@ impl<T> Value<T, Symbol> {
 
 /// The strings of a record that is being written.
 pub struct Strings<'a> {
-    /// The bytes that are left for them.
+    /// The remaining bytes for the strings.
     to: &'a mut [u8],
     /// The offset of these bytes from the start of the record.
     at: usize,
-    /// How many bytes the strings may still take, without their NULs.
+    /// The number of bytes that the strings may still take, without their NULs.
     room: usize,
 }
 
@@ -360,8 +361,8 @@ impl<'a> Strings<'a> {
         let location = (size << 16 | self.at) as u32;
         let to = core::mem::take(&mut self.to);
         if let Some((to, rest)) = to.split_at_mut_checked(size) {
-            // SAFETY: `to` has a byte more than is copied, and is borrowed mutably, so the string
-            // is elsewhere.
+            // SAFETY: `to` has one byte more than the copy, and is borrowed mutably, so the string
+            // does not overlap `to`.
             unsafe {
                 ptr::copy_nonoverlapping(string.as_ptr(), to.as_mut_ptr(), len);
                 to.as_mut_ptr().add(len).write(0);
@@ -376,19 +377,20 @@ impl<'a> Strings<'a> {
 
 /// The fields of an event.
 pub trait Fields: Copy + Sealed {
-    /// The end of these bytes, in bytes from the start of the record.
+    /// The end of the fields, in bytes from the start of the record.
     const END: usize;
 
-    /// How many strings are behind them.
+    /// The number of strings behind the fields.
     const STRINGS: usize;
 
-    /// How many bytes the strings take, with their NULs, where they may take `room` without.
+    /// The number of bytes that the strings take, with their NULs. `room` is the number of bytes
+    /// that they may take without their NULs.
     fn strings_len(&self, room: &mut usize) -> usize;
 
-    /// Writes all bytes from the header of the record to [`END`](Self::END).
+    /// Writes all bytes of the fields, from the header of the record to [`END`](Self::END).
     fn write(&self, record: &mut [u8], strings: &mut Strings<'_>);
 
-    /// Describes the fields, to which `names` belong. `ENOMEM`.
+    /// Describes the fields. `names` are their names. `ENOMEM`.
     fn describe(names: &[&'static CStr], columns: &mut KVec<Column>) -> Result;
 }
 
@@ -465,7 +467,7 @@ impl<F: Fields, T: RecordType<S>, S: Copy> Fields for (F, Value<T, S>) {
 pub struct Column {
     name: &'static CStr,
     kind: Kind,
-    /// From the start of the record, in bytes.
+    /// The offset from the start of the record, in bytes.
     offset: u16,
 }
 
@@ -474,7 +476,7 @@ impl Column {
         self.name.to_str().unwrap_or_default()
     }
 
-    /// The field for the kernel. `ENOMEM`.
+    /// Creates the field for the kernel. `ENOMEM`.
     pub(super) fn field(&self) -> Result<Field> {
         let offset = self.offset.into();
         let (ty, c_type, count) = match self.kind {
@@ -494,12 +496,12 @@ impl Column {
         Field::new(self.name, c_type, offset, field.bytes(), field.is_signed())
     }
 
-    /// The name and the format, for the `print fmt`.
+    /// The name and the format, for `print fmt`.
     pub(super) fn format(&self) -> (&'static str, FieldFormat) {
         let format = match self.kind {
             Kind::Value { ty, count, .. } => {
                 let format: FieldFormat = fetch::Field::new(0, ty, count).into();
-                // With `%d`, libtraceevent shows small negative numbers as positive ones.
+                // libtraceevent prints small negative numbers as positive numbers with `%d`.
                 let conversion = match ty {
                     FetchType::Number(Width::W1, Style::Signed) => "%hhd",
                     FetchType::Number(Width::W2, Style::Signed) => "%hd",
@@ -519,7 +521,7 @@ impl Column {
         (self.name(), format)
     }
 
-    /// Prints ` NAME=VALUE`. The record may be any bytes.
+    /// Prints ` NAME=VALUE`. `record` may hold any bytes.
     pub(super) fn print(&self, record: &[u8], seq: &mut TraceSeq) {
         let offset = usize::from(self.offset);
         match self.kind {
@@ -527,7 +529,7 @@ impl Column {
                 let offset = self.offset.wrapping_sub(HEADER_LEN as u16);
                 let field = fetch::Field::new(offset, ty, count);
                 let fields = core::iter::once((self.name(), field));
-                // Writing to a `TraceSeq` cannot fail: the kernel cuts what does not fit.
+                // A write to a `TraceSeq` cannot fail: the kernel cuts text that does not fit.
                 let _ = fetch::print(fields, record, HEADER_LEN, seq);
             }
             Kind::Comm => {

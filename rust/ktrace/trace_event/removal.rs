@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of an event.
+//! Removal of events.
 //!
-//! An event that is dropped is removed from the kernel, however long that takes: its code may be
-//! gone afterwards. Its records stay in the trace buffers, and with them its number stays reserved
-//! (see [`output`]) until the buffers are emptied: all of them, and the kernel does not empty that
-//! of a CPU that is offline.
+//! A dropped event is removed from the kernel, however long the removal takes, because the code of
+//! its module may be unloaded afterwards. Its records stay in the trace buffers. Its number stays
+//! reserved (see [`output`]) until all these buffers are emptied. The kernel does not empty the
+//! buffer of an offline CPU.
 
 use core::{
     pin::Pin,
@@ -43,11 +43,11 @@ use super::{
     PinnedEvent, //
 };
 
-/// Events that were dropped in the closure of [`EventMutex::with`] that runs now, linked by
+/// Events that the running closure of [`EventMutex::with`] has dropped, linked by
 /// [`PinnedEvent::next`]. Only the holder of `event_mutex` uses the list.
 static ABANDONED: AtomicPtr<PinnedEvent> = AtomicPtr::new(ptr::null_mut());
 
-// The kernel's structures are only passed on.
+// Rust only passes on pointers to these kernel structures.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_replace_control() -> *mut Call;
@@ -60,23 +60,23 @@ extern "C" {
     fn ktrace_departures() -> c_int;
 }
 
-/// Makes the control event.
+/// Creates the control event.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, `ENOSPC` if the kernel has no room for a callback of CPUs, and those of
+/// `ENOMEM`, `ENOSPC` if the kernel has no free slot for a CPU callback, and the errors of
 /// `trace_add_event_call()`.
 pub(crate) fn init() -> Result {
-    // SAFETY: Called once, before there are events. `exit` removes the callbacks.
+    // SAFETY: This is called once, before any event exists. `exit` removes the callbacks.
     to_result(unsafe { ktrace_watch_cpus() })?;
     replace_control().inspect_err(|_| {
-        // SAFETY: They were set up just now.
+        // SAFETY: `ktrace_watch_cpus` has set up the callbacks.
         unsafe { ktrace_unwatch_cpus() };
     })
 }
 
 /// Removes the control event, empties the trace buffers that have records of removed events, and
-/// gives their numbers back. No event may be registered any more.
+/// returns their numbers to the kernel. No event may be registered any more.
 pub(crate) fn exit() {
     let departures = departures();
     let control = loop {
@@ -84,29 +84,32 @@ pub(crate) fn exit() {
         if let Ok(control) = EventMutex::with(|_| unsafe { ktrace_remove_control() }) {
             break control;
         }
-        // No memory for the attempt to take the mutex.
+        // The attempt to take the mutex failed for lack of memory. Waits before the next attempt.
         fsleep(Delta::from_millis(20));
     };
-    // SAFETY: The kernel has let go of it: `event_mutex` was released since.
+    // SAFETY: `event_mutex` was released after the removal, so the kernel has no pointer to the
+    // event.
     unsafe { ktrace_free_control(control) };
     while empty_marked_traces() == Err(ENOMEM) {
         fsleep(Delta::from_millis(20));
     }
     release(output::take_reserved(), departures);
-    // SAFETY: `init` set them up.
+    // SAFETY: `init` set up the callbacks.
     unsafe { ktrace_unwatch_cpus() };
 }
 
-/// How many times a CPU went offline; `EBUSY` while one is that may have records of our events.
+/// The number of times that a CPU went offline. `EBUSY` while a CPU is offline whose buffer may
+/// have records of this crate's events.
 fn departures() -> Result<c_int> {
-    // SAFETY: Always sound.
+    // SAFETY: The function has no requirements.
     let departures = unsafe { ktrace_departures() };
     to_result(departures)?;
     Ok(departures)
 }
 
-/// Gives numbers back to the kernel, now that the trace buffers were emptied: of all CPUs, if none
-/// was or went offline since `before`. Otherwise they stay taken for good.
+/// Returns numbers to the kernel after the trace buffers were emptied. If a CPU was offline at
+/// `before`, or went offline since then, not all buffers were emptied, and the numbers stay
+/// reserved permanently.
 fn release(numbers: output::Reserved, before: Result<c_int>) {
     if before.is_ok() && before == departures() {
         output::release(numbers);
@@ -120,26 +123,27 @@ fn empty_marked_traces() -> Result {
     to_result(unsafe { ktrace_empty_marked_traces() })
 }
 
-/// Removing the previous control event marks the trace instances to be emptied.
+/// Replaces the control event. The kernel then marks the trace instances that it has to empty.
 fn replace_control() -> Result {
     // SAFETY: `event_mutex` is held.
     let previous = EventMutex::with(|_| from_err_ptr(unsafe { ktrace_replace_control() }))??;
-    // SAFETY: The kernel has let go of it: `event_mutex` was released since.
+    // SAFETY: `event_mutex` was released after the removal, so the kernel has no pointer to the
+    // event.
     unsafe { ktrace_free_control(previous) };
     Ok(())
 }
 
-/// Empties the trace buffers of the instances that have records of removed events, and gives the
-/// numbers of these events back to the kernel. But if a CPU goes offline meanwhile, they stay
-/// taken.
+/// Empties the trace buffers of the instances that have records of removed events, and returns the
+/// numbers of these events to the kernel. If a CPU goes offline meanwhile, the numbers stay
+/// reserved.
 ///
-/// Other records in these buffers are lost, too, as they are when the kernel's own probe events are
-/// removed. Process context; sleeps. `EBUSY` while a CPU is offline that may have such records,
-/// `EDEADLK` with `event_mutex` held, `ENOMEM`, and `EOPNOTSUPP` if the kernel has no way to do so
-/// (a module, and no `CONFIG_KPROBE_EVENTS`).
+/// Other records in these buffers are lost, too, as they are when the kernel removes its own probe
+/// events. Process context; sleeps. `EBUSY` while a CPU is offline whose buffer may have such
+/// records, `EDEADLK` with `event_mutex` held, `ENOMEM`, and `EOPNOTSUPP` if the kernel cannot
+/// empty the buffers (for a module, without `CONFIG_KPROBE_EVENTS`).
 pub fn empty_traces() -> Result {
     let departures = departures()?;
-    // The records of these events were made before, so the kernel removes all of them.
+    // The records of these events precede this call, so the kernel empties all of them.
     let reserved = output::take_reserved();
     let emptied = replace_control().and_then(|()| empty_marked_traces());
     match emptied {
@@ -149,22 +153,22 @@ pub fn empty_traces() -> Result {
     emptied
 }
 
-/// Removing an event does not empty the trace buffers of the instance of `file`.
+/// Keeps the trace buffers of the instance of `file` when the event is removed.
 ///
 /// # Safety
 ///
-/// `file` must be that of a registered event, and disabled.
+/// `file` must belong to a registered event, and must be disabled.
 pub(super) unsafe fn keep_trace(_: &EventMutexHeld, file: *mut bindings::trace_event_file) {
-    // SAFETY: The caller guarantees that the file exists. The token says that `event_mutex` is
+    // SAFETY: The caller guarantees that the file exists. The token proves that `event_mutex` is
     // held.
     unsafe { ktrace_keep_trace(file) };
 }
 
-/// Removes an event and frees it. Waits until nobody uses the event.
+/// Removes an event and frees it. Waits until the event has no user.
 ///
-/// A task that holds `event_mutex` cannot wait. In the closure of [`EventMutex::with`] the event is
-/// removed when that releases the mutex. In a callback of an event, the kernel is walking over the
-/// events, and somebody else's task may be there: the event stays until its module goes.
+/// A task that holds `event_mutex` cannot wait. In the closure of [`EventMutex::with`], the event
+/// is removed when `with` releases the mutex. In a callback of an event, the kernel iterates over
+/// the events, maybe in another task, so the event stays until its module unloads.
 pub(super) fn remove(inner: Pin<KBox<PinnedEvent>>) {
     if !EventMutexHeld::is_current() {
         wait_until_unregistered(&inner);
@@ -172,29 +176,29 @@ pub(super) fn remove(inner: Pin<KBox<PinnedEvent>>) {
     }
     let is_in_callback = EventMutexHeld::is_in_callback();
     inner.is_dropped.store(true, Ordering::Relaxed);
-    // SAFETY: The event stays in its box, which is pinned again when somebody removes it.
+    // SAFETY: The event stays in its box. The code that removes the event pins the box again.
     let inner = KBox::into_raw(unsafe { Pin::into_inner_unchecked(inner) });
     if is_in_callback {
         pr_warn!("an event was dropped in a callback: it stays until its module goes\n");
         return;
     }
-    // SAFETY: The event is live, and nobody else uses the field.
+    // SAFETY: The event is live, and no other code uses the field.
     unsafe { (*inner).next = ABANDONED.load(Ordering::Relaxed) };
     ABANDONED.store(inner, Ordering::Relaxed);
 }
 
-/// Takes the events that were dropped under the token.
+/// Takes the list of events that were dropped under the token.
 pub(super) fn take_abandoned(_: &EventMutex) -> Abandoned {
     Abandoned(ABANDONED.swap(ptr::null_mut(), Ordering::Relaxed))
 }
 
-/// Events that were dropped, linked by [`PinnedEvent::next`]. Dropping the list removes them.
+/// A list of dropped events, linked by [`PinnedEvent::next`]. Dropping the list removes the events.
 pub(super) struct Abandoned(*mut PinnedEvent);
 
 impl Drop for Abandoned {
     fn drop(&mut self) {
         while !self.0.is_null() {
-            // SAFETY: `remove` took the event out of a pinned box, and it leaves the list.
+            // SAFETY: `remove` took the event out of a pinned box. The list no longer has it.
             let inner = unsafe { Pin::new_unchecked(KBox::from_raw(self.0)) };
             self.0 = inner.next;
             remove(inner);
@@ -202,24 +206,24 @@ impl Drop for Abandoned {
     }
 }
 
-/// Removes an event that its module left behind, and frees it if it was dropped.
+/// Removes an event that its module left registered, and frees the event if it was dropped.
 ///
 /// # Safety
 ///
-/// `call` must be that of a [`PinnedEvent`] that its module does not use or free any more.
+/// `call` must be the call of a [`PinnedEvent`] that its module does not use or free any more.
 pub(super) unsafe fn take_back(call: *mut c_void) {
     // SAFETY: The caller guarantees that this is the call of an event.
     let inner = unsafe { PinnedEvent::from_call(call.cast()) };
     wait_until_unregistered(inner);
     if inner.is_dropped.load(Ordering::Relaxed) {
         let inner = ptr::from_ref(inner).cast_mut();
-        // SAFETY: `remove` took the event out of a pinned box and left it to nobody else. The code
-        // of its module is still there.
+        // SAFETY: `remove` took the event out of a pinned box and gave it to no other code. The
+        // code of the event's module is still loaded.
         drop(unsafe { Pin::new_unchecked(KBox::from_raw(inner)) });
     }
 }
 
-/// Unregisters an event. Waits until nobody uses it.
+/// Unregisters an event. Waits until the event has no user.
 fn wait_until_unregistered(inner: &PinnedEvent) {
     let (group, name) = inner.names();
     let mut is_logged = false;
@@ -236,14 +240,15 @@ fn wait_until_unregistered(inner: &PinnedEvent) {
     }
 }
 
-/// Unregisters an event, unless somebody uses it.
+/// Tries to unregister an event. Returns false while the event has a user.
 fn is_unregistered(inner: &PinnedEvent) -> bool {
     let unregister = || EventMutex::lock(|token| inner.unregister(token));
     let (group, name) = inner.names();
     if matches!(unregister(), Ok(Ok(()))) {
         return true;
     }
-    // A user of the top trace instance has no say. An error shows in the next attempt.
+    // This disables the event for a user of the top trace instance, too. The next attempt shows an
+    // error.
     let _ = set_enabled(group, name, 0);
     matches!(unregister(), Ok(Ok(())))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! ktrace in the kernel's tree, which also has the exports of `rust/helpers/built_in.c`.
+//! ktrace in the kernel tree, which also has the exports of `rust/helpers/built_in.c`.
 
 use core::ptr::NonNull;
 
@@ -56,16 +56,16 @@ extern "C" {
 
 /// # Safety
 ///
-/// None.
+/// The caller has no requirements to meet.
 pub(crate) unsafe fn init() {}
 
-/// The types of the kernel, where they can be had without a file.
+/// The kernel's BTF, if it is available without a file.
 pub(crate) fn kernel_btf() -> Option<&'static [u8]> {
     let mut len = 0;
-    // SAFETY: `len` is a valid place for the length.
+    // SAFETY: `len` is a valid destination for the length.
     let bytes = NonNull::new(unsafe { rkprobe_btf(&mut len) }.cast_mut())?;
-    // SAFETY: `rkprobe_btf` returned the kernel's own BTF, of `len` bytes. It stays for as long as
-    // the kernel runs, and does not change.
+    // SAFETY: `rkprobe_btf` returned the kernel's own BTF, of `len` bytes. The BTF stays in place
+    // while the kernel runs, and does not change.
     Some(unsafe { core::slice::from_raw_parts(bytes.as_ptr(), len) })
 }
 
@@ -80,7 +80,8 @@ pub(crate) const HAS_ERROR_LOG: bool = true;
 
 /// See [`crate::error_log::add`].
 pub(crate) fn log_error(subsystem: &CStr, command: &CStr, text: &CStr, caret: u16) {
-    // SAFETY: All are strings with a NUL at their ends, as a `CStr` is. The kernel copies them.
+    // SAFETY: All arguments are NUL-terminated strings, because each is a `CStr`. The kernel copies
+    // them.
     unsafe {
         rkprobe_log_err(
             subsystem.as_char_ptr(),

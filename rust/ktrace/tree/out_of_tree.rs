@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An out-of-tree module: only the kernel's own exports.
+//! ktrace in an out-of-tree module, which has only the kernel's own exports.
 
 use kernel::str::CStr;
 
@@ -38,7 +38,7 @@ pub(crate) use symbol::{
     exists, //
 };
 
-/// The types of the kernel, where they can be had without a file.
+/// The kernel's BTF, if it is available without a file. An out-of-tree module must read the file.
 pub(crate) fn kernel_btf() -> Option<&'static [u8]> {
     None
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The words of a command that removes events, as the kernel passes them.
+//! The words of a command that removes events, in the form in which the kernel passes them.
 
 use core::marker::PhantomData;
 
@@ -10,12 +10,13 @@ use kernel::{
     str::CStr, //
 };
 
-/// The words of a command, one by one. One that is not UTF-8 is a text that is in no listing.
+/// An iterator over the words of a command. A word that is not UTF-8 becomes a string that no
+/// listing contains.
 #[derive(Clone)]
 pub struct Arguments<'a> {
     /// # Invariants
     ///
-    /// So many strings, which live for as long as `'a`.
+    /// `next` points to `left` pointers to strings, which live for `'a`.
     next: *const *const c_char,
     left: usize,
     strings: PhantomData<&'a CStr>,
@@ -24,9 +25,10 @@ pub struct Arguments<'a> {
 impl Arguments<'_> {
     /// # Safety
     ///
-    /// There are `len` strings at `first`, which live and do not change for as long as the value.
+    /// `first` must point to `len` pointers to strings. The strings must live, and must not change,
+    /// for as long as the value lives.
     pub(crate) unsafe fn new(first: *const *const c_char, len: usize) -> Self {
-        // INVARIANT: The caller passes `len` strings that live for as long as the value.
+        // INVARIANT: The caller guarantees `len` strings that live as long as the value.
         Self {
             next: first,
             left: len,
@@ -40,9 +42,10 @@ impl<'a> Iterator for Arguments<'a> {
 
     fn next(&mut self) -> Option<&'a str> {
         self.left = self.left.checked_sub(1)?;
-        // SAFETY: By the invariant of `next` there are `left` strings from it on, and one was left.
+        // SAFETY: By the invariant of `next`, there are `left` strings from `next` on, and `left`
+        // was not 0.
         let word = unsafe { CStr::from_char_ptr(*self.next) };
-        // INVARIANT: And so there is one less from the next one on.
+        // INVARIANT: The string was taken, so one string less remains from the next pointer on.
         self.next = self.next.wrapping_add(1);
         Some(word.to_str().unwrap_or("\0"))
     }

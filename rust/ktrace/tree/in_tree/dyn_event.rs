@@ -33,7 +33,7 @@ use super::arguments::Arguments;
 #[repr(C)]
 struct RawDynEvent([u8; 0]);
 
-/// `struct ktrace_dyn_event_callbacks`.
+/// C: `struct ktrace_dyn_event_callbacks`.
 #[repr(C)]
 struct Callbacks {
     show: unsafe extern "C" fn(*mut bindings::seq_file, c_ulong),
@@ -63,44 +63,44 @@ impl Callbacks {
 ///
 /// `command` must be a string.
 unsafe extern "C" fn create<C: Commands>(command: *const c_char) -> c_int {
-    // SAFETY: The caller passes a string, which `create_dyn_event()` keeps for the call.
+    // SAFETY: The caller passes a string. `create_dyn_event()` keeps it valid during the call.
     let command = unsafe { CStr::from_char_ptr(command) };
     from_result(|| C::create(command.to_bytes()).map(|()| 0))
 }
 
 /// # Safety
 ///
-/// `event_mutex` is held; `m` must be valid and not used by anyone else.
+/// The caller must hold `event_mutex`. `m` must be valid, and no other code may use it.
 unsafe extern "C" fn show<E: Entries>(m: *mut bindings::seq_file, number: c_ulong) {
-    // SAFETY: The caller holds `event_mutex` for the call, and so does `dyn_event_seq_start()`.
+    // SAFETY: The caller, `dyn_event_seq_start()`, holds `event_mutex` during the call.
     let token = unsafe { EventMutex::assume_held() };
-    // SAFETY: The caller passes a `seq_file` that it alone uses, during the call.
+    // SAFETY: The caller passes a valid `seq_file`. No other code uses it during the call.
     let to = unsafe { SeqFile::from_raw(m) };
     E::show(&token, number, to);
 }
 
 /// # Safety
 ///
-/// `event_mutex` is held.
+/// The caller must hold `event_mutex`.
 unsafe extern "C" fn is_busy<E: Entries>(number: c_ulong) -> bool {
-    // SAFETY: The caller holds `event_mutex` for the call: `dyn_events_release_all()` took it.
+    // SAFETY: The caller, `dyn_events_release_all()`, holds `event_mutex` during the call.
     E::is_busy(&unsafe { EventMutex::assume_held() }, number)
 }
 
 /// # Safety
 ///
-/// `event_mutex` is held.
+/// The caller must hold `event_mutex`.
 unsafe extern "C" fn remove<E: Entries>(number: c_ulong) -> c_int {
-    // SAFETY: The caller holds `event_mutex` for the call: `dyn_event_release()` took it, or
-    // `dyn_events_release_all()`.
+    // SAFETY: The caller, `dyn_event_release()` or `dyn_events_release_all()`, holds `event_mutex`
+    // during the call.
     let token = unsafe { EventMutex::assume_held() };
     from_result(|| E::remove(&token, number).map(|()| 0))
 }
 
 /// # Safety
 ///
-/// The caller holds `event_mutex`. `group` is a string or NULL, `event` is a string, and `words`
-/// has `len` strings.
+/// The caller must hold `event_mutex`. `group` must be a string or NULL, `event` must be a string,
+/// and `words` must point to `len` strings.
 unsafe extern "C" fn matches<E: Entries>(
     number: c_ulong,
     group: *const c_char,
@@ -108,8 +108,8 @@ unsafe extern "C" fn matches<E: Entries>(
     len: c_int,
     words: *mut *const c_char,
 ) -> bool {
-    // SAFETY: The caller passes strings, from `argv_split()`, which stay for the call; a NULL group
-    // does not come here.
+    // SAFETY: The caller passes strings from `argv_split()`, which live during the call. The code
+    // below does not call this closure for a NULL group.
     let text = |string| unsafe { CStr::from_char_ptr(string) }.to_str();
     let group = if group.is_null() {
         Ok(None)
@@ -119,9 +119,9 @@ unsafe extern "C" fn matches<E: Entries>(
     let (Ok(group), Ok(event), Ok(len)) = (group, text(event), usize::try_from(len)) else {
         return false;
     };
-    // SAFETY: The caller holds `event_mutex` for the call: `dyn_event_release()` took it.
+    // SAFETY: The caller, `dyn_event_release()`, holds `event_mutex` during the call.
     let token = unsafe { EventMutex::assume_held() };
-    // SAFETY: The caller passes `len` strings, from `argv_split()`, which stay for the call.
+    // SAFETY: The caller passes `len` strings from `argv_split()`, which live during the call.
     let words = unsafe { Arguments::new(words, len) };
     E::matches(&token, number, group, event, words)
 }
@@ -141,7 +141,8 @@ extern "C" {
 
 /// See [`crate::exit`].
 pub(crate) fn exit() {
-    // SAFETY: No requirements. The module is unloaded in process context, without any lock.
+    // SAFETY: The function has no requirements. The module unloads in process context, without any
+    // lock.
     unsafe { ktrace_exit_dyn_events() };
 }
 
@@ -149,19 +150,20 @@ pub(crate) fn exit() {
 ///
 /// # Invariants
 ///
-/// Made by `ktrace_new_dyn_event`, and freed by nobody else.
+/// `ktrace_new_dyn_event` created the entry. Only this value frees it.
 pub(crate) struct DynEvent(NonNull<RawDynEvent>);
 
-// SAFETY: C changes an entry with `event_mutex` held only, whichever the task is.
+// SAFETY: C changes an entry only with `event_mutex` held, in any task.
 unsafe impl Send for DynEvent {}
-// SAFETY: Methods that take `&self` want the token of `event_mutex`, which one task at a time has.
+// SAFETY: Methods that take `&self` require a token for `event_mutex`. Only one task at a time has
+// one.
 unsafe impl Sync for DynEvent {}
 
 impl DynEvent {
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: No requirements.
+        // SAFETY: The function has no requirements.
         let event = unsafe { ktrace_new_dyn_event() };
-        // INVARIANT: Made just now.
+        // INVARIANT: `ktrace_new_dyn_event` has just created the entry.
         Ok(Self(NonNull::new(event).ok_or(ENOMEM)?))
     }
 
@@ -169,32 +171,34 @@ impl DynEvent {
         self.add_with(token, const { &Callbacks::of::<E>() }, number);
     }
 
-    /// The function is not generic, so modules with a handler call this function, and no C code.
+    /// Adds the entry. This function is not generic, so a module with a handler calls this
+    /// function, and does not call C code.
     fn add_with(&self, _: &EventMutex, callbacks: &'static Callbacks, number: usize) {
-        // SAFETY: By the type invariant the entry is allocated; `event_mutex` is held, as the token
-        // proves. The callbacks, and the functions that they are, are of a module that owns this
-        // value, and they stay until it is dropped.
+        // SAFETY: By the type invariant, the entry is allocated. The token proves that
+        // `event_mutex` is held. The callbacks and their functions belong to the module that owns
+        // this value. They stay in place until the value is dropped.
         unsafe { ktrace_add_dyn_event(self.0.as_ptr(), callbacks, number) };
     }
 
     pub(crate) fn remove(&self, _: &EventMutex) {
-        // SAFETY: By the type invariant the entry is allocated; `event_mutex` is held, as the token
-        // proves.
+        // SAFETY: By the type invariant, the entry is allocated. The token proves that
+        // `event_mutex` is held.
         unsafe { ktrace_remove_dyn_event(self.0.as_ptr()) };
     }
 }
 
 impl Drop for DynEvent {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the entry is allocated. Nobody adds it meanwhile, since
-        // `self` is exclusive. Another task may still be removing it: C then asks for the mutex.
+        // SAFETY: By the type invariant, the entry is allocated. `self` is exclusive, so no other
+        // code adds the entry meanwhile. Another task may still be removing the entry. The function
+        // then returns true.
         let needs_mutex = unsafe { ktrace_free_needs_event_mutex(self.0.as_ptr()) };
         let free = || {
-            // SAFETY: By the type invariant nobody else frees the entry, and it is not used after
-            // this. `event_mutex` is held if that is needed: see below.
+            // SAFETY: By the type invariant, no other code frees the entry, and it is not used
+            // after this. If C requires `event_mutex`, the current task holds it: see below.
             unsafe { ktrace_free_dyn_event(self.0.as_ptr()) };
         };
-        // If the mutex cannot be taken, the current task holds it.
+        // If `with` fails, the current task holds the mutex already.
         if !needs_mutex || EventMutex::with(|_| free()).is_err() {
             free();
         }
@@ -203,14 +207,14 @@ impl Drop for DynEvent {
 
 /// See [`crate::dyn_event::register`].
 pub(crate) fn register_dyn_events<C: Commands>() -> Result {
-    // SAFETY: The function is code of the module of `C`: it stays until the `Registration` is
-    // dropped, which is owned by that module's data.
+    // SAFETY: The function is code of the module of `C`. The data of that module owns the
+    // `Registration`, so the code stays loaded until the `Registration` is dropped.
     to_result(unsafe { ktrace_register_dyn_events(create::<C>) })
 }
 
 /// See [`crate::dyn_event::Registration`].
 pub(crate) fn unregister_dyn_events() {
-    // SAFETY: Only the drop of a `Registration` calls this, and there is one only after
+    // SAFETY: Only the drop of a `Registration` calls this. A `Registration` exists only after
     // `ktrace_register_dyn_events` succeeded.
     unsafe { ktrace_unregister_dyn_events() };
 }

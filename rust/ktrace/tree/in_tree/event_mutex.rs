@@ -9,7 +9,7 @@ extern "C" {
     fn ktrace_unlock_event_mutex();
 }
 
-/// Runs `f` with `event_mutex` held: in no callback of an event, and in no walk over the events.
+/// Runs `f` with `event_mutex` held, outside callbacks of events and iterations over the events.
 ///
 /// For [`EventMutex::with`](crate::trace_event::EventMutex::with), which describes the context.
 pub(crate) fn with_event_mutex<R>(f: impl FnOnce() -> R) -> Result<R> {
@@ -19,7 +19,8 @@ pub(crate) fn with_event_mutex<R>(f: impl FnOnce() -> R) -> Result<R> {
     result.ok_or(EAGAIN)
 }
 
-/// Calls `f` once. Not generic: other modules call this one, and cannot lock without unlocking.
+/// Calls `f` once with `event_mutex` held. This function is not generic, so other modules call this
+/// function, and cannot lock the mutex without unlocking it.
 fn with_locked(f: &mut dyn FnMut()) {
     // SAFETY: The caller of `EventMutex::with` is in process context, and does not hold the mutex.
     unsafe { ktrace_lock_event_mutex() };

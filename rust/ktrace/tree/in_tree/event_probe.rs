@@ -53,26 +53,25 @@ use crate::{
 
 use super::event_record::Record;
 
-/// An event that exists as long as this value: its module cannot be unloaded, and it cannot be
-/// removed.
+/// A held event. While this value lives, the event's module cannot be unloaded, and the event
+/// cannot be removed.
 ///
 /// # Invariants
 ///
-/// `file` is that of the event in the top trace instance, with a reference to the event.
+/// `file` is the event's file in the top trace instance. This value owns a reference to the event.
 #[derive(Debug)]
 pub struct Event {
     file: NonNull<bindings::trace_event_file>,
 }
 
-// SAFETY: The file and its event belong to no task: any may read their fields, which do not change,
-// and give back the reference.
+// SAFETY: The file and its event belong to no task. Any task may read their fields, which do not
+// change, and drop the reference.
 unsafe impl Send for Event {}
-// SAFETY: Methods that take `&self` read fields that do not change. All that writes to the file is
-// `EventProbe`, with `event_mutex` held.
+// SAFETY: Methods that take `&self` read fields that do not change. Only `EventProbe` writes to the
+// file, with `event_mutex` held.
 unsafe impl Sync for Event {}
 
-/// A field of an event, as C describes it. `struct ktrace_event_field` in
-/// `rust/helpers/event_probe.c`.
+/// A field of an event. C: `struct ktrace_event_field` in `rust/helpers/event_probe.c`.
 #[repr(C)]
 #[derive(Default)]
 struct EventField {
@@ -84,13 +83,13 @@ struct EventField {
     is_located_from_here: bool,
 }
 
-/// `struct ktrace_event_probe` there.
+/// C: `struct ktrace_event_probe` in `rust/helpers/event_probe.c`.
 #[repr(C)]
 struct Trigger {
     _opaque: [u8; 0],
 }
 
-// Rust only passes the kernel's structures on, and does not read them.
+// Rust only passes on pointers to these kernel structures.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_get_event(
@@ -122,18 +121,19 @@ extern "C" {
 }
 
 impl Event {
-    /// Finds an event by its group and its name, and holds it.
+    /// Finds an event by its group and its name, and holds the event.
     ///
-    /// Process context; takes `event_mutex`. Fails if the event does not exist, or if it is a probe
-    /// itself: those of C for kprobes, uprobes and events, and all of this crate. Also fails for
-    /// events of user space (`user_events`), because these can disappear while they are held.
+    /// Process context; takes `event_mutex`. Fails if the event does not exist, or if the event is
+    /// a probe itself: a kprobe, uprobe or event probe of the kernel, or any event of this crate.
+    /// Also fails for events of user space (`user_events`), because these can disappear while they
+    /// are held.
     ///
     /// C: `find_and_get_event()`.
     pub fn get(system: &CStr, name: &CStr) -> Result<Self> {
         EventMutexHeld::check_not_current()?;
-        // SAFETY: Both are strings with a NUL at their ends, as a `CStr` is.
+        // SAFETY: Both arguments are NUL-terminated, because each is a `CStr`.
         let file = unsafe { ktrace_get_event(system.as_char_ptr(), name.as_char_ptr()) };
-        // INVARIANT: C took the reference.
+        // INVARIANT: `ktrace_get_event` took the reference.
         Ok(Self {
             file: NonNull::new(from_err_ptr(file)?).ok_or(ENOENT)?,
         })
@@ -143,8 +143,8 @@ impl Event {
 impl RecordFields for Event {
     fn find(&self, name: &str) -> Option<RecordField> {
         let mut field = EventField::default();
-        // SAFETY: The event is there, by the type invariant, and with it its fields, which do not
-        // change; the name is as long as it says.
+        // SAFETY: By the type invariant, the event exists. So its fields exist, and they do not
+        // change. The name has the length that is passed.
         let found = unsafe {
             ktrace_find_event_field(self.file.as_ptr(), name.as_ptr(), name.len(), &mut field)
         };
@@ -174,56 +174,56 @@ impl RecordFields for Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: The reference is this one's, by the type invariant, and it is not used after
-        // this.
+        // SAFETY: By the type invariant, this value owns the reference. It is not used after this.
         unsafe { ktrace_put_event(self.file.as_ptr()) };
     }
 }
 
-/// The handler, and the other data of the callback.
+/// The handler and the other data of the callback.
 struct CallbackData<H> {
-    /// The minimum length of a record in bytes.
+    /// The minimum length of a record, in bytes.
     len: usize,
     handler: H,
 }
 
-/// A handler that can be attached to an event. Dropping it detaches it.
+/// A handler that can be attached to an event. Dropping the value detaches the handler.
 ///
-/// A drop takes `event_mutex` if it is attached, and waits for RCU. Process context.
+/// If the handler is attached, the drop takes `event_mutex` and waits for RCU. Process context.
 ///
 /// # Invariants
 ///
-/// `trigger` was made by C for the file of `event`, to call [`hit`] for `inner`. It is on that file
-/// exactly while `is_attached`, which changes with `event_mutex` held.
+/// C created `trigger` for the file of `event`, to call [`hit`] with `inner`. The trigger is on
+/// that file if and only if `is_attached` is set. `is_attached` changes only with `event_mutex`
+/// held.
 pub struct EventProbe<H: Handler> {
     trigger: NonNull<Trigger>,
     is_attached: AtomicBool,
     inner: NonNull<CallbackData<H>>,
-    /// The event, which is held as long as the trigger exists.
+    /// The event, which is held while the trigger exists.
     event: ManuallyDrop<Event>,
 }
 
-// SAFETY: The trigger is changed with `event_mutex` held, and `H` is `Send`.
+// SAFETY: C changes the trigger only with `event_mutex` held, and `H` is `Send`.
 unsafe impl<H: Handler> Send for EventProbe<H> {}
-// SAFETY: Methods that take `&self` change the trigger with `event_mutex` held only, and `H` is
+// SAFETY: Methods that take `&self` change the trigger only with `event_mutex` held, and `H` is
 // `Sync`.
 unsafe impl<H: Handler> Sync for EventProbe<H> {}
 
 impl<H: Handler> EventProbe<H> {
-    /// Makes one that is not attached. Process context.
+    /// Creates an event probe that is not attached. Process context.
     ///
-    /// The handler is called for the records that pass the filter, in the language of the event's
-    /// `filter` file. `EINVAL` where it is wrong, with an entry in the kernel's `error_log`, and
-    /// `ENOMEM`.
+    /// The kernel calls the handler for the records that pass the filter. The filter has the syntax
+    /// of the event's `filter` file. `EINVAL` if the filter is wrong, with an entry in the kernel's
+    /// `error_log`. `ENOMEM`.
     pub fn new(event: Event, filter: Option<CString>, handler: H) -> Result<Self> {
-        // SAFETY: The event is there, by its type invariant, and its fields do not change.
+        // SAFETY: By its type invariant, the event exists. Its fields do not change.
         let len = unsafe { ktrace_event_len(event.file.as_ptr()) };
         let inner = KBox::into_raw(KBox::new(CallbackData { len, handler }, GFP_KERNEL)?);
         let filter = filter
             .as_ref()
             .map_or(ptr::null(), |filter| filter.as_char_ptr());
-        // SAFETY: The event is there; C does not write to the filter, and keeps a copy. `hit` is
-        // for this `inner`, which stays until the trigger is freed.
+        // SAFETY: The event exists. C does not write to the filter, and keeps a copy. `hit` gets
+        // this `inner`, which lives until the trigger is freed.
         let trigger = from_err_ptr(unsafe {
             ktrace_new_event_probe(
                 event.file.as_ptr(),
@@ -235,7 +235,7 @@ impl<H: Handler> EventProbe<H> {
         let trigger = trigger.and_then(|trigger| NonNull::new(trigger).ok_or(ENOMEM));
         match (trigger, NonNull::new(inner)) {
             (Ok(trigger), Some(inner)) => {
-                // INVARIANT: Made just now.
+                // INVARIANT: `ktrace_new_event_probe` has just created the trigger.
                 let this = Self {
                     trigger,
                     is_attached: AtomicBool::new(false),
@@ -243,43 +243,43 @@ impl<H: Handler> EventProbe<H> {
                     event: ManuallyDrop::new(event),
                 };
                 let code = hit::<H> as *const () as usize;
-                // SAFETY: `take_back` detaches it and waits for handlers. It is freed after
-                // `untrack` only.
+                // SAFETY: `take_back` detaches the trigger and waits for handlers. The trigger is
+                // freed only after `untrack`.
                 unsafe { leftover::track(code, trigger.as_ptr().cast(), take_back) }?;
                 Ok(this)
             }
             (trigger, _) => {
-                // SAFETY: It came from a `KBox`, and nobody else has it.
+                // SAFETY: `inner` came from a `KBox`, and no other code has it.
                 drop(unsafe { KBox::from_raw(inner) });
                 Err(trigger.err().unwrap_or(ENOMEM))
             }
         }
     }
 
-    /// Detaches it, if it is attached.
+    /// Detaches the handler, if it is attached.
     ///
     /// # Safety
     ///
-    /// The current task holds `event_mutex`.
+    /// The current task must hold `event_mutex`.
     unsafe fn detach_locked(&self) {
         if !self.is_attached.load(Ordering::Relaxed) {
             return;
         }
-        // SAFETY: By the type invariant the trigger is on the event's file. The caller holds
+        // SAFETY: By the type invariant, the trigger is on the event's file. The caller holds
         // `event_mutex`.
         unsafe { ktrace_detach_event_probe(self.event.file.as_ptr(), self.trigger.as_ptr()) };
-        // INVARIANT: The caller holds the mutex.
+        // INVARIANT: The trigger was removed from the file. The caller holds `event_mutex`.
         self.is_attached.store(false, Ordering::Relaxed);
     }
 
-    /// Attaches the probe, so that the handler is called. Process context. `EBUSY` if it is
-    /// attached, and the kernel's error if the kernel cannot create the event's records.
+    /// Attaches the handler to the event. Process context. `EBUSY` if it is attached already, and
+    /// the kernel's error if the kernel cannot create the event's records.
     pub fn attach(&self, _: &EventMutexHeld) -> Result {
         if self.is_attached.load(Ordering::Relaxed) {
             return Err(EBUSY);
         }
-        // SAFETY: The event is there, the trigger is not on it, by the type invariant, and
-        // `event_mutex` is held, as the token says.
+        // SAFETY: By the type invariant, the event exists and the trigger is not on its file. The
+        // token proves that `event_mutex` is held.
         to_result(unsafe {
             ktrace_attach_event_probe(self.event.file.as_ptr(), self.trigger.as_ptr())
         })?;
@@ -288,24 +288,24 @@ impl<H: Handler> EventProbe<H> {
         Ok(())
     }
 
-    /// Detaches it, if it is attached: the handler does not run any more after this. Process
-    /// context; waits for RCU.
+    /// Detaches the handler, if it is attached. The handler does not run any more when this
+    /// function returns. Process context; waits for RCU.
     pub fn detach(&self, _: &EventMutexHeld) {
-        // SAFETY: `event_mutex` is held, as the token proves.
+        // SAFETY: The token proves that `event_mutex` is held.
         unsafe { self.detach_locked() };
     }
 
-    /// The number of records that did not run the handler, because a handler was running on that
-    /// CPU. Any context.
+    /// The number of records for which the handler did not run, because a handler was already
+    /// running on that CPU. Any context.
     pub fn missed(&self) -> u64 {
-        // SAFETY: By the type invariant C made the trigger, and only the drop of `self` frees it.
+        // SAFETY: By the type invariant, C created the trigger. Only the drop of `self` frees it.
         unsafe { ktrace_event_probe_missed(self.trigger.as_ptr()) as u64 }
     }
 
-    /// The handler, which others may be running. Any context.
+    /// The handler. Other CPUs may be running it. Any context.
     pub fn handler(&self) -> &H {
-        // SAFETY: By the type invariant C calls `hit` for `inner`. Only the drop of `self` frees
-        // it.
+        // SAFETY: By the type invariant, C calls `hit` with `inner`. Only the drop of `self` frees
+        // `inner`.
         unsafe { &self.inner.as_ref().handler }
     }
 }
@@ -313,46 +313,50 @@ impl<H: Handler> EventProbe<H> {
 impl<H: Handler> Drop for EventProbe<H> {
     fn drop(&mut self) {
         if *self.is_attached.get_mut() && EventMutex::with(|token| self.detach(token)).is_err() {
-            // SAFETY: In the kernel's tree `with` fails only if the current task holds the mutex.
+            // SAFETY: In the kernel tree, `with` fails only if the current task holds the mutex. So
+            // it is held here.
             unsafe { self.detach_locked() };
         }
         leftover::untrack(self.trigger.as_ptr().cast());
-        // SAFETY: It is not attached, and `detach_locked` has waited for handlers: nobody uses it.
+        // SAFETY: The trigger is detached, and `detach_locked` has waited for handlers, so no code
+        // uses it.
         unsafe { ktrace_free_event_probe(self.trigger.as_ptr()) };
-        // SAFETY: It came from a `KBox`, and the trigger, which pointed to it, is gone.
+        // SAFETY: `inner` came from a `KBox`. The trigger, which pointed to it, was freed above.
         drop(unsafe { KBox::from_raw(self.inner.as_ptr()) });
-        // SAFETY: This is the drop of `self`: nobody uses `event` after it.
+        // SAFETY: This is the drop of `self`, so no code uses `event` afterwards.
         unsafe { ManuallyDrop::drop(&mut self.event) };
     }
 }
 
-/// Detaches a probe that its module left behind.
+/// Detaches a probe that its module left attached.
 ///
 /// # Safety
 ///
-/// `trigger` must be that of an [`EventProbe`] that its module does not use or free any more.
+/// `trigger` must be the trigger of an [`EventProbe`] that its module does not use or free any
+/// more.
 unsafe fn take_back(trigger: *mut c_void) {
-    // SAFETY: The caller guarantees that this is the trigger of a probe. `event_mutex` is held.
+    // SAFETY: The caller guarantees that this is the trigger of a probe. The token proves that
+    // `event_mutex` is held.
     let detach = |_: &EventMutex| unsafe { ktrace_take_back_event_probe(trigger.cast()) };
-    // In the kernel's tree, this fails only if the current task holds the mutex. The kernel's
-    // notifier of unloaded modules does not hold it.
+    // In the kernel tree, `with` fails only if the current task holds the mutex. The notifier for
+    // unloaded modules does not hold it.
     let _ = EventMutex::with(detach);
 }
 
-/// Called by C with a record.
+/// C calls this function with a record.
 ///
 /// # Safety
 ///
-/// `data` must be the [`CallbackData`] of an [`EventProbe`] for `H`, and `record` one of its event,
-/// whose fields are written; preemption is disabled.
+/// `data` must be the [`CallbackData`] of an [`EventProbe`] for `H`. `record` must be a record of
+/// its event, with all fields written. Preemption must be disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn hit<H: Handler>(data: *mut c_void, record: *const c_void) {
-    // SAFETY: The caller passes the `CallbackData` of an attached `EventProbe`, which frees it only
-    // after it was detached and has waited for handlers.
+    // SAFETY: The caller passes the `CallbackData` of an attached `EventProbe`. The `EventProbe`
+    // frees it only after it has detached the handler and waited for handlers.
     let inner = unsafe { &*data.cast::<CallbackData<H>>() };
-    // SAFETY: The caller passes a record with all fields of the event, `len` bytes at least, and
-    // nobody changes it before this returns.
+    // SAFETY: The caller passes a record with all fields of the event, so the record has at least
+    // `len` bytes. No code changes the record before this function returns.
     let bytes = unsafe { core::slice::from_raw_parts(record.cast(), inner.len) };
-    // SAFETY: The caller has preemption disabled until this returns.
+    // SAFETY: The caller guarantees that preemption is disabled until this function returns.
     inner.handler.hit(&unsafe { Record::new(bytes) });
 }

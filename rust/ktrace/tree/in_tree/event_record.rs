@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// A record of the event.
+/// A record of an event.
 ///
 /// # Invariants
 ///
@@ -44,28 +44,29 @@ impl<'a> Record<'a> {
     /// Preemption must be disabled for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn new(bytes: &'a [u8]) -> Self {
-        // INVARIANT: The caller has preemption disabled for `'a`.
+        // INVARIANT: The caller guarantees that preemption is disabled for `'a`.
         Self {
             bytes,
             _here: NotThreadSafe,
         }
     }
 
-    /// The record from its header on, as far as its fields go. What these locate is behind it.
+    /// The bytes of the record, from its header to the end of its fields. Data that the fields
+    /// locate follows these bytes.
     #[inline(always)]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 }
 
-/// A record has no registers: each register and the stack are 0.
+/// A record has no registers, so each register and each word of the stack is 0.
 impl<'a> Origin for Record<'a> {
     #[inline(always)]
     fn state(&self) -> State<&'a Registers> {
         // SAFETY: `rust/helpers/event_probe.c` defines these registers as a constant.
         let none =
             unsafe { Registers::from_raw((&raw const ktrace_no_registers).cast_mut().cast()) };
-        // SAFETY: By the type invariant of `Record` this is a handler, with preemption disabled.
+        // SAFETY: By the type invariant of `Record`, preemption is disabled for `'a`.
         unsafe { State::new(none) }
     }
 }
@@ -82,9 +83,10 @@ impl<'a> Sealed for Record<'a> {
 
     /// # Safety
     ///
-    /// The requirements of the trait.
+    /// The caller must meet the requirements of the trait.
     unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
-        // SAFETY: The caller gives room for a `pt_regs`, which nobody else uses meanwhile.
+        // SAFETY: The caller guarantees that `room` is valid for a `pt_regs`, and unshared during
+        // the call.
         unsafe { ktrace_fetch_caller_regs(room) }
     }
 }

@@ -39,7 +39,7 @@ use crate::{
     symbol, //
 };
 
-/// The memory that the kernel has for a call in flight.
+/// The kernel's memory for a call in flight.
 #[repr(C)]
 struct Node<D> {
     node: bindings::rethook_node,
@@ -52,12 +52,12 @@ struct Node<D> {
 ///
 /// # Invariants
 ///
-/// `room` was allocated with this structure, which does not move, as its data, for nodes of type
-/// [`Node<H::Data>`], and not freed since.
+/// `room` was allocated with this structure as its data and for nodes of type [`Node<H::Data>`],
+/// and is not freed yet. The structure does not move.
 struct PinnedRethook<H: Handler> {
     room: NonNull<bindings::rethook>,
     handler: H,
-    /// The number of calls for which there was no memory.
+    /// The number of calls that found no free memory.
     missed: Counter,
 }
 
@@ -66,34 +66,35 @@ unsafe impl<H: Handler> Send for PinnedRethook<H> {}
 // SAFETY: All CPUs may use the room at the same time, and `H` is `Sync`.
 unsafe impl<H: Handler> Sync for PinnedRethook<H> {}
 
-/// Called at the entry of a function.
+/// The handler at the entry of a function.
 struct EntryHandler<H: Handler>(NonNull<PinnedRethook<H>>);
 
-// SAFETY: It is a reference to a `PinnedRethook`, which is `Sync`.
+// SAFETY: This is a reference to a `PinnedRethook`, which is `Sync`.
 unsafe impl<H: Handler> Send for EntryHandler<H> {}
-// SAFETY: It is a reference to a `PinnedRethook`, which is `Sync`.
+// SAFETY: This is a reference to a `PinnedRethook`, which is `Sync`.
 unsafe impl<H: Handler> Sync for EntryHandler<H> {}
 
-/// Probes at the return of some functions: disabled at first, and unregistered when dropped.
+/// Probes at the return of some functions. They are disabled at first. Dropping the value
+/// unregisters them.
 ///
-/// Dropping waits until no handler runs any more (two RCU grace periods): process context. Calls
-/// that are in flight then return without one.
+/// Process context to drop: dropping waits for two RCU grace periods, until no handler runs any
+/// more. Calls in flight then return without a handler.
 ///
 /// # Invariants
 ///
-/// The [`EntryHandler`]s refer to `inner`.
+/// Each [`EntryHandler`] refers to `inner`.
 pub struct Rethook<H: Handler> {
-    /// Dropped first.
+    /// The first field to drop.
     probes: kprobe::Batch<EntryHandler<H>>,
     inner: Pin<KBox<PinnedRethook<H>>>,
 }
 
 impl<H: Handler> Rethook<H> {
-    /// Places probes at functions, disabled, with room for so many calls in flight of all of them.
-    /// C: `rethook_alloc()`.
+    /// Places probes at functions, disabled. `calls` is the maximum number of calls in flight, for
+    /// all functions together. C: `rethook_alloc()`.
     ///
-    /// Process context; sleeps. Fails as [`kprobe::Kprobe::register`], and with `EINVAL` where a
-    /// target is not the entry of a function, or there is room for no call.
+    /// Process context; sleeps. Errors are those of [`kprobe::Kprobe::register`], and `EINVAL` if a
+    /// target is not the entry of a function, or if `calls` is 0.
     pub fn register(
         targets: impl IntoIterator<Item = Target>,
         calls: u16,
@@ -106,7 +107,7 @@ impl<H: Handler> Rethook<H> {
         let data = inner.as_mut_ptr();
         let room = from_err_ptr(alloc(data.cast(), return_handler::<H>, size, calls))?;
         let room = NonNull::new(room).ok_or(ENOMEM)?;
-        // INVARIANT: Allocated just now.
+        // INVARIANT: `alloc` has just allocated the room, with this structure as its data.
         let inner = inner.write(PinnedRethook {
             room,
             handler,
@@ -114,7 +115,7 @@ impl<H: Handler> Rethook<H> {
         });
         let code = return_handler::<H> as *const () as usize;
         // SAFETY: `remove` waits until no handler runs, and takes no lock of module notifiers. The
-        // probes, which use the room, are listed after it, and so removed before it.
+        // list has the probes, which use the room, after this entry, so they are removed before it.
         unsafe { leftover::track(code, ptr::from_ref(&*inner).cast_mut().cast(), remove::<H>) }?;
         let this = NonNull::from(&*inner);
         let entries = targets
@@ -131,8 +132,8 @@ impl<H: Handler> Rethook<H> {
         }
     }
 
-    /// The kernel's own return probes are not to be at the switch of a task, either: see
-    /// `arch_kretprobe_blacklist`.
+    /// Whether all probes are at entries of functions that allow return probes. The kernel also
+    /// refuses its own return probes at the switch of a task: see `arch_kretprobe_blacklist`.
     fn is_at_entries(&self) -> bool {
         let mut buffer = [0; symbol::LEN];
         self.probes.probes().iter().all(|probe| {
@@ -141,14 +142,14 @@ impl<H: Handler> Rethook<H> {
         })
     }
 
-    /// Arms the probes: all or none. C: `enable_kprobe()`.
+    /// Arms all probes, or none if an error occurs. C: `enable_kprobe()`.
     ///
-    /// Process context; sleeps. `EINVAL` where the probed code is gone.
+    /// Process context; sleeps. `EINVAL` if the probed code was unloaded.
     pub fn enable(&self) -> Result {
         self.probes.enable()
     }
 
-    /// Disarms the probes: calls in flight still reach the handler. C: `disable_kprobe()`.
+    /// Disarms the probes. Calls in flight still reach the handler. C: `disable_kprobe()`.
     ///
     /// Process context; sleeps.
     pub fn disable(&self) -> Result {
@@ -160,8 +161,8 @@ impl<H: Handler> Rethook<H> {
         self.probes.probes().iter().map(kprobe::Kprobe::address)
     }
 
-    /// The number of missed calls: there was no memory for another call in flight, or another
-    /// handler was running on that CPU at the entry. Any context.
+    /// The number of missed calls. A call is missed if no memory is free for it, or if another
+    /// handler runs on this CPU at the entry. Any context.
     pub fn missed(&self) -> u64 {
         let probes = self.probes.probes().iter();
         probes.fold(self.inner.missed.sum(), |sum, probe| {
@@ -169,7 +170,7 @@ impl<H: Handler> Rethook<H> {
         })
     }
 
-    /// The handler, which others may be running. Any context.
+    /// The handler. Other CPUs may be running it. Any context.
     pub fn handler(&self) -> &H {
         &self.inner.handler
     }
@@ -182,13 +183,13 @@ impl<H: Handler> Drop for PinnedRethook<H> {
     }
 }
 
-/// Frees the room that its module left behind.
+/// Frees the room that its module left allocated.
 ///
 /// # Safety
 ///
-/// `object` must be a [`PinnedRethook`] for `H` that nobody else uses any more.
+/// `object` must be a [`PinnedRethook`] for `H` that no other code uses any more.
 unsafe fn remove<H: Handler>(object: *mut c_void) {
-    // SAFETY: The caller guarantees that it is there.
+    // SAFETY: The caller guarantees that the object exists.
     free(unsafe { (*object.cast::<PinnedRethook<H>>()).room });
 }
 
@@ -196,7 +197,8 @@ unsafe fn remove<H: Handler>(object: *mut c_void) {
 impl<H: Handler> kprobe::Handler for EntryHandler<H> {
     #[inline(always)]
     fn pre(&self, hit: &Hit<'_>) {
-        // SAFETY: `Rethook` keeps the `PinnedRethook` until it has dropped the probes, and so this.
+        // SAFETY: `Rethook` keeps the `PinnedRethook` until it has dropped the probes, which own
+        // `self`.
         let inner = unsafe { self.0.as_ref() };
         let Some(node) = take(inner.room) else {
             inner.missed.increment();
@@ -208,22 +210,24 @@ impl<H: Handler> kprobe::Handler for EntryHandler<H> {
                 give_back(node);
                 return;
             };
-            // SAFETY: The node belongs to this call alone, and has room for it.
+            // SAFETY: Only this call owns the node, and the node has space for the data.
             unsafe { (&raw mut (*saved).data).write(data) };
         }
-        // SAFETY: The node belongs to this call alone.
+        // SAFETY: Only this call owns the node.
         unsafe { (&raw mut (*saved).address).write(hit.address()) };
-        // SAFETY: The registers are those of the entry of a function, as `register` has checked.
+        // SAFETY: `register` has checked that the probe is at the entry of a function, so these are
+        // the registers at an entry.
         unsafe { hook(node, hit.registers().as_ptr()) };
     }
 }
 
-/// Called by the kernel when a call returns.
+/// The kernel calls this function when a call returns.
 ///
 /// # Safety
 ///
-/// `node` must be one that was hooked, `data` the [`PinnedRethook`] that its room was allocated
-/// with, which is not freed before this is over, and `regs` valid; preemption is disabled.
+/// `node` must be hooked. `data` must be the [`PinnedRethook`] with which its room was allocated,
+/// and must not be freed before this function returns. `regs` must be valid. Preemption must be
+/// disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn return_handler<H: Handler>(
     node: *mut bindings::rethook_node,
@@ -232,8 +236,8 @@ unsafe extern "C" fn return_handler<H: Handler>(
     regs: *mut pt_regs,
 ) {
     let node = node.cast::<Node<H::Data>>();
-    // SAFETY: The caller guarantees that `data` is the `PinnedRethook`, which stays until this is
-    // over, and that `regs` is valid. `EntryHandler::pre` has written the address.
+    // SAFETY: The caller guarantees that `data` is the `PinnedRethook`, which lives until this
+    // function returns, and that `regs` is valid. `EntryHandler::pre` has written the address.
     let (inner, hit) = unsafe {
         (
             &*data.cast::<PinnedRethook<H>>(),
@@ -242,13 +246,13 @@ unsafe extern "C" fn return_handler<H: Handler>(
     };
     let given = H::WITHOUT_ENTRY;
     let data = if H::HAS_ENTRY {
-        // SAFETY: `EntryHandler::pre` has written it, and the node belongs to this call until this
-        // is over.
+        // SAFETY: `EntryHandler::pre` has written the data, and the node belongs to this call until
+        // this function returns.
         Some(unsafe { &(*node).data })
     } else {
         given.as_ref()
     };
-    // There always is one: see `Kretprobe::DATA_FITS`.
+    // `data` is never `None`: see `Kretprobe::DATA_FITS`.
     if let Some(data) = data {
         begin_busy();
         inner.handler.ret(&hit, &Call::new(caller, data));
@@ -263,8 +267,8 @@ extern "C" {
     fn ktrace_free_rethook(room: *mut bindings::rethook);
 }
 
-// The kernel has these for this module, and not for those that use it: they are never inlined
-// there.
+// The kernel exports these functions only to this module, and not to other users of this crate. So
+// they must not be inlined into other modules.
 
 #[inline(never)]
 fn alloc(
@@ -273,59 +277,63 @@ fn alloc(
     size: usize,
     calls: u16,
 ) -> *mut bindings::rethook {
-    // SAFETY: The kernel only keeps the arguments.
+    // SAFETY: The kernel only stores the arguments.
     unsafe { bindings::rethook_alloc(data, Some(handler), size as c_int, c_int::from(calls)) }
 }
 
-/// Frees the room, when the last call has returned, and waits until no handler runs any more.
+/// Frees the room after the last call has returned. Waits until no handler runs any more.
 #[inline(never)]
 fn free(room: NonNull<bindings::rethook>) {
-    // SAFETY: The room is live, by the type invariant of `PinnedRethook`: its drop, or `remove` in
-    // its place, is the only caller.
+    // SAFETY: By the type invariant of `PinnedRethook`, the room is live. Only the drop of the
+    // `PinnedRethook`, or `remove` instead of the drop, calls this function.
     unsafe { ktrace_free_rethook(room.as_ptr()) };
 }
 
-/// No probe is hit on this CPU until [`end_busy`]: as with the kernel's own return probes.
+/// Keeps probes from being hit on this CPU until [`end_busy`]. The kernel's own return probes do
+/// the same.
 ///
 /// C: `kretprobe_rethook_handler()`.
 #[inline(never)]
 #[link_section = ".kprobes.text"]
 fn begin_busy() {
-    // SAFETY: No requirements.
+    // SAFETY: The function has no requirements.
     unsafe { bindings::kprobe_busy_begin() };
 }
 
 #[inline(never)]
 #[link_section = ".kprobes.text"]
 fn end_busy() {
-    // SAFETY: After `begin_busy`, on the same CPU: preemption was disabled in between.
+    // SAFETY: `begin_busy` ran before on the same CPU, because preemption was disabled since then.
     unsafe { bindings::kprobe_busy_end() };
 }
 
-/// A node that is not in use. Preemption is disabled.
+/// Takes a free node. Preemption must be disabled.
 #[inline(never)]
 #[link_section = ".kprobes.text"]
 fn take(room: NonNull<bindings::rethook>) -> Option<NonNull<bindings::rethook_node>> {
-    // SAFETY: The room is live, by the type invariant of `PinnedRethook`.
+    // SAFETY: By the type invariant of `PinnedRethook`, the room is live.
     NonNull::new(unsafe { bindings::rethook_try_get(room.as_ptr()) })
 }
 
-/// The call was not hooked.
+/// Returns a node whose call was not hooked.
 #[inline(never)]
 #[link_section = ".kprobes.text"]
 fn give_back(node: NonNull<bindings::rethook_node>) {
-    // SAFETY: Taken by `take`.
+    // SAFETY: `take` returned the node, and it was not hooked.
     unsafe { bindings::rethook_recycle(node.as_ptr()) };
 }
 
+/// Hooks the return of a call.
+///
 /// # Safety
 ///
-/// Taken by [`take`], and not hooked since; `regs` are those of a probe at the entry of a function.
+/// [`take`] must have returned `node`, and `node` must not be hooked yet. `regs` must be the
+/// registers of a probe at the entry of a function.
 #[inline(never)]
 #[link_section = ".kprobes.text"]
 unsafe fn hook(node: NonNull<bindings::rethook_node>, regs: *mut pt_regs) {
-    // SAFETY: The caller guarantees that nobody else uses the node, and that the registers are
-    // those of an entry. On x86-64 and arm64 both sorts of entry, ftrace's and a breakpoint's, have
-    // the return address in one place.
+    // SAFETY: The caller guarantees that no other code uses the node, and that the registers are
+    // the registers at an entry. On x86-64 and arm64, the return address is in the same place
+    // whether ftrace or a breakpoint caught the entry.
     unsafe { bindings::rethook_hook(node.as_ptr(), regs, false) };
 }

@@ -23,19 +23,19 @@ extern "C" {
 
 /// See [`crate::symbol::address_of`].
 pub(crate) fn address_of(name: &CStr) -> Result<usize> {
-    // SAFETY: `name` is a string with a NUL at its end, as a `CStr` is.
+    // SAFETY: `name` is NUL-terminated, because it is a `CStr`.
     match unsafe { kallsyms_lookup_name(name.as_char_ptr()) } {
         0 => Err(ENOENT),
         address => Ok(address as usize),
     }
 }
 
-/// See [`crate::symbol::addresses_of`]. Those of the kernel itself.
+/// Finds the symbols of the kernel image for [`crate::symbol::addresses_of`].
 pub(crate) fn addresses_in_kernel(name: &CStr) -> Result<KVec<usize>> {
-    // SAFETY: `name` is a string with a NUL at its end, as a `CStr` is.
+    // SAFETY: `name` is NUL-terminated, because it is a `CStr`.
     let count = unsafe { ktrace_count_symbols(name.as_char_ptr()) };
     let mut addresses = KVec::from_elem(0usize, count as usize, GFP_KERNEL)?;
-    // SAFETY: The same string, and there is room for so many addresses.
+    // SAFETY: `name` is NUL-terminated, and the vector has space for `count` addresses.
     let found =
         unsafe { ktrace_find_symbols(name.as_char_ptr(), addresses.as_mut_ptr().cast(), count) };
     addresses.truncate(found as usize);
@@ -61,11 +61,11 @@ pub(crate) fn exists(name: &CStr) -> Result<bool> {
     Ok(address_of(name).is_ok())
 }
 
-/// The names that more than one symbol of the kernel itself has.
+/// The names that more than one symbol of the kernel image has.
 pub struct Repeated(());
 
 impl Repeated {
-    /// The kernel's tree has nothing to read.
+    /// Creates the value. In the kernel tree, this function reads nothing.
     pub fn read() -> Result<Self> {
         Ok(Self(()))
     }
@@ -73,7 +73,7 @@ impl Repeated {
     /// Whether more than one symbol has this name. Returns false if memory is exhausted.
     pub fn contains(&self, name: &str) -> bool {
         let name = CString::try_from_fmt(format_args!("{name}"));
-        // SAFETY: `name` is a string with a NUL at its end, as a `CString` is.
+        // SAFETY: `name` is NUL-terminated, because it is a `CString`.
         name.is_ok_and(|name| unsafe { ktrace_count_symbols(name.as_char_ptr()) } > 1)
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel passes no command to rkprobe.
+//! The words of a command. The kernel passes no command to an out-of-tree rkprobe.
 
 use core::{
     convert::Infallible,
@@ -9,7 +9,7 @@ use core::{
 
 use kernel::str::CStr;
 
-/// The words of a command, one by one.
+/// An iterator over the words of a command.
 #[derive(Clone)]
 pub struct Arguments<'a>(Infallible, PhantomData<&'a CStr>);
 

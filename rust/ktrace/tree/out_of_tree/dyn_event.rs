@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel's `dynamic_events` is not open to rkprobe: nothing here has an effect.
+//! The kernel does not offer its `dynamic_events` to an out-of-tree module. Nothing in this file
+//! has an effect.
 
 use kernel::prelude::*;
 
@@ -26,7 +27,7 @@ impl DynEvent {
 }
 
 /// See [`crate::dyn_event::register`].
-// In the kernel's tree, the parameter names the handler.
+// In the kernel tree, the type parameter selects the handler.
 #[allow(clippy::extra_unused_type_parameters)]
 pub(crate) fn register_dyn_events<C: Commands>() -> Result {
     Ok(())

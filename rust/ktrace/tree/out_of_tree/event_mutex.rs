@@ -2,9 +2,9 @@
 
 //! The kernel's `event_mutex`, which it does not export.
 //!
-//! `event_mutex` must be held where events are added and removed. The kernel takes it when perf
-//! opens an event, and then calls the event's own function. So this module has an event of its own,
-//! `control`, and opens it in order to have its own function called.
+//! Code that adds or removes events must hold `event_mutex`. The kernel takes this mutex when perf
+//! opens an event, and then calls a function of the event. So this module has its own event,
+//! `control`, and opens it to make the kernel call this module's function.
 
 use core::{
     ptr,
@@ -21,7 +21,7 @@ use kernel::{
 };
 
 kernel::sync::global_lock! {
-    // SAFETY: Initialised by `init` before anything else here is used.
+    // SAFETY: `init` initialises the mutex before any other use of this file.
     unsafe(uninit) static REQUESTS: Mutex<()> = ();
 }
 
@@ -30,14 +30,14 @@ kernel::sync::global_lock! {
 static TASK: AtomicPtr<task_struct> = AtomicPtr::new(ptr::null_mut());
 static REQUEST: AtomicPtr<Request> = AtomicPtr::new(ptr::null_mut());
 
-/// A function to be run, once.
+/// A function to run once.
 struct Request {
-    /// Takes `data`.
+    /// The function. Its argument is `data`.
     run: unsafe fn(*mut c_void),
     data: *mut c_void,
 }
 
-/// The data to which [`Request::data`] points.
+/// The type of the data behind [`Request::data`].
 struct Operation<F, R> {
     f: Option<F>,
     result: Option<R>,
@@ -49,17 +49,17 @@ extern "C" {
 
 /// # Safety
 ///
-/// Once, before anything else here is used.
+/// The caller calls this function once, before any other use of this file.
 pub(crate) unsafe fn init() {
     // SAFETY: The caller calls this once, before any other use.
     unsafe { REQUESTS.init() };
 }
 
-/// Runs `f` with `event_mutex` held: in no callback of an event, and no walk of the kernel over the
-/// events goes on after this.
+/// Runs `f` with `event_mutex` held, outside callbacks of events. The kernel does not continue an
+/// iteration over the events afterwards.
 ///
 /// For [`EventMutex::with`](crate::trace_event::EventMutex::with), which describes the context.
-/// `ENOMEM` if the kernel does not call this module: perf had no memory for the attempt.
+/// `ENOMEM` if the kernel does not call this module, because perf had no memory for the attempt.
 pub(crate) fn with_event_mutex<R>(f: impl FnOnce() -> R) -> Result<R> {
     let mut operation = Operation {
         f: Some(f),
@@ -72,9 +72,9 @@ pub(crate) fn with_event_mutex<R>(f: impl FnOnce() -> R) -> Result<R> {
 fn run_request<F: FnOnce() -> R, R>(operation: &mut Operation<F, R>) {
     /// # Safety
     ///
-    /// `data` must be a valid `Operation<F, R>` that nobody else uses.
+    /// `data` must be a valid `Operation<F, R>` that no other code uses.
     unsafe fn run<F: FnOnce() -> R, R>(data: *mut c_void) {
-        // SAFETY: The caller guarantees that `data` is a valid `Operation` of its own.
+        // SAFETY: The caller guarantees that `data` is a valid `Operation` that no other code uses.
         let operation = unsafe { &mut *data.cast::<Operation<F, R>>() };
         operation.result = operation.f.take().map(|f| f());
     }
@@ -85,25 +85,25 @@ fn run_request<F: FnOnce() -> R, R>(operation: &mut Operation<F, R>) {
     });
 }
 
-/// Has the kernel run the request, if it can. Not generic: other modules call this one, and need
-/// nothing else here.
+/// Makes the kernel run the request, if possible. This function is not generic, so other modules
+/// call only this function of the file.
 fn with_locked(request: &mut Request) {
     let _requests = REQUESTS.lock();
     REQUEST.store(request, Ordering::Relaxed);
     // SAFETY: `get_current()` has no requirements.
     let task = unsafe { kernel::bindings::get_current() };
     TASK.store(task, Ordering::Relaxed);
-    // SAFETY: Process context, without `event_mutex`.
+    // SAFETY: This is process context, and the current task does not hold `event_mutex`.
     unsafe { ktrace_open_control() };
     TASK.store(ptr::null_mut(), Ordering::Relaxed);
     REQUEST.store(ptr::null_mut(), Ordering::Relaxed);
 }
 
-/// Somebody opens the control event.
+/// The kernel calls this function when a task opens the control event.
 ///
 /// # Safety
 ///
-/// Called by the kernel with `event_mutex` held.
+/// The caller must hold `event_mutex`.
 #[no_mangle]
 unsafe extern "C" fn ktrace_event_mutex_held() {
     // SAFETY: `get_current()` has no requirements.
@@ -115,8 +115,9 @@ unsafe extern "C" fn ktrace_event_mutex_held() {
     if request.is_null() {
         return;
     }
-    // The kernel holds `event_mutex` for the current task, is not in a callback of another event,
-    // and ends its walk over the events with this one.
-    // SAFETY: It is the current task that set it, further up its stack, and that waits for us.
+    // The kernel holds `event_mutex` for the current task, runs no callback of another event, and
+    // ends its iteration over the events with this event.
+    // SAFETY: The current task set the pointer further up its stack, and waits there for this
+    // function.
     unsafe { ((*request).run)((*request).data) };
 }

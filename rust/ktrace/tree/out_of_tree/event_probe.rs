@@ -26,7 +26,7 @@ use crate::{
     unsupported::unsupported, //
 };
 
-/// An event that stays for as long as the value lives.
+/// A held event.
 #[derive(Debug)]
 pub struct Event(Infallible);
 
@@ -47,22 +47,22 @@ impl RecordFields for Event {
 pub struct EventProbe<H: Handler>(Event, PhantomData<H>);
 
 impl<H: Handler> EventProbe<H> {
-    /// Makes one that is not attached. Process context.
+    /// Creates an event probe that is not attached. Process context.
     pub fn new(event: Event, _filter: Option<CString>, _handler: H) -> Result<Self> {
         match event.0 {}
     }
 
-    /// Attaches it. Process context.
+    /// Attaches the handler. Process context.
     pub fn attach(&self, _: &EventMutexHeld) -> Result {
         match self.0 .0 {}
     }
 
-    /// Detaches it, if it is attached. Process context.
+    /// Detaches the handler, if it is attached. Process context.
     pub fn detach(&self, _: &EventMutexHeld) {
         match self.0 .0 {}
     }
 
-    /// The number of records without a call of the handler. Any context.
+    /// The number of records for which the handler did not run. Any context.
     pub fn missed(&self) -> u64 {
         match self.0 .0 {}
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! No event has an event probe: its records cannot be had.
+//! Records of events. Outside the kernel tree, no event has an event probe, so no such record
+//! exists.
 
 use core::{
     convert::Infallible,
@@ -21,12 +22,12 @@ use crate::{
     },
 };
 
-/// A record of the event.
+/// A record of an event.
 #[derive(Clone, Copy)]
 pub struct Record<'a>(Infallible, PhantomData<&'a [u8]>, NotThreadSafe);
 
 impl<'a> Record<'a> {
-    /// The record from its header on, as far as its fields go.
+    /// The bytes of the record, from its header to the end of its fields.
     pub fn bytes(&self) -> &'a [u8] {
         match self.0 {}
     }
@@ -49,7 +50,7 @@ impl<'a> Sealed for Record<'a> {
 
     /// # Safety
     ///
-    /// None: no value exists.
+    /// The caller has no requirements to meet, because no value exists.
     unsafe fn for_perf(&self, _room: *mut pt_regs) -> *mut pt_regs {
         match self.0 {}
     }

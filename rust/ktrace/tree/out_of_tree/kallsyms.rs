@@ -12,7 +12,7 @@ use probe::kallsyms::SymbolLine;
 
 use crate::file::File;
 
-// The file is only passed on.
+// Rust only passes on pointers to this structure.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_read_seq_file(
@@ -36,14 +36,15 @@ pub(super) struct Kallsyms {
 impl Kallsyms {
     /// Opens the list. Proc need not be mounted. Errors: see [`File::open`].
     pub(super) fn open() -> Result<Self> {
-        // INVARIANT: Nobody else has this mount of proc, so that nothing is mounted on the file.
+        // INVARIANT: This mount of proc is private to the kernel, so no user can mount another file
+        // over it.
         Ok(Self {
             file: File::open_in(c"proc", c"kallsyms")?,
             position: 0,
         })
     }
 
-    /// Calls `f` for each symbol of the kernel itself, until `f` fails. `ENOMEM`, and the errors of
+    /// Calls `f` for each symbol of the kernel image, until `f` fails. `ENOMEM`, and the errors of
     /// `f`.
     pub(super) fn each_of_kernel(mut self, mut f: impl FnMut(SymbolLine<'_>) -> Result) -> Result {
         const SIZE: usize = 64 << 10;
@@ -64,7 +65,7 @@ impl Kallsyms {
                     _ => {}
                 }
             }
-            // The rest of a line that is cut.
+            // Skips the rest of a line that was cut.
             let end = end.wrapping_add(1);
             text.copy_within(end..filled, 0);
             filled = filled.wrapping_sub(end);
@@ -72,10 +73,10 @@ impl Kallsyms {
     }
 
     /// Fills the start of `room` with the next lines. The last line may be cut. Returns the number
-    /// of bytes, which is 0 at the end.
+    /// of bytes. At the end of the file, this number is 0.
     fn read(&mut self, room: &mut [u8]) -> Result<usize> {
-        // SAFETY: `self.file` keeps the file open, and by the type invariant it is a `seq_file`.
-        // `room` is a slice of so many bytes.
+        // SAFETY: `self.file` keeps the file open, and by the type invariant the file is a
+        // `seq_file`. `room` is a slice of this length.
         let len = unsafe {
             ktrace_read_seq_file(
                 self.file.as_ptr(),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The names that more than one symbol of the kernel itself has.
+//! The names that more than one symbol of the kernel image has.
 //!
 //! The kernel exports no function that counts symbols. Its table of names is in memory: see
-//! [`memory`]. `kallsyms` in proc shows the same names, but reading it takes 16 times the
-//! instructions, because the kernel formats each line. So the file is read only if the table cannot
-//! be found, or looks different than expected.
+//! [`memory`]. `kallsyms` in proc has the same names, but reading this file takes 16 times as many
+//! instructions, because the kernel formats each line. So this file is read only if the table
+//! cannot be found, or has an unknown format.
 
 use kernel::prelude::*;
 
@@ -20,13 +20,13 @@ mod memory;
 
 /// A set of the hashes of names.
 struct NameHashes {
-    /// The hash table. At most half of its slots are in use. The rest is 0.
+    /// The hash table. At most half of its slots are in use. The other slots are 0.
     table: KVVec<u64>,
     len: usize,
 }
 
 impl NameHashes {
-    /// Creates a set with room for `len` names.
+    /// Creates a set with capacity for `len` names.
     fn with_capacity(len: usize) -> Result<Self> {
         let size = len.saturating_mul(2).max(1024).next_power_of_two();
         Ok(Self {
@@ -35,7 +35,7 @@ impl NameHashes {
         })
     }
 
-    /// Adds a hash, and says whether it was there.
+    /// Adds a hash. Returns whether the set contained it already.
     #[inline(always)]
     fn add(&mut self, hash: u64) -> Result<bool> {
         if self.len >= self.table.len() / 2 {
@@ -61,14 +61,14 @@ impl NameHashes {
     }
 }
 
-/// All names, and those of them that were added more than once.
+/// All names, and the names that were added more than once.
 struct Counted {
     all: NameHashes,
     repeated: NameHashes,
 }
 
 impl Counted {
-    /// Creates a set with room for this many names.
+    /// Creates a set with capacity for `len` names.
     fn with_capacity(len: usize) -> Result<Self> {
         Ok(Self {
             all: NameHashes::with_capacity(len)?,
@@ -85,13 +85,13 @@ impl Counted {
     }
 }
 
-/// The names that more than one symbol of the kernel itself has.
+/// The names that more than one symbol of the kernel image has.
 pub struct Repeated(NameHashes);
 
 impl Repeated {
-    /// Finds these names. The kernel's own symbols do not change.
+    /// Finds these names. The symbols of the kernel image do not change.
     ///
-    /// Takes some 0.01 s, or 0.1 s if `kallsyms` in proc must be read, and 4 MB until it returns.
+    /// Takes about 0.01 s, or 0.1 s if it must read `kallsyms` in proc, and 4 MB until it returns.
     /// Process context; sleeps. `ENOMEM`, and `ENODEV` if the kernel has no proc.
     pub fn read() -> Result<Self> {
         let counted = match memory::read()? {

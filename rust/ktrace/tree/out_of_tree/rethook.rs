@@ -33,7 +33,7 @@ impl<H: Handler> Rethook<H> {
         Err(unsupported())
     }
 
-    /// Arms the probes: all or none. Process context.
+    /// Arms all probes, or none if an error occurs. Process context.
     pub fn enable(&self) -> Result {
         match self.0 {}
     }
@@ -48,7 +48,7 @@ impl<H: Handler> Rethook<H> {
         iter::from_fn(|| match self.0 {})
     }
 
-    /// The number of calls that were not seen. Any context.
+    /// The number of missed calls. Any context.
     pub fn missed(&self) -> u64 {
         match self.0 {}
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Names and addresses: the kernel exports no lookup.
+//! Names and addresses of symbols.
 //!
-//! But `register_kprobe()` makes one.
+//! The kernel exports no lookup function, but `register_kprobe()` looks a symbol up.
 
 use core::mem::MaybeUninit;
 
@@ -17,18 +17,18 @@ use crate::bindings as tracing;
 
 use super::kallsyms::Kallsyms;
 
-/// The places from a symbol on at which the kernel is asked about it.
+/// The offsets from a symbol at which `address_of` asks the kernel.
 ///
-/// It finds none around an address in front of `_stext`. On arm64, the image begins so many bytes
-/// before that, with `_text`.
+/// The kernel refuses addresses before `_stext`. On arm64, the image begins with `_text`, 64 KiB
+/// before `_stext`.
 const OFFSETS: [u32; 2] = [0, SZ_64K as u32];
 
 /// See [`crate::symbol::address_of`].
 ///
-/// `register_kprobe()` looks the symbol up, and leaves the address in the
-/// structure, also where it then refuses to place a probe there. It is asked for the second byte:
-/// data is refused, and so is the middle of an instruction, so that there is rarely a probe to
-/// take back; and a landing pad at the start of a function (ENDBR) is not skipped.
+/// `register_kprobe()` looks the symbol up. It leaves the address in the structure, even if it then
+/// refuses the probe. This function asks for a probe on the second byte. The kernel refuses that
+/// for data and inside an instruction, so this function rarely has to remove a probe. Also, the
+/// kernel does not skip a landing pad (ENDBR) at the start of a function then.
 pub(crate) fn address_of(name: &CStr) -> Result<usize> {
     let mut found = OFFSETS.iter().map(|offset| address_by(name, *offset));
     found
@@ -42,18 +42,18 @@ fn address_by(name: &CStr, offset: u32) -> Result<usize> {
     // The probe is on the heap, because the kernel keeps the address of a probe that it accepts.
     let mut probe = KBox::new(MaybeUninit::<tracing::kprobe>::zeroed(), GFP_KERNEL)?;
     let probe = probe.as_mut_ptr();
-    // SAFETY: All-zero is a valid `struct kprobe`, and nobody else has it yet.
+    // SAFETY: All-zero is a valid `struct kprobe`, and no other code has it yet.
     unsafe {
         (*probe).symbol_name = name.as_char_ptr();
         (*probe).offset = offset;
         (*probe).flags = tracing::KPROBE_FLAG_DISABLED;
     }
-    // SAFETY: A valid `struct kprobe` that stays in place until it is unregistered.
+    // SAFETY: This is a valid `struct kprobe` that stays in place until it is unregistered.
     let registered = to_result(unsafe { tracing::register_kprobe(probe) });
-    // SAFETY: `probe` points at the box above, and the kernel has returned.
+    // SAFETY: `probe` points to the box above, and the kernel has returned from its call.
     let address = unsafe { (*probe).addr } as usize;
     if registered.is_ok() {
-        // SAFETY: It was registered just now.
+        // SAFETY: The probe was registered above.
         unsafe { tracing::unregister_kprobe(probe) };
     }
     match address.checked_sub(offset as usize) {
@@ -62,7 +62,7 @@ fn address_by(name: &CStr, offset: u32) -> Result<usize> {
     }
 }
 
-/// See [`crate::symbol::addresses_of`]. Those of the kernel itself.
+/// Finds the symbols of the kernel image for [`crate::symbol::addresses_of`].
 pub(crate) fn addresses_in_kernel(name: &CStr) -> Result<KVec<usize>> {
     let mut addresses = KVec::new();
     Kallsyms::open()?.each_of_kernel(|symbol| {
@@ -72,7 +72,7 @@ pub(crate) fn addresses_in_kernel(name: &CStr) -> Result<KVec<usize>> {
         Ok(())
     })?;
     match addresses.contains(&0) {
-        // The kernel hides them.
+        // The kernel hides the addresses.
         true => Err(EPERM),
         false => Ok(addresses),
     }
@@ -85,7 +85,7 @@ pub(crate) fn each_named(
 ) -> Result {
     Kallsyms::open()?.each_of_kernel(|symbol| {
         match names.binary_search_by(|name| name.as_bytes().cmp(symbol.name)) {
-            // The kernel hides it.
+            // The kernel hides the address.
             Ok(_) if symbol.address == 0 => Err(EPERM),
             Ok(index) => found(index, symbol.address as usize),
             Err(_) => Ok(()),
@@ -95,8 +95,8 @@ pub(crate) fn each_named(
 
 /// See [`crate::symbol::exists`].
 ///
-/// For [`address_of`] the kernel looks through all its jump labels. `register_kretprobe()` looks
-/// the symbol up before all else, and then refuses a probe with more data than there is room for.
+/// [`address_of`] makes the kernel search all its jump labels. `register_kretprobe()` is faster: it
+/// looks the symbol up first, and then refuses a probe with too large a data size.
 pub(crate) fn exists(name: &CStr) -> Result<bool> {
     for offset in OFFSETS {
         if exists_by(name, offset)? {
@@ -109,16 +109,16 @@ pub(crate) fn exists(name: &CStr) -> Result<bool> {
 fn exists_by(name: &CStr, offset: u32) -> Result<bool> {
     let mut probe = KBox::new(MaybeUninit::<tracing::kretprobe>::zeroed(), GFP_KERNEL)?;
     let probe = probe.as_mut_ptr();
-    // SAFETY: All-zero is a valid `struct kretprobe`, and nobody else has it yet.
+    // SAFETY: All-zero is a valid `struct kretprobe`, and no other code has it yet.
     let registered = to_result(unsafe {
         (*probe).kp.symbol_name = name.as_char_ptr();
         (*probe).kp.offset = offset;
-        // More than `KRETPROBE_MAX_DATA_SIZE`.
+        // This is more than `KRETPROBE_MAX_DATA_SIZE`.
         (*probe).data_size = usize::MAX;
         tracing::register_kretprobe(probe)
     });
     if registered.is_ok() {
-        // SAFETY: It was registered just now.
+        // SAFETY: The probe was registered above.
         unsafe { tracing::unregister_kretprobe(probe) };
     }
     Ok(registered != Err(ENOENT))

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel's table of names, read where it is in memory.
+//! Reads the kernel's table of names from memory.
 //!
-//! The kernel tells crash tools where the table is, in its note `VMCOREINFO`. It exports a function
-//! that returns the address of the note. No header states the form of the table. So nothing here
-//! relies on it: a read of memory that is not there fails, each name must start with a type, and
-//! two names that every kernel has must be among them.
+//! The kernel publishes the address of the table for crash tools, in its note `VMCOREINFO`. It
+//! exports a function that returns the address of the note. No header documents the format of the
+//! table. So this file checks the format: a read of unmapped memory fails, each name must start
+//! with a type, and the table must contain two names that every kernel has.
 //!
-//! Only data is read at the addresses in the note. No function is called there.
+//! This file only reads data at the addresses in the note. It calls no function there.
 //!
 //! C: `crash_save_vmcoreinfo_init()` in `kernel/vmcore_info.c`.
 
@@ -35,21 +35,21 @@ use crate::nofault::{
 
 use super::Counted;
 
-/// Names that every kernel has: of a function, and of the end of its memory.
+/// Names that every kernel has: a function, and the symbol at the end of the kernel image.
 const KNOWN: [&[u8]; 2] = [b"seq_read", b"_end"];
 
-/// More symbols than any kernel has.
+/// A number of symbols that no kernel reaches.
 const TOO_MANY: usize = 1 << 22;
 
 extern "C" {
     fn ktrace_vmcoreinfo(len: &mut usize) -> *const c_void;
 }
 
-/// Why the table could not be read.
+/// The reason why the table could not be read.
 enum ReadError {
-    /// The kernel does not say where the table is.
+    /// The kernel does not publish the address of the table.
     Unknown,
-    /// The table looks different than expected.
+    /// The table has an unknown format.
     Different,
     Other(Error),
 }
@@ -66,7 +66,7 @@ impl<E: Into<Error>> From<E> for ReadError {
     }
 }
 
-/// Reads the names. `None` if the table cannot be found, or looks different. `ENOMEM`.
+/// Reads the names. `None` if the table cannot be found, or has an unknown format. `ENOMEM`.
 ///
 /// Process context; sleeps.
 pub(super) fn read() -> Result<Option<Counted>> {
@@ -83,7 +83,7 @@ pub(super) fn read() -> Result<Option<Counted>> {
     }
 }
 
-/// The kernel's table of symbols: its addresses.
+/// The addresses of the kernel's table of symbols.
 struct SymbolTable {
     /// The number of symbols.
     len: usize,
@@ -92,7 +92,7 @@ struct SymbolTable {
     token_index: usize,
 }
 
-/// Finds the table by the addresses in vmcoreinfo.
+/// Finds the table by the addresses in the note `VMCOREINFO`.
 fn find() -> Result<SymbolTable, ReadError> {
     let mut len = 0;
     // SAFETY: The function has no requirements.
@@ -122,7 +122,7 @@ fn find() -> Result<SymbolTable, ReadError> {
 
 impl SymbolTable {
     fn read(&self) -> Result<Counted, ReadError> {
-        /// More than a name, so that each time at least one name is read.
+        /// A chunk is longer than any name, so each read returns at least one whole name.
         const CHUNK: usize = 32 << 10;
         const { assert!(CHUNK > MAX_COMPRESSED) };
 
@@ -159,7 +159,7 @@ impl SymbolTable {
     fn tokens(&self) -> Result<KVVec<Token>, ReadError> {
         let mut index = [0; 2 * TOKENS];
         read_kernel(self.token_index, &mut index)?;
-        // The index is right behind the table.
+        // The index directly follows the table.
         let len = self.token_index.wrapping_sub(self.token_table);
         if len > usize::from(u16::MAX) {
             return Err(ReadError::Different);
