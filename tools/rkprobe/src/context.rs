@@ -26,10 +26,12 @@ use crate::{
         Screen, //
     },
     failure::{
+        note,
         Failure,
         Result, //
     },
     instance::Instance,
+    record::Record,
     sys,
     tracefs::Tracefs, //
 };
@@ -100,7 +102,38 @@ impl Context {
         Ok(())
     }
 
+    /// Enables an event of the instance, without the tool's own calls and for other conditions.
+    pub fn enable(&self, instance: &Instance<'_>, event: &str, conditions: &[String]) -> Result {
+        for (name, line) in [("filter", &*self.filter(conditions)), ("enable", "1")] {
+            let file = instance.event_file(event, name);
+            self.tracefs
+                .write(&file, line)
+                .map_err(|error| Failure::file(&file, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Prints the text of `show` for each record of an event of the instance, until the time is over, or for `count`
+    /// records.
+    pub fn print_records(
+        &self,
+        instance: &Instance<'_>,
+        event: &str,
+        count: Option<u64>,
+        show: impl Fn(&Record<'_>) -> String,
+    ) -> Result {
+        let mut left = count.unwrap_or(u64::MAX);
+        self.read_records(instance, |line| {
+            if let Some(record) = Record::parse(line, event) {
+                self.print(&show(&record))?;
+                left = left.saturating_sub(1);
+            }
+            Ok(left > 0)
+        })
+    }
+
     /// Reads records of the instance, and calls `show` with each line, until the time is over or `show` returns false.
+    /// Reports lost records.
     pub fn read_records(
         &self,
         instance: &Instance<'_>,
@@ -131,7 +164,10 @@ impl Context {
                 while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = rest.drain(..=end).collect();
                     let line = String::from_utf8_lossy(&line);
-                    if !show(line.trim_end())? {
+                    let line = line.trim_end();
+                    if is_loss(line) {
+                        note(format!("rkprobe: {line}"));
+                    } else if !show(line)? {
                         return Ok(());
                     }
                 }
@@ -180,9 +216,28 @@ impl Context {
     }
 }
 
+/// Whether a line says that the kernel lost records.
+fn is_loss(line: &str) -> bool {
+    line.starts_with("CPU:") && line.ends_with(" EVENTS]")
+}
+
 fn has_utf8() -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
         .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()))
         .is_some_and(|value| value.to_ascii_lowercase().replace('-', "").contains("utf8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_lost_records_from_others() {
+        assert!(is_loss("CPU:0 [LOST 5 EVENTS]"));
+        assert!(is_loss("CPU:12 [LOST EVENTS]"));
+        assert!(!is_loss(
+            "cat-1 [000] ..... 1.0: args: (f+0x1/0x2) a=\"[LOST EVENTS]"
+        ));
+    }
 }

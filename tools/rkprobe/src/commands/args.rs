@@ -4,11 +4,7 @@
 
 use crate::{
     context::Context,
-    failure::{
-        note,
-        Failure,
-        Result, //
-    },
+    failure::Result,
     instance::Instance,
     json::Object,
     probes,
@@ -49,27 +45,13 @@ pub fn run(context: &Context, function: &str, count: Option<u64>) -> Result {
     probes::check_syntax(&command("rkprobe"))?;
     let instance = Instance::create(&context.tracefs)?;
     probes::define(&context.tracefs, &[command(instance.group())])?;
-    for (name, line) in [("filter", &*context.filter(&[])), ("enable", "1")] {
-        let file = instance.event_file("args", name);
-        context
-            .tracefs
-            .write(&file, line)
-            .map_err(|error| Failure::file(&file, &error))?;
-    }
-    let mut left = count.unwrap_or(u64::MAX);
-    context.read_records(&instance, |line| {
-        if let Some(record) = Record::parse(line, "args") {
-            let text = if context.is_json {
-                json(&record)
-            } else {
-                show(&record, function)
-            };
-            context.print(&text)?;
-            left = left.saturating_sub(1);
-        } else if line.contains(" EVENTS]") {
-            note(format!("rkprobe: {line}"));
+    context.enable(&instance, "args", &[])?;
+    context.print_records(&instance, "args", count, |record| {
+        if context.is_json {
+            json(record)
+        } else {
+            show(record, function)
         }
-        Ok(left > 0)
     })
 }
 

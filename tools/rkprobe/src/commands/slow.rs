@@ -5,11 +5,7 @@
 use crate::{
     context::Context,
     duration,
-    failure::{
-        note,
-        Failure,
-        Result, //
-    },
+    failure::Result,
     instance::Instance,
     json::Object,
     probes,
@@ -85,33 +81,14 @@ pub fn run(context: &Context, function: &str, limit: u64, count: Option<u64>) ->
     }
     let instance = Instance::create(&context.tracefs)?;
     probes::define(&context.tracefs, &commands(instance.group(), function))?;
-    let tracefs = &context.tracefs;
-    for (name, line) in [
-        (
-            "filter",
-            &*context.filter(&[format!("rkprobe_ns > {limit}")]),
-        ),
-        ("enable", "1"),
-    ] {
-        let file = instance.event_file("slow", name);
-        tracefs
-            .write(&file, line)
-            .map_err(|error| Failure::file(&file, &error))?;
-    }
-    let mut left = count.unwrap_or(u64::MAX);
-    context.read_records(&instance, |line| {
-        if let Some(record) = Record::parse(line, "slow") {
-            let text = if context.is_json {
-                json(&record)
-            } else {
-                show(&record, function)
-            };
-            context.print(&text)?;
-            left = left.saturating_sub(1);
-        } else if line.contains(" EVENTS]") {
-            note(format!("rkprobe: {line}"));
+    let condition = format!("rkprobe_ns > {limit}");
+    context.enable(&instance, "slow", &[condition])?;
+    context.print_records(&instance, "slow", count, |record| {
+        if context.is_json {
+            json(record)
+        } else {
+            show(record, function)
         }
-        Ok(left > 0)
     })
 }
 
