@@ -121,6 +121,7 @@ pub use name::{
 };
 pub use object::{
     EventField,
+    EventFields,
     ObjectTarget, //
 };
 pub use parse::{

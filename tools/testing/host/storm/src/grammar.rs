@@ -273,11 +273,14 @@ fn source(rng: &mut Rng, field: &str) -> String {
 
 /// Commands that define events with objects, and an object probe that follows these objects. The
 /// events may exist already.
-pub fn follow(rng: &mut Rng) -> [String; 3] {
+pub fn follow(rng: &mut Rng) -> [String; 4] {
     let followed = rng.pick(&FOLLOWED);
     let field = followed.field;
-    let [from, end] = [(); 2].map(|()| source(rng, field));
+    let [from, other, end] = [(); 3].map(|()| source(rng, field));
     let mut command = format!("o:{} {from}.{field}", event(rng));
+    if rng.one_in(2) {
+        command = format!("{command},{other}.{field}");
+    }
     // Without this, all functions of the type are traced, which takes longer.
     if !rng.one_in(8) {
         command = format!("{command} {}", followed.functions);
@@ -298,7 +301,7 @@ pub fn follow(rng: &mut Rng) -> [String; 3] {
             followed.sources[usize::from(event.as_bytes()[event.len() - 1] - b'0')];
         format!("{letter}:{event} {rest}")
     };
-    [define(from), define(end), command]
+    [define(from), define(other), define(end), command]
 }
 
 /// A command that deletes an event, a group, or one probe.
