@@ -122,6 +122,7 @@ pub use name::{
 };
 pub use object::{
     EventField,
+    EventFields,
     ObjectTarget, //
 };
 pub use parse::{

@@ -254,6 +254,8 @@ kinds! {
     BadObjectField => "Field is not a number of 8 bytes",
     /// rkprobe's own: BTF has no type for the source.
     NoObjectType => "Type of the object is unknown; write (STRUCT) in front of the source",
+    /// rkprobe's own: by BTF, the sources point to different structures.
+    DiffObjectType => "Sources have objects of different types; write (STRUCT) in front of them",
     /// rkprobe's own: no function that ftrace can trace takes a pointer to the structure.
     NoObjectFunction => "No function takes a pointer to this structure",
     /// rkprobe's own: the number after `objects=` is out of range.

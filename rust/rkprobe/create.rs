@@ -46,6 +46,7 @@ use probe::{
         self,
         Command,
         EventField,
+        EventFields,
         EventName,
         Expansion,
         FileOffsets,
@@ -176,28 +177,14 @@ fn create_with(
 /// argument each. So these events do not change.
 fn create_object(command: &Command<'_>, target: ObjectTarget<'_>) -> Result<(), Failure> {
     let of_structure = target.structure.map_or(0, |name| name.len() + 2);
-    let source = SourceField {
-        field: target.source,
-        at: Position {
-            word: 1,
-            offset: of_structure,
-        },
-    };
-    let until = target.until.map(|field| SourceField {
-        field,
-        at: Position {
-            word: target.until_word,
-            offset: "until=".len(),
-        },
-    });
-    let sources = source.probes()?;
-    let ends = match &until {
-        Some(until) => until.probes()?,
+    let sources = SourceField::all(target.sources, 1, of_structure)?;
+    let ends = match target.until {
+        Some(until) => SourceField::all(until, target.until_word, "until=".len())?,
         None => KVec::new(),
     };
     let name = match target.structure {
         Some(name) => CString::try_from_fmt(format_args!("{name}"))?,
-        None => source.structure(&sources)?,
+        None => structure_of(&sources)?,
     };
     let name = name.to_str().map_err(Error::from)?;
     let at_structure = |kind| {
@@ -223,10 +210,12 @@ fn create_object(command: &Command<'_>, target: ObjectTarget<'_>) -> Result<(), 
     };
 
     let mut feeds = KVec::new();
-    if let Some(until) = until {
-        until.add_feeds(&ends, &objects, Change::Remove, &mut feeds)?;
+    for end in &ends {
+        end.add_feeds(&objects, Change::Remove, &mut feeds)?;
     }
-    source.add_feeds(&sources, &objects, Change::Add, &mut feeds)?;
+    for source in &sources {
+        source.add_feeds(&objects, Change::Add, &mut feeds)?;
+    }
     let with_structure = command.with_structure(name);
     let role = Arc::new(Role::Follow(following), GFP_KERNEL)?;
     create_with(&with_structure, Some(role), feeds).map_err(|failure| match failure {
@@ -238,23 +227,61 @@ fn create_object(command: &Command<'_>, target: ObjectTarget<'_>) -> Result<(), 
     })
 }
 
+/// The name of the structure that the sources point to, as far as BTF knows their types.
+fn structure_of(sources: &[SourceField<'_>]) -> Result<CString, Failure> {
+    let mut found = None::<CString>;
+    for source in sources {
+        match (&found, source.structure()?) {
+            (None, name) => found = name,
+            (Some(first), Some(name)) if *name != **first => {
+                return Err(source.error(ErrorKind::DiffObjectType).into());
+            }
+            (Some(_), _) => {}
+        }
+    }
+    let unknown = |source: &SourceField<'_>| source.error(ErrorKind::NoObjectType).into();
+    let none = || sources.first().map_or(EINVAL.into(), unknown);
+    found.ok_or_else(none)
+}
+
 /// A field that the command of an object probe names, and its place there.
 struct SourceField<'a> {
     field: EventField<'a>,
     at: Position,
+    /// The commands of the event's probes.
+    probes: KVec<Spec>,
 }
 
-impl SourceField<'_> {
+impl<'a> SourceField<'a> {
+    /// The fields of a list, which starts at byte `at` of a word.
+    fn all(fields: EventFields<'a>, word: usize, at: usize) -> Result<KVec<Self>, Failure> {
+        let mut all = KVec::new();
+        for (offset, field) in fields.iter() {
+            let at = Position {
+                word,
+                offset: at + offset,
+            };
+            let mut source = Self {
+                field,
+                at,
+                probes: KVec::new(),
+            };
+            source.find_probes()?;
+            all.push(source, GFP_KERNEL)?;
+        }
+        Ok(all)
+    }
+
     fn error(&self, kind: ErrorKind) -> command::Error {
         let mut error = command::Error::at_target(kind, Errno::ENOENT);
         error.at = self.at;
         error
     }
 
-    /// The commands of the event's probes.
-    fn probes(&self) -> Result<KVec<Spec>, Failure> {
-        let mut specs = KVec::new();
+    /// Finds the event and its probes.
+    fn find_probes(&mut self) -> Result<(), Failure> {
         let EventField { group, event, .. } = self.field;
+        let specs = &mut self.probes;
         let found = registry::with_event(group, event, |_, probes| {
             for probe in probes {
                 specs.push(spec::try_clone(probe.spec())?, GFP_KERNEL)?;
@@ -262,10 +289,11 @@ impl SourceField<'_> {
             Ok::<_, Error>(())
         });
         found.ok_or(self.error(ErrorKind::NoObjectEvent))??;
-        if specs.iter().any(|spec| spec.kind() == Kind::Object) {
+        let is_object = |spec: &Spec| spec.kind() == Kind::Object;
+        if self.probes.iter().any(is_object) {
             return Err(self.error(ErrorKind::ObjectOfObject).into());
         }
-        Ok(specs)
+        Ok(())
     }
 
     /// The command of a probe of the event, with the argument for the field alone.
@@ -291,9 +319,9 @@ impl SourceField<'_> {
         }
     }
 
-    /// The name of the structure that the field points to.
-    fn structure(&self, probes: &[Spec]) -> Result<CString, Failure> {
-        for probe in probes {
+    /// The name of the structure that the field points to, if BTF knows it.
+    fn structure(&self) -> Result<Option<CString>, Failure> {
+        for probe in &self.probes {
             let command = self.command(probe)?;
             let target = ResolvedTarget::of(&command).map_err(|failure| self.failure(failure))?;
             let types = Types::of(&command, &target)?;
@@ -302,21 +330,20 @@ impl SourceField<'_> {
             let context = types.parse_context(kernel.as_ref(), &modules)?;
             let name = command.pointed_structure(context, arch::current::register);
             if let Some(name) = name {
-                return Ok(CString::try_from_fmt(format_args!("{name}"))?);
+                return Ok(Some(CString::try_from_fmt(format_args!("{name}"))?));
             }
         }
-        Err(self.error(ErrorKind::NoObjectType).into())
+        Ok(None)
     }
 
     /// Adds a probe for each probe of the event.
     fn add_feeds(
         &self,
-        probes: &[Spec],
         objects: &Arc<Objects>,
         change: Change,
         feeds: &mut KVec<KBox<Probe>>,
     ) -> Result<(), Failure> {
-        for probe in probes {
+        for probe in &self.probes {
             let command = self.command(probe)?;
             let feed = self
                 .feed(&command, objects, change)

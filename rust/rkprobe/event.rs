@@ -22,6 +22,7 @@ use ktrace::{
     },
 };
 use probe::command::{
+    EventFields,
     EventsFile,
     Target, //
 };
@@ -200,8 +201,9 @@ impl Probe {
         let Target::Object(target) = self.spec.target() else {
             return false;
         };
-        let mut used = Iterator::chain(Some(target.source).into_iter(), target.until);
-        used.any(|field| field.group.as_bytes() == group && field.event.as_bytes() == event)
+        let lists = Iterator::chain(Some(target.sources).into_iter(), target.until);
+        let mut used = lists.flat_map(EventFields::iter);
+        used.any(|(_, field)| field.group.as_bytes() == group && field.event.as_bytes() == event)
     }
 
     fn feeds(&self) -> &[KBox<Probe>] {

@@ -72,7 +72,8 @@ impl fmt::Display for Event<'_> {
                         write!(out, "_{name}")
                     }
                     Target::Object(target) => {
-                        write!(out, "{}_{}", target.source.event, target.source.field)
+                        let source = target.sources.first();
+                        write!(out, "{}_{}", source.event, source.field)
                     }
                     Target::Tracepoint(name) | Target::Event { name, .. } => out.write_str(name),
                     Target::Memory(Watched {

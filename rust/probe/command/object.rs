@@ -18,9 +18,39 @@ pub struct EventField<'a> {
     pub field: &'a str,
 }
 
-impl fmt::Display for EventField<'_> {
+/// Fields of events, with commas between them: at least one. `Display` writes them as the user did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventFields<'a>(pub(super) &'a str);
+
+impl<'a> EventFields<'a> {
+    /// Each field with its offset in the list, in bytes.
+    pub fn iter(self) -> impl Iterator<Item = (usize, EventField<'a>)> {
+        let mut next = 0usize;
+        self.0.split(',').map(move |text| {
+            let offset = next;
+            next = offset.saturating_add(text.len()).saturating_add(1);
+            // The parser checked each field.
+            let (group, rest) = text.split_once('/').unwrap_or_default();
+            let (event, field) = rest.split_once('.').unwrap_or_default();
+            let field = EventField {
+                group,
+                event,
+                field,
+            };
+            (offset, field)
+        })
+    }
+
+    /// The first field.
+    pub fn first(self) -> EventField<'a> {
+        let first = self.iter().next();
+        first.map_or(EventField::default(), |(_, field)| field)
+    }
+}
+
+impl fmt::Display for EventFields<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}.{}", self.group, self.event, self.field)
+        f.write_str(self.0)
     }
 }
 
@@ -28,15 +58,15 @@ impl fmt::Display for EventField<'_> {
 /// writes it as the listing does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectTarget<'a> {
-    /// The structure that the objects are. Without it, the type of the source field by BTF.
+    /// The structure that the objects are. Without it, the type of the source fields by BTF.
     pub structure: Option<&'a str>,
-    /// The field with the address of a new object.
-    pub source: EventField<'a>,
+    /// The fields with the address of a new object.
+    pub sources: EventFields<'a>,
     /// Patterns for the names of functions, with commas between them. Without them, all functions
     /// that take a pointer to the structure.
     pub functions: Option<&'a str>,
-    /// The field with the address of an object that ends.
-    pub until: Option<EventField<'a>>,
+    /// The fields with the address of an object that ends.
+    pub until: Option<EventFields<'a>>,
     /// The word of the command with `until=`.
     pub until_word: usize,
     /// The maximum number of live objects, if the command has it: at most
@@ -67,7 +97,7 @@ impl fmt::Display for ObjectTarget<'_> {
         if let Some(structure) = self.structure {
             write!(f, "({structure})")?;
         }
-        write!(f, "{}", self.source)?;
+        write!(f, "{}", self.sources)?;
         if let Some(functions) = self.functions {
             write!(f, " {functions}")?;
         }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Parses the target of an object probe:
-//! `[(STRUCT)]GRP/EVENT.FIELD [PATTERN[,PATTERN]...] [until=GRP/EVENT.FIELD] [objects=N]`.
+//! `[(STRUCT)]FIELDS [PATTERN[,PATTERN]...] [until=FIELDS] [objects=N]`, with FIELDS as
+//! `GRP/EVENT.FIELD[,GRP/EVENT.FIELD]...`.
 
 use core::num::NonZero;
 
@@ -19,7 +20,7 @@ use super::{
     },
     number,
     object::{
-        EventField,
+        EventFields,
         ObjectTarget, //
     },
     words::Words, //
@@ -47,7 +48,7 @@ pub(super) fn parse_object<'a>(
     };
     let mut target = ObjectTarget {
         structure,
-        source: parse_field(source, SOURCE, at)?,
+        sources: parse_fields(source, SOURCE, at)?,
         ..ObjectTarget::default()
     };
     let mut index = SOURCE;
@@ -62,7 +63,7 @@ pub(super) fn parse_object<'a>(
             if target.until.is_some() {
                 return Err(twice);
             }
-            target.until = Some(parse_field(word, index, UNTIL.len())?);
+            target.until = Some(parse_fields(word, index, UNTIL.len())?);
             target.until_word = index;
         } else if let Some(text) = word.strip_prefix(OBJECTS) {
             if target.objects.is_some() {
@@ -103,29 +104,34 @@ fn is_patterns(word: &str) -> bool {
     word.starts_with(is_start) && !word.contains(['=', '(', ':'])
 }
 
-/// Parses `GRP/EVENT.FIELD`, which starts at byte `at` of a word.
-fn parse_field(word: &str, index: usize, at: usize) -> Result<EventField<'_>, Error> {
-    let wrong = |offset: usize| {
-        let offset = at.saturating_add(offset);
-        Error::invalid(ErrorKind::BadEventField, index, offset)
-    };
+/// Parses `GRP/EVENT.FIELD[,GRP/EVENT.FIELD]...`, which starts at byte `at` of a word.
+fn parse_fields(word: &str, index: usize, at: usize) -> Result<EventFields<'_>, Error> {
     let text = word.get(at..).unwrap_or("");
-    let (group, rest) = text.split_once('/').ok_or(wrong(0))?;
+    let mut at = at;
+    for field in text.split(',') {
+        check_field(field).map_err(|offset| {
+            let offset = at.saturating_add(offset);
+            Error::invalid(ErrorKind::BadEventField, index, offset)
+        })?;
+        at = at.saturating_add(field.len()).saturating_add(1);
+    }
+    Ok(EventFields(text))
+}
+
+/// Checks `GRP/EVENT.FIELD`. Returns the offset of the first mistake.
+fn check_field(text: &str) -> Result<(), usize> {
+    let (group, rest) = text.split_once('/').ok_or(0usize)?;
     let event_at = group.len().saturating_add(1);
-    let (event, field) = rest.split_once('.').ok_or(wrong(event_at))?;
+    let (event, field) = rest.split_once('.').ok_or(event_at)?;
     let field_at = event_at.saturating_add(event.len()).saturating_add(1);
     if group.len() > MAX_NAME || !is_good_group(group) {
-        return Err(wrong(0));
+        return Err(0);
     }
     if event.len() > MAX_NAME || !is_good_name(event) {
-        return Err(wrong(event_at));
+        return Err(event_at);
     }
     if !is_good_name(field) {
-        return Err(wrong(field_at));
+        return Err(field_at);
     }
-    Ok(EventField {
-        group,
-        event,
-        field,
-    })
+    Ok(())
 }

@@ -64,6 +64,52 @@ const MEMORY: [&str; 6] = [
 
 const WATCHED: [&str; 2] = ["at=$addr", "new=+0($addr):x32"];
 
+/// What an object probe follows.
+#[derive(Clone, Copy)]
+struct Followed {
+    /// Two sources of objects, and an end: the letter of each, and its command behind the event.
+    sources: [(&'static str, &'static str); 3],
+    /// The field of all three.
+    field: &'static str,
+    functions: &'static str,
+    argument: &'static str,
+}
+
+const FOLLOWED: [Followed; 3] = [
+    Followed {
+        sources: [
+            ("p", "vfs_open file=file"),
+            ("r", "alloc_empty_file file=$retval"),
+            ("p", "__fput file=file"),
+        ],
+        field: "file",
+        functions: "vfs_*,security_file_*,fput*",
+        argument: "mode=$obj->f_mode",
+    },
+    Followed {
+        sources: [
+            ("r", "alloc_inode inode=$retval"),
+            ("p", "iput inode=inode"),
+            ("p", "__destroy_inode inode=inode"),
+        ],
+        field: "inode",
+        functions: "inode_*,iput",
+        argument: "mode=$obj->i_mode",
+    },
+    Followed {
+        sources: [
+            ("t", "sched_waking task=p"),
+            ("t", "task_rename task=task"),
+            ("t", "sched_process_exit task=p"),
+        ],
+        field: "task",
+        functions: "try_to_wake_up*,__set_task_comm,do_exit",
+        argument: "comm=$obj->comm:string",
+    },
+];
+
+const OBJECT_OPTIONS: [&str; 1] = ["objects=3"];
+
 const TRACEPOINTS: [&str; 5] = [
     "task_rename",
     "sched_process_fork",
@@ -219,10 +265,53 @@ pub fn append(rng: &mut Rng) -> String {
     }
 }
 
+/// An event with an object, such as `s0/file1`. These events have names of their own: if they had
+/// those of other events, most object probes would be refused.
+fn source(rng: &mut Rng, field: &str) -> String {
+    format!("s{}/{field}{}", rng.below(GROUPS), rng.below(3))
+}
+
+/// Commands that define events with objects, and an object probe that follows these objects. The
+/// events may exist already.
+pub fn follow(rng: &mut Rng) -> [String; 4] {
+    let followed = rng.pick(&FOLLOWED);
+    let field = followed.field;
+    let [from, other, end] = [(); 3].map(|()| source(rng, field));
+    let mut command = format!("o:{} {from}.{field}", event(rng));
+    if rng.one_in(2) {
+        command = format!("{command},{other}.{field}");
+    }
+    // Without this, all functions of the type are traced, which takes longer.
+    if !rng.one_in(8) {
+        command = format!("{command} {}", followed.functions);
+    }
+    for option in OBJECT_OPTIONS {
+        if rng.one_in(3) {
+            command = format!("{command} {option}");
+        }
+    }
+    if rng.one_in(2) {
+        command = format!("{command} until={end}.{field}");
+    }
+    if rng.one_in(2) {
+        command = format!("{command} {} at=$obj:x64", followed.argument);
+    }
+    let define = |event: String| {
+        let (letter, rest) =
+            followed.sources[usize::from(event.as_bytes()[event.len() - 1] - b'0')];
+        format!("{letter}:{event} {rest}")
+    };
+    [define(from), define(other), define(end), command]
+}
+
 /// A command that deletes an event, a group, or one probe.
 pub fn delete(rng: &mut Rng) -> String {
     let event = event(rng);
-    match rng.below(8) {
+    match rng.below(10) {
+        8 | 9 => {
+            let field = rng.pick(&FOLLOWED).field;
+            format!("-:{}", source(rng, field))
+        }
         0 => format!("-:{}/", &event[..2]),
         1 => format!("-:{event} {}", rng.pick(&FUNCTIONS)),
         2 => format!("!:{event}"),

@@ -63,6 +63,7 @@ pub const KINDS: &[Kind] = &[
     kind("filter", 150, 10, events::filter),
     kind("exits", 30, 50, events::exits),
     kind("append", 60, 50, events::append),
+    kind("follow", 60, 50, events::follow),
     kind("set_event", 100, 10, events::set_event),
     kind("trigger", 50, 10, events::trigger),
     kind("untrigger", 70, 10, events::untrigger),

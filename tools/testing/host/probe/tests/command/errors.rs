@@ -406,6 +406,7 @@ fn each_kind_is_tested() {
         NoObjectField,
         BadObjectField,
         NoObjectType,
+        DiffObjectType,
         NoObjectFunction,
         BadObjectCount,
         BadPattern,

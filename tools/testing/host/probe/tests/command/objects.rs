@@ -59,16 +59,46 @@ fn parts() {
         field,
     };
     assert_eq!(target.structure, Some("inode"));
-    assert_eq!(target.source, field("made", "i"));
+    assert_eq!(target.sources.first(), field("made", "i"));
+    assert_eq!(target.sources.iter().count(), 1);
     assert_eq!(target.functions, Some("vfs_*,iput"));
     assert_eq!(target.objects.unwrap().get(), 16);
-    assert_eq!(target.until, Some(field("freed", "at")));
+    let until = target.until.unwrap().iter().collect::<Vec<_>>();
+    assert_eq!(until, [(0, field("freed", "at"))]);
     assert_eq!((target.objects_word, target.until_word), (3, 4));
     assert_eq!(target.words(), 4);
     assert_eq!(
         listed,
         "o:rkp/life (inode)rkp/made.i vfs_*,iput until=rkp/freed.at objects=16 mode=$obj->i_mode"
     );
+}
+
+#[test]
+fn several_fields() {
+    let line = "o:x (inode)rkp/made.i,a/b.c,a/b.d until=d/e.f,g/h.i";
+    let (target, listed) = parse(line).unwrap();
+    assert_eq!(target.structure, Some("inode"));
+    let field = |group, event, field| EventField {
+        group,
+        event,
+        field,
+    };
+    assert_eq!(
+        target.sources.iter().collect::<Vec<_>>(),
+        [
+            (0, field("rkp", "made", "i")),
+            (11, field("a", "b", "c")),
+            (17, field("a", "b", "d")),
+        ]
+    );
+    assert_eq!(
+        target.until.unwrap().iter().collect::<Vec<_>>(),
+        [(0, field("d", "e", "f")), (6, field("g", "h", "i"))]
+    );
+    assert_eq!(listed, format!("o:objects/{}", &line[2..]));
+    // The first one gives the name.
+    let (_, listed) = parse("o a/b.c,d/e.f").unwrap();
+    assert_eq!(listed, "o:objects/b_c a/b.c,d/e.f");
 }
 
 #[test]
@@ -106,6 +136,11 @@ fn errors() {
         ("o:x a/b.^", BadEventField),
         ("o:x a/b.^c.d", BadEventField),
         ("o:x (s)^a", BadEventField),
+        ("o:x a/b.c,^", BadEventField),
+        ("o:x ^,a/b.c", BadEventField),
+        ("o:x (s)a/b.c,d/e.^1,f/g.h", BadEventField),
+        ("o:x a/b.c,^(s)d/e.f", BadEventField),
+        ("o:x a/b.c until=d/e.f,^g", BadEventField),
         ("o:x (^)a/b.c", NoPtrStrct),
         ("o:x (s^", DerefOpenBrace),
         ("o:x a/b.c until=^", BadEventField),

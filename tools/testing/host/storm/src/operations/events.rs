@@ -58,6 +58,21 @@ pub fn append(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     command(worker, FILES[1], text.as_bytes())
 }
 
+/// Defines an object probe and its sources, and often enables it.
+pub fn follow(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    let [sources @ .., follow] = grammar::follow(rng);
+    for source in sources {
+        // The event may exist already.
+        let _ = write(FILES[1], source.as_bytes());
+    }
+    command(worker, FILES[1], follow.as_bytes())?;
+    if !rng.one_in(4) {
+        let event = follow.split([':', ' ']).nth(1).unwrap_or_default();
+        let _ = write(&format!("events/{event}/enable"), b"1");
+    }
+    Ok(())
+}
+
 pub fn delete(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     let text = grammar::delete(rng);
     command(worker, FILES[1], text.as_bytes())
