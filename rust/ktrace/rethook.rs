@@ -7,7 +7,7 @@
 //! of it is never used at the same time.
 //!
 //! Only the kernel's own tree [supports](IS_SUPPORTED) it, on architectures that have rethook.
-//! Elsewhere [`Rethook::register`] fails with `EOPNOTSUPP`, and no [`Rethook`] can exist.
+//! Elsewhere [`Rethook::new`] fails with `EOPNOTSUPP`, and no [`Rethook`] can exist.
 //!
 //! C header: [`include/linux/rethook.h`](srctree/include/linux/rethook.h)
 

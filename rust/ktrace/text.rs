@@ -104,7 +104,7 @@ impl Text {
     /// again where there may be one.
     fn put_back(&mut self, at: usize, address: usize, bytes: &mut [u8]) -> Result<bool> {
         self.finders.reserve(1, GFP_KERNEL)?;
-        match Kprobe::register(Target::Address(at), Finder) {
+        match Kprobe::register_disabled(Target::Address(at), Finder) {
             // The probe has no bytes of its own there.
             Ok(finder) if finder.is_on_ftrace() => self.ftrace_site = Some(at),
             Ok(finder) => self.finders.push(finder, GFP_KERNEL)?,

@@ -74,7 +74,7 @@ unsafe impl<H: Handler> Send for EntryHandler<H> {}
 // SAFETY: It is a reference to a `PinnedRethook`, which is `Sync`.
 unsafe impl<H: Handler> Sync for EntryHandler<H> {}
 
-/// Probes at the return of some functions: disabled at first, and unregistered when dropped.
+/// Probes at the return of some functions: unregistered when dropped.
 ///
 /// Dropping waits until no handler runs any more (two RCU grace periods): process context. Calls
 /// that are in flight then return without one.
@@ -89,12 +89,19 @@ pub struct Rethook<H: Handler> {
 }
 
 impl<H: Handler> Rethook<H> {
-    /// Places probes at functions, disabled, with room for so many calls in flight of all of them.
-    /// C: `rethook_alloc()`.
+    /// Places probes at functions and arms them, with room for so many calls in flight of all of
+    /// them. C: `rethook_alloc()`.
     ///
-    /// Process context; sleeps. Fails as [`kprobe::Kprobe::register`], and with `EINVAL` where a
-    /// target is not the entry of a function, or there is room for no call.
-    pub fn register(
+    /// Process context; sleeps. Fails as [`kprobe::Kprobe::new`], and with `EINVAL` where a target
+    /// is not the entry of a function, or there is room for no call.
+    pub fn new(targets: impl IntoIterator<Item = Target>, calls: u16, handler: H) -> Result<Self> {
+        let this = Self::register_disabled(targets, calls, handler)?;
+        this.enable()?;
+        Ok(this)
+    }
+
+    /// Places probes as [`new`](Self::new) does, but does not [arm](Self::enable) them.
+    pub fn register_disabled(
         targets: impl IntoIterator<Item = Target>,
         calls: u16,
         handler: H,
@@ -121,7 +128,7 @@ impl<H: Handler> Rethook<H> {
             .into_iter()
             .map(|target| (target, EntryHandler(this)));
         let this = Self {
-            probes: kprobe::Batch::register(entries)?,
+            probes: kprobe::Batch::register_disabled(entries)?,
             inner: inner.into(),
         };
         if this.is_at_entries() {
