@@ -197,7 +197,7 @@ fn take_from_pool() -> Option<*mut FprobeSlot> {
     Some(slot)
 }
 
-/// A registered fprobe: enabled at once, and unregistered when dropped.
+/// A registered fprobe: unregistered when dropped.
 ///
 /// Dropping waits until no handler runs any more (an RCU grace period): process context. Calls in
 /// flight no longer reach the exit handler then.
@@ -236,7 +236,7 @@ fn take_from_pool() -> Option<*mut FprobeSlot> {
 /// }
 ///
 /// let functions = Functions::Glob(c"vfs_*", Some(c"vfs_statx*"));
-/// let probe = Fprobe::register(functions, Errors(Counter::new()?))?;
+/// let probe = Fprobe::new(functions, Errors(Counter::new()?))?;
 /// pr_info!("{} errors\n", probe.handler().0.sum());
 /// # Ok::<(), Error>(())
 /// ```
@@ -273,7 +273,18 @@ impl<H: Handler> Fprobe<H> {
     ///
     /// Process context; sleeps. `ENOENT` if a function does not exist or cannot be traced, `EINVAL`
     /// without functions, `ENOMEM`.
-    pub fn register(functions: Functions<'_>, handler: H) -> Result<Self> {
+    pub fn new(functions: Functions<'_>, handler: H) -> Result<Self> {
+        Self::with_flags(functions, handler, 0)
+    }
+
+    /// Registers a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
+    ///
+    /// The functions go through ftrace already.
+    pub fn register_disabled(functions: Functions<'_>, handler: H) -> Result<Self> {
+        Self::with_flags(functions, handler, bindings::FPROBE_FL_DISABLED)
+    }
+
+    fn with_flags(functions: Functions<'_>, handler: H, flags: u32) -> Result<Self> {
         const { Self::DATA_FITS };
         let handler = KBox::new(handler, GFP_KERNEL)?;
         let pooled = if H::HAS_EXIT { take_from_pool() } else { None };
@@ -297,6 +308,7 @@ impl<H: Handler> Fprobe<H> {
             (*slot).handler = (&raw const *handler).cast();
             let fprobe = (*slot).fprobe.get();
             *fprobe = bindings::fprobe::default();
+            (*fprobe).flags = flags;
             (*fprobe).entry_handler = Some(entry_handler::<H>);
             if H::HAS_EXIT {
                 (*fprobe).exit_handler = Some(exit_handler::<H>);
@@ -334,24 +346,20 @@ impl<H: Handler> Fprobe<H> {
         unsafe { (*self.slot.as_ptr()).fprobe.get() }
     }
 
-    /// Calls the handlers again. Any context. C: `enable_fprobe()`.
-    pub fn enable(&self) {
-        self.set_disabled(false);
+    /// Arms the probe. Any context. Always succeeds. C: `enable_fprobe()`.
+    pub fn enable(&self) -> Result {
+        self.set_flags(0);
+        Ok(())
     }
 
-    /// Calls the handlers no more; the functions still go through ftrace. Any context.
-    ///
-    /// C: `disable_fprobe()`.
-    pub fn disable(&self) {
-        self.set_disabled(true);
+    /// Disarms the probe: handlers that run already may still be running, and the functions still
+    /// go through ftrace. Any context. Always succeeds. C: `disable_fprobe()`.
+    pub fn disable(&self) -> Result {
+        self.set_flags(bindings::FPROBE_FL_DISABLED);
+        Ok(())
     }
 
-    fn set_disabled(&self, disabled: bool) {
-        let flags = if disabled {
-            bindings::FPROBE_FL_DISABLED
-        } else {
-            0
-        };
+    fn set_flags(&self, flags: u32) {
         // SAFETY: Live, by the type invariant; no other flag is used here, and the kernel only
         // reads them.
         unsafe { ptr::write_volatile(&raw mut (*self.fprobe()).flags, flags) };

@@ -85,7 +85,7 @@ struct PinnedOps<H> {
 ///     }
 /// }
 ///
-/// let ops = FtraceOps::register(Filter::Glob(c"vfs_*"), Count(Counter::new()?))?;
+/// let ops = FtraceOps::new(Filter::Glob(c"vfs_*"), Count(Counter::new()?))?;
 /// pr_info!("{} calls\n", ops.handler().0.sum());
 /// # Ok::<(), Error>(())
 /// ```
@@ -107,7 +107,7 @@ impl<H: Handler> FtraceOps<H> {
     ///
     /// Process context; sleeps. `EINVAL` if no function matches, if ftrace cannot trace a function,
     /// or if the pattern does not select functions by name. `ENOMEM`.
-    pub fn register(filter: Filter<'_>, handler: H) -> Result<Self> {
+    pub fn new(filter: Filter<'_>, handler: H) -> Result<Self> {
         let inner = KBox::pin(
             PinnedOps {
                 // SAFETY: All-zero is a valid `struct ftrace_ops`.

@@ -165,7 +165,7 @@ unsafe impl Raw for bindings::kprobe {
     }
 }
 
-/// A registered kprobe: disabled at first, and unregistered when dropped.
+/// A registered kprobe: unregistered when dropped.
 ///
 /// Dropping waits until no handler runs any more (an RCU grace period): process context.
 ///
@@ -189,19 +189,25 @@ unsafe impl Raw for bindings::kprobe {
 ///     }
 /// }
 ///
-/// let probe = Kprobe::register(Target::function(c"kernel_clone")?, Print)?;
-/// probe.enable()?;
+/// let probe = Kprobe::new(Target::function(c"kernel_clone")?, Print)?;
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Kprobe<H: Handler>(Registration<bindings::kprobe, H>);
 
 impl<H: Handler> Kprobe<H> {
-    /// Places a probe, disabled. C: `register_kprobe()`.
+    /// Places a probe and arms it. The handler may run before this returns. C: `register_kprobe()`.
     ///
     /// Process context; sleeps. Fails with `ENOENT` for an unknown symbol and for an address that
     /// belongs to none, `EILSEQ` for an address within an instruction (`EINVAL` on arm64), `EINVAL`
     /// where probes are not allowed (not text, blacklisted) and `EPERM` under lockdown.
-    pub fn register(target: Target, handler: H) -> Result<Self> {
+    pub fn new(target: Target, handler: H) -> Result<Self> {
+        let this = Self::register_disabled(target, handler)?;
+        this.enable()?;
+        Ok(this)
+    }
+
+    /// Places a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
+    pub fn register_disabled(target: Target, handler: H) -> Result<Self> {
         let pre = |kprobe: &mut bindings::kprobe| kprobe.pre_handler = Some(pre_handler::<H>);
         let mut registration = Registration::register(target, handler, pre)?;
         // On ftrace `pre_handler` calls both: where a probe with C's `post_handler` joins one
@@ -335,25 +341,31 @@ impl AnyKprobe {
 ///     let probe = (Target::function(name)?, Count(Counter::new()?));
 ///     probes.push(probe, GFP_KERNEL)?;
 /// }
-/// let batch = Batch::register(probes)?;
-/// batch.enable()?;
+/// let batch = Batch::new(probes)?;
 /// let calls: u64 = batch.probes().iter().map(|probe| probe.handler().0.sum()).sum();
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Batch<H: Handler>(KVVec<Kprobe<H>>);
 
 impl<H: Handler> Batch<H> {
-    /// Places all, disabled, or none. C: `register_kprobes()`.
+    /// Places and arms all, or none. C: `register_kprobes()`.
     ///
-    /// Process context; sleeps. Fails as [`Kprobe::register`].
-    pub fn register(probes: impl IntoIterator<Item = (Target, H)>) -> Result<Self> {
+    /// Process context; sleeps. Fails as [`Kprobe::new`].
+    pub fn new(probes: impl IntoIterator<Item = (Target, H)>) -> Result<Self> {
+        let this = Self::register_disabled(probes)?;
+        this.enable()?;
+        Ok(this)
+    }
+
+    /// Places all or none as [`new`](Self::new) does, but does not [arm](Self::enable) them.
+    pub fn register_disabled(probes: impl IntoIterator<Item = (Target, H)>) -> Result<Self> {
         let mut batch = Self(KVVec::new());
         for (target, handler) in probes {
             // Room first: a probe that was placed is not dropped on its own.
             batch.0.reserve(1, GFP_KERNEL)?;
             batch
                 .0
-                .push(Kprobe::register(target, handler)?, GFP_KERNEL)?;
+                .push(Kprobe::register_disabled(target, handler)?, GFP_KERNEL)?;
         }
         Ok(batch)
     }
@@ -441,7 +453,7 @@ unsafe extern "C" fn pre_handler<H: Handler>(
     kprobe: *mut bindings::kprobe,
     regs: *mut pt_regs,
 ) -> c_int {
-    // SAFETY: The kernel passes a probe that `Kprobe::register` gave this function for `H`, and
+    // SAFETY: The kernel passes a probe that `Kprobe` gave this function for `H`, and
     // unregistering waits for this; `regs` stays for the time of this call.
     let (inner, hit) = unsafe { (probe_of::<H>(kprobe), hit_of(kprobe, regs)) };
     inner.handler.pre(&hit);
@@ -472,7 +484,7 @@ unsafe extern "C" fn post_handler<H: Handler>(
     regs: *mut pt_regs,
     _flags: c_ulong,
 ) {
-    // SAFETY: The kernel, or `pre_handler`, passes a probe that `Kprobe::register` gave this
+    // SAFETY: The kernel, or `pre_handler`, passes a probe that `Kprobe` gave this
     // function for `H`, and unregistering waits for this; `regs` stays for the time of this call.
     let (inner, hit) = unsafe { (probe_of::<H>(kprobe), hit_of(kprobe, regs)) };
     inner.handler.post(&hit);

@@ -134,8 +134,7 @@ impl<H: Handler> kprobe::Handler for ReturnHandler<H> {
     }
 }
 
-/// Registered probes on all returns of a function: disabled at first, and unregistered when
-/// dropped.
+/// Registered probes on all returns of a function: unregistered when dropped.
 ///
 /// Dropping waits until no handler runs any more (an RCU grace period): process context.
 ///
@@ -164,8 +163,7 @@ impl<H: Handler> kprobe::Handler for ReturnHandler<H> {
 ///     }
 /// }
 ///
-/// let probe = Kretinsn::register(Target::function(c"vfs_fsync_range")?, Print)?;
-/// probe.enable()?;
+/// let probe = Kretinsn::new(Target::function(c"vfs_fsync_range")?, Print)?;
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Kretinsn<H: Handler> {
@@ -174,12 +172,19 @@ pub struct Kretinsn<H: Handler> {
 }
 
 impl<H: Handler> Kretinsn<H> {
-    /// Places probes on all returns of the function at `target`, disabled, or none.
+    /// Places and arms probes on all returns of the function at `target`, or none.
     ///
     /// Process context; sleeps. Fails for the reasons of [`Refusal`], and like
-    /// [`Kprobe::register`](crate::kprobe::Kprobe::register). `EINVAL` if the target is not the
-    /// entry of a function, `EAGAIN` if its text changes all the time.
-    pub fn register(target: Target, handler: H) -> Result<Self, Refusal> {
+    /// [`Kprobe::new`](crate::kprobe::Kprobe::new). `EINVAL` if the target is not the entry of a
+    /// function, `EAGAIN` if its text changes all the time.
+    pub fn new(target: Target, handler: H) -> Result<Self, Refusal> {
+        let this = Self::register_disabled(target, handler)?;
+        this.enable()?;
+        Ok(this)
+    }
+
+    /// Places probes as [`new`](Self::new) does, but does not [arm](Self::enable) them.
+    pub fn register_disabled(target: Target, handler: H) -> Result<Self, Refusal> {
         const TRIES: usize = 5;
 
         if !IS_BUILT {
@@ -296,7 +301,7 @@ fn place<H: Handler>(
     }
     let returns = exits.all().iter().filter(|exit| is_return(exit.kind));
     let returns = returns.map(|exit| exit.address as usize);
-    let probes = Batch::register(returns.clone().map(|address| {
+    let probes = Batch::register_disabled(returns.clone().map(|address| {
         let target = Target::Address(address);
         (target, ReturnHandler(function.clone()))
     }))

@@ -126,7 +126,7 @@ unsafe impl Raw for bindings::kretprobe {
     }
 }
 
-/// A registered kretprobe: disabled at first, and unregistered when dropped.
+/// A registered kretprobe: unregistered when dropped.
 ///
 /// Dropping waits until no handler runs any more (an RCU grace period): process context.
 ///
@@ -165,8 +165,7 @@ unsafe impl Raw for bindings::kretprobe {
 ///     }
 /// }
 ///
-/// let probe = Kretprobe::register(Target::function(c"kernel_clone")?, 0, Time)?;
-/// probe.enable()?;
+/// let probe = Kretprobe::new(Target::function(c"kernel_clone")?, 0, Time)?;
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Kretprobe<H: Handler>(Registration<bindings::kretprobe, H>);
@@ -191,12 +190,19 @@ impl<H: Handler> Kretprobe<H> {
         );
     };
 
-    /// Places a probe, disabled, with room for `maxactive` calls in flight (0: the kernel's own
+    /// Places a probe and arms it, with room for `maxactive` calls in flight (0: the kernel's own
     /// choice). C: `register_kretprobe()`.
     ///
-    /// Process context; sleeps. Fails as [`crate::kprobe::Kprobe::register`], and with `EINVAL`
+    /// Process context; sleeps. Fails as [`crate::kprobe::Kprobe::new`], and with `EINVAL`
     /// where the target is not the entry of a function.
-    pub fn register(target: Target, maxactive: u16, handler: H) -> Result<Self> {
+    pub fn new(target: Target, maxactive: u16, handler: H) -> Result<Self> {
+        let this = Self::register_disabled(target, maxactive, handler)?;
+        this.enable()?;
+        Ok(this)
+    }
+
+    /// Places a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
+    pub fn register_disabled(target: Target, maxactive: u16, handler: H) -> Result<Self> {
         const { Self::DATA_FITS };
         let registration =
             Registration::register(target, handler, |kretprobe: &mut bindings::kretprobe| {
@@ -302,7 +308,7 @@ unsafe extern "C" fn entry_handler<H: Handler>(
     instance: *mut bindings::kretprobe_instance,
     regs: *mut pt_regs,
 ) -> c_int {
-    // SAFETY: The kernel passes a node of a probe that `Kretprobe::register` gave this function for
+    // SAFETY: The kernel passes a node of a probe that `Kretprobe` gave this function for
     // `H`, and unregistering waits for this; `regs` stays for the time of this call.
     let Some((inner, hit)) = (unsafe { probe_and_hit::<H>(instance, regs) }) else {
         return 1;
@@ -329,7 +335,7 @@ unsafe extern "C" fn return_handler<H: Handler>(
     instance: *mut bindings::kretprobe_instance,
     regs: *mut pt_regs,
 ) -> c_int {
-    // SAFETY: The kernel passes a node of a probe that `Kretprobe::register` gave this function for
+    // SAFETY: The kernel passes a node of a probe that `Kretprobe` gave this function for
     // `H`, and unregistering waits for this; `regs` stays for the time of this call.
     let Some((inner, hit)) = (unsafe { probe_and_hit::<H>(instance, regs) }) else {
         return 0;

@@ -7,7 +7,7 @@
 //! most of this memory is never used at the same time.
 //!
 //! A rethook [needs](IS_SUPPORTED) a build in the kernel tree, on an architecture with rethook. In
-//! other builds, [`Rethook::register`] fails with `EOPNOTSUPP`, and no [`Rethook`] can exist.
+//! other builds, [`Rethook::new`] fails with `EOPNOTSUPP`, and no [`Rethook`] can exist.
 //!
 //! C header: [`include/linux/rethook.h`](srctree/include/linux/rethook.h)
 

@@ -105,7 +105,7 @@ impl Text {
     /// the symbol at `address` again. Returns whether it read them.
     fn put_back(&mut self, at: usize, address: usize, bytes: &mut [u8]) -> Result<bool> {
         self.finders.reserve(1, GFP_KERNEL)?;
-        match Kprobe::register(Target::Address(at), Finder) {
+        match Kprobe::register_disabled(Target::Address(at), Finder) {
             // The probe stores no bytes here, because it is on ftrace's call site.
             Ok(finder) if finder.is_on_ftrace() => self.ftrace_site = Some(at),
             Ok(finder) => self.finders.push(finder, GFP_KERNEL)?,

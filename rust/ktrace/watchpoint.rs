@@ -93,7 +93,7 @@ pub struct Target {
 impl Target {
     /// Whether the kernel takes such a watchpoint, if a breakpoint register is free.
     ///
-    /// Process context; sleeps. Fails as [`Watchpoint::register`]; but if no register is free,
+    /// Process context; sleeps. Fails as [`Watchpoint::new`]; but if no register is free,
     /// nothing is known, and this succeeds.
     pub fn check(&self) -> Result {
         let len = self.checked_len()?;
@@ -250,7 +250,7 @@ struct PinnedWatch<H> {
 ///     len: 8,
 ///     access: Access::Write,
 /// };
-/// let watchpoint = Watchpoint::register(target, Accesses(Counter::new()?))?;
+/// let watchpoint = Watchpoint::new(target, Accesses(Counter::new()?))?;
 /// pr_info!("{} writes\n", watchpoint.handler().0.sum());
 /// # Ok::<(), Error>(())
 /// ```
@@ -331,7 +331,7 @@ impl<H: Handler> Watchpoint<H> {
     /// of user space, for a length or an alignment that the processor does not have, and for what
     /// the debug exception itself uses; `ENOSPC` where a CPU has no free breakpoint register
     /// ([`slots`]); `ENOMEM`. C: `perf_event_create_kernel_counter()`.
-    pub fn register(target: Target, handler: H) -> Result<Self> {
+    pub fn new(target: Target, handler: H) -> Result<Self> {
         let raw = Raw::new(target, hit::<H>)?;
         let inner = KBox::pin(PinnedWatch { raw, handler }, GFP_KERNEL)?;
         // SAFETY: `remove` waits until no handler runs, and takes no lock that a module notifier

@@ -157,7 +157,7 @@ fn register_kind(
             Ok(match command.kind {
                 Kind::Entry => {
                     let functions = Functions::Glob(&name, None);
-                    boxed(Fprobe::register(functions, AtEntry(recorder))?)?
+                    boxed(Fprobe::new(functions, AtEntry(recorder))?)?
                 }
                 Kind::Tracepoint => boxed(Tracepoint::attach_or_wait(&name, AtEntry(recorder))?)?,
                 _ => register_exit(&name, recorder, entry)?,
@@ -179,7 +179,7 @@ fn register_watchpoint(
 ) -> Result<KBox<dyn Registered>, Failure> {
     let (recorder, _) = compiled.recorder(records)?;
     let target = memory(command, symbols::address_of)?;
-    let registered = Watchpoint::register(target, recorder).inspect_err(|error| {
+    let registered = Watchpoint::new(target, recorder).inspect_err(|error| {
         if *error == ENOSPC {
             let text = CString::try_from_fmt(format_args!("{}", command.target));
             let text = text.as_deref().ok().and_then(|text| text.to_str().ok());
@@ -211,7 +211,7 @@ fn register_object(compiled: &Compiled, records: &Arc<Records>) -> Result<KBox<d
             position: group.position,
         };
         let functions = Functions::Addresses(&group.addresses);
-        probes.push(boxed(Fprobe::register(functions, handler)?)?, GFP_KERNEL)?;
+        probes.push(boxed(Fprobe::new(functions, handler)?)?, GFP_KERNEL)?;
     }
     boxed(probes)
 }
@@ -230,8 +230,8 @@ fn register_kprobe(
             let maxactive = command.maxactive.map_or(0, NonZero::get);
             register_return(target, maxactive, recorder, entry).map_err(at_target)?
         }
-        Kind::ReturnInsn => boxed(Kretinsn::register(target, recorder).map_err(refused)?)?,
-        _ => boxed(Kprobe::register(target, recorder).map_err(at_target)?)?,
+        Kind::ReturnInsn => boxed(Kretinsn::register_disabled(target, recorder).map_err(refused)?)?,
+        _ => boxed(Kprobe::register_disabled(target, recorder).map_err(at_target)?)?,
     })
 }
 
@@ -279,14 +279,14 @@ fn register_exit(
 ) -> Result<KBox<dyn Registered>> {
     let functions = Functions::Glob(name, None);
     if is_timed {
-        boxed(Fprobe::register(
+        boxed(Fprobe::new(
             functions,
             EntrySaver::<FEW, true>::new(recorder, arguments)?,
         )?)
     } else if arguments.is_empty() {
-        boxed(Fprobe::register(functions, AtExit(recorder))?)
+        boxed(Fprobe::new(functions, AtExit(recorder))?)
     } else {
-        boxed(Fprobe::register(
+        boxed(Fprobe::new(
             functions,
             EntrySaver::<FEW, false>::new(recorder, arguments)?,
         )?)
@@ -311,7 +311,7 @@ fn register_return(
     where
         H: kretprobe::Handler + AsRef<Recorder>,
     {
-        boxed(Kretprobe::register(target, maxactive, handler)?)
+        boxed(Kretprobe::register_disabled(target, maxactive, handler)?)
     }
 
     fn register_saver<const N: usize, const IS_TIMED: bool>(

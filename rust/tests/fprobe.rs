@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn the_exit_has_the_data_of_the_entry() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Fprobe::register(Functions::Names(&[ADD]), Whole(&SEEN))?;
+        let probe = Fprobe::new(Functions::Names(&[ADD]), Whole(&SEEN))?;
         let sum = add(2, 3);
         let skipped = add(100, 3);
         subtract(5, 4);
@@ -105,7 +105,7 @@ mod tests {
     fn each_call_of_a_recursion_has_its_data() -> Result {
         static SEEN: Seen = Seen::new();
         let handler = Left(&SEEN, Dropped(&NOWHERE, 0));
-        let probe = Fprobe::register(Functions::Names(&[DEPTH]), handler)?;
+        let probe = Fprobe::new(Functions::Names(&[DEPTH]), handler)?;
         let result = depth(7);
         drop(probe);
         assert_eq!(result, 7);
@@ -117,7 +117,7 @@ mod tests {
     fn names_are_those_and_no_others() -> Result {
         static SEEN: Seen = Seen::new();
         let names = Functions::Names(&[SUBTRACT, ADD]);
-        let probe = Fprobe::register(names, Entered::new(&SEEN))?;
+        let probe = Fprobe::new(names, Entered::new(&SEEN))?;
         add(1, 0);
         subtract(2, 0);
         depth(0);
@@ -131,9 +131,9 @@ mod tests {
         static ALL: Seen = Seen::new();
         static SOME: Seen = Seen::new();
         let pattern = c"ktrace_target_*t*";
-        let all = Fprobe::register(Functions::Glob(pattern, None), Entered::new(&ALL))?;
+        let all = Fprobe::new(Functions::Glob(pattern, None), Entered::new(&ALL))?;
         let except = Some(c"*_sub*");
-        let some = Fprobe::register(Functions::Glob(pattern, except), Entered::new(&SOME))?;
+        let some = Fprobe::new(Functions::Glob(pattern, except), Entered::new(&SOME))?;
         // "add" has no "t".
         add(1, 0);
         subtract(2, 0);
@@ -149,7 +149,7 @@ mod tests {
     fn addresses_are_those_and_no_others() -> Result {
         static SEEN: Seen = Seen::new();
         let addresses = [address_of_add(), symbol::address_of(DEPTH)?];
-        let probe = Fprobe::register(Functions::Addresses(&addresses), Entered::new(&SEEN))?;
+        let probe = Fprobe::new(Functions::Addresses(&addresses), Entered::new(&SEEN))?;
         add(1, 0);
         subtract(2, 0);
         depth(1);
@@ -163,16 +163,18 @@ mod tests {
         static SEEN: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();
         let handler = Entered(&SEEN, Dropped(&DROPPED, 1));
-        let probe = Fprobe::register(Functions::Names(&[ADD]), handler)?;
+        let probe = Fprobe::register_disabled(Functions::Names(&[ADD]), handler)?;
         add(1, 0);
-        probe.disable();
+        probe.enable()?;
         add(2, 0);
-        probe.enable();
+        probe.disable()?;
         add(3, 0);
+        probe.enable()?;
+        add(4, 0);
         let dropped_before = DROPPED.len();
         drop(probe);
-        add(4, 0);
-        assert!(SEEN.is(&[1, 3]));
+        add(5, 0);
+        assert!(SEEN.is(&[2, 4]));
         assert_eq!(dropped_before, 0);
         assert!(DROPPED.is(&[1]));
         Ok(())
@@ -183,7 +185,7 @@ mod tests {
         static SEEN: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();
         let handler = Left(&SEEN, Dropped(&DROPPED, 1));
-        let probe = Fprobe::register(Functions::Names(&[WAIT]), handler)?;
+        let probe = Fprobe::new(Functions::Names(&[WAIT]), handler)?;
         let result = during_a_call(|| drop(probe))?;
         assert_eq!(result, 8);
         assert!(DROPPED.is(&[1]));
@@ -198,13 +200,13 @@ mod tests {
         static FAILED: Seen = Seen::new();
         // While any probe exists, the kernel looks for probes at the exit of the call.
         let handler = Left(&NOWHERE, Dropped(&NOWHERE, 0));
-        let other = Fprobe::register(Functions::Names(&[DEPTH]), handler)?;
+        let other = Fprobe::new(Functions::Names(&[DEPTH]), handler)?;
         let handler = Left(&FIRST, Dropped(&NOWHERE, 0));
-        let first = Fprobe::register(Functions::Names(&[WAIT]), handler)?;
+        let first = Fprobe::new(Functions::Names(&[WAIT]), handler)?;
         let result = during_a_call(|| {
             drop(first);
             // The second probe reuses the memory of the first one, and stores other data.
-            let second = Fprobe::register(Functions::Names(&[ADD, WAIT]), Whole(&SECOND));
+            let second = Fprobe::new(Functions::Names(&[ADD, WAIT]), Whole(&SECOND));
             end_call();
             // The call below.
             wait_for_call();
@@ -228,13 +230,13 @@ mod tests {
     #[test]
     fn what_is_not_there_is_enoent() -> Result {
         let entered = || Entered::new(&NOWHERE);
-        let unknown = Fprobe::register(Functions::Names(&[UNKNOWN]), entered());
-        let partly = Fprobe::register(Functions::Names(&[ADD, UNKNOWN]), entered());
-        let data = Fprobe::register(Functions::Names(&[DATA]), entered());
+        let unknown = Fprobe::new(Functions::Names(&[UNKNOWN]), entered());
+        let partly = Fprobe::new(Functions::Names(&[ADD, UNKNOWN]), entered());
+        let data = Fprobe::new(Functions::Names(&[DATA]), entered());
         let pattern = c"ktrace_target_*x*";
-        let glob = Fprobe::register(Functions::Glob(pattern, None), entered());
+        let glob = Fprobe::new(Functions::Glob(pattern, None), entered());
         let pattern = c"ktrace_target_*";
-        let excepted = Fprobe::register(Functions::Glob(pattern, Some(pattern)), entered());
+        let excepted = Fprobe::new(Functions::Glob(pattern, Some(pattern)), entered());
         let refused = [unknown, partly, data, glob, excepted].map(errno);
         assert_eq!(refused, [ENOENT.to_errno(); 5]);
         Ok(())
@@ -251,7 +253,7 @@ mod tests {
             Functions::Addresses(&[data]),
             Functions::Addresses(&[address_of_add(), data]),
         ] {
-            let refused = errno(Fprobe::register(functions, Entered::new(&NOWHERE)));
+            let refused = errno(Fprobe::new(functions, Entered::new(&NOWHERE)));
             assert_eq!(refused, ENOENT.to_errno());
         }
         Ok(())
@@ -260,7 +262,7 @@ mod tests {
     #[test]
     fn no_functions_are_einval() -> Result {
         for functions in [Functions::Names(&[]), Functions::Addresses(&[])] {
-            let refused = errno(Fprobe::register(functions, Entered::new(&NOWHERE)));
+            let refused = errno(Fprobe::new(functions, Entered::new(&NOWHERE)));
             assert_eq!(refused, EINVAL.to_errno());
         }
         Ok(())

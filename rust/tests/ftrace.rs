@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn the_handler_sees_the_call() -> Result {
         static SEEN: Seen = Seen::new();
-        let ops = FtraceOps::register(Filter::Glob(ADD), Whole(&SEEN))?;
+        let ops = FtraceOps::new(Filter::Glob(ADD), Whole(&SEEN))?;
         let sum = add(2, 3);
         subtract(3, 2);
         drop(ops);
@@ -84,7 +84,7 @@ mod tests {
     fn a_glob_is_what_matches() -> Result {
         static SEEN: Seen = Seen::new();
         let filter = Filter::Glob(c"ktrace_target_*b*");
-        let ops = FtraceOps::register(filter, First::new(&SEEN))?;
+        let ops = FtraceOps::new(filter, First::new(&SEEN))?;
         add(1, 0);
         subtract(2, 0);
         depth(0);
@@ -97,7 +97,7 @@ mod tests {
     fn addresses_are_those_and_no_others() -> Result {
         static SEEN: Seen = Seen::new();
         let addresses = [address_of_add(), symbol::address_of(DEPTH)?];
-        let ops = FtraceOps::register(Filter::Addresses(&addresses), First::new(&SEEN))?;
+        let ops = FtraceOps::new(Filter::Addresses(&addresses), First::new(&SEEN))?;
         add(1, 0);
         subtract(2, 0);
         depth(1);
@@ -111,7 +111,7 @@ mod tests {
         static SEEN: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();
         let handler = First(&SEEN, Dropped(&DROPPED, 1));
-        let ops = FtraceOps::register(Filter::Glob(ADD), handler)?;
+        let ops = FtraceOps::new(Filter::Glob(ADD), handler)?;
         add(1, 0);
         let dropped_before = DROPPED.len();
         drop(ops);
@@ -136,7 +136,7 @@ mod tests {
             Filter::Addresses(&[address_of_add(), data]),
         ] {
             let handler = First(&NOWHERE, Dropped(&DROPPED, 0));
-            let refused = errno(FtraceOps::register(filter, handler));
+            let refused = errno(FtraceOps::new(filter, handler));
             assert_eq!(refused, EINVAL.to_errno());
         }
         assert_eq!(DROPPED.len(), 6);
@@ -163,7 +163,7 @@ mod tests {
             c"*:mod:ktrace_kunit",
         ] {
             let filter = Filter::Glob(pattern);
-            let refused = errno(FtraceOps::register(filter, First::new(&NOWHERE)));
+            let refused = errno(FtraceOps::new(filter, First::new(&NOWHERE)));
             assert_eq!(refused, EINVAL.to_errno());
         }
         Ok(())
@@ -179,7 +179,7 @@ mod tests {
             c"ktrace_target_s??tract",
             c"ktrace\\_target_sub*",
         ] {
-            let ops = FtraceOps::register(Filter::Glob(pattern), First::new(&SEEN))?;
+            let ops = FtraceOps::new(Filter::Glob(pattern), First::new(&SEEN))?;
             add(1, 0);
             subtract(2, 0);
             drop(ops);

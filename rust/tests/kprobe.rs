@@ -88,10 +88,10 @@ mod tests {
     /// The offset of the first instruction behind the one that is probed at the entry, and behind
     /// ftrace's.
     fn second_instruction(name: &CStr) -> Result<usize> {
-        let entry = Kprobe::register(Target::function(name)?, Pre(|_| ()))?;
+        let entry = Kprobe::register_disabled(Target::function(name)?, Pre(|_| ()))?;
         let first = entry.address() - symbol::address_of(name)?;
         for offset in first + 1..first + 16 {
-            match Kprobe::register(at_offset(name, offset)?, Pre(|_| ())) {
+            match Kprobe::new(at_offset(name, offset)?, Pre(|_| ())) {
                 Ok(_) => return Ok(offset),
                 Err(error) if error.to_errno() == BETWEEN => (),
                 Err(error) => return Err(error),
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn pre_sees_the_call() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kprobe::register(
+        let probe = Kprobe::new(
             Target::function(ADD)?,
             Pre(|hit| {
                 SEEN.push(hit.registers().argument(0));
@@ -111,7 +111,6 @@ mod tests {
                 SEEN.push(hit.address() as u64);
             }),
         )?;
-        probe.enable()?;
         let sum = add(2, 3);
         let address = probe.address();
         let (missed, is_gone) = (probe.missed(), probe.is_gone());
@@ -128,8 +127,7 @@ mod tests {
     #[test]
     fn other_functions_are_not_seen() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kprobe::register(Target::function(ADD)?, Pre(|_| SEEN.push(0)))?;
-        probe.enable()?;
+        let probe = Kprobe::new(Target::function(ADD)?, Pre(|_| SEEN.push(0)))?;
         let difference = subtract(3, 2);
         drop(probe);
         assert!(SEEN.is(&[]));
@@ -146,8 +144,7 @@ mod tests {
             (&SEEN, Target::function(ADD)?),
             (&INSIDE, at_offset(ADD, offset)?),
         ] {
-            let probe = Kprobe::register(target, Both(seen))?;
-            probe.enable()?;
+            let probe = Kprobe::new(target, Both(seen))?;
             let sum = add(2, 3);
             let address = probe.address() as u64;
             drop(probe);
@@ -168,7 +165,7 @@ mod tests {
     #[test]
     fn hits_are_seen_while_enabled() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kprobe::register(
+        let probe = Kprobe::register_disabled(
             Target::function(ADD)?,
             Pre(|hit| SEEN.push(hit.registers().argument(0))),
         )?;
@@ -190,9 +187,8 @@ mod tests {
         let offset = second_instruction(ADD)?;
         let address = symbol::address_of(ADD)? + offset;
         let push = |hit: &Hit<'_>| SEEN.push(hit.address() as u64);
-        let by_offset = Kprobe::register(at_offset(ADD, offset)?, Pre(push))?;
-        let by_address = Kprobe::register(Target::Address(address), Pre(push))?;
-        by_offset.enable()?;
+        let by_offset = Kprobe::new(at_offset(ADD, offset)?, Pre(push))?;
+        let by_address = Kprobe::register_disabled(Target::Address(address), Pre(push))?;
         add(2, 3);
         by_address.enable()?;
         // Now both are hit, and go one by one.
@@ -207,11 +203,10 @@ mod tests {
 
     #[test]
     fn a_module_can_be_named() -> Result {
-        let inside = Kprobe::register(Target::function(ADD_OF_MODULE)?, Pre(|_| ()))?;
+        let inside = Kprobe::register_disabled(Target::function(ADD_OF_MODULE)?, Pre(|_| ()))?;
         let address = inside.address();
         drop(inside);
-        let elsewhere =
-            Kprobe::register(Target::function(c"rkprobe:ktrace_target_add")?, Pre(|_| ()));
+        let elsewhere = Kprobe::new(Target::function(c"rkprobe:ktrace_target_add")?, Pre(|_| ()));
         assert_eq!(symbol::start_of(address), Some(address_of_add()));
         assert_eq!(errno(elsewhere), ENOENT.to_errno());
         Ok(())
@@ -222,15 +217,12 @@ mod tests {
         static OUTER: Seen = Seen::new();
         static INNER: Seen = Seen::new();
         let offset = second_instruction(SUBTRACT)?;
-        let outer = Kprobe::register(
+        let outer = Kprobe::new(
             Target::function(ADD)?,
             Pre(|_| OUTER.push(kunit_targets::subtract(9, 4))),
         )?;
-        let entry = Kprobe::register(Target::function(SUBTRACT)?, Pre(|_| INNER.push(0)))?;
-        let inside = Kprobe::register(at_offset(SUBTRACT, offset)?, Pre(|_| INNER.push(1)))?;
-        outer.enable()?;
-        entry.enable()?;
-        inside.enable()?;
+        let entry = Kprobe::new(Target::function(SUBTRACT)?, Pre(|_| INNER.push(0)))?;
+        let inside = Kprobe::new(at_offset(SUBTRACT, offset)?, Pre(|_| INNER.push(1)))?;
         add(0, 0);
         add(0, 0);
         let missed = [outer.missed(), entry.missed(), inside.missed()];
@@ -249,8 +241,7 @@ mod tests {
     fn dropping_unregisters_and_frees_the_handler() -> Result {
         static SEEN: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();
-        let probe = Kprobe::register(Target::function(ADD)?, First(&SEEN, Dropped(&DROPPED, 1)))?;
-        probe.enable()?;
+        let probe = Kprobe::new(Target::function(ADD)?, First(&SEEN, Dropped(&DROPPED, 1)))?;
         add(1, 0);
         let dropped_before = DROPPED.len();
         drop(probe);
@@ -270,7 +261,7 @@ mod tests {
             let handler = First(&SEEN, Dropped(&DROPPED, number));
             probes.push((Target::function(name)?, handler), GFP_KERNEL)?;
         }
-        let batch = Batch::register(probes)?;
+        let batch = Batch::register_disabled(probes)?;
         let call = |number| {
             add(number, 0);
             subtract(number, 0);
@@ -296,6 +287,23 @@ mod tests {
     }
 
     #[test]
+    fn a_new_batch_is_armed() -> Result {
+        static SEEN: Seen = Seen::new();
+        let mut probes = KVec::new();
+        for name in [ADD, SUBTRACT] {
+            let push = |hit: &Hit<'_>| SEEN.push(hit.registers().argument(0));
+            probes.push((Target::function(name)?, Pre(push)), GFP_KERNEL)?;
+        }
+        let batch = Batch::new(probes)?;
+        add(1, 0);
+        subtract(2, 0);
+        drop(batch);
+        add(3, 0);
+        assert!(SEEN.is(&[1, 2]));
+        Ok(())
+    }
+
+    #[test]
     fn a_batch_is_placed_as_a_whole_or_not_at_all() -> Result {
         static SEEN: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();
@@ -304,7 +312,7 @@ mod tests {
             let handler = First(&SEEN, Dropped(&DROPPED, 0));
             probes.push((Target::function(name)?, handler), GFP_KERNEL)?;
         }
-        let refused = errno(Batch::register(probes));
+        let refused = errno(Batch::new(probes));
         add(1, 0);
         assert_eq!(refused, ENOENT.to_errno());
         assert!(SEEN.is(&[]));
@@ -319,8 +327,7 @@ mod tests {
         let mut probes = KVVec::new();
         for name in [ADD, SUBTRACT] {
             let handler = First(&SEEN, Dropped(&DROPPED, 0));
-            let probe = Kprobe::register(Target::function(name)?, handler)?;
-            probe.enable()?;
+            let probe = Kprobe::new(Target::function(name)?, handler)?;
             probes.push(probe, GFP_KERNEL)?;
         }
         add(1, 0);
@@ -336,7 +343,7 @@ mod tests {
     #[test]
     fn the_handler_knows_its_task() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kprobe::register(
+        let probe = Kprobe::new(
             Target::function(ADD)?,
             Pre(|hit| {
                 let mut name = [0; 8];
@@ -345,7 +352,6 @@ mod tests {
                 SEEN.push(u64::from_ne_bytes(name));
             }),
         )?;
-        probe.enable()?;
         add(0, 0);
         drop(probe);
         // KUnit has a thread for each test: kunit_try_catch_thread.
@@ -362,7 +368,7 @@ mod tests {
             Target::function(UNKNOWN)?,
             Target::Address(core::ptr::from_ref(&*heap).addr()),
         ] {
-            let refused = Kprobe::register(target, First(&SEEN, Dropped(&DROPPED, 0)));
+            let refused = Kprobe::register_disabled(target, First(&SEEN, Dropped(&DROPPED, 0)));
             assert_eq!(errno(refused), ENOENT.to_errno());
         }
         assert_eq!(DROPPED.len(), 2);
@@ -371,14 +377,14 @@ mod tests {
 
     #[test]
     fn between_two_instructions_no_probe_can_be() -> Result {
-        let first = Kprobe::register(Target::function(ADD)?, Pre(|_| ()))?.address();
+        let first = Kprobe::register_disabled(Target::function(ADD)?, Pre(|_| ()))?.address();
         let second = address_of_add() + second_instruction(ADD)?;
         assert!(second - first > 1);
         for middle in first + 1..second {
-            let refused = errno(Kprobe::register(Target::Address(middle), Pre(|_| ())));
+            let refused = errno(Kprobe::new(Target::Address(middle), Pre(|_| ())));
             assert_eq!(refused, BETWEEN);
         }
-        let refused = errno(Kprobe::register(
+        let refused = errno(Kprobe::new(
             at_offset(ADD, second - 1 - address_of_add())?,
             Pre(|_| ()),
         ));
@@ -393,7 +399,7 @@ mod tests {
             Target::function(DATA)?,
             Target::Address(0),
         ] {
-            let refused = errno(Kprobe::register(target, Pre(|_| ())));
+            let refused = errno(Kprobe::new(target, Pre(|_| ())));
             assert_eq!(refused, EINVAL.to_errno());
         }
         Ok(())

@@ -111,15 +111,13 @@ mod tests {
     fn a_return_is_seen_as_a_kretprobe_sees_it() -> Result {
         static SEEN: Seen = Seen::new();
         static OTHER: Seen = Seen::new();
-        let probe = Kretinsn::register(Target::function(ADD)?, Whole(&SEEN))?;
-        probe.enable()?;
+        let probe = Kretinsn::new(Target::function(ADD)?, Whole(&SEEN))?;
         let sum = call();
         let count = probe.exits().len();
         let exit = probe.exits().next().unwrap_or(0);
         let (address, missed) = (probe.address(), probe.missed());
         drop(probe);
-        let other = Kretprobe::register(Target::function(ADD)?, 0, Other(&OTHER))?;
-        other.enable()?;
+        let other = Kretprobe::new(Target::function(ADD)?, 0, Other(&OTHER))?;
         call();
         drop(other);
         assert_eq!((sum, count, missed), (5, 1, 0));
@@ -134,7 +132,7 @@ mod tests {
         static SEEN: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();
         let handler = Returned(&SEEN, Dropped(&DROPPED, 1));
-        let probe = Kretinsn::register(Target::function(ADD)?, handler)?;
+        let probe = Kretinsn::register_disabled(Target::function(ADD)?, handler)?;
         add(1, 0);
         probe.enable()?;
         add(2, 0);
@@ -155,7 +153,7 @@ mod tests {
     fn a_call_that_was_made_before_is_seen() -> Result {
         static SEEN: Seen = Seen::new();
         static FAILED: Seen = Seen::new();
-        let probe = Kretinsn::register(Target::function(WAIT)?, Returned::new(&SEEN))?;
+        let probe = Kretinsn::register_disabled(Target::function(WAIT)?, Returned::new(&SEEN))?;
         let probe = kernel::sync::Arc::new(probe, GFP_KERNEL)?;
         let other = probe.clone();
         let result = during_a_call(move || {
@@ -172,8 +170,7 @@ mod tests {
     #[test]
     fn a_recursion_has_no_bound() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kretinsn::register(Target::function(DEPTH)?, Returned::new(&SEEN))?;
-        probe.enable()?;
+        let probe = Kretinsn::new(Target::function(DEPTH)?, Returned::new(&SEEN))?;
         let result = depth(100);
         let missed = probe.missed();
         drop(probe);
@@ -192,13 +189,11 @@ mod tests {
         let mut others = KVVec::new();
         for exit in exits.all() {
             let target = kprobe::Target::Address(exit.address as usize);
-            let probe = Kprobe::register(target, Other(&OTHER))?;
-            probe.enable()?;
+            let probe = Kprobe::new(target, Other(&OTHER))?;
             others.push(AnyKprobe::from(probe), GFP_KERNEL)?;
         }
         let again = Exits::find(address)?;
-        let probe = Kretinsn::register(Target::Address(address), Returned::new(&SEEN))?;
-        probe.enable()?;
+        let probe = Kretinsn::new(Target::Address(address), Returned::new(&SEEN))?;
         add(2, 2);
         drop(probe);
         add(3, 3);
@@ -221,7 +216,7 @@ mod tests {
         static SEEN: Seen = Seen::new();
         let refused = |name| -> Result<Option<Refusal>> {
             let target = Target::function(name)?;
-            Ok(Kretinsn::register(target, Returned::new(&SEEN)).err())
+            Ok(Kretinsn::new(target, Returned::new(&SEEN)).err())
         };
         // A caller that passes the refusal on has an errno.
         let errno_of = |refusal: Option<Refusal>| refusal.map_or(0, |r| Error::from(r).to_errno());
@@ -238,10 +233,11 @@ mod tests {
         assert!(refused(UNKNOWN)? == Some(Refusal::Failed(ENOENT)));
 
         let within = Target::Symbol(kernel::str::CString::try_from(EIGHT)?, 7);
-        let within = Kretinsn::register(within, Returned::new(&SEEN)).map_err(Error::from);
+        let within = Kretinsn::register_disabled(within, Returned::new(&SEEN)).map_err(Error::from);
         assert_eq!(errno(within), EINVAL.to_errno());
         let nowhere = Target::Address(0x1000);
-        let nowhere = Kretinsn::register(nowhere, Returned::new(&SEEN)).map_err(Error::from);
+        let nowhere =
+            Kretinsn::register_disabled(nowhere, Returned::new(&SEEN)).map_err(Error::from);
         assert_eq!(errno(nowhere), ENOENT.to_errno());
 
         let bad = ktrace::exits::BadText {

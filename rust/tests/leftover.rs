@@ -204,8 +204,7 @@ fn count() -> Result<Count> {
 }
 
 fn forget_kprobe() -> Result {
-    let probe = Kprobe::register(Target::function(FUNCTION)?, count()?)?;
-    probe.enable()?;
+    let probe = Kprobe::new(Target::function(FUNCTION)?, count()?)?;
     forget(probe);
     Ok(())
 }
@@ -216,23 +215,20 @@ fn forget_kprobes() -> Result {
     for name in targets {
         probes.push((Target::function(name)?, count()?), GFP_KERNEL)?;
     }
-    let batch = kprobe::Batch::register(probes)?;
-    batch.enable()?;
+    let batch = kprobe::Batch::new(probes)?;
     forget(batch);
     Ok(())
 }
 
 fn forget_kretprobe() -> Result {
-    let probe = Kretprobe::register(Target::function(FUNCTION)?, 0, count()?)?;
-    probe.enable()?;
+    let probe = Kretprobe::new(Target::function(FUNCTION)?, 0, count()?)?;
     forget(probe);
     Ok(())
 }
 
 fn forget_kretinsn() -> Result {
     if kretinsn::IS_BUILT {
-        let probe = Kretinsn::register(Target::function(FUNCTION)?, count()?)?;
-        probe.enable()?;
+        let probe = Kretinsn::new(Target::function(FUNCTION)?, count()?)?;
         forget(probe);
     }
     Ok(())
@@ -240,8 +236,7 @@ fn forget_kretinsn() -> Result {
 
 fn forget_rethook() -> Result {
     if rethook::IS_SUPPORTED {
-        let probe = Rethook::register([Target::function(FUNCTION)?], 10, count()?)?;
-        probe.enable()?;
+        let probe = Rethook::new([Target::function(FUNCTION)?], 10, count()?)?;
         // Elsewhere than in the kernel's tree the type has no value, and nothing to drop.
         let _ = ManuallyDrop::new(probe);
     }
@@ -249,20 +244,17 @@ fn forget_rethook() -> Result {
 }
 
 fn forget_fprobe() -> Result {
-    forget(Fprobe::register(
-        Functions::Names(&[FUNCTION]),
-        Entry(count()?),
-    )?);
+    forget(Fprobe::new(Functions::Names(&[FUNCTION]), Entry(count()?))?);
     Ok(())
 }
 
 fn forget_fprobe_with_exit() -> Result {
-    forget(Fprobe::register(Functions::Names(&[FUNCTION]), count()?)?);
+    forget(Fprobe::new(Functions::Names(&[FUNCTION]), count()?)?);
     Ok(())
 }
 
 fn forget_ftrace_ops() -> Result {
-    forget(FtraceOps::register(Filter::Glob(FUNCTION), count()?)?);
+    forget(FtraceOps::new(Filter::Glob(FUNCTION), count()?)?);
     Ok(())
 }
 

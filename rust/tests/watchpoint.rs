@@ -63,8 +63,8 @@ mod tests {
         static BOTH: Seen = Seen::new();
         let of = |access| target(&VARIABLE, 8, access);
         let look = |seen| Look(seen, Dropped(&NOWHERE, 0));
-        let writes = Watchpoint::register(of(Access::Write), look(&WRITES))?;
-        let both = Watchpoint::register(of(Access::ReadWrite), look(&BOTH))?;
+        let writes = Watchpoint::new(of(Access::Write), look(&WRITES))?;
+        let both = Watchpoint::new(of(Access::ReadWrite), look(&BOTH))?;
         VARIABLE.store(1, Ordering::Relaxed);
         let read = VARIABLE.load(Ordering::Relaxed);
         let is_same = writes.target() == of(Access::Write);
@@ -98,7 +98,7 @@ mod tests {
             len: 1,
             access: Access::Execute,
         };
-        let watchpoint = Watchpoint::register(place, Here(&SEEN))?;
+        let watchpoint = Watchpoint::new(place, Here(&SEEN))?;
         let sum = add(3, 4);
         drop(watchpoint);
         assert_eq!(sum, 7);
@@ -120,7 +120,7 @@ mod tests {
     fn a_handler_may_access_what_is_watched() -> Result {
         static VARIABLE: AtomicU64 = AtomicU64::new(0);
         let nest = Nest(&VARIABLE, Counter::new()?);
-        let watchpoint = Watchpoint::register(target(&VARIABLE, 8, Access::ReadWrite), nest)?;
+        let watchpoint = Watchpoint::new(target(&VARIABLE, 8, Access::ReadWrite), nest)?;
         VARIABLE.store(10, Ordering::Relaxed);
         let hits = watchpoint.handler().1.sum();
         drop(watchpoint);
@@ -135,7 +135,7 @@ mod tests {
         static SEEN: Seen = Seen::new();
         static DROPS: Seen = Seen::new();
         let look = Look(&SEEN, Dropped(&DROPS, 5));
-        let watchpoint = Watchpoint::register(target(&VARIABLE, 8, Access::Write), look)?;
+        let watchpoint = Watchpoint::new(target(&VARIABLE, 8, Access::Write), look)?;
         watchpoint.disarm();
         watchpoint.disarm();
         VARIABLE.store(1, Ordering::Relaxed);
@@ -154,7 +154,7 @@ mod tests {
         let good = target(&VARIABLE, 8, Access::Write);
         let of = |target: Target| {
             let look = Look(&NOWHERE, Dropped(&DROPS, 1));
-            let registered = errno(Watchpoint::register(target, look));
+            let registered = errno(Watchpoint::new(target, look));
             (registered, errno(target.check()))
         };
         let refused = [
@@ -184,7 +184,7 @@ mod tests {
         static VARIABLE: AtomicU64 = AtomicU64::new(0);
         let register = || {
             let nest = Nest(&VARIABLE, Counter::new()?);
-            Watchpoint::register(target(&VARIABLE, 8, Access::Write), nest)
+            Watchpoint::new(target(&VARIABLE, 8, Access::Write), nest)
         };
         let mut all = KVec::new();
         for _ in 0..slots() {

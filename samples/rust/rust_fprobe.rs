@@ -63,7 +63,7 @@ impl kernel::Module for RustFprobe {
             exits: Counter::new()?,
             errors: Counter::new()?,
         };
-        let probe = Fprobe::register(Functions::Glob(PATTERN, Some(EXCEPT)), count)?;
+        let probe = Fprobe::new(Functions::Glob(PATTERN, Some(EXCEPT)), count)?;
         pr_info!("planted on {}\n", PATTERN);
         Ok(Self(probe))
     }
@@ -71,7 +71,6 @@ impl kernel::Module for RustFprobe {
 
 impl Drop for RustFprobe {
     fn drop(&mut self) {
-        self.0.disable();
         let count = self.0.handler();
         pr_info!(
             "{} entries, {} exits, {} errors, {} missed\n",

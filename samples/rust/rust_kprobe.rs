@@ -45,8 +45,7 @@ struct RustKprobe(Kprobe<Clone>);
 
 impl kernel::Module for RustKprobe {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let probe = Kprobe::register(Target::function(c"kernel_clone")?, Clone)?;
-        probe.enable()?;
+        let probe = Kprobe::new(Target::function(c"kernel_clone")?, Clone)?;
         pr_info!("planted at {:#x}\n", probe.address());
         Ok(Self(probe))
     }

@@ -37,8 +37,7 @@ struct RustKretinsn(Kretinsn<Clone>);
 
 impl kernel::Module for RustKretinsn {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let probe = Kretinsn::register(Target::function(c"kernel_clone")?, Clone)?;
-        probe.enable()?;
+        let probe = Kretinsn::new(Target::function(c"kernel_clone")?, Clone)?;
         pr_info!("planted on {} instructions\n", probe.exits().len());
         Ok(Self(probe))
     }

@@ -56,8 +56,7 @@ struct RustKretprobe(Kretprobe<Clone>);
 
 impl kernel::Module for RustKretprobe {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let probe = Kretprobe::register(Target::function(c"kernel_clone")?, MAXACTIVE, Clone)?;
-        probe.enable()?;
+        let probe = Kretprobe::new(Target::function(c"kernel_clone")?, MAXACTIVE, Clone)?;
         pr_info!("planted at {:#x}\n", probe.address());
         Ok(Self(probe))
     }

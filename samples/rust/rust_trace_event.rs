@@ -54,7 +54,7 @@ struct RustTraceEvent(#[expect(dead_code)] TraceEvent);
 
 impl kernel::Module for RustTraceEvent {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let probe = Kprobe::register(Target::function(c"kernel_clone")?, Record)?;
+        let probe = Kprobe::register_disabled(Target::function(c"kernel_clone")?, Record)?;
         Ok(Self(CloneEvent::register_with(probe)?))
     }
 }

@@ -49,7 +49,7 @@ impl kernel::Module for RustWatchpoint {
             len: 8,
             access: Access::Write,
         };
-        let watchpoint = Watchpoint::register(target, Writes(Counter::new()?))?;
+        let watchpoint = Watchpoint::new(target, Writes(Counter::new()?))?;
         for value in 1..=3 {
             VARIABLE.store(value, Ordering::Relaxed);
         }

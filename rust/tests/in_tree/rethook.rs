@@ -80,8 +80,7 @@ mod tests {
     #[test]
     fn functions_share_the_room() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Rethook::register(targets([ADD, SUBTRACT])?, 1, First::new(&SEEN))?;
-        probe.enable()?;
+        let probe = Rethook::new(targets([ADD, SUBTRACT])?, 1, First::new(&SEEN))?;
         let sum = add(2, 3);
         let difference = subtract(9, 4);
         let skipped = add(100, 1);
@@ -102,8 +101,7 @@ mod tests {
     #[test]
     fn calls_without_room_are_counted() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Rethook::register(targets([DEPTH])?, 1, First::new(&SEEN))?;
-        probe.enable()?;
+        let probe = Rethook::new(targets([DEPTH])?, 1, First::new(&SEEN))?;
         // The function calls itself, because each CPU may have some memory.
         let depth = depth(40);
         let missed = probe.missed();
@@ -118,8 +116,7 @@ mod tests {
     #[test]
     fn a_call_within_the_handler_is_missed_and_counted() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Rethook::register(targets([ADD])?, 4, Again(&SEEN))?;
-        probe.enable()?;
+        let probe = Rethook::new(targets([ADD])?, 4, Again(&SEEN))?;
         let sum = add(2, 3);
         let missed = probe.missed();
         drop(probe);
@@ -134,8 +131,7 @@ mod tests {
         static SEEN: Seen = Seen::new();
         static GONE: Seen = Seen::new();
         let handler = First(&SEEN, Dropped(&GONE, 1));
-        let probe = Rethook::register(targets([WAIT])?, 4, handler)?;
-        probe.enable()?;
+        let probe = Rethook::new(targets([WAIT])?, 4, handler)?;
         let result = during_a_call(move || drop(probe))?;
         assert_eq!(result, 8);
         assert!(SEEN.is(&[]));
@@ -146,9 +142,8 @@ mod tests {
     #[test]
     fn what_cannot_be_probed_is_refused() -> Result {
         static SEEN: Seen = Seen::new();
-        let register = |target, calls| {
-            errno(Rethook::register(Some(target), calls, First::new(&SEEN)).map(drop))
-        };
+        let register =
+            |target, calls| errno(Rethook::new(Some(target), calls, First::new(&SEEN)).map(drop));
         let inside = Target::Symbol(CString::try_from(ADD)?, 9);
         let not_entry = register(inside, 1);
         let no_room = register(Target::function(ADD)?, 0);
@@ -161,7 +156,7 @@ mod tests {
         assert_eq!(unknown, ENOENT.to_errno());
         assert_eq!(switch, EINVAL.to_errno());
         // If one of several functions cannot be hooked, none is.
-        let some = Rethook::register(targets([ADD, UNKNOWN])?, 1, First::new(&SEEN));
+        let some = Rethook::register_disabled(targets([ADD, UNKNOWN])?, 1, First::new(&SEEN));
         assert_eq!(errno(some.map(drop)), ENOENT.to_errno());
         add(1, 1);
         assert!(SEEN.is(&[]));

@@ -39,8 +39,7 @@ struct Module {
 
 impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let probe = Kprobe::register(Target::function(c"vfs_read")?, Count(Counter::new()?))?;
-        probe.enable()?;
+        let probe = Kprobe::new(Target::function(c"vfs_read")?, Count(Counter::new()?))?;
         Ok(Self { _probe: probe })
     }
 }

@@ -30,14 +30,14 @@ impl Handler for Nothing {
 }
 
 pub fn register() -> Result<FtraceOps<Nothing>> {
-    FtraceOps::register(Filter::Glob(c"vfs_*"), Nothing)
+    FtraceOps::new(Filter::Glob(c"vfs_*"), Nothing)
 }
 
 /// Nobody traces every function by forgetting the filter.
 //~ all_functions: error[E0599]: named `All` found
 #[cfg(case = "all_functions")]
 pub fn register_all() -> Result<FtraceOps<Nothing>> {
-    FtraceOps::register(Filter::All, Nothing)
+    FtraceOps::new(Filter::All, Nothing)
 }
 
 pub fn use_ops(ops: FtraceOps<Nothing>) {

@@ -77,7 +77,7 @@ impl Handler for Count {
 }
 
 pub fn register() -> Result<Kprobe<Count>> {
-    Kprobe::register(Target::function(c"kernel_clone")?, Count(Word::new(0)))
+    Kprobe::new(Target::function(c"kernel_clone")?, Count(Word::new(0)))
 }
 
 pub fn use_probe(probe: Kprobe<Count>) -> Result {
@@ -181,7 +181,7 @@ pub mod local_borrowed {
 
     pub fn borrow() -> Result<Kprobe<Borrowing<u32>>> {
         let local = 1;
-        Kprobe::register(
+        Kprobe::new(
             Target::Address(0),
             Borrowing(&*core::hint::black_box(&local)),
         )

@@ -91,7 +91,7 @@ impl Handler for Keep {
 /// There is nothing to look at where nobody gave it.
 //~ data_without_entry: error[E0080]: kretprobe data needs an entry handler, or WITHOUT_ENTRY
 pub fn register() -> Result<Kretprobe<Keep>> {
-    Kretprobe::register(Target::function(c"kernel_clone")?, 0, Keep)
+    Kretprobe::new(Target::function(c"kernel_clone")?, 0, Keep)
 }
 
 /// Without an entry handler somebody has to give a value: it may not be made of nothing.
@@ -148,7 +148,7 @@ pub mod forged {
     }
 
     pub fn register() -> Result {
-        Kretprobe::register(Target::function(c"kernel_clone")?, 0, Forge).map(drop)
+        Kretprobe::new(Target::function(c"kernel_clone")?, 0, Forge).map(drop)
     }
 }
 

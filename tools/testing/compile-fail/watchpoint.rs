@@ -39,7 +39,7 @@ impl Handler for Look {
 
 pub fn register(target: Target) -> Result<Watchpoint<Look>> {
     let _ = Access::Write;
-    Watchpoint::register(target, Look(Scratch::new()?))
+    Watchpoint::new(target, Look(Scratch::new()?))
 }
 
 pub fn use_watchpoint(watchpoint: Watchpoint<Look>) {

@@ -74,7 +74,7 @@ unsafe impl<H: Handler> Send for EntryHandler<H> {}
 // SAFETY: This is a reference to a `PinnedRethook`, which is `Sync`.
 unsafe impl<H: Handler> Sync for EntryHandler<H> {}
 
-/// Probes at the return of some functions. They are disabled at first. Dropping the value
+/// Probes at the return of some functions. Dropping the value
 /// unregisters them.
 ///
 /// Process context to drop: dropping waits for two RCU grace periods, until no handler runs any
@@ -90,12 +90,19 @@ pub struct Rethook<H: Handler> {
 }
 
 impl<H: Handler> Rethook<H> {
-    /// Places probes at functions, disabled. `calls` is the maximum number of calls in flight, for
-    /// all functions together. C: `rethook_alloc()`.
+    /// Places probes at functions and arms them. `calls` is the maximum number of calls in flight,
+    /// for all functions together. C: `rethook_alloc()`.
     ///
-    /// Process context; sleeps. Errors are those of [`kprobe::Kprobe::register`], and `EINVAL` if a
+    /// Process context; sleeps. Errors are those of [`kprobe::Kprobe::new`], and `EINVAL` if a
     /// target is not the entry of a function, or if `calls` is 0.
-    pub fn register(
+    pub fn new(targets: impl IntoIterator<Item = Target>, calls: u16, handler: H) -> Result<Self> {
+        let this = Self::register_disabled(targets, calls, handler)?;
+        this.enable()?;
+        Ok(this)
+    }
+
+    /// Places probes as [`new`](Self::new) does, but does not [arm](Self::enable) them.
+    pub fn register_disabled(
         targets: impl IntoIterator<Item = Target>,
         calls: u16,
         handler: H,
@@ -122,7 +129,7 @@ impl<H: Handler> Rethook<H> {
             .into_iter()
             .map(|target| (target, EntryHandler(this)));
         let this = Self {
-            probes: kprobe::Batch::register(entries)?,
+            probes: kprobe::Batch::register_disabled(entries)?,
             inner: inner.into(),
         };
         if this.is_at_entries() {

@@ -24,7 +24,12 @@ pub struct Rethook<H: Handler>(Infallible, PhantomData<H>);
 
 impl<H: Handler> Rethook<H> {
     /// Fails with `EOPNOTSUPP`.
-    pub fn register(
+    pub fn new(targets: impl IntoIterator<Item = Target>, calls: u16, handler: H) -> Result<Self> {
+        Self::register_disabled(targets, calls, handler)
+    }
+
+    /// Fails with `EOPNOTSUPP`.
+    pub fn register_disabled(
         _targets: impl IntoIterator<Item = Target>,
         _calls: u16,
         _handler: H,
