@@ -23,6 +23,7 @@ use crate::{
         events,
         exits,
         fails,
+        follow,
         lat,
         slow, //
     },
@@ -137,6 +138,70 @@ fn command() -> Command {
                 .arg(function()),
         )
         .subcommand(
+            Command::new("follow")
+                .about("What happens to an object, from its start to its end?")
+                .override_usage("rkprobe follow [OPTIONS] STRUCT from FUNCTION [until FUNCTION]")
+                .arg(word(
+                    "STRUCT",
+                    "The structure that the object is, such as inode",
+                ))
+                .arg(
+                    word("from", "The word from")
+                        .value_parser(["from"])
+                        .hide_possible_values(true),
+                )
+                .arg(word(
+                    "START",
+                    "The function that returns or takes a new object",
+                ))
+                .arg(
+                    Arg::new("until")
+                        .value_name("until")
+                        .value_parser(["until"])
+                        .hide_possible_values(true)
+                        .requires("END")
+                        .help("The word until"),
+                )
+                .arg(
+                    Arg::new("END")
+                        .value_name("END")
+                        .help("The function that returns or takes the object last"),
+                )
+                .arg(
+                    Arg::new("object")
+                        .long("object")
+                        .value_name("FETCHARG")
+                        .help(
+                            "The object at START, if BTF does not say it: a parameter, or $retval",
+                        ),
+                )
+                .arg(
+                    Arg::new("end-object")
+                        .long("end")
+                        .value_name("FETCHARG")
+                        .requires("END")
+                        .help("The object at END"),
+                )
+                .arg(
+                    Arg::new("only")
+                        .long("only")
+                        .value_name("PATTERN,...")
+                        .help("Show the calls of these functions only"),
+                )
+                .arg(
+                    Arg::new("show")
+                        .long("show")
+                        .value_name("NAME=FETCHARG")
+                        .action(ArgAction::Append)
+                        .help("Show a value at each call, such as 'mode=$obj->i_mode:x16'"),
+                )
+                .arg(
+                    number()
+                        .requires("END")
+                        .help("End after N objects have ended"),
+                ),
+        )
+        .subcommand(
             Command::new("count")
                 .about("Which functions are called how often?")
                 .arg(functions()),
@@ -226,6 +291,21 @@ pub fn run() -> Result {
         }
         "fails" => fails::run(&context, text(matches, "PATTERN")),
         "args" => args::run(&context, text(matches, "FUNCTION"), count(matches)),
+        "follow" => {
+            let given = |name| matches.get_one::<String>(name).map(String::as_str);
+            let shown = matches.get_many::<String>("show");
+            let question = follow::Question {
+                structure: text(matches, "STRUCT"),
+                from: text(matches, "START"),
+                until: given("END"),
+                object: given("object"),
+                end: given("end-object"),
+                only: given("only"),
+                fields: shown.into_iter().flatten().map(String::as_str).collect(),
+                count: count(matches),
+            };
+            follow::run(&context, &question)
+        }
         "exits" => exits::run(&context, text(matches, "FUNCTION")),
         "count" => count::run(&context, text(matches, "PATTERN")),
         _ => events::run(&context),
@@ -253,6 +333,8 @@ mod tests {
             &["rkprobe"][..],
             &["rkprobe", "lat"],
             &["rkprobe", "slow", "f", "10x"],
+            &["rkprobe", "follow", "inode", "of", "f"],
+            &["rkprobe", "follow", "inode", "from", "f", "until"],
         ] {
             assert!(command().try_get_matches_from(wrong).is_err());
         }

@@ -52,12 +52,22 @@ pub fn check_function(name: &str) -> Result {
         return Ok(());
     };
     match unknown(function, &symbols) {
-        Some(text) => Err(Failure::new(text)),
+        Some(failure) => Err(failure),
         None => Ok(()),
     }
 }
 
-fn unknown(function: &str, symbols: &str) -> Option<String> {
+/// A failure that names similar names.
+pub fn no_such<'s>(what: &str, name: &str, names: impl Iterator<Item = &'s str>) -> Failure {
+    let mut text = format!("the kernel has no {what} {name}");
+    let names = similar(name, names.filter(|name| !name.is_empty()), 3);
+    if !names.is_empty() {
+        text += &format!("; similar: {}", names.join(", "));
+    }
+    Failure::new(text)
+}
+
+fn unknown(function: &str, symbols: &str) -> Option<Failure> {
     let functions = || {
         symbols.lines().filter_map(|line| {
             let mut words = line.split_whitespace().skip(1);
@@ -68,12 +78,38 @@ fn unknown(function: &str, symbols: &str) -> Option<String> {
     if functions().any(|name| name == function) {
         return None;
     }
-    let mut text = format!("the kernel has no function {function}");
-    let names = similar(function, functions(), 3);
-    if !names.is_empty() {
-        text += &format!("; similar: {}", names.join(", "));
+    Some(no_such("function", function, functions()))
+}
+
+/// The module of a function, from `MODULE:FUNCTION` or the list of symbols. `None` if the kernel itself has it.
+pub fn module_of(function: &str) -> Option<String> {
+    if let Some((module, _)) = function.split_once(':') {
+        return Some(module.into());
     }
-    Some(text)
+    module_in(function, &fs::read_to_string("/proc/kallsyms").ok()?)
+}
+
+fn module_in(function: &str, symbols: &str) -> Option<String> {
+    symbols.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(2);
+        (words.next() == Some(function))
+            .then(|| words.next())?
+            .map(|module| module.trim_matches(['[', ']']).into())
+    })
+}
+
+/// The missed hits of an event, `GROUP/EVENT`.
+pub fn missed(tracefs: &Tracefs, event: &str) -> u64 {
+    let profile = tracefs.read("rkprobe_profile").unwrap_or_default();
+    missed_in(&profile, event)
+}
+
+fn missed_in(profile: &str, event: &str) -> u64 {
+    let counts = profile.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        (words.next() == Some(event)).then(|| words.nth(1)?.parse::<u64>().ok())?
+    });
+    counts.sum()
 }
 
 /// Defines a probe by the first of the commands that the kernel accepts. The last command's error counts.
@@ -141,14 +177,27 @@ mod tests {
     #[test]
     fn knows_functions() {
         let symbols = "ffff t vfs_read\nffff T vfs_write\t[mod]\nffff d vfs_data\n";
-        assert_eq!(unknown("vfs_write", symbols), None);
-        let text = unknown("vfs_raed", symbols).unwrap();
+        assert!(unknown("vfs_write", symbols).is_none());
+        let Some(Failure::Message(text)) = unknown("vfs_raed", symbols) else {
+            panic!();
+        };
         assert_eq!(
             text,
             "the kernel has no function vfs_raed; similar: vfs_read"
         );
         assert!(unknown("vfs_data", symbols).is_some());
         assert!(check_function("vfs_*").is_err());
+    }
+
+    #[test]
+    fn knows_modules_and_missed_hits() {
+        let symbols = "ffff t vfs_read\nffff T mod_write\t[mod]\n";
+        assert_eq!(module_in("mod_write", symbols).unwrap(), "mod");
+        assert_eq!(module_in("vfs_read", symbols), None);
+        assert_eq!(module_of("a:b").unwrap(), "a");
+        let profile = "  g/a   10   2\n  g/ab  1  1\n  g/a  5  3\n";
+        assert_eq!(missed_in(profile, "g/a"), 5);
+        assert_eq!(missed_in(profile, "g/b"), 0);
     }
 
     #[test]
