@@ -25,7 +25,8 @@ use crate::{
         fails,
         follow,
         lat,
-        slow, //
+        slow,
+        watch, //
     },
     context::Context,
     duration,
@@ -202,6 +203,21 @@ fn command() -> Command {
                 ),
         )
         .subcommand(
+            Command::new("watch")
+                .about("Who writes some memory of the kernel? (x86-64)")
+                .arg(word(
+                    "MEMORY",
+                    "[MODULE:]SYMBOL[+OFFSET][:LENGTH] or ADDRESS[:LENGTH]",
+                ))
+                .arg(
+                    Arg::new("each")
+                        .long("each")
+                        .action(ArgAction::SetTrue)
+                        .help("Print each write with the new value, instead of counting"),
+                )
+                .arg(number().requires("each").help("End after N writes")),
+        )
+        .subcommand(
             Command::new("count")
                 .about("Which functions are called how often?")
                 .arg(functions()),
@@ -306,6 +322,12 @@ pub fn run() -> Result {
             };
             follow::run(&context, &question)
         }
+        "watch" => watch::run(
+            &context,
+            text(matches, "MEMORY"),
+            matches.get_flag("each"),
+            count(matches),
+        ),
         "exits" => exits::run(&context, text(matches, "FUNCTION")),
         "count" => count::run(&context, text(matches, "PATTERN")),
         _ => events::run(&context),

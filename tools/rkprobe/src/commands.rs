@@ -10,3 +10,4 @@ pub mod fails;
 pub mod follow;
 pub mod lat;
 pub mod slow;
+pub mod watch;
