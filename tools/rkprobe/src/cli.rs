@@ -58,6 +58,13 @@ fn number() -> Arg {
         .help("End after N calls")
 }
 
+fn source() -> Arg {
+    Arg::new("source")
+        .long("source")
+        .action(ArgAction::SetTrue)
+        .help("Show source lines, from the debug information of the kernel")
+}
+
 /// The commands and their options.
 fn command() -> Command {
     let function = || word("FUNCTION", "A function of the kernel, or MODULE:FUNCTION");
@@ -136,7 +143,8 @@ fn command() -> Command {
         .subcommand(
             Command::new("exits")
                 .about("Where does a function leave?")
-                .arg(function()),
+                .arg(function())
+                .arg(source()),
         )
         .subcommand(
             Command::new("follow")
@@ -328,7 +336,11 @@ pub fn run() -> Result {
             matches.get_flag("each"),
             count(matches),
         ),
-        "exits" => exits::run(&context, text(matches, "FUNCTION")),
+        "exits" => exits::run(
+            &context,
+            text(matches, "FUNCTION"),
+            matches.get_flag("source"),
+        ),
         "count" => count::run(&context, text(matches, "PATTERN")),
         _ => events::run(&context),
     }

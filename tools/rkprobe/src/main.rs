@@ -3,7 +3,7 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `json`, `draw`, `svg`, `hist`, `record`, `btf`, `returns`,
+//! `json`, `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `lines`,
 //! `tracefs`, `probes`, `instance`, `context`, `commands`, `cli`.
 
 use std::process::ExitCode;
@@ -19,6 +19,7 @@ mod failure;
 mod hist;
 mod instance;
 mod json;
+mod lines;
 mod probes;
 mod record;
 mod returns;
