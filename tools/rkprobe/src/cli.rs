@@ -58,6 +58,21 @@ fn number() -> Arg {
         .help("End after N calls")
 }
 
+fn by(help: &'static str) -> Arg {
+    Arg::new("by")
+        .long("by")
+        .value_name("WHAT")
+        .value_parser(["comm", "pid", "cpu", "stack"])
+        .help(help)
+}
+
+fn svg() -> Arg {
+    Arg::new("svg")
+        .long("svg")
+        .value_name("FILE")
+        .help("Also draw the answer into FILE")
+}
+
 fn source() -> Arg {
     Arg::new("source")
         .long("source")
@@ -105,19 +120,10 @@ fn command() -> Command {
             Command::new("lat")
                 .about("How long do calls of a function take?")
                 .arg(function())
-                .arg(
-                    Arg::new("by")
-                        .long("by")
-                        .value_name("WHAT")
-                        .value_parser(["comm", "pid", "cpu", "stack"])
-                        .help("One histogram for each program name, thread, CPU or stack"),
-                )
-                .arg(
-                    Arg::new("svg")
-                        .long("svg")
-                        .value_name("FILE")
-                        .help("Also draw the histogram into FILE"),
-                ),
+                .arg(by(
+                    "One histogram for each program name, thread, CPU or stack",
+                ))
+                .arg(svg()),
         )
         .subcommand(
             Command::new("slow")
@@ -132,7 +138,12 @@ fn command() -> Command {
         .subcommand(
             Command::new("fails")
                 .about("Which functions return errors, which errors, how often, and to whom?")
-                .arg(functions()),
+                .arg(functions())
+                .arg(by(
+                    "Whom: a program name (the default), thread, CPU or stack",
+                ))
+                .arg(svg())
+                .arg(source()),
         )
         .subcommand(
             Command::new("args")
@@ -228,7 +239,9 @@ fn command() -> Command {
         .subcommand(
             Command::new("count")
                 .about("Which functions are called how often?")
-                .arg(functions()),
+                .arg(functions())
+                .arg(by("Divide the calls by program name, thread, CPU or stack"))
+                .arg(svg()),
         )
         .subcommand(
             Command::new("events")
@@ -296,24 +309,30 @@ pub fn run() -> Result {
     let tracefs = Tracefs::find(matches.get_flag("verbose"), matches.get_flag("dry-run"))?;
     let duration = matches.get_one::<u64>("duration").copied();
     let context = Context::new(tracefs, matches.get_flag("json"), duration);
+    let by = |matches: &ArgMatches| {
+        matches
+            .get_one::<String>("by")
+            .and_then(|by| lat::By::parse(by))
+    };
     let count = |matches: &ArgMatches| matches.get_one::<u64>("number").copied();
     match name {
-        "lat" => {
-            let by = matches
-                .get_one::<String>("by")
-                .and_then(|by| lat::By::parse(by));
-            lat::run(
-                &context,
-                text(matches, "FUNCTION"),
-                by,
-                matches.get_one("svg"),
-            )
-        }
+        "lat" => lat::run(
+            &context,
+            text(matches, "FUNCTION"),
+            by(matches),
+            matches.get_one("svg"),
+        ),
         "slow" => {
             let limit = matches.get_one::<u64>("LIMIT").copied().unwrap_or(0);
             slow::run(&context, text(matches, "FUNCTION"), limit, count(matches))
         }
-        "fails" => fails::run(&context, text(matches, "PATTERN")),
+        "fails" => fails::run(
+            &context,
+            text(matches, "PATTERN"),
+            by(matches),
+            matches.get_one("svg"),
+            matches.get_flag("source"),
+        ),
         "args" => args::run(&context, text(matches, "FUNCTION"), count(matches)),
         "follow" => {
             let given = |name| matches.get_one::<String>(name).map(String::as_str);
@@ -341,7 +360,12 @@ pub fn run() -> Result {
             text(matches, "FUNCTION"),
             matches.get_flag("source"),
         ),
-        "count" => count::run(&context, text(matches, "PATTERN")),
+        "count" => count::run(
+            &context,
+            text(matches, "PATTERN"),
+            by(matches),
+            matches.get_one("svg"),
+        ),
         _ => events::run(&context),
     }
 }

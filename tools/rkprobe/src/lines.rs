@@ -26,6 +26,8 @@ use object::{
     ObjectSymbol, //
 };
 
+use crate::failure::note;
+
 /// The type of a note with a build ID. C: `NT_GNU_BUILD_ID`.
 const BUILD_ID: u32 = 3;
 
@@ -107,6 +109,13 @@ impl Lines {
         let file = file.strip_prefix(&self.directory).unwrap_or(&file);
         Some(format!("{file}:{line}"))
     }
+}
+
+/// Opens the debug information. If there is none, says how to get it.
+pub fn open_or_note() -> Option<Lines> {
+    Lines::open()
+        .map_err(|reason| note(format!("rkprobe: {reason}")))
+        .ok()
 }
 
 /// Splits `FUNCTION+0xOFFSET[/0xSIZE]`. `None` for a function of a module, which has ` [MODULE]` behind it.

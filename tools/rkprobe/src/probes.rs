@@ -81,6 +81,83 @@ fn unknown(function: &str, symbols: &str) -> Option<Failure> {
     Some(no_such("function", function, functions()))
 }
 
+/// The functions that a pattern matches, or the function itself. More than `limit` are a failure.
+pub fn matching(tracefs: &Tracefs, pattern: &str, limit: usize) -> Result<Vec<String>> {
+    if !is_pattern(pattern) {
+        return Ok(vec![pattern.into()]);
+    }
+    let names = tracefs.read("available_filter_functions")?;
+    let names = matching_in(&names, pattern);
+    match names.len() {
+        0 => Err(Failure::new(format!("no function matches {pattern}"))),
+        count if count > limit => Err(Failure::new(format!(
+            "{count} functions match {pattern}: with --source, at most {limit} can"
+        ))),
+        _ => Ok(names),
+    }
+}
+
+/// Each name once: a name of several functions is refused anyway.
+fn matching_in(names: &str, pattern: &str) -> Vec<String> {
+    let (module, pattern) = match pattern.split_once(':') {
+        Some((module, pattern)) => (Some(module), pattern),
+        None => (None, pattern),
+    };
+    let mut found: Vec<String> = names
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let name = words.next()?;
+            let in_module = words.next().map(|module| module.trim_matches(['[', ']']));
+            let is_meant = module.is_none() || module == in_module;
+            (is_meant && matches(pattern.as_bytes(), name.as_bytes())).then(|| match in_module {
+                Some(module) => format!("{module}:{name}"),
+                None => name.into(),
+            })
+        })
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// Whether a text matches a pattern with `*`, `?` and `[...]`.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    let Some((first, rest)) = pattern.split_first() else {
+        return text.is_empty();
+    };
+    let Some((byte, after)) = text.split_first() else {
+        return *first == b'*' && matches(rest, text);
+    };
+    match *first {
+        b'*' => matches(rest, text) || matches(pattern, after),
+        b'?' => matches(rest, after),
+        b'[' => match rest.iter().position(|byte| *byte == b']') {
+            Some(end) => is_in(&rest[..end], *byte) && matches(&rest[end + 1..], after),
+            None => false,
+        },
+        _ => first == byte && matches(rest, after),
+    }
+}
+
+/// Whether a byte is in a set such as `a-c_` or `!x`.
+fn is_in(set: &[u8], byte: u8) -> bool {
+    let (is_negated, mut set) = match set.strip_prefix(b"!") {
+        Some(set) => (true, set),
+        None => (false, set),
+    };
+    let mut is_found = false;
+    while let [low, rest @ ..] = set {
+        let (high, rest) = match rest {
+            [b'-', high, rest @ ..] => (high, rest),
+            _ => (low, rest),
+        };
+        is_found |= (*low..=*high).contains(&byte);
+        set = rest;
+    }
+    is_found != is_negated
+}
+
 /// The module of a function, from `MODULE:FUNCTION` or the list of symbols. `None` if the kernel itself has it.
 pub fn module_of(function: &str) -> Option<String> {
     if let Some((module, _)) = function.split_once(':') {
@@ -187,6 +264,28 @@ mod tests {
         );
         assert!(unknown("vfs_data", symbols).is_some());
         assert!(check_function("vfs_*").is_err());
+    }
+
+    #[test]
+    fn finds_the_functions_of_a_pattern() {
+        let names = "vfs_read\next4_a [ext4]\next4_b [ext4]\nvfs_write\nvfs_read\n";
+        assert_eq!(matching_in(names, "vfs_*"), ["vfs_read", "vfs_write"]);
+        assert_eq!(matching_in(names, "ext4:*_[a]"), ["ext4:ext4_a"]);
+        assert_eq!(matching_in(names, "*4_?"), ["ext4:ext4_a", "ext4:ext4_b"]);
+        for (pattern, text, expected) in [
+            ("*", "", true),
+            ("a*c", "abc", true),
+            ("a*c", "abcd", false),
+            ("a?", "a", false),
+            ("[!a-c]x", "dx", true),
+            ("[!a-c]x", "bx", false),
+            ("[a-c-]x", "-x", true),
+            ("[a", "a", false),
+            ("**a*", "ba", true),
+        ] {
+            let found = matches(pattern.as_bytes(), text.as_bytes());
+            assert_eq!(found, expected, "{pattern} {text}");
+        }
     }
 
     #[test]

@@ -5,7 +5,6 @@
 use crate::{
     context::Context,
     failure::{
-        note,
         Failure,
         Result, //
     },
@@ -13,7 +12,7 @@ use crate::{
         self,
         Object, //
     },
-    lines::Lines,
+    lines,
     probes,
     sys, //
 };
@@ -59,11 +58,7 @@ pub fn run(context: &Context, function: &str, has_source: bool) -> Result {
     let text = tracefs.read(FILE)?;
     // Others can ask while the debug information is read.
     drop(lock);
-    let lines = has_source.then(Lines::open).and_then(|lines| {
-        lines
-            .map_err(|reason| note(format!("rkprobe: {reason}")))
-            .ok()
-    });
+    let lines = has_source.then(lines::open_or_note).flatten();
     let find = |place: &str| lines.as_ref()?.find(place, 0);
     if !context.is_json {
         return context.print(&with_lines(&text, find));
