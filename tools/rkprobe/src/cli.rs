@@ -23,8 +23,10 @@ use crate::{
         events,
         exits,
         fails,
+        follow,
         lat,
-        slow, //
+        slow,
+        watch, //
     },
     context::Context,
     duration,
@@ -54,6 +56,28 @@ fn number() -> Arg {
         .value_name("N")
         .value_parser(value_parser!(u64).range(1..))
         .help("End after N calls")
+}
+
+fn by(help: &'static str) -> Arg {
+    Arg::new("by")
+        .long("by")
+        .value_name("WHAT")
+        .value_parser(["comm", "pid", "cpu", "stack"])
+        .help(help)
+}
+
+fn svg() -> Arg {
+    Arg::new("svg")
+        .long("svg")
+        .value_name("FILE")
+        .help("Also draw the answer into FILE")
+}
+
+fn source() -> Arg {
+    Arg::new("source")
+        .long("source")
+        .action(ArgAction::SetTrue)
+        .help("Show source lines, from the debug information of the kernel")
 }
 
 /// The commands and their options.
@@ -96,19 +120,10 @@ fn command() -> Command {
             Command::new("lat")
                 .about("How long do calls of a function take?")
                 .arg(function())
-                .arg(
-                    Arg::new("by")
-                        .long("by")
-                        .value_name("WHAT")
-                        .value_parser(["comm", "pid", "cpu", "stack"])
-                        .help("One histogram for each program name, thread, CPU or stack"),
-                )
-                .arg(
-                    Arg::new("svg")
-                        .long("svg")
-                        .value_name("FILE")
-                        .help("Also draw the histogram into FILE"),
-                ),
+                .arg(by(
+                    "One histogram for each program name, thread, CPU or stack",
+                ))
+                .arg(svg()),
         )
         .subcommand(
             Command::new("slow")
@@ -123,7 +138,12 @@ fn command() -> Command {
         .subcommand(
             Command::new("fails")
                 .about("Which functions return errors, which errors, how often, and to whom?")
-                .arg(functions()),
+                .arg(functions())
+                .arg(by(
+                    "Whom: a program name (the default), thread, CPU or stack",
+                ))
+                .arg(svg())
+                .arg(source()),
         )
         .subcommand(
             Command::new("args")
@@ -134,12 +154,94 @@ fn command() -> Command {
         .subcommand(
             Command::new("exits")
                 .about("Where does a function leave?")
-                .arg(function()),
+                .arg(function())
+                .arg(source()),
+        )
+        .subcommand(
+            Command::new("follow")
+                .about("What happens to an object, from its start to its end?")
+                .override_usage("rkprobe follow [OPTIONS] STRUCT from FUNCTION [until FUNCTION]")
+                .arg(word(
+                    "STRUCT",
+                    "The structure that the object is, such as inode",
+                ))
+                .arg(
+                    word("from", "The word from")
+                        .value_parser(["from"])
+                        .hide_possible_values(true),
+                )
+                .arg(word(
+                    "START",
+                    "The function that returns or takes a new object",
+                ))
+                .arg(
+                    Arg::new("until")
+                        .value_name("until")
+                        .value_parser(["until"])
+                        .hide_possible_values(true)
+                        .requires("END")
+                        .help("The word until"),
+                )
+                .arg(
+                    Arg::new("END")
+                        .value_name("END")
+                        .help("The function that returns or takes the object last"),
+                )
+                .arg(
+                    Arg::new("object")
+                        .long("object")
+                        .value_name("FETCHARG")
+                        .help(
+                            "The object at START, if BTF does not say it: a parameter, or $retval",
+                        ),
+                )
+                .arg(
+                    Arg::new("end-object")
+                        .long("end")
+                        .value_name("FETCHARG")
+                        .requires("END")
+                        .help("The object at END"),
+                )
+                .arg(
+                    Arg::new("only")
+                        .long("only")
+                        .value_name("PATTERN,...")
+                        .help("Show the calls of these functions only"),
+                )
+                .arg(
+                    Arg::new("show")
+                        .long("show")
+                        .value_name("NAME=FETCHARG")
+                        .action(ArgAction::Append)
+                        .help("Show a value at each call, such as 'mode=$obj->i_mode:x16'"),
+                )
+                .arg(
+                    number()
+                        .requires("END")
+                        .help("End after N objects have ended"),
+                ),
+        )
+        .subcommand(
+            Command::new("watch")
+                .about("Who writes some memory of the kernel? (x86-64)")
+                .arg(word(
+                    "MEMORY",
+                    "[MODULE:]SYMBOL[+OFFSET][:LENGTH] or ADDRESS[:LENGTH]",
+                ))
+                .arg(
+                    Arg::new("each")
+                        .long("each")
+                        .action(ArgAction::SetTrue)
+                        .help("Print each write with the new value, instead of counting"),
+                )
+                .arg(number().requires("each").help("End after N writes")),
         )
         .subcommand(
             Command::new("count")
                 .about("Which functions are called how often?")
-                .arg(functions()),
+                .arg(functions())
+                .arg(by("Divide the calls by program name, thread, CPU or stack"))
+                .arg(svg()),
         )
         .subcommand(
             Command::new("events")
@@ -207,27 +309,63 @@ pub fn run() -> Result {
     let tracefs = Tracefs::find(matches.get_flag("verbose"), matches.get_flag("dry-run"))?;
     let duration = matches.get_one::<u64>("duration").copied();
     let context = Context::new(tracefs, matches.get_flag("json"), duration);
+    let by = |matches: &ArgMatches| {
+        matches
+            .get_one::<String>("by")
+            .and_then(|by| lat::By::parse(by))
+    };
     let count = |matches: &ArgMatches| matches.get_one::<u64>("number").copied();
     match name {
-        "lat" => {
-            let by = matches
-                .get_one::<String>("by")
-                .and_then(|by| lat::By::parse(by));
-            lat::run(
-                &context,
-                text(matches, "FUNCTION"),
-                by,
-                matches.get_one("svg"),
-            )
-        }
+        "lat" => lat::run(
+            &context,
+            text(matches, "FUNCTION"),
+            by(matches),
+            matches.get_one("svg"),
+        ),
         "slow" => {
             let limit = matches.get_one::<u64>("LIMIT").copied().unwrap_or(0);
             slow::run(&context, text(matches, "FUNCTION"), limit, count(matches))
         }
-        "fails" => fails::run(&context, text(matches, "PATTERN")),
+        "fails" => fails::run(
+            &context,
+            text(matches, "PATTERN"),
+            by(matches),
+            matches.get_one("svg"),
+            matches.get_flag("source"),
+        ),
         "args" => args::run(&context, text(matches, "FUNCTION"), count(matches)),
-        "exits" => exits::run(&context, text(matches, "FUNCTION")),
-        "count" => count::run(&context, text(matches, "PATTERN")),
+        "follow" => {
+            let given = |name| matches.get_one::<String>(name).map(String::as_str);
+            let shown = matches.get_many::<String>("show");
+            let question = follow::Question {
+                structure: text(matches, "STRUCT"),
+                from: text(matches, "START"),
+                until: given("END"),
+                object: given("object"),
+                end: given("end-object"),
+                only: given("only"),
+                fields: shown.into_iter().flatten().map(String::as_str).collect(),
+                count: count(matches),
+            };
+            follow::run(&context, &question)
+        }
+        "watch" => watch::run(
+            &context,
+            text(matches, "MEMORY"),
+            matches.get_flag("each"),
+            count(matches),
+        ),
+        "exits" => exits::run(
+            &context,
+            text(matches, "FUNCTION"),
+            matches.get_flag("source"),
+        ),
+        "count" => count::run(
+            &context,
+            text(matches, "PATTERN"),
+            by(matches),
+            matches.get_one("svg"),
+        ),
         _ => events::run(&context),
     }
 }
@@ -253,6 +391,8 @@ mod tests {
             &["rkprobe"][..],
             &["rkprobe", "lat"],
             &["rkprobe", "slow", "f", "10x"],
+            &["rkprobe", "follow", "inode", "of", "f"],
+            &["rkprobe", "follow", "inode", "from", "f", "until"],
         ] {
             assert!(command().try_get_matches_from(wrong).is_err());
         }

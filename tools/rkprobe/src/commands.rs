@@ -7,5 +7,7 @@ pub mod count;
 pub mod events;
 pub mod exits;
 pub mod fails;
+pub mod follow;
 pub mod lat;
 pub mod slow;
+pub mod watch;

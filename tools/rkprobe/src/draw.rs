@@ -66,6 +66,26 @@ pub fn bars(bars: &[Bar], screen: Screen) -> String {
     text
 }
 
+/// A line of `width` characters with a mark at the place of `value` between 0 and `highest`.
+pub fn track(value: u64, highest: u64, width: usize, screen: Screen) -> String {
+    let last = width.saturating_sub(1);
+    let place = (u128::from(value) * last as u128 / u128::from(highest.max(1))) as usize;
+    let place = place.min(last);
+    let (line, mark) = match screen.has_blocks {
+        true => ("\u{2500}", "\u{25cf}"),
+        false => ("-", "*"),
+    };
+    let (start, end) = match screen.has_color {
+        true => (COLOR, NORMAL),
+        false => ("", ""),
+    };
+    format!(
+        "{}{start}{mark}{end}{}",
+        line.repeat(place),
+        line.repeat(last - place)
+    )
+}
+
 /// The first `rows` lines, none of which is wider than the terminal: they can be drawn over. Bars fit already.
 pub fn fit(text: &str, columns: usize, rows: usize) -> String {
     let fit = |line: &str| match line.contains('\x1b') {
@@ -144,6 +164,15 @@ mod tests {
             ""
         );
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_track_has_a_mark_at_the_place_of_the_value() {
+        let screen = screen(None, false);
+        assert_eq!(track(0, 0, 4, screen), "*---");
+        assert_eq!(track(5, 10, 5, screen), "--*--");
+        assert_eq!(track(20, 10, 4, screen), "---*");
+        assert_eq!(track(u64::MAX, u64::MAX, 3, screen), "--*");
     }
 
     #[test]

@@ -83,6 +83,11 @@ pub fn symbol(value: &str) -> &str {
         .trim()
 }
 
+/// A key in one line. A stack has a place in each line, and then the first place is the innermost.
+pub fn one_line(key: &str) -> String {
+    key.lines().map(str::trim).collect::<Vec<_>>().join(" < ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

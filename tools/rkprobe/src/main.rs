@@ -3,11 +3,12 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `json`, `draw`, `svg`, `hist`, `record`, `returns`,
+//! `json`, `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `lines`,
 //! `tracefs`, `probes`, `instance`, `context`, `commands`, `cli`.
 
 use std::process::ExitCode;
 
+mod btf;
 mod cli;
 mod commands;
 mod context;
@@ -18,6 +19,7 @@ mod failure;
 mod hist;
 mod instance;
 mod json;
+mod lines;
 mod probes;
 mod record;
 mod returns;

@@ -52,12 +52,22 @@ pub fn check_function(name: &str) -> Result {
         return Ok(());
     };
     match unknown(function, &symbols) {
-        Some(text) => Err(Failure::new(text)),
+        Some(failure) => Err(failure),
         None => Ok(()),
     }
 }
 
-fn unknown(function: &str, symbols: &str) -> Option<String> {
+/// A failure that names similar names.
+pub fn no_such<'s>(what: &str, name: &str, names: impl Iterator<Item = &'s str>) -> Failure {
+    let mut text = format!("the kernel has no {what} {name}");
+    let names = similar(name, names.filter(|name| !name.is_empty()), 3);
+    if !names.is_empty() {
+        text += &format!("; similar: {}", names.join(", "));
+    }
+    Failure::new(text)
+}
+
+fn unknown(function: &str, symbols: &str) -> Option<Failure> {
     let functions = || {
         symbols.lines().filter_map(|line| {
             let mut words = line.split_whitespace().skip(1);
@@ -68,12 +78,115 @@ fn unknown(function: &str, symbols: &str) -> Option<String> {
     if functions().any(|name| name == function) {
         return None;
     }
-    let mut text = format!("the kernel has no function {function}");
-    let names = similar(function, functions(), 3);
-    if !names.is_empty() {
-        text += &format!("; similar: {}", names.join(", "));
+    Some(no_such("function", function, functions()))
+}
+
+/// The functions that a pattern matches, or the function itself. More than `limit` are a failure.
+pub fn matching(tracefs: &Tracefs, pattern: &str, limit: usize) -> Result<Vec<String>> {
+    if !is_pattern(pattern) {
+        return Ok(vec![pattern.into()]);
     }
-    Some(text)
+    let names = tracefs.read("available_filter_functions")?;
+    let names = matching_in(&names, pattern);
+    match names.len() {
+        0 => Err(Failure::new(format!("no function matches {pattern}"))),
+        count if count > limit => Err(Failure::new(format!(
+            "{count} functions match {pattern}: with --source, at most {limit} can"
+        ))),
+        _ => Ok(names),
+    }
+}
+
+/// Each name once: a name of several functions is refused anyway.
+fn matching_in(names: &str, pattern: &str) -> Vec<String> {
+    let (module, pattern) = match pattern.split_once(':') {
+        Some((module, pattern)) => (Some(module), pattern),
+        None => (None, pattern),
+    };
+    let mut found: Vec<String> = names
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let name = words.next()?;
+            let in_module = words.next().map(|module| module.trim_matches(['[', ']']));
+            let is_meant = module.is_none() || module == in_module;
+            (is_meant && matches(pattern.as_bytes(), name.as_bytes())).then(|| match in_module {
+                Some(module) => format!("{module}:{name}"),
+                None => name.into(),
+            })
+        })
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// Whether a text matches a pattern with `*`, `?` and `[...]`.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    let Some((first, rest)) = pattern.split_first() else {
+        return text.is_empty();
+    };
+    let Some((byte, after)) = text.split_first() else {
+        return *first == b'*' && matches(rest, text);
+    };
+    match *first {
+        b'*' => matches(rest, text) || matches(pattern, after),
+        b'?' => matches(rest, after),
+        b'[' => match rest.iter().position(|byte| *byte == b']') {
+            Some(end) => is_in(&rest[..end], *byte) && matches(&rest[end + 1..], after),
+            None => false,
+        },
+        _ => first == byte && matches(rest, after),
+    }
+}
+
+/// Whether a byte is in a set such as `a-c_` or `!x`.
+fn is_in(set: &[u8], byte: u8) -> bool {
+    let (is_negated, mut set) = match set.strip_prefix(b"!") {
+        Some(set) => (true, set),
+        None => (false, set),
+    };
+    let mut is_found = false;
+    while let [low, rest @ ..] = set {
+        let (high, rest) = match rest {
+            [b'-', high, rest @ ..] => (high, rest),
+            _ => (low, rest),
+        };
+        is_found |= (*low..=*high).contains(&byte);
+        set = rest;
+    }
+    is_found != is_negated
+}
+
+/// The module of a function, from `MODULE:FUNCTION` or the list of symbols. `None` if the kernel itself has it.
+pub fn module_of(function: &str) -> Option<String> {
+    if let Some((module, _)) = function.split_once(':') {
+        return Some(module.into());
+    }
+    module_in(function, &fs::read_to_string("/proc/kallsyms").ok()?)
+}
+
+fn module_in(function: &str, symbols: &str) -> Option<String> {
+    symbols.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(2);
+        (words.next() == Some(function))
+            .then(|| words.next())?
+            .map(|module| module.trim_matches(['[', ']']).into())
+    })
+}
+
+/// The missed hits of an event, `GROUP/EVENT`.
+pub fn missed(tracefs: &Tracefs, event: &str) -> u64 {
+    let profile = tracefs.read("rkprobe_profile").unwrap_or_default();
+    missed_in(&profile, event)
+}
+
+fn missed_in(profile: &str, event: &str) -> u64 {
+    let counts = profile.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        (words.next() == Some(event)).then(|| words.nth(1)?.parse::<u64>().ok())?
+    });
+    counts.sum()
 }
 
 /// Defines a probe by the first of the commands that the kernel accepts. The last command's error counts.
@@ -141,14 +254,49 @@ mod tests {
     #[test]
     fn knows_functions() {
         let symbols = "ffff t vfs_read\nffff T vfs_write\t[mod]\nffff d vfs_data\n";
-        assert_eq!(unknown("vfs_write", symbols), None);
-        let text = unknown("vfs_raed", symbols).unwrap();
+        assert!(unknown("vfs_write", symbols).is_none());
+        let Some(Failure::Message(text)) = unknown("vfs_raed", symbols) else {
+            panic!();
+        };
         assert_eq!(
             text,
             "the kernel has no function vfs_raed; similar: vfs_read"
         );
         assert!(unknown("vfs_data", symbols).is_some());
         assert!(check_function("vfs_*").is_err());
+    }
+
+    #[test]
+    fn finds_the_functions_of_a_pattern() {
+        let names = "vfs_read\next4_a [ext4]\next4_b [ext4]\nvfs_write\nvfs_read\n";
+        assert_eq!(matching_in(names, "vfs_*"), ["vfs_read", "vfs_write"]);
+        assert_eq!(matching_in(names, "ext4:*_[a]"), ["ext4:ext4_a"]);
+        assert_eq!(matching_in(names, "*4_?"), ["ext4:ext4_a", "ext4:ext4_b"]);
+        for (pattern, text, expected) in [
+            ("*", "", true),
+            ("a*c", "abc", true),
+            ("a*c", "abcd", false),
+            ("a?", "a", false),
+            ("[!a-c]x", "dx", true),
+            ("[!a-c]x", "bx", false),
+            ("[a-c-]x", "-x", true),
+            ("[a", "a", false),
+            ("**a*", "ba", true),
+        ] {
+            let found = matches(pattern.as_bytes(), text.as_bytes());
+            assert_eq!(found, expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn knows_modules_and_missed_hits() {
+        let symbols = "ffff t vfs_read\nffff T mod_write\t[mod]\n";
+        assert_eq!(module_in("mod_write", symbols).unwrap(), "mod");
+        assert_eq!(module_in("vfs_read", symbols), None);
+        assert_eq!(module_of("a:b").unwrap(), "a");
+        let profile = "  g/a   10   2\n  g/ab  1  1\n  g/a  5  3\n";
+        assert_eq!(missed_in(profile, "g/a"), 5);
+        assert_eq!(missed_in(profile, "g/b"), 0);
     }
 
     #[test]

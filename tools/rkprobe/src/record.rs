@@ -9,6 +9,8 @@ pub struct Record<'a> {
     pub comm: &'a str,
     /// The thread ID of the task.
     pub pid: &'a str,
+    /// The time, in ns. The kernel prints microseconds.
+    pub time: u64,
     /// The place of the probe, without parentheses.
     pub place: &'a str,
     /// The names and the values of the fields.
@@ -25,6 +27,7 @@ impl<'a> Record<'a> {
         Some(Self {
             comm,
             pid: pid.trim(),
+            time: parse_time(head).unwrap_or(0),
             place,
             fields: split_fields(fields),
         })
@@ -42,6 +45,14 @@ impl<'a> Record<'a> {
     pub fn caller(&self) -> &'a str {
         self.place.split(['+', ' ']).next().unwrap_or(self.place)
     }
+}
+
+/// The time at the end of `TASK [CPU] FLAGS SECONDS.MICROSECONDS`, in ns.
+fn parse_time(head: &str) -> Option<u64> {
+    let (seconds, us) = head.rsplit(' ').next()?.split_once('.')?;
+    let us: u64 = us.parse().ok()?;
+    let seconds: u64 = seconds.parse().ok()?;
+    seconds.checked_mul(1_000_000_000)?.checked_add(us * 1000)
 }
 
 /// Splits ` a=1 b="x y" c={1,2}`.
@@ -84,6 +95,7 @@ mod tests {
             ns=111 name=\"a b=c \\\" d\" at=f+0x1/0x2 list={1,2} ret=-2";
         let record = Record::parse(line, "slow").unwrap();
         assert_eq!((record.comm, record.pid), ("my-cat x", "123"));
+        assert_eq!(record.time, 6_152_338_000);
         assert_eq!(record.caller(), "ksys_read");
         assert_eq!(record.field("ns"), Some("111"));
         assert_eq!(record.field("name"), Some("\"a b=c \\\" d\""));

@@ -4,17 +4,11 @@
 //!
 //! After such a function, the register of the return value contains anything.
 
-use std::{
-    collections::HashMap,
-    fs, //
-};
+use std::collections::HashMap;
 
-use probe::btf::{
-    Btf,
-    Sections, //
-};
+use probe::btf::Btf;
 
-const DIRECTORY: &str = "/sys/kernel/btf";
+use crate::btf;
 
 /// What BTF says about functions. The answers are kept.
 #[derive(Default)]
@@ -33,10 +27,10 @@ impl Returns {
             return;
         }
         if self.kernel.is_empty() {
-            self.kernel = fs::read(format!("{DIRECTORY}/vmlinux")).unwrap_or_default();
+            self.kernel = btf::read("vmlinux");
         }
         let mut index = Vec::new();
-        let kernel = index_of(&self.kernel, None, &mut index);
+        let kernel = btf::parse(&self.kernel, None, &mut index);
         for symbol in new {
             let is_void = kernel
                 .as_ref()
@@ -51,27 +45,15 @@ impl Returns {
     }
 }
 
-fn index_of<'a>(
-    bytes: &'a [u8],
-    base: Option<&'a Btf<'a>>,
-    index: &'a mut Vec<u32>,
-) -> Option<Btf<'a>> {
-    let sections = Sections::parse(bytes, base).ok()?;
-    index.resize(sections.slots().ok()?, 0);
-    sections.index(index).ok()
-}
-
 fn is_void(kernel: &Btf<'_>, symbol: &str) -> bool {
     let Some((name, module)) = symbol.split_once(" [") else {
         return kernel
             .function(symbol)
             .is_some_and(|function| function.is_void());
     };
-    let Ok(bytes) = fs::read(format!("{DIRECTORY}/{}", module.trim_end_matches(']'))) else {
-        return false;
-    };
+    let bytes = btf::read(module.trim_end_matches(']'));
     let mut index = Vec::new();
-    let module = index_of(&bytes, Some(kernel), &mut index);
+    let module = btf::parse(&bytes, Some(kernel), &mut index);
     module
         .and_then(|module| module.function(name))
         .is_some_and(|function| function.is_void())

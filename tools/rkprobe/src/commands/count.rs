@@ -3,7 +3,10 @@
 //! `rkprobe count PATTERN`: which functions are called how often? The kernel counts by function.
 
 use crate::{
-    commands::lat::dropped,
+    commands::lat::{
+        dropped,
+        By, //
+    },
     context::Context,
     draw::{
         self,
@@ -15,15 +18,26 @@ use crate::{
     },
     hist::{
         self,
-        Hist, //
+        Hist,
+        Row, //
     },
     instance::Instance,
     json::{
         self,
         Object, //
     },
-    probes, //
+    probes,
+    svg, //
 };
+
+/// The function, and what `--by` adds. A stack is in one line.
+fn label(row: &Row) -> String {
+    let mut label = hist::symbol(&row.keys[0]).to_string();
+    for key in &row.keys[1..] {
+        label += &format!("  {}", hist::one_line(key));
+    }
+    label
+}
 
 /// The functions with the most calls first, and names in order where calls are equal.
 fn functions(hist: &Hist) -> Vec<Bar> {
@@ -31,7 +45,7 @@ fn functions(hist: &Hist) -> Vec<Bar> {
         .rows
         .iter()
         .map(|row| Bar {
-            label: hist::symbol(&row.keys[0]).into(),
+            label: label(row),
             value: row.hits,
         })
         .collect();
@@ -44,22 +58,25 @@ fn picture(context: &Context, pattern: &str, hist: &Hist) -> String {
     if bars.is_empty() {
         return format!("{pattern}: 0 calls\n");
     }
-    draw::bars(&bars, context.screen) + &dropped(hist)
+    draw::bars(&bars, context.screen) + &dropped(hist.dropped)
 }
 
-/// Runs the command.
-pub fn run(context: &Context, pattern: &str) -> Result {
+/// Runs the command. `by` divides the calls of a function, and `image` is the path of an image.
+pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&String>) -> Result {
     if !probes::is_pattern(pattern) {
         probes::check_function(pattern)?;
     }
-    let command = |group: &str| format!("f:{group}/count {pattern}");
+    let command = |group: &str| format!("f:{group}/count {pattern}{}", by.map_or("", By::field));
     probes::check_syntax(&command("rkprobe"))?;
     let instance = Instance::create(&context.tracefs)?;
     probes::define(&context.tracefs, &[command(instance.group())])?;
-    let trigger = format!(
-        "hist:keys=__probe_ip.sym:size=8192 if {}",
-        context.filter(&[])
-    );
+    let mut keys = "__probe_ip.sym".to_string();
+    let mut names = vec!["__probe_ip"];
+    if let Some((key, name)) = by.map(By::key) {
+        keys += &format!(",{key}");
+        names.push(name);
+    }
+    let trigger = format!("hist:keys={keys}:size=8192 if {}", context.filter(&[]));
     let file = instance.event_file("count", "trigger");
     context
         .tracefs
@@ -69,24 +86,45 @@ pub fn run(context: &Context, pattern: &str) -> Result {
         let text = context
             .tracefs
             .read(&instance.event_file("count", "hist"))?;
-        Ok(hist::parse(&text, &["__probe_ip"], None))
+        Ok(hist::parse(&text, &names, None))
     };
     context.watch(|| Ok(picture(context, pattern, &read()?)))?;
     if context.tracefs.is_dry() {
         return Ok(());
     }
     let hist = read()?;
+    if let Some(path) = image {
+        svg::write(path, &format!("{pattern}: calls"), &functions(&hist))?;
+    }
     if !context.is_json {
         return context.print(&picture(context, pattern, &hist));
     }
-    let functions = functions(&hist).into_iter().map(|bar| {
-        Object::new()
-            .string("function", &bar.label)
-            .number("calls", bar.value)
-            .end()
+    let mut rows: Vec<&Row> = hist.rows.iter().collect();
+    rows.sort_by(|a, b| b.hits.cmp(&a.hits).then_with(|| a.keys.cmp(&b.keys)));
+    let functions = rows.into_iter().map(|row| {
+        let object = Object::new().string("function", hist::symbol(&row.keys[0]));
+        let object = match row.keys.get(1) {
+            Some(group) => object.string("group", group),
+            None => object,
+        };
+        object.number("calls", row.hits).end()
     });
     let answer = Object::new()
         .raw("functions", &json::array(functions))
         .number("dropped", hist.dropped);
     context.print(&(answer.end() + "\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn divides_the_calls_of_a_function() {
+        let text = "{ __probe_ip: [ffff] a, common_stacktrace:\n   a+0x1/0x2\n   b+0x1/0x2\n} hitcount: 2\n\
+            { __probe_ip: [ffff] b, common_stacktrace:\n   c+0x1/0x2\n} hitcount: 5\n";
+        let hist = hist::parse(text, &["__probe_ip", "common_stacktrace"], None);
+        let labels: Vec<String> = functions(&hist).into_iter().map(|bar| bar.label).collect();
+        assert_eq!(labels, ["b  c+0x1/0x2", "a  a+0x1/0x2 < b+0x1/0x2"]);
+    }
 }

@@ -80,6 +80,7 @@ fn reason(command: &str) -> &'static str {
     match command.as_bytes().first() {
         Some(b'r') => "more calls were in flight than MAXACTIVE, or a hit was inside another probe: use a larger rN",
         Some(b'f') => "a task had too many nested calls in flight",
+        Some(b'o') => "too many objects were live, or a hit was inside another probe: use a larger objects=N",
         _ if command.contains("%retinsn") => "the function returned inside another probe",
         _ => "a hit was inside another probe",
     }

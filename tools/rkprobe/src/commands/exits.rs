@@ -12,14 +12,27 @@ use crate::{
         self,
         Object, //
     },
+    lines,
     probes,
     sys, //
 };
 
 const FILE: &str = "rkprobe_exits";
 
-/// Runs the command.
-pub fn run(context: &Context, function: &str) -> Result {
+/// Adds the source line to each place in the answer.
+fn with_lines(text: &str, find: impl Fn(&str) -> Option<String>) -> String {
+    text.lines()
+        .map(
+            |line| match line.split_once(' ').and_then(|(place, _)| find(place)) {
+                Some(source) => format!("{line}  {source}\n"),
+                None => format!("{line}\n"),
+            },
+        )
+        .collect()
+}
+
+/// Runs the command. If `has_source`, adds source lines.
+pub fn run(context: &Context, function: &str, has_source: bool) -> Result {
     probes::check_function(function)?;
     let tracefs = &context.tracefs;
     if !tracefs.is_dry() && !tracefs.path(FILE).exists() {
@@ -43,18 +56,23 @@ pub fn run(context: &Context, function: &str) -> Result {
         return Ok(());
     }
     let text = tracefs.read(FILE)?;
+    // Others can ask while the debug information is read.
+    drop(lock);
+    let lines = has_source.then(lines::open_or_note).flatten();
+    let find = |place: &str| lines.as_ref()?.find(place, 0);
     if !context.is_json {
-        return context.print(&text);
+        return context.print(&with_lines(&text, find));
     }
     let exits = text
         .lines()
         .filter(|line| !line.starts_with("verdict: "))
         .filter_map(|line| line.split_once(' '))
         .map(|(place, kind)| {
-            Object::new()
-                .string("place", place)
-                .string("kind", kind)
-                .end()
+            let mut object = Object::new().string("place", place).string("kind", kind);
+            if let Some(source) = find(place) {
+                object = object.string("source", &source);
+            }
+            object.end()
         });
     let verdict = text
         .lines()
@@ -65,4 +83,20 @@ pub fn run(context: &Context, function: &str) -> Result {
         .raw("exits", &json::array(exits))
         .string("verdict", verdict);
     context.print(&(answer.end() + "\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_have_lines() {
+        let text = "f+0x1 ret\nf+0x5 no return\nverdict: returns\n";
+        let find = |place: &str| (place == "f+0x1").then(|| "a/b.c:7".into());
+        assert_eq!(
+            with_lines(text, find),
+            "f+0x1 ret  a/b.c:7\nf+0x5 no return\nverdict: returns\n"
+        );
+        assert_eq!(with_lines(text, |_| None), text);
+    }
 }

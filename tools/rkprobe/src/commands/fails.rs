@@ -3,8 +3,12 @@
 //! `rkprobe fails PATTERN`: which functions return errors, which errors, how often, and to whom?
 
 use crate::{
-    commands::lat::dropped,
+    commands::lat::{
+        dropped,
+        By, //
+    },
     context::Context,
+    draw::Bar,
     errno,
     failure::{
         Failure,
@@ -12,25 +16,43 @@ use crate::{
     },
     hist::{
         self,
-        Hist, //
+        one_line,
+        Hist,
+        Row, //
     },
     instance::Instance,
     json::{
         self,
         Object, //
     },
+    lines::{
+        self,
+        Lines, //
+    },
     probes,
-    returns::Returns, //
+    returns::Returns,
+    svg, //
 };
 
 /// The lowest number that is an error. C: `MAX_ERRNO`.
 const MIN_ERROR: i32 = -4095;
 
+/// The most functions whose return instructions are probed.
+const MAX_PROBED: usize = 256;
+
+/// The event of `f…%return`, which knows the function.
+const FUNCTIONS: &str = "fails";
+/// The event of `%retinsn`, which knows the return instruction.
+const INSTRUCTIONS: &str = "exits";
+
 /// An error of a function.
 struct Failed {
     function: String,
+    /// The return instruction or its source line. Empty if it is unknown.
+    place: String,
     error: String,
-    comm: String,
+    /// The task, or what `--by` says.
+    group: String,
     count: u64,
 }
 
@@ -40,38 +62,44 @@ fn error_number(key: &str) -> u32 {
     (value as i32).unsigned_abs()
 }
 
-/// Leaves out functions that return nothing.
-fn leave_out_void(hist: &mut Hist, returns: &mut Returns) {
-    returns.look_up(hist.rows.iter().map(|row| hist::symbol(&row.keys[0])));
-    hist.rows
-        .retain(|row| !returns.is_void(hist::symbol(&row.keys[0])));
+/// The function of a return instruction. A part of the function can be elsewhere, in `FUNCTION.cold`.
+fn function_of(place: &str) -> String {
+    let (symbol, rest) = place.split_once('+').unwrap_or((place, ""));
+    let symbol = symbol.trim_end_matches(".cold");
+    match rest.split_once(' ') {
+        Some((_, module)) => format!("{symbol} {module}"),
+        None => symbol.into(),
+    }
 }
 
-/// The errors, the most frequent first.
-fn errors(hist: &Hist) -> Vec<Failed> {
-    let mut errors: Vec<Failed> = hist
+/// The errors, the most frequent first. `hist` counts by function, and `exits` by return instruction.
+fn errors(hist: &Hist, exits: &Hist, lines: Option<&Lines>) -> Vec<Failed> {
+    let failed = |row: &Row, function, place| Failed {
+        function,
+        place,
+        error: errno::name(error_number(&row.keys[1]).into()).into(),
+        group: one_line(&row.keys[2]),
+        count: row.hits,
+    };
+    let by_function = hist
         .rows
         .iter()
-        .map(|row| {
-            let number = error_number(&row.keys[1]);
-            Failed {
-                function: hist::symbol(&row.keys[0]).into(),
-                error: errno::name(number.into()).into(),
-                comm: row.keys[2].clone(),
-                count: row.hits,
-            }
-        })
-        .collect();
+        .map(|row| failed(row, hist::symbol(&row.keys[0]).into(), String::new()));
+    let by_place = exits.rows.iter().map(|row| {
+        let place = hist::symbol(&row.keys[0]);
+        let line = lines.and_then(|lines| lines.find(place, 0));
+        failed(row, function_of(place), line.unwrap_or(place.into()))
+    });
+    let mut errors: Vec<Failed> = by_function.chain(by_place).collect();
     errors.sort_by(|a, b| {
         b.count
             .cmp(&a.count)
-            .then_with(|| (&a.function, &a.error).cmp(&(&b.function, &b.error)))
+            .then_with(|| (&a.function, &a.error, &a.place).cmp(&(&b.function, &b.error, &b.place)))
     });
     errors
 }
 
-fn table(pattern: &str, hist: &Hist) -> String {
-    let errors = errors(hist);
+fn table(pattern: &str, errors: &[Failed], dropped: &str) -> String {
     if errors.is_empty() {
         return format!("{pattern}: 0 errors\n");
     }
@@ -82,24 +110,57 @@ fn table(pattern: &str, hist: &Hist) -> String {
             .max()
             .unwrap_or(0)
     };
-    let (functions, names) = (
+    let (functions, names, places) = (
         width(|failed| &failed.function),
         width(|failed| &failed.error),
+        width(|failed| &failed.place),
     );
     let mut text = String::new();
-    for failed in &errors {
+    for failed in errors {
+        let place = match places {
+            0 => String::new(),
+            _ => format!("{:places$}  ", failed.place),
+        };
         text += &format!(
-            "{:>8}  {:functions$}  {:names$}  {}\n",
-            failed.count, failed.function, failed.error, failed.comm
+            "{:>8}  {:functions$}  {:names$}  {place}{}\n",
+            failed.count, failed.function, failed.error, failed.group
         );
     }
-    text + &dropped(hist)
+    text + dropped
 }
 
-/// Runs the command.
+/// The commands of both events for a pattern. With source lines, each function has its own probe: at its return
+/// instructions, or else at its return.
+fn define(
+    context: &Context,
+    group: &str,
+    fields: &str,
+    functions: Option<&[String]>,
+    pattern: &str,
+) -> Result {
+    let at_return = |name: &str| format!("f:{group}/{FUNCTIONS} {name}%return {fields}");
+    let Some(functions) = functions else {
+        return probes::define(&context.tracefs, &[at_return(pattern)]);
+    };
+    for function in functions {
+        let at_instructions =
+            format!("p:{group}/{INSTRUCTIONS} {function}%retinsn exit=$exit {fields}");
+        probes::define(&context.tracefs, &[at_instructions, at_return(function)])?;
+    }
+    Ok(())
+}
+
+/// Runs the command. `by` replaces the task, and `image` is the path of an image. If `has_source`, the errors have
+/// their return instructions, with source lines if the kernel's debug information is present.
 ///
 /// The error is in the lower half of the register, also for functions that return a `long` or a pointer.
-pub fn run(context: &Context, pattern: &str) -> Result {
+pub fn run(
+    context: &Context,
+    pattern: &str,
+    by: Option<By>,
+    image: Option<&String>,
+    has_source: bool,
+) -> Result {
     let mut returns = Returns::default();
     if !probes::is_pattern(pattern) {
         probes::check_function(pattern)?;
@@ -110,49 +171,110 @@ pub fn run(context: &Context, pattern: &str) -> Result {
             )));
         }
     }
-    let command =
-        |group: &str| format!("f:{group}/fails {pattern}%return error=$retval:s32 comm=$comm");
-    probes::check_syntax(&command("rkprobe"))?;
-    let instance = Instance::create(&context.tracefs)?;
-    probes::define(&context.tracefs, &[command(instance.group())])?;
-    let conditions = [format!("error >= {MIN_ERROR}"), "error < 0".into()];
-    let trigger = format!(
-        "hist:keys=__probe_func.sym,error,comm:size=8192 if {}",
-        context.filter(&conditions)
-    );
-    let file = instance.event_file("fails", "trigger");
-    context
-        .tracefs
-        .write(&file, &trigger)
-        .map_err(|error| Failure::file(&file, &error))?;
-    let mut read = || -> Result<Hist> {
-        let text = context
-            .tracefs
-            .read(&instance.event_file("fails", "hist"))?;
-        let mut hist = hist::parse(&text, &["__probe_func", "error", "comm"], None);
-        leave_out_void(&mut hist, &mut returns);
-        Ok(hist)
+    let by = by.unwrap_or(By::Comm);
+    let fields = format!("error=$retval:s32{}", by.field());
+    probes::check_syntax(&format!("f:rkprobe/fails {pattern}%return {fields}"))?;
+    let (functions, lines) = if has_source {
+        let functions = probes::matching(&context.tracefs, pattern, MAX_PROBED)?;
+        (Some(functions), lines::open_or_note())
+    } else {
+        (None, None)
     };
-    context.watch(|| Ok(table(pattern, &read()?)))?;
+    let instance = Instance::create(&context.tracefs)?;
+    define(
+        context,
+        instance.group(),
+        &fields,
+        functions.as_deref(),
+        pattern,
+    )?;
+    let conditions = [format!("error >= {MIN_ERROR}"), "error < 0".into()];
+    let (key, name) = by.key();
+    let mut events = Vec::new();
+    for (event, place) in [
+        (FUNCTIONS, "__probe_func.sym"),
+        (INSTRUCTIONS, "exit.sym-offset"),
+    ] {
+        let directory = context.tracefs.path(&instance.event_file(event, ""));
+        let is_used = match has_source {
+            true => directory.exists() || context.tracefs.is_dry(),
+            false => event == FUNCTIONS,
+        };
+        if !is_used {
+            continue;
+        }
+        let trigger = format!(
+            "hist:keys={place},error,{key}:size=8192 if {}",
+            context.filter(&conditions)
+        );
+        let file = instance.event_file(event, "trigger");
+        context
+            .tracefs
+            .write(&file, &trigger)
+            .map_err(|error| Failure::file(&file, &error))?;
+        events.push(event);
+    }
+    let mut read = || -> Result<(Vec<Failed>, u64)> {
+        let read_one = |event, place| -> Result<Hist> {
+            if !events.contains(&event) {
+                return Ok(Hist::default());
+            }
+            let text = context.tracefs.read(&instance.event_file(event, "hist"))?;
+            Ok(hist::parse(&text, &[place, "error", name], None))
+        };
+        let hist = read_one(FUNCTIONS, "__probe_func")?;
+        let exits = read_one(INSTRUCTIONS, "exit")?;
+        let mut errors = errors(&hist, &exits, lines.as_ref());
+        // Functions that return nothing have no errors.
+        returns.look_up(errors.iter().map(|failed| &*failed.function));
+        errors.retain(|failed| !returns.is_void(&failed.function));
+        Ok((errors, hist.dropped + exits.dropped))
+    };
+    context.watch(|| {
+        let (errors, missing) = read()?;
+        Ok(table(pattern, &errors, &dropped(missing)))
+    })?;
     if context.tracefs.is_dry() {
         return Ok(());
     }
-    let hist = read()?;
-    if !context.is_json {
-        return context.print(&table(pattern, &hist));
+    let (errors, missing) = read()?;
+    if let Some(path) = image {
+        let bars: Vec<Bar> = errors.iter().map(Failed::bar).collect();
+        svg::write(path, &format!("{pattern}: errors"), &bars)?;
     }
-    let rows = errors(&hist).into_iter().map(|failed| {
-        Object::new()
-            .string("function", &failed.function)
-            .string("error", &failed.error)
-            .string("comm", &failed.comm)
-            .number("count", failed.count)
-            .end()
-    });
+    if !context.is_json {
+        return context.print(&table(pattern, &errors, &dropped(missing)));
+    }
+    let rows = errors.iter().map(|failed| failed.json(name));
     let answer = Object::new()
         .raw("errors", &json::array(rows))
-        .number("dropped", hist.dropped);
+        .number("dropped", missing);
     context.print(&(answer.end() + "\n"))
+}
+
+impl Failed {
+    fn bar(&self) -> Bar {
+        let words = [&*self.function, &self.error, &self.place, &self.group];
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        Bar {
+            label: words.join("  "),
+            value: self.count,
+        }
+    }
+
+    fn json(&self, group: &str) -> String {
+        let object = Object::new()
+            .string("function", &self.function)
+            .string("error", &self.error);
+        let object = match &*self.place {
+            "" => object,
+            place => object.string("place", place),
+        };
+        object
+            .string(group, &self.group)
+            .number("count", self.count)
+            .end()
+    }
 }
 
 #[cfg(test)]
@@ -165,10 +287,30 @@ mod tests {
             "{ __probe_func: [ffff] b, error: 18446744073709551614, comm: cat   } hitcount: 1\n\
             { __probe_func: [ffff] a, error: -13, comm: a, b } hitcount: 20\n";
         let hist = hist::parse(text, &["__probe_func", "error", "comm"], None);
+        let none = Hist::default();
         assert_eq!(
-            table("x", &hist),
+            table("x", &errors(&hist, &none, None), ""),
             "      20  a  EACCES  a, b\n       1  b  ENOENT  cat\n"
         );
-        assert_eq!(table("x", &Hist::default()), "x: 0 errors\n");
+        assert_eq!(table("x", &[], ""), "x: 0 errors\n");
+    }
+
+    #[test]
+    fn an_instruction_belongs_to_a_function() {
+        assert_eq!(function_of("vfs_read+0xf5/0x370"), "vfs_read");
+        assert_eq!(function_of("vfs_read.cold+0x5/0x10"), "vfs_read");
+        assert_eq!(function_of("a+0xf5/0x370 [ext4]"), "a [ext4]");
+        let text = "{ exit: [ffff] f+0x5/0x10, error: -2, comm: cat } hitcount: 3\n";
+        let exits = hist::parse(text, &["exit", "error", "comm"], None);
+        let errors = errors(&Hist::default(), &exits, None);
+        assert_eq!(
+            table("x", &errors, ""),
+            "       3  f  ENOENT  f+0x5/0x10  cat\n"
+        );
+        assert_eq!(errors[0].bar().label, "f  ENOENT  f+0x5/0x10  cat");
+        assert_eq!(
+            errors[0].json("comm"),
+            "{\"function\":\"f\",\"error\":\"ENOENT\",\"place\":\"f+0x5/0x10\",\"comm\":\"cat\",\"count\":3}"
+        );
     }
 }

@@ -2,10 +2,7 @@
 
 //! `rkprobe lat FUNCTION`: how long do calls take? The kernel counts by powers of two.
 
-use std::{
-    collections::BTreeMap,
-    fs, //
-};
+use std::collections::BTreeMap;
 
 use crate::{
     context::Context,
@@ -56,8 +53,16 @@ impl By {
         })
     }
 
+    /// The field that the event needs for the key, as the end of a command.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Comm => " comm=$comm",
+            _ => "",
+        }
+    }
+
     /// The key of the kernel's histogram, and the name that it has in the file.
-    fn key(self) -> (&'static str, &'static str) {
+    pub fn key(self) -> (&'static str, &'static str) {
         match self {
             Self::Comm => ("comm", "comm"),
             Self::Pid => ("common_pid", "common_pid"),
@@ -196,12 +201,12 @@ fn picture(context: &Context, function: &str, hist: &Hist) -> String {
     if text.is_empty() {
         text = format!("{function}: 0 calls\n");
     }
-    text + &dropped(hist)
+    text + &dropped(hist.dropped)
 }
 
 /// The warning about hits that are missing.
-pub fn dropped(hist: &Hist) -> String {
-    match hist.dropped {
+pub fn dropped(number: u64) -> String {
+    match number {
         0 => String::new(),
         number => format!("{number} more hits found no room in the kernel's table\n"),
     }
@@ -210,12 +215,8 @@ pub fn dropped(hist: &Hist) -> String {
 /// Runs the command.
 pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&String>) -> Result {
     probes::check_function(function)?;
-    let comm = if by == Some(By::Comm) {
-        " comm=$comm"
-    } else {
-        ""
-    };
-    let command = |group: &str| format!("r:{group}/lat {function} ns=$elapsed{comm}");
+    let field = by.map_or("", By::field);
+    let command = |group: &str| format!("r:{group}/lat {function} ns=$elapsed{field}");
     probes::check_syntax(&command("rkprobe"))?;
     let instance = Instance::create(&context.tracefs)?;
     probes::define(&context.tracefs, &[command(instance.group())])?;
@@ -251,8 +252,7 @@ pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&Str
             all.ns += calls.ns;
         }
         let title = format!("{function}: {}", all.summary().trim_end());
-        fs::write(path, svg::bars(&title, &all.bars()))
-            .map_err(|error| Failure::file(path, &error))?;
+        svg::write(path, &title, &all.bars())?;
     }
     if !context.is_json {
         return context.print(&picture(context, function, &hist));

@@ -1,0 +1,608 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rkprobe follow STRUCT from FUNCTION [until FUNCTION]`: the life of an object as a timeline.
+//!
+//! An object probe records the functions that receive the object. The events of its source and of its end record, too:
+//! they are the first and the last step of a life.
+
+use std::collections::HashMap;
+
+use probe::btf::{
+    Btf,
+    TypeId,
+    TypeKind, //
+};
+
+use crate::{
+    btf,
+    context::Context,
+    draw::{
+        self,
+        Screen, //
+    },
+    duration,
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    instance::Instance,
+    json::{
+        self,
+        Object, //
+    },
+    probes,
+    record::Record, //
+};
+
+/// The most steps of a life that are kept. Others are counted.
+const MAX_STEPS: usize = 10_000;
+/// The most lives at the same time: the kernel follows no more objects.
+const MAX_LIVES: usize = 1024;
+/// The columns of the track on a terminal.
+const TRACK: usize = 24;
+/// The lowest address that is an error. C: `MAX_ERRNO`.
+const MIN_ERROR: u64 = u64::MAX - 4094;
+
+/// What to follow.
+pub struct Question<'a> {
+    /// The structure.
+    pub structure: &'a str,
+    /// The function where a life begins.
+    pub from: &'a str,
+    /// The function where a life ends.
+    pub until: Option<&'a str>,
+    /// The fetch argument that is the object, if the user gives it.
+    pub object: Option<&'a str>,
+    /// The fetch argument that is the object at the end, if the user gives it.
+    pub end: Option<&'a str>,
+    /// The functions that are steps: patterns with commas between them.
+    pub only: Option<&'a str>,
+    /// Fetch arguments to show at each step.
+    pub fields: Vec<&'a str>,
+    /// The number of objects to show.
+    pub count: Option<u64>,
+}
+
+/// The fetch argument with the object of a function: the return value, or its only parameter of this type. At the end
+/// of a life, the parameter comes first.
+fn find_object(btf: &Btf<'_>, function: &str, structure: &str, is_end: bool) -> Result<String> {
+    let is_object = |ty: TypeId| {
+        btf.resolve(ty)
+            .and_then(|ty| btf.name(btf.pointed_structure(ty)?))
+            == Some(structure)
+    };
+    let Some(found) = btf.function(function) else {
+        return Err(Failure::new(format!(
+            "BTF does not describe {function}: say what the object is, such as --{} '$arg1'",
+            option(is_end)
+        )));
+    };
+    let is_returned = is_object(found.returned());
+    if is_returned && !is_end {
+        return Ok("$retval".into());
+    }
+    let names: Vec<&str> = found
+        .params()
+        .filter(|param| is_object(param.ty))
+        .map(|param| param.name)
+        .collect();
+    match names[..] {
+        [name] => Ok(name.into()),
+        [] if is_returned => Ok("$retval".into()),
+        [] => Err(Failure::new(format!(
+            "{function} neither takes nor returns a pointer to {structure}: use another function, or --{} with a fetch \
+             argument",
+            option(is_end)
+        ))),
+        _ => Err(Failure::new(format!(
+            "{function} takes several pointers to {structure}: choose one with --{} {}",
+            option(is_end),
+            names.join("|")
+        ))),
+    }
+}
+
+fn option(is_end: bool) -> &'static str {
+    if is_end {
+        "end"
+    } else {
+        "object"
+    }
+}
+
+fn check_structure(btf: &Btf<'_>, structure: &str) -> Result {
+    let kinds = [TypeKind::Struct, TypeKind::Union];
+    if kinds
+        .iter()
+        .any(|kind| btf.find(structure, *kind).is_some())
+    {
+        return Ok(());
+    }
+    let names = (1..btf.type_count())
+        .filter_map(|id| btf.get(TypeId::new(id)))
+        .filter(|ty| ty.kind().has_members())
+        .filter_map(|ty| btf.name(ty));
+    Err(probes::no_such("structure", structure, names))
+}
+
+/// The fetch argument with the object of a function, from the user or from BTF.
+fn choose(structure: &str, function: &str, chosen: Option<&str>, is_end: bool) -> Result<String> {
+    if let Some(chosen) = chosen {
+        return Ok(chosen.into());
+    }
+    let module = probes::module_of(function);
+    let name = function.rsplit(':').next().unwrap_or(function);
+    btf::with(module.as_deref(), |btf| {
+        check_structure(btf, structure)?;
+        find_object(btf, name, structure, is_end)
+    })
+    .unwrap_or_else(|| {
+        Err(Failure::new(
+            "the kernel has no BTF: it needs CONFIG_DEBUG_INFO_BTF",
+        ))
+    })
+}
+
+/// The commands of the three events. The end is at the return of its function: so the call belongs to the life.
+struct Commands {
+    from: String,
+    until: Option<String>,
+    follow: String,
+    is_returned: bool,
+}
+
+impl Commands {
+    fn new(group: &str, question: &Question<'_>, object: &str, end: Option<&str>) -> Self {
+        let is_returned = object.contains("$retval");
+        let kind = if is_returned { 'r' } else { 'p' };
+        let until = question.until.zip(end);
+        let mut follow = format!(
+            "o:{group}/follow ({}){group}/from.object",
+            question.structure
+        );
+        if let Some(only) = question.only {
+            follow += &format!(" {only}");
+        }
+        if until.is_some() {
+            follow += &format!(" until={group}/until.object");
+        }
+        for field in &question.fields {
+            follow += &format!(" {field}");
+        }
+        Self {
+            from: format!("{kind}:{group}/from {} object={object}", question.from),
+            until: until.map(|(function, end)| format!("r:{group}/until {function} object={end}")),
+            follow,
+            is_returned,
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &String> {
+        [&self.from]
+            .into_iter()
+            .chain(&self.until)
+            .chain([&self.follow])
+    }
+}
+
+/// A step of a life.
+struct Step {
+    time: u64,
+    task: (String, String),
+    function: String,
+    fields: Vec<(String, String)>,
+}
+
+impl Step {
+    fn new(record: &Record<'_>, function: String) -> Self {
+        Self {
+            time: record.time,
+            task: (record.comm.into(), record.pid.into()),
+            function,
+            fields: record
+                .fields
+                .iter()
+                .filter(|(name, _)| !matches!(*name, "object" | "parameter"))
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect(),
+        }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        (&self.task, &self.function, &self.fields) == (&other.task, &other.function, &other.fields)
+    }
+
+    fn show(&self) -> String {
+        let mut text = format!("{}-{}  {}", self.task.0, self.task.1, self.function);
+        for (name, value) in &self.fields {
+            text += &format!(" {name}={value}");
+        }
+        text
+    }
+
+    fn json(&self, start: u64) -> String {
+        let fields = self
+            .fields
+            .iter()
+            .fold(Object::new(), |object, (name, value)| {
+                object.string(name, value)
+            });
+        Object::new()
+            .number("ns", self.time.saturating_sub(start))
+            .string("comm", &self.task.0)
+            .raw("pid", &self.task.1)
+            .string("function", &self.function)
+            .raw("fields", &fields.end())
+            .end()
+    }
+}
+
+/// A life.
+struct Life {
+    address: String,
+    /// Counts the lives.
+    number: u64,
+    steps: Vec<Step>,
+    left_out: usize,
+}
+
+impl Life {
+    fn push(&mut self, step: Step) {
+        if self.steps.len() < MAX_STEPS {
+            self.steps.push(step);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    fn start(&self) -> u64 {
+        self.steps.first().map_or(0, |step| step.time)
+    }
+
+    fn length(&self) -> u64 {
+        let end = self.steps.last().map_or(0, |step| step.time);
+        end.saturating_sub(self.start())
+    }
+
+    /// A head, and a line for each step. Equal steps that follow each other share a line.
+    fn show(&self, structure: &str, is_over: bool, screen: Screen) -> String {
+        let count = self.steps.len() + self.left_out;
+        let mut text = format!(
+            "{structure} {}: {count} step{} in {}{}\n",
+            self.address,
+            if count == 1 { "" } else { "s" },
+            duration::show(self.length()),
+            if is_over { "" } else { ", still live" },
+        );
+        let mut steps = &self.steps[..];
+        while let [first, ..] = steps {
+            let count = steps.iter().take_while(|step| step.is_like(first)).count();
+            steps = &steps[count..];
+            let at = first.time.saturating_sub(self.start());
+            let mut line = format!("{:>9}  ", duration::show(at));
+            let mut step = first.show();
+            if count > 1 {
+                step += &format!("  {count} times");
+            }
+            if let Some(columns) = screen.columns {
+                line += &draw::track(at, self.length(), TRACK, screen);
+                line += "  ";
+                let room = columns.saturating_sub(9 + 2 + TRACK + 2);
+                step = draw::shorten(&step, room.max(1));
+            }
+            text += &format!("{line}{step}\n");
+        }
+        if self.left_out > 0 {
+            text += &format!("           and {} more steps\n", self.left_out);
+        }
+        text
+    }
+
+    fn json(&self, structure: &str, is_over: bool) -> String {
+        let steps = self.steps.iter().map(|step| step.json(self.start()));
+        Object::new()
+            .string("structure", structure)
+            .string("object", &self.address)
+            .raw("ended", if is_over { "true" } else { "false" })
+            .number("left_out", self.left_out as u64)
+            .raw("steps", &json::array(steps))
+            .end()
+            + "\n"
+    }
+}
+
+/// The lives that have not ended.
+struct Lives<'a> {
+    from: &'a str,
+    until: Option<&'a str>,
+    is_returned: bool,
+    live: HashMap<String, Life>,
+    count: u64,
+}
+
+impl Lives<'_> {
+    /// Takes a line of the instance. Returns the life that ends with it.
+    fn take(&mut self, line: &str) -> Option<Life> {
+        if let Some(record) = Record::parse(line, "follow") {
+            let life = self.live.get_mut(record.field("object")?)?;
+            let function = record.caller();
+            // The other event records the call of this function.
+            if self.is_returned || function != self.from {
+                life.push(Step::new(&record, function.into()));
+            }
+        } else if let Some(record) = Record::parse(line, "from") {
+            let address = record.field("object")?;
+            let has_room = self.live.len() < MAX_LIVES || self.live.contains_key(address);
+            if !is_address(address) || !has_room {
+                return None;
+            }
+            let count = &mut self.count;
+            let life = self.live.entry(address.into()).or_insert_with(|| {
+                *count += 1;
+                Life {
+                    address: address.into(),
+                    number: *count,
+                    steps: Vec::new(),
+                    left_out: 0,
+                }
+            });
+            let returns = if self.is_returned { " returns it" } else { "" };
+            life.push(Step::new(&record, format!("{}{returns}", self.from)));
+        } else if let Some(record) = Record::parse(line, "until") {
+            let mut life = self.live.remove(record.field("object")?)?;
+            let until = self.until.unwrap_or("");
+            life.push(Step::new(&record, format!("{until} returns: the end")));
+            return Some(life);
+        }
+        None
+    }
+
+    /// The lives that have not ended, the oldest first.
+    fn rest(self) -> Vec<Life> {
+        let mut rest: Vec<Life> = self.live.into_values().collect();
+        rest.sort_by_key(|life| life.number);
+        rest
+    }
+}
+
+/// Whether a value is neither `NULL` nor an error.
+fn is_address(value: &str) -> bool {
+    u64::from_str_radix(value.trim_start_matches("0x"), 16)
+        .is_ok_and(|value| value != 0 && value < MIN_ERROR)
+}
+
+/// Runs the command.
+pub fn run(context: &Context, question: &Question<'_>) -> Result {
+    for function in [question.from].into_iter().chain(question.until) {
+        probes::check_function(function)?;
+    }
+    let structure = question.structure;
+    let object = choose(structure, question.from, question.object, false)?;
+    let end = match question.until {
+        Some(until) => Some(choose(structure, until, question.end, true)?),
+        None => None,
+    };
+    let commands = |group: &str| Commands::new(group, question, &object, end.as_deref());
+    for command in commands("rkprobe").all() {
+        probes::check_syntax(command)?;
+    }
+    let instance = Instance::create(&context.tracefs)?;
+    let commands = commands(instance.group());
+    for command in commands.all() {
+        probes::define(&context.tracefs, &[command.clone()])?;
+    }
+    // The default clock of tracing differs a little between CPUs.
+    let clock = instance.file("trace_clock");
+    context
+        .tracefs
+        .write(&clock, "mono")
+        .map_err(|error| Failure::file(&clock, &error))?;
+    // A life without its first step is not shown. So the first step comes last.
+    for event in ["follow", "until", "from"] {
+        if event != "until" || commands.until.is_some() {
+            context.enable(&instance, event, &[])?;
+        }
+    }
+    let name = |function: &'_ str| function.rsplit(':').next().unwrap_or(function).to_string();
+    let (from, until) = (name(question.from), question.until.map(name));
+    let mut lives = Lives {
+        from: &from,
+        until: until.as_deref(),
+        is_returned: commands.is_returned,
+        live: HashMap::new(),
+        count: 0,
+    };
+    let print = |life: &Life, is_over| {
+        context.print(&if context.is_json {
+            life.json(structure, is_over)
+        } else {
+            life.show(structure, is_over, context.screen)
+        })
+    };
+    let mut left = question.count.unwrap_or(u64::MAX);
+    context.read_records(&instance, |line| {
+        if let Some(life) = lives.take(line) {
+            print(&life, true)?;
+            left -= 1;
+        }
+        Ok(left > 0)
+    })?;
+    if left == 0 || context.tracefs.is_dry() {
+        return Ok(());
+    }
+    let missed = probes::missed(&context.tracefs, &format!("{}/follow", instance.group()));
+    if lives.count == 0 {
+        note(format!("rkprobe: {} had no {structure}", question.from));
+    }
+    for life in lives.rest() {
+        print(&life, false)?;
+    }
+    if missed > 0 {
+        note(format!(
+            "rkprobe: {missed} missed: too many objects were live, or a hit was inside another probe"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn btf_says_what_the_object_is() {
+        let mut types = btf::builder::Builder::new();
+        let int = types.int("int", 4, 0);
+        let inode = types.members(4, "inode", &[("i", int, 0)]);
+        let constant = types.refer(10, "", inode);
+        let inode = types.ptr(constant);
+        types.function("alloc", &[("n", int)], inode);
+        types.function("get", &[("object", inode)], inode);
+        types.function("free", &[("n", int), ("object", inode)], TypeId::VOID);
+        types.function("two", &[("a", inode), ("b", inode)], int);
+        let bytes = types.bytes();
+        let mut index = Vec::new();
+        let btf = btf::parse(&bytes, None, &mut index).unwrap();
+        let found = |function, is_end| match find_object(&btf, function, "inode", is_end) {
+            Ok(found) => found,
+            Err(Failure::Message(text)) => text,
+            Err(Failure::ClosedPipe) => panic!(),
+        };
+        assert_eq!(found("alloc", false), "$retval");
+        assert_eq!(found("alloc", true), "$retval");
+        assert_eq!(found("get", false), "$retval");
+        assert_eq!(found("get", true), "object");
+        assert_eq!(found("free", false), "object");
+        assert_eq!(
+            found("two", true),
+            "two takes several pointers to inode: choose one with --end a|b"
+        );
+        assert!(found("none", false).contains("--object '$arg1'"));
+        assert!(check_structure(&btf, "inode").is_ok());
+        let Err(Failure::Message(text)) = check_structure(&btf, "inodes") else {
+            panic!();
+        };
+        assert_eq!(text, "the kernel has no structure inodes; similar: inode");
+        assert!(find_object(&btf, "alloc", "file", false).is_err());
+    }
+
+    fn lives(is_returned: bool) -> Lives<'static> {
+        Lives {
+            from: "alloc",
+            until: Some("free"),
+            is_returned,
+            live: HashMap::new(),
+            count: 0,
+        }
+    }
+
+    const LINES: &str = " \
+cat-7 [001] ..... 6.000001: follow: (early+0x4/0x10) object=0xffff01 parameter=1
+cat-7 [001] ..... 6.000002: from: (caller+0x9/0x10 <- alloc) object=0xffff01
+cat-7 [001] ..... 6.000002: from: (caller+0x9/0x10 <- alloc) object=0x0
+cat-7 [001] ..... 6.000002: from: (caller+0x9/0x10 <- alloc) object=0xfffffffffffffff4
+cat-7 [001] ..... 6.000003: from: (caller+0x9/0x10 <- alloc) object=0xffff02
+cat-7 [001] ..... 6.000004: follow: (use+0x4/0x10) object=0xffff01 parameter=1 n=1
+cat-7 [001] ..... 6.000005: follow: (use+0x4/0x10) object=0xffff01 parameter=1 n=1
+sh-8 [001] ..... 6.000006: follow: (use+0x4/0x10) object=0xffff01 parameter=1 n=2
+cat-7 [001] ..... 6.001002: until: (caller+0x9/0x10 <- free) object=0xffff01
+cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
+
+    #[test]
+    fn a_life_has_its_steps_alone() {
+        let mut lives = lives(true);
+        let ended: Vec<Life> = LINES.lines().filter_map(|line| lives.take(line)).collect();
+        assert_eq!(ended.len(), 1);
+        let screen = Screen {
+            columns: None,
+            has_color: true,
+            has_blocks: true,
+        };
+        assert_eq!(
+            ended[0].show("x", true, screen),
+            "x 0xffff01: 5 steps in 1.00 ms\n     \
+             0 ns  cat-7  alloc returns it\n  \
+             2.00 us  cat-7  use n=1  2 times\n  \
+             4.00 us  sh-8  use n=2\n  \
+             1.00 ms  cat-7  free returns: the end\n"
+        );
+        let json = ended[0].json("x", true);
+        assert!(json.starts_with(
+            "{\"structure\":\"x\",\"object\":\"0xffff01\",\"ended\":true,\"left_out\":0,\"steps\":[{\"ns\":0,"
+        ));
+        assert!(json.contains("\"function\":\"use\",\"fields\":{\"n\":\"2\"}}"));
+        let rest = lives.rest();
+        assert_eq!(rest.len(), 1);
+        assert!(rest[0]
+            .show("x", false, screen)
+            .starts_with("x 0xffff02: 1 step in 0 ns, still live\n"));
+    }
+
+    #[test]
+    fn the_first_function_is_one_step() {
+        let mut lives = lives(false);
+        for line in [
+            "a-1 [0] . 1.0: from: (alloc+0x4/0x10) object=0xff",
+            "a-1 [0] . 1.0: follow: (alloc+0x4/0x10) object=0xff parameter=1",
+        ] {
+            assert!(lives.take(line).is_none());
+        }
+        assert_eq!(lives.rest()[0].steps.len(), 1);
+    }
+
+    #[test]
+    fn there_are_not_more_lives_than_the_kernel_follows() {
+        let mut lives = lives(true);
+        for number in 1..3000 {
+            let line = format!("a-1 [0] . 1.0: from: (c+0x4/0x10 <- alloc) object={number:#x}");
+            assert!(lives.take(&line).is_none());
+        }
+        assert_eq!(lives.rest().len(), MAX_LIVES);
+    }
+
+    #[test]
+    fn a_long_life_is_counted() {
+        let mut lives = lives(true);
+        lives.take("a-1 [0] . 1.0: from: (c+0x4/0x10 <- alloc) object=0xff");
+        for _ in 0..MAX_STEPS {
+            lives.take("a-1 [0] . 1.0: follow: (f+0x4/0x10) object=0xff parameter=1");
+        }
+        assert_eq!(lives.rest()[0].left_out, 1);
+    }
+
+    #[test]
+    fn the_commands_have_the_object_probe_last() {
+        let mut question = Question {
+            structure: "inode",
+            from: "a",
+            until: Some("b"),
+            object: None,
+            end: None,
+            only: Some("x_*,y"),
+            fields: vec!["m=$obj->i_mode"],
+            count: None,
+        };
+        let commands = Commands::new("g", &question, "$retval", Some("inode"));
+        let all: Vec<&String> = commands.all().collect();
+        assert_eq!(
+            all,
+            [
+                "r:g/from a object=$retval",
+                "r:g/until b object=inode",
+                "o:g/follow (inode)g/from.object x_*,y until=g/until.object m=$obj->i_mode"
+            ]
+        );
+        question.until = None;
+        question.only = None;
+        let commands = Commands::new("g", &question, "inode", None);
+        let all: Vec<&String> = commands.all().collect();
+        assert_eq!(
+            all,
+            [
+                "p:g/from a object=inode",
+                "o:g/follow (inode)g/from.object m=$obj->i_mode"
+            ]
+        );
+    }
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rkprobe watch SYMBOL|ADDRESS`: who writes it? The kernel counts by instruction and program.
+
+use std::fs;
+
+use crate::{
+    btf,
+    commands::lat::dropped,
+    context::Context,
+    draw::{
+        self,
+        Bar, //
+    },
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    hist::{
+        self,
+        Hist, //
+    },
+    instance::Instance,
+    json::{
+        self,
+        Object, //
+    },
+    probes,
+    record::Record, //
+};
+
+/// The lengths that the processor can watch, in bytes, the longest first.
+const LENGTHS: [u64; 4] = [8, 4, 2, 1];
+
+/// The longest length for an address, and for a variable of `size` bytes.
+fn length(address: u64, size: u64) -> u64 {
+    LENGTHS
+        .into_iter()
+        .find(|length| *length <= size && address % length == 0)
+        .unwrap_or(1)
+}
+
+/// Some memory: `ADDRESS[:LENGTH]` or `[MODULE:]SYMBOL[+OFFSET][:LENGTH]`.
+#[derive(Debug, PartialEq)]
+struct Memory<'a> {
+    /// Without the length.
+    text: &'a str,
+    /// The symbol without module and offset. `None` for an address.
+    symbol: Option<&'a str>,
+    /// The offset from the symbol, or the address.
+    offset: u64,
+    length: Option<u64>,
+}
+
+impl<'a> Memory<'a> {
+    fn parse(text: &'a str) -> Self {
+        let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+        let (text, length) = match text.rsplit_once(':') {
+            Some((text, length)) if is_number(length) => (text, number(length)),
+            _ => (text, None),
+        };
+        if is_number(text) {
+            return Self {
+                text,
+                symbol: None,
+                offset: number(text).unwrap_or(0),
+                length,
+            };
+        }
+        let name = text.rsplit(':').next().unwrap_or(text);
+        let end = name.find(['+', '-']).unwrap_or(name.len());
+        let (symbol, offset) = name.split_at(end);
+        let offset = match offset.strip_prefix('-') {
+            Some(offset) => number(offset).unwrap_or(0).wrapping_neg(),
+            None => number(offset.trim_start_matches('+')).unwrap_or(0),
+        };
+        Self {
+            text,
+            symbol: Some(symbol),
+            offset,
+            length,
+        }
+    }
+
+    /// The length: that of the user, that of the variable, or the longest for the address. `known` is what BTF knows:
+    /// the size of a variable.
+    fn length(&self, symbols: &str, known: impl FnOnce(&str) -> Option<u32>) -> Result<u64> {
+        if let Some(length) = self.length {
+            return Ok(length);
+        }
+        let Some(symbol) = self.symbol else {
+            return Ok(length(self.offset, u64::MAX));
+        };
+        let (address, room) = find(symbol, symbols)?;
+        let size = known(symbol).map_or(room, u64::from);
+        let rest = size.wrapping_sub(self.offset);
+        // An offset beyond the variable is the user's business.
+        let rest = if rest > size { u64::MAX } else { rest };
+        let length = length(address.wrapping_add(self.offset), rest);
+        if rest > length && rest != u64::MAX {
+            note(format!(
+                "rkprobe: {} may have {rest} bytes: the first {length} are watched, and {symbol}+OFFSET:LENGTH watches \
+                 others",
+                self.text
+            ));
+        }
+        Ok(length)
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// The address of a symbol, and the room up to the next symbol.
+fn find(symbol: &str, symbols: &str) -> Result<(u64, u64)> {
+    let all = || {
+        symbols.lines().filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let address = u64::from_str_radix(words.next()?, 16).ok()?;
+            Some((address, words.nth(1)?))
+        })
+    };
+    let Some((address, _)) = all().find(|(_, name)| *name == symbol) else {
+        return Err(probes::no_such(
+            "symbol",
+            symbol,
+            all().map(|(_, name)| name),
+        ));
+    };
+    let next = all()
+        .filter(|(other, _)| *other > address)
+        .map(|(other, _)| other)
+        .min();
+    Ok((address, next.map_or(u64::MAX, |next| next - address)))
+}
+
+fn writers(hist: &Hist) -> Vec<Bar> {
+    let mut bars: Vec<Bar> = hist
+        .rows
+        .iter()
+        .map(|row| Bar {
+            label: format!("{}  {}", hist::symbol(&row.keys[0]), row.keys[1]),
+            value: row.hits,
+        })
+        .collect();
+    bars.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| a.label.cmp(&b.label)));
+    bars
+}
+
+fn picture(context: &Context, memory: &str, hist: &Hist) -> String {
+    let bars = writers(hist);
+    if bars.is_empty() {
+        return format!("{memory}: 0 writes\n");
+    }
+    draw::bars(&bars, context.screen) + &dropped(hist.dropped)
+}
+
+fn show(record: &Record<'_>, memory: &str) -> String {
+    format!(
+        "{}-{}  {}  {memory} = {}\n",
+        record.comm,
+        record.pid,
+        record.place,
+        record.field("value").unwrap_or("?")
+    )
+}
+
+fn json(record: &Record<'_>) -> String {
+    Object::new()
+        .string("comm", record.comm)
+        .raw("pid", record.pid)
+        .string("place", record.place)
+        .string("value", record.field("value").unwrap_or(""))
+        .end()
+        + "\n"
+}
+
+/// Explains why a watchpoint cannot be enabled.
+fn explain(failure: Failure) -> Failure {
+    match failure {
+        Failure::Message(text) if text.contains("os error 28") => Failure::new(
+            "all breakpoint registers of a processor are in use: disable other watchpoints, or end the perf or debugger \
+             that has them",
+        ),
+        failure => failure,
+    }
+}
+
+/// Runs the command. If `is_each`, prints each write, and `count` is the number of writes.
+pub fn run(context: &Context, memory: &str, is_each: bool, count: Option<u64>) -> Result {
+    let parsed = Memory::parse(memory);
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let length = parsed.length(&symbols, |symbol| {
+        btf::with(None, |btf| btf.variable_size(symbol)).flatten()
+    })?;
+    let command = |group: &str| {
+        format!(
+            "w:{group}/watch w@{}:{length} value=+0($addr):x{} comm=$comm",
+            parsed.text,
+            length * 8
+        )
+    };
+    probes::check_syntax(&command("rkprobe"))?;
+    let instance = Instance::create(&context.tracefs)?;
+    probes::define(&context.tracefs, &[command(instance.group())])?;
+    if is_each {
+        context.enable(&instance, "watch", &[]).map_err(explain)?;
+        return context.print_records(&instance, "watch", count, |record| {
+            if context.is_json {
+                json(record)
+            } else {
+                show(record, parsed.text)
+            }
+        });
+    }
+    let trigger = format!(
+        "hist:keys=__probe_ip.sym-offset,comm:size=4096 if {}",
+        context.filter(&[])
+    );
+    let file = instance.event_file("watch", "trigger");
+    if let Err(error) = context.tracefs.write(&file, &trigger) {
+        // A trigger does not report why the event cannot be enabled.
+        context.enable(&instance, "watch", &[]).map_err(explain)?;
+        return Err(Failure::file(&file, &error));
+    }
+    let read = || -> Result<Hist> {
+        let text = context
+            .tracefs
+            .read(&instance.event_file("watch", "hist"))?;
+        Ok(hist::parse(&text, &["__probe_ip", "comm"], None))
+    };
+    context.watch(|| Ok(picture(context, memory, &read()?)))?;
+    if context.tracefs.is_dry() {
+        return Ok(());
+    }
+    let hist = read()?;
+    if !context.is_json {
+        return context.print(&picture(context, memory, &hist));
+    }
+    let writers = hist.rows.iter().map(|row| {
+        Object::new()
+            .string("place", hist::symbol(&row.keys[0]))
+            .string("comm", &row.keys[1])
+            .number("writes", row.hits)
+            .end()
+    });
+    let answer = Object::new()
+        .raw("writers", &json::array(writers))
+        .number("dropped", hist.dropped);
+    context.print(&(answer.end() + "\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_memory() {
+        let memory = |text, symbol, offset, length| Memory {
+            text,
+            symbol,
+            offset,
+            length,
+        };
+        for (text, expected) in [
+            (
+                "jiffies_64",
+                memory("jiffies_64", Some("jiffies_64"), 0, None),
+            ),
+            ("a:b+0x10:2", memory("a:b+0x10", Some("b"), 16, Some(2))),
+            ("b-8", memory("b-8", Some("b"), 8u64.wrapping_neg(), None)),
+            ("0xff:1", memory("0xff", None, 255, Some(1))),
+            ("a:b", memory("a:b", Some("b"), 0, None)),
+        ] {
+            assert_eq!(Memory::parse(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_length_fits_variable_and_address() {
+        let symbols = "1000 d a\n1004 D b\n1008 d c\n1010 d d\n1016 d e\n1016 d f\n";
+        for (text, expected) in [
+            ("a", 4),
+            ("c", 8),
+            ("d", 4),
+            ("d+4", 2),
+            ("f", 2),
+            ("b:1", 1),
+            ("0x1002", 2),
+            ("0x1001", 1),
+            ("0x1010", 8),
+        ] {
+            let length = Memory::parse(text).length(symbols, |_| None).ok();
+            assert_eq!(length, Some(expected), "{text}");
+        }
+        let length = Memory::parse("d").length(symbols, |_| Some(2)).ok();
+        assert_eq!(length, Some(2));
+        let Err(Failure::Message(text)) = Memory::parse("bb").length(symbols, |_| None) else {
+            panic!();
+        };
+        assert_eq!(text, "the kernel has no symbol bb; similar: b");
+    }
+
+    #[test]
+    fn shows_who_writes() {
+        let hist = hist::parse(
+            "{ __probe_ip: [ffff] f+0x10/0x20 [m]  , comm: cat } hitcount: 1\n\
+             { __probe_ip: [ffff] g+0x10, comm: sh } hitcount: 7\n",
+            &["__probe_ip", "comm"],
+            None,
+        );
+        let labels: Vec<String> = writers(&hist).into_iter().map(|bar| bar.label).collect();
+        assert_eq!(labels, ["g+0x10  sh", "f+0x10/0x20 [m]  cat"]);
+        let line = " sh-7 [001] ..... 6.1: watch: (f+0x1/0x2) value=0x6 comm=\"sh\"";
+        let record = Record::parse(line, "watch").unwrap();
+        assert_eq!(show(&record, "x"), "sh-7  f+0x1/0x2  x = 0x6\n");
+        assert_eq!(
+            json(&record),
+            "{\"comm\":\"sh\",\"pid\":7,\"place\":\"f+0x1/0x2\",\"value\":\"0x6\"}\n"
+        );
+    }
+}
