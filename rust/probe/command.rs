@@ -13,12 +13,12 @@
 //! 4. [`Command::expand`] expands meta arguments, such as `$arg*`.
 //! 5. [`Command::arguments`] counts the arguments. Its iterator parses them.
 //! 6. The caller looks up the symbols in the arguments, compares the probe with the other probes of
-//!    the event, and registers it.
+//!    the event, and registers the probe.
 //!
 //! The public constructors of [`Error`] make the errors that the caller finds. A [`Command`]
 //! borrows the line. A [`ProbeSpec`] owns the content of a command.
 //!
-//! Only the registration checks whether the kernel has the functions of `f` and the tracepoints.
+//! Step 2 does not check the functions of `f` and the tracepoints. As in C, step 6 checks them.
 //!
 //! C: `create_or_delete_trace_kprobe()` and `trace_kprobe_create_internal()` in
 //! `kernel/trace/trace_kprobe.c`, `trace_fprobe_create_internal()` in

@@ -112,8 +112,7 @@ pub(crate) struct Compiled {
 struct Needs {
     /// Names of the modules.
     modules: KVec<CString>,
-    /// Whether no loaded module contains a symbol or type. Any module that loads later can contain
-    /// it.
+    /// Whether a symbol or type is in no loaded module. Any module that loads later can contain it.
     is_open: bool,
 }
 

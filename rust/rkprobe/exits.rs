@@ -31,7 +31,7 @@ kernel::sync::global_lock! {
 ///
 /// The caller must call this once, before any other function of this file.
 pub(crate) unsafe fn init() {
-    // SAFETY: The caller calls this once, so nobody has used the lock yet.
+    // SAFETY: The caller calls this once, before any use of the lock.
     unsafe { LINES.init() };
 }
 

@@ -65,7 +65,7 @@ kernel::sync::global_lock! {
 ///
 /// The caller must call this once, before any other function of this file.
 pub(crate) unsafe fn init() {
-    // SAFETY: The caller calls this once, so nobody has used the lock yet.
+    // SAFETY: The caller calls this once, before any use of the lock.
     unsafe { VMLINUX.init() };
 }
 
@@ -84,7 +84,8 @@ pub(crate) struct ResolvedTarget {
 impl ResolvedTarget {
     /// Checks that the kernel has the target of a command, and finds the probe point.
     ///
-    /// For tracepoints and functions by ftrace, the registration makes this check.
+    /// Does not check addresses, functions by ftrace, tracepoints and objects. The creation or the
+    /// registration of the probe checks these.
     #[inline(never)]
     pub(crate) fn of(command: &Command<'_>) -> Result<Self, Failure> {
         let mut event = None;

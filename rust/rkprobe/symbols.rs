@@ -26,7 +26,7 @@ kernel::sync::global_lock! {
 ///
 /// The caller must call this once, before any other function of this file.
 pub(crate) unsafe fn init() {
-    // SAFETY: The caller calls this once, so nobody has used the lock yet.
+    // SAFETY: The caller calls this once, before any use of the lock.
     unsafe { REPEATED.init() };
 }
 
@@ -54,8 +54,8 @@ pub(crate) fn is_per_cpu(address: usize) -> Result<bool> {
 }
 
 /// Counts the symbols with the name `[MODULE:]SYMBOL`. Without a module, 2 means two or more.
-/// Symbols of modules count as one, and only if the kernel itself does not have the name: see
-/// [`is_unique_at`]. `None` if the module is not loaded.
+/// Symbols of modules count as one together, and only if the kernel itself does not have the name:
+/// see [`is_unique_at`]. `None` if the module is not loaded.
 pub(crate) fn count(symbol: &str) -> Result<Option<usize>> {
     let exists = || -> Result<bool> {
         let name = CString::try_from_fmt(format_args!("{symbol}"))?;

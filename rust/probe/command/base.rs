@@ -257,8 +257,8 @@ impl<'b> BaseParser<'b> {
         Ok((btf, id, behind))
     }
 
-    /// Starts the fields `fields` of a value that the cast `structure` gives a type. The value
-    /// points to memory of the address space `space`.
+    /// Returns an iterator over the fields `fields` of a value with a typecast. `structure` is the
+    /// text of the typecast. The value points to memory of the address space `space`.
     pub(super) fn cast<'a>(
         &self,
         structure: Text<'_>,

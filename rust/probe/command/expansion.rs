@@ -5,8 +5,8 @@
 //! - `$arg*` expands to all parameters of the function, with their names from BTF.
 //! - `$argN[:TYPE]` expands to the Nth parameter with its name, if BTF has the function: `$arg1:u8`
 //!   of `vfs_read` becomes `file:u8`.
-//! - `ARG:%pd` and `ARG:%pD` give the name of a file from a pointer to its dentry or to its `struct
-//!   file`. They expand to `+0x0(+0xOFF(ARG)):string`.
+//! - `ARG:%pd` and `ARG:%pD` are the name of a file. ARG points to the dentry of the file, or to
+//!   its `struct file`. They expand to `+0x0(+0xOFF(ARG)):string`.
 //! - `FETCH->*` expands to all [members] of the structure that the value points to.
 //!
 //! A probe has, and lists, the expanded arguments.

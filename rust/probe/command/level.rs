@@ -261,7 +261,7 @@ fn has_symbol_offset(text: &str) -> bool {
     sign.is_some_and(|offset| offset.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// The parenthesis that closes the one at byte `open`.
+/// The position of the `)` that closes the `(` at byte `open`.
 ///
 /// C: `find_matched_close_paren()`.
 fn matching_brace(text: &str, open: usize) -> Option<usize> {

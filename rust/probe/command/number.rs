@@ -91,8 +91,8 @@ pub(super) fn negative(digits: &str) -> Result<i64, Errno> {
     0i64.checked_sub_unsigned(value).ok_or(Errno::ERANGE)
 }
 
-/// Returns the number at the start of `text`, or 0 if there is none, and the rest of `text`. The
-/// prefix determines the base. `None` means a number of more than 64 bits.
+/// Parses the number at the start of `text`. Returns the number, or 0 without a number, and the
+/// rest of `text`. The prefix determines the base. `None` means a number of more than 64 bits.
 ///
 /// C: `simple_strtoul()` with base 0.
 pub(super) fn leading(text: &str) -> (Option<u64>, &str) {

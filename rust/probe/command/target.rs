@@ -72,7 +72,7 @@ impl Kind {
         matches!(self, Self::Return | Self::ReturnInsn | Self::Exit)
     }
 
-    /// Whether the probe is registered only while its event is enabled.
+    /// Whether rkprobe registers the probe only while its event is enabled.
     pub const fn is_registered_with_event(self) -> bool {
         matches!(
             self,

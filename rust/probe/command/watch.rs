@@ -18,8 +18,8 @@ use super::{
     },
 };
 
-/// The default length of a watchpoint, in bytes. Used if the command has no length and the type of
-/// the symbol is unknown.
+/// Default length of a watchpoint, in bytes. Applies if the command has no length and the watched
+/// memory has no known type.
 pub const DEFAULT_LEN: u8 = 4;
 
 impl<'a> Watched<'a> {

@@ -100,7 +100,7 @@ impl fmt::Display for TypeText {
 /// The layout of an event's fields, which follow each other. The layout aligns each field to its
 /// size, and an array to the size of an element. BPF programs can only read aligned fields.
 ///
-/// C aligns the fields of a `TRACE_EVENT()` in this way, but not those of a probe event.
+/// C aligns the fields of a `TRACE_EVENT()` in this way, but not the fields of a probe event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     bytes: u16,

@@ -12,7 +12,8 @@ use crate::types::{
 
 use super::context::Context;
 
-// The functions here read numbers into the low end of a word, and write them from there.
+// The functions here read numbers into the low end of a word, and write fields from the low end.
+// This needs a little-endian machine.
 const _: () = assert!(cfg!(target_endian = "little"));
 
 /// The place for the remaining fields. Empty if a field did not fit.

@@ -3,7 +3,7 @@
 //! Prints the fields of a record as text.
 //!
 //! A record can outlive its event, and the kernel reuses event numbers. So the bytes can belong to
-//! any other event, and can be cut. The printer trusts none of them.
+//! any other event, and can be incomplete. The printer trusts none of them.
 
 use core::fmt;
 
@@ -111,7 +111,8 @@ fn signed(value: u64, width: Width) -> i64 {
     }
 }
 
-/// The string at a location, up to its first NUL. If the record is cut, the part in the record.
+/// The string at a location, up to its first NUL. If the record is incomplete, returns the part of
+/// the string in the record.
 fn string(record: &[u8], location: u32) -> Option<&[u8]> {
     let len = usize::from((location >> 16) as u16);
     let start = usize::from(location as u16);

@@ -62,10 +62,10 @@ const LOCATION_BYTES: usize = 4;
 /// the record before `out`. Locators count from the start of the record.
 ///
 /// If no field is [dynamic](Layout::is_dynamic), `out` can be just the place for the fields in the
-/// record. Otherwise `out` should have room for the strings as well. A string that does not fit is
-/// truncated. A string without any room is recorded like a string that is not readable. The content
-/// of `out` after the used bytes is undefined. If `out` is too small for the fields, returns 0 and
-/// writes nothing.
+/// record. Otherwise `out` should also have room for the strings. Truncates a string that does not
+/// fit. Records a string without any room like a string that is not readable. The content of `out`
+/// after the used bytes is undefined. If `out` is too small for the fields, returns 0 and writes
+/// nothing.
 ///
 /// If memory is not readable, a number is 0 and a string has length 0.
 ///

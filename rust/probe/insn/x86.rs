@@ -417,7 +417,7 @@ impl Opcode {
             (0, 0xcc) => Flow::Breakpoint,
             // udb; ud2, ud1, ud0
             (0, 0xd6) | (1, 0x0b | 0xb9 | 0xff) => Flow::Trap,
-            // With these prefixes, the instruction is pause, or xchg with r8.
+            // nop. With f3, the instruction is pause. With REX.B, it is xchg with r8.
             (0, 0x90) if prefixes.repeat != 0xf3 && !prefixes.has_base() => Flow::Nop,
             (1, 0x1f) => Flow::Nop,
             // endbr64
