@@ -38,7 +38,7 @@ noinline __noclone int rkprobe_target_deep(int calls)
 	return deeper + 1;
 }
 
-/* A function that may not be probed. */
+/* A function that kprobes may not probe. */
 noinline __noclone int rkprobe_target_no_probe(int number)
 {
 	return number - 1;
