@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034
 #
-# The differences between architectures, for the set-up, the build and the virtual machine. The names are Debian's.
-# The machine of a new architecture needs four serial ports: see scripts/vm.
+# The differences between architectures, for the set-up, the build and the virtual machine. The names are Debian's
+# names. The machine of a new architecture needs four serial ports: see scripts/vm.
 
 architectures=(amd64 arm64)
 
-# use_arch NAME: set what differs. A new architecture needs a new case.
+# use_arch NAME: set the variables that depend on the architecture. A new architecture needs a new case.
 use_arch() {
 	arch=$1
 	case $arch in
@@ -22,7 +22,7 @@ use_arch() {
 	arm64)
 		machine=aarch64 kernel_arch=arm64 arch_option=ARM64 arch_image=arch/arm64/boot/Image
 		qemu_package=qemu-system-arm
-		# The machine has one port of its own. The others are on a PCI card.
+		# The machine has one built-in port. The others are on a PCI card.
 		qemu_machine=(-M virt -cpu max)
 		qemu_ports=(-device 'pci-serial-4x,chardev2=out,chardev3=err,chardev4=status')
 		arch_append=console=ttyAMA0
@@ -31,8 +31,8 @@ use_arch() {
 	gnu=$machine-linux-gnu
 }
 
-# arch_config: the options of a small kernel, from the standard input, as this architecture has them. Its machine
-# has the serial ports of use_arch.
+# arch_config: adapt the options of a small kernel, from the standard input, to this architecture. Its machine has the
+# serial ports of use_arch.
 arch_config() {
 	case $arch in
 	amd64) cat ;;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154
 #
-# Debian's archive: its kernels and their packages. This machine's apt asks the archive, with separate package lists, so
-# that this works for every suite and architecture.
+# Debian's archive: its kernels and their packages. This machine's apt queries the archive with separate package lists,
+# so this works for every suite and architecture.
 
 # Sets DEBIAN_MIRROR. Prefers the mirror that this machine uses.
 find_mirror() {
@@ -30,7 +30,7 @@ debootstrap_suite() {
 		apt-get update
 		DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends debootstrap
 	fi
-	# An older debootstrap does not know the newer suites.
+	# An older debootstrap has no script for newer suites.
 	[ -e "/usr/share/debootstrap/scripts/$1" ] || script=(/usr/share/debootstrap/scripts/sid)
 	mkdir -p "$2/etc/apt/apt.conf.d"
 	apt-config dump | grep -E '^Acquire::(https?::Proxy|Check-(Date|Valid-Until)|Retries)\b' \
@@ -79,8 +79,9 @@ kernel_packages() {
 	printf "linux-%s=$2\n" "source-$series" "headers-$1" "binary-$1" "modules-$1" "base-$1"
 }
 
-# Prints "RELEASE VERSION SUITE" for each kernel of the architecture since 7.2 if a suite has all of its packages
-# in one version. The newest kernel comes first. Of one version, kernels without a flavour come first.
+# Prints "RELEASE VERSION SUITE" for each kernel of the architecture since 7.2, if a suite has all of its packages in
+# one version. The newest kernel comes first. If several kernels have the same version, kernels without a flavour come
+# first.
 offered_kernels() {
 	local codename file
 	# shellcheck disable=SC2016 # apt expands these

@@ -9,7 +9,7 @@ scripts=$(realpath "${BASH_SOURCE[0]%/*}")
 top=${scripts%/*}
 cache=${RKPROBE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rkprobe}
 
-# A git hook sets these for its own repository.
+# A git hook sets these variables for its own repository.
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
 
 say() { printf '%s\n' "${0##*/}: $*" >&2; }
@@ -23,7 +23,7 @@ is_whole() { [ -e "$1/complete" ]; }
 arch_of "$(uname -m)" || die "runs on ${architectures[*]} only, this is $(uname -m)"
 host=$arch host_qemu_package=$qemu_package
 
-# The architecture of KDIR or KERNEL. Else that of ARCH, or this machine's.
+# Finds the architecture of KDIR or KERNEL. Without them, uses ARCH, or this machine's architecture.
 find_arch() {
 	local name options=${KDIR-}/include/config/auto.conf
 	for name in "${architectures[@]}"; do
@@ -48,7 +48,7 @@ default_kernel="*+deb13-$arch"
 guest_packages=(busybox-static iproute2 procps less strace zstd linux-perf trace-cmd bpftool bpftrace)
 
 # A toolroot is a root file system of one suite. It contains the tools that built the suite's kernels, and the tools
-# that run them. The suite determines the versions. Another list of packages makes another toolroot.
+# that run them. The suite determines the versions of the tools. Each list of packages has its own toolroot.
 packages=(
 	# the kernel's build
 	gcc libc6-dev rustc rust-src bindgen libclang-dev make flex bison bc libelf-dev
@@ -59,21 +59,21 @@ packages=(
 	"$host_qemu_package" "${guest_packages[@]}"
 )
 
-# For another architecture, the toolroot has these too.
+# For another architecture, the toolroot also has these packages.
 cross_packages=("gcc-${machine/_/-}-linux-gnu" "libc6-dev-$arch-cross" "$qemu_package")
 
-# The programs of such a virtual machine are in a root file system of their own. The packages there are unpacked, but
-# not set up: this machine cannot run their scripts.
+# The programs of such a virtual machine are in a separate root file system. The packages there are unpacked, but not
+# set up, because this machine cannot run their scripts.
 foreign_packages=("${guest_packages[@]}" binutils kmod mount)
 
-# KERNEL is a release, as uname -r prints it, or a shell pattern of releases. setup stores the release that it chose
-# for a pattern. All scripts use this release until make update.
+# KERNEL is a release, as uname -r prints it, or a shell pattern of releases. setup stores the release that it chose for
+# a pattern. All scripts use this release until make update.
 asked=${KERNEL:-$default_kernel}
 patterns=$cache/patterns
 is_pattern() { [[ $asked == *[*?[]* ]]; }
 
 # use_kernel RELEASE: set the paths of this kernel and its tools. Scripts that this script calls use the same kernel,
-# even if a pattern stands for another one by then.
+# even if the pattern selects another kernel by then.
 use_kernel() {
 	release=$1
 	export KERNEL=${release:-$asked}
@@ -92,12 +92,12 @@ use_kernel() {
 	in_tree=$cache/in-tree-$release
 	debug_in_tree=$cache/in-tree-${debug_kernel##*/}
 	arm64_modules=$cache/arm64-${release%%-*}-arm64
-	# The modules for each kernel have a directory of their own.
+	# The modules for each kernel have a separate directory.
 	built=$top/build/$release${DEBUG:+-debug}
 	[ -z "${KDIR-}" ] || built=$top/build/$(cat "$KDIR/include/config/kernel.release" 2>/dev/null || true)
 }
 
-# The release that KERNEL stands for, or nothing if setup has not looked for it yet.
+# Prints the release that KERNEL selects, or nothing if setup has not searched for it yet.
 find_release() {
 	if is_pattern; then
 		[ ! -e "$patterns" ] || awk -v pattern="$asked" '$1 == pattern { print $2 }' "$patterns"
@@ -108,10 +108,10 @@ find_release() {
 
 use_kernel "$(find_release)"
 
-# The kernel is set up, and its Rust metadata are from the compiler of this toolroot.
+# Whether the kernel is set up, with Rust metadata from the compiler of this toolroot.
 has_kernel() { [ "$release" ] && cmp -s "$kernel/complete" "$toolroot/complete"; }
 
-# The toolroot can build for the architecture, and run its machines: their library is from its compiler.
+# Whether the toolroot can build for the architecture and run its machines. Their library must be from its compiler.
 has_arch() { ! is_foreign || { [ -e "$toolroot/cross-$arch" ] && cmp -s "$guest_root/complete" "$toolroot/complete"; }; }
 
 # kernel_cc CONFIG: the compiler that Debian built the kernel with, such as x86_64-linux-gnu-gcc-14.
@@ -158,24 +158,24 @@ debug_options() {
 	grep -x CONFIG_PREEMPT_RT=y "$kernel/config" || true
 }
 
-# The packages of exits-check. It also needs the modules of the same Debian kernel for arm64.
+# The packages of exits-check. It also needs the modules of Debian's arm64 kernel of the same version.
 exits_packages=(llvm)
 
-# The packages for the tests and the patches of make in-tree: they run selftests, in virtme-ng, and checkpatch.
+# The packages for the tests and the patches of make in-tree. They run selftests in virtme-ng, and checkpatch.
 in_tree_packages=(perl rsync udev systemd-sysv virtme-ng)
 
 # The packages of make deb.
 deb_packages=(debhelper dh-dkms)
 
-# tiny_config SOURCE OPTIONS MAKE...: write a .config to the current directory, with only the options in the file
-# OPTIONS, and those that they need.
+# tiny_config SOURCE OPTIONS MAKE...: write a .config to the current directory. It has only the options in the file
+# OPTIONS, and their dependencies.
 tiny_config() {
 	local option options=$2 merge=$1/scripts/kconfig/merge_config.sh
 	shift 2
 	"$@" tinyconfig
 	"$scripts/toolroot" env KCONFIG_CONFIG=.config "$merge" -m .config "$options"
 	"$@" olddefconfig
-	# make silently drops an option whose dependencies are not met.
+	# make drops an option without a message if its dependencies are not met.
 	grep -E '^CONFIG_[^=]*=' "$options" | while read -r option; do
 		case $option in
 		*=n) ! grep -q "^${option%n}" .config ;;
@@ -187,8 +187,8 @@ tiny_config() {
 # The files of the kernel that make in-tree changes.
 in_tree_files() { sed -n 's,^+++ b/,,p' "$scripts"/in-tree*.diff | sort -u; }
 
-# commit_plain SOURCE: make it a git repository, for make in-tree. The commit contains only the files that make in-tree
-# changes: a commit of all files would take more than a minute and 600 MB.
+# commit_plain SOURCE: make SOURCE a git repository, for make in-tree. The commit contains only the files that make
+# in-tree changes, because a commit of all files would take more than a minute and 600 MB.
 commit_plain() {
 	local -x GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 	git -C "$1" init -q && in_tree_files | xargs git -C "$1" add -f &&
@@ -212,7 +212,7 @@ kernel_source() {
 }
 
 # mount_host ROOT: mount the host's directories, except those of its operating system, in ROOT under their own paths.
-# The caller needs a mount namespace of its own.
+# The caller must have a separate mount namespace.
 mount_host() {
 	local dir
 	for dir in /*; do
@@ -269,7 +269,7 @@ build_program() { build_static "$top/tools/testing/host" "$@"; }
 # build_tool: build the command-line tool for the virtual machine, and print its path.
 build_tool() { build_static "$top/tools/rkprobe" rkprobe; }
 
-# build_static WORKSPACE NAME [host]
+# build_static WORKSPACE NAME [host]: build the program NAME of the WORKSPACE, linked statically, and print its path.
 build_static() {
 	local target=$machine-unknown-linux-gnu std flags=() options=(--quiet --locked --release -p "$2" --bin "$2")
 	local out=$1/target
@@ -284,7 +284,7 @@ build_static() {
 		printf '%s\n' "$out/release/$2"
 }
 
-# saved_command OBJECT: print kbuild's command that compiled OBJECT, without the source and the output.
+# saved_command OBJECT: print kbuild's command that compiled OBJECT, without the options for the source and the output.
 saved_command() {
 	local saved=${1%/*}/.${1##*/}.cmd
 	[ -e "$saved" ] || die "$PWD/$saved is missing: build it first"

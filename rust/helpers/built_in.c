@@ -74,8 +74,8 @@ EXPORT(trace_event_dyn_try_get_ref);
 EXPORT(trace_event_dyn_put_ref);
 
 /*
- * Returns the BTF of the kernel, or NULL. /sys/kernel/btf/vmlinux has the same bytes, but only
- * later.
+ * Returns the BTF of the kernel, or NULL. /sys/kernel/btf/vmlinux has the same bytes, but does not
+ * exist early in the boot.
  */
 const void *rkprobe_btf(size_t *len)
 {

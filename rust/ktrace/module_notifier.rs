@@ -48,13 +48,13 @@ pub trait Handler: Send + Sync + 'static {
     /// forgets the breakpoints in the module without removing them. A task that then hits a
     /// breakpoint dies.
     ///
-    /// Process context; may sleep. The module's unloading waits for this.
+    /// Process context; may sleep. The module's unloading waits for this function.
     fn leaving(&self, _module: &Module) {}
 
     /// Called after `leaving`, when the kernel has removed its own probes in the module and the
     /// module's BTF. The module's symbols are still found.
     ///
-    /// Process context; may sleep. The module's unloading waits for this.
+    /// Process context; may sleep. The module's unloading waits for this function.
     fn going(&self, _module: &Module) {}
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Trace events that come and go at run time.
+//! Trace events that a module adds and removes at run time.
 //!
 //! A [`TraceEvent`] is a directory under `events/` in tracefs, with its `enable`, `filter`,
 //! `trigger`, `format` and `hist`. A handler passes its records to the event's [`Sink`], which
@@ -353,7 +353,7 @@ unsafe impl Sync for TraceEvent {}
 /// event hide those of the other.
 pub fn exists(group: &CStr, name: &CStr) -> Result<bool> {
     EventMutexHeld::check_not_current()?;
-    // SAFETY: C has a string there, which lives as long as this crate.
+    // SAFETY: The C variable is a string, which lives as long as this crate.
     let control = unsafe { CStr::from_char_ptr(&raw const ktrace_control_system) };
     if group == c"ftrace" || (group == control && name == c"control") {
         return Ok(true);
@@ -399,7 +399,7 @@ impl HeldEvent {
         // The kernel finds the newest event of a name. It refuses a probe event whose name is in
         // use, and this event is registered. So the kernel finds the file of this event, and the
         // file stays valid.
-        // SAFETY: Both are strings. NULL is the top trace instance.
+        // SAFETY: Both arguments are strings. NULL is the top trace instance.
         let file = from_err_ptr(unsafe {
             bindings::trace_get_event_file(ptr::null(), group.as_char_ptr(), name.as_char_ptr())
         })?;
@@ -449,7 +449,7 @@ fn set_enabled(group: &CStr, name: &CStr, set: c_int) -> Result {
     EventMutexHeld::check_not_current()?;
     let _enabling = ENABLING.lock();
     ENABLER.store(event_mutex::current(), Ordering::Relaxed);
-    // SAFETY: Both are strings.
+    // SAFETY: Both arguments are strings.
     let result = to_result(unsafe {
         bindings::trace_set_clr_event(group.as_char_ptr(), name.as_char_ptr(), set)
     });
@@ -575,7 +575,7 @@ impl TraceEvent {
         HeldEvent(NonNull::from(&**self.inner))
     }
 
-    /// Removes the event, unless somebody uses it. C: `trace_remove_event_call()`.
+    /// Removes the event, unless the event has a user. C: `trace_remove_event_call()`.
     ///
     /// Waits for an RCU grace period, for the handlers that still pass records to the sink, if none
     /// has passed since the last user left. Returns the event with `EBUSY` if
@@ -805,7 +805,7 @@ unsafe extern "C" fn ktrace_call_reg(
     ty: c_uint,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: The kernel calls this for a registered call, which is that of a live `PinnedEvent`.
+    // SAFETY: The kernel calls this for a registered call, which is in a live `PinnedEvent`.
     let inner = unsafe { PinnedEvent::from_call(call) };
     let (is_added, file) = match ty {
         bindings::trace_reg_TRACE_REG_REGISTER => (true, data.cast()),
@@ -879,7 +879,7 @@ unsafe extern "C" fn ktrace_call_print(
 ) {
     // SAFETY: The caller guarantees that `event` is embedded in a call.
     let call = unsafe { kernel::container_of!(event, bindings::trace_event_call, event) };
-    // SAFETY: The kernel calls this for a registered call, which is that of a live `PinnedEvent`.
+    // SAFETY: The kernel calls this for a registered call, which is in a live `PinnedEvent`.
     let inner = unsafe { PinnedEvent::from_call(call) };
     // SAFETY: `Sink::record` guarantees that a record is at least as long as its fields.
     let fixed = unsafe { core::slice::from_raw_parts(record, inner.sink().fixed_len()) };

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Runs a function in each context: for the KUnit tests and for plain_events.ko.
- */
+/* Runs a function in each context, for the KUnit tests and for plain_events.ko. */
 
 #include <linux/bottom_half.h>
 #include <linux/interrupt.h>
@@ -45,7 +43,7 @@ static bool raise_nmi(void)
 		return false;
 	preempt_disable();
 	is_waiting_for_nmi = true;
-	/* The kernel takes the interrupt of this number for an NMI. */
+	/* The kernel treats the interrupt with this number as an NMI. */
 	asm volatile("int $2");
 	preempt_enable();
 	unregister_nmi_handler(NMI_LOCAL, "ktrace_run_in");
@@ -60,7 +58,7 @@ static bool raise_nmi(void)
 
 /*
  * Runs the function once, in a process (0), a softirq (1), a hardirq (2) or an NMI (3). Returns
- * false if it cannot. For one task at a time.
+ * false if this is impossible. Only one task at a time may call this function.
  */
 bool ktrace_run_in(unsigned int context, context_function *function)
 {

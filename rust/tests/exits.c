@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module for the tests of probes on return instructions: functions that leave in every way there
- * is. Those of exits_x86.S and exits_arm64.S need an assembler; these here sleep, migrate, call
- * themselves, are called by an interrupt, or can be traced by ftrace.
+ * A module for the tests of probes on return instructions: functions with every kind of exit. The
+ * functions that need assembler are in exits_x86.S and exits_arm64.S. The functions in this file
+ * sleep, migrate, call themselves, run in an interrupt, or can be traced by ftrace.
  *
  * In /sys/module/exits_target:
  *
- *	call		"NAME ARGUMENT [TIMES]" calls the function exits_NAME so often, one after
- *			the other
- *	result		what the last call returned
- *	sleepers	how many calls of exits_sleeps are asleep; writing wakes them
+ *	call		"NAME ARGUMENT [TIMES]" calls the function exits_NAME TIMES times, one call
+ *			after the other
+ *	result		the result of the last call
+ *	sleepers	the number of calls of exits_sleeps that are asleep; a write wakes them
  */
 
 #include <linux/cpumask.h>
@@ -23,7 +23,7 @@
 #include <linux/sysfs.h>
 #include <linux/wait.h>
 
-/* exits_x86.S, exits_arm64.S */
+/* Functions in exits_x86.S and exits_arm64.S. */
 asmlinkage long exits_ret(long n);
 asmlinkage long exits_alias(long n);
 asmlinkage long exits_two(long n);
@@ -70,7 +70,7 @@ long exits_from_interrupt(long n);
 long exits_tail_static(long n);
 void exits_static_nothing(long n);
 
-/* A function with an entry that ftrace can trace. */
+/* A function whose entry ftrace can trace. */
 noinline __noclone long exits_traced(long n)
 {
 	OPTIMIZER_HIDE_VAR(n);
@@ -141,7 +141,7 @@ noinline __noclone long exits_from_interrupt(long n)
 	return interrupt.n;
 }
 
-/* A tail call that the kernel writes, and one that it leaves out: there it writes a return. */
+/* A tail call to a function, and one without a target, which the kernel replaces by a return. */
 DEFINE_STATIC_CALL(exits_something, exits_traced);
 DEFINE_STATIC_CALL_NULL(exits_nothing, exits_static_nothing);
 
@@ -267,7 +267,7 @@ static int __init exits_init(void)
 	return sysfs_create_files(&THIS_MODULE->mkobj.kobj, attributes);
 }
 
-/* No call is under way when the files are gone. */
+/* When the kernel has removed the files, no call is in progress. */
 static void __exit exits_exit(void)
 {
 	sysfs_remove_files(&THIS_MODULE->mkobj.kobj, attributes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Functions that leave in every way that arm64 has, for the tests of probes on return instructions
- * (exits.c calls them). Where nothing else is said, a function returns its argument and one more.
+ * Functions with every kind of exit that arm64 has, for the tests of probes on return instructions.
+ * exits.c calls them. Unless a comment says otherwise, a function returns its argument plus one.
  */
 
 #include <linux/cfi_types.h>
@@ -9,8 +9,8 @@
 #include <asm/assembler.h>
 
 /*
- * As the compiler begins a function that may be traced: in front of it is room for the address of
- * an ftrace_ops. In others there are no events.
+ * Starts a function as the compiler starts one that ftrace may trace: the space before it is for
+ * the address of an ftrace_ops. Functions without this start cannot be traced.
  */
 .macro TRACED
 	.balign	16
@@ -46,12 +46,12 @@
 
 #define FUNC_START(name) TRACED; SYM_TYPED_START(name, SYM_L_GLOBAL, SYM_A_NONE) ROOM
 
-/* One that is not traced. */
+/* Starts a function that ftrace cannot trace. */
 #define FUNC_START_PLAIN(name) SYM_TYPED_START(name, SYM_L_GLOBAL, SYM_A_NONE)
 
 .text
 
-/* The sites of a return. */
+/* Kinds of return instructions. */
 
 FUNC_START(exits_ret)
 	add	x0, x0, #1
@@ -59,7 +59,7 @@ FUNC_START(exits_ret)
 SYM_FUNC_END(exits_ret)
 SYM_FUNC_ALIAS(exits_alias, exits_ret)
 
-/* As the compiler writes it, where it signs the return address. */
+/* The compiler's code for a function that signs the return address. */
 FUNC_START(exits_signed_ret)
 	hint	#25			/* paciasp */
 	stp	x29, x30, [sp, #-16]!
@@ -70,7 +70,7 @@ FUNC_START(exits_signed_ret)
 	ret
 SYM_FUNC_END(exits_signed_ret)
 
-/* It leaves by the return of this number, and returns 100 and the number. */
+/* Leaves by the return with this number, and returns 100 plus the number. */
 .macro RETURN_IF number:req
 	cmp	x0, #\number
 	b.ne	.Lnext\@
@@ -86,7 +86,7 @@ SYM_FUNC_END(exits_signed_ret)
 
 #include "exits_many.h"
 
-/* Behind the return stands what fills. */
+/* Padding follows the return. */
 FUNC_START(exits_padding)
 	add	x0, x0, #1
 	ret
@@ -95,14 +95,17 @@ FUNC_START(exits_padding)
 	.endr
 SYM_FUNC_END(exits_padding)
 
-/* A conditional jump leads to the return: 0 stays 0. */
+/* A conditional jump leads to the return. The function returns 0 for 0. */
 FUNC_START(exits_jump_to_ret)
 	cbz	x0, 1f
 	add	x0, x0, #1
 1:	ret
 SYM_FUNC_END(exits_jump_to_ret)
 
-/* All ways lead to one end: 0 is 1, 1 is 3, and others are what they were. */
+/*
+ * All paths lead to one end. The function returns 1 for 0, 3 for 1, and any other argument
+ * unchanged.
+ */
 FUNC_START(exits_epilogue)
 	cbnz	x0, 2f
 	mov	x0, #1
@@ -113,7 +116,7 @@ FUNC_START(exits_epilogue)
 	b	1b
 SYM_FUNC_END(exits_epilogue)
 
-/* The only return is in the part that was moved away. */
+/* Only the cold part has a return. */
 FUNC_START(exits_cold)
 	add	x0, x0, #1
 	b	exits_cold.cold
@@ -125,7 +128,7 @@ SYM_FUNC_START_LOCAL(exits_cold.cold)
 SYM_FUNC_END(exits_cold.cold)
 .popsection
 
-/* A return here for 1, one there for 2; others go there and come back. */
+/* For 0, returns here. For 1, returns in the cold part. Otherwise jumps there and back. */
 FUNC_START(exits_half_cold)
 	add	x0, x0, #1
 	cmp	x0, #1
@@ -143,7 +146,7 @@ SYM_FUNC_START_LOCAL(exits_half_cold.cold)
 SYM_FUNC_END(exits_half_cold.cold)
 .popsection
 
-/* Those that do not return. They are not called. */
+/* Functions that do not return. No code calls them. */
 
 FUNC_START(exits_never)
 	bl	panic
@@ -174,7 +177,7 @@ FUNC_START(exits_tail_register)
 	br	x16
 SYM_FUNC_END(exits_tail_register)
 
-/* To itself, as often as its argument says. */
+/* For the argument N, jumps to its own start N - 1 times. Returns 1. */
 FUNC_START(exits_tail_itself)
 	subs	x1, x0, #1
 	mov	x0, #1
@@ -184,13 +187,13 @@ FUNC_START(exits_tail_itself)
 	b	exits_tail_itself
 SYM_FUNC_END(exits_tail_itself)
 
-/* Other ways out. */
+/* Other exits. */
 
 FUNC_START(exits_far)
 	eret
 SYM_FUNC_END(exits_far)
 
-/* It goes on into the next one. */
+/* Falls through into the next function. */
 FUNC_START(exits_falls_through)
 	add	x0, x0, #1
 SYM_FUNC_END(exits_falls_through)
@@ -200,7 +203,7 @@ FUNC_START_PLAIN(exits_after)
 	ret
 SYM_FUNC_END(exits_after)
 
-/* Text that is not to be believed. What is bad in it is not run. */
+/* Text that the analysis must reject. The bad instructions are never executed. */
 
 FUNC_START(exits_bad_byte)
 	add	x0, x0, #1
@@ -218,7 +221,7 @@ FUNC_START(exits_bad_data)
 1:	.quad	1
 SYM_FUNC_END(exits_bad_data)
 
-/* A call within the function: its return is the function's own, too. */
+/* Calls a part of itself, so that part's return is also a return of the function. */
 FUNC_START(exits_bad_call)
 	mov	x9, x30
 	bl	1f
@@ -230,7 +233,10 @@ SYM_FUNC_END(exits_bad_call)
 
 /* Returns that no kprobe can replace. */
 
-/* To the kernel the sequence of the load goes on: it looks for a store, and not for clrex. */
+/*
+ * The kernel treats clrex as a part of the exclusive sequence, because it only searches for a
+ * store.
+ */
 FUNC_START(exits_bad_exclusive)
 	ldxr	x1, [sp]
 	clrex
@@ -238,12 +244,12 @@ FUNC_START(exits_bad_exclusive)
 	ret
 SYM_FUNC_END(exits_bad_exclusive)
 
-/* It is not called: the return address is not signed. */
+/* No code calls this function, because its return address is not signed. */
 FUNC_START(exits_bad_signed)
 	.inst	0xd65f0bff		/* retaa */
 SYM_FUNC_END(exits_bad_signed)
 
-/* Where no probe may be. */
+/* Functions that kprobes may not probe. */
 
 FUNC_START(exits_no_probe)
 	add	x0, x0, #1

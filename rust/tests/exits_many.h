@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Functions of several returns, of exits_x86.S and exits_arm64.S. Both define
- * FUNC_START(), RETURN_IF and RETURN_ELSE.
+ * Functions with several returns, for exits_x86.S and exits_arm64.S. Both define FUNC_START(),
+ * RETURN_IF and RETURN_ELSE.
  */
 
 FUNC_START(exits_two)

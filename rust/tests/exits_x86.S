@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Functions that leave in every way that x86-64 has, for the tests of probes on return instructions
- * (exits.c calls them). Where nothing else is said, a function returns its argument and one more.
+ * Functions with every kind of exit that x86-64 has, for the tests of probes on return
+ * instructions. exits.c calls them. Unless a comment says otherwise, a function returns its
+ * argument plus one.
  */
 
 #include <linux/cfi_types.h>
@@ -10,13 +11,15 @@
 #include <asm/asm.h>
 #include <asm/nospec-branch.h>
 
-/* What is never run, or leaves as no function does: objtool need not understand it. */
+/*
+ * Ends a function that never runs or leaves in an unusual way. objtool does not check the function.
+ */
 .macro FUNC_END_ODD name:req
 SYM_FUNC_END(\name)
 STACK_FRAME_NON_STANDARD \name
 .endm
 
-/* As the compiler begins a function that may be traced. In others there are no events. */
+/* Starts a function as the compiler starts one that ftrace may trace. Others cannot be traced. */
 .macro FENTRY
 #ifdef CONFIG_FUNCTION_TRACER
 #ifndef CONFIG_FTRACE_MCOUNT_USE_OBJTOOL
@@ -31,18 +34,18 @@ STACK_FRAME_NON_STANDARD \name
 
 #define FUNC_START(name) SYM_TYPED_FUNC_START(name); FENTRY
 
-/* One that begins behind the last byte of the one before. */
+/* Starts a function directly behind the last byte of the previous function. */
 #define FUNC_START_AT_ONCE(name) SYM_TYPED_START(name, SYM_L_GLOBAL, SYM_A_NONE) ENDBR; FENTRY
 
-/* One that no pointer leads to. */
+/* Starts a function that no pointer refers to. */
 #define FUNC_START_DIRECT(name) SYM_FUNC_START(name); FENTRY
 
-/* ret as it stands, where the kernel would have a return thunk, or int3 behind it. */
+/* A plain ret, where the kernel would use a return thunk, or an int3 behind the ret. */
 #define PLAIN_RET ANNOTATE_UNRET_SAFE; ret
 
 .text
 
-/* The sites of a return. */
+/* Kinds of return instructions. */
 
 /* ret is the last byte. */
 FUNC_START(exits_ret)
@@ -57,7 +60,7 @@ FUNC_START_AT_ONCE(exits_ret_int3)
 	int3
 SYM_FUNC_END(exits_ret_int3)
 
-/* As the kernel has it: a return thunk, which is rewritten when the module is loaded. */
+/* The kernel's return thunk. The kernel rewrites the thunk when it loads the module. */
 FUNC_START(exits_thunk)
 	lea	1(%rdi), %rax
 	RET
@@ -70,7 +73,7 @@ FUNC_START(exits_thunk_prefix)
 SYM_FUNC_END(exits_thunk_prefix)
 #endif
 
-/* Return thunks that objtool does not know for such, and which nobody rewrites. */
+/* Return thunks that objtool does not recognize, so that the kernel does not rewrite them. */
 #ifdef CONFIG_MITIGATION_ITS
 FUNC_START(exits_thunk_stays)
 	lea	1(%rdi), %rax
@@ -84,8 +87,8 @@ SYM_FUNC_END(exits_thunk_prefix_stays)
 #endif
 
 /*
- * ret imm16: it takes the argument off the stack, where its caller put it. Of an instruction with a
- * kprobe the kernel does not do that part.
+ * ret imm16 also removes the argument that the caller pushed on the stack. If a kprobe is on the
+ * instruction, the kernel does not do this.
  */
 FUNC_START_DIRECT(exits_ret_pops)
 	mov	8(%rsp), %rax
@@ -116,9 +119,9 @@ FUNC_START(exits_ret_inside)
 	RET
 SYM_FUNC_END(exits_ret_inside)
 
-/* The shapes of a function. */
+/* Kinds of function layouts. */
 
-/* It leaves by the return of this number, and returns 100 and the number. */
+/* Leaves by the return with this number, and returns 100 plus the number. */
 .macro RETURN_IF number:req
 	cmp	$\number, %rdi
 	jne	.Lnext\@
@@ -134,7 +137,7 @@ SYM_FUNC_END(exits_ret_inside)
 
 #include "exits_many.h"
 
-/* Behind the return stands what fills, of every sort. */
+/* Padding of all kinds follows the return. */
 FUNC_START(exits_padding)
 	lea	1(%rdi), %rax
 	PLAIN_RET
@@ -142,7 +145,7 @@ FUNC_START(exits_padding)
 	.nops	23
 FUNC_END_ODD exits_padding
 
-/* A conditional jump leads to the return: 0 stays 0. */
+/* A conditional jump leads to the return. The function returns 0 for 0. */
 FUNC_START(exits_jump_to_ret)
 	mov	%rdi, %rax
 	test	%rax, %rax
@@ -152,7 +155,10 @@ FUNC_START(exits_jump_to_ret)
 	int3
 SYM_FUNC_END(exits_jump_to_ret)
 
-/* All ways lead to one end: 0 is 1, 1 is 3, and others are what they were. */
+/*
+ * All paths lead to one end. The function returns 1 for 0, 3 for 1, and any other argument
+ * unchanged.
+ */
 FUNC_START(exits_epilogue)
 	push	%rbx
 	mov	%rdi, %rbx
@@ -168,7 +174,7 @@ FUNC_START(exits_epilogue)
 	jmp	1b
 SYM_FUNC_END(exits_epilogue)
 
-/* The only return is in the part that was moved away. */
+/* Only the cold part has a return. */
 FUNC_START(exits_cold)
 	lea	1(%rdi), %rax
 	jmp	exits_cold.cold
@@ -180,7 +186,7 @@ SYM_FUNC_START_LOCAL(exits_cold.cold)
 SYM_FUNC_END(exits_cold.cold)
 .popsection
 
-/* A return here for 0, one there for 1; others go there and come back. */
+/* For 0, returns here. For 1, returns in the cold part. Otherwise jumps there and back. */
 FUNC_START(exits_half_cold)
 	lea	1(%rdi), %rax
 	test	%rdi, %rdi
@@ -196,7 +202,7 @@ SYM_FUNC_START_LOCAL(exits_half_cold.cold)
 SYM_FUNC_END(exits_half_cold.cold)
 .popsection
 
-/* Those that do not return. They are not called. */
+/* Functions that do not return. No code calls them. */
 
 FUNC_START_DIRECT(exits_never)
 	call	panic
@@ -238,7 +244,7 @@ FUNC_START(exits_tail_register)
 	int3
 SYM_FUNC_END(exits_tail_register)
 
-/* To itself, as often as its argument says. */
+/* For the argument N, jumps to its own start N - 1 times. Returns 1. */
 FUNC_START(exits_tail_itself)
 	mov	$1, %eax
 	dec	%rdi
@@ -247,14 +253,14 @@ FUNC_START(exits_tail_itself)
 1:	jmp	exits_tail_itself
 SYM_FUNC_END(exits_tail_itself)
 
-/* Other ways out. */
+/* Other exits. */
 
 FUNC_START_DIRECT(exits_far)
 	lretq
 	int3
 FUNC_END_ODD exits_far
 
-/* It goes on into the next one. */
+/* Falls through into the next function. */
 FUNC_START(exits_falls_through)
 	inc	%rdi
 FUNC_END_ODD exits_falls_through
@@ -264,9 +270,9 @@ FUNC_START_AT_ONCE(exits_after)
 	RET
 SYM_FUNC_END(exits_after)
 
-/* Text that is not to be believed. What is bad in it is not run. */
+/* Text that the analysis must reject. The bad instructions are never executed. */
 
-/* retw, which Intel's processors take for ret, and AMD's do not. */
+/* retw. Intel's processors execute it as ret, and AMD's processors do not. */
 FUNC_START(exits_bad_byte)
 	lea	1(%rdi), %rax
 	RET
@@ -275,7 +281,7 @@ FUNC_START(exits_bad_byte)
 	int3
 FUNC_END_ODD exits_bad_byte
 
-/* xbegin into an instruction, which objtool does not take for a jump. */
+/* xbegin to an address inside an instruction. objtool does not treat xbegin as a jump. */
 FUNC_START(exits_bad_branch)
 1:	lea	1(%rdi), %rax
 	RET
@@ -284,7 +290,7 @@ FUNC_START(exits_bad_branch)
 	RET
 FUNC_END_ODD exits_bad_branch
 
-/* A call within the function: its return is the function's own, too. */
+/* Calls a part of itself, so that part's return is also a return of the function. */
 FUNC_START(exits_bad_call)
 	lea	1(%rdi), %rax
 	ANNOTATE_INTRA_FUNCTION_CALL
@@ -293,7 +299,7 @@ FUNC_START(exits_bad_call)
 	RET
 FUNC_END_ODD exits_bad_call
 
-/* Where no probe may be. */
+/* Functions that kprobes may not probe. */
 
 FUNC_START(exits_no_probe)
 	lea	1(%rdi), %rax

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The functions that the KUnit tests of ktrace probe. They are in C, because ftrace cannot trace
- * functions in Rust. Nobody else calls them.
+ * functions in Rust. Only the tests call them.
  */
 
 #include <kunit/test.h>
@@ -20,7 +20,7 @@
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 
-/* Another module has it, too. */
+/* Another module also includes this file. */
 #include "contexts.c"
 
 extern u64 ktrace_target_data;
@@ -66,20 +66,20 @@ noinline u64 ktrace_target_depth(u64 n)
 
 	if (n) {
 		below = ktrace_target_depth(n - 1);
-		/* Otherwise the compiler turns the recursion into a loop. */
+		/* This keeps the compiler from turning the recursion into a loop. */
 		OPTIMIZER_HIDE_VAR(below);
 		below++;
 	}
 	return below;
 }
 
-/* Jumps to the other function. */
+/* Ends with a jump to ktrace_target_add(). */
 noinline u64 ktrace_target_tail(u64 a, u64 b)
 {
 	return ktrace_target_add(a + 1, b);
 }
 
-/* Never returns. Nobody calls it. */
+/* Never returns. No code calls it. */
 noinline void ktrace_target_never(void)
 {
 	for (;;)
@@ -123,7 +123,7 @@ noinline void ktrace_target_visit(void *unused)
 	barrier();
 }
 
-/* Calls the function above once on each CPU, and says on how many. */
+/* Calls ktrace_target_visit() once on each CPU, and returns the number of CPUs. */
 unsigned int ktrace_visit_cpus(void)
 {
 	unsigned int cpus;
@@ -136,8 +136,8 @@ unsigned int ktrace_visit_cpus(void)
 }
 
 /*
- * A page of user memory with @last_word at its end, and nothing behind it: the address, or 0. KUnit
- * takes it away at the end of the test.
+ * Maps a page of user memory with @last_word at its end, and no memory behind it. Returns the
+ * address of the page, or 0 on failure. KUnit unmaps the page at the end of the test.
  */
 unsigned long ktrace_user_page(u64 last_word)
 {
@@ -154,10 +154,10 @@ unsigned long ktrace_user_page(u64 last_word)
 }
 
 /*
- * Opens a file of tracefs. NULL if it cannot.
+ * Opens a file of tracefs. Returns NULL on failure.
  *
- * KUnit runs in a kernel thread, which sees no mounts since 7.3. So tracefs is mounted for this
- * file alone.
+ * KUnit runs in a kernel thread, which sees no mounts since Linux 7.3. So this function mounts
+ * tracefs only for this file.
  */
 static struct file *open_in_tracefs(const char *name)
 {
@@ -175,7 +175,9 @@ static struct file *open_in_tracefs(const char *name)
 	return IS_ERR(file) ? NULL : file;
 }
 
-/* In how many lines of the trace the three strings are, in this order. -1 if it cannot be read. */
+/*
+ * Counts the lines of the trace that have the three strings in this order. Returns -1 on failure.
+ */
 int ktrace_count_in_trace(const char *first, const char *second, const char *third)
 {
 	const size_t size = SZ_1M;
@@ -216,7 +218,7 @@ out:
 	return count;
 }
 
-/* Reads the file to its end. False if it cannot be opened. */
+/* Reads the file to its end. Returns false if the file cannot be opened. */
 bool ktrace_read_dynamic_events(void)
 {
 	struct kvec vec = { .iov_len = PAGE_SIZE };

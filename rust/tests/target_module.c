@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module for the tests of probes in those that come and go. Writing a number to its parameter
+ * A module for tests of probes in modules that load and unload. Writing a number to its parameter
  * "hit" hits the tracepoint, and calls the functions.
  */
 
@@ -38,14 +38,14 @@ noinline __noclone int rkprobe_target_deep(int calls)
 	return deeper + 1;
 }
 
-/* A function that may not be probed. */
+/* A function that kprobes may not probe. */
 noinline __noclone int rkprobe_target_no_probe(int number)
 {
 	return number - 1;
 }
 NOKPROBE_SYMBOL(rkprobe_target_no_probe);
 
-/* Another function has the same name. */
+/* target_module_twice.c has another function with this name. */
 static noinline __used int rkprobe_target_twice(int number)
 {
 	return number - 2;
@@ -72,7 +72,10 @@ static int hit(const char *value, const struct kernel_param *param)
 
 static const struct kernel_param_ops hit_ops = { .set = hit };
 
-/* Gone when it was run. Not static: its other name, init_module, would be the only one. */
+/*
+ * The kernel frees this function after it has run. It is not static, so that it has its own symbol
+ * and not only its alias init_module.
+ */
 int __init rkprobe_target_init(void)
 {
 	return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The other function of a name that is in target.c. */
+/* A function with the same name as a function in target_module.c. */
 
 #include <linux/kernel.h>
 #include <linux/module.h>

@@ -404,10 +404,10 @@ pub fn register<E: Event, S: Switch>(module: &'static ThisModule, switch: S) -> 
 /// The structure has these functions:
 ///
 /// - `register()` adds the event to the kernel, disabled, and returns a
-///   [`TraceEvent`](crate::trace_event::TraceEvent). Dropping this removes the event. The event can
-///   then be registered again.
-/// - `register_with(switch)` does the same. The first user of the event enables the
-///   [`Switch`](crate::trace_event::Switch), such as a probe, and the last one disables it.
+///   [`TraceEvent`](crate::trace_event::TraceEvent). Dropping the `TraceEvent` removes the event,
+///   which can then be registered again.
+/// - `register_with(switch)` also takes a [`Switch`](crate::trace_event::Switch), such as a probe.
+///   The first user of the event enables the switch, and the last user disables it.
 /// - `record(self)` records the event in plain code, in any context, including NMI.
 /// - `record_at(self, hit)` records the event in the handler of a probe. The record has the
 ///   registers of the hit, which perf and stack traces show.

@@ -247,7 +247,7 @@ impl Reserved {
 
 /// Unregisters the event of an output. Waits for readers that print its records.
 fn unregister(output: &Output) {
-    // SAFETY: By the type invariant, the event is registered. Nobody else unregisters it.
+    // SAFETY: By the type invariant, the event is registered. No other code unregisters it.
     unsafe { bindings::unregister_trace_event(output.event.get()) };
 }
 
@@ -260,9 +260,9 @@ fn wait_for_readers() {
     unsafe { bindings::unregister_trace_event(&mut none) };
 }
 
-// SAFETY: The kernel changes the event under its own locks; `Print` is `Send`.
+// SAFETY: The kernel changes the event under its own locks. `Print` is `Send`.
 unsafe impl Send for Output {}
-// SAFETY: The kernel changes the event under its own locks; `Print` is `Sync`.
+// SAFETY: The kernel changes the event under its own locks. `Print` is `Sync`.
 unsafe impl Sync for Output {}
 
 extern "C" {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel's `event_mutex`, which it does not export.
+//! The kernel's `event_mutex`, which the kernel does not export.
 //!
 //! Code that adds or removes events must hold `event_mutex`. The kernel takes this mutex when perf
 //! opens an event, and then calls a function of the event. So this module has its own event,
