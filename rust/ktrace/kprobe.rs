@@ -29,6 +29,7 @@ use crate::{
     bindings,
     context::Atomic,
     ftrace, nofault,
+    pointers::impl_for_pointers,
     registers::{
         replace_instruction_pointer,
         Registers, //
@@ -65,6 +66,22 @@ pub trait Handler: Send + Sync + 'static {
     /// executed, it is called right after [`pre`](Self::pre).
     fn post(&self, _hit: &Hit<'_>) {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+}
+
+impl_for_pointers! {
+    #[vtable]
+    const HAS_PRE: bool = H::HAS_PRE;
+    const HAS_POST: bool = H::HAS_POST;
+
+    #[inline(always)]
+    fn pre(&self, hit: &Hit<'_>) {
+        (**self).pre(hit);
+    }
+
+    #[inline(always)]
+    fn post(&self, hit: &Hit<'_>) {
+        (**self).post(hit);
     }
 }
 
@@ -200,14 +217,20 @@ impl<H: Handler> Kprobe<H> {
     /// Process context; sleeps. Fails with `ENOENT` for an unknown symbol and for an address that
     /// belongs to none, `EILSEQ` for an address within an instruction (`EINVAL` on arm64), `EINVAL`
     /// where probes are not allowed (not text, blacklisted) and `EPERM` under lockdown.
-    pub fn new(target: Target, handler: H) -> Result<Self> {
+    pub fn new<E>(target: Target, handler: impl PinInit<H, E>) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         let this = Self::register_disabled(target, handler)?;
         this.enable()?;
         Ok(this)
     }
 
     /// Places a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
-    pub fn register_disabled(target: Target, handler: H) -> Result<Self> {
+    pub fn register_disabled<E>(target: Target, handler: impl PinInit<H, E>) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         let pre = |kprobe: &mut bindings::kprobe| kprobe.pre_handler = Some(pre_handler::<H>);
         let mut registration = Registration::register(target, handler, pre)?;
         // On ftrace `pre_handler` calls both: where a probe with C's `post_handler` joins one
@@ -351,14 +374,22 @@ impl<H: Handler> Batch<H> {
     /// Places and arms all, or none. C: `register_kprobes()`.
     ///
     /// Process context; sleeps. Fails as [`Kprobe::new`].
-    pub fn new(probes: impl IntoIterator<Item = (Target, H)>) -> Result<Self> {
+    pub fn new<I, E>(probes: impl IntoIterator<Item = (Target, I)>) -> Result<Self>
+    where
+        I: PinInit<H, E>,
+        Error: From<E>,
+    {
         let this = Self::register_disabled(probes)?;
         this.enable()?;
         Ok(this)
     }
 
     /// Places all or none as [`new`](Self::new) does, but does not [arm](Self::enable) them.
-    pub fn register_disabled(probes: impl IntoIterator<Item = (Target, H)>) -> Result<Self> {
+    pub fn register_disabled<I, E>(probes: impl IntoIterator<Item = (Target, I)>) -> Result<Self>
+    where
+        I: PinInit<H, E>,
+        Error: From<E>,
+    {
         let mut batch = Self(KVVec::new());
         for (target, handler) in probes {
             // Room first: a probe that was placed is not dropped on its own.

@@ -34,6 +34,7 @@ use crate::{
         Hit,
         Unprobable, //
     },
+    pointers::impl_for_pointers,
     symbol,
     trace_event::{
         EventMutexHeld,
@@ -52,6 +53,13 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// `hit` has its address, which tells how the function is left, and the registers.
     fn ret(&self, hit: &Hit<'_>, call: &Call);
+}
+
+impl_for_pointers! {
+    #[inline(always)]
+    fn ret(&self, hit: &Hit<'_>, call: &Call) {
+        (**self).ret(hit, call);
+    }
 }
 
 /// A call that is about to return.
@@ -112,8 +120,10 @@ impl From<Refusal> for Error {
 }
 
 /// The data that all probes of a function share.
+#[pin_data]
 struct ProbedFunction<H> {
     address: usize,
+    #[pin]
     handler: H,
 }
 
@@ -177,22 +187,36 @@ impl<H: Handler> Kretinsn<H> {
     /// Process context; sleeps. Fails for the reasons of [`Refusal`], and like
     /// [`Kprobe::new`](crate::kprobe::Kprobe::new). `EINVAL` if the target is not the entry of a
     /// function, `EAGAIN` if its text changes all the time.
-    pub fn new(target: Target, handler: H) -> Result<Self, Refusal> {
+    pub fn new<E>(target: Target, handler: impl PinInit<H, E>) -> Result<Self, Refusal>
+    where
+        Error: From<E>,
+    {
         let this = Self::register_disabled(target, handler)?;
         this.enable()?;
         Ok(this)
     }
 
     /// Places probes as [`new`](Self::new) does, but does not [arm](Self::enable) them.
-    pub fn register_disabled(target: Target, handler: H) -> Result<Self, Refusal> {
+    pub fn register_disabled<E>(
+        target: Target,
+        handler: impl PinInit<H, E>,
+    ) -> Result<Self, Refusal>
+    where
+        Error: From<E>,
+    {
         const TRIES: usize = 5;
 
         if !IS_BUILT {
             return Err(Refusal::NotBuilt);
         }
         let address = entry(&target)?;
-        let function =
-            Arc::new(ProbedFunction { address, handler }, GFP_KERNEL).map_err(Error::from)?;
+        let function = Arc::try_pin_init(
+            try_pin_init!(ProbedFunction {
+                address,
+                handler <- handler,
+            }? Error),
+            GFP_KERNEL,
+        )?;
         let mut before = Refusal::Failed(EAGAIN);
         for number in 0..TRIES {
             // Its module may have gone, and another one come.

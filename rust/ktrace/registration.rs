@@ -82,8 +82,11 @@ pub(crate) unsafe trait Raw: Sized {
 
 /// The part of a probe that the kernel knows: it must not move, and outlives the registration.
 #[repr(C)]
+#[pin_data]
 pub(crate) struct PinnedProbe<R, H: ?Sized> {
+    #[pin]
     pub(crate) raw: Opaque<R>,
+    #[pin]
     pub(crate) handler: H,
 }
 
@@ -103,14 +106,21 @@ unsafe impl<R: Raw, H: Sync + ?Sized> Sync for Registration<R, H> {}
 
 impl<R: Raw, H> Registration<R, H> {
     /// Places a probe, disabled; `set` sets the functions that the kernel calls.
-    pub(crate) fn register(target: Target, handler: H, set: impl FnOnce(&mut R)) -> Result<Self> {
+    pub(crate) fn register<E>(
+        target: Target,
+        handler: impl PinInit<H, E>,
+        set: impl FnOnce(&mut R),
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         security::kprobes_allowed()?;
-        let inner = KBox::pin(
-            PinnedProbe {
+        let inner = KBox::try_pin_init(
+            try_pin_init!(PinnedProbe {
                 // SAFETY: All-zero is a valid `R`: `Raw` requires it.
                 raw: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                handler,
-            },
+                handler <- handler,
+            }? Error),
             GFP_KERNEL,
         )?;
         Self::place(inner, &target, set)

@@ -8,7 +8,14 @@ use kernel::prelude::*;
 mod tests {
     use super::*;
 
-    use kernel::str::CString;
+    use kernel::{
+        new_mutex,
+        str::CString,
+        sync::{
+            Arc,
+            Mutex, //
+        }, //
+    };
 
     use ktrace::{
         kprobe::{
@@ -402,6 +409,92 @@ mod tests {
             let refused = errno(Kprobe::new(target, Pre(|_| ())));
             assert_eq!(refused, EINVAL.to_errno());
         }
+        Ok(())
+    }
+
+    #[test]
+    fn pointers_to_handlers_are_handlers() -> Result {
+        static SEEN: Seen = Seen::new();
+        static BOTH: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let shared = Arc::new(First(&SEEN, Dropped(&DROPPED, 1)), GFP_KERNEL)?;
+        let first = Kprobe::new(Target::function(ADD)?, shared.clone())?;
+        let second = Kprobe::new(Target::function(SUBTRACT)?, shared.clone())?;
+        let boxed = KBox::new(Both(&BOTH), GFP_KERNEL)?;
+        let boxed = Kprobe::new(Target::function(DEPTH)?, boxed)?;
+        add(1, 0);
+        subtract(2, 0);
+        depth(0);
+        drop((first, second, boxed));
+        let dropped_before = DROPPED.len();
+        drop(shared);
+        assert!(SEEN.is(&[1, 2]));
+        // `post` of the handler in the box was called, too.
+        assert_eq!(BOTH.len(), 4);
+        // The module had the last reference.
+        assert_eq!(dropped_before, 0);
+        assert!(DROPPED.is(&[1]));
+        Ok(())
+    }
+
+    /// Has a lock, which the handler does not use.
+    #[pin_data]
+    struct Locked {
+        #[pin]
+        lock: Mutex<u64>,
+        seen: &'static Seen,
+        dropped: Dropped,
+    }
+
+    #[vtable]
+    impl Handler for Locked {
+        fn pre(&self, hit: &Hit<'_>) {
+            self.seen.push(hit.registers().argument(0));
+        }
+    }
+
+    #[test]
+    fn a_handler_may_be_pinned() -> Result {
+        static SEEN: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let locked = |number| {
+            pin_init!(Locked {
+                lock <- new_mutex!(number),
+                seen: &SEEN,
+                dropped: Dropped(&DROPPED, number),
+            })
+        };
+        let probe = Kprobe::new(Target::function(ADD)?, locked(1))?;
+        let mut number = probe.handler().lock.lock();
+        add(2, 0);
+        *number += 1;
+        drop(number);
+        let number = *probe.handler().lock.lock();
+        let refused = errno(Kprobe::new(Target::function(UNKNOWN)?, locked(3)));
+        let dropped_before = DROPPED.len();
+        drop(probe);
+        assert_eq!(number, 2);
+        assert!(SEEN.is(&[2]));
+        assert_eq!(refused, ENOENT.to_errno());
+        assert_eq!(dropped_before, 1);
+        assert!(DROPPED.is(&[3, 1]));
+        Ok(())
+    }
+
+    #[test]
+    fn where_a_handler_cannot_be_made_there_is_no_probe() -> Result {
+        static SEEN: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let handler = try_pin_init!(Locked {
+            dropped: Dropped(&DROPPED, 1),
+            seen: &SEEN,
+            lock <- Err::<Mutex<u64>, _>(EBUSY),
+        }? Error);
+        let refused = errno(Kprobe::new(Target::function(ADD)?, handler));
+        add(1, 0);
+        assert_eq!(refused, EBUSY.to_errno());
+        assert!(SEEN.is(&[]));
+        assert!(DROPPED.is(&[1]));
         Ok(())
     }
 }

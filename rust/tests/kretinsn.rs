@@ -15,6 +15,8 @@ mod tests {
         EOPNOTSUPP, //
     };
 
+    use kernel::sync::Arc;
+
     use ktrace::{
         exits::{
             Exits,
@@ -245,6 +247,21 @@ mod tests {
             reason: ktrace::exits::Reason::Undefined,
         };
         assert_eq!(errno_of(Some(Refusal::BadText(bad))), -(EILSEQ as i32));
+        Ok(())
+    }
+
+    #[test]
+    fn pointers_to_handlers_are_handlers() -> Result {
+        static SHARED: Seen = Seen::new();
+        static BOXED: Seen = Seen::new();
+        let shared = Arc::new(Returned::new(&SHARED), GFP_KERNEL)?;
+        let boxed = KBox::new(Returned::new(&BOXED), GFP_KERNEL)?;
+        let shared = Kretinsn::new(Target::function(ADD)?, shared)?;
+        let boxed = Kretinsn::new(Target::function(ADD)?, boxed)?;
+        add(2, 3);
+        drop((shared, boxed));
+        assert!(SHARED.is(&[5]));
+        assert!(BOXED.is(&[5]));
         Ok(())
     }
 }

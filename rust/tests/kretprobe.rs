@@ -10,6 +10,8 @@ mod tests {
 
     use kernel::str::CString;
 
+    use kernel::sync::Arc;
+
     use ktrace::{
         kprobe::Hit,
         kretprobe::{
@@ -268,6 +270,23 @@ mod tests {
         // An address at the function's entry is valid.
         let accepted = Kretprobe::new(Target::Address(address_of_add()), 0, Returned(&NOWHERE));
         assert_eq!(errno(accepted), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn pointers_to_handlers_are_handlers() -> Result {
+        static SEEN: Seen = Seen::new();
+        static RETURNED: Seen = Seen::new();
+        let shared = Arc::new(First::new(&SEEN), GFP_KERNEL)?;
+        let boxed = KBox::new(Returned(&RETURNED), GFP_KERNEL)?;
+        let shared = Kretprobe::new(Target::function(ADD)?, 0, shared)?;
+        // It has no entry handler.
+        let boxed = Kretprobe::new(Target::function(SUBTRACT)?, 0, boxed)?;
+        add(2, 3);
+        subtract(9, 4);
+        drop((shared, boxed));
+        assert!(SEEN.is(&[2]));
+        assert!(RETURNED.is(&[5]));
         Ok(())
     }
 }

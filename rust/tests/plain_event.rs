@@ -18,14 +18,14 @@ mod tests {
     };
 
     use crate::{
+        kunit_targets::{
+            count_in_trace,
+            run_in, //
+        },
         seen::{
             errno,
             Dropped,
             Seen, //
-        },
-        targets::{
-            count_in_trace,
-            run_in, //
         },
     };
 

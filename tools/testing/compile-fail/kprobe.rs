@@ -188,6 +188,11 @@ pub mod local_borrowed {
     }
 }
 
+/// A pointer is a handler if it points to one.
+//~ pointer_to_nothing: error[E0277]: the trait bound `u32: ktrace::kprobe::Handler` is not satisfied
+#[cfg(case = "pointer_to_nothing")]
+pub struct OfNothing(Kprobe<kernel::sync::Arc<u32>>);
+
 /// Which functions a handler has is what the attribute says, not the author.
 #[cfg(any(case = "without_pre", case = "without_vtable"))]
 pub struct Incomplete;
