@@ -159,8 +159,7 @@ impl<H: Handler> kprobe::Handler for ReturnHandler<H> {
 ///     kretinsn::{
 ///         Call,
 ///         Handler,
-///         Kretinsn,
-///         Target, //
+///         Kretinsn, //
 ///     },
 /// };
 ///
@@ -173,7 +172,7 @@ impl<H: Handler> kprobe::Handler for ReturnHandler<H> {
 ///     }
 /// }
 ///
-/// let probe = Kretinsn::new(Target::function(c"vfs_fsync_range")?, Print)?;
+/// let probe = Kretinsn::new(c"vfs_fsync_range", Print)?;
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Kretinsn<H: Handler> {
@@ -187,7 +186,10 @@ impl<H: Handler> Kretinsn<H> {
     /// Process context; sleeps. Fails for the reasons of [`Refusal`], and like
     /// [`Kprobe::new`](crate::kprobe::Kprobe::new). `EINVAL` if the target is not the entry of a
     /// function, `EAGAIN` if its text changes all the time.
-    pub fn new<E>(target: Target, handler: impl PinInit<H, E>) -> Result<Self, Refusal>
+    pub fn new<'a, E>(
+        target: impl Into<Target<'a>>,
+        handler: impl PinInit<H, E>,
+    ) -> Result<Self, Refusal>
     where
         Error: From<E>,
     {
@@ -197,8 +199,8 @@ impl<H: Handler> Kretinsn<H> {
     }
 
     /// Places probes as [`new`](Self::new) does, but does not [arm](Self::enable) them.
-    pub fn register_disabled<E>(
-        target: Target,
+    pub fn register_disabled<'a, E>(
+        target: impl Into<Target<'a>>,
         handler: impl PinInit<H, E>,
     ) -> Result<Self, Refusal>
     where
@@ -209,7 +211,8 @@ impl<H: Handler> Kretinsn<H> {
         if !IS_BUILT {
             return Err(Refusal::NotBuilt);
         }
-        let address = entry(&target)?;
+        let target = target.into();
+        let address = entry(target)?;
         let function = Arc::try_pin_init(
             try_pin_init!(ProbedFunction {
                 address,
@@ -220,7 +223,7 @@ impl<H: Handler> Kretinsn<H> {
         let mut before = Refusal::Failed(EAGAIN);
         for number in 0..TRIES {
             // Its module may have gone, and another one come.
-            if number > 0 && entry(&target)? != address {
+            if number > 0 && entry(target)? != address {
                 return Err(ENOENT.into());
             }
             match place(&function) {
@@ -298,10 +301,10 @@ fn is_return(kind: ExitKind) -> bool {
 }
 
 /// The address of a probe on the entry of the function that starts at `target`.
-fn entry(target: &Target) -> Result<usize> {
+fn entry(target: Target<'_>) -> Result<usize> {
     let address = match target {
-        Target::Symbol(name, offset) => symbol::address_of(name)?.wrapping_add(*offset as usize),
-        Target::Address(address) => *address,
+        Target::Symbol(name, offset) => symbol::address_of(name)?.wrapping_add(offset as usize),
+        Target::Address(address) => address,
     };
     let start = symbol::start_of(address).ok_or(ENOENT)?;
     match symbol::is_entry(address) {

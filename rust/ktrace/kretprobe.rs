@@ -165,8 +165,7 @@ unsafe impl Raw for bindings::kretprobe {
 ///     kretprobe::{
 ///         Call,
 ///         Handler,
-///         Kretprobe,
-///         Target, //
+///         Kretprobe, //
 ///     },
 /// };
 ///
@@ -185,7 +184,7 @@ unsafe impl Raw for bindings::kretprobe {
 ///     }
 /// }
 ///
-/// let probe = Kretprobe::new(Target::function(c"kernel_clone")?, 0, Time)?;
+/// let probe = Kretprobe::new(c"kernel_clone", 0, Time)?;
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Kretprobe<H: Handler>(Registration<bindings::kretprobe, H>);
@@ -215,7 +214,11 @@ impl<H: Handler> Kretprobe<H> {
     ///
     /// Process context; sleeps. Fails as [`crate::kprobe::Kprobe::new`], and with `EINVAL`
     /// where the target is not the entry of a function.
-    pub fn new<E>(target: Target, maxactive: u16, handler: impl PinInit<H, E>) -> Result<Self>
+    pub fn new<'a, E>(
+        target: impl Into<Target<'a>>,
+        maxactive: u16,
+        handler: impl PinInit<H, E>,
+    ) -> Result<Self>
     where
         Error: From<E>,
     {
@@ -225,8 +228,8 @@ impl<H: Handler> Kretprobe<H> {
     }
 
     /// Places a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
-    pub fn register_disabled<E>(
-        target: Target,
+    pub fn register_disabled<'a, E>(
+        target: impl Into<Target<'a>>,
         maxactive: u16,
         handler: impl PinInit<H, E>,
     ) -> Result<Self>
@@ -234,15 +237,18 @@ impl<H: Handler> Kretprobe<H> {
         Error: From<E>,
     {
         const { Self::DATA_FITS };
-        let registration =
-            Registration::register(target, handler, |kretprobe: &mut bindings::kretprobe| {
+        let registration = Registration::register(
+            target.into(),
+            handler,
+            |kretprobe: &mut bindings::kretprobe| {
                 kretprobe.handler = Some(return_handler::<H>);
                 if H::HAS_ENTRY {
                     kretprobe.entry_handler = Some(entry_handler::<H>);
                     kretprobe.data_size = size_of::<H::Data>();
                 }
                 kretprobe.maxactive = c_int::from(maxactive);
-            })?;
+            },
+        )?;
         Ok(Self(registration))
     }
 

@@ -77,7 +77,7 @@ impl Handler for Count {
 }
 
 pub fn register() -> Result<Kprobe<Count>> {
-    Kprobe::new(Target::function(c"kernel_clone")?, Count(Word::new(0)))
+    Kprobe::new(c"kernel_clone", Count(Word::new(0)))
 }
 
 pub fn use_probe(probe: Kprobe<Count>) -> Result {
