@@ -20,6 +20,7 @@ use core::{
         ManuallyDrop,
         MaybeUninit, //
     },
+    pin::Pin,
     ptr::{
         self,
         NonNull, //
@@ -52,7 +53,8 @@ use crate::{
         Filter, //
     },
     function::Call,
-    leftover, //
+    leftover,
+    pointers::impl_for_pointers, //
 };
 
 /// The handler of the entry and the exit of a function.
@@ -74,6 +76,24 @@ pub trait Handler: Send + Sync + 'static {
     /// probe costs much less.
     fn exit(&self, _call: &Call<'_>, _data: &Self::Data) {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+}
+
+impl_for_pointers! {
+    #[vtable]
+    type Data = H::Data;
+
+    const HAS_ENTRY: bool = H::HAS_ENTRY;
+    const HAS_EXIT: bool = H::HAS_EXIT;
+
+    #[inline(always)]
+    fn entry(&self, call: &Call<'_>) -> Option<Self::Data> {
+        (**self).entry(call)
+    }
+
+    #[inline(always)]
+    fn exit(&self, call: &Call<'_>, data: &Self::Data) {
+        (**self).exit(call, data);
     }
 }
 
@@ -246,7 +266,7 @@ fn take_from_pool() -> Option<*mut FprobeSlot> {
 /// `slot` is registered, and its `handler` points at `handler`.
 pub struct Fprobe<H: Handler> {
     slot: NonNull<FprobeSlot>,
-    handler: ManuallyDrop<KBox<H>>,
+    handler: ManuallyDrop<Pin<KBox<H>>>,
 }
 
 // SAFETY: The kernel's functions on a registered fprobe lock by themselves, and `H` is `Send`.
@@ -273,20 +293,36 @@ impl<H: Handler> Fprobe<H> {
     ///
     /// Process context; sleeps. `ENOENT` if a function does not exist or cannot be traced, `EINVAL`
     /// without functions, `ENOMEM`.
-    pub fn new(functions: Functions<'_>, handler: H) -> Result<Self> {
+    pub fn new<E>(functions: Functions<'_>, handler: impl PinInit<H, E>) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         Self::with_flags(functions, handler, 0)
     }
 
     /// Registers a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
     ///
     /// The functions go through ftrace already.
-    pub fn register_disabled(functions: Functions<'_>, handler: H) -> Result<Self> {
+    pub fn register_disabled<E>(
+        functions: Functions<'_>,
+        handler: impl PinInit<H, E>,
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         Self::with_flags(functions, handler, bindings::FPROBE_FL_DISABLED)
     }
 
-    fn with_flags(functions: Functions<'_>, handler: H, flags: u32) -> Result<Self> {
+    fn with_flags<E>(
+        functions: Functions<'_>,
+        handler: impl PinInit<H, E>,
+        flags: u32,
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         const { Self::DATA_FITS };
-        let handler = KBox::new(handler, GFP_KERNEL)?;
+        let handler = KBox::pin_init(handler, GFP_KERNEL)?;
         let pooled = if H::HAS_EXIT { take_from_pool() } else { None };
         let slot = match pooled {
             Some(slot) => slot,

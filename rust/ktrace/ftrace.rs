@@ -33,13 +33,21 @@ use kernel::{
 
 use crate::{
     function::Call,
-    leftover, //
+    leftover,
+    pointers::impl_for_pointers, //
 };
 
 /// A handler at the entry of a function.
 pub trait Handler: Send + Sync + 'static {
     /// Called in atomic context: see [`crate::context`].
     fn entry(&self, call: &Call<'_>);
+}
+
+impl_for_pointers! {
+    #[inline(always)]
+    fn entry(&self, call: &Call<'_>) {
+        (**self).entry(call);
+    }
 }
 
 /// The functions to trace. No variant selects all functions.
@@ -54,8 +62,11 @@ pub enum Filter<'a> {
 
 /// The part that the kernel has pointers to, so it must not move.
 #[repr(C)]
+#[pin_data]
 struct PinnedOps<H> {
+    #[pin]
     ops: Opaque<bindings::ftrace_ops>,
+    #[pin]
     handler: H,
 }
 
@@ -107,13 +118,16 @@ impl<H: Handler> FtraceOps<H> {
     ///
     /// Process context; sleeps. `EINVAL` if no function matches, if ftrace cannot trace a function,
     /// or if the pattern does not select functions by name. `ENOMEM`.
-    pub fn new(filter: Filter<'_>, handler: H) -> Result<Self> {
-        let inner = KBox::pin(
-            PinnedOps {
+    pub fn new<E>(filter: Filter<'_>, handler: impl PinInit<H, E>) -> Result<Self>
+    where
+        Error: From<E>,
+    {
+        let inner = KBox::try_pin_init(
+            try_pin_init!(PinnedOps {
                 // SAFETY: All-zero is a valid `struct ftrace_ops`.
                 ops: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                handler,
-            },
+                handler <- handler,
+            }? Error),
             GFP_KERNEL,
         )?;
         let ops = inner.ops.get();

@@ -29,6 +29,7 @@ use crate::{
     bindings,
     context::Atomic,
     ftrace, nofault,
+    pointers::impl_for_pointers,
     registers::{
         replace_instruction_pointer,
         Registers, //
@@ -65,6 +66,22 @@ pub trait Handler: Send + Sync + 'static {
     /// executed, it is called right after [`pre`](Self::pre).
     fn post(&self, _hit: &Hit<'_>) {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+}
+
+impl_for_pointers! {
+    #[vtable]
+    const HAS_PRE: bool = H::HAS_PRE;
+    const HAS_POST: bool = H::HAS_POST;
+
+    #[inline(always)]
+    fn pre(&self, hit: &Hit<'_>) {
+        (**self).pre(hit);
+    }
+
+    #[inline(always)]
+    fn post(&self, hit: &Hit<'_>) {
+        (**self).post(hit);
     }
 }
 
@@ -176,8 +193,7 @@ unsafe impl Raw for bindings::kprobe {
 /// use ktrace::kprobe::{
 ///     Handler,
 ///     Hit,
-///     Kprobe,
-///     Target, //
+///     Kprobe, //
 /// };
 ///
 /// struct Print;
@@ -189,7 +205,7 @@ unsafe impl Raw for bindings::kprobe {
 ///     }
 /// }
 ///
-/// let probe = Kprobe::new(Target::function(c"kernel_clone")?, Print)?;
+/// let probe = Kprobe::new(c"kernel_clone", Print)?;
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Kprobe<H: Handler>(Registration<bindings::kprobe, H>);
@@ -200,16 +216,25 @@ impl<H: Handler> Kprobe<H> {
     /// Process context; sleeps. Fails with `ENOENT` for an unknown symbol and for an address that
     /// belongs to none, `EILSEQ` for an address within an instruction (`EINVAL` on arm64), `EINVAL`
     /// where probes are not allowed (not text, blacklisted) and `EPERM` under lockdown.
-    pub fn new(target: Target, handler: H) -> Result<Self> {
+    pub fn new<'a, E>(target: impl Into<Target<'a>>, handler: impl PinInit<H, E>) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         let this = Self::register_disabled(target, handler)?;
         this.enable()?;
         Ok(this)
     }
 
     /// Places a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
-    pub fn register_disabled(target: Target, handler: H) -> Result<Self> {
+    pub fn register_disabled<'a, E>(
+        target: impl Into<Target<'a>>,
+        handler: impl PinInit<H, E>,
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         let pre = |kprobe: &mut bindings::kprobe| kprobe.pre_handler = Some(pre_handler::<H>);
-        let mut registration = Registration::register(target, handler, pre)?;
+        let mut registration = Registration::register(target.into(), handler, pre)?;
         // On ftrace `pre_handler` calls both: where a probe with C's `post_handler` joins one
         // without, the kernel looks for them in the wrong `ftrace_ops` later, and cannot disarm
         // them.
@@ -321,8 +346,7 @@ impl AnyKprobe {
 ///     kprobe::{
 ///         Batch,
 ///         Handler,
-///         Hit,
-///         Target, //
+///         Hit, //
 ///     },
 ///     percpu::Counter, //
 /// };
@@ -338,8 +362,7 @@ impl AnyKprobe {
 ///
 /// let mut probes = KVec::new();
 /// for name in [c"vfs_read", c"vfs_write"] {
-///     let probe = (Target::function(name)?, Count(Counter::new()?));
-///     probes.push(probe, GFP_KERNEL)?;
+///     probes.push((name, Count(Counter::new()?)), GFP_KERNEL)?;
 /// }
 /// let batch = Batch::new(probes)?;
 /// let calls: u64 = batch.probes().iter().map(|probe| probe.handler().0.sum()).sum();
@@ -351,14 +374,24 @@ impl<H: Handler> Batch<H> {
     /// Places and arms all, or none. C: `register_kprobes()`.
     ///
     /// Process context; sleeps. Fails as [`Kprobe::new`].
-    pub fn new(probes: impl IntoIterator<Item = (Target, H)>) -> Result<Self> {
+    pub fn new<'a, T, I, E>(probes: impl IntoIterator<Item = (T, I)>) -> Result<Self>
+    where
+        T: Into<Target<'a>>,
+        I: PinInit<H, E>,
+        Error: From<E>,
+    {
         let this = Self::register_disabled(probes)?;
         this.enable()?;
         Ok(this)
     }
 
     /// Places all or none as [`new`](Self::new) does, but does not [arm](Self::enable) them.
-    pub fn register_disabled(probes: impl IntoIterator<Item = (Target, H)>) -> Result<Self> {
+    pub fn register_disabled<'a, T, I, E>(probes: impl IntoIterator<Item = (T, I)>) -> Result<Self>
+    where
+        T: Into<Target<'a>>,
+        I: PinInit<H, E>,
+        Error: From<E>,
+    {
         let mut batch = Self(KVVec::new());
         for (target, handler) in probes {
             // Room first: a probe that was placed is not dropped on its own.

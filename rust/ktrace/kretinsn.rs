@@ -34,6 +34,7 @@ use crate::{
         Hit,
         Unprobable, //
     },
+    pointers::impl_for_pointers,
     symbol,
     trace_event::{
         EventMutexHeld,
@@ -52,6 +53,13 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// `hit` has its address, which tells how the function is left, and the registers.
     fn ret(&self, hit: &Hit<'_>, call: &Call);
+}
+
+impl_for_pointers! {
+    #[inline(always)]
+    fn ret(&self, hit: &Hit<'_>, call: &Call) {
+        (**self).ret(hit, call);
+    }
 }
 
 /// A call that is about to return.
@@ -112,8 +120,10 @@ impl From<Refusal> for Error {
 }
 
 /// The data that all probes of a function share.
+#[pin_data]
 struct ProbedFunction<H> {
     address: usize,
+    #[pin]
     handler: H,
 }
 
@@ -149,8 +159,7 @@ impl<H: Handler> kprobe::Handler for ReturnHandler<H> {
 ///     kretinsn::{
 ///         Call,
 ///         Handler,
-///         Kretinsn,
-///         Target, //
+///         Kretinsn, //
 ///     },
 /// };
 ///
@@ -163,7 +172,7 @@ impl<H: Handler> kprobe::Handler for ReturnHandler<H> {
 ///     }
 /// }
 ///
-/// let probe = Kretinsn::new(Target::function(c"vfs_fsync_range")?, Print)?;
+/// let probe = Kretinsn::new(c"vfs_fsync_range", Print)?;
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Kretinsn<H: Handler> {
@@ -177,26 +186,44 @@ impl<H: Handler> Kretinsn<H> {
     /// Process context; sleeps. Fails for the reasons of [`Refusal`], and like
     /// [`Kprobe::new`](crate::kprobe::Kprobe::new). `EINVAL` if the target is not the entry of a
     /// function, `EAGAIN` if its text changes all the time.
-    pub fn new(target: Target, handler: H) -> Result<Self, Refusal> {
+    pub fn new<'a, E>(
+        target: impl Into<Target<'a>>,
+        handler: impl PinInit<H, E>,
+    ) -> Result<Self, Refusal>
+    where
+        Error: From<E>,
+    {
         let this = Self::register_disabled(target, handler)?;
         this.enable()?;
         Ok(this)
     }
 
     /// Places probes as [`new`](Self::new) does, but does not [arm](Self::enable) them.
-    pub fn register_disabled(target: Target, handler: H) -> Result<Self, Refusal> {
+    pub fn register_disabled<'a, E>(
+        target: impl Into<Target<'a>>,
+        handler: impl PinInit<H, E>,
+    ) -> Result<Self, Refusal>
+    where
+        Error: From<E>,
+    {
         const TRIES: usize = 5;
 
         if !IS_BUILT {
             return Err(Refusal::NotBuilt);
         }
-        let address = entry(&target)?;
-        let function =
-            Arc::new(ProbedFunction { address, handler }, GFP_KERNEL).map_err(Error::from)?;
+        let target = target.into();
+        let address = entry(target)?;
+        let function = Arc::try_pin_init(
+            try_pin_init!(ProbedFunction {
+                address,
+                handler <- handler,
+            }? Error),
+            GFP_KERNEL,
+        )?;
         let mut before = Refusal::Failed(EAGAIN);
         for number in 0..TRIES {
             // Its module may have gone, and another one come.
-            if number > 0 && entry(&target)? != address {
+            if number > 0 && entry(target)? != address {
                 return Err(ENOENT.into());
             }
             match place(&function) {
@@ -274,10 +301,10 @@ fn is_return(kind: ExitKind) -> bool {
 }
 
 /// The address of a probe on the entry of the function that starts at `target`.
-fn entry(target: &Target) -> Result<usize> {
+fn entry(target: Target<'_>) -> Result<usize> {
     let address = match target {
-        Target::Symbol(name, offset) => symbol::address_of(name)?.wrapping_add(*offset as usize),
-        Target::Address(address) => *address,
+        Target::Symbol(name, offset) => symbol::address_of(name)?.wrapping_add(offset as usize),
+        Target::Address(address) => address,
     };
     let start = symbol::start_of(address).ok_or(ENOENT)?;
     match symbol::is_entry(address) {

@@ -36,6 +36,7 @@ use kernel::{
 use crate::{
     bindings,
     kprobe::Hit,
+    pointers::impl_for_pointers,
     registration::{
         PinnedProbe,
         Raw,
@@ -74,6 +75,25 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// `hit` has the address of the function, and the registers as it left them.
     fn ret(&self, hit: &Hit<'_>, call: &Call<'_, Self::Data>);
+}
+
+impl_for_pointers! {
+    #[vtable]
+    type Data = H::Data;
+
+    const WITHOUT_ENTRY: Option<Self::Data> = H::WITHOUT_ENTRY;
+    const HAS_ENTRY: bool = H::HAS_ENTRY;
+    const HAS_RET: bool = H::HAS_RET;
+
+    #[inline(always)]
+    fn entry(&self, hit: &Hit<'_>) -> Option<Self::Data> {
+        (**self).entry(hit)
+    }
+
+    #[inline(always)]
+    fn ret(&self, hit: &Hit<'_>, call: &Call<'_, Self::Data>) {
+        (**self).ret(hit, call);
+    }
 }
 
 /// A call that has returned.
@@ -145,8 +165,7 @@ unsafe impl Raw for bindings::kretprobe {
 ///     kretprobe::{
 ///         Call,
 ///         Handler,
-///         Kretprobe,
-///         Target, //
+///         Kretprobe, //
 ///     },
 /// };
 ///
@@ -165,7 +184,7 @@ unsafe impl Raw for bindings::kretprobe {
 ///     }
 /// }
 ///
-/// let probe = Kretprobe::new(Target::function(c"kernel_clone")?, 0, Time)?;
+/// let probe = Kretprobe::new(c"kernel_clone", 0, Time)?;
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Kretprobe<H: Handler>(Registration<bindings::kretprobe, H>);
@@ -195,24 +214,41 @@ impl<H: Handler> Kretprobe<H> {
     ///
     /// Process context; sleeps. Fails as [`crate::kprobe::Kprobe::new`], and with `EINVAL`
     /// where the target is not the entry of a function.
-    pub fn new(target: Target, maxactive: u16, handler: H) -> Result<Self> {
+    pub fn new<'a, E>(
+        target: impl Into<Target<'a>>,
+        maxactive: u16,
+        handler: impl PinInit<H, E>,
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         let this = Self::register_disabled(target, maxactive, handler)?;
         this.enable()?;
         Ok(this)
     }
 
     /// Places a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
-    pub fn register_disabled(target: Target, maxactive: u16, handler: H) -> Result<Self> {
+    pub fn register_disabled<'a, E>(
+        target: impl Into<Target<'a>>,
+        maxactive: u16,
+        handler: impl PinInit<H, E>,
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         const { Self::DATA_FITS };
-        let registration =
-            Registration::register(target, handler, |kretprobe: &mut bindings::kretprobe| {
+        let registration = Registration::register(
+            target.into(),
+            handler,
+            |kretprobe: &mut bindings::kretprobe| {
                 kretprobe.handler = Some(return_handler::<H>);
                 if H::HAS_ENTRY {
                     kretprobe.entry_handler = Some(entry_handler::<H>);
                     kretprobe.data_size = size_of::<H::Data>();
                 }
                 kretprobe.maxactive = c_int::from(maxactive);
-            })?;
+            },
+        )?;
         Ok(Self(registration))
     }
 

@@ -70,6 +70,7 @@ mod bindings;
 mod file;
 mod leftover;
 mod owner;
+mod pointers;
 mod registration;
 mod text;
 mod tree;

@@ -18,7 +18,6 @@ use kernel::{
         c_void, //
     },
     prelude::*,
-    str::CString,
     types::Opaque, //
 };
 
@@ -28,22 +27,19 @@ use crate::{
     security, //
 };
 
-/// The place of a probe.
-pub enum Target {
+/// The place of a probe. A name alone, `NAME` or `MODULE:NAME`, is the entry of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
     /// At a symbol, `NAME` or `MODULE:NAME`, plus an offset in bytes.
-    Symbol(CString, u32),
+    Symbol(&'a CStr, u32),
     /// At an address.
     Address(usize),
 }
 
-impl Target {
+impl<'a> From<&'a CStr> for Target<'a> {
     /// The entry of a function.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub fn function(name: &CStr) -> Result<Self> {
-        Ok(Self::Symbol(CString::try_from(name)?, 0))
+    fn from(name: &'a CStr) -> Self {
+        Self::Symbol(name, 0)
     }
 }
 
@@ -82,8 +78,11 @@ pub(crate) unsafe trait Raw: Sized {
 
 /// The part of a probe that the kernel knows: it must not move, and outlives the registration.
 #[repr(C)]
+#[pin_data]
 pub(crate) struct PinnedProbe<R, H: ?Sized> {
+    #[pin]
     pub(crate) raw: Opaque<R>,
+    #[pin]
     pub(crate) handler: H,
 }
 
@@ -103,17 +102,24 @@ unsafe impl<R: Raw, H: Sync + ?Sized> Sync for Registration<R, H> {}
 
 impl<R: Raw, H> Registration<R, H> {
     /// Places a probe, disabled; `set` sets the functions that the kernel calls.
-    pub(crate) fn register(target: Target, handler: H, set: impl FnOnce(&mut R)) -> Result<Self> {
+    pub(crate) fn register<E>(
+        target: Target<'_>,
+        handler: impl PinInit<H, E>,
+        set: impl FnOnce(&mut R),
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         security::kprobes_allowed()?;
-        let inner = KBox::pin(
-            PinnedProbe {
+        let inner = KBox::try_pin_init(
+            try_pin_init!(PinnedProbe {
                 // SAFETY: All-zero is a valid `R`: `Raw` requires it.
                 raw: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                handler,
-            },
+                handler <- handler,
+            }? Error),
             GFP_KERNEL,
         )?;
-        Self::place(inner, &target, set)
+        Self::place(inner, target, set)
     }
 
     /// Takes the probe away and places it anew at its address, with other functions.
@@ -130,13 +136,13 @@ impl<R: Raw, H> Registration<R, H> {
             core::mem::forget(inner);
             return Err(EBUSY);
         }
-        Self::place(inner, &target, set)
+        Self::place(inner, target, set)
     }
 
     /// `inner` is not registered.
     fn place(
         inner: Pin<KBox<PinnedProbe<R, H>>>,
-        target: &Target,
+        target: Target<'_>,
         set: impl FnOnce(&mut R),
     ) -> Result<Self> {
         let raw = inner.raw.get();
@@ -148,9 +154,9 @@ impl<R: Raw, H> Registration<R, H> {
             match target {
                 Target::Symbol(name, offset) => {
                     (*kprobe).symbol_name = name.as_char_ptr();
-                    (*kprobe).offset = *offset;
+                    (*kprobe).offset = offset;
                 }
-                Target::Address(address) => (*kprobe).addr = *address as *mut _,
+                Target::Address(address) => (*kprobe).addr = address as *mut _,
             }
             (*kprobe).flags = bindings::KPROBE_FLAG_DISABLED;
             set(&mut *raw);

@@ -45,7 +45,8 @@ use kernel::{
 use crate::{
     arch,
     function::Call,
-    leftover, //
+    leftover,
+    pointers::impl_for_pointers, //
 };
 
 /// The handler of a tracepoint.
@@ -54,6 +55,13 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// It is not called for a tracepoint that is hit from within another one's handler.
     fn hit(&self, hit: &Hit<'_>);
+}
+
+impl_for_pointers! {
+    #[inline(always)]
+    fn hit(&self, hit: &Hit<'_>) {
+        (**self).hit(hit);
+    }
 }
 
 /// One hit of a tracepoint.
@@ -89,9 +97,11 @@ struct Hook {
 
 /// The part that the kernel knows: it must not move.
 #[repr(C)]
+#[pin_data]
 struct PinnedHook<H> {
     hook: Hook,
     attachment: Attachment,
+    #[pin]
     handler: H,
 }
 
@@ -176,7 +186,10 @@ impl<H: Handler> Tracepoint<H> {
     /// of the type of the tracepoint, and takes any other for an attack.
     ///
     /// One of a module is left when the module goes, and entered again when it is back.
-    pub fn attach(name: &CStr, handler: H) -> Result<Self> {
+    pub fn attach<E>(name: &CStr, handler: impl PinInit<H, E>) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         let this = Self::attach_or_wait(name, handler)?;
         if this.is_attached() {
             Ok(this)
@@ -187,13 +200,16 @@ impl<H: Handler> Tracepoint<H> {
 
     /// Attaches like [`Self::attach`]. But if the tracepoint does not exist, waits for a module
     /// that has it.
-    pub fn attach_or_wait(name: &CStr, handler: H) -> Result<Self> {
+    pub fn attach_or_wait<E>(name: &CStr, handler: impl PinInit<H, E>) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         if cfg!(CONFIG_CFI) {
             return Err(ENOTSUPP);
         }
         let found = find(name);
-        let inner = KBox::pin(
-            PinnedHook {
+        let inner = KBox::try_pin_init(
+            try_pin_init!(PinnedHook {
                 hook: Hook {
                     stub: AtomicUsize::new(0),
                     missed: AtomicUsize::new(0),
@@ -209,8 +225,8 @@ impl<H: Handler> Tracepoint<H> {
                     tracepoint: AtomicPtr::new(ptr::null_mut()),
                     error: AtomicI32::new(0),
                 },
-                handler,
-            },
+                handler <- handler,
+            }? Error),
             GFP_KERNEL,
         )?;
         // SAFETY: `remove` waits until no handler runs, and takes no lock that a module notifier

@@ -66,3 +66,18 @@ macro_rules! this_module {
         &crate::THIS_MODULE
     };
 }
+
+/// An item of an `impl` of `Handler`: the module of this handler is that of the handler `$inner`.
+#[cfg(SINCE_LINUX_7_3)]
+macro_rules! owner_module {
+    ($inner:ty) => {
+        type OwnerModule = <$inner as Handler>::OwnerModule;
+    };
+}
+
+/// An item of an `impl` of `Handler`: the module of this handler is that of the handler `$inner`.
+#[cfg(not(SINCE_LINUX_7_3))]
+macro_rules! owner_module {
+    ($inner:ty) => {};
+}
+pub(crate) use owner_module;

@@ -46,6 +46,7 @@ use crate::{
     arch,
     kprobe,
     leftover,
+    pointers::impl_for_pointers,
     registers::Registers,
     trace_event::{
         origin,
@@ -149,6 +150,13 @@ pub trait Handler: Send + Sync + 'static {
     fn hit(&self, hit: &Hit<'_>);
 }
 
+impl_for_pointers! {
+    #[inline(always)]
+    fn hit(&self, hit: &Hit<'_>) {
+        (**self).hit(hit);
+    }
+}
+
 /// One access.
 #[derive(Clone, Copy)]
 pub struct Hit<'a>(kprobe::Hit<'a>);
@@ -211,8 +219,10 @@ struct Raw {
 
 /// A handler with what the kernel knows.
 #[repr(C)]
+#[pin_data]
 struct PinnedWatch<H> {
     raw: Raw,
+    #[pin]
     handler: H,
 }
 
@@ -331,9 +341,18 @@ impl<H: Handler> Watchpoint<H> {
     /// of user space, for a length or an alignment that the processor does not have, and for what
     /// the debug exception itself uses; `ENOSPC` where a CPU has no free breakpoint register
     /// ([`slots`]); `ENOMEM`. C: `perf_event_create_kernel_counter()`.
-    pub fn new(target: Target, handler: H) -> Result<Self> {
+    pub fn new<E>(target: Target, handler: impl PinInit<H, E>) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         let raw = Raw::new(target, hit::<H>)?;
-        let inner = KBox::pin(PinnedWatch { raw, handler }, GFP_KERNEL)?;
+        let inner = KBox::try_pin_init(
+            try_pin_init!(PinnedWatch {
+                raw,
+                handler <- handler,
+            }? Error),
+            GFP_KERNEL,
+        )?;
         // SAFETY: `remove` waits until no handler runs, and takes no lock that a module notifier
         // holds; `inner` is freed after `untrack` only.
         unsafe { leftover::track(hit::<H> as *const () as usize, inner.object(), remove::<H>) }?;

@@ -147,7 +147,7 @@ fn register_kind(
         ),
         Target::Symbol { symbol, offset } => {
             let symbol = CString::try_from_fmt(format_args!("{symbol}"))?;
-            let target = kprobe::Target::Symbol(symbol, offset);
+            let target = kprobe::Target::Symbol(&symbol, offset);
             register_kprobe(command, target, compiled, records)
         }
         Target::AllNamed(name) => register_all(command, name, compiled, records),
@@ -220,7 +220,7 @@ fn register_object(compiled: &Compiled, records: &Arc<Records>) -> Result<KBox<d
 #[inline(never)]
 fn register_kprobe(
     command: &Command<'_>,
-    target: kprobe::Target,
+    target: kprobe::Target<'_>,
     compiled: &Compiled,
     records: &Arc<Records>,
 ) -> Result<KBox<dyn Registered>, Failure> {
@@ -295,7 +295,7 @@ fn register_exit(
 
 /// Registers a return probe, with the smallest handler that can save its entry data.
 fn register_return(
-    target: kprobe::Target,
+    target: kprobe::Target<'_>,
     maxactive: u16,
     recorder: Recorder,
     EntryLayout {
@@ -304,7 +304,7 @@ fn register_return(
     }: EntryLayout,
 ) -> Result<KBox<dyn Registered>> {
     fn register_handler<H>(
-        target: kprobe::Target,
+        target: kprobe::Target<'_>,
         maxactive: u16,
         handler: H,
     ) -> Result<KBox<dyn Registered>>
@@ -315,7 +315,7 @@ fn register_return(
     }
 
     fn register_saver<const N: usize, const IS_TIMED: bool>(
-        target: kprobe::Target,
+        target: kprobe::Target<'_>,
         maxactive: u16,
         recorder: Recorder,
         arguments: KVec<EntryArgument>,

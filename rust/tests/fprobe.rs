@@ -8,6 +8,8 @@ use kernel::prelude::*;
 mod tests {
     use super::*;
 
+    use kernel::sync::Arc;
+
     use ktrace::{
         fprobe::{
             Fprobe,
@@ -265,6 +267,21 @@ mod tests {
             let refused = errno(Fprobe::new(functions, Entered::new(&NOWHERE)));
             assert_eq!(refused, EINVAL.to_errno());
         }
+        Ok(())
+    }
+
+    #[test]
+    fn pointers_to_handlers_are_handlers() -> Result {
+        static WHOLE: Seen = Seen::new();
+        static ENTERED: Seen = Seen::new();
+        let shared = Arc::new(Whole(&WHOLE), GFP_KERNEL)?;
+        let boxed = KBox::new(Entered::new(&ENTERED), GFP_KERNEL)?;
+        let shared = Fprobe::new(Functions::Names(&[ADD]), shared)?;
+        let boxed = Fprobe::new(Functions::Names(&[ADD]), boxed)?;
+        add(2, 3);
+        drop((shared, boxed));
+        assert_eq!([WHOLE.get(0), WHOLE.get(1), WHOLE.get(2)], [2, 3, 5]);
+        assert!(ENTERED.is(&[2]));
         Ok(())
     }
 }

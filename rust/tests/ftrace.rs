@@ -8,6 +8,8 @@ use kernel::prelude::*;
 mod tests {
     use super::*;
 
+    use kernel::sync::Arc;
+
     use ktrace::{
         ftrace::{
             is_traceable,
@@ -198,6 +200,20 @@ mod tests {
             is_traceable(0)?,
         ];
         assert_eq!(traceable, [true, true, false, false, false]);
+        Ok(())
+    }
+
+    #[test]
+    fn pointers_to_handlers_are_handlers() -> Result {
+        static SEEN: Seen = Seen::new();
+        let shared = Arc::new(First::new(&SEEN), GFP_KERNEL)?;
+        let boxed = KBox::new(First::new(&SEEN), GFP_KERNEL)?;
+        let shared = FtraceOps::new(Filter::Glob(ADD), shared)?;
+        let boxed = FtraceOps::new(Filter::Glob(SUBTRACT), boxed)?;
+        add(1, 0);
+        subtract(2, 0);
+        drop((shared, boxed));
+        assert!(SEEN.is(&[1, 2]));
         Ok(())
     }
 }

@@ -8,7 +8,13 @@ use kernel::prelude::*;
 mod tests {
     use super::*;
 
-    use kernel::str::CString;
+    use kernel::{
+        new_mutex,
+        sync::{
+            Arc,
+            Mutex, //
+        }, //
+    };
 
     use ktrace::{
         kprobe::{
@@ -73,8 +79,8 @@ mod tests {
         }
     }
 
-    fn at_offset(name: &CStr, offset: usize) -> Result<Target> {
-        Ok(Target::Symbol(CString::try_from(name)?, offset as u32))
+    fn at_offset(name: &CStr, offset: usize) -> Target<'_> {
+        Target::Symbol(name, offset as u32)
     }
 
     /// The error of an address within an instruction. On arm64, ftrace's instruction has it, too:
@@ -88,10 +94,10 @@ mod tests {
     /// The offset of the first instruction behind the one that is probed at the entry, and behind
     /// ftrace's.
     fn second_instruction(name: &CStr) -> Result<usize> {
-        let entry = Kprobe::register_disabled(Target::function(name)?, Pre(|_| ()))?;
+        let entry = Kprobe::register_disabled(name, Pre(|_| ()))?;
         let first = entry.address() - symbol::address_of(name)?;
         for offset in first + 1..first + 16 {
-            match Kprobe::new(at_offset(name, offset)?, Pre(|_| ())) {
+            match Kprobe::new(at_offset(name, offset), Pre(|_| ())) {
                 Ok(_) => return Ok(offset),
                 Err(error) if error.to_errno() == BETWEEN => (),
                 Err(error) => return Err(error),
@@ -104,7 +110,7 @@ mod tests {
     fn pre_sees_the_call() -> Result {
         static SEEN: Seen = Seen::new();
         let probe = Kprobe::new(
-            Target::function(ADD)?,
+            ADD,
             Pre(|hit| {
                 SEEN.push(hit.registers().argument(0));
                 SEEN.push(hit.registers().argument(1));
@@ -127,7 +133,7 @@ mod tests {
     #[test]
     fn other_functions_are_not_seen() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kprobe::new(Target::function(ADD)?, Pre(|_| SEEN.push(0)))?;
+        let probe = Kprobe::new(ADD, Pre(|_| SEEN.push(0)))?;
         let difference = subtract(3, 2);
         drop(probe);
         assert!(SEEN.is(&[]));
@@ -140,10 +146,7 @@ mod tests {
         static SEEN: Seen = Seen::new();
         static INSIDE: Seen = Seen::new();
         let offset = second_instruction(ADD)?;
-        for (seen, target) in [
-            (&SEEN, Target::function(ADD)?),
-            (&INSIDE, at_offset(ADD, offset)?),
-        ] {
+        for (seen, target) in [(&SEEN, ADD.into()), (&INSIDE, at_offset(ADD, offset))] {
             let probe = Kprobe::new(target, Both(seen))?;
             let sum = add(2, 3);
             let address = probe.address() as u64;
@@ -165,10 +168,8 @@ mod tests {
     #[test]
     fn hits_are_seen_while_enabled() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kprobe::register_disabled(
-            Target::function(ADD)?,
-            Pre(|hit| SEEN.push(hit.registers().argument(0))),
-        )?;
+        let probe =
+            Kprobe::register_disabled(ADD, Pre(|hit| SEEN.push(hit.registers().argument(0))))?;
         add(1, 0);
         probe.enable()?;
         add(2, 0);
@@ -187,7 +188,7 @@ mod tests {
         let offset = second_instruction(ADD)?;
         let address = symbol::address_of(ADD)? + offset;
         let push = |hit: &Hit<'_>| SEEN.push(hit.address() as u64);
-        let by_offset = Kprobe::new(at_offset(ADD, offset)?, Pre(push))?;
+        let by_offset = Kprobe::new(at_offset(ADD, offset), Pre(push))?;
         let by_address = Kprobe::register_disabled(Target::Address(address), Pre(push))?;
         add(2, 3);
         by_address.enable()?;
@@ -203,10 +204,10 @@ mod tests {
 
     #[test]
     fn a_module_can_be_named() -> Result {
-        let inside = Kprobe::register_disabled(Target::function(ADD_OF_MODULE)?, Pre(|_| ()))?;
+        let inside = Kprobe::register_disabled(ADD_OF_MODULE, Pre(|_| ()))?;
         let address = inside.address();
         drop(inside);
-        let elsewhere = Kprobe::new(Target::function(c"rkprobe:ktrace_target_add")?, Pre(|_| ()));
+        let elsewhere = Kprobe::new(c"rkprobe:ktrace_target_add", Pre(|_| ()));
         assert_eq!(symbol::start_of(address), Some(address_of_add()));
         assert_eq!(errno(elsewhere), ENOENT.to_errno());
         Ok(())
@@ -217,12 +218,9 @@ mod tests {
         static OUTER: Seen = Seen::new();
         static INNER: Seen = Seen::new();
         let offset = second_instruction(SUBTRACT)?;
-        let outer = Kprobe::new(
-            Target::function(ADD)?,
-            Pre(|_| OUTER.push(kunit_targets::subtract(9, 4))),
-        )?;
-        let entry = Kprobe::new(Target::function(SUBTRACT)?, Pre(|_| INNER.push(0)))?;
-        let inside = Kprobe::new(at_offset(SUBTRACT, offset)?, Pre(|_| INNER.push(1)))?;
+        let outer = Kprobe::new(ADD, Pre(|_| OUTER.push(kunit_targets::subtract(9, 4))))?;
+        let entry = Kprobe::new(SUBTRACT, Pre(|_| INNER.push(0)))?;
+        let inside = Kprobe::new(at_offset(SUBTRACT, offset), Pre(|_| INNER.push(1)))?;
         add(0, 0);
         add(0, 0);
         let missed = [outer.missed(), entry.missed(), inside.missed()];
@@ -241,7 +239,7 @@ mod tests {
     fn dropping_unregisters_and_frees_the_handler() -> Result {
         static SEEN: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();
-        let probe = Kprobe::new(Target::function(ADD)?, First(&SEEN, Dropped(&DROPPED, 1)))?;
+        let probe = Kprobe::new(ADD, First(&SEEN, Dropped(&DROPPED, 1)))?;
         add(1, 0);
         let dropped_before = DROPPED.len();
         drop(probe);
@@ -259,7 +257,7 @@ mod tests {
         let mut probes = KVec::new();
         for (name, number) in [(ADD, 1), (SUBTRACT, 2), (DEPTH, 3)] {
             let handler = First(&SEEN, Dropped(&DROPPED, number));
-            probes.push((Target::function(name)?, handler), GFP_KERNEL)?;
+            probes.push((name, handler), GFP_KERNEL)?;
         }
         let batch = Batch::register_disabled(probes)?;
         let call = |number| {
@@ -292,7 +290,7 @@ mod tests {
         let mut probes = KVec::new();
         for name in [ADD, SUBTRACT] {
             let push = |hit: &Hit<'_>| SEEN.push(hit.registers().argument(0));
-            probes.push((Target::function(name)?, Pre(push)), GFP_KERNEL)?;
+            probes.push((name, Pre(push)), GFP_KERNEL)?;
         }
         let batch = Batch::new(probes)?;
         add(1, 0);
@@ -310,7 +308,7 @@ mod tests {
         let mut probes = KVec::new();
         for name in [ADD, SUBTRACT, UNKNOWN, DEPTH] {
             let handler = First(&SEEN, Dropped(&DROPPED, 0));
-            probes.push((Target::function(name)?, handler), GFP_KERNEL)?;
+            probes.push((name, handler), GFP_KERNEL)?;
         }
         let refused = errno(Batch::new(probes));
         add(1, 0);
@@ -327,7 +325,7 @@ mod tests {
         let mut probes = KVVec::new();
         for name in [ADD, SUBTRACT] {
             let handler = First(&SEEN, Dropped(&DROPPED, 0));
-            let probe = Kprobe::new(Target::function(name)?, handler)?;
+            let probe = Kprobe::new(name, handler)?;
             probes.push(probe, GFP_KERNEL)?;
         }
         add(1, 0);
@@ -344,7 +342,7 @@ mod tests {
     fn the_handler_knows_its_task() -> Result {
         static SEEN: Seen = Seen::new();
         let probe = Kprobe::new(
-            Target::function(ADD)?,
+            ADD,
             Pre(|hit| {
                 let mut name = [0; 8];
                 let read = nofault::read_kernel(hit.atomic().comm(), &mut name);
@@ -365,7 +363,7 @@ mod tests {
         static DROPPED: Seen = Seen::new();
         let heap = KBox::new(0u64, GFP_KERNEL)?;
         for target in [
-            Target::function(UNKNOWN)?,
+            UNKNOWN.into(),
             Target::Address(core::ptr::from_ref(&*heap).addr()),
         ] {
             let refused = Kprobe::register_disabled(target, First(&SEEN, Dropped(&DROPPED, 0)));
@@ -377,7 +375,7 @@ mod tests {
 
     #[test]
     fn between_two_instructions_no_probe_can_be() -> Result {
-        let first = Kprobe::register_disabled(Target::function(ADD)?, Pre(|_| ()))?.address();
+        let first = Kprobe::register_disabled(ADD, Pre(|_| ()))?.address();
         let second = address_of_add() + second_instruction(ADD)?;
         assert!(second - first > 1);
         for middle in first + 1..second {
@@ -385,7 +383,7 @@ mod tests {
             assert_eq!(refused, BETWEEN);
         }
         let refused = errno(Kprobe::new(
-            at_offset(ADD, second - 1 - address_of_add())?,
+            at_offset(ADD, second - 1 - address_of_add()),
             Pre(|_| ()),
         ));
         assert_eq!(refused, BETWEEN);
@@ -394,14 +392,96 @@ mod tests {
 
     #[test]
     fn where_no_probe_may_be_is_einval() -> Result {
-        for target in [
-            Target::function(NO_PROBE)?,
-            Target::function(DATA)?,
-            Target::Address(0),
-        ] {
+        for target in [NO_PROBE.into(), DATA.into(), Target::Address(0)] {
             let refused = errno(Kprobe::new(target, Pre(|_| ())));
             assert_eq!(refused, EINVAL.to_errno());
         }
+        Ok(())
+    }
+
+    #[test]
+    fn pointers_to_handlers_are_handlers() -> Result {
+        static SEEN: Seen = Seen::new();
+        static BOTH: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let shared = Arc::new(First(&SEEN, Dropped(&DROPPED, 1)), GFP_KERNEL)?;
+        let first = Kprobe::new(ADD, shared.clone())?;
+        let second = Kprobe::new(SUBTRACT, shared.clone())?;
+        let boxed = KBox::new(Both(&BOTH), GFP_KERNEL)?;
+        let boxed = Kprobe::new(DEPTH, boxed)?;
+        add(1, 0);
+        subtract(2, 0);
+        depth(0);
+        drop((first, second, boxed));
+        let dropped_before = DROPPED.len();
+        drop(shared);
+        assert!(SEEN.is(&[1, 2]));
+        // `post` of the handler in the box was called, too.
+        assert_eq!(BOTH.len(), 4);
+        // The module had the last reference.
+        assert_eq!(dropped_before, 0);
+        assert!(DROPPED.is(&[1]));
+        Ok(())
+    }
+
+    /// Has a lock, which the handler does not use.
+    #[pin_data]
+    struct Locked {
+        #[pin]
+        lock: Mutex<u64>,
+        seen: &'static Seen,
+        dropped: Dropped,
+    }
+
+    #[vtable]
+    impl Handler for Locked {
+        fn pre(&self, hit: &Hit<'_>) {
+            self.seen.push(hit.registers().argument(0));
+        }
+    }
+
+    #[test]
+    fn a_handler_may_be_pinned() -> Result {
+        static SEEN: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let locked = |number| {
+            pin_init!(Locked {
+                lock <- new_mutex!(number),
+                seen: &SEEN,
+                dropped: Dropped(&DROPPED, number),
+            })
+        };
+        let probe = Kprobe::new(ADD, locked(1))?;
+        let mut number = probe.handler().lock.lock();
+        add(2, 0);
+        *number += 1;
+        drop(number);
+        let number = *probe.handler().lock.lock();
+        let refused = errno(Kprobe::new(UNKNOWN, locked(3)));
+        let dropped_before = DROPPED.len();
+        drop(probe);
+        assert_eq!(number, 2);
+        assert!(SEEN.is(&[2]));
+        assert_eq!(refused, ENOENT.to_errno());
+        assert_eq!(dropped_before, 1);
+        assert!(DROPPED.is(&[3, 1]));
+        Ok(())
+    }
+
+    #[test]
+    fn where_a_handler_cannot_be_made_there_is_no_probe() -> Result {
+        static SEEN: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let handler = try_pin_init!(Locked {
+            dropped: Dropped(&DROPPED, 1),
+            seen: &SEEN,
+            lock <- Err::<Mutex<u64>, _>(EBUSY),
+        }? Error);
+        let refused = errno(Kprobe::new(ADD, handler));
+        add(1, 0);
+        assert_eq!(refused, EBUSY.to_errno());
+        assert!(SEEN.is(&[]));
+        assert!(DROPPED.is(&[1]));
         Ok(())
     }
 }

@@ -15,6 +15,8 @@ mod tests {
         EOPNOTSUPP, //
     };
 
+    use kernel::sync::Arc;
+
     use ktrace::{
         exits::{
             Exits,
@@ -111,13 +113,13 @@ mod tests {
     fn a_return_is_seen_as_a_kretprobe_sees_it() -> Result {
         static SEEN: Seen = Seen::new();
         static OTHER: Seen = Seen::new();
-        let probe = Kretinsn::new(Target::function(ADD)?, Whole(&SEEN))?;
+        let probe = Kretinsn::new(ADD, Whole(&SEEN))?;
         let sum = call();
         let count = probe.exits().len();
         let exit = probe.exits().next().unwrap_or(0);
         let (address, missed) = (probe.address(), probe.missed());
         drop(probe);
-        let other = Kretprobe::new(Target::function(ADD)?, 0, Other(&OTHER))?;
+        let other = Kretprobe::new(ADD, 0, Other(&OTHER))?;
         call();
         drop(other);
         assert_eq!((sum, count, missed), (5, 1, 0));
@@ -132,7 +134,7 @@ mod tests {
         static SEEN: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();
         let handler = Returned(&SEEN, Dropped(&DROPPED, 1));
-        let probe = Kretinsn::register_disabled(Target::function(ADD)?, handler)?;
+        let probe = Kretinsn::register_disabled(ADD, handler)?;
         add(1, 0);
         probe.enable()?;
         add(2, 0);
@@ -153,7 +155,7 @@ mod tests {
     fn a_call_that_was_made_before_is_seen() -> Result {
         static SEEN: Seen = Seen::new();
         static FAILED: Seen = Seen::new();
-        let probe = Kretinsn::register_disabled(Target::function(WAIT)?, Returned::new(&SEEN))?;
+        let probe = Kretinsn::register_disabled(WAIT, Returned::new(&SEEN))?;
         let probe = kernel::sync::Arc::new(probe, GFP_KERNEL)?;
         let other = probe.clone();
         let result = during_a_call(move || {
@@ -170,7 +172,7 @@ mod tests {
     #[test]
     fn a_recursion_has_no_bound() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kretinsn::new(Target::function(DEPTH)?, Returned::new(&SEEN))?;
+        let probe = Kretinsn::new(DEPTH, Returned::new(&SEEN))?;
         let result = depth(100);
         let missed = probe.missed();
         drop(probe);
@@ -215,8 +217,7 @@ mod tests {
     fn what_cannot_be_probed_so_is_refused() -> Result {
         static SEEN: Seen = Seen::new();
         let refused = |name| -> Result<Option<Refusal>> {
-            let target = Target::function(name)?;
-            Ok(Kretinsn::new(target, Returned::new(&SEEN)).err())
+            Ok(Kretinsn::new(name, Returned::new(&SEEN)).err())
         };
         // A caller that passes the refusal on has an errno.
         let errno_of = |refusal: Option<Refusal>| refusal.map_or(0, |r| Error::from(r).to_errno());
@@ -232,7 +233,7 @@ mod tests {
         assert!(refused(NO_PROBE)? == Some(Refusal::Failed(EINVAL)));
         assert!(refused(UNKNOWN)? == Some(Refusal::Failed(ENOENT)));
 
-        let within = Target::Symbol(kernel::str::CString::try_from(EIGHT)?, 7);
+        let within = Target::Symbol(EIGHT, 7);
         let within = Kretinsn::register_disabled(within, Returned::new(&SEEN)).map_err(Error::from);
         assert_eq!(errno(within), EINVAL.to_errno());
         let nowhere = Target::Address(0x1000);
@@ -245,6 +246,21 @@ mod tests {
             reason: ktrace::exits::Reason::Undefined,
         };
         assert_eq!(errno_of(Some(Refusal::BadText(bad))), -(EILSEQ as i32));
+        Ok(())
+    }
+
+    #[test]
+    fn pointers_to_handlers_are_handlers() -> Result {
+        static SHARED: Seen = Seen::new();
+        static BOXED: Seen = Seen::new();
+        let shared = Arc::new(Returned::new(&SHARED), GFP_KERNEL)?;
+        let boxed = KBox::new(Returned::new(&BOXED), GFP_KERNEL)?;
+        let shared = Kretinsn::new(ADD, shared)?;
+        let boxed = Kretinsn::new(ADD, boxed)?;
+        add(2, 3);
+        drop((shared, boxed));
+        assert!(SHARED.is(&[5]));
+        assert!(BOXED.is(&[5]));
         Ok(())
     }
 }

@@ -37,8 +37,7 @@ use ktrace::{
     function,
     kprobe::{
         self,
-        Kprobe,
-        Target, //
+        Kprobe, //
     },
     kretinsn::{
         self,
@@ -204,7 +203,7 @@ fn count() -> Result<Count> {
 }
 
 fn forget_kprobe() -> Result {
-    let probe = Kprobe::new(Target::function(FUNCTION)?, count()?)?;
+    let probe = Kprobe::new(FUNCTION, count()?)?;
     forget(probe);
     Ok(())
 }
@@ -213,7 +212,7 @@ fn forget_kprobes() -> Result {
     let targets = [c"vfs_read", c"vfs_write", c"vfs_open"];
     let mut probes = KVec::new();
     for name in targets {
-        probes.push((Target::function(name)?, count()?), GFP_KERNEL)?;
+        probes.push((name, count()?), GFP_KERNEL)?;
     }
     let batch = kprobe::Batch::new(probes)?;
     forget(batch);
@@ -221,14 +220,14 @@ fn forget_kprobes() -> Result {
 }
 
 fn forget_kretprobe() -> Result {
-    let probe = Kretprobe::new(Target::function(FUNCTION)?, 0, count()?)?;
+    let probe = Kretprobe::new(FUNCTION, 0, count()?)?;
     forget(probe);
     Ok(())
 }
 
 fn forget_kretinsn() -> Result {
     if kretinsn::IS_BUILT {
-        let probe = Kretinsn::new(Target::function(FUNCTION)?, count()?)?;
+        let probe = Kretinsn::new(FUNCTION, count()?)?;
         forget(probe);
     }
     Ok(())
@@ -236,7 +235,7 @@ fn forget_kretinsn() -> Result {
 
 fn forget_rethook() -> Result {
     if rethook::IS_SUPPORTED {
-        let probe = Rethook::new([Target::function(FUNCTION)?], 10, count()?)?;
+        let probe = Rethook::new([FUNCTION], 10, count()?)?;
         // Elsewhere than in the kernel's tree the type has no value, and nothing to drop.
         let _ = ManuallyDrop::new(probe);
     }

@@ -12,8 +12,7 @@ mod tests {
         kprobe::{
             Handler,
             Hit,
-            Kprobe,
-            Target, //
+            Kprobe, //
         },
         percpu::{
             Counter,
@@ -49,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_counter_counts_on_all_cpus() -> Result {
-        let probe = Kprobe::new(Target::function(VISIT)?, Count(Counter::new()?))?;
+        let probe = Kprobe::new(VISIT, Count(Counter::new()?))?;
         let mut calls = 0;
         for _ in 0..10 {
             calls += u64::from(visit_cpus());
@@ -91,7 +90,7 @@ mod tests {
     #[test]
     fn nested_uses_of_a_scratch_have_areas_of_their_own() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kprobe::new(Target::function(ADD)?, Nest(Scratch::new()?, &SEEN))?;
+        let probe = Kprobe::new(ADD, Nest(Scratch::new()?, &SEEN))?;
         add(0, 0);
         add(0, 0);
         drop(probe);

@@ -12,8 +12,7 @@ mod tests {
         kprobe::{
             Handler,
             Hit,
-            Kprobe,
-            Target, //
+            Kprobe, //
         },
         nofault,
         registers::{
@@ -38,7 +37,7 @@ mod tests {
 
     /// Calls the function of eight arguments, 1 to 8, with `look` at its entry.
     fn look(look: impl Fn(&Registers) + Send + Sync + 'static) -> Result<u64> {
-        let probe = Kprobe::new(Target::function(EIGHT)?, Look(look))?;
+        let _probe = Kprobe::new(EIGHT, Look(look))?;
         Ok(eight(1, 2, 3, 4, 5, 6, 7, 8))
     }
 

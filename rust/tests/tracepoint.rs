@@ -8,6 +8,8 @@ use kernel::prelude::*;
 mod tests {
     use super::*;
 
+    use kernel::sync::Arc;
+
     use ktrace::{
         registers::register,
         symbol,
@@ -188,6 +190,21 @@ mod tests {
             let refused = errno(Tracepoint::attach(name, handler));
             assert_eq!(refused, ENOENT.to_errno());
         }
+        Ok(())
+    }
+
+    #[test]
+    fn pointers_to_handlers_are_handlers() -> Result {
+        static SHARED: Seen = Seen::new();
+        static BOXED: Seen = Seen::new();
+        let shared = Arc::new(Allocations(&SHARED, Dropped(&NOWHERE, 0)), GFP_KERNEL)?;
+        let boxed = KBox::new(Allocations(&BOXED, Dropped(&NOWHERE, 0)), GFP_KERNEL)?;
+        let shared = Tracepoint::attach(c"kmalloc", shared)?;
+        let boxed = Tracepoint::attach(c"kmalloc", boxed)?;
+        let address = allocate()?;
+        drop((shared, boxed));
+        assert!(SHARED.is(&[address, 1, 1]));
+        assert!(BOXED.is(&[address, 1, 1]));
         Ok(())
     }
 }

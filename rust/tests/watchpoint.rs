@@ -13,6 +13,8 @@ mod tests {
         Ordering, //
     };
 
+    use kernel::sync::Arc;
+
     use ktrace::{
         percpu::Counter,
         symbol,
@@ -61,18 +63,18 @@ mod tests {
         static VARIABLE: AtomicU64 = AtomicU64::new(0);
         static WRITES: Seen = Seen::new();
         static BOTH: Seen = Seen::new();
-        let of = |access| target(&VARIABLE, 8, access);
-        let look = |seen| Look(seen, Dropped(&NOWHERE, 0));
-        let writes = Watchpoint::new(of(Access::Write), look(&WRITES))?;
-        let both = Watchpoint::new(of(Access::ReadWrite), look(&BOTH))?;
-        VARIABLE.store(1, Ordering::Relaxed);
-        let read = VARIABLE.load(Ordering::Relaxed);
-        let is_same = writes.target() == of(Access::Write);
-        drop(writes);
-        drop(both);
-        VARIABLE.store(2, Ordering::Relaxed);
-        assert!(is_same);
-        assert_eq!(read, 1);
+        // One after the other: QEMU reports only one of two watchpoints at an address.
+        for (access, seen) in [(Access::Write, &WRITES), (Access::ReadWrite, &BOTH)] {
+            let target = target(&VARIABLE, 8, access);
+            let watchpoint = Watchpoint::new(target, Look(seen, Dropped(&NOWHERE, 0)))?;
+            VARIABLE.store(1, Ordering::Relaxed);
+            let read = VARIABLE.load(Ordering::Relaxed);
+            let is_same = watchpoint.target() == target;
+            drop(watchpoint);
+            VARIABLE.store(2, Ordering::Relaxed);
+            assert!(is_same);
+            assert_eq!(read, 1);
+        }
         let address = core::ptr::from_ref(&VARIABLE).addr() as u64;
         assert!(WRITES.is(&[address, 1]));
         assert!(BOTH.is(&[address, 1, address, 1]));
@@ -198,6 +200,24 @@ mod tests {
         assert_eq!(slots(), 4);
         assert_eq!(refused, ENOSPC.to_errno());
         assert_eq!((unknown, free), (0, 0));
+        Ok(())
+    }
+
+    #[test]
+    fn pointers_to_handlers_are_handlers() -> Result {
+        static FIRST: AtomicU64 = AtomicU64::new(0);
+        static SECOND: AtomicU64 = AtomicU64::new(0);
+        static SEEN: Seen = Seen::new();
+        let shared = Arc::new(Look(&SEEN, Dropped(&NOWHERE, 0)), GFP_KERNEL)?;
+        let boxed = KBox::new(Look(&SEEN, Dropped(&NOWHERE, 0)), GFP_KERNEL)?;
+        let shared = Watchpoint::new(target(&FIRST, 8, Access::Write), shared)?;
+        let boxed = Watchpoint::new(target(&SECOND, 8, Access::Write), boxed)?;
+        FIRST.store(1, Ordering::Relaxed);
+        SECOND.store(1, Ordering::Relaxed);
+        drop((shared, boxed));
+        let [first, second] =
+            [&FIRST, &SECOND].map(|place| core::ptr::from_ref(place).addr() as u64);
+        assert!(SEEN.is(&[first, 1, second, 1]));
         Ok(())
     }
 }

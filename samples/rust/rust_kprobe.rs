@@ -9,8 +9,7 @@ use kernel::prelude::*;
 use ktrace::kprobe::{
     Handler,
     Hit,
-    Kprobe,
-    Target, //
+    Kprobe, //
 };
 
 module! {
@@ -45,7 +44,7 @@ struct RustKprobe(Kprobe<Clone>);
 
 impl kernel::Module for RustKprobe {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let probe = Kprobe::new(Target::function(c"kernel_clone")?, Clone)?;
+        let probe = Kprobe::new(c"kernel_clone", Clone)?;
         pr_info!("planted at {:#x}\n", probe.address());
         Ok(Self(probe))
     }

@@ -9,8 +9,7 @@ use ktrace::{
     kretinsn::{
         Call,
         Handler,
-        Kretinsn,
-        Target, //
+        Kretinsn, //
     },
 };
 
@@ -37,7 +36,7 @@ struct RustKretinsn(Kretinsn<Clone>);
 
 impl kernel::Module for RustKretinsn {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let probe = Kretinsn::new(Target::function(c"kernel_clone")?, Clone)?;
+        let probe = Kretinsn::new(c"kernel_clone", Clone)?;
         pr_info!("planted on {} instructions\n", probe.exits().len());
         Ok(Self(probe))
     }

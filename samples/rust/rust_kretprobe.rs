@@ -17,8 +17,7 @@ use ktrace::{
     kretprobe::{
         Call,
         Handler,
-        Kretprobe,
-        Target, //
+        Kretprobe, //
     },
 };
 
@@ -56,7 +55,7 @@ struct RustKretprobe(Kretprobe<Clone>);
 
 impl kernel::Module for RustKretprobe {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let probe = Kretprobe::new(Target::function(c"kernel_clone")?, MAXACTIVE, Clone)?;
+        let probe = Kretprobe::new(c"kernel_clone", MAXACTIVE, Clone)?;
         pr_info!("planted at {:#x}\n", probe.address());
         Ok(Self(probe))
     }

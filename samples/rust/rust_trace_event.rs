@@ -9,8 +9,7 @@ use ktrace::{
     kprobe::{
         Handler,
         Hit,
-        Kprobe,
-        Target, //
+        Kprobe, //
     },
     nofault,
     trace_event::{
@@ -54,7 +53,7 @@ struct RustTraceEvent(#[expect(dead_code)] TraceEvent);
 
 impl kernel::Module for RustTraceEvent {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let probe = Kprobe::register_disabled(Target::function(c"kernel_clone")?, Record)?;
+        let probe = Kprobe::register_disabled(c"kernel_clone", Record)?;
         Ok(Self(CloneEvent::register_with(probe)?))
     }
 }

@@ -8,8 +8,6 @@ use kernel::prelude::*;
 mod tests {
     use super::*;
 
-    use kernel::str::CString;
-
     use ktrace::{
         kprobe::Hit,
         rethook::{
@@ -69,18 +67,10 @@ mod tests {
         }
     }
 
-    fn targets<const N: usize>(names: [&CStr; N]) -> Result<KVec<Target>> {
-        let mut targets = KVec::new();
-        for name in names {
-            targets.push(Target::function(name)?, GFP_KERNEL)?;
-        }
-        Ok(targets)
-    }
-
     #[test]
     fn functions_share_the_room() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Rethook::new(targets([ADD, SUBTRACT])?, 1, First::new(&SEEN))?;
+        let probe = Rethook::new([ADD, SUBTRACT], 1, First::new(&SEEN))?;
         let sum = add(2, 3);
         let difference = subtract(9, 4);
         let skipped = add(100, 1);
@@ -101,7 +91,7 @@ mod tests {
     #[test]
     fn calls_without_room_are_counted() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Rethook::new(targets([DEPTH])?, 1, First::new(&SEEN))?;
+        let probe = Rethook::new([DEPTH], 1, First::new(&SEEN))?;
         // The function calls itself, because each CPU may have some memory.
         let depth = depth(40);
         let missed = probe.missed();
@@ -116,7 +106,7 @@ mod tests {
     #[test]
     fn a_call_within_the_handler_is_missed_and_counted() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Rethook::new(targets([ADD])?, 4, Again(&SEEN))?;
+        let probe = Rethook::new([ADD], 4, Again(&SEEN))?;
         let sum = add(2, 3);
         let missed = probe.missed();
         drop(probe);
@@ -131,7 +121,7 @@ mod tests {
         static SEEN: Seen = Seen::new();
         static GONE: Seen = Seen::new();
         let handler = First(&SEEN, Dropped(&GONE, 1));
-        let probe = Rethook::new(targets([WAIT])?, 4, handler)?;
+        let probe = Rethook::new([WAIT], 4, handler)?;
         let result = during_a_call(move || drop(probe))?;
         assert_eq!(result, 8);
         assert!(SEEN.is(&[]));
@@ -142,21 +132,22 @@ mod tests {
     #[test]
     fn what_cannot_be_probed_is_refused() -> Result {
         static SEEN: Seen = Seen::new();
-        let register =
-            |target, calls| errno(Rethook::new(Some(target), calls, First::new(&SEEN)).map(drop));
-        let inside = Target::Symbol(CString::try_from(ADD)?, 9);
+        let register = |target: Target<'_>, calls| {
+            errno(Rethook::new(Some(target), calls, First::new(&SEEN)).map(drop))
+        };
+        let inside = Target::Symbol(ADD, 9);
         let not_entry = register(inside, 1);
-        let no_room = register(Target::function(ADD)?, 0);
-        let blacklisted = register(Target::function(NO_PROBE)?, 1);
-        let unknown = register(Target::function(UNKNOWN)?, 1);
-        let switch = register(Target::function(c"__switch_to")?, 1);
+        let no_room = register(ADD.into(), 0);
+        let blacklisted = register(NO_PROBE.into(), 1);
+        let unknown = register(UNKNOWN.into(), 1);
+        let switch = register(c"__switch_to".into(), 1);
         assert_eq!(not_entry, EINVAL.to_errno());
         assert_eq!(no_room, EINVAL.to_errno());
         assert_eq!(blacklisted, EINVAL.to_errno());
         assert_eq!(unknown, ENOENT.to_errno());
         assert_eq!(switch, EINVAL.to_errno());
         // If one of several functions cannot be hooked, none is.
-        let some = Rethook::register_disabled(targets([ADD, UNKNOWN])?, 1, First::new(&SEEN));
+        let some = Rethook::new([ADD, UNKNOWN], 1, First::new(&SEEN));
         assert_eq!(errno(some.map(drop)), ENOENT.to_errno());
         add(1, 1);
         assert!(SEEN.is(&[]));

@@ -9,8 +9,7 @@ use ktrace::{
     kprobe::{
         Handler,
         Hit,
-        Kprobe,
-        Target, //
+        Kprobe, //
     },
     percpu::Counter, //
 };
@@ -39,7 +38,7 @@ struct Module {
 
 impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let probe = Kprobe::new(Target::function(c"vfs_read")?, Count(Counter::new()?))?;
+        let probe = Kprobe::new(c"vfs_read", Count(Counter::new()?))?;
         Ok(Self { _probe: probe })
     }
 }

@@ -77,7 +77,7 @@ impl Handler for Count {
 }
 
 pub fn register() -> Result<Kprobe<Count>> {
-    Kprobe::new(Target::function(c"kernel_clone")?, Count(Word::new(0)))
+    Kprobe::new(c"kernel_clone", Count(Word::new(0)))
 }
 
 pub fn use_probe(probe: Kprobe<Count>) -> Result {
@@ -187,6 +187,11 @@ pub mod local_borrowed {
         )
     }
 }
+
+/// A pointer is a handler if it points to one.
+//~ pointer_to_nothing: error[E0277]: the trait bound `u32: ktrace::kprobe::Handler` is not satisfied
+#[cfg(case = "pointer_to_nothing")]
+pub struct OfNothing(Kprobe<kernel::sync::Arc<u32>>);
 
 /// Which functions a handler has is what the attribute says, not the author.
 #[cfg(any(case = "without_pre", case = "without_vtable"))]

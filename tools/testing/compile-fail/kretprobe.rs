@@ -9,8 +9,7 @@ use ktrace::{
     kretprobe::{
         Call,
         Handler,
-        Kretprobe,
-        Target, //
+        Kretprobe, //
     },
 };
 
@@ -91,7 +90,7 @@ impl Handler for Keep {
 /// There is nothing to look at where nobody gave it.
 //~ data_without_entry: error[E0080]: kretprobe data needs an entry handler, or WITHOUT_ENTRY
 pub fn register() -> Result<Kretprobe<Keep>> {
-    Kretprobe::new(Target::function(c"kernel_clone")?, 0, Keep)
+    Kretprobe::new(c"kernel_clone", 0, Keep)
 }
 
 /// Without an entry handler somebody has to give a value: it may not be made of nothing.
@@ -148,7 +147,7 @@ pub mod forged {
     }
 
     pub fn register() -> Result {
-        Kretprobe::new(Target::function(c"kernel_clone")?, 0, Forge).map(drop)
+        Kretprobe::new(c"kernel_clone", 0, Forge).map(drop)
     }
 }
 

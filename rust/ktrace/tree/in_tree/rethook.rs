@@ -95,15 +95,19 @@ impl<H: Handler> Rethook<H> {
     ///
     /// Process context; sleeps. Errors are those of [`kprobe::Kprobe::new`], and `EINVAL` if a
     /// target is not the entry of a function, or if `calls` is 0.
-    pub fn new(targets: impl IntoIterator<Item = Target>, calls: u16, handler: H) -> Result<Self> {
+    pub fn new<'a>(
+        targets: impl IntoIterator<Item = impl Into<Target<'a>>>,
+        calls: u16,
+        handler: H,
+    ) -> Result<Self> {
         let this = Self::register_disabled(targets, calls, handler)?;
         this.enable()?;
         Ok(this)
     }
 
     /// Places probes as [`new`](Self::new) does, but does not [arm](Self::enable) them.
-    pub fn register_disabled(
-        targets: impl IntoIterator<Item = Target>,
+    pub fn register_disabled<'a>(
+        targets: impl IntoIterator<Item = impl Into<Target<'a>>>,
         calls: u16,
         handler: H,
     ) -> Result<Self> {

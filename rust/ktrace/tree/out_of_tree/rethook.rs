@@ -24,13 +24,17 @@ pub struct Rethook<H: Handler>(Infallible, PhantomData<H>);
 
 impl<H: Handler> Rethook<H> {
     /// Fails with `EOPNOTSUPP`.
-    pub fn new(targets: impl IntoIterator<Item = Target>, calls: u16, handler: H) -> Result<Self> {
+    pub fn new<'a>(
+        targets: impl IntoIterator<Item = impl Into<Target<'a>>>,
+        calls: u16,
+        handler: H,
+    ) -> Result<Self> {
         Self::register_disabled(targets, calls, handler)
     }
 
     /// Fails with `EOPNOTSUPP`.
-    pub fn register_disabled(
-        _targets: impl IntoIterator<Item = Target>,
+    pub fn register_disabled<'a>(
+        _targets: impl IntoIterator<Item = impl Into<Target<'a>>>,
         _calls: u16,
         _handler: H,
     ) -> Result<Self> {
