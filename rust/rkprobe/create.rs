@@ -138,7 +138,7 @@ pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
 fn create_with(
     command: &Command<'_>,
     role: Option<Arc<Role>>,
-    feeds: KVec<KBox<Probe>>,
+    feeds: KVec<Probe>,
 ) -> Result<(), Failure> {
     let feeds = Cell::new(feeds);
     let target = ResolvedTarget::of(command)?;
@@ -341,7 +341,7 @@ impl<'a> SourceField<'a> {
         &self,
         objects: &Arc<Objects>,
         change: Change,
-        feeds: &mut KVec<KBox<Probe>>,
+        feeds: &mut KVec<Probe>,
     ) -> Result<(), Failure> {
         for probe in &self.probes {
             let command = self.command(probe)?;
@@ -358,7 +358,7 @@ impl<'a> SourceField<'a> {
         command: &Command<'_>,
         objects: &Arc<Objects>,
         change: Change,
-    ) -> Result<KBox<Probe>, Failure> {
+    ) -> Result<Probe, Failure> {
         let target = ResolvedTarget::of(command)?;
         let types = Types::of(command, &target)?;
         let kernel = types.kernel()?;
@@ -459,7 +459,7 @@ struct NewProbe<'a> {
     /// For an object probe, and for its feeds.
     role: Option<&'a Arc<Role>>,
     /// For an object probe. The probe takes them.
-    feeds: &'a Cell<KVec<KBox<Probe>>>,
+    feeds: &'a Cell<KVec<Probe>>,
 }
 
 impl NewProbe<'_> {
@@ -539,7 +539,7 @@ impl NewProbe<'_> {
             sink: Sink::new(),
             schema,
             strings,
-            state: EventState::default(),
+            state: EventState::new(spec.group(), spec.event()),
         };
         let records = Arc::new(records, GFP_KERNEL)?;
         let probe = self.make_probe(spec, records.clone())?;
@@ -556,7 +556,7 @@ impl NewProbe<'_> {
     /// Creates the probe. Registers it, unless it is registered each time that its event is
     /// enabled.
     #[inline(never)]
-    fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<KBox<Probe>, Failure> {
+    fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<Probe, Failure> {
         let compiled = Compiled::new(&self.arguments, self.source, None);
         let (registered, renewal) = match self.command.target {
             // A kprobe in a module that the command names is registered each time that the module

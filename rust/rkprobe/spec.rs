@@ -59,8 +59,8 @@ pub(crate) struct ShortText {
 }
 
 impl ShortText {
-    /// With this, a [`Probe`](crate::event::Probe) takes one of the allocator's sizes.
-    const MAX: usize = 46;
+    /// Long enough for most functions without arguments.
+    const MAX: usize = 38;
 
     fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len.into()).unwrap_or(&[])

@@ -102,14 +102,7 @@ impl EventsFile {
             Kind::Event => (None, parse_event_head(head)?),
         };
         let place_at = target.find('@').map_or(0, |at| at.saturating_add(1));
-        let (target, kind) = match kind {
-            Kind::Probe | Kind::Return | Kind::ReturnInsn => parse_target(target, kind)?,
-            Kind::Entry | Kind::Exit => parse_functions(target, &words)?,
-            Kind::Tracepoint => (parse_tracepoint(target, &words)?, kind),
-            Kind::Event => (parse_event(target)?, kind),
-            Kind::Watch => (Target::Memory(Watched::parse(target)?), kind),
-            Kind::Object => (Target::Object(parse_object(target, &mut words)?), kind),
-        };
+        let (target, kind) = parse_target(kind, target, &mut words)?;
         if kind == Kind::ReturnInsn && maxactive.is_some() {
             return Err(Error::invalid(ErrorKind::MaxactOnRetinsn, 0, 1));
         }
@@ -196,8 +189,29 @@ fn parse_head(head: &str, kind: Kind) -> Result<(Option<NonZero<u16>>, Option<La
     Ok((NonZero::new(maxactive), label))
 }
 
-/// Parses the target. A suffix of the target can change the kind of the probe.
-fn parse_target(word: &str, kind: Kind) -> Result<(Target<'_>, Kind), Error> {
+/// Parses the target that starts with `word`. Takes the other words of the target from `words`.
+/// A suffix of the target or an argument can change the kind.
+///
+/// # Errors
+///
+/// A malformed target (EINVAL).
+pub(super) fn parse_target<'a>(
+    kind: Kind,
+    word: &'a str,
+    words: &mut Words<'a>,
+) -> Result<(Target<'a>, Kind), Error> {
+    Ok(match kind {
+        Kind::Probe | Kind::Return | Kind::ReturnInsn => parse_instruction(word, kind)?,
+        Kind::Entry | Kind::Exit => parse_functions(word, words)?,
+        Kind::Tracepoint => (parse_tracepoint(word, words)?, kind),
+        Kind::Event => (parse_event(word)?, kind),
+        Kind::Watch => (Target::Memory(Watched::parse(word)?), kind),
+        Kind::Object => (Target::Object(parse_object(word, words)?), kind),
+    })
+}
+
+/// Parses the target of a kprobe. A suffix of the target can change the kind of the probe.
+fn parse_instruction(word: &str, kind: Kind) -> Result<(Target<'_>, Kind), Error> {
     if let Ok(address) = number::unsigned(word, 0) {
         return Ok((Target::Address(address), kind));
     }

@@ -16,13 +16,10 @@ use super::{
     delete::Delete,
     error::Normalized,
     name::EventName,
-    parse_object::parse_object,
+    parse::parse_target,
     target::{
-        Access,
         Kind,
-        Place,
-        Target,
-        Watched, //
+        Target, //
     },
     words::{
         Length,
@@ -43,7 +40,6 @@ use super::{
 pub struct ProbeSpec<T> {
     kind: Kind,
     maxactive: Option<NonZero<u16>>,
-    target: TargetSpan,
     /// The ends of the group, the event and the target in the string. A line has at most 4,095
     /// bytes, but an expansion can make the arguments longer.
     ends: [u16; 3],
@@ -51,41 +47,6 @@ pub struct ProbeSpec<T> {
     arguments_end: u32,
     /// `GROUP/EVENT TARGET[%SUFFIX] NAME=BODY... [if FILTER]`
     text: T,
-}
-
-/// The kind of the target, with the length of its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TargetSpan {
-    Symbol {
-        len: u16,
-        offset: u32,
-    },
-    AllNamed {
-        len: u16,
-    },
-    Address(u64),
-    Functions {
-        len: u16,
-    },
-    Tracepoint {
-        len: u16,
-    },
-    Event {
-        system: u16,
-    },
-    Memory {
-        access: Access,
-        place: PlaceSpan,
-        len: Option<u8>,
-    },
-    Object,
-}
-
-/// The place of memory, with the length of its symbol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PlaceSpan {
-    Symbol { len: u16, offset: i32 },
-    Address(u64),
 }
 
 impl<T: AsRef<str>> ProbeSpec<T> {
@@ -124,7 +85,6 @@ impl<T: AsRef<str>> ProbeSpec<T> {
         Ok(Self {
             kind: command.kind,
             maxactive: command.maxactive,
-            target: TargetSpan::new(command.target),
             ends: [to_u16(group), to_u16(event), to_u16(target)],
             arguments_end,
             text,
@@ -167,48 +127,12 @@ impl<T: AsRef<str>> ProbeSpec<T> {
 
     /// The target.
     pub fn target(&self) -> Target<'_> {
-        let name = |len: u16| {
-            let word = self.target_text();
-            word.split_at_checked(len.into())
-                .map_or((word, ""), |split| split)
-        };
-        match self.target {
-            TargetSpan::Symbol { len, offset } => Target::Symbol {
-                symbol: name(len).0,
-                offset,
-            },
-            TargetSpan::AllNamed { len } => Target::AllNamed(name(len).0),
-            TargetSpan::Address(address) => Target::Address(address),
-            TargetSpan::Functions { len } => Target::Functions(name(len).0),
-            TargetSpan::Tracepoint { len } => Target::Tracepoint(name(len).0),
-            TargetSpan::Event { system } => {
-                let (system, rest) = name(system);
-                Target::Event {
-                    system,
-                    name: rest.get(1..).unwrap_or(""),
-                }
-            }
-            TargetSpan::Memory { access, place, len } => Target::Memory(Watched {
-                access,
-                place: match place {
-                    PlaceSpan::Symbol { len, offset } => {
-                        let place = self.target_text().split_once('@');
-                        let symbol = place.and_then(|(_, place)| place.get(..len as usize));
-                        Place::Symbol {
-                            symbol: symbol.unwrap_or(""),
-                            offset,
-                        }
-                    }
-                    PlaceSpan::Address(address) => Place::Address(address),
-                },
-                len,
-            }),
-            TargetSpan::Object => {
-                let mut words = Words::new(self.target_text());
-                let source = words.next().unwrap_or("");
-                // The text was written from a target.
-                Target::Object(parse_object(source, &mut words).unwrap_or_default())
-            }
+        let mut words = Words::new(self.target_text());
+        let word = words.next().unwrap_or("");
+        match parse_target(self.kind, word, &mut words) {
+            Ok((target, _)) => target,
+            // This does not happen, because the text was written from a target.
+            Err(_) => Target::Functions(""),
         }
     }
 
@@ -301,37 +225,6 @@ impl<T: AsRef<str>> fmt::Display for ProbeSpec<T> {
             write!(f, "{maxactive}")?;
         }
         write!(f, ":{}", self.text())
-    }
-}
-
-impl TargetSpan {
-    fn new(target: Target<'_>) -> Self {
-        let len = |text: &str| to_u16(len(format_args!("{text}")));
-        match target {
-            Target::Symbol { symbol, offset } => Self::Symbol {
-                len: len(symbol),
-                offset,
-            },
-            Target::AllNamed(name) => Self::AllNamed { len: len(name) },
-            Target::Address(address) => Self::Address(address),
-            Target::Functions(name) => Self::Functions { len: len(name) },
-            Target::Tracepoint(name) => Self::Tracepoint { len: len(name) },
-            Target::Event { system, .. } => Self::Event {
-                system: len(system),
-            },
-            Target::Memory(watched) => Self::Memory {
-                access: watched.access,
-                place: match watched.place {
-                    Place::Symbol { symbol, offset } => PlaceSpan::Symbol {
-                        len: len(symbol),
-                        offset,
-                    },
-                    Place::Address(address) => PlaceSpan::Address(address),
-                },
-                len: watched.len,
-            },
-            Target::Object(_) => Self::Object,
-        }
     }
 }
 
