@@ -86,8 +86,7 @@ impl kernel::Module for Rkprobe {
         ktrace::assumptions::check(module)?;
         this.modules = Some(Notifier::register(Modules)?);
         parameters::apply()?;
-        // Last, because a failure after this step would have to wait for users of the kernel's
-        // file.
+        // Late, because a failure after this step waits for users of the kernel's file.
         this.dynamic = Some(dyn_event::register::<Dynamic>()?);
         files::create(module, &mut this.files)?;
         Ok(this)
