@@ -2,8 +2,8 @@
 /*
  * Built into the kernel: creates the events in the boot configuration. The configuration has the
  * form of the kernel's own probe events (see Documentation/trace/boottime-trace.rst). rkprobe
- * creates all events in rkprobe.event.GROUP.EVENT. If the kernel lacks a type of probe, rkprobe also
- * creates the events in the kernel's group for this type.
+ * creates all events in rkprobe.event.GROUP.EVENT. If the kernel lacks a type of probe, rkprobe
+ * also creates the events in the kernel's group for this type.
  */
 
 #include <linux/bootconfig.h>

@@ -10,8 +10,9 @@ void ktrace_remove_file(struct dentry *dentry);
 
 /*
  * The kernel does not export tracefs_remove(). simple_recursive_removal() also removes the file,
- * but does not drop tracefs_remove()'s reference to the mounted tracefs. So outside the kernel
- * tree, each file leaves one reference to the mount. It does not keep this module loaded.
+ * but keeps the reference to the mounted tracefs that tracefs_remove() drops. So outside the kernel
+ * tree, each file leaves one reference to the mount. This reference does not keep the module
+ * loaded.
  */
 #ifndef CONFIG_RKPROBE_EXPORTS
 #define tracefs_remove(dentry) simple_recursive_removal(dentry, NULL)

@@ -4,8 +4,9 @@
 
 /// Implements the trait `Handler` of the module for `Arc<H>` and `KBox<H>`, where `H` is a handler.
 ///
-/// The trait has `#[vtable]` if the items begin with it. They then say which functions `H` has:
-/// the attribute itself would say that a pointer has all of them.
+/// If the trait has `#[vtable]`, the items begin with this attribute, and state the functions that
+/// `H` implements. The macro does not apply the attribute to the `impl`, because the attribute
+/// would state that the pointer implements all functions.
 macro_rules! impl_for_pointers {
     (#[vtable] $($items:tt)*) => {
         $crate::pointers::impl_for_pointers! {
@@ -15,12 +16,12 @@ macro_rules! impl_for_pointers {
         }
     };
     ($($items:tt)*) => {
-        /// The handler in the `Arc`.
+        /// Calls the handler in the `Arc`.
         impl<H: Handler> Handler for ::kernel::sync::Arc<H> {
             $($items)*
         }
 
-        /// The handler in the box.
+        /// Calls the handler in the box.
         impl<H: Handler> Handler for ::kernel::alloc::KBox<H> {
             $($items)*
         }

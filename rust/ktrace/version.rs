@@ -67,7 +67,7 @@ macro_rules! this_module {
     };
 }
 
-/// An item of an `impl` of `Handler`: the module of this handler is that of the handler `$inner`.
+/// Expands to an item of an `impl` of `Handler`: its module is the module of the handler `$inner`.
 #[cfg(SINCE_LINUX_7_3)]
 macro_rules! owner_module {
     ($inner:ty) => {
@@ -75,7 +75,7 @@ macro_rules! owner_module {
     };
 }
 
-/// An item of an `impl` of `Handler`: the module of this handler is that of the handler `$inner`.
+/// Expands to an item of an `impl` of `Handler`: its module is the module of the handler `$inner`.
 #[cfg(not(SINCE_LINUX_7_3))]
 macro_rules! owner_module {
     ($inner:ty) => {};

@@ -208,7 +208,7 @@ pub(crate) unsafe fn call_registers<'a>(regs: *mut ftrace_regs) -> CallRegisters
     unsafe { Registers::from_raw(regs.cast()) }
 }
 
-/// Does nothing: at the exit of a function, ftrace saves every register of the structure.
+/// Does nothing: on x86-64, ktrace adds no register at the exit of a function.
 ///
 /// # Safety
 ///

@@ -79,9 +79,9 @@ pub trait Print: Send + Sync + 'static {
 /// event gets the number while the trace buffers may have records of it: see
 /// [`empty_traces`](super::empty_traces).
 ///
-/// An output registers a `struct trace_event`. If the option `fields` is set, the kernel treats it as
-/// a part of a `struct trace_event_call`. This call is never added to the events, so an output has
-/// only those fields of the call that the kernel then reads.
+/// An output registers a `struct trace_event`. If the option `fields` is set, the kernel treats it
+/// as a part of a `struct trace_event_call`. This call is never added to the events, so an output
+/// has only those fields of the call that the kernel then reads.
 ///
 /// Each event has an output. It takes 96 bytes, which is a size class of the allocator.
 ///

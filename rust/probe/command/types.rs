@@ -149,7 +149,8 @@ fn parse_name(name: &str) -> Option<TypeSpec<'_>> {
     FetchType::from_name(name).map(TypeSpec::Explicit)
 }
 
-/// Parses `bW@O/…`, some bits of a number of `width`. Returns `None` if the bits exceed the number.
+/// Parses `bW@O/…`, some bits of a number of `width`. Returns `None` if the bits exceed the
+/// number.
 pub(super) fn parse_bits(text: &str, width: Width) -> Option<Bits> {
     let (count, rest) = number::leading(text.strip_prefix('b')?);
     let rest = rest.strip_prefix('@')?;

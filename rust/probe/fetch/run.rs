@@ -58,14 +58,14 @@ const LOCATION_BYTES: usize = 4;
 /// Runs the programs of an event. Writes their fields to `out`, and their strings after the fields.
 /// Returns the number of used bytes: `fixed` plus the size of the strings.
 ///
-/// `fixed` is the size of all fields, from [`Layout::bytes`]. `header` is the size of the part of
-/// the record before `out`. Locators count from the start of the record.
+/// `fixed` is the size of all fields, from [`Layout::bytes`](super::Layout::bytes). `header` is the
+/// size of the part of the record before `out`. Locators count from the start of the record.
 ///
-/// If no field is [dynamic](Layout::is_dynamic), `out` can be just the place for the fields in the
-/// record. Otherwise `out` should also have room for the strings. Truncates a string that does not
-/// fit. Records a string without any room like a string that is not readable. The content of `out`
-/// after the used bytes is undefined. If `out` is too small for the fields, returns 0 and writes
-/// nothing.
+/// If no field is [dynamic](super::Layout::is_dynamic), `out` can be just the place for the fields
+/// in the record. Otherwise `out` should also have room for the strings. Truncates a string that
+/// does not fit. Records a string without any room like a string that is not readable. The content
+/// of `out` after the used bytes is undefined. If `out` is too small for the fields, returns 0 and
+/// writes nothing.
 ///
 /// If memory is not readable, a number is 0 and a string has length 0.
 ///

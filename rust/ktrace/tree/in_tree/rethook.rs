@@ -74,8 +74,7 @@ unsafe impl<H: Handler> Send for EntryHandler<H> {}
 // SAFETY: This is a reference to a `PinnedRethook`, which is `Sync`.
 unsafe impl<H: Handler> Sync for EntryHandler<H> {}
 
-/// Probes at the return of some functions. Dropping the value
-/// unregisters them.
+/// Probes at the return of some functions. Dropping the value unregisters them.
 ///
 /// Process context to drop: dropping waits for two RCU grace periods, until no handler runs any
 /// more. Calls in flight then return without a handler.
