@@ -60,7 +60,7 @@ pub(crate) struct ShortText {
 
 impl ShortText {
     /// Long enough for most functions without arguments.
-    const MAX: usize = 38;
+    const MAX: usize = 46;
 
     fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len.into()).unwrap_or(&[])
