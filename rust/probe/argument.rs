@@ -120,6 +120,9 @@ pub enum Base<'a> {
     /// `$parameter`: the number of the parameter that is the object, counted from 1. Ours; C has no
     /// such.
     Parameter,
+    /// `$unchanged`: the address of the function that received the object last, before a value of
+    /// it changed. Ours; C has no such.
+    Unchanged,
     /// `\IMM`, or the address of `@ADDR` (which adds a dereference).
     Immediate(u64),
     /// `\"TEXT"`: the address of this text.

@@ -116,6 +116,7 @@ pub use self::{
         Resolver, //
         OBJECT,
         PARAMETER,
+        UNCHANGED,
     },
     context::{
         Context,

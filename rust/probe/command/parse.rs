@@ -23,6 +23,7 @@ use super::{
         MAX_NAME, //
     },
     number,
+    object::ObjectTarget,
     parse_object::parse_object,
     symbol::split_symbol,
     target::{
@@ -119,6 +120,15 @@ impl EventsFile {
             Kind::Watch => (Target::Memory(Watched::parse(target)?), kind),
             Kind::Object => (Target::Object(parse_object(target, &mut words)?), kind),
         };
+        if let Target::Object(ObjectTarget {
+            changes: Some(word),
+            ..
+        }) = target
+        {
+            if words.clone().next().is_none() {
+                return Err(Error::invalid(ErrorKind::NoChangingValue, word, 0));
+            }
+        }
         if kind == Kind::ReturnInsn && maxactive.is_some() {
             return Err(Error::invalid(ErrorKind::MaxactOnRetinsn, 0, 1));
         }

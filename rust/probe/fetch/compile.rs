@@ -37,6 +37,8 @@ use super::{
 pub const OBJECT: u8 = 0;
 /// The index of the number of its parameter.
 pub const PARAMETER: u8 = 1;
+/// The index of the address of the function that received it last.
+pub const UNCHANGED: u8 = 2;
 
 /// Gives the addresses that a program holds.
 pub trait Resolver {
@@ -91,6 +93,7 @@ pub fn compile<R: Resolver>(
         Base::Current => Load::Current,
         Base::Object => Load::EntryData(OBJECT),
         Base::Parameter => Load::EntryData(PARAMETER),
+        Base::Unchanged => Load::EntryData(UNCHANGED),
         Base::Immediate(value) => Load::Value(value),
         Base::Text(text) => Load::Value(resolver.text(text)?),
         Base::Symbol(name) => Load::Value(resolver.symbol(name)?),
