@@ -122,6 +122,9 @@ pub enum Base<'a> {
     /// `$parameter`: the number of the parameter that contains the object, counted from 1. C has no
     /// such variable.
     Parameter,
+    /// `$unchanged`: the address of the function that received the object last, before a value of
+    /// it changed. C has no such variable.
+    Unchanged,
     /// `\IMM`, or the address of `@ADDR`. For `@ADDR`, the fetch has an additional dereference.
     Immediate(u64),
     /// `\"TEXT"`: the address of a copy of this string.

@@ -262,7 +262,13 @@ kinds! {
     BadObjectCount => "Number of objects must be from 1 to 65536",
     /// rkprobe's own: a pattern is empty.
     BadPattern => "Pattern for functions is empty",
-    /// rkprobe's own: the command has `until=` or `objects=` twice.
+    /// rkprobe's own: the number after `hits=` is out of range.
+    BadHitCount => "Number of hits must be from 1 to 4294967295",
+    /// rkprobe's own: `changes` of an object probe without arguments.
+    NoChangingValue => "Nothing can change; write an argument behind the option",
+    /// rkprobe's own: `$unchanged` of an object probe that records all calls.
+    UnchangedOnAll => "$unchanged needs the option changes",
+    /// rkprobe's own: an option of an object probe is in the command twice.
     OptionTwice => "Option can be used only once",
     /// rkprobe's own: the command uses `$obj`, but the probe is not an object probe.
     ObjOnProbe => "$obj is only available on object probes",

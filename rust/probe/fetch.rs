@@ -118,6 +118,7 @@ pub use self::{
         Resolver, //
         OBJECT,
         PARAMETER,
+        UNCHANGED,
     },
     context::{
         Context,

@@ -5,7 +5,9 @@
 //! The slots form buckets of eight, one cache line each. An address belongs to one bucket, at any
 //! slot. So a search reads eight words, whatever the table contains, and a removal leaves nothing
 //! behind. Several CPUs may search, add and remove at the same time, in any context. No function
-//! waits or repeats a step.
+//! waits, and none repeats a step without a bound.
+//!
+//! A table can also have a [state](State) for each object. It starts anew when the object is added.
 //!
 //! # Examples
 //!
@@ -17,7 +19,7 @@
 //! use std::sync::atomic::AtomicU64;
 //!
 //! let memory: Vec<_> = (0..slots(100)).map(|_| AtomicU64::new(0)).collect();
-//! let table = ObjectTable::new(memory, 100);
+//! let table = ObjectTable::new(memory, Vec::new(), 100);
 //! table.add(0xffff_8880_0123_4500);
 //! assert!(table.contains(0xffff_8880_0123_4500));
 //! table.remove(0xffff_8880_0123_4500);
@@ -43,6 +45,18 @@ const SLOTS_PER_OBJECT: usize = 8;
 /// The maximum number of objects that a table can have.
 pub const MAX_OBJECTS: u32 = 65_536;
 
+/// The words of a state.
+const STATE: usize = 3;
+
+/// A slot that a CPU is about to use. No object has this address.
+const RESERVED: u64 = 1;
+
+/// No values: the object was not compared yet. A random number.
+const UNSEEN: u64 = 0xd1b5_4a32_d192_ed03;
+
+/// The number of CPUs that may count an object at the same time.
+const MAX_RACES: usize = 64;
+
 /// The number of slots of a table for so many objects.
 pub const fn slots(objects: u32) -> usize {
     let slots = (objects as usize).saturating_mul(SLOTS_PER_OBJECT);
@@ -52,11 +66,18 @@ pub const fn slots(objects: u32) -> usize {
     slots.next_power_of_two()
 }
 
+/// The number of words for the states of a table with so many slots.
+pub const fn state_words(slots: usize) -> usize {
+    slots.saturating_mul(STATE)
+}
+
 /// A bounded table of the addresses of objects.
 #[derive(Debug)]
 pub struct ObjectTable<S> {
     /// Addresses. 0 is an empty slot. The number is a power of two.
     slots: S,
+    /// The states of the slots, or nothing.
+    states: S,
     /// The bits of a hash that choose the bucket are above this one.
     shift: u32,
     limit: usize,
@@ -67,29 +88,34 @@ pub struct ObjectTable<S> {
 }
 
 impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
-    /// Creates a table for at most `limit` objects. The memory has [`slots`] words, all 0. In other
-    /// memory, the table finds fewer objects.
-    pub fn new(slots: S, limit: u32) -> Self {
+    /// Creates a table for at most `limit` objects. `slots` has [`slots`] words, all 0. In other
+    /// memory, the table finds fewer objects. `states` has [`state_words`] words, or none.
+    pub fn new(slots: S, states: S, limit: u32) -> Self {
         let buckets = slots.len() / BUCKET;
         Self {
             // With one bucket, every hash chooses it.
             shift: 64u32.saturating_sub(buckets.max(1).trailing_zeros()),
             slots,
+            states,
             limit: limit as usize,
             live: AtomicUsize::new(0),
             refused: AtomicU64::new(0),
         }
     }
 
+    /// The index of the first slot of the bucket that an address belongs to.
+    #[inline(always)]
+    fn bucket_start(&self, address: u64) -> usize {
+        let bucket = spread(address).checked_shr(self.shift).unwrap_or(0) as usize;
+        bucket.wrapping_mul(BUCKET)
+    }
+
     #[inline(always)]
     fn bucket(&self, address: u64) -> &[AtomicU64; BUCKET] {
         static EMPTY: [AtomicU64; BUCKET] = [const { AtomicU64::new(0) }; BUCKET];
 
-        let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let bucket = hash.checked_shr(self.shift).unwrap_or(0) as usize;
-        let start = bucket.wrapping_mul(BUCKET);
         self.slots
-            .get(start..)
+            .get(self.bucket_start(address)..)
             .and_then(|slots| slots.first_chunk())
             .unwrap_or(&EMPTY)
     }
@@ -101,7 +127,7 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
     #[inline(always)]
     pub fn contains(&self, address: u64) -> bool {
         // NULL is no object, but an empty slot.
-        address != 0
+        address > RESERVED
             && self.live.load(Ordering::Relaxed) != 0
             && self
                 .bucket(address)
@@ -109,11 +135,31 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
                 .any(|slot| slot.load(Ordering::Relaxed) == address)
     }
 
-    /// Adds an address, unless the table contains it. NULL is ignored. If the table or its bucket
-    /// is full, it counts the address as [refused](Self::refused). Any context.
+    /// The state of an object, if the table contains the object and has states. Any context.
+    ///
+    /// If two CPUs added the object at the same time, it may have two states, and each use may find
+    /// the other one.
+    pub fn state(&self, address: u64) -> Option<State<'_>> {
+        if address <= RESERVED {
+            return None;
+        }
+        // The state of the object is older than the address in the slot: see `add`.
+        let mut bucket = self.bucket(address).iter();
+        let index = bucket.position(|slot| slot.load(Ordering::Acquire) == address)?;
+        let words = self.state_of(self.bucket_start(address).wrapping_add(index))?;
+        Some(State { address, words })
+    }
+
+    fn state_of(&self, slot: usize) -> Option<&[AtomicU64; STATE]> {
+        let states = self.states.get(slot.wrapping_mul(STATE)..)?;
+        states.first_chunk()
+    }
+
+    /// Adds an address, unless the table contains it. NULL and 1 are ignored. If the table or its
+    /// bucket is full, it counts the address as [refused](Self::refused). Any context.
     pub fn add(&self, address: u64) {
         let bucket = self.bucket(address);
-        if address == 0
+        if address <= RESERVED
             || bucket
                 .iter()
                 .any(|slot| slot.load(Ordering::Relaxed) == address)
@@ -121,14 +167,28 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
             return;
         }
         if self.live.fetch_add(1, Ordering::Relaxed) < self.limit {
-            for slot in bucket {
-                let added = slot.compare_exchange(0, address, Ordering::AcqRel, Ordering::Relaxed);
-                if added.is_ok() {
-                    return;
+            let start = self.bucket_start(address);
+            for (index, slot) in bucket.iter().enumerate() {
+                let reserved =
+                    slot.compare_exchange(0, RESERVED, Ordering::AcqRel, Ordering::Relaxed);
+                if reserved.is_err() {
+                    continue;
                 }
+                if let Some(words) = self.state_of(start.wrapping_add(index)) {
+                    State { address, words }.start();
+                }
+                // This fails if `clear` emptied the slot, and counted it.
+                let _ =
+                    slot.compare_exchange(RESERVED, address, Ordering::AcqRel, Ordering::Relaxed);
+                return;
             }
         }
         self.live.fetch_sub(1, Ordering::Relaxed);
+        self.refuse();
+    }
+
+    /// Counts an object as [refused](Self::refused). Any context.
+    pub fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -136,7 +196,7 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
     ///
     /// Two CPUs that add one address at the same time may use two slots. Both are emptied.
     pub fn remove(&self, address: u64) {
-        if address == 0 {
+        if address <= RESERVED {
             return;
         }
         for slot in self.bucket(address) {
@@ -164,8 +224,129 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// The number of addresses that found the table or their bucket full.
+    /// The number of addresses that found the table or their bucket full, and of those that the
+    /// caller [refused](Self::refuse).
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
+}
+
+/// The state of a live object.
+///
+/// A CPU may still use the state when the object has left the table and another one has its slot.
+/// So the state tells objects apart by their addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct State<'a> {
+    address: u64,
+    /// The number of records, the last values, and the function that saw them last.
+    words: &'a [AtomicU64; STATE],
+}
+
+/// The result of [`State::count`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// The object has more records to come.
+    More,
+    /// This is the last record: remove the object.
+    Last,
+    /// The object has had all its records, or has left the table.
+    Ended,
+    /// Too many other CPUs count the object at this moment.
+    Raced,
+}
+
+impl State<'_> {
+    fn start(self) {
+        let [records, values, function] = self.words;
+        records.store(self.no_records(), Ordering::Relaxed);
+        values.store(UNSEEN, Ordering::Relaxed);
+        function.store(0, Ordering::Relaxed);
+    }
+
+    /// No records of this object. The upper half identifies the object.
+    fn no_records(self) -> u64 {
+        (self.address >> 3) << 32
+    }
+
+    /// Counts a record of at most `limit`. Any context.
+    pub fn count(self, limit: u32) -> Counted {
+        let [records, ..] = self.words;
+        let mut before = records.load(Ordering::Relaxed);
+        for _ in 0..MAX_RACES {
+            let count = match before.checked_sub(self.no_records()) {
+                Some(count) if count < u64::from(limit) => count.wrapping_add(1),
+                _ => return Counted::Ended,
+            };
+            let counted = records.compare_exchange_weak(
+                before,
+                before.wrapping_add(1),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            match counted {
+                Ok(_) if count == u64::from(limit) => return Counted::Last,
+                Ok(_) => return Counted::More,
+                Err(now) => before = now,
+            }
+        }
+        Counted::Raced
+    }
+
+    /// Keeps the values of the object. Returns whether they differ from those that were kept
+    /// before: true for the first ones. Any context.
+    ///
+    /// The state keeps 8 bytes or less as they are, and a hash of 64 bits of more. So equal values
+    /// can count as different, but different values hardly as equal: if they differ in one word
+    /// of 8 bytes only, their hashes differ, else they have the same hash with a probability of
+    /// 2^-64.
+    ///
+    /// All CPUs change one word in turn. So each value that differs from the one before it is
+    /// reported, by the CPU that keeps it.
+    pub fn differs(self, values: &[u8]) -> bool {
+        let [_, kept, _] = self.words;
+        // Values that a CPU keeps for an object that has left differ from those of the next one.
+        let new = fingerprint(values) ^ spread(self.address);
+        if kept.load(Ordering::Relaxed) == new && new != UNSEEN {
+            return false;
+        }
+        let before = kept.swap(new, Ordering::Relaxed);
+        before != new || before == UNSEEN
+    }
+
+    /// Keeps the address of a function that receives the object. Returns the one that was kept
+    /// before, or 0. Any context.
+    pub fn see(self, function: u64) -> u64 {
+        let [.., kept] = self.words;
+        kept.swap(function, Ordering::Relaxed)
+    }
+}
+
+/// Spreads the bits of an address.
+#[inline(always)]
+const fn spread(address: u64) -> u64 {
+    address.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The bytes themselves if there are at most 8, or else their hash.
+fn fingerprint(values: &[u8]) -> u64 {
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        for (to, byte) in word.iter_mut().zip(bytes) {
+            *to = *byte;
+        }
+        u64::from_le_bytes(word)
+    };
+    match values.len() {
+        ..=8 => word(values),
+        len => values
+            .chunks(8)
+            .fold(len as u64, |hash, bytes| mix(hash ^ word(bytes))),
+    }
+}
+
+/// A number for each number: no two give the same. Each bit changes about half of the bits.
+const fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
 }

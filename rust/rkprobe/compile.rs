@@ -19,14 +19,17 @@ use ktrace::{
 };
 use probe::{
     arch,
-    argument::Argument,
+    argument::{
+        Argument,
+        Base, //
+    },
     command::{
         self,
         split_symbol,
         Command,
-        Kind,
         ParseContext,
         ProbeSpec,
+        Target,
         TypeInfo, //
     },
     error::{
@@ -64,6 +67,8 @@ use crate::{
 
 /// The arguments at the start of each object probe.
 const RECEIVED_OBJECT: &str = "object=$obj parameter=$parameter:u8";
+/// The same with the option `changes`.
+const CHANGED_OBJECT: &str = "object=$obj parameter=$parameter:u8 unchanged=$unchanged:symbol";
 
 /// Parses the arguments of a command.
 pub(crate) fn read_arguments<'c>(
@@ -71,9 +76,10 @@ pub(crate) fn read_arguments<'c>(
     context: ParseContext<'c>,
 ) -> Result<KVVec<Argument<'c>>, Failure> {
     let mut read = KVVec::new();
-    let received = match command.kind {
-        Kind::Object => RECEIVED_OBJECT,
-        _ => "",
+    let (received, has_unchanged) = match command.target {
+        Target::Object(target) if target.changes.is_some() => (CHANGED_OBJECT, true),
+        Target::Object(_) => (RECEIVED_OBJECT, false),
+        _ => ("", false),
     };
     let received = command.with_arguments(received);
     for argument in received.arguments(context, arch::current::register)? {
@@ -85,6 +91,10 @@ pub(crate) fn read_arguments<'c>(
         .enumerate()
     {
         let argument = argument?;
+        if argument.fetch.base == Base::Unchanged && !has_unchanged {
+            let kind = ErrorKind::UnchangedOnAll;
+            return Err(command::Error::at_argument(index, kind, Errno::EINVAL).into());
+        }
         if read
             .iter()
             .take(fields)

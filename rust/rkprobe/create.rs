@@ -90,7 +90,8 @@ use crate::{
         Change,
         Following,
         Objects,
-        Role, //
+        Role,
+        Selection, //
     },
     recorder::{
         EventState,
@@ -206,6 +207,7 @@ fn create_object(command: &Command<'_>, target: ObjectTarget<'_>) -> Result<(), 
     let objects = object::new_table(&target)?;
     let following = Following {
         objects: objects.clone(),
+        selection: Selection::of(&target),
         functions: functions.ok_or(no_function)?,
     };
 
@@ -531,7 +533,9 @@ impl NewProbe<'_> {
         if trace_event::exists(&group, &name)? {
             return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
         }
-        let strings = match schema.layout().is_dynamic() {
+        let needs_buffer =
+            schema.layout().is_dynamic() || schema.role().is_some_and(Role::needs_buffer);
+        let strings = match needs_buffer {
             true => Some(registry::string_buffer()?),
             false => None,
         };

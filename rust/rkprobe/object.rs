@@ -3,7 +3,10 @@
 //! The parts of an object probe: the table of live objects, the functions that may receive them,
 //! and the changes to the table at the hits of other events.
 
-use core::sync::atomic::AtomicU64;
+use core::{
+    num::NonZero,
+    sync::atomic::AtomicU64, //
+};
 
 use kernel::{
     prelude::*,
@@ -42,12 +45,45 @@ const DEFAULT_OBJECTS: u32 = 1024;
 /// Creates the table for the objects of a command. `ENOMEM`.
 pub(crate) fn new_table(target: &ObjectTarget<'_>) -> Result<Arc<Objects>> {
     let limit = target.objects.map_or(DEFAULT_OBJECTS, |limit| limit.get());
-    let len = object_table::slots(limit);
-    let mut slots = KVVec::with_capacity(len, GFP_KERNEL)?;
+    let slots = object_table::slots(limit);
+    let states = match Selection::of(target).is_all() {
+        true => 0,
+        false => object_table::state_words(slots),
+    };
+    let table = ObjectTable::new(zeros(slots)?, zeros(states)?, limit);
+    Ok(Arc::new(table, GFP_KERNEL)?)
+}
+
+fn zeros(len: usize) -> Result<KVVec<AtomicU64>> {
+    let mut words = KVVec::with_capacity(len, GFP_KERNEL)?;
     for _ in 0..len {
-        slots.push(AtomicU64::new(0), GFP_KERNEL)?;
+        words.push(AtomicU64::new(0), GFP_KERNEL)?;
     }
-    Ok(Arc::new(ObjectTable::new(slots, limit), GFP_KERNEL)?)
+    Ok(words)
+}
+
+/// The calls with a live object that have a record.
+#[derive(Clone, Copy)]
+pub(crate) struct Selection {
+    /// The number of records of an object, if it has an end.
+    pub(crate) hits: Option<NonZero<u32>>,
+    /// Whether only a call with other values than the one before has a record.
+    pub(crate) is_of_changes: bool,
+}
+
+impl Selection {
+    /// The selection that a command makes.
+    pub(crate) fn of(target: &ObjectTarget<'_>) -> Self {
+        Self {
+            hits: target.hits,
+            is_of_changes: target.changes.is_some(),
+        }
+    }
+
+    /// Whether all calls have a record.
+    pub(crate) fn is_all(self) -> bool {
+        self.hits.is_none() && !self.is_of_changes
+    }
 }
 
 /// The change that a hit of an event makes to the table of an object probe.
@@ -68,6 +104,14 @@ pub(crate) enum Role {
 }
 
 impl Role {
+    /// Whether a record is needed before it is known whether it is written.
+    pub(crate) fn needs_buffer(&self) -> bool {
+        match self {
+            Self::Feed(..) => true,
+            Self::Follow(following) => following.selection.is_of_changes,
+        }
+    }
+
     /// Changes the table with the fields of a feed's record. Returns false for other records. Any
     /// context.
     #[inline(always)]
@@ -89,6 +133,7 @@ impl Role {
 /// The objects that an object probe follows, and the functions that may receive them.
 pub(crate) struct Following {
     pub(crate) objects: Arc<Objects>,
+    pub(crate) selection: Selection,
     /// The functions by the position of the parameter that may be an object. A function with
     /// several such parameters is in several of them.
     pub(crate) functions: KVec<ByParameter>,

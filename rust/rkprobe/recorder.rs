@@ -59,6 +59,7 @@ use probe::{
         Program, //
     },
     hash::hash,
+    object_table::Counted,
     types::{
         Space,
         Width, //
@@ -66,7 +67,10 @@ use probe::{
 };
 
 use crate::{
-    object::Objects,
+    object::{
+        Objects,
+        Selection, //
+    },
     schema::Schema, //
 };
 
@@ -79,7 +83,7 @@ pub(crate) type StringBuffer = Scratch<MAX_LEN>;
 pub(crate) struct Records {
     pub(crate) sink: Sink,
     pub(crate) schema: Schema,
-    /// Only for an event with strings, and for one that changes a table of objects.
+    /// Only for an event with strings, and for an object probe whose role needs it.
     pub(crate) strings: Option<Arc<StringBuffer>>,
     pub(crate) state: EventState,
 }
@@ -227,6 +231,9 @@ pub(crate) struct AtObject {
     pub(crate) objects: Arc<Objects>,
     /// The position of the parameter that may be an object, counted from 0.
     pub(crate) position: u16,
+    pub(crate) selection: Selection,
+    /// The offset of the values that can change in the fields of a record, in bytes.
+    pub(crate) values_at: usize,
 }
 
 impl AsRef<Recorder> for AtObject {
@@ -243,13 +250,60 @@ impl fprobe::Handler for AtObject {
     fn entry(&self, call: &Call<'_>) -> Option<()> {
         let address = call.argument(self.position);
         if self.objects.contains(address) {
-            let values = ReceivedObject {
-                address,
-                position: self.position,
-            };
-            self.recorder.record(call, values, (call.function(),));
+            if self.selection.is_all() {
+                let values = self.received(address);
+                self.recorder.record(call, values, (call.function(),));
+            } else {
+                self.record_selected(call, address);
+            }
         }
         Some(())
+    }
+}
+
+impl AtObject {
+    #[inline(always)]
+    fn received(&self, address: u64) -> ReceivedObject {
+        ReceivedObject {
+            address,
+            position: self.position,
+            unchanged: 0,
+        }
+    }
+
+    /// Makes a record if the selection has one for this call.
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn record_selected(&self, call: &Call<'_>, address: u64) {
+        let Some(state) = self.objects.state(address) else {
+            // The object ended just now.
+            return;
+        };
+        let mut is_last = false;
+        let mut is_counted = || {
+            let Some(limit) = self.selection.hits else {
+                return true;
+            };
+            let counted = state.count(limit.get());
+            is_last = counted == Counted::Last;
+            if counted == Counted::Raced {
+                self.objects.refuse();
+            }
+            is_last || counted == Counted::More
+        };
+        let head = (call.function(),);
+        let mut values = self.received(address);
+        if self.selection.is_of_changes {
+            values.unchanged = state.see(call.function() as u64);
+            self.recorder.record_if(call, values, head, |fields| {
+                state.differs(fields.get(self.values_at..).unwrap_or(&[])) && is_counted()
+            });
+        } else if is_counted() {
+            self.recorder.record(call, values, head);
+        }
+        if is_last {
+            self.objects.remove(address);
+        }
     }
 }
 
@@ -259,6 +313,8 @@ struct ReceivedObject {
     address: u64,
     /// The position of its parameter, counted from 0.
     position: u16,
+    /// The address of the function that received it last, or 0.
+    unchanged: u64,
 }
 
 impl CallValues for ReceivedObject {
@@ -266,6 +322,7 @@ impl CallValues for ReceivedObject {
     fn entry_data(self, index: u8) -> u64 {
         match index {
             fetch::OBJECT => self.address,
+            fetch::UNCHANGED => self.unchanged,
             _ => u64::from(self.position).wrapping_add(1),
         }
     }
@@ -344,11 +401,37 @@ impl Recorder {
                     });
                 }
             }
-            Some(buffer) => self.record_with_strings(buffer, *hit, values, head),
+            Some(buffer) => {
+                let role = self.records.schema.role();
+                let is_record = |fields: &[u8]| !role.is_some_and(|role| role.take(fields));
+                self.record_with_strings(buffer, *hit, values, head, is_record);
+            }
         }
     }
 
-    /// Makes the record of an event with strings. Reads the strings once for all users.
+    /// Makes a record if `is_record` returns true for the bytes of its fields. Only for an event
+    /// with a buffer: see [`Role::needs_buffer`](crate::object::Role::needs_buffer).
+    #[inline(always)]
+    fn record_if<O: Origin>(
+        &self,
+        hit: &O,
+        values: impl CallValues,
+        head: impl RecordHead,
+        is_record: impl FnOnce(&[u8]) -> bool,
+    ) {
+        if let Some(buffer) = &self.records.strings {
+            self.record_with_strings(buffer, *hit, values, head, |fields| {
+                let is_record = is_record(fields);
+                if is_record {
+                    self.hits.increment();
+                }
+                is_record
+            });
+        }
+    }
+
+    /// Makes the record of an event with strings. Reads the strings once for all users. Writes it
+    /// if `is_record` returns true for the bytes of its fields.
     #[inline(never)]
     #[link_section = ".kprobes.text"]
     fn record_with_strings<O: Origin>(
@@ -357,6 +440,7 @@ impl Recorder {
         hit: O,
         values: impl CallValues,
         head: impl RecordHead,
+        is_record: impl FnOnce(&[u8]) -> bool,
     ) {
         let state = hit.state();
         let fields_at = HEADER_LEN + size_of_val(&head);
@@ -371,8 +455,7 @@ impl Recorder {
             let context = HitContext { state, values };
             let len = fetch::record(&self.programs, fixed, fields_at, context, fields);
             let bytes = fields.get(..len).unwrap_or(&[]);
-            let role = self.records.schema.role();
-            if bytes.len() < fixed || role.is_some_and(|role| role.take(bytes)) {
+            if bytes.len() < fixed || !is_record(bytes) {
                 return;
             }
             let len = fields_at.wrapping_add(bytes.len());

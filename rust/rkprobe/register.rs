@@ -209,6 +209,8 @@ fn register_object(compiled: &Compiled, records: &Arc<Records>) -> Result<KBox<d
             recorder,
             objects: following.objects.clone(),
             position: group.position,
+            selection: following.selection,
+            values_at: records.schema.values_at(),
         };
         let functions = Functions::Addresses(&group.addresses);
         probes.push(boxed(Fprobe::new(functions, handler)?)?, GFP_KERNEL)?;

@@ -105,6 +105,14 @@ impl Schema {
         self.details.as_ref()?.role.as_deref()
     }
 
+    /// For an object probe that records changes: the offset of the values that can change, from the
+    /// first argument on, in bytes.
+    pub(crate) fn values_at(&self) -> usize {
+        // The object, its parameter, and the function that saw it last are before them.
+        let first = self.fields().nth(3);
+        first.map_or(0, |(_, field)| field.offset())
+    }
+
     /// Kind of the event's probes.
     pub(crate) fn kind(&self) -> Kind {
         self.kind

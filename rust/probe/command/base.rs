@@ -316,6 +316,9 @@ impl<'b> BaseParser<'b> {
         if name == "parameter" && self.context.point == ProbePoint::Object {
             return Ok(Base::Parameter);
         }
+        if name == "unchanged" && self.context.point == ProbePoint::Object {
+            return Ok(Base::Unchanged);
+        }
         let number = name.strip_prefix("arg").ok_or(bad)?;
         let number = number::unsigned(number, 10).map_err(bad_number)?;
         let index = u16::try_from(number)

@@ -18,6 +18,9 @@ pub struct EventField<'a> {
     pub field: &'a str,
 }
 
+/// The option for records of changes only.
+pub(super) const CHANGES: &str = "changes";
+
 /// Fields of events, with commas between them: at least one. `Display` writes them as the user did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventFields<'a>(pub(super) &'a str);
@@ -74,6 +77,11 @@ pub struct ObjectTarget<'a> {
     pub objects: Option<NonZero<u32>>,
     /// The word of the command with `objects=`.
     pub objects_word: usize,
+    /// The number of records of an object, if the command has it.
+    pub hits: Option<NonZero<u32>>,
+    /// The word of the command with `changes`, if it has it: an object has a record only when a
+    /// value changed.
+    pub changes: Option<usize>,
 }
 
 impl ObjectTarget<'_> {
@@ -83,6 +91,8 @@ impl ObjectTarget<'_> {
             self.functions.is_some(),
             self.until.is_some(),
             self.objects.is_some(),
+            self.hits.is_some(),
+            self.changes.is_some(),
         ];
         options
             .into_iter()
@@ -106,6 +116,12 @@ impl fmt::Display for ObjectTarget<'_> {
         }
         if let Some(objects) = self.objects {
             write!(f, " objects={objects}")?;
+        }
+        if let Some(hits) = self.hits {
+            write!(f, " hits={hits}")?;
+        }
+        if self.changes.is_some() {
+            write!(f, " {CHANGES}")?;
         }
         Ok(())
     }

@@ -23,6 +23,7 @@ use super::{
         MAX_NAME, //
     },
     number,
+    object::ObjectTarget,
     parse_object::parse_object,
     symbol::split_symbol,
     target::{
@@ -103,6 +104,15 @@ impl EventsFile {
         };
         let place_at = target.find('@').map_or(0, |at| at.saturating_add(1));
         let (target, kind) = parse_target(kind, target, &mut words)?;
+        if let Target::Object(ObjectTarget {
+            changes: Some(word),
+            ..
+        }) = target
+        {
+            if words.clone().next().is_none() {
+                return Err(Error::invalid(ErrorKind::NoChangingValue, word, 0));
+            }
+        }
         if kind == Kind::ReturnInsn && maxactive.is_some() {
             return Err(Error::invalid(ErrorKind::MaxactOnRetinsn, 0, 1));
         }

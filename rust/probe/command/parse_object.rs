@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Parses the target of an object probe:
-//! `[(STRUCT)]FIELDS [PATTERN[,PATTERN]...] [until=FIELDS] [objects=N]`, with FIELDS as
-//! `GRP/EVENT.FIELD[,GRP/EVENT.FIELD]...`.
+//! `[(STRUCT)]FIELDS [PATTERN[,PATTERN]...] [until=FIELDS] [objects=N] [hits=N] [changes]`, with
+//! FIELDS as `GRP/EVENT.FIELD[,GRP/EVENT.FIELD]...`.
 
 use core::num::NonZero;
 
@@ -21,7 +21,8 @@ use super::{
     number,
     object::{
         EventFields,
-        ObjectTarget, //
+        ObjectTarget,
+        CHANGES, //
     },
     words::Words, //
 };
@@ -69,14 +70,21 @@ pub(super) fn parse_object<'a>(
             if target.objects.is_some() {
                 return Err(twice);
             }
-            let number = number::unsigned(text, 0).ok();
-            let objects = number
-                .and_then(|number| u32::try_from(number).ok())
-                .filter(|number| *number <= MAX_OBJECTS)
-                .and_then(NonZero::new);
+            let objects = parse_count(text).filter(|number| number.get() <= MAX_OBJECTS);
             let wrong = Error::invalid(ErrorKind::BadObjectCount, index, OBJECTS.len());
             target.objects = Some(objects.ok_or(wrong)?);
             target.objects_word = index;
+        } else if let Some(text) = word.strip_prefix(HITS) {
+            if target.hits.is_some() {
+                return Err(twice);
+            }
+            let wrong = Error::invalid(ErrorKind::BadHitCount, index, HITS.len());
+            target.hits = Some(parse_count(text).ok_or(wrong)?);
+        } else if word == CHANGES {
+            if target.changes.is_some() {
+                return Err(twice);
+            }
+            target.changes = Some(index);
         } else if index == SOURCE.saturating_add(1) && is_patterns(word) {
             let mut offset = 0usize;
             for pattern in word.split(',') {
@@ -96,6 +104,13 @@ pub(super) fn parse_object<'a>(
 
 const UNTIL: &str = "until=";
 const OBJECTS: &str = "objects=";
+const HITS: &str = "hits=";
+
+/// Parses a number that is not 0.
+fn parse_count(text: &str) -> Option<NonZero<u32>> {
+    let number = number::unsigned(text, 0).ok()?;
+    NonZero::new(u32::try_from(number).ok()?)
+}
 
 /// Whether `word` is a list of patterns, and no fetch argument. A fetch argument of an object probe
 /// has a name, or starts with another character.

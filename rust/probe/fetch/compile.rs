@@ -37,6 +37,8 @@ use super::{
 pub const OBJECT: u8 = 0;
 /// The index of the number of the object's parameter in the entry data of an object probe.
 pub const PARAMETER: u8 = 1;
+/// The index of the address of the function that received it last.
+pub const UNCHANGED: u8 = 2;
 
 /// Provides the addresses that a program contains.
 pub trait Resolver {
@@ -89,6 +91,7 @@ pub fn compile<R: Resolver>(
         Base::Current => Load::Current,
         Base::Object => Load::EntryData(OBJECT),
         Base::Parameter => Load::EntryData(PARAMETER),
+        Base::Unchanged => Load::EntryData(UNCHANGED),
         Base::Immediate(value) => Load::Value(value),
         Base::Text(text) => Load::Value(resolver.text(text)?),
         Base::Symbol(name) => Load::Value(resolver.symbol(name)?),

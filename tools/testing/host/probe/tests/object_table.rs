@@ -17,13 +17,21 @@ use std::{
 
 use probe::object_table::{
     slots,
+    state_words,
+    Counted,
     ObjectTable, //
 };
 use proptest::prelude::*;
 
 fn table(limit: u32) -> ObjectTable<Vec<AtomicU64>> {
     let memory = (0..slots(limit)).map(|_| AtomicU64::new(0)).collect();
-    ObjectTable::new(memory, limit)
+    ObjectTable::new(memory, Vec::new(), limit)
+}
+
+fn table_with_states(limit: u32) -> ObjectTable<Vec<AtomicU64>> {
+    let memory = |len| (0..len).map(|_| AtomicU64::new(0)).collect();
+    let slots = slots(limit);
+    ObjectTable::new(memory(slots), memory(state_words(slots)), limit)
 }
 
 /// Addresses as a slab gives them.
@@ -89,7 +97,7 @@ fn refuses_what_is_above_the_limit() {
 #[test]
 fn a_full_bucket_refuses() {
     let memory = (0..8).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
-    let table = ObjectTable::new(memory, 100);
+    let table = ObjectTable::new(memory, Vec::new(), 100);
     (0..9).for_each(|n| table.add(address(n)));
     assert_eq!((table.live(), table.refused()), (8, 1));
 }
@@ -110,7 +118,7 @@ fn holds_the_objects_of_a_slab() {
 
 #[test]
 fn memory_without_slots_has_no_object() {
-    let table = ObjectTable::new(Vec::new(), 4);
+    let table = ObjectTable::new(Vec::new(), Vec::new(), 4);
     table.remove(address(1));
     assert!(!table.contains(address(1)));
 }
@@ -183,4 +191,155 @@ fn an_object_that_several_cpus_add_is_removed_whole() {
         assert_eq!(table.live(), 0);
     }
     assert_eq!(table.refused(), 0);
+}
+
+#[test]
+fn a_state_starts_with_each_life() {
+    let table = table_with_states(8);
+    assert!(table.state(address(0)).is_none());
+    assert!(table.state(0).is_none());
+    for _ in 0..3 {
+        table.add(address(0));
+        let state = table.state(address(0)).unwrap();
+        assert_eq!(state.count(2), Counted::More);
+        assert_eq!(state.count(2), Counted::Last);
+        assert_eq!(state.count(2), Counted::Ended);
+        assert_eq!(state.see(0x10), 0);
+        assert_eq!(state.see(0x20), 0x10);
+        assert!(state.differs(&[7]));
+        assert!(!state.differs(&[7]));
+        assert!(state.differs(&[8]));
+        assert!(state.differs(&[7]));
+        // An object that is there goes on.
+        table.add(address(0));
+        assert!(!table.state(address(0)).unwrap().differs(&[7]));
+        table.remove(address(0));
+    }
+    assert!(self::table(8).state(address(0)).is_none());
+}
+
+#[test]
+fn a_state_counts_to_the_highest_limit() {
+    let table = table_with_states(1);
+    table.add(u64::MAX);
+    let state = table.state(u64::MAX).unwrap();
+    assert_eq!(state.count(u32::MAX), Counted::More);
+    assert_eq!(state.count(1), Counted::Ended);
+}
+
+/// A new state has a number in place of values. The first values may be the same number.
+#[test]
+fn the_first_values_always_differ() {
+    let table = table_with_states(1);
+    let start = 0xd1b5_4a32_d192_ed03 ^ address(0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    table.add(address(0));
+    let state = table.state(address(0)).unwrap();
+    // They differ each time: an extra record is better than a lost one.
+    assert!(state.differs(&start.to_le_bytes()));
+    assert!(state.differs(&start.to_le_bytes()));
+    assert!(state.differs(&[0; 8]));
+    assert!(!state.differs(&[0; 8]));
+}
+
+/// A CPU that found an object goes on when another object has its slot.
+#[test]
+fn a_late_cpu_does_not_disturb_the_next_object() {
+    let memory = |len| (0..len).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+    let table = ObjectTable::new(memory(8), memory(state_words(8)), 1);
+    for values in [&[0][..], &[1; 8], &[2; 9]] {
+        table.add(address(0));
+        let late = table.state(address(0)).unwrap();
+        table.remove(address(0));
+        table.add(address(1));
+        assert!(late.differs(values));
+        assert_eq!(late.count(3), Counted::Ended);
+        // Its first values are never lost.
+        let state = table.state(address(1)).unwrap();
+        assert!(state.differs(values));
+        assert!(!state.differs(values));
+        assert_eq!(state.count(1), Counted::Last);
+        table.remove(address(1));
+    }
+}
+
+proptest! {
+    /// Values are the same exactly if their bytes are.
+    #[test]
+    fn a_state_reports_changes(
+        len in 0..40usize,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), 0..3u8), 1..50),
+    ) {
+        let table = table_with_states(1);
+        table.add(address(0));
+        let state = table.state(address(0)).unwrap();
+        let mut values = vec![0u8; len];
+        let mut last = None;
+        for (at, value) in changes {
+            if len > 0 {
+                values[at.index(len)] = value;
+            }
+            let is_new = last.as_ref() != Some(&values);
+            prop_assert_eq!(state.differs(&values), is_new);
+            last = Some(values.clone());
+        }
+    }
+}
+
+/// Several CPUs count one object, which lives several times.
+#[test]
+fn several_cpus_count_all_records() {
+    const LIMIT: u32 = 1_000;
+
+    let table = table_with_states(4);
+    for _ in 0..20 {
+        table.add(address(0));
+        let start = Barrier::new(4);
+        let counted = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    start.wait();
+                    while let Some(state) = table.state(address(0)) {
+                        match state.count(LIMIT) {
+                            Counted::More => drop(counted.fetch_add(1, Ordering::Relaxed)),
+                            Counted::Last => {
+                                counted.fetch_add(1, Ordering::Relaxed);
+                                table.remove(address(0));
+                            }
+                            Counted::Ended | Counted::Raced => {}
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(counted.into_inner(), u64::from(LIMIT));
+        assert_eq!(table.live(), 0);
+    }
+}
+
+/// Several CPUs see values that change. The CPU that sees a change first reports it.
+#[test]
+fn several_cpus_lose_no_change() {
+    const VALUES: u64 = 2_000;
+
+    let table = table_with_states(4);
+    table.add(address(0));
+    let state = table.state(address(0)).unwrap();
+    let reported: Vec<_> = (0..VALUES).map(|_| AtomicU64::new(0)).collect();
+    let start = Barrier::new(4);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                start.wait();
+                for value in 0..VALUES {
+                    if state.differs(&value.to_le_bytes()) {
+                        reported[value as usize].fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    assert!(reported
+        .iter()
+        .all(|count| count.load(Ordering::Relaxed) > 0));
 }

@@ -108,7 +108,7 @@ const FOLLOWED: [Followed; 3] = [
     },
 ];
 
-const OBJECT_OPTIONS: [&str; 1] = ["objects=3"];
+const OBJECT_OPTIONS: [&str; 2] = ["objects=3", "hits=2"];
 
 const TRACEPOINTS: [&str; 5] = [
     "task_rename",
@@ -294,7 +294,8 @@ pub fn follow(rng: &mut Rng) -> [String; 4] {
         command = format!("{command} until={end}.{field}");
     }
     if rng.one_in(2) {
-        command = format!("{command} {} at=$obj:x64", followed.argument);
+        let changes = rng.pick(&["", " changes"]);
+        command = format!("{command}{changes} {} at=$obj:x64", followed.argument);
     }
     let define = |event: String| {
         let (letter, rest) =

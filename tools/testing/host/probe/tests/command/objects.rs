@@ -102,6 +102,23 @@ fn several_fields() {
 }
 
 #[test]
+fn records() {
+    let line = "o:x a/b.c f hits=0x10 changes objects=2 n=$obj";
+    let (target, listed) = parse(line).unwrap();
+    assert_eq!(target.hits.unwrap().get(), 16);
+    assert_eq!(target.changes, Some(4));
+    assert_eq!(target.words(), 5);
+    assert_eq!(
+        listed,
+        "o:objects/x a/b.c f objects=2 hits=16 changes n=$obj"
+    );
+    let (target, _) = parse("o:x a/b.c changes* hits=4294967295").unwrap();
+    assert_eq!(target.functions, Some("changes*"));
+    assert_eq!(target.hits.unwrap().get(), u32::MAX);
+    assert_eq!(target.changes, None);
+}
+
+#[test]
 fn listings() {
     for (line, expected) in [
         ("o rkp/made.i", "o:objects/made_i rkp/made.i"),
@@ -150,6 +167,14 @@ fn errors() {
         ("o:x a/b.c objects=^65537", BadObjectCount),
         ("o:x a/b.c objects=^-1", BadObjectCount),
         ("o:x a/b.c objects=^99999999999999999999", BadObjectCount),
+        ("o:x a/b.c hits=^", BadHitCount),
+        ("o:x a/b.c hits=^0", BadHitCount),
+        ("o:x a/b.c hits=^4294967296", BadHitCount),
+        ("o:x a/b.c hits=^$obj", BadHitCount),
+        ("o:x a/b.c ^changes", NoChangingValue),
+        ("o:x a/b.c f ^changes hits=2", NoChangingValue),
+        ("o:x a/b.c hits=1 ^hits=2", OptionTwice),
+        ("o:x a/b.c changes ^changes n=$obj", OptionTwice),
         ("o:x a/b.c objects=1 ^objects=2", OptionTwice),
         ("o:x a/b.c until=d/e.f ^until=d/e.f", OptionTwice),
         ("o:x a/b.c ^,", BadPattern),

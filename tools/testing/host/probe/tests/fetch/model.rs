@@ -247,7 +247,7 @@ impl Model<'_> {
             Base::Exit => self.machine.exit,
             Base::Watched => self.machine.watched,
             // Only object probes have them, with other entry data.
-            Base::Object | Base::Parameter => unreachable!(),
+            Base::Object | Base::Parameter | Base::Unchanged => unreachable!(),
             Base::Field(field) => event_field(&self.machine.event, field),
             Base::Comm => self.machine.comm,
             Base::Current => self.machine.current,

@@ -70,14 +70,18 @@ fn every_base_gives_its_value() {
 #[test]
 fn an_object_and_its_parameter_are_entry_data() {
     let machine = machine();
-    machine.entry_data.replace(vec![0xffff_8880_0123_4500, 3]);
+    machine
+        .entry_data
+        .replace(vec![0xffff_8880_0123_4500, 3, 0x1234]);
     let arguments = [
         source(Base::Object, &[], X64),
         source(Base::Parameter, &[], X64),
+        source(Base::Unchanged, &[], X64),
     ];
     let record = machine.record(&arguments);
     assert_eq!(record.number(0, 0), 0xffff_8880_0123_4500);
     assert_eq!(record.number(1, 0), 3);
+    assert_eq!(record.number(2, 0), 0x1234);
 }
 
 #[test]
