@@ -31,6 +31,9 @@ use crate::failure::note;
 /// The type of a note with a build ID. C: `NT_GNU_BUILD_ID`.
 const BUILD_ID: u32 = 3;
 
+/// How many bytes before a return instruction can have the line that leads to it.
+const MAX_BACK: u64 = 64;
+
 /// The debug information of the running kernel.
 pub struct Lines {
     loader: Loader,
@@ -95,19 +98,34 @@ impl Lines {
         }
     }
 
+    /// The place in the function itself, also if the instruction belongs to an inlined function.
     fn location(&self, function: &str, offset: u64) -> Option<(String, u32)> {
         let address = self.symbols.get(function)?.checked_add(offset)?;
-        let location = self.loader.find_location(address).ok()??;
+        let mut frames = self.loader.find_frames(address).ok()?;
+        let mut found = None;
+        // The first frame is the innermost inlined function.
+        while let Some(frame) = frames.next().ok()? {
+            found = frame.location.or(found);
+        }
+        let location = found?;
         Some((location.file?.into(), location.line?))
     }
 
-    /// The line of `FUNCTION+OFFSET` as `FILE:LINE`. A size behind the offset does not matter. `back` is subtracted
-    /// from the offset: 1 for the address behind an instruction.
-    pub fn find(&self, place: &str, back: u64) -> Option<String> {
+    /// The line of the return instruction at `FUNCTION+OFFSET`, as `FILE:LINE`. A size behind the offset does not
+    /// matter.
+    ///
+    /// Compilers give the line of the closing brace to most returns. So the last other line before it in the code
+    /// follows: mostly the line of the `return` statement.
+    pub fn find_return(&self, place: &str) -> Option<String> {
         let (function, offset) = split_place(place)?;
-        let (file, line) = self.location(function, offset.checked_sub(back)?)?;
+        let (file, line) = self.location(function, offset)?;
+        let before = (1..=MAX_BACK.min(offset))
+            .filter_map(|back| self.location(function, offset - back))
+            .find(|place| *place != (file.clone(), line))
+            .filter(|place| place.0 == file);
         let file = file.strip_prefix(&self.directory).unwrap_or(&file);
-        Some(format!("{file}:{line}"))
+        let before = before.map_or(String::new(), |(_, line)| format!(" after {line}"));
+        Some(format!("{file}:{line}{before}"))
     }
 }
 
@@ -183,11 +201,16 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    #[inline(always)]
+    fn inlined(number: u32) -> u32 {
+        std::hint::black_box(number).wrapping_mul(3)
+    }
+
     /// This test is a program with debug information, and this is one of its functions.
     #[no_mangle]
     #[inline(never)]
     extern "C" fn rkprobe_function_with_lines(number: u32) -> u32 {
-        std::hint::black_box(number) + line!()
+        inlined(number) + line!()
     }
 
     fn own_id() -> Vec<u8> {
@@ -203,19 +226,18 @@ mod tests {
         let path = env::current_exe().unwrap();
         let mut lines = Lines::open_file(&path, &own_id()).unwrap();
         let name = "rkprobe_function_with_lines";
-        let whole = lines.find(&format!("{name}+0x0/0x10"), 0).unwrap();
+        let whole = lines.find_return(&format!("{name}+0x0/0x10")).unwrap();
         assert!(whole.contains("src/lines.rs:"), "{whole}");
         lines.set_directory(name, "src/lines.rs");
-        let found: Vec<String> = (0..24)
-            .filter_map(|offset| lines.find(&format!("{name}+{offset:#x}"), 0))
+        let found: Vec<String> = (0..200)
+            .filter_map(|offset| lines.find_return(&format!("{name}+{offset:#x}")))
             .collect();
-        assert_eq!(found[0], format!("src/lines.rs:{}", inside - 1));
-        assert!(
-            found.contains(&format!("src/lines.rs:{inside}")),
-            "{found:?}"
-        );
-        assert_eq!(lines.find(&format!("{name}+0x1"), 1).unwrap(), found[0]);
-        assert_eq!(lines.find("no_such_function+0x0", 0), None);
+        let (first, body, end) = (inside - 1, inside, inside + 1);
+        assert_eq!(found[0], format!("src/lines.rs:{first}"));
+        let at = |line: &str| found.contains(&format!("src/lines.rs:{line}"));
+        assert!(at(&format!("{body} after {first}")), "{found:?}");
+        assert!(at(&format!("{end} after {body}")), "{found:?}");
+        assert_eq!(lines.find_return("no_such_function+0x0"), None);
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub fn run(context: &Context, function: &str, has_source: bool) -> Result {
     // Others can ask while the debug information is read.
     drop(lock);
     let lines = has_source.then(lines::open_or_note).flatten();
-    let find = |place: &str| lines.as_ref()?.find(place, 0);
+    let find = |place: &str| lines.as_ref()?.find_return(place);
     if !context.is_json {
         return context.print(&with_lines(&text, find));
     }

@@ -11,6 +11,7 @@ use crate::{
     draw::Bar,
     errno,
     failure::{
+        note,
         Failure,
         Result, //
     },
@@ -87,7 +88,7 @@ fn errors(hist: &Hist, exits: &Hist, lines: Option<&Lines>) -> Vec<Failed> {
         .map(|row| failed(row, hist::symbol(&row.keys[0]).into(), String::new()));
     let by_place = exits.rows.iter().map(|row| {
         let place = hist::symbol(&row.keys[0]);
-        let line = lines.and_then(|lines| lines.find(place, 0));
+        let line = lines.and_then(|lines| lines.find_return(place));
         failed(row, function_of(place), line.unwrap_or(place.into()))
     });
     let mut errors: Vec<Failed> = by_function.chain(by_place).collect();
@@ -142,10 +143,24 @@ fn define(
     let Some(functions) = functions else {
         return probes::define(&context.tracefs, &[at_return(pattern)]);
     };
+    let mut last = Ok(());
+    let mut refused = 0;
     for function in functions {
         let at_instructions =
             format!("p:{group}/{INSTRUCTIONS} {function}%retinsn exit=$exit {fields}");
-        probes::define(&context.tracefs, &[at_instructions, at_return(function)])?;
+        // `f` takes no module.
+        let name = function.rsplit(':').next().unwrap_or(function);
+        let result = probes::define(&context.tracefs, &[at_instructions, at_return(name)]);
+        if result.is_err() {
+            refused += 1;
+            last = result;
+        }
+    }
+    if refused == functions.len() {
+        return last;
+    }
+    if refused > 0 {
+        note(format!("rkprobe: {refused} functions cannot be probed"));
     }
     Ok(())
 }
