@@ -135,7 +135,7 @@ help:
 #: make install		install it for this machine's kernel KERNEL
 #: make kernels		list Debian's kernels for which rkprobe can be built
 #: make tool		build the command-line tool rkprobe, in tools/rkprobe/target
-#: make tool-picture	draw Documentation/rkprobe-lat.svg with it, in a virtual machine
+#: make tool-picture	draw Documentation/rkprobe-lat.svg and rkprobe-fails.svg with it, in a virtual machine
 #: make demo		show the features of rkprobe in a virtual machine
 #: make test		run all tests
 #: make test-kernels	run the module's tests on several of Debian's kernels, or on KERNELS='...'

@@ -123,7 +123,7 @@ impl Context {
         show: impl Fn(&Record<'_>) -> String,
     ) -> Result {
         let mut left = count.unwrap_or(u64::MAX);
-        self.read_records(instance, |line| {
+        self.read_records(instance, false, |line| {
             if let Some(record) = Record::parse(line, event) {
                 self.print(&show(&record))?;
                 left = left.saturating_sub(1);
@@ -134,9 +134,12 @@ impl Context {
 
     /// Reads records of the instance, and calls `show` with each line, until the time is over or `show` returns false.
     /// Reports lost records.
+    ///
+    /// If `is_complete`, then stops tracing at the end, and reads what is left.
     pub fn read_records(
         &self,
         instance: &Instance<'_>,
+        is_complete: bool,
         mut show: impl FnMut(&str) -> Result<bool>,
     ) -> Result {
         if self.tracefs.is_dry() {
@@ -152,6 +155,13 @@ impl Context {
         let mut rest = Vec::new();
         loop {
             let goes_on = self.wait(READ_INTERVAL)?;
+            let drains = is_complete && !goes_on;
+            if drains {
+                let switch = instance.file("tracing_on");
+                self.tracefs
+                    .write(&switch, "0")
+                    .map_err(|error| Failure::file(&switch, &error))?;
+            }
             loop {
                 let count = match pipe.read(&mut buffer) {
                     Ok(0) => break,
@@ -172,7 +182,7 @@ impl Context {
                     }
                 }
                 // A function that is called all the time must not keep the command from ending.
-                if sys::is_interrupted() || self.is_over() {
+                if !drains && (sys::is_interrupted() || self.is_over()) {
                     break;
                 }
             }

@@ -77,15 +77,13 @@ impl Lines {
         if object.build_id().ok()?? != id || !has_lines {
             return None;
         }
-        let mut symbols = HashMap::new();
-        for symbol in object.symbols().filter(|symbol| symbol.is_definition()) {
-            if let Ok(name) = symbol.name() {
-                symbols.entry(name.into()).or_insert(symbol.address());
-            }
-        }
+        let symbols = object
+            .symbols()
+            .filter(|symbol| symbol.is_definition())
+            .filter_map(|symbol| Some((symbol.name().ok()?, symbol.address())));
         Some(Self {
             loader: Loader::new(path).ok()?,
-            symbols,
+            symbols: unique(symbols),
             directory: String::new(),
         })
     }
@@ -127,6 +125,21 @@ impl Lines {
         let before = before.map_or(String::new(), |(_, line)| format!(" after {line}"));
         Some(format!("{file}:{line}{before}"))
     }
+}
+
+/// The symbols whose names belong to one address. The lines of another function would be wrong.
+fn unique<'s>(symbols: impl Iterator<Item = (&'s str, u64)>) -> HashMap<String, u64> {
+    let mut found: HashMap<&str, Option<u64>> = HashMap::new();
+    for (name, address) in symbols {
+        let place = found.entry(name).or_insert(Some(address));
+        if *place != Some(address) {
+            *place = None;
+        }
+    }
+    found
+        .into_iter()
+        .filter_map(|(name, address)| Some((name.into(), address?)))
+        .collect()
 }
 
 /// Opens the debug information. If there is none, says how to get it.
@@ -248,6 +261,13 @@ mod tests {
         assert!(Lines::open_file(&path, &id).is_none());
         assert!(Lines::open_file(Path::new("/no/such/file"), &id).is_none());
         assert!(Lines::open_file(Path::new("/proc/self/maps"), &id).is_none());
+    }
+
+    #[test]
+    fn leaves_out_names_of_several_functions() {
+        let all = [("a", 1), ("show", 2), ("show", 3), ("show", 2), ("a", 1)];
+        let symbols = unique(all.into_iter());
+        assert_eq!(symbols, HashMap::from([("a".into(), 1)]));
     }
 
     #[test]

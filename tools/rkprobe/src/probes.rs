@@ -175,20 +175,6 @@ fn module_in(function: &str, symbols: &str) -> Option<String> {
     })
 }
 
-/// The missed hits of an event, `GROUP/EVENT`.
-pub fn missed(tracefs: &Tracefs, event: &str) -> u64 {
-    let profile = tracefs.read("rkprobe_profile").unwrap_or_default();
-    missed_in(&profile, event)
-}
-
-fn missed_in(profile: &str, event: &str) -> u64 {
-    let counts = profile.lines().filter_map(|line| {
-        let mut words = line.split_whitespace();
-        (words.next() == Some(event)).then(|| words.nth(1)?.parse::<u64>().ok())?
-    });
-    counts.sum()
-}
-
 /// Defines a probe by the first of the commands that the kernel accepts. The last command's error counts.
 ///
 /// All commands are checked for their syntax before one is written.
@@ -289,14 +275,11 @@ mod tests {
     }
 
     #[test]
-    fn knows_modules_and_missed_hits() {
+    fn knows_modules() {
         let symbols = "ffff t vfs_read\nffff T mod_write\t[mod]\n";
         assert_eq!(module_in("mod_write", symbols).unwrap(), "mod");
         assert_eq!(module_in("vfs_read", symbols), None);
         assert_eq!(module_of("a:b").unwrap(), "a");
-        let profile = "  g/a   10   2\n  g/ab  1  1\n  g/a  5  3\n";
-        assert_eq!(missed_in(profile, "g/a"), 5);
-        assert_eq!(missed_in(profile, "g/b"), 0);
     }
 
     #[test]

@@ -52,6 +52,12 @@ fn events(listing: &str, profile: &str) -> BTreeMap<String, Event> {
     events
 }
 
+/// The missed hits of an event, `GROUP/EVENT`.
+pub fn missed(tracefs: &Tracefs, event: &str) -> Result<u64> {
+    let events = events(&tracefs.read(EVENTS)?, &tracefs.read("rkprobe_profile")?);
+    Ok(events.get(event).map_or(0, |event| event.missed))
+}
+
 /// The instances where an event is enabled or has a trigger. The top instance has the name `top`.
 fn places(tracefs: &Tracefs, event: &str) -> Vec<String> {
     let is_on = |directory: &str| {

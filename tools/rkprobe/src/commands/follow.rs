@@ -15,6 +15,7 @@ use probe::btf::{
 
 use crate::{
     btf,
+    commands::events,
     context::Context,
     draw::{
         self,
@@ -421,7 +422,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
         })
     };
     let mut left = question.count.unwrap_or(u64::MAX);
-    context.read_records(&instance, |line| {
+    context.read_records(&instance, true, |line| {
         if let Some(life) = lives.take(line) {
             print(&life, true)?;
             left -= 1;
@@ -431,7 +432,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
     if left == 0 || context.tracefs.is_dry() {
         return Ok(());
     }
-    let missed = probes::missed(&context.tracefs, &format!("{}/follow", instance.group()));
+    let missed = events::missed(&context.tracefs, &format!("{}/follow", instance.group()))?;
     if lives.count == 0 {
         note(format!("rkprobe: {} had no {structure}", question.from));
     }
