@@ -249,7 +249,7 @@ fn take_from_pool() -> Option<*mut FprobeSlot> {
 ///     }
 ///
 ///     fn exit(&self, call: &Call<'_>, _: &()) {
-///         if (call.return_value() as i32) < 0 {
+///         if call.ret::<i32>() < 0 {
 ///             self.0.increment();
 ///         }
 ///     }

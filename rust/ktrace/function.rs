@@ -19,7 +19,10 @@ use crate::{
         CallRegisters, //
     },
     context::Atomic,
-    registers,
+    registers::{
+        self,
+        Value, //
+    },
     trace_event::{
         origin,
         Origin,
@@ -110,6 +113,18 @@ impl<'a> Call<'a> {
     #[inline(always)]
     pub fn return_value(&self) -> u64 {
         registers::return_value(self.registers)
+    }
+
+    /// Argument `n`, as a value of its type: see [`argument`](Self::argument).
+    #[inline(always)]
+    pub fn arg<T: Value>(&self, n: u16) -> T {
+        T::from_register(self.argument(n))
+    }
+
+    /// The return value, as a value of its type: see [`return_value`](Self::return_value).
+    #[inline(always)]
+    pub fn ret<T: Value>(&self) -> T {
+        T::from_register(self.return_value())
     }
 
     /// The stack pointer. C: `ftrace_regs_get_stack_pointer()`.

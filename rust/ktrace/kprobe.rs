@@ -32,7 +32,8 @@ use crate::{
     pointers::impl_for_pointers,
     registers::{
         replace_instruction_pointer,
-        Registers, //
+        Registers,
+        Value, //
     },
     registration::{
         is_on_ftrace,
@@ -116,6 +117,20 @@ impl<'a> Hit<'a> {
     #[inline(always)]
     pub fn registers(&self) -> &'a Registers {
         self.registers
+    }
+
+    /// Argument `n` of the function, counted from 0, where it was just entered.
+    ///
+    /// C: `regs_get_kernel_argument()`.
+    #[inline(always)]
+    pub fn arg<T: Value>(&self, n: u16) -> T {
+        self.registers.arg(n)
+    }
+
+    /// The return value of a function that has just returned. C: `regs_return_value()`.
+    #[inline(always)]
+    pub fn ret<T: Value>(&self) -> T {
+        self.registers.ret()
     }
 
     /// The address of the probe: [`Kprobe::address`].

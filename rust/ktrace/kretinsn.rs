@@ -167,7 +167,7 @@ impl<H: Handler> kprobe::Handler for ReturnHandler<H> {
 ///
 /// impl Handler for Print {
 ///     fn ret(&self, hit: &Hit<'_>, call: &Call) {
-///         let value = hit.registers().return_value();
+///         let value = hit.ret::<isize>();
 ///         pr_info!("{:#x} returned {} to {:#x}\n", hit.address(), value, call.caller());
 ///     }
 /// }

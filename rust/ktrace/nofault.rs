@@ -4,7 +4,18 @@
 //!
 //! C header: [`include/linux/uaccess.h`](srctree/include/linux/uaccess.h)
 
-use kernel::bindings;
+use core::{
+    fmt,
+    marker::PhantomData,
+    mem::MaybeUninit,
+    ptr,
+    slice, //
+};
+
+use kernel::{
+    bindings,
+    transmute::FromBytes, //
+};
 
 /// The error of a read of unreadable memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,4 +52,95 @@ pub fn read_user(address: usize, to: &mut [u8]) -> Result<(), Fault> {
     } else {
         Err(Fault)
     }
+}
+
+macro_rules! pointers {
+    ($($(#[$attribute:meta])* $name:ident: $read:ident,)*) => {$(
+        $(#[$attribute])*
+        #[repr(transparent)]
+        pub struct $name<T>(usize, PhantomData<fn() -> T>);
+
+        impl<T> $name<T> {
+            /// The pointer to this address.
+            #[inline(always)]
+            pub const fn new(address: usize) -> Self {
+                Self(address, PhantomData)
+            }
+
+            /// The address.
+            #[inline(always)]
+            pub const fn addr(self) -> usize {
+                self.0
+            }
+
+            /// Whether the address is 0.
+            #[inline(always)]
+            pub const fn is_null(self) -> bool {
+                self.0 == 0
+            }
+
+            /// The pointer to what is so many bytes behind the address.
+            #[inline(always)]
+            pub const fn at<U>(self, bytes: usize) -> $name<U> {
+                $name::new(self.0.wrapping_add(bytes))
+            }
+
+            /// Reads the value, or fails if it is not there.
+            ///
+            #[doc = concat!("Any context. C: see [`", stringify!($read), "`].")]
+            #[inline(always)]
+            pub fn read(self) -> Result<T, Fault>
+            where
+                T: FromBytes,
+            {
+                read_with(|to| $read(self.0, to))
+            }
+        }
+
+        impl<T> Clone for $name<T> {
+            #[inline(always)]
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<T> Copy for $name<T> {}
+
+        impl<T> fmt::Debug for $name<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:#x}", self.0)
+            }
+        }
+
+        // SAFETY: It consists of a number.
+        unsafe impl<T> FromBytes for $name<T> {}
+    )*};
+}
+
+pointers! {
+    /// A pointer to a `T` in the kernel, as an argument has it. It may be wrong: only [`read`] can
+    /// follow it.
+    ///
+    /// [`read`]: Self::read
+    KernelPtr: read_kernel,
+    /// A pointer to a `T` of the current process, as an argument has it. It may be wrong: only
+    /// [`read`] can follow it.
+    ///
+    /// [`read`]: Self::read
+    UserPtr: read_user,
+}
+
+/// The value of the bytes that `read` reads.
+#[inline(always)]
+fn read_with<T: FromBytes>(read: impl FnOnce(&mut [u8]) -> Result<(), Fault>) -> Result<T, Fault> {
+    let mut value = MaybeUninit::<T>::uninit();
+    let place = value.as_mut_ptr();
+    // SAFETY: The place is as large as one `T`. All its bytes are written before they are borrowed.
+    let bytes = unsafe {
+        ptr::write_bytes(place, 0, 1);
+        slice::from_raw_parts_mut(place.cast::<u8>(), size_of::<T>())
+    };
+    read(bytes)?;
+    // SAFETY: All bytes are written, and any bytes are a valid `T`: it is `FromBytes`.
+    Ok(unsafe { value.assume_init() })
 }

@@ -18,7 +18,11 @@ use probe::arch::{
 
 use crate::{
     bindings::THREAD_SIZE,
-    nofault, //
+    nofault::{
+        self,
+        KernelPtr,
+        UserPtr, //
+    },
 };
 
 pub use probe::arch::{
@@ -30,6 +34,63 @@ pub use probe::arch::{
 pub trait RegisterFile: Copy {
     /// The value of a register. See [`State::register`](crate::trace_event::State::register).
     fn get(self, register: Register) -> u64;
+}
+
+/// The types for this crate alone to implement.
+pub trait Sealed {}
+
+/// A type of arguments and return values, which a register holds.
+#[diagnostic::on_unimplemented(
+    message = "a register does not hold a value of type `{Self}`",
+    label = "not a type for an argument or a return value",
+    note = "the types are `u8` to `u64`, `usize`, `i8` to `i64`, `isize`, `bool`, and for pointers \
+            `KernelPtr` and `UserPtr`"
+)]
+pub trait Value: Copy + Sealed {
+    /// The value in a register. The upper bits of a value narrower than the register mean nothing.
+    fn from_register(word: u64) -> Self;
+}
+
+macro_rules! numbers {
+    ($($type:ty)*) => {$(
+        impl Sealed for $type {}
+
+        impl Value for $type {
+            #[inline(always)]
+            fn from_register(word: u64) -> Self {
+                word as Self
+            }
+        }
+    )*};
+}
+
+numbers! { u8 u16 u32 u64 usize i8 i16 i32 i64 isize }
+
+impl Sealed for bool {}
+
+impl Value for bool {
+    #[inline(always)]
+    fn from_register(word: u64) -> Self {
+        word as u8 != 0
+    }
+}
+
+impl<T> Sealed for KernelPtr<T> {}
+
+impl<T> Value for KernelPtr<T> {
+    #[inline(always)]
+    fn from_register(word: u64) -> Self {
+        Self::new(word as usize)
+    }
+}
+
+impl<T> Sealed for UserPtr<T> {}
+
+impl<T> Value for UserPtr<T> {
+    #[inline(always)]
+    fn from_register(word: u64) -> Self {
+        Self::new(word as usize)
+    }
 }
 
 /// Argument `n` of the function, counted from 0. Valid only at the entry of the function.
@@ -123,6 +184,18 @@ impl Registers {
     #[inline(always)]
     pub fn return_value(&self) -> u64 {
         return_value(self)
+    }
+
+    /// Argument `n` of the function, as a value of its type: see [`argument`](Self::argument).
+    #[inline(always)]
+    pub fn arg<T: Value>(&self, n: u16) -> T {
+        T::from_register(self.argument(n))
+    }
+
+    /// The return value, as a value of its type: see [`return_value`](Self::return_value).
+    #[inline(always)]
+    pub fn ret<T: Value>(&self) -> T {
+        T::from_register(self.return_value())
     }
 
     /// The instruction pointer. C: `instruction_pointer()`.

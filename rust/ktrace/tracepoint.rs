@@ -46,7 +46,8 @@ use crate::{
     arch,
     function::Call,
     leftover,
-    pointers::impl_for_pointers, //
+    pointers::impl_for_pointers,
+    registers::Value, //
 };
 
 /// The handler of a tracepoint.
@@ -75,6 +76,12 @@ impl<'a> Hit<'a> {
     #[inline(always)]
     pub fn argument(&self, n: u16) -> u64 {
         self.0.argument(n.saturating_add(1))
+    }
+
+    /// Argument `n`, as a value of its type: see [`argument`](Self::argument).
+    #[inline(always)]
+    pub fn arg<T: Value>(&self, n: u16) -> T {
+        T::from_register(self.argument(n))
     }
 
     /// The call of the stub that belongs to the tracepoint (`__probestub_sched_switch`), as if it
@@ -140,7 +147,7 @@ struct Attachment {
 /// impl Handler for Preemptions {
 ///     // TP_PROTO(bool preempt, struct task_struct *prev, ...)
 ///     fn hit(&self, hit: &Hit<'_>) {
-///         if hit.argument(0) & 0xff != 0 {
+///         if hit.arg(0) {
 ///             self.0.increment();
 ///         }
 ///     }

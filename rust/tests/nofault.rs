@@ -13,7 +13,9 @@ mod tests {
     use ktrace::nofault::{
         read_kernel,
         read_user,
-        Fault, //
+        Fault,
+        KernelPtr,
+        UserPtr, //
     };
     use probe::{
         arch::Register,
@@ -267,6 +269,25 @@ mod tests {
         assert!(room.starts_with(b"a user\0"));
         let as_kernel = string(Space::Kernel, start, &mut room)?;
         assert_eq!(as_kernel, 0);
+        Ok(())
+    }
+
+    #[test]
+    fn pointers_read_what_they_point_to() -> Result {
+        let place = KBox::new([1u32, 2], GFP_KERNEL)?;
+        let kernel = KernelPtr::<[u32; 2]>::new((&raw const *place).addr());
+        let pointer = KBox::new(kernel.addr(), GFP_KERNEL)?;
+        let pointer = KernelPtr::<KernelPtr<[u32; 2]>>::new((&raw const *pointer).addr());
+        assert_eq!(kernel.read(), Ok([1, 2]));
+        assert_eq!(kernel.at::<u32>(4).read(), Ok(2));
+        assert_eq!(pointer.read().and_then(KernelPtr::read), Ok([1, 2]));
+        // It is not the memory of a process.
+        assert_eq!(UserPtr::<u32>::new(kernel.addr()).read(), Err(Fault));
+        for address in NOWHERE {
+            assert_eq!(KernelPtr::<u64>::new(address).read(), Err(Fault));
+            assert_eq!(UserPtr::<u64>::new(address).read(), Err(Fault));
+        }
+        assert!(KernelPtr::<u8>::new(0).is_null() && !kernel.is_null());
         Ok(())
     }
 }

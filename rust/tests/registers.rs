@@ -14,7 +14,10 @@ mod tests {
             Hit,
             Kprobe, //
         },
-        nofault,
+        nofault::{
+            self,
+            KernelPtr, //
+        },
         registers::{
             register,
             Registers, //
@@ -108,6 +111,44 @@ mod tests {
             SEEN.push(beyond.fold(0, |all, word| all | word));
         })?;
         assert!(SEEN.is(&[0, 0, 0, 1, 0]));
+        Ok(())
+    }
+
+    #[test]
+    fn values_have_the_width_of_their_type() -> Result {
+        static SEEN: Seen = Seen::new();
+        const WORD: u64 = 0x8765_4321_f0e0_d0c0;
+        let handler = Look(|registers: &Registers| {
+            SEEN.push(registers.arg::<u8>(0).into());
+            SEEN.push(registers.arg::<u16>(0).into());
+            SEEN.push(registers.arg::<u32>(0).into());
+            SEEN.push(registers.arg(0));
+            SEEN.push(registers.arg::<i8>(0) as u64);
+            SEEN.push(registers.arg::<i32>(0) as u64);
+            SEEN.push(registers.arg::<isize>(0) as u64);
+            SEEN.push(registers.arg::<bool>(0).into());
+            SEEN.push(registers.arg::<bool>(1).into());
+            SEEN.push(registers.arg::<KernelPtr<u8>>(0).addr() as u64);
+            SEEN.push(registers.arg::<u8>(7).into());
+        });
+        let probe = Kprobe::new(EIGHT, handler)?;
+        // Of a bool, only the lowest byte counts.
+        eight(WORD, 0x100, 0, 0, 0, 0, 0, WORD);
+        drop(probe);
+        let [byte, int] = [!0 << 8 | 0xc0, !0 << 32 | 0xf0e0_d0c0];
+        assert!(SEEN.is(&[
+            0xc0,
+            0xd0c0,
+            0xf0e0_d0c0,
+            WORD,
+            byte,
+            int,
+            WORD,
+            1,
+            0,
+            WORD,
+            0xc0
+        ]));
         Ok(())
     }
 }

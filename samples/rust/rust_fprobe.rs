@@ -39,16 +39,16 @@ struct Count {
 #[vtable]
 impl Handler for Count {
     /// The first argument.
-    type Data = u64;
+    type Data = usize;
 
     fn entry(&self, call: &Call<'_>) -> Option<Self::Data> {
         self.entries.increment();
-        Some(call.argument(0))
+        Some(call.arg(0))
     }
 
     fn exit(&self, call: &Call<'_>, first: &Self::Data) {
         self.exits.increment();
-        if *first != 0 && (call.return_value() as i32) < 0 {
+        if *first != 0 && call.ret::<i32>() < 0 {
             self.errors.increment();
         }
     }

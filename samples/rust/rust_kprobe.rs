@@ -26,11 +26,10 @@ struct Clone;
 #[vtable]
 impl Handler for Clone {
     fn pre(&self, hit: &Hit<'_>) {
-        let registers = hit.registers();
         pr_info!(
             "pre: {:#x}, argument {:#x}\n",
             hit.address(),
-            registers.argument(0)
+            hit.arg::<usize>(0)
         );
     }
 

@@ -27,7 +27,7 @@ struct Clone;
 impl Handler for Clone {
     fn ret(&self, hit: &Hit<'_>, call: &Call) {
         let offset = hit.address().wrapping_sub(call.function());
-        let pid = hit.registers().return_value();
+        let pid = hit.ret::<i32>();
         pr_info!("kernel_clone returned {} at +{:#x}\n", pid, offset);
     }
 }

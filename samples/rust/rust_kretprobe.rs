@@ -45,7 +45,7 @@ impl Handler for Clone {
     }
 
     fn ret(&self, hit: &Hit<'_>, call: &Call<'_, Self::Data>) {
-        let pid = hit.registers().return_value();
+        let pid = hit.ret::<i32>();
         let ns = call.data().elapsed().as_nanos();
         pr_info!("kernel_clone returned {} and took {} ns\n", pid, ns);
     }

@@ -11,7 +11,7 @@ use ktrace::{
         Hit,
         Kprobe, //
     },
-    nofault,
+    nofault::KernelPtr,
     trace_event::{
         Comm,
         TraceEvent, //
@@ -41,9 +41,7 @@ struct Record;
 #[vtable]
 impl Handler for Record {
     fn pre(&self, hit: &Hit<'_>) {
-        let mut flags = [0; 8];
-        let _ = nofault::read_kernel(hit.registers().argument(0) as usize, &mut flags);
-        let flags = u64::from_ne_bytes(flags);
+        let flags = hit.arg::<KernelPtr<u64>>(0).read().unwrap_or(0);
         CloneEvent { flags, comm: Comm }.record_at(hit);
     }
 }

@@ -30,9 +30,8 @@ struct Switches {
 impl Handler for Switches {
     fn hit(&self, hit: &Hit<'_>) {
         self.all.increment();
-        // TP_PROTO(bool preempt, struct task_struct *prev, struct task_struct *next, ...): of a
-        // bool only the lowest byte counts.
-        if hit.argument(0) & 0xff != 0 {
+        // TP_PROTO(bool preempt, struct task_struct *prev, struct task_struct *next, ...)
+        if hit.arg(0) {
             self.preempting.increment();
         }
     }

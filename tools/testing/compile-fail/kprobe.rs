@@ -19,6 +19,10 @@ use ktrace::{
         Kprobe,
         Target, //
     },
+    nofault::{
+        KernelPtr,
+        UserPtr, //
+    },
     registers::Registers, //
 };
 
@@ -29,6 +33,25 @@ impl Handler for Count {
     fn pre(&self, hit: &Hit<'_>) {
         self.0.add(1, Relaxed);
         let _: (&Registers, &Atomic) = (hit.registers(), hit.atomic());
+
+        let pointer: KernelPtr<u32> = hit.arg(0);
+        let _: Result<u32, _> = pointer.read();
+
+        //~ pointer_followed: error[E0614]: type `KernelPtr<u32>` cannot be dereferenced
+        #[cfg(case = "pointer_followed")]
+        let _ = *pointer;
+
+        //~ pointer_of_user: error[E0308]: expected `UserPtr<u32>`, found `KernelPtr<u32>`
+        #[cfg(case = "pointer_of_user")]
+        let _: UserPtr<u32> = pointer;
+
+        //~ reference_read: error[E0277]: the trait bound `&u32: kernel::transmute::FromBytes` is not
+        #[cfg(case = "reference_read")]
+        let _ = pointer.at::<&u32>(0).read();
+
+        //~ reference_argument: error[E0277]: a register does not hold a value of type `&u32`
+        #[cfg(case = "reference_argument")]
+        let _ = hit.arg::<&u32>(0);
 
         //~ registers_kept: error: lifetime may not live long enough
         #[cfg(case = "registers_kept")]
