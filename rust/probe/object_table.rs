@@ -11,12 +11,12 @@
 //!
 //! ```
 //! use probe::object_table::{
-//!     slots,
+//!     buckets,
+//!     Bucket,
 //!     ObjectTable, //
 //! };
-//! use std::sync::atomic::AtomicU64;
 //!
-//! let memory: Vec<_> = (0..slots(100)).map(|_| AtomicU64::new(0)).collect();
+//! let memory: Vec<_> = (0..buckets(100)).map(|_| Bucket::default()).collect();
 //! let table = ObjectTable::new(memory, 100);
 //! table.add(0xffff_8880_0123_4500);
 //! assert!(table.contains(0xffff_8880_0123_4500));
@@ -33,31 +33,29 @@ use core::{
     },
 };
 
-/// The slots of a bucket: a cache line of words.
-const BUCKET: usize = 8;
-
-/// The slots for each object. With so many, a bucket is rarely full before the table has reached
-/// its limit: in one of some thousand tables.
-const SLOTS_PER_OBJECT: usize = 8;
+/// The slots of a bucket: a cache line of words. 0 is an empty slot.
+pub type Bucket = [AtomicU64; 8];
 
 /// The maximum number of objects that a table can have.
 pub const MAX_OBJECTS: u32 = 65_536;
 
-/// The number of slots of a table for so many objects.
-pub const fn slots(objects: u32) -> usize {
-    let slots = (objects as usize).saturating_mul(SLOTS_PER_OBJECT);
-    if slots < BUCKET {
-        return BUCKET;
+/// The number of buckets of a table for so many objects: at least 2, and a power of two.
+///
+/// There are 8 slots or more for each object. With so many, a bucket is rarely full before the
+/// table has reached its limit: in one of some thousand tables.
+pub const fn buckets(objects: u32) -> usize {
+    let buckets = objects as usize;
+    if buckets < 2 {
+        return 2;
     }
-    slots.next_power_of_two()
+    buckets.next_power_of_two()
 }
 
 /// A bounded table of the addresses of objects.
 #[derive(Debug)]
 pub struct ObjectTable<S> {
-    /// Addresses. 0 is an empty slot. The number is a power of two.
-    slots: S,
-    /// The bits of a hash that choose the bucket are above this one.
+    buckets: S,
+    /// The bits of a hash from this one on choose the bucket. At most 63.
     shift: u32,
     limit: usize,
     /// The slots in use, and those that a CPU is about to use.
@@ -66,32 +64,33 @@ pub struct ObjectTable<S> {
     refused: AtomicU64,
 }
 
-impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
-    /// Creates a table for at most `limit` objects. The memory has [`slots`] words, all 0. In other
-    /// memory, the table finds fewer objects.
-    pub fn new(slots: S, limit: u32) -> Self {
-        let buckets = slots.len() / BUCKET;
+/// Whether a slot has this value.
+#[inline(always)]
+fn has(bucket: &Bucket, address: u64) -> bool {
+    bucket
+        .iter()
+        .any(|slot| slot.load(Ordering::Relaxed) == address)
+}
+
+impl<S: Deref<Target = [Bucket]>> ObjectTable<S> {
+    /// Creates a table for at most `limit` objects. The memory has [`buckets`] buckets, all 0. In
+    /// other memory, the table finds fewer objects.
+    pub fn new(buckets: S, limit: u32) -> Self {
         Self {
-            // With one bucket, every hash chooses it.
-            shift: 64u32.saturating_sub(buckets.max(1).trailing_zeros()),
-            slots,
+            shift: 64u32.saturating_sub(buckets.len().trailing_zeros().max(1)),
+            buckets,
             limit: limit as usize,
             live: AtomicUsize::new(0),
             refused: AtomicU64::new(0),
         }
     }
 
+    /// The bucket of an address. `None` only in memory that has not the number of [`buckets`].
     #[inline(always)]
-    fn bucket(&self, address: u64) -> &[AtomicU64; BUCKET] {
-        static EMPTY: [AtomicU64; BUCKET] = [const { AtomicU64::new(0) }; BUCKET];
-
+    fn bucket(&self, address: u64) -> Option<&Bucket> {
         let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let bucket = hash.checked_shr(self.shift).unwrap_or(0) as usize;
-        let start = bucket.wrapping_mul(BUCKET);
-        self.slots
-            .get(start..)
-            .and_then(|slots| slots.first_chunk())
-            .unwrap_or(&EMPTY)
+        let index = hash.wrapping_shr(self.shift) as usize;
+        self.buckets.get(index)
     }
 
     /// Whether the table contains this address. Any context.
@@ -100,28 +99,22 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
     /// memory accesses that passed the address also orders the slot.
     #[inline(always)]
     pub fn contains(&self, address: u64) -> bool {
-        // NULL is no object, but an empty slot.
-        address != 0
-            && self.live.load(Ordering::Relaxed) != 0
-            && self
-                .bucket(address)
-                .iter()
-                .any(|slot| slot.load(Ordering::Relaxed) == address)
+        // NULL is no object, but an empty slot. The check is last, because other addresses then do
+        // not pay for it.
+        self.bucket(address)
+            .is_some_and(|bucket| has(bucket, address))
+            && address != 0
     }
 
     /// Adds an address, unless the table contains it. NULL is ignored. If the table or its bucket
     /// is full, it counts the address as [refused](Self::refused). Any context.
     pub fn add(&self, address: u64) {
         let bucket = self.bucket(address);
-        if address == 0
-            || bucket
-                .iter()
-                .any(|slot| slot.load(Ordering::Relaxed) == address)
-        {
+        if address == 0 || bucket.is_some_and(|bucket| has(bucket, address)) {
             return;
         }
         if self.live.fetch_add(1, Ordering::Relaxed) < self.limit {
-            for slot in bucket {
+            for slot in bucket.into_iter().flatten() {
                 let added = slot.compare_exchange(0, address, Ordering::AcqRel, Ordering::Relaxed);
                 if added.is_ok() {
                     return;
@@ -139,7 +132,7 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
         if address == 0 {
             return;
         }
-        for slot in self.bucket(address) {
+        for slot in self.bucket(address).into_iter().flatten() {
             let removed = slot.load(Ordering::Relaxed) == address
                 && slot
                     .compare_exchange(address, 0, Ordering::AcqRel, Ordering::Relaxed)
@@ -152,7 +145,7 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
 
     /// Removes all addresses. An address that another CPU adds at the same time may stay.
     pub fn clear(&self) {
-        for slot in self.slots.iter() {
+        for slot in self.buckets.iter().flatten() {
             if slot.swap(0, Ordering::AcqRel) != 0 {
                 self.live.fetch_sub(1, Ordering::Relaxed);
             }

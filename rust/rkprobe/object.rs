@@ -3,8 +3,6 @@
 //! The parts of an object probe: the table of live objects, the functions that may receive them,
 //! and the changes to the table at the hits of other events.
 
-use core::sync::atomic::AtomicU64;
-
 use kernel::{
     prelude::*,
     str::CString,
@@ -19,6 +17,7 @@ use ktrace::{
 use probe::{
     arch::{
         current,
+        Register,
         Slot, //
     },
     btf::{
@@ -29,12 +28,13 @@ use probe::{
     command::ObjectTarget,
     object_table::{
         self,
+        Bucket,
         ObjectTable, //
     },
 };
 
 /// The live objects of an object probe.
-pub(crate) type Objects = ObjectTable<KVVec<AtomicU64>>;
+pub(crate) type Objects = ObjectTable<KVVec<Bucket>>;
 
 /// The number of live objects, if the command has none.
 const DEFAULT_OBJECTS: u32 = 1024;
@@ -42,12 +42,12 @@ const DEFAULT_OBJECTS: u32 = 1024;
 /// Creates the table for the objects of a command. `ENOMEM`.
 pub(crate) fn new_table(target: &ObjectTarget<'_>) -> Result<Arc<Objects>> {
     let limit = target.objects.map_or(DEFAULT_OBJECTS, |limit| limit.get());
-    let len = object_table::slots(limit);
-    let mut slots = KVVec::with_capacity(len, GFP_KERNEL)?;
+    let len = object_table::buckets(limit);
+    let mut buckets = KVVec::with_capacity(len, GFP_KERNEL)?;
     for _ in 0..len {
-        slots.push(AtomicU64::new(0), GFP_KERNEL)?;
+        buckets.push(Bucket::default(), GFP_KERNEL)?;
     }
-    Ok(Arc::new(ObjectTable::new(slots, limit), GFP_KERNEL)?)
+    Ok(Arc::new(ObjectTable::new(buckets, limit), GFP_KERNEL)?)
 }
 
 /// The change that a hit of an event makes to the table of an object probe.
@@ -98,6 +98,8 @@ pub(crate) struct Following {
 pub(crate) struct ByParameter {
     /// Counted from 0.
     pub(crate) position: u16,
+    /// The register of this parameter.
+    pub(crate) register: Register,
     pub(crate) addresses: KVVec<usize>,
 }
 
@@ -159,15 +161,16 @@ pub(crate) fn functions(
         }
         taken += 1;
         for position in (0..32u16).filter(|position| receiver.parameters >> position & 1 == 1) {
-            if !matches!(current::argument(position), Slot::Register(_)) {
+            let Slot::Register(register) = current::argument(position) else {
                 continue;
-            }
+            };
             let index = match groups.iter().position(|group| group.position == position) {
                 Some(index) => index,
                 None => {
                     let addresses = KVVec::new();
                     let group = ByParameter {
                         position,
+                        register,
                         addresses,
                     };
                     groups.push(group, GFP_KERNEL)?;

@@ -24,7 +24,10 @@ use ktrace::{
         Record, //
     },
     fprobe,
-    function::Call,
+    function::{
+        Call,
+        CallOrigin, //
+    },
     kprobe::{
         self,
         Hit, //
@@ -209,6 +212,8 @@ pub(crate) struct AtObject {
     pub(crate) objects: Arc<Objects>,
     /// The position of the parameter that may be an object, counted from 0.
     pub(crate) position: u16,
+    /// The register of this parameter.
+    pub(crate) register: Register,
 }
 
 impl AsRef<Recorder> for AtObject {
@@ -223,15 +228,26 @@ impl fprobe::Handler for AtObject {
 
     #[inline(always)]
     fn entry(&self, call: &Call<'_>) -> Option<()> {
-        let address = call.argument(self.position);
+        let address = call.state().register(self.register);
         if self.objects.contains(address) {
-            let values = ReceivedObject {
-                address,
-                position: self.position,
-            };
-            self.recorder.record(call, values, (call.function(),));
+            self.record(call.origin(), call.function(), address);
         }
         Some(())
+    }
+}
+
+impl AtObject {
+    /// Records a call. Most calls receive no object, so the handler itself saves no registers for
+    /// this function.
+    #[cold]
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn record(&self, call: CallOrigin<'_>, function: usize, address: u64) {
+        let values = ReceivedObject {
+            address,
+            position: self.position,
+        };
+        self.recorder.record(&call, values, (function,));
     }
 }
 

@@ -209,6 +209,7 @@ fn register_object(compiled: &Compiled, records: &Arc<Records>) -> Result<KBox<d
             recorder,
             objects: following.objects.clone(),
             position: group.position,
+            register: group.register,
         };
         let functions = Functions::Addresses(&group.addresses);
         probes.push(boxed(Fprobe::new(functions, handler)?)?, GFP_KERNEL)?;

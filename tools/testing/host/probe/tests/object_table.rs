@@ -7,7 +7,6 @@ use std::{
     sync::{
         atomic::{
             AtomicBool,
-            AtomicU64,
             Ordering, //
         },
         Barrier, //
@@ -16,14 +15,18 @@ use std::{
 };
 
 use probe::object_table::{
-    slots,
+    buckets,
+    Bucket,
     ObjectTable, //
 };
 use proptest::prelude::*;
 
-fn table(limit: u32) -> ObjectTable<Vec<AtomicU64>> {
-    let memory = (0..slots(limit)).map(|_| AtomicU64::new(0)).collect();
-    ObjectTable::new(memory, limit)
+fn memory(buckets: usize) -> Vec<Bucket> {
+    (0..buckets).map(|_| Bucket::default()).collect()
+}
+
+fn table(limit: u32) -> ObjectTable<Vec<Bucket>> {
+    ObjectTable::new(memory(buckets(limit)), limit)
 }
 
 /// Addresses as a slab gives them.
@@ -88,10 +91,10 @@ fn refuses_what_is_above_the_limit() {
 
 #[test]
 fn a_full_bucket_refuses() {
-    let memory = (0..8).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
-    let table = ObjectTable::new(memory, 100);
-    (0..9).for_each(|n| table.add(address(n)));
-    assert_eq!((table.live(), table.refused()), (8, 1));
+    let table = ObjectTable::new(memory(2), 100);
+    (0..40).for_each(|n| table.add(address(n)));
+    assert_eq!((table.live(), table.refused()), (16, 24));
+    assert_eq!((0..40).filter(|n| table.contains(address(*n))).count(), 16);
 }
 
 #[test]
@@ -109,8 +112,11 @@ fn holds_the_objects_of_a_slab() {
 }
 
 #[test]
-fn memory_without_slots_has_no_object() {
-    let table = ObjectTable::new(Vec::new(), 4);
+fn finds_fewer_objects_in_less_memory() {
+    let table = ObjectTable::new(memory(1), 100);
+    (0..40).for_each(|n| table.add(address(n)));
+    assert_eq!((0..40).filter(|n| table.contains(address(*n))).count(), 8);
+    let table = ObjectTable::new(memory(0), 4);
     table.remove(address(1));
     assert!(!table.contains(address(1)));
 }
