@@ -152,15 +152,23 @@ pub(crate) fn functions(
         Ok(())
     })?;
 
-    let mut groups = KVec::<ByParameter>::new();
-    let (mut taken, mut left_out) = (0usize, 0usize);
+    let mut parameters = KVVec::with_capacity(receivers.len(), GFP_KERNEL)?;
     for (receiver, address) in receivers.iter().zip(&addresses) {
-        if matches!(*address, 0 | REPEATED) || !ftrace::is_traceable(*address)? {
-            left_out += 1;
+        if !matches!(*address, 0 | REPEATED) {
+            parameters.push(receiver.parameters, GFP_KERNEL)?;
+        }
+    }
+    // 0 and `REPEATED` stay out: they are no addresses of a function.
+    addresses.retain(|address| !matches!(*address, 0 | REPEATED));
+    let untraceable = ftrace::untraceable(&addresses)?;
+    let mut groups = KVec::<ByParameter>::new();
+    let mut taken = 0usize;
+    for (index, (parameters, address)) in parameters.iter().zip(&addresses).enumerate() {
+        if untraceable.binary_search(&index).is_ok() {
             continue;
         }
         taken += 1;
-        for position in (0..32u16).filter(|position| receiver.parameters >> position & 1 == 1) {
+        for position in (0..32u16).filter(|position| *parameters >> position & 1 == 1) {
             let Slot::Register(register) = current::argument(position) else {
                 continue;
             };
@@ -182,6 +190,7 @@ pub(crate) fn functions(
             }
         }
     }
+    let left_out = receivers.len() - taken;
     if left_out > 0 {
         pr_info!("object probe: {taken} functions, {left_out} left out\n");
     }
