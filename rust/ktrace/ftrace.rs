@@ -23,6 +23,7 @@ use kernel::{
     error::to_result,
     ffi::{
         c_int,
+        c_uint,
         c_ulong,
         c_void, //
     },
@@ -215,6 +216,59 @@ unsafe fn remove(object: *mut c_void) {
 /// Process context. `ENOMEM`.
 pub fn is_traceable(address: usize) -> Result<bool> {
     takes(Filter::Addresses(&[address]))
+}
+
+/// Returns the positions of the addresses that ftrace cannot trace, in ascending order: those for
+/// which [`is_traceable`] returns false. Much faster than one call for each address.
+///
+/// Process context. `ENOMEM`.
+pub fn untraceable(addresses: &[usize]) -> Result<KVVec<usize>> {
+    let mut copy = KVVec::<c_ulong>::with_capacity(addresses.len(), GFP_KERNEL)?;
+    for address in addresses {
+        copy.push(*address as c_ulong, GFP_KERNEL)?;
+    }
+    // The structure is on the heap because it is large.
+    let mut ops = KBox::new(bindings::ftrace_ops::default(), GFP_KERNEL)?;
+    let mut positions = KVVec::new();
+    let found = find_untraceable(&mut ops, &mut copy, &mut positions);
+    // SAFETY: `ops` was never registered, so only this function uses it.
+    unsafe { bindings::ftrace_free_filter(&mut *ops) };
+    found.map(|()| positions)
+}
+
+/// Adds these positions. The kernel accepts all addresses of a filter, or does not report which
+/// address it refuses. So this function splits the addresses that the kernel refuses into two
+/// halves. `ops` must not be registered.
+fn find_untraceable(
+    ops: &mut bindings::ftrace_ops,
+    addresses: &mut [c_ulong],
+    positions: &mut KVVec<usize>,
+) -> Result {
+    let mut parts = KVec::new();
+    parts.push((0, addresses.len()), GFP_KERNEL)?;
+    while let Some((start, end)) = parts.pop() {
+        let part = addresses.get_mut(start..end).unwrap_or(&mut []);
+        let len = part.len();
+        if len == 0 {
+            continue;
+        }
+        let count = c_uint::try_from(len)?;
+        // SAFETY: `ops` is not registered, and `part` has `count` addresses.
+        let set = to_result(unsafe {
+            bindings::ftrace_set_filter_ips(ops, part.as_mut_ptr(), count, 0, 1)
+        });
+        match set {
+            Ok(()) => (),
+            Err(error) if error == ENOMEM => return Err(error),
+            Err(_) if len == 1 => positions.push(start, GFP_KERNEL)?,
+            Err(_) => {
+                let middle = start + len / 2;
+                parts.push((middle, end), GFP_KERNEL)?;
+                parts.push((start, middle), GFP_KERNEL)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether the filter selects at least one function. Process context. `ENOMEM`.

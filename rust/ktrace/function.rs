@@ -147,6 +147,28 @@ impl<'a> Call<'a> {
         // SAFETY: Preemption is disabled for `'a`, by the type invariant.
         unsafe { Atomic::new() }
     }
+
+    /// The call as the origin of a record, without its addresses. It has one word. So a handler
+    /// that rarely makes a record can pass it to another function in a register.
+    #[inline(always)]
+    pub fn origin(&self) -> CallOrigin<'a> {
+        // INVARIANT: Preemption is disabled for `'a`, by the invariant of `Call`.
+        CallOrigin {
+            registers: self.registers,
+            _here: NotThreadSafe,
+        }
+    }
+}
+
+/// A call as the origin of a record. See [`Call::origin`].
+///
+/// # Invariants
+///
+/// Preemption is disabled for `'a`.
+#[derive(Clone, Copy)]
+pub struct CallOrigin<'a> {
+    registers: CallRegisters<'a>,
+    _here: NotThreadSafe,
 }
 
 extern "C" {
@@ -157,12 +179,39 @@ extern "C" {
 impl<'a> Origin for Call<'a> {
     #[inline(always)]
     fn state(&self) -> State<CallRegisters<'a>> {
+        self.origin().state()
+    }
+}
+
+impl<'a> origin::Sealed for Call<'a> {
+    type Registers = CallRegisters<'a>;
+
+    const NEEDS_ROOM: bool = CallOrigin::NEEDS_ROOM;
+
+    #[inline(always)]
+    fn whole(&self) -> *mut pt_regs {
+        self.origin().whole()
+    }
+
+    /// # Safety
+    ///
+    /// The requirements of the trait.
+    unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
+        // SAFETY: The caller guarantees that the room is valid.
+        unsafe { self.origin().for_perf(room) }
+    }
+}
+
+/// As for [`Call`].
+impl<'a> Origin for CallOrigin<'a> {
+    #[inline(always)]
+    fn state(&self) -> State<CallRegisters<'a>> {
         // SAFETY: Preemption is disabled for `'a`, by the type invariant.
         unsafe { State::new(self.registers) }
     }
 }
 
-impl<'a> origin::Sealed for Call<'a> {
+impl<'a> origin::Sealed for CallOrigin<'a> {
     type Registers = CallRegisters<'a>;
 
     const NEEDS_ROOM: bool = true;

@@ -13,12 +13,12 @@
 //!
 //! ```
 //! use probe::object_table::{
-//!     slots,
+//!     buckets,
+//!     Bucket,
 //!     ObjectTable, //
 //! };
-//! use std::sync::atomic::AtomicU64;
 //!
-//! let memory: Vec<_> = (0..slots(100)).map(|_| AtomicU64::new(0)).collect();
+//! let memory: Vec<_> = (0..buckets(100)).map(|_| Bucket::default()).collect();
 //! let table = ObjectTable::new(memory, Vec::new(), 100);
 //! table.add(0xffff_8880_0123_4500);
 //! assert!(table.contains(0xffff_8880_0123_4500));
@@ -35,18 +35,20 @@ use core::{
     },
 };
 
-/// The slots of a bucket: a cache line of words.
-const BUCKET: usize = 8;
+/// The slots of a bucket.
+const SLOTS: usize = 8;
 
-/// The slots for each object. With so many, a bucket is rarely full before the table has reached
-/// its limit: in one of some thousand tables.
-const SLOTS_PER_OBJECT: usize = 8;
+/// A bucket: a cache line of slots. 0 is an empty slot.
+pub type Bucket = [AtomicU64; SLOTS];
+
+/// The states of the objects in a bucket.
+pub type BucketStates = [ObjectState; SLOTS];
+
+/// The number of records of an object, its last values, and the function that saw them last.
+type ObjectState = [AtomicU64; 3];
 
 /// The maximum number of objects that a table can have.
 pub const MAX_OBJECTS: u32 = 65_536;
-
-/// The words of a state.
-const STATE: usize = 3;
 
 /// A slot that a CPU is about to use. No object has this address.
 const RESERVED: u64 = 1;
@@ -57,28 +59,25 @@ const UNSEEN: u64 = 0xd1b5_4a32_d192_ed03;
 /// The number of CPUs that may count an object at the same time.
 const MAX_RACES: usize = 64;
 
-/// The number of slots of a table for so many objects.
-pub const fn slots(objects: u32) -> usize {
-    let slots = (objects as usize).saturating_mul(SLOTS_PER_OBJECT);
-    if slots < BUCKET {
-        return BUCKET;
+/// The number of buckets of a table for so many objects: at least 2, and a power of two.
+///
+/// There are 8 slots or more for each object. With so many, a bucket is rarely full before the
+/// table has reached its limit: in one of some thousand tables.
+pub const fn buckets(objects: u32) -> usize {
+    let buckets = objects as usize;
+    if buckets < 2 {
+        return 2;
     }
-    slots.next_power_of_two()
-}
-
-/// The number of words for the states of a table with so many slots.
-pub const fn state_words(slots: usize) -> usize {
-    slots.saturating_mul(STATE)
+    buckets.next_power_of_two()
 }
 
 /// A bounded table of the addresses of objects.
 #[derive(Debug)]
-pub struct ObjectTable<S> {
-    /// Addresses. 0 is an empty slot. The number is a power of two.
-    slots: S,
-    /// The states of the slots, or nothing.
+pub struct ObjectTable<B, S> {
+    buckets: B,
+    /// The states of each bucket, or nothing.
     states: S,
-    /// The bits of a hash that choose the bucket are above this one.
+    /// The bits of a hash from this one on choose the bucket. At most 63.
     shift: u32,
     limit: usize,
     /// The slots in use, and those that a CPU is about to use.
@@ -87,15 +86,25 @@ pub struct ObjectTable<S> {
     refused: AtomicU64,
 }
 
-impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
-    /// Creates a table for at most `limit` objects. `slots` has [`slots`] words, all 0. In other
-    /// memory, the table finds fewer objects. `states` has [`state_words`] words, or none.
-    pub fn new(slots: S, states: S, limit: u32) -> Self {
-        let buckets = slots.len() / BUCKET;
+/// Whether a slot has this value.
+#[inline(always)]
+fn has(bucket: &Bucket, address: u64) -> bool {
+    bucket
+        .iter()
+        .any(|slot| slot.load(Ordering::Relaxed) == address)
+}
+
+impl<B, S> ObjectTable<B, S>
+where
+    B: Deref<Target = [Bucket]>,
+    S: Deref<Target = [BucketStates]>,
+{
+    /// Creates a table for at most `limit` objects. The memory has [`buckets`] buckets, all 0. In
+    /// other memory, the table finds fewer objects. There are states for all buckets, or for none.
+    pub fn new(buckets: B, states: S, limit: u32) -> Self {
         Self {
-            // With one bucket, every hash chooses it.
-            shift: 64u32.saturating_sub(buckets.max(1).trailing_zeros()),
-            slots,
+            shift: 64u32.saturating_sub(buckets.len().trailing_zeros().max(1)),
+            buckets,
             states,
             limit: limit as usize,
             live: AtomicUsize::new(0),
@@ -103,21 +112,16 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
         }
     }
 
-    /// The index of the first slot of the bucket that an address belongs to.
+    /// The index of the bucket of an address.
     #[inline(always)]
-    fn bucket_start(&self, address: u64) -> usize {
-        let bucket = spread(address).checked_shr(self.shift).unwrap_or(0) as usize;
-        bucket.wrapping_mul(BUCKET)
+    fn index(&self, address: u64) -> usize {
+        spread(address).wrapping_shr(self.shift) as usize
     }
 
+    /// The bucket of an address. `None` if the memory does not have the number of [`buckets`].
     #[inline(always)]
-    fn bucket(&self, address: u64) -> &[AtomicU64; BUCKET] {
-        static EMPTY: [AtomicU64; BUCKET] = [const { AtomicU64::new(0) }; BUCKET];
-
-        self.slots
-            .get(self.bucket_start(address)..)
-            .and_then(|slots| slots.first_chunk())
-            .unwrap_or(&EMPTY)
+    fn bucket(&self, address: u64) -> Option<&Bucket> {
+        self.buckets.get(self.index(address))
     }
 
     /// Whether the table contains this address. Any context.
@@ -126,13 +130,11 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
     /// memory accesses that passed the address also orders the slot.
     #[inline(always)]
     pub fn contains(&self, address: u64) -> bool {
-        // NULL is no object, but an empty slot.
-        address > RESERVED
-            && self.live.load(Ordering::Relaxed) != 0
-            && self
-                .bucket(address)
-                .iter()
-                .any(|slot| slot.load(Ordering::Relaxed) == address)
+        // The values of slots without an object are no objects. This check is last, because other
+        // addresses then do not pay for it.
+        self.bucket(address)
+            .is_some_and(|bucket| has(bucket, address))
+            && address > RESERVED
     }
 
     /// The state of an object, if the table contains the object and has states. Any context.
@@ -143,38 +145,30 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
         if address <= RESERVED {
             return None;
         }
+        let (bucket, states) = (self.bucket(address)?, self.states.get(self.index(address))?);
         // The state of the object is older than the address in the slot: see `add`.
-        let mut bucket = self.bucket(address).iter();
-        let index = bucket.position(|slot| slot.load(Ordering::Acquire) == address)?;
-        let words = self.state_of(self.bucket_start(address).wrapping_add(index))?;
+        let is_object = |slot: &AtomicU64| slot.load(Ordering::Acquire) == address;
+        let index = bucket.iter().position(is_object)?;
+        let words = states.get(index)?;
         Some(State { address, words })
-    }
-
-    fn state_of(&self, slot: usize) -> Option<&[AtomicU64; STATE]> {
-        let states = self.states.get(slot.wrapping_mul(STATE)..)?;
-        states.first_chunk()
     }
 
     /// Adds an address, unless the table contains it. NULL and 1 are ignored. If the table or its
     /// bucket is full, it counts the address as [refused](Self::refused). Any context.
     pub fn add(&self, address: u64) {
         let bucket = self.bucket(address);
-        if address <= RESERVED
-            || bucket
-                .iter()
-                .any(|slot| slot.load(Ordering::Relaxed) == address)
-        {
+        if address <= RESERVED || bucket.is_some_and(|bucket| has(bucket, address)) {
             return;
         }
         if self.live.fetch_add(1, Ordering::Relaxed) < self.limit {
-            let start = self.bucket_start(address);
-            for (index, slot) in bucket.iter().enumerate() {
+            let states = self.states.get(self.index(address));
+            for (index, slot) in bucket.into_iter().flatten().enumerate() {
                 let reserved =
                     slot.compare_exchange(0, RESERVED, Ordering::AcqRel, Ordering::Relaxed);
                 if reserved.is_err() {
                     continue;
                 }
-                if let Some(words) = self.state_of(start.wrapping_add(index)) {
+                if let Some(words) = states.and_then(|states| states.get(index)) {
                     State { address, words }.start();
                 }
                 // This fails if `clear` emptied the slot, and counted it.
@@ -199,7 +193,7 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
         if address <= RESERVED {
             return;
         }
-        for slot in self.bucket(address) {
+        for slot in self.bucket(address).into_iter().flatten() {
             let removed = slot.load(Ordering::Relaxed) == address
                 && slot
                     .compare_exchange(address, 0, Ordering::AcqRel, Ordering::Relaxed)
@@ -212,7 +206,7 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
 
     /// Removes all addresses. An address that another CPU adds at the same time may stay.
     pub fn clear(&self) {
-        for slot in self.slots.iter() {
+        for slot in self.buckets.iter().flatten() {
             if slot.swap(0, Ordering::AcqRel) != 0 {
                 self.live.fetch_sub(1, Ordering::Relaxed);
             }
@@ -238,8 +232,7 @@ impl<S: Deref<Target = [AtomicU64]>> ObjectTable<S> {
 #[derive(Clone, Copy, Debug)]
 pub struct State<'a> {
     address: u64,
-    /// The number of records, the last values, and the function that saw them last.
-    words: &'a [AtomicU64; STATE],
+    words: &'a ObjectState,
 }
 
 /// The result of [`State::count`].

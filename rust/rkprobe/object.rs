@@ -3,10 +3,7 @@
 //! The parts of an object probe: the table of live objects, the functions that may receive them,
 //! and the changes to the table at the hits of other events.
 
-use core::{
-    num::NonZero,
-    sync::atomic::AtomicU64, //
-};
+use core::num::NonZero;
 
 use kernel::{
     prelude::*,
@@ -22,6 +19,7 @@ use ktrace::{
 use probe::{
     arch::{
         current,
+        Register,
         Slot, //
     },
     btf::{
@@ -32,12 +30,14 @@ use probe::{
     command::ObjectTarget,
     object_table::{
         self,
+        Bucket,
+        BucketStates,
         ObjectTable, //
     },
 };
 
 /// The live objects of an object probe.
-pub(crate) type Objects = ObjectTable<KVVec<AtomicU64>>;
+pub(crate) type Objects = ObjectTable<KVVec<Bucket>, KVVec<BucketStates>>;
 
 /// The number of live objects, if the command has none.
 const DEFAULT_OBJECTS: u32 = 1024;
@@ -45,21 +45,26 @@ const DEFAULT_OBJECTS: u32 = 1024;
 /// Creates the table for the objects of a command. `ENOMEM`.
 pub(crate) fn new_table(target: &ObjectTarget<'_>) -> Result<Arc<Objects>> {
     let limit = target.objects.map_or(DEFAULT_OBJECTS, |limit| limit.get());
-    let slots = object_table::slots(limit);
+    let len = object_table::buckets(limit);
     let states = match Selection::of(target).is_all() {
         true => 0,
-        false => object_table::state_words(slots),
+        false => len,
     };
-    let table = ObjectTable::new(zeros(slots)?, zeros(states)?, limit);
+    let table = ObjectTable::new(
+        filled_with(Bucket::default, len)?,
+        filled_with(BucketStates::default, states)?,
+        limit,
+    );
     Ok(Arc::new(table, GFP_KERNEL)?)
 }
 
-fn zeros(len: usize) -> Result<KVVec<AtomicU64>> {
-    let mut words = KVVec::with_capacity(len, GFP_KERNEL)?;
+/// A vector with so many default values. `ENOMEM`.
+fn filled_with<T>(default: fn() -> T, len: usize) -> Result<KVVec<T>> {
+    let mut values = KVVec::with_capacity(len, GFP_KERNEL)?;
     for _ in 0..len {
-        words.push(AtomicU64::new(0), GFP_KERNEL)?;
+        values.push(default(), GFP_KERNEL)?;
     }
-    Ok(words)
+    Ok(values)
 }
 
 /// The calls with a live object that have a record.
@@ -143,6 +148,8 @@ pub(crate) struct Following {
 pub(crate) struct ByParameter {
     /// Counted from 0.
     pub(crate) position: u16,
+    /// The register of this parameter.
+    pub(crate) register: Register,
     pub(crate) addresses: KVVec<usize>,
 }
 
@@ -195,24 +202,33 @@ pub(crate) fn functions(
         Ok(())
     })?;
 
-    let mut groups = KVec::<ByParameter>::new();
-    let (mut taken, mut left_out) = (0usize, 0usize);
+    let mut parameters = KVVec::with_capacity(receivers.len(), GFP_KERNEL)?;
     for (receiver, address) in receivers.iter().zip(&addresses) {
-        if matches!(*address, 0 | REPEATED) || !ftrace::is_traceable(*address)? {
-            left_out += 1;
+        if !matches!(*address, 0 | REPEATED) {
+            parameters.push(receiver.parameters, GFP_KERNEL)?;
+        }
+    }
+    // 0 and `REPEATED` stay out: they are no addresses of a function.
+    addresses.retain(|address| !matches!(*address, 0 | REPEATED));
+    let untraceable = ftrace::untraceable(&addresses)?;
+    let mut groups = KVec::<ByParameter>::new();
+    let mut taken = 0usize;
+    for (index, (parameters, address)) in parameters.iter().zip(&addresses).enumerate() {
+        if untraceable.binary_search(&index).is_ok() {
             continue;
         }
         taken += 1;
-        for position in (0..32u16).filter(|position| receiver.parameters >> position & 1 == 1) {
-            if !matches!(current::argument(position), Slot::Register(_)) {
+        for position in (0..32u16).filter(|position| *parameters >> position & 1 == 1) {
+            let Slot::Register(register) = current::argument(position) else {
                 continue;
-            }
+            };
             let index = match groups.iter().position(|group| group.position == position) {
                 Some(index) => index,
                 None => {
                     let addresses = KVVec::new();
                     let group = ByParameter {
                         position,
+                        register,
                         addresses,
                     };
                     groups.push(group, GFP_KERNEL)?;
@@ -224,6 +240,7 @@ pub(crate) fn functions(
             }
         }
     }
+    let left_out = receivers.len() - taken;
     if left_out > 0 {
         pr_info!("object probe: {taken} functions, {left_out} left out\n");
     }

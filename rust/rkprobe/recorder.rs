@@ -24,7 +24,10 @@ use ktrace::{
         Record, //
     },
     fprobe,
-    function::Call,
+    function::{
+        Call,
+        CallOrigin, //
+    },
     kprobe::{
         self,
         Hit, //
@@ -225,12 +228,14 @@ impl tracepoint::Handler for AtEntry {
     }
 }
 
-/// The same at the entry of functions that receive an object.
+/// The handler at the entry of functions that may receive an object.
 pub(crate) struct AtObject {
     pub(crate) recorder: Recorder,
     pub(crate) objects: Arc<Objects>,
     /// The position of the parameter that may be an object, counted from 0.
     pub(crate) position: u16,
+    /// The register of this parameter.
+    pub(crate) register: Register,
     pub(crate) selection: Selection,
     /// The offset of the values that can change in the fields of a record, in bytes.
     pub(crate) values_at: usize,
@@ -248,33 +253,30 @@ impl fprobe::Handler for AtObject {
 
     #[inline(always)]
     fn entry(&self, call: &Call<'_>) -> Option<()> {
-        let address = call.argument(self.position);
+        let address = call.state().register(self.register);
         if self.objects.contains(address) {
-            if self.selection.is_all() {
-                let values = self.received(address);
-                self.recorder.record(call, values, (call.function(),));
-            } else {
-                self.record_selected(call, address);
-            }
+            self.record(call.origin(), call.function(), address);
         }
         Some(())
     }
 }
 
 impl AtObject {
-    #[inline(always)]
-    fn received(&self, address: u64) -> ReceivedObject {
-        ReceivedObject {
+    /// Records a call, if the selection has a record for it. Most calls receive no object, so the
+    /// handler itself saves no registers for this function.
+    #[cold]
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn record(&self, call: CallOrigin<'_>, function: usize, address: u64) {
+        let mut values = ReceivedObject {
             address,
             position: self.position,
             unchanged: 0,
+        };
+        let head = (function,);
+        if self.selection.is_all() {
+            return self.recorder.record(&call, values, head);
         }
-    }
-
-    /// Makes a record if the selection has one for this call.
-    #[inline(never)]
-    #[link_section = ".kprobes.text"]
-    fn record_selected(&self, call: &Call<'_>, address: u64) {
         let Some(state) = self.objects.state(address) else {
             // The object ended just now.
             return;
@@ -291,15 +293,13 @@ impl AtObject {
             }
             is_last || counted == Counted::More
         };
-        let head = (call.function(),);
-        let mut values = self.received(address);
         if self.selection.is_of_changes {
-            values.unchanged = state.see(call.function() as u64);
-            self.recorder.record_if(call, values, head, |fields| {
+            values.unchanged = state.see(function as u64);
+            self.recorder.record_if(&call, values, head, |fields| {
                 state.differs(fields.get(self.values_at..).unwrap_or(&[])) && is_counted()
             });
         } else if is_counted() {
-            self.recorder.record(call, values, head);
+            self.recorder.record(&call, values, head);
         }
         if is_last {
             self.objects.remove(address);
@@ -328,7 +328,7 @@ impl CallValues for ReceivedObject {
     }
 }
 
-/// The same at the exit of functions.
+/// The handler at the exit of functions.
 pub(crate) struct AtExit(pub(crate) Recorder);
 
 #[vtable]

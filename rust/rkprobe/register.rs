@@ -211,6 +211,7 @@ fn register_object(compiled: &Compiled, records: &Arc<Records>) -> Result<KBox<d
             position: group.position,
             selection: following.selection,
             values_at: records.schema.values_at(),
+            register: group.register,
         };
         let functions = Functions::Addresses(&group.addresses);
         probes.push(boxed(Fprobe::new(functions, handler)?)?, GFP_KERNEL)?;

@@ -13,6 +13,7 @@ mod kallsyms;
 mod repeated;
 mod rethook;
 mod symbol;
+mod symbol_table;
 
 pub use arguments::Arguments;
 pub(crate) use dyn_event::{

@@ -74,16 +74,26 @@ impl<'a> Function<'a> {
     /// counts it.
     pub fn params(&self) -> impl Iterator<Item = Param<'a>> + use<'a> {
         let sections = self.btf.sections;
+        self.words().map(move |(position, [name, ty])| Param {
+            position,
+            name: sections.text(name).unwrap_or(""),
+            ty: TypeId::new(ty),
+        })
+    }
+
+    /// The positions and the types of [`Self::params`]. It reads no names.
+    pub(super) fn param_types(&self) -> impl Iterator<Item = (u16, TypeId)> + use<'a> {
+        self.words()
+            .map(|(position, [_, ty])| (position, TypeId::new(ty)))
+    }
+
+    /// The positions of the parameters, and the places of their names and types.
+    fn words(&self) -> impl Iterator<Item = (u16, [u32; 2])> + use<'a> {
         let positions = 0..u16::MAX;
         positions
             .zip(self.proto.elements(0))
             .skip(usize::from(self.is_tracepoint))
             .filter(|(_, param)| *param != Self::VARIADIC)
-            .map(move |(position, [name, ty])| Param {
-                position,
-                name: sections.text(name).unwrap_or(""),
-                ty: TypeId::new(ty),
-            })
     }
 
     /// Finds a parameter by its name.

@@ -44,17 +44,21 @@ impl<'a> Btf<'a> {
             .filter(|name| *name != 0);
         btf.own_types().filter_map(move |id| {
             let function = Function::new(btf, id)?;
-            let name = btf.name(btf.get(id)?)?;
             let is_wanted = |ty| {
                 let pointed = btf.pointed_structure(btf.resolve(ty)?)?;
                 (Some(pointed.name) == wanted).then_some(())
             };
             let positions = function
-                .params()
-                .filter(|param| is_wanted(param.ty).is_some())
-                .filter_map(|param| 1u32.checked_shl(param.position.into()));
+                .param_types()
+                .filter(|(_, ty)| is_wanted(*ty).is_some())
+                .filter_map(|(position, _)| 1u32.checked_shl(position.into()));
             let parameters = positions.fold(0, |all, bit| all | bit);
-            (parameters != 0).then_some(Receiver { name, parameters })
+            if parameters == 0 {
+                return None;
+            }
+            // Most functions are left out, so this reads few names.
+            let name = btf.name(btf.get(id)?)?;
+            Some(Receiver { name, parameters })
         })
     }
 }

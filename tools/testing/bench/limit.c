@@ -6,6 +6,7 @@
  * is looked at. They are events of the group "limit", and enabled like any other.
  *
  * The event "count" makes no record: it is the C handler that a bare ktrace::Kprobe is compared with.
+ * Neither does "nothing", the handler that object probes are compared with.
  */
 
 #include <linux/fprobe.h>
@@ -526,6 +527,17 @@ static int f_entry(struct fprobe *fprobe, unsigned long address, unsigned long c
 			record->value[i] = ftrace_regs_get_argument(regs, i);
 		trace_event_buffer_commit(&buffer);
 	}
+	return 0;
+}
+
+static int nothing_entry(struct fprobe *fprobe, unsigned long address, unsigned long caller,
+			 struct ftrace_regs *regs, void *data);
+NOKPROBE_SYMBOL(nothing_entry);
+EVENT(nothing, attach_fprobe, detach_fprobe, .fprobe = { .entry_handler = nothing_entry });
+
+static int nothing_entry(struct fprobe *fprobe, unsigned long address, unsigned long caller,
+			 struct ftrace_regs *regs, void *data)
+{
 	return 0;
 }
 

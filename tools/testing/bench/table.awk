@@ -96,7 +96,7 @@ function draw(	i, y, x, width, row) {
 FILENAME == ARGV[1] {
 	if ($0 !~ /^(#|$)/) {
 		rows[++count] = $1
-		most[$1] = $2 < lowest_most ? lowest_most : $2
+		most[$1] = $2 !~ /^\+/ && $2 < lowest_most ? lowest_most : $2
 		$1 = $2 = $3 = ""
 		sub(/^ */, "")
 		event[rows[count]] = $0
@@ -127,6 +127,9 @@ END {
 		if (free)
 			apart = 0
 		note = ""
+		is_difference = most[row] ~ /^\+/
+		if (is_difference)
+			most[row] = c ? 1 + substr(most[row], 2) / c : 1
 		if (free ? o > 1 : o / c > most[row] && (l < 0 || l / c <= most[row] || o > 1.05 * l)) {
 			note = "MISSED  "
 			missed = missed " " row
@@ -137,7 +140,7 @@ END {
 		if (tsv)
 			printf "%s\t%.1f\t%.1f\t%.1f\t%s\t%s\t%.2f%%\tinstructions\n", row, bare, c, o,
 				l < 0 ? "" : sprintf("%.1f", l), free ? "" : sprintf("%.3f", o / c), apart >tsv
-		if (!free) {
+		if (!free && !is_difference) {
 			drawn++
 			rows[drawn] = row
 			ours[row] = o

@@ -3,7 +3,7 @@
 //! The names that more than one symbol of the kernel image has.
 //!
 //! The kernel exports no function that counts symbols. Its table of names is in memory: see
-//! [`memory`]. `kallsyms` in proc has the same names, but reading this file takes 16 times as many
+//! [`symbol_table`]. `kallsyms` in proc has the same names, but reading this file takes 16 times as many
 //! instructions, because the kernel formats each line. So this file is read only if the table
 //! cannot be found, or has an unknown format.
 
@@ -14,9 +14,10 @@ use probe::{
     kallsyms, //
 };
 
-use super::kallsyms::Kallsyms;
-
-mod memory;
+use super::{
+    kallsyms::Kallsyms,
+    symbol_table, //
+};
 
 /// A set of the hashes of names.
 struct NameHashes {
@@ -76,6 +77,14 @@ impl Counted {
         })
     }
 
+    /// Makes room for this many names, before the first one is added.
+    fn reserve(&mut self, len: usize) -> Result {
+        if self.all.len == 0 {
+            self.all = NameHashes::with_capacity(len)?;
+        }
+        Ok(())
+    }
+
     /// Adds a name by its hash.
     fn add(&mut self, hash: u64) -> Result {
         if self.all.add(hash)? {
@@ -94,10 +103,14 @@ impl Repeated {
     /// Takes about 0.01 s, or 0.1 s if it must read `kallsyms` in proc, and 4 MB until it returns.
     /// Process context; sleeps. `ENOMEM`, and `ENODEV` if the kernel has no proc.
     pub fn read() -> Result<Self> {
-        let counted = match memory::read()? {
-            Some(counted) => counted,
-            None => read_file()?,
-        };
+        let mut counted = Counted::with_capacity(0)?;
+        let is_read = symbol_table::each(|len, symbol| {
+            counted.reserve(len)?;
+            counted.add(symbol.hash)
+        })?;
+        if !is_read {
+            counted = read_file()?;
+        }
         Ok(Self(counted.repeated))
     }
 

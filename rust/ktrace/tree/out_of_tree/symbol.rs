@@ -13,9 +13,14 @@ use kernel::{
     str::CStr, //
 };
 
+use probe::hash::hash;
+
 use crate::bindings as tracing;
 
-use super::kallsyms::Kallsyms;
+use super::{
+    kallsyms::Kallsyms,
+    symbol_table, //
+};
 
 /// The offsets from a symbol at which `address_of` asks the kernel.
 ///
@@ -83,6 +88,24 @@ pub(crate) fn each_named(
     names: &[&str],
     mut found: impl FnMut(usize, usize) -> Result, //
 ) -> Result {
+    let mut hashes = KVVec::with_capacity(names.len(), GFP_KERNEL)?;
+    for (index, name) in names.iter().enumerate() {
+        hashes.push((hash(name.as_bytes()), index), GFP_KERNEL)?;
+    }
+    hashes.sort_unstable();
+    let mut symbols = KVVec::<(usize, usize)>::new();
+    let is_read = symbol_table::each(|_, symbol| {
+        let found = hashes.binary_search_by_key(&symbol.hash, |(hash, _)| *hash);
+        if let Some((_, index)) = found.ok().and_then(|at| hashes.get(at)) {
+            symbols.push((*index, symbol.address), GFP_KERNEL)?;
+        }
+        Ok(())
+    })?;
+    if is_read {
+        return symbols
+            .iter()
+            .try_for_each(|(index, address)| found(*index, *address));
+    }
     Kallsyms::open()?.each_of_kernel(|symbol| {
         match names.binary_search_by(|name| name.as_bytes().cmp(symbol.name)) {
             // The kernel hides the address.

@@ -16,22 +16,26 @@ use std::{
 };
 
 use probe::object_table::{
-    slots,
-    state_words,
+    buckets,
+    Bucket,
+    BucketStates,
     Counted,
     ObjectTable, //
 };
 use proptest::prelude::*;
 
-fn table(limit: u32) -> ObjectTable<Vec<AtomicU64>> {
-    let memory = (0..slots(limit)).map(|_| AtomicU64::new(0)).collect();
-    ObjectTable::new(memory, Vec::new(), limit)
+fn memory<T: Default>(len: usize) -> Vec<T> {
+    (0..len).map(|_| T::default()).collect()
 }
 
-fn table_with_states(limit: u32) -> ObjectTable<Vec<AtomicU64>> {
-    let memory = |len| (0..len).map(|_| AtomicU64::new(0)).collect();
-    let slots = slots(limit);
-    ObjectTable::new(memory(slots), memory(state_words(slots)), limit)
+type Table = ObjectTable<Vec<Bucket>, Vec<BucketStates>>;
+
+fn table(limit: u32) -> Table {
+    ObjectTable::new(memory(buckets(limit)), Vec::new(), limit)
+}
+
+fn table_with_states(limit: u32) -> Table {
+    ObjectTable::new(memory(buckets(limit)), memory(buckets(limit)), limit)
 }
 
 /// Addresses as a slab gives them.
@@ -96,10 +100,10 @@ fn refuses_what_is_above_the_limit() {
 
 #[test]
 fn a_full_bucket_refuses() {
-    let memory = (0..8).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
-    let table = ObjectTable::new(memory, Vec::new(), 100);
-    (0..9).for_each(|n| table.add(address(n)));
-    assert_eq!((table.live(), table.refused()), (8, 1));
+    let table = Table::new(memory(2), Vec::new(), 100);
+    (0..40).for_each(|n| table.add(address(n)));
+    assert_eq!((table.live(), table.refused()), (16, 24));
+    assert_eq!((0..40).filter(|n| table.contains(address(*n))).count(), 16);
 }
 
 #[test]
@@ -117,8 +121,11 @@ fn holds_the_objects_of_a_slab() {
 }
 
 #[test]
-fn memory_without_slots_has_no_object() {
-    let table = ObjectTable::new(Vec::new(), Vec::new(), 4);
+fn finds_fewer_objects_in_less_memory() {
+    let table = Table::new(memory(1), Vec::new(), 100);
+    (0..40).for_each(|n| table.add(address(n)));
+    assert_eq!((0..40).filter(|n| table.contains(address(*n))).count(), 8);
+    let table = Table::new(memory(0), Vec::new(), 4);
     table.remove(address(1));
     assert!(!table.contains(address(1)));
 }
@@ -244,21 +251,28 @@ fn the_first_values_always_differ() {
 /// A CPU that found an object goes on when another object has its slot.
 #[test]
 fn a_late_cpu_does_not_disturb_the_next_object() {
-    let memory = |len| (0..len).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
-    let table = ObjectTable::new(memory(8), memory(state_words(8)), 1);
+    let table = Table::new(memory(1), memory(1), 1);
+    let is_in_this_bucket = |object: &u64| {
+        table.add(*object);
+        let has = table.contains(*object);
+        table.remove(*object);
+        has
+    };
+    let mut objects = (0..).map(address).filter(is_in_this_bucket);
+    let [first, second] = [(); 2].map(|()| objects.next().unwrap());
     for values in [&[0][..], &[1; 8], &[2; 9]] {
-        table.add(address(0));
-        let late = table.state(address(0)).unwrap();
-        table.remove(address(0));
-        table.add(address(1));
+        table.add(first);
+        let late = table.state(first).unwrap();
+        table.remove(first);
+        table.add(second);
         assert!(late.differs(values));
         assert_eq!(late.count(3), Counted::Ended);
         // Its first values are never lost.
-        let state = table.state(address(1)).unwrap();
+        let state = table.state(second).unwrap();
         assert!(state.differs(values));
         assert!(!state.differs(values));
         assert_eq!(state.count(1), Counted::Last);
-        table.remove(address(1));
+        table.remove(second);
     }
 }
 

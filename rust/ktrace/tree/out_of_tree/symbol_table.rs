@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reads the kernel's table of names from memory.
+//! Reads the kernel's table of symbols from memory.
 //!
 //! The kernel publishes the address of the table for crash tools, in its note `VMCOREINFO`. It
 //! exports a function that returns the address of the note. No header documents the format of the
 //! table. So this file checks the format: a read of unmapped memory fails, each name must start
-//! with a type, and the table must contain two names that every kernel has.
+//! with a type, and the table must contain two symbols that every kernel has. The kernel exports
+//! one of them, so this file also checks its address.
 //!
 //! This file only reads data at the addresses in the note. It calls no function there.
 //!
 //! C: `crash_save_vmcoreinfo_init()` in `kernel/vmcore_info.c`.
 
 use kernel::{
+    bindings,
     ffi::c_void,
     prelude::*, //
 };
 
 use probe::{
+    hash::hash,
     kallsyms::{
         token_texts,
         Names,
@@ -33,16 +36,22 @@ use crate::nofault::{
     Fault, //
 };
 
-use super::Counted;
+/// The name of an exported function, [`known_address`].
+const KNOWN: &[u8] = b"register_ftrace_function";
 
-/// Names that every kernel has: a function, and the symbol at the end of the kernel image.
-const KNOWN: [&[u8]; 2] = [b"seq_read", b"_end"];
+/// The symbol at the end of the kernel image. Every kernel has it.
+const END: &[u8] = b"_end";
 
 /// A number of symbols that no kernel reaches.
 const TOO_MANY: usize = 1 << 22;
 
 extern "C" {
     fn ktrace_vmcoreinfo(len: &mut usize) -> *const c_void;
+}
+
+/// The address of [`KNOWN`].
+fn known_address() -> usize {
+    bindings::register_ftrace_function as *const () as usize
 }
 
 /// The reason why the table could not be read.
@@ -66,18 +75,27 @@ impl<E: Into<Error>> From<E> for ReadError {
     }
 }
 
-/// Reads the names. `None` if the table cannot be found, or has an unknown format. `ENOMEM`.
+/// A symbol in the table.
+pub(super) struct TableSymbol {
+    /// The [`hash`] of its name.
+    pub(super) hash: u64,
+    pub(super) address: usize,
+}
+
+/// Calls `found` for each symbol, with the number of all symbols. Returns false if the table cannot
+/// be found, or has an unknown format. Then the caller must ignore what `found` got. `ENOMEM`, and
+/// the errors of `found`.
 ///
 /// Process context; sleeps.
-pub(super) fn read() -> Result<Option<Counted>> {
-    match find().and_then(|table| table.read()) {
-        Ok(counted) => Ok(Some(counted)),
-        Err(ReadError::Unknown) => Ok(None),
+pub(super) fn each(found: impl FnMut(usize, TableSymbol) -> Result) -> Result<bool> {
+    match find().and_then(|table| table.each(found)) {
+        Ok(()) => Ok(true),
+        Err(ReadError::Unknown) => Ok(false),
         Err(ReadError::Different) => {
             pr_info!(
                 "the kernel's table of symbols looks different: reading /proc/kallsyms instead\n"
             );
-            Ok(None)
+            Ok(false)
         }
         Err(ReadError::Other(error)) => Err(error),
     }
@@ -90,6 +108,7 @@ struct SymbolTable {
     names: usize,
     token_table: usize,
     token_index: usize,
+    offsets: usize,
 }
 
 /// Finds the table by the addresses in the note `VMCOREINFO`.
@@ -108,6 +127,7 @@ fn find() -> Result<SymbolTable, ReadError> {
                 names: info.symbol("kallsyms_names")?,
                 token_table: info.symbol("kallsyms_token_table")?,
                 token_index: info.symbol("kallsyms_token_index")?,
+                offsets: info.symbol("kallsyms_offsets")?,
             },
         ))
     };
@@ -121,7 +141,7 @@ fn find() -> Result<SymbolTable, ReadError> {
 }
 
 impl SymbolTable {
-    fn read(&self) -> Result<Counted, ReadError> {
+    fn each(&self, mut found: impl FnMut(usize, TableSymbol) -> Result) -> Result<(), ReadError> {
         /// A chunk is longer than any name, so each read returns at least one whole name.
         const CHUNK: usize = 32 << 10;
         const { assert!(CHUNK > MAX_COMPRESSED) };
@@ -131,7 +151,9 @@ impl SymbolTable {
         if self.len > TOO_MANY {
             return Err(ReadError::Different);
         }
-        let mut counted = Counted::with_capacity(self.len)?;
+        let (known, end) = (hash(KNOWN), hash(END));
+        let (mut has_known, mut has_end) = (false, false);
+        let mut offsets = Offsets::new(self.offsets, self.len)?;
         let mut chunk = KVVec::from_elem(0, CHUNK, GFP_KERNEL)?;
         let mut address = self.names;
         let mut left = self.len;
@@ -140,7 +162,13 @@ impl SymbolTable {
             let mut names = Names::new(&chunk);
             let before = left;
             for name in names.by_ref().take(before) {
-                counted.add(tokens.hash(name).ok_or(ReadError::Different)?)?;
+                let symbol = TableSymbol {
+                    hash: tokens.hash(name).ok_or(ReadError::Different)?,
+                    address: offsets.next_address()?,
+                };
+                has_known |= symbol.hash == known && symbol.address == known_address();
+                has_end |= symbol.hash == end;
+                found(self.len, symbol)?;
                 left = left.wrapping_sub(1);
             }
             if left == before {
@@ -149,8 +177,8 @@ impl SymbolTable {
             let read = CHUNK.wrapping_sub(names.rest().len());
             address = address.wrapping_add(read);
         }
-        if KNOWN.iter().all(|name| counted.all.contains(name)) {
-            Ok(counted)
+        if has_known && has_end {
+            Ok(())
         } else {
             Err(ReadError::Different)
         }
@@ -171,5 +199,57 @@ impl SymbolTable {
             tokens.push(Token::new(text.ok_or(ReadError::Different)?), GFP_KERNEL)?;
         }
         Ok(tokens)
+    }
+}
+
+/// The addresses of the symbols, in their order. Each is stored as the distance from the place
+/// where it is stored.
+///
+/// C: `kallsyms_sym_address()`.
+struct Offsets {
+    /// The place of the next one.
+    place: usize,
+    left: usize,
+    chunk: KVVec<u8>,
+    /// The bytes of the chunk that were used.
+    used: usize,
+}
+
+impl Offsets {
+    const BYTES: usize = size_of::<i32>();
+    /// The offsets of a chunk.
+    const CHUNK: usize = 4096;
+
+    fn new(place: usize, len: usize) -> Result<Self> {
+        Ok(Self {
+            place,
+            left: len,
+            chunk: KVVec::new(),
+            used: 0,
+        })
+    }
+
+    #[inline(always)]
+    fn next_address(&mut self) -> Result<usize, ReadError> {
+        if self.used >= self.chunk.len() {
+            self.read_chunk()?;
+        }
+        let rest = self.chunk.get(self.used..).unwrap_or(&[]);
+        let offset = rest.first_chunk().ok_or(ReadError::Different)?;
+        let offset = i32::from_ne_bytes(*offset) as isize;
+        let address = self.place.wrapping_add_signed(offset);
+        self.place = self.place.wrapping_add(Self::BYTES);
+        self.used = self.used.wrapping_add(Self::BYTES);
+        Ok(address)
+    }
+
+    #[cold]
+    fn read_chunk(&mut self) -> Result<(), ReadError> {
+        let len = self.left.min(Self::CHUNK).wrapping_mul(Self::BYTES);
+        self.chunk = KVVec::from_elem(0, len, GFP_KERNEL)?;
+        read_kernel(self.place, &mut self.chunk)?;
+        self.left = self.left.saturating_sub(Self::CHUNK);
+        self.used = 0;
+        Ok(())
     }
 }
