@@ -137,7 +137,7 @@ pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
 fn create_with(
     command: &Command<'_>,
     role: Option<Arc<Role>>,
-    feeds: KVec<KBox<Probe>>,
+    feeds: KVec<Probe>,
 ) -> Result<(), Failure> {
     let feeds = Cell::new(feeds);
     let target = ResolvedTarget::of(command)?;
@@ -314,7 +314,7 @@ impl SourceField<'_> {
         probes: &[Spec],
         objects: &Arc<Objects>,
         change: Change,
-        feeds: &mut KVec<KBox<Probe>>,
+        feeds: &mut KVec<Probe>,
     ) -> Result<(), Failure> {
         for probe in probes {
             let command = self.command(probe)?;
@@ -331,7 +331,7 @@ impl SourceField<'_> {
         command: &Command<'_>,
         objects: &Arc<Objects>,
         change: Change,
-    ) -> Result<KBox<Probe>, Failure> {
+    ) -> Result<Probe, Failure> {
         let target = ResolvedTarget::of(command)?;
         let types = Types::of(command, &target)?;
         let kernel = types.kernel()?;
@@ -432,7 +432,7 @@ struct NewProbe<'a> {
     /// For an object probe, and for its feeds.
     role: Option<&'a Arc<Role>>,
     /// For an object probe. The probe takes them.
-    feeds: &'a Cell<KVec<KBox<Probe>>>,
+    feeds: &'a Cell<KVec<Probe>>,
 }
 
 impl NewProbe<'_> {
@@ -523,7 +523,7 @@ impl NewProbe<'_> {
             sink: Sink::new(),
             schema,
             strings,
-            state: EventState::default(),
+            state: EventState::new(spec.group(), spec.event()),
         };
         let records = Arc::new(records, GFP_KERNEL)?;
         let probe = self.make_probe(spec, records.clone())?;
@@ -540,7 +540,7 @@ impl NewProbe<'_> {
     /// Creates the probe. Registers it, unless it is registered each time that its event is
     /// enabled.
     #[inline(never)]
-    fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<KBox<Probe>, Failure> {
+    fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<Probe, Failure> {
         let compiled = Compiled::new(&self.arguments, self.source, None);
         let (registered, renewal) = match self.command.target {
             // A kprobe in a module that the command names is registered each time that the module

@@ -46,7 +46,7 @@ use crate::{
     symbols, //
 };
 
-/// One probe of an event. It takes at most 128 bytes, which is one of the allocator's sizes.
+/// One probe of an event.
 pub(crate) struct Probe {
     /// Number in the listing. A newer probe has a higher number.
     number: usize,
@@ -61,8 +61,6 @@ pub(crate) struct Probe {
     renewal: Option<KBox<Renewal>>,
 }
 
-const _: () = assert!(size_of::<Probe>() <= 128);
-
 /// State of a probe that is registered more than once: each time that its event is enabled, or each
 /// time that its module is loaded.
 #[derive(Default)]
@@ -74,7 +72,7 @@ pub(crate) struct Renewal {
     /// Counts of all earlier registrations.
     earlier: Counts,
     /// For an object probe: the probes that change its table. They are not listed.
-    feeds: KVec<KBox<Probe>>,
+    feeds: KVec<Probe>,
 }
 
 impl Renewal {
@@ -89,7 +87,7 @@ impl Renewal {
     }
 
     /// Adds the feeds of an object probe.
-    pub(crate) fn with_feeds(mut self: KBox<Self>, feeds: KVec<KBox<Probe>>) -> KBox<Self> {
+    pub(crate) fn with_feeds(mut self: KBox<Self>, feeds: KVec<Probe>) -> KBox<Self> {
         self.feeds = feeds;
         self
     }
@@ -102,16 +100,15 @@ impl Probe {
         spec: Spec,
         registered: Option<KBox<dyn Registered>>,
         renewal: Option<KBox<Renewal>>,
-    ) -> Result<KBox<Self>> {
-        let probe = Self {
+    ) -> Result<Self> {
+        Ok(Self {
             number: 0,
             entry: DynEvent::new()?,
             records,
             spec,
             registered,
             renewal,
-        };
-        Ok(KBox::new(probe, GFP_KERNEL)?)
+        })
     }
 
     /// Number in the listing. Only listed probes have one.
@@ -204,14 +201,14 @@ impl Probe {
         used.any(|field| field.group.as_bytes() == group && field.event.as_bytes() == event)
     }
 
-    fn feeds(&self) -> &[KBox<Probe>] {
+    fn feeds(&self) -> &[Probe] {
         match &self.renewal {
             Some(renewal) => &renewal.feeds,
             None => &[],
         }
     }
 
-    fn feeds_mut(&mut self) -> &mut [KBox<Probe>] {
+    fn feeds_mut(&mut self) -> &mut [Probe] {
         match &mut self.renewal {
             Some(renewal) => &mut renewal.feeds,
             None => &mut [],
@@ -220,15 +217,14 @@ impl Probe {
 
     /// The probe and its feeds.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Probe> {
-        let feeds = self.feeds().iter().map(|feed| &**feed);
-        Iterator::chain(Some(self).into_iter(), feeds)
+        Iterator::chain(Some(self).into_iter(), self.feeds())
     }
 
     /// The element with this index of [`parts`](Self::parts).
     pub(crate) fn part_mut(&mut self, index: usize) -> Option<&mut Probe> {
         match index.checked_sub(1) {
             None => Some(self),
-            Some(feed) => self.feeds_mut().get_mut(feed).map(|feed| &mut **feed),
+            Some(feed) => self.feeds_mut().get_mut(feed),
         }
     }
 

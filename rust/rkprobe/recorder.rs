@@ -58,6 +58,7 @@ use probe::{
         Fault,
         Program, //
     },
+    hash::hash,
     types::{
         Space,
         Width, //
@@ -91,6 +92,23 @@ pub(crate) struct EventState {
     /// Number of probes.
     pub(crate) probes: AtomicU32,
     pub(crate) is_enabled: AtomicBool,
+    /// Hash of the group and the name. Finds an event among thousands without a look at each name.
+    pub(crate) hash: u64,
+}
+
+impl EventState {
+    /// Creates the state of an event of this name, without probes.
+    pub(crate) fn new(group: &str, name: &str) -> Self {
+        Self {
+            hash: Self::hash(group, name),
+            ..Self::default()
+        }
+    }
+
+    /// Hash of a group and a name.
+    pub(crate) fn hash(group: &str, name: &str) -> u64 {
+        hash(group.as_bytes()) ^ hash(name.as_bytes()).rotate_left(1)
+    }
 }
 
 /// The number of recorded and of missed hits of a probe.

@@ -37,18 +37,16 @@ use ktrace::{
         TraceEvent, //
     },
 };
-use probe::{
-    command::{
-        EventsFile,
-        Kind, //
-    },
-    hash::hash, //
+use probe::command::{
+    EventsFile,
+    Kind, //
 };
 
 use crate::{
     compile::Compiled,
     event::Probe,
     recorder::{
+        EventState,
         Records,
         StringBuffer, //
     },
@@ -63,7 +61,7 @@ use crate::{
 struct Registry {
     events: VVec<Event>,
     /// In the order of the listing, which is that of the numbers.
-    probes: VVec<KBox<Probe>>,
+    probes: VVec<Probe>,
     /// Number of the next probe.
     next_number: usize,
     /// Outputs of removed events that were enabled in a trace instance. They print the records in
@@ -75,26 +73,11 @@ struct Registry {
 
 /// A registered event.
 struct Event {
-    /// Hash of the group and the name. Finds an event among thousands without a look at each name.
-    hash: u64,
     records: Arc<Records>,
     trace_event: TraceEvent,
 }
 
 impl Event {
-    fn new(records: Arc<Records>, trace_event: TraceEvent) -> Self {
-        let (group, name) = trace_event.names();
-        Self {
-            hash: Self::hash(group.to_bytes(), name.to_bytes()),
-            records,
-            trace_event,
-        }
-    }
-
-    fn hash(group: &[u8], name: &[u8]) -> u64 {
-        hash(group) ^ hash(name).rotate_left(1)
-    }
-
     fn has_name(&self, group: &str, name: &str) -> bool {
         let (own_group, own_name) = self.trace_event.names();
         own_group.to_bytes() == group.as_bytes() && own_name.to_bytes() == name.as_bytes()
@@ -145,10 +128,11 @@ pub(crate) fn with_event<R>(
     name: &str,
     f: impl FnOnce(&Arc<Records>, &mut dyn Iterator<Item = &Probe>) -> R,
 ) -> Option<R> {
-    let hash = Event::hash(group.as_bytes(), name.as_bytes());
+    let hash = EventState::hash(group, name);
     let registry = REGISTRY.lock();
     let mut events = registry.events.iter();
-    let event = events.find(|event| event.hash == hash && event.has_name(group, name))?;
+    let event =
+        events.find(|event| event.records.state.hash == hash && event.has_name(group, name))?;
     let mut probes = registry.probes_of(&event.records);
     Some(f(&event.records, &mut probes))
 }
@@ -207,14 +191,17 @@ fn limit_retired() {
 const REMOVALS: usize = 100;
 
 /// Adds an event with its first probe, or fails and changes nothing.
-pub(crate) fn create(definition: Definition, records: Arc<Records>, probe: KBox<Probe>) -> Result {
+pub(crate) fn create(definition: Definition, records: Arc<Records>, probe: Probe) -> Result {
     limit_retired();
     let (held, output) = EventMutex::with(|token| {
         REGISTRY.lock().reserve()?;
         let trace_event = TraceEvent::register(token, definition)?;
         let output = trace_event.output();
         let held = trace_event.hold(token);
-        let event = Event::new(records, trace_event);
+        let event = Event {
+            records,
+            trace_event,
+        };
         let mut registry = REGISTRY.lock();
         registry.add_probe(token, probe);
         if registry.events.push_within_capacity(event).is_err() {
@@ -247,7 +234,7 @@ pub(crate) fn create(definition: Definition, records: Arc<Records>, probe: KBox<
 }
 
 /// Adds a probe to its event, or fails and changes nothing. Returns false if the event was removed.
-pub(crate) fn append(mut probe: KBox<Probe>) -> Result<bool> {
+pub(crate) fn append(mut probe: Probe) -> Result<bool> {
     EventMutex::with(|token| {
         let mut registry = REGISTRY.lock();
         if registry.event_of(probe.records()).is_none() {
@@ -481,7 +468,7 @@ impl Registry {
     }
 
     /// Adds a probe to the listings, after [`reserve`](Self::reserve).
-    fn add_probe(&mut self, token: &EventMutex, mut probe: KBox<Probe>) {
+    fn add_probe(&mut self, token: &EventMutex, mut probe: Probe) {
         let number = self.next_number;
         self.next_number = number.wrapping_add(1);
         let event = &probe.records().state;
@@ -500,7 +487,7 @@ impl Registry {
     }
 
     /// The probes with the number `from` or a higher one.
-    fn probes_from(&self, from: usize) -> &[KBox<Probe>] {
+    fn probes_from(&self, from: usize) -> &[Probe] {
         self.probes.get(self.index_from(from)..).unwrap_or(&[])
     }
 
@@ -524,7 +511,7 @@ impl Registry {
     fn probes_of<'a>(&'a self, records: &'a Records) -> impl Iterator<Item = &'a Probe> {
         let first = records.state.first_probe.load(Ordering::Relaxed);
         let is_its = move |probe: &&Probe| core::ptr::eq(&**probe.records(), records);
-        let probes = self.probes_from(first).iter().map(|probe| &**probe);
+        let probes = self.probes_from(first).iter();
         let count = records.state.probes.load(Ordering::Relaxed) as usize;
         probes.filter(is_its).take(count)
     }
@@ -538,7 +525,7 @@ impl Registry {
         let is_its = move |probe: &&mut Probe| core::ptr::eq(&**probe.records(), records);
         let probes = self.probes.get_mut(first..).unwrap_or(&mut []).iter_mut();
         let count = records.state.probes.load(Ordering::Relaxed) as usize;
-        probes.map(|probe| &mut **probe).filter(is_its).take(count)
+        probes.filter(is_its).take(count)
     }
 
     fn remove(&mut self, token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
@@ -555,7 +542,7 @@ impl Registry {
         if doomed_probes == 0 && doomed_events == 0 {
             return Ok(0);
         }
-        let is_object = |probe: &&KBox<Probe>| probe.spec().kind() == Kind::Object;
+        let is_object = |probe: &&Probe| probe.spec().kind() == Kind::Object;
         for user in self.probes.iter().filter(is_object) {
             let loses = |event: &Event| {
                 let (group, name) = event.trace_event.names();
@@ -566,19 +553,20 @@ impl Registry {
                 return Err(EBUSY);
             }
         }
+        let kept_probes = VVec::with_capacity(self.probes.len() - doomed_probes, GFP_KERNEL)?;
         let mut kept_events = VVec::with_capacity(self.events.len(), GFP_KERNEL)?;
         let mut batch = UnregisterBatch::new(doomed_probes)?;
         self.retired.reserve(doomed_events, GFP_KERNEL)?;
 
         // From here on nothing fails: there is room for everything.
-        self.probes.retain(|probe| {
-            if !is_doomed(probe) {
-                return true;
+        for mut probe in core::mem::replace(&mut self.probes, kept_probes) {
+            if is_doomed(&probe) {
+                probe.records().state.probes.fetch_sub(1, Ordering::Relaxed);
+                probe.unlist(token, &mut batch);
+            } else {
+                let _ = self.probes.push_within_capacity(probe);
             }
-            probe.records().state.probes.fetch_sub(1, Ordering::Relaxed);
-            probe.unlist(token, &mut batch);
-            false
-        });
+        }
         batch.unregister();
 
         // No handler runs any more, so the events can be removed.

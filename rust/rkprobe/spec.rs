@@ -59,7 +59,7 @@ pub(crate) struct ShortText {
 }
 
 impl ShortText {
-    /// With this, a [`Probe`](crate::event::Probe) takes one of the allocator's sizes.
+    /// Long enough for most functions without arguments.
     const MAX: usize = 46;
 
     fn as_bytes(&self) -> &[u8] {
