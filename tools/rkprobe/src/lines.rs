@@ -207,7 +207,11 @@ fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::new();
+    for byte in bytes {
+        text += &format!("{byte:02x}");
+    }
+    text
 }
 
 #[cfg(test)]
