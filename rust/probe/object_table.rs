@@ -141,6 +141,7 @@ where
     ///
     /// If two CPUs added the object at the same time, it may have two states, and each use may find
     /// the other one.
+    #[inline(always)]
     pub fn state(&self, address: u64) -> Option<State<'_>> {
         if address <= RESERVED {
             return None;
@@ -249,6 +250,7 @@ pub enum Counted {
 }
 
 impl State<'_> {
+    #[inline(always)]
     fn start(self) {
         let [records, values, function] = self.words;
         records.store(self.no_records(), Ordering::Relaxed);
@@ -257,11 +259,13 @@ impl State<'_> {
     }
 
     /// No records of this object. The upper half identifies the object.
+    #[inline(always)]
     fn no_records(self) -> u64 {
         (self.address >> 3) << 32
     }
 
     /// Counts a record of at most `limit`. Any context.
+    #[inline(always)]
     pub fn count(self, limit: u32) -> Counted {
         let [records, ..] = self.words;
         let mut before = records.load(Ordering::Relaxed);
@@ -295,6 +299,7 @@ impl State<'_> {
     ///
     /// All CPUs change one word in turn. So each value that differs from the one before it is
     /// reported, by the CPU that keeps it.
+    #[inline(always)]
     pub fn differs(self, values: &[u8]) -> bool {
         let [_, kept, _] = self.words;
         // Values that a CPU keeps for an object that has left differ from those of the next one.
@@ -308,6 +313,7 @@ impl State<'_> {
 
     /// Keeps the address of a function that receives the object. Returns the one that was kept
     /// before, or 0. Any context.
+    #[inline(always)]
     pub fn see(self, function: u64) -> u64 {
         let [.., kept] = self.words;
         kept.swap(function, Ordering::Relaxed)
@@ -321,6 +327,7 @@ const fn spread(address: u64) -> u64 {
 }
 
 /// The bytes themselves if there are at most 8, or else their hash.
+#[inline(always)]
 fn fingerprint(values: &[u8]) -> u64 {
     let word = |bytes: &[u8]| {
         let mut word = [0; 8];
@@ -338,6 +345,7 @@ fn fingerprint(values: &[u8]) -> u64 {
 }
 
 /// A number for each number: no two give the same. Each bit changes about half of the bits.
+#[inline(always)]
 const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
