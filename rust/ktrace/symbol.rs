@@ -63,9 +63,9 @@ pub fn addresses_of(name: &str) -> Result<KVec<usize>> {
 /// its name and with its address. The names must be sorted, without duplicates.
 ///
 /// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. Takes
-/// about 0.01 s. Outside the kernel tree, without `CONFIG_VMCORE_INFO`, this reads a file, which
-/// takes about 0.1 s, and fails with `EPERM` if the kernel hides addresses (`kernel.kptr_restrict`).
-/// `ENOMEM`, and the errors of `found`.
+/// about 0.01 s. Outside the kernel tree, without `CONFIG_VMCORE_INFO`, this reads a file. That
+/// takes about 0.1 s, and fails with `EPERM` if the kernel hides addresses
+/// (`kernel.kptr_restrict`). `ENOMEM`, and the errors of `found`.
 pub fn each_named(
     names: &[&str],
     found: impl FnMut(usize, usize) -> Result, //

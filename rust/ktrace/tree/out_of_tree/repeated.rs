@@ -3,8 +3,8 @@
 //! The names that more than one symbol of the kernel image has.
 //!
 //! The kernel exports no function that counts symbols. Its table of names is in memory: see
-//! [`symbol_table`]. `kallsyms` in proc has the same names, but reading this file takes 16 times as many
-//! instructions, because the kernel formats each line. So this file is read only if the table
+//! [`symbol_table`]. `kallsyms` in proc has the same names, but reading this file takes 16 times as
+//! many instructions, because the kernel formats each line. So this file is read only if the table
 //! cannot be found, or has an unknown format.
 
 use kernel::prelude::*;
