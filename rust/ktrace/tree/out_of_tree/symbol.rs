@@ -97,7 +97,7 @@ pub(crate) fn each_named(
     let is_read = symbol_table::each(|_, symbol| {
         let found = hashes.binary_search_by_key(&symbol.hash, |(hash, _)| *hash);
         if let Some((_, index)) = found.ok().and_then(|at| hashes.get(at)) {
-            symbols.push((*index, symbol.address), GFP_KERNEL)?;
+            symbols.push((*index, symbol.address()?), GFP_KERNEL)?;
         }
         Ok(())
     })?;

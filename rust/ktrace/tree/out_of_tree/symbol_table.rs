@@ -76,10 +76,12 @@ impl<E: Into<Error>> From<E> for ReadError {
 }
 
 /// A symbol in the table.
-pub(super) struct TableSymbol {
+pub(super) struct TableSymbol<'a> {
     /// The [`hash`] of its name.
     pub(super) hash: u64,
-    pub(super) address: usize,
+    /// The position in the table.
+    index: usize,
+    table: &'a SymbolTable,
 }
 
 /// Calls `found` for each symbol, with the number of all symbols. Returns false if the table cannot
@@ -87,7 +89,7 @@ pub(super) struct TableSymbol {
 /// the errors of `found`.
 ///
 /// Process context; sleeps.
-pub(super) fn each(found: impl FnMut(usize, TableSymbol) -> Result) -> Result<bool> {
+pub(super) fn each(found: impl FnMut(usize, TableSymbol<'_>) -> Result) -> Result<bool> {
     match find().and_then(|table| table.each(found)) {
         Ok(()) => Ok(true),
         Err(ReadError::Unknown) => Ok(false),
@@ -102,7 +104,7 @@ pub(super) fn each(found: impl FnMut(usize, TableSymbol) -> Result) -> Result<bo
 }
 
 /// The addresses of the kernel's table of symbols.
-struct SymbolTable {
+pub(super) struct SymbolTable {
     /// The number of symbols.
     len: usize,
     names: usize,
@@ -141,7 +143,15 @@ fn find() -> Result<SymbolTable, ReadError> {
 }
 
 impl SymbolTable {
-    fn each(&self, mut found: impl FnMut(usize, TableSymbol) -> Result) -> Result<(), ReadError> {
+    /// The place of the offset of a symbol.
+    fn offset_at(&self, index: usize) -> usize {
+        self.offsets.wrapping_add(index.wrapping_mul(OFFSET_BYTES))
+    }
+
+    fn each(
+        &self,
+        mut found: impl FnMut(usize, TableSymbol<'_>) -> Result,
+    ) -> Result<(), ReadError> {
         /// A chunk is longer than any name, so each read returns at least one whole name.
         const CHUNK: usize = 32 << 10;
         const { assert!(CHUNK > MAX_COMPRESSED) };
@@ -151,9 +161,13 @@ impl SymbolTable {
         if self.len > TOO_MANY {
             return Err(ReadError::Different);
         }
+        // If the last offset can be read, all can.
+        read_kernel(
+            self.offset_at(self.len.wrapping_sub(1)),
+            &mut [0; OFFSET_BYTES],
+        )?;
         let (known, end) = (hash(KNOWN), hash(END));
         let (mut has_known, mut has_end) = (false, false);
-        let mut offsets = Offsets::new(self.offsets, self.len)?;
         let mut chunk = KVVec::from_elem(0, CHUNK, GFP_KERNEL)?;
         let mut address = self.names;
         let mut left = self.len;
@@ -164,9 +178,10 @@ impl SymbolTable {
             for name in names.by_ref().take(before) {
                 let symbol = TableSymbol {
                     hash: tokens.hash(name).ok_or(ReadError::Different)?,
-                    address: offsets.next_address()?,
+                    index: self.len.wrapping_sub(left),
+                    table: self,
                 };
-                has_known |= symbol.hash == known && symbol.address == known_address();
+                has_known |= symbol.hash == known && symbol.address() == Ok(known_address());
                 has_end |= symbol.hash == end;
                 found(self.len, symbol)?;
                 left = left.wrapping_sub(1);
@@ -202,54 +217,17 @@ impl SymbolTable {
     }
 }
 
-/// The addresses of the symbols, in their order. Each is stored as the distance from the place
-/// where it is stored.
-///
-/// C: `kallsyms_sym_address()`.
-struct Offsets {
-    /// The place of the next one.
-    place: usize,
-    left: usize,
-    chunk: KVVec<u8>,
-    /// The bytes of the chunk that were used.
-    used: usize,
-}
+/// The bytes of an offset, which is the distance of a symbol from the place of the offset.
+const OFFSET_BYTES: usize = size_of::<i32>();
 
-impl Offsets {
-    const BYTES: usize = size_of::<i32>();
-    /// The offsets of a chunk.
-    const CHUNK: usize = 4096;
-
-    fn new(place: usize, len: usize) -> Result<Self> {
-        Ok(Self {
-            place,
-            left: len,
-            chunk: KVVec::new(),
-            used: 0,
-        })
-    }
-
-    #[inline(always)]
-    fn next_address(&mut self) -> Result<usize, ReadError> {
-        if self.used >= self.chunk.len() {
-            self.read_chunk()?;
-        }
-        let rest = self.chunk.get(self.used..).unwrap_or(&[]);
-        let offset = rest.first_chunk().ok_or(ReadError::Different)?;
-        let offset = i32::from_ne_bytes(*offset) as isize;
-        let address = self.place.wrapping_add_signed(offset);
-        self.place = self.place.wrapping_add(Self::BYTES);
-        self.used = self.used.wrapping_add(Self::BYTES);
-        Ok(address)
-    }
-
-    #[cold]
-    fn read_chunk(&mut self) -> Result<(), ReadError> {
-        let len = self.left.min(Self::CHUNK).wrapping_mul(Self::BYTES);
-        self.chunk = KVVec::from_elem(0, len, GFP_KERNEL)?;
-        read_kernel(self.place, &mut self.chunk)?;
-        self.left = self.left.saturating_sub(Self::CHUNK);
-        self.used = 0;
-        Ok(())
+impl TableSymbol<'_> {
+    /// The address of the symbol.
+    ///
+    /// C: `kallsyms_sym_address()`.
+    pub(super) fn address(&self) -> Result<usize> {
+        let place = self.table.offset_at(self.index);
+        let mut offset = [0; OFFSET_BYTES];
+        read_kernel(place, &mut offset).map_err(|_| EFAULT)?;
+        Ok(place.wrapping_add_signed(i32::from_ne_bytes(offset) as isize))
     }
 }
