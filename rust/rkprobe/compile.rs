@@ -52,10 +52,8 @@ use crate::{
         to_kernel,
         Failure, //
     },
-    recorder::{
-        Recorder,
-        Records, //
-    },
+    recorder::Recorder,
+    records::Records,
     resolve::{
         ResolvedTarget,
         Source,

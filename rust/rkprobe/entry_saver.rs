@@ -24,10 +24,12 @@ use probe::{
     },
 };
 
-use crate::recorder::{
-    CallValues,
-    HitContext,
-    Recorder, //
+use crate::{
+    hit_context::{
+        CallValues,
+        HitContext, //
+    },
+    recorder::Recorder, //
 };
 
 /// The layout of the entry data of a probe.

@@ -34,10 +34,8 @@ use crate::{
         Role, //
     },
     reader,
-    recorder::{
-        Counts,
-        Records, //
-    },
+    recorder::Counts,
+    records::Records,
     register::register_again,
     registered::{
         Registered,

@@ -17,7 +17,7 @@ use probe::fetch::{
     Head, //
 };
 
-use crate::recorder::Records;
+use crate::records::Records;
 
 /// Prints the records of an event. The event may no longer exist.
 impl Print for Records {

@@ -42,7 +42,8 @@ use ktrace::{
         self,
         Kretprobe, //
     },
-    security, symbol,
+    security,
+    symbol,
     tracepoint::Tracepoint,
     watchpoint::{
         self,
@@ -83,9 +84,9 @@ use crate::{
         AtEvent,
         AtExit,
         AtObject,
-        Recorder,
-        Records, //
+        Recorder, //
     },
+    records::Records,
     registered::Registered,
     resolve::memory,
     symbols, //

@@ -45,7 +45,7 @@ use probe::command::{
 use crate::{
     compile::Compiled,
     event::Probe,
-    recorder::{
+    records::{
         EventState,
         Records,
         StringBuffer, //

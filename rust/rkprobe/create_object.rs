@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Create an object probe, and its feeds: a probe for each probe of the events that it names.
+
+use core::cell::Cell;
+
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
+
+use ktrace::trace_event::Sink;
+use probe::{
+    arch,
+    argument::Argument,
+    btf::TypeKind,
+    command::{
+        self,
+        Command,
+        EventField,
+        EventFields,
+        EventName,
+        Kind,
+        ObjectTarget,
+        Position, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+    types::{
+        FetchType,
+        Width, //
+    },
+};
+
+use crate::{
+    compile::read_arguments,
+    event::Probe,
+    failure::Failure,
+    new_probe::{
+        create_with,
+        NewProbe, //
+    },
+    object::{
+        self,
+        Change,
+        Following,
+        Objects,
+        Role,
+        Selection, //
+    },
+    records::{
+        EventState,
+        Records, //
+    },
+    registry,
+    resolve::{
+        vmlinux,
+        ResolvedTarget,
+        Types, //
+    },
+    spec::{
+        self,
+        Spec, //
+    },
+};
+/// Creates an object probe. Its feeds are probes like those of the events that it names, with one
+/// argument each. So these events do not change.
+pub(crate) fn create_object(
+    command: &Command<'_>,
+    target: ObjectTarget<'_>,
+) -> Result<(), Failure> {
+    let of_structure = target.structure.map_or(0, |name| name.len() + 2);
+    let sources = SourceField::all(target.sources, 1, of_structure)?;
+    let ends = match target.until {
+        Some(until) => SourceField::all(until, target.until_word, "until=".len())?,
+        None => KVec::new(),
+    };
+    let name = match target.structure {
+        Some(name) => CString::try_from_fmt(format_args!("{name}"))?,
+        None => structure_of(&sources)?,
+    };
+    let name = name.to_str().map_err(Error::from)?;
+    let at_structure = |kind| {
+        let mut error = command::Error::at_target(kind, Errno::ENOENT);
+        error.at.offset = usize::from(target.structure.is_some());
+        error
+    };
+
+    let vmlinux = vmlinux()?.ok_or(at_structure(ErrorKind::NosupBtfarg))?;
+    let btf = vmlinux.btf(None)?;
+    let structure = btf
+        .find(name, TypeKind::Struct)
+        .ok_or(at_structure(ErrorKind::NoPtrStrct))?;
+    let functions = object::functions(&btf, structure, target.functions)?;
+    let mut no_function = at_structure(ErrorKind::NoObjectFunction);
+    if target.functions.is_some() {
+        no_function.at = Position { word: 2, offset: 0 };
+    }
+    let objects = object::new_table(&target)?;
+    let following = Following {
+        objects: objects.clone(),
+        selection: Selection::of(&target),
+        functions: functions.ok_or(no_function)?,
+    };
+
+    let mut feeds = KVec::new();
+    for end in &ends {
+        end.add_feeds(&objects, Change::Remove, &mut feeds)?;
+    }
+    for source in &sources {
+        source.add_feeds(&objects, Change::Add, &mut feeds)?;
+    }
+    let with_structure = command.with_structure(name);
+    let role = Arc::new(Role::Follow(following), GFP_KERNEL)?;
+    create_with(&with_structure, Some(role), feeds).map_err(|failure| match failure {
+        Failure::Command(mut error) if error.at.word >= 2 => {
+            error.at.word += command.first_argument() - 2;
+            error.into()
+        }
+        failure => failure,
+    })
+}
+
+/// The name of the structure that the sources point to, as far as BTF knows their types.
+fn structure_of(sources: &[SourceField<'_>]) -> Result<CString, Failure> {
+    let mut found = None::<CString>;
+    for source in sources {
+        match (&found, source.structure()?) {
+            (None, name) => found = name,
+            (Some(first), Some(name)) if *name != **first => {
+                return Err(source.error(ErrorKind::DiffObjectType).into());
+            }
+            (Some(_), _) => {}
+        }
+    }
+    let unknown = |source: &SourceField<'_>| source.error(ErrorKind::NoObjectType).into();
+    let none = || sources.first().map_or(EINVAL.into(), unknown);
+    found.ok_or_else(none)
+}
+
+/// A field that the command of an object probe names, and its place there.
+struct SourceField<'a> {
+    field: EventField<'a>,
+    at: Position,
+    /// The commands of the event's probes.
+    probes: KVec<Spec>,
+}
+
+impl<'a> SourceField<'a> {
+    /// The fields of a list, which starts at byte `at` of a word.
+    fn all(fields: EventFields<'a>, word: usize, at: usize) -> Result<KVec<Self>, Failure> {
+        let mut all = KVec::new();
+        for (offset, field) in fields.iter() {
+            let at = Position {
+                word,
+                offset: at + offset,
+            };
+            let mut source = Self {
+                field,
+                at,
+                probes: KVec::new(),
+            };
+            source.find_probes()?;
+            all.push(source, GFP_KERNEL)?;
+        }
+        Ok(all)
+    }
+
+    fn error(&self, kind: ErrorKind) -> command::Error {
+        let mut error = command::Error::at_target(kind, Errno::ENOENT);
+        error.at = self.at;
+        error
+    }
+
+    /// Finds the event and its probes.
+    fn find_probes(&mut self) -> Result<(), Failure> {
+        let EventField { group, event, .. } = self.field;
+        let specs = &mut self.probes;
+        let found = registry::with_event(group, event, |_, probes| {
+            for probe in probes {
+                specs.push(spec::try_clone(probe.spec())?, GFP_KERNEL)?;
+            }
+            Ok::<_, Error>(())
+        });
+        found.ok_or(self.error(ErrorKind::NoObjectEvent))??;
+        let is_object = |spec: &Spec| spec.kind() == Kind::Object;
+        if self.probes.iter().any(is_object) {
+            return Err(self.error(ErrorKind::ObjectOfObject).into());
+        }
+        Ok(())
+    }
+
+    /// The command of a probe of the event, with the argument for the field alone.
+    fn command<'p>(&self, probe: &'p Spec) -> Result<Command<'p>, Failure> {
+        let command = probe.command();
+        let Some(argument) = command.argument_of(self.field.field) else {
+            let mut error = self.error(ErrorKind::NoObjectField);
+            let EventField { group, event, .. } = self.field;
+            error.at.offset += group.len() + event.len() + 2;
+            return Err(error.into());
+        };
+        Ok(command.with_arguments(argument))
+    }
+
+    /// An error in the command of the event is one of the place that names the event.
+    fn failure(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Command(mut error) => {
+                error.at = self.at;
+                error.into()
+            }
+            failure => failure,
+        }
+    }
+
+    /// The name of the structure that the field points to, if BTF knows it.
+    fn structure(&self) -> Result<Option<CString>, Failure> {
+        for probe in &self.probes {
+            let command = self.command(probe)?;
+            let target = ResolvedTarget::of(&command).map_err(|failure| self.failure(failure))?;
+            let types = Types::of(&command, &target)?;
+            let kernel = types.kernel()?;
+            let modules = types.modules(kernel.as_ref())?;
+            let context = types.parse_context(kernel.as_ref(), &modules)?;
+            let name = command.pointed_structure(context, arch::current::register);
+            if let Some(name) = name {
+                return Ok(Some(CString::try_from_fmt(format_args!("{name}"))?));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds a probe for each probe of the event.
+    fn add_feeds(
+        &self,
+        objects: &Arc<Objects>,
+        change: Change,
+        feeds: &mut KVec<Probe>,
+    ) -> Result<(), Failure> {
+        for probe in &self.probes {
+            let command = self.command(probe)?;
+            let feed = self
+                .feed(&command, objects, change)
+                .map_err(|failure| self.failure(failure))?;
+            feeds.push(feed, GFP_KERNEL)?;
+        }
+        Ok(())
+    }
+
+    fn feed(
+        &self,
+        command: &Command<'_>,
+        objects: &Arc<Objects>,
+        change: Change,
+    ) -> Result<Probe, Failure> {
+        let target = ResolvedTarget::of(command)?;
+        let types = Types::of(command, &target)?;
+        let kernel = types.kernel()?;
+        let modules = types.modules(kernel.as_ref())?;
+        let context = types.parse_context(kernel.as_ref(), &modules)?;
+        let arguments = read_arguments(command, context)?;
+        let is_address = |argument: &Argument<'_>| {
+            matches!(argument.ty, FetchType::Number(Width::W8, _)) && argument.count.is_none()
+        };
+        if !arguments.iter().all(is_address) {
+            return Err(self.error(ErrorKind::BadObjectField).into());
+        }
+        let name = EventName {
+            group: self.field.group,
+            event: command::Event::Given(self.field.event),
+        };
+        let role = Arc::new(Role::Feed(objects.clone(), change), GFP_KERNEL)?;
+        let new = NewProbe {
+            command,
+            name: &name,
+            arguments,
+            source: types.source(),
+            role: Some(&role),
+            feeds: &Cell::default(),
+        };
+        let records = Records {
+            sink: Sink::new(),
+            schema: new.schema()?,
+            strings: Some(registry::string_buffer()?),
+            state: EventState::default(),
+        };
+        new.make_probe(spec::new(command, &name)?, Arc::new(records, GFP_KERNEL)?)
+    }
+}

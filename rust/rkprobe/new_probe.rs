@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The steps of creation that all kinds of probes share: see [`create`](crate::create).
+
+use core::{
+    cell::Cell,
+    fmt, //
+};
+
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
+
+use ktrace::{
+    security,
+    trace_event::{
+        self,
+        Definition,
+        Sink, //
+    },
+    vfs, //
+};
+use probe::{
+    argument::Argument,
+    command::{
+        self,
+        Command,
+        EventName,
+        Expansion,
+        FileOffsets,
+        Kind,
+        LeftOut,
+        Masked,
+        Target, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+    fetch, //
+};
+
+use crate::{
+    compile::{
+        read_arguments,
+        Compiled, //
+    },
+    entry_saver::{
+        EntryLayout,
+        FEW, //
+    },
+    event::{
+        Probe,
+        Renewal, //
+    },
+    failure::{
+        at_target,
+        Failure, //
+    },
+    object::Role,
+    records::{
+        EventState,
+        Records, //
+    },
+    register::{
+        make_event_probe,
+        register, //
+    },
+    registered::Registered,
+    registry,
+    resolve::{
+        check_functions,
+        hold_event,
+        ResolvedTarget,
+        Source,
+        Types, //
+    },
+    schema::Schema,
+    spec::{
+        self,
+        Spec, //
+    },
+    symbols, //
+};
+/// For `%pd` and `%pD`.
+const FILE_OFFSETS: FileOffsets = FileOffsets {
+    name: vfs::NAME_IN_DENTRY,
+    dentry: vfs::DENTRY_IN_FILE,
+};
+
+/// Creates a probe. An object probe also has a role and feeds.
+pub(crate) fn create_with(
+    command: &Command<'_>,
+    role: Option<Arc<Role>>,
+    feeds: KVec<Probe>,
+) -> Result<(), Failure> {
+    let feeds = Cell::new(feeds);
+    let target = ResolvedTarget::of(command)?;
+    let name = command.name(security::hash_address)?;
+    let types = Types::of(command, &target)?;
+    let kernel = types.kernel()?;
+    let modules = types.modules(kernel.as_ref())?;
+    let context = types.parse_context(kernel.as_ref(), &modules)?;
+    let create = |command: &Command<'_>| {
+        let new = NewProbe {
+            command,
+            name: &name,
+            arguments: read_arguments(command, context)?,
+            source: types.source(),
+            role: role.as_ref(),
+            feeds: &feeds,
+        };
+        new.add()
+    };
+    let Some(expansion) = command.expand(context, FILE_OFFSETS)? else {
+        return create(command);
+    };
+    let text = CString::try_from_fmt(format_args!("{expansion}"))?;
+    let text = text.to_str().map_err(Error::from)?;
+    create(&command.with_arguments(text)).map_err(|failure| match failure {
+        // The position of an error is one in the user's command.
+        Failure::Command(error) => expansion.original_error(error, text).into(),
+        failure => failure,
+    })?;
+    // The probe exists, even if there is no memory for the message.
+    let _ = log_left_out(&expansion, &name);
+    Ok(())
+}
+
+/// Logs which members each `FETCH->*` leaves out, and why.
+fn log_left_out(expansion: &Expansion<'_>, name: &EventName<'_>) -> Result {
+    let (mut no_scalars, mut too_long, mut no_room) = (KVec::new(), KVec::new(), KVec::new());
+    let mut result = Ok(());
+    expansion.each_left_out(|word, member, reason| {
+        let members = match reason {
+            LeftOut::NoScalar => &mut no_scalars,
+            LeftOut::TooLong => &mut too_long,
+            LeftOut::NoRoom => &mut no_room,
+        };
+        if result.is_ok() {
+            result = members.push((word, member), GFP_KERNEL);
+        }
+    });
+    result?;
+    for (why, members) in [
+        ("not a number or a pointer", &no_scalars),
+        ("a name that is too long", &too_long),
+        ("no room beside 128 arguments", &no_room),
+    ] {
+        for of_word in members.chunk_by(|(a, _), (b, _)| a == b) {
+            for line in of_word.chunks(NAMES_IN_LINE) {
+                let text = Omission { name, why, line };
+                let text = CString::try_from_fmt(format_args!("{text}"))?;
+                // Nobody knows who reads the log, so addresses are not in it.
+                let text = Masked(text.to_str()?);
+                pr_info!("{}\n", format_args!("{text}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Maximum number of names in a line of the kernel's log, which has some 1,000 bytes.
+const NAMES_IN_LINE: usize = 24;
+
+/// Members that an expansion leaves out. Each has the argument as the user wrote it, and the name.
+struct Omission<'a> {
+    name: &'a EventName<'a>,
+    why: &'static str,
+    line: &'a [(&'a str, &'a str)],
+}
+
+impl fmt::Display for Omission<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let EventName { group, event } = self.name;
+        let word = self.line.first().map_or("", |(word, _)| word);
+        write!(f, "{group}/{event}: {word} leaves out ({}):", self.why)?;
+        for (_, member) in self.line {
+            write!(f, " {member}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A probe whose command was read without an error.
+pub(crate) struct NewProbe<'a> {
+    pub(crate) command: &'a Command<'a>,
+    pub(crate) name: &'a EventName<'a>,
+    pub(crate) arguments: KVVec<Argument<'a>>,
+    /// The source of the arguments' types.
+    pub(crate) source: Source<'a>,
+    /// For an object probe, and for its feeds.
+    pub(crate) role: Option<&'a Arc<Role>>,
+    /// For an object probe. The probe takes them.
+    pub(crate) feeds: &'a Cell<KVec<Probe>>,
+}
+
+impl NewProbe<'_> {
+    /// Adds the probe to its event. Creates the event unless it exists.
+    fn add(&self) -> Result<(), Failure> {
+        let kind = self.command.kind;
+        self.check_entry_data()?;
+        self.add_to_event(self.schema()?)
+            .map_err(|failure| match failure {
+                Failure::Command(error) => error.at_registration(kind).into(),
+                failure => failure,
+            })
+    }
+
+    /// Checks that a probe of functions by ftrace can save its entry data.
+    fn check_entry_data(&self) -> Result<(), Failure> {
+        if self.command.kind != Kind::Exit {
+            return Ok(());
+        }
+        if EntryLayout::of(&self.arguments)?.words() > FEW {
+            let error = command::Error::at_argument(0, ErrorKind::TooManyEargs, Errno::E2BIG);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// Lays out the fields of the event.
+    pub(crate) fn schema(&self) -> Result<Schema> {
+        let attached = match self.command.target {
+            Target::Event { .. } => Some(CString::try_from_fmt(format_args!(
+                "{}",
+                self.command.target
+            ))?),
+            _ => None,
+        };
+        let mut schema = Schema::new(self.command.kind, attached)?;
+        for argument in &self.arguments {
+            schema.add(argument)?;
+        }
+        if let Some(role) = self.role {
+            schema.set_role(role.clone())?;
+        }
+        Ok(schema)
+    }
+
+    #[inline(never)]
+    fn add_to_event(&self, schema: Schema) -> Result<(), Failure> {
+        loop {
+            let spec = spec::new(self.command, self.name)?;
+            let existing = registry::with_event(spec.group(), spec.event(), |records, probes| {
+                check_siblings(records, probes, &spec, &schema)?;
+                Ok::<_, Failure>(records.clone())
+            });
+            let Some(existing) = existing else {
+                return self.create_event(spec, schema);
+            };
+            let probe = self.make_probe(spec, existing?)?;
+            // If the event was removed meanwhile, try again.
+            if registry::append(probe)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn create_event(&self, spec: Spec, mut schema: Schema) -> Result<(), Failure> {
+        let group = CString::try_from_fmt(format_args!("{}", spec.group()))?;
+        let name = CString::try_from_fmt(format_args!("{}", spec.event()))?;
+        schema.define()?;
+        if trace_event::exists(&group, &name)? {
+            return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
+        }
+        let needs_buffer =
+            schema.layout().is_dynamic() || schema.role().is_some_and(Role::needs_buffer);
+        let strings = match needs_buffer {
+            true => Some(registry::string_buffer()?),
+            false => None,
+        };
+        let records = Records {
+            sink: Sink::new(),
+            schema,
+            strings,
+            state: EventState::new(spec.group(), spec.event()),
+        };
+        let records = Arc::new(records, GFP_KERNEL)?;
+        let probe = self.make_probe(spec, records.clone())?;
+        let definition = Definition {
+            group: registry::group(&group)?,
+            name,
+            operations: records.clone(),
+            print: records.clone(),
+        };
+        registry::create(definition, records, probe)?;
+        Ok(())
+    }
+
+    /// Creates the probe. Registers it, unless it is registered each time that its event is
+    /// enabled.
+    #[inline(never)]
+    pub(crate) fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<Probe, Failure> {
+        let compiled = Compiled::new(&self.arguments, self.source, None);
+        let (registered, renewal) = match self.command.target {
+            // A kprobe in a module that the command names is registered each time that the module
+            // is loaded.
+            Target::Symbol { symbol, .. } if symbol.contains(':') => {
+                let renewal = KBox::new(Renewal::default(), GFP_KERNEL)?;
+                (self.register_kprobe(compiled, &records)?, Some(renewal))
+            }
+            Target::Address(_) | Target::Symbol { .. } | Target::AllNamed(_) => {
+                (self.register_kprobe(compiled, &records)?, None)
+            }
+            Target::Functions(pattern) => {
+                check_functions(pattern).map_err(at_target)?;
+                (None, Some(for_later(compiled)?))
+            }
+            Target::Tracepoint(_) | Target::Memory(_) => (None, Some(for_later(compiled)?)),
+            Target::Object(_) => {
+                let renewal = for_later(compiled)?.with_feeds(self.feeds.take());
+                (None, Some(renewal))
+            }
+            Target::Event { system, name } => {
+                // As in C, the error does not say which symbol is missing.
+                let compiled = compiled.map_err(|failure| failure.errno())?;
+                let filter = match self.command.filter()? {
+                    Some(filter) => Some(CString::try_from_fmt(format_args!("{filter}"))?),
+                    None => None,
+                };
+                let event = hold_event(system, name)?;
+                let registered = make_event_probe(event, filter, &compiled, &records)?;
+                (Some(registered), None)
+            }
+        };
+        Ok(Probe::new(records, spec, registered, renewal)?)
+    }
+
+    /// Registers a kprobe. Returns `None` if its module is not loaded: the probe waits for the
+    /// module.
+    fn register_kprobe(
+        &self,
+        compiled: Result<Compiled, Failure>,
+        records: &Arc<Records>,
+    ) -> Result<Option<KBox<dyn Registered>>, Failure> {
+        match (
+            register(self.command, compiled, records),
+            self.command.target,
+        ) {
+            (Err(failure), Target::Symbol { symbol, .. })
+                if failure.errno() == ENOENT && symbols::count(symbol)?.is_none() =>
+            {
+                pr_info!("{symbol}: the probe waits for the module\n");
+                Ok(None)
+            }
+            (registered, _) => registered.map(Some),
+        }
+    }
+}
+
+/// Keeps the programs until the event is enabled. As in C, a missing symbol is an error then.
+fn for_later(compiled: Result<Compiled, Failure>) -> Result<KBox<Renewal>, Failure> {
+    let compiled = match compiled {
+        Err(failure) if failure.errno() == ENOMEM => return Err(failure),
+        compiled => compiled.map_err(|failure| failure.errno()),
+    };
+    Ok(Renewal::new(compiled)?)
+}
+
+/// Checks whether an event can have this probe, too. The probe must have the kind and the fields of
+/// the other probes, and differ from each of them.
+///
+/// C: `append_trace_kprobe()`, `append_trace_fprobe_event()`.
+fn check_siblings<'a>(
+    records: &Records,
+    mut probes: impl Iterator<Item = &'a Probe>,
+    spec: &Spec,
+    schema: &Schema,
+) -> Result<(), Failure> {
+    let refuse = |kind| Err(command::Error::at_command(kind, Errno::EEXIST).into());
+    let (kind, existing) = (spec.kind(), &records.schema);
+    let others = existing.kind();
+    // An event has at most one event probe or object probe.
+    let is_alone = |kind| matches!(kind, Kind::Event | Kind::Object);
+    if others.is_kprobe() != kind.is_kprobe() || is_alone(others) || is_alone(kind) {
+        return refuse(ErrorKind::EventExist);
+    }
+    if others != kind {
+        return refuse(ErrorKind::DiffProbeType);
+    }
+    if let Some(index) = fetch::first_difference(schema.fields(), existing.fields()) {
+        let kind = ErrorKind::DiffArgType;
+        return Err(command::Error::at_argument(index, kind, Errno::EEXIST).into());
+    }
+    if probes.any(|probe| probe.spec().is_same_probe(spec)) {
+        return refuse(ErrorKind::SameProbe);
+    }
+    Ok(())
+}
