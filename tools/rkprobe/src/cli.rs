@@ -216,6 +216,13 @@ fn command() -> Command {
                         .help("Show a value at each call, such as 'mode=$obj->i_mode:x16'"),
                 )
                 .arg(
+                    Arg::new("changes")
+                        .long("changes")
+                        .action(ArgAction::SetTrue)
+                        .requires("show")
+                        .help("Show a call only if one of these values has changed"),
+                )
+                .arg(
                     number()
                         .requires("END")
                         .help("End after N objects have ended"),
@@ -345,6 +352,7 @@ pub fn run() -> Result {
                 end: given("end-object"),
                 only: given("only"),
                 fields: shown.into_iter().flatten().map(String::as_str).collect(),
+                only_changes: matches.get_flag("changes"),
                 count: count(matches),
             };
             follow::run(&context, &question)

@@ -61,6 +61,8 @@ pub struct Question<'a> {
     pub only: Option<&'a str>,
     /// Fetch arguments to show at each step.
     pub fields: Vec<&'a str>,
+    /// Whether only the calls are steps at which one of these values has changed.
+    pub only_changes: bool,
     /// The number of objects to show.
     pub count: Option<u64>,
 }
@@ -167,6 +169,9 @@ impl Commands {
         }
         if until.is_some() {
             follow += &format!(" until={group}/until.object");
+        }
+        if question.only_changes {
+            follow += " changes";
         }
         for field in &question.fields {
             follow += &format!(" {field}");
@@ -582,6 +587,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
             end: None,
             only: Some("x_*,y"),
             fields: vec!["m=$obj->i_mode"],
+            only_changes: true,
             count: None,
         };
         let commands = Commands::new("g", &question, "$retval", Some("inode"));
@@ -591,11 +597,12 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
             [
                 "r:g/from a object=$retval",
                 "r:g/until b object=inode",
-                "o:g/follow (inode)g/from.object x_*,y until=g/until.object m=$obj->i_mode"
+                "o:g/follow (inode)g/from.object x_*,y until=g/until.object changes m=$obj->i_mode"
             ]
         );
         question.until = None;
         question.only = None;
+        question.only_changes = false;
         let commands = Commands::new("g", &question, "inode", None);
         let all: Vec<&String> = commands.all().collect();
         assert_eq!(
