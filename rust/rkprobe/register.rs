@@ -48,7 +48,7 @@ use ktrace::{
     watchpoint::{
         self,
         Watchpoint, //
-    },
+    }, //
 };
 use probe::{
     command::{
