@@ -99,32 +99,22 @@ impl<'a> Call<'a> {
         self.caller
     }
 
-    /// Argument `n` of the function, counted from 0; at its entry only.
+    /// Argument `n` of the function, counted from 0, as a value of its type. Valid only at the
+    /// entry of the function.
     ///
     /// C: `ftrace_regs_get_argument()`.
     #[inline(always)]
-    pub fn argument(&self, n: u16) -> u64 {
-        registers::argument(self.registers, n)
+    pub fn arg<T: Value>(&self, n: u16) -> T {
+        T::from_register(registers::argument(self.registers, n))
     }
 
-    /// The return value of the function. Valid only at its exit.
+    /// The return value of the function, as a value of its type. Valid only at the exit of the
+    /// function.
     ///
     /// C: `ftrace_regs_get_return_value()`.
     #[inline(always)]
-    pub fn return_value(&self) -> u64 {
-        registers::return_value(self.registers)
-    }
-
-    /// Argument `n`, as a value of its type: see [`argument`](Self::argument).
-    #[inline(always)]
-    pub fn arg<T: Value>(&self, n: u16) -> T {
-        T::from_register(self.argument(n))
-    }
-
-    /// The return value, as a value of its type: see [`return_value`](Self::return_value).
-    #[inline(always)]
     pub fn ret<T: Value>(&self) -> T {
-        T::from_register(self.return_value())
+        T::from_register(registers::return_value(self.registers))
     }
 
     /// The stack pointer. C: `ftrace_regs_get_stack_pointer()`.

@@ -138,7 +138,7 @@ struct Levels<const N: usize> {
 /// fn sum(scratch: &Scratch<2048>, hit: &Hit<'_>) -> Option<u64> {
 ///     scratch.with(hit.atomic(), |area| {
 ///         let area = area?;
-///         nofault::read_kernel(hit.registers().argument(1) as usize, area).ok()?;
+///         nofault::read_kernel(hit.registers().arg::<usize>(1), area).ok()?;
 ///         Some(area.iter().map(|&byte| u64::from(byte)).sum())
 ///     })
 /// }

@@ -172,30 +172,20 @@ impl Registers {
         register(name).map(|register| self.get(register))
     }
 
-    /// Argument `n` of the function, counted from 0. Valid only at the entry of the function.
+    /// Argument `n` of the function, counted from 0, as a value of its type. Valid only at the
+    /// entry of the function.
     ///
     /// C: `regs_get_kernel_argument()`.
     #[inline(always)]
-    pub fn argument(&self, n: u16) -> u64 {
-        argument(self, n)
-    }
-
-    /// The return value of a function. Valid only at its exit. C: `regs_return_value()`.
-    #[inline(always)]
-    pub fn return_value(&self) -> u64 {
-        return_value(self)
-    }
-
-    /// Argument `n` of the function, as a value of its type: see [`argument`](Self::argument).
-    #[inline(always)]
     pub fn arg<T: Value>(&self, n: u16) -> T {
-        T::from_register(self.argument(n))
+        T::from_register(argument(self, n))
     }
 
-    /// The return value, as a value of its type: see [`return_value`](Self::return_value).
+    /// The return value of a function, as a value of its type. Valid only at the exit of the
+    /// function. C: `regs_return_value()`.
     #[inline(always)]
     pub fn ret<T: Value>(&self) -> T {
-        T::from_register(self.return_value())
+        T::from_register(return_value(self))
     }
 
     /// The instruction pointer. C: `instruction_pointer()`.

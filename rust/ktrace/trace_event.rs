@@ -303,7 +303,7 @@ struct PinnedEvent {
 /// #[vtable]
 /// impl Handler for Record {
 ///     fn pre(&self, hit: &Hit<'_>) {
-///         let first = hit.registers().argument(0);
+///         let first = hit.registers().arg::<u64>(0);
 ///         self.0.sink.record(hit, HEADER_LEN + size_of::<u64>(), |record| {
 ///             if let Some(to) = record.first_chunk_mut() {
 ///                 *to = first.to_ne_bytes();

@@ -69,19 +69,13 @@ impl_for_pointers! {
 pub struct Hit<'a>(Call<'a>);
 
 impl<'a> Hit<'a> {
-    /// Argument `n` of the tracepoint, counted from 0.
+    /// Argument `n` of the tracepoint, counted from 0, as a value of its type.
     ///
-    /// Its `TP_PROTO` lists the arguments. Any other argument has an undefined value. If an
-    /// argument is narrower than a word, its upper bits are undefined.
-    #[inline(always)]
-    pub fn argument(&self, n: u16) -> u64 {
-        self.0.argument(n.saturating_add(1))
-    }
-
-    /// Argument `n`, as a value of its type: see [`argument`](Self::argument).
+    /// The `TP_PROTO` of the tracepoint lists the arguments. Any other argument has an undefined
+    /// value. If an argument is narrower than `T`, the upper bits are undefined.
     #[inline(always)]
     pub fn arg<T: Value>(&self, n: u16) -> T {
-        T::from_register(self.argument(n))
+        self.0.arg(n.saturating_add(1))
     }
 
     /// The call of the stub that belongs to the tracepoint (`__probestub_sched_switch`), as if it

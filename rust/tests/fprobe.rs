@@ -39,14 +39,14 @@ mod tests {
         type Data = [u64; 2];
 
         fn entry(&self, call: &Call<'_>) -> Option<Self::Data> {
-            (call.argument(0) < 100).then(|| [call.argument(0), call.argument(1)])
+            (call.arg::<u64>(0) < 100).then(|| [call.arg::<u64>(0), call.arg::<u64>(1)])
         }
 
         fn exit(&self, call: &Call<'_>, data: &Self::Data) {
             for word in data {
                 self.0.push(*word);
             }
-            self.0.push(call.return_value());
+            self.0.push(call.ret::<u64>());
             self.0.push(call.function() as u64);
         }
     }
@@ -65,7 +65,7 @@ mod tests {
         type Data = ();
 
         fn entry(&self, call: &Call<'_>) -> Option<()> {
-            self.0.push(call.argument(0));
+            self.0.push(call.arg::<u64>(0));
             Some(())
         }
     }
@@ -78,7 +78,7 @@ mod tests {
         type Data = u64;
 
         fn entry(&self, call: &Call<'_>) -> Option<u64> {
-            Some(call.argument(0))
+            Some(call.arg::<u64>(0))
         }
 
         fn exit(&self, _: &Call<'_>, first: &u64) {

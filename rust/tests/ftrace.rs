@@ -43,7 +43,7 @@ mod tests {
 
     impl Handler for First {
         fn entry(&self, call: &Call<'_>) {
-            self.0.push(call.argument(0));
+            self.0.push(call.arg::<u64>(0));
         }
     }
 
@@ -54,8 +54,8 @@ mod tests {
         fn entry(&self, call: &Call<'_>) {
             let mut top = [0; 8];
             let _ = nofault::read_kernel(call.stack_pointer() as usize, &mut top);
-            self.0.push(call.argument(0));
-            self.0.push(call.argument(1));
+            self.0.push(call.arg::<u64>(0));
+            self.0.push(call.arg::<u64>(1));
             self.0.push(call.function() as u64);
             self.0.push(call.caller() as u64);
             self.0.push(u64::from_ne_bytes(top));

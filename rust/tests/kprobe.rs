@@ -75,7 +75,7 @@ mod tests {
     #[vtable]
     impl Handler for First {
         fn pre(&self, hit: &Hit<'_>) {
-            self.0.push(hit.registers().argument(0));
+            self.0.push(hit.registers().arg::<u64>(0));
         }
     }
 
@@ -112,8 +112,8 @@ mod tests {
         let probe = Kprobe::new(
             ADD,
             Pre(|hit| {
-                SEEN.push(hit.registers().argument(0));
-                SEEN.push(hit.registers().argument(1));
+                SEEN.push(hit.registers().arg::<u64>(0));
+                SEEN.push(hit.registers().arg::<u64>(1));
                 SEEN.push(hit.address() as u64);
             }),
         )?;
@@ -169,7 +169,7 @@ mod tests {
     fn hits_are_seen_while_enabled() -> Result {
         static SEEN: Seen = Seen::new();
         let probe =
-            Kprobe::register_disabled(ADD, Pre(|hit| SEEN.push(hit.registers().argument(0))))?;
+            Kprobe::register_disabled(ADD, Pre(|hit| SEEN.push(hit.registers().arg::<u64>(0))))?;
         add(1, 0);
         probe.enable()?;
         add(2, 0);
@@ -289,7 +289,7 @@ mod tests {
         static SEEN: Seen = Seen::new();
         let mut probes = KVec::new();
         for name in [ADD, SUBTRACT] {
-            let push = |hit: &Hit<'_>| SEEN.push(hit.registers().argument(0));
+            let push = |hit: &Hit<'_>| SEEN.push(hit.registers().arg::<u64>(0));
             probes.push((name, Pre(push)), GFP_KERNEL)?;
         }
         let batch = Batch::new(probes)?;
@@ -436,7 +436,7 @@ mod tests {
     #[vtable]
     impl Handler for Locked {
         fn pre(&self, hit: &Hit<'_>) {
-            self.seen.push(hit.registers().argument(0));
+            self.seen.push(hit.registers().arg::<u64>(0));
         }
     }
 

@@ -57,7 +57,7 @@ mod tests {
 
     impl Handler for Whole {
         fn ret(&self, hit: &Hit<'_>, call: &Call) {
-            self.0.push(hit.registers().return_value());
+            self.0.push(hit.registers().ret::<u64>());
             self.0.push(hit.address() as u64);
             self.0.push(call.function() as u64);
             self.0.push(call.caller() as u64);
@@ -75,7 +75,7 @@ mod tests {
 
     impl Handler for Returned {
         fn ret(&self, hit: &Hit<'_>, _: &Call) {
-            self.0.push(hit.registers().return_value());
+            self.0.push(hit.registers().ret::<u64>());
         }
     }
 
@@ -95,7 +95,7 @@ mod tests {
         const WITHOUT_ENTRY: Option<()> = Some(());
 
         fn ret(&self, hit: &Hit<'_>, call: &ktrace::kretprobe::Call<'_, ()>) {
-            self.0.push(hit.registers().return_value());
+            self.0.push(hit.registers().ret::<u64>());
             self.0.push(hit.address() as u64);
             self.0.push(call.caller() as u64);
         }

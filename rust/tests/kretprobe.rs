@@ -50,10 +50,10 @@ mod tests {
 
         fn entry(&self, hit: &Hit<'_>) -> Option<Self::Data> {
             let registers = hit.registers();
-            (registers.argument(0) < 100).then(|| Arguments {
-                first: registers.argument(0),
-                low: registers.argument(1) as u8,
-                second: registers.argument(1),
+            (registers.arg::<u64>(0) < 100).then(|| Arguments {
+                first: registers.arg::<u64>(0),
+                low: registers.arg::<u8>(1),
+                second: registers.arg::<u64>(1),
             })
         }
 
@@ -62,7 +62,7 @@ mod tests {
             self.0.push(data.first);
             self.0.push(data.low.into());
             self.0.push(data.second);
-            self.0.push(hit.registers().return_value());
+            self.0.push(hit.registers().ret::<u64>());
             self.0.push(hit.address() as u64);
             self.0.push(call.caller() as u64);
         }
@@ -82,7 +82,7 @@ mod tests {
         type Data = u64;
 
         fn entry(&self, hit: &Hit<'_>) -> Option<Self::Data> {
-            Some(hit.registers().argument(0))
+            Some(hit.registers().arg::<u64>(0))
         }
 
         fn ret(&self, _: &Hit<'_>, call: &Call<'_, Self::Data>) {
@@ -99,7 +99,7 @@ mod tests {
         const WITHOUT_ENTRY: Option<()> = Some(());
 
         fn ret(&self, hit: &Hit<'_>, _: &Call<'_, ()>) {
-            self.0.push(hit.registers().return_value());
+            self.0.push(hit.registers().ret::<u64>());
         }
     }
 

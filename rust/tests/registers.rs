@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn arguments_are_in_registers_and_on_the_stack() -> Result {
         static SEEN: Seen = Seen::new();
-        let sum = look(|registers| (0..8).for_each(|n| SEEN.push(registers.argument(n))))?;
+        let sum = look(|registers| (0..8).for_each(|n| SEEN.push(registers.arg::<u64>(n))))?;
         assert_eq!(sum, 36);
         assert!(SEEN.is(&[1, 2, 3, 4, 5, 6, 7, 8]));
         Ok(())

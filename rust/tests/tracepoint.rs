@@ -41,11 +41,11 @@ mod tests {
         // TP_PROTO(unsigned long call_site, const void *ptr, size_t bytes_req, size_t bytes_alloc,
         // gfp_t gfp_flags, int node)
         fn hit(&self, hit: &Hit<'_>) {
-            if hit.argument(2) == SIZE as u64 {
-                self.0.push(hit.argument(1));
-                self.0.push(u64::from(hit.argument(3) >= SIZE as u64));
+            if hit.arg::<u64>(2) == SIZE as u64 {
+                self.0.push(hit.arg::<u64>(1));
+                self.0.push(u64::from(hit.arg::<u64>(3) >= SIZE as u64));
                 // The argument is on the stack: NUMA_NO_NODE.
-                self.0.push(u64::from(hit.argument(5) as u32 == u32::MAX));
+                self.0.push(u64::from(hit.arg::<u32>(5) == u32::MAX));
             }
         }
     }
@@ -73,12 +73,13 @@ mod tests {
 
     impl Handler for Stub {
         fn hit(&self, hit: &Hit<'_>) {
-            if hit.argument(2) != SIZE as u64 {
+            if hit.arg::<u64>(2) != SIZE as u64 {
                 return;
             }
             let call = hit.call();
             self.0.push(call.function() as u64);
-            self.0.push(u64::from(call.argument(1) == hit.argument(0)));
+            self.0
+                .push(u64::from(call.arg::<u64>(1) == hit.arg::<u64>(0)));
             let caller = match register("lr") {
                 Some(link) => call.state().register(link),
                 None => call.stack(0),
@@ -86,7 +87,7 @@ mod tests {
             self.0.push(u64::from(caller == call.caller() as u64));
             let second = register("si").or(register("x1"));
             let second = second.map(|second| call.state().register(second));
-            self.0.push(u64::from(second == Some(hit.argument(0))));
+            self.0.push(u64::from(second == Some(hit.arg::<u64>(0))));
             let called_from = symbol::start_of(call.caller());
             self.0.push(u64::from(called_from.is_some()));
         }
@@ -113,8 +114,8 @@ mod tests {
 
     impl Handler for Again {
         fn hit(&self, hit: &Hit<'_>) {
-            if hit.argument(2) == SIZE as u64 {
-                self.0.push(hit.argument(1));
+            if hit.arg::<u64>(2) == SIZE as u64 {
+                self.0.push(hit.arg::<u64>(1));
                 // The only way here that leads to a tracepoint; nothing else allocates that much.
                 drop(KVec::<u8>::with_capacity(SIZE, GFP_NOWAIT));
             }

@@ -90,7 +90,7 @@ mod tests {
             fn hit(&self, hit: &Hit<'_>) {
                 let ip = hit.registers().instruction_pointer();
                 self.0.push(u64::from(ip == hit.address() as u64));
-                self.0.push(hit.registers().argument(1));
+                self.0.push(hit.registers().arg::<u64>(1));
             }
         }
 

@@ -223,8 +223,8 @@ impl Handler for IrqExit {
             IrqNoise {
                 start,
                 duration,
-                desc: name_of(hit.argument(1) as usize, &mut buffer),
-                vector: hit.argument(0) as i32,
+                desc: name_of(hit.arg::<usize>(1), &mut buffer),
+                vector: hit.arg::<i32>(0),
             }
             .record_at(hit.call());
         }
@@ -264,7 +264,7 @@ impl Handler for VectorExit {
                 start,
                 duration,
                 desc: self.1,
-                vector: hit.argument(0) as i32,
+                vector: hit.arg::<i32>(0),
             }
             .record_at(hit.call());
         }
@@ -290,7 +290,7 @@ impl Handler for SoftirqExit {
             return;
         };
         if let Some(Noise { start, duration }) = core.cpu.leave(Source::Softirq, local_clock) {
-            let vector = hit.argument(0) as i32;
+            let vector = hit.arg::<i32>(0);
             SoftirqNoise {
                 start,
                 duration,
@@ -311,7 +311,7 @@ impl Handler for Switched {
             return;
         };
         let thread = core.thread.load(Ordering::Relaxed);
-        if hit.argument(1) as usize != thread {
+        if hit.arg::<usize>(1) != thread {
             if let Some(Noise { start, duration }) = core.cpu.leave(Source::Thread, local_clock) {
                 ThreadNoise {
                     comm: Comm,
@@ -322,7 +322,7 @@ impl Handler for Switched {
                 .record_at(hit.call());
             }
         }
-        if hit.argument(2) as usize != thread {
+        if hit.arg::<usize>(2) != thread {
             core.cpu.enter(Source::Thread, local_clock);
         }
     }
@@ -338,8 +338,8 @@ impl Handler for Nmi {
         let Some(core) = self.0.measured() else {
             return;
         };
-        if hit.argument(2) as i32 > 0 {
-            let duration = (hit.argument(1) as i64).max(0) as u64;
+        if hit.arg::<i32>(2) > 0 {
+            let duration = hit.arg::<i64>(1).max(0) as u64;
             let Noise { start, duration } = core.cpu.add(Source::Nmi, local_clock(), duration);
             NmiNoise { start, duration }.record_at(hit.call());
         }

@@ -42,14 +42,14 @@ mod tests {
         type Data = u64;
 
         fn entry(&self, hit: &Hit<'_>) -> Option<Self::Data> {
-            let first = hit.registers().argument(0);
+            let first = hit.registers().arg::<u64>(0);
             (first < 100).then_some(first)
         }
 
         fn ret(&self, hit: &Hit<'_>, call: &Call<'_, Self::Data>) {
             self.0.push(hit.address() as u64);
             self.0.push(*call.data());
-            self.0.push(hit.registers().return_value());
+            self.0.push(hit.registers().ret::<u64>());
         }
     }
 
@@ -62,7 +62,7 @@ mod tests {
         const WITHOUT_ENTRY: Option<()> = Some(());
 
         fn ret(&self, hit: &Hit<'_>, _: &Call<'_, Self::Data>) {
-            self.0.push(hit.registers().return_value());
+            self.0.push(hit.registers().ret::<u64>());
             self.0.push(add(20, 30) as u64);
         }
     }

@@ -17,7 +17,7 @@ pub struct Look(Scratch<64>);
 
 impl Handler for Look {
     fn hit(&self, hit: &Hit<'_>) {
-        let _: u64 = hit.argument(0);
+        let _: u64 = hit.arg::<u64>(0);
         self.0.with(hit.call().atomic(), |_| ());
 
         //~ hit_kept: error: lifetime may not live long enough
