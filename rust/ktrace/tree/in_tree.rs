@@ -21,7 +21,7 @@ mod rethook;
 #[path = "out_of_tree/rethook.rs"]
 mod rethook;
 mod symbol;
-#[cfg(not(CONFIG_RETHOOK))]
+
 pub use arguments::Arguments;
 pub(crate) use dyn_event::{
     exit,
