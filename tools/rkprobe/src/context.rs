@@ -3,6 +3,7 @@
 //! What every command has: tracefs, the output, and the time.
 
 use std::{
+    cell::OnceCell,
     env,
     fs::OpenOptions,
     io::{
@@ -52,7 +53,29 @@ pub struct Context {
     pub is_json: bool,
     /// The terminal.
     pub screen: Screen,
-    end: Option<Instant>,
+    time: RunTime,
+}
+
+/// The time of a run. It starts at the first question for its end: the setup of the probes does not count.
+struct RunTime {
+    duration: Option<Duration>,
+    end: OnceCell<Instant>,
+}
+
+impl RunTime {
+    /// `duration` is in ns.
+    fn new(duration: Option<u64>) -> Self {
+        Self {
+            duration: duration.map(Duration::from_nanos),
+            end: OnceCell::new(),
+        }
+    }
+
+    /// The end of the run, if it has one.
+    fn end(&self) -> Option<Instant> {
+        let duration = self.duration?;
+        Some(*self.end.get_or_init(|| Instant::now() + duration))
+    }
 }
 
 impl Context {
@@ -67,7 +90,7 @@ impl Context {
                 has_color: env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
                 has_blocks: has_utf8(),
             },
-            end: duration.map(|ns| Instant::now() + Duration::from_nanos(ns)),
+            time: RunTime::new(duration),
         }
     }
 
@@ -200,7 +223,7 @@ impl Context {
     }
 
     fn is_over(&self) -> bool {
-        self.end.is_some_and(|end| Instant::now() >= end)
+        self.time.end().is_some_and(|end| Instant::now() >= end)
     }
 
     /// Waits. Returns false at the end of the run.
@@ -209,7 +232,7 @@ impl Context {
             return Ok(false);
         }
         let until = Instant::now() + time;
-        let until = self.end.map_or(until, |end| end.min(until));
+        let until = self.time.end().map_or(until, |end| end.min(until));
         loop {
             if sys::is_interrupted() || self.is_over() {
                 return Ok(false);
@@ -241,6 +264,17 @@ fn has_utf8() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_of_a_run_starts_when_somebody_waits_for_its_end() {
+        let time = RunTime::new(Some(1_000_000_000));
+        std::thread::sleep(Duration::from_millis(10));
+        let asked = Instant::now();
+        let end = time.end().unwrap();
+        assert!(end >= asked + Duration::from_secs(1));
+        assert_eq!(time.end(), Some(end));
+        assert_eq!(RunTime::new(None).end(), None);
+    }
 
     #[test]
     fn tells_lost_records_from_others() {

@@ -439,7 +439,10 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
     }
     let missed = events::missed(&context.tracefs, &format!("{}/follow", instance.group()))?;
     if lives.count == 0 {
-        note(format!("rkprobe: {} had no {structure}", question.from));
+        note(format!(
+            "rkprobe: no {structure} came from {} during the run",
+            question.from
+        ));
     }
     for life in lives.rest() {
         print(&life, false)?;
