@@ -65,7 +65,7 @@ use crate::{
 
 /// The arguments at the start of each object probe.
 const RECEIVED_OBJECT: &str = "object=$obj parameter=$parameter:u8";
-/// The same with the option `changes`.
+/// The fields with the option `changes`.
 const CHANGED_OBJECT: &str = "object=$obj parameter=$parameter:u8 unchanged=$unchanged:symbol";
 
 /// Parses the arguments of a command.

@@ -160,7 +160,7 @@ fn split_place(place: &str) -> Option<(&str, u64)> {
     Some((function, u64::from_str_radix(offset, 16).ok()?))
 }
 
-/// Where the debug information can be, the best place first.
+/// The files that can contain the debug information. The best file comes first.
 fn candidates(
     release: &str,
     id: &[u8],

@@ -45,7 +45,7 @@ const TRACK: usize = 24;
 /// The lowest address that is an error. C: `MAX_ERRNO`.
 const MIN_ERROR: u64 = u64::MAX - 4094;
 
-/// What to follow.
+/// The question of the command.
 pub struct Question<'a> {
     /// The structure.
     pub structure: &'a str,

@@ -64,7 +64,7 @@ const MEMORY: [&str; 6] = [
 
 const WATCHED: [&str; 2] = ["at=$addr", "new=+0($addr):x32"];
 
-/// What an object probe follows.
+/// A type of objects for object probes.
 #[derive(Clone, Copy)]
 struct Followed {
     /// Two sources of objects, and an end: the letter of each, and its command behind the event.
