@@ -8,10 +8,11 @@
 //!
 //! A probe with an exit handler saves entry data on the task's shadow stack. Calls that are in
 //! flight when the probe is unregistered return later, maybe after ktrace's module was unloaded and
-//! loaded again. The kernel then checks only whether a probe is registered *at this address*. If so,
-//! the kernel calls the exit handler of that probe, even if the handler is NULL. So ktrace never
-//! frees the memory of a probe with an exit handler. It uses the memory again, only for another
-//! probe with an exit handler. Each registration marks its entry data with a number of its own.
+//! loaded again. The kernel then checks only whether a probe is registered *at this address*. If
+//! so, the kernel calls the exit handler of that probe, even if the handler is NULL. So ktrace
+//! never frees the memory of a probe with an exit handler. It uses the memory again, only for
+//! another probe with an exit handler. Each registration marks its entry data with a number of its
+//! own.
 
 use core::{
     mem::{
@@ -403,8 +404,8 @@ impl<H: Handler> Fprobe<H> {
     }
 
     fn set_flags(&self, flags: u32) {
-        // SAFETY: By the type invariant, the slot is registered, so it is live. ktrace uses no other
-        // flag, and the kernel only reads the flags.
+        // SAFETY: By the type invariant, the slot is registered, so it is live. ktrace uses no
+        // other flag, and the kernel only reads the flags.
         unsafe { ptr::write_volatile(&raw mut (*self.fprobe()).flags, flags) };
     }
 
@@ -506,8 +507,8 @@ unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> R
     }
 }
 
-/// Unregisters an fprobe, and waits until no handler runs. If this fails, keeps the code loaded. The
-/// caller must then keep the memory.
+/// Unregisters an fprobe, and waits until no handler runs. If this fails, keeps the code loaded.
+/// The caller must then keep the memory.
 ///
 /// # Safety
 ///

@@ -319,8 +319,8 @@ impl<H: Handler> PinnedHook<H> {
         ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// Detaches the hook, and waits until no handler runs. If this fails, keeps the code loaded. The
-    /// caller must then keep the memory.
+    /// Detaches the hook, and waits until no handler runs. If this fails, keeps the code loaded.
+    /// The caller must then keep the memory.
     ///
     /// # Safety
     ///
