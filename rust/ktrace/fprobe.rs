@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Handlers at the entry and the exit of many functions at once, on ftrace.
+//! Handlers at the entry and the exit of many functions at once. ftrace calls them.
 //!
 //! C header: [`include/linux/fprobe.h`](srctree/include/linux/fprobe.h)
 //!
 //! Reference: <https://docs.kernel.org/trace/fprobe.html>
 //!
 //! A probe with an exit handler saves entry data on the task's shadow stack. Calls that are in
-//! flight when it is unregistered return later, maybe after ktrace's module was unloaded and loaded
-//! again. All that the kernel then checks is whether a probe is registered *at this address*. If
-//! one is, it calls the probe's exit handler, even if that is NULL. Hence the memory of a probe
-//! with an exit handler is used again for another of the kind only, and is never freed. Each
-//! registration marks its entry data with a number of its own.
+//! flight when the probe is unregistered return later, maybe after ktrace's module was unloaded and
+//! loaded again. The kernel then checks only whether a probe is registered *at this address*. If
+//! so, the kernel calls the exit handler of that probe, even if the handler is NULL. So ktrace
+//! never frees the memory of a probe with an exit handler. It uses the memory again, only for
+//! another probe with an exit handler. Each registration marks its entry data with a number of its
+//! own.
 
 use core::{
     mem::{
@@ -63,17 +64,17 @@ pub trait Handler: Send + Sync + 'static {
     /// The entry data, which the probe saves at the entry of a call for its exit. `()` saves
     /// nothing.
     ///
-    /// It is copied, never dropped (a call may never return), and may be read on another CPU. At
-    /// most 112 bytes, with the alignment of a word.
+    /// The entry data is copied and never dropped, because a call may never return. Another CPU may
+    /// read it. Its size is at most 112 bytes, and its alignment at most that of a word.
     type Data: Copy + Send + 'static;
 
     /// Called when a function is entered, in atomic context: see [`crate::context`].
     ///
-    /// With `None` the exit of this call is not seen.
+    /// If the result is `None`, the probe ignores the exit of this call.
     fn entry(&self, call: &Call<'_>) -> Option<Self::Data>;
 
-    /// Called when the function returns, in atomic context: see [`crate::context`]. Left out, a
-    /// probe costs much less.
+    /// Called when the function returns, in atomic context: see [`crate::context`]. A probe without
+    /// this handler costs much less.
     fn exit(&self, _call: &Call<'_>, _data: &Self::Data) {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
@@ -111,15 +112,16 @@ pub enum Functions<'a> {
 ///
 /// Process context; sleeps. `ENOENT` if no function matches. C: `fprobe_count_ips_from_filter()`,
 /// which is not exported. But `register_fprobe()` calls it first, and then refuses a probe with too
-/// much data. This function searches all symbols twice. So ftrace is asked before: it knows one
-/// name of each function.
+/// much data. This function searches all symbols twice. So ktrace searches ftrace's functions
+/// first, which have one name each.
 pub fn exists(pattern: &CStr) -> Result {
     if ftrace::takes(Filter::Glob(pattern))? {
         return Ok(());
     }
     let mut fprobe = KBox::new(bindings::fprobe::default(), GFP_KERNEL)?;
     fprobe.entry_data_size = 2 * MAX_FPROBE_DATA_SIZE;
-    // SAFETY: It is initialised, and unregistered before it is freed; both are strings or NULL.
+    // SAFETY: The fprobe is initialised, and is unregistered before it is freed. Both patterns are
+    // strings or NULL.
     let registered = to_result(unsafe {
         bindings::register_fprobe(&mut *fprobe, pattern.as_char_ptr(), ptr::null())
     });
@@ -127,7 +129,7 @@ pub fn exists(pattern: &CStr) -> Result {
         Err(error) if error == E2BIG => Ok(()),
         Err(error) => Err(error),
         Ok(()) => {
-            // SAFETY: It was registered just now.
+            // SAFETY: This function has just registered the fprobe.
             to_result(unsafe { bindings::unregister_fprobe(&mut *fprobe) })
                 .inspect_err(|_| core::mem::forget(fprobe))
         }
@@ -145,7 +147,7 @@ pub fn matches(pattern: &CStr, name: &str) -> bool {
         return false;
     };
     to.copy_from_slice(name.as_bytes());
-    // SAFETY: Both are strings with a NUL at the end: the last byte stays 0.
+    // SAFETY: Both are NUL-terminated strings. The last byte of the copy stays 0.
     unsafe { bindings::glob_match(pattern.as_char_ptr(), text.as_ptr().cast()) }
 }
 
@@ -156,11 +158,11 @@ const MAX_FPROBE_DATA_SIZE: usize = 15 * size_of::<c_ulong>();
 #[repr(C)]
 struct FprobeSlot {
     fprobe: Opaque<bindings::fprobe>,
-    /// The number of the registration. It is in front of the entry data of its calls.
+    /// The number of the registration. The entry data of its calls begins with this number.
     number: u64,
-    /// The handler, of the type that the functions in `fprobe` are made for.
+    /// The handler. Its type is the type parameter of the functions in `fprobe`.
     handler: *const c_void,
-    /// The next in the pool.
+    /// The next slot in the pool.
     next: *mut FprobeSlot,
 }
 
@@ -171,20 +173,21 @@ struct SavedData<D> {
     data: D,
 }
 
-/// The slots of probes with exit handlers that are not in use.
+/// The unused slots of probes with exit handlers.
 struct Pool(*mut FprobeSlot);
 
-// SAFETY: The slots in it are nobody else's.
+// SAFETY: Only the pool has pointers to its slots.
 unsafe impl Send for Pool {}
 
 kernel::sync::global_lock! {
-    // SAFETY: Initialised by `crate::init`.
+    // SAFETY: `crate::init` initialises the mutex before any other use.
     unsafe(uninit) static POOL: Mutex<Pool> = Pool(ptr::null_mut());
 }
 
-/// The number of the next registration. It starts at the time in ns. A registration takes longer
-/// than 1 ns, so the numbers do not repeat until the next boot, not even after a reload. And the
-/// data of another module's probe, which was at the same address, hardly begins with such a number.
+/// The number of the next registration. The first number is the time in ns. A registration takes
+/// longer than 1 ns, so the numbers do not repeat until the next boot, not even after a reload.
+/// Entry data of another module's probe, which was at the same address, is unlikely to begin with
+/// such a number.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 extern "C" {
@@ -193,18 +196,18 @@ extern "C" {
 
 /// # Safety
 ///
-/// Must be called once, before anything else here.
+/// The caller must call this function once, before any other use of this file.
 pub(crate) unsafe fn init() {
-    // SAFETY: This is the only call, before the first use: the caller guarantees both.
+    // SAFETY: The caller guarantees that this is the only call, before the first use.
     unsafe { POOL.init() };
     NEXT_NUMBER.store(monotonic_clock(), Ordering::Relaxed);
 }
 
-/// Leaves the memory of the pool allocated, when the code is about to go: a call in flight may
-/// still refer to it.
+/// Leaves the memory of the pool allocated when the code is unloaded, because a call in flight may
+/// still refer to this memory.
 pub(crate) fn exit() {
     while let Some(slot) = take_from_pool() {
-        // SAFETY: The slot is a live allocation, which nobody frees.
+        // SAFETY: The slot is a live allocation that no code frees.
         unsafe { ktrace_never_free(slot.cast()) };
     }
 }
@@ -217,14 +220,14 @@ fn take_from_pool() -> Option<*mut FprobeSlot> {
     Some(slot)
 }
 
-/// A registered fprobe: unregistered when dropped.
+/// A registered fprobe. Dropping it unregisters it.
 ///
-/// Dropping waits until no handler runs any more (an RCU grace period): process context. Calls in
-/// flight no longer reach the exit handler then.
+/// Dropping waits for an RCU grace period, until no handler runs. Process context. For calls in
+/// flight, the exit handler does not run after this.
 ///
 /// # Examples
 ///
-/// How many calls of functions of a kind fail:
+/// Counts the failed calls of a group of functions:
 ///
 /// ```
 /// # use kernel::prelude::*;
@@ -263,19 +266,21 @@ fn take_from_pool() -> Option<*mut FprobeSlot> {
 ///
 /// # Invariants
 ///
-/// `slot` is registered, and its `handler` points at `handler`.
+/// `slot` is registered, and its `handler` points to `handler`.
 pub struct Fprobe<H: Handler> {
     slot: NonNull<FprobeSlot>,
     handler: ManuallyDrop<Pin<KBox<H>>>,
 }
 
-// SAFETY: The kernel's functions on a registered fprobe lock by themselves, and `H` is `Send`.
+// SAFETY: The kernel's functions on a registered fprobe take the locks that they need. `H` is
+// `Send`.
 unsafe impl<H: Handler> Send for Fprobe<H> {}
-// SAFETY: The kernel's functions on a registered fprobe lock by themselves, and `H` is `Sync`.
+// SAFETY: The kernel's functions on a registered fprobe take the locks that they need. `H` is
+// `Sync`.
 unsafe impl<H: Handler> Sync for Fprobe<H> {}
 
 impl<H: Handler> Fprobe<H> {
-    /// Less the number of the registration.
+    /// The kernel's maximum without the number of the registration.
     const MAX_DATA: usize = MAX_FPROBE_DATA_SIZE - size_of::<u64>();
 
     const DATA_FITS: () = {
@@ -289,7 +294,8 @@ impl<H: Handler> Fprobe<H> {
         );
     };
 
-    /// Probes functions, from now on. C: `register_fprobe()` and its like.
+    /// Registers a probe on functions and arms it. C: `register_fprobe()`,
+    /// `register_fprobe_syms()`, `register_fprobe_ips()`.
     ///
     /// Process context; sleeps. `ENOENT` if a function does not exist or cannot be traced, `EINVAL`
     /// without functions, `ENOMEM`.
@@ -302,7 +308,7 @@ impl<H: Handler> Fprobe<H> {
 
     /// Registers a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
     ///
-    /// The functions go through ftrace already.
+    /// The functions already call ftrace.
     pub fn register_disabled<E>(
         functions: Functions<'_>,
         handler: impl PinInit<H, E>,
@@ -337,8 +343,9 @@ impl<H: Handler> Fprobe<H> {
                 GFP_KERNEL,
             )?),
         };
-        // SAFETY: Not registered, so nobody else looks at it: calls in flight of an earlier
-        // registration check that first, and unregistering waited for those that had checked.
+        // SAFETY: The slot is not registered, so no other code uses it. Calls in flight of an
+        // earlier registration first check for a registration. Unregistering has waited for the
+        // calls that found one.
         let fprobe = unsafe {
             (*slot).number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
             (*slot).handler = (&raw const *handler).cast();
@@ -352,8 +359,8 @@ impl<H: Handler> Fprobe<H> {
             }
             fprobe
         };
-        // SAFETY: `remove` waits until no handler runs, and does not touch module notifiers; the
-        // slot is used again after `untrack` only.
+        // SAFETY: `remove` waits until no handler runs, and does not use module notifiers. The slot
+        // is used again only after `untrack`.
         let tracked = unsafe {
             leftover::track(
                 entry_handler::<H> as *const () as usize,
@@ -361,11 +368,12 @@ impl<H: Handler> Fprobe<H> {
                 remove,
             )
         };
-        // SAFETY: It is initialised, stays in place, and is unregistered before it is used again.
+        // SAFETY: The slot is initialised and does not move. It is unregistered before it is used
+        // again.
         match tracked.and_then(|()| unsafe { register(fprobe, functions) }) {
-            // INVARIANT: Registered just now.
+            // INVARIANT: This function has just registered the slot.
             Ok(()) => Ok(Self {
-                // SAFETY: It came from a `KBox`.
+                // SAFETY: The pointer is from a `KBox`, so it is not NULL.
                 slot: unsafe { NonNull::new_unchecked(slot) },
                 handler: ManuallyDrop::new(handler),
             }),
@@ -378,7 +386,7 @@ impl<H: Handler> Fprobe<H> {
     }
 
     fn fprobe(&self) -> *mut bindings::fprobe {
-        // SAFETY: Live, by the type invariant.
+        // SAFETY: By the type invariant, the slot is registered, so it is live.
         unsafe { (*self.slot.as_ptr()).fprobe.get() }
     }
 
@@ -388,35 +396,36 @@ impl<H: Handler> Fprobe<H> {
         Ok(())
     }
 
-    /// Disarms the probe: handlers that run already may still be running, and the functions still
-    /// go through ftrace. Any context. Always succeeds. C: `disable_fprobe()`.
+    /// Disarms the probe. Does not wait for handlers that run. The functions still call ftrace. Any
+    /// context. Always succeeds. C: `disable_fprobe()`.
     pub fn disable(&self) -> Result {
         self.set_flags(bindings::FPROBE_FL_DISABLED);
         Ok(())
     }
 
     fn set_flags(&self, flags: u32) {
-        // SAFETY: Live, by the type invariant; no other flag is used here, and the kernel only
-        // reads them.
+        // SAFETY: By the type invariant, the slot is registered, so it is live. ktrace uses no
+        // other flag, and the kernel only reads the flags.
         unsafe { ptr::write_volatile(&raw mut (*self.fprobe()).flags, flags) };
     }
 
-    /// The number of calls that were not seen at their entry, or had no memory for their data. Any
-    /// context.
+    /// The number of calls that the kernel missed at their entry, or whose entry data found no
+    /// memory. Any context.
     ///
     /// C: `nmissed` in `struct fprobe`, which is counted without a lock.
     pub fn missed(&self) -> u64 {
-        // SAFETY: Live, by the type invariant; a racing increment may be seen or not.
+        // SAFETY: By the type invariant, the slot is registered, so it is live. The result may or
+        // may not include an increment that another CPU makes now.
         unsafe { ptr::read_volatile(&raw const (*self.fprobe()).nmissed) as u64 }
     }
 
-    /// The handler, which others may be running. Any context.
+    /// The handler. Other CPUs may run it at the same time. Any context.
     pub fn handler(&self) -> &H {
         &self.handler
     }
 
-    /// Unregisters it, as dropping does, and calls `f` when no handler runs any more: with the
-    /// handler, and how many calls were [`missed`](Self::missed).
+    /// Unregisters the probe, as dropping does. Calls `f` when no handler runs any more, with the
+    /// handler and the number of [`missed`](Self::missed) calls.
     pub fn unregister<R>(self, f: impl FnOnce(&H, u64) -> R) -> R {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used after this.
@@ -425,16 +434,17 @@ impl<H: Handler> Fprobe<H> {
 
     /// # Safety
     ///
-    /// It must not be used after this.
+    /// The caller must not use the probe after this.
     unsafe fn unregister_then<R>(&mut self, f: impl FnOnce(&H, u64) -> R) -> R {
-        // SAFETY: Registered, by the type invariant.
+        // SAFETY: By the type invariant, the slot is registered.
         let unregistered = unsafe { unregister(self.fprobe()) };
         leftover::untrack(self.fprobe().cast());
         let result = f(&self.handler, self.missed());
         if unregistered.is_err() {
             return result;
         }
-        // SAFETY: No handler runs any more; nor is it used after this, by the safety requirement.
+        // SAFETY: No handler runs any more. The caller guarantees that the probe is not used after
+        // this.
         unsafe { ManuallyDrop::drop(&mut self.handler) };
         give_back::<H>(self.slot.as_ptr());
         result
@@ -443,33 +453,33 @@ impl<H: Handler> Fprobe<H> {
 
 impl<H: Handler> Drop for Fprobe<H> {
     fn drop(&mut self) {
-        // SAFETY: This is the end of it.
+        // SAFETY: `self` is not used after `drop`.
         unsafe { self.unregister_then(|_, _| ()) };
     }
 }
 
-/// Frees a slot that is not registered. One with an exit handler goes into the pool instead.
+/// Frees a slot that is not registered. Adds a slot with an exit handler to the pool instead.
 fn give_back<H: Handler>(slot: *mut FprobeSlot) {
     if H::HAS_EXIT {
         let mut pool = POOL.lock();
-        // SAFETY: It is live and not registered.
+        // SAFETY: The slot is live and not registered.
         unsafe { (*slot).next = pool.0 };
         pool.0 = slot;
     } else {
-        // SAFETY: It came from a `KBox`, is not registered, and no call has entry data of it.
+        // SAFETY: The slot is from a `KBox` and is not registered. No call has entry data of it.
         drop(unsafe { KBox::from_raw(slot) });
     }
 }
 
 /// # Safety
 ///
-/// `fprobe` must be initialised, and stay in place until it was unregistered.
+/// `fprobe` must be initialised, and must not move until it has been unregistered.
 unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> Result {
     match functions {
         Functions::Glob(pattern, not) => {
             let not = not.map_or(ptr::null(), |not| not.as_char_ptr());
-            // SAFETY: The caller guarantees that it is initialised and stays; both are strings or
-            // NULL.
+            // SAFETY: The caller guarantees that the fprobe is initialised and does not move. Both
+            // patterns are strings or NULL.
             to_result(unsafe { bindings::register_fprobe(fprobe, pattern.as_char_ptr(), not) })
         }
         Functions::Names(names) => {
@@ -478,7 +488,8 @@ unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> R
                 pointers.push(name.as_char_ptr(), GFP_KERNEL)?;
             }
             let count = c_int::try_from(pointers.len())?;
-            // SAFETY: The caller guarantees that it is initialised and stays; so many strings.
+            // SAFETY: The caller guarantees that the fprobe is initialised and does not move. The
+            // array has `count` strings.
             to_result(unsafe {
                 bindings::register_fprobe_syms(fprobe, pointers.as_mut_ptr(), count)
             })
@@ -489,35 +500,37 @@ unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> R
                 copy.push(*address as c_ulong, GFP_KERNEL)?;
             }
             let count = c_int::try_from(copy.len())?;
-            // SAFETY: The caller guarantees that it is initialised and stays; so many addresses.
+            // SAFETY: The caller guarantees that the fprobe is initialised and does not move. The
+            // array has `count` addresses.
             to_result(unsafe { bindings::register_fprobe_ips(fprobe, copy.as_mut_ptr(), count) })
         }
     }
 }
 
-/// Waits until no handler runs. If it fails, the memory and the code must stay: the code does.
+/// Unregisters an fprobe, and waits until no handler runs. If this fails, keeps the code loaded.
+/// The caller must then keep the memory.
 ///
 /// # Safety
 ///
 /// `fprobe` must be registered.
 unsafe fn unregister(fprobe: *mut bindings::fprobe) -> Result {
-    // SAFETY: The caller guarantees that it is registered.
+    // SAFETY: The caller guarantees that the fprobe is registered.
     let unregistered = to_result(unsafe { bindings::unregister_fprobe(fprobe) });
     if unregistered.is_err() {
-        // SAFETY: Registration has set the function, and it stays.
+        // SAFETY: The function was set before the registration, and does not change.
         let entry = unsafe { (*fprobe).entry_handler };
         leftover::keep_code_of(entry.map_or(0, |entry| entry as usize));
     }
     unregistered
 }
 
-/// Unregisters a probe that its module left behind.
+/// Unregisters a probe that its module left registered.
 ///
 /// # Safety
 ///
-/// `object` must be a registered `struct fprobe`, and nobody else must use it any more.
+/// `object` must be a registered `struct fprobe` that no other code uses any more.
 unsafe fn remove(object: *mut c_void) {
-    // SAFETY: The caller guarantees that it is registered. The memory stays.
+    // SAFETY: The caller guarantees that the fprobe is registered. Its memory is not freed.
     let _ = unsafe { unregister(object.cast()) };
 }
 
@@ -526,8 +539,8 @@ unsafe fn remove(object: *mut c_void) {
 ///
 /// # Safety
 ///
-/// `fprobe` must be that of a registered [`FprobeSlot`] for `H`, `data` must have the requested
-/// size, and `regs` must be valid. Preemption is disabled.
+/// `fprobe` must be the fprobe of a registered [`FprobeSlot`] for `H`. `data` must have the
+/// requested size, and `regs` must be valid. Preemption must be disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn entry_handler<H: Handler>(
     fprobe: *mut bindings::fprobe,
@@ -536,12 +549,12 @@ unsafe extern "C" fn entry_handler<H: Handler>(
     regs: *mut ftrace_regs,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: The kernel passes a probe with this function, so it is that of a registered slot.
-    // Unregistering waits for this.
+    // SAFETY: The kernel passes an fprobe that has this function, so the fprobe is in a registered
+    // slot. Unregistering waits for this call.
     let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), FprobeSlot, fprobe) };
-    // SAFETY: Registered, so the handler is there and of this type.
+    // SAFETY: The slot is registered, so its handler is live and of this type.
     let handler = unsafe { &*slot.handler.cast::<H>() };
-    // SAFETY: The kernel keeps `regs`, and preemption disabled, for the time of this call.
+    // SAFETY: During this call, `regs` is valid and preemption is disabled.
     let call = unsafe { Call::new(entry, caller, regs) };
     match handler.entry(&call) {
         Some(entry_data) if H::HAS_EXIT => {
@@ -549,7 +562,7 @@ unsafe extern "C" fn entry_handler<H: Handler>(
                 number: slot.number,
                 data: entry_data,
             };
-            // SAFETY: The room is aligned to a word and as large as `register` asked for.
+            // SAFETY: The memory is aligned to a word, and has the size in `entry_data_size`.
             unsafe { data.cast::<SavedData<H::Data>>().write(saved) };
             0
         }
@@ -558,13 +571,13 @@ unsafe extern "C" fn entry_handler<H: Handler>(
     }
 }
 
-/// Called by the kernel when a function returns.
+/// The kernel calls this function when a probed function returns.
 ///
 /// # Safety
 ///
-/// `fprobe` must be that of a registered [`FprobeSlot`] for `H`, and `regs` valid; `data` must be
-/// the entry data that it saved of the call, or that an earlier probe at the same address saved, or
-/// NULL if that probe saved nothing; preemption is disabled.
+/// `fprobe` must be the fprobe of a registered [`FprobeSlot`] for `H`. `regs` must be valid. `data`
+/// must be the entry data that this probe or an earlier probe at the same address saved for the
+/// call, or NULL if the earlier probe saved nothing. Preemption must be disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn exit_handler<H: Handler>(
     fprobe: *mut bindings::fprobe,
@@ -573,23 +586,23 @@ unsafe extern "C" fn exit_handler<H: Handler>(
     regs: *mut ftrace_regs,
     data: *mut c_void,
 ) {
-    // Another module's probe was at this address before, and saved no entry data.
+    // An earlier probe of another module was at this address, and saved no entry data.
     if data.is_null() {
         return;
     }
-    // SAFETY: The kernel passes a probe with this function, so it is that of a registered slot.
-    // Unregistering waits for this.
+    // SAFETY: The kernel passes an fprobe that has this function, so the fprobe is in a registered
+    // slot. Unregistering waits for this call.
     let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), FprobeSlot, fprobe) };
-    // SAFETY: The kernel saves entry data in whole words, so there is one at least.
+    // SAFETY: The kernel saves entry data in whole words, so the data has at least one word.
     if unsafe { data.cast::<u64>().read() } != slot.number {
         return;
     }
-    // SAFETY: This registration saved it, so it is of this type.
+    // SAFETY: This registration saved the data, so the data is of this type.
     let saved = unsafe { &*data.cast::<SavedData<H::Data>>() };
-    // SAFETY: Registered, so the handler is there and of this type.
+    // SAFETY: The slot is registered, so its handler is live and of this type.
     let handler = unsafe { &*slot.handler.cast::<H>() };
-    // SAFETY: ftrace has saved `regs` at the exit of the function. The kernel keeps them, and
-    // preemption disabled, for the time of this call.
+    // SAFETY: ftrace has saved `regs` at the exit of the function. During this call, they are valid
+    // and preemption is disabled.
     let call = unsafe { Call::at_exit(entry, caller, regs) };
     handler.exit(&call, &saved.data);
 }

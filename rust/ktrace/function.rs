@@ -46,54 +46,55 @@ pub struct Call<'a> {
 impl<'a> Call<'a> {
     /// # Safety
     ///
-    /// Only for the time of a handler: preemption is disabled, and `regs` stays as it is, for `'a`.
+    /// For `'a`, preemption must be disabled, and `regs` must be valid and must not change.
     #[inline(always)]
     pub(crate) unsafe fn new(function: usize, caller: usize, regs: *mut ftrace_regs) -> Self {
         // INVARIANT: The caller guarantees that preemption is disabled for `'a`.
         Self {
             function,
             caller,
-            // SAFETY: The caller guarantees that `regs` stays as it is for `'a`.
+            // SAFETY: The caller guarantees that `regs` is valid and does not change for `'a`.
             registers: unsafe { arch::call_registers(regs) },
             _here: NotThreadSafe,
         }
     }
 
-    /// The same at an entry, where the registers or the stack tell the caller.
+    /// Creates the call at its entry. Reads the return address from the registers or the stack.
     ///
     /// # Safety
     ///
-    /// As for [`new`](Self::new); the stack pointer must be valid.
+    /// The requirements of [`new`](Self::new). The stack pointer must be valid.
     #[inline(always)]
     pub(crate) unsafe fn at_entry(function: usize, regs: *mut ftrace_regs) -> Self {
-        // SAFETY: The caller guarantees that `regs` stays, and preemption disabled, for `'a`.
+        // SAFETY: The caller guarantees that `regs` is valid and preemption is disabled for `'a`.
         let mut this = unsafe { Self::new(function, 0, regs) };
         // SAFETY: The caller guarantees that this is an entry and that the stack pointer is valid.
         this.caller = unsafe { arch::return_address(this.registers) };
         this
     }
 
-    /// The same at an exit.
+    /// Creates the call at its exit.
     ///
     /// # Safety
     ///
-    /// As for [`new`](Self::new); `regs` must be those that ftrace saved at the exit of a function.
+    /// The requirements of [`new`](Self::new). ftrace must have saved `regs` at the exit of a
+    /// function.
     #[inline(always)]
     pub(crate) unsafe fn at_exit(function: usize, caller: usize, regs: *mut ftrace_regs) -> Self {
         // SAFETY: The caller guarantees that ftrace saved `regs` at the exit of a function.
         unsafe { arch::complete_at_exit(regs) };
-        // SAFETY: The caller guarantees that `regs` stays, and preemption disabled, for `'a`.
+        // SAFETY: The caller guarantees that `regs` is valid and preemption is disabled for `'a`.
         unsafe { Self::new(function, caller, regs) }
     }
 
-    /// The address from which ftrace calls, as it names the function: behind a landing pad at the
-    /// function's start and, on arm64, behind the first instruction.
+    /// The address of the ftrace site, which stands for the function. This is the first instruction
+    /// after a landing pad. On arm64, it is one instruction further.
     #[inline(always)]
     pub fn function(&self) -> usize {
         self.function
     }
 
-    /// The address that it returns to.
+    /// The return address.
     #[inline(always)]
     pub fn caller(&self) -> usize {
         self.caller
@@ -131,10 +132,10 @@ impl<'a> Call<'a> {
         registers::stack(self.registers, n)
     }
 
-    /// Evidence of the context.
+    /// A token for functions that need atomic context.
     #[inline(always)]
     pub fn atomic(&self) -> &Atomic {
-        // SAFETY: Preemption is disabled for `'a`, by the type invariant.
+        // SAFETY: By the type invariant, preemption is disabled for `'a`.
         unsafe { Atomic::new() }
     }
 
@@ -142,7 +143,7 @@ impl<'a> Call<'a> {
     /// that rarely makes a record can pass it to another function in a register.
     #[inline(always)]
     pub fn origin(&self) -> CallOrigin<'a> {
-        // INVARIANT: Preemption is disabled for `'a`, by the invariant of `Call`.
+        // INVARIANT: By the invariant of `Call`, preemption is disabled for `'a`.
         CallOrigin {
             registers: self.registers,
             _here: NotThreadSafe,
@@ -185,18 +186,18 @@ impl<'a> origin::Sealed for Call<'a> {
 
     /// # Safety
     ///
-    /// The requirements of the trait.
+    /// The requirements of [`for_perf`](origin::Sealed::for_perf).
     unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
-        // SAFETY: The caller guarantees that the room is valid.
+        // SAFETY: The caller guarantees that `room` is valid.
         unsafe { self.origin().for_perf(room) }
     }
 }
 
-/// As for [`Call`].
+/// The invariant of [`Call`].
 impl<'a> Origin for CallOrigin<'a> {
     #[inline(always)]
     fn state(&self) -> State<CallRegisters<'a>> {
-        // SAFETY: Preemption is disabled for `'a`, by the type invariant.
+        // SAFETY: By the type invariant, preemption is disabled for `'a`.
         unsafe { State::new(self.registers) }
     }
 }
@@ -208,16 +209,15 @@ impl<'a> origin::Sealed for CallOrigin<'a> {
 
     #[inline(always)]
     fn whole(&self) -> *mut pt_regs {
-        // SAFETY: These are what ftrace filled in.
+        // SAFETY: ftrace has set these registers.
         unsafe { arch::whole_registers(self.registers) }
     }
 
     /// # Safety
     ///
-    /// The requirements of the trait.
+    /// The requirements of [`for_perf`](origin::Sealed::for_perf).
     unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
-        // SAFETY: The registers are those from ftrace. The caller guarantees that the room is
-        // valid.
+        // SAFETY: The registers are from ftrace. The caller guarantees that `room` is valid.
         unsafe { ktrace_fill_perf_regs(self.registers.as_ptr().cast(), room) }
     }
 }

@@ -60,11 +60,11 @@ pub trait Handler: Send + Sync + 'static {
     /// Called before the probed instruction runs, in atomic context: see [`crate::context`].
     fn pre(&self, hit: &Hit<'_>);
 
-    /// Called when the probed instruction has run, in atomic context: see [`crate::context`].
+    /// Called after the probed instruction ran, in atomic context: see [`crate::context`].
     ///
-    /// A probe with it is never optimized into a jump. It is not called where the instruction
-    /// faults. At the start of a function, where ftrace calls the probe and no instruction is
-    /// executed, it is called right after [`pre`](Self::pre).
+    /// The kernel never optimizes a probe that has this handler into a jump. If the instruction
+    /// faults, the kernel does not call this handler. If ftrace calls the probe, at the start of a
+    /// function, no instruction runs, and this handler is called right after [`pre`](Self::pre).
     fn post(&self, _hit: &Hit<'_>) {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
@@ -101,25 +101,25 @@ pub struct Hit<'a> {
 impl<'a> Hit<'a> {
     /// # Safety
     ///
-    /// Only for the time of a handler: preemption is disabled, and `regs` stays as it is, for `'a`.
+    /// For `'a`, preemption must be disabled, and `regs` must be valid and must not change.
     #[inline(always)]
     pub(crate) unsafe fn new(regs: *mut pt_regs, address: usize) -> Self {
         // INVARIANT: The caller guarantees that preemption is disabled for `'a`.
         Self {
-            // SAFETY: The caller guarantees that `regs` stays as it is for `'a`.
+            // SAFETY: The caller guarantees that `regs` is valid and does not change for `'a`.
             registers: unsafe { Registers::from_raw(regs) },
             address,
             _here: NotThreadSafe,
         }
     }
 
-    /// The registers before the instruction (at a return: when the function returned).
+    /// The registers before the instruction. At a return, the registers as the function left them.
     #[inline(always)]
     pub fn registers(&self) -> &'a Registers {
         self.registers
     }
 
-    /// Argument `n` of the function, counted from 0, where it was just entered.
+    /// Argument `n` of the function, counted from 0. Only valid at the entry of the function.
     ///
     /// C: `regs_get_kernel_argument()`.
     #[inline(always)]
@@ -139,10 +139,10 @@ impl<'a> Hit<'a> {
         self.address
     }
 
-    /// Evidence of the context.
+    /// A token for functions that need atomic context.
     #[inline(always)]
     pub fn atomic(&self) -> &Atomic {
-        // SAFETY: Preemption is disabled for `'a`, by the type invariant.
+        // SAFETY: By the type invariant, preemption is disabled for `'a`.
         unsafe { Atomic::new() }
     }
 }
@@ -150,7 +150,7 @@ impl<'a> Hit<'a> {
 impl<'a> Origin for Hit<'a> {
     #[inline(always)]
     fn state(&self) -> State<&'a Registers> {
-        // SAFETY: Preemption is disabled for `'a`, by the type invariant.
+        // SAFETY: By the type invariant, preemption is disabled for `'a`.
         unsafe { State::new(self.registers) }
     }
 }
@@ -167,39 +167,41 @@ impl<'a> origin::Sealed for Hit<'a> {
 
     /// # Safety
     ///
-    /// The requirements of the trait.
+    /// None, because [`NEEDS_ROOM`](Self::NEEDS_ROOM) is not set.
     #[inline(always)]
     unsafe fn for_perf(&self, _room: *mut pt_regs) -> *mut pt_regs {
         self.registers.as_ptr()
     }
 }
 
-// SAFETY: All-zero is valid (no functions, no address); the kprobe is the structure itself; C's
-// `unregister_kprobes()` waits for an RCU grace period and clears the address of what it keeps.
+// SAFETY: All-zero is valid: no functions, no address. The kprobe is the structure itself. C's
+// `unregister_kprobes()` waits for an RCU grace period, and clears the address of each kprobe that
+// the kernel keeps.
 unsafe impl Raw for bindings::kprobe {
     fn kprobe(this: *mut Self) -> *mut bindings::kprobe {
         this
     }
 
     unsafe fn code(this: *const Self) -> usize {
-        // SAFETY: The caller guarantees that nobody changes it.
+        // SAFETY: The caller guarantees that no code changes the functions.
         unsafe { (*this).pre_handler }.map_or(0, |handler| handler as usize)
     }
 
     unsafe fn register(this: *mut Self) -> c_int {
-        // SAFETY: The caller guarantees that it is initialised, and stays until unregistered.
+        // SAFETY: The caller guarantees that the kprobe is initialised, and that it does not move
+        // until it has been unregistered.
         unsafe { bindings::register_kprobe(this) }
     }
 
     unsafe fn unregister(these: &mut [*mut Self]) {
-        // SAFETY: The caller guarantees that all are registered.
+        // SAFETY: The caller guarantees that all kprobes are registered.
         unsafe { bindings::unregister_kprobes(these.as_mut_ptr(), these.len() as c_int) }
     }
 }
 
-/// A registered kprobe: unregistered when dropped.
+/// A registered kprobe. Dropping it unregisters it.
 ///
-/// Dropping waits until no handler runs any more (an RCU grace period): process context.
+/// Dropping waits for an RCU grace period, until no handler runs. Process context.
 ///
 /// # Examples
 ///
@@ -226,11 +228,15 @@ unsafe impl Raw for bindings::kprobe {
 pub struct Kprobe<H: Handler>(Registration<bindings::kprobe, H>);
 
 impl<H: Handler> Kprobe<H> {
-    /// Places a probe and arms it. The handler may run before this returns. C: `register_kprobe()`.
+    /// Registers a probe and arms it. The handler may run before this function returns.
+    /// C: `register_kprobe()`.
     ///
-    /// Process context; sleeps. Fails with `ENOENT` for an unknown symbol and for an address that
-    /// belongs to none, `EILSEQ` for an address within an instruction (`EINVAL` on arm64), `EINVAL`
-    /// where probes are not allowed (not text, blacklisted) and `EPERM` under lockdown.
+    /// Process context; sleeps. Fails with:
+    ///
+    /// - `ENOENT` for an unknown symbol, and for an address that no symbol contains
+    /// - `EILSEQ` for an address within an instruction (`EINVAL` on arm64)
+    /// - `EINVAL` for an address that is not text, or where the kernel forbids kprobes
+    /// - `EPERM` under lockdown
     pub fn new<'a, E>(target: impl Into<Target<'a>>, handler: impl PinInit<H, E>) -> Result<Self>
     where
         Error: From<E>,
@@ -240,7 +246,7 @@ impl<H: Handler> Kprobe<H> {
         Ok(this)
     }
 
-    /// Places a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
+    /// Registers a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
     pub fn register_disabled<'a, E>(
         target: impl Into<Target<'a>>,
         handler: impl PinInit<H, E>,
@@ -250,9 +256,9 @@ impl<H: Handler> Kprobe<H> {
     {
         let pre = |kprobe: &mut bindings::kprobe| kprobe.pre_handler = Some(pre_handler::<H>);
         let mut registration = Registration::register(target.into(), handler, pre)?;
-        // On ftrace `pre_handler` calls both: where a probe with C's `post_handler` joins one
-        // without, the kernel looks for them in the wrong `ftrace_ops` later, and cannot disarm
-        // them.
+        // If ftrace calls the probe, `pre_handler` calls both handlers, and the kprobe has no
+        // `post_handler`. If a kprobe with a `post_handler` joins one without, the kernel later
+        // looks for both in the wrong `ftrace_ops`, and cannot disarm them.
         if H::HAS_POST && !registration.is_on_ftrace() {
             registration = registration.register_again(|kprobe| {
                 pre(kprobe);
@@ -264,12 +270,12 @@ impl<H: Handler> Kprobe<H> {
 
     /// Arms the probe. C: `enable_kprobe()`.
     ///
-    /// Process context; sleeps. `EINVAL` where the probed code is gone.
+    /// Process context; sleeps. `EINVAL` if the probed code was unloaded.
     pub fn enable(&self) -> Result {
         self.0.enable()
     }
 
-    /// Disarms the probe: handlers that run already may still be running. C: `disable_kprobe()`.
+    /// Disarms the probe. Does not wait for handlers that run. C: `disable_kprobe()`.
     ///
     /// Process context; sleeps.
     pub fn disable(&self) -> Result {
@@ -295,7 +301,8 @@ impl<H: Handler> Kprobe<H> {
 
     /// The address that the kernel found for the target. Any context.
     ///
-    /// Behind a landing pad (ENDBR) where the target is the start of a function that has one.
+    /// If the target is the start of a function that begins with a landing pad (ENDBR), the address
+    /// is that of the next instruction.
     pub fn address(&self) -> usize {
         self.0.address()
     }
@@ -306,12 +313,12 @@ impl<H: Handler> Kprobe<H> {
         self.0.missed()
     }
 
-    /// The handler, which others may be running. Any context.
+    /// The handler. Other CPUs may run it at the same time. Any context.
     pub fn handler(&self) -> &H {
         self.0.handler()
     }
 
-    /// Unregisters many probes and waits but once. C: `unregister_kprobes()`.
+    /// Unregisters many probes, and waits once for all of them. C: `unregister_kprobes()`.
     ///
     /// Process context; sleeps.
     pub fn unregister_all(probes: KVVec<Self>) {
@@ -330,7 +337,7 @@ impl<H: Handler> Switch for Kprobe<H> {
     }
 }
 
-/// A registered kprobe with a handler of any type; unregistered when dropped.
+/// A registered kprobe with a handler of any type. Dropping it unregisters it.
 pub struct AnyKprobe(Registration<bindings::kprobe, dyn Send>);
 
 impl<H: Handler> From<Kprobe<H>> for AnyKprobe {
@@ -340,7 +347,7 @@ impl<H: Handler> From<Kprobe<H>> for AnyKprobe {
 }
 
 impl AnyKprobe {
-    /// Unregisters many probes and waits but once. C: `unregister_kprobes()`.
+    /// Unregisters many probes, and waits once for all of them. C: `unregister_kprobes()`.
     ///
     /// Process context; sleeps.
     pub fn unregister_all(probes: KVVec<Self>) {
@@ -348,10 +355,10 @@ impl AnyKprobe {
     }
 }
 
-/// Many kprobes with handlers of one type, registered all or none.
+/// Several kprobes with handlers of one type. Either all are registered or none.
 ///
-/// They are unregistered together when dropped, which waits but once (an RCU grace period): process
-/// context.
+/// Dropping the batch unregisters all kprobes together, and waits once for an RCU grace period.
+/// Process context.
 ///
 /// # Examples
 ///
@@ -386,7 +393,7 @@ impl AnyKprobe {
 pub struct Batch<H: Handler>(KVVec<Kprobe<H>>);
 
 impl<H: Handler> Batch<H> {
-    /// Places and arms all, or none. C: `register_kprobes()`.
+    /// Registers and arms all probes, or none. C: `register_kprobes()`.
     ///
     /// Process context; sleeps. Fails as [`Kprobe::new`].
     pub fn new<'a, T, I, E>(probes: impl IntoIterator<Item = (T, I)>) -> Result<Self>
@@ -400,7 +407,8 @@ impl<H: Handler> Batch<H> {
         Ok(this)
     }
 
-    /// Places all or none as [`new`](Self::new) does, but does not [arm](Self::enable) them.
+    /// Registers all probes or none, as [`new`](Self::new) does, but does not [arm](Self::enable)
+    /// them.
     pub fn register_disabled<'a, T, I, E>(probes: impl IntoIterator<Item = (T, I)>) -> Result<Self>
     where
         T: Into<Target<'a>>,
@@ -409,7 +417,7 @@ impl<H: Handler> Batch<H> {
     {
         let mut batch = Self(KVVec::new());
         for (target, handler) in probes {
-            // Room first: a probe that was placed is not dropped on its own.
+            // A push that fails would drop the probe alone, so the list grows first.
             batch.0.reserve(1, GFP_KERNEL)?;
             batch
                 .0
@@ -418,14 +426,14 @@ impl<H: Handler> Batch<H> {
         Ok(batch)
     }
 
-    /// Arms all, or none.
+    /// Arms all probes, or none.
     ///
     /// Process context; sleeps. Fails as [`Kprobe::enable`].
     pub fn enable(&self) -> Result {
         for (index, probe) in self.0.iter().enumerate() {
             if let Err(error) = probe.enable() {
                 for armed in self.0.iter().take(index) {
-                    // This loop armed it.
+                    // This loop has armed the probe.
                     let _ = armed.disable();
                 }
                 return Err(error);
@@ -441,12 +449,12 @@ impl<H: Handler> Batch<H> {
         self.0.iter().map(Kprobe::disable).fold(Ok(()), Result::and)
     }
 
-    /// The probes, in the order in which they were given.
+    /// The probes, in the order of registration.
     pub fn probes(&self) -> &[Kprobe<H>] {
         &self.0
     }
 
-    /// The probes, by themselves.
+    /// Converts the batch to a list of its probes.
     pub fn into_probes(mut self) -> KVVec<Kprobe<H>> {
         core::mem::take(&mut self.0)
     }
@@ -460,8 +468,8 @@ impl<H: Handler> Drop for Batch<H> {
     }
 }
 
-/// Why no kprobe can be at `address`, as far as its instruction tells. `None` if the kernel has
-/// another reason, or none.
+/// Returns the reason why no kprobe can be at `address`, if the instruction is the reason. `None`
+/// if the kernel has another reason, or none.
 ///
 /// Process context; sleeps. `ENOMEM`. C: `arch_prepare_kprobe()`.
 pub fn unprobable(address: usize) -> Result<Option<Unprobable>> {
@@ -491,23 +499,24 @@ pub fn unprobable(address: usize) -> Result<Option<Unprobable>> {
     }
 }
 
-/// Called by the kernel before the instruction.
+/// The kernel calls this function before the instruction.
 ///
 /// # Safety
 ///
-/// `kprobe` must be that of a registered [`PinnedProbe`], and `regs` valid; preemption is disabled.
+/// `kprobe` must be the kprobe of a registered [`PinnedProbe`]. `regs` must be valid. Preemption
+/// must be disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn pre_handler<H: Handler>(
     kprobe: *mut bindings::kprobe,
     regs: *mut pt_regs,
 ) -> c_int {
-    // SAFETY: The kernel passes a probe that `Kprobe` gave this function for `H`, and
-    // unregistering waits for this; `regs` stays for the time of this call.
+    // SAFETY: `Kprobe<H>` has set this function for `H`. The kernel passes a registered probe, and
+    // unregistering waits for this call. `regs` is valid during this call.
     let (inner, hit) = unsafe { (probe_of::<H>(kprobe), hit_of(kprobe, regs)) };
     inner.handler.pre(&hit);
-    // SAFETY: The kernel calls this for registered probes only.
+    // SAFETY: The kernel calls this function only for registered probes.
     if H::HAS_POST && unsafe { is_on_ftrace(kprobe) } {
-        // As C's `kprobe_ftrace_handler()` does it.
+        // C's `kprobe_ftrace_handler()` sets the instruction pointer to the same address.
         // SAFETY: The kernel passes valid registers and a registered probe. `hit`, which borrows
         // the registers, is not used any more.
         unsafe {
@@ -517,33 +526,35 @@ unsafe extern "C" fn pre_handler<H: Handler>(
             replace_instruction_pointer(regs, before);
         }
     }
-    // The instruction pointer was not changed: go on with the instruction.
+    // 0: the kernel continues with the instruction.
     0
 }
 
-/// Called by the kernel after the instruction.
+/// The kernel calls this function after the instruction.
 ///
 /// # Safety
 ///
-/// As for [`pre_handler`].
+/// The requirements of [`pre_handler`].
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn post_handler<H: Handler>(
     kprobe: *mut bindings::kprobe,
     regs: *mut pt_regs,
     _flags: c_ulong,
 ) {
-    // SAFETY: The kernel, or `pre_handler`, passes a probe that `Kprobe` gave this
-    // function for `H`, and unregistering waits for this; `regs` stays for the time of this call.
+    // SAFETY: `Kprobe<H>` has set this function for `H`, or `pre_handler::<H>` calls it. The probe
+    // is registered, and unregistering waits for this call. `regs` is valid during this call.
     let (inner, hit) = unsafe { (probe_of::<H>(kprobe), hit_of(kprobe, regs)) };
     inner.handler.post(&hit);
 }
 
 /// # Safety
 ///
-/// `kprobe` must be that of a registered [`PinnedProbe`] with a handler of type `H`, for `'a`.
+/// For `'a`, `kprobe` must be the kprobe of a registered [`PinnedProbe`] with a handler of type
+/// `H`.
 #[inline(always)]
 unsafe fn probe_of<'a, H>(kprobe: *mut bindings::kprobe) -> &'a PinnedProbe<bindings::kprobe, H> {
-    // SAFETY: The caller guarantees that it is the field of a `PinnedProbe` with such a handler.
+    // SAFETY: The caller guarantees that the kprobe is the field of a `PinnedProbe` with a handler
+    // of this type.
     unsafe {
         &*kernel::container_of!(Opaque::cast_from(kprobe), PinnedProbe<bindings::kprobe, H>, raw)
     }
@@ -551,10 +562,10 @@ unsafe fn probe_of<'a, H>(kprobe: *mut bindings::kprobe) -> &'a PinnedProbe<bind
 
 /// # Safety
 ///
-/// As for [`pre_handler`], for `'a`.
+/// The requirements of [`pre_handler`], for `'a`.
 #[inline(always)]
 unsafe fn hit_of<'a>(kprobe: *mut bindings::kprobe, regs: *mut pt_regs) -> Hit<'a> {
     // SAFETY: The address does not change while the probe is registered. The caller guarantees that
-    // `regs` stays, and preemption disabled, for `'a`.
+    // `regs` is valid and preemption is disabled for `'a`.
     unsafe { Hit::new(regs, (*kprobe).addr as usize) }
 }

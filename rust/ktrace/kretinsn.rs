@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A handler at the instructions with which a function returns.
+//! A handler at the return instructions of a function.
 //!
-//! The text of the function is decoded, and where all its ways out are returns there is a kprobe on
-//! each of them. So nothing is kept for a call in flight, nothing runs out, and calls that were
-//! made before the probe was armed are seen as well. But of the entry nothing is known, and a
-//! function that also leaves by a tail call is refused: [`kretprobe`](crate::kretprobe) and
-//! [`fprobe`](crate::fprobe) take any.
+//! ktrace decodes the text of the function. If all exits are returns, ktrace registers a kprobe on
+//! each of them. So a call in flight needs no memory, and the number of calls in flight has no
+//! limit. The handler also runs for calls that began before the probe was armed. But the probe
+//! cannot save data at the entry, and ktrace refuses a function that has a tail call.
+//! [`kretprobe`](crate::kretprobe) and [`fprobe`](crate::fprobe) accept every function.
 //!
-//! While another probe keeps the return address of a call for itself (a kretprobe, an fprobe's
-//! exit, the function graph tracer), the caller that is seen here is that probe's trampoline.
+//! A kretprobe, the exit handler of an fprobe, or the function graph tracer replaces the return
+//! address of a call. For such a call, [`Call::caller`] returns the address of their trampoline.
 
 use kernel::{
     bindings,
@@ -51,7 +51,7 @@ pub use crate::{
 pub trait Handler: Send + Sync + 'static {
     /// Called before the instruction that returns, in atomic context: see [`crate::context`].
     ///
-    /// `hit` has its address, which tells how the function is left, and the registers.
+    /// `hit` has the address of this instruction, and the registers.
     fn ret(&self, hit: &Hit<'_>, call: &Call);
 }
 
@@ -69,33 +69,34 @@ pub struct Call {
 }
 
 impl Call {
-    /// The address of the function; behind its landing pad (ENDBR) where it has one.
+    /// The address of the function. If the function begins with a landing pad (ENDBR), the address
+    /// after it.
     #[inline(always)]
     pub fn function(&self) -> usize {
         self.function
     }
 
-    /// The address that the function returns to.
+    /// The return address of the function.
     #[inline(always)]
     pub fn caller(&self) -> usize {
         self.caller
     }
 }
 
-/// Why a function is not probed.
+/// The reason why ktrace does not probe a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The function has another exit than returns. This is the first one.
+    /// The function has an exit that is not a return. This is the first one.
     TailCall(Exit),
     /// The function never returns.
     NoReturn,
-    /// Its text was not understood.
+    /// ktrace cannot decode the text of the function.
     BadText(BadText),
     /// The kernel refuses a kprobe on the return at this address.
     Unprobable(usize, Unprobable),
-    /// The kernel is without it: see [`IS_BUILT`].
+    /// This build of ktrace has no decoder: see [`IS_BUILT`].
     NotBuilt,
-    /// The kernel refuses, or there is no memory.
+    /// Another error of the kernel.
     Failed(Error),
 }
 
@@ -136,21 +137,21 @@ impl<H: Handler> kprobe::Handler for ReturnHandler<H> {
     fn pre(&self, hit: &Hit<'_>) {
         let call = Call {
             function: self.0.address,
-            // SAFETY: `Kretinsn` places this on instructions that return only, and nothing changes
-            // one that has a kprobe.
+            // SAFETY: `Kretinsn` registers this handler only on return instructions. No code
+            // changes an instruction that has a kprobe.
             caller: unsafe { arch::return_address(hit.registers()) },
         };
         self.0.handler.ret(hit, &call);
     }
 }
 
-/// Registered probes on all returns of a function: unregistered when dropped.
+/// Registered probes on all returns of a function. Dropping the value unregisters them.
 ///
-/// Dropping waits until no handler runs any more (an RCU grace period): process context.
+/// Dropping waits for an RCU grace period, until no handler runs. Process context.
 ///
 /// # Examples
 ///
-/// Which of its returns a function takes:
+/// Prints the return instruction of each call:
 ///
 /// ```
 /// # use kernel::prelude::*;
@@ -181,11 +182,11 @@ pub struct Kretinsn<H: Handler> {
 }
 
 impl<H: Handler> Kretinsn<H> {
-    /// Places and arms probes on all returns of the function at `target`, or none.
+    /// Registers and arms probes on all returns of the function at `target`, or none.
     ///
-    /// Process context; sleeps. Fails for the reasons of [`Refusal`], and like
+    /// Process context; sleeps. Fails for the reasons of [`Refusal`], and as
     /// [`Kprobe::new`](crate::kprobe::Kprobe::new). `EINVAL` if the target is not the entry of a
-    /// function, `EAGAIN` if its text changes all the time.
+    /// function, `EAGAIN` if the text of the function changes during each attempt.
     pub fn new<'a, E>(
         target: impl Into<Target<'a>>,
         handler: impl PinInit<H, E>,
@@ -198,7 +199,7 @@ impl<H: Handler> Kretinsn<H> {
         Ok(this)
     }
 
-    /// Places probes as [`new`](Self::new) does, but does not [arm](Self::enable) them.
+    /// Registers probes as [`new`](Self::new) does, but does not [arm](Self::enable) them.
     pub fn register_disabled<'a, E>(
         target: impl Into<Target<'a>>,
         handler: impl PinInit<H, E>,
@@ -222,13 +223,13 @@ impl<H: Handler> Kretinsn<H> {
         )?;
         let mut before = Refusal::Failed(EAGAIN);
         for number in 0..TRIES {
-            // Its module may have gone, and another one come.
+            // Another module may be at this address now.
             if number > 0 && entry(target)? != address {
                 return Err(ENOENT.into());
             }
             match place(&function) {
                 Ok(probes) => return Ok(Self { function, probes }),
-                // Two equal readings show that nobody was changing the text.
+                // If two attempts have the same result, no code was changing the text.
                 Err(refusal) if refusal == before && refusal != EAGAIN.into() => break,
                 Err(refusal) => before = refusal,
             }
@@ -236,14 +237,14 @@ impl<H: Handler> Kretinsn<H> {
         Err(before)
     }
 
-    /// Arms all of them, or none. C: `enable_kprobe()`.
+    /// Arms all probes, or none. C: `enable_kprobe()`.
     ///
-    /// Process context; sleeps. `EINVAL` where the probed code is gone.
+    /// Process context; sleeps. `EINVAL` if the probed code was unloaded.
     pub fn enable(&self) -> Result {
         self.probes.enable()
     }
 
-    /// Disarms them: handlers that run already may still be running. C: `disable_kprobe()`.
+    /// Disarms all probes. Does not wait for handlers that run. C: `disable_kprobe()`.
     ///
     /// Process context; sleeps.
     pub fn disable(&self) -> Result {
@@ -257,7 +258,8 @@ impl<H: Handler> Kretinsn<H> {
         self.probes.probes().iter().any(kprobe::Kprobe::is_gone)
     }
 
-    /// The address of the function; behind its landing pad (ENDBR) where it has one. Any context.
+    /// The address of the function. If the function begins with a landing pad (ENDBR), the address
+    /// after it. Any context.
     pub fn address(&self) -> usize {
         self.function.address
     }
@@ -268,18 +270,18 @@ impl<H: Handler> Kretinsn<H> {
     }
 
     /// The number of returns that did not run the handler, because another handler was running on
-    /// that CPU. Any context. C: `nmissed` in `struct kprobe`, of all the probes.
+    /// that CPU. Any context. C: the sum of `nmissed` in each `struct kprobe`.
     pub fn missed(&self) -> u64 {
         let missed = self.probes.probes().iter().map(kprobe::Kprobe::missed);
         missed.fold(0, u64::wrapping_add)
     }
 
-    /// The handler, which others may be running. Any context.
+    /// The handler. Other CPUs may run it at the same time. Any context.
     pub fn handler(&self) -> &H {
         &self.function.handler
     }
 
-    /// The probes, so that they can be unregistered together with others.
+    /// Converts the value to its kprobes, which can be unregistered together with others.
     pub fn into_kprobes(self) -> impl Iterator<Item = AnyKprobe> {
         self.probes.into_probes().into_iter().map(AnyKprobe::from)
     }
@@ -300,7 +302,7 @@ fn is_return(kind: ExitKind) -> bool {
     matches!(kind, ExitKind::Return | ExitKind::ReturnThunk)
 }
 
-/// The address of a probe on the entry of the function that starts at `target`.
+/// Returns the address of a probe on the entry of the function that starts at `target`.
 fn entry(target: Target<'_>) -> Result<usize> {
     let address = match target {
         Target::Symbol(name, offset) => symbol::address_of(name)?.wrapping_add(offset as usize),
@@ -313,7 +315,7 @@ fn entry(target: Target<'_>) -> Result<usize> {
     }
 }
 
-/// Places probes on all its returns. `EAGAIN` where the text was changed meanwhile.
+/// Registers probes on all returns of a function. `EAGAIN` if the text changed during the call.
 fn place<H: Handler>(
     function: &Arc<ProbedFunction<H>>,
 ) -> Result<Batch<ReturnHandler<H>>, Refusal> {
@@ -322,7 +324,7 @@ fn place<H: Handler>(
         Ok(Verdict::Returns) => {}
         Ok(Verdict::TailCall(exit)) => return Err(Refusal::TailCall(exit)),
         Ok(Verdict::NoReturn) => return Err(Refusal::NoReturn),
-        // `find` has brought all of them.
+        // `find` has read the whole function.
         Ok(Verdict::Part(_)) => return Err(EINVAL.into()),
         Err(bad) => return Err(Refusal::BadText(bad)),
     }
@@ -333,14 +335,15 @@ fn place<H: Handler>(
         (target, ReturnHandler(function.clone()))
     }))
     .map_err(|error| unprobable(returns, error))?;
-    // The kernel has passed through `text_mutex` for them.
+    // To register the kprobes, the kernel took `text_mutex`, so a change of the text before them is
+    // complete and visible now.
     match exits.is_current()? {
         true => Ok(probes),
         false => Err(EAGAIN.into()),
     }
 }
 
-/// Why there are no probes on returns, which the kernel refused with `error`.
+/// Returns the reason for which the kernel refused kprobes on these returns with `error`.
 fn unprobable(mut returns: impl Iterator<Item = usize>, error: Error) -> Refusal {
     let why = |address| {
         let unprobable = kprobe::unprobable(address).ok()??;

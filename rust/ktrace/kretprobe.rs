@@ -2,15 +2,16 @@
 
 //! A handler at the return of a function.
 //!
-//! At the entry of a call, the kernel replaces the return address by its own. It saves the true
-//! address in a node (`maxactive` of them are allocated) until the call returns, and the entry
-//! handler saves its entry data there. If no node is left, the call is missed, and counted.
+//! At the entry of a call, the kernel replaces the return address with an address of its own. Until
+//! the call returns, a node holds the original return address and the entry data of the entry
+//! handler. The kernel allocates `maxactive` nodes. If all nodes are in use, the kernel misses the
+//! call and counts it.
 //!
-//! Calls that are in flight when the probe is unregistered still return through the kernel's
-//! address, but no longer reach the handler: unregistering does not wait for them, and the nodes
-//! are freed when they have returned.
+//! Unregistering does not wait for calls in flight. They still return through the kernel's address,
+//! but the handler no longer runs. The kernel frees the nodes after these calls have returned.
 //!
-//! The kernel implements this by rethook where the architecture has it, and by itself elsewhere.
+//! If the architecture has rethook, kretprobes use it. Otherwise kretprobes have their own
+//! implementation.
 //!
 //! C headers: [`include/linux/kprobes.h`](srctree/include/linux/kprobes.h),
 //! [`include/linux/rethook.h`](srctree/include/linux/rethook.h)
@@ -56,8 +57,8 @@ pub trait Handler: Send + Sync + 'static {
     /// The entry data, which the probe saves at the entry of a call for its return. `()` saves
     /// nothing.
     ///
-    /// It is copied, never dropped (a call may never return), and may be read on another CPU. At
-    /// most 4096 bytes, with the alignment of a word.
+    /// The entry data is copied and never dropped, because a call may never return. Another CPU may
+    /// read it. Its size is at most 4096 bytes, and its alignment at most that of a word.
     type Data: Copy + Send + 'static;
 
     /// The entry data of each call if there is no [`entry`](Self::entry): `Some(())`.
@@ -66,14 +67,15 @@ pub trait Handler: Send + Sync + 'static {
     /// Called when the function is entered, in atomic context: see [`crate::context`]. A handler
     /// that sets [`WITHOUT_ENTRY`](Self::WITHOUT_ENTRY) can leave this out.
     ///
-    /// With `None` the return of this call is not seen, nor counted as missed.
+    /// If the result is `None`, the probe ignores the return of this call, and does not count the
+    /// call as missed.
     fn entry(&self, _hit: &Hit<'_>) -> Option<Self::Data> {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// Called when the function has returned, in atomic context: see [`crate::context`].
+    /// Called after the function returned, in atomic context: see [`crate::context`].
     ///
-    /// `hit` has the address of the function, and the registers as it left them.
+    /// `hit` has the address of the function, and the registers as the function left them.
     fn ret(&self, hit: &Hit<'_>, call: &Call<'_, Self::Data>);
 }
 
@@ -108,7 +110,7 @@ impl<'a, D> Call<'a, D> {
         Self { caller, data }
     }
 
-    /// The address that the function returns to.
+    /// The return address of the function.
     #[inline(always)]
     pub fn caller(&self) -> usize {
         self.caller
@@ -121,34 +123,36 @@ impl<'a, D> Call<'a, D> {
     }
 }
 
-// SAFETY: All-zero is valid (no functions, no address); the kprobe is a field; C's
-// `unregister_kretprobes()` waits for an RCU grace period and clears the address of what it keeps.
+// SAFETY: All-zero is valid: no functions, no address. The kprobe is a field. C's
+// `unregister_kretprobes()` waits for an RCU grace period, and clears the address of each probe
+// that the kernel keeps.
 unsafe impl Raw for bindings::kretprobe {
     fn kprobe(this: *mut Self) -> *mut bindings::kprobe {
-        // The field is the first one, so its address is that of the structure.
+        // The kprobe is the first field, so its address is that of the structure.
         const _: () = assert!(core::mem::offset_of!(bindings::kretprobe, kp) == 0);
         this.cast()
     }
 
     unsafe fn code(this: *const Self) -> usize {
-        // SAFETY: The caller guarantees that nobody changes it.
+        // SAFETY: The caller guarantees that no code changes the functions.
         unsafe { (*this).handler }.map_or(0, |handler| handler as usize)
     }
 
     unsafe fn register(this: *mut Self) -> c_int {
-        // SAFETY: The caller guarantees that it is initialised, and stays until unregistered.
+        // SAFETY: The caller guarantees that the kretprobe is initialised, and that it does not
+        // move until it has been unregistered.
         unsafe { bindings::register_kretprobe(this) }
     }
 
     unsafe fn unregister(these: &mut [*mut Self]) {
-        // SAFETY: The caller guarantees that all are registered.
+        // SAFETY: The caller guarantees that all kretprobes are registered.
         unsafe { bindings::unregister_kretprobes(these.as_mut_ptr(), these.len() as c_int) }
     }
 }
 
-/// A registered kretprobe: unregistered when dropped.
+/// A registered kretprobe. Dropping it unregisters it.
 ///
-/// Dropping waits until no handler runs any more (an RCU grace period): process context.
+/// Dropping waits for an RCU grace period, until no handler runs. Process context.
 ///
 /// # Examples
 ///
@@ -193,7 +197,7 @@ impl<H: Handler> Kretprobe<H> {
     /// C: `KRETPROBE_MAX_DATA_SIZE`.
     const MAX_DATA: usize = 4096;
 
-    /// The data follow the node, whose size is a multiple of a word.
+    /// The entry data follows the node. The size of a node is a multiple of a word.
     pub(crate) const DATA_FITS: () = {
         assert!(
             size_of::<H::Data>() <= Self::MAX_DATA,
@@ -209,11 +213,11 @@ impl<H: Handler> Kretprobe<H> {
         );
     };
 
-    /// Places a probe and arms it, with room for `maxactive` calls in flight (0: the kernel's own
-    /// choice). C: `register_kretprobe()`.
+    /// Registers a probe and arms it, with nodes for `maxactive` calls in flight. If `maxactive` is
+    /// 0, the kernel chooses the number. C: `register_kretprobe()`.
     ///
-    /// Process context; sleeps. Fails as [`crate::kprobe::Kprobe::new`], and with `EINVAL`
-    /// where the target is not the entry of a function.
+    /// Process context; sleeps. Fails as [`crate::kprobe::Kprobe::new`], and with `EINVAL` if the
+    /// target is not the entry of a function.
     pub fn new<'a, E>(
         target: impl Into<Target<'a>>,
         maxactive: u16,
@@ -227,7 +231,7 @@ impl<H: Handler> Kretprobe<H> {
         Ok(this)
     }
 
-    /// Places a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
+    /// Registers a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
     pub fn register_disabled<'a, E>(
         target: impl Into<Target<'a>>,
         maxactive: u16,
@@ -254,12 +258,12 @@ impl<H: Handler> Kretprobe<H> {
 
     /// Arms the probe. C: `enable_kretprobe()`.
     ///
-    /// Process context; sleeps. `EINVAL` where the probed code is gone.
+    /// Process context; sleeps. `EINVAL` if the probed code was unloaded.
     pub fn enable(&self) -> Result {
         self.0.enable()
     }
 
-    /// Disarms the probe: calls in flight still reach the handler. C: `disable_kretprobe()`.
+    /// Disarms the probe. The handler still runs for calls in flight. C: `disable_kretprobe()`.
     ///
     /// Process context; sleeps.
     pub fn disable(&self) -> Result {
@@ -280,24 +284,26 @@ impl<H: Handler> Kretprobe<H> {
 
     /// The maximum number of calls in flight. Any context.
     pub fn maxactive(&self) -> u32 {
-        // SAFETY: Registered, by the type invariant of `Registration`: the number stays.
+        // SAFETY: By the type invariant of `Registration`, the kretprobe is registered, so the
+        // number does not change.
         unsafe { (*self.0.raw()).maxactive.unsigned_abs() }
     }
 
-    /// The number of missed calls: there was no memory for another call in flight, or another
-    /// handler was running on that CPU at the entry. Any context.
+    /// The number of missed calls. The kernel misses a call if all nodes are in use, or if another
+    /// handler runs on that CPU at the entry. Any context.
     ///
-    /// C: `nmissed` in `struct kretprobe` and in its `struct kprobe`, counted without a lock.
+    /// C: `nmissed` in `struct kretprobe` and in its `struct kprobe`, which are counted without a
+    /// lock.
     pub fn missed(&self) -> u64 {
-        // SAFETY: Registered, by the type invariant of `Registration`. A racing increment may be
-        // seen or not.
+        // SAFETY: By the type invariant of `Registration`, the kretprobe is registered. The result
+        // may or may not include an increment that another CPU makes now.
         let without_room = unsafe { ptr::read_volatile(&raw const (*self.0.raw()).nmissed) };
         self.0
             .missed()
             .wrapping_add(without_room.unsigned_abs().into())
     }
 
-    /// The handler, which others may be running. Any context.
+    /// The handler. Other CPUs may run it at the same time. Any context.
     pub fn handler(&self) -> &H {
         self.0.handler()
     }
@@ -314,7 +320,7 @@ impl<H: Handler> Switch for Kretprobe<H> {
     }
 }
 
-/// A registered kretprobe with a handler of any type; unregistered when dropped.
+/// A registered kretprobe with a handler of any type. Dropping it unregisters it.
 pub struct AnyKretprobe(Registration<bindings::kretprobe, dyn Send>);
 
 impl<H: Handler> From<Kretprobe<H>> for AnyKretprobe {
@@ -324,7 +330,7 @@ impl<H: Handler> From<Kretprobe<H>> for AnyKretprobe {
 }
 
 impl AnyKretprobe {
-    /// Unregisters many probes and waits but once. C: `unregister_kretprobes()`.
+    /// Unregisters many probes, and waits once for all of them. C: `unregister_kretprobes()`.
     ///
     /// Process context; sleeps.
     pub fn unregister_all(probes: KVVec<Self>) {
@@ -332,27 +338,27 @@ impl AnyKretprobe {
     }
 }
 
-/// Called by the kernel when a probed function is entered: with anything but 0 it lets the call
-/// alone.
+/// The kernel calls this function at the entry of a probed function. If the result is not 0, the
+/// kernel does not probe the return of this call.
 ///
 /// # Safety
 ///
-/// `instance` must be the unused node of a registered [`PinnedProbe`], and `regs` valid; preemption
-/// is disabled.
+/// `instance` must be an unused node of a registered [`PinnedProbe`]. `regs` must be valid.
+/// Preemption must be disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn entry_handler<H: Handler>(
     instance: *mut bindings::kretprobe_instance,
     regs: *mut pt_regs,
 ) -> c_int {
-    // SAFETY: The kernel passes a node of a probe that `Kretprobe` gave this function for
-    // `H`, and unregistering waits for this; `regs` stays for the time of this call.
+    // SAFETY: `Kretprobe<H>` has set this function for `H`. The kernel passes a node of such a
+    // probe, and unregistering waits for this call. `regs` is valid during this call.
     let Some((inner, hit)) = (unsafe { probe_and_hit::<H>(instance, regs) }) else {
         return 1;
     };
     match inner.handler.entry(&hit) {
         Some(data) => {
-            // SAFETY: The node has room for it, as `register` asked for it, and belongs to this
-            // call alone.
+            // SAFETY: `register` has set the size of the entry data, so the node has memory for it.
+            // The node belongs to this call alone.
             unsafe { data_of::<H::Data>(instance).write(data) };
             0
         }
@@ -360,19 +366,19 @@ unsafe extern "C" fn entry_handler<H: Handler>(
     }
 }
 
-/// Called by the kernel when a probed call returns.
+/// The kernel calls this function when a probed call returns.
 ///
 /// # Safety
 ///
-/// `instance` must be that of a call of a registered [`PinnedProbe`], and `regs` valid; preemption
-/// is disabled.
+/// `instance` must be the node of a call of a registered [`PinnedProbe`]. `regs` must be valid.
+/// Preemption must be disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn return_handler<H: Handler>(
     instance: *mut bindings::kretprobe_instance,
     regs: *mut pt_regs,
 ) -> c_int {
-    // SAFETY: The kernel passes a node of a probe that `Kretprobe` gave this function for
-    // `H`, and unregistering waits for this; `regs` stays for the time of this call.
+    // SAFETY: `Kretprobe<H>` has set this function for `H`. The kernel passes a node of such a
+    // probe, and unregistering waits for this call. `regs` is valid during this call.
     let Some((inner, hit)) = (unsafe { probe_and_hit::<H>(instance, regs) }) else {
         return 0;
     };
@@ -380,13 +386,13 @@ unsafe extern "C" fn return_handler<H: Handler>(
     let caller = unsafe { caller_of(instance) };
     let given = H::WITHOUT_ENTRY;
     let data = if H::HAS_ENTRY {
-        // SAFETY: Written by `entry_handler`, without which the call would not be here. Nobody
-        // writes it again before the handler returns: the node belongs to this call until then.
+        // SAFETY: `entry_handler` has written the entry data of each call whose return is probed.
+        // The node belongs to this call until the handler returns, so no code writes it before.
         Some(unsafe { &*data_of::<H::Data>(instance) })
     } else {
         given.as_ref()
     };
-    // There always is one: see `DATA_FITS`.
+    // A handler without entry data has `WITHOUT_ENTRY`: see `DATA_FITS`.
     if let Some(data) = data {
         inner.handler.ret(&hit, &Call::new(caller, data));
     }
@@ -397,51 +403,52 @@ unsafe extern "C" fn return_handler<H: Handler>(
 ///
 /// # Safety
 ///
-/// `instance` must be valid.
+/// `instance` must be a valid node.
 #[inline(always)]
 unsafe fn data_of<D>(instance: *mut bindings::kretprobe_instance) -> *mut D {
-    // SAFETY: The caller guarantees that the node is valid. The data behind it is aligned to a
-    // word.
+    // SAFETY: The caller guarantees that the node is valid. The entry data after it has the
+    // alignment of a word.
     unsafe { (&raw mut (*instance).data).cast() }
 }
 
-/// The probe of a call. It is always there. C: `get_kretprobe()`.
+/// Returns the probe of a call. With rethook, a call always has a probe. C: `get_kretprobe()`.
 ///
 /// # Safety
 ///
-/// As for [`return_handler`].
+/// The requirements of [`return_handler`].
 #[cfg(CONFIG_KRETPROBE_ON_RETHOOK)]
 #[inline(always)]
 unsafe fn kretprobe_of(
     instance: *mut bindings::kretprobe_instance,
 ) -> Option<NonNull<bindings::kretprobe>> {
-    // SAFETY: The caller guarantees that the node is that of a call. The rethook lives as long as
-    // one of its nodes is in use, and its data stays.
+    // SAFETY: The caller guarantees that the node belongs to a call. The rethook lives as long as
+    // one of its nodes is in use, and its data does not change.
     let data = unsafe { ptr::read_volatile(&raw const (*(*instance).node.rethook).data) };
     // SAFETY: `register_kretprobe()` has set the data to the probe.
     Some(unsafe { NonNull::new_unchecked(data.cast()) })
 }
 
-/// The probe of a call, or `None` if another CPU is unregistering it. C: `get_kretprobe()`.
+/// Returns the probe of a call, or `None` if another CPU unregisters the probe.
+/// C: `get_kretprobe()`.
 ///
 /// # Safety
 ///
-/// As for [`return_handler`].
+/// The requirements of [`return_handler`].
 #[cfg(not(CONFIG_KRETPROBE_ON_RETHOOK))]
 #[inline(always)]
 unsafe fn kretprobe_of(
     instance: *mut bindings::kretprobe_instance,
 ) -> Option<NonNull<bindings::kretprobe>> {
-    // SAFETY: The caller guarantees that the node is that of a call. The holder lives as long as
+    // SAFETY: The caller guarantees that the node belongs to a call. The holder lives as long as
     // one of its nodes is in use. Unregistering clears the pointer, then waits for handlers.
     NonNull::new(unsafe { ptr::read_volatile(&raw const (*(*instance).rph).rp) })
 }
 
-/// The address that a call returns to. C: `get_kretprobe_retaddr()`.
+/// Returns the return address of a call. C: `get_kretprobe_retaddr()`.
 ///
 /// # Safety
 ///
-/// As for [`return_handler`].
+/// The requirements of [`return_handler`].
 #[inline(always)]
 unsafe fn caller_of(instance: *mut bindings::kretprobe_instance) -> usize {
     #[cfg(CONFIG_KRETPROBE_ON_RETHOOK)]
@@ -453,20 +460,20 @@ unsafe fn caller_of(instance: *mut bindings::kretprobe_instance) -> usize {
     caller
 }
 
-/// The probe of a call, and the hit; `None` if another CPU is unregistering the probe.
+/// Returns the probe of a call, and the hit. `None` if another CPU unregisters the probe.
 ///
 /// # Safety
 ///
-/// As for [`return_handler`], for `'a`.
+/// The requirements of [`return_handler`], for `'a`.
 #[inline(always)]
 unsafe fn probe_and_hit<'a, H>(
     instance: *mut bindings::kretprobe_instance,
     regs: *mut pt_regs,
 ) -> Option<(&'a PinnedProbe<bindings::kretprobe, H>, Hit<'a>)> {
-    // SAFETY: The caller guarantees that the node is that of a call.
+    // SAFETY: The caller guarantees that the node belongs to a call.
     let kretprobe = unsafe { kretprobe_of(instance) }?.as_ptr();
-    // SAFETY: The kernel calls a handler only while the probe is registered (or is being
-    // unregistered, which waits for this), and `register` is the only one to pass it.
+    // SAFETY: The kernel calls a handler only while the probe is registered. Unregistering waits
+    // for this call. Only `register` passes a structure of this type to the kernel.
     let inner = unsafe {
         &*kernel::container_of!(
             Opaque::cast_from(kretprobe),
@@ -475,7 +482,7 @@ unsafe fn probe_and_hit<'a, H>(
         )
     };
     // SAFETY: The address does not change while the probe is registered. The caller guarantees that
-    // `regs` stays, and preemption disabled, for `'a`.
+    // `regs` is valid and preemption is disabled for `'a`.
     let hit = unsafe { Hit::new(regs, (*kretprobe).kp.addr as usize) };
     Some((inner, hit))
 }

@@ -61,7 +61,7 @@ macro_rules! pointers {
         pub struct $name<T>(usize, PhantomData<fn() -> T>);
 
         impl<T> $name<T> {
-            /// The pointer to this address.
+            /// Creates a pointer to this address.
             #[inline(always)]
             pub const fn new(address: usize) -> Self {
                 Self(address, PhantomData)
@@ -79,13 +79,13 @@ macro_rules! pointers {
                 self.0 == 0
             }
 
-            /// The pointer to what is so many bytes behind the address.
+            /// The pointer to the address plus `bytes`, with another type.
             #[inline(always)]
             pub const fn at<U>(self, bytes: usize) -> $name<U> {
                 $name::new(self.0.wrapping_add(bytes))
             }
 
-            /// Reads the value, or fails if it is not there.
+            /// Reads the value. Fails if the memory is unreadable.
             ///
             #[doc = concat!("Any context. C: see [`", stringify!($read), "`].")]
             #[inline(always)]
@@ -112,35 +112,36 @@ macro_rules! pointers {
             }
         }
 
-        // SAFETY: It consists of a number.
+        // SAFETY: The type is a number, and any bytes are a valid number.
         unsafe impl<T> FromBytes for $name<T> {}
     )*};
 }
 
 pointers! {
-    /// A pointer to a `T` in the kernel, as an argument has it. It may be wrong: only [`read`] can
-    /// follow it.
+    /// A pointer to a `T` in kernel memory, such as an argument of a function. The pointer may be
+    /// invalid, so only [`read`] can dereference it.
     ///
     /// [`read`]: Self::read
     KernelPtr: read_kernel,
-    /// A pointer to a `T` of the current process, as an argument has it. It may be wrong: only
-    /// [`read`] can follow it.
+    /// A pointer to a `T` in the memory of the current process, such as an argument of a function.
+    /// The pointer may be invalid, so only [`read`] can dereference it.
     ///
     /// [`read`]: Self::read
     UserPtr: read_user,
 }
 
-/// The value of the bytes that `read` reads.
+/// Returns the value whose bytes `read` reads.
 #[inline(always)]
 fn read_with<T: FromBytes>(read: impl FnOnce(&mut [u8]) -> Result<(), Fault>) -> Result<T, Fault> {
     let mut value = MaybeUninit::<T>::uninit();
     let place = value.as_mut_ptr();
-    // SAFETY: The place is as large as one `T`. All its bytes are written before they are borrowed.
+    // SAFETY: The memory has the size of one `T`. All its bytes are written before they are
+    // borrowed.
     let bytes = unsafe {
         ptr::write_bytes(place, 0, 1);
         slice::from_raw_parts_mut(place.cast::<u8>(), size_of::<T>())
     };
     read(bytes)?;
-    // SAFETY: All bytes are written, and any bytes are a valid `T`: it is `FromBytes`.
+    // SAFETY: All bytes are written. `T` is `FromBytes`, so any bytes are a valid `T`.
     Ok(unsafe { value.assume_init() })
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What kprobes and kretprobes have in common: how they are registered, owned and let go.
+//! The registration of kprobes and kretprobes: how they are registered, owned and unregistered.
 
 use core::{
     mem::{
@@ -27,7 +27,7 @@ use crate::{
     security, //
 };
 
-/// The place of a probe. A name alone, `NAME` or `MODULE:NAME`, is the entry of a function.
+/// The place of a probe. A name alone, `NAME` or `MODULE:NAME`, means the entry of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     /// At a symbol, `NAME` or `MODULE:NAME`, plus an offset in bytes.
@@ -47,36 +47,38 @@ impl<'a> From<&'a CStr> for Target<'a> {
 ///
 /// # Safety
 ///
-/// All-zero is a valid value. [`kprobe`](Self::kprobe) gives a field of the same structure.
-/// [`unregister`](Self::unregister) waits until no handler of theirs runs any more, and clears the
-/// address of those that the kernel has to keep.
+/// All-zero is a valid value. [`kprobe`](Self::kprobe) returns a field of the same structure.
+/// [`unregister`](Self::unregister) waits until no handler of these structures runs, and clears the
+/// address of each structure that the kernel has to keep.
 pub(crate) unsafe trait Raw: Sized {
-    /// The kprobe in it.
+    /// Returns the kprobe in the structure.
     fn kprobe(this: *mut Self) -> *mut bindings::kprobe;
 
-    /// The address of a function in the handler's module, which the kernel calls.
+    /// Returns the address of a function that the kernel calls. The function is in the handler's
+    /// module.
     ///
     /// # Safety
     ///
-    /// Its functions must be set, and not be changed meanwhile.
+    /// The functions of the structure must be set, and no code may change them during the call.
     unsafe fn code(this: *const Self) -> usize;
 
-    /// Registers it.
+    /// Registers the structure.
     ///
     /// # Safety
     ///
-    /// It must be initialised, and stay in place until it was unregistered.
+    /// The structure must be initialised, and must not move until it has been unregistered.
     unsafe fn register(this: *mut Self) -> c_int;
 
-    /// Unregisters some, and waits once.
+    /// Unregisters several structures, and waits once for all of them.
     ///
     /// # Safety
     ///
-    /// All must be registered.
+    /// All structures must be registered.
     unsafe fn unregister(these: &mut [*mut Self]);
 }
 
-/// The part of a probe that the kernel knows: it must not move, and outlives the registration.
+/// The part of a probe to which the kernel has pointers. It must not move, and outlives the
+/// registration.
 #[repr(C)]
 #[pin_data]
 pub(crate) struct PinnedProbe<R, H: ?Sized> {
@@ -86,22 +88,23 @@ pub(crate) struct PinnedProbe<R, H: ?Sized> {
     pub(crate) handler: H,
 }
 
-/// A registered probe: disabled at first, and unregistered when dropped.
+/// A registered probe. It is disabled at first. Dropping it unregisters it.
 ///
 /// # Invariants
 ///
-/// `inner` was registered successfully and not unregistered since.
+/// `inner` is registered.
 pub(crate) struct Registration<R: Raw, H: ?Sized> {
     inner: ManuallyDrop<Pin<KBox<PinnedProbe<R, H>>>>,
 }
 
-// SAFETY: The kernel's functions on a registered probe lock by themselves.
+// SAFETY: The kernel's functions on a registered probe take the locks that they need.
 unsafe impl<R: Raw, H: Send + ?Sized> Send for Registration<R, H> {}
-// SAFETY: The kernel's functions on a registered probe lock by themselves, and `H` is `Sync`.
+// SAFETY: The kernel's functions on a registered probe take the locks that they need. `H` is
+// `Sync`.
 unsafe impl<R: Raw, H: Sync + ?Sized> Sync for Registration<R, H> {}
 
 impl<R: Raw, H> Registration<R, H> {
-    /// Places a probe, disabled; `set` sets the functions that the kernel calls.
+    /// Registers a probe, disabled. `set` sets the functions that the kernel calls.
     pub(crate) fn register<E>(
         target: Target<'_>,
         handler: impl PinInit<H, E>,
@@ -122,16 +125,16 @@ impl<R: Raw, H> Registration<R, H> {
         Self::place(inner, target, set)
     }
 
-    /// Takes the probe away and places it anew at its address, with other functions.
+    /// Unregisters the probe, and registers it again at its address, with other functions.
     pub(crate) fn register_again(self, set: impl FnOnce(&mut R)) -> Result<Self> {
         let mut this = ManuallyDrop::new(self);
         let target = Target::Address(this.address());
-        // SAFETY: Registered, by the type invariant, and placed again or freed only after this.
+        // SAFETY: By the type invariant, the probe is registered.
         unsafe { R::unregister(&mut [this.raw()]) };
         leftover::untrack(this.raw().cast());
         // SAFETY: `this` is not used after this.
         let inner = unsafe { ManuallyDrop::take(&mut this.inner) };
-        // SAFETY: It was unregistered just now.
+        // SAFETY: This function has just unregistered the probe.
         if unsafe { was_kept(inner.raw.get()) } {
             core::mem::forget(inner);
             return Err(EBUSY);
@@ -139,15 +142,15 @@ impl<R: Raw, H> Registration<R, H> {
         Self::place(inner, target, set)
     }
 
-    /// `inner` is not registered.
+    /// Registers `inner`, which is not registered yet.
     fn place(
         inner: Pin<KBox<PinnedProbe<R, H>>>,
         target: Target<'_>,
         set: impl FnOnce(&mut R),
     ) -> Result<Self> {
         let raw = inner.raw.get();
-        // SAFETY: Nobody else has it yet; all-zero is a valid `R`: `Raw` requires it.
-        // The name lives until the kernel has registered the probe, or has failed to.
+        // SAFETY: No other code has the structure yet. All-zero is a valid `R`: `Raw` requires it.
+        // The name lives longer than this call, and the kernel reads it only during the call.
         unsafe {
             raw.write(MaybeUninit::zeroed().assume_init());
             let kprobe = R::kprobe(raw);
@@ -161,21 +164,22 @@ impl<R: Raw, H> Registration<R, H> {
             (*kprobe).flags = bindings::KPROBE_FLAG_DISABLED;
             set(&mut *raw);
         }
-        // SAFETY: The functions are set, and nobody else has it yet. `remove` waits until no
-        // handler runs, and does not touch module notifiers; `inner` is freed after `untrack` only.
+        // SAFETY: The functions are set, and no other code has the structure yet. `remove` waits
+        // until no handler runs, and does not use module notifiers. `inner` is freed only after
+        // `untrack`.
         unsafe { leftover::track(R::code(raw), raw.cast(), remove::<R>) }?;
-        // SAFETY: It is initialised, pinned, and unregistered before it is freed.
+        // SAFETY: The structure is initialised and pinned. It is unregistered before it is freed.
         to_result(unsafe { R::register(raw) }).inspect_err(|_| leftover::untrack(raw.cast()))?;
-        // The kernel has the address now, and does not look the name up again.
-        // SAFETY: The probe is registered: its name is not changed by others, nor used.
+        // The kernel has the address now, and does not look up the name again.
+        // SAFETY: The probe is registered, so no other code uses or changes its name.
         unsafe { (*R::kprobe(raw)).symbol_name = ptr::null() };
-        // INVARIANT: Registered just now.
+        // INVARIANT: This function has just registered the probe.
         Ok(Self {
             inner: ManuallyDrop::new(inner),
         })
     }
 
-    /// The same probe, with the type of its handler forgotten.
+    /// Converts the probe to one without the type of its handler.
     pub(crate) fn into_any(self) -> Registration<R, dyn Send>
     where
         R: 'static,
@@ -184,10 +188,10 @@ impl<R: Raw, H> Registration<R, H> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used after this.
         let inner = unsafe { ManuallyDrop::take(&mut this.inner) };
-        // SAFETY: It stays in its box, which is pinned again below.
+        // SAFETY: The probe stays in its box, which is pinned again below.
         let inner = unsafe { Pin::into_inner_unchecked(inner) };
         let inner: KBox<PinnedProbe<R, dyn Send>> = inner;
-        // INVARIANT: It is the same one, registered.
+        // INVARIANT: The same probe is still registered.
         Registration {
             inner: ManuallyDrop::new(inner.into()),
         }
@@ -195,7 +199,7 @@ impl<R: Raw, H> Registration<R, H> {
 }
 
 impl<R: Raw, H: ?Sized> Registration<R, H> {
-    /// The structure, registered.
+    /// The registered structure.
     pub(crate) fn raw(&self) -> *mut R {
         self.inner.raw.get()
     }
@@ -205,40 +209,43 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
     }
 
     pub(crate) fn enable(&self) -> Result {
-        // SAFETY: Registered, by the type invariant.
+        // SAFETY: By the type invariant, the probe is registered.
         to_result(unsafe { bindings::enable_kprobe(self.kprobe()) })
     }
 
     pub(crate) fn disable(&self) -> Result {
-        // SAFETY: Registered, by the type invariant.
+        // SAFETY: By the type invariant, the probe is registered.
         to_result(unsafe { bindings::disable_kprobe(self.kprobe()) })
     }
 
     /// The first bytes of the instruction, which an armed probe hides.
     pub(crate) fn opcode(&self) -> bindings::kprobe_opcode_t {
-        // SAFETY: Registered, by the type invariant: the kernel has copied it, and it stays.
+        // SAFETY: By the type invariant, the probe is registered. The kernel has copied the opcode,
+        // and does not change it again.
         unsafe { (*self.kprobe()).opcode }
     }
 
     pub(crate) fn is_gone(&self) -> bool {
-        // SAFETY: Registered, by the type invariant.
+        // SAFETY: By the type invariant, the probe is registered.
         unsafe { has_flag(self.kprobe(), bindings::KPROBE_FLAG_GONE) }
     }
 
-    /// Does ftrace call it, at the place that it has at the start of a function?
+    /// Whether ftrace calls the probe, which is then at a function's ftrace site.
     pub(crate) fn is_on_ftrace(&self) -> bool {
-        // SAFETY: Registered, by the type invariant.
+        // SAFETY: By the type invariant, the probe is registered.
         unsafe { is_on_ftrace(self.kprobe()) }
     }
 
     pub(crate) fn address(&self) -> usize {
-        // SAFETY: Registered, by the type invariant: the address stays.
+        // SAFETY: By the type invariant, the probe is registered, so the address does not change.
         unsafe { (*self.kprobe()).addr as usize }
     }
 
-    /// How many hits did not run the handler, for another handler was running on that CPU.
+    /// The number of hits that did not run the handler, because another handler was running on that
+    /// CPU.
     pub(crate) fn missed(&self) -> u64 {
-        // SAFETY: Registered, by the type invariant; a racing increment may be seen or not.
+        // SAFETY: By the type invariant, the probe is registered. The result may or may not include
+        // an increment that another CPU makes now.
         unsafe { ptr::read_volatile(&raw const (*self.kprobe()).nmissed) as u64 }
     }
 
@@ -246,30 +253,30 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
         &self.inner.handler
     }
 
-    /// Unregisters many and waits but once, or without memory once for each.
+    /// Unregisters many probes, and waits once. Without memory, waits once for each probe.
     pub(crate) fn unregister_all<P>(probes: KVVec<P>, registration_of: impl Fn(P) -> Self) {
         let (Ok(mut raw), Ok(mut owned)) = (
             KVVec::with_capacity(probes.len(), GFP_KERNEL),
             KVVec::with_capacity(probes.len(), GFP_KERNEL),
         ) else {
-            // Each unregisters when it is dropped.
+            // Dropping each probe unregisters it.
             return;
         };
         for probe in probes {
             let mut registration = ManuallyDrop::new(registration_of(probe));
-            // Neither push can fail: there is room.
+            // The lists have capacity for all probes, so no push fails.
             let _ = raw.push_within_capacity(registration.raw());
             // SAFETY: `registration` is not used after this.
             let inner = unsafe { ManuallyDrop::take(&mut registration.inner) };
             let _ = owned.push_within_capacity(inner);
         }
-        // SAFETY: Each is registered by the type invariant, and only freed after this.
+        // SAFETY: By the type invariant, each probe is registered. It is freed only after this.
         unsafe { R::unregister(&mut raw) };
         for raw in raw.iter().rev() {
             leftover::untrack(raw.cast());
         }
         for inner in owned {
-            // SAFETY: It was unregistered just now.
+            // SAFETY: This function has just unregistered the probe.
             unsafe { release(inner) };
         }
     }
@@ -277,22 +284,22 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
 
 impl<R: Raw, H: ?Sized> Drop for Registration<R, H> {
     fn drop(&mut self) {
-        // SAFETY: Registered, by the type invariant, and only freed after this.
+        // SAFETY: By the type invariant, the probe is registered. It is freed only after this.
         unsafe { R::unregister(&mut [self.raw()]) };
         leftover::untrack(self.raw().cast());
-        // SAFETY: `self` is not used after this. It was unregistered just now.
+        // SAFETY: `self` is not used after this. The probe has just been unregistered.
         unsafe { release(ManuallyDrop::take(&mut self.inner)) };
     }
 }
 
-/// Does ftrace call this probe?
+/// Whether ftrace calls this probe.
 ///
 /// # Safety
 ///
 /// `kprobe` must be registered.
 #[inline(always)]
 pub(crate) unsafe fn is_on_ftrace(kprobe: *const bindings::kprobe) -> bool {
-    // SAFETY: The caller guarantees that it is registered.
+    // SAFETY: The caller guarantees that the kprobe is registered.
     unsafe { has_flag(kprobe, bindings::KPROBE_FLAG_FTRACE) }
 }
 
@@ -301,47 +308,49 @@ pub(crate) unsafe fn is_on_ftrace(kprobe: *const bindings::kprobe) -> bool {
 /// `kprobe` must be registered.
 #[inline(always)]
 unsafe fn has_flag(kprobe: *const bindings::kprobe, flag: u32) -> bool {
-    // SAFETY: The caller guarantees that it is registered. The kernel may be changing another flag.
+    // SAFETY: The caller guarantees that the kprobe is registered. The kernel may change another
+    // flag at the same time.
     unsafe { ptr::read_volatile(&raw const (*kprobe).flags) & flag != 0 }
 }
 
-/// Could the kernel not let go of a probe that was unregistered? It says so by clearing the
-/// address. Then the probe's code stays for good.
+/// Whether the kernel still uses a probe that was unregistered. In this case, the kernel has
+/// cleared the address, and the function keeps the probe's code loaded permanently.
 ///
 /// # Safety
 ///
-/// `raw` must have been unregistered, and not freed since.
+/// `raw` must have been unregistered, and must not have been freed.
 unsafe fn was_kept<R: Raw>(raw: *mut R) -> bool {
-    // SAFETY: The caller guarantees that it was unregistered, so nobody else changes the address.
+    // SAFETY: The caller guarantees that the probe was unregistered, so no other code changes the
+    // address.
     let was_kept = unsafe { (*R::kprobe(raw)).addr.is_null() };
     if was_kept {
-        // SAFETY: The functions were set when it was registered, and nobody changes them.
+        // SAFETY: The functions were set before the registration, and no code changes them.
         leftover::keep_code_of(unsafe { R::code(raw) });
     }
     was_kept
 }
 
-/// Unregisters a probe that its module left behind.
+/// Unregisters a probe that its module left registered.
 ///
 /// # Safety
 ///
-/// `object` must be a registered `R`, and nobody else must use it any more.
+/// `object` must be a registered `R` that no other code uses any more.
 unsafe fn remove<R: Raw>(object: *mut c_void) {
     let raw = object.cast::<R>();
-    // SAFETY: The caller guarantees that it is registered, and nobody frees it.
+    // SAFETY: The caller guarantees that the structure is registered, and that no code frees it.
     unsafe {
         R::unregister(&mut [raw]);
         was_kept(raw);
     }
 }
 
-/// Frees a probe, unless the kernel kept it: then it stays where it is for good.
+/// Frees a probe, unless the kernel still uses it. In this case, the memory is never freed.
 ///
 /// # Safety
 ///
 /// `inner` must have been unregistered.
 unsafe fn release<R: Raw, H: ?Sized>(inner: Pin<KBox<PinnedProbe<R, H>>>) {
-    // SAFETY: The caller guarantees that it was unregistered.
+    // SAFETY: The caller guarantees that the probe was unregistered.
     if unsafe { was_kept(inner.raw.get()) } {
         core::mem::forget(inner);
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A handler on a tracepoint, by its name.
+//! A handler on a tracepoint. The tracepoint is found by its name.
 //!
 //! C header: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h)
 //!
-//! A tracepoint of a module comes and goes with it. The kernel tells of that, and a handler can
-//! wait for it.
+//! A tracepoint of a module exists while the module is loaded. The kernel notifies ktrace of each
+//! load and unload, so a handler can wait for a tracepoint.
 
 use core::{
     mem::ManuallyDrop,
@@ -54,7 +54,7 @@ use crate::{
 pub trait Handler: Send + Sync + 'static {
     /// Called in atomic context: see [`crate::context`].
     ///
-    /// It is not called for a tracepoint that is hit from within another one's handler.
+    /// If a handler hits a tracepoint, the kernel does not call the handler of this tracepoint.
     fn hit(&self, hit: &Hit<'_>);
 }
 
@@ -78,8 +78,8 @@ impl<'a> Hit<'a> {
         self.0.arg(n.saturating_add(1))
     }
 
-    /// The call of the stub that belongs to the tracepoint (`__probestub_sched_switch`), as if it
-    /// were made. Its first argument is not one of the tracepoint's.
+    /// The hit as a call of the tracepoint's stub, such as `__probestub_sched_switch`. The kernel
+    /// does not make this call. Its first argument is not an argument of the tracepoint.
     #[inline(always)]
     pub fn call(&self) -> &Call<'a> {
         &self.0
@@ -89,14 +89,14 @@ impl<'a> Hit<'a> {
 /// The part of a handler that C uses: `struct ktrace_hook` in `rust/helpers/handlers.h`.
 #[repr(C)]
 struct Hook {
-    /// The address from which ftrace would call in the tracepoint's own stub.
+    /// The address of the ftrace site in the tracepoint's own stub.
     stub: AtomicUsize,
-    /// Hits from within a handler.
+    /// The number of hits that handlers caused.
     missed: AtomicUsize,
     hit: unsafe extern "C" fn(*mut Hook, *mut ftrace_regs),
 }
 
-/// The part that the kernel knows: it must not move.
+/// The part to which the kernel has pointers. It must not move.
 #[repr(C)]
 #[pin_data]
 struct PinnedHook<H> {
@@ -108,7 +108,7 @@ struct PinnedHook<H> {
 
 /// The attachment of a handler.
 struct Attachment {
-    /// Registered if `is_notified`: for one that is no tracepoint of the kernel's own.
+    /// Registered if `is_notified` is set, for a tracepoint that the kernel itself does not have.
     notifier: Opaque<bindings::notifier_block>,
     is_notified: bool,
     name: CString,
@@ -119,9 +119,9 @@ struct Attachment {
     error: AtomicI32,
 }
 
-/// A handler that is attached to a tracepoint, until it is dropped.
+/// A handler that is attached to a tracepoint. Dropping it detaches it.
 ///
-/// Dropping waits until the handler does not run any more: process context.
+/// Dropping waits until the handler does not run any more. Process context.
 ///
 /// # Examples
 ///
@@ -154,19 +154,19 @@ struct Attachment {
 ///
 /// # Invariants
 ///
-/// The hook in `inner` is attached to `tracepoint` in it, where that is not NULL: one of the
-/// kernel's, or, where `is_notified` in it, one of a module that is there. Then the notifier is
-/// registered.
+/// If `tracepoint` in `inner` is not NULL, the hook is attached to this tracepoint. If
+/// `is_notified` is set, the tracepoint belongs to a loaded module, and the notifier is registered.
+/// Otherwise the tracepoint belongs to the kernel itself.
 pub struct Tracepoint<H: Handler> {
     inner: ManuallyDrop<Pin<KBox<PinnedHook<H>>>>,
 }
 
-// SAFETY: The kernel's functions on tracepoints lock by themselves, and `H` is `Send`.
+// SAFETY: The kernel's functions on tracepoints take the locks that they need. `H` is `Send`.
 unsafe impl<H: Handler> Send for Tracepoint<H> {}
-// SAFETY: The kernel's functions on tracepoints lock by themselves, and `H` is `Sync`.
+// SAFETY: The kernel's functions on tracepoints take the locks that they need. `H` is `Sync`.
 unsafe impl<H: Handler> Sync for Tracepoint<H> {}
 
-// ktrace does not access their fields.
+// ktrace does not access the fields of these types.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_tracepoint_synchronize_unregister();
@@ -174,19 +174,23 @@ extern "C" {
         module: *const bindings::tp_module,
         name: *const c_char,
     ) -> *mut bindings::tracepoint;
-    /// Its parameters depend on the architecture. Only the kernel calls it.
+    /// The parameters depend on the architecture. Only the kernel calls this function.
     fn ktrace_tracepoint_stub();
 }
 
 impl<H: Handler> Tracepoint<H> {
-    /// Attaches a handler, from now on. C: `tracepoint_probe_register()`.
+    /// Attaches a handler to a tracepoint. C: `tracepoint_probe_register()`.
     ///
-    /// `name` is that of the tracepoint, without its system: `sched_switch`. Process context;
-    /// sleeps. `ENOENT` where neither the kernel nor a loaded module has one of this name,
-    /// `ENOMEM`, and `ENOTSUPP` on a kernel with `CONFIG_CFI`: it checks that it calls a function
-    /// of the type of the tracepoint, and takes any other for an attack.
+    /// `name` is the name of the tracepoint without its system, such as `sched_switch`. If the
+    /// tracepoint belongs to a module, ktrace detaches the handler when the module is unloaded, and
+    /// attaches it again when the module is loaded.
     ///
-    /// One of a module is left when the module goes, and entered again when it is back.
+    /// Process context; sleeps. Fails with:
+    ///
+    /// - `ENOENT` if neither the kernel nor a loaded module has a tracepoint of this name
+    /// - `ENOTSUPP` on a kernel with `CONFIG_CFI`. Such a kernel checks the types of the functions
+    ///   that it calls, and ktrace's function has not the type of the tracepoint.
+    /// - `ENOMEM`
     pub fn attach<E>(name: &CStr, handler: impl PinInit<H, E>) -> Result<Self>
     where
         Error: From<E>,
@@ -199,8 +203,8 @@ impl<H: Handler> Tracepoint<H> {
         }
     }
 
-    /// Attaches like [`Self::attach`]. But if the tracepoint does not exist, waits for a module
-    /// that has it.
+    /// Attaches a handler like [`Self::attach`]. If the tracepoint does not exist, attaches the
+    /// handler when a module with this tracepoint is loaded.
     pub fn attach_or_wait<E>(name: &CStr, handler: impl PinInit<H, E>) -> Result<Self>
     where
         Error: From<E>,
@@ -231,20 +235,20 @@ impl<H: Handler> Tracepoint<H> {
             GFP_KERNEL,
         )?;
         // SAFETY: `remove` waits until no handler runs, and takes no lock that a module notifier
-        // holds; `inner` is freed after `untrack` only.
+        // holds. `inner` is freed only after `untrack`.
         unsafe { leftover::track(hit::<H> as *const () as usize, inner.object(), remove::<H>) }?;
         let registered = match found {
-            // SAFETY: The kernel's own are there for good; `inner` stays where it is until it is
-            // detached.
+            // SAFETY: The kernel never removes its own tracepoints. `inner` is pinned, and is
+            // detached before it is freed.
             Some(tracepoint) => unsafe { inner.attach(tracepoint.as_ptr()) },
-            // SAFETY: It is initialised, and unregistered before it is freed. This calls it for
-            // each module that is there.
+            // SAFETY: The notifier is initialised, and is unregistered before it is freed. The
+            // kernel calls the notifier for each loaded module during this call.
             None => to_result(unsafe {
                 bindings::register_tracepoint_module_notifier(inner.attachment.notifier.get())
             }),
         };
         registered.inspect_err(|_| leftover::untrack(inner.object()))?;
-        // INVARIANT: Attached or registered just now.
+        // INVARIANT: This function has just attached the hook or registered the notifier.
         let this = Self {
             inner: ManuallyDrop::new(inner),
         };
@@ -265,19 +269,19 @@ impl<H: Handler> Tracepoint<H> {
             .is_null()
     }
 
-    /// The number of hits that a handler caused, and that were not seen. Any context; counted
-    /// without a lock.
+    /// The number of hits that handlers caused, for which the kernel did not call this handler. Any
+    /// context. The kernel counts without a lock.
     pub fn missed(&self) -> u64 {
         self.inner.hook.missed.load(Ordering::Relaxed) as u64
     }
 
-    /// The handler, which others may be running. Any context.
+    /// The handler. Other CPUs may run it at the same time. Any context.
     pub fn handler(&self) -> &H {
         &self.inner.handler
     }
 
-    /// Detaches it, as dropping does, and calls `f` when no handler runs any more: with the
-    /// handler, and how many hits were [`missed`](Self::missed).
+    /// Detaches the handler, as dropping does. Calls `f` when the handler does not run any more,
+    /// with the handler and the number of [`missed`](Self::missed) hits.
     pub fn unregister<R>(self, f: impl FnOnce(&H, u64) -> R) -> R {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used after this.
@@ -286,17 +290,17 @@ impl<H: Handler> Tracepoint<H> {
 
     /// # Safety
     ///
-    /// It must not be used after this.
+    /// The caller must not use the handler after this.
     unsafe fn unregister_then<R>(&mut self, f: impl FnOnce(&H, u64) -> R) -> R {
-        // SAFETY: Attached or registered, by the type invariant.
+        // SAFETY: By the type invariant, the hook is attached or the notifier is registered.
         let unregistered = unsafe { self.inner.unregister() };
         leftover::untrack(self.inner.object());
         let result = f(self.handler(), self.missed());
         if unregistered.is_err() {
             return result;
         }
-        // SAFETY: The handler does not run any more; nor is it used after this, by the safety
-        // requirement.
+        // SAFETY: The handler does not run any more. The caller guarantees that it is not used
+        // after this.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
         result
     }
@@ -304,35 +308,37 @@ impl<H: Handler> Tracepoint<H> {
 
 impl<H: Handler> Drop for Tracepoint<H> {
     fn drop(&mut self) {
-        // SAFETY: This is the end of it.
+        // SAFETY: `self` is not used after `drop`.
         unsafe { self.unregister_then(|_, _| ()) };
     }
 }
 
 impl<H: Handler> PinnedHook<H> {
-    /// Its entry in the list of [`leftover`].
+    /// The entry in the list of [`leftover`].
     fn object(&self) -> *mut c_void {
         ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// Waits until no handler runs. If it fails, the memory and the code must stay: the code does.
+    /// Detaches the hook, and waits until no handler runs. If this fails, keeps the code loaded.
+    /// The caller must then keep the memory.
     ///
     /// # Safety
     ///
-    /// It must be attached to a tracepoint of the kernel, or its notifier registered.
+    /// The hook must be attached to a tracepoint of the kernel, or its notifier must be registered.
     unsafe fn unregister(&self) -> Result {
         let attachment = &self.attachment;
         let detached = if attachment.is_notified {
-            // For loaded modules, this calls the notifier as if they were unloaded. SAFETY: The
-            // caller guarantees that it is registered.
+            // The kernel calls the notifier for each loaded module, as if the module were unloaded.
+            // SAFETY: The caller guarantees that the notifier is registered.
             to_result(unsafe {
                 bindings::unregister_tracepoint_module_notifier(attachment.notifier.get())
             })
         } else {
-            // SAFETY: The tracepoint is no module's, so it is there, and no notifier detaches it.
+            // SAFETY: The tracepoint belongs to the kernel itself, so it exists, and no notifier
+            // detaches the hook.
             unsafe { self.detach() }
         };
-        // SAFETY: No requirements.
+        // SAFETY: The function has no requirements.
         unsafe { ktrace_tracepoint_synchronize_unregister() };
         if detached.is_err() || !attachment.tracepoint.load(Ordering::Relaxed).is_null() {
             leftover::keep_code_of(hit::<H> as *const () as usize);
@@ -348,15 +354,16 @@ impl<H: Handler> PinnedHook<H> {
 
     /// # Safety
     ///
-    /// `tracepoint` must be there, and stay until it is detached; so must `self`. It must not be
-    /// attached, and nobody else must be at it.
+    /// `tracepoint` and `self` must live until the hook is detached. The hook must not be attached,
+    /// and no other code may attach or detach it during the call.
     unsafe fn attach(&self, tracepoint: *mut bindings::tracepoint) -> Result {
-        // SAFETY: The caller guarantees that the tracepoint is there.
+        // SAFETY: The caller guarantees that the tracepoint lives.
         let stub = unsafe { (*tracepoint).probestub } as usize;
         let site = arch::ftrace_site(stub);
         self.hook.stub.store(site, Ordering::Relaxed);
-        // SAFETY: The function takes what every tracepoint passes first, the data given here, and
-        // of its arguments those in registers. The caller guarantees that this data stays.
+        // SAFETY: The stub takes the data that every tracepoint passes first, and reads only those
+        // arguments of the tracepoint that are in registers. The caller guarantees that this data
+        // lives.
         to_result(unsafe {
             bindings::tracepoint_probe_register(
                 tracepoint,
@@ -370,17 +377,18 @@ impl<H: Handler> PinnedHook<H> {
         Ok(())
     }
 
-    /// Handlers that run already may still be running.
+    /// Detaches the hook. Does not wait for handlers that run.
     ///
     /// # Safety
     ///
-    /// The tracepoint must be there, if it is attached, and nobody else must be at it.
+    /// If the hook is attached, the tracepoint must live. No other code may attach or detach the
+    /// hook during the call.
     unsafe fn detach(&self) -> Result {
         let tracepoint = self.attachment.tracepoint.load(Ordering::Relaxed);
         if tracepoint.is_null() {
             return Ok(());
         }
-        // SAFETY: Attached, and there by the safety requirement.
+        // SAFETY: The hook is attached. The caller guarantees that the tracepoint lives.
         to_result(unsafe {
             bindings::tracepoint_probe_unregister(
                 tracepoint,
@@ -395,14 +403,15 @@ impl<H: Handler> PinnedHook<H> {
     }
 }
 
-/// Detaches a handler that its module left behind.
+/// Detaches a handler that its module left attached.
 ///
 /// # Safety
 ///
-/// `object` must be a [`PinnedHook`] for `H` that is attached to a tracepoint of the kernel or has
-/// its notifier registered, and nobody else must use it any more.
+/// `object` must be a [`PinnedHook`] for `H` that is attached to a tracepoint of the kernel, or
+/// whose notifier is registered. No other code may use it any more.
 unsafe fn remove<H: Handler>(object: *mut c_void) {
-    // SAFETY: The caller guarantees that it is there and registered. The memory stays.
+    // SAFETY: The caller guarantees that the hook is attached, or its notifier registered. Its
+    // memory is not freed.
     let _ = unsafe { (*object.cast::<PinnedHook<H>>()).unregister() };
 }
 
@@ -415,11 +424,11 @@ fn find(name: &CStr) -> Option<NonNull<bindings::tracepoint>> {
 
     /// # Safety
     ///
-    /// `tracepoint` must be valid, and `search` a [`Search`] that nobody else uses.
+    /// `tracepoint` must be valid. `search` must be a [`Search`] that no other code uses.
     unsafe extern "C" fn compare(tracepoint: *mut bindings::tracepoint, search: *mut c_void) {
-        // SAFETY: `find` passes its `Search`, which nobody else uses meanwhile.
+        // SAFETY: `find` passes its `Search`, which no other code uses during this call.
         let search = unsafe { &mut *search.cast::<Search<'_>>() };
-        // SAFETY: The kernel passes a tracepoint of its own, which has a name and stays.
+        // SAFETY: The kernel passes a tracepoint of its own, which has a name and is never removed.
         let name = unsafe { CStr::from_char_ptr((*tracepoint).name) };
         if name == search.name {
             search.found = tracepoint;
@@ -430,19 +439,21 @@ fn find(name: &CStr) -> Option<NonNull<bindings::tracepoint>> {
         name,
         found: ptr::null_mut(),
     };
-    // SAFETY: `search` lives until it returns.
+    // SAFETY: `search` lives longer than the call.
     unsafe {
         bindings::for_each_kernel_tracepoint(Some(compare), (&raw mut search).cast());
     }
     NonNull::new(search.found)
 }
 
-/// Called by the kernel when a module with tracepoints has come, or is about to go.
+/// The kernel calls this function when a module with tracepoints has been loaded, or will be
+/// unloaded.
 ///
 /// # Safety
 ///
-/// `notifier` must be that of a live [`PinnedHook`] for `H`, which has no other tracepoint than
-/// that of a module, and `module` a `struct tp_module`; no other such call is made meanwhile.
+/// `notifier` must be the notifier of a live [`PinnedHook`] for `H`. If this hook is attached, its
+/// tracepoint must belong to a module. `module` must be a `struct tp_module`. No other such call
+/// may run at the same time.
 unsafe extern "C" fn module_changed<H: Handler>(
     notifier: *mut bindings::notifier_block,
     action: c_ulong,
@@ -451,8 +462,8 @@ unsafe extern "C" fn module_changed<H: Handler>(
     const COMING: c_ulong = bindings::module_state_MODULE_STATE_COMING as c_ulong;
     const GOING: c_ulong = bindings::module_state_MODULE_STATE_GOING as c_ulong;
 
-    // SAFETY: The kernel passes the notifier with this function, which is in a `PinnedHook` for
-    // `H`. Unregistering waits for this.
+    // SAFETY: The kernel passes a notifier that has this function, so the notifier is in a
+    // `PinnedHook` for `H`. Unregistering waits for this call.
     let inner = unsafe {
         let notifier = Opaque::cast_from(notifier);
         let attachment = kernel::container_of!(notifier, Attachment, notifier);
@@ -466,11 +477,12 @@ unsafe extern "C" fn module_changed<H: Handler>(
     }
     let attached = attachment.tracepoint.load(Ordering::Relaxed);
     let result = if action == COMING && attached.is_null() {
-        // SAFETY: It is there until its module goes, of which this will be told. No other call, by
-        // the safety requirement, and whoever has the notifier registered leaves the rest alone.
+        // SAFETY: The tracepoint lives until its module is unloaded, and the kernel calls this
+        // function before that. The caller guarantees that no other such call runs. While the
+        // notifier is registered, only its calls attach and detach the hook.
         unsafe { inner.attach(found) }
     } else if action == GOING && attached == found {
-        // SAFETY: The module is still there.
+        // SAFETY: The module is still loaded, so the tracepoint lives.
         unsafe { inner.detach() }
     } else {
         Ok(())
@@ -482,20 +494,20 @@ unsafe extern "C" fn module_changed<H: Handler>(
     0
 }
 
-/// Called by C at a tracepoint.
+/// C calls this function at a hit of the tracepoint.
 ///
 /// # Safety
 ///
-/// `hook` must be that of an attached [`PinnedHook`] for `H`, and `regs` valid; preemption is
-/// disabled.
+/// `hook` must be the hook of an attached [`PinnedHook`] for `H`. `regs` must be valid. Preemption
+/// must be disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn hit<H: Handler>(hook: *mut Hook, regs: *mut ftrace_regs) {
-    // SAFETY: The stub passes the hook that was attached, which is in a `PinnedHook` for `H`.
-    // Detaching waits for this.
+    // SAFETY: The stub passes the hook that `attach` gave to the kernel, which is in a `PinnedHook`
+    // for `H`. Detaching waits for this call.
     let inner = unsafe { &*kernel::container_of!(hook, PinnedHook<H>, hook) };
     let stub = inner.hook.stub.load(Ordering::Relaxed);
-    // SAFETY: The stub keeps `regs`, and preemption disabled, for the time of this call. It fills
-    // in the same registers as ftrace at an entry, with a valid stack pointer.
+    // SAFETY: During this call, `regs` is valid and preemption is disabled. The stub sets the same
+    // registers as ftrace at an entry, with a valid stack pointer.
     let call = unsafe { Call::at_entry(stub, regs) };
     inner.handler.hit(&Hit(call));
 }

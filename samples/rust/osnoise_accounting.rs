@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The accounting of the osnoise sample, without the kernel: who takes a CPU from a thread, and for
-//! how long.
+//! The accounting of the osnoise sample, without the kernel: what interrupts a thread, and for how
+//! long.
 //!
-//! `tools/testing/host/probe/tests/osnoise.rs` tests it.
+//! `tools/testing/host/probe/tests/osnoise.rs` tests this file.
 
 use core::sync::atomic::{
     AtomicU32,
@@ -11,10 +11,11 @@ use core::sync::atomic::{
     Ordering::Relaxed, //
 };
 
-/// How often the clock is read again because an interrupt came in between.
+/// The maximum number of reads of the clock. After an interrupt during a read, another one is
+/// necessary.
 const ATTEMPTS: usize = 8;
 
-/// The sources of noise. Each can interrupt those that follow.
+/// The sources of noise. Each source can interrupt the sources that follow it here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
     Nmi,
@@ -25,25 +26,25 @@ pub(crate) enum Source {
 
 const SOURCES: usize = 4;
 
-/// One time that a source had the CPU.
+/// One run of a source on the CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Noise {
-    /// When it began, in ns.
+    /// The start time, in ns.
     pub(crate) start: u64,
-    /// How long it had the CPU, in ns, without those that interrupted it.
+    /// The duration without interruptions by other sources, in ns.
     pub(crate) duration: u64,
 }
 
 /// The noise of one source.
 #[derive(Default)]
 struct State {
-    /// How many times it began.
+    /// The number of runs.
     count: AtomicU32,
-    /// When it began, in ns. 0 while it does not have the CPU.
+    /// The start time of the current run, in ns. 0 if the source does not run.
     start: AtomicU64,
-    /// The time that stronger sources had taken then, in ns.
+    /// The total duration of stronger sources at the start of the current run, in ns.
     stolen_before: AtomicU64,
-    /// All time that it has taken, in ns, without those that interrupted it.
+    /// The total duration of all runs without interruptions, in ns.
     taken: AtomicU64,
 }
 
@@ -55,7 +56,7 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    /// A source begins.
+    /// Records the start of a run.
     pub(crate) fn enter(&self, source: Source, clock: impl Fn() -> u64) {
         let state = &self.states[source as usize];
         let (now, stolen) = self.now(source, clock);
@@ -66,7 +67,7 @@ impl Cpu {
             .store(state.count.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// A source ends. None if its beginning was not seen.
+    /// Records the end of a run. Returns `None` if its start was not recorded.
     pub(crate) fn leave(&self, source: Source, clock: impl Fn() -> u64) -> Option<Noise> {
         let state = &self.states[source as usize];
         let start = state.start.load(Relaxed);
@@ -83,7 +84,7 @@ impl Cpu {
         Some(Noise { start, duration })
     }
 
-    /// A source that has just ended says itself how long it took.
+    /// Records a whole run that ends now. The source itself reports the duration.
     pub(crate) fn add(&self, source: Source, now: u64, duration: u64) -> Noise {
         let state = &self.states[source as usize];
         state
@@ -98,7 +99,7 @@ impl Cpu {
         }
     }
 
-    /// How many times each source began.
+    /// The number of runs of each source.
     pub(crate) fn counts(&self) -> Counts {
         let count = |source: Source| self.states[source as usize].count.load(Relaxed);
         Counts {
@@ -109,12 +110,12 @@ impl Cpu {
         }
     }
 
-    /// The time, and how many times any source had begun at this time.
+    /// Returns the time, and the number of runs of all sources at this time.
     pub(crate) fn look(&self, clock: impl Fn() -> u64) -> (u64, u32) {
         steady(clock, || self.counts().sum())
     }
 
-    /// The time, and the time that sources stronger than this one had taken then.
+    /// Returns the time, and the total duration of stronger sources at this time.
     fn now(&self, source: Source, clock: impl Fn() -> u64) -> (u64, u64) {
         steady(clock, || {
             self.states[..source as usize]
@@ -126,7 +127,8 @@ impl Cpu {
     }
 }
 
-/// Reads the clock and a value that goes with it: an interrupt between both changes the value.
+/// Reads the clock and a value at the same time. An interrupt between the two reads changes the
+/// value, so this function then reads both again.
 fn steady<T: PartialEq>(clock: impl Fn() -> u64, value: impl Fn() -> T) -> (u64, T) {
     let mut before = value();
     for _ in 1..ATTEMPTS {
@@ -140,7 +142,7 @@ fn steady<T: PartialEq>(clock: impl Fn() -> u64, value: impl Fn() -> T) -> (u64,
     (clock(), before)
 }
 
-/// How many times each source began.
+/// The number of runs of each source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) nmi: u32,
@@ -157,7 +159,7 @@ impl Counts {
             .wrapping_add(self.thread)
     }
 
-    /// What was added since.
+    /// The difference to earlier numbers.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             nmi: self.nmi.wrapping_sub(before.nmi),
@@ -168,15 +170,15 @@ impl Counts {
     }
 }
 
-/// A time in which the thread that watches the clock did not run.
+/// A time during which the thread that watches the clock did not run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Gap {
-    /// When the thread last ran before, in ns.
+    /// The last time at which the thread ran before the gap, in ns.
     pub(crate) start: u64,
-    /// In ns.
+    /// The duration, in ns.
     pub(crate) duration: u64,
-    /// How many sources of noise began in this time. If none, the hardware or a hypervisor took
-    /// the CPU.
+    /// The number of runs of noise sources that began in the gap. If the number is 0, the hardware
+    /// or a hypervisor used the CPU.
     pub(crate) interference: u32,
 }
 
@@ -185,18 +187,18 @@ pub(crate) struct Watch {
     start: u64,
     last: u64,
     begun: u32,
-    /// From this duration on, in ns, a gap is noise.
+    /// The minimum duration of a gap that is noise, in ns.
     threshold: u64,
     /// The sum of all noise, in ns.
     pub(crate) noise: u64,
     /// The longest single noise, in ns.
     pub(crate) max: u64,
-    /// How many gaps had no interference.
+    /// The number of gaps without interference.
     pub(crate) hardware: u32,
 }
 
 impl Watch {
-    /// Begins at a time, when so many sources had begun: see [`Cpu::look`].
+    /// Starts a watch, with the result of [`Cpu::look`].
     pub(crate) fn new((now, begun): (u64, u32), threshold: u64) -> Self {
         Self {
             start: now,
@@ -209,7 +211,8 @@ impl Watch {
         }
     }
 
-    /// Looks again, and returns the noise since the last look, if there was any.
+    /// Continues the watch, with the result of [`Cpu::look`]. Returns the gap since the previous
+    /// call, if it is noise.
     pub(crate) fn look(&mut self, (now, begun): (u64, u32)) -> Option<Gap> {
         let gap = Gap {
             start: self.last,
@@ -229,17 +232,17 @@ impl Watch {
         Some(gap)
     }
 
-    /// The time from the beginning to the last look, in ns.
+    /// The time from the start of the watch to the last [`look`](Self::look), in ns.
     pub(crate) fn runtime(&self) -> u64 {
         self.last.saturating_sub(self.start)
     }
 
-    /// How much of the runtime was without noise, in millionths.
+    /// The part of the runtime without noise, in millionths.
     pub(crate) fn available(&self) -> u32 {
         const MILLION: u64 = 1_000_000;
         let runtime = self.runtime();
         let free = runtime.saturating_sub(self.noise);
-        // A runtime that is so long that this overflows does not occur: some 5 hours.
+        // The product saturates only for a runtime of more than 5 hours.
         let millionths = free
             .saturating_mul(MILLION)
             .checked_div(runtime)

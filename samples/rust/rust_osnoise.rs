@@ -3,10 +3,10 @@
 //! Rust osnoise sample: measures how much of a CPU interrupts and other tasks take from a thread.
 //!
 //! While the event `rust_osnoise/osnoise_sample` is enabled, each CPU has a thread that watches the
-//! clock for a part of each period. Handlers on tracepoints account for those that interrupt it.
+//! clock for a part of each period. Handlers on tracepoints measure what interrupts the thread.
 //!
 //! C: the tracer osnoise in `kernel/trace/trace_osnoise.c`, which Debian's kernels do not have. The
-//! names of the parameters and of the fields are those of C.
+//! parameters and the fields have the same names as in C.
 
 use core::{
     borrow::Borrow,
@@ -80,11 +80,11 @@ module! {
         },
         runtime_us: u64 {
             default: 1_000_000,
-            description: "How long a thread watches the clock in each period",
+            description: "Time for which a thread watches the clock in each period",
         },
         tracing_thresh: u64 {
             default: 1,
-            description: "From how many us on a gap is noise",
+            description: "Minimum duration of a gap that is noise, in us",
         },
         stop_tracing_us: u64 {
             default: 0,
@@ -100,19 +100,19 @@ module! {
 ktrace::trace_event! {
     /// One period of the thread of a CPU.
     struct Sample in "rust_osnoise" as "osnoise_sample" {
-        /// How long the thread watched the clock, in us.
+        /// The time for which the thread watched the clock, in us.
         runtime: u64,
-        /// The time that was taken from it, in us.
+        /// The total duration of noise in this time, in us.
         noise: u64,
         /// The longest single noise, in us.
         max_sample: u64,
-        /// How many times nobody was seen to take the CPU: the hardware or a hypervisor.
+        /// The number of gaps without a known source. The hardware or a hypervisor caused them.
         hw_count: u32,
         irq_count: u32,
         nmi_count: u32,
         softirq_count: u32,
         thread_count: u32,
-        /// How much of the runtime was without noise, in millionths.
+        /// The part of the runtime without noise, in millionths.
         available_ppm: u32,
     }
 }
@@ -167,14 +167,15 @@ ktrace::trace_event! {
 #[derive(Default)]
 struct Core {
     cpu: Cpu,
-    /// The address of the task of its thread. 0 if there is none.
+    /// The address of the task of the CPU's thread. 0 without a thread.
     thread: AtomicUsize,
-    /// Whether its thread watches the clock.
+    /// Whether the CPU's thread watches the clock.
     is_sampling: AtomicBool,
 }
 
 impl Core {
-    /// Without a thread, noise is what interrupts any task.
+    /// Whether the sources of noise are measured: while the thread watches the clock, and always if
+    /// the CPU has no thread.
     fn is_measured(&self) -> bool {
         self.is_sampling.load(Ordering::Relaxed) || self.thread.load(Ordering::Relaxed) == 0
     }
@@ -191,7 +192,8 @@ impl Cores {
         Ok(Arc::new(Self(cores), GFP_KERNEL)?)
     }
 
-    /// The current CPU, if it is measured. For handlers, which do not migrate.
+    /// The state of the current CPU, if it is measured. Only handlers call this function, because
+    /// they do not migrate.
     fn measured(&self) -> Option<&Core> {
         let core = self.0.get(CpuId::current().as_u32() as usize)?;
         core.is_measured().then_some(core)
@@ -209,7 +211,7 @@ impl Handler for IrqEntry {
     }
 }
 
-/// The end of an interrupt of a device.
+/// The end of a device's interrupt.
 struct IrqExit(Arc<Cores>);
 
 impl Handler for IrqExit {
@@ -231,7 +233,7 @@ impl Handler for IrqExit {
     }
 }
 
-/// The name of a `struct irqaction`, or as much of it as the buffer takes.
+/// The name of a `struct irqaction`, at most 31 bytes of it.
 fn name_of(action: usize, buffer: &mut [u8; 32]) -> &CStr {
     let mut address = [0; size_of::<usize>()];
     let field = action.wrapping_add(offset_of!(irqaction, name));
@@ -250,7 +252,7 @@ fn name_of(action: usize, buffer: &mut [u8; 32]) -> &CStr {
     CStr::from_bytes_until_nul(buffer).unwrap_or(c"")
 }
 
-/// The end of an interrupt of the local APIC of an x86 processor.
+/// The end of an interrupt of an x86 processor's local APIC.
 struct VectorExit(Arc<Cores>, &'static CStr);
 
 impl Handler for VectorExit {
@@ -328,8 +330,8 @@ impl Handler for Switched {
     }
 }
 
-/// A handler of a non-maskable interrupt has ended. An interrupt can have several, of which one
-/// says that it was its own.
+/// The end of a handler of a non-maskable interrupt. An interrupt can call several handlers. The
+/// handler that the interrupt was for reports a number above 0 in `handled`.
 struct Nmi(Arc<Cores>);
 
 impl Handler for Nmi {
@@ -346,7 +348,7 @@ impl Handler for Nmi {
     }
 }
 
-/// The interrupts of the local APIC: the tracepoints at their beginning and end, and their names.
+/// The interrupts of the local APIC: the tracepoints at the start and the end, and the name.
 const VECTORS: [(&CStr, &CStr, &CStr); 11] = [
     (c"local_timer_entry", c"local_timer_exit", c"local_timer"),
     (c"reschedule_entry", c"reschedule_exit", c"reschedule"),
@@ -385,7 +387,7 @@ const VECTORS: [(&CStr, &CStr, &CStr); 11] = [
     ),
 ];
 
-/// A handler on a tracepoint that not every kernel has.
+/// Attaches a handler to a tracepoint that not every kernel has.
 fn attach<H: Handler>(name: &CStr, handler: H) -> Result<Option<Tracepoint<H>>> {
     match Tracepoint::attach(name, handler) {
         Ok(tracepoint) => Ok(Some(tracepoint)),
@@ -394,10 +396,10 @@ fn attach<H: Handler>(name: &CStr, handler: H) -> Result<Option<Tracepoint<H>>> 
     }
 }
 
-/// The handlers.
+/// All handlers.
 struct Listeners {
     _switched: Tracepoint<Switched>,
-    /// Of devices, and of the local APIC.
+    /// The starts of the interrupts of devices and of the local APIC.
     _irq_entries: KVec<Tracepoint<IrqEntry>>,
     _irq_exit: Tracepoint<IrqExit>,
     _vector_exits: KVec<Tracepoint<VectorExit>>,
@@ -440,7 +442,7 @@ impl Listeners {
     }
 }
 
-/// The handlers, while any event needs them.
+/// The handlers, and the number of enabled events that need them.
 #[pin_data]
 struct Shared {
     cores: Arc<Cores>,
@@ -482,7 +484,7 @@ impl Switch for Listen {
     }
 }
 
-/// The event with the samples, which needs the threads, too.
+/// The event with the samples, which needs the handlers and the threads.
 struct Measure(Listen, OnDemand);
 
 impl Switch for Measure {
@@ -506,18 +508,19 @@ struct Osnoise {
     /// The rest of the period.
     pause: u64,
     threshold: u64,
-    /// 0: never.
+    /// Tracing stops after a single noise that is longer than this. 0 means never.
     stop: u64,
     stop_total: u64,
 }
 
-/// The value of a parameter in us, in ns. Before linux 7.3, the kernel returns a reference to it.
+/// Converts the value of a parameter from us to ns. Before linux 7.3, the kernel returns a
+/// reference to the value.
 fn nanos(micros: impl Borrow<u64>) -> Result<u64> {
     let nanos = micros.borrow().checked_mul(NANOS_PER_MICRO).ok_or(EINVAL)?;
     i64::try_from(nanos).map(|_| nanos).map_err(|_| EINVAL)
 }
 
-/// Stops tracing, which keeps the trace up to here.
+/// Stops tracing, so that the trace buffer keeps the records up to this noise.
 fn stop(cpu: u32, noise: u64) {
     if tracing::is_on() {
         tracing::off();
@@ -542,7 +545,7 @@ impl Osnoise {
         })
     }
 
-    /// One period.
+    /// Measures one period.
     fn sample(&self, thread: &Thread, core: &Core) {
         let cpu = &core.cpu;
         let before = cpu.counts();

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rust timerlat sample: measures how late a timer and the thread that it wakes are, on each CPU.
+//! Rust timerlat sample: measures the delay of a timer, and of the thread that the timer wakes, on
+//! each CPU.
 //!
-//! While the event `rust_timerlat/timerlat_sample` is enabled, each CPU has a thread that a timer
-//! of this CPU wakes once in a period. The timer's interrupt and then the thread record how much
-//! later than expected they run.
+//! While the event `rust_timerlat/timerlat_sample` is enabled, each CPU has a thread, and a timer
+//! of this CPU wakes the thread once in a period. First the timer's interrupt and then the thread
+//! record their delay.
 //!
 //! C: the tracer timerlat in `kernel/trace/trace_osnoise.c`, which Debian's kernels do not have.
-//! The names of the parameters and of the fields are those of C.
+//! The parameters and the fields have the same names as in C.
 
 use core::{
     borrow::Borrow,
@@ -66,20 +67,20 @@ module! {
         },
         stop_tracing_us: u64 {
             default: 0,
-            description: "Stop tracing if an interrupt is as late as this; 0: do not",
+            description: "Stop tracing after an interrupt with this delay or more, in us; 0: never",
         },
         stop_tracing_total_us: u64 {
             default: 0,
-            description: "Stop tracing if a thread is as late as this; 0: do not",
+            description: "Stop tracing after a thread with this delay or more, in us; 0: never",
         },
         print_stack: u64 {
             default: 0,
-            description: "Record the stack of the interrupt if its thread is this late, in us",
+            description: "Record the interrupt's stack if its thread is this late, in us; 0: never",
         },
     },
 }
 
-/// The priority that the C tracer has.
+/// The priority of the threads, which is that of the C tracer.
 const PRIORITY: u32 = 95;
 
 /// The values of the field `context`.
@@ -92,9 +93,9 @@ const STACK_LEN: usize = 24;
 ktrace::trace_event! {
     /// The latency of an interrupt or of a thread.
     struct Sample in "rust_timerlat" as "timerlat_sample" {
-        /// In ns, from the expected time on.
+        /// The delay after the expected time, in ns.
         timer_latency: u64,
-        /// The number of the period on this CPU, from 1 on.
+        /// The number of the period on this CPU, counted from 1.
         seqnum: u32,
         context: i32,
     }
@@ -104,12 +105,12 @@ ktrace::trace_event! {
     /// The stack of the interrupt whose thread was late.
     struct Stack in "rust_timerlat" as "timerlat_stack" {
         seqnum: u32,
-        /// The innermost address first, and zeros at the end.
+        /// The addresses, starting with the innermost one, followed by zeros.
         stack: [usize; STACK_LEN] = symbol,
     }
 }
 
-/// Records a latency. No timer expires early, so it is not negative.
+/// Records a latency. No timer expires early, so the latency is not negative.
 fn record(latency: Delta, seqnum: u32, context: i32) {
     Sample {
         timer_latency: latency.as_nanos().max(0) as u64,
@@ -124,12 +125,12 @@ fn record_stack(seqnum: u32, stack: &SavedStack<STACK_LEN>) {
     Stack { seqnum, stack }.record();
 }
 
-/// A latency from which on something is done. None: never.
+/// The minimum latency for an action. `None` means never.
 #[derive(Clone, Copy)]
 struct Threshold(Option<Delta>);
 
 impl Threshold {
-    /// `EINVAL` if there are no such times.
+    /// `EINVAL` if the number of ns does not fit in 64 bits. 0 means never.
     fn from_micros(micros: u64) -> Result<Self> {
         let nanos = i64::try_from(micros)?.checked_mul(1000).ok_or(EINVAL)?;
         Ok(Self((nanos != 0).then_some(Delta::from_nanos(nanos))))
@@ -149,7 +150,7 @@ struct Settings {
     print_stack: Threshold,
 }
 
-/// The value of a parameter. Before linux 7.3, the kernel returns a reference to it.
+/// The value of a parameter. Before linux 7.3, the kernel returns a reference to the value.
 fn number(value: impl Borrow<u64>) -> u64 {
     *value.borrow()
 }
@@ -177,7 +178,7 @@ impl Settings {
 struct Period {
     #[pin]
     timer: HrTimer<Self>,
-    /// The number of the period, from 1 on.
+    /// The number of the period, counted from 1.
     seqnum: AtomicU32,
     stack: SavedStack<STACK_LEN>,
     waker: Waker,
@@ -201,7 +202,7 @@ impl HrTimerCallback for Period {
             this.stack.save();
         }
         if this.settings.stop_irq.is_reached(latency) {
-            // Nothing is recorded after this.
+            // The thread cannot record the stack after tracing has stopped.
             if this.settings.print_stack.0.is_some() {
                 record_stack(seqnum, &this.stack);
             }
@@ -212,7 +213,7 @@ impl HrTimerCallback for Period {
     }
 }
 
-/// Stops tracing, which keeps the trace up to here.
+/// Stops tracing, so that the trace buffer keeps the records up to this latency.
 fn stop(latency: Delta, what: &str) {
     if tracing::is_on() {
         tracing::off();
@@ -222,7 +223,7 @@ fn stop(latency: Delta, what: &str) {
     }
 }
 
-/// The first time after `now` that is a number of periods after `last`.
+/// The first time after `now` that is a whole number of periods after `last`.
 fn next(last: Instant<Monotonic>, now: Instant<Monotonic>, period: Delta) -> Instant<Monotonic> {
     let late = (now - last).as_nanos();
     let periods = late.checked_div(period.as_nanos()).unwrap_or(0);
@@ -250,7 +251,7 @@ impl Timerlat {
             let timer = period.clone().start(expected);
             thread.sleep();
             let latency = Instant::now() - expected;
-            // It has expired, unless the thread must stop.
+            // The timer has expired, unless the thread must stop.
             drop(timer);
             if thread.should_stop() {
                 break;

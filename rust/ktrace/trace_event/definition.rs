@@ -29,26 +29,34 @@ use probe::fetch::PlainPrintFmt;
 use crate::arch;
 
 use super::{
+    event::TraceEvent,
+    event_mutex::{
+        EventMutex,
+        EventMutexHeld, //
+    },
+    field::Field,
+    group::Group,
     here::with_here,
+    operations::{
+        Definition,
+        Operations, //
+    },
+    origin::Origin,
+    output::{
+        Print,
+        TraceSeq, //
+    },
     record_type::{
         Column,
         Fields,
         Strings, //
     },
-    Definition,
-    EventMutex,
-    EventMutexHeld,
-    Field,
-    Fill,
-    Group,
-    Operations,
-    Origin,
-    Print,
-    Sink,
-    TraceEvent,
-    TraceSeq,
-    HEADER_LEN,
-    MAX_LEN, //
+    sink::{
+        Fill,
+        Sink,
+        HEADER_LEN,
+        MAX_LEN, //
+    }, //
 };
 
 /// A part of a module that is active only while an event has users.

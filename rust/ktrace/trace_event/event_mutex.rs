@@ -24,8 +24,6 @@ use kernel::{
 
 use crate::tree;
 
-use super::removal;
-
 /// The task that holds `event_mutex` while it runs code under a token, or NULL. Only the holder of
 /// `event_mutex` writes it.
 static HOLDER: AtomicPtr<task_struct> = AtomicPtr::new(ptr::null_mut());
@@ -120,23 +118,8 @@ impl EventMutex {
         Self(unsafe { EventMutexHeld::new(false) })
     }
 
-    /// Runs `f` with `event_mutex` held.
-    ///
-    /// Process context. The caller must not hold a lock that [`Operations`](super::Operations) or
-    /// another `f` takes. `EDEADLK` in another `f` and in the callbacks of events. `ENOMEM` in a
-    /// build outside the kernel tree, because the kernel does not export the mutex.
-    pub fn with<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
-        EventMutexHeld::check_not_current()?;
-        let (result, abandoned) = Self::lock(|token| {
-            let result = f(token);
-            (result, removal::take_abandoned(token))
-        })?;
-        drop(abandoned);
-        Ok(result)
-    }
-
     /// Runs `f` with `event_mutex` held, for a task that does not hold the mutex. Does not remove
-    /// the events that `f` drops.
+    /// the events that `f` drops: see [`with`](Self::with).
     pub(super) fn lock<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
         tree::with_event_mutex(|| {
             // SAFETY: `tree::with_event_mutex` calls this with `event_mutex` held, outside

@@ -16,7 +16,7 @@ use kernel::{
     },
 };
 
-use super::{
+use super::sink::{
     HEADER_LEN,
     MAX_LEN, //
 };

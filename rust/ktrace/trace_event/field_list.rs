@@ -29,8 +29,8 @@ use kernel::{
 use crate::bindings::trace_event_class as Class;
 
 use super::{
-    EventMutex,
-    Field, //
+    event_mutex::EventMutex,
+    field::Field, //
 };
 
 /// The part of a `struct trace_event_class` that the kernel reads to find the fields of a record.

@@ -3,7 +3,6 @@
 //! Groups of events.
 
 use kernel::{
-    bindings::list_head,
     prelude::*,
     str::{
         CStr,
@@ -16,10 +15,7 @@ use kernel::{
 
 use crate::bindings;
 
-use super::{
-    field_list::SharedLists,
-    PinnedEvent, //
-};
+use super::field_list::SharedLists;
 
 /// A directory below `events/`, for any number of events of a module.
 ///
@@ -80,18 +76,4 @@ impl Group {
     pub(super) fn owner(&self) -> &'static ThisModule {
         self.owner
     }
-}
-
-/// `class->get_fields`: the head of the list of the fields of an event.
-///
-/// # Safety
-///
-/// The kernel calls this function for a call that is registered, or is being registered or removed.
-#[no_mangle]
-unsafe extern "C" fn ktrace_call_get_fields(
-    call: *mut bindings::trace_event_call,
-) -> *mut list_head {
-    // SAFETY: The kernel calls this for a call of this crate's classes, which is the call of a live
-    // `PinnedEvent`.
-    unsafe { PinnedEvent::from_call(call) }.kernel_fields()
 }

@@ -54,11 +54,11 @@ use crate::{
 use super::{
     field_list::{
         class_without_fields,
-        leak_class_without_fields,
-        FieldList, //
+        leak_class_without_fields, //
+        FieldList,
     },
-    Group,
-    HEADER_LEN, //
+    group::Group,
+    sink::HEADER_LEN, //
 };
 
 /// Prints records of one event.

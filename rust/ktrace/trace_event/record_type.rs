@@ -35,9 +35,9 @@ use probe::{
 use crate::arch;
 
 use super::{
-    Field,
-    TraceSeq,
-    HEADER_LEN, //
+    field::Field,
+    output::TraceSeq,
+    sink::HEADER_LEN, //
 };
 
 /// The length of the name of a task, in bytes, with its NUL. C: `TASK_COMM_LEN`.

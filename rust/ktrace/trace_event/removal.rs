@@ -33,14 +33,14 @@ use kernel::{
     },
 };
 
-use crate::bindings;
-
 use super::{
+    enabling::set_enabled,
+    event_mutex::{
+        EventMutex,
+        EventMutexHeld, //
+    },
     output,
-    set_enabled,
-    EventMutex,
-    EventMutexHeld,
-    PinnedEvent, //
+    pinned_event::PinnedEvent, //
 };
 
 /// Events that the running closure of [`EventMutex::with`] has dropped, linked by
@@ -53,7 +53,6 @@ extern "C" {
     fn ktrace_replace_control() -> *mut Call;
     fn ktrace_remove_control() -> *mut Call;
     fn ktrace_free_control(control: *mut Call);
-    fn ktrace_keep_trace(file: *mut bindings::trace_event_file);
     fn ktrace_empty_marked_traces() -> c_int;
     fn ktrace_watch_cpus() -> c_int;
     fn ktrace_unwatch_cpus();
@@ -153,17 +152,6 @@ pub fn empty_traces() -> Result {
     emptied
 }
 
-/// Keeps the trace buffers of the instance of `file` when the event is removed.
-///
-/// # Safety
-///
-/// `file` must belong to a registered event, and must be disabled.
-pub(super) unsafe fn keep_trace(_: &EventMutexHeld, file: *mut bindings::trace_event_file) {
-    // SAFETY: The caller guarantees that the file exists. The token proves that `event_mutex` is
-    // held.
-    unsafe { ktrace_keep_trace(file) };
-}
-
 /// Removes an event and frees it. Waits until the event has no user.
 ///
 /// A task that holds `event_mutex` cannot wait. In the closure of [`EventMutex::with`], the event
@@ -187,13 +175,30 @@ pub(super) fn remove(inner: Pin<KBox<PinnedEvent>>) {
     ABANDONED.store(inner, Ordering::Relaxed);
 }
 
+impl EventMutex {
+    /// Runs `f` with `event_mutex` held.
+    ///
+    /// Process context. The caller must not hold a lock that [`Operations`](super::Operations) or
+    /// another `f` takes. `EDEADLK` in another `f` and in the callbacks of events. `ENOMEM` in a
+    /// build outside the kernel tree, because the kernel does not export the mutex.
+    pub fn with<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
+        EventMutexHeld::check_not_current()?;
+        let (result, abandoned) = Self::lock(|token| {
+            let result = f(token);
+            (result, take_abandoned(token))
+        })?;
+        drop(abandoned);
+        Ok(result)
+    }
+}
+
 /// Takes the list of events that were dropped under the token.
-pub(super) fn take_abandoned(_: &EventMutex) -> Abandoned {
+fn take_abandoned(_: &EventMutex) -> Abandoned {
     Abandoned(ABANDONED.swap(ptr::null_mut(), Ordering::Relaxed))
 }
 
 /// A list of dropped events, linked by [`PinnedEvent::next`]. Dropping the list removes the events.
-pub(super) struct Abandoned(*mut PinnedEvent);
+struct Abandoned(*mut PinnedEvent);
 
 impl Drop for Abandoned {
     fn drop(&mut self) {

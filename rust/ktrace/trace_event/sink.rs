@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the records of an event go: the trace instances it is enabled in, and perf.
+//! The destinations of the records of an event: the trace instances in which the event is enabled,
+//! and perf.
 
 use core::{
     mem::size_of,
@@ -33,21 +34,22 @@ use crate::{
 
 use super::origin::Origin;
 
-/// How many bytes of a record the kernel fills in itself. C: `struct trace_entry`.
+/// The size of the header of a record, in bytes. The kernel writes the header.
+/// C: `struct trace_entry`.
 pub const HEADER_LEN: usize = size_of::<bindings::trace_entry>();
 
-/// The longest record that fits into a page of the ring buffer, whatever the kernel puts beside
-/// it: the page's header (16 bytes), the record's (8) and a time stamp (8).
+/// The maximum length of a record, in bytes. A page of the ring buffer also has space for its
+/// header (16 bytes), the ring buffer's header of the record (8 bytes) and a time stamp (8 bytes).
 pub const MAX_LEN: usize = 4096 - 48;
 
 /// The writer of a record. It is a type, because no attribute inlines a closure.
 ///
 /// # Safety
 ///
-/// `fill` must write every byte that it is given, and read none that it has not written: the kernel
-/// may hand out memory that nobody has written to.
+/// `fill` must write every byte of its argument, and must not read a byte before it has written it,
+/// because the bytes may be uninitialised.
 pub unsafe trait Fill: Copy {
-    /// Writes the bytes behind the header, all of them.
+    /// Writes all bytes after the header.
     fn fill(self, record: &mut [u8]);
 }
 
@@ -71,32 +73,32 @@ unsafe impl<F: Fn(&mut [u8])> Fill for Closure<'_, F> {
     }
 }
 
-/// The users of an event. Handlers read it without locks; changes are made with `event_mutex`
-/// held, by the kernel's calls to `class->reg`.
+/// The users of an event. Handlers read the sink without locks. The kernel's calls of `class->reg`
+/// change the sink, with `event_mutex` held.
 ///
 /// # Invariants
 ///
-/// `files` is the head of a list of `Link`s: each is live while it is on it, and for an RCU grace
-/// period after that. `only` is NULL or the file of the only user. Where it is not NULL, the list
-/// is empty or has one link, that of `only`, and there is no perf.
+/// `files` is the head of a list of `Link`s. A link lives while it is in the list, and until an RCU
+/// grace period later. `only` is NULL or the file of the only user. If `only` is not NULL, perf is
+/// not a user, and the list is empty or has only the link of this file.
 pub struct Sink {
-    /// The file of the only user, which most events have. NULL where there is perf, too, or another
-    /// file, or no user.
+    /// The file of the only user. Most enabled events have one user. NULL if the event has no user,
+    /// if perf is a user, or if the event has several users.
     only: AtomicPtr<bindings::trace_event_file>,
-    /// The files of the users. A second user makes it; it can be empty while there is only one.
+    /// The list of the users' files. It is created for the second user. Until then it can be empty.
     files: AtomicPtr<Link>,
-    /// The event, while perf has it open.
+    /// The event while perf has opened it, otherwise NULL.
     perf: AtomicPtr<bindings::trace_event_call>,
-    /// The number in the records; 0 as long as it is no event's.
+    /// The event number in the records, or 0 if the sink belongs to no event.
     number: AtomicU16,
-    /// How long a record is at least: the kernel looks at its fields.
+    /// The minimum length of a record, because the kernel reads the fields of each record.
     fixed_len: AtomicU16,
-    /// When the last user went: handlers that began before an RCU grace period that ended since
-    /// are done with it. C: `get_state_synchronize_rcu()`.
+    /// The state of RCU when a user left last. After a grace period since then, no handler uses
+    /// this user. C: `get_state_synchronize_rcu()`.
     left: AtomicUsize,
 }
 
-/// A trace instance in which the event is enabled.
+/// A user: a trace instance in which the event is enabled.
 #[repr(C)]
 struct Link {
     rcu: callback_head,
@@ -105,7 +107,7 @@ struct Link {
 }
 
 impl Sink {
-    /// One without users.
+    /// Creates a sink without users.
     pub const fn new() -> Self {
         Self {
             only: AtomicPtr::new(ptr::null_mut()),
@@ -117,7 +119,7 @@ impl Sink {
         }
     }
 
-    /// Makes it the sink of an event, once. `EBUSY` where it was another's.
+    /// Assigns the sink to an event. `EBUSY` if the sink already belongs to an event.
     pub(super) fn set_event(&self, number: u16, fixed_len: u16) -> Result {
         self.number
             .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)
@@ -126,7 +128,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Makes it the sink of no event. Its event was removed, or never added.
+    /// Ends the assignment. The event was removed or never added.
     pub(super) fn clear_event(&self) {
         self.fixed_len.store(HEADER_LEN as u16, Ordering::Relaxed);
         self.number.store(0, Ordering::Release);
@@ -160,7 +162,7 @@ impl Sink {
 
     pub(super) fn add_file(&self, file: *mut bindings::trace_event_file) -> Result {
         if !self.is_used() {
-            // INVARIANT: It is the only user. Release: handlers see the file filled in.
+            // INVARIANT: This is the only user. Release: handlers see the initialised file.
             self.only.store(file, Ordering::Release);
             return Ok(());
         }
@@ -170,7 +172,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Puts the only user on the list, before there is another.
+    /// Adds the only user to the list, before another user is added.
     fn link_only(&self) -> Result {
         let only = self.only.load(Ordering::Relaxed);
         if only.is_null() || !self.files.load(Ordering::Relaxed).is_null() {
@@ -188,34 +190,36 @@ impl Sink {
             },
             GFP_KERNEL,
         )?);
-        // INVARIANT: A live link, with the rest of the list behind it. Release: handlers see it
-        // filled in.
+        // INVARIANT: The link is live, and the rest of the list follows it. Release: handlers see
+        // the initialised link.
         self.files.store(link, Ordering::Release);
         Ok(())
     }
 
-    /// Sets `only` by the list and perf.
+    /// Sets `only` to the file of the only user, if there is only one.
     fn find_only(&self) {
         let first = self.files.load(Ordering::Relaxed);
         let mut only = ptr::null_mut();
         if !first.is_null() && self.perf.load(Ordering::Relaxed).is_null() {
-            // SAFETY: On the list, by the type invariant; only the caller may take it off.
+            // SAFETY: By the type invariant, a link in the list is live. Only the caller can remove
+            // the link.
             let first = unsafe { &*first };
             if first.next.load(Ordering::Relaxed).is_null() {
                 only = first.file;
             }
         }
-        // INVARIANT: That of the only link, without perf. Release: handlers see the file filled in.
+        // INVARIANT: The file is that of the only link, and perf is not a user. Release: handlers
+        // see the initialised file.
         self.only.store(only, Ordering::Release);
     }
 
-    /// Waits until no handler uses what users left behind. Process context.
+    /// Waits until no handler uses a user that has left. Process context.
     pub(super) fn wait_for_handlers(&self) {
-        // SAFETY: No requirements in process context.
+        // SAFETY: The function has no requirements in process context.
         unsafe { kernel::bindings::cond_synchronize_rcu(self.left.load(Ordering::Relaxed)) };
     }
 
-    /// Takes a user away: perf where `file` is NULL. Says whether it was one.
+    /// Removes a user. If `file` is NULL, the user is perf. Returns false if it was not a user.
     pub(super) fn remove(&self, file: *mut bindings::trace_event_file) -> bool {
         let is_list_empty = self.files.load(Ordering::Relaxed).is_null();
         let removed = if is_list_empty && !file.is_null() {
@@ -224,13 +228,13 @@ impl Sink {
                 .compare_exchange(file, null, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
         } else {
-            // INVARIANT: It is never the file of a link that is off the list.
+            // INVARIANT: `only` is NULL before the link of its file leaves the list.
             self.only.store(ptr::null_mut(), Ordering::Relaxed);
             let removed = self.unlink(file);
             self.find_only();
             removed
         };
-        // SAFETY: No requirements.
+        // SAFETY: The function has no requirements.
         let now = unsafe { kernel::bindings::get_state_synchronize_rcu() };
         self.left.store(now, Ordering::Relaxed);
         removed
@@ -246,14 +250,15 @@ impl Sink {
             if link.is_null() {
                 return false;
             }
-            // SAFETY: On the list, by the type invariant.
+            // SAFETY: By the type invariant, a link in the list is live.
             let this = unsafe { &*link };
             if this.file == file {
-                // Release, for what stands behind it was published through it.
+                // Release: handlers reach the following links through this pointer, and see them
+                // initialised.
                 place.store(this.next.load(Ordering::Relaxed), Ordering::Release);
-                // INVARIANT: Freed after a grace period only.
-                // SAFETY: It came from a `KBox`, is off the list, and nobody else frees it. The
-                // head is its first field.
+                // INVARIANT: The kernel frees the link only after a grace period.
+                // SAFETY: The link is from a `KBox` and is not in the list any more. No other code
+                // frees it. The RCU head is its first field.
                 unsafe { kernel::bindings::kvfree_call_rcu(link.cast(), link.cast()) };
                 return true;
             }
@@ -261,26 +266,27 @@ impl Sink {
         }
     }
 
-    /// Makes a record of `len` bytes for each user; there is none if that is less than the fields
-    /// of the event take or more than [`MAX_LEN`], nor if there is no room for it.
+    /// Makes a record of `len` bytes for each user. Makes no record if `len` is less than the size
+    /// of the event's fields or more than [`MAX_LEN`], or if a buffer has no space.
     ///
-    /// `fill` gets the bytes behind the header, zeroed, once for each user.
+    /// Calls `fill` once for each user, with the zeroed bytes after the header.
     #[inline(always)]
     pub fn record<O: Origin>(&self, hit: &O, len: usize, fill: impl Fn(&mut [u8])) {
         if len < self.fixed_len() || len > MAX_LEN {
             return;
         }
-        // SAFETY: The fields fit.
+        // SAFETY: The length was checked above.
         unsafe { self.record_filled(hit, || len, || Closure(&fill)) };
     }
 
-    /// The same with what computes the length and makes a [`Fill`]. So these take up registers and
-    /// memory only where they are needed.
+    /// Makes a record for each user, like [`record`](Self::record). Gets the length and the
+    /// [`Fill`] from closures, so that they use registers and memory only if a record is made.
     ///
     /// # Safety
     ///
-    /// `len` must return at least the size of the header and the event's fields: the kernel looks
-    /// at the fields. It must return at most [`MAX_LEN`]: perf warns of a record that is too long.
+    /// `len` must return at least the size of the header and of the event's fields, because the
+    /// kernel reads these fields. It must return at most [`MAX_LEN`], because perf warns about a
+    /// longer record.
     #[inline(always)]
     pub unsafe fn record_filled<O: Origin, F: Fill>(
         &self,
@@ -292,31 +298,32 @@ impl Sink {
         if only.is_null() {
             self.record_to_all(*hit, len(), fill());
         } else {
-            // SAFETY: That of a user. Preemption is disabled in a handler, which holds off the
-            // grace period that the kernel waits for before it frees the file of a user that left.
+            // SAFETY: The file belongs to a user. The kernel frees the file of a user that left
+            // after an RCU grace period. Preemption is disabled in a handler, so no grace period
+            // ends during the call.
             unsafe { record_to_file(only, hit, len(), fill()) };
         }
     }
 
-    /// The same for any number of users. Arguments of its own, which need not be in memory
-    /// elsewhere.
+    /// Makes a record for any number of users. The arguments are copies, so the caller can keep its
+    /// own values in registers.
     #[cold]
     #[inline(never)]
     #[link_section = ".kprobes.text"]
     fn record_to_all<O: Origin>(&self, hit: O, len: usize, fill: impl Fill) {
         let mut link = self.files.load(Ordering::Acquire);
         while !link.is_null() {
-            // SAFETY: By the type invariant; preemption is disabled in a handler, which holds off
-            // grace periods.
+            // SAFETY: By the type invariant, a link lives until a grace period after it left the
+            // list. Preemption is disabled in a handler, so no grace period ends during the call.
             let this = unsafe { &*link };
-            // SAFETY: The kernel frees the file of a user that has left after a grace period, too.
+            // SAFETY: The kernel also frees the file of a user that left after a grace period.
             unsafe { record_to_file(this.file, &hit, len, fill) };
             link = this.next.load(Ordering::Acquire);
         }
         let perf = self.perf.load(Ordering::Acquire);
         if !perf.is_null() {
-            // SAFETY: Perf frees its lists when it has left and then waited for handlers: C's
-            // `perf_trace_event_unreg()`, by SRCU and the RCU grace period that comes with it.
+            // SAFETY: When perf leaves, C's `perf_trace_event_unreg()` waits for handlers before it
+            // frees perf's lists. It waits for an SRCU grace period, which includes one of RCU.
             unsafe { record_to_perf(perf, &hit, len, fill) };
         }
     }
@@ -328,8 +335,8 @@ impl Default for Sink {
     }
 }
 
-/// C: `trace_trigger_soft_disabled()`: are records not wanted after all? Runs triggers that do
-/// not look at the record.
+/// Whether the user does not want records at this time. Runs the triggers that do not need the
+/// record. C: `trace_trigger_soft_disabled()`.
 ///
 /// # Safety
 ///
@@ -339,7 +346,7 @@ unsafe fn is_soft_disabled(file: *mut bindings::trace_event_file) -> bool {
     const UNUSUAL: c_ulong = (bindings::EVENT_FILE_FL_TRIGGER_MODE
         | bindings::EVENT_FILE_FL_SOFT_DISABLED
         | bindings::EVENT_FILE_FL_PID_FILTER) as c_ulong;
-    // SAFETY: The caller guarantees a live file; its flags change at any time.
+    // SAFETY: The caller guarantees a live file. Its flags can change at any time.
     let flags = unsafe { ptr::read_volatile(&raw const (*file).flags) };
     if flags & UNUSUAL == 0 {
         return false;
@@ -362,7 +369,7 @@ unsafe fn is_unusual_soft_disabled(file: *mut bindings::trace_event_file, flags:
 
 /// # Safety
 ///
-/// `file` must be live, and `len` not below [`HEADER_LEN`].
+/// `file` must be live, and `len` must be at least [`HEADER_LEN`].
 #[inline(always)]
 unsafe fn record_to_file<O: Origin>(
     file: *mut bindings::trace_event_file,
@@ -375,32 +382,32 @@ unsafe fn record_to_file<O: Origin>(
         return;
     }
     let mut buffer = core::mem::MaybeUninit::<bindings::trace_event_buffer>::uninit();
-    // SAFETY: `file` is live; the kernel fills `buffer` in.
+    // SAFETY: `file` is live. The kernel writes to `buffer`.
     let record =
         unsafe { bindings::trace_event_buffer_reserve(buffer.as_mut_ptr(), file, len as c_ulong) };
     if record.is_null() {
         return;
     }
-    // SAFETY: The kernel reserved `len` bytes, for us alone. Where a filter is to look at the
-    // record first, the kernel does not zero them, but `Fill` does not read what it has not
-    // written.
+    // SAFETY: The kernel has reserved `len` bytes that no other code uses. For an event with a
+    // filter, the kernel does not zero them. But `Fill` does not read bytes before it writes them.
     fill.fill(unsafe { behind_header(record, len) });
-    // SAFETY: The kernel filled it in, as it gave a record.
+    // SAFETY: The kernel returned a record, so it has initialised the buffer.
     unsafe {
         (*buffer.as_mut_ptr()).regs = hit.whole();
         bindings::trace_event_buffer_commit(buffer.as_mut_ptr());
     }
 }
 
-/// The bytes of a record that are for its maker to write.
+/// Returns the bytes of a record after its header.
 ///
 /// # Safety
 ///
-/// `record` must be `len` bytes, for the caller alone, and `len` not below [`HEADER_LEN`]. Bytes
-/// that nobody has written to must not be read.
+/// `record` must have `len` bytes that no other code uses. `len` must be at least [`HEADER_LEN`].
+/// The caller must not read a byte that was never written.
 #[inline(always)]
 unsafe fn behind_header<'a>(record: *mut c_void, len: usize) -> &'a mut [u8] {
-    // SAFETY: The caller guarantees so many bytes of its own, and that the header is within them.
+    // SAFETY: The caller guarantees that `record` has `len` bytes, which include the header, and
+    // that no other code uses them.
     unsafe {
         core::slice::from_raw_parts_mut(
             record.cast::<u8>().add(HEADER_LEN),
@@ -409,12 +416,12 @@ unsafe fn behind_header<'a>(record: *mut c_void, len: usize) -> &'a mut [u8] {
     }
 }
 
-/// For perf, and for BPF programs. Programs see the hits of all CPUs, also if perf has opened the
-/// event on one. C: `perf_trace_##call()` in `include/trace/perf.h`.
+/// Makes a record for perf and BPF programs. Programs get the hits of all CPUs, even if perf has
+/// opened the event on one CPU. C: `perf_trace_##call()` in `include/trace/perf.h`.
 ///
 /// # Safety
 ///
-/// `call` must be that of an event that perf has open, and `len` not below [`HEADER_LEN`].
+/// `call` must be the call of an event that perf has opened. `len` must be at least [`HEADER_LEN`].
 #[inline(always)]
 unsafe fn record_to_perf<O: Origin>(
     call: *mut bindings::trace_event_call,
@@ -422,19 +429,19 @@ unsafe fn record_to_perf<O: Origin>(
     len: usize,
     fill: impl Fill,
 ) {
-    // SAFETY: The caller guarantees that perf has the event open, for which it made the lists.
+    // SAFETY: The caller guarantees that perf has opened the event, so the lists exist.
     let events: *mut hlist_head = unsafe { (*call).perf_events }.cast();
     let head = events.with_addr(arch::this_cpu(events.addr()));
-    // SAFETY: Live per-CPU lists; preemption is disabled in a handler. So this is the head of this
-    // CPU's list.
+    // SAFETY: The per-CPU lists are live, and this is the head of this CPU's list. Preemption is
+    // disabled in a handler.
     let is_empty = unsafe { ptr::read_volatile(&raw const (*head).first) }.is_null();
     // C: `bpf_prog_array_valid()`.
-    // SAFETY: The call is live. Who attaches a program changes it at any time.
+    // SAFETY: The call is live. Another task can attach or detach programs at any time.
     let has_programs = !unsafe { ptr::read_volatile(&raw const (*call).prog_array) }.is_null();
     if is_empty && !has_programs {
         return;
     }
-    // The size that perf puts in front takes 4 bytes, and the whole is a multiple of 8.
+    // perf adds the size in 4 bytes before the record. The sum is a multiple of 8.
     let with_size = len.wrapping_add(size_of::<u32>()).wrapping_add(7) & !7;
     let size = with_size.wrapping_sub(size_of::<u32>()) as c_int;
     let mut context = 0;
@@ -444,18 +451,20 @@ unsafe fn record_to_perf<O: Origin>(
     } else {
         ptr::null_mut()
     };
-    // SAFETY: Room for registers is asked for, or is not.
+    // SAFETY: `asked_for` is NULL or valid for a pointer, and `context` is valid.
     let record = unsafe { bindings::perf_trace_buf_alloc(size, asked_for, &mut context) };
     if record.is_null() {
         return;
     }
-    // SAFETY: perf gave at least `len` bytes, for us alone, and `Fill` does not read what it has
-    // not written.
+    // SAFETY: perf has reserved at least `len` bytes that no other code uses. `Fill` does not read
+    // bytes before it writes them.
     fill.fill(unsafe { behind_header(record, len) });
-    // SAFETY: perf gave room for registers where they need it, for us alone.
+    // SAFETY: If the origin needs room for registers, perf has set `room` to memory that no other
+    // code uses.
     let registers = unsafe { hit.for_perf(room) };
-    // Looks for programs once more, which may have gone. A program can say that perf gets nothing.
-    // SAFETY: The record is the one from above, and the call is live.
+    // The kernel checks again for programs, which may be detached by now. A program can prevent the
+    // record for perf.
+    // SAFETY: `record` is from `perf_trace_buf_alloc()`, and the call is live.
     unsafe {
         bindings::perf_trace_run_bpf_submit(
             record,
