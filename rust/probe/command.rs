@@ -140,8 +140,8 @@ pub use spec::ProbeSpec;
 pub use symbol::split_symbol;
 pub use target::{
     Access,
-    Kind,
     Place,
+    ProbeKind,
     Target,
     Watched, //
 };

@@ -26,10 +26,10 @@ use probe::{
         self,
         Delete,
         EventsFile,
-        Kind,
         Line,
         Masked,
-        Normalized, //
+        Normalized,
+        ProbeKind, //
     },
     error::{
         Errno,
@@ -116,7 +116,7 @@ fn carry_out(file: EventsFile, line: &[u8], report: impl FnOnce(&str, &Failure))
     })?;
     let result = match file.parse(line) {
         // Only the kernel's own tree supports event probes.
-        _ if !event_probe::ARE_SUPPORTED && file.kind(line) == Some(Kind::Event) => {
+        _ if !event_probe::ARE_SUPPORTED && file.kind(line) == Some(ProbeKind::EventProbe) => {
             Err(command::Error::at_command(ErrorKind::NoMatchingType, Errno::EINVAL).into())
         }
         Ok(Line::Nothing) => Ok(()),

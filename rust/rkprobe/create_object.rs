@@ -21,9 +21,9 @@ use probe::{
         EventField,
         EventFields,
         EventName,
-        Kind,
         ObjectTarget,
-        Position, //
+        Position,
+        ProbeKind, //
     },
     error::{
         Errno,
@@ -186,7 +186,7 @@ impl<'a> SourceField<'a> {
             Ok::<_, Error>(())
         });
         found.ok_or(self.error(ErrorKind::NoObjectEvent))??;
-        let is_object = |spec: &Spec| spec.kind() == Kind::Object;
+        let is_object = |spec: &Spec| spec.kind() == ProbeKind::Object;
         if self.probes.iter().any(is_object) {
             return Err(self.error(ErrorKind::ObjectOfObject).into());
         }

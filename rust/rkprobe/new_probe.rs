@@ -30,9 +30,9 @@ use probe::{
         EventName,
         Expansion,
         FileOffsets,
-        Kind,
         LeftOut,
         Masked,
+        ProbeKind,
         Target, //
     },
     error::{
@@ -211,7 +211,7 @@ impl NewProbe<'_> {
 
     /// Checks that a probe of functions by ftrace can save its entry data.
     fn check_entry_data(&self) -> Result<(), Failure> {
-        if self.command.kind != Kind::Exit {
+        if self.command.kind != ProbeKind::FprobeExit {
             return Ok(());
         }
         if EntryLayout::of(&self.arguments)?.words() > FEW {
@@ -374,7 +374,7 @@ fn check_siblings<'a>(
     let (kind, existing) = (spec.kind(), &records.schema);
     let others = existing.kind();
     // An event has at most one event probe or object probe.
-    let is_alone = |kind| matches!(kind, Kind::Event | Kind::Object);
+    let is_alone = |kind| matches!(kind, ProbeKind::EventProbe | ProbeKind::Object);
     if others.is_kprobe() != kind.is_kprobe() || is_alone(others) || is_alone(kind) {
         return refuse(ErrorKind::EventExist);
     }

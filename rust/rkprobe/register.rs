@@ -54,8 +54,8 @@ use probe::{
     command::{
         self,
         Command,
-        Kind,
         Masked,
+        ProbeKind,
         Target,
         MAX_ARGUMENTS, //
     },
@@ -156,11 +156,13 @@ fn register_kind(
             let (recorder, entry) = compiled.recorder(records)?;
             let name = CString::try_from_fmt(format_args!("{name}"))?;
             Ok(match command.kind {
-                Kind::Entry => {
+                ProbeKind::FprobeEntry => {
                     let functions = Functions::Glob(&name, None);
                     boxed(Fprobe::new(functions, AtEntry(recorder))?)?
                 }
-                Kind::Tracepoint => boxed(Tracepoint::attach_or_wait(&name, AtEntry(recorder))?)?,
+                ProbeKind::Tracepoint => {
+                    boxed(Tracepoint::attach_or_wait(&name, AtEntry(recorder))?)?
+                }
                 _ => register_exit(&name, recorder, entry)?,
             })
         }
@@ -230,11 +232,13 @@ fn register_kprobe(
 ) -> Result<KBox<dyn Registered>, Failure> {
     let (recorder, entry) = compiled.recorder(records)?;
     Ok(match command.kind {
-        Kind::Return => {
+        ProbeKind::Kretprobe => {
             let maxactive = command.maxactive.map_or(0, NonZero::get);
             register_return(target, maxactive, recorder, entry).map_err(at_target)?
         }
-        Kind::ReturnInsn => boxed(Kretinsn::register_disabled(target, recorder).map_err(refused)?)?,
+        ProbeKind::Kretinsn => {
+            boxed(Kretinsn::register_disabled(target, recorder).map_err(refused)?)?
+        }
         _ => boxed(Kprobe::register_disabled(target, recorder).map_err(at_target)?)?,
     })
 }

@@ -39,7 +39,7 @@ use ktrace::{
 };
 use probe::command::{
     EventsFile,
-    Kind, //
+    ProbeKind, //
 };
 
 use crate::{
@@ -542,7 +542,7 @@ impl Registry {
         if doomed_probes == 0 && doomed_events == 0 {
             return Ok(0);
         }
-        let is_object = |probe: &&Probe| probe.spec().kind() == Kind::Object;
+        let is_object = |probe: &&Probe| probe.spec().kind() == ProbeKind::Object;
         for user in self.probes.iter().filter(is_object) {
             let loses = |event: &Event| {
                 let (group, name) = event.trace_event.names();

@@ -32,10 +32,10 @@ use probe::{
         self,
         Access,
         Command,
-        Kind,
         ObjectTarget,
         ParseContext,
         Place,
+        ProbeKind,
         ProbePoint,
         Target,
         TypeInfo,
@@ -120,8 +120,8 @@ impl ResolvedTarget {
     /// Resolves the target of an accepted command, without checks. Not for an event probe.
     pub(crate) fn again(command: &Command<'_>) -> Result<Self> {
         let is_entry = match (command.kind, command.target) {
-            (Kind::Probe, Target::Symbol { symbol, offset }) => is_entry(symbol, offset)?,
-            (Kind::Probe, Target::AllNamed(_)) => Some(true),
+            (ProbeKind::Kprobe, Target::Symbol { symbol, offset }) => is_entry(symbol, offset)?,
+            (ProbeKind::Kprobe, Target::AllNamed(_)) => Some(true),
             _ => None,
         };
         Ok(Self {
@@ -132,17 +132,17 @@ impl ResolvedTarget {
 }
 
 /// The probe point of a kind of probe. `is_entry` is whether the target is the entry of a function.
-fn probe_point(kind: Kind, is_entry: bool) -> ProbePoint {
+fn probe_point(kind: ProbeKind, is_entry: bool) -> ProbePoint {
     match kind {
-        Kind::Probe if is_entry => ProbePoint::Entry,
-        Kind::Probe => ProbePoint::Inside,
-        Kind::Return | Kind::Exit => ProbePoint::Return,
-        Kind::ReturnInsn => ProbePoint::ReturnInsn,
-        Kind::Entry => ProbePoint::Entry,
-        Kind::Tracepoint => ProbePoint::Tracepoint,
-        Kind::Event => ProbePoint::Event,
-        Kind::Watch => ProbePoint::Memory,
-        Kind::Object => ProbePoint::Object,
+        ProbeKind::Kprobe if is_entry => ProbePoint::Entry,
+        ProbeKind::Kprobe => ProbePoint::Inside,
+        ProbeKind::Kretprobe | ProbeKind::FprobeExit => ProbePoint::Return,
+        ProbeKind::Kretinsn => ProbePoint::ReturnInsn,
+        ProbeKind::FprobeEntry => ProbePoint::Entry,
+        ProbeKind::Tracepoint => ProbePoint::Tracepoint,
+        ProbeKind::EventProbe => ProbePoint::Event,
+        ProbeKind::Watchpoint => ProbePoint::Memory,
+        ProbeKind::Object => ProbePoint::Object,
     }
 }
 
@@ -150,7 +150,7 @@ fn probe_point(kind: Kind, is_entry: bool) -> ProbePoint {
 /// function. The target of a return probe must be an entry.
 ///
 /// C: `validate_probe_symbol()`, `kprobe_on_func_entry()`.
-fn check_symbol(kind: Kind, symbol: &str, offset: u32) -> Result<bool, Failure> {
+fn check_symbol(kind: ProbeKind, symbol: &str, offset: u32) -> Result<bool, Failure> {
     let refuse = |kind| Err(command::Error::at_target(kind, Errno::EINVAL).into());
     let is_entry = match symbols::count(symbol)? {
         // The module is not loaded, so the place in its function is unknown.

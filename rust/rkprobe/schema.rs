@@ -17,7 +17,7 @@ use ktrace::trace_event::{
 };
 use probe::{
     argument::Argument,
-    command::Kind,
+    command::ProbeKind,
     fetch::{
         self,
         Head,
@@ -41,7 +41,7 @@ static RETURN_FIELDS: [Field; 2] = [PROBE_FUNC, PROBE_RET_IP];
 
 /// The fields of an event.
 pub(crate) struct Schema {
-    kind: Kind,
+    kind: ProbeKind,
     layout: Layout,
     /// `None` for an event without arguments that is not attached to another event.
     details: Option<KBox<Details>>,
@@ -65,7 +65,7 @@ struct Details {
 impl Schema {
     /// Creates a schema without arguments. An event probe is attached to the event `attached`.
     /// `ENOMEM`.
-    pub(crate) fn new(kind: Kind, attached: Option<CString>) -> Result<Self> {
+    pub(crate) fn new(kind: ProbeKind, attached: Option<CString>) -> Result<Self> {
         let mut schema = Self {
             kind,
             layout: Layout::new(),
@@ -114,7 +114,7 @@ impl Schema {
     }
 
     /// Kind of the event's probes.
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> ProbeKind {
         self.kind
     }
 
@@ -128,7 +128,7 @@ impl Schema {
     /// The part of a record that precedes the arguments.
     pub(crate) fn head(&self) -> Head {
         match self.kind {
-            Kind::Event => Head::Event,
+            ProbeKind::EventProbe => Head::Event,
             kind if kind.is_return() => Head::Return,
             _ => Head::Probe,
         }

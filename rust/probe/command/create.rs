@@ -41,7 +41,7 @@ use super::{
     object::ObjectTarget,
     parse_context::ParseContext,
     target::{
-        Kind,
+        ProbeKind,
         Target, //
     },
     words::{
@@ -57,7 +57,7 @@ pub const MAX_MAXACTIVE: u16 = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command<'a> {
     /// The kind of the probe.
-    pub kind: Kind,
+    pub kind: ProbeKind,
     /// The maximum number of instances of a return probe, at most [`MAX_MAXACTIVE`]. `None` if the
     /// command does not contain it.
     pub maxactive: Option<NonZero<u16>>,
@@ -116,7 +116,7 @@ impl<'a> Command<'a> {
 
     /// Whether an argument needs [`TypeInfo`](super::TypeInfo).
     pub fn needs_types(&self) -> bool {
-        self.kind == Kind::Object || self.arguments.clone().any(needs_types)
+        self.kind == ProbeKind::Object || self.arguments.clone().any(needs_types)
     }
 
     /// The names of structures in typecasts.

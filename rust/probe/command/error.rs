@@ -20,7 +20,7 @@ use crate::{
 };
 
 use super::{
-    target::Kind,
+    target::ProbeKind,
     words::Words, //
 };
 
@@ -103,7 +103,7 @@ impl Error {
     /// returns. For some kinds, this number is always EINVAL.
     ///
     /// C: `trace_fprobe_create_internal()`.
-    pub const fn at_registration(mut self, kind: Kind) -> Self {
+    pub const fn at_registration(mut self, kind: ProbeKind) -> Self {
         if kind.is_registered_with_event() {
             self.errno = Errno::EINVAL;
         }

@@ -15,8 +15,8 @@ use crate::error::ErrorKind;
 use super::{
     error::Error,
     target::{
-        Kind,
         Place,
+        ProbeKind,
         Target,
         Watched, //
     },
@@ -43,11 +43,11 @@ pub enum Event<'a> {
     /// A name that derives from the target: `p_SYM_OFF`, `r_SYM_OFF`, `SYM__entry` or `SYM__exit`.
     /// For tracepoints and event probes, the name of the tracepoint or the event. For watchpoints,
     /// the watched symbol. For object probes, `EVENT_FIELD`.
-    Automatic(Kind, Target<'a>),
+    Automatic(ProbeKind, Target<'a>),
     /// A name that derives from the hash of an address: `p_0xHASH`, `r_0xHASH`. Every user who can
     /// list a directory of tracefs sees the name, so the name does not contain the address. C
     /// prints a hash, too (`%p`).
-    Hashed(Kind, u32),
+    Hashed(ProbeKind, u32),
 }
 
 impl fmt::Display for Event<'_> {
@@ -89,7 +89,7 @@ impl fmt::Display for Event<'_> {
 }
 
 /// The first letter of an automatic name.
-fn letter(kind: Kind) -> char {
+fn letter(kind: ProbeKind) -> char {
     if kind.is_return() {
         'r'
     } else {

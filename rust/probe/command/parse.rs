@@ -27,7 +27,7 @@ use super::{
     parse_object::parse_object,
     symbol::split_symbol,
     target::{
-        Kind,
+        ProbeKind,
         Target,
         Watched, //
     },
@@ -95,12 +95,15 @@ impl EventsFile {
         };
 
         let (maxactive, label) = match kind {
-            Kind::Probe | Kind::Return | Kind::ReturnInsn => parse_head(head, kind)?,
-            Kind::Entry | Kind::Exit | Kind::Tracepoint | Kind::Object => {
-                (None, parse_short_head(head, ErrorKind::BadMaxact)?)
+            ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Kretinsn => {
+                parse_head(head, kind)?
             }
-            Kind::Watch => (None, parse_short_head(head, ErrorKind::BadMaxactType)?),
-            Kind::Event => (None, parse_event_head(head)?),
+            ProbeKind::FprobeEntry
+            | ProbeKind::FprobeExit
+            | ProbeKind::Tracepoint
+            | ProbeKind::Object => (None, parse_short_head(head, ErrorKind::BadMaxact)?),
+            ProbeKind::Watchpoint => (None, parse_short_head(head, ErrorKind::BadMaxactType)?),
+            ProbeKind::EventProbe => (None, parse_event_head(head)?),
         };
         let place_at = target.find('@').map_or(0, |at| at.saturating_add(1));
         let (target, kind) = parse_target(kind, target, &mut words)?;
@@ -113,15 +116,15 @@ impl EventsFile {
                 return Err(Error::invalid(ErrorKind::NoChangingValue, word, 0));
             }
         }
-        if kind == Kind::ReturnInsn && maxactive.is_some() {
+        if kind == ProbeKind::Kretinsn && maxactive.is_some() {
             return Err(Error::invalid(ErrorKind::MaxactOnRetinsn, 0, 1));
         }
         let (arguments, filter) = match kind {
-            Kind::Event => words.split_at("if"),
+            ProbeKind::EventProbe => words.split_at("if"),
             _ => (words, None),
         };
         // For other kinds, C counts the arguments after it finds the target.
-        if kind == Kind::Event {
+        if kind == ProbeKind::EventProbe {
             count(&arguments)?;
         }
         Ok(Line::Create(Command {
@@ -137,16 +140,16 @@ impl EventsFile {
 
     /// The kind of the probe that a line creates, by its letter. `None` if the file has no such
     /// kind.
-    pub fn kind(self, line: &str) -> Option<Kind> {
+    pub fn kind(self, line: &str) -> Option<ProbeKind> {
         let letter = Words::new(line).next()?.bytes().next()?;
         let kind = match letter {
-            b'p' => Kind::Probe,
-            b'r' => Kind::Return,
-            b'f' => Kind::Entry,
-            b't' => Kind::Tracepoint,
-            b'e' => Kind::Event,
-            b'w' => Kind::Watch,
-            b'o' => Kind::Object,
+            b'p' => ProbeKind::Kprobe,
+            b'r' => ProbeKind::Kretprobe,
+            b'f' => ProbeKind::FprobeEntry,
+            b't' => ProbeKind::Tracepoint,
+            b'e' => ProbeKind::EventProbe,
+            b'w' => ProbeKind::Watchpoint,
+            b'o' => ProbeKind::Object,
             _ => return None,
         };
         (self == Self::DynamicEvents || kind.is_kprobe()).then_some(kind)
@@ -167,7 +170,10 @@ impl EventsFile {
 
 /// Parses the first word of a kprobe: `LETTER[MAXACTIVE][:LABEL]`. As in C, text before the `:`
 /// that is not a number has no effect.
-fn parse_head(head: &str, kind: Kind) -> Result<(Option<NonZero<u16>>, Option<Label<'_>>), Error> {
+fn parse_head(
+    head: &str,
+    kind: ProbeKind,
+) -> Result<(Option<NonZero<u16>>, Option<Label<'_>>), Error> {
     let rest = head.get(1..).unwrap_or("");
     let (number, label) = match rest.split_once(':') {
         Some((number, text)) => {
@@ -180,7 +186,7 @@ fn parse_head(head: &str, kind: Kind) -> Result<(Option<NonZero<u16>>, Option<La
         return Ok((None, label));
     }
 
-    if kind == Kind::Probe {
+    if kind == ProbeKind::Kprobe {
         return Err(Error::invalid(ErrorKind::BadMaxactType, 0, 1));
     }
     // C parses 32 bits, so it reports that a number that does not fit is invalid, and not too big.
@@ -206,22 +212,24 @@ fn parse_head(head: &str, kind: Kind) -> Result<(Option<NonZero<u16>>, Option<La
 ///
 /// A malformed target (EINVAL).
 pub(super) fn parse_target<'a>(
-    kind: Kind,
+    kind: ProbeKind,
     word: &'a str,
     words: &mut Words<'a>,
-) -> Result<(Target<'a>, Kind), Error> {
+) -> Result<(Target<'a>, ProbeKind), Error> {
     Ok(match kind {
-        Kind::Probe | Kind::Return | Kind::ReturnInsn => parse_instruction(word, kind)?,
-        Kind::Entry | Kind::Exit => parse_functions(word, words)?,
-        Kind::Tracepoint => (parse_tracepoint(word, words)?, kind),
-        Kind::Event => (parse_event(word)?, kind),
-        Kind::Watch => (Target::Memory(Watched::parse(word)?), kind),
-        Kind::Object => (Target::Object(parse_object(word, words)?), kind),
+        ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Kretinsn => {
+            parse_instruction(word, kind)?
+        }
+        ProbeKind::FprobeEntry | ProbeKind::FprobeExit => parse_functions(word, words)?,
+        ProbeKind::Tracepoint => (parse_tracepoint(word, words)?, kind),
+        ProbeKind::EventProbe => (parse_event(word)?, kind),
+        ProbeKind::Watchpoint => (Target::Memory(Watched::parse(word)?), kind),
+        ProbeKind::Object => (Target::Object(parse_object(word, words)?), kind),
     })
 }
 
 /// Parses the target of a kprobe. A suffix of the target can change the kind of the probe.
-fn parse_instruction(word: &str, kind: Kind) -> Result<(Target<'_>, Kind), Error> {
+fn parse_instruction(word: &str, kind: ProbeKind) -> Result<(Target<'_>, ProbeKind), Error> {
     if let Ok(address) = number::unsigned(word, 0) {
         return Ok((Target::Address(address), kind));
     }
@@ -234,8 +242,8 @@ fn parse_instruction(word: &str, kind: Kind) -> Result<(Target<'_>, Kind), Error
             return Ok((Target::AllNamed(name), kind));
         }
         None => (word, kind),
-        Some((symbol, "return")) => (symbol, Kind::Return),
-        Some((symbol, "retinsn")) => (symbol, Kind::ReturnInsn),
+        Some((symbol, "return")) => (symbol, ProbeKind::Kretprobe),
+        Some((symbol, "retinsn")) => (symbol, ProbeKind::Kretinsn),
         Some((symbol, _)) => {
             let offset = symbol.len();
             return Err(Error::invalid(ErrorKind::BadAddrSuffix, 1, offset));
@@ -292,7 +300,10 @@ fn parse_event(word: &str) -> Result<Target<'_>, Error> {
 /// Parses `PATTERN[%return]`. An argument with `$retval` also selects the exit.
 ///
 /// C: `parse_symbol_and_return()`.
-fn parse_functions<'a>(word: &'a str, arguments: &Words<'a>) -> Result<(Target<'a>, Kind), Error> {
+fn parse_functions<'a>(
+    word: &'a str,
+    arguments: &Words<'a>,
+) -> Result<(Target<'a>, ProbeKind), Error> {
     let (pattern, is_return) = match word.split_once('%') {
         None => (word, find_retval(arguments).is_some()),
         Some((pattern, "return")) => (pattern, true),
@@ -301,7 +312,11 @@ fn parse_functions<'a>(word: &'a str, arguments: &Words<'a>) -> Result<(Target<'
             return Err(Error::invalid(ErrorKind::BadAddrSuffix, 1, offset));
         }
     };
-    let kind = if is_return { Kind::Exit } else { Kind::Entry };
+    let kind = if is_return {
+        ProbeKind::FprobeExit
+    } else {
+        ProbeKind::FprobeEntry
+    };
     Ok((Target::Functions(pattern), kind))
 }
 

@@ -18,7 +18,7 @@ use super::{
     name::EventName,
     parse::parse_target,
     target::{
-        Kind,
+        ProbeKind,
         Target, //
     },
     words::{
@@ -38,7 +38,7 @@ use super::{
 /// filter out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeSpec<T> {
-    kind: Kind,
+    kind: ProbeKind,
     maxactive: Option<NonZero<u16>>,
     /// The ends of the group, the event and the target in the string. A line has at most 4,095
     /// bytes, but an expansion can make the arguments longer.
@@ -62,8 +62,8 @@ impl<T: AsRef<str>> ProbeSpec<T> {
     ) -> Result<Self, E> {
         let suffix = match (command.kind, command.target) {
             (_, Target::AllNamed(_)) => "%all",
-            (Kind::Exit, _) => "%return",
-            (Kind::ReturnInsn, _) => "%retinsn",
+            (ProbeKind::FprobeExit, _) => "%return",
+            (ProbeKind::Kretinsn, _) => "%retinsn",
             _ => "",
         };
         let arguments = Listed(&command.arguments);
@@ -104,7 +104,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
     }
 
     /// When it hits.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> ProbeKind {
         self.kind
     }
 
@@ -184,9 +184,10 @@ impl<T: AsRef<str>> ProbeSpec<T> {
             let target = self.target_text();
             target == word
                 || target.strip_suffix("%return") == Some(word)
-                || self.kind == Kind::Event && target.split_once('.') == word.split_once('/')
-                || self.kind == Kind::Watch && without_length(target) == word
-                || self.kind == Kind::Object && Words::new(target).next() == Some(word)
+                || self.kind == ProbeKind::EventProbe
+                    && target.split_once('.') == word.split_once('/')
+                || self.kind == ProbeKind::Watchpoint && without_length(target) == word
+                || self.kind == ProbeKind::Object && Words::new(target).next() == Some(word)
         };
         let mut listed = Words::new(self.without_name()).skip(1);
         (event.is_empty() || event == self.event())

@@ -9,37 +9,37 @@ use super::object::ObjectTarget;
 /// The kind of a probe. It decides when the probe hits, and which mechanism of the kernel the probe
 /// uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProbeKind {
     /// A kprobe, which hits before an instruction.
-    Probe,
+    Kprobe,
     /// A kretprobe, which hits after the return of a function.
-    Return,
+    Kretprobe,
     /// Kprobes at all return instructions of a function. C has no such kind.
-    ReturnInsn,
+    Kretinsn,
     /// An fprobe at the entry of functions.
-    Entry,
+    FprobeEntry,
     /// An fprobe at the exit of functions.
-    Exit,
+    FprobeExit,
     /// A probe at a tracepoint.
     Tracepoint,
     /// An event probe, which hits when the kernel records a trace event.
-    Event,
+    EventProbe,
     /// A watchpoint, which hits when the kernel accesses memory.
-    Watch,
+    Watchpoint,
     /// An fprobe that hits when a function receives an object. C has no such kind.
     Object,
 }
 
-impl Kind {
+impl ProbeKind {
     /// The letter that starts a command of this kind.
     pub const fn letter(self) -> char {
         match self {
-            Self::Probe | Self::ReturnInsn => 'p',
-            Self::Return => 'r',
-            Self::Entry | Self::Exit => 'f',
+            Self::Kprobe | Self::Kretinsn => 'p',
+            Self::Kretprobe => 'r',
+            Self::FprobeEntry | Self::FprobeExit => 'f',
             Self::Tracepoint => 't',
-            Self::Event => 'e',
-            Self::Watch => 'w',
+            Self::EventProbe => 'e',
+            Self::Watchpoint => 'w',
             Self::Object => 'o',
         }
     }
@@ -47,11 +47,11 @@ impl Kind {
     /// The group of an event, if the command names no group.
     pub const fn default_group(self) -> &'static str {
         match self {
-            Self::Probe | Self::Return | Self::ReturnInsn => "kprobes",
-            Self::Entry | Self::Exit => "fprobes",
+            Self::Kprobe | Self::Kretprobe | Self::Kretinsn => "kprobes",
+            Self::FprobeEntry | Self::FprobeExit => "fprobes",
             Self::Tracepoint => "tracepoints",
-            Self::Event => "eprobes",
-            Self::Watch => "wprobes",
+            Self::EventProbe => "eprobes",
+            Self::Watchpoint => "wprobes",
             Self::Object => "objects",
         }
     }
@@ -59,36 +59,40 @@ impl Kind {
     /// The subsystem that the error log names. C: `trace_probe_log_init()`.
     pub const fn subsystem(self) -> &'static str {
         match self {
-            Self::Probe | Self::Return | Self::ReturnInsn => "trace_kprobe",
-            Self::Entry | Self::Exit | Self::Tracepoint => "trace_fprobe",
-            Self::Event => "event_probe",
-            Self::Watch => "wprobe",
+            Self::Kprobe | Self::Kretprobe | Self::Kretinsn => "trace_kprobe",
+            Self::FprobeEntry | Self::FprobeExit | Self::Tracepoint => "trace_fprobe",
+            Self::EventProbe => "event_probe",
+            Self::Watchpoint => "wprobe",
             Self::Object => "object_probe",
         }
     }
 
     /// Whether the probe hits when a function returns.
     pub const fn is_return(self) -> bool {
-        matches!(self, Self::Return | Self::ReturnInsn | Self::Exit)
+        matches!(self, Self::Kretprobe | Self::Kretinsn | Self::FprobeExit)
     }
 
     /// Whether rkprobe registers the probe only while its event is enabled.
     pub const fn is_registered_with_event(self) -> bool {
         matches!(
             self,
-            Self::Entry | Self::Exit | Self::Tracepoint | Self::Watch | Self::Object
+            Self::FprobeEntry
+                | Self::FprobeExit
+                | Self::Tracepoint
+                | Self::Watchpoint
+                | Self::Object
         )
     }
 
     /// Whether `kprobe_events` lists the probe. Two probes can share an event only if this value is
     /// equal for both.
     pub const fn is_kprobe(self) -> bool {
-        matches!(self, Self::Probe | Self::Return | Self::ReturnInsn)
+        matches!(self, Self::Kprobe | Self::Kretprobe | Self::Kretinsn)
     }
 
     /// Whether the kernel saves all registers at a hit.
     pub const fn has_all_registers(self) -> bool {
-        self.is_kprobe() || matches!(self, Self::Watch)
+        self.is_kprobe() || matches!(self, Self::Watchpoint)
     }
 }
 

@@ -7,7 +7,7 @@ use probe::{
     command::{
         Error,
         EventsFile,
-        Kind,
+        ProbeKind,
         Target, //
     },
     error::{
@@ -237,24 +237,29 @@ fn a_command_says_its_kind_and_target() {
     for (line, kind, target, return_kprobe) in [
         (
             "f vfs_*",
-            Kind::Entry,
+            ProbeKind::FprobeEntry,
             Target::Functions("vfs_*"),
             (false, false),
         ),
         (
             "f vfs_*%return",
-            Kind::Exit,
+            ProbeKind::FprobeExit,
             Target::Functions("vfs_*"),
             (true, false),
         ),
         (
             "t kfree",
-            Kind::Tracepoint,
+            ProbeKind::Tracepoint,
             Target::Tracepoint("kfree"),
             (false, false),
         ),
-        ("r 1", Kind::Return, Target::Address(1), (true, true)),
-        ("p 1", Kind::Probe, Target::Address(1), (false, true)),
+        (
+            "r 1",
+            ProbeKind::Kretprobe,
+            Target::Address(1),
+            (true, true),
+        ),
+        ("p 1", ProbeKind::Kprobe, Target::Address(1), (false, true)),
     ] {
         let command = create(line).unwrap().command;
         assert_eq!((command.kind, command.target), (kind, target), "{line}");
@@ -303,10 +308,23 @@ fn an_error_says_whose_it_is() {
 #[test]
 fn the_registration_of_some_is_refused_with_einval() {
     let error = Error::at_command(EventExist, Errno::EEXIST);
-    assert_eq!(error.at_registration(Kind::Probe).errno, Errno::EEXIST);
-    assert_eq!(error.at_registration(Kind::Return).errno, Errno::EEXIST);
-    assert_eq!(error.at_registration(Kind::Event).errno, Errno::EEXIST);
-    for kind in [Kind::Entry, Kind::Exit, Kind::Tracepoint] {
+    assert_eq!(
+        error.at_registration(ProbeKind::Kprobe).errno,
+        Errno::EEXIST
+    );
+    assert_eq!(
+        error.at_registration(ProbeKind::Kretprobe).errno,
+        Errno::EEXIST
+    );
+    assert_eq!(
+        error.at_registration(ProbeKind::EventProbe).errno,
+        Errno::EEXIST
+    );
+    for kind in [
+        ProbeKind::FprobeEntry,
+        ProbeKind::FprobeExit,
+        ProbeKind::Tracepoint,
+    ] {
         assert_eq!(error.at_registration(kind).errno, EINVAL);
         assert_eq!(error.at_registration(kind).kind, EventExist);
     }

@@ -7,7 +7,7 @@ use probe::{
     command::{
         Error,
         EventsFile,
-        Kind,
+        ProbeKind,
         RecordFields,
         Target,
         TypeInfo, //
@@ -197,7 +197,10 @@ fn a_target_is_an_event() {
             system,
             name: event_name,
         };
-        assert_eq!((command.kind, command.target), (Kind::Event, target));
+        assert_eq!(
+            (command.kind, command.target),
+            (ProbeKind::EventProbe, target)
+        );
         assert_eq!((name.group, &*name.event.to_string()), (group, event));
     }
     assert_eq!(

@@ -5,8 +5,8 @@
 use probe::command::{
     parse,
     without_comment,
-    Kind,
     Line,
+    ProbeKind,
     Target, //
 };
 
@@ -74,7 +74,7 @@ fn white_space_is_nothing() {
 #[test]
 fn a_command_says_its_kind_and_target() {
     let whole = create("r32 mod:fn").unwrap();
-    assert_eq!(whole.command.kind, Kind::Return);
+    assert_eq!(whole.command.kind, ProbeKind::Kretprobe);
     assert_eq!(whole.command.maxactive.map(|n| n.get()), Some(32));
     let target = Target::Symbol {
         symbol: "mod:fn",
@@ -87,7 +87,7 @@ fn a_command_says_its_kind_and_target() {
         "r mod:fn%retinsn a=$retval",
     ] {
         let whole = create(line).unwrap();
-        assert_eq!(whole.command.kind, Kind::ReturnInsn);
+        assert_eq!(whole.command.kind, ProbeKind::Kretinsn);
         assert_eq!(whole.command.target, target);
     }
     let whole = create("r:ev fn%retinsn $exit %ip").unwrap();
@@ -99,7 +99,7 @@ fn a_command_says_its_kind_and_target() {
     assert_eq!(whole.listing(), "p:kprobes/r_fn_0 fn%retinsn");
 
     let whole = create("p 0xffffffffffffffff").unwrap();
-    assert_eq!(whole.command.kind, Kind::Probe);
+    assert_eq!(whole.command.kind, ProbeKind::Kprobe);
     assert_eq!(whole.command.maxactive, None);
     assert_eq!(whole.command.target, Target::Address(u64::MAX));
 }

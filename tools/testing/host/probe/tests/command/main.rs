@@ -39,9 +39,9 @@ use probe::{
         EventName,
         EventsFile,
         FileOffsets,
-        Kind,
         Line,
         ParseContext,
+        ProbeKind,
         ProbePoint,
         ProbeSpec,
         Target,
@@ -122,7 +122,7 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
         Target::Symbol { symbol: "dup", .. } => {
             return Err(Error::at_target(ErrorKind::NonUniqSymbol, Errno::EINVAL));
         }
-        Target::Symbol { offset: 0, .. } if command.kind == Kind::ReturnInsn => {
+        Target::Symbol { offset: 0, .. } if command.kind == ProbeKind::Kretinsn => {
             ProbePoint::ReturnInsn
         }
         Target::Symbol { offset: 0, .. } if is_return => ProbePoint::Return,

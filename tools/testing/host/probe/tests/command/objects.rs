@@ -6,9 +6,9 @@ use probe::{
     command::{
         EventField,
         EventsFile,
-        Kind,
         Line,
         ObjectTarget,
+        ProbeKind,
         Target, //
     },
     error::ErrorKind, //
@@ -22,7 +22,7 @@ fn parse(line: &str) -> Result<(ObjectTarget<'_>, String), (ErrorKind, usize)> {
             let Target::Object(target) = command.target else {
                 panic!("{line}");
             };
-            assert_eq!(command.kind, Kind::Object);
+            assert_eq!(command.kind, ProbeKind::Object);
             assert_eq!(command.first_argument(), target.words() + 1);
             let name = command.name(|_| 0).unwrap();
             let listed = spec(&command, &name);

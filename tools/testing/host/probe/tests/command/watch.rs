@@ -8,8 +8,8 @@ use probe::{
         Access,
         Error,
         EventsFile,
-        Kind,
         Place,
+        ProbeKind,
         Target,
         Watched,
         DEFAULT_LEN, //
@@ -165,7 +165,7 @@ fn a_command_says_what_it_watches() {
         let line = format!("w:ev {word} a=$addr s=$stack0");
         let whole = create(&line).unwrap();
         let watched = Watched { access, place, len };
-        assert_eq!(whole.command.kind, Kind::Watch);
+        assert_eq!(whole.command.kind, ProbeKind::Watchpoint);
         assert_eq!(whole.command.target, Target::Memory(watched), "{line}");
         assert_eq!(whole.arguments[0].fetch.base, Base::Watched);
         assert_eq!(whole.command.with_length(2).target, {
@@ -177,10 +177,10 @@ fn a_command_says_what_it_watches() {
 
 #[test]
 fn a_watchpoint_has_all_registers_and_is_registered_with_its_event() {
-    assert!(Kind::Watch.has_all_registers() && Kind::Probe.has_all_registers());
-    assert!(!Kind::Entry.has_all_registers());
-    assert!(Kind::Watch.is_registered_with_event());
-    assert!(!Kind::Watch.is_kprobe() && !Kind::Watch.is_return());
+    assert!(ProbeKind::Watchpoint.has_all_registers() && ProbeKind::Kprobe.has_all_registers());
+    assert!(!ProbeKind::FprobeEntry.has_all_registers());
+    assert!(ProbeKind::Watchpoint.is_registered_with_event());
+    assert!(!ProbeKind::Watchpoint.is_kprobe() && !ProbeKind::Watchpoint.is_return());
     assert!(create("w w@jiffies %ax").is_ok());
 }
 
