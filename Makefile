@@ -21,7 +21,7 @@ endif
 export KDIR
 endif
 
-kbuild_variables := $(foreach v,C CLIPPY LLVM V W,$(if $($(v)),$(v)=$($(v))))
+kbuild_variables := $(foreach v,C CLIPPY LLVM RKPROBE_SAMPLES V W,$(if $($(v)),$(v)=$($(v))))
 module := $(if $(filter no,$(MODULE)),,rkprobe.ko)
 vm := scripts/vm --full $(if $(module),--module $(module))
 
@@ -152,7 +152,7 @@ help:
 #: make test-deb		install these packages in a clean Debian 13, upgrade the kernel, and purge them
 #: make doc		write the documentation of ktrace as HTML, to doc/
 #: make vm CMD='...'	run a command in a virtual machine with the module loaded
-#: make shell		open a shell in such a virtual machine
+#: make shell		open a shell in such a virtual machine, or run the commands in the standard input
 #: make update		ask the archive for the newest kernel that matches KERNEL, or the default
 #: make clean		remove the build output (the setup remains)
 #:
@@ -172,6 +172,7 @@ help:
 #: OPS=100000 SEED=1	storm: the number of operations, and the seed; test: the same for its short storm
 #: STORM_SKIP=a,b	storm: exclude these kinds of operations
 #: LLVM=1 CLIPPY=1 W=1 V=1	as in the kernel's build
+#: RKPROBE_SAMPLES=y	build also the samples, in build/RELEASE/samples/rust
 #: CPUS=2 MEMORY=1G	the virtual machine's CPUs and memory; KVM=1 uses KVM instead of emulation
 #: QEMU_OPTS= APPEND=	more options of QEMU, and more of the kernel's command line
 #: MODULE=no		vm, shell: do not load rkprobe.ko

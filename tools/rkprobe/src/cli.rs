@@ -83,7 +83,12 @@ fn source() -> Arg {
 /// The commands and their options.
 fn command() -> Command {
     let function = || word("FUNCTION", "A function of the kernel, or MODULE:FUNCTION");
-    let functions = || word("PATTERN", "A function, or a pattern with *, ? and [...]");
+    let functions = || {
+        word(
+            "PATTERN",
+            "A function, or a pattern with *, ? and [...], without a module",
+        )
+    };
     Command::new("rkprobe")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Answers a question about the running kernel, by the module rkprobe")

@@ -57,6 +57,19 @@ pub fn check_function(name: &str) -> Result {
     }
 }
 
+/// Checks a pattern, or that the function exists. The commands with patterns use `f`, which takes no module.
+pub fn check_pattern(pattern: &str) -> Result {
+    if let Some((_, name)) = pattern.split_once(':') {
+        return Err(Failure::new(format!(
+            "{pattern}: this command takes no module: write {name}"
+        )));
+    }
+    match is_pattern(pattern) {
+        true => Ok(()),
+        false => check_function(pattern),
+    }
+}
+
 /// A failure that names similar names.
 pub fn no_such<'s>(what: &str, name: &str, names: impl Iterator<Item = &'s str>) -> Failure {
     let mut text = format!("the kernel has no {what} {name}");
@@ -99,18 +112,13 @@ pub fn matching(tracefs: &Tracefs, pattern: &str, limit: usize) -> Result<Vec<St
 
 /// Each name once: a name of several functions is refused anyway.
 fn matching_in(names: &str, pattern: &str) -> Vec<String> {
-    let (module, pattern) = match pattern.split_once(':') {
-        Some((module, pattern)) => (Some(module), pattern),
-        None => (None, pattern),
-    };
     let mut found: Vec<String> = names
         .lines()
         .filter_map(|line| {
             let mut words = line.split_whitespace();
             let name = words.next()?;
-            let in_module = words.next().map(|module| module.trim_matches(['[', ']']));
-            let is_meant = module.is_none() || module == in_module;
-            (is_meant && matches(pattern.as_bytes(), name.as_bytes())).then(|| match in_module {
+            let module = words.next().map(|module| module.trim_matches(['[', ']']));
+            matches(pattern.as_bytes(), name.as_bytes()).then(|| match module {
                 Some(module) => format!("{module}:{name}"),
                 None => name.into(),
             })
@@ -253,10 +261,24 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_has_no_module() {
+        assert!(check_pattern("vfs_*").is_ok());
+        for name in ["ext4_sync_file", "ext4_*"] {
+            let Err(Failure::Message(text)) = check_pattern(&format!("ext4:{name}")) else {
+                panic!();
+            };
+            assert_eq!(
+                text,
+                format!("ext4:{name}: this command takes no module: write {name}")
+            );
+        }
+    }
+
+    #[test]
     fn finds_the_functions_of_a_pattern() {
         let names = "vfs_read\next4_a [ext4]\next4_b [ext4]\nvfs_write\nvfs_read\n";
         assert_eq!(matching_in(names, "vfs_*"), ["vfs_read", "vfs_write"]);
-        assert_eq!(matching_in(names, "ext4:*_[a]"), ["ext4:ext4_a"]);
+        assert_eq!(matching_in(names, "*_[a]"), ["ext4:ext4_a"]);
         assert_eq!(matching_in(names, "*4_?"), ["ext4:ext4_a", "ext4:ext4_b"]);
         for (pattern, text, expected) in [
             ("*", "", true),

@@ -63,9 +63,7 @@ fn picture(context: &Context, pattern: &str, hist: &Hist) -> String {
 
 /// Runs the command. `by` divides the calls of a function, and `image` is the path of an image.
 pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&String>) -> Result {
-    if !probes::is_pattern(pattern) {
-        probes::check_function(pattern)?;
-    }
+    probes::check_pattern(pattern)?;
     let command = |group: &str| format!("f:{group}/count {pattern}{}", by.map_or("", By::field));
     probes::check_syntax(&command("rkprobe"))?;
     let instance = Instance::create(&context.tracefs)?;

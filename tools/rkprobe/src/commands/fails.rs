@@ -177,8 +177,8 @@ pub fn run(
     has_source: bool,
 ) -> Result {
     let mut returns = Returns::default();
+    probes::check_pattern(pattern)?;
     if !probes::is_pattern(pattern) {
-        probes::check_function(pattern)?;
         returns.look_up([pattern].into_iter());
         if returns.is_void(pattern) {
             return Err(Failure::new(format!(
