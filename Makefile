@@ -90,7 +90,7 @@ in-tree:
 .PHONY: patches
 patches:
 	@scripts/setup -q --in-tree
-	@scripts/patches '$(KTREE)' $(OUT)
+	@scripts/$(if $(SERIES),series-patches '$(SERIES)',patches) '$(KTREE)' $(OUT)
 
 .PHONY: deb
 deb:
@@ -147,6 +147,8 @@ help:
 #: make bench		measure the cost of hits and commands; ROWS='p0 r' selects rows
 #: make in-tree		commit rkprobe to the kernel source in the git repository KTREE=DIR
 #: make patches		write the same commit as a series for git am, KTREE=DIR, to patches/ or OUT=DIR
+#:			SERIES=ktrace: write the series of the kprobe abstraction, for the kernel that is set up
+#:			or KTREE=DIR
 #: make deb		build rkprobe-dkms_VERSION_all.deb, which builds rkprobe for each kernel of a machine, and
 #:			rkprobe_VERSION_ARCH.deb with the command-line tool
 #: make test-deb		install these packages in a clean Debian 13, upgrade the kernel, and purge them

@@ -198,6 +198,9 @@ commit_plain() {
 # has_plain SOURCE: whether commit_plain committed all files that make in-tree now changes.
 has_plain() { [ -e "$1/.git" ] && in_tree_files | xargs git -C "$1" ls-files --error-unmatch >/dev/null 2>&1; }
 
+# series_files NAME: print the files of the kernel that the series NAME changes.
+series_files() { sed -n 's,^+++ b/,,p' "$scripts/series-$1"/*/lines.diff | sort -u; }
+
 # kernel_source: print the source directory of the tested kernel.
 kernel_source() {
 	if [ "${DEBUG-}" ]; then
