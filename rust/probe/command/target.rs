@@ -95,6 +95,8 @@ impl Kind {
 /// The accesses that hit a watchpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
+    /// Reads. Not every processor can watch them alone.
+    Read,
     /// Writes.
     Write,
     /// Reads and writes.
@@ -107,6 +109,7 @@ impl Access {
     /// The text before the `@`.
     pub const fn text(self) -> &'static str {
         match self {
+            Self::Read => "r",
             Self::Write => "w",
             Self::ReadWrite => "rw",
             Self::Execute => "x",
