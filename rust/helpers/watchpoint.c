@@ -7,9 +7,12 @@
 #include <linux/kprobes.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
-#ifdef CONFIG_X86
 #include <asm/hw_breakpoint.h>
+#ifdef CONFIG_X86
 #include <asm/nospec-branch.h>
+#endif
+#ifdef CONFIG_ARM64
+#include <asm/cpufeature.h>
 #endif
 
 /* The first fields of ktrace::watchpoint::Raw. */
@@ -17,7 +20,7 @@ struct ktrace_watch {
 	void (*hit)(struct ktrace_watch *watch, struct pt_regs *regs);
 };
 
-unsigned int ktrace_watch_slots(void);
+unsigned int ktrace_watch_slots(unsigned int type);
 int ktrace_setup_watch_state(int (*startup)(unsigned int cpu, struct hlist_node *node),
 			     int (*teardown)(unsigned int cpu, struct hlist_node *node));
 void ktrace_remove_watch_state(int state);
@@ -28,16 +31,20 @@ int ktrace_check_watch(unsigned long address, bool is_per_cpu, unsigned long len
 		       unsigned int type);
 
 /*
- * Returns the number of breakpoint registers of a processor. Returns 0 on arm64, where the access
- * would repeat forever: arm64 reports an access before it happens, and only perf's own handler
- * steps over it.
+ * Returns the number of registers of a processor for this type of accesses.
+ *
+ * Returns 0 on an arm64 processor without atomic instructions (LSE). There, the kernel's atomic
+ * operations are loops of a load and a store. The step over the load makes the store fail, so a
+ * loop on watched memory would never end.
  */
-unsigned int ktrace_watch_slots(void)
+unsigned int ktrace_watch_slots(unsigned int type)
 {
 #ifdef CONFIG_X86
 	return HBP_NUM;
 #else
-	return 0;
+	if (!cpus_have_cap(ARM64_HAS_LSE_ATOMICS))
+		return 0;
+	return type == HW_BREAKPOINT_X ? get_num_brps() : get_num_wrps();
 #endif
 }
 
@@ -80,12 +87,6 @@ static bool is_used_by_entry(unsigned long address, unsigned long len)
 	}
 	return false;
 }
-#else
-static bool is_used_by_entry(unsigned long address, unsigned long len)
-{
-	return false;
-}
-#endif
 
 /* Runs in the debug exception, with interrupts and all watchpoints disabled. */
 static void ktrace_watch_hit(struct perf_event *event, struct perf_sample_data *data,
@@ -96,13 +97,25 @@ static void ktrace_watch_hit(struct perf_event *event, struct perf_sample_data *
 	watch->hit(watch, regs);
 }
 NOKPROBE_SYMBOL(ktrace_watch_hit);
+#else
+static bool is_used_by_entry(unsigned long address, unsigned long len)
+{
+	return false;
+}
+
+/*
+ * arm64 steps over an access only for the handler of perf itself, which this event gets. The event
+ * does not sample, so this handler never runs. ktrace traces the caller of the handler.
+ */
+#define ktrace_watch_hit NULL
+#endif
 
 static struct perf_event *create(unsigned int cpu, unsigned long address, unsigned long len,
 				 unsigned int type, struct ktrace_watch *watch)
 {
 	struct perf_event_attr attr;
 
-	if (!ktrace_watch_slots())
+	if (!ktrace_watch_slots(type))
 		return ERR_PTR(-EOPNOTSUPP);
 	if (is_used_by_entry(address, len))
 		return ERR_PTR(-EINVAL);
@@ -113,6 +126,9 @@ static struct perf_event *create(unsigned int cpu, unsigned long address, unsign
 	/* The handler gets only registers of the kernel. */
 	attr.exclude_user = 1;
 	attr.disabled = !watch;
+#ifndef CONFIG_X86
+	attr.sample_period = 0;
+#endif
 	return perf_event_create_kernel_counter(&attr, cpu, NULL, ktrace_watch_hit, watch);
 }
 

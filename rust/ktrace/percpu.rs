@@ -109,7 +109,8 @@ impl Counter {
 }
 
 /// The maximum nesting of handlers on one CPU: in a task, a soft interrupt, a hard interrupt, a
-/// debug exception and a non-maskable interrupt. In the last two, no watchpoint hits.
+/// debug exception and a non-maskable interrupt. On x86-64, no watchpoint hits in the last two. On
+/// arm64, one can hit in the last one, but nothing interrupts a debug exception.
 const LEVELS: usize = 5;
 
 /// The scratch areas of one CPU.

@@ -8,8 +8,8 @@
 //! CPU has no free register, the kernel's log says so. `register_wide_hw_breakpoint()` does
 //! neither, so this uses what it consists of.
 //!
-//! x86-64 only. arm64 reports an access before it happens, and steps over it only for the handler
-//! of perf itself: with any other handler the access would be repeated for ever.
+//! arm64 reports an access before it happens, and steps over it only for the handler of perf
+//! itself. There, ftrace calls the handler of a watchpoint: see [`reports`].
 
 use core::{
     mem::ManuallyDrop,
@@ -18,7 +18,6 @@ use core::{
     sync::atomic::{
         AtomicBool,
         AtomicI32,
-        AtomicPtr,
         Ordering, //
     },
 };
@@ -39,12 +38,17 @@ use kernel::{
         c_void, //
     },
     prelude::*,
+    sync::Arc,
     types::Opaque, //
 };
 
 use crate::{
     arch,
-    kprobe,
+    ftrace::FtraceOps,
+    kprobe::{
+        self,
+        Kprobe, //
+    },
     leftover,
     pointers::impl_for_pointers,
     registers::Registers,
@@ -56,21 +60,30 @@ use crate::{
     unsupported::unsupported, //
 };
 
+mod events;
+mod reports;
+
+use events::Events;
+use reports::Reports;
+
 /// The accesses that hit a watchpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
+    /// Reads. x86-64 has no watchpoint for reads alone.
+    Read,
     /// Writes.
     Write,
-    /// Reads and writes. x86-64 has no watchpoint for reads alone.
+    /// Reads and writes.
     ReadWrite,
     /// The execution of the instruction at the address.
     Execute,
 }
 
 impl Access {
-    /// C: `HW_BREAKPOINT_W`, `HW_BREAKPOINT_RW`, `HW_BREAKPOINT_X`.
+    /// C: `HW_BREAKPOINT_R`, `HW_BREAKPOINT_W`, `HW_BREAKPOINT_RW`, `HW_BREAKPOINT_X`.
     const fn raw(self) -> c_uint {
         match self {
+            Self::Read => 1,
             Self::Write => 2,
             Self::ReadWrite => 3,
             Self::Execute => 4,
@@ -98,6 +111,9 @@ impl Target {
     /// nothing is known, and this succeeds.
     pub fn check(&self) -> Result {
         let len = self.checked_len()?;
+        if arch::WATCHES_BY_FTRACE {
+            reports::check()?;
+        }
         // SAFETY: No requirements: the kernel checks the address.
         let checked = to_result(unsafe {
             ktrace_check_watch(self.address, self.is_per_cpu, len, self.access.raw())
@@ -110,17 +126,30 @@ impl Target {
 
     /// The length as the kernel takes it, if the address can be watched at all.
     fn checked_len(&self) -> Result<c_ulong> {
-        if slots() == 0 {
+        if slots(self.access) == 0 {
             return Err(unsupported());
         }
         let is_kernel = self.is_per_cpu || (self.address as isize) < 0;
         if !is_kernel || !matches!(self.len, 1 | 2 | 4 | 8) {
             return Err(EINVAL);
         }
-        Ok(match self.access {
-            Access::Execute => size_of::<c_ulong>(),
-            Access::Write | Access::ReadWrite => self.len.into(),
-        })
+        if self.access != Access::Execute {
+            return Ok(self.len.into());
+        }
+        if arch::WATCHES_BY_FTRACE {
+            self.check_instruction()?;
+        }
+        Ok(size_of::<c_ulong>())
+    }
+
+    /// Whether a kprobe can be at the instruction. x86-64 refuses other instructions itself. On
+    /// arm64, the kernel would repeat them for ever.
+    fn check_instruction(&self) -> Result {
+        match Kprobe::register_disabled(kprobe::Target::Address(self.address), NoHandler) {
+            Ok(_) => Ok(()),
+            Err(error) if error == ENOMEM || error == EPERM => Err(error),
+            Err(_) => Err(EINVAL),
+        }
     }
 
     /// The address on this CPU, where preemption should be disabled.
@@ -133,20 +162,33 @@ impl Target {
     }
 }
 
-/// The number of breakpoint registers that each CPU has; 0 where there are no watchpoints. Perf and
-/// debuggers use them, too. Any context.
-pub fn slots() -> u32 {
+/// The handler of a kprobe that is never armed.
+struct NoHandler;
+
+#[vtable]
+impl kprobe::Handler for NoHandler {
+    fn pre(&self, _: &kprobe::Hit<'_>) {}
+}
+
+/// The number of registers that each CPU has for this access; 0 where there are no watchpoints:
+/// on an arm64 processor without atomic instructions (LSE). Perf and debuggers use them, too. Any
+/// context.
+pub fn slots(access: Access) -> u32 {
     // SAFETY: No requirements.
-    unsafe { ktrace_watch_slots() }
+    unsafe { ktrace_watch_slots(access.raw()) }
 }
 
 /// The handler of accesses.
 pub trait Handler: Send + Sync + 'static {
     /// Called in the debug exception, which is atomic context as in an NMI: see [`crate::context`].
     ///
-    /// A read or write has happened, and the instruction pointer is behind its instruction. An
-    /// instruction that is watched has not run yet. While this runs, no watchpoint hits on this
-    /// CPU. Nor does one in an NMI, or in user space.
+    /// On x86-64, a read or write has happened, and the instruction pointer is behind its
+    /// instruction. On arm64, it happens when this returns, and the instruction pointer is at its
+    /// instruction. An interrupt at this moment makes the access hit once more. An instruction that
+    /// is watched has not run yet.
+    ///
+    /// While this runs, no watchpoint hits on this CPU. Nor does one in user space, or on x86-64 in
+    /// an NMI.
     fn hit(&self, hit: &Hit<'_>);
 }
 
@@ -162,7 +204,7 @@ impl_for_pointers! {
 pub struct Hit<'a>(kprobe::Hit<'a>);
 
 impl<'a> Hit<'a> {
-    /// The registers. The instruction pointer is behind a read or a write.
+    /// The registers. For the instruction pointer, see [`Handler::hit`].
     #[inline(always)]
     pub fn registers(&self) -> &'a Registers {
         self.0.registers()
@@ -213,8 +255,10 @@ struct Raw {
     /// Whether [`arm`](Raw::arm) runs: then an error on a CPU is one of the registration.
     is_arming: AtomicBool,
     is_armed: AtomicBool,
-    /// The event of each CPU, or NULL. The kernel's calls for CPUs change it, one at a time.
-    events: KVVec<AtomicPtr<c_void>>,
+    /// The kernel's calls for CPUs change them, one at a time.
+    events: Arc<Events>,
+    /// What calls `hit`, if the event does not.
+    reports: Option<FtraceOps<Reports>>,
 }
 
 /// A handler with what the kernel knows.
@@ -276,7 +320,7 @@ unsafe impl<H: Handler> Sync for Watchpoint<H> {}
 // The events are those of C.
 #[allow(improper_ctypes)]
 extern "C" {
-    fn ktrace_watch_slots() -> c_uint;
+    fn ktrace_watch_slots(access: c_uint) -> c_uint;
     fn ktrace_setup_watch_state(
         startup: unsafe extern "C" fn(c_uint, *mut bindings::hlist_node) -> c_int,
         teardown: unsafe extern "C" fn(c_uint, *mut bindings::hlist_node) -> c_int,
@@ -308,7 +352,7 @@ static STATE: AtomicI32 = AtomicI32::new(0);
 ///
 /// Must be called once, before anything else here.
 pub(crate) unsafe fn init() {
-    if slots() == 0 {
+    if slots(Access::Write) == 0 {
         return;
     }
     // SAFETY: `exit` removes the state before the functions go.
@@ -338,8 +382,9 @@ impl<H: Handler> Watchpoint<H> {
     /// Watches some memory from now on, on all CPUs or on none.
     ///
     /// Process context; sleeps. `EOPNOTSUPP` where there are no watchpoints, `EINVAL` for memory
-    /// of user space, for a length or an alignment that the processor does not have, and for what
-    /// the debug exception itself uses; `ENOSPC` where a CPU has no free breakpoint register
+    /// of user space, for a length, an alignment or an access that the processor does not have, for
+    /// what the debug exception itself uses, and for the execution of an instruction that can have
+    /// no kprobe; `ENOSPC` where a CPU has no free breakpoint register
     /// ([`slots`]); `ENOMEM`. C: `perf_event_create_kernel_counter()`.
     pub fn new<E>(target: Target, handler: impl PinInit<H, E>) -> Result<Self>
     where
@@ -401,12 +446,11 @@ impl Raw {
     /// One that is not armed yet.
     fn new(target: Target, hit: unsafe extern "C" fn(*mut Self, *mut pt_regs)) -> Result<Self> {
         let len = target.checked_len()?;
-        // SAFETY: The kernel has set it at boot, and never changes it again.
-        let cpus = unsafe { bindings::nr_cpu_ids } as usize;
-        let mut events = KVVec::with_capacity(cpus, GFP_KERNEL)?;
-        for _ in 0..cpus {
-            events.push(AtomicPtr::new(ptr::null_mut()), GFP_KERNEL)?;
-        }
+        let events = Arc::new(Events::new()?, GFP_KERNEL)?;
+        let reports = match arch::WATCHES_BY_FTRACE {
+            true => Some(reports::start(events.clone(), call_hit)?),
+            false => None,
+        };
         Ok(Self {
             hit,
             node: Opaque::zeroed(),
@@ -415,6 +459,7 @@ impl Raw {
             is_arming: AtomicBool::new(true),
             is_armed: AtomicBool::new(false),
             events,
+            reports,
         })
     }
 
@@ -424,6 +469,11 @@ impl Raw {
     ///
     /// Only once, and it must stay in its place until it is [disarmed](Self::disarm).
     unsafe fn arm(&self) -> Result {
+        if let Some(reports) = &self.reports {
+            // SAFETY: `call_hit` takes a `Raw`. The caller guarantees that this one stays until it
+            // is disarmed, which releases the events.
+            unsafe { reports.handler().set(ptr::from_ref(self).cast_mut().cast()) };
+        }
         // SAFETY: The caller guarantees that the node stays. It is in no list yet.
         to_result(unsafe {
             bindings::__cpuhp_state_add_instance(state()?, self.node.get(), true)
@@ -449,7 +499,6 @@ impl Raw {
     ///
     /// Only for a call of the kernel for this CPU. It must stay until `stop`.
     unsafe fn start(&self, cpu: c_uint) -> Result {
-        let event = self.events.get(cpu as usize).ok_or(EINVAL)?;
         let mut address = self.target.address;
         if self.target.is_per_cpu {
             // SAFETY: It computes an address, and does not read memory there.
@@ -459,7 +508,7 @@ impl Raw {
         let new = from_err_ptr(unsafe {
             ktrace_watch_on_cpu(cpu, address, self.len, self.target.access.raw(), self)
         })?;
-        event.store(new, Ordering::Relaxed);
+        self.events.set(cpu, new);
         Ok(())
     }
 
@@ -467,10 +516,7 @@ impl Raw {
     ///
     /// Only for a call of the kernel for this CPU.
     unsafe fn stop(&self, cpu: c_uint) {
-        let Some(event) = self.events.get(cpu as usize) else {
-            return;
-        };
-        let event = event.swap(ptr::null_mut(), Ordering::Relaxed);
+        let event = self.events.take(cpu);
         if !event.is_null() {
             // SAFETY: `start` has created it, and nobody else has it any more. The kernel makes
             // these calls while the CPU is online.
@@ -526,19 +572,37 @@ unsafe extern "C" fn cpu_offline(cpu: c_uint, node: *mut bindings::hlist_node) -
 ///
 /// `object` must be a [`PinnedWatch`] for `H`, and nobody else must use it any more.
 unsafe fn remove<H: Handler>(object: *mut c_void) {
-    // SAFETY: The caller guarantees that it is there. The memory stays.
-    unsafe { (*object.cast::<PinnedWatch<H>>()).raw.disarm() };
+    // SAFETY: The caller guarantees that it is there, and that this is its only user. The memory
+    // stays.
+    let raw = unsafe { &mut (*object.cast::<PinnedWatch<H>>()).raw };
+    raw.disarm();
+    // The callback of ftrace is in ktrace, which does not stay for it.
+    raw.reports = None;
 }
 
-/// Called by C at an access.
+/// Called at an access, where ftrace reports it.
+///
+/// # Safety
+///
+/// `raw` must be a [`Raw`] that is being armed, or is armed. `regs` must be valid, and preemption
+/// disabled.
+#[link_section = ".kprobes.text"]
+unsafe fn call_hit(raw: *mut c_void, regs: *mut pt_regs) {
+    let raw = raw.cast::<Raw>();
+    // SAFETY: The caller guarantees that this is a `Raw`. `Watchpoint::new` has put it into a
+    // `PinnedWatch` for the type of handler that the function is for.
+    unsafe { ((*raw).hit)(raw, regs) };
+}
+
+/// Called at an access, by C or by [`call_hit`].
 ///
 /// # Safety
 ///
 /// `raw` must be that of a [`PinnedWatch`] for `H`, and `regs` valid; preemption is disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn hit<H: Handler>(raw: *mut Raw, regs: *mut pt_regs) {
-    // SAFETY: C passes what `start` gave it, which is in a `PinnedWatch` for `H`. Disarming waits
-    // until the CPU has left the debug exception.
+    // SAFETY: The caller has what `start` or `arm` gave it, which is in a `PinnedWatch` for `H`.
+    // Disarming waits until the CPU has left the debug exception.
     let inner = unsafe { &*kernel::container_of!(raw, PinnedWatch<H>, raw) };
     let address = inner.raw.target.here();
     // SAFETY: The debug exception disables preemption, and keeps `regs` for the time of this call.

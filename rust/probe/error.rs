@@ -190,7 +190,7 @@ kinds! {
     /// The target of a watchpoint has no `@`. This message and the next three come from the
     /// proposed watchpoint probes of the kernel.
     BadAccessFmt => "Access memory address requires @",
-    /// The text before the `@` is not `w`, `rw` or `x`.
+    /// The text before the `@` is not `r`, `w`, `rw` or `x`.
     BadAccessType => "Bad memory access type",
     /// Watchpoints cannot have this length.
     BadAccessLen => "This memory access length is not supported",
@@ -200,8 +200,8 @@ kinds! {
     ReadAccess => "The processor cannot watch reads alone; use rw",
     /// rkprobe's own: the address is not a multiple of the length.
     UnalignedAccess => "The watched address is not a multiple of the length",
-    /// rkprobe's own: this processor would repeat the watched access for ever.
-    NosupWatch => "Watchpoints are not supported on this architecture",
+    /// rkprobe's own: this processor would repeat some watched accesses for ever.
+    NosupWatch => "Watchpoints need a processor with atomic instructions (LSE)",
 
     /// The file does not accept this first letter. The kernel's `dynamic_events` has the same
     /// message.

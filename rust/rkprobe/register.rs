@@ -188,7 +188,7 @@ fn register_watchpoint(
             let text = text.as_deref().ok().and_then(|text| text.to_str().ok());
             // Nobody knows who reads the log, so addresses are not in it.
             let text = Masked(text.unwrap_or("memory"));
-            let slots = watchpoint::slots();
+            let slots = watchpoint::slots(target.access);
             pr_info!(
                 "{}: a processor watches at most {slots} places, and all are taken\n",
                 format_args!("{text}")

@@ -24,6 +24,7 @@ use ktrace::{
     watchpoint, //
 };
 use probe::{
+    arch,
     btf::{
         Btf,
         TypeKind, //
@@ -178,13 +179,17 @@ fn is_entry(symbol: &str, offset: u32) -> Result<Option<bool>> {
 
 /// Checks that the kernel can watch the memory of a watchpoint.
 fn check_memory(command: &Command<'_>) -> Result<(), Failure> {
-    if watchpoint::slots() == 0 {
+    if let Target::Memory(watched) = command.target {
+        watched
+            .check_access(arch::current::WATCHES_READS)
+            .map_err(|kind| command::Error::at_target(kind, Errno::EINVAL))?;
+    }
+    let memory = memory(command, symbols::unique_address_of)?;
+    if watchpoint::slots(memory.access) == 0 {
         let kind = ErrorKind::NosupWatch;
         return Err(command::Error::at_target(kind, Errno::EOPNOTSUPP).into());
     }
-    memory(command, symbols::unique_address_of)?
-        .check()
-        .map_err(at_target)
+    memory.check().map_err(at_target)
 }
 
 /// Finds the memory that a watchpoint watches. `address_of` finds the address of a symbol. Reads no
@@ -214,6 +219,7 @@ pub(crate) fn memory(
         is_per_cpu,
         len: watched.len.unwrap_or(1),
         access: match watched.access {
+            Access::Read => watchpoint::Access::Read,
             Access::Write => watchpoint::Access::Write,
             Access::ReadWrite => watchpoint::Access::ReadWrite,
             Access::Execute => watchpoint::Access::Execute,
@@ -228,13 +234,11 @@ pub(crate) fn with_length<'a>(command: &Command<'a>) -> Result<Command<'a>, Fail
     let Target::Memory(watched) = command.target else {
         return Ok(command.clone());
     };
-    let (Place::Symbol { symbol, offset: 0 }, Access::Write | Access::ReadWrite, None) =
-        (watched.place, watched.access, watched.len)
-    else {
-        return Ok(match (watched.access, watched.len) {
-            (Access::Write | Access::ReadWrite, None) => command.with_length(DEFAULT_LEN),
-            _ => command.clone(),
-        });
+    if watched.access == Access::Execute || watched.len.is_some() {
+        return Ok(command.clone());
+    }
+    let Place::Symbol { symbol, offset: 0 } = watched.place else {
+        return Ok(command.with_length(DEFAULT_LEN));
     };
     let len = match variable_size(symbol)? {
         None => DEFAULT_LEN,

@@ -189,7 +189,7 @@ mod tests {
             Watchpoint::new(target(&VARIABLE, 8, Access::Write), nest)
         };
         let mut all = KVec::new();
-        for _ in 0..slots() {
+        for _ in 0..slots(Access::Write) {
             all.push(register()?, GFP_KERNEL)?;
         }
         let refused = errno(register());
@@ -197,7 +197,7 @@ mod tests {
         let unknown = errno(target(&VARIABLE, 8, Access::Write).check());
         drop(all);
         let free = errno(register());
-        assert_eq!(slots(), 4);
+        assert_eq!(slots(Access::Write), 4);
         assert_eq!(refused, ENOSPC.to_errno());
         assert_eq!((unknown, free), (0, 0));
         Ok(())

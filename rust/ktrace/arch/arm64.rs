@@ -96,6 +96,10 @@ fn cpu_offset() -> usize {
     offset
 }
 
+/// Whether ftrace reports the accesses of a watchpoint. The kernel steps over an access only for
+/// the handler of perf. C: `is_default_overflow_handler()`.
+pub(crate) const WATCHES_BY_FTRACE: bool = true;
+
 /// Whether [`read_number`] reads most kernel addresses.
 pub(crate) const READS_NUMBERS: bool = false;
 

@@ -113,6 +113,10 @@ pub(crate) fn current() -> *const task_struct {
     task
 }
 
+/// Whether ftrace reports the accesses of a watchpoint. The kernel calls any handler of perf for
+/// them.
+pub(crate) const WATCHES_BY_FTRACE: bool = false;
+
 /// Whether [`read_number`] reads most kernel addresses.
 pub(crate) const READS_NUMBERS: bool = true;
 

@@ -58,6 +58,9 @@ pub const REGISTERS: &[(&str, Register)] = &[
     ("pstate", word(33)),
 ];
 
+/// Whether a watchpoint can watch reads alone.
+pub const WATCHES_READS: bool = true;
+
 /// The register that contains the return value of a function. `$retval` reads it.
 ///
 /// C: `regs_return_value()`.

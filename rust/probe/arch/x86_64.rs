@@ -53,6 +53,9 @@ const DI: Register = word(14);
 const IP: Register = word(16);
 const SP: Register = word(19);
 
+/// Whether a watchpoint can watch reads alone.
+pub const WATCHES_READS: bool = false;
+
 /// The register that contains the return value of a function. `$retval` reads it.
 ///
 /// C: `regs_return_value()`.

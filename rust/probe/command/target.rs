@@ -99,6 +99,8 @@ impl ProbeKind {
 /// The accesses that hit a watchpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
+    /// Reads. Not every processor can watch them alone.
+    Read,
     /// Writes.
     Write,
     /// Reads and writes.
@@ -111,6 +113,7 @@ impl Access {
     /// The text before the `@`.
     pub const fn text(self) -> &'static str {
         match self {
+            Self::Read => "r",
             Self::Write => "w",
             Self::ReadWrite => "rw",
             Self::Execute => "x",

@@ -3,7 +3,7 @@
 //! Parses the target of a watchpoint: `[r|w|rw|x]@ADDR|SYM[+|-OFF][:LEN]`.
 //!
 //! The kernel's watchpoint probes, proposed on its mailing lists in 2026, have the same syntax and
-//! the same error texts. They have no `x`.
+//! the same error texts. They have no `r` and no `x`.
 
 use crate::error::ErrorKind;
 
@@ -33,7 +33,7 @@ impl<'a> Watched<'a> {
             "" | "rw" => Access::ReadWrite,
             "w" => Access::Write,
             "x" => Access::Execute,
-            "r" => return refuse(ErrorKind::ReadAccess, 0),
+            "r" => Access::Read,
             _ => return refuse(ErrorKind::BadAccessType, 0),
         };
         let start = word.len().saturating_sub(rest.len());
@@ -98,5 +98,17 @@ impl<'a> Watched<'a> {
             return Err(ErrorKind::UnalignedAccess);
         }
         Ok(())
+    }
+
+    /// Checks that the processor can watch these accesses.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::ReadAccess`] if it cannot watch reads alone.
+    pub fn check_access(&self, watches_reads: bool) -> Result<(), ErrorKind> {
+        match self.access {
+            Access::Read if !watches_reads => Err(ErrorKind::ReadAccess),
+            _ => Ok(()),
+        }
     }
 }

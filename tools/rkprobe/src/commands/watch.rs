@@ -33,6 +33,9 @@ use crate::{
 /// The lengths that the processor can watch, in bytes, the longest first.
 const LENGTHS: [u64; 4] = [8, 4, 2, 1];
 
+/// Whether a record has the value before the write. On arm64, the processor reports a write before it happens.
+const IS_BEFORE: bool = cfg!(target_arch = "aarch64");
+
 /// The longest length for an address, and for a variable of `size` bytes.
 fn length(address: u64, size: u64) -> u64 {
     LENGTHS
@@ -160,22 +163,24 @@ fn picture(context: &Context, memory: &str, hist: &Hist) -> String {
     draw::bars(&bars, context.screen) + &dropped(hist.dropped)
 }
 
-fn show(record: &Record<'_>, memory: &str) -> String {
+fn show(record: &Record<'_>, memory: &str, is_before: bool) -> String {
     format!(
-        "{}-{}  {}  {memory} = {}\n",
+        "{}-{}  {}  {memory} {} {}\n",
         record.comm,
         record.pid,
         record.place,
+        if is_before { "was" } else { "=" },
         record.field("value").unwrap_or("?")
     )
 }
 
-fn json(record: &Record<'_>) -> String {
+fn json(record: &Record<'_>, is_before: bool) -> String {
+    let value = if is_before { "old" } else { "value" };
     Object::new()
         .string("comm", record.comm)
         .raw("pid", record.pid)
         .string("place", record.place)
-        .string("value", record.field("value").unwrap_or(""))
+        .string(value, record.field("value").unwrap_or(""))
         .end()
         + "\n"
 }
@@ -212,9 +217,9 @@ pub fn run(context: &Context, memory: &str, is_each: bool, count: Option<u64>) -
         context.enable(&instance, "watch", &[]).map_err(explain)?;
         return context.print_records(&instance, "watch", count, |record| {
             if context.is_json {
-                json(record)
+                json(record, IS_BEFORE)
             } else {
-                show(record, parsed.text)
+                show(record, parsed.text, IS_BEFORE)
             }
         });
     }
@@ -318,10 +323,17 @@ mod tests {
         assert_eq!(labels, ["g+0x10  sh", "f+0x10/0x20 [m]  cat"]);
         let line = " sh-7 [001] ..... 6.1: watch: (f+0x1/0x2) value=0x6 comm=\"sh\"";
         let record = Record::parse(line, "watch").unwrap();
-        assert_eq!(show(&record, "x"), "sh-7  f+0x1/0x2  x = 0x6\n");
-        assert_eq!(
-            json(&record),
-            "{\"comm\":\"sh\",\"pid\":7,\"place\":\"f+0x1/0x2\",\"value\":\"0x6\"}\n"
-        );
+        for (is_before, line, value) in [
+            (false, "sh-7  f+0x1/0x2  x = 0x6\n", "value"),
+            (true, "sh-7  f+0x1/0x2  x was 0x6\n", "old"),
+        ] {
+            assert_eq!(show(&record, "x", is_before), line);
+            assert_eq!(
+                json(&record, is_before),
+                format!(
+                    "{{\"comm\":\"sh\",\"pid\":7,\"place\":\"f+0x1/0x2\",\"{value}\":\"0x6\"}}\n"
+                )
+            );
+        }
     }
 }

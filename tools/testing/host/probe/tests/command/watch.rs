@@ -51,7 +51,6 @@ const ERRORS: &[Case] = &[
     ("w ^a@jiffies", BadAccessType, EINVAL),
     ("w ^wr@jiffies", BadAccessType, EINVAL),
     ("w ^W@jiffies", BadAccessType, EINVAL),
-    ("w ^r@jiffies", ReadAccess, EINVAL),
     // The address.
     ("w w@^", BadAccessAddr, EINVAL),
     ("w @^", BadAccessAddr, EINVAL),
@@ -114,6 +113,7 @@ fn an_error_of_the_kernel_is_below_the_address() {
     assert_eq!(watched.check(0xffff_8880_0000_0000), Ok(()));
     assert_eq!(watched.check(0xffff_8880_0000_0002), Err(UnalignedAccess));
     assert_eq!(watched.check(8), Err(BadAccessAddr));
+    assert_eq!(watched.check_access(false), Ok(()));
     for (line, column) in [
         ("w rw@jiffies+2:4", 5),
         ("w @jiffies", 3),
@@ -122,6 +122,18 @@ fn an_error_of_the_kernel_is_below_the_address() {
         let error = create(line).unwrap().command.memory_error(BadAccessAddr);
         assert_eq!((error.at.column(line), error.errno), (column, EINVAL));
     }
+}
+
+#[test]
+fn reads_alone_need_a_processor_that_can_watch_them() {
+    let line = "w r@jiffies:8";
+    let whole = create(line).unwrap();
+    let Target::Memory(watched) = whole.command.target else {
+        panic!("{:?}", whole.command.target);
+    };
+    assert_eq!(watched.check_access(true), Ok(()));
+    assert_eq!(watched.check_access(false), Err(ReadAccess));
+    assert_eq!(whole.listing(), "w:wprobes/jiffies r@jiffies:8");
 }
 
 #[test]
@@ -146,6 +158,7 @@ fn a_command_says_what_it_watches() {
         ),
         ("rw@a+8:0x2", Access::ReadWrite, symbol("a", 8), Some(2)),
         ("w@a-0x8:1", Access::Write, symbol("a", -8), Some(1)),
+        ("r@a:4", Access::Read, symbol("a", 0), Some(4)),
         ("w@mod:a", Access::Write, symbol("mod:a", 0), None),
         ("w@mod:a+1:1", Access::Write, symbol("mod:a", 1), Some(1)),
         ("x@vfs_read+4", Access::Execute, symbol("vfs_read", 4), None),
@@ -223,7 +236,7 @@ fn it_is_deleted_with_and_without_its_length() {
 proptest! {
     #[test]
     fn a_listing_lists_itself(
-        access in "(w|rw|x)?",
+        access in "(r|w|rw|x)?",
         symbol in "([a-z_]{1,9}:)?[a-z_][a-z0-9_.]{0,70}",
         offset in proptest::option::of(-100i32..100),
         len in proptest::option::of(prop::sample::select(vec![1, 2, 4, 8])),
