@@ -185,7 +185,7 @@ impl kernel::Module for Everything {
             _fprobe: made.add(fprobe())?,
             _ftrace: made.add(ftrace_ops())?,
             _tracepoint: made.add(Tracepoint::attach_or_wait(TRACEPOINT_NAME, AtTracepoint))?,
-            _watchpoint: made.add_if(watchpoint::slots() > 0, watchpoint)?,
+            _watchpoint: made.add_if(watchpoint::slots(Access::Write) > 0, watchpoint)?,
             _rethook: made.add_if(rethook::IS_SUPPORTED, rethook)?,
             _event_probe: made.add_if(event_probe::ARE_SUPPORTED, event_probe)?,
             _switched: made.add(switched(&addresses))?,
