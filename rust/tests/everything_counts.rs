@@ -24,7 +24,10 @@ use ktrace::{
     },
     tracefs::ControlFile,
     tracing,
-    watchpoint, //
+    watchpoint::{
+        self,
+        Access, //
+    },
 };
 
 ktrace::trace_event! {
@@ -113,7 +116,7 @@ counts! {
     FPROBE_EXIT: Count::new("fprobe_exit"),
     FTRACE: Count::new("ftrace"),
     TRACEPOINT: Count::new("tracepoint"),
-    WATCHPOINT: Count::supported_if("watchpoint", || watchpoint::slots(watchpoint::Access::Write) > 0),
+    WATCHPOINT: Count::supported_if("watchpoint", || watchpoint::slots(Access::Write) > 0),
     RETHOOK_ENTRY: Count::supported_if("rethook_entry", || rethook::IS_SUPPORTED),
     RETHOOK: Count::supported_if("rethook", || rethook::IS_SUPPORTED),
     NOFAULT: Count::new("nofault"),
