@@ -13,6 +13,7 @@ mod tests {
     use ktrace::{
         ftrace::{
             is_traceable,
+            untraceable,
             Filter,
             FtraceOps,
             Handler, //
@@ -200,6 +201,50 @@ mod tests {
             is_traceable(0)?,
         ];
         assert_eq!(traceable, [true, true, false, false, false]);
+        Ok(())
+    }
+
+    #[test]
+    fn the_addresses_that_cannot_be_traced_are_found() -> Result {
+        let good = address_of_add();
+        let data = symbol::address_of(DATA)?;
+        let no_trace = symbol::address_of(NO_TRACE)?;
+        let depth = symbol::address_of(DEPTH)?;
+        let cases: [(&[usize], &[usize]); 9] = [
+            (&[], &[]),
+            (&[good], &[]),
+            (&[data], &[0]),
+            (&[good, depth], &[]),
+            (&[good, data], &[1]),
+            (&[data, good], &[0]),
+            (&[0, no_trace, data, 1], &[0, 1, 2, 3]),
+            (&[good, data, depth, 0, good, good, no_trace], &[1, 3, 6]),
+            (&[data, good, good, good, good, good, good, data], &[0, 7]),
+        ];
+        for (addresses, expected) in cases {
+            assert_eq!(*untraceable(addresses)?, *expected);
+            for (position, address) in addresses.iter().enumerate() {
+                let is_expected = expected.contains(&position);
+                assert_eq!(is_traceable(*address)?, !is_expected);
+            }
+        }
+        Ok(())
+    }
+
+    /// At each position among many, and everywhere.
+    #[test]
+    fn one_address_among_many_is_found() -> Result {
+        const LEN: usize = 100;
+        let data = symbol::address_of(DATA)?;
+        let mut addresses = KVec::from_elem(address_of_add(), LEN, GFP_KERNEL)?;
+        assert!(untraceable(&addresses)?.is_empty());
+        for position in 0..LEN {
+            let good = core::mem::replace(&mut addresses[position], data);
+            assert_eq!(*untraceable(&addresses)?, [position]);
+            addresses[position] = good;
+        }
+        addresses.fill(data);
+        assert!(untraceable(&addresses)?.iter().copied().eq(0..LEN));
         Ok(())
     }
 

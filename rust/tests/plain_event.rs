@@ -19,6 +19,7 @@ mod tests {
 
     use crate::{
         kunit_targets::{
+            address_of_add,
             count_in_trace,
             run_in, //
         },
@@ -116,6 +117,92 @@ mod tests {
         assert!(ran[3] || !cfg!(CONFIG_X86_64));
         assert_eq!(seen, ran.map(i32::from));
         assert!(!exists(GROUP, c"every")?);
+        Ok(())
+    }
+
+    ktrace::trace_event! {
+        /// An event with the types that [`EveryEvent`] shows in another way, and with arrays.
+        struct OtherEvent<'a> in "ktrace_kunit" as "other" {
+            context: u8,
+            one: u8 = hex,
+            two: u16,
+            four: u32 = hex,
+            eight: u64,
+            size: usize = hex,
+            bytes: [u8; 2],
+            words: [u16; 2] = hex,
+            shorts: &'a [u16; 3],
+            longs: [u32; 2] = hex,
+            ints: &'a [u32; 2],
+            sizes: [usize; 2] = hex,
+            minus: [i8; 2],
+            longer: [i64; 1],
+            are_true: [bool; 3],
+            path: &'a CStr,
+            text: &'a str,
+            last: &'a CStr,
+            symbols: [usize; 3] = symbol,
+            address: u64 = symbol,
+            addresses: &'a [u64; 2] = symbol,
+        }
+    }
+
+    extern "C" fn record_other(context: u32) {
+        let add = address_of_add();
+        OtherEvent {
+            context: context as u8,
+            one: 0xa1,
+            two: 60_002,
+            four: 0xffff_fff4,
+            eight: u64::MAX,
+            size: usize::MAX,
+            bytes: [0, 255],
+            words: [0, u16::MAX],
+            shorts: &[1, 0, u16::MAX],
+            longs: [0, u32::MAX],
+            ints: &[u32::MAX, 7],
+            sizes: [1, usize::MAX],
+            minus: [i8::MIN, i8::MAX],
+            longer: [i64::MIN],
+            are_true: [true, false, true],
+            path: c"/a/path",
+            text: "",
+            last: c"x",
+            symbols: [add, 0, 0x10],
+            address: add as u64 + 1,
+            addresses: &[0x10, add as u64],
+        }
+        .record();
+    }
+
+    const OTHER_VALUES: &CStr = c" one=0xa1 two=60002 four=0xfffffff4 eight=18446744073709551615 \
+        size=0xffffffffffffffff bytes={0,255} words={0x0,0xffff} shorts={1,0,65535} \
+        longs={0x0,0xffffffff} ints={4294967295,7} sizes={0x1,0xffffffffffffffff} \
+        minus={-128,127} longer={-9223372036854775808} are_true={1,0,1} path=\"/a/path\" \
+        text=\"\" last=\"x\" symbols={ktrace_target_add+0x0/0x";
+
+    #[test]
+    fn arrays_symbols_and_other_styles_are_recorded_in_every_context() -> Result {
+        let event = OtherEvent::register()?;
+        enable(GROUP, c"other")?;
+        let ran = [0, 1, 2, 3].map(|context| run_in(context, record_other));
+        disable(GROUP, c"other")?;
+        let starts = [
+            c" other: context=0",
+            c" other: context=1",
+            c" other: context=2",
+            c" other: context=3",
+        ];
+        let values = starts.map(|start| count_in_trace(start, OTHER_VALUES, c"\n"));
+        let symbols = starts.map(|start| {
+            let second = c",0x0,0x10} address=ktrace_target_add+0x1/0x";
+            count_in_trace(start, second, c" addresses={0x10,ktrace_target_add+0x0/0x")
+        });
+        drop(event);
+        assert_eq!([ran[0], ran[1], ran[2]], [true; 3]);
+        for ((ran, values), symbols) in ran.into_iter().zip(values).zip(symbols) {
+            assert_eq!([values, symbols], [i32::from(ran); 2]);
+        }
         Ok(())
     }
 

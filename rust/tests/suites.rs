@@ -32,6 +32,7 @@ mod plain_event;
 mod registers;
 mod seen;
 mod symbol;
+mod thread;
 mod trace_event;
 mod tracefs;
 mod tracepoint;

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Threads that are bound to CPUs.
+
+use kernel::prelude::*;
+
+#[kunit_tests(ktrace_thread)]
+mod tests {
+    use super::*;
+
+    use core::sync::atomic::{
+        AtomicBool,
+        AtomicU64,
+        Ordering::Relaxed, //
+    };
+
+    use kernel::{
+        cpu::CpuId,
+        impl_has_hr_timer,
+        sync::{
+            Arc,
+            ArcBorrow, //
+        },
+        time::{
+            delay::fsleep,
+            hrtimer::{
+                HrTimer,
+                HrTimerCallback,
+                HrTimerCallbackContext,
+                HrTimerPointer,
+                HrTimerRestart,
+                RelativePinnedHardMode, //
+            },
+            Delta,
+            Monotonic, //
+        },
+    };
+
+    use ktrace::{
+        thread::{
+            OnDemand,
+            Thread,
+            Threads,
+            Waker,
+            Work, //
+        },
+        trace_event::{
+            disable,
+            enable, //
+        },
+    };
+
+    use crate::{
+        kunit_targets::visit_cpus,
+        seen::{
+            errno,
+            Dropped,
+            Seen,
+            NOWHERE, //
+        },
+    };
+
+    const NAME: &CStr = c"ktrace_kunit";
+
+    /// The threads of a test.
+    struct Ran {
+        started: AtomicU64,
+        /// The threads that were at the place that the test waits for.
+        ready: AtomicU64,
+        ended: AtomicU64,
+    }
+
+    impl Ran {
+        const fn new() -> Self {
+            Self {
+                started: AtomicU64::new(0),
+                ready: AtomicU64::new(0),
+                ended: AtomicU64::new(0),
+            }
+        }
+
+        /// Waits until so many threads are ready. If they never are, the assertions fail.
+        fn wait_for(&self, threads: u32) {
+            for _ in 0..60_000 {
+                if self.ready.load(Relaxed) >= threads.into() {
+                    break;
+                }
+                fsleep(Delta::from_millis(1));
+            }
+        }
+
+        fn is(&self, started: u64, ready: u64, ended: u64) -> bool {
+            let seen = [&self.started, &self.ready, &self.ended].map(|count| count.load(Relaxed));
+            if seen != [started, ready, ended] {
+                pr_err!("started, ready, ended: {:?}\n", seen);
+            }
+            seen == [started, ready, ended]
+        }
+    }
+
+    /// Work that a function does.
+    struct Do(
+        &'static Ran,
+        fn(&Thread) -> bool,
+        #[expect(dead_code)] Dropped,
+    );
+
+    impl Do {
+        fn new(ran: &'static Ran, work: fn(&Thread) -> bool) -> Result<Arc<Self>> {
+            Ok(Arc::new(Self(ran, work, Dropped(&NOWHERE, 0)), GFP_KERNEL)?)
+        }
+    }
+
+    impl Work for Do {
+        fn run(&self, thread: &Thread) {
+            self.0.started.fetch_add(1, Relaxed);
+            if self.1(thread) {
+                self.0.ready.fetch_add(1, Relaxed);
+            }
+            while !thread.should_stop() {
+                thread.sleep();
+            }
+            self.0.ended.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Runs one thread on each CPU. Returns the number of CPUs.
+    fn run_on_each_cpu(ran: &'static Ran, work: fn(&Thread) -> bool) -> Result<u64> {
+        let cpus = visit_cpus();
+        let threads = Threads::start(NAME, Do::new(ran, work)?)?;
+        ran.wait_for(cpus);
+        drop(threads);
+        Ok(cpus.into())
+    }
+
+    #[test]
+    fn each_cpu_has_a_thread_until_they_are_dropped() -> Result {
+        static RAN: Ran = Ran::new();
+        static CPUS: AtomicU64 = AtomicU64::new(0);
+        let cpus = run_on_each_cpu(&RAN, |thread| {
+            CPUS.fetch_or(1 << thread.cpu(), Relaxed);
+            CpuId::current().as_u32() == thread.cpu()
+        })?;
+        assert!(RAN.is(cpus, cpus, cpus));
+        assert_eq!(u64::from(CPUS.load(Relaxed).count_ones()), cpus);
+        Ok(())
+    }
+
+    #[test]
+    fn dropping_frees_the_work() -> Result {
+        static RAN: Ran = Ran::new();
+        static DROPPED: Seen = Seen::new();
+        let work = Arc::new(Do(&RAN, |_| true, Dropped(&DROPPED, 1)), GFP_KERNEL)?;
+        let threads = Threads::start(NAME, work)?;
+        RAN.wait_for(visit_cpus());
+        let before = DROPPED.len();
+        drop(threads);
+        assert_eq!(before, 0);
+        assert!(DROPPED.is(&[1]));
+        Ok(())
+    }
+
+    /// Work that returns at once.
+    struct Nothing(&'static Ran);
+
+    impl Work for Nothing {
+        fn run(&self, _: &Thread) {
+            self.0.ready.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn work_may_return_before_the_thread_must_stop() -> Result {
+        static RAN: Ran = Ran::new();
+        let cpus = visit_cpus();
+        let threads = Threads::start(NAME, Arc::new(Nothing(&RAN), GFP_KERNEL)?)?;
+        RAN.wait_for(cpus);
+        drop(threads);
+        assert!(RAN.is(0, cpus.into(), 0));
+        Ok(())
+    }
+
+    /// A timer that wakes a thread.
+    #[pin_data]
+    struct Alarm {
+        #[pin]
+        timer: HrTimer<Self>,
+        waker: Waker,
+        has_fired: AtomicBool,
+    }
+
+    impl_has_hr_timer! {
+        impl HasHrTimer<Self> for Alarm {
+            mode: RelativePinnedHardMode<Monotonic>, field: self.timer
+        }
+    }
+
+    impl HrTimerCallback for Alarm {
+        type Pointer<'a> = Arc<Self>;
+
+        fn run(
+            this: ArcBorrow<'_, Self>,
+            context: HrTimerCallbackContext<'_, Self>,
+        ) -> HrTimerRestart {
+            this.waker.wake(&context);
+            this.has_fired.store(true, Relaxed);
+            HrTimerRestart::NoRestart
+        }
+    }
+
+    impl Alarm {
+        fn new(waker: Waker) -> Result<Arc<Self>> {
+            Arc::pin_init(
+                pin_init!(Self {
+                    timer <- HrTimer::new(),
+                    waker,
+                    has_fired: AtomicBool::new(false),
+                }),
+                GFP_KERNEL,
+            )
+        }
+    }
+
+    /// Sleeps until a timer wakes the thread. Does `before` after the start of the timer.
+    fn sleeps(thread: &Thread, before: fn(&Thread, &Alarm)) -> bool {
+        let Ok(alarm) = Alarm::new(thread.waker()) else {
+            return false;
+        };
+        let timer = alarm.clone().start(Delta::from_millis(2));
+        before(thread, &alarm);
+        thread.sleep();
+        drop(timer);
+        !thread.should_stop() && alarm.has_fired.load(Relaxed)
+    }
+
+    #[test]
+    fn a_waker_ends_a_sleep() -> Result {
+        static RAN: Ran = Ran::new();
+        let cpus = run_on_each_cpu(&RAN, |thread| sleeps(thread, |_, _| ()))?;
+        assert!(RAN.is(cpus, cpus, cpus));
+        Ok(())
+    }
+
+    #[test]
+    fn a_waker_before_the_sleep_is_not_lost() -> Result {
+        static RAN: Ran = Ran::new();
+        let cpus = run_on_each_cpu(&RAN, |thread| {
+            sleeps(thread, |thread, alarm| {
+                while !alarm.has_fired.load(Relaxed) && !thread.should_stop() {
+                    thread.yield_now();
+                }
+            })
+        })?;
+        assert!(RAN.is(cpus, cpus, cpus));
+        Ok(())
+    }
+
+    /// The waker of a thread, after the thread.
+    #[test]
+    fn a_waker_may_outlive_its_thread() -> Result {
+        static RAN: Ran = Ran::new();
+        static LATE: AtomicU64 = AtomicU64::new(0);
+        let cpus = run_on_each_cpu(&RAN, |thread| {
+            let Ok(alarm) = Alarm::new(thread.waker()) else {
+                return false;
+            };
+            kernel::workqueue::system_unbound()
+                .try_spawn(GFP_KERNEL, move || {
+                    let timer = alarm.clone().start(Delta::from_millis(20));
+                    while !alarm.has_fired.load(Relaxed) {
+                        fsleep(Delta::from_millis(1));
+                    }
+                    drop(timer);
+                    LATE.fetch_add(1, Relaxed);
+                })
+                .is_ok()
+        })?;
+        for _ in 0..60_000 {
+            if LATE.load(Relaxed) == cpus {
+                break;
+            }
+            fsleep(Delta::from_millis(1));
+        }
+        assert!(RAN.is(cpus, cpus, cpus));
+        assert_eq!(LATE.load(Relaxed), cpus);
+        Ok(())
+    }
+
+    #[test]
+    fn a_sleep_for_a_time_says_whether_it_was_ended() -> Result {
+        static RAN: Ran = Ran::new();
+        static ENDED: AtomicU64 = AtomicU64::new(0);
+        struct Sleep;
+
+        impl Work for Sleep {
+            fn run(&self, thread: &Thread) {
+                RAN.started.fetch_add(1, Relaxed);
+                if thread.sleep_for(Delta::from_micros(10)) {
+                    RAN.ready.fetch_add(1, Relaxed);
+                }
+                while !thread.should_stop() {
+                    if !thread.sleep_for(Delta::from_secs(10_000)) {
+                        ENDED.fetch_add(1, Relaxed);
+                    }
+                }
+                RAN.ended.fetch_add(1, Relaxed);
+            }
+        }
+
+        let cpus = visit_cpus();
+        let threads = Threads::start(NAME, Arc::new(Sleep, GFP_KERNEL)?)?;
+        RAN.wait_for(cpus);
+        drop(threads);
+        let cpus = u64::from(cpus);
+        assert!(RAN.is(cpus, cpus, cpus));
+        // A thread that must stop before it sleeps does not sleep.
+        assert!(ENDED.load(Relaxed) <= cpus);
+        Ok(())
+    }
+
+    #[test]
+    fn a_priority_is_from_1_to_99() -> Result {
+        static RAN: Ran = Ran::new();
+        let cpus = run_on_each_cpu(&RAN, |thread| {
+            [0, 100, u32::MAX]
+                .iter()
+                .all(|&priority| errno(thread.set_fifo(priority)) == EINVAL.to_errno())
+                && thread.set_fifo(1).is_ok()
+                && thread.set_fifo(99).is_ok()
+        })?;
+        assert!(RAN.is(cpus, cpus, cpus));
+        Ok(())
+    }
+
+    ktrace::trace_event! {
+        struct DemandEvent in "ktrace_kunit" as "demand" {}
+    }
+
+    #[test]
+    fn threads_run_while_their_event_is_enabled() -> Result {
+        static RAN: Ran = Ran::new();
+        let cpus = visit_cpus();
+        let event = DemandEvent::register_with(OnDemand::new(NAME, Do::new(&RAN, |_| true)?)?)?;
+        let before = RAN.is(0, 0, 0);
+        enable(NAME, c"demand")?;
+        RAN.wait_for(cpus);
+        disable(NAME, c"demand")?;
+        let count = u64::from(cpus);
+        let once = RAN.is(count, count, count);
+        enable(NAME, c"demand")?;
+        RAN.wait_for(2 * cpus);
+        // The event stops its threads.
+        drop(event);
+        assert!(before);
+        assert!(once);
+        assert!(RAN.is(2 * count, 2 * count, 2 * count));
+        Ok(())
+    }
+}
