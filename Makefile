@@ -89,7 +89,7 @@ in-tree:
 
 .PHONY: patches
 patches:
-	@scripts/setup -q --in-tree
+	@scripts/setup -q $(if $(SERIES),,--in-tree)
 	@scripts/$(if $(SERIES),series-patches '$(SERIES)',patches) '$(KTREE)' $(OUT)
 
 .PHONY: deb
