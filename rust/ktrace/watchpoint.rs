@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A handler for accesses to memory, by the processor's breakpoint registers.
+//! A handler for accesses to memory. The processor's breakpoint registers detect the accesses.
 //!
 //! C header: [`include/linux/hw_breakpoint.h`](srctree/include/linux/hw_breakpoint.h)
 //!
-//! A watchpoint takes a register of each CPU. CPUs that come online later get it, too; if such a
-//! CPU has no free register, the kernel's log says so. `register_wide_hw_breakpoint()` does
-//! neither, so this uses what it consists of.
+//! A watchpoint uses one register of each CPU, also of CPUs that come online later. If such a CPU
+//! has no free register, the kernel's log reports this. `register_wide_hw_breakpoint()` supports
+//! neither, so ktrace uses the functions that it consists of.
 //!
-//! arm64 reports an access before it happens, and steps over it only for the handler of perf
-//! itself. There, ftrace calls the handler of a watchpoint: see [`reports`].
+//! arm64 reports an access before the access happens. It steps over the access only for perf's own
+//! handler. So on arm64, ftrace calls the handler of a watchpoint: see [`reports`].
 
 use core::{
     mem::ManuallyDrop,
@@ -94,27 +94,27 @@ impl Access {
 /// The memory to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The address in the kernel's space, or that of a per-CPU variable.
+    /// An address in the kernel's space, or the address of a per-CPU variable.
     pub address: usize,
-    /// Whether `address` is that of a per-CPU variable: then each CPU watches its own copy.
+    /// Whether `address` is the address of a per-CPU variable. Each CPU then watches its own copy.
     pub is_per_cpu: bool,
-    /// The number of bytes: 1, 2, 4 or 8. The address is a multiple of it.
+    /// The number of bytes: 1, 2, 4 or 8. The address is a multiple of this number.
     pub len: u8,
     /// The accesses that hit.
     pub access: Access,
 }
 
 impl Target {
-    /// Whether the kernel takes such a watchpoint, if a breakpoint register is free.
+    /// Checks that the kernel accepts such a watchpoint if a breakpoint register is free.
     ///
-    /// Process context; sleeps. Fails as [`Watchpoint::new`]; but if no register is free,
-    /// nothing is known, and this succeeds.
+    /// Process context; sleeps. Fails as [`Watchpoint::new`]. If no register is free, the kernel
+    /// cannot check the watchpoint, and this function succeeds.
     pub fn check(&self) -> Result {
         let len = self.checked_len()?;
         if arch::WATCHES_BY_FTRACE {
             reports::check()?;
         }
-        // SAFETY: No requirements: the kernel checks the address.
+        // SAFETY: The function has no requirements, because the kernel checks the address.
         let checked = to_result(unsafe {
             ktrace_check_watch(self.address, self.is_per_cpu, len, self.access.raw())
         });
@@ -124,7 +124,7 @@ impl Target {
         }
     }
 
-    /// The length as the kernel takes it, if the address can be watched at all.
+    /// Returns the length in the kernel's form. Fails if the address cannot be watched.
     fn checked_len(&self) -> Result<c_ulong> {
         if slots(self.access) == 0 {
             return Err(unsupported());
@@ -142,8 +142,8 @@ impl Target {
         Ok(size_of::<c_ulong>())
     }
 
-    /// Whether a kprobe can be at the instruction. x86-64 refuses other instructions itself. On
-    /// arm64, the kernel would repeat them for ever.
+    /// Checks that a kprobe can be at the instruction. On x86-64, the kernel refuses other
+    /// instructions itself. On arm64, the kernel would repeat them for ever.
     fn check_instruction(&self) -> Result {
         match Kprobe::register_disabled(kprobe::Target::Address(self.address), NoHandler) {
             Ok(_) => Ok(()),
@@ -152,7 +152,7 @@ impl Target {
         }
     }
 
-    /// The address on this CPU, where preemption should be disabled.
+    /// The watched address of this CPU. Preemption should be disabled.
     #[inline(always)]
     fn here(&self) -> usize {
         match self.is_per_cpu {
@@ -170,11 +170,11 @@ impl kprobe::Handler for NoHandler {
     fn pre(&self, _: &kprobe::Hit<'_>) {}
 }
 
-/// The number of registers that each CPU has for this access; 0 where there are no watchpoints:
-/// on an arm64 processor without atomic instructions (LSE). Perf and debuggers use them, too. Any
-/// context.
+/// The number of registers that each CPU has for this access. perf and debuggers use these
+/// registers, too. 0 on an arm64 processor without atomic instructions (LSE), where no watchpoint
+/// is possible. Any context.
 pub fn slots(access: Access) -> u32 {
-    // SAFETY: No requirements.
+    // SAFETY: The function has no requirements.
     unsafe { ktrace_watch_slots(access.raw()) }
 }
 
@@ -182,13 +182,13 @@ pub fn slots(access: Access) -> u32 {
 pub trait Handler: Send + Sync + 'static {
     /// Called in the debug exception, which is atomic context as in an NMI: see [`crate::context`].
     ///
-    /// On x86-64, a read or write has happened, and the instruction pointer is behind its
-    /// instruction. On arm64, it happens when this returns, and the instruction pointer is at its
-    /// instruction. An interrupt at this moment makes the access hit once more. An instruction that
-    /// is watched has not run yet.
+    /// On x86-64, a read or write has happened, and the instruction pointer is after its
+    /// instruction. On arm64, the read or write happens after this function returns, and the
+    /// instruction pointer is at its instruction. An interrupt at this moment makes the access hit
+    /// once more. A watched instruction has not run yet.
     ///
-    /// While this runs, no watchpoint hits on this CPU. Nor does one in user space, or on x86-64 in
-    /// an NMI.
+    /// While the handler runs, no watchpoint hits on this CPU. No watchpoint hits in user space,
+    /// and on x86-64, none hits in an NMI.
     fn hit(&self, hit: &Hit<'_>);
 }
 
@@ -236,32 +236,32 @@ impl<'a> origin::Sealed for Hit<'a> {
 
     /// # Safety
     ///
-    /// The requirements of the trait.
+    /// None, because [`NEEDS_ROOM`](Self::NEEDS_ROOM) is not set.
     #[inline(always)]
     unsafe fn for_perf(&self, _room: *mut pt_regs) -> *mut pt_regs {
         self.registers().as_ptr()
     }
 }
 
-/// The part that C uses. It must not move.
+/// The part of a watchpoint that C uses. It must not move.
 #[repr(C)]
 struct Raw {
     /// The callback. In `watchpoint.c`, this structure is `struct ktrace_watch`.
     hit: unsafe extern "C" fn(*mut Raw, *mut pt_regs),
-    /// In the kernel's list while `is_armed`.
+    /// In the kernel's list while `is_armed` is set.
     node: Opaque<bindings::hlist_node>,
     target: Target,
     len: c_ulong,
-    /// Whether [`arm`](Raw::arm) runs: then an error on a CPU is one of the registration.
+    /// Whether [`arm`](Raw::arm) runs. An error on a CPU then makes the registration fail.
     is_arming: AtomicBool,
     is_armed: AtomicBool,
-    /// The kernel's calls for CPUs change them, one at a time.
+    /// The kernel's calls for CPUs change the events. The kernel makes one call at a time.
     events: Arc<Events>,
-    /// What calls `hit`, if the event does not.
+    /// The reports by ftrace, if the events themselves do not call `hit`.
     reports: Option<FtraceOps<Reports>>,
 }
 
-/// A handler with what the kernel knows.
+/// The part to which the kernel has pointers, and the handler.
 #[repr(C)]
 #[pin_data]
 struct PinnedWatch<H> {
@@ -270,9 +270,9 @@ struct PinnedWatch<H> {
     handler: H,
 }
 
-/// A handler for the accesses to some memory, until it is dropped.
+/// A registered watchpoint. Dropping it unregisters it.
 ///
-/// Dropping waits until the handler does not run any more: process context.
+/// Dropping waits until the handler does not run any more. Process context.
 ///
 /// # Examples
 ///
@@ -312,12 +312,12 @@ pub struct Watchpoint<H: Handler> {
     inner: ManuallyDrop<Pin<KBox<PinnedWatch<H>>>>,
 }
 
-// SAFETY: Any task may arm, disarm and free it, and `H` is `Send`.
+// SAFETY: Any task may arm, disarm and free a watchpoint. `H` is `Send`.
 unsafe impl<H: Handler> Send for Watchpoint<H> {}
-// SAFETY: `disarm` acts once, whoever calls it, and `H` is `Sync`.
+// SAFETY: `disarm` has an effect only once, even if several tasks call it. `H` is `Sync`.
 unsafe impl<H: Handler> Sync for Watchpoint<H> {}
 
-// The events are those of C.
+// C only passes on the pointers to `Raw`, and reads its first field.
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_watch_slots(access: c_uint) -> c_uint;
@@ -343,28 +343,29 @@ extern "C" {
     fn ktrace_per_cpu_ptr(area: *mut c_void, cpu: c_uint) -> *mut c_void;
 }
 
-/// The state of CPUs in which watchpoints are armed, or an error.
+/// The number of the hotplug state with the watchpoints, or an error. 0 if no watchpoint is
+/// possible.
 static STATE: AtomicI32 = AtomicI32::new(0);
 
-/// Without memory, watchpoints cannot be registered; everything else works.
+/// Sets up the hotplug state. Without memory, only watchpoints cannot be registered.
 ///
 /// # Safety
 ///
-/// Must be called once, before anything else here.
+/// The caller must call this function once, before any other use of this file.
 pub(crate) unsafe fn init() {
     if slots(Access::Write) == 0 {
         return;
     }
-    // SAFETY: `exit` removes the state before the functions go.
+    // SAFETY: `exit` removes the state before the functions are unloaded.
     let state = unsafe { ktrace_setup_watch_state(cpu_online, cpu_offline) };
     STATE.store(state, Ordering::Relaxed);
 }
 
-/// Must be called when no watchpoint is registered any more.
+/// Removes the hotplug state. No watchpoint may be registered any more.
 pub(crate) fn exit() {
     let state = STATE.load(Ordering::Relaxed);
     if state > 0 {
-        // SAFETY: `init` has set it up, and there are no watchpoints in it.
+        // SAFETY: `init` has set up the state, and no watchpoint is in it.
         unsafe { ktrace_remove_watch_state(state) };
     }
 }
@@ -379,13 +380,17 @@ fn state() -> Result<bindings::cpuhp_state> {
 }
 
 impl<H: Handler> Watchpoint<H> {
-    /// Watches some memory from now on, on all CPUs or on none.
+    /// Registers and arms a watchpoint on all CPUs or on none.
+    /// C: `perf_event_create_kernel_counter()`.
     ///
-    /// Process context; sleeps. `EOPNOTSUPP` where there are no watchpoints, `EINVAL` for memory
-    /// of user space, for a length, an alignment or an access that the processor does not have, for
-    /// what the debug exception itself uses, and for the execution of an instruction that can have
-    /// no kprobe; `ENOSPC` where a CPU has no free breakpoint register
-    /// ([`slots`]); `ENOMEM`. C: `perf_event_create_kernel_counter()`.
+    /// Process context; sleeps. Fails with:
+    ///
+    /// - `EOPNOTSUPP` if the processor or the kernel supports no watchpoints
+    /// - `EINVAL` for memory of user space and memory that the debug exception itself uses, for a
+    ///   length, an alignment or an access that the processor does not support, and for the
+    ///   execution of an instruction that can have no kprobe
+    /// - `ENOSPC` if a CPU has no free breakpoint register ([`slots`])
+    /// - `ENOMEM`
     pub fn new<E>(target: Target, handler: impl PinInit<H, E>) -> Result<Self>
     where
         Error: From<E>,
@@ -399,28 +404,28 @@ impl<H: Handler> Watchpoint<H> {
             GFP_KERNEL,
         )?;
         // SAFETY: `remove` waits until no handler runs, and takes no lock that a module notifier
-        // holds; `inner` is freed after `untrack` only.
+        // holds. `inner` is freed only after `untrack`.
         unsafe { leftover::track(hit::<H> as *const () as usize, inner.object(), remove::<H>) }?;
-        // SAFETY: It is pinned in a box, and disarmed before it is freed.
+        // SAFETY: The watchpoint is pinned in a box, and is disarmed before it is freed.
         unsafe { inner.raw.arm() }.inspect_err(|_| leftover::untrack(inner.object()))?;
         Ok(Self {
             inner: ManuallyDrop::new(inner),
         })
     }
 
-    /// Ends the watch for good: no handler runs any more when this returns.
+    /// Disarms the watchpoint permanently. When this function returns, no handler runs any more.
     ///
     /// Process context; sleeps. C: `perf_event_release_kernel()`.
     pub fn disarm(&self) {
         self.inner.raw.disarm();
     }
 
-    /// The memory that is watched. Any context.
+    /// The watched memory. Any context.
     pub fn target(&self) -> Target {
         self.inner.raw.target
     }
 
-    /// The handler, which others may be running. Any context.
+    /// The handler. Other CPUs may run it at the same time. Any context.
     pub fn handler(&self) -> &H {
         &self.inner.handler
     }
@@ -430,20 +435,20 @@ impl<H: Handler> Drop for Watchpoint<H> {
     fn drop(&mut self) {
         self.disarm();
         leftover::untrack(self.inner.object());
-        // SAFETY: This is the end of it, and no handler runs any more.
+        // SAFETY: `self` is not used after `drop`, and no handler runs any more.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
     }
 }
 
 impl<H: Handler> PinnedWatch<H> {
-    /// Its entry in the list of [`leftover`].
+    /// The entry in the list of [`leftover`].
     fn object(&self) -> *mut c_void {
         ptr::from_ref(self).cast_mut().cast()
     }
 }
 
 impl Raw {
-    /// One that is not armed yet.
+    /// Creates a watchpoint that is not armed yet.
     fn new(target: Target, hit: unsafe extern "C" fn(*mut Self, *mut pt_regs)) -> Result<Self> {
         let len = target.checked_len()?;
         let events = Arc::new(Events::new()?, GFP_KERNEL)?;
@@ -463,18 +468,19 @@ impl Raw {
         })
     }
 
-    /// Watches on all CPUs that are online, or on none and returns an error.
+    /// Arms the watchpoint on all online CPUs. On an error, arms it on none.
     ///
     /// # Safety
     ///
-    /// Only once, and it must stay in its place until it is [disarmed](Self::disarm).
+    /// The caller must call this function only once. The watchpoint must not move or be freed until
+    /// it is [disarmed](Self::disarm).
     unsafe fn arm(&self) -> Result {
         if let Some(reports) = &self.reports {
-            // SAFETY: `call_hit` takes a `Raw`. The caller guarantees that this one stays until it
-            // is disarmed, which releases the events.
+            // SAFETY: `call_hit` takes a `Raw`. The caller guarantees that this `Raw` lives until
+            // it is disarmed, which releases the events.
             unsafe { reports.handler().set(ptr::from_ref(self).cast_mut().cast()) };
         }
-        // SAFETY: The caller guarantees that the node stays. It is in no list yet.
+        // SAFETY: The caller guarantees that the node does not move. It is in no list yet.
         to_result(unsafe {
             bindings::__cpuhp_state_add_instance(state()?, self.node.get(), true)
         })?;
@@ -483,28 +489,30 @@ impl Raw {
         Ok(())
     }
 
-    /// Ends the watch, if it is armed. No handler runs any more when this returns.
+    /// Disarms the watchpoint, if it is armed. When the function returns, no handler runs any more.
     fn disarm(&self) {
         let Ok(state) = state() else {
             return;
         };
         if self.is_armed.swap(false, Ordering::Relaxed) {
-            // SAFETY: It was armed, and this is the only one that takes it out.
+            // SAFETY: The watchpoint was armed, and only this call removes its node.
             let _ =
                 unsafe { bindings::__cpuhp_state_remove_instance(state, self.node.get(), true) };
         }
     }
 
+    /// Creates the event of a CPU.
+    ///
     /// # Safety
     ///
-    /// Only for a call of the kernel for this CPU. It must stay until `stop`.
+    /// The caller must be the kernel's call for this CPU. The watchpoint must live until `stop`.
     unsafe fn start(&self, cpu: c_uint) -> Result {
         let mut address = self.target.address;
         if self.target.is_per_cpu {
-            // SAFETY: It computes an address, and does not read memory there.
+            // SAFETY: The function computes an address, and reads no memory at this address.
             address = unsafe { ktrace_per_cpu_ptr(address as *mut c_void, cpu) }.addr();
         }
-        // SAFETY: The caller guarantees that it stays until the event is released.
+        // SAFETY: The caller guarantees that the watchpoint lives until the event is released.
         let new = from_err_ptr(unsafe {
             ktrace_watch_on_cpu(cpu, address, self.len, self.target.access.raw(), self)
         })?;
@@ -512,39 +520,42 @@ impl Raw {
         Ok(())
     }
 
+    /// Releases the event of a CPU.
+    ///
     /// # Safety
     ///
-    /// Only for a call of the kernel for this CPU.
+    /// The caller must be the kernel's call for this CPU.
     unsafe fn stop(&self, cpu: c_uint) {
         let event = self.events.take(cpu);
         if !event.is_null() {
-            // SAFETY: `start` has created it, and nobody else has it any more. The kernel makes
-            // these calls while the CPU is online.
+            // SAFETY: `start` has created the event, and no other code has it any more. The kernel
+            // makes these calls while the CPU is online.
             unsafe { ktrace_unwatch(event) };
         }
     }
 }
 
-/// The watchpoint of a node.
+/// Returns the watchpoint of a node.
 ///
 /// # Safety
 ///
-/// `node` must be that of a [`Raw`] that stays for `'a`.
+/// `node` must be the node of a [`Raw`] that lives for `'a`.
 unsafe fn raw_of<'a>(node: *mut bindings::hlist_node) -> &'a Raw {
-    // SAFETY: The caller guarantees that it is the field of a `Raw`.
+    // SAFETY: The caller guarantees that the node is the field of a `Raw`.
     unsafe { &*kernel::container_of!(Opaque::cast_from(node), Raw, node) }
 }
 
-/// Called by the kernel for each CPU that is online when a watchpoint is armed, and for a CPU that
-/// comes online later. An error of the second kind would keep the CPU offline.
+/// When a watchpoint is armed, the kernel calls this function for each online CPU. Later it calls
+/// this function for each CPU that comes online, and an error would keep this CPU offline.
 ///
 /// # Safety
 ///
-/// `node` must be that of a [`Raw`] that is being armed, or is armed.
+/// `node` must be the node of a [`Raw`] that is being armed, or is armed.
 unsafe extern "C" fn cpu_online(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
-    // SAFETY: The kernel passes a node that `arm` has given it, and disarming waits for this.
+    // SAFETY: The kernel passes a node that `arm` has added, and disarming waits for this call.
     let raw = unsafe { raw_of(node) };
-    // SAFETY: The kernel makes this call for the CPU, and `cpu_offline` before the node goes.
+    // SAFETY: The kernel makes this call for the CPU. It calls `cpu_offline` before it removes the
+    // node.
     match unsafe { raw.start(cpu) } {
         Ok(()) => 0,
         Err(error) if raw.is_arming.load(Ordering::Relaxed) => error.to_errno(),
@@ -555,57 +566,58 @@ unsafe extern "C" fn cpu_online(cpu: c_uint, node: *mut bindings::hlist_node) ->
     }
 }
 
-/// Called by the kernel for each such CPU that goes offline, and when a watchpoint is disarmed.
+/// The kernel calls this function for each CPU that goes offline. When a watchpoint is disarmed, it
+/// calls this function for each online CPU.
 ///
 /// # Safety
 ///
-/// `node` must be that of a [`Raw`] that is armed.
+/// `node` must be the node of an armed [`Raw`].
 unsafe extern "C" fn cpu_offline(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
-    // SAFETY: The kernel passes a node that `arm` has given it, and makes this call for the CPU.
+    // SAFETY: The kernel passes a node that `arm` has added, and makes this call for the CPU.
     unsafe { raw_of(node).stop(cpu) };
     0
 }
 
-/// Disarms a watchpoint that its module left behind.
+/// Disarms a watchpoint that its module left registered.
 ///
 /// # Safety
 ///
-/// `object` must be a [`PinnedWatch`] for `H`, and nobody else must use it any more.
+/// `object` must be a [`PinnedWatch`] for `H` that no other code uses any more.
 unsafe fn remove<H: Handler>(object: *mut c_void) {
-    // SAFETY: The caller guarantees that it is there, and that this is its only user. The memory
-    // stays.
+    // SAFETY: The caller guarantees that the watchpoint lives, and that no other code uses it. Its
+    // memory is not freed.
     let raw = unsafe { &mut (*object.cast::<PinnedWatch<H>>()).raw };
     raw.disarm();
-    // The callback of ftrace is in ktrace, which does not stay for it.
+    // The callback for ftrace is in ktrace, whose module can be unloaded later.
     raw.reports = None;
 }
 
-/// Called at an access, where ftrace reports it.
+/// [`reports`] calls this function at an access that ftrace reports.
 ///
 /// # Safety
 ///
-/// `raw` must be a [`Raw`] that is being armed, or is armed. `regs` must be valid, and preemption
-/// disabled.
+/// `raw` must be a [`Raw`] that is being armed, or is armed. `regs` must be valid. Preemption must
+/// be disabled.
 #[link_section = ".kprobes.text"]
 unsafe fn call_hit(raw: *mut c_void, regs: *mut pt_regs) {
     let raw = raw.cast::<Raw>();
-    // SAFETY: The caller guarantees that this is a `Raw`. `Watchpoint::new` has put it into a
-    // `PinnedWatch` for the type of handler that the function is for.
+    // SAFETY: The caller guarantees that this is a `Raw`. It is in a `PinnedWatch` with a handler
+    // of the type for which `Watchpoint::new` has set the function.
     unsafe { ((*raw).hit)(raw, regs) };
 }
 
-/// Called at an access, by C or by [`call_hit`].
+/// C or [`call_hit`] calls this function at an access.
 ///
 /// # Safety
 ///
-/// `raw` must be that of a [`PinnedWatch`] for `H`, and `regs` valid; preemption is disabled.
+/// `raw` must be in a [`PinnedWatch`] for `H`. `regs` must be valid. Preemption must be disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn hit<H: Handler>(raw: *mut Raw, regs: *mut pt_regs) {
-    // SAFETY: The caller has what `start` or `arm` gave it, which is in a `PinnedWatch` for `H`.
-    // Disarming waits until the CPU has left the debug exception.
+    // SAFETY: The caller passes the `Raw` from `start` or `arm`, which is in a `PinnedWatch` for
+    // `H`. Disarming waits until the CPU has left the debug exception.
     let inner = unsafe { &*kernel::container_of!(raw, PinnedWatch<H>, raw) };
     let address = inner.raw.target.here();
-    // SAFETY: The debug exception disables preemption, and keeps `regs` for the time of this call.
+    // SAFETY: The debug exception disables preemption. `regs` is valid during this call.
     let hit = Hit(unsafe { kprobe::Hit::new(regs, address) });
     inner.handler.hit(&hit);
 }

@@ -13,10 +13,7 @@ use kernel::{
 };
 
 use ktrace::{
-    event_probe,
-    kretinsn,
-    number,
-    rethook,
+    event_probe, kretinsn, number, rethook,
     trace_event::{
         empty_traces,
         Comm,

@@ -24,7 +24,7 @@ use kernel::{
 pub(super) struct Events(KVVec<AtomicPtr<c_void>>);
 
 impl Events {
-    /// Without an event. Process context. `ENOMEM`.
+    /// Creates the list without events. Process context. `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
         let mut events = KVVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL)?;
         for _ in 0..nr_cpu_ids() {
@@ -40,7 +40,7 @@ impl Events {
         }
     }
 
-    /// Removes the event of a CPU, and returns it. Any context.
+    /// Removes and returns the event of a CPU. Any context.
     pub(super) fn take(&self, cpu: c_uint) -> *mut c_void {
         match self.0.get(cpu as usize) {
             Some(place) => place.swap(ptr::null_mut(), Ordering::Relaxed),

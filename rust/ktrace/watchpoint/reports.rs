@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The accesses that ftrace reports.
+//! The reports of accesses by ftrace.
 //!
-//! arm64 reports an access before it happens. The kernel steps over the access only if the perf
-//! event has the handler of perf itself. But for each access, the kernel first calls
-//! `perf_bp_event()` with the event and the registers. So on arm64 the event only counts, and a
-//! handler of ftrace at the entry of this function finds the watchpoint of the event.
+//! arm64 reports an access before the access happens. The kernel steps over the access only if the
+//! perf event has perf's own handler. But for each access, the kernel calls `perf_bp_event()` with
+//! the event and the registers. So on arm64, the event only counts, and a handler of ftrace at the
+//! entry of this function finds the watchpoint of the event.
 //!
-//! A kprobe would not do. The debug exception of an access in another kprobe's handler would then
-//! hit a kprobe, which the kernel does not survive everywhere.
+//! A kprobe cannot replace ftrace here. The debug exception of an access in another kprobe's
+//! handler would hit this kprobe, and arm64 then ends in `BUG()`.
 
 use core::{
     ptr,
@@ -42,20 +42,20 @@ use super::events::Events;
 /// The function that the kernel calls for each access.
 const REPORT: &CStr = c"perf_bp_event";
 
-/// Calls the watchpoint for its registers. See [`start`].
+/// Calls the handler of a watchpoint with the registers. See [`start`].
 type CallWatch = unsafe fn(*mut c_void, *mut pt_regs);
 
-/// The reports for the watchpoint with these events.
+/// The reports of accesses to one watchpoint.
 pub(super) struct Reports {
     events: Arc<Events>,
     call: CallWatch,
     watch: AtomicPtr<c_void>,
 }
 
-/// Receives the reports for these events. `call` gets the pointer of [`Reports::set`], valid
-/// registers, and has preemption disabled.
+/// Starts the reports for these events. `call` gets the pointer from [`Reports::set`] and valid
+/// registers. It runs with preemption disabled.
 ///
-/// Process context; sleeps. `ENOMEM`, and `EOPNOTSUPP` if this kernel has no such reports.
+/// Process context; sleeps. `ENOMEM`, and `EOPNOTSUPP` if ftrace cannot trace the function.
 pub(super) fn start(events: Arc<Events>, call: CallWatch) -> Result<FtraceOps<Reports>> {
     let reports = Reports {
         events,
@@ -65,7 +65,7 @@ pub(super) fn start(events: Arc<Events>, call: CallWatch) -> Result<FtraceOps<Re
     FtraceOps::new(Filter::Addresses(&[place()?]), reports).map_err(or_unsupported)
 }
 
-/// Checks that this kernel has reports. Fails as [`start`].
+/// Checks that ftrace can trace the function. Fails as [`start`].
 pub(super) fn check() -> Result {
     match ftrace::is_traceable(place()?)? {
         true => Ok(()),
@@ -85,11 +85,11 @@ fn or_unsupported(error: Error) -> Error {
 }
 
 impl Reports {
-    /// Sets the watchpoint, before it has an event.
+    /// Sets the pointer to the watchpoint, before the watchpoint has an event.
     ///
     /// # Safety
     ///
-    /// `call` may be called with this pointer while there is an event.
+    /// While the watchpoint has an event, any CPU may call `call` with this pointer.
     pub(super) unsafe fn set(&self, watch: *mut c_void) {
         self.watch.store(watch, Ordering::Relaxed);
     }
@@ -103,9 +103,9 @@ impl Handler for Reports {
             return;
         }
         let regs: usize = call.arg(1);
-        // SAFETY: The function is `perf_bp_event()`, which gets the event and the registers. The
-        // event is that of the watchpoint on this CPU, and it was made after `set`, whose caller
-        // guarantees the rest. The debug exception disables preemption.
+        // SAFETY: The function is `perf_bp_event()`. Its arguments are the event and the registers.
+        // The event is that of the watchpoint on this CPU, and was created after `set`. The caller
+        // of `set` guarantees that the pointer is valid. The debug exception disables preemption.
         unsafe { (self.call)(self.watch.load(Ordering::Relaxed), regs as *mut pt_regs) };
     }
 }
