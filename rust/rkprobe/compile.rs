@@ -19,10 +19,7 @@ use ktrace::{
 };
 use probe::{
     arch,
-    argument::{
-        Argument,
-        Base, //
-    },
+    argument::Argument,
     command::{
         self,
         split_symbol,
@@ -74,10 +71,10 @@ pub(crate) fn read_arguments<'c>(
     context: ParseContext<'c>,
 ) -> Result<KVVec<Argument<'c>>, Failure> {
     let mut read = KVVec::new();
-    let (received, has_unchanged) = match command.target {
-        Target::Object(target) if target.changes.is_some() => (CHANGED_OBJECT, true),
-        Target::Object(_) => (RECEIVED_OBJECT, false),
-        _ => ("", false),
+    let received = match command.target {
+        Target::Object(target) if target.changes.is_some() => CHANGED_OBJECT,
+        Target::Object(_) => RECEIVED_OBJECT,
+        _ => "",
     };
     let received = command.with_arguments(received);
     for argument in received.arguments(context, arch::current::register)? {
@@ -89,10 +86,6 @@ pub(crate) fn read_arguments<'c>(
         .enumerate()
     {
         let argument = argument?;
-        if argument.fetch.base == Base::Unchanged && !has_unchanged {
-            let kind = ErrorKind::UnchangedOnAll;
-            return Err(command::Error::at_argument(index, kind, Errno::EINVAL).into());
-        }
         if read
             .iter()
             .take(fields)

@@ -22,8 +22,7 @@ use probe::{
         EventFields,
         EventName,
         ObjectTarget,
-        Position,
-        ProbeKind, //
+        Position, //
     },
     error::{
         Errno,
@@ -186,7 +185,7 @@ impl<'a> SourceField<'a> {
             Ok::<_, Error>(())
         });
         found.ok_or(self.error(ErrorKind::NoObjectEvent))??;
-        let is_object = |spec: &Spec| spec.kind() == ProbeKind::Object;
+        let is_object = |spec: &Spec| spec.kind().is_object();
         if self.probes.iter().any(is_object) {
             return Err(self.error(ErrorKind::ObjectOfObject).into());
         }

@@ -178,7 +178,7 @@ impl<const N: usize, const IS_TIMED: bool> AsRef<Recorder> for EntrySaver<N, IS_
 /// A call can return on another CPU, so this function uses a clock that is equal on all CPUs. The
 /// default clock of the trace is not.
 #[inline(always)]
-fn elapsed_since(then: u64) -> u64 {
+pub(crate) fn elapsed_since(then: u64) -> u64 {
     monotonic_clock().saturating_sub(then)
 }
 

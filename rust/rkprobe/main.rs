@@ -38,6 +38,7 @@ mod files;
 mod hit_context;
 mod new_probe;
 mod object;
+mod object_recorder;
 mod parameters;
 mod printer;
 mod reader;

@@ -32,7 +32,6 @@ use probe::{
         FileOffsets,
         LeftOut,
         Masked,
-        ProbeKind,
         Target, //
     },
     error::{
@@ -211,7 +210,7 @@ impl NewProbe<'_> {
 
     /// Checks that a probe of functions by ftrace can save its entry data.
     fn check_entry_data(&self) -> Result<(), Failure> {
-        if self.command.kind != ProbeKind::FprobeExit {
+        if !self.command.kind.saves_by_fprobe() {
             return Ok(());
         }
         if EntryLayout::of(&self.arguments)?.words() > FEW {
@@ -373,9 +372,7 @@ fn check_siblings<'a>(
     let refuse = |kind| Err(command::Error::at_command(kind, Errno::EEXIST).into());
     let (kind, existing) = (spec.kind(), &records.schema);
     let others = existing.kind();
-    // An event has at most one event probe or object probe.
-    let is_alone = |kind| matches!(kind, ProbeKind::EventProbe | ProbeKind::Object);
-    if others.is_kprobe() != kind.is_kprobe() || is_alone(others) || is_alone(kind) {
+    if others.is_kprobe() != kind.is_kprobe() || others.is_alone() || kind.is_alone() {
         return refuse(ErrorKind::EventExist);
     }
     if others != kind {

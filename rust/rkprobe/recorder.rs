@@ -18,10 +18,7 @@ use ktrace::{
         Record, //
     },
     fprobe,
-    function::{
-        Call,
-        CallOrigin, //
-    },
+    function::Call,
     kprobe::{
         self,
         Hit, //
@@ -38,23 +35,15 @@ use ktrace::{
     tracepoint,
     watchpoint, //
 };
-use probe::{
-    arch::Register,
-    fetch::{
-        self,
-        Program, //
-    },
-    object_table::Counted, //
+use probe::fetch::{
+    self,
+    Program, //
 };
 
 use crate::{
     hit_context::{
         CallValues,
         HitContext, //
-    },
-    object::{
-        Objects,
-        Selection, //
     },
     records::{
         Records,
@@ -172,106 +161,6 @@ impl tracepoint::Handler for AtEntry {
     }
 }
 
-/// The handler at the entry of functions that may receive an object.
-pub(crate) struct AtObject {
-    pub(crate) recorder: Recorder,
-    pub(crate) objects: Arc<Objects>,
-    /// The position of the parameter that may be an object, counted from 0.
-    pub(crate) position: u16,
-    /// The register of this parameter.
-    pub(crate) register: Register,
-    pub(crate) selection: Selection,
-    /// The offset of the values that can change in the fields of a record, in bytes.
-    pub(crate) values_at: usize,
-}
-
-impl AsRef<Recorder> for AtObject {
-    fn as_ref(&self) -> &Recorder {
-        &self.recorder
-    }
-}
-
-#[vtable]
-impl fprobe::Handler for AtObject {
-    type Data = ();
-
-    #[inline(always)]
-    fn entry(&self, call: &Call<'_>) -> Option<()> {
-        let address = call.state().register(self.register);
-        if self.objects.contains(address) {
-            self.record(call.origin(), call.function(), address);
-        }
-        Some(())
-    }
-}
-
-impl AtObject {
-    /// Records a call, if the selection has a record for it. Most calls receive no object, so the
-    /// handler itself saves no registers for this function.
-    #[cold]
-    #[inline(never)]
-    #[link_section = ".kprobes.text"]
-    fn record(&self, call: CallOrigin<'_>, function: usize, address: u64) {
-        let mut values = ReceivedObject {
-            address,
-            position: self.position,
-            unchanged: 0,
-        };
-        let head = (function,);
-        if self.selection.is_all() {
-            return self.recorder.record(&call, values, head);
-        }
-        let Some(state) = self.objects.state(address) else {
-            // The object ended just now.
-            return;
-        };
-        let mut is_last = false;
-        let mut is_counted = || {
-            let Some(limit) = self.selection.hits else {
-                return true;
-            };
-            let counted = state.count(limit.get());
-            is_last = counted == Counted::Last;
-            if counted == Counted::Raced {
-                self.objects.refuse();
-            }
-            is_last || counted == Counted::More
-        };
-        if self.selection.is_of_changes {
-            values.unchanged = state.see(function as u64);
-            self.recorder.record_if(&call, values, head, |fields| {
-                state.differs(fields.get(self.values_at..).unwrap_or(&[])) && is_counted()
-            });
-        } else if is_counted() {
-            self.recorder.record(&call, values, head);
-        }
-        if is_last {
-            self.objects.remove(address);
-        }
-    }
-}
-
-/// The object that a call receives.
-#[derive(Clone, Copy)]
-struct ReceivedObject {
-    address: u64,
-    /// The position of its parameter, counted from 0.
-    position: u16,
-    /// The address of the function that received it last, or 0.
-    unchanged: u64,
-}
-
-impl CallValues for ReceivedObject {
-    #[inline(always)]
-    fn entry_data(self, index: u8) -> u64 {
-        match index {
-            fetch::OBJECT => self.address,
-            fetch::UNCHANGED => self.unchanged,
-            _ => u64::from(self.position).wrapping_add(1),
-        }
-    }
-}
-
 /// The handler at the exit of functions.
 pub(crate) struct AtExit(pub(crate) Recorder);
 
@@ -356,7 +245,7 @@ impl Recorder {
     /// Makes a record if `is_record` returns true for the bytes of its fields. Only for an event
     /// with a buffer: see [`Role::needs_buffer`](crate::object::Role::needs_buffer).
     #[inline(always)]
-    fn record_if<O: Origin>(
+    pub(crate) fn record_if<O: Origin>(
         &self,
         hit: &O,
         values: impl CallValues,

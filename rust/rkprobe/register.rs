@@ -79,11 +79,16 @@ use crate::{
         Failure, //
     },
     object::Role,
+    object_recorder::{
+        AtObject,
+        AtObjectReturn,
+        ObjectSaver,
+        MAX_WORDS, //
+    },
     recorder::{
         AtEntry,
         AtEvent,
         AtExit,
-        AtObject,
         Recorder, //
     },
     records::Records,
@@ -166,7 +171,7 @@ fn register_kind(
                 _ => register_exit(&name, recorder, entry)?,
             })
         }
-        Target::Object(_) => Ok(register_object(compiled, records)?),
+        Target::Object(_) => Ok(register_object(command.kind, compiled, records)?),
         Target::Event { .. } => Err(EINVAL.into()),
         Target::Memory(_) => register_watchpoint(command, compiled, records),
     }
@@ -201,13 +206,17 @@ fn register_watchpoint(
 /// Registers a probe by ftrace for each parameter that may be an object: the handler need not look
 /// up the function.
 #[inline(never)]
-fn register_object(compiled: &Compiled, records: &Arc<Records>) -> Result<KBox<dyn Registered>> {
+fn register_object(
+    kind: ProbeKind,
+    compiled: &Compiled,
+    records: &Arc<Records>,
+) -> Result<KBox<dyn Registered>> {
     let Some(Role::Follow(following)) = records.schema.role() else {
         return Err(EINVAL);
     };
     let mut probes = KVec::with_capacity(following.functions.len(), GFP_KERNEL)?;
     for group in &following.functions {
-        let (recorder, _) = compiled.recorder(records)?;
+        let (recorder, entry) = compiled.recorder(records)?;
         let handler = AtObject {
             recorder,
             objects: following.objects.clone(),
@@ -217,9 +226,41 @@ fn register_object(compiled: &Compiled, records: &Arc<Records>) -> Result<KBox<d
             register: group.register,
         };
         let functions = Functions::Addresses(&group.addresses);
-        probes.push(boxed(Fprobe::new(functions, handler)?)?, GFP_KERNEL)?;
+        let probe = if kind.is_return() {
+            register_object_return(functions, ObjectSaver::new(handler, entry))?
+        } else {
+            boxed(Fprobe::new(functions, handler)?)?
+        };
+        probes.push(probe, GFP_KERNEL)?;
     }
     boxed(probes)
+}
+
+/// Registers a probe by ftrace on the returns of functions that may receive an object. The kernel
+/// has 32 words for the entry data of all probes of one call, so it is as small as possible.
+fn register_object_return(
+    functions: Functions<'_>,
+    saver: ObjectSaver,
+) -> Result<KBox<dyn Registered>> {
+    fn register<const N: usize>(
+        functions: Functions<'_>,
+        saver: ObjectSaver,
+    ) -> Result<KBox<dyn Registered>> {
+        boxed(Fprobe::new(functions, AtObjectReturn::<N>(saver))?)
+    }
+
+    match saver.words() {
+        1 => register::<1>(functions, saver),
+        2 => register::<2>(functions, saver),
+        3 => register::<3>(functions, saver),
+        4 => register::<4>(functions, saver),
+        5 => register::<5>(functions, saver),
+        6 => register::<6>(functions, saver),
+        7 => register::<7>(functions, saver),
+        8 => register::<8>(functions, saver),
+        MAX_WORDS => register::<MAX_WORDS>(functions, saver),
+        _ => Err(E2BIG),
+    }
 }
 
 /// Registers a kprobe, a kretprobe or a probe on return instructions at one target.

@@ -37,10 +37,7 @@ use ktrace::{
         TraceEvent, //
     },
 };
-use probe::command::{
-    EventsFile,
-    ProbeKind, //
-};
+use probe::command::EventsFile;
 
 use crate::{
     compile::Compiled,
@@ -542,7 +539,7 @@ impl Registry {
         if doomed_probes == 0 && doomed_events == 0 {
             return Ok(0);
         }
-        let is_object = |probe: &&Probe| probe.spec().kind() == ProbeKind::Object;
+        let is_object = |probe: &&Probe| probe.spec().kind().is_object();
         for user in self.probes.iter().filter(is_object) {
             let loses = |event: &Event| {
                 let (group, name) = event.trace_event.names();

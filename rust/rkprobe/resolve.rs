@@ -113,7 +113,7 @@ impl ResolvedTarget {
             | Target::Object(_) => {}
         }
         Ok(Self {
-            point: probe_point(command.kind, is_entry),
+            point: probe_point(command, is_entry),
             event,
         })
     }
@@ -126,15 +126,19 @@ impl ResolvedTarget {
             _ => None,
         };
         Ok(Self {
-            point: probe_point(command.kind, is_entry == Some(true)),
+            point: probe_point(command, is_entry == Some(true)),
             event: None,
         })
     }
 }
 
-/// The probe point of a kind of probe. `is_entry` is whether the target is the entry of a function.
-fn probe_point(kind: ProbeKind, is_entry: bool) -> ProbePoint {
-    match kind {
+/// The probe point of a command. `is_entry` is whether the target is the entry of a function.
+fn probe_point(command: &Command<'_>, is_entry: bool) -> ProbePoint {
+    let of_changes = match command.target {
+        Target::Object(target) => target.changes.is_some(),
+        _ => false,
+    };
+    match command.kind {
         ProbeKind::Kprobe if is_entry => ProbePoint::Entry,
         ProbeKind::Kprobe => ProbePoint::Inside,
         ProbeKind::Kretprobe | ProbeKind::FprobeExit => ProbePoint::Return,
@@ -143,7 +147,8 @@ fn probe_point(kind: ProbeKind, is_entry: bool) -> ProbePoint {
         ProbeKind::Tracepoint => ProbePoint::Tracepoint,
         ProbeKind::EventProbe => ProbePoint::Event,
         ProbeKind::Watchpoint => ProbePoint::Memory,
-        ProbeKind::Object => ProbePoint::Object,
+        ProbeKind::Object => ProbePoint::Object { of_changes },
+        ProbeKind::ObjectReturn => ProbePoint::ObjectReturn { of_changes },
     }
 }
 

@@ -126,13 +126,18 @@ impl<'b> BaseParser<'b> {
                 | ProbePoint::Inside
                 | ProbePoint::Tracepoint
                 | ProbePoint::Memory
-                | ProbePoint::Object,
+                | ProbePoint::Object { .. },
                 _,
             ) if is_variable => {
                 return Err(ArgumentError::invalid(ErrorKind::RetvalOnProbe, at));
             }
+            (ProbePoint::ObjectReturn { .. }, _) if is_variable => {}
             (
-                ProbePoint::Inside | ProbePoint::Event | ProbePoint::Memory | ProbePoint::Object,
+                ProbePoint::Inside
+                | ProbePoint::Event
+                | ProbePoint::Memory
+                | ProbePoint::Object { .. }
+                | ProbePoint::ObjectReturn { .. },
                 _,
             ) => {
                 return Err(ArgumentError::invalid(ErrorKind::NosupBtfarg, at));
@@ -156,7 +161,9 @@ impl<'b> BaseParser<'b> {
         } else {
             let param = variable.param(function).map_err(wrong)?;
             let base = match self.context.point {
-                ProbePoint::Return => Base::EntryArgument(param.position),
+                ProbePoint::Return | ProbePoint::ObjectReturn { .. } => {
+                    Base::EntryArgument(param.position)
+                }
                 ProbePoint::ReturnInsn => {
                     return Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at))
                 }
@@ -165,7 +172,7 @@ impl<'b> BaseParser<'b> {
                 | ProbePoint::Tracepoint
                 | ProbePoint::Event
                 | ProbePoint::Memory
-                | ProbePoint::Object => Base::Argument(param.position),
+                | ProbePoint::Object { .. } => Base::Argument(param.position),
             };
             (base, Some(param.ty))
         };
@@ -201,9 +208,10 @@ impl<'b> BaseParser<'b> {
 
     /// Parses `$obj` and the fields that follow.
     fn object<'a>(&self, text: &'a str, at: usize) -> Result<ParsedBase<'a, 'b>, ArgumentError> {
-        if self.context.point != ProbePoint::Object {
+        let (ProbePoint::Object { .. } | ProbePoint::ObjectReturn { .. }) = self.context.point
+        else {
             return Err(ArgumentError::invalid(ErrorKind::ObjOnProbe, at));
-        }
+        };
         let base = ParsedBase::new(Base::Object, at);
         match text.strip_prefix(OBJ).unwrap_or("-").bytes().next() {
             None => return Ok(base),
@@ -292,7 +300,7 @@ impl<'b> BaseParser<'b> {
         }
         if name == "elapsed" {
             return match self.context.point {
-                ProbePoint::Return => Ok(Base::Elapsed),
+                ProbePoint::Return | ProbePoint::ObjectReturn { .. } => Ok(Base::Elapsed),
                 ProbePoint::ReturnInsn => {
                     Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at))
                 }
@@ -301,7 +309,9 @@ impl<'b> BaseParser<'b> {
                 | ProbePoint::Tracepoint
                 | ProbePoint::Event
                 | ProbePoint::Memory
-                | ProbePoint::Object => Err(ArgumentError::invalid(ErrorKind::ElapsedOnProbe, at)),
+                | ProbePoint::Object { .. } => {
+                    Err(ArgumentError::invalid(ErrorKind::ElapsedOnProbe, at))
+                }
             };
         }
         if name == "exit" {
@@ -313,11 +323,15 @@ impl<'b> BaseParser<'b> {
         if name == "addr" && self.context.point == ProbePoint::Memory {
             return Ok(Base::Watched);
         }
-        if name == "parameter" && self.context.point == ProbePoint::Object {
-            return Ok(Base::Parameter);
-        }
-        if name == "unchanged" && self.context.point == ProbePoint::Object {
-            return Ok(Base::Unchanged);
+        if let ProbePoint::Object { of_changes } | ProbePoint::ObjectReturn { of_changes } =
+            self.context.point
+        {
+            match name {
+                "parameter" => return Ok(Base::Parameter),
+                "unchanged" if of_changes => return Ok(Base::Unchanged),
+                "unchanged" => return Err(ArgumentError::invalid(ErrorKind::UnchangedOnAll, at)),
+                _ => {}
+            }
         }
         let number = name.strip_prefix("arg").ok_or(bad)?;
         let number = number::unsigned(number, 10).map_err(bad_number)?;
@@ -327,12 +341,12 @@ impl<'b> BaseParser<'b> {
             .and_then(|number| number.checked_sub(1))
             .ok_or(ArgumentError::invalid(ErrorKind::BadArgNum, at))?;
         match self.context.point {
-            ProbePoint::Entry | ProbePoint::Object => Ok(Base::Argument(index)),
+            ProbePoint::Entry | ProbePoint::Object { .. } => Ok(Base::Argument(index)),
             ProbePoint::Tracepoint => Ok(Base::Argument(index.saturating_add(1))),
             ProbePoint::Inside | ProbePoint::Event | ProbePoint::Memory => {
                 Err(ArgumentError::invalid(ErrorKind::NofentryArgs, at))
             }
-            ProbePoint::Return => Ok(Base::EntryArgument(index)),
+            ProbePoint::Return | ProbePoint::ObjectReturn { .. } => Ok(Base::EntryArgument(index)),
             ProbePoint::ReturnInsn => Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at)),
         }
     }

@@ -116,7 +116,7 @@ impl<'a> Command<'a> {
 
     /// Whether an argument needs [`TypeInfo`](super::TypeInfo).
     pub fn needs_types(&self) -> bool {
-        self.kind == ProbeKind::Object || self.arguments.clone().any(needs_types)
+        self.kind.is_object() || self.arguments.clone().any(needs_types)
     }
 
     /// The names of structures in typecasts.

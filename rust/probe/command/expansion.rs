@@ -385,7 +385,8 @@ fn check_variables(words: &Words<'_>, point: ProbePoint) -> Result<(), Error> {
             ProbePoint::Entry
             | ProbePoint::Return
             | ProbePoint::Tracepoint
-            | ProbePoint::Object => {}
+            | ProbePoint::Object { .. }
+            | ProbePoint::ObjectReturn { .. } => {}
         }
         match number.bytes().next() {
             Some(b'0'..=b'9') => {}

@@ -73,7 +73,8 @@ impl fmt::Display for Event<'_> {
                     }
                     Target::Object(target) => {
                         let source = target.sources.first();
-                        write!(out, "{}_{}", source.event, source.field)
+                        write!(out, "{}_{}", source.event, source.field)?;
+                        out.write_str(if kind.is_return() { "__exit" } else { "" })
                     }
                     Target::Tracepoint(name) | Target::Event { name, .. } => out.write_str(name),
                     Target::Memory(Watched {

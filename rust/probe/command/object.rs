@@ -21,6 +21,12 @@ pub struct EventField<'a> {
 /// The option for records of changes only.
 pub(super) const CHANGES: &str = "changes";
 
+/// The option for records at the return, also a suffix of the patterns.
+pub(super) const RETURN: &str = "%return";
+
+/// The word of the command that has the patterns for functions, if it has them.
+pub(super) const PATTERNS: usize = 2;
+
 /// Fields of events, with commas between them: at least one. `Display` writes them as the user did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventFields<'a>(pub(super) &'a str);
@@ -68,6 +74,8 @@ pub struct ObjectTarget<'a> {
     /// Patterns for the names of functions, with commas between them. Without them, all functions
     /// that take a pointer to the structure.
     pub functions: Option<&'a str>,
+    /// The word of the command with `%return`, if it has it: the probe hits at the return.
+    pub returns: Option<usize>,
     /// The fields with the address of an object that ends.
     pub until: Option<EventFields<'a>>,
     /// The word of the command with `until=`.
@@ -89,6 +97,12 @@ impl ObjectTarget<'_> {
     pub fn words(&self) -> usize {
         let options = [
             self.functions.is_some(),
+            // Behind the patterns, it is no word of its own.
+            match (self.functions, self.returns) {
+                (Some(_), Some(word)) => word > PATTERNS,
+                (None, returns) => returns.is_some(),
+                (Some(_), None) => false,
+            },
             self.until.is_some(),
             self.objects.is_some(),
             self.hits.is_some(),
@@ -110,6 +124,11 @@ impl fmt::Display for ObjectTarget<'_> {
         write!(f, "{}", self.sources)?;
         if let Some(functions) = self.functions {
             write!(f, " {functions}")?;
+        }
+        match (self.functions, self.returns) {
+            (_, None) => {}
+            (Some(_), Some(_)) => f.write_str(RETURN)?,
+            (None, Some(_)) => write!(f, " {RETURN}")?,
         }
         if let Some(until) = self.until {
             write!(f, " until={until}")?;

@@ -101,7 +101,8 @@ impl EventsFile {
             ProbeKind::FprobeEntry
             | ProbeKind::FprobeExit
             | ProbeKind::Tracepoint
-            | ProbeKind::Object => (None, parse_short_head(head, ErrorKind::BadMaxact)?),
+            | ProbeKind::Object
+            | ProbeKind::ObjectReturn => (None, parse_short_head(head, ErrorKind::BadMaxact)?),
             ProbeKind::Watchpoint => (None, parse_short_head(head, ErrorKind::BadMaxactType)?),
             ProbeKind::EventProbe => (None, parse_event_head(head)?),
         };
@@ -224,7 +225,14 @@ pub(super) fn parse_target<'a>(
         ProbeKind::Tracepoint => (parse_tracepoint(word, words)?, kind),
         ProbeKind::EventProbe => (parse_event(word)?, kind),
         ProbeKind::Watchpoint => (Target::Memory(Watched::parse(word)?), kind),
-        ProbeKind::Object => (Target::Object(parse_object(word, words)?), kind),
+        ProbeKind::Object | ProbeKind::ObjectReturn => {
+            let target = parse_object(word, words)?;
+            let kind = match target.returns {
+                Some(_) => ProbeKind::ObjectReturn,
+                None => ProbeKind::Object,
+            };
+            (Target::Object(target), kind)
+        }
     })
 }
 

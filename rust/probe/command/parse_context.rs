@@ -37,7 +37,16 @@ pub enum ProbePoint {
     Memory,
     /// The entry of a function that receives an object: `$argN`, `$obj` and `$parameter` are
     /// available.
-    Object,
+    Object {
+        /// Whether the probe records changes only: `$unchanged` is available.
+        of_changes: bool,
+    },
+    /// The return of such a function: `$retval` and `$elapsed` are available, too. `$argN` has its
+    /// value at the entry.
+    ObjectReturn {
+        /// Whether the probe records changes only: `$unchanged` is available.
+        of_changes: bool,
+    },
 }
 
 /// The probe point, and the types of its variables.

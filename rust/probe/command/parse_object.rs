@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Parses the target of an object probe:
-//! `[(STRUCT)]FIELDS [PATTERN[,PATTERN]...] [until=FIELDS] [objects=N] [hits=N] [changes]`, with
-//! FIELDS as `GRP/EVENT.FIELD[,GRP/EVENT.FIELD]...`.
+//! `[(STRUCT)]FIELDS [PATTERN[,PATTERN]...[%return]] [%return] [until=FIELDS] [objects=N] [hits=N]
+//! [changes]`, with FIELDS as `GRP/EVENT.FIELD[,GRP/EVENT.FIELD]...`.
 
 use core::num::NonZero;
 
@@ -22,7 +22,9 @@ use super::{
     object::{
         EventFields,
         ObjectTarget,
-        CHANGES, //
+        CHANGES,
+        PATTERNS,
+        RETURN, //
     },
     words::Words, //
 };
@@ -85,15 +87,18 @@ pub(super) fn parse_object<'a>(
                 return Err(twice);
             }
             target.changes = Some(index);
-        } else if index == SOURCE.saturating_add(1) && is_patterns(word) {
-            let mut offset = 0usize;
-            for pattern in word.split(',') {
-                if pattern.is_empty() {
-                    return Err(Error::invalid(ErrorKind::BadPattern, index, offset));
-                }
-                offset = offset.saturating_add(pattern.len()).saturating_add(1);
+        } else if word == RETURN {
+            if target.returns.is_some() {
+                return Err(twice);
             }
-            target.functions = Some(word);
+            target.returns = Some(index);
+        } else if word.starts_with("%ret") {
+            // No register has such a name.
+            return Err(Error::invalid(ErrorKind::BadAddrSuffix, index, 0));
+        } else if index == PATTERNS && is_patterns(word) {
+            let (patterns, is_return) = parse_patterns(word)?;
+            target.functions = Some(patterns);
+            target.returns = is_return.then_some(index);
         } else {
             break;
         }
@@ -110,6 +115,26 @@ const HITS: &str = "hits=";
 fn parse_count(text: &str) -> Option<NonZero<u32>> {
     let number = number::unsigned(text, 0).ok()?;
     NonZero::new(u32::try_from(number).ok()?)
+}
+
+/// Parses `PATTERN[,PATTERN]...[%return]`. Returns the patterns, and whether `%return` follows.
+fn parse_patterns(word: &str) -> Result<(&str, bool), Error> {
+    let error = |kind, offset| Err(Error::invalid(kind, PATTERNS, offset));
+    let (patterns, is_return) = match word.strip_suffix(RETURN) {
+        Some(patterns) => (patterns, true),
+        None => (word, false),
+    };
+    let mut offset = 0usize;
+    for pattern in patterns.split(',') {
+        if pattern.is_empty() {
+            return error(ErrorKind::BadPattern, offset);
+        }
+        if let Some(at) = pattern.find('%') {
+            return error(ErrorKind::BadAddrSuffix, offset.saturating_add(at));
+        }
+        offset = offset.saturating_add(pattern.len()).saturating_add(1);
+    }
+    Ok((patterns, is_return))
 }
 
 /// Whether `word` is a list of patterns, and no fetch argument. A fetch argument of an object probe

@@ -28,6 +28,8 @@ pub enum ProbeKind {
     Watchpoint,
     /// An fprobe that hits when a function receives an object. C has no such kind.
     Object,
+    /// An fprobe that hits when a function that received an object returns. C has no such kind.
+    ObjectReturn,
 }
 
 impl ProbeKind {
@@ -40,7 +42,7 @@ impl ProbeKind {
             Self::Tracepoint => 't',
             Self::EventProbe => 'e',
             Self::Watchpoint => 'w',
-            Self::Object => 'o',
+            Self::Object | Self::ObjectReturn => 'o',
         }
     }
 
@@ -52,7 +54,7 @@ impl ProbeKind {
             Self::Tracepoint => "tracepoints",
             Self::EventProbe => "eprobes",
             Self::Watchpoint => "wprobes",
-            Self::Object => "objects",
+            Self::Object | Self::ObjectReturn => "objects",
         }
     }
 
@@ -63,25 +65,40 @@ impl ProbeKind {
             Self::FprobeEntry | Self::FprobeExit | Self::Tracepoint => "trace_fprobe",
             Self::EventProbe => "event_probe",
             Self::Watchpoint => "wprobe",
-            Self::Object => "object_probe",
+            Self::Object | Self::ObjectReturn => "object_probe",
         }
     }
 
     /// Whether the probe hits when a function returns.
     pub const fn is_return(self) -> bool {
-        matches!(self, Self::Kretprobe | Self::Kretinsn | Self::FprobeExit)
+        matches!(
+            self,
+            Self::Kretprobe | Self::Kretinsn | Self::FprobeExit | Self::ObjectReturn
+        )
+    }
+
+    /// Whether the probe follows objects.
+    pub const fn is_object(self) -> bool {
+        matches!(self, Self::Object | Self::ObjectReturn)
+    }
+
+    /// Whether an event has at most one probe of this kind.
+    pub const fn is_alone(self) -> bool {
+        self.is_object() || matches!(self, Self::EventProbe)
+    }
+
+    /// Whether an fprobe saves the entry data of the probe, which limits its size.
+    pub const fn saves_by_fprobe(self) -> bool {
+        matches!(self, Self::FprobeExit | Self::ObjectReturn)
     }
 
     /// Whether rkprobe registers the probe only while its event is enabled.
     pub const fn is_registered_with_event(self) -> bool {
-        matches!(
-            self,
-            Self::FprobeEntry
-                | Self::FprobeExit
-                | Self::Tracepoint
-                | Self::Watchpoint
-                | Self::Object
-        )
+        self.is_object()
+            || matches!(
+                self,
+                Self::FprobeEntry | Self::FprobeExit | Self::Tracepoint | Self::Watchpoint
+            )
     }
 
     /// Whether `kprobe_events` lists the probe. Two probes can share an event only if this value is

@@ -33,12 +33,14 @@ use super::{
     },
 };
 
-/// The index of the object's address in the entry data of an object probe.
-pub const OBJECT: u8 = 0;
-/// The index of the number of the object's parameter in the entry data of an object probe.
-pub const PARAMETER: u8 = 1;
+/// The index of the object's address in the entry data of an object probe. The arguments of the
+/// entry have lower indices than this and the next two values: there are at most
+/// [`MAX_ARGUMENTS`](crate::command::MAX_ARGUMENTS).
+pub const OBJECT: u8 = u8::MAX;
+/// The index of the number of the object's parameter.
+pub const PARAMETER: u8 = u8::MAX - 1;
 /// The index of the address of the function that received it last.
-pub const UNCHANGED: u8 = 2;
+pub const UNCHANGED: u8 = u8::MAX - 2;
 
 /// Provides the addresses that a program contains.
 pub trait Resolver {

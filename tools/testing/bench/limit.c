@@ -6,7 +6,8 @@
  * is looked at. They are events of the group "limit", and enabled like any other.
  *
  * The event "count" makes no record: it is the C handler that a bare ktrace::Kprobe is compared with.
- * Neither does "nothing", the handler that object probes are compared with.
+ * Neither do "nothing", the handler that object probes are compared with, and "skip", the same with an
+ * exit handler, which it skips.
  */
 
 #include <linux/fprobe.h>
@@ -539,6 +540,26 @@ static int nothing_entry(struct fprobe *fprobe, unsigned long address, unsigned 
 			 struct ftrace_regs *regs, void *data)
 {
 	return 0;
+}
+
+static int skip_entry(struct fprobe *fprobe, unsigned long address, unsigned long caller,
+		      struct ftrace_regs *regs, void *data);
+static void skip_exit(struct fprobe *fprobe, unsigned long address, unsigned long caller,
+		      struct ftrace_regs *regs, void *data);
+NOKPROBE_SYMBOL(skip_entry);
+NOKPROBE_SYMBOL(skip_exit);
+EVENT(skip, attach_fprobe, detach_fprobe,
+      .fprobe = { .entry_handler = skip_entry, .exit_handler = skip_exit });
+
+static int skip_entry(struct fprobe *fprobe, unsigned long address, unsigned long caller,
+		      struct ftrace_regs *regs, void *data)
+{
+	return 1;
+}
+
+static void skip_exit(struct fprobe *fprobe, unsigned long address, unsigned long caller,
+		      struct ftrace_regs *regs, void *data)
+{
 }
 
 static void fret_exit(struct fprobe *fprobe, unsigned long address, unsigned long caller,

@@ -135,7 +135,13 @@ pub fn probe_point(command: &Command<'_>) -> Option<ProbePoint> {
             ..
         }) if !is_name(symbol) => None,
         Target::Memory(_) => Some(ProbePoint::Memory),
-        Target::Object(_) => Some(ProbePoint::Object),
+        Target::Object(target) => {
+            let of_changes = target.changes.is_some();
+            Some(match is_return {
+                true => ProbePoint::ObjectReturn { of_changes },
+                false => ProbePoint::Object { of_changes },
+            })
+        }
     }
 }
 

@@ -141,7 +141,13 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
         }
         Target::Event { .. } => ProbePoint::Event,
         Target::Memory(_) => ProbePoint::Memory,
-        Target::Object(_) => ProbePoint::Object,
+        Target::Object(target) => {
+            let of_changes = target.changes.is_some();
+            match is_return {
+                true => ProbePoint::ObjectReturn { of_changes },
+                false => ProbePoint::Object { of_changes },
+            }
+        }
     };
     command.filter()?;
     let name = command.name(|address| address as u32)?;

@@ -3,18 +3,21 @@
 //! The target of an object probe.
 
 use probe::{
+    argument::Base,
     command::{
         EventField,
         EventsFile,
         Line,
         ObjectTarget,
-        ProbeKind,
         Target, //
     },
     error::ErrorKind, //
 };
 
-use crate::spec;
+use crate::{
+    create_in,
+    spec, //
+};
 
 fn parse(line: &str) -> Result<(ObjectTarget<'_>, String), (ErrorKind, usize)> {
     match EventsFile::DynamicEvents.parse(line) {
@@ -22,7 +25,8 @@ fn parse(line: &str) -> Result<(ObjectTarget<'_>, String), (ErrorKind, usize)> {
             let Target::Object(target) = command.target else {
                 panic!("{line}");
             };
-            assert_eq!(command.kind, ProbeKind::Object);
+            assert!(command.kind.is_object());
+            assert_eq!(command.kind.is_return(), target.returns.is_some());
             assert_eq!(command.first_argument(), target.words() + 1);
             let name = command.name(|_| 0).unwrap();
             let listed = spec(&command, &name);
@@ -128,6 +132,20 @@ fn listings() {
         ("o:x a/b.c f n=$obj", "o:objects/x a/b.c f n=$obj"),
         ("o:x a/b.c *", "o:objects/x a/b.c *"),
         ("o:x a/b.c until=d/e.f", "o:objects/x a/b.c until=d/e.f"),
+        ("o:x a/b.c %return", "o:objects/x a/b.c %return"),
+        ("o:x a/b.c f,g*%return", "o:objects/x a/b.c f,g*%return"),
+        ("o:x a/b.c f %return", "o:objects/x a/b.c f%return"),
+        (
+            "o:x a/b.c f changes %return hits=2 $retval",
+            "o:objects/x a/b.c f%return hits=2 changes arg1=$retval",
+        ),
+        // It has a name of its own.
+        ("o a/b.c %return", "o:objects/b_c__exit a/b.c %return"),
+        // Behind an argument, it is one.
+        (
+            "o:x a/b.c n=$obj %return",
+            "o:objects/x a/b.c n=$obj arg2=%return",
+        ),
         // Behind an argument, it is one.
         (
             "o:x a/b.c n=$obj until=d",
@@ -177,6 +195,17 @@ fn errors() {
         ("o:x a/b.c changes ^changes n=$obj", OptionTwice),
         ("o:x a/b.c objects=1 ^objects=2", OptionTwice),
         ("o:x a/b.c until=d/e.f ^until=d/e.f", OptionTwice),
+        ("o:x a/b.c %return ^%return", OptionTwice),
+        ("o:x a/b.c f%return hits=1 ^%return", OptionTwice),
+        ("o:x a/b.c ^%retinsn", BadAddrSuffix),
+        ("o:x a/b.c f hits=1 ^%returns", BadAddrSuffix),
+        ("o:x a/b.c f^%retinsn", BadAddrSuffix),
+        ("o:x a/b.c f,g^%all", BadAddrSuffix),
+        ("o:x a/b.c f^%return,g", BadAddrSuffix),
+        ("o:x a/b.c f^%return%return", BadAddrSuffix),
+        ("o:x a/b.c f,^%return", BadPattern),
+        ("o:x a/b.^c%return", BadEventField),
+        ("o:x a/b.c f%return ^changes", NoChangingValue),
         ("o:x a/b.c ^,", BadPattern),
         ("o:x a/b.c f,^", BadPattern),
         ("o:x a/b.c f,^,g", BadPattern),
@@ -210,4 +239,75 @@ fn deletion() {
         };
         assert_eq!(probe.is_deleted_by(&delete), is_deleted, "{line}");
     }
+}
+
+#[test]
+fn returns() {
+    for (line, (returns, words), listed) in [
+        ("o:x a/b.c f", (None, 2), " f"),
+        ("o:x a/b.c f%return", (Some(2), 2), " f%return"),
+        ("o:x a/b.c f %return", (Some(3), 3), " f%return"),
+        ("o:x a/b.c %return", (Some(2), 2), " %return"),
+        ("o:x a/b.c hits=1 %return", (Some(3), 3), " %return hits=1"),
+    ] {
+        let (target, text) = parse(line).unwrap();
+        assert_eq!((target.returns, target.words()), (returns, words), "{line}");
+        assert_eq!(text, format!("o:objects/x a/b.c{listed}"));
+        let functions = target.functions.unwrap_or("f");
+        assert_eq!(functions, "f", "{line}");
+    }
+}
+
+/// The value of the only argument of a probe with this target.
+fn base(target: &str, argument: &str) -> Result<Base<'static>, (ErrorKind, usize)> {
+    let line = format!("o:x a/b.c {target} n={argument}").leak();
+    match create_in(EventsFile::DynamicEvents, line) {
+        Ok(whole) => Ok(whole.arguments[0].fetch.base),
+        // The words of the target are before the arguments: see `Command::first_argument`.
+        Err(error) => Err((error.kind, error.at.offset - "n=".len())),
+    }
+}
+
+#[test]
+fn variables() {
+    use ErrorKind::*;
+    for (variable, at_entry, at_return) in [
+        ("$obj", Ok(Base::Object), Ok(Base::Object)),
+        ("$parameter", Ok(Base::Parameter), Ok(Base::Parameter)),
+        ("$arg2", Ok(Base::Argument(1)), Ok(Base::EntryArgument(1))),
+        ("$retval", Err((RetvalOnProbe, 0)), Ok(Base::ReturnValue)),
+        ("$elapsed", Err((ElapsedOnProbe, 0)), Ok(Base::Elapsed)),
+        (
+            "+0($elapsed)",
+            Err((ElapsedOnProbe, 3)),
+            Err((ElapsedCantDeref, 3)),
+        ),
+        (
+            "+8($retval)",
+            Err((RetvalOnProbe, 3)),
+            Ok(Base::ReturnValue),
+        ),
+        ("$exit", Err((ExitOnProbe, 0)), Err((ExitOnProbe, 0))),
+        ("name", Err((NosupBtfarg, 0)), Err((NosupBtfarg, 0))),
+        ("%ax", Err((BadVar, 0)), Err((BadVar, 0))),
+        ("$addr", Err((BadVar, 0)), Err((BadVar, 0))),
+    ] {
+        assert_eq!(base("f", variable), at_entry, "{variable}");
+        assert_eq!(base("f%return", variable), at_return, "{variable}");
+        assert_eq!(base("%return", variable), at_return, "{variable}");
+    }
+}
+
+#[test]
+fn unchanged() {
+    let wrong = |at| Err((ErrorKind::UnchangedOnAll, at));
+    for target in ["f", "f%return", "hits=1"] {
+        let changes = format!("{target} changes");
+        assert_eq!(base(&changes, "$unchanged"), Ok(Base::Unchanged));
+        assert_eq!(base(target, "$unchanged"), wrong(0), "{target}");
+        assert_eq!(base(target, "+0(+8($unchanged))"), wrong(6), "{target}");
+    }
+    let line = "f:x vfs_read n=$unchanged";
+    let other = create_in(EventsFile::DynamicEvents, line).unwrap_err();
+    assert_eq!(other.kind, ErrorKind::BadVar);
 }

@@ -4,6 +4,7 @@
 
 use probe::{
     argument::*,
+    command::MAX_ARGUMENTS,
     fetch::{
         self,
         EntryArgument,
@@ -70,18 +71,30 @@ fn every_base_gives_its_value() {
 #[test]
 fn an_object_and_its_parameter_are_entry_data() {
     let machine = machine();
-    machine
-        .entry_data
-        .replace(vec![0xffff_8880_0123_4500, 3, 0x1234]);
+    let mut words = vec![0; 256];
+    for (index, word) in [
+        (fetch::OBJECT, 0xffff_8880_0123_4500),
+        (fetch::PARAMETER, 3),
+        (fetch::UNCHANGED, 0x1234),
+    ] {
+        assert!(usize::from(index) >= MAX_ARGUMENTS);
+        words[usize::from(index)] = word;
+    }
+    // Arguments of the entry have other words.
+    words[..2].copy_from_slice(&[0x20, 0x10]);
+    machine.entry_data.replace(words);
     let arguments = [
         source(Base::Object, &[], X64),
+        source(Base::EntryArgument(1), &[], X64),
         source(Base::Parameter, &[], X64),
+        source(Base::EntryArgument(0), &[], X64),
         source(Base::Unchanged, &[], X64),
     ];
     let record = machine.record(&arguments);
-    assert_eq!(record.number(0, 0), 0xffff_8880_0123_4500);
-    assert_eq!(record.number(1, 0), 3);
-    assert_eq!(record.number(2, 0), 0x1234);
+    let expected = [0xffff_8880_0123_4500, 0x20, 3, 0x10, 0x1234];
+    for (index, word) in expected.into_iter().enumerate() {
+        assert_eq!(record.number(index, 0), word);
+    }
 }
 
 #[test]
