@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Source lines of places in the kernel, from its debug information.
+//! Source lines of places in the kernel and its modules, from their debug information.
 //!
-//! The build ID of the running kernel decides which file is the right one. Only the kernel itself has lines: the debug
-//! information of a module needs relocations.
+//! The build ID of the running kernel, or of the loaded module, decides which file is the right one.
 
 use std::{
-    collections::HashMap,
+    collections::{
+        BTreeSet,
+        HashMap, //
+    },
     env,
     fs::{
         self,
         File, //
     },
+    os::fd::AsRawFd,
     path::{
         Path,
         PathBuf, //
@@ -22,11 +25,16 @@ use addr2line::Loader;
 use object::{
     read::ReadCache,
     Object,
+    ObjectKind,
     ObjectSection,
     ObjectSymbol, //
 };
 
-use crate::failure::note;
+use crate::{
+    failure::note,
+    relocate,
+    sys, //
+};
 
 /// The type of a note with a build ID. C: `NT_GNU_BUILD_ID`.
 const BUILD_ID: u32 = 3;
@@ -34,37 +42,50 @@ const BUILD_ID: u32 = 3;
 /// How many bytes before a return instruction can have the line that leads to it.
 const MAX_BACK: u64 = 64;
 
-/// The debug information of the running kernel.
-pub struct Lines {
+/// The debug information of the running kernel or of a module.
+struct Image {
     loader: Loader,
     symbols: HashMap<String, u64>,
     /// How the names of all source files start.
     directory: String,
 }
 
-impl Lines {
-    /// Opens the debug information. If there is none, the error is one line that says how to get it.
-    pub fn open() -> Result<Self, String> {
-        let read = |path| fs::read_to_string(path).unwrap_or_default();
-        let release = read("/proc/sys/kernel/osrelease");
+impl Image {
+    /// Opens the debug information of a module, or of the kernel if `module` is empty. If there is none, the error is
+    /// one line that says how to get it.
+    fn open(module: &str) -> Result<Self, String> {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let release = release.trim();
-        let id = fs::read("/sys/kernel/notes")
-            .ok()
-            .and_then(|notes| build_id(&notes));
-        let Some(id) = id else {
-            return Err("no source lines: the kernel has no build ID".into());
+        let (of, notes) = match module {
+            "" => (String::new(), "/sys/kernel/notes".into()),
+            _ => (
+                format!(" of {module}"),
+                format!("/sys/module/{module}/notes/.note.gnu.build-id"),
+            ),
         };
-        let found = candidates(release, &id, |name| env::var_os(name).map(PathBuf::from))
+        let id = fs::read(notes).ok().and_then(|notes| build_id(&notes));
+        let Some(id) = id else {
+            return Err(format!("no source lines{of}: no build ID"));
+        };
+        let mut paths = by_id(&id, |name| env::var_os(name).map(PathBuf::from));
+        paths.extend(match module {
+            "" => kernel_files(release),
+            _ => {
+                let modules = fs::read_to_string(format!("/lib/modules/{release}/modules.dep"));
+                module_files(release, module, &modules.unwrap_or_default())
+            }
+        });
+        let found = paths
             .into_iter()
             .find_map(|path| Self::open_file(&path, &id));
-        let Some(mut lines) = found else {
+        let Some(mut image) = found else {
             return Err(format!(
-                "no source lines: install linux-image-{release}-dbg, or run debuginfod-find debuginfo {}",
+                "no source lines{of}: install linux-image-{release}-dbg, or run debuginfod-find debuginfo {}",
                 hex(&id)
             ));
         };
-        lines.set_directory("start_kernel", "init/main.c");
-        Ok(lines)
+        image.set_directory("start_kernel", "init/main.c");
+        Ok(image)
     }
 
     /// `None` if the file has another build ID, or no lines.
@@ -77,13 +98,23 @@ impl Lines {
         if object.build_id().ok()?? != id || !has_lines {
             return None;
         }
-        let symbols = object
-            .symbols()
-            .filter(|symbol| symbol.is_definition())
-            .filter_map(|symbol| Some((symbol.name().ok()?, symbol.address())));
+        let (loader, symbols) = if object.kind() == ObjectKind::Relocatable {
+            let mut image = fs::read(path).ok()?;
+            let symbols = relocate::place(&mut image)?;
+            let file = sys::memory_file(&image).ok()?;
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            let symbols = symbols.iter().map(|(name, address)| (&**name, *address));
+            (Loader::new(path).ok()?, unique(symbols))
+        } else {
+            let symbols = object
+                .symbols()
+                .filter(|symbol| symbol.is_definition())
+                .filter_map(|symbol| Some((symbol.name().ok()?, symbol.address())));
+            (Loader::new(path).ok()?, unique(symbols))
+        };
         Some(Self {
-            loader: Loader::new(path).ok()?,
-            symbols: unique(symbols),
+            loader,
+            symbols,
             directory: String::new(),
         })
     }
@@ -109,13 +140,7 @@ impl Lines {
         Some((location.file?.into(), location.line?))
     }
 
-    /// The line of the return instruction at `FUNCTION+OFFSET`, as `FILE:LINE`. A size behind the offset does not
-    /// matter.
-    ///
-    /// Compilers give the line of the closing brace to most returns. So the last other line before it in the code
-    /// follows: mostly the line of the `return` statement.
-    pub fn find_return(&self, place: &str) -> Option<String> {
-        let (function, offset) = split_place(place)?;
+    fn find_return(&self, function: &str, offset: u64) -> Option<String> {
         let (file, line) = self.location(function, offset)?;
         let before = (1..=MAX_BACK.min(offset))
             .filter_map(|back| self.location(function, offset - back))
@@ -124,6 +149,35 @@ impl Lines {
         let file = file.strip_prefix(&self.directory).unwrap_or(&file);
         let before = before.map_or(String::new(), |(_, line)| format!(" after {line}"));
         Some(format!("{file}:{line}{before}"))
+    }
+}
+
+/// The debug information of the kernel and of modules.
+pub struct Lines(HashMap<String, Image>);
+
+impl Lines {
+    /// Opens the debug information of these modules, and of the kernel if a name is empty. If there is none, says how
+    /// to get it.
+    pub fn open<'m>(modules: impl Iterator<Item = &'m str>) -> Self {
+        let modules: BTreeSet<&str> = modules.collect();
+        let open = |module: &str| match Image::open(module) {
+            Ok(image) => Some((module.into(), image)),
+            Err(reason) => {
+                note(format!("rkprobe: {reason}"));
+                None
+            }
+        };
+        Self(modules.into_iter().filter_map(open).collect())
+    }
+
+    /// The line of the return instruction at `FUNCTION+OFFSET` or `FUNCTION+OFFSET [MODULE]`, as `FILE:LINE`. A size
+    /// behind the offset does not matter.
+    ///
+    /// Compilers give the line of the closing brace to most returns. So the last other line before it in the code
+    /// follows: mostly the line of the `return` statement.
+    pub fn find_return(&self, place: &str) -> Option<String> {
+        let (function, offset, module) = split_place(place)?;
+        self.0.get(module)?.find_return(function, offset)
     }
 }
 
@@ -142,41 +196,23 @@ fn unique<'s>(symbols: impl Iterator<Item = (&'s str, u64)>) -> HashMap<String, 
         .collect()
 }
 
-/// Opens the debug information. If there is none, says how to get it.
-pub fn open_or_note() -> Option<Lines> {
-    Lines::open()
-        .map_err(|reason| note(format!("rkprobe: {reason}")))
-        .ok()
-}
-
-/// Splits `FUNCTION+0xOFFSET[/0xSIZE]`. `None` for a function of a module, which has ` [MODULE]` behind it.
-fn split_place(place: &str) -> Option<(&str, u64)> {
+/// Splits `FUNCTION+0xOFFSET[/0xSIZE]`, and ` [MODULE]` behind it for a function of a module.
+fn split_place(place: &str) -> Option<(&str, u64, &str)> {
     let place = place.trim();
-    if place.contains(' ') {
-        return None;
-    }
+    let (place, module) = match place.split_once(" [") {
+        Some((place, module)) => (place, module.strip_suffix(']')?),
+        None => (place, ""),
+    };
     let (function, offset) = place.split_once('+')?;
     let offset = offset.split('/').next()?.strip_prefix("0x")?;
-    Some((function, u64::from_str_radix(offset, 16).ok()?))
+    Some((function, u64::from_str_radix(offset, 16).ok()?, module))
 }
 
-/// The files that can contain the debug information. The best file comes first.
-fn candidates(
-    release: &str,
-    id: &[u8],
-    variable: impl Fn(&str) -> Option<PathBuf>,
-) -> Vec<PathBuf> {
+/// The files with this build ID, of packages and of debuginfod.
+fn by_id(id: &[u8], variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
     let id = hex(id);
     let (start, rest) = id.split_at(2.min(id.len()));
-    let mut paths: Vec<PathBuf> = [
-        format!("/usr/lib/debug/.build-id/{start}/{rest}.debug"),
-        format!("/usr/lib/debug/boot/vmlinux-{release}"),
-        format!("/usr/lib/debug/lib/modules/{release}/vmlinux"),
-        format!("/usr/lib/debug/usr/lib/modules/{release}/vmlinux"),
-        format!("/lib/modules/{release}/build/vmlinux"),
-    ]
-    .map(PathBuf::from)
-    .into();
+    let mut paths = vec![format!("/usr/lib/debug/.build-id/{start}/{rest}.debug").into()];
     let caches = [
         variable("DEBUGINFOD_CACHE_PATH"),
         variable("XDG_CACHE_HOME").map(|path| path.join("debuginfod_client")),
@@ -186,6 +222,40 @@ fn candidates(
     let files = caches.into_iter().flatten();
     paths.extend(files.map(|cache| cache.join(&id).join("debuginfo")));
     paths
+}
+
+/// The files that can contain the kernel.
+fn kernel_files(release: &str) -> Vec<PathBuf> {
+    [
+        format!("/usr/lib/debug/boot/vmlinux-{release}"),
+        format!("/usr/lib/debug/lib/modules/{release}/vmlinux"),
+        format!("/usr/lib/debug/usr/lib/modules/{release}/vmlinux"),
+        format!("/lib/modules/{release}/build/vmlinux"),
+    ]
+    .map(PathBuf::from)
+    .into()
+}
+
+/// The files that can contain a module. `modules` is the list `modules.dep`.
+fn module_files(release: &str, module: &str, modules: &str) -> Vec<PathBuf> {
+    let found = modules.lines().find_map(|line| {
+        let (path, _) = line.split_once(':')?;
+        let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let name = name.split_once(".ko")?.0;
+        (name.replace('-', "_") == module).then(|| format!("{directory}/{name}.ko"))
+    });
+    let Some(file) = found else {
+        return Vec::new();
+    };
+    let in_source = file.strip_prefix("kernel/").unwrap_or(&file);
+    [
+        format!("/usr/lib/debug/lib/modules/{release}/{file}"),
+        format!("/usr/lib/debug/usr/lib/modules/{release}/{file}"),
+        format!("/lib/modules/{release}/{file}"),
+        format!("/lib/modules/{release}/build/{in_source}"),
+    ]
+    .map(PathBuf::from)
+    .into()
 }
 
 /// The build ID among notes, as the kernel shows its own.
@@ -216,6 +286,8 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process;
+
     use super::*;
 
     #[inline(always)]
@@ -241,11 +313,12 @@ mod tests {
     fn finds_the_line_of_an_instruction() {
         let inside = rkprobe_function_with_lines(0);
         let path = env::current_exe().unwrap();
-        let mut lines = Lines::open_file(&path, &own_id()).unwrap();
+        let mut image = Image::open_file(&path, &own_id()).unwrap();
         let name = "rkprobe_function_with_lines";
-        let whole = lines.find_return(&format!("{name}+0x0/0x10")).unwrap();
+        let whole = image.find_return(name, 0).unwrap();
         assert!(whole.contains("src/lines.rs:"), "{whole}");
-        lines.set_directory(name, "src/lines.rs");
+        image.set_directory(name, "src/lines.rs");
+        let lines = Lines(HashMap::from([(String::new(), image)]));
         let found: Vec<String> = (0..200)
             .filter_map(|offset| lines.find_return(&format!("{name}+{offset:#x}")))
             .collect();
@@ -255,6 +328,36 @@ mod tests {
         assert!(at(&format!("{body} after {first}")), "{found:?}");
         assert!(at(&format!("{end} after {body}")), "{found:?}");
         assert_eq!(lines.find_return("no_such_function+0x0"), None);
+        assert_eq!(lines.find_return(&format!("{name}+0x0 [module]")), None);
+    }
+
+    /// The compiler that links this test links a relocatable file, as the kernel's build does for a module.
+    #[test]
+    fn finds_the_lines_of_a_module() {
+        let directory = env::temp_dir().join(format!("rkprobe-lines-{}", process::id()));
+        fs::create_dir(&directory).unwrap();
+        let source = "int one(int a) { return a + 1; }\n\nint two(int a) { return one(a) * 3; }\n";
+        fs::write(directory.join("m.c"), source).unwrap();
+        let status = process::Command::new("cc")
+            .args(["-g", "-O1", "-ffunction-sections", "-fno-inline"])
+            .args(["-r", "-nostdlib", "-Wl,--build-id", "-o", "m.ko", "m.c"])
+            .current_dir(&directory)
+            .status();
+        let path = directory.join("m.ko");
+        let bytes = fs::read(&path);
+        let id = bytes.as_ref().ok().and_then(|bytes| {
+            let object = object::File::parse(&**bytes).ok()?;
+            Some(object.build_id().ok()??.to_vec())
+        });
+        let image = id.and_then(|id| Image::open_file(&path, &id));
+        fs::remove_dir_all(&directory).unwrap();
+        assert!(status.unwrap().success());
+        let mut image = image.unwrap();
+        image.set_directory("one", "m.c");
+        let lines = Lines(HashMap::from([("m".into(), image)]));
+        assert_eq!(lines.find_return("one+0x0 [m]").unwrap(), "m.c:1");
+        assert_eq!(lines.find_return("two+0x0/0x9 [m]").unwrap(), "m.c:3");
+        assert_eq!(lines.find_return("two+0x0"), None);
     }
 
     #[test]
@@ -262,9 +365,9 @@ mod tests {
         let path = env::current_exe().unwrap();
         let mut id = own_id();
         id[0] ^= 1;
-        assert!(Lines::open_file(&path, &id).is_none());
-        assert!(Lines::open_file(Path::new("/no/such/file"), &id).is_none());
-        assert!(Lines::open_file(Path::new("/proc/self/maps"), &id).is_none());
+        assert!(Image::open_file(&path, &id).is_none());
+        assert!(Image::open_file(Path::new("/no/such/file"), &id).is_none());
+        assert!(Image::open_file(Path::new("/proc/self/maps"), &id).is_none());
     }
 
     #[test]
@@ -277,21 +380,30 @@ mod tests {
     #[test]
     fn looks_in_the_places_of_packages_and_of_debuginfod() {
         let variable = |name: &str| (name == "HOME").then(|| PathBuf::from("/root"));
-        let paths = candidates("7.1", &[0xab, 0xcd, 0x0e], variable);
+        let paths = by_id(&[0xab, 0xcd, 0x0e], variable);
         for path in [
             "/usr/lib/debug/.build-id/ab/cd0e.debug",
-            "/usr/lib/debug/boot/vmlinux-7.1",
             "/root/.cache/debuginfod_client/abcd0e/debuginfo",
         ] {
             assert!(paths.contains(&PathBuf::from(path)), "{path}");
         }
+        let list = "kernel/a/b-c.ko.xz: kernel/a/d.ko.xz\nupdates/e.ko:\n";
+        let paths = module_files("7.1", "b_c", list);
+        for path in [
+            "/usr/lib/debug/lib/modules/7.1/kernel/a/b-c.ko",
+            "/lib/modules/7.1/build/a/b-c.ko",
+        ] {
+            assert!(paths.contains(&PathBuf::from(path)), "{path}");
+        }
+        assert!(module_files("7.1", "d", list).is_empty());
     }
 
     #[test]
     fn reads_places_and_notes() {
-        assert_eq!(split_place("f+0x1a/0x20"), Some(("f", 26)));
-        assert_eq!(split_place("f.cold+0x2 "), Some(("f.cold", 2)));
-        for wrong in ["f", "f+1", "f+0x1 [m]", "f+0x1/0x2 [m]", ""] {
+        assert_eq!(split_place("f+0x1a/0x20"), Some(("f", 26, "")));
+        assert_eq!(split_place("f.cold+0x2 "), Some(("f.cold", 2, "")));
+        assert_eq!(split_place("f+0x1/0x2 [m]"), Some(("f", 1, "m")));
+        for wrong in ["f", "f+1", "f+0x1 [m", ""] {
             assert_eq!(split_place(wrong), None, "{wrong}");
         }
         let mut notes = Vec::new();

@@ -3,8 +3,8 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `json`, `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `lines`,
-//! `tracefs`, `probes`, `instance`, `context`, `commands`, `cli`.
+//! `json`, `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `relocate`,
+//! `lines`, `tracefs`, `probes`, `instance`, `context`, `commands`, `cli`.
 
 use std::process::ExitCode;
 
@@ -22,6 +22,7 @@ mod json;
 mod lines;
 mod probes;
 mod record;
+mod relocate;
 mod returns;
 mod similar;
 mod svg;
