@@ -31,13 +31,17 @@ use object::{
 };
 
 use crate::{
+    debug_files::{
+        build_id,
+        by_id,
+        hex,
+        kernel_files,
+        module_files, //
+    },
     failure::note,
     relocate,
     sys, //
 };
-
-/// The type of a note with a build ID. C: `NT_GNU_BUILD_ID`.
-const BUILD_ID: u32 = 3;
 
 /// How many bytes before a return instruction can have the line that leads to it.
 const MAX_BACK: u64 = 64;
@@ -208,82 +212,6 @@ fn split_place(place: &str) -> Option<(&str, u64, &str)> {
     Some((function, u64::from_str_radix(offset, 16).ok()?, module))
 }
 
-/// The files with this build ID, of packages and of debuginfod.
-fn by_id(id: &[u8], variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
-    let id = hex(id);
-    let (start, rest) = id.split_at(2.min(id.len()));
-    let mut paths = vec![format!("/usr/lib/debug/.build-id/{start}/{rest}.debug").into()];
-    let caches = [
-        variable("DEBUGINFOD_CACHE_PATH"),
-        variable("XDG_CACHE_HOME").map(|path| path.join("debuginfod_client")),
-        variable("HOME").map(|path| path.join(".cache/debuginfod_client")),
-        variable("HOME").map(|path| path.join(".debuginfod_client_cache")),
-    ];
-    let files = caches.into_iter().flatten();
-    paths.extend(files.map(|cache| cache.join(&id).join("debuginfo")));
-    paths
-}
-
-/// The files that can contain the kernel.
-fn kernel_files(release: &str) -> Vec<PathBuf> {
-    [
-        format!("/usr/lib/debug/boot/vmlinux-{release}"),
-        format!("/usr/lib/debug/lib/modules/{release}/vmlinux"),
-        format!("/usr/lib/debug/usr/lib/modules/{release}/vmlinux"),
-        format!("/lib/modules/{release}/build/vmlinux"),
-    ]
-    .map(PathBuf::from)
-    .into()
-}
-
-/// The files that can contain a module. `modules` is the list `modules.dep`.
-fn module_files(release: &str, module: &str, modules: &str) -> Vec<PathBuf> {
-    let found = modules.lines().find_map(|line| {
-        let (path, _) = line.split_once(':')?;
-        let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let name = name.split_once(".ko")?.0;
-        (name.replace('-', "_") == module).then(|| format!("{directory}/{name}.ko"))
-    });
-    let Some(file) = found else {
-        return Vec::new();
-    };
-    let in_source = file.strip_prefix("kernel/").unwrap_or(&file);
-    [
-        format!("/usr/lib/debug/lib/modules/{release}/{file}"),
-        format!("/usr/lib/debug/usr/lib/modules/{release}/{file}"),
-        format!("/lib/modules/{release}/{file}"),
-        format!("/lib/modules/{release}/build/{in_source}"),
-    ]
-    .map(PathBuf::from)
-    .into()
-}
-
-/// The build ID among notes, as the kernel shows its own.
-fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
-    loop {
-        let word = |at: usize| {
-            let bytes = notes.get(at..at + 4)?;
-            Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-        };
-        let name_bytes = word(0)? as usize;
-        let bytes = word(4)? as usize;
-        let start = 12 + name_bytes.next_multiple_of(4);
-        let contents = notes.get(start..start.checked_add(bytes)?)?;
-        if word(8)? == BUILD_ID && notes.get(12..12 + name_bytes)? == b"GNU\0" {
-            return Some(contents.into());
-        }
-        notes = notes.get(start + bytes.next_multiple_of(4)..)?;
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in bytes {
-        text += &format!("{byte:02x}");
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use std::process;
@@ -378,46 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn looks_in_the_places_of_packages_and_of_debuginfod() {
-        let variable = |name: &str| (name == "HOME").then(|| PathBuf::from("/root"));
-        let paths = by_id(&[0xab, 0xcd, 0x0e], variable);
-        for path in [
-            "/usr/lib/debug/.build-id/ab/cd0e.debug",
-            "/root/.cache/debuginfod_client/abcd0e/debuginfo",
-        ] {
-            assert!(paths.contains(&PathBuf::from(path)), "{path}");
-        }
-        let list = "kernel/a/b-c.ko.xz: kernel/a/d.ko.xz\nupdates/e.ko:\n";
-        let paths = module_files("7.1", "b_c", list);
-        for path in [
-            "/usr/lib/debug/lib/modules/7.1/kernel/a/b-c.ko",
-            "/lib/modules/7.1/build/a/b-c.ko",
-        ] {
-            assert!(paths.contains(&PathBuf::from(path)), "{path}");
-        }
-        assert!(module_files("7.1", "d", list).is_empty());
-    }
-
-    #[test]
-    fn reads_places_and_notes() {
+    fn reads_places() {
         assert_eq!(split_place("f+0x1a/0x20"), Some(("f", 26, "")));
         assert_eq!(split_place("f.cold+0x2 "), Some(("f.cold", 2, "")));
         assert_eq!(split_place("f+0x1/0x2 [m]"), Some(("f", 1, "m")));
         for wrong in ["f", "f+1", "f+0x1 [m", ""] {
             assert_eq!(split_place(wrong), None, "{wrong}");
         }
-        let mut notes = Vec::new();
-        for (name, kind, contents) in [(&b"Xen\0"[..], 3, &b"abc"[..]), (b"GNU\0", 3, b"12345")] {
-            for word in [name.len() as u32, contents.len() as u32, kind] {
-                notes.extend_from_slice(&word.to_ne_bytes());
-            }
-            notes.extend_from_slice(name);
-            notes.extend_from_slice(contents);
-            notes.resize(notes.len().next_multiple_of(4), 0);
-        }
-        assert_eq!(build_id(&notes).unwrap(), b"12345");
-        assert_eq!(build_id(&notes[..20]), None);
-        assert_eq!(build_id(&notes[..30]), None);
-        assert_eq!(build_id(&[0xff; 12]), None);
     }
 }
