@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Source lines of places in the kernel, from its debug information.
+//! Source lines of places in the kernel and its modules, from their debug information.
 //!
-//! The build ID of the running kernel decides which file is the right one. Only the kernel itself has lines: the debug
-//! information of a module needs relocations.
+//! The build ID of the running kernel, or of the loaded module, decides which file is the right one.
 
 use std::{
-    collections::HashMap,
+    collections::{
+        BTreeSet,
+        HashMap, //
+    },
     env,
     fs::{
         self,
         File, //
     },
+    os::fd::AsRawFd,
     path::{
         Path,
         PathBuf, //
@@ -22,49 +25,71 @@ use addr2line::Loader;
 use object::{
     read::ReadCache,
     Object,
+    ObjectKind,
     ObjectSection,
     ObjectSymbol, //
 };
 
-use crate::failure::note;
-
-/// The type of a note with a build ID. C: `NT_GNU_BUILD_ID`.
-const BUILD_ID: u32 = 3;
+use crate::{
+    debug_files::{
+        build_id,
+        by_id,
+        hex,
+        kernel_files,
+        module_files, //
+    },
+    failure::note,
+    relocate,
+    sys, //
+};
 
 /// How many bytes before a return instruction can have the line that leads to it.
 const MAX_BACK: u64 = 64;
 
-/// The debug information of the running kernel.
-pub struct Lines {
+/// The debug information of the running kernel or of a module.
+struct Image {
     loader: Loader,
     symbols: HashMap<String, u64>,
     /// How the names of all source files start.
     directory: String,
 }
 
-impl Lines {
-    /// Opens the debug information. If there is none, the error is one line that says how to get it.
-    pub fn open() -> Result<Self, String> {
-        let read = |path| fs::read_to_string(path).unwrap_or_default();
-        let release = read("/proc/sys/kernel/osrelease");
+impl Image {
+    /// Opens the debug information of a module, or of the kernel if `module` is empty. If there is none, the error is
+    /// one line that says how to get it.
+    fn open(module: &str) -> Result<Self, String> {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let release = release.trim();
-        let id = fs::read("/sys/kernel/notes")
-            .ok()
-            .and_then(|notes| build_id(&notes));
-        let Some(id) = id else {
-            return Err("no source lines: the kernel has no build ID".into());
+        let (of, notes) = match module {
+            "" => (String::new(), "/sys/kernel/notes".into()),
+            _ => (
+                format!(" of {module}"),
+                format!("/sys/module/{module}/notes/.note.gnu.build-id"),
+            ),
         };
-        let found = candidates(release, &id, |name| env::var_os(name).map(PathBuf::from))
+        let id = fs::read(notes).ok().and_then(|notes| build_id(&notes));
+        let Some(id) = id else {
+            return Err(format!("no source lines{of}: no build ID"));
+        };
+        let mut paths = by_id(&id, |name| env::var_os(name).map(PathBuf::from));
+        paths.extend(match module {
+            "" => kernel_files(release),
+            _ => {
+                let modules = fs::read_to_string(format!("/lib/modules/{release}/modules.dep"));
+                module_files(release, module, &modules.unwrap_or_default())
+            }
+        });
+        let found = paths
             .into_iter()
             .find_map(|path| Self::open_file(&path, &id));
-        let Some(mut lines) = found else {
+        let Some(mut image) = found else {
             return Err(format!(
-                "no source lines: install linux-image-{release}-dbg, or run debuginfod-find debuginfo {}",
+                "no source lines{of}: install linux-image-{release}-dbg, or run debuginfod-find debuginfo {}",
                 hex(&id)
             ));
         };
-        lines.set_directory("start_kernel", "init/main.c");
-        Ok(lines)
+        image.set_directory("start_kernel", "init/main.c");
+        Ok(image)
     }
 
     /// `None` if the file has another build ID, or no lines.
@@ -77,13 +102,23 @@ impl Lines {
         if object.build_id().ok()?? != id || !has_lines {
             return None;
         }
-        let symbols = object
-            .symbols()
-            .filter(|symbol| symbol.is_definition())
-            .filter_map(|symbol| Some((symbol.name().ok()?, symbol.address())));
+        let (loader, symbols) = if object.kind() == ObjectKind::Relocatable {
+            let mut image = fs::read(path).ok()?;
+            let symbols = relocate::place(&mut image)?;
+            let file = sys::memory_file(&image).ok()?;
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            let symbols = symbols.iter().map(|(name, address)| (&**name, *address));
+            (Loader::new(path).ok()?, unique(symbols))
+        } else {
+            let symbols = object
+                .symbols()
+                .filter(|symbol| symbol.is_definition())
+                .filter_map(|symbol| Some((symbol.name().ok()?, symbol.address())));
+            (Loader::new(path).ok()?, unique(symbols))
+        };
         Some(Self {
-            loader: Loader::new(path).ok()?,
-            symbols: unique(symbols),
+            loader,
+            symbols,
             directory: String::new(),
         })
     }
@@ -109,13 +144,7 @@ impl Lines {
         Some((location.file?.into(), location.line?))
     }
 
-    /// The line of the return instruction at `FUNCTION+OFFSET`, as `FILE:LINE`. A size behind the offset does not
-    /// matter.
-    ///
-    /// Compilers give the line of the closing brace to most returns. So the last other line before it in the code
-    /// follows: mostly the line of the `return` statement.
-    pub fn find_return(&self, place: &str) -> Option<String> {
-        let (function, offset) = split_place(place)?;
+    fn find_return(&self, function: &str, offset: u64) -> Option<String> {
         let (file, line) = self.location(function, offset)?;
         let before = (1..=MAX_BACK.min(offset))
             .filter_map(|back| self.location(function, offset - back))
@@ -124,6 +153,35 @@ impl Lines {
         let file = file.strip_prefix(&self.directory).unwrap_or(&file);
         let before = before.map_or(String::new(), |(_, line)| format!(" after {line}"));
         Some(format!("{file}:{line}{before}"))
+    }
+}
+
+/// The debug information of the kernel and of modules.
+pub struct Lines(HashMap<String, Image>);
+
+impl Lines {
+    /// Opens the debug information of these modules, and of the kernel if a name is empty. If there is none, says how
+    /// to get it.
+    pub fn open<'m>(modules: impl Iterator<Item = &'m str>) -> Self {
+        let modules: BTreeSet<&str> = modules.collect();
+        let open = |module: &str| match Image::open(module) {
+            Ok(image) => Some((module.into(), image)),
+            Err(reason) => {
+                note(format!("rkprobe: {reason}"));
+                None
+            }
+        };
+        Self(modules.into_iter().filter_map(open).collect())
+    }
+
+    /// The line of the return instruction at `FUNCTION+OFFSET` or `FUNCTION+OFFSET [MODULE]`, as `FILE:LINE`. A size
+    /// behind the offset does not matter.
+    ///
+    /// Compilers give the line of the closing brace to most returns. So the last other line before it in the code
+    /// follows: mostly the line of the `return` statement.
+    pub fn find_return(&self, place: &str) -> Option<String> {
+        let (function, offset, module) = split_place(place)?;
+        self.0.get(module)?.find_return(function, offset)
     }
 }
 
@@ -142,80 +200,22 @@ fn unique<'s>(symbols: impl Iterator<Item = (&'s str, u64)>) -> HashMap<String, 
         .collect()
 }
 
-/// Opens the debug information. If there is none, says how to get it.
-pub fn open_or_note() -> Option<Lines> {
-    Lines::open()
-        .map_err(|reason| note(format!("rkprobe: {reason}")))
-        .ok()
-}
-
-/// Splits `FUNCTION+0xOFFSET[/0xSIZE]`. `None` for a function of a module, which has ` [MODULE]` behind it.
-fn split_place(place: &str) -> Option<(&str, u64)> {
+/// Splits `FUNCTION+0xOFFSET[/0xSIZE]`, and ` [MODULE]` behind it for a function of a module.
+fn split_place(place: &str) -> Option<(&str, u64, &str)> {
     let place = place.trim();
-    if place.contains(' ') {
-        return None;
-    }
+    let (place, module) = match place.split_once(" [") {
+        Some((place, module)) => (place, module.strip_suffix(']')?),
+        None => (place, ""),
+    };
     let (function, offset) = place.split_once('+')?;
     let offset = offset.split('/').next()?.strip_prefix("0x")?;
-    Some((function, u64::from_str_radix(offset, 16).ok()?))
-}
-
-/// The files that can contain the debug information. The best file comes first.
-fn candidates(
-    release: &str,
-    id: &[u8],
-    variable: impl Fn(&str) -> Option<PathBuf>,
-) -> Vec<PathBuf> {
-    let id = hex(id);
-    let (start, rest) = id.split_at(2.min(id.len()));
-    let mut paths: Vec<PathBuf> = [
-        format!("/usr/lib/debug/.build-id/{start}/{rest}.debug"),
-        format!("/usr/lib/debug/boot/vmlinux-{release}"),
-        format!("/usr/lib/debug/lib/modules/{release}/vmlinux"),
-        format!("/usr/lib/debug/usr/lib/modules/{release}/vmlinux"),
-        format!("/lib/modules/{release}/build/vmlinux"),
-    ]
-    .map(PathBuf::from)
-    .into();
-    let caches = [
-        variable("DEBUGINFOD_CACHE_PATH"),
-        variable("XDG_CACHE_HOME").map(|path| path.join("debuginfod_client")),
-        variable("HOME").map(|path| path.join(".cache/debuginfod_client")),
-        variable("HOME").map(|path| path.join(".debuginfod_client_cache")),
-    ];
-    let files = caches.into_iter().flatten();
-    paths.extend(files.map(|cache| cache.join(&id).join("debuginfo")));
-    paths
-}
-
-/// The build ID among notes, as the kernel shows its own.
-fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
-    loop {
-        let word = |at: usize| {
-            let bytes = notes.get(at..at + 4)?;
-            Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-        };
-        let name_bytes = word(0)? as usize;
-        let bytes = word(4)? as usize;
-        let start = 12 + name_bytes.next_multiple_of(4);
-        let contents = notes.get(start..start.checked_add(bytes)?)?;
-        if word(8)? == BUILD_ID && notes.get(12..12 + name_bytes)? == b"GNU\0" {
-            return Some(contents.into());
-        }
-        notes = notes.get(start + bytes.next_multiple_of(4)..)?;
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in bytes {
-        text += &format!("{byte:02x}");
-    }
-    text
+    Some((function, u64::from_str_radix(offset, 16).ok()?, module))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process;
+
     use super::*;
 
     #[inline(always)]
@@ -241,11 +241,12 @@ mod tests {
     fn finds_the_line_of_an_instruction() {
         let inside = rkprobe_function_with_lines(0);
         let path = env::current_exe().unwrap();
-        let mut lines = Lines::open_file(&path, &own_id()).unwrap();
+        let mut image = Image::open_file(&path, &own_id()).unwrap();
         let name = "rkprobe_function_with_lines";
-        let whole = lines.find_return(&format!("{name}+0x0/0x10")).unwrap();
+        let whole = image.find_return(name, 0).unwrap();
         assert!(whole.contains("src/lines.rs:"), "{whole}");
-        lines.set_directory(name, "src/lines.rs");
+        image.set_directory(name, "src/lines.rs");
+        let lines = Lines(HashMap::from([(String::new(), image)]));
         let found: Vec<String> = (0..200)
             .filter_map(|offset| lines.find_return(&format!("{name}+{offset:#x}")))
             .collect();
@@ -255,6 +256,36 @@ mod tests {
         assert!(at(&format!("{body} after {first}")), "{found:?}");
         assert!(at(&format!("{end} after {body}")), "{found:?}");
         assert_eq!(lines.find_return("no_such_function+0x0"), None);
+        assert_eq!(lines.find_return(&format!("{name}+0x0 [module]")), None);
+    }
+
+    /// The compiler that links this test links a relocatable file, as the kernel's build does for a module.
+    #[test]
+    fn finds_the_lines_of_a_module() {
+        let directory = env::temp_dir().join(format!("rkprobe-lines-{}", process::id()));
+        fs::create_dir(&directory).unwrap();
+        let source = "int one(int a) { return a + 1; }\n\nint two(int a) { return one(a) * 3; }\n";
+        fs::write(directory.join("m.c"), source).unwrap();
+        let status = process::Command::new("cc")
+            .args(["-g", "-O1", "-ffunction-sections", "-fno-inline"])
+            .args(["-r", "-nostdlib", "-Wl,--build-id", "-o", "m.ko", "m.c"])
+            .current_dir(&directory)
+            .status();
+        let path = directory.join("m.ko");
+        let bytes = fs::read(&path);
+        let id = bytes.as_ref().ok().and_then(|bytes| {
+            let object = object::File::parse(&**bytes).ok()?;
+            Some(object.build_id().ok()??.to_vec())
+        });
+        let image = id.and_then(|id| Image::open_file(&path, &id));
+        fs::remove_dir_all(&directory).unwrap();
+        assert!(status.unwrap().success());
+        let mut image = image.unwrap();
+        image.set_directory("one", "m.c");
+        let lines = Lines(HashMap::from([("m".into(), image)]));
+        assert_eq!(lines.find_return("one+0x0 [m]").unwrap(), "m.c:1");
+        assert_eq!(lines.find_return("two+0x0/0x9 [m]").unwrap(), "m.c:3");
+        assert_eq!(lines.find_return("two+0x0"), None);
     }
 
     #[test]
@@ -262,9 +293,9 @@ mod tests {
         let path = env::current_exe().unwrap();
         let mut id = own_id();
         id[0] ^= 1;
-        assert!(Lines::open_file(&path, &id).is_none());
-        assert!(Lines::open_file(Path::new("/no/such/file"), &id).is_none());
-        assert!(Lines::open_file(Path::new("/proc/self/maps"), &id).is_none());
+        assert!(Image::open_file(&path, &id).is_none());
+        assert!(Image::open_file(Path::new("/no/such/file"), &id).is_none());
+        assert!(Image::open_file(Path::new("/proc/self/maps"), &id).is_none());
     }
 
     #[test]
@@ -275,37 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn looks_in_the_places_of_packages_and_of_debuginfod() {
-        let variable = |name: &str| (name == "HOME").then(|| PathBuf::from("/root"));
-        let paths = candidates("7.1", &[0xab, 0xcd, 0x0e], variable);
-        for path in [
-            "/usr/lib/debug/.build-id/ab/cd0e.debug",
-            "/usr/lib/debug/boot/vmlinux-7.1",
-            "/root/.cache/debuginfod_client/abcd0e/debuginfo",
-        ] {
-            assert!(paths.contains(&PathBuf::from(path)), "{path}");
-        }
-    }
-
-    #[test]
-    fn reads_places_and_notes() {
-        assert_eq!(split_place("f+0x1a/0x20"), Some(("f", 26)));
-        assert_eq!(split_place("f.cold+0x2 "), Some(("f.cold", 2)));
-        for wrong in ["f", "f+1", "f+0x1 [m]", "f+0x1/0x2 [m]", ""] {
+    fn reads_places() {
+        assert_eq!(split_place("f+0x1a/0x20"), Some(("f", 26, "")));
+        assert_eq!(split_place("f.cold+0x2 "), Some(("f.cold", 2, "")));
+        assert_eq!(split_place("f+0x1/0x2 [m]"), Some(("f", 1, "m")));
+        for wrong in ["f", "f+1", "f+0x1 [m", ""] {
             assert_eq!(split_place(wrong), None, "{wrong}");
         }
-        let mut notes = Vec::new();
-        for (name, kind, contents) in [(&b"Xen\0"[..], 3, &b"abc"[..]), (b"GNU\0", 3, b"12345")] {
-            for word in [name.len() as u32, contents.len() as u32, kind] {
-                notes.extend_from_slice(&word.to_ne_bytes());
-            }
-            notes.extend_from_slice(name);
-            notes.extend_from_slice(contents);
-            notes.resize(notes.len().next_multiple_of(4), 0);
-        }
-        assert_eq!(build_id(&notes).unwrap(), b"12345");
-        assert_eq!(build_id(&notes[..20]), None);
-        assert_eq!(build_id(&notes[..30]), None);
-        assert_eq!(build_id(&[0xff; 12]), None);
     }
 }

@@ -3,7 +3,7 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `json`, `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `lines`,
+//! `json`, `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `relocate`, `debug_files`, `lines`,
 //! `tracefs`, `probes`, `instance`, `context`, `commands`, `cli`.
 
 use std::process::ExitCode;
@@ -12,6 +12,7 @@ mod btf;
 mod cli;
 mod commands;
 mod context;
+mod debug_files;
 mod draw;
 mod duration;
 mod errno;
@@ -22,6 +23,7 @@ mod json;
 mod lines;
 mod probes;
 mod record;
+mod relocate;
 mod returns;
 mod similar;
 mod svg;

@@ -4,8 +4,14 @@
 
 use std::{
     fs::File,
-    io,
-    os::fd::AsRawFd,
+    io::{
+        self,
+        Write, //
+    },
+    os::fd::{
+        AsRawFd,
+        FromRawFd, //
+    },
     sync::atomic::{
         AtomicBool,
         Ordering::Relaxed, //
@@ -63,6 +69,19 @@ pub fn lock(file: &File) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// A file in memory, with these contents.
+pub fn memory_file(contents: &[u8]) -> io::Result<File> {
+    // SAFETY: The name is a C string.
+    let fd = unsafe { libc::memfd_create(c"rkprobe".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: The descriptor is new, and nothing else owns it.
+    let mut file = unsafe { File::from_raw_fd(fd) };
+    file.write_all(contents)?;
+    Ok(file)
 }
 
 /// The columns and the lines of the terminal.

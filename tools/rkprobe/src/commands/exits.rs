@@ -12,7 +12,7 @@ use crate::{
         self,
         Object, //
     },
-    lines,
+    lines::Lines,
     probes,
     sys, //
 };
@@ -58,8 +58,15 @@ pub fn run(context: &Context, function: &str, has_source: bool) -> Result {
     let text = tracefs.read(FILE)?;
     // Others can ask while the debug information is read.
     drop(lock);
-    let lines = has_source.then(lines::open_or_note).flatten();
-    let find = |place: &str| lines.as_ref()?.find_return(place);
+    let module = match has_source {
+        true => probes::module_of(function).unwrap_or_default(),
+        false => String::new(),
+    };
+    let lines = has_source.then(|| Lines::open([&*module].into_iter()));
+    let find = |place: &str| match &*module {
+        "" => lines.as_ref()?.find_return(place),
+        module => lines.as_ref()?.find_return(&format!("{place} [{module}]")),
+    };
     if !context.is_json {
         return context.print(&with_lines(&text, find));
     }

@@ -26,10 +26,7 @@ use crate::{
         self,
         Object, //
     },
-    lines::{
-        self,
-        Lines, //
-    },
+    lines::Lines,
     probes,
     returns::Returns,
     svg, //
@@ -71,6 +68,11 @@ fn function_of(place: &str) -> String {
         Some((_, module)) => format!("{symbol} {module}"),
         None => symbol.into(),
     }
+}
+
+/// The module of `MODULE:FUNCTION`, or nothing.
+fn module(function: &str) -> &str {
+    function.split_once(':').map_or("", |(module, _)| module)
 }
 
 /// The errors, the most frequent first. `hist` counts by function, and `exits` by return instruction.
@@ -191,7 +193,12 @@ pub fn run(
     probes::check_syntax(&format!("f:rkprobe/fails {pattern}%return {fields}"))?;
     let (functions, lines) = if has_source {
         let functions = probes::matching(&context.tracefs, pattern, MAX_PROBED)?;
-        (Some(functions), lines::open_or_note())
+        let modules: Vec<String> = match probes::is_pattern(pattern) {
+            true => functions.iter().map(|name| module(name).into()).collect(),
+            false => vec![probes::module_of(pattern).unwrap_or_default()],
+        };
+        let lines = Lines::open(modules.iter().map(|module| &**module));
+        (Some(functions), Some(lines))
     } else {
         (None, None)
     };

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The files that can contain the debug information of the kernel or of a module.
+
+use std::path::PathBuf;
+
+/// The type of a note with a build ID. C: `NT_GNU_BUILD_ID`.
+const BUILD_ID: u32 = 3;
+
+/// The files with this build ID, of packages and of debuginfod.
+pub fn by_id(id: &[u8], variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
+    let id = hex(id);
+    let (start, rest) = id.split_at(2.min(id.len()));
+    let mut paths = vec![format!("/usr/lib/debug/.build-id/{start}/{rest}.debug").into()];
+    let caches = [
+        variable("DEBUGINFOD_CACHE_PATH"),
+        variable("XDG_CACHE_HOME").map(|path| path.join("debuginfod_client")),
+        variable("HOME").map(|path| path.join(".cache/debuginfod_client")),
+        variable("HOME").map(|path| path.join(".debuginfod_client_cache")),
+    ];
+    let files = caches.into_iter().flatten();
+    paths.extend(files.map(|cache| cache.join(&id).join("debuginfo")));
+    paths
+}
+
+/// The files that can contain the kernel.
+pub fn kernel_files(release: &str) -> Vec<PathBuf> {
+    [
+        format!("/usr/lib/debug/boot/vmlinux-{release}"),
+        format!("/usr/lib/debug/lib/modules/{release}/vmlinux"),
+        format!("/usr/lib/debug/usr/lib/modules/{release}/vmlinux"),
+        format!("/lib/modules/{release}/build/vmlinux"),
+    ]
+    .map(PathBuf::from)
+    .into()
+}
+
+/// The files that can contain a module. `modules` is the list `modules.dep`.
+pub fn module_files(release: &str, module: &str, modules: &str) -> Vec<PathBuf> {
+    let found = modules.lines().find_map(|line| {
+        let (path, _) = line.split_once(':')?;
+        let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let name = name.split_once(".ko")?.0;
+        (name.replace('-', "_") == module).then(|| format!("{directory}/{name}.ko"))
+    });
+    let Some(file) = found else {
+        return Vec::new();
+    };
+    let in_source = file.strip_prefix("kernel/").unwrap_or(&file);
+    [
+        format!("/usr/lib/debug/lib/modules/{release}/{file}"),
+        format!("/usr/lib/debug/usr/lib/modules/{release}/{file}"),
+        format!("/lib/modules/{release}/{file}"),
+        format!("/lib/modules/{release}/build/{in_source}"),
+    ]
+    .map(PathBuf::from)
+    .into()
+}
+
+/// The build ID among notes, as the kernel shows its own.
+pub fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
+    loop {
+        let word = |at: usize| {
+            let bytes = notes.get(at..at + 4)?;
+            Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+        };
+        let name_bytes = word(0)? as usize;
+        let bytes = word(4)? as usize;
+        let start = 12 + name_bytes.next_multiple_of(4);
+        let contents = notes.get(start..start.checked_add(bytes)?)?;
+        if word(8)? == BUILD_ID && notes.get(12..12 + name_bytes)? == b"GNU\0" {
+            return Some(contents.into());
+        }
+        notes = notes.get(start + bytes.next_multiple_of(4)..)?;
+    }
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        text += &format!("{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_in_the_places_of_packages_and_of_debuginfod() {
+        let variable = |name: &str| (name == "HOME").then(|| PathBuf::from("/root"));
+        let paths = by_id(&[0xab, 0xcd, 0x0e], variable);
+        for path in [
+            "/usr/lib/debug/.build-id/ab/cd0e.debug",
+            "/root/.cache/debuginfod_client/abcd0e/debuginfo",
+        ] {
+            assert!(paths.contains(&PathBuf::from(path)), "{path}");
+        }
+        let list = "kernel/a/b-c.ko.xz: kernel/a/d.ko.xz\nupdates/e.ko:\n";
+        let paths = module_files("7.1", "b_c", list);
+        for path in [
+            "/usr/lib/debug/lib/modules/7.1/kernel/a/b-c.ko",
+            "/lib/modules/7.1/build/a/b-c.ko",
+        ] {
+            assert!(paths.contains(&PathBuf::from(path)), "{path}");
+        }
+        assert!(module_files("7.1", "d", list).is_empty());
+    }
+
+    #[test]
+    fn finds_the_build_id_among_notes() {
+        let mut notes = Vec::new();
+        for (name, kind, contents) in [(&b"Xen\0"[..], 3, &b"abc"[..]), (b"GNU\0", 3, b"12345")] {
+            for word in [name.len() as u32, contents.len() as u32, kind] {
+                notes.extend_from_slice(&word.to_ne_bytes());
+            }
+            notes.extend_from_slice(name);
+            notes.extend_from_slice(contents);
+            notes.resize(notes.len().next_multiple_of(4), 0);
+        }
+        assert_eq!(build_id(&notes).unwrap(), b"12345");
+        assert_eq!(build_id(&notes[..20]), None);
+        assert_eq!(build_id(&notes[..30]), None);
+        assert_eq!(build_id(&[0xff; 12]), None);
+    }
+}
