@@ -11,6 +11,10 @@ use core::{
         forget,
         ManuallyDrop, //
     },
+    sync::atomic::{
+        AtomicU64,
+        Ordering, //
+    },
 };
 
 use kernel::{
@@ -65,6 +69,12 @@ use ktrace::{
     tracepoint::{
         self,
         Tracepoint, //
+    },
+    watchpoint::{
+        self,
+        Access,
+        Target,
+        Watchpoint, //
     },
 };
 
@@ -144,6 +154,12 @@ impl ftrace::Handler for Count {
 
 impl tracepoint::Handler for Count {
     fn hit(&self, _: &tracepoint::Hit<'_>) {
+        self.0.increment();
+    }
+}
+
+impl watchpoint::Handler for Count {
+    fn hit(&self, _: &watchpoint::Hit<'_>) {
         self.0.increment();
     }
 }
@@ -267,6 +283,21 @@ fn forget_tracepoint_of_module() -> Result {
     Ok(())
 }
 
+fn forget_watchpoint() -> Result {
+    static WATCHED: AtomicU64 = AtomicU64::new(0);
+    let target = Target {
+        address: (&raw const WATCHED).addr(),
+        is_per_cpu: false,
+        len: 8,
+        access: Access::Write,
+    };
+    if watchpoint::slots(target.access) > 0 {
+        forget(Watchpoint::new(target, count()?)?);
+    }
+    WATCHED.store(1, Ordering::Relaxed);
+    Ok(())
+}
+
 fn forget_notifier() -> Result {
     forget(Notifier::register(count()?)?);
     Ok(())
@@ -293,7 +324,7 @@ fn drop_threads_in_a_thread() -> Result {
     Ok(())
 }
 
-const KINDS: [fn() -> Result; 13] = [
+const KINDS: [fn() -> Result; 14] = [
     forget_kprobe,
     forget_kprobes,
     forget_kretprobe,
@@ -307,6 +338,7 @@ const KINDS: [fn() -> Result; 13] = [
     forget_notifier,
     forget_threads,
     drop_threads_in_a_thread,
+    forget_watchpoint,
 ];
 
 /// The value of a parameter. Before linux 7.3, the kernel returns a reference to it.
