@@ -72,10 +72,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether the kernel takes such a watchpoint, if a breakpoint register is free.
+    /// Checks that the kernel accepts such a watchpoint if a breakpoint register is free.
     ///
-    /// Process context; sleeps. Fails as [`Watchpoint::new`](super::Watchpoint::new); but if no
-    /// register is free, nothing is known, and this succeeds.
+    /// Process context; sleeps. Fails as [`Watchpoint::new`](super::Watchpoint::new). If no
+    /// register is free, the kernel cannot check the watchpoint, and this function succeeds.
     pub fn check(&self) -> Result {
         let len = self.checked_len()?;
         if arch::WATCHES_BY_FTRACE {
