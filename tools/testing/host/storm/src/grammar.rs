@@ -281,9 +281,13 @@ pub fn follow(rng: &mut Rng) -> [String; 4] {
     if rng.one_in(2) {
         command = format!("{command},{other}.{field}");
     }
+    let is_return = rng.one_in(3);
     // Without this, all functions of the type are traced, which takes longer.
     if !rng.one_in(8) {
-        command = format!("{command} {}", followed.functions);
+        let suffix = if is_return { "%return" } else { "" };
+        command = format!("{command} {}{suffix}", followed.functions);
+    } else if is_return {
+        command = format!("{command} %return");
     }
     for option in OBJECT_OPTIONS {
         if rng.one_in(3) {
@@ -296,6 +300,10 @@ pub fn follow(rng: &mut Rng) -> [String; 4] {
     if rng.one_in(2) {
         let changes = rng.pick(&["", " changes"]);
         command = format!("{command}{changes} {} at=$obj:x64", followed.argument);
+        if is_return {
+            let saved = rng.pick(&["", " ns=$elapsed", " a=$arg1 b=$arg2 ns=$elapsed"]);
+            command = format!("{command} ret=$retval{saved}");
+        }
     }
     let define = |event: String| {
         let (letter, rest) =
