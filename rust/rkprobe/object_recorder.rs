@@ -218,7 +218,7 @@ impl ObjectSaver {
     /// Records the return of a call with an object.
     #[inline(never)]
     #[link_section = ".kprobes.text"]
-    fn record_return(&self, call: &Call<'_>, words: &[u64]) {
+    fn record_return(&self, call: CallOrigin<'_>, function: usize, caller: usize, words: &[u64]) {
         let Some((address, arguments)) = words.split_first() else {
             return;
         };
@@ -235,9 +235,8 @@ impl ObjectSaver {
             arguments,
             elapsed,
         };
-        let head = (call.function(), call.caller());
         self.object
-            .record(&call.origin(), values, head, call.function());
+            .record(&call, values, (function, caller), function);
     }
 }
 
@@ -261,7 +260,8 @@ impl<const N: usize> fprobe::Handler for AtObjectReturn<N> {
 
     #[inline(always)]
     fn exit(&self, call: &Call<'_>, words: &[u64; N]) {
-        self.0.record_return(call, words);
+        let (function, caller) = (call.function(), call.caller());
+        self.0.record_return(call.origin(), function, caller, words);
     }
 }
 
@@ -284,9 +284,10 @@ struct ReturnedObject<'a> {
 impl CallValues for ReturnedObject<'_> {
     #[inline(always)]
     fn entry_data(self, index: u8) -> u64 {
-        match self.arguments.get(usize::from(index)) {
-            Some(argument) => *argument,
-            None => self.object.entry_data(index),
+        match index {
+            fetch::OBJECT | fetch::PARAMETER | fetch::UNCHANGED => self.object.entry_data(index),
+            // Each other index in a program has a word.
+            _ => self.arguments.get(usize::from(index)).copied().unwrap_or(0),
         }
     }
 
