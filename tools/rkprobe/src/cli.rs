@@ -235,7 +235,7 @@ fn command() -> Command {
         )
         .subcommand(
             Command::new("watch")
-                .about("Who writes some memory of the kernel? (x86-64)")
+                .about("Who writes some memory of the kernel?")
                 .arg(word(
                     "MEMORY",
                     "[MODULE:]SYMBOL[+OFFSET][:LENGTH] or ADDRESS[:LENGTH]",
@@ -244,7 +244,7 @@ fn command() -> Command {
                     Arg::new("each")
                         .long("each")
                         .action(ArgAction::SetTrue)
-                        .help("Print each write with the new value, instead of counting"),
+                        .help("Print each write with the new value (on arm64, the old one), instead of counting"),
                 )
                 .arg(number().requires("each").help("End after N writes")),
         )
