@@ -23,6 +23,7 @@ use kernel::{
 
 use crate::{
     bindings,
+    kprobe_list,
     leftover,
     security, //
 };
@@ -90,9 +91,11 @@ pub(crate) struct PinnedProbe<R, H: ?Sized> {
 ///
 /// # Invariants
 ///
-/// `inner` was registered successfully and not unregistered since.
+/// `inner` was registered successfully and not unregistered since. If `is_listed` is set,
+/// [`kprobe_list`] has it.
 pub(crate) struct Registration<R: Raw, H: ?Sized> {
     inner: ManuallyDrop<Pin<KBox<PinnedProbe<R, H>>>>,
+    is_listed: bool,
 }
 
 // SAFETY: The kernel's functions on a registered probe lock by themselves.
@@ -126,6 +129,7 @@ impl<R: Raw, H> Registration<R, H> {
     pub(crate) fn register_again(self, set: impl FnOnce(&mut R)) -> Result<Self> {
         let mut this = ManuallyDrop::new(self);
         let target = Target::Address(this.address());
+        this.leave_list();
         // SAFETY: Registered, by the type invariant, and placed again or freed only after this.
         unsafe { R::unregister(&mut [this.raw()]) };
         leftover::untrack(this.raw().cast());
@@ -161,17 +165,28 @@ impl<R: Raw, H> Registration<R, H> {
             (*kprobe).flags = bindings::KPROBE_FLAG_DISABLED;
             set(&mut *raw);
         }
-        // SAFETY: The functions are set, and nobody else has it yet. `remove` waits until no
-        // handler runs, and does not touch module notifiers; `inner` is freed after `untrack` only.
-        unsafe { leftover::track(R::code(raw), raw.cast(), remove::<R>) }?;
+        // SAFETY: The functions are set.
+        let code = unsafe { R::code(raw) };
+        // SAFETY: Nobody else has it yet. `remove` waits until no handler runs, and does not touch
+        // module notifiers; `inner` is freed after `untrack` only.
+        unsafe { leftover::track(code, raw.cast(), remove::<R>) }?;
         // SAFETY: It is initialised, pinned, and unregistered before it is freed.
-        to_result(unsafe { R::register(raw) }).inspect_err(|_| leftover::untrack(raw.cast()))?;
+        let register = || to_result(unsafe { R::register(raw) });
+        let is_listed = kprobe_list::needs(code);
+        let registered = if is_listed {
+            // SAFETY: Each function that unregisters it calls `kprobe_list::remove` before.
+            unsafe { kprobe_list::add(R::kprobe(raw), register) }
+        } else {
+            register()
+        };
+        registered.inspect_err(|_| leftover::untrack(raw.cast()))?;
         // The kernel has the address now, and does not look the name up again.
         // SAFETY: The probe is registered: its name is not changed by others, nor used.
         unsafe { (*R::kprobe(raw)).symbol_name = ptr::null() };
-        // INVARIANT: Registered just now.
+        // INVARIANT: Registered just now, and listed if it must be.
         Ok(Self {
             inner: ManuallyDrop::new(inner),
+            is_listed,
         })
     }
 
@@ -190,6 +205,7 @@ impl<R: Raw, H> Registration<R, H> {
         // INVARIANT: It is the same one, registered.
         Registration {
             inner: ManuallyDrop::new(inner.into()),
+            is_listed: this.is_listed,
         }
     }
 }
@@ -204,7 +220,18 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
         R::kprobe(self.raw())
     }
 
+    /// Takes it off the list, before it is unregistered.
+    fn leave_list(&self) {
+        if self.is_listed {
+            kprobe_list::remove(self.kprobe());
+        }
+    }
+
     pub(crate) fn enable(&self) -> Result {
+        if self.is_listed {
+            // SAFETY: Registered, by the type invariant.
+            return unsafe { kprobe_list::enable(self.kprobe()) };
+        }
         // SAFETY: Registered, by the type invariant.
         to_result(unsafe { bindings::enable_kprobe(self.kprobe()) })
     }
@@ -257,6 +284,7 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
         };
         for probe in probes {
             let mut registration = ManuallyDrop::new(registration_of(probe));
+            registration.leave_list();
             // Neither push can fail: there is room.
             let _ = raw.push_within_capacity(registration.raw());
             // SAFETY: `registration` is not used after this.
@@ -277,6 +305,7 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
 
 impl<R: Raw, H: ?Sized> Drop for Registration<R, H> {
     fn drop(&mut self) {
+        self.leave_list();
         // SAFETY: Registered, by the type invariant, and only freed after this.
         unsafe { R::unregister(&mut [self.raw()]) };
         leftover::untrack(self.raw().cast());
@@ -328,6 +357,7 @@ unsafe fn was_kept<R: Raw>(raw: *mut R) -> bool {
 /// `object` must be a registered `R`, and nobody else must use it any more.
 unsafe fn remove<R: Raw>(object: *mut c_void) {
     let raw = object.cast::<R>();
+    kprobe_list::remove(R::kprobe(raw));
     // SAFETY: The caller guarantees that it is registered, and nobody frees it.
     unsafe {
         R::unregister(&mut [raw]);
