@@ -68,6 +68,7 @@ pub(crate) const __LOG_PREFIX: &[u8] = b"ktrace\0";
 mod arch;
 mod bindings;
 mod file;
+mod kprobe_list;
 mod leftover;
 mod owner;
 mod pointers;
@@ -95,6 +96,7 @@ pub unsafe fn init() -> Result {
     // notifier, because only `trace_event::init` can fail.
     unsafe {
         leftover::init();
+        kprobe_list::init();
         fprobe::init();
         tree::init();
         file::init();
@@ -117,6 +119,7 @@ pub unsafe fn exit() {
     trace_event::exit();
     // SAFETY: The caller calls this once, after `init`.
     unsafe { module_notifier::exit() };
+    kprobe_list::exit();
     leftover::exit();
     watchpoint::exit();
     fprobe::exit();

@@ -26,6 +26,7 @@ use kernel::{
 };
 
 use crate::{
+    kprobe_list,
     leftover,
     module::Module,
     owner, //
@@ -44,9 +45,9 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Called after the module's exit function has run, or after its initialisation has failed.
     /// Other code may still call the module's functions, for example by a write to a parameter of
-    /// the module. So the handler must now disable probes in the module. Afterwards, the kernel
-    /// forgets the breakpoints in the module without removing them. A task that then hits a
-    /// breakpoint dies.
+    /// the module. Afterwards, the kernel forgets the breakpoints in the module without removing
+    /// them. A task that then hits a breakpoint dies. ktrace has already disarmed the probes of
+    /// other modules. rkprobe must now disarm its own probes in the module.
     ///
     /// Process context; may sleep. The module's unloading waits for this function.
     fn leaving(&self, _module: &Module) {}
@@ -286,6 +287,7 @@ unsafe extern "C" fn changes(
     if state == GOING {
         // SAFETY: The kernel passes a module that exists during this call.
         let module = unsafe { Module::from_raw(module.cast()) };
+        kprobe_list::disarm_in(module);
         call_all(|handler| handler.leaving(module));
     }
     // The value of NOTIFY_DONE.

@@ -23,6 +23,7 @@ use kernel::{
 
 use crate::{
     bindings,
+    kprobe_list,
     leftover,
     security, //
 };
@@ -92,9 +93,10 @@ pub(crate) struct PinnedProbe<R, H: ?Sized> {
 ///
 /// # Invariants
 ///
-/// `inner` is registered.
+/// `inner` is registered. If `is_listed` is set, it is in [`kprobe_list`].
 pub(crate) struct Registration<R: Raw, H: ?Sized> {
     inner: ManuallyDrop<Pin<KBox<PinnedProbe<R, H>>>>,
+    is_listed: bool,
 }
 
 // SAFETY: The kernel's functions on a registered probe take the locks that they need.
@@ -129,6 +131,7 @@ impl<R: Raw, H> Registration<R, H> {
     pub(crate) fn register_again(self, set: impl FnOnce(&mut R)) -> Result<Self> {
         let mut this = ManuallyDrop::new(self);
         let target = Target::Address(this.address());
+        this.leave_list();
         // SAFETY: By the type invariant, the probe is registered.
         unsafe { R::unregister(&mut [this.raw()]) };
         leftover::untrack(this.raw().cast());
@@ -164,18 +167,28 @@ impl<R: Raw, H> Registration<R, H> {
             (*kprobe).flags = bindings::KPROBE_FLAG_DISABLED;
             set(&mut *raw);
         }
-        // SAFETY: The functions are set, and no other code has the structure yet. `remove` waits
-        // until no handler runs, and does not use module notifiers. `inner` is freed only after
-        // `untrack`.
-        unsafe { leftover::track(R::code(raw), raw.cast(), remove::<R>) }?;
+        // SAFETY: The functions are set.
+        let code = unsafe { R::code(raw) };
+        // SAFETY: No other code has the structure yet. `remove` waits until no handler runs, and
+        // does not use module notifiers. `inner` is freed only after `untrack`.
+        unsafe { leftover::track(code, raw.cast(), remove::<R>) }?;
         // SAFETY: The structure is initialised and pinned. It is unregistered before it is freed.
-        to_result(unsafe { R::register(raw) }).inspect_err(|_| leftover::untrack(raw.cast()))?;
+        let register = || to_result(unsafe { R::register(raw) });
+        let is_listed = kprobe_list::needs(code);
+        let registered = if is_listed {
+            // SAFETY: Each function that unregisters the probe calls `kprobe_list::remove` before.
+            unsafe { kprobe_list::add(R::kprobe(raw), register) }
+        } else {
+            register()
+        };
+        registered.inspect_err(|_| leftover::untrack(raw.cast()))?;
         // The kernel has the address now, and does not look up the name again.
         // SAFETY: The probe is registered, so no other code uses or changes its name.
         unsafe { (*R::kprobe(raw)).symbol_name = ptr::null() };
-        // INVARIANT: This function has just registered the probe.
+        // INVARIANT: This function has just registered the probe, and listed it if necessary.
         Ok(Self {
             inner: ManuallyDrop::new(inner),
+            is_listed,
         })
     }
 
@@ -194,6 +207,7 @@ impl<R: Raw, H> Registration<R, H> {
         // INVARIANT: The same probe is still registered.
         Registration {
             inner: ManuallyDrop::new(inner.into()),
+            is_listed: this.is_listed,
         }
     }
 }
@@ -208,7 +222,18 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
         R::kprobe(self.raw())
     }
 
+    /// Removes the probe from [`kprobe_list`], before it is unregistered.
+    fn leave_list(&self) {
+        if self.is_listed {
+            kprobe_list::remove(self.kprobe());
+        }
+    }
+
     pub(crate) fn enable(&self) -> Result {
+        if self.is_listed {
+            // SAFETY: By the type invariant, the probe is registered.
+            return unsafe { kprobe_list::enable(self.kprobe()) };
+        }
         // SAFETY: By the type invariant, the probe is registered.
         to_result(unsafe { bindings::enable_kprobe(self.kprobe()) })
     }
@@ -264,6 +289,7 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
         };
         for probe in probes {
             let mut registration = ManuallyDrop::new(registration_of(probe));
+            registration.leave_list();
             // The lists have capacity for all probes, so no push fails.
             let _ = raw.push_within_capacity(registration.raw());
             // SAFETY: `registration` is not used after this.
@@ -284,6 +310,7 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
 
 impl<R: Raw, H: ?Sized> Drop for Registration<R, H> {
     fn drop(&mut self) {
+        self.leave_list();
         // SAFETY: By the type invariant, the probe is registered. It is freed only after this.
         unsafe { R::unregister(&mut [self.raw()]) };
         leftover::untrack(self.raw().cast());
@@ -337,6 +364,7 @@ unsafe fn was_kept<R: Raw>(raw: *mut R) -> bool {
 /// `object` must be a registered `R` that no other code uses any more.
 unsafe fn remove<R: Raw>(object: *mut c_void) {
     let raw = object.cast::<R>();
+    kprobe_list::remove(R::kprobe(raw));
     // SAFETY: The caller guarantees that the structure is registered, and that no code frees it.
     unsafe {
         R::unregister(&mut [raw]);

@@ -3,8 +3,9 @@
 //! A module that uses all parts of ktrace which other modules can use, without unsafe code.
 //!
 //! Most probes are on a function of the module `tracepoint_target`, which must be loaded before.
-//! The file `rust_everything` shows the number of hits of each handler. With `fail=N`, the
-//! initialisation fails after the N-th registration.
+//! The others are on the function of the kernel that calls it. The file `rust_everything` shows the
+//! number of hits of each handler. With `fail=N`, the initialisation fails after the N-th
+//! registration.
 
 use core::borrow::Borrow;
 
@@ -236,7 +237,7 @@ fn rethook() -> Result<Rethook<Returns>> {
 
 fn fprobe() -> Result<Fprobe<KBox<EntryAndExit>>> {
     let handler = KBox::new(EntryAndExit(Scratch::new()?), GFP_KERNEL)?;
-    Fprobe::new(Functions::Names(&[FUNCTION]), handler)
+    Fprobe::new(Functions::Names(&[WRITE]), handler)
 }
 
 fn ftrace_ops() -> Result<FtraceOps<Arc<Entry>>> {
@@ -244,7 +245,7 @@ fn ftrace_ops() -> Result<FtraceOps<Arc<Entry>>> {
         calls: Counter::new()?,
         stack: SavedStack::new(),
     };
-    FtraceOps::new(Filter::Glob(FUNCTION), Arc::new(entry, GFP_KERNEL)?)
+    FtraceOps::new(Filter::Glob(WRITE), Arc::new(entry, GFP_KERNEL)?)
 }
 
 fn watchpoint() -> Result<Watchpoint<Writes>> {

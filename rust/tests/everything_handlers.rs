@@ -53,6 +53,10 @@ pub(crate) const MODULE: &CStr = c"tracepoint_target";
 pub(crate) const FUNCTION: &CStr = c"rkprobe_target_function";
 /// A function that each call of [`FUNCTION`] comes with three calls of.
 pub(crate) const DEEP_FUNCTION: &CStr = c"rkprobe_target_deep";
+/// A function of the kernel that calls [`FUNCTION`] once: the write to a parameter of a module. Its
+/// arguments 2 and 3 are the string that was written, and the length of the string. It returns the
+/// length.
+pub(crate) const WRITE: &CStr = c"param_attr_store";
 /// A tracepoint that each call of [`FUNCTION`] comes with one hit of.
 pub(crate) const TRACEPOINT_NAME: &CStr = c"rkprobe_target_tp";
 
@@ -141,35 +145,36 @@ impl kretinsn::Handler for ReturnInstruction {
     }
 }
 
-/// At the entry and the exit of the function. Reads the string into per-CPU memory.
+/// At the entry and the exit of the write. Reads the string into per-CPU memory.
 pub(crate) struct EntryAndExit(pub(crate) Scratch<64>);
 
 #[vtable]
 impl fprobe::Handler for EntryAndExit {
-    type Data = i32;
+    /// The length of the string.
+    type Data = usize;
 
     fn entry(&self, call: &function::Call<'_>) -> Option<Self::Data> {
-        let number = call.arg(1);
-        FPROBE_ENTRY.hit(call, number);
+        let len: usize = call.arg(3);
+        FPROBE_ENTRY.hit(call, len as i32);
         self.0.with(call.atomic(), |area| {
-            let text = area.and_then(|area| {
-                let text = area.first_chunk_mut::<{ TEXT.len() }>()?;
-                nofault::read_kernel(call.arg(0), text).ok()?;
-                Some(*text)
+            let first = area.and_then(|area| {
+                let text = area.first_chunk_mut::<1>()?;
+                nofault::read_kernel(call.arg(2), text).ok()?;
+                text.first().copied()
             });
-            SCRATCH.increment_if(text == Some(TEXT));
+            SCRATCH.increment_if(first.is_some_and(|first| first.is_ascii_digit()));
         });
-        Some(number)
+        Some(len)
     }
 
-    fn exit(&self, call: &function::Call<'_>, number: &Self::Data) {
-        if is_sum(call.ret(), *number) {
-            FPROBE_EXIT.hit(call, *number);
+    fn exit(&self, call: &function::Call<'_>, len: &Self::Data) {
+        if call.ret::<usize>() == *len {
+            FPROBE_EXIT.hit(call, *len as i32);
         }
     }
 }
 
-/// At the entry of the function, as ftrace calls it.
+/// At the entry of the write, as ftrace calls it.
 pub(crate) struct Entry {
     pub(crate) calls: Counter,
     pub(crate) stack: SavedStack<4>,
@@ -177,7 +182,7 @@ pub(crate) struct Entry {
 
 impl ftrace::Handler for Entry {
     fn entry(&self, call: &function::Call<'_>) {
-        FTRACE.hit(call, call.arg(1));
+        FTRACE.hit(call, call.arg(3));
         let before = self.calls.sum();
         self.calls.increment();
         PERCPU.increment_if(self.calls.sum() > before);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A module for tests of probes in modules that load and unload. Writing a number to its parameter
- * "hit" hits the tracepoint, and calls the functions.
+ * "hit" hits the tracepoint, and calls the functions. After the number -1, the task waits until
+ * this module unloads and then another module, and calls the functions once more.
  */
 
+#include <linux/completion.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
@@ -51,14 +53,11 @@ static noinline __used int rkprobe_target_twice(int number)
 	return number - 2;
 }
 
-static int hit(const char *value, const struct kernel_param *param)
+static void hit_all(int number)
 {
 	const char *text = rkprobe_target_text;
-	int number, calls = 3;
-	int error = kstrtoint(value, 0, &number);
+	int calls = 3;
 
-	if (error)
-		return error;
 	/* The compiler clones functions for calls with known arguments. */
 	OPTIMIZER_HIDE_VAR(text);
 	OPTIMIZER_HIDE_VAR(calls);
@@ -67,6 +66,46 @@ static int hit(const char *value, const struct kernel_param *param)
 	/* The compiler removes a call whose result is unused. */
 	WRITE_ONCE(rkprobe_target_sum,
 		   rkprobe_target_function(text, number) + rkprobe_target_deep(calls));
+}
+
+static bool is_going;
+static DECLARE_COMPLETION(other_is_going);
+
+static int module_changed(struct notifier_block *block, unsigned long state, void *module)
+{
+	if (state != MODULE_STATE_GOING)
+		return NOTIFY_DONE;
+	if (module == THIS_MODULE)
+		is_going = true;
+	else if (is_going)
+		complete(&other_is_going);
+	return NOTIFY_DONE;
+}
+
+/* Runs after the notifiers of kprobes and of ktrace. */
+static struct notifier_block last_notifier = {
+	.notifier_call = module_changed,
+	.priority = -2,
+};
+
+static int hit(const char *value, const struct kernel_param *param)
+{
+	int number;
+	int error = kstrtoint(value, 0, &number);
+
+	if (error)
+		return error;
+	if (number == -1)
+		error = register_module_notifier(&last_notifier);
+	if (error)
+		return error;
+	hit_all(number);
+	if (number == -1) {
+		/* The kernel keeps the module's memory until the task has left this function. */
+		wait_for_completion(&other_is_going);
+		unregister_module_notifier(&last_notifier);
+		hit_all(number);
+	}
 	return 0;
 }
 

@@ -24,7 +24,10 @@ use crate::{
         MODULES,
         SAMPLES, //
     },
-    operations::events::disable_all,
+    operations::{
+        events::disable_all,
+        everything, //
+    },
     worker::{
         write,
         INSTANCES, //
@@ -173,6 +176,9 @@ pub fn finish(before: &State) -> Result<(), String> {
             soon(&format!("unload {module}"), || modules::unload(module))?;
         }
     }
+    if Path::new("/sys/module/rust_everything").exists() {
+        soon("unload rust_everything", everything::unload)?;
+    }
     if !Path::new("rkprobe_dynamic_events").exists() {
         modules::load("rkprobe", "").map_err(|error| format!("load rkprobe: {error}"))?;
     }
@@ -192,6 +198,7 @@ pub fn finish(before: &State) -> Result<(), String> {
     if !listing.is_empty() {
         return Err(format!("after a clear there are still\n{listing}"));
     }
+    everything::check()?;
     // Once more: it loads, works and unloads.
     for is_again in [false, true] {
         soon("unload rkprobe", || modules::unload("rkprobe"))?;

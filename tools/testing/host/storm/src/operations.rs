@@ -19,6 +19,7 @@ use crate::{
 };
 
 pub mod events;
+pub mod everything;
 mod files;
 mod loading;
 mod machine;
@@ -80,6 +81,7 @@ pub const KINDS: &[Kind] = &[
     kind("unload_target", 12, 20, loading::unload_target),
     kind("load_sample", 8, 20, loading::load_sample),
     kind("unload_sample", 10, 0, loading::unload_sample),
+    kind("everything", 30, 50, everything::everything),
     kind("sleeper", 20, 5, machine::sleeper),
     kind("kill_writer", 10, 500, machine::kill_writer),
     kind("load", 6, 0, loading::load),

@@ -25,7 +25,10 @@ use crate::{
     },
 };
 
-use super::events::disable_all;
+use super::{
+    events::disable_all,
+    everything, //
+};
 
 pub fn load_target(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     let module = rng.pick(&MODULES);
@@ -79,6 +82,7 @@ fn make_room(worker: &mut Worker) -> io::Result<()> {
             for sample in SAMPLES {
                 let _ = modules::unload(sample);
             }
+            let _ = everything::unload();
         }
         result = modules::unload("rkprobe");
         match &result {
