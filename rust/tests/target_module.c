@@ -53,7 +53,7 @@ static noinline __used int rkprobe_target_twice(int number)
 	return number - 2;
 }
 
-static void hit_all(int number)
+static noinline void hit_all(int number)
 {
 	const char *text = rkprobe_target_text;
 	int calls = 3;
