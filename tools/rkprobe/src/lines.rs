@@ -82,13 +82,19 @@ impl Image {
             file = module_file(module, &modules.unwrap_or_default());
             paths.extend(file.iter().flat_map(|file| module_files(release, file)));
         }
-        let found = paths
-            .into_iter()
-            .find_map(|path| Self::open_file(&path, &id));
+        let found = paths.iter().find_map(|path| Self::open_file(path, &id));
         let Some(mut image) = found else {
+            let package = format!("linux-image-{release}-dbg");
+            let advice = match paths.iter().find(|path| has_other_id(path, &id)) {
+                Some(path) => format!(
+                    "{} is of another build: install the version of {package} that belongs to this kernel",
+                    path.display()
+                ),
+                None => format!("install {package}"),
+            };
+            let id = hex(&id);
             return Err(format!(
-                "no source lines{of}: install linux-image-{release}-dbg, or run debuginfod-find debuginfo {}",
-                hex(&id)
+                "no source lines{of}: {advice}, or run debuginfod-find debuginfo {id}"
             ));
         };
         match module {
@@ -207,6 +213,16 @@ impl Lines {
     }
 }
 
+/// Whether a file has a build ID, and not this one.
+fn has_other_id(path: &Path, id: &[u8]) -> bool {
+    let Ok(file) = File::open(path) else {
+        return false;
+    };
+    let cache = ReadCache::new(file);
+    let object = object::File::parse(&cache);
+    object.is_ok_and(|object| matches!(object.build_id(), Ok(Some(other)) if other != id))
+}
+
 /// The symbols whose names belong to one address. The lines of another function would be wrong.
 fn unique<'s>(symbols: impl Iterator<Item = (&'s str, u64)>) -> HashMap<String, u64> {
     let mut found: HashMap<&str, Option<u64>> = HashMap::new();
@@ -317,8 +333,12 @@ mod tests {
         let mut id = own_id();
         id[0] ^= 1;
         assert!(Image::open_file(&path, &id).is_none());
-        assert!(Image::open_file(Path::new("/no/such/file"), &id).is_none());
-        assert!(Image::open_file(Path::new("/proc/self/maps"), &id).is_none());
+        assert!(has_other_id(&path, &id));
+        assert!(!has_other_id(&path, &own_id()));
+        for path in ["/no/such/file", "/proc/self/maps"].map(Path::new) {
+            assert!(Image::open_file(path, &id).is_none());
+            assert!(!has_other_id(path, &id));
+        }
     }
 
     #[test]
