@@ -35,18 +35,25 @@ pub fn kernel_files(release: &str) -> Vec<PathBuf> {
     .into()
 }
 
-/// The files that can contain a module. `modules` is the list `modules.dep`.
-pub fn module_files(release: &str, module: &str, modules: &str) -> Vec<PathBuf> {
-    let found = modules.lines().find_map(|line| {
+/// The file of a module below `/lib/modules/RELEASE`, without compression. `modules` is the list `modules.dep`.
+pub fn module_file(module: &str, modules: &str) -> Option<String> {
+    modules.lines().find_map(|line| {
         let (path, _) = line.split_once(':')?;
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         let name = name.split_once(".ko")?.0;
         (name.replace('-', "_") == module).then(|| format!("{directory}/{name}.ko"))
-    });
-    let Some(file) = found else {
-        return Vec::new();
-    };
-    let in_source = file.strip_prefix("kernel/").unwrap_or(&file);
+    })
+}
+
+/// The directory of a module in the kernel's source. `None` if the module is not from there.
+pub fn source_directory(file: &str) -> Option<&str> {
+    let (directory, _) = file.strip_prefix("kernel/")?.rsplit_once('/')?;
+    Some(directory)
+}
+
+/// The files that can contain a module with this [`module_file`].
+pub fn module_files(release: &str, file: &str) -> Vec<PathBuf> {
+    let in_source = file.strip_prefix("kernel/").unwrap_or(file);
     [
         format!("/usr/lib/debug/lib/modules/{release}/{file}"),
         format!("/usr/lib/debug/usr/lib/modules/{release}/{file}"),
@@ -98,14 +105,23 @@ mod tests {
             assert!(paths.contains(&PathBuf::from(path)), "{path}");
         }
         let list = "kernel/a/b-c.ko.xz: kernel/a/d.ko.xz\nupdates/e.ko:\n";
-        let paths = module_files("7.1", "b_c", list);
+        let file = module_file("b_c", list).unwrap();
+        let paths = module_files("7.1", &file);
         for path in [
             "/usr/lib/debug/lib/modules/7.1/kernel/a/b-c.ko",
             "/lib/modules/7.1/build/a/b-c.ko",
         ] {
             assert!(paths.contains(&PathBuf::from(path)), "{path}");
         }
-        assert!(module_files("7.1", "d", list).is_empty());
+        assert_eq!(module_file("d", list), None);
+    }
+
+    #[test]
+    fn knows_the_source_directory_of_a_module() {
+        let list = "kernel/fs/9p/9p.ko.xz:\nupdates/dkms/e.ko:\n";
+        let of = |module| module_file(module, list).unwrap();
+        assert_eq!(source_directory(&of("9p")), Some("fs/9p"));
+        assert_eq!(source_directory(&of("e")), None);
     }
 
     #[test]

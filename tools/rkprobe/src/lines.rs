@@ -36,7 +36,9 @@ use crate::{
         by_id,
         hex,
         kernel_files,
-        module_files, //
+        module_file,
+        module_files,
+        source_directory, //
     },
     failure::note,
     relocate,
@@ -72,23 +74,33 @@ impl Image {
             return Err(format!("no source lines{of}: no build ID"));
         };
         let mut paths = by_id(&id, |name| env::var_os(name).map(PathBuf::from));
-        paths.extend(match module {
-            "" => kernel_files(release),
-            _ => {
-                let modules = fs::read_to_string(format!("/lib/modules/{release}/modules.dep"));
-                module_files(release, module, &modules.unwrap_or_default())
-            }
-        });
-        let found = paths
-            .into_iter()
-            .find_map(|path| Self::open_file(&path, &id));
+        let mut file = None;
+        if module.is_empty() {
+            paths.extend(kernel_files(release));
+        } else {
+            let modules = fs::read_to_string(format!("/lib/modules/{release}/modules.dep"));
+            file = module_file(module, &modules.unwrap_or_default());
+            paths.extend(file.iter().flat_map(|file| module_files(release, file)));
+        }
+        let found = paths.iter().find_map(|path| Self::open_file(path, &id));
         let Some(mut image) = found else {
+            let package = format!("linux-image-{release}-dbg");
+            let advice = match paths.iter().find(|path| has_other_id(path, &id)) {
+                Some(path) => format!(
+                    "{} is of another build: install the version of {package} that belongs to this kernel",
+                    path.display()
+                ),
+                None => format!("install {package}"),
+            };
+            let id = hex(&id);
             return Err(format!(
-                "no source lines{of}: install linux-image-{release}-dbg, or run debuginfod-find debuginfo {}",
-                hex(&id)
+                "no source lines{of}: {advice}, or run debuginfod-find debuginfo {id}"
             ));
         };
-        image.set_directory("start_kernel", "init/main.c");
+        match module {
+            "" => image.set_directory("start_kernel", "init/main.c"),
+            _ => image.set_module_directory(file.as_deref().and_then(source_directory)),
+        }
         Ok(image)
     }
 
@@ -129,6 +141,22 @@ impl Image {
         if let Some(directory) = place.as_ref().and_then(|place| place.strip_suffix(file)) {
             self.directory = directory.into();
         }
+    }
+
+    /// Learns how the names of source files start, from any function of a module whose directory in the kernel's source
+    /// is known.
+    fn set_module_directory(&mut self, directory: Option<&str>) {
+        let start = directory.and_then(|directory| {
+            self.symbols.keys().find_map(|function| {
+                let (file, _) = self.location(function, 0)?;
+                let (path, name) = file.rsplit_once('/')?;
+                let start = path.strip_suffix(directory)?;
+                // Headers have directories of their own with the same name, such as include/net.
+                let is_own = !name.ends_with(".h") && (start.is_empty() || start.ends_with('/'));
+                is_own.then(|| start.to_owned())
+            })
+        });
+        self.directory = start.unwrap_or_default();
     }
 
     /// The place in the function itself, also if the instruction belongs to an inlined function.
@@ -183,6 +211,16 @@ impl Lines {
         let (function, offset, module) = split_place(place)?;
         self.0.get(module)?.find_return(function, offset)
     }
+}
+
+/// Whether a file has a build ID, and not this one.
+fn has_other_id(path: &Path, id: &[u8]) -> bool {
+    let Ok(file) = File::open(path) else {
+        return false;
+    };
+    let cache = ReadCache::new(file);
+    let object = object::File::parse(&cache);
+    object.is_ok_and(|object| matches!(object.build_id(), Ok(Some(other)) if other != id))
 }
 
 /// The symbols whose names belong to one address. The lines of another function would be wrong.
@@ -263,12 +301,13 @@ mod tests {
     #[test]
     fn finds_the_lines_of_a_module() {
         let directory = env::temp_dir().join(format!("rkprobe-lines-{}", process::id()));
-        fs::create_dir(&directory).unwrap();
+        fs::create_dir_all(directory.join("fs/m")).unwrap();
         let source = "int one(int a) { return a + 1; }\n\nint two(int a) { return one(a) * 3; }\n";
-        fs::write(directory.join("m.c"), source).unwrap();
+        fs::write(directory.join("fs/m/m.c"), source).unwrap();
         let status = process::Command::new("cc")
             .args(["-g", "-O1", "-ffunction-sections", "-fno-inline"])
-            .args(["-r", "-nostdlib", "-Wl,--build-id", "-o", "m.ko", "m.c"])
+            .args(["-r", "-nostdlib", "-Wl,--build-id"])
+            .args(["-o", "m.ko", "fs/m/m.c"])
             .current_dir(&directory)
             .status();
         let path = directory.join("m.ko");
@@ -281,10 +320,10 @@ mod tests {
         fs::remove_dir_all(&directory).unwrap();
         assert!(status.unwrap().success());
         let mut image = image.unwrap();
-        image.set_directory("one", "m.c");
+        image.set_module_directory(Some("fs/m"));
         let lines = Lines(HashMap::from([("m".into(), image)]));
-        assert_eq!(lines.find_return("one+0x0 [m]").unwrap(), "m.c:1");
-        assert_eq!(lines.find_return("two+0x0/0x9 [m]").unwrap(), "m.c:3");
+        assert_eq!(lines.find_return("one+0x0 [m]").unwrap(), "fs/m/m.c:1");
+        assert_eq!(lines.find_return("two+0x0/0x9 [m]").unwrap(), "fs/m/m.c:3");
         assert_eq!(lines.find_return("two+0x0"), None);
     }
 
@@ -294,8 +333,12 @@ mod tests {
         let mut id = own_id();
         id[0] ^= 1;
         assert!(Image::open_file(&path, &id).is_none());
-        assert!(Image::open_file(Path::new("/no/such/file"), &id).is_none());
-        assert!(Image::open_file(Path::new("/proc/self/maps"), &id).is_none());
+        assert!(has_other_id(&path, &id));
+        assert!(!has_other_id(&path, &own_id()));
+        for path in ["/no/such/file", "/proc/self/maps"].map(Path::new) {
+            assert!(Image::open_file(path, &id).is_none());
+            assert!(!has_other_id(path, &id));
+        }
     }
 
     #[test]

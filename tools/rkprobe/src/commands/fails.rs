@@ -2,6 +2,8 @@
 
 //! `rkprobe fails PATTERN`: which functions return errors, which errors, how often, and to whom?
 
+use probe::error::ErrorKind;
+
 use crate::{
     commands::lat::{
         dropped,
@@ -146,25 +148,34 @@ fn define(
         return probes::define(&context.tracefs, &[at_return(pattern)]);
     };
     let mut last = Ok(());
+    let mut probed = 0;
     let mut refused = 0;
     for function in functions {
         let at_instructions =
             format!("p:{group}/{INSTRUCTIONS} {function}%retinsn exit=$exit {fields}");
         // `f` takes no module.
         let name = function.rsplit(':').next().unwrap_or(function);
-        let result = probes::define(&context.tracefs, &[at_instructions, at_return(name)]);
-        if result.is_err() {
-            refused += 1;
-            last = result;
+        match probes::define(&context.tracefs, &[at_instructions, at_return(name)]) {
+            Ok(()) => probed += 1,
+            Err(failure) => {
+                // Functions that return nothing have no errors.
+                refused += u32::from(!returns_nothing(&failure));
+                last = Err(failure);
+            }
         }
     }
-    if refused == functions.len() {
+    if probed == 0 {
         return last;
     }
     if refused > 0 {
         note(format!("rkprobe: {refused} functions cannot be probed"));
     }
     Ok(())
+}
+
+/// Whether the kernel refused a probe because the function returns nothing.
+fn returns_nothing(failure: &Failure) -> bool {
+    matches!(failure, Failure::Message(text) if text.starts_with(ErrorKind::NoRetval.text()))
 }
 
 /// Runs the command. `by` replaces the task, and `image` is the path of an image. If `has_source`, the errors have
@@ -315,6 +326,18 @@ mod tests {
             "      20  a  EACCES  a, b\n       1  b  ENOENT  cat\n"
         );
         assert_eq!(table("x", &[], ""), "x: 0 errors\n");
+    }
+
+    #[test]
+    fn knows_why_a_function_is_left_out() {
+        let entry = "  Command: p:a/b f%retinsn error=$retval:s32\n             ^\n";
+        for (error, expected) in [
+            ("This function returns 'void' type", true),
+            ("Function leaves by a tail call; use %return", false),
+        ] {
+            let failure = Failure::new(format!("{error}\n{entry}"));
+            assert_eq!(returns_nothing(&failure), expected);
+        }
     }
 
     #[test]
