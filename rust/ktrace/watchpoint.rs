@@ -9,7 +9,7 @@
 //! neither, so ktrace uses the functions that it consists of.
 //!
 //! arm64 reports an access before the access happens. It steps over the access only for perf's own
-//! handler. So on arm64, ftrace calls the handler of a watchpoint: see [`reports`].
+//! handler. So on arm64, ftrace calls the handler of a watchpoint: see `reports.rs`.
 
 use core::{
     mem::ManuallyDrop,
