@@ -520,6 +520,8 @@ macro_rules! trace_event {
                     (&raw mut KTRACE_KEY).cast()
                 }
 
+                // An event may have no fields.
+                #[allow(clippy::unused_unit)]
                 #[inline(always)]
                 fn fields(self) -> Self::Fields {
                     $crate::trace_event!(@values [()] $([self.$field, $($style)?])*)
