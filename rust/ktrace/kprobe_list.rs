@@ -50,7 +50,7 @@ pub(crate) fn exit() {
 
 /// Whether the kprobes of a handler with this `code` must be listed.
 pub(crate) fn needs(code: usize) -> bool {
-    !module::own().is_some_and(|own| own.contains(code))
+    !module::is_own(code)
 }
 
 /// Lists a kprobe that `register` registers. Process context. `ENOMEM`, and the errors of

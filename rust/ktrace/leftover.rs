@@ -78,7 +78,7 @@ pub(crate) unsafe fn track(
     object: *mut c_void,
     remove: unsafe fn(*mut c_void),
 ) -> Result {
-    if module::own().is_some_and(|own| own.contains(code)) {
+    if module::is_own(code) {
         return Ok(());
     }
     let mut module = ptr::null();

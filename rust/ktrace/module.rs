@@ -134,11 +134,16 @@ extern "C" {
 }
 
 /// The module that contains ktrace. `None` if ktrace is built into the kernel.
-pub(crate) fn own() -> Option<&'static Module> {
+fn own() -> Option<&'static Module> {
     // SAFETY: The function has no requirements.
     let own = unsafe { ktrace_this_module() };
     // SAFETY: The module of this code exists while this code runs.
     (!own.is_null()).then(|| unsafe { Module::from_raw(own) })
+}
+
+/// Whether `address` is in the module that contains ktrace. Any context.
+pub(crate) fn is_own(address: usize) -> bool {
+    own().is_some_and(|own| own.contains(address))
 }
 
 /// The names of all modules, each on its own line. Any context. `ENOMEM`.
