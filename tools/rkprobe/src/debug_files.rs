@@ -96,11 +96,11 @@ mod tests {
 
     #[test]
     fn looks_in_the_places_of_packages_and_of_debuginfod() {
-        let variable = |name: &str| (name == "HOME").then(|| PathBuf::from("/root"));
+        let variable = |name: &str| (name == "HOME").then(|| PathBuf::from("/home/user"));
         let paths = by_id(&[0xab, 0xcd, 0x0e], variable);
         for path in [
             "/usr/lib/debug/.build-id/ab/cd0e.debug",
-            "/root/.cache/debuginfod_client/abcd0e/debuginfo",
+            "/home/user/.cache/debuginfod_client/abcd0e/debuginfo",
         ] {
             assert!(paths.contains(&PathBuf::from(path)), "{path}");
         }
