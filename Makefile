@@ -144,7 +144,8 @@ help:
 #: make fuzz		run the fuzz targets of crate probe, RUNS=1000000 for each of TARGETS='command btf ...'
 #: make storm		run OPS=100000 random operations concurrently; SEED=1 determines them
 #: make exits-check	compare the exits of every function with those that llvm-objdump finds
-#: make bench		measure the cost of hits and commands; ROWS='p0 r' selects rows
+#: make bench		measure the cost of hits and commands; ROWS='p0 r' selects rows, and
+#:			ROWS=job measures a compile job beside object probes
 #: make in-tree		commit rkprobe to the kernel source in the git repository KTREE=DIR
 #: make patches		write the same commit as a series for git am, KTREE=DIR, to patches/ or OUT=DIR
 #:			SERIES=ktrace: write the series of the kprobe abstraction, for the kernel that is set up
