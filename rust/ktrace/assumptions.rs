@@ -17,7 +17,10 @@ use kernel::{
 
 use crate::{
     arch,
-    ftrace,
+    ftrace::{
+        self,
+        Filter, //
+    },
     module,
     symbol, //
 };
@@ -46,6 +49,10 @@ pub fn check(this: &'static ThisModule) -> Result {
     )?;
     expect(is_listed(this), "/sys/module does not list this module")?;
     expect(functions_are_traceable()?, "ftrace takes other addresses")?;
+    expect(
+        filters_are_readable()?,
+        "a filter of ftrace looks different",
+    )?;
     arch::check().or_else(|difference| expect(false, difference))
 }
 
@@ -102,4 +109,14 @@ fn functions_are_traceable() -> Result<bool> {
     Ok(ftrace::is_traceable(text())?
         && ftrace::is_traceable(arch::ftrace_site(text()))?
         && !ftrace::is_traceable(data())?)
+}
+
+/// Whether the structure of a filter is the expected one.
+fn filters_are_readable() -> Result<bool> {
+    match ftrace::selected(Filter::Addresses(&[text()])) {
+        Err(ENOMEM) => Err(ENOMEM),
+        read => {
+            Ok(read.is_ok_and(|addresses| *addresses == [arch::ftrace_site(text()) as c_ulong]))
+        }
+    }
 }

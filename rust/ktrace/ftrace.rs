@@ -33,6 +33,7 @@ use kernel::{
 };
 
 use crate::{
+    ftrace_list,
     function::Call,
     leftover,
     pointers::impl_for_pointers, //
@@ -75,6 +76,9 @@ struct PinnedOps<H> {
 ///
 /// Process context to drop: dropping waits until the handler does not run any more.
 ///
+/// When a module unloads, ktrace stops the tracing of the module's functions. They are also not
+/// traced when the module is back.
+///
 /// # Examples
 ///
 /// ```
@@ -104,7 +108,7 @@ struct PinnedOps<H> {
 ///
 /// # Invariants
 ///
-/// `inner.ops` is registered.
+/// `ftrace_list` has registered `inner.ops`, and only the drop or [`remove`] unregisters it there.
 pub struct FtraceOps<H: Handler> {
     inner: ManuallyDrop<Pin<KBox<PinnedOps<H>>>>,
 }
@@ -118,7 +122,8 @@ impl<H: Handler> FtraceOps<H> {
     /// Starts tracing functions. C: `register_ftrace_function()`.
     ///
     /// Process context; sleeps. `EINVAL` if no function matches, if ftrace cannot trace a function,
-    /// or if the pattern does not select functions by name. `ENOMEM`.
+    /// if the pattern does not select functions by name, or if all functions are in a module that
+    /// is being unloaded. `ENOMEM`.
     pub fn new<E>(filter: Filter<'_>, handler: impl PinInit<H, E>) -> Result<Self>
     where
         Error: From<E>,
@@ -148,9 +153,9 @@ impl<H: Handler> FtraceOps<H> {
         let registered = unsafe { set_filter(ops, filter) }
             // SAFETY: The filter, the function and the flags are set. The structure stays in place
             // until it is unregistered.
-            .and_then(|()| to_result(unsafe { bindings::register_ftrace_function(ops) }));
+            .and_then(|()| unsafe { ftrace_list::register(ops) });
         match registered {
-            // INVARIANT: `register_ftrace_function` has just registered it.
+            // INVARIANT: `ftrace_list::register` has just registered it.
             Ok(()) => Ok(Self {
                 inner: ManuallyDrop::new(inner),
             }),
@@ -172,7 +177,7 @@ impl<H: Handler> FtraceOps<H> {
 impl<H: Handler> Drop for FtraceOps<H> {
     fn drop(&mut self) {
         let ops = self.inner.ops.get();
-        // SAFETY: `ops` is registered, by the type invariant.
+        // SAFETY: `ops` was registered, by the type invariant.
         let unregistered = unsafe { unregister(ops) };
         leftover::untrack(ops.cast());
         if unregistered.is_ok() {
@@ -187,10 +192,9 @@ impl<H: Handler> Drop for FtraceOps<H> {
 ///
 /// # Safety
 ///
-/// `ops` must be registered.
+/// `ftrace_list::register` must have succeeded for `ops`. The caller calls this function once.
 unsafe fn unregister(ops: *mut bindings::ftrace_ops) -> Result {
-    // SAFETY: The caller guarantees that `ops` is registered.
-    let unregistered = to_result(unsafe { bindings::unregister_ftrace_function(ops) });
+    let unregistered = ftrace_list::unregister(ops);
     match unregistered {
         // SAFETY: `ops` is not registered any more.
         Ok(()) => unsafe { bindings::ftrace_free_filter(ops) },
@@ -204,9 +208,10 @@ unsafe fn unregister(ops: *mut bindings::ftrace_ops) -> Result {
 ///
 /// # Safety
 ///
-/// `object` must be a registered `struct ftrace_ops` that no other code uses any more.
+/// `object` must be the `struct ftrace_ops` of an [`FtraceOps`] that no other code uses any more.
 unsafe fn remove(object: *mut c_void) {
-    // SAFETY: The caller guarantees that the structure is registered. The memory is not freed.
+    // SAFETY: The caller guarantees that the structure was registered and that no other code
+    // unregisters it. The memory is not freed.
     let _ = unsafe { unregister(object.cast()) };
 }
 
@@ -285,6 +290,20 @@ pub(crate) fn takes(filter: Filter<'_>) -> Result<bool> {
         Ok(()) => Ok(true),
         Err(error) if error == ENOMEM => Err(error),
         Err(_) => Ok(false),
+    }
+}
+
+/// The addresses that a filter selects: the call sites, which ftrace patches. Process context.
+/// `EINVAL` if the filter selects no function. `ENOMEM`.
+pub(crate) fn selected(filter: Filter<'_>) -> Result<KVVec<c_ulong>> {
+    // The structure is on the heap because it is large.
+    let mut ops = KBox::new(bindings::ftrace_ops::default(), GFP_KERNEL)?;
+    // SAFETY: The structure is never registered. Only its filter is used, and then freed.
+    unsafe {
+        let selected =
+            set_filter(&mut *ops, filter).and_then(|()| ftrace_list::addresses(&mut *ops));
+        bindings::ftrace_free_filter(&mut *ops);
+        selected
     }
 }
 

@@ -100,9 +100,7 @@ pub(crate) unsafe fn enable(kprobe: *mut bindings::kprobe) -> Result {
     let _kprobes = KPROBES.lock();
     // SAFETY: The caller guarantees that the kprobe is registered, so its address stays.
     let address = unsafe { (*kprobe).addr } as usize;
-    let mut is_going = false;
-    module::for_each(|module| is_going |= module.contains(address) && module.is_going());
-    if is_going {
+    if module::is_in_going(address) {
         return Err(EINVAL);
     }
     // SAFETY: The caller guarantees that the kprobe is registered.

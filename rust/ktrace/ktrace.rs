@@ -68,6 +68,7 @@ pub(crate) const __LOG_PREFIX: &[u8] = b"ktrace\0";
 mod arch;
 mod bindings;
 mod file;
+mod ftrace_list;
 mod kprobe_list;
 mod leftover;
 mod owner;
@@ -97,6 +98,7 @@ pub unsafe fn init() -> Result {
     unsafe {
         leftover::init();
         kprobe_list::init();
+        ftrace_list::init();
         fprobe::init();
         tree::init();
         file::init();
@@ -119,6 +121,7 @@ pub unsafe fn exit() {
     trace_event::exit();
     // SAFETY: The caller calls this once, after `init`.
     unsafe { module_notifier::exit() };
+    ftrace_list::exit();
     kprobe_list::exit();
     leftover::exit();
     watchpoint::exit();

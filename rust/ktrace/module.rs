@@ -146,6 +146,13 @@ pub(crate) fn is_own(address: usize) -> bool {
     own().is_some_and(|own| own.contains(address))
 }
 
+/// Whether `address` is in a module that is being unloaded. Any context.
+pub(crate) fn is_in_going(address: usize) -> bool {
+    let mut is_going = false;
+    for_each(|module| is_going |= module.is_going() && module.contains(address));
+    is_going
+}
+
 /// The names of all modules, each on its own line. Any context. `ENOMEM`.
 pub(crate) fn names() -> Result<KVec<u8>> {
     let mut names = KVec::new();

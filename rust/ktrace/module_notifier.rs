@@ -26,6 +26,7 @@ use kernel::{
 };
 
 use crate::{
+    ftrace_list,
     kprobe_list,
     leftover,
     module::Module,
@@ -288,6 +289,7 @@ unsafe extern "C" fn changes(
         // SAFETY: The kernel passes a module that exists during this call.
         let module = unsafe { Module::from_raw(module.cast()) };
         kprobe_list::disarm_in(module);
+        ftrace_list::remove_functions_of(module);
         call_all(|handler| handler.leaving(module));
     }
     // The value of NOTIFY_DONE.

@@ -152,6 +152,7 @@ struct Everything {
     _tracepoint: Tracepoint<AtTracepoint>,
     _rethook: Option<Rethook<Returns>>,
     _ftrace: FtraceOps<Arc<Entry>>,
+    _ftrace_both: FtraceOps<BothEntries>,
     _fprobe: Fprobe<KBox<EntryAndExit>>,
     _kretinsn: Option<Kretinsn<ReturnInstruction>>,
     _kretprobe: Kretprobe<Returns>,
@@ -184,6 +185,7 @@ impl kernel::Module for Everything {
                 Ok(Kretinsn::new(FUNCTION, ReturnInstruction)?)
             })?,
             _fprobe: made.add(fprobe())?,
+            _ftrace_both: made.add(FtraceOps::new(Filter::Glob(FUNCTION_OR_WRITE), BothEntries))?,
             _ftrace: made.add(ftrace_ops())?,
             _tracepoint: made.add(Tracepoint::attach_or_wait(TRACEPOINT_NAME, AtTracepoint))?,
             _watchpoint: made.add_if(watchpoint::slots(Access::Write) > 0, watchpoint)?,
@@ -245,7 +247,7 @@ fn ftrace_ops() -> Result<FtraceOps<Arc<Entry>>> {
         calls: Counter::new()?,
         stack: SavedStack::new(),
     };
-    FtraceOps::new(Filter::Glob(WRITE), Arc::new(entry, GFP_KERNEL)?)
+    FtraceOps::new(Filter::Glob(FUNCTION), Arc::new(entry, GFP_KERNEL)?)
 }
 
 fn watchpoint() -> Result<Watchpoint<Writes>> {

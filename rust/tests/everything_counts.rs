@@ -123,6 +123,8 @@ counts! {
     STACK: Count::new("stack"),
     SYMBOL: Count::new("symbol"),
     TRACING: Count::new("tracing"),
+    // Two hits for each call of the function, and one for another write to a parameter.
+    FTRACE_BOTH: Count::new("ftrace_both"),
     // Three hits for each call of the function.
     DEEP: Count::new("deep"),
     // One hit for each call of the function while the event `switched` is enabled.

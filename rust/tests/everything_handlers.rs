@@ -18,7 +18,11 @@ use kernel::{
 use ktrace::{
     event_probe,
     fprobe,
-    ftrace,
+    ftrace::{
+        self,
+        Filter,
+        FtraceOps, //
+    },
     function,
     kprobe,
     kretinsn,
@@ -57,6 +61,8 @@ pub(crate) const DEEP_FUNCTION: &CStr = c"rkprobe_target_deep";
 /// arguments 2 and 3 are the string that was written, and the length of the string. It returns the
 /// length.
 pub(crate) const WRITE: &CStr = c"param_attr_store";
+/// A pattern that matches only [`FUNCTION`] and [`WRITE`].
+pub(crate) const FUNCTION_OR_WRITE: &CStr = c"[pr][ak][rp]*_[at]*_[fs][tu][on][rc]*";
 /// A tracepoint that each call of [`FUNCTION`] comes with one hit of.
 pub(crate) const TRACEPOINT_NAME: &CStr = c"rkprobe_target_tp";
 
@@ -174,7 +180,7 @@ impl fprobe::Handler for EntryAndExit {
     }
 }
 
-/// At the entry of the write, as ftrace calls it.
+/// At the entry of the function, as ftrace calls it.
 pub(crate) struct Entry {
     pub(crate) calls: Counter,
     pub(crate) stack: SavedStack<4>,
@@ -182,12 +188,21 @@ pub(crate) struct Entry {
 
 impl ftrace::Handler for Entry {
     fn entry(&self, call: &function::Call<'_>) {
-        FTRACE.hit(call, call.arg(3));
+        FTRACE.hit(call, call.arg(1));
         let before = self.calls.sum();
         self.calls.increment();
         PERCPU.increment_if(self.calls.sum() > before);
         self.stack.save();
         STACK.increment_if(self.stack.addresses()[0] != 0);
+    }
+}
+
+/// At the entry of the write and of the function.
+pub(crate) struct BothEntries;
+
+impl ftrace::Handler for BothEntries {
+    fn entry(&self, call: &function::Call<'_>) {
+        FTRACE_BOTH.hit(call, 0);
     }
 }
 
@@ -242,7 +257,8 @@ impl module_notifier::Handler for Loads {
     }
 
     fn leaving(&self, module: &Module) {
-        LEAVING.increment_if(is_target(module));
+        let is_refused = FtraceOps::new(Filter::Glob(FUNCTION), BothEntries).err() == Some(EINVAL);
+        LEAVING.increment_if(is_target(module) && is_refused);
     }
 
     fn going(&self, module: &Module) {

@@ -13,9 +13,13 @@ mod tests {
         Ordering, //
     };
 
-    use kernel::time::{
-        delay::fsleep,
-        Delta, //
+    use kernel::{
+        new_mutex,
+        sync::Mutex,
+        time::{
+            delay::fsleep,
+            Delta, //
+        },
     };
 
     use ktrace::{
@@ -29,6 +33,7 @@ mod tests {
     };
 
     use crate::seen::{
+        errno,
         Dropped,
         Seen, //
     };
@@ -40,6 +45,20 @@ mod tests {
     impl Handler for Count {
         fn hit(&self, _: &Record<'_>) {
             HITS.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Has a lock, which the handler does not use.
+    #[pin_data]
+    struct Locked {
+        #[pin]
+        lock: Mutex<u64>,
+        count: Count,
+    }
+
+    impl Handler for Locked {
+        fn hit(&self, record: &Record<'_>) {
+            self.count.hit(record);
         }
     }
 
@@ -62,6 +81,35 @@ mod tests {
         drop(probe);
         assert!(SEEN.is(&[1]));
         assert!(attached > 0);
+        assert_eq!(hits(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn a_handler_may_be_pinned() -> Result {
+        static SEEN: Seen = Seen::new();
+        let handler = pin_init!(Locked {
+            lock <- new_mutex!(1),
+            count: Count(Dropped(&SEEN, 1)),
+        });
+        let failing = try_pin_init!(Locked {
+            count: Count(Dropped(&SEEN, 2)),
+            lock <- Err::<Mutex<u64>, _>(EBUSY),
+        }? Error);
+        let probe = EventProbe::new(Event::get(c"sched", c"sched_switch")?, None, handler)?;
+        EventMutex::with(|token| probe.attach(token))??;
+        let attached = hits();
+        *probe.handler().lock.lock() += 1;
+        let number = *probe.handler().lock.lock();
+        let event = Event::get(c"sched", c"sched_switch")?;
+        let failed = errno(EventProbe::new(event, None, failing));
+        let dropped_before = SEEN.len();
+        drop(probe);
+        assert!(attached > 0);
+        assert_eq!(number, 2);
+        assert_eq!(failed, EBUSY.to_errno());
+        assert_eq!(dropped_before, 1);
+        assert!(SEEN.is(&[2, 1]));
         assert_eq!(hits(), 0);
         Ok(())
     }

@@ -8,6 +8,11 @@ use kernel::prelude::*;
 mod tests {
     use super::*;
 
+    use kernel::{
+        new_mutex,
+        sync::Mutex, //
+    };
+
     use ktrace::{
         kprobe::Hit,
         rethook::{
@@ -50,6 +55,27 @@ mod tests {
             self.0.push(hit.address() as u64);
             self.0.push(*call.data());
             self.0.push(hit.registers().ret::<u64>());
+        }
+    }
+
+    /// Has a lock, which the handler does not use.
+    #[pin_data]
+    struct Locked {
+        #[pin]
+        lock: Mutex<u64>,
+        first: First,
+    }
+
+    #[vtable]
+    impl Handler for Locked {
+        type Data = u64;
+
+        fn entry(&self, hit: &Hit<'_>) -> Option<Self::Data> {
+            self.first.entry(hit)
+        }
+
+        fn ret(&self, hit: &Hit<'_>, call: &Call<'_, Self::Data>) {
+            self.first.ret(hit, call);
         }
     }
 
@@ -126,6 +152,40 @@ mod tests {
         assert_eq!(result, 8);
         assert!(SEEN.is(&[]));
         assert!(GONE.is(&[1]));
+        Ok(())
+    }
+
+    #[test]
+    fn a_handler_may_be_pinned() -> Result {
+        static SEEN: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let locked = |number| {
+            pin_init!(Locked {
+                lock <- new_mutex!(number),
+                first: First(&SEEN, Dropped(&DROPPED, number)),
+            })
+        };
+        let probe = Rethook::new([ADD], 1, locked(1))?;
+        let address = probe.addresses().next().unwrap_or(0) as u64;
+        let mut number = probe.handler().lock.lock();
+        add(2, 3);
+        *number += 1;
+        drop(number);
+        let number = *probe.handler().lock.lock();
+        let no_room = errno(Rethook::new([ADD], 0, locked(3)).map(drop));
+        let failing = try_pin_init!(Locked {
+            first: First(&SEEN, Dropped(&DROPPED, 4)),
+            lock <- Err::<Mutex<u64>, _>(EBUSY),
+        }? Error);
+        let failed = errno(Rethook::new([ADD], 1, failing).map(drop));
+        let dropped_before = DROPPED.len();
+        drop(probe);
+        assert_eq!(number, 2);
+        assert!(SEEN.is(&[address, 2, 5]));
+        assert_eq!(no_room, EINVAL.to_errno());
+        assert_eq!(failed, EBUSY.to_errno());
+        assert_eq!(dropped_before, 2);
+        assert!(DROPPED.is(&[3, 4, 1]));
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 //! A handler for the records of a trace event: see [`crate::event_probe`].
 
 use core::{
-    mem::ManuallyDrop,
+    pin::Pin,
     ptr::{
         self,
         NonNull, //
@@ -179,10 +179,12 @@ impl Drop for Event {
     }
 }
 
-/// The handler and the other data of the callback.
+/// The handler and the other data of the callback. C has a pointer to it, so it must not move.
+#[pin_data]
 struct CallbackData<H> {
     /// The minimum length of a record, in bytes.
     len: usize,
+    #[pin]
     handler: H,
 }
 
@@ -198,9 +200,9 @@ struct CallbackData<H> {
 pub struct EventProbe<H: Handler> {
     trigger: NonNull<Trigger>,
     is_attached: AtomicBool,
-    inner: NonNull<CallbackData<H>>,
+    inner: Pin<KBox<CallbackData<H>>>,
     /// The event, which is held while the trigger exists.
-    event: ManuallyDrop<Event>,
+    event: Event,
 }
 
 // SAFETY: C changes the trigger only with `event_mutex` held, and `H` is `Send`.
@@ -215,10 +217,23 @@ impl<H: Handler> EventProbe<H> {
     /// The kernel calls the handler for the records that pass the filter. The filter has the syntax
     /// of the event's `filter` file. `EINVAL` if the filter is wrong, with an entry in the kernel's
     /// `error_log`. `ENOMEM`.
-    pub fn new(event: Event, filter: Option<CString>, handler: H) -> Result<Self> {
+    pub fn new<E>(
+        event: Event,
+        filter: Option<CString>,
+        handler: impl PinInit<H, E>,
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         // SAFETY: By its type invariant, the event exists. Its fields do not change.
         let len = unsafe { ktrace_event_len(event.file.as_ptr()) };
-        let inner = KBox::into_raw(KBox::new(CallbackData { len, handler }, GFP_KERNEL)?);
+        let inner = KBox::try_pin_init(
+            try_pin_init!(CallbackData {
+                len,
+                handler <- handler,
+            }? Error),
+            GFP_KERNEL,
+        )?;
         let filter = filter
             .as_ref()
             .map_or(ptr::null(), |filter| filter.as_char_ptr());
@@ -229,31 +244,21 @@ impl<H: Handler> EventProbe<H> {
                 event.file.as_ptr(),
                 filter.cast_mut(),
                 hit::<H>,
-                inner.cast(),
+                ptr::from_ref(&*inner).cast_mut().cast(),
             )
-        });
-        let trigger = trigger.and_then(|trigger| NonNull::new(trigger).ok_or(ENOMEM));
-        match (trigger, NonNull::new(inner)) {
-            (Ok(trigger), Some(inner)) => {
-                // INVARIANT: `ktrace_new_event_probe` has just created the trigger.
-                let this = Self {
-                    trigger,
-                    is_attached: AtomicBool::new(false),
-                    inner,
-                    event: ManuallyDrop::new(event),
-                };
-                let code = hit::<H> as *const () as usize;
-                // SAFETY: `take_back` detaches the trigger and waits for handlers. The trigger is
-                // freed only after `untrack`.
-                unsafe { leftover::track(code, trigger.as_ptr().cast(), take_back) }?;
-                Ok(this)
-            }
-            (trigger, _) => {
-                // SAFETY: `inner` came from a `KBox`, and no other code has it.
-                drop(unsafe { KBox::from_raw(inner) });
-                Err(trigger.err().unwrap_or(ENOMEM))
-            }
-        }
+        })?;
+        // INVARIANT: `ktrace_new_event_probe` has just created the trigger.
+        let this = Self {
+            trigger: NonNull::new(trigger).ok_or(ENOMEM)?,
+            is_attached: AtomicBool::new(false),
+            inner,
+            event,
+        };
+        let code = hit::<H> as *const () as usize;
+        // SAFETY: `take_back` detaches the trigger and waits for handlers. The trigger is freed
+        // only after `untrack`.
+        unsafe { leftover::track(code, trigger.cast(), take_back) }?;
+        Ok(this)
     }
 
     /// Detaches the handler, if it is attached.
@@ -304,9 +309,7 @@ impl<H: Handler> EventProbe<H> {
 
     /// The handler. Other CPUs may be running it. Any context.
     pub fn handler(&self) -> &H {
-        // SAFETY: By the type invariant, C calls `hit` with `inner`. Only the drop of `self` frees
-        // `inner`.
-        unsafe { &self.inner.as_ref().handler }
+        &self.inner.handler
     }
 }
 
@@ -319,12 +322,8 @@ impl<H: Handler> Drop for EventProbe<H> {
         }
         leftover::untrack(self.trigger.as_ptr().cast());
         // SAFETY: The trigger is detached, and `detach_locked` has waited for handlers, so no code
-        // uses it.
+        // uses it. The fields are dropped later.
         unsafe { ktrace_free_event_probe(self.trigger.as_ptr()) };
-        // SAFETY: `inner` came from a `KBox`. The trigger, which pointed to it, was freed above.
-        drop(unsafe { KBox::from_raw(self.inner.as_ptr()) });
-        // SAFETY: This is the drop of `self`, so no code uses `event` afterwards.
-        unsafe { ManuallyDrop::drop(&mut self.event) };
     }
 }
 

@@ -3,6 +3,7 @@
 //! A handler at the return of many functions: see [`crate::rethook`].
 
 use core::{
+    convert::Infallible,
     mem::size_of,
     pin::Pin,
     ptr::{
@@ -53,9 +54,11 @@ struct Node<D> {
 /// # Invariants
 ///
 /// `room` was allocated with this structure as its data and for nodes of type [`Node<H::Data>`],
-/// and is not freed yet. The structure does not move.
+/// and is not freed yet.
+#[pin_data(PinnedDrop)]
 struct PinnedRethook<H: Handler> {
     room: NonNull<bindings::rethook>,
+    #[pin]
     handler: H,
     /// The number of calls that found no free memory.
     missed: Counter,
@@ -94,35 +97,46 @@ impl<H: Handler> Rethook<H> {
     ///
     /// Process context; sleeps. Errors are those of [`kprobe::Kprobe::new`], and `EINVAL` if a
     /// target is not the entry of a function, or if `calls` is 0.
-    pub fn new<'a>(
+    pub fn new<'a, E>(
         targets: impl IntoIterator<Item = impl Into<Target<'a>>>,
         calls: u16,
-        handler: H,
-    ) -> Result<Self> {
+        handler: impl PinInit<H, E>,
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         let this = Self::register_disabled(targets, calls, handler)?;
         this.enable()?;
         Ok(this)
     }
 
     /// Places probes as [`new`](Self::new) does, but does not [arm](Self::enable) them.
-    pub fn register_disabled<'a>(
+    pub fn register_disabled<'a, E>(
         targets: impl IntoIterator<Item = impl Into<Target<'a>>>,
         calls: u16,
-        handler: H,
-    ) -> Result<Self> {
+        handler: impl PinInit<H, E>,
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         const { Kretprobe::<H>::DATA_FITS };
-        let mut inner = KBox::<PinnedRethook<H>>::new_uninit(GFP_KERNEL)?;
-        let missed = Counter::new()?;
         let size = size_of::<Node<H::Data>>();
-        let data = inner.as_mut_ptr();
-        let room = from_err_ptr(alloc(data.cast(), return_handler::<H>, size, calls))?;
-        let room = NonNull::new(room).ok_or(ENOMEM)?;
-        // INVARIANT: `alloc` has just allocated the room, with this structure as its data.
-        let inner = inner.write(PinnedRethook {
-            room,
-            handler,
-            missed,
-        });
+        let inner = KBox::try_pin_init(
+            // The room is last: if another field fails, no code would free the room.
+            try_pin_init!(&this in PinnedRethook {
+                handler <- handler,
+                missed: Counter::new()?,
+                // INVARIANT: `alloc` allocates the room with this structure as its data.
+                room: NonNull::new(from_err_ptr(alloc(
+                    this.as_ptr().cast(),
+                    return_handler::<H>,
+                    size,
+                    calls,
+                ))?)
+                .ok_or(ENOMEM)?,
+            }? Error),
+            GFP_KERNEL,
+        )?;
         let code = return_handler::<H> as *const () as usize;
         // SAFETY: `remove` waits until no handler runs, and takes no lock of module notifiers. The
         // list has the probes, which use the room, after this entry, so they are removed before it.
@@ -132,8 +146,8 @@ impl<H: Handler> Rethook<H> {
             .into_iter()
             .map(|target| (target, EntryHandler(this)));
         let this = Self {
-            probes: kprobe::Batch::register_disabled(entries)?,
-            inner: inner.into(),
+            probes: kprobe::Batch::register_disabled::<_, _, Infallible>(entries)?,
+            inner,
         };
         if this.is_at_entries() {
             Ok(this)
@@ -186,10 +200,11 @@ impl<H: Handler> Rethook<H> {
     }
 }
 
-impl<H: Handler> Drop for PinnedRethook<H> {
-    fn drop(&mut self) {
+#[pinned_drop]
+impl<H: Handler> PinnedDrop for PinnedRethook<H> {
+    fn drop(self: Pin<&mut Self>) {
         free(self.room);
-        leftover::untrack(ptr::from_mut(self).cast());
+        leftover::untrack(ptr::from_ref(&*self).cast_mut().cast());
     }
 }
 

@@ -48,7 +48,14 @@ pub struct EventProbe<H: Handler>(Event, PhantomData<H>);
 
 impl<H: Handler> EventProbe<H> {
     /// Creates an event probe that is not attached. Process context.
-    pub fn new(event: Event, _filter: Option<CString>, _handler: H) -> Result<Self> {
+    pub fn new<E>(
+        event: Event,
+        _filter: Option<CString>,
+        _handler: impl PinInit<H, E>,
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         match event.0 {}
     }
 

@@ -24,20 +24,26 @@ pub struct Rethook<H: Handler>(Infallible, PhantomData<H>);
 
 impl<H: Handler> Rethook<H> {
     /// Fails with `EOPNOTSUPP`.
-    pub fn new<'a>(
+    pub fn new<'a, E>(
         targets: impl IntoIterator<Item = impl Into<Target<'a>>>,
         calls: u16,
-        handler: H,
-    ) -> Result<Self> {
+        handler: impl PinInit<H, E>,
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         Self::register_disabled(targets, calls, handler)
     }
 
     /// Fails with `EOPNOTSUPP`.
-    pub fn register_disabled<'a>(
+    pub fn register_disabled<'a, E>(
         _targets: impl IntoIterator<Item = impl Into<Target<'a>>>,
         _calls: u16,
-        _handler: H,
-    ) -> Result<Self> {
+        _handler: impl PinInit<H, E>,
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         const { Kretprobe::<H>::DATA_FITS };
         Err(unsupported())
     }
