@@ -556,7 +556,7 @@ impl Registry {
         self.retired.reserve(doomed_events, GFP_KERNEL)?;
 
         // From here on nothing fails: there is room for everything.
-        for mut probe in core::mem::replace(&mut self.probes, kept_probes) {
+        for probe in core::mem::replace(&mut self.probes, kept_probes) {
             if is_doomed(&probe) {
                 probe.records().state.probes.fetch_sub(1, Ordering::Relaxed);
                 probe.unlist(token, &mut batch);
@@ -593,14 +593,14 @@ impl Registry {
     }
 }
 
-/// Makes room for one element. The capacity grows by an eighth: `reserve` of the list doubles it,
-/// so that up to a half of the memory is unused.
+/// Makes room for one element. The capacity grows by a 64th: `reserve` of the list doubles it, so
+/// that up to a half of the memory is unused.
 fn reserve_one<T>(list: &mut VVec<T>) -> Result {
     let len = list.len();
     if len < list.capacity() {
         return Ok(());
     }
-    let mut larger = VVec::with_capacity(len + len / 8 + 4, GFP_KERNEL)?;
+    let mut larger = VVec::with_capacity(len + len / 64 + 32, GFP_KERNEL)?;
     for element in core::mem::replace(list, VVec::new()) {
         let _ = larger.push_within_capacity(element);
     }
