@@ -7,7 +7,6 @@ use core::{
         ManuallyDrop,
         MaybeUninit, //
     },
-    pin::Pin,
     ptr::{
         self,
         NonNull, //
@@ -56,8 +55,8 @@ use super::{
     output::Output,
     pinned_event::{
         ktrace_call_funcs,
-        PinnedEvent,
-        Tracepoint, //
+        EventBox,
+        PinnedEvent, //
     },
     removal,
     sink::HEADER_LEN, //
@@ -163,7 +162,7 @@ use super::{
 /// The call in `inner` was added to the kernel's events, and `PinnedEvent::unregister` has not
 /// succeeded since then.
 pub struct TraceEvent {
-    inner: ManuallyDrop<Pin<KBox<PinnedEvent>>>,
+    inner: ManuallyDrop<EventBox>,
 }
 
 // SAFETY: The kernel changes the call under its own locks. All other fields are `Send` and `Sync`.
@@ -194,25 +193,19 @@ impl TraceEvent {
         sink.set_event(output.number(), fixed_len.try_into()?)?;
         let print_fmt = operations.print_fmt().as_char_ptr();
         let (sink, fields) = (NonNull::from(sink), NonNull::from(fields));
+        let event = PinnedEvent {
+            // SAFETY: All-zero is a valid `struct trace_event_call`.
+            call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
+            operations,
+            sink,
+            fields: AtomicPtr::new(ptr::null_mut()),
+            has_fields: AtomicBool::new(false),
+            hides_fields: AtomicBool::new(false),
+            is_dropped: AtomicBool::new(false),
+        };
         // INVARIANT: The sink was borrowed from `operations` above.
-        let inner = KBox::pin(
-            PinnedEvent {
-                tracepoint: Tracepoint {
-                    _name: output.name().as_char_ptr(),
-                },
-                // SAFETY: All-zero is a valid `struct trace_event_call`.
-                call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                operations,
-                sink,
-                fields: AtomicPtr::new(ptr::null_mut()),
-                output,
-                next: ptr::null_mut(),
-                has_fields: AtomicBool::new(false),
-                hides_fields: AtomicBool::new(false),
-                is_dropped: AtomicBool::new(false),
-            },
-            GFP_KERNEL,
-        )?;
+        // SAFETY: The output is new, so its memory does not have an event.
+        let inner = unsafe { EventBox::new(output, event) };
         let call = inner.call.get();
         // DYNAMIC: the kernel counts references to the event. EPROBE: no event probe may attach to
         // the event, just as none may attach to the kernel's own kprobe events. TRACEPOINT: BPF
@@ -224,9 +217,9 @@ impl TraceEvent {
         // the output, which live as long as `inner`, or to data that lives as long as the module.
         unsafe {
             (*call).class = class;
-            (*call).__bindgen_anon_1.tp = (&raw const inner.tracepoint).cast_mut().cast();
+            (*call).__bindgen_anon_1.tp = inner.output().tracepoint();
             (*call).print_fmt = print_fmt.cast_mut();
-            (*call).event.type_ = inner.output.number().into();
+            (*call).event.type_ = inner.output().number().into();
             (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut();
             (*call).flags = FLAGS as c_int;
         }
@@ -265,13 +258,13 @@ impl TraceEvent {
 
     /// The group. Other events can share it.
     pub fn group(&self) -> &Arc<Group> {
-        self.inner.output.group()
+        self.inner.output().group()
     }
 
     /// The output of the event's records. While a reference to the output exists, the kernel can
     /// print the records of the removed event.
     pub fn output(&self) -> ARef<Output> {
-        self.inner.output.clone()
+        self.inner.output().into()
     }
 
     /// Whether a trace instance has enabled the event, perf has opened it, or other kernel code
@@ -305,7 +298,7 @@ impl TraceEvent {
         }
     }
 
-    fn into_inner(self) -> Pin<KBox<PinnedEvent>> {
+    fn into_inner(self) -> EventBox {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used after this.
         unsafe { ManuallyDrop::take(&mut this.inner) }
