@@ -266,16 +266,12 @@ impl NewProbe<'_> {
         if trace_event::exists(&group, &name)? {
             return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
         }
-        let needs_buffer =
-            schema.layout().is_dynamic() || schema.role().is_some_and(Role::needs_buffer);
-        let strings = match needs_buffer {
-            true => Some(registry::string_buffer()?),
-            false => None,
-        };
+        if schema.needs_buffer() {
+            schema.set_strings(registry::string_buffer()?)?;
+        }
         let records = Records {
             sink: Sink::new(),
             schema,
-            strings,
             state: EventState::new(spec.group(), spec.event()),
         };
         let records = Arc::new(records, GFP_KERNEL)?;

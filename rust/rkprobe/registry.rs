@@ -44,10 +44,10 @@ use crate::{
     event::Probe,
     records::{
         EventState,
-        Records,
-        StringBuffer, //
+        Records, //
     },
     registered::UnregisterBatch,
+    schema::StringBuffer,
     spec::{
         self,
         Spec, //
@@ -470,7 +470,8 @@ impl Registry {
         self.next_number = number.wrapping_add(1);
         let event = &probe.records().state;
         if event.probes.fetch_add(1, Ordering::Relaxed) == 0 {
-            event.first_probe.store(number, Ordering::Relaxed);
+            let lowest = u32::try_from(number).unwrap_or(u32::MAX);
+            event.first_probe.store(lowest, Ordering::Relaxed);
         }
         probe.list::<ListedProbes>(token, number);
         if self.probes.push_within_capacity(probe).is_err() {
@@ -506,7 +507,7 @@ impl Registry {
 
     /// The probes of an event.
     fn probes_of<'a>(&'a self, records: &'a Records) -> impl Iterator<Item = &'a Probe> {
-        let first = records.state.first_probe.load(Ordering::Relaxed);
+        let first = records.state.first_probe.load(Ordering::Relaxed) as usize;
         let is_its = move |probe: &&Probe| core::ptr::eq(&**probe.records(), records);
         let probes = self.probes_from(first).iter();
         let count = records.state.probes.load(Ordering::Relaxed) as usize;
@@ -518,7 +519,7 @@ impl Registry {
         &'a mut self,
         records: &'a Records,
     ) -> impl Iterator<Item = &'a mut Probe> {
-        let first = self.index_from(records.state.first_probe.load(Ordering::Relaxed));
+        let first = self.index_from(records.state.first_probe.load(Ordering::Relaxed) as usize);
         let is_its = move |probe: &&mut Probe| core::ptr::eq(&**probe.records(), records);
         let probes = self.probes.get_mut(first..).unwrap_or(&mut []).iter_mut();
         let count = records.state.probes.load(Ordering::Relaxed) as usize;
