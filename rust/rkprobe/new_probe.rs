@@ -17,7 +17,6 @@ use ktrace::{
     security,
     trace_event::{
         self,
-        Definition,
         Sink, //
     },
     vfs, //
@@ -276,13 +275,7 @@ impl NewProbe<'_> {
         };
         let records = Arc::new(records, GFP_KERNEL)?;
         let probe = self.make_probe(spec, records.clone())?;
-        let definition = Definition {
-            group: registry::group(&group)?,
-            name,
-            operations: records.clone(),
-            print: records.clone(),
-        };
-        registry::create(definition, records, probe)?;
+        registry::create(registry::group(&group)?, name, records, probe)?;
         Ok(())
     }
 

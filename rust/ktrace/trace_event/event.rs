@@ -3,6 +3,7 @@
 //! A registered event.
 
 use core::{
+    marker::PhantomData,
     mem::{
         ManuallyDrop,
         MaybeUninit, //
@@ -32,7 +33,8 @@ use kernel::{
     str::CString,
     sync::{
         aref::ARef,
-        Arc, //
+        Arc,
+        ArcBorrow, //
     },
     types::Opaque, //
 };
@@ -51,8 +53,14 @@ use super::{
     },
     field::Field,
     group::Group,
-    operations::Definition,
-    output::Output,
+    operations::{
+        Definition,
+        Operations, //
+    },
+    output::{
+        Output,
+        Print, //
+    },
     pinned_event::{
         ktrace_call_funcs,
         EventBox,
@@ -160,15 +168,16 @@ use super::{
 /// # Invariants
 ///
 /// The call in `inner` was added to the kernel's events, and `PinnedEvent::unregister` has not
-/// succeeded since then.
-pub struct TraceEvent {
+/// succeeded since then. If `O` is not `dyn Operations`, the operations are an `O`.
+pub struct TraceEvent<O: Operations + ?Sized = dyn Operations> {
     inner: ManuallyDrop<EventBox>,
+    _operations: PhantomData<Arc<O>>,
 }
 
 // SAFETY: The kernel changes the call under its own locks. All other fields are `Send` and `Sync`.
-unsafe impl Send for TraceEvent {}
+unsafe impl<O: Operations + ?Sized> Send for TraceEvent<O> {}
 // SAFETY: The kernel changes the call under its own locks. All other fields are `Send` and `Sync`.
-unsafe impl Sync for TraceEvent {}
+unsafe impl<O: Operations + ?Sized> Sync for TraceEvent<O> {}
 
 impl TraceEvent {
     /// Adds an event, which then appears in every trace instance, disabled. C:
@@ -240,6 +249,7 @@ impl TraceEvent {
         // INVARIANT: `trace_add_event_call` has just added the call.
         let event = Self {
             inner: ManuallyDrop::new(inner),
+            _operations: PhantomData,
         };
         if !has_fields {
             // The kernel does not report that it failed to create the directory or the fields.
@@ -250,7 +260,44 @@ impl TraceEvent {
         }
         Ok(event)
     }
+}
 
+impl<O: Operations> TraceEvent<O> {
+    /// Adds an event, as [`register`](TraceEvent::register) does, and keeps the type of its
+    /// operations, which also print its records.
+    pub fn register_typed(
+        token: &EventMutex,
+        group: Arc<Group>,
+        name: CString,
+        operations: Arc<O>,
+    ) -> Result<Self>
+    where
+        O: Print,
+    {
+        let definition = Definition {
+            group,
+            name,
+            operations: operations.clone(),
+            print: operations,
+        };
+        let inner = TraceEvent::register(token, definition)?.into_inner();
+        // INVARIANT: The call was added above, and the operations of the definition are an `O`.
+        Ok(Self {
+            inner: ManuallyDrop::new(inner),
+            _operations: PhantomData,
+        })
+    }
+
+    /// The operations.
+    pub fn operations(&self) -> ArcBorrow<'_, O> {
+        let operations = Arc::as_ptr(&self.inner.operations).cast::<O>();
+        // SAFETY: By the type invariant, the operations are an `O`. The event has a reference to
+        // them, and no code changes this reference.
+        unsafe { ArcBorrow::from_raw(operations) }
+    }
+}
+
+impl<O: Operations + ?Sized> TraceEvent<O> {
     /// The group and the name.
     pub fn names(&self) -> (&CStr, &CStr) {
         self.inner.names()
@@ -305,7 +352,7 @@ impl TraceEvent {
     }
 }
 
-impl Drop for TraceEvent {
+impl<O: Operations + ?Sized> Drop for TraceEvent<O> {
     fn drop(&mut self) {
         // SAFETY: `self` is not used after this.
         removal::remove(unsafe { ManuallyDrop::take(&mut self.inner) });
