@@ -93,10 +93,9 @@ pub(crate) struct PinnedProbe<R, H: ?Sized> {
 ///
 /// # Invariants
 ///
-/// `inner` is registered. If `is_listed` is set, it is in [`kprobe_list`].
+/// `inner` is registered. It is in [`kprobe_list`] if its code [needs](kprobe_list::needs) it.
 pub(crate) struct Registration<R: Raw, H: ?Sized> {
     inner: ManuallyDrop<Pin<KBox<PinnedProbe<R, H>>>>,
-    is_listed: bool,
 }
 
 // SAFETY: The kernel's functions on a registered probe take the locks that they need.
@@ -174,8 +173,7 @@ impl<R: Raw, H> Registration<R, H> {
         unsafe { leftover::track(code, raw.cast(), remove::<R>) }?;
         // SAFETY: The structure is initialised and pinned. It is unregistered before it is freed.
         let register = || to_result(unsafe { R::register(raw) });
-        let is_listed = kprobe_list::needs(code);
-        let registered = if is_listed {
+        let registered = if kprobe_list::needs(code) {
             // SAFETY: Each function that unregisters the probe calls `kprobe_list::remove` before.
             unsafe { kprobe_list::add(R::kprobe(raw), register) }
         } else {
@@ -188,7 +186,6 @@ impl<R: Raw, H> Registration<R, H> {
         // INVARIANT: This function has just registered the probe, and listed it if necessary.
         Ok(Self {
             inner: ManuallyDrop::new(inner),
-            is_listed,
         })
     }
 
@@ -207,7 +204,6 @@ impl<R: Raw, H> Registration<R, H> {
         // INVARIANT: The same probe is still registered.
         Registration {
             inner: ManuallyDrop::new(inner.into()),
-            is_listed: this.is_listed,
         }
     }
 }
@@ -222,15 +218,21 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
         R::kprobe(self.raw())
     }
 
+    /// Whether the probe is in [`kprobe_list`].
+    fn is_listed(&self) -> bool {
+        // SAFETY: The functions were set before the registration, and no code changes them.
+        kprobe_list::needs(unsafe { R::code(self.raw()) })
+    }
+
     /// Removes the probe from [`kprobe_list`], before it is unregistered.
     fn leave_list(&self) {
-        if self.is_listed {
+        if self.is_listed() {
             kprobe_list::remove(self.kprobe());
         }
     }
 
     pub(crate) fn enable(&self) -> Result {
-        if self.is_listed {
+        if self.is_listed() {
             // SAFETY: By the type invariant, the probe is registered.
             return unsafe { kprobe_list::enable(self.kprobe()) };
         }

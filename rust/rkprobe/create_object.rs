@@ -280,10 +280,11 @@ impl<'a> SourceField<'a> {
             role: Some(&role),
             feeds: &Cell::default(),
         };
+        let mut schema = new.schema()?;
+        schema.set_strings(registry::string_buffer()?)?;
         let records = Records {
             sink: Sink::new(),
-            schema: new.schema()?,
-            strings: Some(registry::string_buffer()?),
+            schema,
             state: EventState::default(),
         };
         new.make_probe(spec::new(command, &name)?, Arc::new(records, GFP_KERNEL)?)

@@ -54,16 +54,23 @@ pub(crate) struct Probe {
     /// The event.
     records: Arc<Records>,
     spec: Spec,
-    /// `None` while the kernel does not know the probe: see [`Renewal`].
-    registered: Option<KBox<dyn Registered>>,
-    /// `None` if the probe is registered only once.
-    renewal: Option<KBox<Renewal>>,
+    registration: Registration,
+}
+
+/// How the kernel knows a probe. It takes no more memory than a `KBox<dyn Registered>`.
+pub(crate) enum Registration {
+    /// The probe is registered only once.
+    Once(KBox<dyn Registered>),
+    /// The probe is registered more than once.
+    Renewed(KBox<Renewal>),
 }
 
 /// State of a probe that is registered more than once: each time that its event is enabled, or each
 /// time that its module is loaded.
 #[derive(Default)]
 pub(crate) struct Renewal {
+    /// `None` while the kernel does not know the probe.
+    pub(crate) registered: Option<KBox<dyn Registered>>,
     /// Programs for the next registration. A kprobe has none until its module is loaded.
     compiled: Option<Result<Compiled>>,
     /// Maximum number of calls in flight of the previous return probe.
@@ -97,16 +104,14 @@ impl Probe {
     pub(crate) fn new(
         records: Arc<Records>,
         spec: Spec,
-        registered: Option<KBox<dyn Registered>>,
-        renewal: Option<KBox<Renewal>>,
+        registration: Registration,
     ) -> Result<Self> {
         Ok(Self {
             number: 0,
             entry: DynEvent::new()?,
             records,
             spec,
-            registered,
-            renewal,
+            registration,
         })
     }
 
@@ -153,20 +158,40 @@ impl Probe {
         if let Some(maxactive) = self.spec.maxactive() {
             return maxactive.get().into();
         }
-        match (&self.registered, &self.renewal) {
+        match (self.registered(), self.renewal()) {
             (Some(registered), _) => registered.maxactive(),
             (None, Some(renewal)) => renewal.maxactive,
             (None, None) => 0,
         }
     }
 
+    /// `None` while the kernel does not know the probe.
+    fn registered(&self) -> Option<&dyn Registered> {
+        match &self.registration {
+            Registration::Once(registered) => Some(&**registered),
+            Registration::Renewed(renewal) => renewal.registered.as_deref(),
+        }
+    }
+
+    /// `None` if the probe is registered only once.
+    fn renewal(&self) -> Option<&Renewal> {
+        match &self.registration {
+            Registration::Once(_) => None,
+            Registration::Renewed(renewal) => Some(renewal),
+        }
+    }
+
+    fn renewal_mut(&mut self) -> Option<&mut Renewal> {
+        match &mut self.registration {
+            Registration::Once(_) => None,
+            Registration::Renewed(renewal) => Some(renewal),
+        }
+    }
+
     /// Hits and misses of all registrations.
     pub(crate) fn counts(&self) -> Counts {
-        let earlier = self.renewal.as_ref().map(|renewal| renewal.earlier);
-        let now = self
-            .registered
-            .as_ref()
-            .map(|registered| registered.counts());
+        let earlier = self.renewal().map(|renewal| renewal.earlier);
+        let now = self.registered().map(|registered| registered.counts());
         let mut counts = earlier.unwrap_or_default().and(now.unwrap_or_default());
         // The probe misses an object that found no room, and an object whose hit was missed.
         if let Some(objects) = self.objects() {
@@ -179,15 +204,18 @@ impl Probe {
     }
 
     /// Removes the probe from the kernel's listing. Moves the registrations to `batch`.
-    pub(crate) fn unlist(&mut self, token: &EventMutex, batch: &mut UnregisterBatch) {
+    pub(crate) fn unlist(self, token: &EventMutex, batch: &mut UnregisterBatch) {
         self.entry.remove(token);
-        for feed in self.feeds_mut() {
-            if let Some(registered) = feed.registered.take() {
-                registered.unregister_in(batch);
+        match self.registration {
+            Registration::Once(registered) => registered.unregister_in(batch),
+            Registration::Renewed(mut renewal) => {
+                for feed in core::mem::take(&mut renewal.feeds) {
+                    feed.unlist(token, batch);
+                }
+                if let Some(registered) = renewal.registered.take() {
+                    registered.unregister_in(batch);
+                }
             }
-        }
-        if let Some(registered) = self.registered.take() {
-            registered.unregister_in(batch);
         }
     }
 
@@ -202,14 +230,14 @@ impl Probe {
     }
 
     fn feeds(&self) -> &[Probe] {
-        match &self.renewal {
+        match self.renewal() {
             Some(renewal) => &renewal.feeds,
             None => &[],
         }
     }
 
     fn feeds_mut(&mut self) -> &mut [Probe] {
-        match &mut self.renewal {
+        match self.renewal_mut() {
             Some(renewal) => &mut renewal.feeds,
             None => &mut [],
         }
@@ -242,12 +270,12 @@ impl Probe {
     }
 
     fn compiled(&self) -> Option<&Result<Compiled>> {
-        self.renewal.as_ref()?.compiled.as_ref()
+        self.renewal()?.compiled.as_ref()
     }
 
     /// Sets the programs for the next registration.
     pub(crate) fn set_compiled(&mut self, compiled: Result<Compiled>) {
-        if let Some(renewal) = &mut self.renewal {
+        if let Some(renewal) = self.renewal_mut() {
             renewal.compiled = Some(compiled);
         }
     }
@@ -298,9 +326,12 @@ impl Probe {
 
     fn enable_alone(&mut self, token: &EventMutexHeld) -> Result {
         if self.is_registered_with_event() {
-            self.registered = Some(self.register()?);
+            let registered = self.register()?;
+            if let Some(renewal) = self.renewal_mut() {
+                renewal.registered = Some(registered);
+            }
         }
-        match &self.registered {
+        match self.registered() {
             Some(registered) if !registered.is_gone() => registered.enable(Some(token)),
             _ => Ok(()),
         }
@@ -308,17 +339,12 @@ impl Probe {
 
     fn disable_alone(&mut self, token: &EventMutexHeld) {
         if !self.is_registered_with_event() {
-            let registered = self.registered.as_ref();
+            let registered = self.registered();
             warn_if_armed(registered.map(|registered| registered.disable(token)));
-        } else if let Some(registered) = self.registered.take() {
-            let counts = registered.unregister();
-            self.add_earlier(counts);
-        }
-    }
-
-    fn add_earlier(&mut self, counts: Counts) {
-        if let Some(renewal) = &mut self.renewal {
-            renewal.earlier = renewal.earlier.and(counts);
+        } else if let Some(renewal) = self.renewal_mut() {
+            if let Some(registered) = renewal.registered.take() {
+                renewal.earlier = renewal.earlier.and(registered.unregister());
+            }
         }
     }
 
@@ -353,18 +379,19 @@ impl Probe {
     /// Disarms the probe if it is in `module`, which is being unloaded.
     pub(crate) fn disarm_in(&self, module: &Module) {
         for part in self.parts() {
-            let registered = part.registered.as_ref();
+            let registered = part.registered();
             warn_if_armed(registered.map(|registered| registered.disarm_in(module)));
         }
     }
 
     /// Takes the registration out if its code was unloaded. Keeps the counts.
     pub(crate) fn take_gone(&mut self) -> Option<KBox<dyn Registered>> {
-        let gone = self.registered.take_if(|registered| registered.is_gone())?;
-        if let Some(renewal) = &mut self.renewal {
-            renewal.maxactive = gone.maxactive();
-        }
-        self.add_earlier(gone.counts());
+        let renewal = self.renewal_mut()?;
+        let gone = renewal
+            .registered
+            .take_if(|registered| registered.is_gone())?;
+        renewal.maxactive = gone.maxactive();
+        renewal.earlier = renewal.earlier.and(gone.counts());
         Some(gone)
     }
 
@@ -372,15 +399,17 @@ impl Probe {
     /// module that have the name of the target.
     pub(crate) fn register_in_module(&mut self, count: usize, is_enabled: bool) -> Result {
         // The module was loaded while the command was carried out.
-        if self.registered.is_some() {
+        if self.registered().is_some() {
             return Ok(());
         }
         symbols::check_count(count)?;
-        let registered = self.registered.insert(self.register()?);
+        let registered = self.register()?;
+        let Some(renewal) = self.renewal_mut() else {
+            return Ok(());
+        };
         // The programs are compiled again each time that the module is loaded.
-        if let Some(renewal) = &mut self.renewal {
-            renewal.compiled = None;
-        }
+        renewal.compiled = None;
+        let registered = renewal.registered.insert(registered);
         if is_enabled {
             registered.enable(None)?;
         }

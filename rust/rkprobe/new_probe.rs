@@ -17,7 +17,6 @@ use ktrace::{
     security,
     trace_event::{
         self,
-        Definition,
         Sink, //
     },
     vfs, //
@@ -52,6 +51,7 @@ use crate::{
     },
     event::{
         Probe,
+        Registration,
         Renewal, //
     },
     failure::{
@@ -265,27 +265,17 @@ impl NewProbe<'_> {
         if trace_event::exists(&group, &name)? {
             return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
         }
-        let needs_buffer =
-            schema.layout().is_dynamic() || schema.role().is_some_and(Role::needs_buffer);
-        let strings = match needs_buffer {
-            true => Some(registry::string_buffer()?),
-            false => None,
-        };
+        if schema.needs_buffer() {
+            schema.set_strings(registry::string_buffer()?)?;
+        }
         let records = Records {
             sink: Sink::new(),
             schema,
-            strings,
             state: EventState::new(spec.group(), spec.event()),
         };
         let records = Arc::new(records, GFP_KERNEL)?;
         let probe = self.make_probe(spec, records.clone())?;
-        let definition = Definition {
-            group: registry::group(&group)?,
-            name,
-            operations: records.clone(),
-            print: records.clone(),
-        };
-        registry::create(definition, records, probe)?;
+        registry::create(registry::group(&group)?, name, records, probe)?;
         Ok(())
     }
 
@@ -294,24 +284,26 @@ impl NewProbe<'_> {
     #[inline(never)]
     pub(crate) fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<Probe, Failure> {
         let compiled = Compiled::new(&self.arguments, self.source, None);
-        let (registered, renewal) = match self.command.target {
+        let registration = match self.command.target {
             // A kprobe in a module that the command names is registered each time that the module
             // is loaded.
             Target::Symbol { symbol, .. } if symbol.contains(':') => {
-                let renewal = KBox::new(Renewal::default(), GFP_KERNEL)?;
-                (self.register_kprobe(compiled, &records)?, Some(renewal))
+                let mut renewal = KBox::new(Renewal::default(), GFP_KERNEL)?;
+                renewal.registered = self.register_in_module(symbol, compiled, &records)?;
+                Registration::Renewed(renewal)
             }
             Target::Address(_) | Target::Symbol { .. } | Target::AllNamed(_) => {
-                (self.register_kprobe(compiled, &records)?, None)
+                Registration::Once(register(self.command, compiled, &records)?)
             }
             Target::Functions(pattern) => {
                 check_functions(pattern).map_err(at_target)?;
-                (None, Some(for_later(compiled)?))
+                Registration::Renewed(for_later(compiled)?)
             }
-            Target::Tracepoint(_) | Target::Memory(_) => (None, Some(for_later(compiled)?)),
+            Target::Tracepoint(_) | Target::Memory(_) => {
+                Registration::Renewed(for_later(compiled)?)
+            }
             Target::Object(_) => {
-                let renewal = for_later(compiled)?.with_feeds(self.feeds.take());
-                (None, Some(renewal))
+                Registration::Renewed(for_later(compiled)?.with_feeds(self.feeds.take()))
             }
             Target::Event { system, name } => {
                 // As in C, the error does not say which symbol is missing.
@@ -321,31 +313,26 @@ impl NewProbe<'_> {
                     None => None,
                 };
                 let event = hold_event(system, name)?;
-                let registered = make_event_probe(event, filter, &compiled, &records)?;
-                (Some(registered), None)
+                Registration::Once(make_event_probe(event, filter, &compiled, &records)?)
             }
         };
-        Ok(Probe::new(records, spec, registered, renewal)?)
+        Ok(Probe::new(records, spec, registration)?)
     }
 
-    /// Registers a kprobe. Returns `None` if its module is not loaded: the probe waits for the
-    /// module.
-    fn register_kprobe(
+    /// Registers a kprobe at a symbol of a module. Returns `None` if the module is not loaded: the
+    /// probe waits for the module.
+    fn register_in_module(
         &self,
+        symbol: &str,
         compiled: Result<Compiled, Failure>,
         records: &Arc<Records>,
     ) -> Result<Option<KBox<dyn Registered>>, Failure> {
-        match (
-            register(self.command, compiled, records),
-            self.command.target,
-        ) {
-            (Err(failure), Target::Symbol { symbol, .. })
-                if failure.errno() == ENOENT && symbols::count(symbol)?.is_none() =>
-            {
+        match register(self.command, compiled, records) {
+            Err(failure) if failure.errno() == ENOENT && symbols::count(symbol)?.is_none() => {
                 pr_info!("{symbol}: the probe waits for the module\n");
                 Ok(None)
             }
-            (registered, _) => registered.map(Some),
+            registered => registered.map(Some),
         }
     }
 }

@@ -45,10 +45,8 @@ use crate::{
         CallValues,
         HitContext, //
     },
-    records::{
-        Records,
-        StringBuffer, //
-    },
+    records::Records,
+    schema::StringBuffer,
 };
 
 /// The number of recorded and of missed hits of a probe.
@@ -74,7 +72,8 @@ impl Counts {
     }
 }
 
-/// Makes a record at each hit. Each registration of a probe has its own recorder.
+/// Makes a record at each hit. Each registration of a probe has its own recorder. With the kernel's
+/// kprobe, it takes at most 192 bytes, which is one of the allocator's sizes.
 pub(crate) struct Recorder {
     records: Arc<Records>,
     hits: Counter,
@@ -82,9 +81,13 @@ pub(crate) struct Recorder {
     /// The size of the fields without strings, in bytes. The compiler knows that additions to 16
     /// bits do not overflow.
     fixed: u16,
+    /// The buffer of the event.
+    strings: Option<Arc<StringBuffer>>,
     /// The strings whose addresses the programs contain.
     _texts: Option<Arc<KVec<CString>>>,
 }
+
+const _: () = assert!(size_of::<Recorder>() <= 64);
 
 #[vtable]
 impl kprobe::Handler for Recorder {
@@ -206,6 +209,7 @@ impl Recorder {
             hits: Counter::new()?,
             programs,
             fixed: records.schema.layout().bytes().try_into()?,
+            strings: records.schema.strings().cloned(),
             records,
             _texts: texts,
         })
@@ -220,7 +224,7 @@ impl Recorder {
         head: impl RecordHead,
     ) {
         self.hits.increment();
-        match &self.records.strings {
+        match &self.strings {
             None => {
                 let state = hit.state();
                 let len = || HEADER_LEN + size_of_val(&head) + usize::from(self.fixed);
@@ -252,7 +256,7 @@ impl Recorder {
         head: impl RecordHead,
         is_record: impl FnOnce(&[u8]) -> bool,
     ) {
-        if let Some(buffer) = &self.records.strings {
+        if let Some(buffer) = &self.strings {
             self.record_with_strings(buffer, *hit, values, head, |fields| {
                 let is_record = is_record(fields);
                 if is_record {

@@ -4,47 +4,34 @@
 
 use core::sync::atomic::{
     AtomicBool,
-    AtomicU32,
-    AtomicUsize, //
+    AtomicU32, //
 };
 
-use kernel::sync::Arc;
-
-use ktrace::{
-    percpu::Scratch,
-    trace_event::{
-        Sink,
-        MAX_LEN, //
-    },
-};
+use ktrace::trace_event::Sink;
 use probe::hash::hash;
 
 use crate::schema::Schema;
 
-/// Buffers that assemble the fields of events with strings: the length of such a record is known
-/// after its strings were read.
-pub(crate) type StringBuffer = Scratch<MAX_LEN>;
-
 /// An event: the destination and the fields of its records. All probes of the event share it. With
-/// the reference count, it takes at most 96 bytes, which is one of the allocator's sizes.
+/// the reference count, it takes at most 64 bytes, which is one of the allocator's sizes.
 pub(crate) struct Records {
     pub(crate) sink: Sink,
     pub(crate) schema: Schema,
-    /// Only for an event with strings, and for an object probe whose role needs it.
-    pub(crate) strings: Option<Arc<StringBuffer>>,
     pub(crate) state: EventState,
 }
+
+const _: () = assert!(size_of::<Records>() + size_of::<usize>() <= 64);
 
 /// The state of an event in the registry. Only the holder of `REGISTRY` uses it.
 #[derive(Default)]
 pub(crate) struct EventState {
     /// No probe of the event has a lower number.
-    pub(crate) first_probe: AtomicUsize,
+    pub(crate) first_probe: AtomicU32,
     /// Number of probes.
     pub(crate) probes: AtomicU32,
     pub(crate) is_enabled: AtomicBool,
     /// Hash of the group and the name. Finds an event among thousands without a look at each name.
-    pub(crate) hash: u64,
+    pub(crate) hash: u32,
 }
 
 impl EventState {
@@ -57,7 +44,7 @@ impl EventState {
     }
 
     /// Hash of a group and a name.
-    pub(crate) fn hash(group: &str, name: &str) -> u64 {
-        hash(group.as_bytes()) ^ hash(name.as_bytes()).rotate_left(1)
+    pub(crate) fn hash(group: &str, name: &str) -> u32 {
+        (hash(group.as_bytes()) ^ hash(name.as_bytes()).rotate_left(1)) as u32
     }
 }

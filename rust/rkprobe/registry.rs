@@ -26,7 +26,6 @@ use ktrace::{
     module::Module,
     trace_event::{
         self,
-        Definition,
         EventMutex,
         EventMutexHeld,
         Field,
@@ -44,10 +43,10 @@ use crate::{
     event::Probe,
     records::{
         EventState,
-        Records,
-        StringBuffer, //
+        Records, //
     },
     registered::UnregisterBatch,
+    schema::StringBuffer,
     spec::{
         self,
         Spec, //
@@ -69,16 +68,11 @@ struct Registry {
 }
 
 /// A registered event.
-struct Event {
-    records: Arc<Records>,
-    trace_event: TraceEvent,
-}
+type Event = TraceEvent<Records>;
 
-impl Event {
-    fn has_name(&self, group: &str, name: &str) -> bool {
-        let (own_group, own_name) = self.trace_event.names();
-        own_group.to_bytes() == group.as_bytes() && own_name.to_bytes() == name.as_bytes()
-    }
+fn has_name(event: &Event, group: &str, name: &str) -> bool {
+    let (own_group, own_name) = event.names();
+    own_group.to_bytes() == group.as_bytes() && own_name.to_bytes() == name.as_bytes()
 }
 
 kernel::sync::global_lock! {
@@ -128,19 +122,17 @@ pub(crate) fn with_event<R>(
     let hash = EventState::hash(group, name);
     let registry = REGISTRY.lock();
     let mut events = registry.events.iter();
-    let event =
-        events.find(|event| event.records.state.hash == hash && event.has_name(group, name))?;
-    let mut probes = registry.probes_of(&event.records);
-    Some(f(&event.records, &mut probes))
+    let has_hash = |event: &Event| event.operations().state.hash == hash;
+    let event = events.find(|event| has_hash(event) && has_name(event, group, name))?;
+    let records: Arc<Records> = event.operations().into();
+    let mut probes = registry.probes_of(&records);
+    Some(f(&records, &mut probes))
 }
 
 /// Returns the group of this name, or creates it if no event is in it.
 pub(crate) fn group(name: &CStr) -> Result<Arc<Group>> {
     let registry = REGISTRY.lock();
-    let mut groups = registry
-        .events
-        .iter()
-        .map(|event| event.trace_event.group());
+    let mut groups = registry.events.iter().map(Event::group);
     match groups.find(|group| group.name() == name) {
         Some(group) => Ok(group.clone()),
         None => Group::new(name, ktrace::this_module!()),
@@ -188,17 +180,18 @@ fn limit_retired() {
 const REMOVALS: usize = 100;
 
 /// Adds an event with its first probe, or fails and changes nothing.
-pub(crate) fn create(definition: Definition, records: Arc<Records>, probe: Probe) -> Result {
+pub(crate) fn create(
+    group: Arc<Group>,
+    name: CString,
+    records: Arc<Records>,
+    probe: Probe,
+) -> Result {
     limit_retired();
     let (held, output) = EventMutex::with(|token| {
         REGISTRY.lock().reserve()?;
-        let trace_event = TraceEvent::register(token, definition)?;
-        let output = trace_event.output();
-        let held = trace_event.hold(token);
-        let event = Event {
-            records,
-            trace_event,
-        };
+        let event = Event::register_typed(token, group, name, records)?;
+        let output = event.output();
+        let held = event.hold(token);
         let mut registry = REGISTRY.lock();
         registry.add_probe(token, probe);
         if registry.events.push_within_capacity(event).is_err() {
@@ -275,7 +268,7 @@ fn names() -> Result<KVVec<(CString, CString)>> {
     let registry = REGISTRY.lock();
     let mut names = KVVec::with_capacity(registry.events.len(), GFP_KERNEL)?;
     for event in &registry.events {
-        let (group, name) = event.trace_event.names();
+        let (group, name) = event.names();
         names.push(
             (CString::try_from(group)?, CString::try_from(name)?),
             GFP_KERNEL,
@@ -394,7 +387,7 @@ impl dyn_event::Entries for ListedProbes {
         let event = registry
             .probe(number)
             .and_then(|probe| registry.event_of(probe.records()));
-        event.is_some_and(|event| event.trace_event.is_busy(token))
+        event.is_some_and(|event| event.is_busy(token))
     }
 
     fn remove(token: &EventMutex, number: usize) -> Result {
@@ -470,7 +463,8 @@ impl Registry {
         self.next_number = number.wrapping_add(1);
         let event = &probe.records().state;
         if event.probes.fetch_add(1, Ordering::Relaxed) == 0 {
-            event.first_probe.store(number, Ordering::Relaxed);
+            let lowest = u32::try_from(number).unwrap_or(u32::MAX);
+            event.first_probe.store(lowest, Ordering::Relaxed);
         }
         probe.list::<ListedProbes>(token, number);
         if self.probes.push_within_capacity(probe).is_err() {
@@ -501,12 +495,12 @@ impl Registry {
 
     fn event_of(&self, records: &Arc<Records>) -> Option<&Event> {
         let mut events = self.events.iter();
-        events.find(|event| Arc::ptr_eq(&event.records, records))
+        events.find(|event| core::ptr::eq(&*event.operations(), &**records))
     }
 
     /// The probes of an event.
     fn probes_of<'a>(&'a self, records: &'a Records) -> impl Iterator<Item = &'a Probe> {
-        let first = records.state.first_probe.load(Ordering::Relaxed);
+        let first = records.state.first_probe.load(Ordering::Relaxed) as usize;
         let is_its = move |probe: &&Probe| core::ptr::eq(&**probe.records(), records);
         let probes = self.probes_from(first).iter();
         let count = records.state.probes.load(Ordering::Relaxed) as usize;
@@ -518,7 +512,7 @@ impl Registry {
         &'a mut self,
         records: &'a Records,
     ) -> impl Iterator<Item = &'a mut Probe> {
-        let first = self.index_from(records.state.first_probe.load(Ordering::Relaxed));
+        let first = self.index_from(records.state.first_probe.load(Ordering::Relaxed) as usize);
         let is_its = move |probe: &&mut Probe| core::ptr::eq(&**probe.records(), records);
         let probes = self.probes.get_mut(first..).unwrap_or(&mut []).iter_mut();
         let count = records.state.probes.load(Ordering::Relaxed) as usize;
@@ -529,8 +523,8 @@ impl Registry {
         let doomed_probes = self.probes.iter().filter(|probe| is_doomed(probe)).count();
         let mut doomed_events = 0;
         for event in &self.events {
-            if self.probes_of(&event.records).all(&is_doomed) {
-                if event.trace_event.is_busy(token) {
+            if self.probes_of(&event.operations()).all(&is_doomed) {
+                if event.is_busy(token) {
                     return Err(EBUSY);
                 }
                 doomed_events += 1;
@@ -542,9 +536,9 @@ impl Registry {
         let is_object = |probe: &&Probe| probe.spec().kind().is_object();
         for user in self.probes.iter().filter(is_object) {
             let loses = |event: &Event| {
-                let (group, name) = event.trace_event.names();
+                let (group, name) = event.names();
                 user.uses(group.to_bytes(), name.to_bytes())
-                    && self.probes_of(&event.records).all(&is_doomed)
+                    && self.probes_of(&event.operations()).all(&is_doomed)
             };
             if !is_doomed(user) && self.events.iter().any(loses) {
                 return Err(EBUSY);
@@ -556,7 +550,7 @@ impl Registry {
         self.retired.reserve(doomed_events, GFP_KERNEL)?;
 
         // From here on nothing fails: there is room for everything.
-        for mut probe in core::mem::replace(&mut self.probes, kept_probes) {
+        for probe in core::mem::replace(&mut self.probes, kept_probes) {
             if is_doomed(&probe) {
                 probe.records().state.probes.fetch_sub(1, Ordering::Relaxed);
                 probe.unlist(token, &mut batch);
@@ -568,22 +562,18 @@ impl Registry {
 
         // No handler runs any more, so the events can be removed.
         for event in core::mem::replace(&mut self.events, VVec::new()) {
-            if event.records.state.probes.load(Ordering::Relaxed) > 0 {
+            if event.operations().state.probes.load(Ordering::Relaxed) > 0 {
                 let _ = kept_events.push_within_capacity(event);
                 continue;
             }
-            let output = event.trace_event.output();
-            match event.trace_event.try_remove(token) {
+            let output = event.output();
+            match event.try_remove(token) {
                 Ok(()) if output.is_recorded() => {
                     let _ = self.retired.push_within_capacity(output);
                 }
                 Ok(()) => {}
-                Err((trace_event, error)) => {
+                Err((event, error)) => {
                     pr_err!("an unused event could not be removed: {:?}\n", error);
-                    let event = Event {
-                        trace_event,
-                        ..event
-                    };
                     let _ = kept_events.push_within_capacity(event);
                 }
             }
@@ -593,14 +583,14 @@ impl Registry {
     }
 }
 
-/// Makes room for one element. The capacity grows by an eighth: `reserve` of the list doubles it,
-/// so that up to a half of the memory is unused.
+/// Makes room for one element. The capacity grows by a 64th: `reserve` of the list doubles it, so
+/// that up to a half of the memory is unused.
 fn reserve_one<T>(list: &mut VVec<T>) -> Result {
     let len = list.len();
     if len < list.capacity() {
         return Ok(());
     }
-    let mut larger = VVec::with_capacity(len + len / 8 + 4, GFP_KERNEL)?;
+    let mut larger = VVec::with_capacity(len + len / 64 + 32, GFP_KERNEL)?;
     for element in core::mem::replace(list, VVec::new()) {
         let _ = larger.push_within_capacity(element);
     }

@@ -11,9 +11,13 @@ use kernel::{
     sync::Arc, //
 };
 
-use ktrace::trace_event::{
-    Field,
-    HEADER_LEN, //
+use ktrace::{
+    percpu::Scratch,
+    trace_event::{
+        Field,
+        HEADER_LEN,
+        MAX_LEN, //
+    },
 };
 use probe::{
     argument::Argument,
@@ -27,6 +31,10 @@ use probe::{
 };
 
 use crate::object::Role;
+
+/// Buffers that assemble the fields of events with strings: the length of such a record is known
+/// after its strings were read.
+pub(crate) type StringBuffer = Scratch<MAX_LEN>;
 
 /// Size of an address in a record, in bytes.
 const WORD: usize = size_of::<u64>();
@@ -60,6 +68,8 @@ struct Details {
     print_fmt: Option<CString>,
     /// For an object probe, and for its feeds.
     role: Option<Arc<Role>>,
+    /// Only for an event with strings, and for an object probe whose role needs it.
+    strings: Option<Arc<StringBuffer>>,
 }
 
 impl Schema {
@@ -103,6 +113,22 @@ impl Schema {
     /// For an object probe, and for its feeds: the role of the event's records.
     pub(crate) fn role(&self) -> Option<&Role> {
         self.details.as_ref()?.role.as_deref()
+    }
+
+    /// Whether the fields of a record are assembled in a buffer.
+    pub(crate) fn needs_buffer(&self) -> bool {
+        self.layout.is_dynamic() || self.role().is_some_and(Role::needs_buffer)
+    }
+
+    /// Sets the buffer. `ENOMEM`.
+    pub(crate) fn set_strings(&mut self, strings: Arc<StringBuffer>) -> Result {
+        self.details_mut()?.strings = Some(strings);
+        Ok(())
+    }
+
+    /// The buffer for an event that [needs](Self::needs_buffer) it.
+    pub(crate) fn strings(&self) -> Option<&Arc<StringBuffer>> {
+        self.details.as_ref()?.strings.as_ref()
     }
 
     /// For an object probe that records changes: the offset of the values that can change, from the

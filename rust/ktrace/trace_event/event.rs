@@ -3,11 +3,11 @@
 //! A registered event.
 
 use core::{
+    marker::PhantomData,
     mem::{
         ManuallyDrop,
         MaybeUninit, //
     },
-    pin::Pin,
     ptr::{
         self,
         NonNull, //
@@ -33,7 +33,8 @@ use kernel::{
     str::CString,
     sync::{
         aref::ARef,
-        Arc, //
+        Arc,
+        ArcBorrow, //
     },
     types::Opaque, //
 };
@@ -52,12 +53,18 @@ use super::{
     },
     field::Field,
     group::Group,
-    operations::Definition,
-    output::Output,
+    operations::{
+        Definition,
+        Operations, //
+    },
+    output::{
+        Output,
+        Print, //
+    },
     pinned_event::{
         ktrace_call_funcs,
-        PinnedEvent,
-        Tracepoint, //
+        EventBox,
+        PinnedEvent, //
     },
     removal,
     sink::HEADER_LEN, //
@@ -161,15 +168,16 @@ use super::{
 /// # Invariants
 ///
 /// The call in `inner` was added to the kernel's events, and `PinnedEvent::unregister` has not
-/// succeeded since then.
-pub struct TraceEvent {
-    inner: ManuallyDrop<Pin<KBox<PinnedEvent>>>,
+/// succeeded since then. If `O` is not `dyn Operations`, the operations are an `O`.
+pub struct TraceEvent<O: Operations + ?Sized = dyn Operations> {
+    inner: ManuallyDrop<EventBox>,
+    _operations: PhantomData<Arc<O>>,
 }
 
 // SAFETY: The kernel changes the call under its own locks. All other fields are `Send` and `Sync`.
-unsafe impl Send for TraceEvent {}
+unsafe impl<O: Operations + ?Sized> Send for TraceEvent<O> {}
 // SAFETY: The kernel changes the call under its own locks. All other fields are `Send` and `Sync`.
-unsafe impl Sync for TraceEvent {}
+unsafe impl<O: Operations + ?Sized> Sync for TraceEvent<O> {}
 
 impl TraceEvent {
     /// Adds an event, which then appears in every trace instance, disabled. C:
@@ -194,25 +202,19 @@ impl TraceEvent {
         sink.set_event(output.number(), fixed_len.try_into()?)?;
         let print_fmt = operations.print_fmt().as_char_ptr();
         let (sink, fields) = (NonNull::from(sink), NonNull::from(fields));
+        let event = PinnedEvent {
+            // SAFETY: All-zero is a valid `struct trace_event_call`.
+            call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
+            operations,
+            sink,
+            fields: AtomicPtr::new(ptr::null_mut()),
+            has_fields: AtomicBool::new(false),
+            hides_fields: AtomicBool::new(false),
+            is_dropped: AtomicBool::new(false),
+        };
         // INVARIANT: The sink was borrowed from `operations` above.
-        let inner = KBox::pin(
-            PinnedEvent {
-                tracepoint: Tracepoint {
-                    _name: output.name().as_char_ptr(),
-                },
-                // SAFETY: All-zero is a valid `struct trace_event_call`.
-                call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                operations,
-                sink,
-                fields: AtomicPtr::new(ptr::null_mut()),
-                output,
-                next: ptr::null_mut(),
-                has_fields: AtomicBool::new(false),
-                hides_fields: AtomicBool::new(false),
-                is_dropped: AtomicBool::new(false),
-            },
-            GFP_KERNEL,
-        )?;
+        // SAFETY: The output is new, so its memory does not have an event.
+        let inner = unsafe { EventBox::new(output, event) };
         let call = inner.call.get();
         // DYNAMIC: the kernel counts references to the event. EPROBE: no event probe may attach to
         // the event, just as none may attach to the kernel's own kprobe events. TRACEPOINT: BPF
@@ -224,9 +226,9 @@ impl TraceEvent {
         // the output, which live as long as `inner`, or to data that lives as long as the module.
         unsafe {
             (*call).class = class;
-            (*call).__bindgen_anon_1.tp = (&raw const inner.tracepoint).cast_mut().cast();
+            (*call).__bindgen_anon_1.tp = inner.output().tracepoint();
             (*call).print_fmt = print_fmt.cast_mut();
-            (*call).event.type_ = inner.output.number().into();
+            (*call).event.type_ = inner.output().number().into();
             (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut();
             (*call).flags = FLAGS as c_int;
         }
@@ -247,6 +249,7 @@ impl TraceEvent {
         // INVARIANT: `trace_add_event_call` has just added the call.
         let event = Self {
             inner: ManuallyDrop::new(inner),
+            _operations: PhantomData,
         };
         if !has_fields {
             // The kernel does not report that it failed to create the directory or the fields.
@@ -257,7 +260,44 @@ impl TraceEvent {
         }
         Ok(event)
     }
+}
 
+impl<O: Operations> TraceEvent<O> {
+    /// Adds an event, as [`register`](TraceEvent::register) does, and keeps the type of its
+    /// operations, which also print its records.
+    pub fn register_typed(
+        token: &EventMutex,
+        group: Arc<Group>,
+        name: CString,
+        operations: Arc<O>,
+    ) -> Result<Self>
+    where
+        O: Print,
+    {
+        let definition = Definition {
+            group,
+            name,
+            operations: operations.clone(),
+            print: operations,
+        };
+        let inner = TraceEvent::register(token, definition)?.into_inner();
+        // INVARIANT: The call was added above, and the operations of the definition are an `O`.
+        Ok(Self {
+            inner: ManuallyDrop::new(inner),
+            _operations: PhantomData,
+        })
+    }
+
+    /// The operations.
+    pub fn operations(&self) -> ArcBorrow<'_, O> {
+        let operations = Arc::as_ptr(&self.inner.operations).cast::<O>();
+        // SAFETY: By the type invariant, the operations are an `O`. The event has a reference to
+        // them, and no code changes this reference.
+        unsafe { ArcBorrow::from_raw(operations) }
+    }
+}
+
+impl<O: Operations + ?Sized> TraceEvent<O> {
     /// The group and the name.
     pub fn names(&self) -> (&CStr, &CStr) {
         self.inner.names()
@@ -265,13 +305,13 @@ impl TraceEvent {
 
     /// The group. Other events can share it.
     pub fn group(&self) -> &Arc<Group> {
-        self.inner.output.group()
+        self.inner.output().group()
     }
 
     /// The output of the event's records. While a reference to the output exists, the kernel can
     /// print the records of the removed event.
     pub fn output(&self) -> ARef<Output> {
-        self.inner.output.clone()
+        self.inner.output().into()
     }
 
     /// Whether a trace instance has enabled the event, perf has opened it, or other kernel code
@@ -305,14 +345,14 @@ impl TraceEvent {
         }
     }
 
-    fn into_inner(self) -> Pin<KBox<PinnedEvent>> {
+    fn into_inner(self) -> EventBox {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used after this.
         unsafe { ManuallyDrop::take(&mut this.inner) }
     }
 }
 
-impl Drop for TraceEvent {
+impl<O: Operations + ?Sized> Drop for TraceEvent<O> {
     fn drop(&mut self) {
         // SAFETY: `self` is not used after this.
         removal::remove(unsafe { ManuallyDrop::take(&mut self.inner) });

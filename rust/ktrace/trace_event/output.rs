@@ -7,7 +7,8 @@ use core::{
     fmt,
     mem::{
         offset_of,
-        ManuallyDrop, //
+        ManuallyDrop,
+        MaybeUninit, //
     },
     ptr::{
         self,
@@ -83,7 +84,8 @@ pub trait Print: Send + Sync + 'static {
 /// as a part of a `struct trace_event_call`. This call is never added to the events, so an output
 /// has only those fields of the call that the kernel then reads.
 ///
-/// Each event has an output. It takes 96 bytes, which is a size class of the allocator.
+/// Each event has an output, and is in the `memory` of its output: together, they take 256 bytes,
+/// which is a size class of the allocator.
 ///
 /// C: the fields up to `_flags` have the same offsets as in a `struct trace_event_call`, counted
 /// from its `class`. The kernel does not read the call's fields from `print_fmt` to `data`. An
@@ -104,8 +106,19 @@ pub struct Output {
     references: Refcount,
     /// Whether the trace buffers may have records with this number.
     is_recorded: AtomicBool,
-    /// The next output in [`Reserved`].
-    next: *mut Output,
+    /// The next output in the list of events to remove, and later in [`Reserved`].
+    pub(super) next: AtomicPtr<Output>,
+    pub(super) memory: EventMemory,
+}
+
+/// Memory for an event: see [`EventBox`](super::pinned_event::EventBox). The event has the kernel's
+/// structure and at most five words more.
+pub(super) struct EventMemory(UnsafeCell<MaybeUninit<(bindings::trace_event_call, [usize; 5])>>);
+
+impl EventMemory {
+    pub(super) fn as_ptr(&self) -> *mut c_void {
+        self.0.get().cast()
+    }
 }
 
 // Checks the offsets of the call's fields, from `class` on.
@@ -227,8 +240,8 @@ impl Reserved {
         self.0.is_null()
     }
 
-    fn push(&mut self, mut output: KBox<Output>) {
-        output.next = self.0;
+    fn push(&mut self, output: KBox<Output>) {
+        output.next.store(self.0, Ordering::Relaxed);
         self.0 = KBox::into_raw(output);
     }
 
@@ -240,7 +253,7 @@ impl Reserved {
         }
         // SAFETY: `push` took the output out of its box. The list no longer has it.
         let output = unsafe { KBox::from_raw(self.0) };
-        self.0 = output.next;
+        self.0 = output.next.load(Ordering::Relaxed);
         Some(output)
     }
 }
@@ -291,7 +304,8 @@ impl Output {
                 _flags: 0,
                 references: Refcount::new(1),
                 is_recorded: AtomicBool::new(false),
-                next: ptr::null_mut(),
+                next: AtomicPtr::new(ptr::null_mut()),
+                memory: EventMemory(UnsafeCell::new(MaybeUninit::uninit())),
             },
         );
         output.set_funcs((&raw const ktrace_output_funcs).cast_mut());
@@ -328,6 +342,12 @@ impl Output {
         let class = fields.map_or_else(class_without_fields, FieldList::class);
         // INVARIANT: Both classes have fields and no function to get them.
         self.class.store(class.cast_mut(), Ordering::Relaxed);
+    }
+
+    /// A `struct tracepoint`, of which the kernel reads only the name. The other fields, which take
+    /// 64 bytes, are missing. C: `alloc_synth_tracepoint()`.
+    pub(super) fn tracepoint(&self) -> *mut kernel::bindings::tracepoint {
+        (&raw const self.name).cast_mut().cast()
     }
 
     /// The group of the event.

@@ -3,6 +3,8 @@
 //! The part of an event that the kernel has pointers to, and the kernel's calls for the event.
 
 use core::{
+    mem::ManuallyDrop,
+    ops::Deref,
     ptr::{
         self,
         NonNull, //
@@ -56,41 +58,97 @@ use super::{
         FieldList, //
     },
     operations::Operations,
-    output::Output,
+    output::{
+        EventMemory,
+        Output, //
+    },
     sink::Sink, //
 };
 
-/// The `struct tracepoint` of an event, which BPF programs can attach to. The kernel reads only the
-/// name, so this type omits the other fields, which take 64 bytes. C: `alloc_synth_tracepoint()`.
-pub(super) struct Tracepoint {
-    pub(super) _name: *const c_char,
-}
-
-/// The part of an event that the kernel has pointers to, so it must not move. It takes at most
-/// 192 bytes, which is a size class of the allocator.
+/// The part of an event that the kernel has pointers to. So it must not move.
 ///
 /// # Invariants
 ///
-/// `sink` was borrowed from `operations`. While the event is registered, its group gave it
-/// `fields`, a list for fields that were borrowed from `operations`.
-#[repr(C)]
+/// The event is in the memory of its output, and an [`EventBox`] owns both. `sink` was borrowed
+/// from `operations`. While the event is registered, its group gave it `fields`, a list for fields
+/// that were borrowed from `operations`.
 pub(super) struct PinnedEvent {
-    pub(super) tracepoint: Tracepoint,
     pub(super) call: Opaque<bindings::trace_event_call>,
     pub(super) operations: Arc<dyn Operations>,
     pub(super) sink: NonNull<Sink>,
     /// NULL until the event is registered.
     pub(super) fields: AtomicPtr<FieldList>,
-    /// Holds the group and the name, and prints records.
-    pub(super) output: ARef<Output>,
-    /// The next event in the list of events to remove.
-    pub(super) next: *mut PinnedEvent,
     pub(super) has_fields: AtomicBool,
     /// Whether the kernel sees an empty list of fields. Otherwise, it would free fields that other
     /// events share.
     pub(super) hides_fields: AtomicBool,
     /// Whether the event was dropped, but could not be removed immediately.
     pub(super) is_dropped: AtomicBool,
+}
+
+const _: () = assert!(size_of::<PinnedEvent>() <= size_of::<EventMemory>());
+const _: () = assert!(align_of::<PinnedEvent>() <= align_of::<EventMemory>());
+
+/// Owns an event, and holds a reference to its output. The output's memory stays in place, so the
+/// event does not move.
+///
+/// # Invariants
+///
+/// The memory of the output has an event. This value alone owns the event.
+pub(super) struct EventBox(ARef<Output>);
+
+impl EventBox {
+    /// Puts an event into the memory of its output.
+    ///
+    /// # Safety
+    ///
+    /// The memory must not have an event, neither now nor later.
+    pub(super) unsafe fn new(output: ARef<Output>, event: PinnedEvent) -> Self {
+        // INVARIANT: The memory gets the event, and the caller guarantees that it is the only one.
+        let this = Self(output);
+        // SAFETY: The memory has the size and the alignment of an event, and no other code uses it.
+        unsafe { this.event().write(event) };
+        this
+    }
+
+    fn event(&self) -> *mut PinnedEvent {
+        self.0.memory.as_ptr().cast()
+    }
+
+    /// Converts the box to a pointer to the output.
+    pub(super) fn into_raw(self) -> NonNull<Output> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used after this.
+        ARef::into_raw(unsafe { ptr::read(&this.0) })
+    }
+
+    /// Converts a pointer to a box.
+    ///
+    /// # Safety
+    ///
+    /// The pointer must be from [`into_raw`](Self::into_raw). The caller must not use it again.
+    pub(super) unsafe fn from_raw(output: NonNull<Output>) -> Self {
+        // INVARIANT: The caller guarantees that the output was taken out of a box.
+        // SAFETY: That box had a reference to the output.
+        Self(unsafe { ARef::from_raw(output) })
+    }
+}
+
+impl Deref for EventBox {
+    type Target = PinnedEvent;
+
+    fn deref(&self) -> &PinnedEvent {
+        // SAFETY: By the type invariant, the memory has an event.
+        unsafe { &*self.event() }
+    }
+}
+
+impl Drop for EventBox {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant, the memory has an event, and this value owns it. The event
+        // is not used after this.
+        unsafe { ptr::drop_in_place(self.event()) };
+    }
 }
 
 impl PinnedEvent {
@@ -102,9 +160,17 @@ impl PinnedEvent {
         unsafe { &*kernel::container_of!(Opaque::cast_from(call), PinnedEvent, call) }
     }
 
+    /// The output of the event. It has the group and the name, and prints records.
+    pub(super) fn output(&self) -> &Output {
+        let memory = ptr::from_ref(self).cast::<EventMemory>();
+        // SAFETY: By the type invariant, the event is in the memory of its output, which lives as
+        // long as the event.
+        unsafe { &*kernel::container_of!(memory, Output, memory) }
+    }
+
     /// The group and the name.
     pub(super) fn names(&self) -> (&CStr, &CStr) {
-        (self.output.group().name(), self.output.name())
+        (self.output().group().name(), self.output().name())
     }
 
     fn sink(&self) -> &Sink {
@@ -149,26 +215,26 @@ impl PinnedEvent {
         token: &EventMutex,
         fields: NonNull<[Field]>,
     ) -> Result {
-        let lists = self.output.group().field_lists();
+        let lists = self.output().group().field_lists();
         // SAFETY: The caller guarantees that the fields are borrowed from the operations. The
         // operations live as long as `self`, which returns the list before it is freed.
         let list = unsafe { lists.get(token, fields) }?;
         // INVARIANT: The group has just given the list to this event.
         self.fields.store(list.as_ptr(), Ordering::Relaxed);
-        self.output.set_fields(self.field_list());
+        self.output().set_fields(self.field_list());
         Ok(())
     }
 
     /// Returns the list of fields to the group. The kernel must have removed the event.
     pub(super) fn put_fields(&self, token: &EventMutex) {
-        self.output.set_fields(None);
+        self.output().set_fields(None);
         // INVARIANT: The event is not registered.
         let list = self.fields.swap(ptr::null_mut(), Ordering::Relaxed);
         if let Some(list) = NonNull::new(list) {
             // SAFETY: `take_fields` got the list from this group. The kernel does not use the list
             // after it has removed the last event of the list. Until then, printing readers may use
             // the list.
-            unsafe { self.output.group().field_lists().put(token, list) };
+            unsafe { self.output().group().field_lists().put(token, list) };
         }
     }
 
@@ -204,10 +270,10 @@ impl PinnedEvent {
         self.hides_fields.store(is_shared, Ordering::Relaxed);
         // Printing readers no longer get the fields. The kernel waits for current readers before it
         // frees the fields.
-        self.output.set_fields(None);
+        self.output().set_fields(None);
         // SAFETY: The call is registered, and `event_mutex` is held.
         to_result(unsafe { bindings::trace_remove_event_call(call) }).inspect_err(|_| {
-            self.output.set_fields(self.field_list());
+            self.output().set_fields(self.field_list());
             self.hides_fields.store(false, Ordering::Relaxed);
             // SAFETY: The call is still registered, and `event_mutex` is held.
             unsafe { (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut() };
@@ -222,9 +288,9 @@ impl PinnedEvent {
         if enabling::is_current_task() {
             // The module itself enables the event. If its initialisation fails, it disables the
             // event, too.
-            owner::get(self.output.group().owner())
+            owner::get(self.output().group().owner())
         } else {
-            owner::get_for_user(self.output.group().owner())
+            owner::get_for_user(self.output().group().owner())
         }
     }
 
@@ -248,7 +314,7 @@ impl PinnedEvent {
         let added = if file.is_null() {
             self.sink().add_perf(self.call.get())
         } else {
-            self.output.set_recorded();
+            self.output().set_recorded();
             self.sink().add_file(file)
         };
         let enabled = added.and_then(|()| {
@@ -259,7 +325,7 @@ impl PinnedEvent {
         if enabled.is_err() {
             // SAFETY: `get_owner` got the reference. The caller holds `event_mutex`. The module's
             // exit takes this mutex to remove this event, so this code stays loaded.
-            unsafe { owner::put(self.output.group().owner()) };
+            unsafe { owner::put(self.output().group().owner()) };
         }
         enabled
     }
@@ -275,7 +341,7 @@ impl PinnedEvent {
             }
             // SAFETY: `add` got the reference. The caller holds `event_mutex`. The module's exit
             // takes this mutex to remove this event, so this code stays loaded.
-            unsafe { owner::put(self.output.group().owner()) };
+            unsafe { owner::put(self.output().group().owner()) };
         }
     }
 }
@@ -402,5 +468,5 @@ unsafe extern "C" fn ktrace_call_print(
     let record = unsafe { core::slice::from_raw_parts(record, len) };
     // SAFETY: The kernel guarantees that the sequence is valid and unshared. The event has a
     // reference to the output.
-    unsafe { inner.output.print(seq, record, addresses) };
+    unsafe { inner.output().print(seq, record, addresses) };
 }

@@ -8,8 +8,10 @@
 //! buffer of an offline CPU.
 
 use core::{
-    pin::Pin,
-    ptr,
+    ptr::{
+        self,
+        NonNull, //
+    },
     sync::atomic::{
         AtomicPtr,
         Ordering, //
@@ -39,13 +41,19 @@ use super::{
         EventMutex,
         EventMutexHeld, //
     },
-    output,
-    pinned_event::PinnedEvent, //
+    output::{
+        self,
+        Output, //
+    },
+    pinned_event::{
+        EventBox,
+        PinnedEvent, //
+    },
 };
 
-/// Events that the running closure of [`EventMutex::with`] has dropped, linked by
-/// [`PinnedEvent::next`]. Only the holder of `event_mutex` uses the list.
-static ABANDONED: AtomicPtr<PinnedEvent> = AtomicPtr::new(ptr::null_mut());
+/// Events that the running closure of [`EventMutex::with`] has dropped, linked by [`Output::next`].
+/// Only the holder of `event_mutex` uses the list.
+static ABANDONED: AtomicPtr<Output> = AtomicPtr::new(ptr::null_mut());
 
 // Rust only passes on pointers to these kernel structures.
 #[allow(improper_ctypes)]
@@ -157,22 +165,23 @@ pub fn empty_traces() -> Result {
 /// A task that holds `event_mutex` cannot wait. In the closure of [`EventMutex::with`], the event
 /// is removed when `with` releases the mutex. In a callback of an event, the kernel iterates over
 /// the events, maybe in another task, so the event stays until its module unloads.
-pub(super) fn remove(inner: Pin<KBox<PinnedEvent>>) {
+pub(super) fn remove(inner: EventBox) {
     if !EventMutexHeld::is_current() {
         wait_until_unregistered(&inner);
         return;
     }
     let is_in_callback = EventMutexHeld::is_in_callback();
     inner.is_dropped.store(true, Ordering::Relaxed);
-    // SAFETY: The event stays in its box. The code that removes the event pins the box again.
-    let inner = KBox::into_raw(unsafe { Pin::into_inner_unchecked(inner) });
+    let output = inner.into_raw();
     if is_in_callback {
         pr_warn!("an event was dropped in a callback: it stays until its module goes\n");
         return;
     }
-    // SAFETY: The event is live, and no other code uses the field.
-    unsafe { (*inner).next = ABANDONED.load(Ordering::Relaxed) };
-    ABANDONED.store(inner, Ordering::Relaxed);
+    let next = ABANDONED.swap(output.as_ptr(), Ordering::Relaxed);
+    // SAFETY: The event still has its reference to the output.
+    unsafe { output.as_ref() }
+        .next
+        .store(next, Ordering::Relaxed);
 }
 
 impl EventMutex {
@@ -197,15 +206,15 @@ fn take_abandoned(_: &EventMutex) -> Abandoned {
     Abandoned(ABANDONED.swap(ptr::null_mut(), Ordering::Relaxed))
 }
 
-/// A list of dropped events, linked by [`PinnedEvent::next`]. Dropping the list removes the events.
-struct Abandoned(*mut PinnedEvent);
+/// A list of dropped events, linked by [`Output::next`]. Dropping the list removes the events.
+struct Abandoned(*mut Output);
 
 impl Drop for Abandoned {
     fn drop(&mut self) {
-        while !self.0.is_null() {
-            // SAFETY: `remove` took the event out of a pinned box. The list no longer has it.
-            let inner = unsafe { Pin::new_unchecked(KBox::from_raw(self.0)) };
-            self.0 = inner.next;
+        while let Some(output) = NonNull::new(self.0) {
+            // SAFETY: `remove` took the output out of a box. The list no longer has it.
+            let inner = unsafe { EventBox::from_raw(output) };
+            self.0 = inner.output().next.load(Ordering::Relaxed);
             remove(inner);
         }
     }
@@ -221,10 +230,10 @@ pub(super) unsafe fn take_back(call: *mut c_void) {
     let inner = unsafe { PinnedEvent::from_call(call.cast()) };
     wait_until_unregistered(inner);
     if inner.is_dropped.load(Ordering::Relaxed) {
-        let inner = ptr::from_ref(inner).cast_mut();
-        // SAFETY: `remove` took the event out of a pinned box and gave it to no other code. The
-        // code of the event's module is still loaded.
-        drop(unsafe { Pin::new_unchecked(KBox::from_raw(inner)) });
+        let output = NonNull::from(inner.output());
+        // SAFETY: `remove` took the output out of a box and gave it to no other code. The code of
+        // the event's module is still loaded.
+        drop(unsafe { EventBox::from_raw(output) });
     }
 }
 

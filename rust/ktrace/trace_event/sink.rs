@@ -78,24 +78,37 @@ unsafe impl<F: Fn(&mut [u8])> Fill for Closure<'_, F> {
 ///
 /// # Invariants
 ///
-/// `files` is the head of a list of `Link`s. A link lives while it is in the list, and until an RCU
-/// grace period later. `only` is NULL or the file of the only user. If `only` is not NULL, perf is
-/// not a user, and the list is empty or has only the link of this file.
+/// `users` is NULL or live. `only` is NULL or the file of the only user. If `only` is not NULL, perf
+/// is not a user, and the list of `users` is empty or has only the link of this file.
 pub struct Sink {
     /// The file of the only user. Most enabled events have one user. NULL if the event has no user,
     /// if perf is a user, or if the event has several users.
     only: AtomicPtr<bindings::trace_event_file>,
-    /// The list of the users' files. It is created for the second user. Until then it can be empty.
-    files: AtomicPtr<Link>,
-    /// The event while perf has opened it, otherwise NULL.
-    perf: AtomicPtr<bindings::trace_event_call>,
+    /// Created for perf, or for the second user.
+    users: AtomicPtr<Users>,
     /// The event number in the records, or 0 if the sink belongs to no event.
     number: AtomicU16,
     /// The minimum length of a record, because the kernel reads the fields of each record.
     fixed_len: AtomicU16,
-    /// The state of RCU when a user left last. After a grace period since then, no handler uses
-    /// this user. C: `get_state_synchronize_rcu()`.
-    left: AtomicUsize,
+}
+
+/// The state of RCU when a user of any event left last. After a grace period since then, no handler
+/// uses this user. C: `get_state_synchronize_rcu()`.
+static LEFT: AtomicUsize = AtomicUsize::new(0);
+
+/// All users of an event that perf has opened, or that had several users.
+///
+/// # Invariants
+///
+/// `files` is the head of a list of `Link`s. A link lives while it is in the list, and until an RCU
+/// grace period later.
+#[repr(C)]
+struct Users {
+    rcu: callback_head,
+    /// The list of the files. It can be empty while there is only one.
+    files: AtomicPtr<Link>,
+    /// The event while perf has opened it, otherwise NULL.
+    perf: AtomicPtr<bindings::trace_event_call>,
 }
 
 /// A user: a trace instance in which the event is enabled.
@@ -111,11 +124,9 @@ impl Sink {
     pub const fn new() -> Self {
         Self {
             only: AtomicPtr::new(ptr::null_mut()),
-            files: AtomicPtr::new(ptr::null_mut()),
-            perf: AtomicPtr::new(ptr::null_mut()),
+            users: AtomicPtr::new(ptr::null_mut()),
             number: AtomicU16::new(0),
             fixed_len: AtomicU16::new(HEADER_LEN as u16),
-            left: AtomicUsize::new(0),
         }
     }
 
@@ -130,6 +141,7 @@ impl Sink {
 
     /// Ends the assignment. The event was removed or never added.
     pub(super) fn clear_event(&self) {
+        self.free_users();
         self.fixed_len.store(HEADER_LEN as u16, Ordering::Relaxed);
         self.number.store(0, Ordering::Release);
     }
@@ -139,24 +151,55 @@ impl Sink {
         self.fixed_len.load(Ordering::Relaxed).into()
     }
 
+    fn users(&self) -> Option<&Users> {
+        // SAFETY: By the type invariant, the pointer is NULL or live. `free_users` frees the
+        // structure when the event has been removed. Only the kernel's calls for the event use it.
+        unsafe { self.users.load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// Creates the structure for several users, and adds the only user to it. `ENOMEM`.
+    fn need_users(&self) -> Result<&Users> {
+        let users = match self.users() {
+            Some(users) => users,
+            None => {
+                let users = KBox::leak(KBox::new(Users::default(), GFP_KERNEL)?);
+                // INVARIANT: The structure is live. Release: handlers see it initialised.
+                self.users.store(users, Ordering::Release);
+                users
+            }
+        };
+        let only = self.only.load(Ordering::Relaxed);
+        if !only.is_null() && users.files.load(Ordering::Relaxed).is_null() {
+            users.link(only)?;
+        }
+        Ok(users)
+    }
+
+    /// Frees the structure for several users after an RCU grace period.
+    fn free_users(&self) {
+        // INVARIANT: NULL is valid. Handlers may use the structure until a grace period later.
+        let users = self.users.swap(ptr::null_mut(), Ordering::Relaxed);
+        if !users.is_null() {
+            // SAFETY: The structure is from a `KBox`, and no other code frees it. The RCU head is
+            // its first field.
+            unsafe { kernel::bindings::kvfree_call_rcu(users.cast(), users.cast()) };
+        }
+    }
+
     /// Whether the event has a user.
     pub(super) fn is_used(&self) -> bool {
-        !self.only.load(Ordering::Relaxed).is_null()
-            || !self.files.load(Ordering::Relaxed).is_null()
-            || !self.perf.load(Ordering::Relaxed).is_null()
+        !self.only.load(Ordering::Relaxed).is_null() || self.users().is_some_and(Users::is_used)
     }
 
     /// Whether the event has exactly one user.
     pub(super) fn is_singly_used(&self) -> bool {
-        let is_only = !self.only.load(Ordering::Relaxed).is_null();
-        let is_list_empty = self.files.load(Ordering::Relaxed).is_null();
-        is_only || is_list_empty && !self.perf.load(Ordering::Relaxed).is_null()
+        !self.only.load(Ordering::Relaxed).is_null() || self.users().is_some_and(Users::is_perf)
     }
 
     pub(super) fn add_perf(&self, call: *mut bindings::trace_event_call) -> Result {
-        self.link_only()?;
-        self.perf.store(call, Ordering::Release);
-        self.find_only();
+        let users = self.need_users()?;
+        users.perf.store(call, Ordering::Release);
+        self.find_only(users);
         Ok(())
     }
 
@@ -166,104 +209,51 @@ impl Sink {
             self.only.store(file, Ordering::Release);
             return Ok(());
         }
-        self.link_only()?;
-        self.link(file)?;
-        self.find_only();
-        Ok(())
-    }
-
-    /// Adds the only user to the list, before another user is added.
-    fn link_only(&self) -> Result {
-        let only = self.only.load(Ordering::Relaxed);
-        if only.is_null() || !self.files.load(Ordering::Relaxed).is_null() {
-            return Ok(());
-        }
-        self.link(only)
-    }
-
-    fn link(&self, file: *mut bindings::trace_event_file) -> Result {
-        let link = KBox::into_raw(KBox::new(
-            Link {
-                rcu: callback_head::default(),
-                next: AtomicPtr::new(self.files.load(Ordering::Relaxed)),
-                file,
-            },
-            GFP_KERNEL,
-        )?);
-        // INVARIANT: The link is live, and the rest of the list follows it. Release: handlers see
-        // the initialised link.
-        self.files.store(link, Ordering::Release);
+        let users = self.need_users()?;
+        users.link(file)?;
+        self.find_only(users);
         Ok(())
     }
 
     /// Sets `only` to the file of the only user, if there is only one.
-    fn find_only(&self) {
-        let first = self.files.load(Ordering::Relaxed);
-        let mut only = ptr::null_mut();
-        if !first.is_null() && self.perf.load(Ordering::Relaxed).is_null() {
-            // SAFETY: By the type invariant, a link in the list is live. Only the caller can remove
-            // the link.
-            let first = unsafe { &*first };
-            if first.next.load(Ordering::Relaxed).is_null() {
-                only = first.file;
-            }
-        }
+    fn find_only(&self, users: &Users) {
         // INVARIANT: The file is that of the only link, and perf is not a user. Release: handlers
         // see the initialised file.
-        self.only.store(only, Ordering::Release);
+        self.only.store(users.only(), Ordering::Release);
     }
 
     /// Waits until no handler uses a user that has left. Process context.
     pub(super) fn wait_for_handlers(&self) {
         // SAFETY: The function has no requirements in process context.
-        unsafe { kernel::bindings::cond_synchronize_rcu(self.left.load(Ordering::Relaxed)) };
+        unsafe { kernel::bindings::cond_synchronize_rcu(LEFT.load(Ordering::Relaxed)) };
     }
 
     /// Removes a user. If `file` is NULL, the user is perf. Returns false if it was not a user.
     pub(super) fn remove(&self, file: *mut bindings::trace_event_file) -> bool {
-        let is_list_empty = self.files.load(Ordering::Relaxed).is_null();
-        let removed = if is_list_empty && !file.is_null() {
-            let null = ptr::null_mut();
-            self.only
-                .compare_exchange(file, null, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-        } else {
-            // INVARIANT: `only` is NULL before the link of its file leaves the list.
-            self.only.store(ptr::null_mut(), Ordering::Relaxed);
-            let removed = self.unlink(file);
-            self.find_only();
-            removed
+        let listed = self
+            .users()
+            .filter(|users| file.is_null() || !users.files.load(Ordering::Relaxed).is_null());
+        let removed = match listed {
+            None => {
+                let null = ptr::null_mut();
+                !file.is_null()
+                    && self
+                        .only
+                        .compare_exchange(file, null, Ordering::Relaxed, Ordering::Relaxed)
+                        .is_ok()
+            }
+            Some(users) => {
+                // INVARIANT: `only` is NULL before the link of its file leaves the list.
+                self.only.store(ptr::null_mut(), Ordering::Relaxed);
+                let removed = users.remove(file);
+                self.find_only(users);
+                removed
+            }
         };
         // SAFETY: The function has no requirements.
         let now = unsafe { kernel::bindings::get_state_synchronize_rcu() };
-        self.left.store(now, Ordering::Relaxed);
+        LEFT.store(now, Ordering::Relaxed);
         removed
-    }
-
-    fn unlink(&self, file: *mut bindings::trace_event_file) -> bool {
-        if file.is_null() {
-            return !self.perf.swap(ptr::null_mut(), Ordering::Relaxed).is_null();
-        }
-        let mut place = &self.files;
-        loop {
-            let link = place.load(Ordering::Relaxed);
-            if link.is_null() {
-                return false;
-            }
-            // SAFETY: By the type invariant, a link in the list is live.
-            let this = unsafe { &*link };
-            if this.file == file {
-                // Release: handlers reach the following links through this pointer, and see them
-                // initialised.
-                place.store(this.next.load(Ordering::Relaxed), Ordering::Release);
-                // INVARIANT: The kernel frees the link only after a grace period.
-                // SAFETY: The link is from a `KBox` and is not in the list any more. No other code
-                // frees it. The RCU head is its first field.
-                unsafe { kernel::bindings::kvfree_call_rcu(link.cast(), link.cast()) };
-                return true;
-            }
-            place = &this.next;
-        }
     }
 
     /// Makes a record of `len` bytes for each user. Makes no record if `len` is less than the size
@@ -311,7 +301,13 @@ impl Sink {
     #[inline(never)]
     #[link_section = ".kprobes.text"]
     fn record_to_all<O: Origin>(&self, hit: O, len: usize, fill: impl Fill) {
-        let mut link = self.files.load(Ordering::Acquire);
+        // SAFETY: By the type invariant, the pointer is NULL or live. The kernel frees the structure
+        // after a grace period. Preemption is disabled in a handler, so no grace period ends during
+        // the call.
+        let Some(users) = (unsafe { self.users.load(Ordering::Acquire).as_ref() }) else {
+            return;
+        };
+        let mut link = users.files.load(Ordering::Acquire);
         while !link.is_null() {
             // SAFETY: By the type invariant, a link lives until a grace period after it left the
             // list. Preemption is disabled in a handler, so no grace period ends during the call.
@@ -320,7 +316,7 @@ impl Sink {
             unsafe { record_to_file(this.file, &hit, len, fill) };
             link = this.next.load(Ordering::Acquire);
         }
-        let perf = self.perf.load(Ordering::Acquire);
+        let perf = users.perf.load(Ordering::Acquire);
         if !perf.is_null() {
             // SAFETY: When perf leaves, C's `perf_trace_event_unreg()` waits for handlers before it
             // frees perf's lists. It waits for an SRCU grace period, which includes one of RCU.
@@ -332,6 +328,94 @@ impl Sink {
 impl Default for Sink {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.free_users();
+    }
+}
+
+impl Default for Users {
+    fn default() -> Self {
+        Self {
+            rcu: callback_head::default(),
+            files: AtomicPtr::new(ptr::null_mut()),
+            perf: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+}
+
+/// Only the kernel's calls of `class->reg` use these functions.
+impl Users {
+    fn is_used(&self) -> bool {
+        let is_list_empty = self.files.load(Ordering::Relaxed).is_null();
+        !is_list_empty || !self.perf.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Whether perf is the only user.
+    fn is_perf(&self) -> bool {
+        let is_list_empty = self.files.load(Ordering::Relaxed).is_null();
+        is_list_empty && !self.perf.load(Ordering::Relaxed).is_null()
+    }
+
+    /// The file of the only user, or NULL.
+    fn only(&self) -> *mut bindings::trace_event_file {
+        let first = self.files.load(Ordering::Relaxed);
+        if first.is_null() || !self.perf.load(Ordering::Relaxed).is_null() {
+            return ptr::null_mut();
+        }
+        // SAFETY: By the type invariant, a link in the list is live. Only the caller can remove the
+        // link.
+        let first = unsafe { &*first };
+        if first.next.load(Ordering::Relaxed).is_null() {
+            first.file
+        } else {
+            ptr::null_mut()
+        }
+    }
+
+    fn link(&self, file: *mut bindings::trace_event_file) -> Result {
+        let link = KBox::into_raw(KBox::new(
+            Link {
+                rcu: callback_head::default(),
+                next: AtomicPtr::new(self.files.load(Ordering::Relaxed)),
+                file,
+            },
+            GFP_KERNEL,
+        )?);
+        // INVARIANT: The link is live, and the rest of the list follows it. Release: handlers see
+        // the initialised link.
+        self.files.store(link, Ordering::Release);
+        Ok(())
+    }
+
+    /// Removes a user. If `file` is NULL, the user is perf. Returns false if it was not a user.
+    fn remove(&self, file: *mut bindings::trace_event_file) -> bool {
+        if file.is_null() {
+            return !self.perf.swap(ptr::null_mut(), Ordering::Relaxed).is_null();
+        }
+        let mut place = &self.files;
+        loop {
+            let link = place.load(Ordering::Relaxed);
+            if link.is_null() {
+                return false;
+            }
+            // SAFETY: By the type invariant, a link in the list is live.
+            let this = unsafe { &*link };
+            if this.file == file {
+                // Release: handlers reach the following links through this pointer, and see them
+                // initialised.
+                place.store(this.next.load(Ordering::Relaxed), Ordering::Release);
+                // INVARIANT: The kernel frees the link only after a grace period.
+                // SAFETY: The link is from a `KBox` and is not in the list any more. No other code
+                // frees it. The RCU head is its first field.
+                unsafe { kernel::bindings::kvfree_call_rcu(link.cast(), link.cast()) };
+                return true;
+            }
+            place = &this.next;
+        }
     }
 }
 
@@ -437,8 +521,7 @@ unsafe fn record_to_perf<O: Origin>(
     let is_empty = unsafe { ptr::read_volatile(&raw const (*head).first) }.is_null();
     // C: `bpf_prog_array_valid()`.
     // SAFETY: The call is live. Another task can attach or detach programs at any time.
-    let has_programs = !unsafe { ptr::read_volatile(&raw const (*call).prog_array) }.is_null();
-    if is_empty && !has_programs {
+    if is_empty && unsafe { ptr::read_volatile(&raw const (*call).prog_array) }.is_null() {
         return;
     }
     // perf adds the size in 4 bytes before the record. The sum is a multiple of 8.
