@@ -45,6 +45,10 @@ tool: setup
 tool-picture: setup
 	@scripts/tool-picture
 
+.PHONY: tool-bench
+tool-bench: setup
+	@scripts/tool-bench
+
 .PHONY: demo
 demo: rkprobe.ko setup
 	@scripts/demo
@@ -136,6 +140,7 @@ help:
 #: make kernels		list Debian's kernels for which rkprobe can be built
 #: make tool		build the command-line tool rkprobe, in tools/rkprobe/target
 #: make tool-picture	draw Documentation/rkprobe-lat.svg and rkprobe-fails.svg with it, in a virtual machine
+#: make tool-bench	measure what its runs cost a hot function
 #: make demo		show the features of rkprobe in a virtual machine
 #: make test		run all tests
 #: make test-kernels	run the module's tests on several of Debian's kernels, or on KERNELS='...'

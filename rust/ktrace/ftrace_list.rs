@@ -137,7 +137,7 @@ unsafe fn remove_functions(
     // SAFETY: The caller guarantees that `ops` have a filter, which does not change.
     let mut addresses = unsafe { addresses(ops) }?;
     let all = addresses.len();
-    addresses.retain(|address| is_removed(*address as usize));
+    addresses.retain(|address| is_removed(*address));
     if addresses.is_empty() {
         return Ok(());
     }

@@ -30,8 +30,8 @@ mod tests {
         },
     };
 
-    /// The first two arguments at the entry, and with the return value at the exit. Calls with a
-    /// first argument of 100 and more are skipped.
+    /// Records at the exit the first two arguments of the entry, the return value and the function.
+    /// Skips calls with a first argument of 100 and more.
     struct Whole(&'static Seen);
 
     #[vtable]

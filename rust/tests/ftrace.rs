@@ -48,7 +48,7 @@ mod tests {
         }
     }
 
-    /// All that there is to be seen of a call.
+    /// The values that a handler can see of a call.
     struct Whole(&'static Seen);
 
     impl Handler for Whole {
@@ -146,7 +146,7 @@ mod tests {
         Ok(())
     }
 
-    /// ftrace gives these another meaning than names, or takes them for all functions.
+    /// ftrace does not take these texts for names, or it takes them for all functions.
     #[test]
     fn a_glob_without_a_name_is_einval() -> Result {
         for pattern in [
@@ -231,7 +231,7 @@ mod tests {
         Ok(())
     }
 
-    /// At each position among many, and everywhere.
+    /// The address is at each position among many, and then all addresses are untraceable.
     #[test]
     fn one_address_among_many_is_found() -> Result {
         const LEN: usize = 100;

@@ -40,7 +40,7 @@ mod tests {
         },
     };
 
-    /// C: -EILSEQ, which is not among the errors that the kernel's Rust has names for.
+    /// C: -EILSEQ. The kernel's Rust has no name for this error.
     const EILSEQ: i32 = -(kernel::bindings::EILSEQ as i32);
 
     /// Calls a closure before the instruction.
@@ -69,7 +69,7 @@ mod tests {
         }
     }
 
-    /// Keeps the first argument, and says when it is dropped.
+    /// Keeps the first argument, and records its drop.
     struct First(&'static Seen, #[expect(dead_code)] Dropped);
 
     #[vtable]
@@ -122,7 +122,7 @@ mod tests {
         let (missed, is_gone) = (probe.missed(), probe.is_gone());
         drop(probe);
         assert!(SEEN.is(&[2, 3, address as u64]));
-        // Its instructions run as before.
+        // The instructions of the function run as before.
         assert_eq!(sum, 5);
         assert_eq!(symbol::start_of(address), Some(address_of_add()));
         assert_eq!(missed, 0);
@@ -192,7 +192,7 @@ mod tests {
         let by_address = Kprobe::register_disabled(Target::Address(address), Pre(push))?;
         add(2, 3);
         by_address.enable()?;
-        // Now both are hit, and go one by one.
+        // Now a call hits both. They are dropped one by one.
         add(2, 3);
         drop(by_offset);
         add(2, 3);

@@ -36,7 +36,7 @@ mod tests {
     /// more.
     struct Whole(&'static Seen);
 
-    /// More than a word, and of more than one type.
+    /// Data of more than a word, with several types.
     #[derive(Clone, Copy)]
     struct Arguments {
         first: u64,
@@ -68,7 +68,7 @@ mod tests {
         }
     }
 
-    /// Keeps the first argument at the return, and says when it is dropped.
+    /// Keeps the first argument until the return, and records its drop.
     struct First(&'static Seen, #[expect(dead_code)] Dropped);
 
     impl First {
@@ -126,7 +126,7 @@ mod tests {
     fn a_call_that_the_entry_skips_does_not_return() -> Result {
         static SEEN: Seen = Seen::new();
         let probe = Kretprobe::new(ADD, 1, Whole(&SEEN))?;
-        // More than there is room for: each gives it back.
+        // There is memory for one call. Each skipped call gives it back.
         let mut sum = 0;
         for _ in 0..5 {
             sum += add(100, 1);
@@ -179,7 +179,7 @@ mod tests {
         let missed_later = probe.missed();
         drop(probe);
         assert_eq!(result, 7);
-        // The three outermost came first.
+        // The probe had memory for the three outermost calls, which came first.
         assert!(SEEN.is(&[5, 6, 7, 0, 1]));
         assert_eq!([missed, missed_later], [5, 5]);
         Ok(())

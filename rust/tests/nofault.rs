@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reads of memory that may not be there, and strings by way of them.
+//! Reads of memory that may be missing, and of strings there.
 
 use kernel::prelude::*;
 
@@ -37,13 +37,13 @@ mod tests {
 
     use crate::kunit_targets::user_page;
 
-    /// The size of a page at least.
+    /// At least the size of a page.
     const PAGE: usize = 4096;
 
-    /// Addresses where no kernel has memory: of no half, at the start of user space.
+    /// Addresses without memory in any kernel: in neither half, and at the start of user space.
     const NOWHERE: [usize; 3] = [1 << 63, 0, 8];
 
-    /// A page with `text` at its end, and nothing behind it: vmalloc leaves a page free there.
+    /// A page with `text` at its end, and no memory behind it: vmalloc leaves a page free there.
     fn page_that_ends_with(text: &[u8]) -> Result<VVec<u8>> {
         let mut page = VVec::from_elem(b'.', PAGE, GFP_KERNEL)?;
         for (to, from) in page.iter_mut().rev().zip(text.iter().rev()) {
@@ -203,7 +203,7 @@ mod tests {
         let mut layout = fetch::Layout::new();
         layout.add(&argument).map_err(|_| EINVAL)?;
         let Ok(program) = fetch::compile(&argument, &mut NoSymbols);
-        // The word that says where the string is, and how long.
+        // The word with the place and the length of the string.
         let mut record = [0; 28];
         fetch::record(&[program], layout.bytes(), 0, &Memory, &mut record);
         let (location, bytes) = record.split_first_chunk::<4>().ok_or(EINVAL)?;
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn a_string_ends_with_its_nul() -> Result {
         let mut room = [0xff; 24];
-        // Up to the last byte that there is, and further in front.
+        // The string ends at the last byte of the memory, and then some bytes before it.
         for behind in [&b""[..], b"more"] {
             let mut text = KVec::new();
             text.extend_from_slice(b"text\0", GFP_KERNEL)?;
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(kernel.read(), Ok([1, 2]));
         assert_eq!(kernel.at::<u32>(4).read(), Ok(2));
         assert_eq!(pointer.read().and_then(KernelPtr::read), Ok([1, 2]));
-        // It is not the memory of a process.
+        // This memory does not belong to a process.
         assert_eq!(UserPtr::<u32>::new(kernel.addr()).read(), Err(Fault));
         for address in NOWHERE {
             assert_eq!(KernelPtr::<u64>::new(address).read(), Err(Fault));

@@ -43,7 +43,7 @@ struct object {
 	bool is_live;
 };
 
-/* Of each CPU. */
+/* One for each CPU. */
 struct state {
 	struct work_struct work;
 	struct hrtimer softirq;

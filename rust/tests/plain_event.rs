@@ -80,11 +80,11 @@ mod tests {
         .record();
     }
 
-    /// How the trace has it, from the number of the context on and up to the name of the task.
+    /// The line of the trace, from the number of the context to the name of the task.
     const VALUES: &CStr = c" one=255 two=0xffff four=4294967295 eight=0xffffffffffffffff \
         size=18446744073709551615 minus_one=-128 minus_two=-32768 minus_four=-2147483648 \
         minus_eight=-9223372036854775808 minus_size=-9223372036854775808 is_true=1 comm=\"";
-    /// What comes after the symbol.
+    /// The part of the line after the symbol.
     const END: &CStr = c" bytes={0x1,0x2,0xff} numbers={-32768,32767} text=\"text\" path=\"\"\n";
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
         struct SwitchEvent in "ktrace_kunit" as "switch" {}
     }
 
-    /// Keeps what was called, and can fail.
+    /// Records its calls, and can fail.
     struct Calls(&'static Seen, Result, #[expect(dead_code)] Dropped);
 
     impl Switch for Calls {

@@ -132,7 +132,7 @@ mod tests {
             SEEN.push(registers.arg::<u8>(7).into());
         });
         let probe = Kprobe::new(EIGHT, handler)?;
-        // Of a bool, only the lowest byte counts.
+        // Only the lowest byte of a bool counts.
         eight(WORD, 0x100, 0, 0, 0, 0, 0, WORD);
         drop(probe);
         let [byte, int] = [!0 << 8 | 0xc0, !0 << 32 | 0xf0e0_d0c0];

@@ -70,7 +70,7 @@ impl Seen {
 /// A place that no test reads.
 pub(crate) static NOWHERE: Seen = Seen::new();
 
-/// Says when it is dropped: a handler that has it was freed.
+/// Records its drop: then the handler that contains it is freed.
 pub(crate) struct Dropped(pub(crate) &'static Seen, pub(crate) u64);
 
 impl Drop for Dropped {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events that come and go.
+//! Events that are registered and removed.
 
 use kernel::prelude::*;
 
@@ -86,8 +86,8 @@ mod tests {
         Ok(Arc::new(Sink::new(), GFP_KERNEL)?)
     }
 
-    /// An event with a field of so many bytes. It pushes 1 where its operations are dropped, and 2
-    /// where its printer is.
+    /// An event with a field of this number of bytes. It pushes 1 when its operations are dropped,
+    /// and 2 when its printer is dropped.
     fn register(
         name: &CStr,
         size: usize,
@@ -291,7 +291,7 @@ mod tests {
         Ok(())
     }
 
-    /// Drops its own event when that is disabled.
+    /// Drops its own event when the event is disabled.
     struct Suicide {
         sink: Sink,
         event: Arc<Mutex<Option<TraceEvent>>>,
@@ -350,7 +350,7 @@ mod tests {
         enable(GROUP, name)?;
         disable(GROUP, name)?;
         EventMutex::with(|_| ())?;
-        // The callback went on with what it uses. The event goes with this module.
+        // The callback could still use its data. The event ends with this module.
         assert!(SEEN.is(&[3]));
         assert!(exists(GROUP, name)?);
         enable(GROUP, name)?;

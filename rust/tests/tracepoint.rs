@@ -34,7 +34,7 @@ mod tests {
     /// A size that nobody else allocates, in bytes.
     const SIZE: usize = 4243;
 
-    /// The addresses that are given for this size, and says when it is dropped.
+    /// Records the addresses of allocations of this size, and its drop.
     struct Allocations(&'static Seen, #[expect(dead_code)] Dropped);
 
     impl Handler for Allocations {
@@ -116,7 +116,7 @@ mod tests {
         fn hit(&self, hit: &Hit<'_>) {
             if hit.arg::<u64>(2) == SIZE as u64 {
                 self.0.push(hit.arg::<u64>(1));
-                // The only way here that leads to a tracepoint; nothing else allocates that much.
+                // Only this call hits the tracepoint, because nobody else allocates this size.
                 drop(KVec::<u8>::with_capacity(SIZE, GFP_NOWAIT));
             }
         }
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_enoent() -> Result {
-        // A function is no tracepoint, nor is one named with its system.
+        // The name of a function is no tracepoint, and neither is a name with a system.
         for name in [UNKNOWN, ADD, c"kmem:kmalloc", c""] {
             let handler = Allocations(&NOWHERE, Dropped(&NOWHERE, 0));
             let refused = errno(Tracepoint::attach(name, handler));

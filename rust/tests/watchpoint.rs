@@ -38,7 +38,7 @@ mod tests {
         },
     };
 
-    /// What is accessed, and whether the access was in this module.
+    /// Records the accessed memory, and whether the access was in this module.
     struct Look(&'static Seen, #[expect(dead_code)] Dropped);
 
     impl Handler for Look {
@@ -63,7 +63,7 @@ mod tests {
         static VARIABLE: AtomicU64 = AtomicU64::new(0);
         static WRITES: Seen = Seen::new();
         static BOTH: Seen = Seen::new();
-        // One after the other: QEMU reports only one of two watchpoints at an address.
+        // Use one after the other, because QEMU reports only one of two watchpoints at an address.
         for (access, seen) in [(Access::Write, &WRITES), (Access::ReadWrite, &BOTH)] {
             let target = target(&VARIABLE, 8, access);
             let watchpoint = Watchpoint::new(target, Look(seen, Dropped(&NOWHERE, 0)))?;
@@ -108,7 +108,7 @@ mod tests {
         Ok(())
     }
 
-    /// Counts, and accesses what is watched.
+    /// Counts, and accesses the watched memory.
     struct Nest(&'static AtomicU64, Counter);
 
     impl Handler for Nest {
@@ -193,7 +193,7 @@ mod tests {
             all.push(register()?, GFP_KERNEL)?;
         }
         let refused = errno(register());
-        // Where none is free, nothing is known.
+        // If no register is free, the test cannot tell.
         let unknown = errno(target(&VARIABLE, 8, Access::Write).check());
         drop(all);
         let free = errno(register());

@@ -36,10 +36,10 @@ mod tests {
         safe fn read_dynamic_events() -> bool;
     }
 
-    /// The numbers of the entries that are shown.
+    /// The numbers of the shown entries.
     static SHOWN: Seen = Seen::new();
 
-    /// Entries that the showing of another one drops.
+    /// Entries that another entry drops when the kernel shows it.
     static DOOMED: AtomicPtr<[Option<DynEvent>; 2]> = AtomicPtr::new(ptr::null_mut());
 
     fn drop_doomed() {

@@ -62,7 +62,7 @@ mod tests {
         }
     }
 
-    /// This task sleeps, which is an event.
+    /// Makes this task sleep, which causes an event.
     fn hits() -> usize {
         let before = HITS.load(Ordering::Relaxed);
         for _ in 0..3 {

@@ -91,7 +91,7 @@ fn command() -> Command {
     };
     Command::new("rkprobe")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Answers a question about the running kernel, by the module rkprobe")
+        .about("Answers questions about the running kernel, with the kernel module rkprobe")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .arg(
@@ -112,7 +112,7 @@ fn command() -> Command {
                 .long("dry-run")
                 .global(true)
                 .action(ArgAction::SetTrue)
-                .help("Print these commands, and change nothing"),
+                .help("Print the shell commands that do the same, and change nothing"),
         )
         .arg(
             Arg::new("json")

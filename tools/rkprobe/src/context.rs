@@ -102,8 +102,13 @@ impl Context {
         Ok(())
     }
 
-    /// Waits until the answer is due. If the output is a terminal, draws the answer of `answer` each second.
-    pub fn watch(&self, mut answer: impl FnMut() -> Result<String>) -> Result {
+    /// Waits until the answer is due. If the output is a terminal, draws the answer of `answer` each second. The answer
+    /// comes from `files`.
+    pub fn watch(&self, files: &[String], mut answer: impl FnMut() -> Result<String>) -> Result {
+        if let Some(duration) = self.time.duration {
+            self.tracefs
+                .show(&format!("sleep {}", duration.as_secs_f64()));
+        }
         let mut lines = 0;
         while self.wait(DRAW_INTERVAL)? {
             if self.screen.columns.is_none() || self.is_json {
@@ -122,6 +127,9 @@ impl Context {
         if lines > 0 {
             self.print(&format!("\x1b[{lines}A\x1b[J"))?;
         }
+        for file in files {
+            self.tracefs.show_read(file);
+        }
         Ok(())
     }
 
@@ -136,23 +144,40 @@ impl Context {
         Ok(())
     }
 
+    /// Shows the shell command that reads the records of the instance, or the first `count` of them.
+    pub fn show_reading(&self, instance: &Instance<'_>, count: Option<u64>) {
+        let limit = self.time.duration.map_or(String::new(), |duration| {
+            format!("timeout {} ", duration.as_secs_f64())
+        });
+        let program = count.map_or("cat".into(), |count| format!("head -n {count}"));
+        let pipe = self.tracefs.path(&instance.file("trace_pipe"));
+        self.tracefs
+            .show(&format!("{limit}{program} {}", pipe.display()));
+    }
+
     /// Prints the text of `show` for each record of an event of the instance, until the time is over, or for `count`
-    /// records.
+    /// records. Without a record, prints the line `none`, but not in JSON.
     pub fn print_records(
         &self,
         instance: &Instance<'_>,
         event: &str,
         count: Option<u64>,
+        none: &str,
         show: impl Fn(&Record<'_>) -> String,
     ) -> Result {
-        let mut left = count.unwrap_or(u64::MAX);
+        self.show_reading(instance, count);
+        let mut printed = 0;
         self.read_records(instance, false, |line| {
             if let Some(record) = Record::parse(line, event) {
                 self.print(&show(&record))?;
-                left = left.saturating_sub(1);
+                printed += 1;
             }
-            Ok(left > 0)
-        })
+            Ok(count.is_none_or(|count| printed < count))
+        })?;
+        if printed > 0 || self.is_json || self.tracefs.is_dry() {
+            return Ok(());
+        }
+        self.print(&format!("{none}\n"))
     }
 
     /// Reads records of the instance, and calls `show` with each line, until the time is over or `show` returns false.

@@ -76,10 +76,20 @@ impl Tracefs {
         self.root.join(name)
     }
 
-    fn change(&self, command: &str, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    /// Shows a shell command, if the user wants to see the commands.
+    pub fn show(&self, command: &str) {
         if self.is_verbose {
             note(format!("# {command}"));
         }
+    }
+
+    /// Shows the shell command that reads a file.
+    pub fn show_read(&self, name: &str) {
+        self.show(&format!("cat {}", self.path(name).display()));
+    }
+
+    fn change(&self, command: &str, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        self.show(command);
         if self.is_dry {
             return Ok(());
         }

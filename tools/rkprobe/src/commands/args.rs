@@ -46,7 +46,8 @@ pub fn run(context: &Context, function: &str, count: Option<u64>) -> Result {
     let instance = Instance::create(&context.tracefs)?;
     probes::define(&context.tracefs, &[command(instance.group())])?;
     context.enable(&instance, "args", &[])?;
-    context.print_records(&instance, "args", count, |record| {
+    let none = format!("{function}: 0 calls");
+    context.print_records(&instance, "args", count, &none, |record| {
         if context.is_json {
             json(record)
         } else {

@@ -80,13 +80,14 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&Stri
         .tracefs
         .write(&file, &trigger)
         .map_err(|error| Failure::file(&file, &error))?;
+    let answer = instance.event_file("count", "hist");
     let read = || -> Result<Hist> {
-        let text = context
-            .tracefs
-            .read(&instance.event_file("count", "hist"))?;
+        let text = context.tracefs.read(&answer)?;
         Ok(hist::parse(&text, &names, None))
     };
-    context.watch(|| Ok(picture(context, pattern, &read()?)))?;
+    context.watch(std::slice::from_ref(&answer), || {
+        Ok(picture(context, pattern, &read()?))
+    })?;
     if context.tracefs.is_dry() {
         return Ok(());
     }

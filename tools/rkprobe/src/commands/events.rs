@@ -6,10 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     context::Context,
-    failure::{
-        note,
-        Result, //
-    },
+    failure::Result,
     json::{
         self,
         Object, //
@@ -95,10 +92,10 @@ fn reason(command: &str) -> &'static str {
 /// Runs the command.
 pub fn run(context: &Context) -> Result {
     let tracefs = &context.tracefs;
+    for file in [EVENTS, "rkprobe_profile"] {
+        tracefs.show_read(file);
+    }
     if tracefs.is_dry() {
-        for file in [EVENTS, "rkprobe_profile"] {
-            note(format!("# cat {}", tracefs.path(file).display()));
-        }
         return Ok(());
     }
     let events = events(&tracefs.read(EVENTS)?, &tracefs.read("rkprobe_profile")?);

@@ -52,6 +52,7 @@ pub fn run(context: &Context, function: &str, has_source: bool) -> Result {
     tracefs
         .write(FILE, function)
         .map_err(|error| Failure::file(function, &error))?;
+    tracefs.show_read(FILE);
     if tracefs.is_dry() {
         return Ok(());
     }

@@ -229,9 +229,11 @@ pub fn run(
         (INSTRUCTIONS, "exit.sym-offset"),
     ] {
         let directory = context.tracefs.path(&instance.event_file(event, ""));
-        let is_used = match has_source {
-            true => directory.exists() || context.tracefs.is_dry(),
-            false => event == FUNCTIONS,
+        // A dry run shows the first command for each function, and takes it for accepted.
+        let is_used = match (has_source, context.tracefs.is_dry()) {
+            (true, true) => event == INSTRUCTIONS,
+            (true, false) => directory.exists(),
+            (false, _) => event == FUNCTIONS,
         };
         if !is_used {
             continue;
@@ -263,7 +265,11 @@ pub fn run(
         errors.retain(|failed| !returns.is_void(&failed.function));
         Ok((errors, hist.dropped + exits.dropped))
     };
-    context.watch(|| {
+    let files: Vec<String> = events
+        .iter()
+        .map(|event| instance.event_file(event, "hist"))
+        .collect();
+    context.watch(&files, || {
         let (errors, missing) = read()?;
         Ok(table(pattern, &errors, &dropped(missing)))
     })?;

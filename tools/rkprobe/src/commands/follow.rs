@@ -427,6 +427,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
         })
     };
     let mut left = question.count.unwrap_or(u64::MAX);
+    context.show_reading(&instance, None);
     context.read_records(&instance, true, |line| {
         if let Some(life) = lives.take(line) {
             print(&life, true)?;

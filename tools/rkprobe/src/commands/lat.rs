@@ -233,11 +233,14 @@ pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&Str
         .tracefs
         .write(&file, &trigger)
         .map_err(|error| Failure::file(&file, &error))?;
+    let answer = instance.event_file("lat", "hist");
     let read = || -> Result<Hist> {
-        let text = context.tracefs.read(&instance.event_file("lat", "hist"))?;
+        let text = context.tracefs.read(&answer)?;
         Ok(hist::parse(&text, &names, Some("ns")))
     };
-    context.watch(|| Ok(picture(context, function, &read()?)))?;
+    context.watch(std::slice::from_ref(&answer), || {
+        Ok(picture(context, function, &read()?))
+    })?;
     if context.tracefs.is_dry() {
         return Ok(());
     }

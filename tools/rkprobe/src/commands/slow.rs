@@ -83,7 +83,11 @@ pub fn run(context: &Context, function: &str, limit: u64, count: Option<u64>) ->
     probes::define(&context.tracefs, &commands(instance.group(), function))?;
     let condition = format!("rkprobe_ns > {limit}");
     context.enable(&instance, "slow", &[condition])?;
-    context.print_records(&instance, "slow", count, |record| {
+    let none = format!(
+        "{function}: 0 calls took more than {}",
+        duration::show(limit)
+    );
+    context.print_records(&instance, "slow", count, &none, |record| {
         if context.is_json {
             json(record)
         } else {

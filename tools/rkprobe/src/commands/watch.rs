@@ -215,7 +215,8 @@ pub fn run(context: &Context, memory: &str, is_each: bool, count: Option<u64>) -
     probes::define(&context.tracefs, &[command(instance.group())])?;
     if is_each {
         context.enable(&instance, "watch", &[]).map_err(explain)?;
-        return context.print_records(&instance, "watch", count, |record| {
+        let none = format!("{memory}: 0 writes");
+        return context.print_records(&instance, "watch", count, &none, |record| {
             if context.is_json {
                 json(record, IS_BEFORE)
             } else {
@@ -233,13 +234,14 @@ pub fn run(context: &Context, memory: &str, is_each: bool, count: Option<u64>) -
         context.enable(&instance, "watch", &[]).map_err(explain)?;
         return Err(Failure::file(&file, &error));
     }
+    let answer = instance.event_file("watch", "hist");
     let read = || -> Result<Hist> {
-        let text = context
-            .tracefs
-            .read(&instance.event_file("watch", "hist"))?;
+        let text = context.tracefs.read(&answer)?;
         Ok(hist::parse(&text, &["__probe_ip", "comm"], None))
     };
-    context.watch(|| Ok(picture(context, memory, &read()?)))?;
+    context.watch(std::slice::from_ref(&answer), || {
+        Ok(picture(context, memory, &read()?))
+    })?;
     if context.tracefs.is_dry() {
         return Ok(());
     }
