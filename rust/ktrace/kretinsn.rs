@@ -251,7 +251,8 @@ impl<H: Handler> Kretinsn<H> {
         self.probes.disable()
     }
 
-    /// Whether the probed code was unloaded. Such a probe cannot be enabled again. Any context.
+    /// Whether the probed code was unloaded or is being unloaded. Such a probe cannot be enabled
+    /// again. Process context.
     ///
     /// C: `kprobe_gone()`.
     pub fn is_gone(&self) -> bool {

@@ -270,7 +270,8 @@ impl<H: Handler> Kretprobe<H> {
         self.0.disable()
     }
 
-    /// Whether the probed code was unloaded. Such a probe cannot be enabled again. Any context.
+    /// Whether the probed code was unloaded or is being unloaded. Such a probe cannot be enabled
+    /// again. Process context.
     ///
     /// C: `kprobe_gone()`.
     pub fn is_gone(&self) -> bool {

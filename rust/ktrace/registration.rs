@@ -25,6 +25,7 @@ use crate::{
     bindings,
     kprobe_list,
     leftover,
+    module,
     security, //
 };
 
@@ -254,7 +255,8 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
 
     pub(crate) fn is_gone(&self) -> bool {
         // SAFETY: By the type invariant, the probe is registered.
-        unsafe { has_flag(self.kprobe(), bindings::KPROBE_FLAG_GONE) }
+        let is_gone = unsafe { has_flag(self.kprobe(), bindings::KPROBE_FLAG_GONE) };
+        is_gone || module::is_in_going(self.address())
     }
 
     /// Whether ftrace calls the probe, which is then at a function's ftrace site.

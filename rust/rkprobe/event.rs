@@ -332,6 +332,8 @@ impl Probe {
             }
         }
         match self.registered() {
+            // The state of a module changes before `disarm_in`. So this function sees the state, or
+            // `disarm_in` disarms the probe.
             Some(registered) if !registered.is_gone() => registered.enable(Some(token)),
             _ => Ok(()),
         }

@@ -2,13 +2,15 @@
 /*
  * A module for tests of probes in modules that load and unload. Writing a number to its parameter
  * "hit" hits the tracepoint, and calls the functions. After the number -1, the task waits until
- * this module unloads and then another module, and calls the functions once more.
+ * this module unloads and then another module, and calls the functions once more. The number -2
+ * does the same, but the unloading of this module first waits until its task gets a signal.
  */
 
 #include <linux/completion.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
+#include <linux/sched/signal.h>
 #include <linux/tracepoint.h>
 
 DECLARE_TRACE(rkprobe_target,
@@ -88,6 +90,21 @@ static struct notifier_block last_notifier = {
 	.priority = -2,
 };
 
+static int module_leaving(struct notifier_block *block, unsigned long state, void *module)
+{
+	if (state != MODULE_STATE_GOING || module != THIS_MODULE)
+		return NOTIFY_DONE;
+	while (!signal_pending(current))
+		schedule_timeout_interruptible(MAX_SCHEDULE_TIMEOUT);
+	return NOTIFY_DONE;
+}
+
+/* Runs after the first notifier of ktrace, which is registered earlier, and before kprobes. */
+static struct notifier_block second_notifier = {
+	.notifier_call = module_leaving,
+	.priority = 1,
+};
+
 static int hit(const char *value, const struct kernel_param *param)
 {
 	int number;
@@ -95,17 +112,21 @@ static int hit(const char *value, const struct kernel_param *param)
 
 	if (error)
 		return error;
-	if (number == -1)
+	if (number == -2)
+		error = register_module_notifier(&second_notifier);
+	if (!error && (number == -1 || number == -2))
 		error = register_module_notifier(&last_notifier);
 	if (error)
 		return error;
 	hit_all(number);
-	if (number == -1) {
+	if (number == -1 || number == -2) {
 		/* The kernel keeps the module's memory until the task has left this function. */
 		wait_for_completion(&other_is_going);
 		unregister_module_notifier(&last_notifier);
 		hit_all(number);
 	}
+	if (number == -2)
+		unregister_module_notifier(&second_notifier);
 	return 0;
 }
 
