@@ -78,8 +78,8 @@ unsafe impl<F: Fn(&mut [u8])> Fill for Closure<'_, F> {
 ///
 /// # Invariants
 ///
-/// `users` is NULL or live. `only` is NULL or the file of the only user. If `only` is not NULL, perf
-/// is not a user, and the list of `users` is empty or has only the link of this file.
+/// `users` is NULL or live. `only` is NULL or the file of the only user. If `only` is not NULL,
+/// perf is not a user, and the list of `users` is empty or has only the link of this file.
 pub struct Sink {
     /// The file of the only user. Most enabled events have one user. NULL if the event has no user,
     /// if perf is a user, or if the event has several users.
@@ -301,9 +301,9 @@ impl Sink {
     #[inline(never)]
     #[link_section = ".kprobes.text"]
     fn record_to_all<O: Origin>(&self, hit: O, len: usize, fill: impl Fill) {
-        // SAFETY: By the type invariant, the pointer is NULL or live. The kernel frees the structure
-        // after a grace period. Preemption is disabled in a handler, so no grace period ends during
-        // the call.
+        // SAFETY: By the type invariant, the pointer is NULL or live. The kernel frees the
+        // structure after a grace period. Preemption is disabled in a handler, so no grace period
+        // ends during the call.
         let Some(users) = (unsafe { self.users.load(Ordering::Acquire).as_ref() }) else {
             return;
         };

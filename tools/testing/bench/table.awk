@@ -170,7 +170,7 @@ END {
 	command("ten_to_1000", "ms", 1e6, "", "the 991st to 1,000th")
 	command("ten_to_10000", "ms", 1e6, "", "the 9,991st to 10,000th")
 	command("memory_of_1000", "KiB", 1, "", "what 1,000 take")
-	command("memory_of_10000", "KiB", 1, "", "what 10,000 take")
+	command("memory_of_10000", "KiB", 1, 1, "what 10,000 take")
 	if (rounds["cpus", "ours"]) {
 		bare = lowest("cpus", "bare") / 1000
 		c = lowest("cpus", "C") / 1000
