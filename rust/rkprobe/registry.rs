@@ -70,11 +70,6 @@ struct Registry {
 /// A registered event.
 type Event = TraceEvent<Records>;
 
-fn has_name(event: &Event, group: &str, name: &str) -> bool {
-    let (own_group, own_name) = event.names();
-    own_group.to_bytes() == group.as_bytes() && own_name.to_bytes() == name.as_bytes()
-}
-
 kernel::sync::global_lock! {
     // SAFETY: Initialised by `init` when the module is loaded.
     unsafe(uninit) static REGISTRY: Mutex<Registry> = Registry {
@@ -121,12 +116,14 @@ pub(crate) fn with_event<R>(
 ) -> Option<R> {
     let hash = EventState::hash(group, name);
     let registry = REGISTRY.lock();
-    let mut events = registry.events.iter();
-    let has_hash = |event: &Event| event.operations().state.hash == hash;
-    let event = events.find(|event| has_hash(event) && has_name(event, group, name))?;
-    let records: Arc<Records> = event.operations().into();
-    let mut probes = registry.probes_of(&records);
-    Some(f(&records, &mut probes))
+    let has_name = |probe: &&Probe| {
+        let spec = probe.spec();
+        probe.records().state.hash == hash && spec.group() == group && spec.event() == name
+    };
+    // Each event has a probe.
+    let records = registry.probes.iter().find(has_name)?.records();
+    let mut probes = registry.probes_of(records);
+    Some(f(records, &mut probes))
 }
 
 /// Returns the group of this name, or creates it if no event is in it.
@@ -495,7 +492,7 @@ impl Registry {
 
     fn event_of(&self, records: &Arc<Records>) -> Option<&Event> {
         let mut events = self.events.iter();
-        events.find(|event| core::ptr::eq(&*event.operations(), &**records))
+        events.find(|event| core::ptr::eq(event.operations(), &**records))
     }
 
     /// The probes of an event.
@@ -523,7 +520,7 @@ impl Registry {
         let doomed_probes = self.probes.iter().filter(|probe| is_doomed(probe)).count();
         let mut doomed_events = 0;
         for event in &self.events {
-            if self.probes_of(&event.operations()).all(&is_doomed) {
+            if self.probes_of(event.operations()).all(&is_doomed) {
                 if event.is_busy(token) {
                     return Err(EBUSY);
                 }
@@ -538,7 +535,7 @@ impl Registry {
             let loses = |event: &Event| {
                 let (group, name) = event.names();
                 user.uses(group.to_bytes(), name.to_bytes())
-                    && self.probes_of(&event.operations()).all(&is_doomed)
+                    && self.probes_of(event.operations()).all(&is_doomed)
             };
             if !is_doomed(user) && self.events.iter().any(loses) {
                 return Err(EBUSY);

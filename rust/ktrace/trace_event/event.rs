@@ -33,8 +33,7 @@ use kernel::{
     str::CString,
     sync::{
         aref::ARef,
-        Arc,
-        ArcBorrow, //
+        Arc, //
     },
     types::Opaque, //
 };
@@ -289,11 +288,11 @@ impl<O: Operations> TraceEvent<O> {
     }
 
     /// The operations.
-    pub fn operations(&self) -> ArcBorrow<'_, O> {
+    pub fn operations(&self) -> &O {
         let operations = Arc::as_ptr(&self.inner.operations).cast::<O>();
         // SAFETY: By the type invariant, the operations are an `O`. The event has a reference to
-        // them, and no code changes this reference.
-        unsafe { ArcBorrow::from_raw(operations) }
+        // them.
+        unsafe { &*operations }
     }
 }
 

@@ -170,7 +170,7 @@ END {
 	command("ten_to_1000", "ms", 1e6, "", "the 991st to 1,000th")
 	command("ten_to_10000", "ms", 1e6, "", "the 9,991st to 10,000th")
 	command("memory_of_1000", "KiB", 1, "", "what 1,000 take")
-	command("memory_of_10000", "KiB", 1, "", "what 10,000 take")
+	command("memory_of_10000", "KiB", 1, 1, "what 10,000 take")
 	for (i = split("inode file dentry", types, " "); i > 0; i--) {
 		command("define_" types[i], "ms", 1e6, "", "an object probe for all functions of a type is defined")
 		command("enable_" types[i], "ms", 1e6, "", "and enabled")
