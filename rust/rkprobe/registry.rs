@@ -368,7 +368,40 @@ fn compile_again(going: Option<&Module>, is_meant: impl Fn(&Probe) -> bool) {
 /// `ENOMEM`. Waits for one RCU grace period if there are kprobes, and for another one if there are
 /// kretprobes. Also waits for each probe by ftrace or at a tracepoint that is enabled.
 pub(crate) fn remove(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
-    EventMutex::with(|token| REGISTRY.lock().remove(token, is_doomed))?
+    EventMutex::with(|token| remove_locked(token, is_doomed))?
+}
+
+/// Does what [`remove`] does, for a caller that holds `event_mutex`.
+///
+/// The kernel takes `trace_types_lock` to remove an event. It also holds this lock when the removal
+/// of a trace instance disables events, which takes `REGISTRY`. So this function does not hold
+/// `REGISTRY` while it removes events.
+fn remove_locked(token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
+    let Removed { probes, events } = REGISTRY.lock().take(token, is_doomed)?;
+    for event in events {
+        let output = event.output();
+        let removed = event.try_remove(token);
+        let mut registry = REGISTRY.lock();
+        match removed {
+            Ok(()) if output.is_recorded() => {
+                // Without memory, the number stays reserved until the trace buffers are empty.
+                let _ = registry.retired.push(output, GFP_KERNEL);
+            }
+            Ok(()) => {}
+            Err((event, error)) => {
+                pr_err!("an unused event could not be removed: {:?}\n", error);
+                // `take` left room for each event.
+                let _ = registry.events.push_within_capacity(event);
+            }
+        }
+    }
+    Ok(probes)
+}
+
+/// Events that have no probe any more, and the number of probes that were removed.
+struct Removed {
+    probes: usize,
+    events: VVec<Event>,
 }
 
 /// The probes in the kernel's own `dynamic_events`, if the kernel lets modules use it.
@@ -389,7 +422,7 @@ impl dyn_event::Entries for ListedProbes {
 
     fn remove(token: &EventMutex, number: usize) -> Result {
         let has_number = |probe: &Probe| probe.number() == number;
-        REGISTRY.lock().remove(token, has_number)?;
+        remove_locked(token, has_number)?;
         Ok(())
     }
 
@@ -516,7 +549,9 @@ impl Registry {
         probes.filter(is_its).take(count)
     }
 
-    fn remove(&mut self, token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
+    /// Removes all probes that satisfy `is_doomed`, and takes the events that keep no probe out of
+    /// the list. Otherwise fails and changes nothing. The list has room for these events.
+    fn take(&mut self, token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) -> Result<Removed> {
         let doomed_probes = self.probes.iter().filter(|probe| is_doomed(probe)).count();
         let mut doomed_events = 0;
         for event in &self.events {
@@ -527,8 +562,12 @@ impl Registry {
                 doomed_events += 1;
             }
         }
+        let mut removed = Removed {
+            probes: doomed_probes,
+            events: VVec::with_capacity(doomed_events, GFP_KERNEL)?,
+        };
         if doomed_probes == 0 && doomed_events == 0 {
-            return Ok(0);
+            return Ok(removed);
         }
         let is_object = |probe: &&Probe| probe.spec().kind().is_object();
         for user in self.probes.iter().filter(is_object) {
@@ -544,7 +583,6 @@ impl Registry {
         let kept_probes = VVec::with_capacity(self.probes.len() - doomed_probes, GFP_KERNEL)?;
         let mut kept_events = VVec::with_capacity(self.events.len(), GFP_KERNEL)?;
         let mut batch = UnregisterBatch::new(doomed_probes)?;
-        self.retired.reserve(doomed_events, GFP_KERNEL)?;
 
         // From here on nothing fails: there is room for everything.
         for probe in core::mem::replace(&mut self.probes, kept_probes) {
@@ -559,24 +597,15 @@ impl Registry {
 
         // No handler runs any more, so the events can be removed.
         for event in core::mem::replace(&mut self.events, VVec::new()) {
-            if event.operations().state.probes.load(Ordering::Relaxed) > 0 {
-                let _ = kept_events.push_within_capacity(event);
-                continue;
-            }
-            let output = event.output();
-            match event.try_remove(token) {
-                Ok(()) if output.is_recorded() => {
-                    let _ = self.retired.push_within_capacity(output);
-                }
-                Ok(()) => {}
-                Err((event, error)) => {
-                    pr_err!("an unused event could not be removed: {:?}\n", error);
-                    let _ = kept_events.push_within_capacity(event);
-                }
-            }
+            let is_kept = event.operations().state.probes.load(Ordering::Relaxed) > 0;
+            let events = match is_kept {
+                true => &mut kept_events,
+                false => &mut removed.events,
+            };
+            let _ = events.push_within_capacity(event);
         }
         self.events = kept_events;
-        Ok(doomed_probes)
+        Ok(removed)
     }
 }
 

@@ -179,6 +179,13 @@ impl Work for Count {
     }
 }
 
+ktrace::trace_event! {
+    /// An event that nobody removes.
+    struct LeftEvent in "leftover" as "left" {
+        number: u32,
+    }
+}
+
 /// Threads that drop themselves.
 #[pin_data]
 struct DropsItself {
@@ -324,7 +331,13 @@ fn drop_threads_in_a_thread() -> Result {
     Ok(())
 }
 
-const KINDS: [fn() -> Result; 14] = [
+fn forget_event() -> Result {
+    forget(LeftEvent::register()?);
+    LeftEvent { number: 1 }.record();
+    Ok(())
+}
+
+const KINDS: [fn() -> Result; 15] = [
     forget_kprobe,
     forget_kprobes,
     forget_kretprobe,
@@ -339,6 +352,7 @@ const KINDS: [fn() -> Result; 14] = [
     forget_threads,
     drop_threads_in_a_thread,
     forget_watchpoint,
+    forget_event,
 ];
 
 /// The value of a parameter. Before linux 7.3, the kernel returns a reference to it.

@@ -169,11 +169,17 @@ impl kernel::Module for PlainEvents {
             EVERY.init();
             RUNNING.init();
         }
-        // Nobody drops it: ktrace removes it when the module goes.
         *EVERY.lock() = Some(EveryEvent::register()?);
         Ok(Self {
             _strings: StringsEvent::register()?,
             _file: File::create::<Make>(c"ktrace_plain", module)?,
         })
+    }
+}
+
+impl Drop for PlainEvents {
+    fn drop(&mut self) {
+        let event = EVERY.lock().take();
+        drop(event);
     }
 }

@@ -226,12 +226,26 @@ pub(super) fn class_without_fields() -> *const Class {
     class_of(unsafe { &ktrace_no_fields })
 }
 
+/// A class up to its list. kmemleak sees a pointer to the class, because the class begins with the
+/// allocated memory.
+#[repr(C)]
+struct LeakedClass {
+    _unused: [usize; offset_of!(Class, get_fields) / size_of::<usize>()],
+    fields: ClassFields,
+}
+
+const _: () = assert!(offset_of!(LeakedClass, fields) == offset_of!(Class, get_fields));
+
 /// Creates a class with an empty list, which is never freed. `ENOMEM`.
 pub(super) fn leak_class_without_fields() -> Result<*const Class> {
-    let fields = KBox::leak(KBox::new(ClassFields::new(), GFP_KERNEL)?);
+    let class = LeakedClass {
+        _unused: Default::default(),
+        fields: ClassFields::new(),
+    };
+    let class = KBox::leak(KBox::new(class, GFP_KERNEL)?);
     // SAFETY: The class stays in place permanently, and no other code has it yet.
-    unsafe { fields.init() };
-    Ok(class_of(fields))
+    unsafe { class.fields.init() };
+    Ok(class_of(&class.fields))
 }
 
 fn class_of(fields: &ClassFields) -> *const Class {
