@@ -344,8 +344,8 @@ impl Output {
         self.class.store(class.cast_mut(), Ordering::Relaxed);
     }
 
-    /// A `struct tracepoint`, of which the kernel reads only the name. The other fields, which take
-    /// 64 bytes, are missing. C: `alloc_synth_tracepoint()`.
+    /// A pointer to the name, as the kernel's `struct tracepoint` of the event. The kernel reads
+    /// only the name. This saves the 64 bytes of the other fields. C: `alloc_synth_tracepoint()`.
     pub(super) fn tracepoint(&self) -> *mut kernel::bindings::tracepoint {
         (&raw const self.name).cast_mut().cast()
     }
