@@ -167,6 +167,16 @@ in_tree_packages=(perl rsync udev systemd-sysv virtme-ng)
 # The packages of make deb.
 deb_packages=(debhelper dh-dkms)
 
+# literal_blocks DOCUMENT DIR: write the literal blocks of DOCUMENT, without their indentation, to DIR/NUMBER.KIND. KIND is
+# the argument of "code-block", or "text".
+literal_blocks() {
+	awk -v dir="$2" '
+		/^[^ ]/ { file = ""; kind = "text" }
+		/^\.\. code-block::/ { kind = $3 }
+		/^  [^ ]/ && !file { file = sprintf("%s/%03d.%s", dir, ++n, kind) }
+		file { print substr($0, 3) >file }' "$top/Documentation/$1"
+}
+
 # tiny_config SOURCE OPTIONS MAKE...: write a .config to the current directory. It has only the options in the file
 # OPTIONS, and their dependencies.
 tiny_config() {
