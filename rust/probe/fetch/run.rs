@@ -84,9 +84,10 @@ pub fn record<C: Context + Copy>(
     let Some((fields, rest)) = out.split_at_mut_checked(fixed) else {
         return 0;
     };
-    let mut strings = Strings::new(rest, header.saturating_add(fixed));
+    let start = header.saturating_add(fixed);
+    let mut strings = Strings::new(rest, start);
     run(programs, ctx, fields, &mut strings);
-    fixed.wrapping_add(strings.used())
+    fixed.wrapping_add(strings.offset().wrapping_sub(start))
 }
 
 /// Runs programs as [`record`] does, if none of them writes a string. `fields` is the place for
