@@ -118,7 +118,7 @@ fn copy<C: Context + Copy>(
 ) -> Result<usize, Fault> {
     if address % PAGE <= PAGE - FIRST_STEP as u64 {
         if let Some(first) = room.first_chunk_mut::<FIRST_STEP>() {
-            ctx.read(space, address, first)?;
+            ctx.read_short(space, address, first)?;
             if let Some(at) = find_nul(first) {
                 return Ok(at.wrapping_add(1));
             }
