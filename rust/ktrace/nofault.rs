@@ -54,6 +54,26 @@ pub fn read_user(address: usize, to: &mut [u8]) -> Result<(), Fault> {
     }
 }
 
+/// Reads memory of the current process to the stack, and copies it to `to`. Any context.
+///
+/// For few bytes, this function is faster than [`read_user`]. With `CONFIG_HARDENED_USERCOPY`, the
+/// kernel checks the destination, and the check of memory on the stack is the shortest one.
+/// C: `check_object_size()`.
+#[inline(always)]
+pub fn read_user_short<const N: usize>(address: usize, to: &mut [u8; N]) -> Result<(), Fault> {
+    let mut bytes = MaybeUninit::<[u8; N]>::uninit();
+    // SAFETY: The array has `N` writable bytes. `address` may have any value.
+    let ret = unsafe {
+        bindings::copy_from_user_nofault(bytes.as_mut_ptr().cast(), address as *const _, N)
+    };
+    if ret != 0 {
+        return Err(Fault);
+    }
+    // SAFETY: `copy_from_user_nofault()` returned 0, so it has written all bytes.
+    *to = unsafe { bytes.assume_init() };
+    Ok(())
+}
+
 macro_rules! pointers {
     ($($(#[$attribute:meta])* $name:ident: $read:ident,)*) => {$(
         $(#[$attribute])*

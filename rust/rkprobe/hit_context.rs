@@ -130,6 +130,22 @@ impl<R: RegisterFile, K: CallValues> Context for HitContext<R, K> {
     }
 
     #[inline(always)]
+    fn read_short<const N: usize>(
+        &self,
+        space: Space,
+        address: u64,
+        to: &mut [u8; N],
+    ) -> Result<(), Fault> {
+        match space {
+            Space::Kernel if !is_user(address as usize) => {
+                nofault::read_kernel(address as usize, to)
+            }
+            _ => nofault::read_user_short(address as usize, to),
+        }
+        .map_err(|nofault::Fault| Fault)
+    }
+
+    #[inline(always)]
     fn number(&self, space: Space, address: u64, width: Width) -> u64 {
         if space == Space::Kernel {
             if let Some(number) = number::try_read(address as usize, width) {

@@ -117,21 +117,22 @@ impl Role {
         }
     }
 
-    /// Changes the table with the fields of a feed's record. Returns false for other records. Any
+    /// Whether a hit changes the table of an object probe instead of making a record.
+    pub(crate) fn is_feed(&self) -> bool {
+        matches!(self, Self::Feed(..))
+    }
+
+    /// Changes the table with the fields of a feed's record. Does nothing for other records. Any
     /// context.
     #[inline(always)]
-    pub(crate) fn take(&self, fields: &[u8]) -> bool {
-        let Self::Feed(objects, change) = self else {
-            return false;
-        };
-        if let Some(address) = fields.first_chunk() {
+    pub(crate) fn feed(&self, fields: &[u8]) {
+        if let (Self::Feed(objects, change), Some(address)) = (self, fields.first_chunk()) {
             let address = u64::from_ne_bytes(*address);
             match change {
                 Change::Add => objects.add(address),
                 Change::Remove => objects.remove(address),
             }
         }
-        true
     }
 }
 

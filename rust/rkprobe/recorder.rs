@@ -45,6 +45,7 @@ use crate::{
         CallValues,
         HitContext, //
     },
+    object::Role,
     records::Records,
     schema::StringBuffer,
 };
@@ -81,6 +82,8 @@ pub(crate) struct Recorder {
     /// The size of the fields without strings, in bytes. The compiler knows that additions to 16
     /// bits do not overflow.
     fixed: u16,
+    /// Whether a hit changes a table of objects instead of making a record.
+    is_feed: bool,
     /// The buffer of the event.
     strings: Option<Arc<StringBuffer>>,
     /// The strings whose addresses the programs contain.
@@ -209,6 +212,7 @@ impl Recorder {
             hits: Counter::new()?,
             programs,
             fixed: records.schema.layout().bytes().try_into()?,
+            is_feed: records.schema.role().is_some_and(Role::is_feed),
             strings: records.schema.strings().cloned(),
             records,
             _texts: texts,
@@ -239,10 +243,22 @@ impl Recorder {
                 }
             }
             Some(buffer) => {
-                let role = self.records.schema.role();
-                let is_record = |fields: &[u8]| !role.is_some_and(|role| role.take(fields));
-                self.record_with_strings(buffer, *hit, values, head, is_record);
+                self.record_with_strings(buffer, *hit, values, head, |this, fields| {
+                    if this.is_feed {
+                        this.feed(fields);
+                    }
+                    !this.is_feed
+                });
             }
+        }
+    }
+
+    /// Changes the table of objects with the fields of the record that a feed does not make.
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn feed(&self, fields: &[u8]) {
+        if let Some(role) = self.records.schema.role() {
+            role.feed(fields);
         }
     }
 
@@ -257,7 +273,7 @@ impl Recorder {
         is_record: impl FnOnce(&[u8]) -> bool,
     ) {
         if let Some(buffer) = &self.strings {
-            self.record_with_strings(buffer, *hit, values, head, |fields| {
+            self.record_with_strings(buffer, *hit, values, head, |_, fields| {
                 let is_record = is_record(fields);
                 if is_record {
                     self.hits.increment();
@@ -277,7 +293,7 @@ impl Recorder {
         hit: O,
         values: impl CallValues,
         head: impl RecordHead,
-        is_record: impl FnOnce(&[u8]) -> bool,
+        is_record: impl FnOnce(&Self, &[u8]) -> bool,
     ) {
         let state = hit.state();
         let fields_at = HEADER_LEN + size_of_val(&head);
@@ -291,8 +307,10 @@ impl Recorder {
             let fixed = usize::from(self.fixed);
             let context = HitContext { state, values };
             let len = fetch::record(&self.programs, fixed, fields_at, context, fields);
-            let bytes = fields.get(..len).unwrap_or(&[]);
-            if bytes.len() < fixed || !is_record(bytes) {
+            let Some(bytes) = fields.get(..len) else {
+                return;
+            };
+            if bytes.len() < fixed || !is_record(self, bytes) {
                 return;
             }
             let len = fields_at.wrapping_add(bytes.len());

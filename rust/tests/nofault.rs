@@ -13,6 +13,7 @@ mod tests {
     use ktrace::nofault::{
         read_kernel,
         read_user,
+        read_user_short,
         Fault,
         KernelPtr,
         UserPtr, //
@@ -96,6 +97,7 @@ mod tests {
         for address in NOWHERE {
             assert_eq!(read_kernel(address, &mut [0; 8]), Err(Fault));
             assert_eq!(read_user(address, &mut [0; 8]), Err(Fault));
+            assert_eq!(read_user_short(address, &mut [0; 8]), Err(Fault));
         }
         assert_eq!(read_kernel(usize::MAX - 3, &mut [0; 8]), Err(Fault));
     }
@@ -111,6 +113,20 @@ mod tests {
         assert_eq!(read_user(end - 4, &mut word), Err(Fault));
         assert_eq!(read_user(end, &mut word), Err(Fault));
         assert_eq!(read_kernel(end - 8, &mut word), Err(Fault));
+    }
+
+    #[test]
+    fn a_short_read_of_user_memory_is_whole_or_nothing() {
+        let address = user_page(0x0123_4567_89ab_cdef);
+        assert!(address != 0);
+        let end = address + PAGE;
+        let mut word = [0xff; 8];
+        assert_eq!(read_user_short(end - 4, &mut word), Err(Fault));
+        let on_stack = word.as_ptr().addr();
+        assert_eq!(read_user_short(on_stack, &mut word), Err(Fault));
+        assert_eq!(word, [0xff; 8]);
+        assert_eq!(read_user_short(end - 8, &mut word), Ok(()));
+        assert_eq!(u64::from_ne_bytes(word), 0x0123_4567_89ab_cdef);
     }
 
     #[test]

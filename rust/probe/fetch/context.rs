@@ -89,6 +89,18 @@ pub trait Context {
     /// C: `copy_from_kernel_nofault()`, `copy_from_user_nofault()`.
     fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), Fault>;
 
+    /// Fills `to` as [`read`](Self::read) does. This method can be faster for few bytes, but needs
+    /// `N` bytes of stack.
+    #[inline(always)]
+    fn read_short<const N: usize>(
+        &self,
+        space: Space,
+        address: u64,
+        to: &mut [u8; N],
+    ) -> Result<(), Fault> {
+        self.read(space, address, to)
+    }
+
     /// Reads a number from memory. Returns 0 after a fault. The bytes above the width are 0. The
     /// result equals a [`read`](Self::read) of the bytes, but this method can be faster.
     #[inline]
@@ -170,6 +182,16 @@ impl<C: Context> Context for &C {
     #[inline(always)]
     fn read(&self, space: Space, address: u64, to: &mut [u8]) -> Result<(), Fault> {
         (**self).read(space, address, to)
+    }
+
+    #[inline(always)]
+    fn read_short<const N: usize>(
+        &self,
+        space: Space,
+        address: u64,
+        to: &mut [u8; N],
+    ) -> Result<(), Fault> {
+        (**self).read_short(space, address, to)
     }
 
     #[inline(always)]

@@ -41,10 +41,32 @@ fn put_exactly(fields: &mut [u8], value: u64, bytes: usize) -> Rest<'_> {
     let Some((field, rest)) = fields.split_at_mut_checked(bytes) else {
         return &mut [];
     };
-    for (to, from) in field.iter_mut().zip(value.to_le_bytes()) {
-        *to = from;
+    match field {
+        [a] => *a = value as u8,
+        [a, b] => [*a, *b] = (value as u16).to_le_bytes(),
+        field => match <&mut [u8; 4]>::try_from(&mut *field) {
+            Ok(field) => *field = (value as u32).to_le_bytes(),
+            Err(_) => {
+                for (to, from) in field.iter_mut().zip(value.to_le_bytes()) {
+                    *to = from;
+                }
+            }
+        },
     }
     rest
+}
+
+/// Writes the location of a string as a field of `bytes` bytes.
+#[inline(always)]
+pub(super) fn put_location(fields: &mut [u8], location: u32, bytes: usize) -> Rest<'_> {
+    // A string is often the last field. Then `put` would need its slow path.
+    match <&mut [u8; 4]>::try_from(&mut *fields) {
+        Ok(field) => {
+            *field = location.to_le_bytes();
+            &mut []
+        }
+        Err(_) => put(fields, location.into(), bytes),
+    }
 }
 
 /// Writes adjacent fields of eight bytes. `BYTES` is the size of all fields.

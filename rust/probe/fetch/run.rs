@@ -30,6 +30,7 @@ use super::{
         cut,
         put,
         put_gap,
+        put_location,
         put_words,
         Rest, //
     },
@@ -84,9 +85,10 @@ pub fn record<C: Context + Copy>(
     let Some((fields, rest)) = out.split_at_mut_checked(fixed) else {
         return 0;
     };
-    let mut strings = Strings::new(rest, header.saturating_add(fixed));
+    let start = header.saturating_add(fixed);
+    let mut strings = Strings::new(rest, start);
     run(programs, ctx, fields, &mut strings);
-    fixed.wrapping_add(strings.used())
+    fixed.wrapping_add(strings.offset().wrapping_sub(start))
 }
 
 /// Runs programs as [`record`] does, if none of them writes a string. `fields` is the place for
@@ -193,7 +195,7 @@ impl SlowerFetchOp {
             }
             Self::String(string) => {
                 let location = strings.add(ctx, string.at.space, string.address(ctx));
-                put(fields, location.into(), string.advance.bytes())
+                put_location(fields, location, string.advance.bytes())
             }
             Self::Gap(bytes) => put_gap(fields, *bytes),
             Self::Generic(fetch) => fetch.run(ctx, fields, strings),
@@ -299,12 +301,12 @@ impl GenericFetch {
             }
             Store::Symbol => {
                 let location = strings.with(|strings| strings.add_symbol(ctx, value));
-                put(fields, location.into(), LOCATION_BYTES)
+                put_location(fields, location, LOCATION_BYTES)
             }
             Store::String(at) => {
                 let from = address(value, at);
                 let location = strings.with(|strings| strings.add_apart(ctx, at.space, from));
-                put(fields, location.into(), LOCATION_BYTES)
+                put_location(fields, location, LOCATION_BYTES)
             }
             Store::Strings {
                 pointers,
@@ -359,15 +361,15 @@ impl Store {
     #[cold]
     #[inline(never)]
     fn nothing<'o>(&self, fields: &'o mut [u8], strings: &mut impl ProvideStrings) -> Rest<'o> {
-        let mut none = || u64::from(strings.with(|strings| strings.none()));
+        let mut none = || strings.with(|strings| strings.none());
         let zeroes = match *self {
             Self::Value(width) | Self::ValueBits(width, _) => width.bytes(),
             Self::Numbers(_, width, count) | Self::Bits(_, width, count, _) => size(width, count),
-            Self::String(_) | Self::Symbol => return put(fields, none(), LOCATION_BYTES),
+            Self::String(_) | Self::Symbol => return put_location(fields, none(), LOCATION_BYTES),
             Self::Strings { count, .. } => {
                 let mut fields = fields;
                 for _ in 0..count.get() {
-                    fields = put(fields, none(), LOCATION_BYTES);
+                    fields = put_location(fields, none(), LOCATION_BYTES);
                 }
                 return fields;
             }
@@ -457,7 +459,7 @@ fn add_strings<'o, C: Context + Copy>(
             Ok(pointer) => strings.add_apart(ctx, text, pointer),
             Err(Fault) => strings.none(),
         };
-        fields = put(fields, location.into(), LOCATION_BYTES);
+        fields = put_location(fields, location, LOCATION_BYTES);
         address = address.wrapping_add(8);
     }
     fields

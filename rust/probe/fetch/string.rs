@@ -2,6 +2,8 @@
 
 //! The strings of a record: their bytes after the fields, and their locations.
 
+use core::mem;
+
 use crate::types::Space;
 
 use super::context::{
@@ -23,33 +25,35 @@ const FIRST_STEP: usize = 64;
 
 /// The place for the strings of one record.
 pub(super) struct Strings<'o> {
-    out: &'o mut [u8],
-    /// The offset of `out` in the record, in bytes. Locations count from the start of the record.
+    /// The unused part of the place.
+    room: &'o mut [u8],
+    /// The offset of `room` in the record, in bytes. Locations count from the start of the record.
     offset: usize,
-    used: usize,
 }
 
 impl<'o> Strings<'o> {
     /// Creates a place for strings. `out` starts at byte `offset` of the record.
     #[inline]
     pub(super) fn new(out: &'o mut [u8], offset: usize) -> Self {
+        // A location has 16 bits for the offset.
+        let end = usize::from(u16::MAX).saturating_sub(offset);
+        let end = end.min(out.len());
         Self {
-            out,
+            room: out.get_mut(..end).unwrap_or(&mut []),
             offset,
-            used: 0,
         }
     }
 
-    /// The number of used bytes.
+    /// The offset of the unused part in the record, in bytes.
     #[inline]
-    pub(super) fn used(&self) -> usize {
-        self.used
+    pub(super) fn offset(&self) -> usize {
+        self.offset
     }
 
     /// Appends the string at `address` and returns its location.
     #[inline(always)]
     pub(super) fn add<C: Context + Copy>(&mut self, ctx: C, space: Space, address: u64) -> u32 {
-        let len = copy(ctx, space, address, self.room()).unwrap_or(0);
+        let len = copy(ctx, space, address, self.room).unwrap_or(0);
         self.append(len)
     }
 
@@ -67,32 +71,29 @@ impl<'o> Strings<'o> {
     /// Appends the symbol of `address` as a string, and returns its location.
     #[inline(never)]
     pub(super) fn add_symbol<C: Context + Copy>(&mut self, ctx: C, address: u64) -> u32 {
-        let len = write_symbol(ctx, address, self.room());
+        let len = write_symbol(ctx, address, room_of_one(self.room));
         self.append(len)
-    }
-
-    /// The unused part of the place.
-    #[inline(always)]
-    fn room(&mut self) -> &mut [u8] {
-        // A location has 16 bits for the offset.
-        let end = usize::from(u16::MAX).saturating_sub(self.offset);
-        let end = end.min(self.out.len());
-        let end = end.min(self.used.saturating_add(MAX_STRING));
-        self.out.get_mut(self.used..end).unwrap_or(&mut [])
     }
 
     /// Marks the first `len` bytes of the unused part as used. Returns their location.
     #[inline(always)]
     fn append(&mut self, len: usize) -> u32 {
-        let location = location(self.offset.saturating_add(self.used), len);
-        self.used = self.used.wrapping_add(len);
+        let location = location(self.offset, len);
+        self.offset = self.offset.wrapping_add(len);
+        self.room = mem::take(&mut self.room).get_mut(len..).unwrap_or(&mut []);
         location
     }
 
     /// The location of a string that is not readable.
     pub(super) fn none(&self) -> u32 {
-        location(self.offset.saturating_add(self.used), 0)
+        location(self.offset, 0)
     }
+}
+
+/// The part of the room that one string can have.
+fn room_of_one(room: &mut [u8]) -> &mut [u8] {
+    let end = room.len().min(MAX_STRING);
+    room.get_mut(..end).unwrap_or(&mut [])
 }
 
 /// Creates the location of a string.
@@ -103,8 +104,8 @@ fn location(offset: usize, len: usize) -> u32 {
     u32::from(len as u16).wrapping_shl(16) | u32::from(offset as u16)
 }
 
-/// Copies the string at `address` to `out`. Returns its length including the NUL. Truncates a
-/// string that does not fit to the length of `out`. The length is 0 only if `out` is empty.
+/// Copies the string at `address` to `room`. Returns its length including the NUL. Truncates a
+/// string that does not fit. The length is 0 only if `room` is empty.
 ///
 /// Reads the string only once, because the string can change, and reads are expensive. Each read
 /// stays in a page, so bytes after the NUL cannot cause a fault.
@@ -113,29 +114,30 @@ fn copy<C: Context + Copy>(
     ctx: C,
     space: Space,
     address: u64,
-    out: &mut [u8],
+    room: &mut [u8],
 ) -> Result<usize, Fault> {
     if address % PAGE <= PAGE - FIRST_STEP as u64 {
-        if let Some(first) = out.first_chunk_mut::<FIRST_STEP>() {
-            ctx.read(space, address, first)?;
+        if let Some(first) = room.first_chunk_mut::<FIRST_STEP>() {
+            ctx.read_short(space, address, first)?;
             if let Some(at) = find_nul(first) {
                 return Ok(at.wrapping_add(1));
             }
-            return copy_from(ctx, space, address, out, FIRST_STEP);
+            return copy_from(ctx, space, address, room, FIRST_STEP);
         }
     }
-    copy_from(ctx, space, address, out, 0)
+    copy_from(ctx, space, address, room, 0)
 }
 
-/// Copies the string as [`copy`] does. The first `done` bytes are in `out` already.
+/// Copies the string as [`copy`] does. The first `done` bytes are in `room` already.
 #[inline(never)]
 fn copy_from<C: Context + Copy>(
     ctx: C,
     space: Space,
     address: u64,
-    out: &mut [u8],
+    room: &mut [u8],
     mut done: usize,
 ) -> Result<usize, Fault> {
+    let out = room_of_one(room);
     let mut address = address.wrapping_add(done as u64);
     let mut step = FIRST_STEP;
     loop {
