@@ -60,6 +60,10 @@ unsafe extern "C" {
     pub(crate) safe fn end_call();
     #[link_name = "ktrace_visit_cpus"]
     pub(crate) safe fn visit_cpus() -> u32;
+    #[link_name = "ktrace_is_bound_to"]
+    pub(crate) safe fn is_bound_to(cpu: u32) -> bool;
+    #[link_name = "ktrace_priority"]
+    pub(crate) safe fn priority() -> u32;
     #[link_name = "ktrace_user_page"]
     pub(crate) safe fn user_page(last_word: u64) -> usize;
 }
