@@ -138,7 +138,12 @@ mod tests {
         let cpus = visit_cpus();
         let threads = Threads::start(NAME, Do::new(ran, work)?)?;
         ran.wait_for(cpus);
+        let ended = ran.ended.load(Relaxed);
         drop(threads);
+        if ended > 0 {
+            pr_err!("{ended} threads ended before the drop\n");
+            return Err(EIO);
+        }
         Ok(cpus.into())
     }
 
@@ -360,14 +365,16 @@ mod tests {
         let before = RAN.is(0, 0, 0);
         enable(NAME, c"demand")?;
         RAN.wait_for(cpus);
-        disable(NAME, c"demand")?;
         let count = u64::from(cpus);
+        let running = RAN.is(count, count, 0);
+        disable(NAME, c"demand")?;
         let once = RAN.is(count, count, count);
         enable(NAME, c"demand")?;
         RAN.wait_for(2 * cpus);
         // The event stops its threads.
         drop(event);
         assert!(before);
+        assert!(running);
         assert!(once);
         assert!(RAN.is(2 * count, 2 * count, 2 * count));
         Ok(())
