@@ -14,11 +14,13 @@
 #include <linux/kprobes.h>
 #include <linux/mman.h>
 #include <linux/mount.h>
-#include <linux/sched.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/signal.h>
 #include <linux/seq_file.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
+#include <linux/string.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 
@@ -42,6 +44,7 @@ void ktrace_end_call(void);
 unsigned int ktrace_visit_cpus(void);
 bool ktrace_is_bound_to(unsigned int cpu);
 unsigned int ktrace_priority(void);
+unsigned int ktrace_count_staying(const char *name);
 unsigned long ktrace_user_page(u64 last_word);
 int ktrace_count_in_trace(const char *first, const char *second, const char *third);
 bool ktrace_read_dynamic_events(void);
@@ -149,6 +152,19 @@ bool ktrace_is_bound_to(unsigned int cpu)
 unsigned int ktrace_priority(void)
 {
 	return current->rt_priority;
+}
+
+/* The number of tasks that cannot leave their CPU and whose name begins with @name. */
+unsigned int ktrace_count_staying(const char *name)
+{
+	unsigned int count = 0;
+	struct task_struct *task;
+
+	rcu_read_lock();
+	for_each_process(task)
+		count += READ_ONCE(task->migration_disabled) && strstarts(task->comm, name);
+	rcu_read_unlock();
+	return count;
 }
 
 /*

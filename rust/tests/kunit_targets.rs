@@ -5,7 +5,8 @@
 use kernel::{
     ffi::{
         c_char,
-        c_int, //
+        c_int,
+        c_uint, //
     },
     prelude::*, //
 };
@@ -85,6 +86,7 @@ pub(crate) fn during_a_call(f: impl FnOnce() + Send + 'static) -> Result<u64> {
 
 extern "C" {
     fn ktrace_run_in(context: u32, function: extern "C" fn(u32)) -> bool;
+    fn ktrace_count_staying(name: *const c_char) -> c_uint;
     fn ktrace_count_in_trace(
         first: *const c_char,
         second: *const c_char,
@@ -109,4 +111,10 @@ pub(crate) fn count_in_trace(first: &CStr, second: &CStr, third: &CStr) -> i32 {
             third.as_char_ptr(),
         )
     }
+}
+
+/// The number of tasks that cannot leave their CPU and whose name begins with `name`.
+pub(crate) fn count_staying(name: &CStr) -> u32 {
+    // SAFETY: `name` is a string.
+    unsafe { ktrace_count_staying(name.as_char_ptr()) }
 }

@@ -52,6 +52,7 @@ mod tests {
 
     use crate::{
         kunit_targets::{
+            count_staying,
             is_bound_to,
             priority,
             visit_cpus, //
@@ -158,6 +159,20 @@ mod tests {
         })?;
         assert!(RAN.is(cpus, cpus, cpus));
         assert_eq!(u64::from(CPUS.load(Relaxed).count_ones()), cpus);
+        Ok(())
+    }
+
+    /// When a CPU goes offline, the kernel moves the other threads to another CPU.
+    #[test]
+    fn no_thread_can_leave_its_cpu_after_the_start() -> Result {
+        static RAN: Ran = Ran::new();
+        let cpus = visit_cpus();
+        for _ in 0..20 {
+            let threads = Threads::start(NAME, Do::new(&RAN, |_| true)?)?;
+            let staying = count_staying(NAME);
+            drop(threads);
+            assert_eq!(staying, cpus);
+        }
         Ok(())
     }
 
