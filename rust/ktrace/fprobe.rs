@@ -53,8 +53,10 @@ use crate::{
         self,
         Filter, //
     },
+    ftrace_list,
     function::Call,
     leftover,
+    module,
     pointers::impl_for_pointers, //
 };
 
@@ -297,8 +299,8 @@ impl<H: Handler> Fprobe<H> {
     /// Registers a probe on functions and arms it. C: `register_fprobe()`,
     /// `register_fprobe_syms()`, `register_fprobe_ips()`.
     ///
-    /// Process context; sleeps. `ENOENT` if a function does not exist or cannot be traced, `EINVAL`
-    /// without functions, `ENOMEM`.
+    /// Process context; sleeps. `ENOENT` if a function does not exist or cannot be traced, or if a
+    /// module that is being unloaded has it. `EINVAL` without functions, `ENOMEM`.
     pub fn new<E>(functions: Functions<'_>, handler: impl PinInit<H, E>) -> Result<Self>
     where
         Error: From<E>,
@@ -370,7 +372,8 @@ impl<H: Handler> Fprobe<H> {
         };
         // SAFETY: The slot is initialised and does not move. It is unregistered before it is used
         // again.
-        match tracked.and_then(|()| unsafe { register(fprobe, functions) }) {
+        let register = || unsafe { register(fprobe, functions) };
+        match tracked.and_then(|()| ftrace_list::before_fprobe_removes(register)) {
             // INVARIANT: This function has just registered the slot.
             Ok(()) => Ok(Self {
                 // SAFETY: The pointer is from a `KBox`, so it is not NULL.
@@ -471,10 +474,30 @@ fn give_back<H: Handler>(slot: *mut FprobeSlot) {
     }
 }
 
+/// Whether a module that is being unloaded has one of the functions. fprobe removes the functions
+/// of such a module once, so fprobe must not get them afterwards.
+fn are_in_going(functions: &Functions<'_>) -> bool {
+    module::any_going(|module| match functions {
+        // The kernel ignores the functions of such a module.
+        Functions::Glob(..) => false,
+        Functions::Names(names) => names.iter().any(|name| {
+            name.to_str()
+                .is_ok_and(|name| module.count_symbols(name) > 0)
+        }),
+        Functions::Addresses(addresses) => {
+            addresses.iter().any(|address| module.contains(*address))
+        }
+    })
+}
+
 /// # Safety
 ///
-/// `fprobe` must be initialised, and must not move until it has been unregistered.
+/// `fprobe` must be initialised, and must not move until it has been unregistered. The caller must
+/// be in [`ftrace_list::before_fprobe_removes`].
 unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> Result {
+    if are_in_going(&functions) {
+        return Err(ENOENT);
+    }
     match functions {
         Functions::Glob(pattern, not) => {
             let not = not.map_or(ptr::null(), |not| not.as_char_ptr());

@@ -148,9 +148,14 @@ pub(crate) fn is_own(address: usize) -> bool {
 
 /// Whether `address` is in a module that is being unloaded. Any context.
 pub(crate) fn is_in_going(address: usize) -> bool {
-    let mut is_going = false;
-    for_each(|module| is_going |= module.is_going() && module.contains(address));
-    is_going
+    any_going(|module| module.contains(address))
+}
+
+/// Whether `f` returns true for a module that is being unloaded. `f` must not sleep. Any context.
+pub(crate) fn any_going(mut f: impl FnMut(&Module) -> bool) -> bool {
+    let mut any = false;
+    for_each(|module| any |= module.is_going() && f(module));
+    any
 }
 
 /// The names of all modules, each on its own line. Any context. `ENOMEM`.

@@ -45,6 +45,7 @@ use kernel::{
     },
     sync::{
         Arc,
+        Completion,
         Mutex, //
     },
     time::{
@@ -102,8 +103,12 @@ pub trait Work: Send + Sync + 'static {
 }
 
 /// The state that a thread shares with its wakers.
+#[pin_data(PinnedDrop)]
 struct Control {
     cpu: u32,
+    /// Completed when the thread cannot leave its CPU any more.
+    #[pin]
+    stays: Completion,
     woken: AtomicBool,
     /// The thread, with a reference. NULL until the thread is created.
     task: AtomicPtr<task_struct>,
@@ -123,9 +128,10 @@ impl Control {
     }
 }
 
-impl Drop for Control {
-    fn drop(&mut self) {
-        let task = *self.task.get_mut();
+#[pinned_drop]
+impl PinnedDrop for Control {
+    fn drop(self: Pin<&mut Self>) {
+        let task = self.task.load(Ordering::Relaxed);
         if !task.is_null() {
             // SAFETY: `start` got this reference. No code uses it after this.
             unsafe { bindings::put_task_struct(task) };
@@ -304,7 +310,7 @@ struct PinnedThreads {
 
 impl Threads {
     /// Starts a thread for each online CPU. The name of a thread is `name`, a slash and the number
-    /// of the CPU.
+    /// of the CPU. Waits until each thread runs, because it can leave its CPU before.
     ///
     /// Process context; takes the CPU hotplug lock. `ENOMEM`, and `ENOSPC` if the kernel has no
     /// free CPU hotplug state. C: `kthread_create_on_node()`, `cpuhp_setup_state_multi()`.
@@ -387,13 +393,14 @@ impl PinnedThreads {
     /// Starts the thread of a CPU.
     fn start_on(&self, cpu: u32) -> Result {
         let slot = self.controls.get(cpu as usize).ok_or(EINVAL)?;
-        let control = Control {
+        let control = pin_init!(Control {
             cpu,
+            stays <- Completion::new(),
             woken: AtomicBool::new(false),
             task: AtomicPtr::new(ptr::null_mut()),
             threads: AtomicPtr::new(ptr::from_ref(self).cast_mut()),
-        };
-        let control = Arc::new(control, GFP_KERNEL)?;
+        });
+        let control = Arc::pin_init(control, GFP_KERNEL)?;
         let data = Arc::as_ptr(&control).cast_mut().cast();
         // SAFETY: The name is a string. `data` lives until the thread has stopped, because only
         // `stop_on` frees it, after it has waited for the thread.
@@ -403,6 +410,9 @@ impl PinnedThreads {
         unsafe { bindings::get_task_struct(task) };
         control.task.store(task, Ordering::Release);
         control.wake();
+        // When the CPU goes offline, the kernel first moves all tasks that can migrate. A thread
+        // that has not run until then would run on another CPU.
+        control.stays.wait_for_completion();
         slot.store(Arc::into_raw(control).cast_mut(), Ordering::Relaxed);
         Ok(())
     }
@@ -464,6 +474,7 @@ unsafe extern "C" fn run(data: *mut c_void) -> c_int {
     // and then stops the thread. So the thread must not migrate.
     // SAFETY: The function has no requirements in process context.
     unsafe { bindings::migrate_disable() };
+    borrowed.stays.complete_all();
     let threads = borrowed.threads.load(Ordering::Relaxed);
     // SAFETY: The threads stop before the object is freed, so the object lives until this function
     // returns.

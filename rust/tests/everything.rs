@@ -7,7 +7,10 @@
 //! number of hits of each handler. With `fail=N`, the initialisation fails after the N-th
 //! registration.
 
-use core::borrow::Borrow;
+use core::{
+    borrow::Borrow,
+    sync::atomic::Ordering, //
+};
 
 use kernel::{
     new_mutex,
@@ -211,6 +214,7 @@ fn kprobe() -> Result<Kprobe<Instruction>> {
     let handler = pin_init!(Instruction { address <- new_mutex!(0) });
     let kprobe = Kprobe::new(FUNCTION, handler)?;
     *kprobe.handler().address.lock() = kprobe.address();
+    ADDRESS.store(kprobe.address(), Ordering::Relaxed);
     Ok(kprobe)
 }
 

@@ -133,6 +133,8 @@ counts! {
     COMING: Count::new("coming"),
     LEAVING: Count::new("leaving"),
     GOING: Count::new("going"),
+    // Two hits for each time that the other module unloads.
+    REFUSED: Count::new("refused"),
     // One hit for each CPU, when this module loads and when the event `thread` is enabled.
     THREADS: Count::new("threads"),
     WOKEN: Count::new("woken"),

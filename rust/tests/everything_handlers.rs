@@ -4,6 +4,7 @@
 
 use core::sync::atomic::{
     AtomicU64,
+    AtomicUsize,
     Ordering::Relaxed, //
 };
 
@@ -17,7 +18,11 @@ use kernel::{
 
 use ktrace::{
     event_probe,
-    fprobe,
+    fprobe::{
+        self,
+        Fprobe,
+        Functions, //
+    },
     ftrace::{
         self,
         Filter,
@@ -206,6 +211,16 @@ impl ftrace::Handler for BothEntries {
     }
 }
 
+#[vtable]
+impl fprobe::Handler for BothEntries {
+    type Data = ();
+
+    fn entry(&self, call: &function::Call<'_>) -> Option<()> {
+        FTRACE_BOTH.hit(call, 0);
+        Some(())
+    }
+}
+
 /// At the tracepoint. Writes the variable that the watchpoint watches.
 pub(crate) struct AtTracepoint;
 
@@ -243,6 +258,18 @@ impl event_probe::Handler for Records {
 /// When the other module loads and unloads.
 pub(crate) struct Loads;
 
+/// The address of [`FUNCTION`].
+pub(crate) static ADDRESS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether ftrace and fprobe refuse handlers on [`FUNCTION`].
+fn is_refused() -> bool {
+    let fprobe = |functions| Fprobe::new(functions, BothEntries).err();
+    FtraceOps::new(Filter::Glob(FUNCTION), BothEntries).err() == Some(EINVAL)
+        && fprobe(Functions::Glob(FUNCTION, None)) == Some(ENOENT)
+        && fprobe(Functions::Names(&[WRITE, FUNCTION])) == Some(ENOENT)
+        && fprobe(Functions::Addresses(&[ADDRESS.load(Relaxed)])) == Some(ENOENT)
+}
+
 /// Whether this is the other module, with its function.
 fn is_target(module: &Module) -> bool {
     **module.name() == *MODULE.to_bytes()
@@ -257,11 +284,12 @@ impl module_notifier::Handler for Loads {
     }
 
     fn leaving(&self, module: &Module) {
-        let is_refused = FtraceOps::new(Filter::Glob(FUNCTION), BothEntries).err() == Some(EINVAL);
-        LEAVING.increment_if(is_target(module) && is_refused);
+        REFUSED.increment_if(is_target(module) && is_refused());
+        LEAVING.increment_if(is_target(module));
     }
 
     fn going(&self, module: &Module) {
+        REFUSED.increment_if(is_target(module) && is_refused());
         GOING.increment_if(is_target(module));
     }
 }

@@ -8,15 +8,19 @@
 #include <kunit/test-bug.h>
 #include <linux/completion.h>
 #include <linux/cpu.h>
+#include <linux/cpumask.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/kprobes.h>
 #include <linux/mman.h>
 #include <linux/mount.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/signal.h>
 #include <linux/seq_file.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
+#include <linux/string.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 
@@ -38,6 +42,9 @@ void ktrace_target_visit(void *unused);
 void ktrace_wait_for_call(void);
 void ktrace_end_call(void);
 unsigned int ktrace_visit_cpus(void);
+bool ktrace_is_bound_to(unsigned int cpu);
+unsigned int ktrace_priority(void);
+unsigned int ktrace_count_staying(const char *name);
 unsigned long ktrace_user_page(u64 last_word);
 int ktrace_count_in_trace(const char *first, const char *second, const char *third);
 bool ktrace_read_dynamic_events(void);
@@ -133,6 +140,31 @@ unsigned int ktrace_visit_cpus(void)
 	on_each_cpu(ktrace_target_visit, NULL, 1);
 	cpus_read_unlock();
 	return cpus;
+}
+
+/* Whether this CPU is the only one that the current task may run on. */
+bool ktrace_is_bound_to(unsigned int cpu)
+{
+	return cpumask_equal(&current->cpus_mask, cpumask_of(cpu));
+}
+
+/* The real-time priority of the current task, or 0. */
+unsigned int ktrace_priority(void)
+{
+	return current->rt_priority;
+}
+
+/* The number of tasks that cannot leave their CPU and whose name begins with @name. */
+unsigned int ktrace_count_staying(const char *name)
+{
+	unsigned int count = 0;
+	struct task_struct *task;
+
+	rcu_read_lock();
+	for_each_process(task)
+		count += READ_ONCE(task->migration_disabled) && strstarts(task->comm, name);
+	rcu_read_unlock();
+	return count;
 }
 
 /*

@@ -5,7 +5,8 @@
 use kernel::{
     ffi::{
         c_char,
-        c_int, //
+        c_int,
+        c_uint, //
     },
     prelude::*, //
 };
@@ -60,6 +61,10 @@ unsafe extern "C" {
     pub(crate) safe fn end_call();
     #[link_name = "ktrace_visit_cpus"]
     pub(crate) safe fn visit_cpus() -> u32;
+    #[link_name = "ktrace_is_bound_to"]
+    pub(crate) safe fn is_bound_to(cpu: u32) -> bool;
+    #[link_name = "ktrace_priority"]
+    pub(crate) safe fn priority() -> u32;
     #[link_name = "ktrace_user_page"]
     pub(crate) safe fn user_page(last_word: u64) -> usize;
 }
@@ -81,6 +86,7 @@ pub(crate) fn during_a_call(f: impl FnOnce() + Send + 'static) -> Result<u64> {
 
 extern "C" {
     fn ktrace_run_in(context: u32, function: extern "C" fn(u32)) -> bool;
+    fn ktrace_count_staying(name: *const c_char) -> c_uint;
     fn ktrace_count_in_trace(
         first: *const c_char,
         second: *const c_char,
@@ -105,4 +111,10 @@ pub(crate) fn count_in_trace(first: &CStr, second: &CStr, third: &CStr) -> i32 {
             third.as_char_ptr(),
         )
     }
+}
+
+/// The number of tasks that cannot leave their CPU and whose name begins with `name`.
+pub(crate) fn count_staying(name: &CStr) -> u32 {
+    // SAFETY: `name` is a string.
+    unsafe { ktrace_count_staying(name.as_char_ptr()) }
 }

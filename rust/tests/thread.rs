@@ -51,7 +51,12 @@ mod tests {
     };
 
     use crate::{
-        kunit_targets::visit_cpus,
+        kunit_targets::{
+            count_staying,
+            is_bound_to,
+            priority,
+            visit_cpus, //
+        },
         seen::{
             errno,
             Dropped,
@@ -61,6 +66,16 @@ mod tests {
     };
 
     const NAME: &CStr = c"ktrace_kunit";
+
+    /// Waits for a condition. If it never becomes true, the assertions of the test fail.
+    fn wait_until(condition: impl Fn() -> bool) {
+        for _ in 0..60_000 {
+            if condition() {
+                break;
+            }
+            fsleep(Delta::from_millis(1));
+        }
+    }
 
     /// The threads of a test.
     struct Ran {
@@ -79,14 +94,9 @@ mod tests {
             }
         }
 
-        /// Waits until so many threads are ready. If they never are, the assertions fail.
+        /// Waits until so many threads are ready.
         fn wait_for(&self, threads: u32) {
-            for _ in 0..60_000 {
-                if self.ready.load(Relaxed) >= threads.into() {
-                    break;
-                }
-                fsleep(Delta::from_millis(1));
-            }
+            wait_until(|| self.ready.load(Relaxed) >= threads.into());
         }
 
         fn is(&self, started: u64, ready: u64, ended: u64) -> bool {
@@ -129,7 +139,12 @@ mod tests {
         let cpus = visit_cpus();
         let threads = Threads::start(NAME, Do::new(ran, work)?)?;
         ran.wait_for(cpus);
+        let ended = ran.ended.load(Relaxed);
         drop(threads);
+        if ended > 0 {
+            pr_err!("{ended} threads ended before the drop\n");
+            return Err(EIO);
+        }
         Ok(cpus.into())
     }
 
@@ -138,11 +153,26 @@ mod tests {
         static RAN: Ran = Ran::new();
         static CPUS: AtomicU64 = AtomicU64::new(0);
         let cpus = run_on_each_cpu(&RAN, |thread| {
-            CPUS.fetch_or(1 << thread.cpu(), Relaxed);
-            CpuId::current().as_u32() == thread.cpu()
+            let cpu = thread.cpu();
+            CPUS.fetch_or(1 << cpu, Relaxed);
+            CpuId::current().as_u32() == cpu && is_bound_to(cpu)
         })?;
         assert!(RAN.is(cpus, cpus, cpus));
         assert_eq!(u64::from(CPUS.load(Relaxed).count_ones()), cpus);
+        Ok(())
+    }
+
+    /// When a CPU goes offline, the kernel moves the other threads to another CPU.
+    #[test]
+    fn no_thread_can_leave_its_cpu_after_the_start() -> Result {
+        static RAN: Ran = Ran::new();
+        let cpus = visit_cpus();
+        for _ in 0..20 {
+            let threads = Threads::start(NAME, Do::new(&RAN, |_| true)?)?;
+            let staying = count_staying(NAME);
+            drop(threads);
+            assert_eq!(staying, cpus);
+        }
         Ok(())
     }
 
@@ -255,10 +285,10 @@ mod tests {
         Ok(())
     }
 
-    /// The waker of a thread, after the thread.
     #[test]
     fn a_waker_may_outlive_its_thread() -> Result {
         static RAN: Ran = Ran::new();
+        static ARE_DROPPED: AtomicBool = AtomicBool::new(false);
         static LATE: AtomicU64 = AtomicU64::new(0);
         let cpus = run_on_each_cpu(&RAN, |thread| {
             let Ok(alarm) = Alarm::new(thread.waker()) else {
@@ -266,21 +296,20 @@ mod tests {
             };
             kernel::workqueue::system_unbound()
                 .try_spawn(GFP_KERNEL, move || {
-                    let timer = alarm.clone().start(Delta::from_millis(20));
-                    while !alarm.has_fired.load(Relaxed) {
-                        fsleep(Delta::from_millis(1));
-                    }
+                    wait_until(|| ARE_DROPPED.load(Relaxed));
+                    let is_late = ARE_DROPPED.load(Relaxed);
+                    let timer = alarm.clone().start(Delta::from_millis(1));
+                    wait_until(|| alarm.has_fired.load(Relaxed));
                     drop(timer);
-                    LATE.fetch_add(1, Relaxed);
+                    if is_late {
+                        LATE.fetch_add(1, Relaxed);
+                    }
                 })
                 .is_ok()
-        })?;
-        for _ in 0..60_000 {
-            if LATE.load(Relaxed) == cpus {
-                break;
-            }
-            fsleep(Delta::from_millis(1));
-        }
+        });
+        ARE_DROPPED.store(true, Relaxed);
+        let cpus = cpus?;
+        wait_until(|| LATE.load(Relaxed) >= cpus);
         assert!(RAN.is(cpus, cpus, cpus));
         assert_eq!(LATE.load(Relaxed), cpus);
         Ok(())
@@ -298,10 +327,15 @@ mod tests {
                 if thread.sleep_for(Delta::from_micros(10)) {
                     RAN.ready.fetch_add(1, Relaxed);
                 }
-                while !thread.should_stop() {
-                    if !thread.sleep_for(Delta::from_secs(10_000)) {
-                        ENDED.fetch_add(1, Relaxed);
+                // The stop ends the last sleep, or prevents it.
+                let is_over = loop {
+                    let is_over = thread.sleep_for(Delta::from_secs(10_000));
+                    if thread.should_stop() {
+                        break is_over;
                     }
+                };
+                if !is_over {
+                    ENDED.fetch_add(1, Relaxed);
                 }
                 RAN.ended.fetch_add(1, Relaxed);
             }
@@ -313,20 +347,22 @@ mod tests {
         drop(threads);
         let cpus = u64::from(cpus);
         assert!(RAN.is(cpus, cpus, cpus));
-        // A thread that must stop before it sleeps does not sleep.
-        assert!(ENDED.load(Relaxed) <= cpus);
+        assert_eq!(ENDED.load(Relaxed), cpus);
         Ok(())
     }
 
     #[test]
-    fn a_priority_is_from_1_to_99() -> Result {
+    fn a_thread_gets_a_priority_from_1_to_99() -> Result {
         static RAN: Ran = Ran::new();
         let cpus = run_on_each_cpu(&RAN, |thread| {
             [0, 100, u32::MAX]
                 .iter()
                 .all(|&priority| errno(thread.set_fifo(priority)) == EINVAL.to_errno())
+                && priority() == 0
                 && thread.set_fifo(1).is_ok()
+                && priority() == 1
                 && thread.set_fifo(99).is_ok()
+                && priority() == 99
         })?;
         assert!(RAN.is(cpus, cpus, cpus));
         Ok(())
@@ -344,14 +380,16 @@ mod tests {
         let before = RAN.is(0, 0, 0);
         enable(NAME, c"demand")?;
         RAN.wait_for(cpus);
-        disable(NAME, c"demand")?;
         let count = u64::from(cpus);
+        let running = RAN.is(count, count, 0);
+        disable(NAME, c"demand")?;
         let once = RAN.is(count, count, count);
         enable(NAME, c"demand")?;
         RAN.wait_for(2 * cpus);
         // The event stops its threads.
         drop(event);
         assert!(before);
+        assert!(running);
         assert!(once);
         assert!(RAN.is(2 * count, 2 * count, 2 * count));
         Ok(())
