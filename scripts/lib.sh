@@ -12,6 +12,9 @@ cache=${RKPROBE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rkprobe}
 # A git hook sets these variables for its own repository.
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
 
+# make exports ARCH even if it is not set. The build of KDIR would use the empty value.
+[ "${ARCH-}" ] || unset ARCH
+
 say() { printf '%s\n' "${0##*/}: $*" >&2; }
 die() { say "$*"; exit 1; }
 

@@ -269,6 +269,7 @@ fn take_from_pool() -> Option<*mut FprobeSlot> {
 /// # Invariants
 ///
 /// `slot` is registered, and its `handler` points to `handler`.
+#[must_use = "dropping the probe unregisters it"]
 pub struct Fprobe<H: Handler> {
     slot: NonNull<FprobeSlot>,
     handler: ManuallyDrop<Pin<KBox<H>>>,

@@ -109,6 +109,7 @@ struct PinnedOps<H> {
 /// # Invariants
 ///
 /// `ftrace_list` has registered `inner.ops`, and only the drop or [`remove`] unregisters it there.
+#[must_use = "dropping the value unregisters the handler"]
 pub struct FtraceOps<H: Handler> {
     inner: ManuallyDrop<Pin<KBox<PinnedOps<H>>>>,
 }

@@ -225,6 +225,7 @@ unsafe impl Raw for bindings::kprobe {
 /// let probe = Kprobe::new(c"kernel_clone", Print)?;
 /// # Ok::<(), Error>(())
 /// ```
+#[must_use = "dropping the probe unregisters it"]
 pub struct Kprobe<H: Handler>(Registration<bindings::kprobe, H>);
 
 impl<H: Handler> Kprobe<H> {
@@ -391,6 +392,7 @@ impl AnyKprobe {
 /// let calls: u64 = batch.probes().iter().map(|probe| probe.handler().0.sum()).sum();
 /// # Ok::<(), Error>(())
 /// ```
+#[must_use = "dropping the batch unregisters its probes"]
 pub struct Batch<H: Handler>(KVVec<Kprobe<H>>);
 
 impl<H: Handler> Batch<H> {

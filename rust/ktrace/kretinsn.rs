@@ -176,6 +176,7 @@ impl<H: Handler> kprobe::Handler for ReturnHandler<H> {
 /// let probe = Kretinsn::new(c"vfs_fsync_range", Print)?;
 /// # Ok::<(), Error>(())
 /// ```
+#[must_use = "dropping the probe unregisters it"]
 pub struct Kretinsn<H: Handler> {
     function: Arc<ProbedFunction<H>>,
     probes: Batch<ReturnHandler<H>>,

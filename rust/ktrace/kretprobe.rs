@@ -191,6 +191,7 @@ unsafe impl Raw for bindings::kretprobe {
 /// let probe = Kretprobe::new(c"kernel_clone", 0, Time)?;
 /// # Ok::<(), Error>(())
 /// ```
+#[must_use = "dropping the probe unregisters it"]
 pub struct Kretprobe<H: Handler>(Registration<bindings::kretprobe, H>);
 
 impl<H: Handler> Kretprobe<H> {

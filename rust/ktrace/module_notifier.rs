@@ -117,6 +117,7 @@ static CALLER: AtomicPtr<bindings::task_struct> = AtomicPtr::new(ptr::null_mut()
 /// let notifier = Notifier::register(Tell)?;
 /// # Ok::<(), Error>(())
 /// ```
+#[must_use = "dropping the notifier unregisters it"]
 pub struct Notifier<H: Handler>(Arc<H>);
 
 impl<H: Handler> Notifier<H> {

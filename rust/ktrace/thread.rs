@@ -252,6 +252,7 @@ impl Waker {
 /// # Invariants
 ///
 /// The node in `inner` is an instance of the CPU hotplug state `inner.state`.
+#[must_use = "dropping the threads stops them"]
 pub struct Threads {
     inner: ManuallyDrop<Pin<KBox<PinnedThreads>>>,
 }

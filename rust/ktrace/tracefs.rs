@@ -114,6 +114,7 @@ pub trait ControlFile: 'static {
 /// # Invariants
 ///
 /// `dentry` is the dentry of the file. Other code only opens this file.
+#[must_use = "dropping the file removes it"]
 pub struct File {
     dentry: NonNull<bindings::dentry>,
     /// The kernel calls these operations until the file is removed.

@@ -157,6 +157,7 @@ struct Attachment {
 /// If `tracepoint` in `inner` is not NULL, the hook is attached to this tracepoint. If
 /// `is_notified` is set, the tracepoint belongs to a loaded module, and the notifier is registered.
 /// Otherwise the tracepoint belongs to the kernel itself.
+#[must_use = "dropping the value detaches the handler"]
 pub struct Tracepoint<H: Handler> {
     inner: ManuallyDrop<Pin<KBox<PinnedHook<H>>>>,
 }

@@ -200,6 +200,7 @@ struct PinnedWatch<H> {
 /// pr_info!("{} writes\n", watchpoint.handler().0.sum());
 /// # Ok::<(), Error>(())
 /// ```
+#[must_use = "dropping the watchpoint unregisters it"]
 pub struct Watchpoint<H: Handler> {
     inner: ManuallyDrop<Pin<KBox<PinnedWatch<H>>>>,
 }

@@ -168,6 +168,7 @@ use super::{
 ///
 /// The call in `inner` was added to the kernel's events, and `PinnedEvent::unregister` has not
 /// succeeded since then. If `O` is not `dyn Operations`, the operations are an `O`.
+#[must_use = "dropping the event removes it"]
 pub struct TraceEvent<O: Operations + ?Sized = dyn Operations> {
     inner: ManuallyDrop<EventBox>,
     _operations: PhantomData<Arc<O>>,

@@ -46,12 +46,15 @@ pub fn check_function(name: &str) -> Result {
             "{name} is a pattern: this command takes one function"
         )));
     }
-    let function = name.rsplit(':').next().unwrap_or(name);
+    let (module, function) = match name.split_once(':') {
+        Some((module, function)) => (Some(module), function),
+        None => (None, name),
+    };
     let function = function.split(['+', '%']).next().unwrap_or(function);
     let Ok(symbols) = fs::read_to_string("/proc/kallsyms") else {
         return Ok(());
     };
-    match unknown(function, &symbols) {
+    match unknown(module, function, &symbols) {
         Some(failure) => Err(failure),
         None => Ok(()),
     }
@@ -80,18 +83,25 @@ pub fn no_such<'s>(what: &str, name: &str, names: impl Iterator<Item = &'s str>)
     Failure::new(text)
 }
 
-fn unknown(function: &str, symbols: &str) -> Option<Failure> {
+fn unknown(module: Option<&str>, function: &str, symbols: &str) -> Option<Failure> {
     let functions = || {
         symbols.lines().filter_map(|line| {
             let mut words = line.split_whitespace().skip(1);
-            let kind = words.next()?;
-            matches!(kind, "t" | "T" | "w" | "W").then(|| words.next())?
+            let (kind, name) = (words.next()?, words.next()?);
+            let of = words.next().map(|of| of.trim_matches(['[', ']']));
+            (matches!(kind, "t" | "T" | "w" | "W") && (module.is_none() || of == module))
+                .then_some(name)
         })
     };
     if functions().any(|name| name == function) {
         return None;
     }
-    Some(no_such("function", function, functions()))
+    match module {
+        Some(module) if functions().next().is_none() => {
+            Some(Failure::new(format!("no module {module} is loaded")))
+        }
+        _ => Some(no_such("function", function, functions())),
+    }
 }
 
 /// The functions that a pattern matches, or the function itself. More than `limit` are a failure.
@@ -204,6 +214,15 @@ pub fn define(tracefs: &Tracefs, commands: &[String]) -> Result {
     result
 }
 
+/// Defines a probe of all functions that a pattern matches. The failure says if no function matches.
+pub fn define_pattern(tracefs: &Tracefs, pattern: &str, command: String) -> Result {
+    define(tracefs, &[command]).map_err(|failure| {
+        matching(tracefs, pattern, usize::MAX)
+            .err()
+            .unwrap_or(failure)
+    })
+}
+
 /// The newest entry of the error log, if it is about the command.
 fn last_error(tracefs: &Tracefs, command: &str) -> Option<String> {
     let log = tracefs
@@ -248,15 +267,27 @@ mod tests {
     #[test]
     fn knows_functions() {
         let symbols = "ffff t vfs_read\nffff T vfs_write\t[mod]\nffff d vfs_data\n";
-        assert!(unknown("vfs_write", symbols).is_none());
-        let Some(Failure::Message(text)) = unknown("vfs_raed", symbols) else {
-            panic!();
-        };
-        assert_eq!(
-            text,
-            "the kernel has no function vfs_raed; similar: vfs_read"
-        );
-        assert!(unknown("vfs_data", symbols).is_some());
+        assert!(unknown(None, "vfs_write", symbols).is_none());
+        assert!(unknown(Some("mod"), "vfs_write", symbols).is_none());
+        for (module, function, expected) in [
+            (
+                None,
+                "vfs_raed",
+                "the kernel has no function vfs_raed; similar: vfs_read",
+            ),
+            (
+                Some("mod"),
+                "vfs_read",
+                "the kernel has no function vfs_read",
+            ),
+            (Some("none"), "vfs_write", "no module none is loaded"),
+        ] {
+            let Some(Failure::Message(text)) = unknown(module, function, symbols) else {
+                panic!();
+            };
+            assert_eq!(text, expected);
+        }
+        assert!(unknown(None, "vfs_data", symbols).is_some());
         assert!(check_function("vfs_*").is_err());
     }
 

@@ -107,6 +107,13 @@ pub fn use_probe(probe: Kprobe<Count>) -> Result {
     let handler: &Count = probe.handler();
     handler.0.add(1, Relaxed);
 
+    //~ not_kept: error: unused `Kprobe` that must be used
+    #[cfg(case = "not_kept")]
+    #[deny(unused_must_use)]
+    {
+        register()?;
+    }
+
     //~ handler_outlives: error[E0505]: cannot move out of `probe` because it is borrowed
     #[cfg(case = "handler_outlives")]
     {

@@ -67,7 +67,7 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&Stri
     let command = |group: &str| format!("f:{group}/count {pattern}{}", by.map_or("", By::field));
     probes::check_syntax(&command("rkprobe"))?;
     let instance = Instance::create(&context.tracefs)?;
-    probes::define(&context.tracefs, &[command(instance.group())])?;
+    probes::define_pattern(&context.tracefs, pattern, command(instance.group()))?;
     let mut keys = "__probe_ip.sym".to_string();
     let mut names = vec!["__probe_ip"];
     if let Some((key, name)) = by.map(By::key) {

@@ -145,7 +145,7 @@ fn define(
 ) -> Result {
     let at_return = |name: &str| format!("f:{group}/{FUNCTIONS} {name}%return {fields}");
     let Some(functions) = functions else {
-        return probes::define(&context.tracefs, &[at_return(pattern)]);
+        return probes::define_pattern(&context.tracefs, pattern, at_return(pattern));
     };
     let mut last = Ok(());
     let mut probed = 0;
