@@ -29,11 +29,12 @@ const CALL: &str = "/sys/module/tracepoint_target/parameters/hit";
 const REGISTRATIONS: usize = 24;
 
 /// The hits of each of these handlers do not depend on the calls of the function.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     "switched",
     "coming",
     "leaving",
     "going",
+    "refused",
     "threads",
     "woken",
     "recorded",
