@@ -373,8 +373,7 @@ impl<H: Handler> Fprobe<H> {
         };
         // SAFETY: The slot is initialised and does not move. It is unregistered before it is used
         // again.
-        let register = || unsafe { register(fprobe, functions) };
-        match tracked.and_then(|()| ftrace_list::before_fprobe_removes(register)) {
+        match tracked.and_then(|()| unsafe { register(fprobe, functions) }) {
             // INVARIANT: This function has just registered the slot.
             Ok(()) => Ok(Self {
                 // SAFETY: The pointer is from a `KBox`, so it is not NULL.
@@ -493,9 +492,9 @@ fn are_in_going(functions: &Functions<'_>) -> bool {
 
 /// # Safety
 ///
-/// `fprobe` must be initialised, and must not move until it has been unregistered. The caller must
-/// be in [`ftrace_list::before_fprobe_removes`].
+/// `fprobe` must be initialised, and must not move until it has been unregistered.
 unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> Result {
+    let _before = ftrace_list::before_fprobe_removes();
     if are_in_going(&functions) {
         return Err(ENOENT);
     }

@@ -84,14 +84,15 @@ pub(crate) unsafe fn register(ops: *mut bindings::ftrace_ops) -> Result {
     Ok(())
 }
 
-/// Calls `register`, which must not give functions of modules that are being unloaded to ftrace.
+/// Returns a guard for the registration of an fprobe, which must not give functions of modules that
+/// are being unloaded to ftrace.
 ///
 /// The state of a module changes before [`remove_functions_of`] takes the lock, and the kernel
-/// calls fprobe's notifier after [`remove_functions_of`]. So `register` sees the state, or fprobe
-/// sees the functions that `register` adds.
-pub(crate) fn before_fprobe_removes<R>(register: impl FnOnce() -> R) -> R {
-    let _list = OPS.lock();
-    register()
+/// calls fprobe's notifier after [`remove_functions_of`]. So the registration sees the state, or
+/// fprobe sees the functions that it adds.
+#[must_use]
+pub(crate) fn before_fprobe_removes() -> impl Sized {
+    OPS.lock()
 }
 
 /// Unregisters `ops`, and waits until no handler runs. Does nothing if `ops` are not listed.

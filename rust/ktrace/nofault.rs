@@ -43,15 +43,8 @@ pub fn read_kernel(address: usize, to: &mut [u8]) -> Result<(), Fault> {
 /// A page that is not resident results in a [`Fault`], and so does a kernel address. Any context.
 #[inline(always)]
 pub fn read_user(address: usize, to: &mut [u8]) -> Result<(), Fault> {
-    // SAFETY: `to` is writable for its whole length. `address` may have any value.
-    let ret = unsafe {
-        bindings::copy_from_user_nofault(to.as_mut_ptr().cast(), address as *const _, to.len())
-    };
-    if ret == 0 {
-        Ok(())
-    } else {
-        Err(Fault)
-    }
+    // SAFETY: `to` is writable for its whole length.
+    unsafe { copy_from_user(address, to.as_mut_ptr(), to.len()) }
 }
 
 /// Reads memory of the current process to the stack, and copies it to `to`. Any context.
@@ -62,16 +55,25 @@ pub fn read_user(address: usize, to: &mut [u8]) -> Result<(), Fault> {
 #[inline(always)]
 pub fn read_user_short<const N: usize>(address: usize, to: &mut [u8; N]) -> Result<(), Fault> {
     let mut bytes = MaybeUninit::<[u8; N]>::uninit();
-    // SAFETY: The array has `N` writable bytes. `address` may have any value.
-    let ret = unsafe {
-        bindings::copy_from_user_nofault(bytes.as_mut_ptr().cast(), address as *const _, N)
-    };
-    if ret != 0 {
-        return Err(Fault);
-    }
-    // SAFETY: `copy_from_user_nofault()` returned 0, so it has written all bytes.
+    // SAFETY: The array has `N` writable bytes.
+    unsafe { copy_from_user(address, bytes.as_mut_ptr().cast(), N) }?;
+    // SAFETY: `copy_from_user` succeeded, so it has written all bytes.
     *to = unsafe { bytes.assume_init() };
     Ok(())
+}
+
+/// Writes `len` bytes to `to`, unless it fails. C: `copy_from_user_nofault()`.
+///
+/// # Safety
+///
+/// `to` must be writable for `len` bytes.
+#[inline(always)]
+unsafe fn copy_from_user(address: usize, to: *mut u8, len: usize) -> Result<(), Fault> {
+    // SAFETY: The caller guarantees that `to` is writable. `address` may have any value.
+    match unsafe { bindings::copy_from_user_nofault(to.cast(), address as *const _, len) } {
+        0 => Ok(()),
+        _ => Err(Fault),
+    }
 }
 
 macro_rules! pointers {

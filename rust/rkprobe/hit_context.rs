@@ -136,11 +136,10 @@ impl<R: RegisterFile, K: CallValues> Context for HitContext<R, K> {
         address: u64,
         to: &mut [u8; N],
     ) -> Result<(), Fault> {
-        match space {
-            Space::Kernel if !is_user(address as usize) => {
-                nofault::read_kernel(address as usize, to)
-            }
-            _ => nofault::read_user_short(address as usize, to),
+        if is_of_kernel(space, address as usize) {
+            nofault::read_kernel(address as usize, to)
+        } else {
+            nofault::read_user_short(address as usize, to)
         }
         .map_err(|nofault::Fault| Fault)
     }
@@ -210,11 +209,18 @@ fn copy_word(space: Space, address: usize) -> Result<u64, Fault> {
 /// Copies memory of any length.
 #[inline(always)]
 fn copy(space: Space, address: usize, to: &mut [u8]) -> Result<(), Fault> {
-    match space {
-        Space::Kernel if !is_user(address) => nofault::read_kernel(address, to),
-        _ => nofault::read_user(address, to),
+    if is_of_kernel(space, address) {
+        nofault::read_kernel(address, to)
+    } else {
+        nofault::read_user(address, to)
     }
     .map_err(|nofault::Fault| Fault)
+}
+
+/// Whether a read must be one of kernel memory.
+#[inline(always)]
+fn is_of_kernel(space: Space, address: usize) -> bool {
+    space == Space::Kernel && !is_user(address)
 }
 
 /// Writes as much of a symbol as fits, if the room is too small for the longest symbol.
