@@ -9,6 +9,7 @@
 #include <linux/completion.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
+#include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/sched/signal.h>
 #include <linux/tracepoint.h>
@@ -105,6 +106,44 @@ static struct notifier_block second_notifier = {
 	.priority = 1,
 };
 
+struct change {
+	int (*make)(struct notifier_block *block);
+	struct notifier_block *block;
+	int error;
+	struct completion made;
+};
+
+static int make_change(void *data)
+{
+	struct change *change = data;
+
+	change->error = change->make(change->block);
+	complete(&change->made);
+	return 0;
+}
+
+/*
+ * Registers or unregisters a notifier in a thread of its own. A write to a parameter holds mutexes
+ * of sysfs. A read of a parameter takes them with the mutex of a seq_file held, and rkprobe reads
+ * a seq_file in a notifier. So lockdep would report a deadlock between different seq_files.
+ */
+static int in_thread(int (*make)(struct notifier_block *block), struct notifier_block *block)
+{
+	struct change change = { .make = make, .block = block };
+	struct task_struct *task;
+
+	init_completion(&change.made);
+	task = kthread_create(make_change, &change, "rkprobe_target");
+	if (IS_ERR(task))
+		return PTR_ERR(task);
+	get_task_struct(task);
+	wake_up_process(task);
+	wait_for_completion(&change.made);
+	/* The thread leaves the module before this returns. */
+	kthread_stop_put(task);
+	return change.error;
+}
+
 static int hit(const char *value, const struct kernel_param *param)
 {
 	int number;
@@ -113,20 +152,20 @@ static int hit(const char *value, const struct kernel_param *param)
 	if (error)
 		return error;
 	if (number == -2)
-		error = register_module_notifier(&second_notifier);
+		error = in_thread(register_module_notifier, &second_notifier);
 	if (!error && (number == -1 || number == -2))
-		error = register_module_notifier(&last_notifier);
+		error = in_thread(register_module_notifier, &last_notifier);
 	if (error)
 		return error;
 	hit_all(number);
 	if (number == -1 || number == -2) {
 		/* The kernel keeps the module's memory until the task has left this function. */
 		wait_for_completion(&other_is_going);
-		unregister_module_notifier(&last_notifier);
+		in_thread(unregister_module_notifier, &last_notifier);
 		hit_all(number);
 	}
 	if (number == -2)
-		unregister_module_notifier(&second_notifier);
+		in_thread(unregister_module_notifier, &second_notifier);
 	return 0;
 }
 
