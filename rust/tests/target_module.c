@@ -134,8 +134,9 @@ static int in_thread(int (*make)(struct notifier_block *block), struct notifier_
 
 	init_completion(&change.made);
 	task = kthread_create(make_change, &change, "rkprobe_target");
+	/* A task with a fatal signal gets no thread. It must still unregister. */
 	if (IS_ERR(task))
-		return PTR_ERR(task);
+		return make(block);
 	get_task_struct(task);
 	wake_up_process(task);
 	wait_for_completion(&change.made);
