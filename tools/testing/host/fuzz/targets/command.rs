@@ -3,7 +3,8 @@
 //! A line, as it is written to one of the files.
 //!
 //! Any text is read in linear work and has its errors within it; what is accepted is listed, and its
-//! listing is accepted, says the same, and deletes the probe.
+//! listing is accepted, says the same, and deletes the probe. A reader who may not see addresses of
+//! the kernel sees none.
 
 #![no_main]
 
@@ -16,13 +17,19 @@ use fuzz::{
 };
 use libfuzzer_sys::fuzz_target;
 use probe::{
-    argument::Argument,
+    argument::{
+        Argument,
+        Base,
+        Step, //
+    },
     command::{
+        has_address,
         Command,
         Error,
         EventName,
         EventsFile,
         Line,
+        Masked,
         Normalized,
         ProbePoint,
         ProbeSpec,
@@ -61,6 +68,10 @@ fuzz_target!(|line: &str| {
     let normalized = Normalized(line).to_string();
     assert_eq!(errors, all_errors(&normalized).1, "spaces matter");
     check_listing(line);
+
+    let masked = Masked(line).to_string();
+    assert_eq!(masked.len(), line.len());
+    assert!(!has_address(&masked), "{masked}");
 });
 
 /// The errors in the line, and the file that it is for: of what comes first, or of the name and of
@@ -129,6 +140,9 @@ fn check_listing(line: &str) {
 
         let probe = spec(command, &name);
         let listed = probe.to_string();
+        if arguments.iter().any(reads_secret) {
+            assert!(has_address(&listed), "{listed}");
+        }
         let Ok(Line::Create(again)) = EventsFile::DynamicEvents.parse(&listed) else {
             panic!("{listed}");
         };
@@ -152,6 +166,22 @@ fn check_listing(line: &str) {
         read(&probe.command(), point, is_same).unwrap();
         check_delete(&probe);
     });
+}
+
+/// Is a number of the argument, or its sum with an offset, an address of the kernel? The last 16 MiB
+/// contain nothing secret.
+fn reads_secret(argument: &Argument<'_>) -> bool {
+    let Base::Immediate(value) = argument.fetch.base else {
+        return false;
+    };
+    let offset = match argument.fetch.steps.as_slice() {
+        [Step::Deref(deref), ..] => deref.offset,
+        _ => 0,
+    };
+    let secret = 1 << 63..0u64.wrapping_sub(16 << 20);
+    [value, value.wrapping_add(i64::from(offset) as u64)]
+        .iter()
+        .any(|address| secret.contains(address))
 }
 
 /// A probe is deleted by the words of its listing.
