@@ -118,7 +118,10 @@ pub(crate) fn disarm_in(module: &Module) {
         // SAFETY: The list has registered kprobes only.
         let disarmed = to_result(unsafe { bindings::disable_kprobe(listed.0) });
         if let Err(error) = disarmed {
-            pr_warn!("the probe at {address:#x} was not disarmed: {error:?}\n");
+            pr_warn!(
+                "a probe in module {} was not disarmed: {error:?}\n",
+                module.name()
+            );
         }
     }
 }

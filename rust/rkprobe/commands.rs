@@ -11,8 +11,7 @@ use core::fmt;
 use kernel::{
     bindings::ECANCELED,
     ffi::c_int,
-    prelude::*,
-    str::CString, //
+    prelude::*, //
 };
 
 use ktrace::{
@@ -27,7 +26,6 @@ use probe::{
         Delete,
         EventsFile,
         Line,
-        Masked,
         Normalized,
         ProbeKind, //
     },
@@ -43,6 +41,7 @@ use crate::{
     event::Probe,
     exits,
     failure::Failure,
+    reader,
     registry,
     symbols, //
 };
@@ -93,13 +92,7 @@ impl dyn_event::Commands for Dynamic {
 
 /// Runs a line of the module's parameter. Reports errors in the kernel's log.
 pub(crate) fn run_at_load(line: &[u8]) -> Result {
-    // Any user may be able to read the log, so it contains no addresses.
-    let tell = |text: fmt::Arguments<'_>| {
-        if let Ok(text) = CString::try_from_fmt(text) {
-            let text = Masked(text.to_str().unwrap_or(""));
-            pr_err!("error: {}", format_args!("{text}"));
-        }
-    };
+    let tell = |text: fmt::Arguments<'_>| reader::log(text, |text| pr_err!("error: {text}"));
     let file = EventsFile::DynamicEvents;
     carry_out(file, line, |line, failure| match failure {
         Failure::Command(error) => tell(format_args!("{}", error.entry(line))),

@@ -30,7 +30,6 @@ use probe::{
         Expansion,
         FileOffsets,
         LeftOut,
-        Masked,
         Target, //
     },
     error::{
@@ -59,6 +58,7 @@ use crate::{
         Failure, //
     },
     object::Role,
+    reader,
     records::{
         EventState,
         Records, //
@@ -151,10 +151,7 @@ fn log_left_out(expansion: &Expansion<'_>, name: &EventName<'_>) -> Result {
         for of_word in members.chunk_by(|(a, _), (b, _)| a == b) {
             for line in of_word.chunks(NAMES_IN_LINE) {
                 let text = Omission { name, why, line };
-                let text = CString::try_from_fmt(format_args!("{text}"))?;
-                // Nobody knows who reads the log, so addresses are not in it.
-                let text = Masked(text.to_str()?);
-                pr_info!("{}\n", format_args!("{text}"));
+                reader::log(format_args!("{text}"), |text| pr_info!("{text}\n"));
             }
         }
     }

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hides addresses from the readers of the control files.
+//! Hides addresses from the readers of the control files and of the kernel's log.
 //!
 //! An administrator can let users read tracefs who may not see addresses of the kernel. For these
 //! users, zeros replace each address in a command.
 
-use kernel::seq_file::SeqFile;
+use core::fmt;
+
+use kernel::{
+    seq_file::SeqFile,
+    str::CString, //
+};
 
 use ktrace::security;
 use probe::command::{
@@ -19,5 +24,14 @@ pub(crate) fn show(to: &SeqFile, text: &str) {
         to.call_printf(format_args!("{}", Masked(text)));
     } else {
         to.call_printf(format_args!("{text}"));
+    }
+}
+
+/// Passes a text without addresses to `print`, which writes it to the kernel's log. Any user may be
+/// able to read the log. Process context. Without memory, prints nothing.
+pub(crate) fn log(text: fmt::Arguments<'_>, print: impl FnOnce(fmt::Arguments<'_>)) {
+    let text = CString::try_from_fmt(text);
+    if let Some(text) = text.as_deref().ok().and_then(|text| text.to_str().ok()) {
+        print(format_args!("{}", Masked(text)));
     }
 }

@@ -54,7 +54,6 @@ use probe::{
     command::{
         self,
         Command,
-        Masked,
         ProbeKind,
         Target,
         MAX_ARGUMENTS, //
@@ -85,6 +84,7 @@ use crate::{
         ObjectSaver,
         MAX_WORDS, //
     },
+    reader,
     recorder::{
         AtEntry,
         AtEvent,
@@ -189,15 +189,10 @@ fn register_watchpoint(
     let target = memory(command, symbols::address_of)?;
     let registered = Watchpoint::new(target, recorder).inspect_err(|error| {
         if *error == ENOSPC {
-            let text = CString::try_from_fmt(format_args!("{}", command.target));
-            let text = text.as_deref().ok().and_then(|text| text.to_str().ok());
-            // Nobody knows who reads the log, so addresses are not in it.
-            let text = Masked(text.unwrap_or("memory"));
             let slots = watchpoint::slots(target.access);
-            pr_info!(
-                "{}: a processor watches at most {slots} places, and all are taken\n",
-                format_args!("{text}")
-            );
+            reader::log(format_args!("{}", command.target), |text| {
+                pr_info!("{text}: a processor watches at most {slots} places, and all are taken\n");
+            });
         }
     });
     Ok(boxed(registered.map_err(at_target)?)?)
@@ -431,7 +426,7 @@ fn check_address(
 fn log_unprobable(address: usize) -> Result {
     if let Some(why) = kprobe::unprobable(address)? {
         let place = exits::SymbolOffset(address as u64);
-        pr_info!("{}\n", format_args!("{place}: {why}"));
+        reader::log(format_args!("{place}: {why}"), |text| pr_info!("{text}\n"));
     }
     Ok(())
 }
@@ -467,7 +462,7 @@ fn is_traceable(address: usize) -> Result<bool> {
 /// details.
 #[inline(never)]
 fn refused(refusal: Refusal) -> Failure {
-    let log = |text: fmt::Arguments<'_>| pr_info!("{text}\n");
+    let log = |text: fmt::Arguments<'_>| reader::log(text, |text| pr_info!("{text}\n"));
     let kind = match refusal {
         Refusal::TailCall(exit) => {
             log(format_args!("{}; use %return", exits::Shown(&exit)));
