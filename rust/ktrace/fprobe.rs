@@ -415,6 +415,9 @@ impl<H: Handler> Fprobe<H> {
     /// The number of calls that the kernel missed at their entry, or whose entry data found no
     /// memory. Any context.
     ///
+    /// The kernel does not count the calls by a handler of ftrace which itself runs inside another
+    /// one: see `ftrace_test_recursion_trylock()`.
+    ///
     /// C: `nmissed` in `struct fprobe`, which is counted without a lock.
     pub fn missed(&self) -> u64 {
         // SAFETY: By the type invariant, the slot is registered, so it is live. The result may or

@@ -81,36 +81,82 @@ impl<T> Drop for Area<T> {
 /// pr_info!("{} hits\n", hits.sum());
 /// # Ok::<(), Error>(())
 /// ```
-pub struct Counter(Area<u64>);
-
-// SAFETY: Any task may read and free the area.
-unsafe impl Send for Counter {}
-// SAFETY: Each CPU writes only to its own copy, in one instruction. Readers read whole words.
-unsafe impl Sync for Counter {}
+pub struct Counter(Counters<1>);
 
 impl Counter {
     /// Creates a counter with the value zero. Process context. `ENOMEM`.
     pub fn new() -> Result<Self> {
-        Ok(Self(Area::new()?))
+        Ok(Self(Counters::new()?))
     }
 
     /// Adds one. Any context.
     #[inline(always)]
     pub fn increment(&self) {
-        // SAFETY: The area lives as long as `self`.
-        unsafe { arch::percpu_increment(self.0 .0.as_ptr()) }
+        self.0.increment::<0>();
     }
 
     /// The sum over all CPUs. The sum may miss concurrent increments. Any context.
     pub fn sum(&self) -> u64 {
-        // SAFETY: The area lives as long as `self`.
-        unsafe { ktrace_percpu_sum(self.0 .0.as_ptr()) }
+        self.0.sum::<0>()
     }
 }
 
-/// The maximum nesting of handlers on one CPU: in a task, a soft interrupt, a hard interrupt, a
-/// debug exception and a non-maskable interrupt. On x86-64, no watchpoint hits in the last two. On
-/// arm64, one can hit in the last one, but nothing interrupts a debug exception.
+/// `N` counters in one allocation. Each is like a [`Counter`].
+///
+/// # Examples
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use ktrace::percpu::Counters;
+///
+/// const READS: usize = 0;
+/// const WRITES: usize = 1;
+///
+/// let calls = Counters::<2>::new()?;
+/// calls.increment::<WRITES>();
+/// pr_info!("{} reads, {} writes\n", calls.sum::<READS>(), calls.sum::<WRITES>());
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Counters<const N: usize>(Area<[u64; N]>);
+
+// SAFETY: Any task may read and free the area.
+unsafe impl<const N: usize> Send for Counters<N> {}
+// SAFETY: Each CPU writes only to its own copy, in one instruction. Readers read whole words.
+unsafe impl<const N: usize> Sync for Counters<N> {}
+
+impl<const N: usize> Counters<N> {
+    /// Creates the counters with the value zero. Process context. `ENOMEM`.
+    pub fn new() -> Result<Self> {
+        const { assert!(N > 0, "there must be at least one counter") };
+        Ok(Self(Area::new()?))
+    }
+
+    /// Adds one to counter `I`. Any context.
+    #[inline(always)]
+    pub fn increment<const I: usize>(&self) {
+        // SAFETY: The area lives as long as `self`, and `counter` returns a pointer into it.
+        unsafe { arch::percpu_increment(self.counter::<I>()) }
+    }
+
+    /// The sum of counter `I` over all CPUs. The sum may miss concurrent increments. Any context.
+    pub fn sum<const I: usize>(&self) -> u64 {
+        // SAFETY: The area lives as long as `self`, and `counter` returns a pointer into it.
+        unsafe { ktrace_percpu_sum(self.counter::<I>()) }
+    }
+
+    /// The per-CPU pointer to counter `I`.
+    #[inline(always)]
+    fn counter<const I: usize>(&self) -> *mut u64 {
+        const { assert!(I < N, "there is no such counter") };
+        // A per-CPU pointer is no address of memory, so the addition must be one that wraps.
+        self.0 .0.as_ptr().cast::<u64>().wrapping_add(I)
+    }
+}
+
+/// The number of nested handlers on one CPU that get an area: as many as there are contexts (a task,
+/// a soft interrupt, a hard interrupt, a debug exception and a non-maskable interrupt). Deeper
+/// nesting is possible but rare: in each context, a handler of ftrace can be nested in another one,
+/// and in it one of a kprobe, of a tracepoint and of a watchpoint.
 const LEVELS: usize = 5;
 
 /// The scratch areas of one CPU.
@@ -181,8 +227,9 @@ impl<const N: usize> Scratch<N> {
         Ok(Self(area))
     }
 
-    /// Calls `f` with an area that no other code uses during the call. If more handlers are nested
-    /// than in any kernel, calls `f` with `None`. The area still has the bytes of its previous use.
+    /// Calls `f` with an area that no other code uses during the call. If five handlers that this
+    /// one interrupts use an area each, calls `f` with `None`, and the caller should count the hit
+    /// as missed. The area still has the bytes of its previous use.
     #[inline(always)]
     pub fn with<R>(&self, _atomic: &Atomic, f: impl FnOnce(Option<&mut [u8; N]>) -> R) -> R {
         // SAFETY: The area is live, and its first field is a pointer.

@@ -25,7 +25,7 @@ use ktrace::{
     },
     kretinsn,
     kretprobe,
-    percpu::Counter,
+    percpu::Counters,
     registers::RegisterFile,
     trace_event::{
         Fill,
@@ -50,7 +50,7 @@ use crate::{
     schema::StringBuffer,
 };
 
-/// The number of recorded and of missed hits of a probe.
+/// The number of executed and of missed hits of a probe.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) hits: u64,
@@ -58,10 +58,12 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// The counts of a handler. `missed` is the number of hits that did not reach it.
     pub(crate) fn of(handler: &impl AsRef<Recorder>, missed: u64) -> Self {
+        let counters = &handler.as_ref().counters;
         Self {
-            hits: handler.as_ref().hits.sum(),
-            missed,
+            hits: counters.sum::<HITS>(),
+            missed: missed.wrapping_add(counters.sum::<MISSED>()),
         }
     }
 
@@ -73,11 +75,16 @@ impl Counts {
     }
 }
 
+/// The counter of executed hits.
+const HITS: usize = 0;
+/// The counter of hits that found no buffer.
+const MISSED: usize = 1;
+
 /// Makes a record at each hit. Each registration of a probe has its own recorder. With the kernel's
 /// kprobe, it takes at most 192 bytes, which is one of the allocator's sizes.
 pub(crate) struct Recorder {
     records: Arc<Records>,
-    hits: Counter,
+    counters: Counters<2>,
     programs: KVec<Program>,
     /// The size of the fields without strings, in bytes. The compiler knows that additions to 16
     /// bits do not overflow.
@@ -209,7 +216,7 @@ impl Recorder {
         texts: Option<Arc<KVec<CString>>>,
     ) -> Result<Self> {
         Ok(Self {
-            hits: Counter::new()?,
+            counters: Counters::new()?,
             programs,
             fixed: records.schema.layout().bytes().try_into()?,
             is_feed: records.schema.role().is_some_and(Role::is_feed),
@@ -227,9 +234,9 @@ impl Recorder {
         values: impl CallValues,
         head: impl RecordHead,
     ) {
-        self.hits.increment();
         match &self.strings {
             None => {
+                self.counters.increment::<HITS>();
                 let state = hit.state();
                 let len = || HEADER_LEN + size_of_val(&head) + usize::from(self.fixed);
                 // SAFETY: `Schema::define` makes the event's fields from the head and from the
@@ -244,6 +251,7 @@ impl Recorder {
             }
             Some(buffer) => {
                 self.record_with_strings(buffer, *hit, values, head, |this, fields| {
+                    this.counters.increment::<HITS>();
                     if this.is_feed {
                         this.feed(fields);
                     }
@@ -276,7 +284,7 @@ impl Recorder {
             self.record_with_strings(buffer, *hit, values, head, |_, fields| {
                 let is_record = is_record(fields);
                 if is_record {
-                    self.hits.increment();
+                    self.counters.increment::<HITS>();
                 }
                 is_record
             });
@@ -299,7 +307,8 @@ impl Recorder {
         let fields_at = HEADER_LEN + size_of_val(&head);
         buffer.with(state.atomic(), |area| {
             let Some(area) = area else {
-                // Handlers are nested deeper than any kernel does.
+                // The handlers that this one interrupts use all buffers.
+                self.counters.increment::<MISSED>();
                 return;
             };
             let len = area.len().wrapping_sub(fields_at);

@@ -16,6 +16,7 @@ mod tests {
         },
         percpu::{
             Counter,
+            Counters,
             Scratch, //
         },
     };
@@ -34,6 +35,22 @@ mod tests {
         }
         sums[1] = counter.sum();
         assert_eq!(sums, [0, 1000, 0]);
+        Ok(())
+    }
+
+    #[test]
+    fn counters_of_one_allocation_are_separate() -> Result {
+        let counters = Counters::<3>::new()?;
+        for _ in 0..1000 {
+            counters.increment::<2>();
+        }
+        counters.increment::<0>();
+        let sums = [
+            counters.sum::<0>(),
+            counters.sum::<1>(),
+            counters.sum::<2>(),
+        ];
+        assert_eq!(sums, [1, 0, 1000]);
         Ok(())
     }
 
