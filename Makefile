@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 
 # A string for the guest's shell. make must not expand it.
 override CMD := $(value CMD)
-export CMD APPEND ARCH CPUS DEBIAN_MIRROR DEBUG IN_TREE KERNEL KVM MEMORY OPS QEMU_OPTS SEED STORM_SKIP VM_TIMEOUT
+export CMD APPEND ARCH CPUS DEBIAN_MIRROR DEBUG IN_TREE KERNEL KVM MEMORY OPS QEMU_OPTS SEED STORM_ONLY STORM_SKIP VM_TIMEOUT
 
 ifdef KDIR
 ifneq ($(KERNEL)$(DEBUG),)
@@ -179,6 +179,7 @@ help:
 #: CASES=FILE		parity: run only the commands in this file
 #: OPS=100000 SEED=1	storm: the number of operations, and the seed; test: the same for its short storm
 #: STORM_SKIP=a,b	storm: exclude these kinds of operations
+#: STORM_ONLY=a,b	storm: run no other kinds of operations
 #: LLVM=1 CLIPPY=1 W=1 V=1	as in the kernel's build
 #: RKPROBE_SAMPLES=y	build also the samples, in build/RELEASE/samples/rust
 #: CPUS=2 MEMORY=1G	the virtual machine's CPUs and memory; KVM=1 uses KVM instead of emulation

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `storm run SEED OPERATIONS LIMIT [SKIP,...]`: workers carry out random operations on the module,
-//! in a virtual machine, as root. No operation may take longer than LIMIT seconds. `scripts/storm`
-//! runs it. The kinds of operations are in `operations`.
+//! `storm run SEED OPERATIONS LIMIT [skip=KIND,...] [only=KIND[:WEIGHT],...]`: workers carry out
+//! random operations on the module, in a virtual machine, as root. No operation may take longer than
+//! LIMIT seconds. `scripts/storm` runs it. The kinds of operations are in `operations`.
 //!
 //! `storm report FILE`: prints the last operations, from a file with the memory of the machine.
 
@@ -11,12 +11,16 @@ use std::{
     fs,
     io::Write,
     process::ExitCode,
+    str::FromStr,
     sync::atomic::Ordering::Relaxed,
     thread::sleep,
     time::Duration, //
 };
 
-use operations::KINDS;
+use operations::{
+    Selection,
+    KINDS, //
+};
 use shared::{
     Shared,
     WORKERS, //
@@ -48,9 +52,12 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(|word| &**word).collect();
     let result = match words[..] {
         ["report", file] => shared::report(file).map_err(|error| format!("{file}: {error}")),
-        ["run", seed, operations, limit] => run([seed, operations, limit], ""),
-        ["run", seed, operations, limit, skip] => run([seed, operations, limit], skip),
-        _ => Err("usage: storm run SEED OPERATIONS LIMIT [SKIP,...] | report FILE".into()),
+        ["run", seed, operations, limit, ref kinds @ ..] => run([seed, operations, limit], kinds),
+        _ => Err(
+            "usage: storm run SEED OPERATIONS LIMIT [skip=KIND,...] [only=KIND[:WEIGHT],...] | \
+             report FILE"
+                .into(),
+        ),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -65,25 +72,41 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(numbers: [&str; 3], skip: &str) -> Result<(), String> {
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text} is no number"))
+}
+
+/// Reads the selection of kinds.
+fn select(words: &[&str]) -> Result<Selection, String> {
+    let mut selection = Selection::default();
+    for word in words {
+        match word.split_once('=') {
+            Some(("skip", names)) => selection.skip.extend(names.split(',').map(String::from)),
+            Some(("only", names)) => {
+                for kind in names.split(',') {
+                    let (name, weight) = match kind.split_once(':') {
+                        Some((name, weight)) => (name, Some(number(weight)?)),
+                        None => (kind, None),
+                    };
+                    selection.only.push((name.into(), weight));
+                }
+            }
+            _ => return Err(format!("neither skip= nor only=: {word}")),
+        }
+    }
+    match selection.find_unknown() {
+        Some(name) => Err(format!("there is no operation {name}")),
+        None => Ok(selection),
+    }
+}
+
+fn run(numbers: [&str; 3], kinds: &[&str]) -> Result<(), String> {
     let mut values = [0; 3];
-    for (to, number) in values.iter_mut().zip(numbers) {
-        *to = number
-            .parse()
-            .map_err(|_| format!("{number} is no number"))?;
+    for (to, text) in values.iter_mut().zip(numbers) {
+        *to = number(text)?;
     }
     let [seed, operations, limit] = values;
-    let skip: Vec<String> = skip
-        .split(',')
-        .filter(|name| *name != "")
-        .map(String::from)
-        .collect();
-    if let Some(name) = skip
-        .iter()
-        .find(|name| !KINDS.iter().any(|kind| kind.name == **name))
-    {
-        return Err(format!("there is no operation {name}"));
-    }
+    let selection = select(kinds)?;
     env::set_current_dir("/sys/kernel/tracing").map_err(|error| format!("tracefs: {error}"))?;
     prepare();
 
@@ -108,7 +131,7 @@ fn run(numbers: [&str; 3], skip: &str) -> Result<(), String> {
             operations / WORKERS as u64 + u64::from((id as u64) < operations % WORKERS as u64);
         workers.push((
             id,
-            spawn(&|| operations::run(&mut Worker::new(id, shared), seed, share, &skip))?,
+            spawn(&|| operations::run(&mut Worker::new(id, shared), seed, share, &selection))?,
         ));
     }
     for cpu in 0..CPUS {

@@ -93,9 +93,38 @@ pub const KINDS: &[Kind] = &[
     kind("kill_load", 1, 300, loading::kill_load),
 ];
 
-/// Carries out the operations of a worker. `skip` has names of kinds that are left out.
-pub fn run(worker: &mut Worker, seed: u64, operations: u64, skip: &[String]) {
-    let sum = KINDS.iter().map(|kind| kind.weight).sum();
+/// Which kinds of operations a storm has.
+#[derive(Default)]
+pub struct Selection {
+    /// Names of kinds that are left out. The other operations stay the same.
+    pub skip: Vec<String>,
+    /// Names and weights of the kinds that all operations are of, or nothing for all kinds.
+    pub only: Vec<(String, Option<usize>)>,
+}
+
+impl Selection {
+    /// Names the first kind that does not exist.
+    pub fn find_unknown(&self) -> Option<&String> {
+        let only = self.only.iter().map(|(name, _)| name);
+        self.skip
+            .iter()
+            .chain(only)
+            .find(|name| !KINDS.iter().any(|kind| kind.name == **name))
+    }
+
+    fn weight(&self, kind: &Kind) -> usize {
+        let of_kind = self.only.iter().find(|(name, _)| name == kind.name);
+        match of_kind {
+            Some((_, weight)) => weight.unwrap_or(kind.weight),
+            None if self.only.is_empty() => kind.weight,
+            None => 0,
+        }
+    }
+}
+
+/// Carries out the operations of a worker.
+pub fn run(worker: &mut Worker, seed: u64, operations: u64, selection: &Selection) {
+    let sum = KINDS.iter().map(|kind| selection.weight(kind)).sum();
     // A kernel with fault injection has this file. It makes the n-th allocation fail: see `faults`.
     let mut fail_nth = File::options().write(true).open("/proc/self/fail-nth").ok();
     for number in 0..operations {
@@ -105,13 +134,14 @@ pub fn run(worker: &mut Worker, seed: u64, operations: u64, skip: &[String]) {
         let mut rng = Rng::new(seed, worker.id, number);
         let mut at = rng.below(sum);
         let index = KINDS.iter().position(|kind| {
-            let is_it = at < kind.weight;
-            at = at.wrapping_sub(kind.weight);
+            let weight = selection.weight(kind);
+            let is_it = at < weight;
+            at = at.wrapping_sub(weight);
             is_it
         });
         let index = index.unwrap_or(0);
         let kind = &KINDS[index];
-        if skip.iter().any(|name| name == kind.name) {
+        if selection.skip.iter().any(|name| name == kind.name) {
             continue;
         }
         let failing = rng.one_in(8).then(|| 1 + rng.below(60));
