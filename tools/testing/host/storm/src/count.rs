@@ -3,15 +3,27 @@
 //! Exact counting: hits and missed hits together are the calls that a worker made.
 
 use std::{
-    fs,
-    io,
+    fmt,
+    fs::{
+        self,
+        File, //
+    },
+    io::{
+        self,
+        Read, //
+    },
     process, //
 };
 
 use crate::{
+    bpf,
+    operations::attached,
     rng::Rng,
     shared::WORKERS,
-    sys,
+    sys::{
+        self,
+        Perf, //
+    },
     worker::{
         write,
         Worker, //
@@ -38,8 +50,8 @@ const CALLS: [(&str, libc::c_long, usize); WORKERS] = [
     ),
 ];
 
-/// Makes calls with probes on them and compares the profile with the number of calls. Ends the
-/// worker if they differ.
+/// Makes calls with probes on them and compares the profile with the number of calls, and with what
+/// perf and BPF saw. Ends the worker if they differ.
 pub fn count(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     let id = worker.id;
     let (call, number, argument) = CALLS[id];
@@ -63,10 +75,17 @@ pub fn count(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     let calls = 1 + rng.below(100);
     let moves = 1 + rng.below(40);
     let cpus: Vec<usize> = (0..4).map(|_| rng.below(4)).collect();
-    worker.note(format_args!("{calls} calls, {}", events.concat()));
+    let has_perf = rng.one_in(3);
+    worker.note(format_args!(
+        "{calls} calls, {} {has_perf}",
+        events.concat()
+    ));
 
-    let counted = || -> io::Result<String> {
+    let counted = || -> io::Result<(String, Option<Seen>)> {
         write("rkprobe_dynamic_events", commands.as_bytes())?;
+        let perf = has_perf
+            .then(|| Attached::open(&format!("events/c{id}/p{id}")))
+            .transpose()?;
         for event in &events {
             write(&format!("events/c{id}/{event}/enable"), b"1")?;
         }
@@ -77,20 +96,35 @@ pub fn count(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
             }
         }
         write(&format!("events/c{id}/enable"), b"0")?;
-        fs::read_to_string("rkprobe_profile")
+        let seen = perf.map(|perf| perf.seen()).transpose()?;
+        Ok((fs::read_to_string("rkprobe_profile")?, seen))
     }();
     let _ = sys::run_on(None);
     let _ = write(&format!("events/c{id}/enable"), b"0");
     let _ = write("rkprobe_dynamic_events", format!("-:c{id}/").as_bytes());
 
-    let counted = counted?;
-    for event in events {
-        compare(worker, &counted, &event, calls)?;
+    let (profile, seen) = counted?;
+    for (number, event) in events.iter().enumerate() {
+        let (hits, missed) = find(&profile, event)?;
+        if hits + missed != calls {
+            fail(
+                worker,
+                format_args!("{event}: {hits} hits and {missed} missed are not {calls} calls"),
+            );
+        }
+        match &seen {
+            // The first event is the one that is open for perf.
+            Some(seen) if number == 0 && !seen.is(hits as u64) => {
+                fail(worker, format_args!("{event}: {hits} hits, but {seen:?}"))
+            }
+            _ => (),
+        }
     }
     Ok(())
 }
 
-fn compare(worker: &Worker, profile: &str, event: &str, calls: usize) -> io::Result<()> {
+/// The hits and the missed hits of an event.
+fn find(profile: &str, event: &str) -> io::Result<(usize, usize)> {
     let line = profile.lines().find_map(|line| {
         let mut words = line.split_whitespace();
         (words.next()? == event).then_some(())?;
@@ -98,13 +132,51 @@ fn compare(worker: &Worker, profile: &str, event: &str, calls: usize) -> io::Res
         let missed: usize = words.next()?.parse().ok()?;
         Some((hits, missed))
     });
-    let (hits, missed) = line.ok_or(io::ErrorKind::NotFound)?;
-    if hits + missed != calls {
-        println!(
-            "storm: worker {}: {event}: {hits} hits and {missed} missed are not {calls} calls",
-            worker.id
-        );
-        process::exit(2);
+    Ok(line.ok_or(io::ErrorKind::NotFound)?)
+}
+
+fn fail(worker: &Worker, what: fmt::Arguments<'_>) -> ! {
+    println!("storm: worker {}: {what}", worker.id);
+    process::exit(2);
+}
+
+/// An event that is open for perf, with a BPF program.
+struct Attached {
+    perf: File,
+    bpf: bpf::Counter,
+}
+
+/// What both saw.
+#[derive(Debug)]
+struct Seen {
+    perf: u64,
+    bpf: u64,
+    /// The hits that BPF did not see because another program ran.
+    bpf_missed: u64,
+}
+
+impl Attached {
+    fn open(event: &str) -> io::Result<Self> {
+        let perf = sys::perf_open(Perf::Count(attached::id(event)?), None)?;
+        let bpf = bpf::Counter::load(bpf::Use::Event { reads_record: true })?;
+        bpf.attach(&perf)?;
+        Ok(Self { perf, bpf })
     }
-    Ok(())
+
+    fn seen(mut self) -> io::Result<Seen> {
+        let mut perf = [0; 8];
+        self.perf.read_exact(&mut perf)?;
+        let (bpf, bpf_missed) = self.bpf.counts()?;
+        Ok(Seen {
+            perf: u64::from_ne_bytes(perf),
+            bpf,
+            bpf_missed,
+        })
+    }
+}
+
+impl Seen {
+    fn is(&self, hits: u64) -> bool {
+        self.perf == hits && self.bpf + self.bpf_missed == hits
+    }
 }

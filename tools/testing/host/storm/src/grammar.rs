@@ -222,6 +222,11 @@ pub fn function(rng: &mut Rng) -> &'static str {
     }
 }
 
+/// A function of the kernel that hitters call.
+pub fn kernel_function(rng: &mut Rng) -> &'static str {
+    rng.pick(&FUNCTIONS[..15])
+}
+
 /// A command that defines a probe. Most are valid.
 pub fn define(rng: &mut Rng) -> String {
     let event = event(rng);

@@ -18,6 +18,7 @@ use std::{
 };
 
 use operations::{
+    machine::CPUS,
     Selection,
     KINDS, //
 };
@@ -30,6 +31,7 @@ use worker::{
     Worker, //
 };
 
+mod bpf;
 mod check;
 mod count;
 mod faults;
@@ -42,7 +44,6 @@ mod shared;
 mod sys;
 mod worker;
 
-const CPUS: usize = 4;
 /// Seconds of the machine between two lines on progress, and lines on progress between two tables.
 const PROGRESS: u64 = 2;
 const TABLE: u64 = 15;

@@ -18,11 +18,12 @@ use crate::{
     worker::Worker, //
 };
 
+pub mod attached;
 pub mod events;
 pub mod everything;
 mod files;
 mod loading;
-mod machine;
+pub mod machine;
 
 /// A kind of operation.
 pub struct Kind {
@@ -68,7 +69,9 @@ pub const KINDS: &[Kind] = &[
     kind("set_event", 100, 10, events::set_event),
     kind("trigger", 50, 10, events::trigger),
     kind("untrigger", 70, 10, events::untrigger),
-    kind("perf", 30, 10, files::perf),
+    kind("perf", 30, 10, attached::perf),
+    kind("bpf", 30, 10, attached::bpf),
+    kind("breakpoint", 10, 10, attached::breakpoint),
     kind("instance_toggle", 60, 5, events::instance_toggle),
     kind("error_clear", 50, 0, events::error_clear),
     kind("control", 50, 0, events::control),

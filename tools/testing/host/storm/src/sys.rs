@@ -54,16 +54,47 @@ pub fn unload_module(name: &str) -> io::Result<()> {
         .map(drop)
 }
 
-/// Opens the trace event of this number for perf: of this process on all CPUs, or of all processes
-/// on one CPU.
-pub fn perf_open(id: u64, cpu: Option<usize>) -> io::Result<File> {
-    // struct perf_event_attr: type and size, config, sample_period, sample_type.
+/// What perf_event_open(2) opens.
+#[derive(Clone, Copy)]
+pub enum Perf {
+    /// The hits of the trace event of this number, each with a sample.
+    Samples(u64),
+    /// The number of hits of this trace event.
+    Count(u64),
+    /// Writes to this address of the process, by a register of the processor.
+    Writes(usize),
+}
+
+/// Opens an event for perf: of this process on all CPUs, or of all processes on one CPU.
+pub fn perf_open(event: Perf, cpu: Option<usize>) -> io::Result<File> {
+    const PERF_TYPE_TRACEPOINT: u64 = 2;
+    const PERF_TYPE_BREAKPOINT: u64 = 5;
+    const PERF_SAMPLE_CALLCHAIN: u64 = 1 << 5;
+    const PERF_SAMPLE_RAW: u64 = 1 << 10;
+    const HW_BREAKPOINT_W: u64 = 2;
+    // struct perf_event_attr: type and size, config, sample_period, sample_type; wakeup_events and
+    // bp_type, bp_addr, bp_len.
     let mut attributes = [0u64; 17];
     let size = std::mem::size_of_val(&attributes) as u64;
-    attributes[0] = 2 | size << 32;
-    attributes[1] = id;
-    attributes[2] = 1;
-    attributes[3] = 1 << 10;
+    let kind = match event {
+        Perf::Samples(id) => {
+            attributes[1] = id;
+            attributes[2] = 1;
+            attributes[3] = PERF_SAMPLE_RAW | PERF_SAMPLE_CALLCHAIN;
+            PERF_TYPE_TRACEPOINT
+        }
+        Perf::Count(id) => {
+            attributes[1] = id;
+            PERF_TYPE_TRACEPOINT
+        }
+        Perf::Writes(address) => {
+            attributes[6] = HW_BREAKPOINT_W << 32;
+            attributes[7] = address as u64;
+            attributes[8] = 8;
+            PERF_TYPE_BREAKPOINT
+        }
+    };
+    attributes[0] = kind | size << 32;
     let (pid, cpu) = match cpu {
         Some(cpu) => (-1, cpu as i32),
         None => (0, -1),
@@ -79,6 +110,84 @@ pub fn perf_open(id: u64, cpu: Option<usize>) -> io::Result<File> {
             8, // PERF_FLAG_FD_CLOEXEC
         )
     })?;
+    // SAFETY: The call returned a new descriptor, which nobody else owns.
+    Ok(unsafe { File::from_raw_fd(fd as i32) })
+}
+
+/// Runs a BPF program at the hits of an event that is open for perf.
+pub fn perf_set_bpf(perf: &File, program: &File) -> io::Result<()> {
+    const PERF_EVENT_IOC_SET_BPF: libc::c_ulong = 0x4004_2408;
+    // SAFETY: This request takes a number.
+    let result = unsafe {
+        libc::ioctl(
+            perf.as_raw_fd(),
+            PERF_EVENT_IOC_SET_BPF as _,
+            program.as_raw_fd(),
+        )
+    };
+    check(result.into()).map(drop)
+}
+
+/// The memory in which perf writes samples. It lives until it is dropped, and the event as well.
+pub struct Ring(*mut libc::c_void);
+
+impl Ring {
+    /// A page of control data, and two for samples.
+    const SIZE: usize = 3 * 4096;
+
+    pub fn map(perf: &File) -> io::Result<Self> {
+        // SAFETY: A new mapping changes no memory that anyone uses.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                Self::SIZE,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                perf.as_raw_fd(),
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self(memory))
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: `map` made this mapping, of which nobody else knows.
+        unsafe { libc::munmap(self.0, Self::SIZE) };
+    }
+}
+
+/// The requests of bpf(2) that the storm makes.
+#[derive(Clone, Copy)]
+pub enum Bpf {
+    MapCreate = 0,
+    MapLookup = 1,
+    ProgramLoad = 5,
+    ObjectInfo = 15,
+    LinkCreate = 28,
+}
+
+/// bpf(2). `attributes` are those of the request, with addresses of memory that lives.
+pub fn bpf(request: Bpf, attributes: &[u64]) -> io::Result<c_long> {
+    // SAFETY: `attributes` has the size that the call says. Callers put addresses in it only of
+    // memory that the request may read or write.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            request as c_long,
+            attributes.as_ptr(),
+            std::mem::size_of_val(attributes),
+        )
+    })
+}
+
+/// A request that returns a new descriptor.
+pub fn bpf_file(request: Bpf, attributes: &[u64]) -> io::Result<File> {
+    let fd = bpf(request, attributes)?;
     // SAFETY: The call returned a new descriptor, which nobody else owns.
     Ok(unsafe { File::from_raw_fd(fd as i32) })
 }

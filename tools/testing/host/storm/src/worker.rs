@@ -21,6 +21,7 @@ use crate::{
         Page,
         Shared, //
     },
+    sys::Ring,
 };
 
 /// How many files a worker holds open.
@@ -35,6 +36,8 @@ pub struct Worker {
     page: &'static Page,
     number: u64,
     pub slots: [Option<File>; SLOTS],
+    /// Memory for the samples of those that are of perf.
+    rings: [Option<Ring>; SLOTS],
 }
 
 impl Worker {
@@ -47,6 +50,7 @@ impl Worker {
             page,
             number: 0,
             slots: Default::default(),
+            rings: Default::default(),
         }
     }
 
@@ -72,14 +76,25 @@ impl Worker {
 
     /// Closes all files.
     pub fn let_go(&mut self) {
-        self.slots.fill_with(|| None);
+        (0..SLOTS).for_each(|slot| self.close(slot));
     }
 
     /// Keeps a file open, and closes the one that was in its slot. Not while somebody wants to
     /// unload the module.
     pub fn keep(&mut self, slot: usize, file: File) {
+        self.close(slot);
         let is_free = self.shared.unloaders.load(Relaxed) == 0;
         self.slots[slot] = is_free.then_some(file);
+    }
+
+    /// Keeps the memory of the file in this slot, if the file was kept.
+    pub fn keep_ring(&mut self, slot: usize, ring: Option<Ring>) {
+        self.rings[slot] = ring.filter(|_| self.slots[slot].is_some());
+    }
+
+    pub fn close(&mut self, slot: usize) {
+        self.slots[slot] = None;
+        self.rings[slot] = None;
     }
 }
 

@@ -3,10 +3,7 @@
 //! Operations that read files, and that hold them open.
 
 use std::{
-    fs::{
-        self,
-        File, //
-    },
+    fs::File,
     io::{
         self,
         Seek,
@@ -21,7 +18,6 @@ use crate::{
         FILES, //
     },
     rng::Rng,
-    sys,
     worker::{
         open,
         random_event,
@@ -117,17 +113,6 @@ pub fn poke(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
 pub fn release(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     let slot = rng.below(SLOTS);
     worker.note(format_args!("{slot}"));
-    worker.slots[slot] = None;
-    Ok(())
-}
-
-pub fn perf(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
-    let event = random_event(rng);
-    let (slot, cpu) = (rng.below(SLOTS), rng.below(5).checked_sub(1));
-    worker.note(format_args!("{event} on {cpu:?} in {slot}"));
-    let id = fs::read_to_string(event + "/id")?;
-    let id = id.trim().parse().map_err(io::Error::other)?;
-    let file = sys::perf_open(id, cpu)?;
-    worker.keep(slot, file);
+    worker.close(slot);
     Ok(())
 }

@@ -24,6 +24,8 @@ use crate::{
     },
 };
 
+pub const CPUS: usize = 4;
+
 pub fn hit(_worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     for _ in 0..1 + rng.below(10) {
         hits::hit(rng.below(hits::COUNT));
