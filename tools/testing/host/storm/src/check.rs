@@ -26,7 +26,9 @@ use crate::{
     },
     operations::{
         events::disable_all,
-        everything, //
+        everything,
+        machine::CPUS,
+        switches::Settings, //
     },
     worker::{
         write,
@@ -99,7 +101,10 @@ impl Log {
 
 /// What the kernel has of probes, events and files.
 #[derive(PartialEq)]
-pub struct State(Vec<(&'static str, String)>);
+pub struct State {
+    lists: Vec<(&'static str, String)>,
+    settings: Settings,
+}
 
 impl State {
     pub fn read() -> Self {
@@ -115,7 +120,7 @@ impl State {
                     .map(|line| line.split(' ').next().unwrap_or_default().to_string()),
             )
         };
-        Self(vec![
+        let lists = vec![
             ("files in tracefs", names(".")),
             ("events", names("events")),
             ("instances", names("instances")),
@@ -125,17 +130,21 @@ impl State {
                 "kprobes",
                 fs::read_to_string("/sys/kernel/debug/kprobes/list").unwrap_or_default(),
             ),
-        ])
+        ];
+        Self {
+            lists,
+            settings: Settings::read(),
+        }
     }
 
     /// Prints what differs.
     pub fn is_same(&self, before: &Self) -> bool {
-        for ((what, now), (_, before)) in self.0.iter().zip(&before.0) {
+        for ((what, now), (_, before)) in self.lists.iter().zip(&before.lists) {
             if now != before {
                 println!("storm: {what} were\n{before}\nand are\n{now}");
             }
         }
-        self == before
+        self.settings.is_same(&before.settings) && self.lists == before.lists
     }
 }
 
@@ -160,9 +169,10 @@ fn soon(what: &str, mut attempt: impl FnMut() -> io::Result<()>) -> Result<(), S
 
 /// Removes what the workers left, unloads the module, and compares with the state before.
 pub fn finish(before: &State) -> Result<(), String> {
-    for cpu in 1..4 {
+    for cpu in 1..CPUS {
         let _ = write(&format!("/sys/devices/system/cpu/cpu{cpu}/online"), b"1");
     }
+    before.settings.restore();
     for instance in 0..INSTANCES {
         let path = format!("instances/i{instance}");
         if Path::new(&path).exists() {

@@ -19,6 +19,7 @@ use std::{
 
 use operations::{
     machine::CPUS,
+    switches,
     Selection,
     KINDS, //
 };
@@ -35,6 +36,7 @@ mod bpf;
 mod check;
 mod count;
 mod faults;
+mod gate;
 mod grammar;
 mod hits;
 mod modules;
@@ -183,6 +185,7 @@ fn prepare() {
     let _ = write("/sys/kernel/rcu_expedited", b"1");
     let _ = fs::create_dir_all("/etc");
     let _ = fs::write("/etc/hostname", "storm\n");
+    switches::set_defaults();
     for module in modules::MODULES {
         let _ = modules::unload(module);
     }

@@ -24,6 +24,7 @@ pub mod everything;
 mod files;
 mod loading;
 pub mod machine;
+pub mod switches;
 
 /// A kind of operation.
 pub struct Kind {
@@ -89,6 +90,13 @@ pub const KINDS: &[Kind] = &[
     kind("kill_writer", 10, 500, machine::kill_writer),
     kind("load", 6, 0, loading::load),
     kind("unload", 6, 0, loading::unload),
+    kind("recording", 30, 300, switches::recording),
+    kind("option", 60, 300, switches::option),
+    kind("pid", 20, 300, switches::pid),
+    kind("resize", 12, 100, switches::resize),
+    kind("snapshot", 15, 100, switches::snapshot),
+    kind("tracer", 10, 100, switches::tracer),
+    kind("gate", 4, 300, switches::gate),
     kind("hotplug", 4, 50, machine::hotplug),
     kind("knob", 4, 300, machine::knob),
     kind("reload", 2, 20, loading::reload),

@@ -74,7 +74,8 @@ pub fn hotplug(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     write(&format!("/sys/devices/system/cpu/cpu{cpu}/online"), value)
 }
 
-/// Changes how the kernel waits for grace periods, and whether it optimizes kprobes.
+/// Changes how the kernel waits for grace periods, whether it optimizes kprobes, and whether it
+/// traces the depth of stacks.
 pub fn knob(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     let (path, value) = rng.pick(&[
         ("/sys/kernel/rcu_expedited", "0"),
@@ -82,6 +83,8 @@ pub fn knob(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
         ("/sys/kernel/rcu_expedited", "1"),
         ("/proc/sys/debug/kprobes-optimization", "0"),
         ("/proc/sys/debug/kprobes-optimization", "1"),
+        ("/proc/sys/kernel/stack_tracer_enabled", "0"),
+        ("/proc/sys/kernel/stack_tracer_enabled", "1"),
     ]);
     worker.note(format_args!("{path} {value}"));
     write(path, value.as_bytes())

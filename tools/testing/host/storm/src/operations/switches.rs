@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations on the switches of the kernel's tracing: those that everybody shares, and those that
+//! each instance has.
+
+use std::{
+    fs::{
+        self,
+        File, //
+    },
+    io,
+    process,
+    thread::sleep,
+    time::Duration, //
+};
+
+use crate::{
+    faults, gate, hits,
+    rng::Rng,
+    worker::{
+        write,
+        Worker,
+        INSTANCES, //
+    },
+};
+
+use super::machine::CPUS;
+
+/// The switches at the top, and the values that they have before and after the storm. In this order,
+/// each can be restored.
+const DEFAULTS: [(&str, &str); 13] = [
+    (gate::PATHS[gate::KPROBES], "1"),
+    (gate::PATHS[gate::FTRACE], "1"),
+    ("/proc/sys/debug/kprobes-optimization", "1"),
+    ("current_tracer", "nop"),
+    ("max_graph_depth", "0"),
+    ("snapshot", "0"),
+    ("buffer_subbuf_size_kb", "4"),
+    // The kernel shows another text until the first use expands the buffer.
+    ("buffer_size_kb", "1408"),
+    ("tracing_cpumask", "f"),
+    ("trace_clock", "local"),
+    ("tracing_on", "1"),
+    ("tracing_thresh", "0"),
+    ("/proc/sys/kernel/stack_tracer_enabled", "0"),
+];
+
+/// The files at the top that are lists. Truncating them removes all entries.
+const LISTS: [&str; 8] = [
+    "set_event_pid",
+    "set_event_notrace_pid",
+    "set_ftrace_pid",
+    "set_ftrace_notrace_pid",
+    "set_ftrace_filter",
+    "set_ftrace_notrace",
+    "set_graph_function",
+    "set_graph_notrace",
+];
+
+fn truncate(path: &str) -> io::Result<()> {
+    File::options()
+        .write(true)
+        .truncate(true)
+        .open(path)
+        .map(drop)
+}
+
+/// The options at the top or of an instance.
+fn options(place: &str) -> Vec<String> {
+    let entries = fs::read_dir(format!("{place}options"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The switches at the top.
+#[derive(PartialEq)]
+pub struct Settings(Vec<(String, String)>);
+
+impl Settings {
+    pub fn read() -> Self {
+        let paths = DEFAULTS.iter().map(|(path, _)| path).chain(&LISTS);
+        let paths = paths.map(ToString::to_string);
+        let options = options("")
+            .into_iter()
+            .map(|name| format!("options/{name}"));
+        Self(
+            paths
+                .chain(options)
+                .map(|path| {
+                    let value = fs::read_to_string(&path).unwrap_or_default();
+                    (path, value)
+                })
+                .collect(),
+        )
+    }
+
+    /// Prints what differs.
+    pub fn is_same(&self, before: &Self) -> bool {
+        for ((path, now), (_, before)) in self.0.iter().zip(&before.0) {
+            if now != before {
+                println!("storm: {path} was\n{before}and is\n{now}");
+            }
+        }
+        self == before
+    }
+
+    /// Sets all switches back. `State` finds out which did not change.
+    pub fn restore(&self) {
+        set_defaults();
+        for (path, value) in &self.0 {
+            if path.starts_with("options/") {
+                let _ = write(path, value.trim().as_bytes());
+            }
+        }
+    }
+}
+
+/// Gives all switches at the top, other than options, the values that they have without a storm.
+pub fn set_defaults() {
+    for (path, value) in DEFAULTS {
+        let _ = write(path, value.as_bytes());
+    }
+    for path in LISTS {
+        let _ = truncate(path);
+    }
+}
+
+/// The top, or an instance: the start of the paths of its files.
+fn place(rng: &mut Rng) -> String {
+    if rng.one_in(2) {
+        String::new()
+    } else {
+        format!("instances/i{}/", rng.below(INSTANCES))
+    }
+}
+
+/// Writes a random value to the file of a switch, at the top or in an instance.
+fn change(worker: &Worker, rng: &mut Rng, switches: &[(&str, &[&str])]) -> io::Result<()> {
+    let (name, values) = rng.pick(switches);
+    let path = place(rng) + &name.replace('#', &rng.below(CPUS).to_string());
+    let value = rng.pick(values);
+    worker.note(format_args!("{path} {value}"));
+    write(&path, value.as_bytes())
+}
+
+/// Turns all kprobes or all of ftrace off for some time.
+pub fn gate(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    let number = rng.below(gate::COUNT);
+    let wait = Duration::from_micros(rng.below(20_000) as u64);
+    worker.note(format_args!("{} for {wait:?}", gate::PATHS[number]));
+    gate::close(&worker.shared.gates, number, || {
+        for sort in 0..hits::COUNT {
+            hits::hit(sort);
+        }
+        sleep(wait);
+    })
+}
+
+/// Stops and starts the writing of records.
+pub fn recording(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    change(
+        worker,
+        rng,
+        &[
+            ("tracing_on", &["0", "1", "1"]),
+            ("tracing_on", &["0", "1", "1"]),
+            ("tracing_cpumask", &["0", "5", "f", "f"]),
+            ("trace_clock", &["local", "global", "counter", "mono"]),
+        ],
+    )
+}
+
+pub fn resize(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    change(
+        worker,
+        rng,
+        &[
+            ("buffer_size_kb", &["0", "1", "12", "100", "1408", "2000"]),
+            ("per_cpu/cpu#/buffer_size_kb", &["1", "77", "700"]),
+            ("buffer_subbuf_size_kb", &["4", "4", "8", "64"]),
+        ],
+    )
+}
+
+/// Allocates, swaps, clears and frees the second buffer.
+pub fn snapshot(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    change(
+        worker,
+        rng,
+        &[
+            ("snapshot", &["0", "1", "1", "1", "2"]),
+            ("snapshot", &["0", "1", "1", "1", "2"]),
+            ("per_cpu/cpu#/snapshot", &["1", "2"]),
+        ],
+    )
+}
+
+/// Changes the tracer. Most of the time, it traces few functions: all of them make the machine slow.
+pub fn tracer(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    let place = place(rng);
+    let tracer = rng.pick(&[
+        "nop",
+        "nop",
+        "function",
+        "function",
+        "function_graph",
+        "blk",
+    ]);
+    let functions = rng.pick(&[
+        "vfs_*",
+        "__x64_sys_*",
+        "*_probe_*",
+        "sched*",
+        "rkprobe_*",
+        "*notifier*",
+    ]);
+    let all = rng.one_in(8);
+    worker.note(format_args!("{place}{tracer} {functions} {all}"));
+    if tracer != "nop" {
+        // The kernel looks at the list when the file is closed. An empty one means all functions.
+        let list = if all { "" } else { functions };
+        fs::write(format!("{place}set_ftrace_filter"), list)?;
+    }
+    if rng.one_in(4) {
+        let depth = rng.pick(&["0", "1", "5"]);
+        let _ = write("max_graph_depth", depth.as_bytes());
+    }
+    write(&format!("{place}current_tracer"), tracer.as_bytes())?;
+    if all && tracer != "nop" {
+        sleep(Duration::from_millis(5));
+        write(&format!("{place}current_tracer"), b"nop")?;
+    }
+    Ok(())
+}
+
+/// Changes any option.
+pub fn option(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    let place = place(rng);
+    let mut names = options(&place);
+    // `faults` turns these off.
+    names.retain(|name| !name.starts_with("record-") || !faults::are_possible());
+    if names.is_empty() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let name = &names[rng.below(names.len())];
+    let value = rng.pick(&[b"0", b"1"]);
+    worker.note(format_args!("{place}{name} {}", value[0] - b'0'));
+    write(&format!("{place}options/{name}"), value)
+}
+
+/// Lets events or function tracers see some processes only, or all.
+pub fn pid(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    let path = place(rng) + rng.pick(&LISTS[..4]);
+    let pid = rng.pick(&[0, 0, 1, 2, process::id()]);
+    worker.note(format_args!("{path} {pid}"));
+    match pid {
+        0 => truncate(&path),
+        _ => write(&path, pid.to_string().as_bytes()),
+    }
+}
