@@ -27,6 +27,7 @@ use crate::{
     operations::{
         events::disable_all,
         everything,
+        forget,
         machine::CPUS,
         switches::Settings, //
     },
@@ -186,6 +187,7 @@ pub fn finish(before: &State) -> Result<(), String> {
             soon(&format!("unload {module}"), || modules::unload(module))?;
         }
     }
+    soon("unload modules that forget", forget::unload)?;
     if Path::new("/sys/module/rust_everything").exists() {
         soon("unload rust_everything", everything::unload)?;
     }

@@ -22,6 +22,7 @@ pub mod attached;
 pub mod events;
 pub mod everything;
 mod files;
+pub mod forget;
 mod loading;
 pub mod machine;
 pub mod switches;
@@ -99,6 +100,7 @@ pub const KINDS: &[Kind] = &[
     kind("gate", 4, 300, switches::gate),
     kind("hotplug", 4, 50, machine::hotplug),
     kind("knob", 4, 300, machine::knob),
+    kind("forget", 10, 100, forget::forget),
     kind("reload", 2, 20, loading::reload),
     kind("load_bad", 3, 20, loading::load_bad),
     kind("kill_load", 1, 300, loading::kill_load),

@@ -27,7 +27,8 @@ use crate::{
 
 use super::{
     events::disable_all,
-    everything, //
+    everything,
+    forget, //
 };
 
 pub fn load_target(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
@@ -83,6 +84,7 @@ fn make_room(worker: &mut Worker) -> io::Result<()> {
                 let _ = modules::unload(sample);
             }
             let _ = everything::unload();
+            let _ = forget::unload();
         }
         result = modules::unload("rkprobe");
         match &result {
