@@ -227,6 +227,16 @@ pub fn kernel_function(rng: &mut Rng) -> &'static str {
     rng.pick(&FUNCTIONS[..15])
 }
 
+/// Arguments of a watchpoint, at most two, each after a space.
+pub fn watched(rng: &mut Rng) -> String {
+    (0..rng.below(3))
+        .map(|_| match rng.one_in(2) {
+            true => format!(" {}", rng.pick(&WATCHED)),
+            false => format!(" {}", rng.pick(&ANY)),
+        })
+        .collect()
+}
+
 /// A command that defines a probe. Most are valid.
 pub fn define(rng: &mut Rng) -> String {
     let event = event(rng);

@@ -43,6 +43,7 @@ mod modules;
 mod operations;
 mod rng;
 mod shared;
+mod symbols;
 mod sys;
 mod worker;
 
@@ -112,6 +113,7 @@ fn run(numbers: [&str; 3], kinds: &[&str]) -> Result<(), String> {
     let selection = select(kinds)?;
     env::set_current_dir("/sys/kernel/tracing").map_err(|error| format!("tracefs: {error}"))?;
     prepare();
+    symbols::prepare();
 
     let shared = shared::map().map_err(|error| format!("shared memory: {error}"))?;
     let before = check::State::read();

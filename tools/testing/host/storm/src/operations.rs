@@ -74,6 +74,7 @@ pub const KINDS: &[Kind] = &[
     kind("perf", 30, 10, attached::perf),
     kind("bpf", 30, 10, attached::bpf),
     kind("breakpoint", 10, 10, attached::breakpoint),
+    kind("watch", 20, 10, attached::watch),
     kind("instance_toggle", 60, 5, events::instance_toggle),
     kind("error_clear", 50, 0, events::error_clear),
     kind("control", 50, 0, events::control),

@@ -16,15 +16,23 @@ use crate::{
         Counter,
         Use, //
     },
-    grammar,
+    grammar::{
+        self,
+        FILES,
+        GROUPS, //
+    },
+    hits,
     rng::Rng,
+    symbols,
     sys::{
         self,
         Perf,
         Ring, //
     },
     worker::{
+        command,
         random_event,
+        write,
         Worker,
         SLOTS, //
     },
@@ -82,5 +90,23 @@ pub fn breakpoint(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     let file = sys::perf_open(Perf::Writes((&raw const WATCHED).addr()), cpu)?;
     WATCHED.fetch_add(1, Relaxed);
     worker.keep(slot, file);
+    Ok(())
+}
+
+/// Watches a variable of the kernel. The watchpoint stays until another operation needs its name.
+pub fn watch(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    let event = format!("s{}/w{}", rng.below(GROUPS), rng.below(2));
+    let text = format!(
+        "w:{event} {}{}",
+        symbols::watched(rng),
+        grammar::watched(rng)
+    );
+    let _ = write(&format!("events/{event}/enable"), b"0");
+    let _ = write(FILES[1], format!("-:{event}").as_bytes());
+    command(worker, FILES[1], text.as_bytes())?;
+    write(&format!("events/{event}/enable"), b"1")?;
+    for _ in 0..rng.below(20) {
+        hits::hit(rng.below(hits::COUNT));
+    }
     Ok(())
 }
