@@ -76,7 +76,17 @@ static enum print_line_t over_print(struct trace_iterator *iter, int flags,
 
 struct trace_event_functions ktrace_call_funcs = { .trace = call_print };
 struct trace_event_functions ktrace_output_funcs = { .trace = output_print };
-struct trace_event_functions ktrace_over_funcs = { .trace = over_print };
+
+/*
+ * Replaces the functions of a registered event. The kernel sets functions that are missing only when
+ * it registers an event, and calls each of them without a check: see print_trace_line().
+ */
+struct trace_event_functions ktrace_over_funcs = {
+	.trace = over_print,
+	.raw = over_print,
+	.hex = over_print,
+	.binary = over_print,
+};
 
 /* C counterpart of ktrace::trace_event::field_list::ClassFields. */
 struct ktrace_class_fields {
