@@ -4,6 +4,8 @@
 //!
 //! The registry owns all probes. One lock, `REGISTRY`, protects them.
 
+use core::fmt;
+
 use kernel::{
     prelude::*,
     seq_file::SeqFile,
@@ -55,6 +57,23 @@ pub(crate) struct Probe {
     records: Arc<Records>,
     spec: Spec,
     registration: Registration,
+}
+
+/// What a probe waits for.
+pub(crate) enum Awaited<'a> {
+    /// A module of this name.
+    Module(&'a str),
+    /// A tracepoint of this name, which a module may bring.
+    Tracepoint(&'a str),
+}
+
+impl fmt::Display for Awaited<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Module(name) => write!(f, "module {name}"),
+            Self::Tracepoint(name) => write!(f, "tracepoint {name}"),
+        }
+    }
 }
 
 /// How the kernel knows a probe. It takes no more memory than a `KBox<dyn Registered>`.
@@ -201,6 +220,24 @@ impl Probe {
             counts.missed = counts.missed.wrapping_add(feed.counts().missed);
         }
         counts
+    }
+
+    /// What the probe or one of its feeds waits for, if it cannot hit until a module is loaded.
+    pub(crate) fn awaited(&self) -> Option<Awaited<'_>> {
+        self.parts().find_map(Self::awaited_alone)
+    }
+
+    fn awaited_alone(&self) -> Option<Awaited<'_>> {
+        match (self.spec.target(), self.registered()) {
+            (_, Some(registered)) if !registered.is_waiting() => None,
+            (Target::Symbol { symbol, .. }, _) => {
+                let (module, _) = symbol.split_once(':')?;
+                Some(Awaited::Module(module))
+            }
+            // While its event is disabled, nobody knows.
+            (Target::Tracepoint(name), Some(_)) => Some(Awaited::Tracepoint(name)),
+            _ => None,
+        }
     }
 
     /// Removes the probe from the kernel's listing. Moves the registrations to `batch`.

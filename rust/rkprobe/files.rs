@@ -102,7 +102,7 @@ impl<const IS_DYNAMIC: bool> ControlFile for Events<IS_DYNAMIC> {
     }
 }
 
-/// Hits and misses of each probe.
+/// Hits and misses of each probe. The kernel's own file does not show what a probe waits for.
 struct Profile<const IS_DYNAMIC: bool>;
 
 impl<const IS_DYNAMIC: bool> Profile<IS_DYNAMIC> {
@@ -119,11 +119,15 @@ impl<const IS_DYNAMIC: bool> ControlFile for Profile<IS_DYNAMIC> {
         registry::with_probe(number, |probe| {
             let counts = probe.counts();
             to.call_printf(format_args!(
-                "  {:<44} {:>15} {:>15}\n",
+                "  {:<44} {:>15} {:>15}",
                 probe.spec().event(),
                 counts.hits,
                 counts.missed
             ));
+            if let (DYNAMIC_EVENTS, Some(awaited)) = (IS_DYNAMIC, probe.awaited()) {
+                to.call_printf(format_args!("  waiting for {}", format_args!("{awaited}")));
+            }
+            to.call_printf(format_args!("\n"));
         });
     }
 }

@@ -79,6 +79,11 @@ pub(crate) trait Registered: Send + Sync {
         false
     }
 
+    /// Whether the probe cannot hit until a module is loaded.
+    fn is_waiting(&self) -> bool {
+        self.is_gone()
+    }
+
     /// Maximum number of calls in flight of a return probe.
     fn maxactive(&self) -> u32 {
         0
@@ -264,6 +269,10 @@ impl<H: fprobe::Handler + AsRef<Recorder>> Registered for Fprobe<H> {
 impl<H: tracepoint::Handler + AsRef<Recorder>> Registered for Tracepoint<H> {
     fn counts(&self) -> Counts {
         Counts::of(self.handler(), self.missed())
+    }
+
+    fn is_waiting(&self) -> bool {
+        !self.is_attached()
     }
 
     fn unregister(self: KBox<Self>) -> Counts {
