@@ -51,8 +51,8 @@ pub struct Context {
     pub tracefs: Tracefs,
     /// Whether the answer is JSON.
     pub is_json: bool,
-    /// The terminal.
-    pub screen: Screen,
+    /// Whether the output is a terminal that knows escape sequences.
+    is_terminal: bool,
     time: RunTime,
 }
 
@@ -81,16 +81,22 @@ impl RunTime {
 impl Context {
     /// `duration` is in ns.
     pub fn new(tracefs: Tracefs, is_json: bool, duration: Option<u64>) -> Self {
-        let is_terminal = io::stdout().is_terminal();
         Self {
             tracefs,
             is_json,
-            screen: Screen {
-                columns: is_terminal.then(|| sys::terminal_size().unwrap_or(DEFAULT_SIZE).0),
-                has_color: env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-                has_blocks: has_utf8(),
-            },
+            is_terminal: io::stdout().is_terminal()
+                && env::var_os("TERM").is_none_or(|name| name != "dumb"),
             time: RunTime::new(duration),
+        }
+    }
+
+    /// Where the output goes. A user can change the size of a terminal at any time.
+    pub fn screen(&self) -> Screen {
+        let size = || sys::terminal_size().unwrap_or(DEFAULT_SIZE);
+        Screen {
+            columns: self.is_terminal.then(|| size().0),
+            has_color: env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            has_blocks: has_utf8(),
         }
     }
 
@@ -102,31 +108,23 @@ impl Context {
         Ok(())
     }
 
-    /// Waits until the answer is due. If the output is a terminal, draws the answer of `answer` each second. The answer
-    /// comes from `files`.
+    /// Waits until the answer is due. If the output is a terminal, draws the answer of `answer` each second, on a screen
+    /// of its own. The answer comes from `files`.
     pub fn watch(&self, files: &[String], mut answer: impl FnMut() -> Result<String>) -> Result {
         if let Some(duration) = self.time.duration {
             self.tracefs
                 .show(&format!("sleep {}", duration.as_secs_f64()));
         }
-        let mut lines = 0;
+        let mut live = None;
         while self.wait(DRAW_INTERVAL)? {
-            if self.screen.columns.is_none() || self.is_json {
+            if !self.is_terminal || self.is_json {
                 continue;
             }
-            let (columns, rows) = sys::terminal_size().unwrap_or(DEFAULT_SIZE);
-            let text = draw::fit(&answer()?, columns, rows.saturating_sub(1));
-            let up = if lines > 0 {
-                format!("\x1b[{lines}A\x1b[J")
-            } else {
-                String::new()
-            };
-            lines = text.lines().count();
-            self.print(&(up + &text))?;
+            let text = answer()?;
+            let live = live.get_or_insert_with(LiveScreen::open);
+            live.draw(&text)?;
         }
-        if lines > 0 {
-            self.print(&format!("\x1b[{lines}A\x1b[J"))?;
-        }
+        drop(live);
         for file in files {
             self.tracefs.show_read(file);
         }
@@ -271,6 +269,42 @@ impl Context {
                 return Err(Failure::ClosedPipe);
             }
         }
+    }
+}
+
+/// A screen of its own for pictures, such as that of an editor. Dropping it shows the screen as it was before.
+///
+/// The terminal itself writes to the screen, too: `^C` at the cursor, and other text that somebody types. So each
+/// picture begins in the first line, and the size of the picture before does not matter.
+struct LiveScreen;
+
+impl LiveScreen {
+    /// Changes to the screen. Lines that are too long for it are not wrapped.
+    fn open() -> Self {
+        Self::write("\x1b[?1049h\x1b[?7l");
+        Self
+    }
+
+    /// Draws the first lines of a text.
+    fn draw(&self, text: &str) -> Result {
+        let (columns, rows) = sys::terminal_size().unwrap_or(DEFAULT_SIZE);
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(draw::over(text, columns, rows).as_bytes())?;
+        stdout.flush()?;
+        Ok(())
+    }
+
+    /// The next write of the answer reports an error.
+    fn write(text: &str) {
+        let mut stdout = io::stdout().lock();
+        let _ = stdout.write_all(text.as_bytes());
+        let _ = stdout.flush();
+    }
+}
+
+impl Drop for LiveScreen {
+    fn drop(&mut self) {
+        Self::write("\x1b[?7h\x1b[?1049l");
     }
 }
 

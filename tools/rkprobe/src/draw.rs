@@ -86,13 +86,26 @@ pub fn track(value: u64, highest: u64, width: usize, screen: Screen) -> String {
     )
 }
 
-/// The first `rows` lines, none of which is wider than the terminal: they can be drawn over. Bars fit already.
-pub fn fit(text: &str, columns: usize, rows: usize) -> String {
-    let fit = |line: &str| match line.contains('\x1b') {
-        true => format!("{line}\n"),
-        false => shorten(line, columns) + "\n",
+/// What a terminal must get to show a text instead of all that it shows. If the terminal has too few lines, its last
+/// line says how many more there are. Bars are not wider than the terminal already.
+///
+/// A line is cleared before its text: a text as wide as the terminal leaves the cursor on its last character.
+pub fn over(text: &str, columns: usize, rows: usize) -> String {
+    let count = text.lines().count();
+    let shown = if count < rows {
+        count
+    } else {
+        rows.saturating_sub(2)
     };
-    text.lines().take(rows).map(fit).collect()
+    let fit = |line: &str| match line.contains('\x1b') {
+        true => format!("\x1b[K{line}\r\n"),
+        false => format!("\x1b[K{}\r\n", shorten(line, columns)),
+    };
+    let mut all: String = text.lines().take(shown).map(fit).collect();
+    if shown < count && rows > 1 {
+        all += &fit(&format!("... {} more lines", count - shown));
+    }
+    format!("\x1b[H{all}\x1b[J")
 }
 
 /// A text of at most `width` characters. The end of a long one becomes a dot.
@@ -177,10 +190,21 @@ mod tests {
 
     #[test]
     fn a_live_answer_fits_the_terminal() {
-        assert_eq!(fit("a long line\nb\nc\n", 6, 2), "a lon.\nb\n");
-        assert_eq!(fit("", 6, 2), "");
-        let line = format!("a {COLOR}##{NORMAL}\n");
-        assert_eq!(fit(&line, 4, 2), line);
+        assert_eq!(
+            over("a long line\nb\n", 6, 3),
+            "\x1b[H\x1b[Ka lon.\r\n\x1b[Kb\r\n\x1b[J"
+        );
+        assert_eq!(over("", 6, 2), "\x1b[H\x1b[J");
+        assert_eq!(
+            over("a\nb\nc\n", 6, 3),
+            "\x1b[H\x1b[Ka\r\n\x1b[K... 2.\r\n\x1b[J"
+        );
+        for rows in 0..6 {
+            let text = over("a\nb\nc\n", 80, rows);
+            assert!(text.matches('\n').count() < rows.max(1), "{rows}");
+        }
+        let line = format!("a {COLOR}##{NORMAL}");
+        assert!(over(&line, 4, 2).contains(&line));
     }
 
     #[test]

@@ -58,7 +58,7 @@ fn picture(context: &Context, pattern: &str, hist: &Hist) -> String {
     if bars.is_empty() {
         return format!("{pattern}: 0 calls\n");
     }
-    draw::bars(&bars, context.screen) + &dropped(hist.dropped)
+    draw::bars(&bars, context.screen()) + &dropped(hist.dropped)
 }
 
 /// Runs the command. `by` divides the calls of a function, and `image` is the path of an image.

@@ -423,7 +423,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
         context.print(&if context.is_json {
             life.json(structure, is_over)
         } else {
-            life.show(structure, is_over, context.screen)
+            life.show(structure, is_over, context.screen())
         })
     };
     let mut left = question.count.unwrap_or(u64::MAX);

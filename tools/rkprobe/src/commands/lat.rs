@@ -195,7 +195,7 @@ fn picture(context: &Context, function: &str, hist: &Hist) -> String {
         if !name.is_empty() {
             text += &format!("{name}\n");
         }
-        text += &draw::bars(&calls.bars(), context.screen);
+        text += &draw::bars(&calls.bars(), context.screen());
         text += &format!("{function}: {}", calls.summary());
     }
     if text.is_empty() {

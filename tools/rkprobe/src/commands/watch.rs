@@ -160,7 +160,7 @@ fn picture(context: &Context, memory: &str, hist: &Hist) -> String {
     if bars.is_empty() {
         return format!("{memory}: 0 writes\n");
     }
-    draw::bars(&bars, context.screen) + &dropped(hist.dropped)
+    draw::bars(&bars, context.screen()) + &dropped(hist.dropped)
 }
 
 fn show(record: &Record<'_>, memory: &str, is_before: bool) -> String {
