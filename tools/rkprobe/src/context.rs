@@ -32,6 +32,8 @@ use crate::{
         Result, //
     },
     instance::Instance,
+    json::Object,
+    missing::Missing,
     record::Record,
     sys,
     tracefs::Tracefs, //
@@ -154,7 +156,7 @@ impl Context {
     }
 
     /// Prints the text of `show` for each record of an event of the instance, until the time is over, or for `count`
-    /// records. Without a record, prints the line `none`, but not in JSON.
+    /// records. Then prints the line `none` if there was no record, but not in JSON, and what is missing.
     pub fn print_records(
         &self,
         instance: &Instance<'_>,
@@ -165,27 +167,37 @@ impl Context {
     ) -> Result {
         self.show_reading(instance, count);
         let mut printed = 0;
-        self.read_records(instance, false, |line| {
+        self.read_records(instance, |line| {
             if let Some(record) = Record::parse(line, event) {
                 self.print(&show(&record))?;
                 printed += 1;
             }
             Ok(count.is_none_or(|count| printed < count))
         })?;
-        if printed > 0 || self.is_json || self.tracefs.is_dry() {
+        let none = match printed {
+            0 => format!("{none}\n"),
+            _ => String::new(),
+        };
+        self.print_missing(instance, &none)
+    }
+
+    /// Ends a stream of records: prints the text `end`, but not in JSON, and what is missing from the stream.
+    pub fn print_missing(&self, instance: &Instance<'_>, end: &str) -> Result {
+        if self.tracefs.is_dry() {
             return Ok(());
         }
-        self.print(&format!("{none}\n"))
+        let missing = Missing::read(&self.tracefs, instance)?;
+        self.print(&match self.is_json {
+            true => Object::new().raw("missing", &missing.json()).end() + "\n",
+            false => missing.around(end),
+        })
     }
 
     /// Reads records of the instance, and calls `show` with each line, until the time is over or `show` returns false.
-    /// Reports lost records.
-    ///
-    /// If `is_complete`, then stops tracing at the end, and reads what is left.
+    /// Stops tracing when the time is over, and reads what is left. Reports where records were lost.
     pub fn read_records(
         &self,
         instance: &Instance<'_>,
-        is_complete: bool,
         mut show: impl FnMut(&str) -> Result<bool>,
     ) -> Result {
         if self.tracefs.is_dry() {
@@ -201,8 +213,7 @@ impl Context {
         let mut rest = Vec::new();
         loop {
             let goes_on = self.wait(READ_INTERVAL)?;
-            let drains = is_complete && !goes_on;
-            if drains {
+            if !goes_on {
                 let switch = instance.file("tracing_on");
                 self.tracefs
                     .write(&switch, "0")
@@ -228,7 +239,7 @@ impl Context {
                     }
                 }
                 // A function that is called all the time must not keep the command from ending.
-                if !drains && (sys::is_interrupted() || self.is_over()) {
+                if goes_on && (sys::is_interrupted() || self.is_over()) {
                     break;
                 }
             }

@@ -22,6 +22,13 @@ pub struct Hist {
     pub dropped: u64,
 }
 
+impl Hist {
+    /// The number of hits that have a row.
+    pub fn counted(&self) -> u64 {
+        self.rows.iter().map(|row| row.hits).sum()
+    }
+}
+
 /// Parses the file. `keys` are the names of the keys, and `value` is the name of the value field.
 pub fn parse(text: &str, keys: &[&str], value: Option<&str>) -> Hist {
     const END: &str = "} hitcount:";
@@ -100,7 +107,7 @@ mod tests {
     #[test]
     fn splits_keys_and_values() {
         let hist = parse(TWO, &["comm", "ns"], Some("ns"));
-        assert_eq!(hist.dropped, 5);
+        assert_eq!((hist.counted(), hist.dropped), (144, 5));
         assert_eq!(hist.rows.len(), 2);
         assert_eq!(hist.rows[0].keys, ["cat", "~ 2^14"]);
         assert_eq!((hist.rows[0].hits, hist.rows[0].sum), (141, 1_500_000));

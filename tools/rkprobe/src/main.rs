@@ -4,7 +4,7 @@
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `json`, `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `relocate`, `debug_files`, `lines`,
-//! `tracefs`, `probes`, `instance`, `context`, `commands`, `cli`.
+//! `tracefs`, `profile`, `probes`, `instance`, `missing`, `context`, `commands`, `cli`.
 
 use std::process::ExitCode;
 
@@ -21,7 +21,9 @@ mod hist;
 mod instance;
 mod json;
 mod lines;
+mod missing;
 mod probes;
+mod profile;
 mod record;
 mod relocate;
 mod returns;

@@ -39,8 +39,35 @@ pub fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
+/// The most calls in flight for which `r` can have memory.
+const MAXACTIVE: u32 = 4096;
+
+/// A function that exists.
+pub struct Function<'a> {
+    /// The name, maybe with a module and a colon in front.
+    pub name: &'a str,
+    /// Whether no other function has the name.
+    pub is_unique: bool,
+}
+
+impl Function<'_> {
+    /// The commands for a probe at the return of the function, without arguments, the best first.
+    ///
+    /// `f` has memory for all calls in flight. But it would probe all functions of the name, and not the function of a
+    /// module that is loaded again.
+    pub fn at_return(&self, group: &str, event: &str) -> Vec<String> {
+        let name = self.name;
+        let by_ftrace = format!("f:{group}/{event} {name}%return");
+        let by_kretprobe = format!("r{MAXACTIVE}:{group}/{event} {name}");
+        match self.is_unique && !name.contains([':', '+', '%']) {
+            true => vec![by_ftrace, by_kretprobe],
+            false => vec![by_kretprobe],
+        }
+    }
+}
+
 /// Checks that a function exists. `name` can start with the name of a module and a colon.
-pub fn check_function(name: &str) -> Result {
+pub fn check_function(name: &str) -> Result<Function<'_>> {
     if is_pattern(name) {
         return Err(Failure::new(format!(
             "{name} is a pattern: this command takes one function"
@@ -51,12 +78,17 @@ pub fn check_function(name: &str) -> Result {
         None => (None, name),
     };
     let function = function.split(['+', '%']).next().unwrap_or(function);
-    let Ok(symbols) = fs::read_to_string("/proc/kallsyms") else {
-        return Ok(());
-    };
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let is_unique = functions_in(&symbols, None)
+        .filter(|name| *name == function)
+        .nth(1)
+        .is_none();
+    if symbols.is_empty() {
+        return Ok(Function { name, is_unique });
+    }
     match unknown(module, function, &symbols) {
         Some(failure) => Err(failure),
-        None => Ok(()),
+        None => Ok(Function { name, is_unique }),
     }
 }
 
@@ -69,7 +101,7 @@ pub fn check_pattern(pattern: &str) -> Result {
     }
     match is_pattern(pattern) {
         true => Ok(()),
-        false => check_function(pattern),
+        false => check_function(pattern).map(|_| ()),
     }
 }
 
@@ -83,16 +115,19 @@ pub fn no_such<'s>(what: &str, name: &str, names: impl Iterator<Item = &'s str>)
     Failure::new(text)
 }
 
+/// The names of the functions, or of those of one module.
+fn functions_in<'s>(symbols: &'s str, module: Option<&'s str>) -> impl Iterator<Item = &'s str> {
+    symbols.lines().filter_map(move |line| {
+        let mut words = line.split_whitespace().skip(1);
+        let (kind, name) = (words.next()?, words.next()?);
+        let of = words.next().map(|of| of.trim_matches(['[', ']']));
+        (matches!(kind, "t" | "T" | "w" | "W") && (module.is_none() || of == module))
+            .then_some(name)
+    })
+}
+
 fn unknown(module: Option<&str>, function: &str, symbols: &str) -> Option<Failure> {
-    let functions = || {
-        symbols.lines().filter_map(|line| {
-            let mut words = line.split_whitespace().skip(1);
-            let (kind, name) = (words.next()?, words.next()?);
-            let of = words.next().map(|of| of.trim_matches(['[', ']']));
-            (matches!(kind, "t" | "T" | "w" | "W") && (module.is_none() || of == module))
-                .then_some(name)
-        })
-    };
+    let functions = || functions_in(symbols, module);
     if functions().any(|name| name == function) {
         return None;
     }
@@ -289,6 +324,20 @@ mod tests {
         }
         assert!(unknown(None, "vfs_data", symbols).is_some());
         assert!(check_function("vfs_*").is_err());
+    }
+
+    #[test]
+    fn a_return_probe_has_memory_for_all_calls_if_it_can() {
+        let commands = |name, is_unique| Function { name, is_unique }.at_return("g", "e");
+        assert_eq!(
+            commands("vfs_read", true),
+            ["f:g/e vfs_read%return", "r4096:g/e vfs_read"]
+        );
+        assert_eq!(commands("name_show", false), ["r4096:g/e name_show"]);
+        assert_eq!(commands("a:b", true), ["r4096:g/e a:b"]);
+        for command in commands("vfs_read", true) {
+            assert!(check_syntax(&command).is_ok(), "{command}");
+        }
     }
 
     #[test]

@@ -3,10 +3,7 @@
 //! `rkprobe count PATTERN`: which functions are called how often? The kernel counts by function.
 
 use crate::{
-    commands::lat::{
-        dropped,
-        By, //
-    },
+    commands::lat::By,
     context::Context,
     draw::{
         self,
@@ -26,6 +23,7 @@ use crate::{
         self,
         Object, //
     },
+    missing::Missing,
     probes,
     svg, //
 };
@@ -53,12 +51,12 @@ fn functions(hist: &Hist) -> Vec<Bar> {
     bars
 }
 
-fn picture(context: &Context, pattern: &str, hist: &Hist) -> String {
+fn picture(context: &Context, pattern: &str, hist: &Hist, missing: &Missing) -> String {
     let bars = functions(hist);
-    if bars.is_empty() {
-        return format!("{pattern}: 0 calls\n");
-    }
-    draw::bars(&bars, context.screen()) + &dropped(hist.dropped)
+    missing.around(&match bars.is_empty() {
+        true => format!("{pattern}: 0 calls\n"),
+        false => draw::bars(&bars, context.screen()),
+    })
 }
 
 /// Runs the command. `by` divides the calls of a function, and `image` is the path of an image.
@@ -81,22 +79,27 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&Stri
         .write(&file, &trigger)
         .map_err(|error| Failure::file(&file, &error))?;
     let answer = instance.event_file("count", "hist");
-    let read = || -> Result<Hist> {
+    let read = || -> Result<(Hist, Missing)> {
         let text = context.tracefs.read(&answer)?;
-        Ok(hist::parse(&text, &names, None))
+        let hist = hist::parse(&text, &names, None);
+        let missing =
+            Missing::read(&context.tracefs, &instance)?.with_table(hist.counted(), hist.dropped);
+        Ok((hist, missing))
     };
     context.watch(std::slice::from_ref(&answer), || {
-        Ok(picture(context, pattern, &read()?))
+        let (hist, missing) = read()?;
+        Ok(picture(context, pattern, &hist, &missing))
     })?;
     if context.tracefs.is_dry() {
         return Ok(());
     }
-    let hist = read()?;
+    let (hist, missing) = read()?;
     if let Some(path) = image {
-        svg::write(path, &format!("{pattern}: calls"), &functions(&hist))?;
+        let title = format!("{pattern}: calls{}", missing.title());
+        svg::write(path, &title, &functions(&hist))?;
     }
     if !context.is_json {
-        return context.print(&picture(context, pattern, &hist));
+        return context.print(&picture(context, pattern, &hist, &missing));
     }
     let mut rows: Vec<&Row> = hist.rows.iter().collect();
     rows.sort_by(|a, b| b.hits.cmp(&a.hits).then_with(|| a.keys.cmp(&b.keys)));
@@ -110,7 +113,7 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&Stri
     });
     let answer = Object::new()
         .raw("functions", &json::array(functions))
-        .number("dropped", hist.dropped);
+        .raw("missing", &missing.json());
     context.print(&(answer.end() + "\n"))
 }
 

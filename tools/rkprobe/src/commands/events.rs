@@ -11,48 +11,25 @@ use crate::{
         self,
         Object, //
     },
+    profile::{
+        self,
+        Probe,
+        PROFILE, //
+    },
+    similar::similar,
     tracefs::{
         Tracefs,
         EVENTS, //
     }, //
 };
 
-/// An event with its probes.
-#[derive(Default)]
-struct Event {
-    commands: Vec<String>,
-    hits: u64,
-    missed: u64,
-}
-
-/// The events by `GROUP/EVENT`. `listing` has a line for each probe, and `profile` has the same lines.
-fn events(listing: &str, profile: &str) -> BTreeMap<String, Event> {
-    let mut events: BTreeMap<String, Event> = BTreeMap::new();
-    let mut counts = profile.lines();
-    for line in listing.lines() {
-        let count = counts.next().unwrap_or("");
-        let Some(name) = line
-            .split_once(':')
-            .and_then(|(_, rest)| rest.split_whitespace().next())
-        else {
-            continue;
-        };
-        let mut numbers = count
-            .split_whitespace()
-            .skip(1)
-            .map(|word| word.parse().unwrap_or(0));
-        let event = events.entry(name.into()).or_default();
-        event.commands.push(line.into());
-        event.hits += numbers.next().unwrap_or(0);
-        event.missed += numbers.next().unwrap_or(0);
+/// The events by `GROUP/EVENT`, with their probes.
+fn events(probes: Vec<Probe>) -> BTreeMap<String, Vec<Probe>> {
+    let mut events: BTreeMap<String, Vec<Probe>> = BTreeMap::new();
+    for probe in probes {
+        events.entry(probe.event.clone()).or_default().push(probe);
     }
     events
-}
-
-/// The missed hits of an event, `GROUP/EVENT`.
-pub fn missed(tracefs: &Tracefs, event: &str) -> Result<u64> {
-    let events = events(&tracefs.read(EVENTS)?, &tracefs.read("rkprobe_profile")?);
-    Ok(events.get(event).map_or(0, |event| event.missed))
 }
 
 /// The instances where an event is enabled or has a trigger. The top instance has the name `top`.
@@ -78,70 +55,100 @@ fn places(tracefs: &Tracefs, event: &str) -> Vec<String> {
     places
 }
 
-/// Why a probe misses, by the first letter of its command.
-fn reason(command: &str) -> &'static str {
-    match command.as_bytes().first() {
-        Some(b'r') => "more calls were in flight than MAXACTIVE, or a hit was inside another probe: use a larger rN",
-        Some(b'f') => "a task had too many nested calls in flight",
-        Some(b'o') => "too many objects were live, or a hit was inside another probe: use a larger objects=N",
-        _ if command.contains("%retinsn") => "the function returned inside another probe",
-        _ => "a hit was inside another probe",
+/// What a probe waits for, and tracepoints with a similar name: most likely, the name is misspelt.
+fn waiting(awaited: &str, tracepoints: &[String]) -> String {
+    let mut text = format!("  waiting for {awaited}");
+    if let Some(name) = awaited.strip_prefix("tracepoint ") {
+        let names = similar(name, tracepoints.iter().map(String::as_str), 3);
+        if !names.is_empty() {
+            text += &format!("; similar: {}", names.join(", "));
+        }
     }
+    text + "\n"
+}
+
+/// The names of the tracepoints. Most of them are those of events.
+fn tracepoints(tracefs: &Tracefs) -> Vec<String> {
+    let events = tracefs.read("available_events").unwrap_or_default();
+    events
+        .lines()
+        .filter_map(|line| Some(line.split_once(':')?.1.into()))
+        .collect()
+}
+
+fn show(name: &str, probes: &[Probe], places: &[String], tracepoints: &[String]) -> String {
+    let enabled = match places.is_empty() {
+        true => "no".into(),
+        false => places.join(", "),
+    };
+    let sum = |number: fn(&Probe) -> u64| -> u64 { probes.iter().map(number).sum() };
+    let missed = sum(|probe| probe.missed);
+    let mut text = format!(
+        "{name}: enabled: {enabled}; hits: {}; missed: {missed}\n",
+        sum(|probe| probe.hits)
+    );
+    for probe in probes {
+        text += &format!("  {}\n", probe.command);
+        if let Some(awaited) = &probe.awaited {
+            text += &waiting(awaited, tracepoints);
+        }
+    }
+    if let Some(probe) = probes.iter().find(|probe| probe.missed > 0) {
+        text += &format!("  missed: {}", probe.reason());
+        if let Some(advice) = probe.advice() {
+            text += &format!(": {advice}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn json(name: &str, probes: &[Probe], places: &[String]) -> String {
+    let quoted =
+        |texts: &mut dyn Iterator<Item = &String>| json::array(texts.map(|text| json::quote(text)));
+    Object::new()
+        .string("event", name)
+        .raw(
+            "commands",
+            &quoted(&mut probes.iter().map(|probe| &probe.command)),
+        )
+        .raw("enabled", &quoted(&mut places.iter()))
+        .number("hits", probes.iter().map(|probe| probe.hits).sum::<u64>())
+        .number(
+            "missed",
+            probes.iter().map(|probe| probe.missed).sum::<u64>(),
+        )
+        .raw(
+            "waiting",
+            &quoted(&mut probes.iter().filter_map(|probe| probe.awaited.as_ref())),
+        )
+        .end()
 }
 
 /// Runs the command.
 pub fn run(context: &Context) -> Result {
     let tracefs = &context.tracefs;
-    for file in [EVENTS, "rkprobe_profile"] {
+    for file in [EVENTS, PROFILE] {
         tracefs.show_read(file);
     }
     if tracefs.is_dry() {
         return Ok(());
     }
-    let events = events(&tracefs.read(EVENTS)?, &tracefs.read("rkprobe_profile")?);
+    let events = events(profile::read(tracefs)?);
     if context.is_json {
-        let events = events.iter().map(|(name, event)| {
-            let enabled = places(tracefs, name)
-                .iter()
-                .map(|place| json::quote(place))
-                .collect::<Vec<_>>();
-            let commands = event
-                .commands
-                .iter()
-                .map(|command| json::quote(command))
-                .collect::<Vec<_>>();
-            Object::new()
-                .string("event", name)
-                .raw("commands", &json::array(commands))
-                .raw("enabled", &json::array(enabled))
-                .number("hits", event.hits)
-                .number("missed", event.missed)
-                .end()
-        });
+        let events = events
+            .iter()
+            .map(|(name, probes)| json(name, probes, &places(tracefs, name)));
         return context.print(&(json::array(events) + "\n"));
     }
     if events.is_empty() {
         return context.print("no events\n");
     }
-    let mut text = String::new();
-    for (name, event) in &events {
-        let places = places(tracefs, name);
-        let enabled = if places.is_empty() {
-            "no".into()
-        } else {
-            places.join(", ")
-        };
-        text += &format!(
-            "{name}: enabled: {enabled}; hits: {}; missed: {}\n",
-            event.hits, event.missed
-        );
-        for command in &event.commands {
-            text += &format!("  {command}\n");
-        }
-        if event.missed > 0 {
-            text += &format!("  missed: {}\n", reason(&event.commands[0]));
-        }
-    }
+    let tracepoints = tracepoints(tracefs);
+    let text: String = events
+        .iter()
+        .map(|(name, probes)| show(name, probes, &places(tracefs, name), &tracepoints))
+        .collect();
     context.print(&text)
 }
 
@@ -149,18 +156,44 @@ pub fn run(context: &Context) -> Result {
 mod tests {
     use super::*;
 
+    fn probe(command: &str, hits: u64, missed: u64, awaited: Option<&str>) -> Probe {
+        Probe {
+            event: command[command.find(':').unwrap() + 1..command.find(' ').unwrap()].into(),
+            command: command.into(),
+            hits,
+            missed,
+            awaited: awaited.map(String::from),
+        }
+    }
+
     #[test]
     fn sums_the_probes_of_an_event() {
-        let listing =
-            "p:kprobes/a vfs_read\nr10:rkp/b vfs_read ret=$retval\np:kprobes/a vfs_write\n";
-        let profile = "  a    5   0\n  b   7   2\n  a   1  3\n";
-        let events = events(listing, profile);
+        let events = events(vec![
+            probe("p:kprobes/a vfs_read", 5, 0, None),
+            probe("r10:rkp/b vfs_read", 7, 2, None),
+            probe("p:kprobes/a x:y", 1, 3, Some("module x")),
+        ]);
         assert_eq!(
-            (events["kprobes/a"].hits, events["kprobes/a"].missed),
-            (6, 3)
+            show("kprobes/a", &events["kprobes/a"], &["top".into()], &[]),
+            "kprobes/a: enabled: top; hits: 6; missed: 3\n  p:kprobes/a vfs_read\n  p:kprobes/a x:y\n  \
+             waiting for module x\n  missed: a hit was inside another probe\n"
         );
-        assert_eq!((events["rkp/b"].hits, events["rkp/b"].missed), (7, 2));
-        assert_eq!(events["kprobes/a"].commands.len(), 2);
-        assert!(reason("r10:rkp/b vfs_read").contains("MAXACTIVE"));
+        assert!(show("rkp/b", &events["rkp/b"], &[], &[])
+            .ends_with("  missed: more calls were in flight than MAXACTIVE, or a hit was inside another probe: use a larger rN\n"));
+        assert!(json("kprobes/a", &events["kprobes/a"], &[])
+            .ends_with("\"enabled\":[],\"hits\":6,\"missed\":3,\"waiting\":[\"module x\"]}"));
+    }
+
+    #[test]
+    fn a_misspelt_tracepoint_is_probably_a_similar_one() {
+        let tracepoints = ["sched_switch".into(), "sys_enter".into()];
+        assert_eq!(
+            waiting("tracepoint sched_swich", &tracepoints),
+            "  waiting for tracepoint sched_swich; similar: sched_switch\n"
+        );
+        assert_eq!(
+            waiting("module x", &tracepoints),
+            "  waiting for module x\n"
+        );
     }
 }

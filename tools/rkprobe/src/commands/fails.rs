@@ -5,15 +5,11 @@
 use probe::error::ErrorKind;
 
 use crate::{
-    commands::lat::{
-        dropped,
-        By, //
-    },
+    commands::lat::By,
     context::Context,
     draw::Bar,
     errno,
     failure::{
-        note,
         Failure,
         Result, //
     },
@@ -29,6 +25,7 @@ use crate::{
         Object, //
     },
     lines::Lines,
+    missing::Missing,
     probes,
     returns::Returns,
     svg, //
@@ -104,7 +101,7 @@ fn errors(hist: &Hist, exits: &Hist, lines: Option<&Lines>) -> Vec<Failed> {
     errors
 }
 
-fn table(pattern: &str, errors: &[Failed], dropped: &str) -> String {
+fn table(pattern: &str, errors: &[Failed]) -> String {
     if errors.is_empty() {
         return format!("{pattern}: 0 errors\n");
     }
@@ -131,21 +128,22 @@ fn table(pattern: &str, errors: &[Failed], dropped: &str) -> String {
             failed.count, failed.function, failed.error, failed.group
         );
     }
-    text + dropped
+    text
 }
 
 /// The commands of both events for a pattern. With source lines, each function has its own probe: at its return
-/// instructions, or else at its return.
+/// instructions, or else at its return. Returns the number of functions that the kernel refuses.
 fn define(
     context: &Context,
     group: &str,
     fields: &str,
     functions: Option<&[String]>,
     pattern: &str,
-) -> Result {
+) -> Result<u64> {
     let at_return = |name: &str| format!("f:{group}/{FUNCTIONS} {name}%return {fields}");
     let Some(functions) = functions else {
-        return probes::define_pattern(&context.tracefs, pattern, at_return(pattern));
+        probes::define_pattern(&context.tracefs, pattern, at_return(pattern))?;
+        return Ok(0);
     };
     let mut last = Ok(());
     let mut probed = 0;
@@ -159,18 +157,15 @@ fn define(
             Ok(()) => probed += 1,
             Err(failure) => {
                 // Functions that return nothing have no errors.
-                refused += u32::from(!returns_nothing(&failure));
+                refused += u64::from(!returns_nothing(&failure));
                 last = Err(failure);
             }
         }
     }
-    if probed == 0 {
-        return last;
+    match last {
+        Err(failure) if probed == 0 => Err(failure),
+        _ => Ok(refused),
     }
-    if refused > 0 {
-        note(format!("rkprobe: {refused} functions cannot be probed"));
-    }
-    Ok(())
 }
 
 /// Whether the kernel refused a probe because the function returns nothing.
@@ -214,7 +209,7 @@ pub fn run(
         (None, None)
     };
     let instance = Instance::create(&context.tracefs)?;
-    define(
+    let refused = define(
         context,
         instance.group(),
         &fields,
@@ -249,7 +244,7 @@ pub fn run(
             .map_err(|error| Failure::file(&file, &error))?;
         events.push(event);
     }
-    let mut read = || -> Result<(Vec<Failed>, u64)> {
+    let mut read = || -> Result<(Vec<Failed>, Missing)> {
         let read_one = |event, place| -> Result<Hist> {
             if !events.contains(&event) {
                 return Ok(Hist::default());
@@ -263,7 +258,11 @@ pub fn run(
         // Functions that return nothing have no errors.
         returns.look_up(errors.iter().map(|failed| &*failed.function));
         errors.retain(|failed| !returns.is_void(&failed.function));
-        Ok((errors, hist.dropped + exits.dropped))
+        let missing = Missing::read(&context.tracefs, &instance)?
+            .with_table(hist.counted(), hist.dropped)
+            .with_table(exits.counted(), exits.dropped)
+            .with_unprobed(refused);
+        Ok((errors, missing))
     };
     let files: Vec<String> = events
         .iter()
@@ -271,7 +270,7 @@ pub fn run(
         .collect();
     context.watch(&files, || {
         let (errors, missing) = read()?;
-        Ok(table(pattern, &errors, &dropped(missing)))
+        Ok(missing.around(&table(pattern, &errors)))
     })?;
     if context.tracefs.is_dry() {
         return Ok(());
@@ -279,15 +278,16 @@ pub fn run(
     let (errors, missing) = read()?;
     if let Some(path) = image {
         let bars: Vec<Bar> = errors.iter().map(Failed::bar).collect();
-        svg::write(path, &format!("{pattern}: errors"), &bars)?;
+        let title = format!("{pattern}: errors{}", missing.title());
+        svg::write(path, &title, &bars)?;
     }
     if !context.is_json {
-        return context.print(&table(pattern, &errors, &dropped(missing)));
+        return context.print(&missing.around(&table(pattern, &errors)));
     }
     let rows = errors.iter().map(|failed| failed.json(name));
     let answer = Object::new()
         .raw("errors", &json::array(rows))
-        .number("dropped", missing);
+        .raw("missing", &missing.json());
     context.print(&(answer.end() + "\n"))
 }
 
@@ -328,10 +328,10 @@ mod tests {
         let hist = hist::parse(text, &["__probe_func", "error", "comm"], None);
         let none = Hist::default();
         assert_eq!(
-            table("x", &errors(&hist, &none, None), ""),
+            table("x", &errors(&hist, &none, None)),
             "      20  a  EACCES  a, b\n       1  b  ENOENT  cat\n"
         );
-        assert_eq!(table("x", &[], ""), "x: 0 errors\n");
+        assert_eq!(table("x", &[]), "x: 0 errors\n");
     }
 
     #[test]
@@ -355,7 +355,7 @@ mod tests {
         let exits = hist::parse(text, &["exit", "error", "comm"], None);
         let errors = errors(&Hist::default(), &exits, None);
         assert_eq!(
-            table("x", &errors, ""),
+            table("x", &errors),
             "       3  f  ENOENT  f+0x5/0x10  cat\n"
         );
         assert_eq!(errors[0].bar().label, "f  ENOENT  f+0x5/0x10  cat");

@@ -15,7 +15,6 @@ use probe::btf::{
 
 use crate::{
     btf,
-    commands::events,
     context::Context,
     draw::{
         self,
@@ -147,19 +146,30 @@ fn choose(structure: &str, function: &str, chosen: Option<&str>, is_end: bool) -
     })
 }
 
-/// The commands of the three events. The end is at the return of its function: so the call belongs to the life.
+/// The functions where a life begins and ends, with their objects.
+struct Ends<'a> {
+    from: (probes::Function<'a>, String),
+    until: Option<(probes::Function<'a>, String)>,
+}
+
+/// The commands of the three events, each with others to try. The end is at the return of its function: so the call
+/// belongs to the life.
 struct Commands {
-    from: String,
-    until: Option<String>,
+    from: Vec<String>,
+    until: Option<Vec<String>>,
     follow: String,
     is_returned: bool,
 }
 
 impl Commands {
-    fn new(group: &str, question: &Question<'_>, object: &str, end: Option<&str>) -> Self {
+    fn new(group: &str, question: &Question<'_>, ends: &Ends<'_>) -> Self {
+        let (from, object) = &ends.from;
+        let until = &ends.until;
         let is_returned = object.contains("$retval");
-        let kind = if is_returned { 'r' } else { 'p' };
-        let until = question.until.zip(end);
+        let with_object = |commands: Vec<String>, object: &str| {
+            let with_object = |command| format!("{command} object={object}");
+            commands.into_iter().map(with_object).collect()
+        };
         let mut follow = format!(
             "o:{group}/follow ({}){group}/from.object",
             question.structure
@@ -177,18 +187,24 @@ impl Commands {
             follow += &format!(" {field}");
         }
         Self {
-            from: format!("{kind}:{group}/from {} object={object}", question.from),
-            until: until.map(|(function, end)| format!("r:{group}/until {function} object={end}")),
+            from: match is_returned {
+                true => with_object(from.at_return(group, "from"), object),
+                false => vec![format!("p:{group}/from {} object={object}", question.from)],
+            },
+            until: until
+                .as_ref()
+                .map(|(until, end)| with_object(until.at_return(group, "until"), end)),
             follow,
             is_returned,
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = &String> {
-        [&self.from]
+    /// The commands to try for each event.
+    fn all(&self) -> impl Iterator<Item = &[String]> {
+        [&*self.from]
             .into_iter()
-            .chain(&self.until)
-            .chain([&self.follow])
+            .chain(self.until.as_deref())
+            .chain([std::slice::from_ref(&self.follow)])
     }
 }
 
@@ -380,23 +396,25 @@ fn is_address(value: &str) -> bool {
 
 /// Runs the command.
 pub fn run(context: &Context, question: &Question<'_>) -> Result {
-    for function in [question.from].into_iter().chain(question.until) {
-        probes::check_function(function)?;
-    }
     let structure = question.structure;
+    let from = probes::check_function(question.from)?;
+    let until = question.until.map(probes::check_function).transpose()?;
     let object = choose(structure, question.from, question.object, false)?;
-    let end = match question.until {
-        Some(until) => Some(choose(structure, until, question.end, true)?),
-        None => None,
+    let ends = Ends {
+        from: (from, object),
+        until: match question.until.zip(until) {
+            Some((name, until)) => Some((until, choose(structure, name, question.end, true)?)),
+            None => None,
+        },
     };
-    let commands = |group: &str| Commands::new(group, question, &object, end.as_deref());
-    for command in commands("rkprobe").all() {
+    let commands = |group: &str| Commands::new(group, question, &ends);
+    for command in commands("rkprobe").all().flatten() {
         probes::check_syntax(command)?;
     }
     let instance = Instance::create(&context.tracefs)?;
     let commands = commands(instance.group());
     for command in commands.all() {
-        probes::define(&context.tracefs, &[command.clone()])?;
+        probes::define(&context.tracefs, command)?;
     }
     // The default clock of tracing differs a little between CPUs.
     let clock = instance.file("trace_clock");
@@ -428,32 +446,25 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
     };
     let mut left = question.count.unwrap_or(u64::MAX);
     context.show_reading(&instance, None);
-    context.read_records(&instance, true, |line| {
+    context.read_records(&instance, |line| {
         if let Some(life) = lives.take(line) {
             print(&life, true)?;
             left -= 1;
         }
         Ok(left > 0)
     })?;
-    if left == 0 || context.tracefs.is_dry() {
-        return Ok(());
+    if left > 0 && !context.tracefs.is_dry() {
+        if lives.count == 0 {
+            note(format!(
+                "rkprobe: no {structure} came from {} during the run",
+                question.from
+            ));
+        }
+        for life in lives.rest() {
+            print(&life, false)?;
+        }
     }
-    let missed = events::missed(&context.tracefs, &format!("{}/follow", instance.group()))?;
-    if lives.count == 0 {
-        note(format!(
-            "rkprobe: no {structure} came from {} during the run",
-            question.from
-        ));
-    }
-    for life in lives.rest() {
-        print(&life, false)?;
-    }
-    if missed > 0 {
-        note(format!(
-            "rkprobe: {missed} missed: too many objects were live, or a hit was inside another probe"
-        ));
-    }
-    Ok(())
+    context.print_missing(&instance, "")
 }
 
 #[cfg(test)]
@@ -594,26 +605,36 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
             only_changes: true,
             count: None,
         };
-        let commands = Commands::new("g", &question, "$retval", Some("inode"));
-        let all: Vec<&String> = commands.all().collect();
+        let function = |name, is_unique| probes::Function { name, is_unique };
+        let mut ends = Ends {
+            from: (function("a", true), "$retval".into()),
+            until: Some((function("b", false), "inode".into())),
+        };
+        let commands = Commands::new("g", &question, &ends);
+        let all: Vec<&[String]> = commands.all().collect();
         assert_eq!(
             all,
             [
-                "r:g/from a object=$retval",
-                "r:g/until b object=inode",
-                "o:g/follow (inode)g/from.object x_*,y until=g/until.object changes m=$obj->i_mode"
+                &[
+                    "f:g/from a%return object=$retval",
+                    "r4096:g/from a object=$retval"
+                ][..],
+                &["r4096:g/until b object=inode"],
+                &["o:g/follow (inode)g/from.object x_*,y until=g/until.object changes m=$obj->i_mode"]
             ]
         );
         question.until = None;
         question.only = None;
         question.only_changes = false;
-        let commands = Commands::new("g", &question, "inode", None);
-        let all: Vec<&String> = commands.all().collect();
+        ends.from.1 = "inode".into();
+        ends.until = None;
+        let commands = Commands::new("g", &question, &ends);
+        let all: Vec<&[String]> = commands.all().collect();
         assert_eq!(
             all,
             [
-                "p:g/from a object=inode",
-                "o:g/follow (inode)g/from.object m=$obj->i_mode"
+                ["p:g/from a object=inode"],
+                ["o:g/follow (inode)g/from.object m=$obj->i_mode"]
             ]
         );
     }

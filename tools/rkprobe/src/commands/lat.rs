@@ -24,6 +24,7 @@ use crate::{
         self,
         Object, //
     },
+    missing::Missing,
     probes,
     svg, //
 };
@@ -189,7 +190,7 @@ fn sorted(groups: &BTreeMap<String, Calls>) -> Vec<(&String, &Calls)> {
     sorted
 }
 
-fn picture(context: &Context, function: &str, hist: &Hist) -> String {
+fn picture(context: &Context, function: &str, hist: &Hist, missing: &Missing) -> String {
     let mut text = String::new();
     for (name, calls) in sorted(&group(hist)) {
         if !name.is_empty() {
@@ -201,25 +202,26 @@ fn picture(context: &Context, function: &str, hist: &Hist) -> String {
     if text.is_empty() {
         text = format!("{function}: 0 calls\n");
     }
-    text + &dropped(hist.dropped)
+    missing.around(&text)
 }
 
-/// The warning about hits that are missing.
-pub fn dropped(number: u64) -> String {
-    match number {
-        0 => String::new(),
-        number => format!("{number} more hits found no room in the kernel's table\n"),
-    }
+/// The commands to try.
+fn commands(function: &probes::Function<'_>, group: &str, by: Option<By>) -> Vec<String> {
+    let field = by.map_or("", By::field);
+    let commands = function.at_return(group, "lat").into_iter();
+    commands
+        .map(|command| format!("{command} ns=$elapsed{field}"))
+        .collect()
 }
 
 /// Runs the command.
 pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&String>) -> Result {
-    probes::check_function(function)?;
-    let field = by.map_or("", By::field);
-    let command = |group: &str| format!("r:{group}/lat {function} ns=$elapsed{field}");
-    probes::check_syntax(&command("rkprobe"))?;
+    let probed = probes::check_function(function)?;
+    for command in commands(&probed, "rkprobe", by) {
+        probes::check_syntax(&command)?;
+    }
     let instance = Instance::create(&context.tracefs)?;
-    probes::define(&context.tracefs, &[command(instance.group())])?;
+    probes::define(&context.tracefs, &commands(&probed, instance.group(), by))?;
     let (key, names) = match by {
         Some(by) => (format!("{},", by.key().0), vec![by.key().1, "ns"]),
         None => (String::new(), vec!["ns"]),
@@ -234,17 +236,21 @@ pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&Str
         .write(&file, &trigger)
         .map_err(|error| Failure::file(&file, &error))?;
     let answer = instance.event_file("lat", "hist");
-    let read = || -> Result<Hist> {
+    let read = || -> Result<(Hist, Missing)> {
         let text = context.tracefs.read(&answer)?;
-        Ok(hist::parse(&text, &names, Some("ns")))
+        let hist = hist::parse(&text, &names, Some("ns"));
+        let missing =
+            Missing::read(&context.tracefs, &instance)?.with_table(hist.counted(), hist.dropped);
+        Ok((hist, missing))
     };
     context.watch(std::slice::from_ref(&answer), || {
-        Ok(picture(context, function, &read()?))
+        let (hist, missing) = read()?;
+        Ok(picture(context, function, &hist, &missing))
     })?;
     if context.tracefs.is_dry() {
         return Ok(());
     }
-    let hist = read()?;
+    let (hist, missing) = read()?;
     if let Some(path) = image {
         let mut all = Calls::default();
         for calls in group(&hist).values() {
@@ -254,11 +260,15 @@ pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&Str
             all.count += calls.count;
             all.ns += calls.ns;
         }
-        let title = format!("{function}: {}", all.summary().trim_end());
+        let title = format!(
+            "{function}: {}{}",
+            all.summary().trim_end(),
+            missing.title()
+        );
         svg::write(path, &title, &all.bars())?;
     }
     if !context.is_json {
-        return context.print(&picture(context, function, &hist));
+        return context.print(&picture(context, function, &hist, &missing));
     }
     let groups = group(&hist);
     let groups = sorted(&groups)
@@ -267,7 +277,7 @@ pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&Str
     let answer = Object::new()
         .string("function", function)
         .raw("groups", &json::array(groups))
-        .number("dropped", hist.dropped);
+        .raw("missing", &missing.json());
     context.print(&(answer.end() + "\n"))
 }
 

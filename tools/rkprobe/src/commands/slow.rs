@@ -14,15 +14,19 @@ use crate::{
 
 /// The commands to try: some functions return nothing, and BTF does not describe all of them. A parameter can have the
 /// name `ns` or `ret`, so the other fields have longer names.
-fn commands(group: &str, function: &str) -> Vec<String> {
-    [
+fn commands(group: &str, function: &probes::Function<'_>) -> Vec<String> {
+    let all_fields = [
         " rkprobe_ret=$retval $arg*",
         " $arg*",
         " rkprobe_ret=$retval",
         "",
-    ]
-    .map(|fields| format!("r:{group}/slow {function} rkprobe_ns=$elapsed{fields}"))
-    .into()
+    ];
+    let commands = function.at_return(group, "slow");
+    let all = all_fields.iter().flat_map(|fields| {
+        let with_fields = move |command| format!("{command} rkprobe_ns=$elapsed{fields}");
+        commands.iter().map(with_fields)
+    });
+    all.collect()
 }
 
 /// The arguments of a record, without the fields `rkprobe_ns` and `rkprobe_ret`, which come first.
@@ -75,12 +79,12 @@ fn json(record: &Record<'_>) -> String {
 
 /// Runs the command. `limit` is in ns, and `count` is the number of calls to show.
 pub fn run(context: &Context, function: &str, limit: u64, count: Option<u64>) -> Result {
-    probes::check_function(function)?;
-    for command in commands("rkprobe", function) {
+    let probed = probes::check_function(function)?;
+    for command in commands("rkprobe", &probed) {
         probes::check_syntax(&command)?;
     }
     let instance = Instance::create(&context.tracefs)?;
-    probes::define(&context.tracefs, &commands(instance.group(), function))?;
+    probes::define(&context.tracefs, &commands(instance.group(), &probed))?;
     let condition = format!("rkprobe_ns > {limit}");
     context.enable(&instance, "slow", &[condition])?;
     let none = format!(

@@ -6,7 +6,6 @@ use std::fs;
 
 use crate::{
     btf,
-    commands::lat::dropped,
     context::Context,
     draw::{
         self,
@@ -26,6 +25,7 @@ use crate::{
         self,
         Object, //
     },
+    missing::Missing,
     probes,
     record::Record, //
 };
@@ -155,12 +155,12 @@ fn writers(hist: &Hist) -> Vec<Bar> {
     bars
 }
 
-fn picture(context: &Context, memory: &str, hist: &Hist) -> String {
+fn picture(context: &Context, memory: &str, hist: &Hist, missing: &Missing) -> String {
     let bars = writers(hist);
-    if bars.is_empty() {
-        return format!("{memory}: 0 writes\n");
-    }
-    draw::bars(&bars, context.screen()) + &dropped(hist.dropped)
+    missing.around(&match bars.is_empty() {
+        true => format!("{memory}: 0 writes\n"),
+        false => draw::bars(&bars, context.screen()),
+    })
 }
 
 fn show(record: &Record<'_>, memory: &str, is_before: bool) -> String {
@@ -235,19 +235,23 @@ pub fn run(context: &Context, memory: &str, is_each: bool, count: Option<u64>) -
         return Err(Failure::file(&file, &error));
     }
     let answer = instance.event_file("watch", "hist");
-    let read = || -> Result<Hist> {
+    let read = || -> Result<(Hist, Missing)> {
         let text = context.tracefs.read(&answer)?;
-        Ok(hist::parse(&text, &["__probe_ip", "comm"], None))
+        let hist = hist::parse(&text, &["__probe_ip", "comm"], None);
+        let missing =
+            Missing::read(&context.tracefs, &instance)?.with_table(hist.counted(), hist.dropped);
+        Ok((hist, missing))
     };
     context.watch(std::slice::from_ref(&answer), || {
-        Ok(picture(context, memory, &read()?))
+        let (hist, missing) = read()?;
+        Ok(picture(context, memory, &hist, &missing))
     })?;
     if context.tracefs.is_dry() {
         return Ok(());
     }
-    let hist = read()?;
+    let (hist, missing) = read()?;
     if !context.is_json {
-        return context.print(&picture(context, memory, &hist));
+        return context.print(&picture(context, memory, &hist, &missing));
     }
     let writers = hist.rows.iter().map(|row| {
         Object::new()
@@ -258,7 +262,7 @@ pub fn run(context: &Context, memory: &str, is_each: bool, count: Option<u64>) -
     });
     let answer = Object::new()
         .raw("writers", &json::array(writers))
-        .number("dropped", hist.dropped);
+        .raw("missing", &missing.json());
     context.print(&(answer.end() + "\n"))
 }
 

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an answer lacks.
+//!
+//! Each command gets it from [`Missing::read`], so that all commands count the same things and say them in the same
+//! words.
+
+use std::fs;
+
+use crate::{
+    failure::Result,
+    instance::Instance,
+    json::{
+        self,
+        Object, //
+    },
+    profile,
+    tracefs::Tracefs, //
+};
+
+/// A switch of the kernel that keeps probes from hitting while it is 0.
+struct Switch {
+    name: &'static str,
+    file: &'static str,
+    /// Whether the probe of a command depends on the switch.
+    affects: fn(&str) -> bool,
+}
+
+const SWITCHES: [Switch; 2] = [
+    Switch {
+        name: "kernel.ftrace_enabled",
+        file: "/proc/sys/kernel/ftrace_enabled",
+        affects: uses_ftrace,
+    },
+    Switch {
+        name: "kprobes/enabled",
+        file: "/sys/kernel/debug/kprobes/enabled",
+        affects: |command| command.starts_with(['p', 'r']),
+    },
+];
+
+impl Switch {
+    fn is_off(&self) -> bool {
+        fs::read_to_string(self.file).is_ok_and(|text| text.trim() == "0")
+    }
+}
+
+/// Whether ftrace delivers the hits of a probe. On x86-64, a kprobe at the start of a function is one by ftrace. On
+/// arm64, ftrace delivers the hits of watchpoints.
+fn uses_ftrace(command: &str) -> bool {
+    match command.as_bytes().first() {
+        Some(b'f' | b'o') => true,
+        Some(b'p' | b'r') => cfg!(target_arch = "x86_64") && !command.contains("%retinsn"),
+        Some(b'w') => cfg!(target_arch = "aarch64"),
+        _ => false,
+    }
+}
+
+/// What an answer lacks.
+#[derive(Debug, Default, PartialEq)]
+pub struct Missing {
+    /// Hits of the probes, also of those that the answer leaves out on purpose.
+    hits: u64,
+    /// Hits that the probes missed.
+    missed: u64,
+    /// Why they missed them.
+    reasons: Vec<&'static str>,
+    /// Hits that the answer has, of probes that count in a table.
+    counted: u64,
+    /// Hits for which the table had no row left.
+    dropped: u64,
+    /// Records that were read.
+    read: u64,
+    /// Records for which the trace buffer had no room.
+    lost: u64,
+    /// Functions that cannot be probed.
+    unprobed: u64,
+    /// What must exist before a probe can hit.
+    awaited: Vec<String>,
+    /// The switches that keep a probe from hitting.
+    switches: Vec<&'static str>,
+}
+
+impl Missing {
+    /// Reads what the run of an instance misses. While the run's events exist, this is complete.
+    pub fn read(tracefs: &Tracefs, instance: &Instance<'_>) -> Result<Self> {
+        let mut missing = Self::default();
+        let group = instance.group();
+        let is_own = |probe: &&profile::Probe| {
+            probe
+                .event
+                .split_once('/')
+                .is_some_and(|(of, _)| of == group)
+        };
+        for probe in profile::read(tracefs)?.iter().filter(is_own) {
+            missing.add_probe(probe);
+        }
+        for cpu in tracefs.names(&instance.file("per_cpu")) {
+            let stats = tracefs.read(&instance.file(&format!("per_cpu/{cpu}/stats")))?;
+            missing.add_buffer(&stats);
+        }
+        Ok(missing)
+    }
+
+    /// Adds the table of a histogram: the hits that it counts, and those without a row.
+    pub fn with_table(mut self, counted: u64, dropped: u64) -> Self {
+        self.counted += counted;
+        self.dropped += dropped;
+        self
+    }
+
+    /// Adds functions that cannot be probed.
+    pub fn with_unprobed(mut self, functions: u64) -> Self {
+        self.unprobed += functions;
+        self
+    }
+
+    fn add_probe(&mut self, probe: &profile::Probe) {
+        self.hits += probe.hits;
+        self.missed += probe.missed;
+        if probe.missed > 0 && !self.reasons.contains(&probe.reason()) {
+            self.reasons.push(probe.reason());
+        }
+        for switch in SWITCHES {
+            if (switch.affects)(&probe.command)
+                && switch.is_off()
+                && !self.switches.contains(&switch.name)
+            {
+                self.switches.push(switch.name);
+            }
+        }
+        if let Some(awaited) = &probe.awaited {
+            if !self.awaited.contains(awaited) {
+                self.awaited.push(awaited.clone());
+            }
+        }
+    }
+
+    /// Adds the records of a CPU, from its file `stats`.
+    fn add_buffer(&mut self, stats: &str) {
+        let sum = |names: &[&str]| -> u64 {
+            stats
+                .lines()
+                .filter_map(|line| line.split_once(": "))
+                .filter(|(name, _)| names.contains(name))
+                .filter_map(|(_, number)| number.trim().parse::<u64>().ok())
+                .sum()
+        };
+        self.read += sum(&["read events"]);
+        self.lost += sum(&["overrun", "commit overrun", "dropped events"]);
+    }
+
+    /// Whether more than one hit of a hundred is missing, or all are.
+    fn is_large(&self) -> bool {
+        let is_large = |missing: u64, present: u64| missing > (missing + present) / 100;
+        is_large(self.missed, self.hits)
+            || is_large(self.dropped, self.counted)
+            || is_large(self.lost, self.read)
+            || !self.switches.is_empty()
+    }
+
+    /// A line for each reason. Empty if nothing is missing.
+    pub fn lines(&self) -> String {
+        let mut text = String::new();
+        let mut line = |number: u64, present: u64, what: &str, reason: &str| {
+            if number > 0 {
+                let part = number as f64 * 100.0 / (number + present) as f64;
+                let share = match present {
+                    0 => String::new(),
+                    _ if part < 0.1 => " (less than 0.1 %)".into(),
+                    _ => format!(" ({part:.1} %)"),
+                };
+                let ending = if number == 1 { "" } else { "s" };
+                text += &format!("missing: {number} {what}{ending}{share}: {reason}\n");
+            }
+        };
+        let reasons = self.reasons.join("; or ");
+        line(self.missed, self.hits, "hit", &reasons);
+        line(
+            self.dropped,
+            self.counted,
+            "hit",
+            "the kernel's table was full",
+        );
+        line(self.lost, self.read, "record", "the trace buffer was full");
+        line(
+            self.unprobed,
+            0,
+            "function",
+            "the kernel refuses a probe there",
+        );
+        for awaited in &self.awaited {
+            text += &format!("missing: all hits until {awaited} is loaded\n");
+        }
+        for switch in &self.switches {
+            text += &format!("missing: all hits while {switch} is 0\n");
+        }
+        text
+    }
+
+    /// The answer `text` with these lines: above it if much is missing, otherwise below.
+    pub fn around(&self, text: &str) -> String {
+        match self.is_large() {
+            true => self.lines() + text,
+            false => text.to_string() + &self.lines(),
+        }
+    }
+
+    /// The end of a title. Empty if nothing is missing.
+    pub fn title(&self) -> String {
+        self.lines()
+            .lines()
+            .map(|line| format!("; {line}"))
+            .collect()
+    }
+
+    /// The JSON object.
+    pub fn json(&self) -> String {
+        let quoted = |texts: &[&str]| json::array(texts.iter().map(|text| json::quote(text)));
+        let awaited: Vec<&str> = self.awaited.iter().map(|text| &**text).collect();
+        Object::new()
+            .number("missed", self.missed)
+            .number("dropped", self.dropped)
+            .number("lost", self.lost)
+            .number("unprobed", self.unprobed)
+            .raw("waiting", &quoted(&awaited))
+            .raw("off", &quoted(&self.switches))
+            .end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(command: &str, hits: u64, missed: u64) -> profile::Probe {
+        profile::Probe {
+            event: "g/e".into(),
+            command: command.into(),
+            hits,
+            missed,
+            awaited: None,
+        }
+    }
+
+    #[test]
+    fn an_answer_says_first_that_it_lacks_more_than_one_hit_of_a_hundred() {
+        for (hits, missed, is_first) in [
+            (99, 1, false),
+            (98, 2, true),
+            (0, 1, true),
+            (10_000, 100, false),
+        ] {
+            let mut missing = Missing::default();
+            missing.add_probe(&probe("f:g/e x%return", hits, missed));
+            let text = missing.around("answer\n");
+            assert_eq!(text.starts_with("missing: "), is_first, "{hits} {missed}");
+            assert_eq!(text.lines().count(), 2);
+        }
+        assert_eq!(Missing::default().around("answer\n"), "answer\n");
+    }
+
+    #[test]
+    fn each_reason_has_a_line() {
+        let mut missing = Missing::default().with_table(10, 5).with_unprobed(1);
+        missing.add_probe(&probe("r10:g/e x", 10, 90));
+        missing.add_probe(&probe("p:g/e x", 0, 0));
+        missing.add_buffer(
+            "entries: 3\noverrun: 4\ncommit overrun: 2\nbytes: 7\nnow ts:     1.0\ndropped events: 1\nread events: 5\n",
+        );
+        assert_eq!(
+            missing.lines(),
+            "missing: 90 hits (90.0 %): more calls were in flight than MAXACTIVE, or a hit was inside another probe\n\
+             missing: 5 hits (33.3 %): the kernel's table was full\n\
+             missing: 7 records (58.3 %): the trace buffer was full\n\
+             missing: 1 function: the kernel refuses a probe there\n"
+        );
+        assert_eq!(
+            missing.json(),
+            "{\"missed\":90,\"dropped\":5,\"lost\":7,\"unprobed\":1,\"waiting\":[],\"off\":[]}"
+        );
+        assert!(missing.title().starts_with("; missing: 90 hits"));
+    }
+
+    #[test]
+    fn a_probe_that_cannot_hit_is_missing_as_a_whole() {
+        let mut missing = Missing::default();
+        missing.add_probe(&profile::Probe {
+            awaited: Some("module x".into()),
+            ..probe("r10:g/e x:y", 0, 0)
+        });
+        assert_eq!(
+            missing.lines(),
+            "missing: all hits until module x is loaded\n"
+        );
+        assert!(missing.json().contains("\"waiting\":[\"module x\"]"));
+        assert!(uses_ftrace("f:a/b c"));
+        assert!(!uses_ftrace("p:a/b c%retinsn"));
+        assert!(!uses_ftrace("t:a/b c"));
+    }
+}
