@@ -53,8 +53,10 @@ impl<'o> Strings<'o> {
     /// Appends the string at `address` and returns its location.
     #[inline(always)]
     pub(super) fn add<C: Context + Copy>(&mut self, ctx: C, space: Space, address: u64) -> u32 {
-        let len = copy(ctx, space, address, self.room).unwrap_or(0);
-        self.append(len)
+        match copy(ctx, space, address, self.room) {
+            Ok(len) => self.append(len),
+            Err(Fault) => self.none(),
+        }
     }
 
     /// Appends the string as [`add`](Self::add) does, out of line.
@@ -71,8 +73,10 @@ impl<'o> Strings<'o> {
     /// Appends the symbol of `address` as a string, and returns its location.
     #[inline(never)]
     pub(super) fn add_symbol<C: Context + Copy>(&mut self, ctx: C, address: u64) -> u32 {
-        let len = write_symbol(ctx, address, room_of_one(self.room));
-        self.append(len)
+        match write_symbol(ctx, address, room_of_one(self.room)) {
+            Some(len) => self.append(len),
+            None => self.none(),
+        }
     }
 
     /// Marks the first `len` bytes of the unused part as used. Returns their location.
@@ -84,9 +88,23 @@ impl<'o> Strings<'o> {
         location
     }
 
-    /// The location of a string that is not readable.
-    pub(super) fn none(&self) -> u32 {
-        location(self.offset, 0)
+    /// Appends a NUL, and returns the location of a string that is not readable: a string of 0
+    /// bytes at the NUL.
+    ///
+    /// The kernel's filters and histograms read such a string up to the next NUL, which could be
+    /// beyond the record. C appends no NUL.
+    #[cold]
+    pub(super) fn none(&mut self) -> u32 {
+        let Some((nul, room)) = mem::take(&mut self.room).split_first_mut() else {
+            // The strings before it fill the record, and end with a NUL. There are some, because the
+            // fields of an event do not fill a record.
+            return location(self.offset.wrapping_sub(1), 0);
+        };
+        *nul = 0;
+        let location = location(self.offset, 0);
+        self.offset = self.offset.wrapping_add(1);
+        self.room = room;
+        location
     }
 }
 
@@ -105,7 +123,7 @@ fn location(offset: usize, len: usize) -> u32 {
 }
 
 /// Copies the string at `address` to `room`. Returns its length including the NUL. Truncates a
-/// string that does not fit. The length is 0 only if `room` is empty.
+/// string that does not fit. Fails if `room` is empty.
 ///
 /// Reads the string only once, because the string can change, and reads are expensive. Each read
 /// stays in a page, so bytes after the NUL cannot cause a fault.
@@ -154,24 +172,20 @@ fn copy_from<C: Context + Copy>(
         done = end;
         step = step.wrapping_mul(2).min(PAGE as usize);
     }
-    if let Some(last) = out.last_mut() {
-        *last = 0;
-    }
+    *out.last_mut().ok_or(Fault)? = 0;
     Ok(out.len())
 }
 
-/// Writes the symbol of `address` with a NUL. Returns the length including the NUL. The length is 0
-/// only if `out` is empty.
-fn write_symbol<C: Context + Copy>(ctx: C, address: u64, out: &mut [u8]) -> usize {
-    let Some((last, room)) = out.split_last_mut() else {
-        return 0;
-    };
+/// Writes the symbol of `address` with a NUL. Returns the length including the NUL, or `None` if
+/// `out` is empty.
+fn write_symbol<C: Context + Copy>(ctx: C, address: u64, out: &mut [u8]) -> Option<usize> {
+    let (last, room) = out.split_last_mut()?;
     let len = ctx.symbol(address, room).min(room.len());
     match room.get_mut(len) {
         Some(nul) => *nul = 0,
         None => *last = 0,
     }
-    len.wrapping_add(1)
+    Some(len.wrapping_add(1))
 }
 
 /// The index of the first NUL.

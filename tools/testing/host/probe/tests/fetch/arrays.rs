@@ -112,7 +112,7 @@ fn an_array_of_strings_is_one_of_pointers() {
     assert_eq!(record.string(1, 0), Some(&b"one\0"[..]));
     assert_eq!(record.string(1, 1), None);
     assert_eq!(record.string(1, 2), Some(&b"three\0"[..]));
-    assert_eq!(record.used, 17 + 10);
+    assert_eq!(record.used, 17 + 11);
     assert_eq!(
         record.print(),
         " arg1=240 arg2={\"one\",(fault),\"three\"} arg3=4"

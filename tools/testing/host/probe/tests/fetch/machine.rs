@@ -272,9 +272,14 @@ impl Record {
     pub fn string(&self, field: usize, element: usize) -> Option<&[u8]> {
         let location = self.number(field, element) as usize;
         let (len, start) = (location >> 16, location & 0xffff);
-        assert!(start >= HEADER + self.layout.bytes());
         assert!(start + len <= HEADER + self.used);
-        (len != 0).then(|| &self.bytes[start..start + len])
+        if len == 0 {
+            // The kernel's filters read a string of no length up to a NUL.
+            assert!(start < HEADER + self.used && self.bytes[start] == 0);
+            return None;
+        }
+        assert!(start >= HEADER + self.layout.bytes());
+        Some(&self.bytes[start..start + len])
     }
 
     /// The fields as text, named `arg1` and so on.

@@ -163,7 +163,7 @@ fn a_nul_that_ends_a_page_keeps_the_next_page_from_being_read() {
 }
 
 #[test]
-fn a_fault_anywhere_makes_a_string_of_no_length() {
+fn a_fault_anywhere_makes_a_string_of_no_length_at_a_nul() {
     for before in [1, 8, 63, 64, 65, 200, 4096] {
         let mut machine = Machine::new();
         let address = 0x4_0000 - before;
@@ -180,9 +180,9 @@ fn a_fault_anywhere_makes_a_string_of_no_length() {
             continue;
         }
         assert_eq!(record.string(0, 0), None);
-        // Nothing of it takes room.
+        // It takes only a NUL.
         assert_eq!(record.string(1, 0), Some(&b"next\0"[..]));
-        assert_eq!(record.used, 8 + 5);
+        assert_eq!(record.used, 8 + 1 + 5);
         assert_eq!(record.print(), " arg1=(fault) arg2=\"next\"");
     }
 }
@@ -230,8 +230,8 @@ fn several_strings_come_one_after_the_other() {
         di(&[k(4)], STRING),
     ]);
     let start = HEADER + 16;
-    assert_eq!(&record.bytes[start..start + 14], b"three\0one\0two\0");
-    assert_eq!(record.used, 16 + 14);
+    assert_eq!(&record.bytes[start..start + 15], b"three\0one\0\0two\0");
+    assert_eq!(record.used, 16 + 15);
     assert_eq!(
         record.print(),
         " arg1=\"three\" arg2=\"one\" arg3=(fault) arg4=\"two\""
