@@ -92,6 +92,7 @@ struct trace_event_functions ktrace_over_funcs = {
 struct ktrace_class_fields {
 	const void *get_fields;
 	struct list_head head;
+	unsigned long no_field[4];
 } ktrace_no_fields = { .head = LIST_HEAD_INIT(ktrace_no_fields.head) };
 
 static struct trace_event_fields call_fields[] = {
@@ -118,6 +119,10 @@ struct event_field {
 	unsigned int needs_test:1;
 	int len;
 };
+
+/* An empty list of fields looks like the field that the kernel takes from its front. */
+static_assert(offsetof(struct ktrace_class_fields, head) + offsetofend(struct event_field, size) <=
+	      sizeof(struct ktrace_class_fields));
 
 /*
  * Sets the length of an array, which `format` shows. BPF programs cannot read an array without this

@@ -41,6 +41,11 @@ struct ClassFields {
     /// NULL. So the kernel reads `head`.
     _get_fields: *const c_void,
     head: Opaque<list_head>,
+    /// Zeros. The kernel lets a BPF program read the record up to the end of the field at the front
+    /// of the list. C: `trace_event_get_offsets()`. In an empty list, the front is the head itself,
+    /// so the kernel takes the end of the field from the bytes behind the head. With zeros, it
+    /// refuses programs that read the record.
+    _no_field: [usize; 4],
 }
 
 const _: () = assert!(
@@ -54,6 +59,7 @@ impl ClassFields {
         Self {
             _get_fields: ptr::null(),
             head: Opaque::new(list_head::default()),
+            _no_field: [0; 4],
         }
     }
 
