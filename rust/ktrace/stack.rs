@@ -14,7 +14,7 @@ use kernel::{
     ffi::c_uint, //
 };
 
-/// A stack trace of up to `N` addresses. One context saves it, and another context reads it.
+/// A stack trace of up to `N` addresses, 1 to 64. One context saves it, and another context reads it.
 ///
 /// If one context reads the stack trace while another context saves, the result mixes both traces.
 ///
@@ -30,8 +30,12 @@ use kernel::{
 pub struct SavedStack<const N: usize>([AtomicUsize; N]);
 
 impl<const N: usize> SavedStack<N> {
+    /// [`addresses`](Self::addresses) returns an array, and a handler has little stack.
+    const FITS: () = assert!(N >= 1 && N <= 64, "a stack trace has 1 to 64 addresses");
+
     /// Creates a stack trace without addresses.
     pub const fn new() -> Self {
+        const { Self::FITS };
         Self([const { AtomicUsize::new(0) }; N])
     }
 
@@ -39,11 +43,12 @@ impl<const N: usize> SavedStack<N> {
     /// trace includes the interrupted task. Any context except NMI. C: `stack_trace_save()`.
     #[inline(never)]
     pub fn save(&self) {
-        let mut addresses = [0; N];
-        // SAFETY: The array has space for `N` addresses.
-        let _ = unsafe { bindings::stack_trace_save(addresses.as_mut_ptr(), N as c_uint, 1) };
-        for (to, address) in self.0.iter().zip(addresses) {
-            to.store(address, Ordering::Relaxed);
+        let to = self.0.as_ptr().cast_mut().cast();
+        // SAFETY: The array has space for `N` addresses, and may change while it is borrowed. The
+        // kernel writes whole words, so other contexts read old or new addresses meanwhile.
+        let len = unsafe { bindings::stack_trace_save(to, N as c_uint, 1) };
+        for rest in self.0.iter().skip(len as usize) {
+            rest.store(0, Ordering::Relaxed);
         }
     }
 

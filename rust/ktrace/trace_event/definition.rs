@@ -165,7 +165,16 @@ pub const fn check<E: Event>() {
         E::Fields::END + E::Fields::STRINGS <= MAX_LEN,
         "the fields of an event take at most 4000 bytes"
     );
+    assert!(
+        size_of::<E::Fields>() <= MAX_VALUES,
+        "the values of an event take at most 512 bytes: give large arrays as references"
+    );
 }
+
+/// The maximum size of the values of an event, in bytes. They are on the stack of the code that
+/// records, which can be a handler: as the structure, and as the fields of a record, unless the
+/// compiler finds that both are the same. A kernel stack has 16 KiB.
+const MAX_VALUES: usize = 512;
 
 /// Converts a field's name to a C string. For constants only.
 ///
@@ -236,19 +245,19 @@ fn len_of<E: Event>(fields: &E::Fields) -> usize {
 
 /// Records a hit of a probe, in its handler.
 #[inline(always)]
-pub fn record_at<E: Event>(fields: E::Fields, hit: &impl Origin) {
+pub fn record_at<E: Event>(fields: &E::Fields, hit: &impl Origin) {
     // SAFETY: `END` includes all fields, and `room` limits the strings to `MAX_LEN`.
     unsafe {
         E::state()
             .sink
-            .record_filled(hit, || len_of::<E>(&fields), || Written::<E>(&fields))
+            .record_filled(hit, || len_of::<E>(fields), || Written::<E>(fields))
     };
 }
 
 /// Records an event in plain code, at `place`.
 #[cold]
 #[inline(never)]
-pub fn record<E: Event>(fields: E::Fields, place: arch::CodePlace) {
+pub fn record<E: Event>(fields: &E::Fields, place: arch::CodePlace) {
     with_here(place, |here| record_at::<E>(fields, here));
 }
 
@@ -407,7 +416,9 @@ pub fn register<E: Event, S: Switch>(module: &'static ThisModule, switch: S) -> 
 /// `= hex` shows an unsigned integer in hexadecimal. `= symbol` shows a `u64` or a `usize` as the
 /// symbol of this address. Both also apply to arrays.
 ///
-/// All fields of an event together take less than a page. Strings that do not fit are cut.
+/// All fields of an event together take less than a page. Strings that do not fit are cut. The
+/// values in the structure, with references instead of what they point to, take at most 512 bytes,
+/// because they are on the stack: give larger arrays as references.
 ///
 /// The structure has these functions:
 ///
@@ -569,7 +580,7 @@ macro_rules! trace_event {
                     if Self::is_enabled() {
                         // The fields are in memory from here on.
                         let fields = ktrace_private::Event::fields(self);
-                        ktrace_private::record::<Self>(fields, ktrace_private::place());
+                        ktrace_private::record::<Self>(&fields, ktrace_private::place());
                     }
                 }
 
@@ -578,7 +589,7 @@ macro_rules! trace_event {
                 $visibility fn record_at(self, hit: &impl $crate::trace_event::Origin) {
                     if Self::is_enabled() {
                         ktrace_private::record_at::<Self>(
-                            ktrace_private::Event::fields(self),
+                            &ktrace_private::Event::fields(self),
                             hit,
                         );
                     }
