@@ -37,6 +37,7 @@ pub use enabling::{
 pub use event::{
     exists,
     HeldEvent,
+    NewName,
     TraceEvent, //
 };
 pub use event_mutex::{
@@ -45,7 +46,8 @@ pub use event_mutex::{
 };
 pub use field::{
     CowCStr,
-    Field, //
+    Field,
+    Number, //
 };
 pub use group::Group;
 pub use operations::{

@@ -116,6 +116,9 @@ pub use masked::{
 };
 pub use members::LeftOut;
 pub use name::{
+    is_valid_event,
+    is_valid_field,
+    is_valid_group,
     Event,
     EventName,
     MAX_NAME, //

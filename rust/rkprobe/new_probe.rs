@@ -16,7 +16,7 @@ use kernel::{
 use ktrace::{
     security,
     trace_event::{
-        self,
+        NewName,
         Sink, //
     },
     vfs, //
@@ -259,9 +259,12 @@ impl NewProbe<'_> {
         let group = CString::try_from_fmt(format_args!("{}", spec.group()))?;
         let name = CString::try_from_fmt(format_args!("{}", spec.event()))?;
         schema.define()?;
-        if trace_event::exists(&group, &name)? {
-            return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
-        }
+        let name = match NewName::new(registry::group(&group)?, name) {
+            Err(EEXIST) => {
+                return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into())
+            }
+            name => name?,
+        };
         if schema.needs_buffer() {
             schema.set_strings(registry::string_buffer()?)?;
         }
@@ -272,7 +275,7 @@ impl NewProbe<'_> {
         };
         let records = Arc::new(records, GFP_KERNEL)?;
         let probe = self.make_probe(spec, records.clone())?;
-        registry::create(registry::group(&group)?, name, records, probe)?;
+        registry::create(name, records, probe)?;
         Ok(())
     }
 

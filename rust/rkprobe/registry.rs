@@ -30,6 +30,7 @@ use ktrace::{
         EventMutexHeld,
         Field,
         Group,
+        NewName,
         Operations,
         Output,
         Sink,
@@ -177,16 +178,11 @@ fn limit_retired() {
 const REMOVALS: usize = 100;
 
 /// Adds an event with its first probe, or fails and changes nothing.
-pub(crate) fn create(
-    group: Arc<Group>,
-    name: CString,
-    records: Arc<Records>,
-    probe: Probe,
-) -> Result {
+pub(crate) fn create(name: NewName, records: Arc<Records>, probe: Probe) -> Result {
     limit_retired();
     let (held, output) = EventMutex::with(|token| {
         REGISTRY.lock().reserve()?;
-        let event = Event::register_typed(token, group, name, records)?;
+        let event = Event::register_typed(token, name, records)?;
         let output = event.output();
         let held = event.hold(token);
         let mut registry = REGISTRY.lock();

@@ -19,6 +19,7 @@ use ktrace::{
         EventMutexHeld,
         Field,
         Group,
+        NewName,
         Operations,
         Print,
         Sink,
@@ -124,8 +125,10 @@ impl Print for Nothing {
 fn event(module: &'static ThisModule) -> Result<TraceEvent> {
     let event = Arc::new(Nothing(Sink::new()), GFP_KERNEL)?;
     let definition = Definition {
-        group: Group::new(c"ktrace_drops", module)?,
-        name: CString::try_from(c"victim")?,
+        name: NewName::new(
+            Group::new(c"ktrace_drops", module)?,
+            CString::try_from(c"victim")?,
+        )?,
         operations: event.clone(),
         print: event,
     };

@@ -14,6 +14,7 @@ use ktrace::trace_event::{
     EventMutexHeld,
     Field,
     Group,
+    NewName,
     Operations,
     Origin,
     Print,
@@ -50,8 +51,7 @@ impl Addresses {
     /// Adds the event. The mutex is released before another error drops it.
     pub(crate) fn register(self: Arc<Self>, module: &'static ThisModule) -> Result<TraceEvent> {
         let definition = Definition {
-            group: Group::new(GROUP, module)?,
-            name: CString::try_from(c"function")?,
+            name: NewName::new(Group::new(GROUP, module)?, CString::try_from(c"function")?)?,
             operations: self.clone(),
             print: self,
         };

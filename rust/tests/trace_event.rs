@@ -8,7 +8,10 @@ use kernel::prelude::*;
 mod tests {
     use super::*;
 
-    use core::fmt::Write as _;
+    use core::{
+        fmt::Write as _,
+        num::NonZeroU8, //
+    };
 
     use kernel::{
         new_mutex,
@@ -29,6 +32,8 @@ mod tests {
         EventMutexHeld,
         Field,
         Group,
+        NewName,
+        Number,
         Operations,
         Print,
         Sink,
@@ -46,6 +51,8 @@ mod tests {
     };
 
     const GROUP: &CStr = c"ktrace_kunit";
+
+    const EIGHT: NonZeroU8 = NonZeroU8::new(8).unwrap();
 
     /// The parts of an event that no test records to.
     struct Parts {
@@ -86,15 +93,15 @@ mod tests {
         Ok(Arc::new(Sink::new(), GFP_KERNEL)?)
     }
 
-    /// An event with a field of this number of bytes. It pushes 1 when its operations are dropped,
+    /// An event with a field of eight bytes at this offset. It pushes 1 when its operations are dropped,
     /// and 2 when its printer is dropped.
     fn register(
         name: &CStr,
-        size: usize,
+        offset: usize,
         sink: Arc<Sink>,
         dropped: &'static Seen,
     ) -> Result<TraceEvent> {
-        let field = Field::new(c"field", c"u8[]", HEADER_LEN, size, false)?;
+        let field = Field::array(c"field", Number::U8, EIGHT, offset)?;
         let mut fields = KVec::new();
         fields.push(field, GFP_KERNEL)?;
         let parts = Parts {
@@ -103,8 +110,10 @@ mod tests {
             _dropped: Dropped(dropped, 1),
         };
         let definition = Definition {
-            group: Group::new(GROUP, ktrace::this_module!())?,
-            name: CString::try_from(name)?,
+            name: NewName::new(
+                Group::new(GROUP, ktrace::this_module!())?,
+                CString::try_from(name)?,
+            )?,
             operations: Arc::new(parts, GFP_KERNEL)?,
             print: Arc::new(Length(Dropped(dropped, 2)), GFP_KERNEL)?,
         };
@@ -138,7 +147,7 @@ mod tests {
         static DROPPED: Seen = Seen::new();
         let name = c"there";
         let before = exists(GROUP, name)?;
-        let event = register(name, 8, sink()?, &DROPPED)?;
+        let event = register(name, HEADER_LEN, sink()?, &DROPPED)?;
         let there = [
             exists(GROUP, name)?,
             exists(GROUP, c"ther")?,
@@ -161,7 +170,7 @@ mod tests {
     #[test]
     fn an_event_can_come_again() -> Result {
         for _ in 0..3 {
-            let event = register(c"again", 8, sink()?, &NOWHERE)?;
+            let event = register(c"again", HEADER_LEN, sink()?, &NOWHERE)?;
             let there = exists(GROUP, c"again")?;
             remove(event)?;
             assert!(there);
@@ -181,12 +190,12 @@ mod tests {
     #[test]
     fn an_output_outlives_its_event_and_keeps_its_number() -> Result {
         static DROPPED: Seen = Seen::new();
-        let event = register(c"first", 8, sink()?, &DROPPED)?;
+        let event = register(c"first", HEADER_LEN, sink()?, &DROPPED)?;
         let output = event.output();
         remove(event)?;
         let dropped_with_event = DROPPED.get(0);
         let dropped_before = DROPPED.len();
-        let event = register(c"second", 8, sink()?, &NOWHERE)?;
+        let event = register(c"second", HEADER_LEN, sink()?, &NOWHERE)?;
         let numbers = [output.number(), event.output().number()];
         remove(event)?;
         drop(output);
@@ -200,12 +209,12 @@ mod tests {
     fn a_sink_is_for_one_event() -> Result {
         static DROPPED: Seen = Seen::new();
         let sink = sink()?;
-        let event = register(c"one", 8, sink.clone(), &NOWHERE)?;
-        let second = errno(register(c"two", 8, sink.clone(), &DROPPED));
+        let event = register(c"one", HEADER_LEN, sink.clone(), &NOWHERE)?;
+        let second = errno(register(c"two", HEADER_LEN, sink.clone(), &DROPPED));
         let there = [exists(GROUP, c"one")?, exists(GROUP, c"two")?];
         remove(event)?;
         // Nor for one after the other: a handler may still have it.
-        let third = errno(register(c"three", 8, sink, &DROPPED));
+        let third = errno(register(c"three", HEADER_LEN, sink, &DROPPED));
         assert_eq!(there, [true, false]);
         assert_eq!([second, third], [EBUSY.to_errno(); 2]);
         assert_eq!(DROPPED.len(), 4);
@@ -214,11 +223,11 @@ mod tests {
 
     #[test]
     fn fields_beyond_a_record_are_e2big() -> Result {
-        let most = MAX_LEN - HEADER_LEN;
-        let fits = register(c"fits", most, sink()?, &NOWHERE)?;
+        let last = MAX_LEN - 8;
+        let fits = register(c"fits", last, sink()?, &NOWHERE)?;
         remove(fits)?;
-        for size in [most + 1, 1 << 20, usize::MAX] {
-            let refused = errno(register(c"big", size, sink()?, &NOWHERE));
+        for offset in [last + 1, 1 << 20, usize::MAX] {
+            let refused = errno(register(c"big", offset, sink()?, &NOWHERE));
             assert_eq!(refused, E2BIG.to_errno());
         }
         assert!(!exists(GROUP, c"big")?);
@@ -226,33 +235,76 @@ mod tests {
     }
 
     #[test]
-    fn a_field_locates_nothing() -> Result {
-        let field = |ty: &'static CStr| Field::new(c"field", ty, HEADER_LEN, 8, true);
-        for ty in [
-            c"__data_loc char[]",
-            c"__rel_loc u8[]",
-            c"char *",
-            c"const char *",
-        ] {
-            assert_eq!(errno(field(ty)), EINVAL.to_errno());
+    fn a_field_in_the_header_is_einval() {
+        for offset in [0, HEADER_LEN - 1] {
+            let refused = errno(Field::number(c"field", Number::U8, offset));
+            assert_eq!(refused, EINVAL.to_errno());
         }
-        let accepted = field(c"s64")?;
-        assert_eq!(accepted.name(), c"field");
-        assert_eq!(accepted.ty(), c"s64");
-        assert_eq!([accepted.offset(), accepted.size()], [HEADER_LEN, 8]);
-        assert!(accepted.is_signed());
+    }
+
+    #[test]
+    fn the_size_of_a_field_follows_from_its_type() -> Result {
+        let number = Field::number(c"field", Number::S64, HEADER_LEN)?;
+        assert_eq!(number.name(), c"field");
+        assert_eq!(number.ty(), c"s64");
+        assert_eq!([number.offset(), number.size()], [HEADER_LEN, 8]);
+        assert!(number.is_signed());
+        let array = Field::array(c"field", Number::U16, EIGHT, HEADER_LEN + 2)?;
+        assert_eq!(array.ty(), c"u16[8]");
+        assert_eq!([array.offset(), array.size()], [HEADER_LEN + 2, 16]);
+        assert!(!array.is_signed());
         Ok(())
     }
 
     #[test]
-    fn two_events_can_have_one_name() -> Result {
+    fn names_are_checked_as_those_of_commands() -> Result {
+        let longest = [b'n'; 63];
+        let too_long = [b'n'; 64];
+        let name = |text: &[u8]| {
+            let mut name = KVec::new();
+            name.extend_from_slice(text, GFP_KERNEL)?;
+            name.push(0, GFP_KERNEL)?;
+            CString::try_from(CStr::from_bytes_with_nul(&name).map_err(|_| EDOM)?)
+                .map_err(Error::from)
+        };
+        let bad: [&[u8]; 9] = [
+            b"",
+            b"a/b",
+            b"..",
+            b"a\nb",
+            b"a b",
+            b"1a",
+            b"a-b",
+            b"\xc3\xa9",
+            &too_long,
+        ];
+        for bad in bad {
+            let event = register(&*name(bad)?, HEADER_LEN, sink()?, &NOWHERE);
+            let field = Field::number(name(bad)?, Number::U8, HEADER_LEN);
+            let group = Group::new(&*name(bad)?, ktrace::this_module!());
+            let is_group = matches!(bad, b"a-b");
+            assert_eq!(errno(event), EINVAL.to_errno());
+            // A field has no limit.
+            assert_eq!(field.is_ok(), bad.len() == 64);
+            assert_eq!(group.is_ok(), is_group);
+        }
+        let longest = register(&*name(&longest)?, HEADER_LEN, sink()?, &NOWHERE)?;
+        remove(longest)
+    }
+
+    #[test]
+    fn the_name_of_another_event_is_eexist() -> Result {
         let name = c"twice";
-        let first = register(name, 8, sink()?, &NOWHERE)?;
-        let second = register(name, 8, sink()?, &NOWHERE);
-        let removed = second.and_then(remove);
+        let first = register(name, HEADER_LEN, sink()?, &NOWHERE)?;
+        let second = errno(register(name, HEADER_LEN, sink()?, &NOWHERE));
         let there = exists(GROUP, name)?;
         remove(first)?;
-        assert_eq!(removed, Ok(()));
+        let of_the_kernel = NewName::new(
+            Group::new(c"sched", ktrace::this_module!())?,
+            CString::try_from(c"sched_switch")?,
+        );
+        assert_eq!(second, EEXIST.to_errno());
+        assert_eq!(errno(of_the_kernel), EEXIST.to_errno());
         assert!(there);
         assert!(!exists(GROUP, name)?);
         Ok(())
@@ -262,7 +314,7 @@ mod tests {
     fn dropping_an_enabled_event_removes_it() -> Result {
         static DROPPED: Seen = Seen::new();
         let name = c"enabled";
-        let event = register(name, 8, sink()?, &DROPPED)?;
+        let event = register(name, HEADER_LEN, sink()?, &DROPPED)?;
         enable(GROUP, name)?;
         let refused = EventMutex::with(|token| event.try_remove(token))?;
         let Err((event, error)) = refused else {
@@ -279,7 +331,7 @@ mod tests {
     fn an_event_dropped_under_event_mutex_goes_when_that_is_released() -> Result {
         static DROPPED: Seen = Seen::new();
         let name = c"under";
-        let event = register(name, 8, sink()?, &DROPPED)?;
+        let event = register(name, HEADER_LEN, sink()?, &DROPPED)?;
         enable(GROUP, name)?;
         let dropped = EventMutex::with(|_| {
             drop(event);
@@ -340,8 +392,10 @@ mod tests {
             _dropped: Dropped(&SEEN, 1),
         };
         let definition = Definition {
-            group: Group::new(GROUP, ktrace::this_module!())?,
-            name: CString::try_from(name)?,
+            name: NewName::new(
+                Group::new(GROUP, ktrace::this_module!())?,
+                CString::try_from(name)?,
+            )?,
             operations: Arc::new(suicide, GFP_KERNEL)?,
             print: Arc::new(Length(Dropped(&SEEN, 2)), GFP_KERNEL)?,
         };

@@ -24,12 +24,21 @@ use kernel::{
     ThisModule, //
 };
 
-use probe::fetch::PlainPrintFmt;
+use probe::{
+    command::{
+        is_valid_event,
+        is_valid_field, //
+    },
+    fetch::PlainPrintFmt, //
+};
 
 use crate::arch;
 
 use super::{
-    event::TraceEvent,
+    event::{
+        NewName,
+        TraceEvent, //
+    },
     event_mutex::{
         EventMutex,
         EventMutexHeld, //
@@ -185,28 +194,28 @@ pub const fn field_name(name: &'static str) -> &'static CStr {
         [b'r', b'#', rest @ ..] => rest,
         _ => bytes,
     };
-    match core::ffi::CStr::from_bytes_with_nul(bytes) {
-        Ok(name) => name,
-        Err(_) => panic!("a name has no NUL"),
-    }
+    let Ok(c_name) = core::ffi::CStr::from_bytes_with_nul(bytes) else {
+        panic!("a name has no NUL");
+    };
+    assert!(
+        is_valid_field(c_name.to_bytes()),
+        "the name of a field has letters, digits and _, and no digit in front"
+    );
+    c_name
 }
 
-/// Converts the name of a group or an event to a C string. The kernel's tools accept only letters,
-/// digits and `_`.
+/// Converts the name of a group or an event to a C string. For constants only.
+///
+/// `name` ends with a NUL. The kernel's tools accept only letters, digits and `_`.
 pub const fn event_name(name: &'static str) -> &'static CStr {
-    let bytes = name.as_bytes();
-    let mut i = 0;
-    while i + 1 < bytes.len() {
-        assert!(
-            bytes[i].is_ascii_alphabetic()
-                || bytes[i] == b'_'
-                || i > 0 && bytes[i].is_ascii_digit(),
-            "the name of a group or an event has letters, digits and _, and no digit in front"
-        );
-        i += 1;
-    }
-    assert!(i > 0, "a group and an event have a name");
-    field_name(name)
+    let Ok(c_name) = core::ffi::CStr::from_bytes_with_nul(name.as_bytes()) else {
+        panic!("a name has no NUL");
+    };
+    assert!(
+        is_valid_event(c_name.to_bytes()),
+        "the name of a group or an event has 1 to 63 letters, digits and _, and no digit in front"
+    );
+    c_name
 }
 
 /// The number of bytes that all strings of an `E` share, without their NULs.
@@ -393,8 +402,10 @@ pub fn register<E: Event, S: Switch>(module: &'static ThisModule, switch: S) -> 
         _owner: PhantomData,
     };
     let definition = Definition {
-        group: Group::new(E::NAMES.group, module)?,
-        name: CString::try_from(E::NAMES.name)?,
+        name: NewName::new(
+            Group::new(E::NAMES.group, module)?,
+            CString::try_from(E::NAMES.name)?,
+        )?,
         operations: Arc::new(parts, GFP_KERNEL)?,
         print: Arc::new(printer, GFP_KERNEL)?,
     };
@@ -544,9 +555,9 @@ macro_rules! trace_event {
                 /// Adds the event to the kernel. The event appears in tracefs, disabled. Dropping
                 /// the result removes the event.
                 ///
-                /// Process context; sleeps. `EBUSY` if this event is registered already, `ENODEV`
-                /// if the kernel has no free event number, `EDEADLK` with `event_mutex` held,
-                /// `ENOMEM`.
+                /// Process context; sleeps. `EBUSY` if this event is registered already, `EEXIST`
+                /// if another event has its name, `ENODEV` if the kernel has no free event number,
+                /// `EDEADLK` with `event_mutex` held, `ENOMEM`.
                 $visibility fn register(
                 ) -> ::kernel::error::Result<$crate::trace_event::TraceEvent> {
                     Self::register_with(())

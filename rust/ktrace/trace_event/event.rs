@@ -38,6 +38,8 @@ use kernel::{
     types::Opaque, //
 };
 
+use probe::command::is_valid_event;
+
 use crate::{
     bindings,
     file,
@@ -69,6 +71,29 @@ use super::{
     sink::HEADER_LEN, //
 };
 
+/// The name of a new event, in its group.
+pub struct NewName {
+    group: Arc<Group>,
+    name: CString,
+}
+
+impl NewName {
+    /// Checks the name of an event that does not exist yet.
+    ///
+    /// `EINVAL` if the name does not have 1 to 63 letters, digits and `_`, or starts with a digit.
+    /// `EEXIST` if an event of this name exists in the group. Context and other errors are those of
+    /// [`exists`]. If two tasks register one name at the same time, both can succeed.
+    pub fn new(group: Arc<Group>, name: CString) -> Result<Self> {
+        if !is_valid_event(name.to_bytes()) {
+            return Err(EINVAL);
+        }
+        if exists(group.name(), &name)? {
+            return Err(EEXIST);
+        }
+        Ok(Self { group, name })
+    }
+}
+
 /// A registered event. Dropping the event removes it.
 ///
 /// Dropping disables the event in the top trace instance, and then waits until the event has no
@@ -99,6 +124,7 @@ use super::{
 ///         Definition,
 ///         EventMutex,
 ///         EventMutexHeld,
+///         NewName,
 ///         Field,
 ///         Group,
 ///         Operations,
@@ -155,8 +181,7 @@ use super::{
 ///     print: Arc<dyn Print>,
 /// ) -> Result<TraceEvent> {
 ///     let definition = Definition {
-///         group: Group::new(c"mine", module)?,
-///         name: CString::try_from(c"call")?,
+///         name: NewName::new(Group::new(c"mine", module)?, CString::try_from(c"call")?)?,
 ///         operations,
 ///         print,
 ///     };
@@ -183,21 +208,22 @@ impl TraceEvent {
     /// Adds an event, which then appears in every trace instance, disabled. C:
     /// `trace_add_event_call()`.
     ///
-    /// The kernel accepts two events of one name. The caller uses [`exists`] to avoid this. While a
-    /// user has the event enabled, the event holds a reference to the group's module. Until that
-    /// module is initialised, only [`enable`](super::enable) can enable the event. `EBUSY` if
-    /// another event uses the sink, `ENODEV` if the kernel has no free event number, `ENOMEM`.
-    /// Process context.
+    /// While a user has the event enabled, the event holds a reference to the group's module. Until
+    /// that module is initialised, only [`enable`](super::enable) can enable the event. `EINVAL` if
+    /// the name of a field is not a C identifier, `EBUSY` if another event uses the sink, `ENODEV`
+    /// if the kernel has no free event number, `ENOMEM`. Process context.
     pub fn register(token: &EventMutex, definition: Definition) -> Result<Self> {
         let Definition {
-            group,
-            name,
+            name: NewName { group, name },
             operations,
             print,
         } = definition;
         let class = group.class();
         let output = Output::new(group, &name, print)?;
         let (sink, fields) = (operations.sink(), operations.fields());
+        if !fields.iter().all(Field::has_valid_name) {
+            return Err(EINVAL);
+        }
         let fixed_len = fields.iter().map(Field::end).fold(HEADER_LEN, usize::max);
         sink.set_event(output.number(), fixed_len.try_into()?)?;
         let print_fmt = operations.print_fmt().as_char_ptr();
@@ -265,17 +291,11 @@ impl TraceEvent {
 impl<O: Operations> TraceEvent<O> {
     /// Adds an event, as [`register`](TraceEvent::register) does, and keeps the type of its
     /// operations, which also print its records.
-    pub fn register_typed(
-        token: &EventMutex,
-        group: Arc<Group>,
-        name: CString,
-        operations: Arc<O>,
-    ) -> Result<Self>
+    pub fn register_typed(token: &EventMutex, name: NewName, operations: Arc<O>) -> Result<Self>
     where
         O: Print,
     {
         let definition = Definition {
-            group,
             name,
             operations: operations.clone(),
             print: operations,

@@ -13,6 +13,8 @@ use kernel::{
     ThisModule, //
 };
 
+use probe::command::is_valid_group;
+
 use crate::bindings;
 
 use super::field_list::SharedLists;
@@ -41,8 +43,14 @@ extern "C" {
 }
 
 impl Group {
-    /// Creates a group for events of the module `owner`. `ENOMEM`.
+    /// Creates a group for events of the module `owner`.
+    ///
+    /// `EINVAL` if the name does not have 1 to 63 letters, digits, `_` and `-`, or starts with a
+    /// digit. `ENOMEM`.
     pub fn new(name: &CStr, owner: &'static ThisModule) -> Result<Arc<Self>> {
+        if !is_valid_group(name.to_bytes()) {
+            return Err(EINVAL);
+        }
         let name = CString::try_from(name)?;
         // SAFETY: The class is a C constant, so no code changes it.
         let mut class = unsafe { (&raw const ktrace_call_class).read() };

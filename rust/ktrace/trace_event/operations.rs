@@ -4,14 +4,13 @@
 
 use kernel::{
     prelude::*,
-    str::CString,
     sync::Arc, //
 };
 
 use super::{
+    event::NewName,
     event_mutex::EventMutexHeld,
     field::Field,
-    group::Group,
     output::Print,
     sink::Sink, //
 };
@@ -40,10 +39,8 @@ pub trait Operations: Send + Sync + 'static {
 
 /// The parts of an event.
 pub struct Definition {
-    /// The directory below `events/`.
-    pub group: Arc<Group>,
-    /// The directory of the event in the group's directory.
-    pub name: CString,
+    /// The group and the name.
+    pub name: NewName,
     /// The fields, the sink and the callbacks.
     pub operations: Arc<dyn Operations>,
     /// The printer of its records.

@@ -13,10 +13,7 @@ use core::{
 use kernel::{
     ffi::c_char,
     prelude::*,
-    str::{
-        CStr,
-        CString, //
-    },
+    str::CStr, //
 };
 
 use probe::{
@@ -35,13 +32,16 @@ use probe::{
 use crate::arch;
 
 use super::{
-    field::Field,
+    field::{
+        Field,
+        Number, //
+    },
     output::TraceSeq,
     sink::HEADER_LEN, //
 };
 
 /// The length of the name of a task, in bytes, with its NUL. C: `TASK_COMM_LEN`.
-const COMM_LEN: usize = 16;
+pub(super) const COMM_LEN: usize = 16;
 
 /// The name of the current task, as a field of an event. C: `current->comm`.
 ///
@@ -69,8 +69,8 @@ pub enum Kind {
     Value {
         /// The type of each value.
         ty: FetchType,
-        /// The type in `format`, if its name differs from the name of `ty`.
-        c_type: Option<&'static str>,
+        /// The type in `format`. `None` for a string.
+        number: Option<Number>,
         /// The number of elements of an array.
         count: Option<NonZeroU8>,
     },
@@ -79,10 +79,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    const fn new(ty: FetchType, c_type: Option<&'static str>) -> Self {
+    const fn new(ty: FetchType, number: Option<Number>) -> Self {
         Self::Value {
             ty,
-            c_type,
+            number,
             count: None,
         }
     }
@@ -90,9 +90,9 @@ impl Kind {
     const fn array<const N: usize>(self) -> Self {
         match self {
             // `SIZE` of the array type checks that the number fits.
-            Self::Value { ty, c_type, .. } => Self::Value {
+            Self::Value { ty, number, .. } => Self::Value {
                 ty,
-                c_type,
+                number,
                 count: NonZeroU8::new(N as u8),
             },
             Self::Comm => self,
@@ -136,19 +136,22 @@ pub trait RecordType<S = Plain>: Copy + Sealed {
 }
 
 macro_rules! numbers {
-    ($($type:ty: $style:ident = $width:ident $shown:ident $c_type:expr,)*) => {$(
+    ($($type:ty: $style:ident = $width:ident $shown:ident $number:ident,)*) => {$(
         impl RecordType<$style> for $type {
             const KIND: Kind = Kind::new(
                 FetchType::Number(Width::$width, Style::$shown),
-                $c_type,
+                Some(Number::$number),
             );
-            const SIZE: usize = size_of::<Self>();
+            const SIZE: usize = {
+                assert!(size_of::<Self>() == Number::$number.size());
+                size_of::<Self>()
+            };
             const ALIGN: usize = align_of::<Self>();
 
             #[inline(always)]
             fn write(&self, field: &mut [u8], _location: u32) {
                 if let Some(field) = field.first_chunk_mut() {
-                    *field = Number::bytes(*self);
+                    *field = Bytes::bytes(*self);
                 }
             }
         }
@@ -156,7 +159,7 @@ macro_rules! numbers {
 }
 
 /// A number of `N` bytes.
-trait Number<const N: usize>: Copy {
+trait Bytes<const N: usize>: Copy {
     fn bytes(self) -> [u8; N];
 }
 
@@ -164,7 +167,7 @@ macro_rules! number_types {
     ($($type:ty)*) => {$(
         impl Sealed for $type {}
 
-        impl Number<{ size_of::<$type>() }> for $type {
+        impl Bytes<{ size_of::<$type>() }> for $type {
             #[inline(always)]
             fn bytes(self) -> [u8; size_of::<$type>()] {
                 self.to_ne_bytes()
@@ -177,7 +180,7 @@ number_types! { u8 u16 u32 u64 usize i8 i16 i32 i64 isize }
 
 impl Sealed for bool {}
 
-impl Number<1> for bool {
+impl Bytes<1> for bool {
     #[inline(always)]
     fn bytes(self) -> [u8; 1] {
         [self.into()]
@@ -185,24 +188,24 @@ impl Number<1> for bool {
 }
 
 numbers! {
-    u8: Plain = W1 Unsigned None,
-    u16: Plain = W2 Unsigned None,
-    u32: Plain = W4 Unsigned None,
-    u64: Plain = W8 Unsigned None,
-    usize: Plain = W8 Unsigned Some("unsigned long"),
-    i8: Plain = W1 Signed None,
-    i16: Plain = W2 Signed None,
-    i32: Plain = W4 Signed None,
-    i64: Plain = W8 Signed None,
-    isize: Plain = W8 Signed Some("long"),
-    bool: Plain = W1 Unsigned Some("bool"),
-    u8: Hex = W1 Hex None,
-    u16: Hex = W2 Hex None,
-    u32: Hex = W4 Hex None,
-    u64: Hex = W8 Hex None,
-    usize: Hex = W8 Hex Some("unsigned long"),
-    u64: Symbol = W8 Symbol None,
-    usize: Symbol = W8 Symbol Some("unsigned long"),
+    u8: Plain = W1 Unsigned U8,
+    u16: Plain = W2 Unsigned U16,
+    u32: Plain = W4 Unsigned U32,
+    u64: Plain = W8 Unsigned U64,
+    usize: Plain = W8 Unsigned UnsignedLong,
+    i8: Plain = W1 Signed S8,
+    i16: Plain = W2 Signed S16,
+    i32: Plain = W4 Signed S32,
+    i64: Plain = W8 Signed S64,
+    isize: Plain = W8 Signed Long,
+    bool: Plain = W1 Unsigned Bool,
+    u8: Hex = W1 Hex U8,
+    u16: Hex = W2 Hex U16,
+    u32: Hex = W4 Hex U32,
+    u64: Hex = W8 Hex U64,
+    usize: Hex = W8 Hex UnsignedLong,
+    u64: Symbol = W8 Symbol U64,
+    usize: Symbol = W8 Symbol UnsignedLong,
 }
 
 /// The type of an element of an array in a record.
@@ -479,21 +482,20 @@ impl Column {
     /// Creates the field for the kernel. `ENOMEM`.
     pub(super) fn field(&self) -> Result<Field> {
         let offset = self.offset.into();
-        let (ty, c_type, count) = match self.kind {
-            Kind::Comm => return Field::new(self.name, c"char[16]", offset, COMM_LEN, false),
-            Kind::Value { ty, c_type, count } => (ty, c_type, count),
+        let (number, count) = match self.kind {
+            // SAFETY: The name of a task ends with a NUL, which `Comm` copies.
+            Kind::Comm => return unsafe { Field::comm(self.name, offset) },
+            Kind::Value { number, count, .. } => (number, count),
         };
-        let field = fetch::Field::new(0, ty, count);
-        let c_type = c_type.unwrap_or(ty.row().c_type);
-        let c_type = match count {
-            Some(count) => CString::try_from_fmt(format_args!("{c_type}[{count}]")),
-            None => CString::try_from_fmt(format_args!("{c_type}")),
-        }?;
-        if field.is_dynamic() {
-            // SAFETY: `Fields::write` writes a location within the record for each string.
-            return unsafe { Field::located(self.name, c_type, offset, field.bytes(), false) };
+        let Some(number) = number else {
+            // SAFETY: `Fields::write` writes the location of a string with its NUL, within the
+            // record.
+            return unsafe { Field::strings(self.name, count, offset, false) };
+        };
+        match count {
+            Some(count) => Field::array(self.name, number, count, offset),
+            None => Field::number(self.name, number, offset),
         }
-        Field::new(self.name, c_type, offset, field.bytes(), field.is_signed())
     }
 
     /// The name and the format, for `print fmt`.

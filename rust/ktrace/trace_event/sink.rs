@@ -262,10 +262,13 @@ impl Sink {
     /// Calls `fill` once for each user, with the zeroed bytes after the header.
     #[inline(always)]
     pub fn record<O: Origin>(&self, hit: &O, len: usize, fill: impl Fn(&mut [u8])) {
-        if len < self.fixed_len() || len > MAX_LEN {
+        // An event gets its fields before it gets a user. So the code looks for a user first.
+        let is_unused = self.only.load(Ordering::Acquire).is_null()
+            && self.users.load(Ordering::Acquire).is_null();
+        if is_unused || len < self.fixed_len() || len > MAX_LEN {
             return;
         }
-        // SAFETY: The length was checked above.
+        // SAFETY: The length was checked above. A sink belongs to events of the same fields only.
         unsafe { self.record_filled(hit, || len, || Closure(&fill)) };
     }
 

@@ -125,18 +125,47 @@ impl fmt::Write for Sanitized<'_, '_> {
     }
 }
 
-/// Whether `name` is valid for a group: letters, digits, `_` and `-`, with no digit first.
-pub(super) fn is_good_group(name: &str) -> bool {
-    let mut chars = name.chars();
-    chars
-        .next()
-        .is_some_and(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '-'))
-        && chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+/// Whether `name` is valid for a group: at most [`MAX_NAME`] letters, digits, `_` and `-`, with no
+/// digit first.
+pub const fn is_valid_group(name: &[u8]) -> bool {
+    name.len() <= MAX_NAME && is_good(name, true)
 }
 
-/// Whether `name` is valid for an event or a field: a C identifier.
+/// Whether `name` is valid for an event: a C identifier of at most [`MAX_NAME`] bytes.
+pub const fn is_valid_event(name: &[u8]) -> bool {
+    name.len() <= MAX_NAME && is_good(name, false)
+}
+
+/// Whether `name` is valid for a field: a C identifier.
+pub const fn is_valid_field(name: &[u8]) -> bool {
+    is_good(name, false)
+}
+
+/// Whether `name` has the characters of a group's name.
+pub(super) fn is_good_group(name: &str) -> bool {
+    is_good(name.as_bytes(), true)
+}
+
+/// Whether `name` has the characters of an event's or a field's name.
 pub(super) fn is_good_name(name: &str) -> bool {
-    is_good_group(name) && !name.contains('-')
+    is_good(name.as_bytes(), false)
+}
+
+const fn is_good(name: &[u8], allows_hyphen: bool) -> bool {
+    let mut rest = name;
+    let mut is_first = true;
+    while let [byte, tail @ ..] = rest {
+        let is_good = byte.is_ascii_alphabetic()
+            || *byte == b'_'
+            || allows_hyphen && *byte == b'-'
+            || !is_first && byte.is_ascii_digit();
+        if !is_good {
+            return false;
+        }
+        is_first = false;
+        rest = tail;
+    }
+    !is_first
 }
 
 /// The label after the `:` of a command: `[GROUP/][EVENT]` or `[GROUP.][EVENT]`.

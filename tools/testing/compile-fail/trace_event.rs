@@ -14,6 +14,7 @@ use kernel::{
 
 use ktrace::{
     kprobe::Hit,
+    stack::SavedStack,
     trace_event::{
         Definition,
         EventMutex,
@@ -21,6 +22,8 @@ use ktrace::{
         Field,
         Fill,
         Group,
+        NewName,
+        Number,
         Operations,
         Output,
         Print,
@@ -185,21 +188,73 @@ pub fn token_spawned() -> Result {
     })
 }
 
-pub fn fields(name: CString, ty: CString) -> Result<Field> {
-    //~ located: error[E0133]: call to unsafe function `Field::located` is unsafe
-    #[cfg(case = "located")]
-    return Field::located(name, ty, 8, 4, false);
+pub fn fields(name: CString) -> Result<Field> {
+    //~ strings: error[E0133]: call to unsafe function `Field::strings` is unsafe
+    #[cfg(case = "strings")]
+    return Field::strings(name, None, 8, false);
+
+    // The kernel's filters and histograms trust the size of a field.
+    //~ field_sized: error[E0061]: this function takes 3 arguments but 4 arguments were supplied
+    #[cfg(case = "field_sized")]
+    return Field::number(name, Number::U32, 8, 0);
+
+    // A text is a string without an end.
+    //~ field_typed: error[E0308]: expected `Number`, found `&CStr`
+    #[cfg(case = "field_typed")]
+    return Field::number(name, c"char[8]", 8);
+
+    //~ field_comm: error[E0624]: associated function `comm` is private
+    #[cfg(case = "field_comm")]
+    // SAFETY: It does not come to that.
+    return unsafe { Field::comm(c"comm", 8) };
+
+    //~ array_empty: error[E0308]: expected `NonZero<u8>`, found integer
+    #[cfg(case = "array_empty")]
+    return Field::array(name, Number::U8, 0, 8);
 
     //~ field_constructed: error: cannot construct `Field` with struct literal syntax due to private fields
     #[cfg(case = "field_constructed")]
     return Ok(Field {
         name: name.into(),
-        ty: ty.into(),
-        is_located: true,
+        size: 0,
     });
 
-    #[cfg(not(any(case = "located", case = "field_constructed")))]
-    Field::new(name, ty, 8, 4, false)
+    #[cfg(not(any(
+        case = "strings",
+        case = "field_sized",
+        case = "field_typed",
+        case = "field_comm",
+        case = "array_empty",
+        case = "field_constructed"
+    )))]
+    Field::number(name, Number::U32, 8)
+}
+
+/// The name of an event is checked.
+pub fn name(group: Arc<Group>, name: CString) -> Result<NewName> {
+    //~ name_constructed: error[E0451]: field `group` of struct `NewName` is private
+    #[cfg(case = "name_constructed")]
+    return Ok(NewName { group, name });
+
+    #[cfg(not(case = "name_constructed"))]
+    NewName::new(group, name)
+}
+
+/// A handler has little stack.
+pub fn stack() -> usize {
+    //~ stack_too_large: error[E0080]: a stack trace has 1 to 64 addresses
+    #[cfg(case = "stack_too_large")]
+    let stack = SavedStack::<65>::new();
+
+    //~ stack_empty: error[E0080]: a stack trace has 1 to 64 addresses
+    #[cfg(case = "stack_empty")]
+    let stack = SavedStack::<0>::new();
+
+    #[cfg(not(any(case = "stack_too_large", case = "stack_empty")))]
+    let stack = SavedStack::<64>::new();
+
+    stack.save();
+    stack.addresses().len()
 }
 
 pub fn handler(sink: &Arc<Sink>, hit: &Hit<'_>) {
@@ -336,6 +391,7 @@ pub mod definition {
             comm: Comm,
             sizes: [u16; 3],
             addresses: &'a [usize; 2] = symbol,
+            many: &'a [u64; 255],
             name: &'a str,
             path: &'a CStr,
         }
@@ -390,7 +446,25 @@ pub mod definition {
     //~ fields_too_many: error[E0080]: the fields of an event take at most
     #[cfg(case = "fields_too_many")]
     ktrace::trace_event! {
-        pub struct Bad in "group" as "bad" { first: [u64; 255], second: [u64; 255] }
+        pub struct Bad<'a> in "group" as "bad" { first: &'a [u64; 255], second: &'a [u64; 255] }
+    }
+
+    //~ values_too_many: error[E0080]: the values of an event take at most 512 bytes: give large arrays as references
+    #[cfg(case = "values_too_many")]
+    ktrace::trace_event! {
+        pub struct Bad in "group" as "bad" { first: [u64; 64], second: u8 }
+    }
+
+    //~ event_name_long: error[E0080]: the name of a group or an event has 1 to 63 letters, digits and _, and no digit in front
+    #[cfg(case = "event_name_long")]
+    ktrace::trace_event! {
+        pub struct Bad in "group" as "a123456789012345678901234567890123456789012345678901234567890123" {}
+    }
+
+    //~ event_name_of_two: error[E0080]: a name has no NUL
+    #[cfg(case = "event_name_of_two")]
+    ktrace::trace_event! {
+        pub struct Bad in "group" as "bad\0bad" {}
     }
 
     //~ field_empty: error[E0080]: an array in a record has 1 to 255 elements
@@ -399,13 +473,13 @@ pub mod definition {
         pub struct Bad in "group" as "bad" { none: [u8; 0] }
     }
 
-    //~ event_name: error[E0080]: the name of a group or an event has letters, digits and _, and no digit in front
+    //~ event_name: error[E0080]: the name of a group or an event has 1 to 63 letters, digits and _, and no digit in front
     #[cfg(case = "event_name")]
     ktrace::trace_event! {
         pub struct Bad in "my group" as "bad" {}
     }
 
-    //~ event_unnamed: error[E0080]: a group and an event have a name
+    //~ event_unnamed: error[E0080]: the name of a group or an event has 1 to 63 letters, digits and _, and no digit in front
     #[cfg(case = "event_unnamed")]
     ktrace::trace_event! {
         pub struct Bad in "group" as "" {}
@@ -427,6 +501,7 @@ pub mod definition {
             comm: Comm,
             sizes: [4; 3],
             addresses: &[1, 2],
+            many: &[0; 255],
             //~ field_value: error[E0308]: expected `&str`, found integer
             #[cfg(case = "field_value")]
             name: 5,
