@@ -55,7 +55,11 @@ use crate::{
     },
     ftrace_list,
     function::Call,
-    leftover,
+    leftover::{
+        self,
+        Entry,
+        Kind, //
+    },
     module,
     pointers::impl_for_pointers, //
 };
@@ -268,11 +272,13 @@ fn take_from_pool() -> Option<*mut FprobeSlot> {
 ///
 /// # Invariants
 ///
-/// `slot` is registered, and its `handler` points to `handler`.
+/// `slot` was registered, and its `handler` points to `handler`. Only the task that claims `entry`
+/// unregisters it. If [`leftover`] has done so, the slot stays allocated and unused.
 #[must_use = "dropping the probe unregisters it"]
 pub struct Fprobe<H: Handler> {
     slot: NonNull<FprobeSlot>,
     handler: ManuallyDrop<Pin<KBox<H>>>,
+    entry: Entry,
 }
 
 // SAFETY: The kernel's functions on a registered fprobe take the locks that they need. `H` is
@@ -362,26 +368,21 @@ impl<H: Handler> Fprobe<H> {
             }
             fprobe
         };
+        let code = entry_handler::<H> as *const () as usize;
         // SAFETY: `remove` waits until no handler runs, and does not use module notifiers. The slot
-        // is used again only after `untrack`.
-        let tracked = unsafe {
-            leftover::track(
-                entry_handler::<H> as *const () as usize,
-                fprobe.cast(),
-                remove,
-            )
-        };
+        // is used again only by a task with the claim.
+        let tracked = unsafe { leftover::track(Kind::Other, &[code], fprobe.cast(), remove) };
         // SAFETY: The slot is initialised and does not move. It is unregistered before it is used
         // again.
-        match tracked.and_then(|()| unsafe { register(fprobe, functions) }) {
+        match tracked.and_then(|claim| unsafe { register(fprobe, functions) }.map(|()| claim)) {
             // INVARIANT: This function has just registered the slot.
-            Ok(()) => Ok(Self {
+            Ok(claim) => Ok(Self {
                 // SAFETY: The pointer is from a `KBox`, so it is not NULL.
                 slot: unsafe { NonNull::new_unchecked(slot) },
                 handler: ManuallyDrop::new(handler),
+                entry: claim.keep(),
             }),
             Err(error) => {
-                leftover::untrack(fprobe.cast());
                 give_back::<H>(slot);
                 Err(error)
             }
@@ -389,7 +390,7 @@ impl<H: Handler> Fprobe<H> {
     }
 
     fn fprobe(&self) -> *mut bindings::fprobe {
-        // SAFETY: By the type invariant, the slot is registered, so it is live.
+        // SAFETY: By the type invariant, the slot is live.
         unsafe { (*self.slot.as_ptr()).fprobe.get() }
     }
 
@@ -407,8 +408,8 @@ impl<H: Handler> Fprobe<H> {
     }
 
     fn set_flags(&self, flags: u32) {
-        // SAFETY: By the type invariant, the slot is registered, so it is live. ktrace uses no
-        // other flag, and the kernel only reads the flags.
+        // SAFETY: By the type invariant, the slot is live. ktrace uses no other flag, and the kernel
+        // only reads the flags.
         unsafe { ptr::write_volatile(&raw mut (*self.fprobe()).flags, flags) };
     }
 
@@ -420,8 +421,8 @@ impl<H: Handler> Fprobe<H> {
     ///
     /// C: `nmissed` in `struct fprobe`, which is counted without a lock.
     pub fn missed(&self) -> u64 {
-        // SAFETY: By the type invariant, the slot is registered, so it is live. The result may or
-        // may not include an increment that another CPU makes now.
+        // SAFETY: By the type invariant, the slot is live. The result may or may not include an
+        // increment that another CPU makes now.
         unsafe { ptr::read_volatile(&raw const (*self.fprobe()).nmissed) as u64 }
     }
 
@@ -442,9 +443,11 @@ impl<H: Handler> Fprobe<H> {
     ///
     /// The caller must not use the probe after this.
     unsafe fn unregister_then<R>(&mut self, f: impl FnOnce(&H, u64) -> R) -> R {
-        // SAFETY: By the type invariant, the slot is registered.
+        let Some(_claim) = self.entry.claim() else {
+            return f(&self.handler, self.missed());
+        };
+        // SAFETY: By the type invariant, the slot is registered, because this task has the claim.
         let unregistered = unsafe { unregister(self.fprobe()) };
-        leftover::untrack(self.fprobe().cast());
         let result = f(&self.handler, self.missed());
         if unregistered.is_err() {
             return result;
@@ -554,7 +557,7 @@ unsafe fn unregister(fprobe: *mut bindings::fprobe) -> Result {
 ///
 /// # Safety
 ///
-/// `object` must be a registered `struct fprobe` that no other code uses any more.
+/// `object` must be a registered `struct fprobe`. Only the caller may unregister it.
 unsafe fn remove(object: *mut c_void) {
     // SAFETY: The caller guarantees that the fprobe is registered. Its memory is not freed.
     let _ = unsafe { unregister(object.cast()) };

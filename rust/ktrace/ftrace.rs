@@ -35,7 +35,11 @@ use kernel::{
 use crate::{
     ftrace_list,
     function::Call,
-    leftover,
+    leftover::{
+        self,
+        Entry,
+        Kind, //
+    },
     pointers::impl_for_pointers, //
 };
 
@@ -108,10 +112,12 @@ struct PinnedOps<H> {
 ///
 /// # Invariants
 ///
-/// `ftrace_list` has registered `inner.ops`, and only the drop or [`remove`] unregisters it there.
+/// `ftrace_list` has registered `inner.ops`, and only the task that claims `entry` unregisters it
+/// there.
 #[must_use = "dropping the value unregisters the handler"]
 pub struct FtraceOps<H: Handler> {
     inner: ManuallyDrop<Pin<KBox<PinnedOps<H>>>>,
+    entry: Entry,
 }
 
 // SAFETY: The kernel's functions take their own locks for registered `ftrace_ops`. `H` is `Send`.
@@ -147,9 +153,10 @@ impl<H: Handler> FtraceOps<H> {
             (*ops).func = Some(entry_handler::<H>);
             (*ops).flags = FLAGS;
         }
+        let code = entry_handler::<H> as *const () as usize;
         // SAFETY: `remove` waits until no handler runs, and does not touch module notifiers.
-        // `inner` is freed only after `untrack`.
-        unsafe { leftover::track(entry_handler::<H> as *const () as usize, ops.cast(), remove) }?;
+        // `inner` is freed only by a task with the claim.
+        let claim = unsafe { leftover::track(Kind::Other, &[code], ops.cast(), remove) }?;
         // SAFETY: The structure is not registered yet. It stays in place until it is unregistered.
         let registered = unsafe { set_filter(ops, filter) }
             // SAFETY: The filter, the function and the flags are set. The structure stays in place
@@ -159,9 +166,9 @@ impl<H: Handler> FtraceOps<H> {
             // INVARIANT: `ftrace_list::register` has just registered it.
             Ok(()) => Ok(Self {
                 inner: ManuallyDrop::new(inner),
+                entry: claim.keep(),
             }),
             Err(error) => {
-                leftover::untrack(ops.cast());
                 // SAFETY: The registration failed, so the structure is not registered.
                 unsafe { bindings::ftrace_free_filter(ops) };
                 Err(error)
@@ -177,10 +184,11 @@ impl<H: Handler> FtraceOps<H> {
 
 impl<H: Handler> Drop for FtraceOps<H> {
     fn drop(&mut self) {
-        let ops = self.inner.ops.get();
-        // SAFETY: `ops` was registered, by the type invariant.
-        let unregistered = unsafe { unregister(ops) };
-        leftover::untrack(ops.cast());
+        let Some(_claim) = self.entry.claim() else {
+            return;
+        };
+        // SAFETY: `ops` was registered, by the type invariant, and this task has the claim.
+        let unregistered = unsafe { unregister(self.inner.ops.get()) };
         if unregistered.is_ok() {
             // SAFETY: `self` is not used after this, and the kernel waited for the handlers.
             unsafe { ManuallyDrop::drop(&mut self.inner) };
@@ -209,7 +217,7 @@ unsafe fn unregister(ops: *mut bindings::ftrace_ops) -> Result {
 ///
 /// # Safety
 ///
-/// `object` must be the `struct ftrace_ops` of an [`FtraceOps`] that no other code uses any more.
+/// `object` must be the `struct ftrace_ops` of an [`FtraceOps`]. Only the caller may unregister it.
 unsafe fn remove(object: *mut c_void) {
     // SAFETY: The caller guarantees that the structure was registered and that no other code
     // unregisters it. The memory is not freed.

@@ -87,23 +87,24 @@ pub(crate) fn remove(kprobe: *mut bindings::kprobe) {
     }
 }
 
-/// Arms a kprobe of the list. Process context. `EINVAL` if its module is being unloaded.
+/// Arms a kprobe of the list. Process context. `EINVAL` if its module is being unloaded, or if the
+/// kprobe is not registered any more.
 ///
 /// C: `enable_kprobe()`.
 ///
 /// # Safety
 ///
-/// The kprobe must be registered.
+/// The kprobe must have been registered, and must not have been freed.
 pub(crate) unsafe fn enable(kprobe: *mut bindings::kprobe) -> Result {
     // The state of a module changes before `disarm_in` takes the lock. So this function sees the
     // state, or `disarm_in` disarms the kprobe.
     let _kprobes = KPROBES.lock();
-    // SAFETY: The caller guarantees that the kprobe is registered, so its address stays.
-    let address = unsafe { (*kprobe).addr } as usize;
+    // SAFETY: The caller guarantees that the kprobe exists. Unregistering may clear the address.
+    let address = unsafe { core::ptr::read_volatile(&raw const (*kprobe).addr) } as usize;
     if module::is_in_going(address) {
         return Err(EINVAL);
     }
-    // SAFETY: The caller guarantees that the kprobe is registered.
+    // SAFETY: The caller guarantees that the kprobe exists. C checks that it is registered.
     to_result(unsafe { bindings::enable_kprobe(kprobe) })
 }
 

@@ -28,9 +28,12 @@ use kernel::{
 use crate::{
     ftrace_list,
     kprobe_list,
-    leftover,
-    module::Module,
-    owner, //
+    leftover::{
+        self,
+        Entry,
+        Kind, //
+    },
+    module::Module, //
 };
 
 /// A handler for modules that load and unload.
@@ -118,53 +121,58 @@ static CALLER: AtomicPtr<bindings::task_struct> = AtomicPtr::new(ptr::null_mut()
 /// # Ok::<(), Error>(())
 /// ```
 #[must_use = "dropping the notifier unregisters it"]
-pub struct Notifier<H: Handler>(Arc<H>);
+pub struct Notifier<H: Handler> {
+    /// Kept until the notifier is dropped, so that the list never has the last reference.
+    _handler: Arc<H>,
+    /// The number in the list.
+    number: u64,
+    entry: Entry,
+}
 
 impl<H: Handler> Notifier<H> {
     /// Registers a handler, which the kernel calls from now on. C: `register_module_notifier()`.
     ///
-    /// Process context; sleeps. `ENOMEM`.
+    /// Process context; sleeps. `ENODEV` if the handler's module is being unloaded. `ENOMEM`.
     pub fn register(handler: H) -> Result<Self> {
+        let code = H::coming as *const () as usize;
         let handler = Arc::new(handler, GFP_KERNEL)?;
-        let object = address_of(&*handler);
-        // SAFETY: `leave` waits until the handler does not run. It takes only locks of this file.
-        // It does nothing if the list does not have the handler.
-        unsafe { leftover::track(H::coming as *const () as usize, object, leave) }?;
-        // If the allocation below fails, dropping `this` reverts the registration.
-        let this = Self(handler);
+        // Lock order: `LISTENERS`, then the list of `leftover`.
         let mut listeners = LISTENERS.lock();
         let number = listeners.next;
+        let object = ptr::without_provenance_mut(number as usize);
+        // SAFETY: `take_back` waits until the handler does not run. It takes only locks of this
+        // file. The handler has a reference count.
+        let claim = unsafe { leftover::track(Kind::Notifier, &[code], object, take_back) }?;
         let listener = Listener {
             number,
-            handler: this.0.clone(),
+            handler: handler.clone(),
         };
-        let pushed = listeners.list.push(listener, GFP_KERNEL);
+        listeners.list.push(listener, GFP_KERNEL)?;
         listeners.next += 1;
-        drop(listeners);
-        pushed?;
-        Ok(this)
+        Ok(Self {
+            _handler: handler,
+            number,
+            entry: claim.keep(),
+        })
     }
 }
 
 impl<H: Handler> Drop for Notifier<H> {
     fn drop(&mut self) {
-        let object = address_of(&*self.0);
-        leave(object);
-        leftover::untrack(object);
+        // Does not wait for the claim: if a handler drops this notifier, another task that removes
+        // it waits for this handler. Both may call `leave`.
+        let _claim = self.entry.try_claim();
+        leave(self.number);
     }
 }
 
-fn address_of<H: ?Sized>(handler: &H) -> *mut c_void {
-    ptr::from_ref(handler).cast_mut().cast()
-}
-
-/// Removes a handler from the list, and waits until the handler does not run any more.
-fn leave(object: *mut c_void) {
+/// Removes a handler from the list, if the list has it, and waits until no handler runs any more.
+fn leave(number: u64) {
     let mut listeners = LISTENERS.lock();
     let listener = listeners
         .list
-        .iter()
-        .position(|listener| address_of(&*listener.handler) == object)
+        .binary_search_by_key(&number, |listener| listener.number)
+        .ok()
         .and_then(|index| listeners.list.remove(index).ok());
     drop(listeners);
     // Dropped without a lock, because the handler's own `drop` may register or drop notifiers.
@@ -172,21 +180,13 @@ fn leave(object: *mut c_void) {
     wait_for_handlers();
 }
 
-/// Removes the handlers of a module from the list, and waits until they do not run any more.
-fn leave_all_of(module: &Module) {
-    loop {
-        let mut listeners = LISTENERS.lock();
-        let listener = listeners
-            .list
-            .iter()
-            .position(|listener| module.contains(owner::vtable_of(&*listener.handler)))
-            .and_then(|index| listeners.list.remove(index).ok());
-        drop(listeners);
-        if listener.is_none() {
-            break;
-        }
-    }
-    wait_for_handlers();
+/// Removes a handler that its module left in the list.
+///
+/// # Safety
+///
+/// The caller has no requirements to meet.
+unsafe fn take_back(number: *mut c_void) {
+    leave(number.addr() as u64);
 }
 
 /// Waits until no handler runs, except a handler that calls this function.
@@ -313,9 +313,6 @@ unsafe extern "C" fn changed(
     match state {
         COMING => call_all(|handler| handler.coming(module)),
         GOING => {
-            // The handlers of the module are removed first, because one may run in another task and
-            // drop the remaining registrations.
-            leave_all_of(module);
             leftover::remove_all_of(module);
             call_all(|handler| handler.going(module));
         }

@@ -24,7 +24,11 @@ use kernel::{
 use crate::{
     bindings,
     kprobe_list,
-    leftover,
+    leftover::{
+        self,
+        Entry,
+        Kind, //
+    },
     module,
     security, //
 };
@@ -94,9 +98,12 @@ pub(crate) struct PinnedProbe<R, H: ?Sized> {
 ///
 /// # Invariants
 ///
-/// `inner` is registered. It is in [`kprobe_list`] if its code [needs](kprobe_list::needs) it.
+/// `inner` was registered, and only the task that claims `entry` unregisters it. While registered,
+/// it is in [`kprobe_list`] if its code [needs](kprobe_list::needs) it. If [`leftover`] has removed
+/// it, the structure stays in place, and the kernel's functions return `EINVAL` for it.
 pub(crate) struct Registration<R: Raw, H: ?Sized> {
     inner: ManuallyDrop<Pin<KBox<PinnedProbe<R, H>>>>,
+    entry: Entry,
 }
 
 // SAFETY: The kernel's functions on a registered probe take the locks that they need.
@@ -128,13 +135,16 @@ impl<R: Raw, H> Registration<R, H> {
     }
 
     /// Unregisters the probe, and registers it again at its address, with other functions.
+    ///
+    /// `ENODEV` if the module of the handler is being unloaded.
     pub(crate) fn register_again(self, set: impl FnOnce(&mut R)) -> Result<Self> {
         let mut this = ManuallyDrop::new(self);
+        let claim = this.entry.claim().ok_or(ENODEV)?;
         let target = Target::Address(this.address());
         this.leave_list();
-        // SAFETY: By the type invariant, the probe is registered.
+        // SAFETY: By the type invariant, the probe is registered, because this task has the claim.
         unsafe { R::unregister(&mut [this.raw()]) };
-        leftover::untrack(this.raw().cast());
+        drop(claim);
         // SAFETY: `this` is not used after this.
         let inner = unsafe { ManuallyDrop::take(&mut this.inner) };
         // SAFETY: This function has just unregistered the probe.
@@ -170,8 +180,8 @@ impl<R: Raw, H> Registration<R, H> {
         // SAFETY: The functions are set.
         let code = unsafe { R::code(raw) };
         // SAFETY: No other code has the structure yet. `remove` waits until no handler runs, and
-        // does not use module notifiers. `inner` is freed only after `untrack`.
-        unsafe { leftover::track(code, raw.cast(), remove::<R>) }?;
+        // does not use module notifiers. `inner` is freed only by a task with the claim.
+        let claim = unsafe { leftover::track(Kind::Other, &[code], raw.cast(), remove::<R>) }?;
         // SAFETY: The structure is initialised and pinned. It is unregistered before it is freed.
         let register = || to_result(unsafe { R::register(raw) });
         let registered = if kprobe_list::needs(code) {
@@ -180,13 +190,14 @@ impl<R: Raw, H> Registration<R, H> {
         } else {
             register()
         };
-        registered.inspect_err(|_| leftover::untrack(raw.cast()))?;
+        registered?;
         // The kernel has the address now, and does not look up the name again.
         // SAFETY: The probe is registered, so no other code uses or changes its name.
         unsafe { (*R::kprobe(raw)).symbol_name = ptr::null() };
         // INVARIANT: This function has just registered the probe, and listed it if necessary.
         Ok(Self {
             inner: ManuallyDrop::new(inner),
+            entry: claim.keep(),
         })
     }
 
@@ -197,14 +208,16 @@ impl<R: Raw, H> Registration<R, H> {
         H: Send + 'static,
     {
         let mut this = ManuallyDrop::new(self);
+        let entry = core::mem::replace(&mut this.entry, Entry::none());
         // SAFETY: `this` is not used after this.
         let inner = unsafe { ManuallyDrop::take(&mut this.inner) };
         // SAFETY: The probe stays in its box, which is pinned again below.
         let inner = unsafe { Pin::into_inner_unchecked(inner) };
         let inner: KBox<PinnedProbe<R, dyn Send>> = inner;
-        // INVARIANT: The same probe is still registered.
+        // INVARIANT: The same probe is still registered, with the same entry.
         Registration {
             inner: ManuallyDrop::new(inner.into()),
+            entry,
         }
     }
 }
@@ -234,47 +247,51 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
 
     pub(crate) fn enable(&self) -> Result {
         if self.is_listed() {
-            // SAFETY: By the type invariant, the probe is registered.
+            // SAFETY: By the type invariant, the probe was registered, and is not freed.
             return unsafe { kprobe_list::enable(self.kprobe()) };
         }
-        // SAFETY: By the type invariant, the probe is registered.
+        // SAFETY: By the type invariant, the probe was registered, and is not freed. C checks that
+        // it is still registered.
         to_result(unsafe { bindings::enable_kprobe(self.kprobe()) })
     }
 
     pub(crate) fn disable(&self) -> Result {
-        // SAFETY: By the type invariant, the probe is registered.
+        // SAFETY: By the type invariant, the probe was registered, and is not freed. C checks that
+        // it is still registered.
         to_result(unsafe { bindings::disable_kprobe(self.kprobe()) })
     }
 
     /// The first bytes of the instruction, which an armed probe hides.
     pub(crate) fn opcode(&self) -> bindings::kprobe_opcode_t {
-        // SAFETY: By the type invariant, the probe is registered. The kernel has copied the opcode,
-        // and does not change it again.
+        // SAFETY: By the type invariant, the probe was registered, and is not freed. The kernel has
+        // copied the opcode, and does not change it again.
         unsafe { (*self.kprobe()).opcode }
     }
 
     pub(crate) fn is_gone(&self) -> bool {
-        // SAFETY: By the type invariant, the probe is registered.
+        // SAFETY: By the type invariant, the probe was registered, and is not freed.
         let is_gone = unsafe { has_flag(self.kprobe(), bindings::KPROBE_FLAG_GONE) };
         is_gone || module::is_in_going(self.address())
     }
 
     /// Whether ftrace calls the probe, which is then at a function's ftrace site.
     pub(crate) fn is_on_ftrace(&self) -> bool {
-        // SAFETY: By the type invariant, the probe is registered.
+        // SAFETY: By the type invariant, the probe was registered, and is not freed.
         unsafe { is_on_ftrace(self.kprobe()) }
     }
 
     pub(crate) fn address(&self) -> usize {
-        // SAFETY: By the type invariant, the probe is registered, so the address does not change.
-        unsafe { (*self.kprobe()).addr as usize }
+        // SAFETY: By the type invariant, the probe was registered, and is not freed. Only
+        // `leftover` may unregister it during this call. The kernel then clears the address if it
+        // fails, and either value is correct.
+        unsafe { ptr::read_volatile(&raw const (*self.kprobe()).addr) as usize }
     }
 
     /// The number of hits that did not run the handler, because another handler was running on that
     /// CPU.
     pub(crate) fn missed(&self) -> u64 {
-        // SAFETY: By the type invariant, the probe is registered. The result may or may not include
-        // an increment that another CPU makes now.
+        // SAFETY: By the type invariant, the probe was registered, and is not freed. The result may
+        // or may not include an increment that another CPU makes now.
         unsafe { ptr::read_volatile(&raw const (*self.kprobe()).nmissed) as u64 }
     }
 
@@ -284,7 +301,8 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
 
     /// Unregisters many probes, and waits once. Without memory, waits once for each probe.
     pub(crate) fn unregister_all<P>(probes: KVVec<P>, registration_of: impl Fn(P) -> Self) {
-        let (Ok(mut raw), Ok(mut owned)) = (
+        let (Ok(mut raw), Ok(mut owned), Ok(mut claims)) = (
+            KVVec::with_capacity(probes.len(), GFP_KERNEL),
             KVVec::with_capacity(probes.len(), GFP_KERNEL),
             KVVec::with_capacity(probes.len(), GFP_KERNEL),
         ) else {
@@ -293,18 +311,22 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
         };
         for probe in probes {
             let mut registration = ManuallyDrop::new(registration_of(probe));
+            let Some(claim) = registration.entry.claim() else {
+                continue;
+            };
             registration.leave_list();
             // The lists have capacity for all probes, so no push fails.
+            let _ = claims.push_within_capacity(claim);
             let _ = raw.push_within_capacity(registration.raw());
             // SAFETY: `registration` is not used after this.
             let inner = unsafe { ManuallyDrop::take(&mut registration.inner) };
             let _ = owned.push_within_capacity(inner);
         }
-        // SAFETY: By the type invariant, each probe is registered. It is freed only after this.
+        // SAFETY: By the type invariant, each probe is registered, because this task has the claim.
+        // It is freed only after this.
         unsafe { R::unregister(&mut raw) };
-        for raw in raw.iter().rev() {
-            leftover::untrack(raw.cast());
-        }
+        // The last entries of the list are the cheapest to remove.
+        while claims.pop().is_some() {}
         for inner in owned {
             // SAFETY: This function has just unregistered the probe.
             unsafe { release(inner) };
@@ -314,10 +336,13 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
 
 impl<R: Raw, H: ?Sized> Drop for Registration<R, H> {
     fn drop(&mut self) {
+        let Some(_claim) = self.entry.claim() else {
+            return;
+        };
         self.leave_list();
-        // SAFETY: By the type invariant, the probe is registered. It is freed only after this.
+        // SAFETY: By the type invariant, the probe is registered, because this task has the claim.
+        // It is freed only after this.
         unsafe { R::unregister(&mut [self.raw()]) };
-        leftover::untrack(self.raw().cast());
         // SAFETY: `self` is not used after this. The probe has just been unregistered.
         unsafe { release(ManuallyDrop::take(&mut self.inner)) };
     }
@@ -327,20 +352,20 @@ impl<R: Raw, H: ?Sized> Drop for Registration<R, H> {
 ///
 /// # Safety
 ///
-/// `kprobe` must be registered.
+/// `kprobe` must have been registered, and must not have been freed.
 #[inline(always)]
 pub(crate) unsafe fn is_on_ftrace(kprobe: *const bindings::kprobe) -> bool {
-    // SAFETY: The caller guarantees that the kprobe is registered.
+    // SAFETY: The caller guarantees that the kprobe was registered and exists.
     unsafe { has_flag(kprobe, bindings::KPROBE_FLAG_FTRACE) }
 }
 
 /// # Safety
 ///
-/// `kprobe` must be registered.
+/// `kprobe` must have been registered, and must not have been freed.
 #[inline(always)]
 unsafe fn has_flag(kprobe: *const bindings::kprobe, flag: u32) -> bool {
-    // SAFETY: The caller guarantees that the kprobe is registered. The kernel may change another
-    // flag at the same time.
+    // SAFETY: The caller guarantees that the kprobe was registered and exists. The kernel may change
+    // another flag at the same time.
     unsafe { ptr::read_volatile(&raw const (*kprobe).flags) & flag != 0 }
 }
 
@@ -365,11 +390,12 @@ unsafe fn was_kept<R: Raw>(raw: *mut R) -> bool {
 ///
 /// # Safety
 ///
-/// `object` must be a registered `R` that no other code uses any more.
+/// `object` must be a registered `R`. Only the caller may unregister it.
 unsafe fn remove<R: Raw>(object: *mut c_void) {
     let raw = object.cast::<R>();
     kprobe_list::remove(R::kprobe(raw));
-    // SAFETY: The caller guarantees that the structure is registered, and that no code frees it.
+    // SAFETY: The caller guarantees that the structure is registered. No other code unregisters or
+    // frees it.
     unsafe {
         R::unregister(&mut [raw]);
         was_kept(raw);

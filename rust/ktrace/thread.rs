@@ -62,7 +62,12 @@ use kernel::{
 };
 
 use crate::{
-    leftover, owner,
+    leftover::{
+        self,
+        Entry,
+        Kind, //
+    },
+    owner,
     trace_event::{
         EventMutexHeld,
         Switch, //
@@ -98,7 +103,7 @@ pub trait Work: Send + Sync + 'static {
     /// earlier. The CPU then has no thread until it comes online the next time.
     ///
     /// While the CPU goes offline, the kernel waits for this function with the CPU hotplug lock
-    /// held. So the function must not take this lock: it must not register or enable probes.
+    /// held. So the function must not take this lock: it must not register, enable or drop probes.
     fn run(&self, thread: &Thread);
 }
 
@@ -251,10 +256,12 @@ impl Waker {
 ///
 /// # Invariants
 ///
-/// The node in `inner` is an instance of the CPU hotplug state `inner.state`.
+/// The node in `inner` is an instance of the CPU hotplug state `inner.state`. Only the task that
+/// claims `entry` removes both. If [`leftover`] has done so, `inner` stays allocated.
 #[must_use = "dropping the threads stops them"]
 pub struct Threads {
     inner: ManuallyDrop<Pin<KBox<PinnedThreads>>>,
+    entry: Entry,
 }
 
 // SAFETY: The kernel changes the node under its own locks. All other fields are `Send` and `Sync`.
@@ -297,6 +304,7 @@ impl Switch for OnDemand {
 
 /// The part that the kernel has pointers to, so it must not move.
 #[repr(C)]
+#[pin_data]
 struct PinnedThreads {
     node: Opaque<hlist_node>,
     state: c_int,
@@ -304,6 +312,9 @@ struct PinnedThreads {
     work: Arc<dyn Work>,
     /// Whether all online CPUs have their threads.
     is_started: AtomicBool,
+    /// Whether no thread is started any more. Held while threads stop.
+    #[pin]
+    is_stopping: Mutex<bool>,
     /// For each CPU, NULL or an `Arc` in raw form. Only the CPU hotplug callbacks for a CPU change
     /// its entry. The kernel makes these calls one at a time.
     controls: KVec<AtomicPtr<Control>>,
@@ -330,32 +341,31 @@ impl Threads {
             unsafe { ktrace_remove_cpu_state(state) };
             error
         };
-        let inner = KBox::pin(
-            PinnedThreads {
+        let inner = KBox::pin_init(
+            pin_init!(PinnedThreads {
                 node: Opaque::new(hlist_node::default()),
                 state,
                 name,
                 work,
                 is_started: AtomicBool::new(false),
+                is_stopping <- new_mutex!(false),
                 controls,
-            },
+            }),
             GFP_KERNEL,
         )
-        .map_err(|error| remove_state(error.into()))?;
-        // SAFETY: `remove` stops the threads and waits for them. `inner` is freed only after
-        // `untrack`.
-        unsafe { leftover::track(code, inner.object(), remove) }.map_err(remove_state)?;
+        .map_err(remove_state)?;
+        // SAFETY: `remove` stops the threads and waits for them. `inner` is freed only by a task
+        // with the claim.
+        let claim = unsafe { leftover::track(Kind::Threads, &[code], inner.object(), remove) }
+            .map_err(remove_state)?;
         // SAFETY: The state was added above. The node stays in place until it is removed.
-        to_result(unsafe { ktrace_add_cpu_instance(state, inner.node.get()) }).map_err(
-            |error| {
-                leftover::untrack(inner.object());
-                remove_state(error)
-            },
-        )?;
+        to_result(unsafe { ktrace_add_cpu_instance(state, inner.node.get()) })
+            .map_err(remove_state)?;
         inner.is_started.store(true, Ordering::Relaxed);
         // INVARIANT: `ktrace_add_cpu_instance` has just added the node.
         Ok(Self {
             inner: ManuallyDrop::new(inner),
+            entry: claim.keep(),
         })
     }
 }
@@ -368,9 +378,12 @@ impl Drop for Threads {
             // thread.
             return;
         }
-        // SAFETY: By the type invariant, the node is an instance. It is not used after this.
+        let Some(_claim) = self.entry.claim() else {
+            return;
+        };
+        // SAFETY: By the type invariant, the node is an instance, because this task has the claim.
+        // It is not used after this.
         unsafe { self.inner.stop() };
-        leftover::untrack(self.inner.object());
         // SAFETY: The kernel does not use `inner` any more, and this function does not use it after
         // this.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
@@ -378,7 +391,7 @@ impl Drop for Threads {
 }
 
 impl PinnedThreads {
-    /// The identity of this object in the list of [`leftover`].
+    /// The argument for [`remove`].
     fn object(&self) -> *mut c_void {
         ptr::from_ref(self).cast_mut().cast()
     }
@@ -435,12 +448,21 @@ impl PinnedThreads {
 
     /// Stops all threads and waits for them.
     ///
+    /// The kernel calls `offline` with its list of CPU hotplug states locked. A thread that returns
+    /// may take this lock, for example to drop a watchpoint. So the threads stop before.
+    ///
     /// # Safety
     ///
     /// The node must be an instance of the state. No code may use the node after this call.
     unsafe fn stop(&self) {
+        let mut is_stopping = self.is_stopping.lock();
+        *is_stopping = true;
+        for cpu in 0..nr_cpu_ids() {
+            self.stop_on(cpu);
+        }
+        drop(is_stopping);
         // SAFETY: The caller guarantees that the node is an instance. The function calls `offline`
-        // for each online CPU. The other CPUs have no threads.
+        // for each online CPU, which stops a thread that was being started.
         unsafe { ktrace_remove_cpu_instance(self.state, self.node.get()) };
         // SAFETY: The state was added only for this instance.
         unsafe { ktrace_remove_cpu_state(self.state) };
@@ -451,7 +473,8 @@ impl PinnedThreads {
 ///
 /// # Safety
 ///
-/// `object` must be a [`PinnedThreads`] whose node is an instance. No other code may use it.
+/// `object` must be a [`PinnedThreads`] whose node is an instance. Only the caller may remove the
+/// node.
 unsafe fn remove(object: *mut c_void) {
     // SAFETY: The caller guarantees a live object whose node is an instance. The memory is not
     // freed.
@@ -495,6 +518,9 @@ unsafe extern "C" fn run(data: *mut c_void) -> c_int {
 unsafe extern "C" fn ktrace_thread_online(cpu: c_uint, node: *mut hlist_node) -> c_int {
     // SAFETY: The kernel passes the node of an instance, which is in a live `PinnedThreads`.
     let threads = unsafe { PinnedThreads::from_node(node) };
+    if *threads.is_stopping.lock() {
+        return 0;
+    }
     from_result(|| match threads.start_on(cpu) {
         // An error here would keep the CPU from coming online.
         Err(error) if threads.is_started.load(Ordering::Relaxed) => {
@@ -515,6 +541,8 @@ unsafe extern "C" fn ktrace_thread_online(cpu: c_uint, node: *mut hlist_node) ->
 unsafe extern "C" fn ktrace_thread_offline(cpu: c_uint, node: *mut hlist_node) -> c_int {
     // SAFETY: The kernel passes the node of an instance, which is in a live `PinnedThreads`.
     let threads = unsafe { PinnedThreads::from_node(node) };
+    // If another task stops the thread of this CPU now, this waits for that task.
+    let _is_stopping = threads.is_stopping.lock();
     threads.stop_on(cpu);
     0
 }

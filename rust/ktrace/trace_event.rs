@@ -36,7 +36,6 @@ pub use enabling::{
 };
 pub use event::{
     exists,
-    HeldEvent,
     NewName,
     TraceEvent, //
 };

@@ -6,9 +6,14 @@
 
 use core::{
     marker::PhantomData,
+    mem::ManuallyDrop,
     ptr::{
         self,
         NonNull, //
+    },
+    sync::atomic::{
+        AtomicPtr,
+        Ordering, //
     },
 };
 
@@ -36,7 +41,11 @@ use kernel::{
 
 use crate::{
     bindings as tracing,
-    leftover,
+    leftover::{
+        self,
+        Entry,
+        Kind, //
+    },
     owner,
     security, //
 };
@@ -113,15 +122,16 @@ pub trait ControlFile: 'static {
 ///
 /// # Invariants
 ///
-/// `dentry` is the dentry of the file. Other code only opens this file.
+/// `operations` have the dentry of the file. Only the task that claims `entry` removes the file. If
+/// [`leftover`] has done so, `operations` stay allocated.
 #[must_use = "dropping the file removes it"]
 pub struct File {
-    dentry: NonNull<bindings::dentry>,
     /// The kernel calls these operations until the file is removed.
-    _operations: KBox<FileOperations>,
+    operations: ManuallyDrop<KBox<FileOperations>>,
+    entry: Entry,
 }
 
-/// The operations of a file, and the module that owns the file.
+/// The operations of a file, the module that owns the file, and the file's dentry.
 #[repr(C)]
 struct FileOperations {
     /// The table has no owner. With an owner, the kernel would log a warning for each attempt to
@@ -129,11 +139,13 @@ struct FileOperations {
     /// [`release`] drops it.
     table: bindings::file_operations,
     owner: &'static ThisModule,
+    /// Set once, when the file has been created.
+    dentry: AtomicPtr<bindings::dentry>,
 }
 
-// SAFETY: Any task may remove a file, and the operations are constant.
+// SAFETY: Any task may remove a file, and the operations do not change.
 unsafe impl Send for File {}
-// SAFETY: A shared reference has no methods, and the operations are constant.
+// SAFETY: A shared reference has no methods, and the operations do not change.
 unsafe impl Sync for File {}
 
 // ktrace only passes the dentry on, and does not access its fields.
@@ -162,9 +174,15 @@ impl File {
                     ..pin_init::zeroed()
                 },
                 owner,
+                dentry: AtomicPtr::new(ptr::null_mut()),
             },
             GFP_KERNEL,
         )?;
+        let code = open::<T> as *const () as usize;
+        let object = ptr::from_ref(&*operations).cast_mut().cast();
+        // SAFETY: `take_back` removes the file and waits until the file is closed. The operations
+        // are freed only by a task with the claim.
+        let claim = unsafe { leftover::track(Kind::Other, &[code], object, take_back) }?;
         // SAFETY: The name is a string. The operations live as long as the file.
         let dentry = unsafe {
             tracing::tracefs_create_file(
@@ -176,15 +194,24 @@ impl File {
             )
         };
         let dentry = NonNull::new(kernel::error::from_err_ptr(dentry)?).ok_or(EEXIST)?;
+        operations.dentry.store(dentry.as_ptr(), Ordering::Relaxed);
         // INVARIANT: `tracefs_create_file()` has just created the file.
-        let this = Self {
-            dentry,
-            _operations: operations,
-        };
-        let code = open::<T> as *const () as usize;
-        // SAFETY: `take_back` removes the file and waits until the file is closed.
-        unsafe { leftover::track(code, dentry.as_ptr().cast(), take_back) }?;
-        Ok(this)
+        Ok(Self {
+            operations: ManuallyDrop::new(operations),
+            entry: claim.keep(),
+        })
+    }
+}
+
+impl FileOperations {
+    /// Removes the file, and waits until it is closed.
+    ///
+    /// # Safety
+    ///
+    /// The file must have been created. The caller calls this function once.
+    unsafe fn remove_file(&self) {
+        // SAFETY: The caller guarantees that this is the dentry of the file, which exists.
+        unsafe { ktrace_remove_file(self.dentry.load(Ordering::Relaxed)) };
     }
 }
 
@@ -192,19 +219,24 @@ impl File {
 ///
 /// # Safety
 ///
-/// `dentry` must be the dentry of a [`File`] that its module does not use any more.
-unsafe fn take_back(dentry: *mut c_void) {
-    // SAFETY: The caller guarantees that this is the dentry of a file.
-    unsafe { ktrace_remove_file(dentry.cast()) };
+/// `object` must be the [`FileOperations`] of a [`File`]. Only the caller may remove the file.
+unsafe fn take_back(object: *mut c_void) {
+    // SAFETY: The caller guarantees that these are the operations of a file, which only this call
+    // removes.
+    unsafe { (*object.cast::<FileOperations>()).remove_file() };
 }
 
 impl Drop for File {
     fn drop(&mut self) {
-        // This comes first, because the kernel may use the address for another file afterwards.
-        leftover::untrack(self.dentry.as_ptr().cast());
-        // SAFETY: By the type invariant, this is the dentry of the file. The call returns when the
-        // file is closed, and the operations are freed afterwards.
-        unsafe { ktrace_remove_file(self.dentry.as_ptr()) };
+        let Some(_claim) = self.entry.claim() else {
+            return;
+        };
+        // SAFETY: By the type invariant, the file exists, because this task has the claim. The call
+        // returns when the file is closed. The operations are freed afterwards, and not used again.
+        unsafe {
+            self.operations.remove_file();
+            ManuallyDrop::drop(&mut self.operations);
+        }
     }
 }
 

@@ -45,7 +45,11 @@ use kernel::{
 use crate::{
     arch,
     function::Call,
-    leftover,
+    leftover::{
+        self,
+        Entry,
+        Kind, //
+    },
     pointers::impl_for_pointers,
     registers::Value, //
 };
@@ -156,10 +160,12 @@ struct Attachment {
 ///
 /// If `tracepoint` in `inner` is not NULL, the hook is attached to this tracepoint. If
 /// `is_notified` is set, the tracepoint belongs to a loaded module, and the notifier is registered.
-/// Otherwise the tracepoint belongs to the kernel itself.
+/// Otherwise the tracepoint belongs to the kernel itself. Only the task that claims `entry` detaches
+/// the hook or unregisters the notifier. If [`leftover`] has done so, `inner` stays allocated.
 #[must_use = "dropping the value detaches the handler"]
 pub struct Tracepoint<H: Handler> {
     inner: ManuallyDrop<Pin<KBox<PinnedHook<H>>>>,
+    entry: Entry,
 }
 
 // SAFETY: The kernel's functions on tracepoints take the locks that they need. `H` is `Send`.
@@ -235,9 +241,10 @@ impl<H: Handler> Tracepoint<H> {
             }? Error),
             GFP_KERNEL,
         )?;
+        let code = hit::<H> as *const () as usize;
         // SAFETY: `remove` waits until no handler runs, and takes no lock that a module notifier
-        // holds. `inner` is freed only after `untrack`.
-        unsafe { leftover::track(hit::<H> as *const () as usize, inner.object(), remove::<H>) }?;
+        // holds. `inner` is freed only by a task with the claim.
+        let claim = unsafe { leftover::track(Kind::Other, &[code], inner.object(), remove::<H>) }?;
         let registered = match found {
             // SAFETY: The kernel never removes its own tracepoints. `inner` is pinned, and is
             // detached before it is freed.
@@ -248,10 +255,11 @@ impl<H: Handler> Tracepoint<H> {
                 bindings::register_tracepoint_module_notifier(inner.attachment.notifier.get())
             }),
         };
-        registered.inspect_err(|_| leftover::untrack(inner.object()))?;
+        registered?;
         // INVARIANT: This function has just attached the hook or registered the notifier.
         let this = Self {
             inner: ManuallyDrop::new(inner),
+            entry: claim.keep(),
         };
         match this.inner.attachment.error.load(Ordering::Relaxed) {
             0 => Ok(this),
@@ -293,9 +301,12 @@ impl<H: Handler> Tracepoint<H> {
     ///
     /// The caller must not use the handler after this.
     unsafe fn unregister_then<R>(&mut self, f: impl FnOnce(&H, u64) -> R) -> R {
-        // SAFETY: By the type invariant, the hook is attached or the notifier is registered.
+        let Some(_claim) = self.entry.claim() else {
+            return f(self.handler(), self.missed());
+        };
+        // SAFETY: By the type invariant, the hook is attached or the notifier is registered, because
+        // this task has the claim.
         let unregistered = unsafe { self.inner.unregister() };
-        leftover::untrack(self.inner.object());
         let result = f(self.handler(), self.missed());
         if unregistered.is_err() {
             return result;
@@ -315,7 +326,7 @@ impl<H: Handler> Drop for Tracepoint<H> {
 }
 
 impl<H: Handler> PinnedHook<H> {
-    /// The entry in the list of [`leftover`].
+    /// The argument for [`remove`].
     fn object(&self) -> *mut c_void {
         ptr::from_ref(self).cast_mut().cast()
     }
@@ -409,7 +420,7 @@ impl<H: Handler> PinnedHook<H> {
 /// # Safety
 ///
 /// `object` must be a [`PinnedHook`] for `H` that is attached to a tracepoint of the kernel, or
-/// whose notifier is registered. No other code may use it any more.
+/// whose notifier is registered. Only the caller may detach or unregister it.
 unsafe fn remove<H: Handler>(object: *mut c_void) {
     // SAFETY: The caller guarantees that the hook is attached, or its notifier registered. Its
     // memory is not freed.

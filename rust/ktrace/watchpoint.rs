@@ -46,7 +46,11 @@ use crate::{
     arch,
     ftrace::FtraceOps,
     kprobe,
-    leftover,
+    leftover::{
+        self,
+        Entry,
+        Kind, //
+    },
     pointers::impl_for_pointers,
     registers::Registers,
     trace_event::{
@@ -203,6 +207,7 @@ struct PinnedWatch<H> {
 #[must_use = "dropping the watchpoint unregisters it"]
 pub struct Watchpoint<H: Handler> {
     inner: ManuallyDrop<Pin<KBox<PinnedWatch<H>>>>,
+    entry: Entry,
 }
 
 // SAFETY: Any task may arm, disarm and free a watchpoint. `H` is `Send`.
@@ -289,13 +294,15 @@ impl<H: Handler> Watchpoint<H> {
             }? Error),
             GFP_KERNEL,
         )?;
+        let code = hit::<H> as *const () as usize;
         // SAFETY: `remove` waits until no handler runs, and takes no lock that a module notifier
-        // holds. `inner` is freed only after `untrack`.
-        unsafe { leftover::track(hit::<H> as *const () as usize, inner.object(), remove::<H>) }?;
+        // holds. `inner` is freed only by a task with the claim.
+        let claim = unsafe { leftover::track(Kind::Other, &[code], inner.object(), remove::<H>) }?;
         // SAFETY: The watchpoint is pinned in a box, and is disarmed before it is freed.
-        unsafe { inner.raw.arm() }.inspect_err(|_| leftover::untrack(inner.object()))?;
+        unsafe { inner.raw.arm() }?;
         Ok(Self {
             inner: ManuallyDrop::new(inner),
+            entry: claim.keep(),
         })
     }
 
@@ -319,15 +326,17 @@ impl<H: Handler> Watchpoint<H> {
 
 impl<H: Handler> Drop for Watchpoint<H> {
     fn drop(&mut self) {
+        let Some(_claim) = self.entry.claim() else {
+            return;
+        };
         self.disarm();
-        leftover::untrack(self.inner.object());
         // SAFETY: `self` is not used after `drop`, and no handler runs any more.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
     }
 }
 
 impl<H: Handler> PinnedWatch<H> {
-    /// The entry in the list of [`leftover`].
+    /// The argument for [`remove`].
     fn object(&self) -> *mut c_void {
         ptr::from_ref(self).cast_mut().cast()
     }
@@ -468,14 +477,16 @@ unsafe extern "C" fn cpu_offline(cpu: c_uint, node: *mut bindings::hlist_node) -
 ///
 /// # Safety
 ///
-/// `object` must be a [`PinnedWatch`] for `H` that no other code uses any more.
+/// `object` must be a [`PinnedWatch`] for `H`. Only the caller may free it or its reports.
 unsafe fn remove<H: Handler>(object: *mut c_void) {
-    // SAFETY: The caller guarantees that the watchpoint lives, and that no other code uses it. Its
-    // memory is not freed.
-    let raw = unsafe { &mut (*object.cast::<PinnedWatch<H>>()).raw };
-    raw.disarm();
+    // SAFETY: The caller guarantees that the watchpoint lives. Its memory is not freed.
+    let raw = unsafe { &raw mut (*object.cast::<PinnedWatch<H>>()).raw };
+    // SAFETY: The watchpoint lives.
+    unsafe { (*raw).disarm() };
     // The callback for ftrace is in ktrace, whose module can be unloaded later.
-    raw.reports = None;
+    // SAFETY: Only `arm`, `Drop` and this function access the field. The caller guarantees that no
+    // other code frees it, and `arm` is over.
+    unsafe { (*raw).reports = None };
 }
 
 /// [`reports`] calls this function at an access that ftrace reports.

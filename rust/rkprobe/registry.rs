@@ -180,24 +180,24 @@ const REMOVALS: usize = 100;
 /// Adds an event with its first probe, or fails and changes nothing.
 pub(crate) fn create(name: NewName, records: Arc<Records>, probe: Probe) -> Result {
     limit_retired();
-    let (held, output) = EventMutex::with(|token| {
+    let output = EventMutex::with(|token| {
         REGISTRY.lock().reserve()?;
         let event = Event::register_typed(token, name, records)?;
         let output = event.output();
-        let held = event.hold(token);
         let mut registry = REGISTRY.lock();
         registry.add_probe(token, probe);
         if registry.events.push_within_capacity(event).is_err() {
             pr_err!("no room was reserved for an event\n");
             return Err(ENOMEM);
         }
-        Ok((held, output))
+        Ok(output)
     })??;
-    // It is safe to assume after an error that the event has no directory.
-    if held.has_directory().unwrap_or(false) {
-        return Ok(());
+    match output.has_directory() {
+        // Another task has removed the event.
+        Ok(true) | Err(ENOENT) => return Ok(()),
+        // It is safe to assume after an error that the event has no directory.
+        Ok(false) | Err(_) => {}
     }
-    drop(held);
     let is_new = |probe: &Probe| {
         let spec = probe.spec();
         (spec.group().as_bytes(), spec.event().as_bytes())

@@ -43,7 +43,11 @@ use probe::command::is_valid_event;
 use crate::{
     bindings,
     file,
-    leftover,
+    leftover::{
+        self,
+        Entry,
+        Kind, //
+    },
     owner, //
 };
 
@@ -191,8 +195,8 @@ impl NewName {
 ///
 /// # Invariants
 ///
-/// The call in `inner` was added to the kernel's events, and `PinnedEvent::unregister` has not
-/// succeeded since then. If `O` is not `dyn Operations`, the operations are an `O`.
+/// The call in `inner` was added to the kernel's events. Only the task that claims the entry in
+/// `inner` unregisters it, and then frees it, unless [`leftover`] is that task. If `O` is not `dyn Operations`, the operations are an `O`.
 #[must_use = "dropping the event removes it"]
 pub struct TraceEvent<O: Operations + ?Sized = dyn Operations> {
     inner: ManuallyDrop<EventBox>,
@@ -219,6 +223,8 @@ impl TraceEvent {
             print,
         } = definition;
         let class = group.class();
+        // The event prints records for `tp_printk`, so it also ends with the printer's module.
+        let codes = [owner::vtable_of(&*operations), owner::vtable_of(&*print)];
         let output = Output::new(group, &name, print)?;
         let (sink, fields) = (operations.sink(), operations.fields());
         if !fields.iter().all(Field::has_valid_name) {
@@ -237,6 +243,7 @@ impl TraceEvent {
             has_fields: AtomicBool::new(false),
             hides_fields: AtomicBool::new(false),
             is_dropped: AtomicBool::new(false),
+            entry: Entry::none(),
         };
         // INVARIANT: The sink was borrowed from `operations` above.
         // SAFETY: The output is new, so its memory does not have an event.
@@ -258,19 +265,18 @@ impl TraceEvent {
             (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut();
             (*call).flags = FLAGS as c_int;
         }
-        let vtable = owner::vtable_of(&*inner.operations);
+        let remove = removal::take_back;
         // SAFETY: `take_back` removes the event, and waits for its callbacks and for handlers. The
-        // event is freed only after `untrack`.
-        unsafe { leftover::track(vtable, call.cast(), removal::take_back) }?;
+        // event is freed only by a task with the claim.
+        let claim = unsafe { leftover::track(Kind::Event, &codes, call.cast(), remove) }?;
         // SAFETY: The fields were borrowed from the operations, which live as long as `inner`.
-        unsafe { inner.take_fields(token, fields) }
-            .inspect_err(|_| leftover::untrack(call.cast()))?;
+        unsafe { inner.take_fields(token, fields) }?;
         // SAFETY: The token proves that `event_mutex` is held. The call stays in place until it is
         // removed.
-        to_result(unsafe { bindings::trace_add_event_call(call) }).inspect_err(|_| {
-            inner.put_fields(token);
-            leftover::untrack(call.cast());
-        })?;
+        to_result(unsafe { bindings::trace_add_event_call(call) })
+            .inspect_err(|_| inner.put_fields(token))?;
+        inner.output().set_registered(true);
+        inner.entry.set(claim.keep());
         let has_fields = inner.has_fields.load(Ordering::Relaxed);
         // INVARIANT: `trace_add_event_call` has just added the call.
         let event = Self {
@@ -340,28 +346,29 @@ impl<O: Operations + ?Sized> TraceEvent<O> {
         self.inner.is_busy(token)
     }
 
-    /// Keeps the event registered.
-    pub fn hold(&self, _: &EventMutexHeld) -> HeldEvent {
-        let references = self.inner.references();
-        references.fetch_add(1, Ordering::Relaxed);
-        // INVARIANT: This function has just taken the reference. An event that has references is
-        // never removed: `unregister` checks for references with `event_mutex` held, and it is held
-        // here.
-        HeldEvent(NonNull::from(&**self.inner))
-    }
-
     /// Removes the event, unless the event has a user. C: `trace_remove_event_call()`.
     ///
     /// Waits for an RCU grace period, for the handlers that still pass records to the sink, if none
     /// has passed since the last user left. Returns the event with `EBUSY` if
     /// [`is_busy`](Self::is_busy) holds.
+    ///
+    /// If the module goes, ktrace may be removing the event. Then this returns success immediately.
     pub fn try_remove(self, token: &EventMutex) -> Result<(), (Self, Error)> {
+        // Does not wait for another task, which may be waiting for `event_mutex`.
+        let Some(claim) = self.inner.entry.try_claim() else {
+            let _ = self.into_inner().into_raw();
+            return Ok(());
+        };
         match self.inner.unregister(token) {
             Ok(()) => {
                 drop(self.into_inner());
+                drop(claim);
                 Ok(())
             }
-            Err(error) => Err((self, error)),
+            Err(error) => {
+                self.inner.entry.set(claim.keep());
+                Err((self, error))
+            }
         }
     }
 
@@ -379,14 +386,7 @@ impl<O: Operations + ?Sized> Drop for TraceEvent<O> {
     }
 }
 
-/// Keeps an event registered for as long as this value lives. The event counts as used.
-///
-/// # Invariants
-///
-/// This value owns one reference to the event.
-pub struct HeldEvent(NonNull<PinnedEvent>);
-
-impl HeldEvent {
+impl Output {
     /// Whether the event has a directory in tracefs. While the kernel boots, no event has a
     /// directory yet, and the function returns true.
     ///
@@ -395,12 +395,15 @@ impl HeldEvent {
     /// the directory last. A caller that needs the directory calls this function after the
     /// registration.
     ///
-    /// Process context; sleeps. `EDEADLK` with `event_mutex` held, `ENOMEM` while the kernel boots.
-    /// C: `event_create_dir()`.
+    /// The event counts as used during this function. Process context; sleeps. `ENOENT` if the event
+    /// is not registered any more, `EDEADLK` with `event_mutex` held, `ENOMEM`. C:
+    /// `event_create_dir()`.
     pub fn has_directory(&self) -> Result<bool> {
         EventMutexHeld::check_not_current()?;
-        // SAFETY: The event is registered by the type invariant, so it is live.
-        let (group, name) = unsafe { self.0.as_ref() }.names();
+        let Some(_held) = EventMutex::lock(|token| HeldEvent::new(self, token))? else {
+            return Err(ENOENT);
+        };
+        let (group, name) = (self.group().name(), self.name());
         // In these groups, user space can create an event of the same name. The kernel can remove
         // such an event while its file is held, so `trace_get_event_file()` proves nothing.
         if group.to_bytes().starts_with(b"user_events") {
@@ -421,12 +424,28 @@ impl HeldEvent {
     }
 }
 
-impl Drop for HeldEvent {
+/// Keeps an event registered. The event counts as used. This type is private, because an event that
+/// is held forever could not end with its module.
+///
+/// # Invariants
+///
+/// This value owns one reference to the event, which is registered.
+struct HeldEvent<'a>(&'a PinnedEvent);
+
+impl<'a> HeldEvent<'a> {
+    /// Holds the event of an output, unless the event is not registered any more.
+    fn new(output: &'a Output, token: &EventMutex) -> Option<Self> {
+        let event = PinnedEvent::registered_of(output, token)?;
+        // INVARIANT: `unregister` checks for references with `event_mutex` held. The token proves
+        // that it is held here, so the event stays registered while this reference exists.
+        event.references().fetch_add(1, Ordering::Relaxed);
+        Some(Self(event))
+    }
+}
+
+impl Drop for HeldEvent<'_> {
     fn drop(&mut self) {
-        // SAFETY: The event is live by the type invariant. This value does not use the event
-        // afterwards.
-        let references = unsafe { self.0.as_ref() }.references();
-        references.fetch_sub(1, Ordering::Release);
+        self.0.references().fetch_sub(1, Ordering::Release);
     }
 }
 

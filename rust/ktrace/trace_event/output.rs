@@ -34,6 +34,7 @@ use kernel::{
             ARef,
             AlwaysRefCounted, //
         },
+        atomic::Acquire,
         Arc,
         Refcount, //
     },
@@ -47,7 +48,11 @@ use kernel::{
 use crate::{
     arch,
     bindings,
-    leftover,
+    leftover::{
+        self,
+        Entry,
+        Kind, //
+    },
     owner,
     symbol, //
 };
@@ -94,6 +99,8 @@ pub trait Print: Send + Sync + 'static {
 /// # Invariants
 ///
 /// The event is registered. `class` points to a class that has fields and no function to get them.
+/// Only the task that claims `entry` ends the printing and adds the output to [`RESERVED`]. If
+/// `references` is not zero then, the output is never freed.
 #[repr(C)]
 pub struct Output {
     class: AtomicPtr<bindings::trace_event_class>,
@@ -106,6 +113,9 @@ pub struct Output {
     references: Refcount,
     /// Whether the trace buffers may have records with this number.
     is_recorded: AtomicBool,
+    /// Whether `memory` has an event that is registered. Changes only with `event_mutex` held.
+    is_registered: AtomicBool,
+    entry: Entry,
     /// The next output in the list of events to remove, and later in [`Reserved`].
     pub(super) next: AtomicPtr<Output>,
     pub(super) memory: EventMemory,
@@ -193,6 +203,10 @@ pub(super) fn take_reserved() -> Reserved {
 pub(super) fn release(mut list: Reserved) {
     while let Some(output) = list.pop() {
         unregister(&output);
+        if output.references.as_atomic().load(Acquire) != 0 {
+            // `take_back` ended the output of a module that left references to it.
+            let _ = KBox::into_raw(output);
+        }
     }
 }
 
@@ -304,26 +318,29 @@ impl Output {
                 _flags: 0,
                 references: Refcount::new(1),
                 is_recorded: AtomicBool::new(false),
+                is_registered: AtomicBool::new(false),
+                entry: Entry::none(),
                 next: AtomicPtr::new(ptr::null_mut()),
                 memory: EventMemory(UnsafeCell::new(MaybeUninit::uninit())),
             },
         );
         output.set_funcs((&raw const ktrace_output_funcs).cast_mut());
         let this = ptr::from_ref(&*output).cast_mut().cast();
-        // SAFETY: `take_back` ends the registration, and waits for readers that print. The output
-        // is freed only after `untrack`.
-        unsafe { leftover::track(vtable, this, take_back) }.inspect_err(|_| {
-            // SAFETY: No reader prints, and the box is freed without its printer.
-            unsafe { output.drop_print() };
-        })?;
+        // SAFETY: `take_back` ends the registration, and waits for readers that print. Without the
+        // claim, the output is not freed while a reference to it exists.
+        let claim = unsafe { leftover::track(Kind::Other, &[vtable], this, take_back) }
+            .inspect_err(|_| {
+                // SAFETY: No reader prints, and the box is freed without its printer.
+                unsafe { output.drop_print() };
+            })?;
         // SAFETY: The output stays in place until it is unregistered.
         if unsafe { bindings::register_trace_event(output.event.get()) } == 0 {
-            leftover::untrack(this);
             // SAFETY: No reader prints, and the box is freed here without its printer.
             unsafe { output.drop_print() };
             return Err(ENODEV);
         }
         // INVARIANT: The event was registered above.
+        output.entry.set(claim.keep());
         let output = NonNull::from(KBox::leak(output));
         // SAFETY: The reference count starts at one, and this value owns that reference.
         Ok(unsafe { ARef::from_raw(output) })
@@ -377,6 +394,16 @@ impl Output {
         self.is_recorded.load(Ordering::Relaxed)
     }
 
+    /// Notes whether the event of this output is registered. The caller holds `event_mutex`.
+    pub(super) fn set_registered(&self, is_registered: bool) {
+        self.is_registered.store(is_registered, Ordering::Relaxed);
+    }
+
+    /// Whether the event of this output is registered. The caller holds `event_mutex`.
+    pub(super) fn is_registered(&self) -> bool {
+        self.is_registered.load(Ordering::Relaxed)
+    }
+
     /// Prints a record.
     ///
     /// # Safety
@@ -405,11 +432,17 @@ unsafe impl AlwaysRefCounted for Output {
 
     unsafe fn dec_ref(output: NonNull<Self>) {
         // SAFETY: The caller owns a reference.
-        if !unsafe { output.as_ref() }.references.dec_and_test() {
+        let this = unsafe { output.as_ref() };
+        // If `take_back` gets the claim, the output can be freed as soon as it has no reference.
+        let entry = this.entry.copy();
+        if !this.references.dec_and_test() {
             return;
         }
-        leftover::untrack(output.as_ptr().cast());
-        // SAFETY: `new` took the output out of a box, and this was the last reference.
+        let Some(_claim) = entry.claim() else {
+            return;
+        };
+        // SAFETY: `new` took the output out of a box. This was the last reference, and the claim
+        // keeps `take_back` from using the output.
         let output = unsafe { KBox::from_raw(output.as_ptr()) };
         if !output.is_recorded() {
             unregister(&output);
@@ -426,11 +459,14 @@ unsafe impl AlwaysRefCounted for Output {
 
 /// Ends an output that its module left registered. No reader calls its printer afterwards.
 ///
+/// References to the output may exist. They still find the output's name, number and group.
+///
 /// # Safety
 ///
-/// `output` must be an [`Output`] that no other code uses or frees any more.
+/// `output` must be an [`Output`] from [`Output::new`]. Only the caller may free it.
 unsafe fn take_back(output: *mut c_void) {
-    // SAFETY: The caller guarantees that no other code owns the box.
+    // SAFETY: `new` took the output out of a box, and the caller guarantees that no other code frees
+    // it.
     let output = unsafe { KBox::from_raw(output.cast::<Output>()) };
     output.end();
     RESERVED.lock().push(output);

@@ -42,7 +42,7 @@ use kernel::{
 
 use crate::{
     bindings,
-    leftover,
+    leftover::Entry,
     owner, //
 };
 
@@ -82,8 +82,10 @@ pub(super) struct PinnedEvent {
     /// Whether the kernel sees an empty list of fields. Otherwise, it would free fields that other
     /// events share.
     pub(super) hides_fields: AtomicBool,
-    /// Whether the event was dropped, but could not be removed immediately.
+    /// Whether a callback of an event dropped the event, which stays until its module unloads.
     pub(super) is_dropped: AtomicBool,
+    /// Only the task that claims the entry removes the event from the kernel.
+    pub(super) entry: Entry,
 }
 
 const _: () = assert!(size_of::<PinnedEvent>() <= size_of::<EventMemory>());
@@ -158,6 +160,19 @@ impl PinnedEvent {
     pub(super) unsafe fn from_call<'a>(call: *mut bindings::trace_event_call) -> &'a Self {
         // SAFETY: The caller guarantees that the call is embedded in a live `PinnedEvent`.
         unsafe { &*kernel::container_of!(Opaque::cast_from(call), PinnedEvent, call) }
+    }
+
+    /// The event of an output, if the event is registered.
+    ///
+    /// The event stays registered until the caller releases `event_mutex`. A caller that uses the
+    /// event after that takes a [reference](Self::references) before.
+    pub(super) fn registered_of<'a>(output: &'a Output, _: &EventMutex) -> Option<&'a Self> {
+        if !output.is_registered() {
+            return None;
+        }
+        // SAFETY: The memory has an event while the event is registered. The flag changes only with
+        // `event_mutex` held, and the token proves that it is held.
+        Some(unsafe { &*output.memory.as_ptr().cast::<Self>() })
     }
 
     /// The output of the event. It has the group and the name, and prints records.
@@ -253,8 +268,8 @@ impl PinnedEvent {
         unsafe { AtomicI32::from_ptr(&raw mut (*union.cast::<atomic_t>()).counter) }
     }
 
-    /// Removes the call from the kernel's events. `EBUSY` if the event is used. The caller must not
-    /// call this function again after it has succeeded.
+    /// Removes the call from the kernel's events. `EBUSY` if the event is used. The caller must have
+    /// the claim of `entry`, and must not call this function again after it has succeeded.
     pub(super) fn unregister(&self, token: &EventMutex) -> Result {
         if self.is_busy(token) {
             return Err(EBUSY);
@@ -278,8 +293,8 @@ impl PinnedEvent {
             // SAFETY: The call is still registered, and `event_mutex` is held.
             unsafe { (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut() };
         })?;
+        self.output().set_registered(false);
         self.put_fields(token);
-        leftover::untrack(call.cast());
         Ok(())
     }
 

@@ -35,6 +35,8 @@ use kernel::{
     },
 };
 
+use crate::leftover::Claim;
+
 use super::{
     enabling::set_enabled,
     event_mutex::{
@@ -165,23 +167,43 @@ pub fn empty_traces() -> Result {
 /// A task that holds `event_mutex` cannot wait. In the closure of [`EventMutex::with`], the event
 /// is removed when `with` releases the mutex. In a callback of an event, the kernel iterates over
 /// the events, maybe in another task, so the event stays until its module unloads.
+///
+/// If [`leftover`](crate::leftover) removes the event, its memory is never freed.
 pub(super) fn remove(inner: EventBox) {
     if !EventMutexHeld::is_current() {
-        wait_until_unregistered(&inner);
+        match inner.entry.claim() {
+            Some(claim) => remove_claimed(inner, claim),
+            None => _ = inner.into_raw(),
+        }
         return;
     }
-    let is_in_callback = EventMutexHeld::is_in_callback();
-    inner.is_dropped.store(true, Ordering::Relaxed);
-    let output = inner.into_raw();
-    if is_in_callback {
+    if EventMutexHeld::is_in_callback() {
+        // `take_back` waits for `event_mutex`, and frees the event afterwards.
+        inner.is_dropped.store(true, Ordering::Relaxed);
+        let _ = inner.into_raw();
         pr_warn!("an event was dropped in a callback: it stays until its module goes\n");
         return;
     }
+    // Does not wait for another task, which may be waiting for `event_mutex`.
+    let claim = inner.entry.try_claim();
+    let output = inner.into_raw();
+    let Some(claim) = claim else {
+        return;
+    };
+    // `Abandoned` takes it up in this task.
+    claim.put_aside();
     let next = ABANDONED.swap(output.as_ptr(), Ordering::Relaxed);
     // SAFETY: The event still has its reference to the output.
     unsafe { output.as_ref() }
         .next
         .store(next, Ordering::Relaxed);
+}
+
+/// Removes an event and frees it. Waits until the event has no user.
+fn remove_claimed(inner: EventBox, claim: Claim) {
+    wait_until_unregistered(&inner);
+    drop(inner);
+    drop(claim);
 }
 
 impl EventMutex {
@@ -215,7 +237,8 @@ impl Drop for Abandoned {
             // SAFETY: `remove` took the output out of a box. The list no longer has it.
             let inner = unsafe { EventBox::from_raw(output) };
             self.0 = inner.output().next.load(Ordering::Relaxed);
-            remove(inner);
+            let claim = inner.entry.take_up();
+            remove_claimed(inner, claim);
         }
     }
 }
@@ -224,15 +247,16 @@ impl Drop for Abandoned {
 ///
 /// # Safety
 ///
-/// `call` must be the call of a [`PinnedEvent`] that its module does not use or free any more.
+/// `call` must be the call of a registered [`PinnedEvent`]. Only the caller may unregister it.
 pub(super) unsafe fn take_back(call: *mut c_void) {
     // SAFETY: The caller guarantees that this is the call of an event.
     let inner = unsafe { PinnedEvent::from_call(call.cast()) };
     wait_until_unregistered(inner);
     if inner.is_dropped.load(Ordering::Relaxed) {
         let output = NonNull::from(inner.output());
-        // SAFETY: `remove` took the output out of a box and gave it to no other code. The code of
-        // the event's module is still loaded.
+        // SAFETY: `remove` set the flag, took the output out of a box and gave it to no other code.
+        // It did so in a callback of an event, with `event_mutex` held, so it does not use the event
+        // any more. The code of the event's module is still loaded.
         drop(unsafe { EventBox::from_raw(output) });
     }
 }

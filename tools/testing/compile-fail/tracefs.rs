@@ -63,9 +63,9 @@ pub fn use_file(file: File) {
     #[cfg(case = "cloned")]
     let _ = file.clone();
 
-    //~ taken_apart: error[E0616]: field `dentry` of struct
+    //~ taken_apart: error[E0616]: field `operations` of struct
     #[cfg(case = "taken_apart")]
-    let _ = file.dentry;
+    let _ = file.operations;
 }
 
 #[cfg(case = "without_vtable")]

@@ -44,7 +44,11 @@ use probe::{
 use crate::{
     bindings,
     event_probe::handler::Handler,
-    leftover,
+    leftover::{
+        self,
+        Entry,
+        Kind, //
+    },
     trace_event::{
         EventMutex,
         EventMutexHeld, //
@@ -114,7 +118,6 @@ extern "C" {
         file: *mut bindings::trace_event_file,
         trigger: *mut Trigger,
     ) -> c_int;
-    fn ktrace_detach_event_probe(file: *mut bindings::trace_event_file, trigger: *mut Trigger);
     fn ktrace_take_back_event_probe(trigger: *mut Trigger);
     fn ktrace_event_probe_missed(trigger: *const Trigger) -> c_ulong;
     fn ktrace_free_event_probe(trigger: *mut Trigger);
@@ -196,13 +199,15 @@ struct CallbackData<H> {
 ///
 /// C created `trigger` for the file of `event`, to call [`hit`] with `inner`. The trigger is on
 /// that file if and only if `is_attached` is set. `is_attached` changes only with `event_mutex`
-/// held.
+/// held. Only the task that claims `entry` ends the use of the trigger. If [`leftover`] has done so,
+/// the trigger is off the file and is never freed.
 pub struct EventProbe<H: Handler> {
     trigger: NonNull<Trigger>,
     is_attached: AtomicBool,
     inner: Pin<KBox<CallbackData<H>>>,
     /// The event, which is held while the trigger exists.
     event: Event,
+    entry: Entry,
 }
 
 // SAFETY: C changes the trigger only with `event_mutex` held, and `H` is `Send`.
@@ -253,11 +258,13 @@ impl<H: Handler> EventProbe<H> {
             is_attached: AtomicBool::new(false),
             inner,
             event,
+            entry: Entry::none(),
         };
         let code = hit::<H> as *const () as usize;
         // SAFETY: `take_back` detaches the trigger and waits for handlers. The trigger is freed
-        // only after `untrack`.
-        unsafe { leftover::track(code, trigger.cast(), take_back) }?;
+        // only by a task with the claim.
+        let claim = unsafe { leftover::track(Kind::Other, &[code], trigger.cast(), take_back) }?;
+        this.entry.set(claim.keep());
         Ok(this)
     }
 
@@ -270,9 +277,9 @@ impl<H: Handler> EventProbe<H> {
         if !self.is_attached.load(Ordering::Relaxed) {
             return;
         }
-        // SAFETY: By the type invariant, the trigger is on the event's file. The caller holds
-        // `event_mutex`.
-        unsafe { ktrace_detach_event_probe(self.event.file.as_ptr(), self.trigger.as_ptr()) };
+        // SAFETY: By the type invariant, the trigger is on the event's file, or `take_back` has
+        // detached it, which C notes in the trigger. The caller holds `event_mutex`.
+        unsafe { ktrace_take_back_event_probe(self.trigger.as_ptr()) };
         // INVARIANT: The trigger was removed from the file. The caller holds `event_mutex`.
         self.is_attached.store(false, Ordering::Relaxed);
     }
@@ -315,12 +322,16 @@ impl<H: Handler> EventProbe<H> {
 
 impl<H: Handler> Drop for EventProbe<H> {
     fn drop(&mut self) {
+        // Without the claim, `take_back` has detached the trigger and waited for handlers. It does
+        // not use the other fields.
+        let Some(_claim) = self.entry.claim() else {
+            return;
+        };
         if *self.is_attached.get_mut() && EventMutex::with(|token| self.detach(token)).is_err() {
             // SAFETY: In the kernel tree, `with` fails only if the current task holds the mutex. So
             // it is held here.
             unsafe { self.detach_locked() };
         }
-        leftover::untrack(self.trigger.as_ptr().cast());
         // SAFETY: The trigger is detached, and `detach_locked` has waited for handlers, so no code
         // uses it. The fields are dropped later.
         unsafe { ktrace_free_event_probe(self.trigger.as_ptr()) };
@@ -331,8 +342,7 @@ impl<H: Handler> Drop for EventProbe<H> {
 ///
 /// # Safety
 ///
-/// `trigger` must be the trigger of an [`EventProbe`] that its module does not use or free any
-/// more.
+/// `trigger` must be the trigger of an [`EventProbe`]. Only the caller may detach or free it.
 unsafe fn take_back(trigger: *mut c_void) {
     // SAFETY: The caller guarantees that this is the trigger of a probe. The token proves that
     // `event_mutex` is held.

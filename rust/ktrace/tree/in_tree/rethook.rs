@@ -4,12 +4,13 @@
 
 use core::{
     convert::Infallible,
-    mem::size_of,
-    pin::Pin,
-    ptr::{
-        self,
-        NonNull, //
+    mem::{
+        size_of,
+        ManuallyDrop, //
     },
+    ops::Deref,
+    pin::Pin,
+    ptr::NonNull, //
 };
 
 use kernel::{
@@ -34,7 +35,11 @@ use crate::{
         Handler,
         Kretprobe, //
     },
-    leftover,
+    leftover::{
+        self,
+        Entry,
+        Kind, //
+    },
     percpu::Counter,
     registration::Target,
     symbol, //
@@ -55,7 +60,7 @@ struct Node<D> {
 ///
 /// `room` was allocated with this structure as its data and for nodes of type [`Node<H::Data>`],
 /// and is not freed yet.
-#[pin_data(PinnedDrop)]
+#[pin_data]
 struct PinnedRethook<H: Handler> {
     room: NonNull<bindings::rethook>,
     #[pin]
@@ -88,7 +93,32 @@ unsafe impl<H: Handler> Sync for EntryHandler<H> {}
 pub struct Rethook<H: Handler> {
     /// The first field to drop.
     probes: kprobe::Batch<EntryHandler<H>>,
-    inner: Pin<KBox<PinnedRethook<H>>>,
+    inner: OwnedRethook<H>,
+}
+
+/// Owns the room and the handler. Only the task that claims `entry` frees them.
+struct OwnedRethook<H: Handler> {
+    inner: ManuallyDrop<Pin<KBox<PinnedRethook<H>>>>,
+    entry: Entry,
+}
+
+impl<H: Handler> Deref for OwnedRethook<H> {
+    type Target = PinnedRethook<H>;
+
+    fn deref(&self) -> &PinnedRethook<H> {
+        &self.inner
+    }
+}
+
+impl<H: Handler> Drop for OwnedRethook<H> {
+    fn drop(&mut self) {
+        let Some(_claim) = self.entry.claim() else {
+            return;
+        };
+        free(self.room);
+        // SAFETY: No handler runs any more, and this value is not used after this.
+        unsafe { ManuallyDrop::drop(&mut self.inner) };
+    }
 }
 
 impl<H: Handler> Rethook<H> {
@@ -137,11 +167,18 @@ impl<H: Handler> Rethook<H> {
             }? Error),
             GFP_KERNEL,
         )?;
+        let inner = OwnedRethook {
+            inner: ManuallyDrop::new(inner),
+            entry: Entry::none(),
+        };
         let code = return_handler::<H> as *const () as usize;
+        let this = NonNull::from(&*inner);
+        let object = this.as_ptr().cast();
         // SAFETY: `remove` waits until no handler runs, and takes no lock of module notifiers. The
         // list has the probes, which use the room, after this entry, so they are removed before it.
-        unsafe { leftover::track(code, ptr::from_ref(&*inner).cast_mut().cast(), remove::<H>) }?;
-        let this = NonNull::from(&*inner);
+        // The room is freed only by a task with the claim.
+        let claim = unsafe { leftover::track(Kind::Other, &[code], object, remove::<H>) }?;
+        inner.entry.set(claim.keep());
         let entries = targets
             .into_iter()
             .map(|target| (target, EntryHandler(this)));
@@ -200,19 +237,11 @@ impl<H: Handler> Rethook<H> {
     }
 }
 
-#[pinned_drop]
-impl<H: Handler> PinnedDrop for PinnedRethook<H> {
-    fn drop(self: Pin<&mut Self>) {
-        free(self.room);
-        leftover::untrack(ptr::from_ref(&*self).cast_mut().cast());
-    }
-}
-
 /// Frees the room that its module left allocated.
 ///
 /// # Safety
 ///
-/// `object` must be a [`PinnedRethook`] for `H` that no other code uses any more.
+/// `object` must be a [`PinnedRethook`] for `H`. Only the caller may free its room.
 unsafe fn remove<H: Handler>(object: *mut c_void) {
     // SAFETY: The caller guarantees that the object exists.
     free(unsafe { (*object.cast::<PinnedRethook<H>>()).room });
