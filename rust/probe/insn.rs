@@ -5,6 +5,7 @@
 //! - [`x86`] and [`arm64`] decode one instruction, with tables.
 //! - [`recover_probed_instructions`] recovers the instructions that kprobes replaced.
 //! - [`exits`] sweeps a function, and finds its exits.
+//! - [`Reference`] is the memory that an instruction names.
 //! - [`Unprobable`] is the reason why a kprobe cannot replace an instruction.
 //!
 //! The decoders know only instructions that a kernel's text can contain. They refuse uncertain
@@ -18,6 +19,7 @@ pub mod x86;
 
 mod decoder;
 mod recover;
+mod reference;
 mod unprobable;
 
 pub use decoder::{
@@ -26,4 +28,8 @@ pub use decoder::{
     Insn, //
 };
 pub use recover::recover_probed_instructions;
+pub use reference::{
+    Reference,
+    Use, //
+};
 pub use unprobable::Unprobable;

@@ -32,6 +32,7 @@
 //! ```
 
 mod opcodes;
+mod reference;
 mod unprobable;
 
 use super::{
@@ -47,6 +48,8 @@ use self::opcodes::{
     Form,
     Immediate, //
 };
+
+pub use reference::references;
 
 /// Maximum length of an instruction, in bytes.
 pub const MAX_LEN: usize = 15;

@@ -9,5 +9,6 @@ mod exits;
 mod oracle;
 mod properties;
 mod recover;
+mod reference;
 mod unprobable;
 mod x86;
