@@ -5,12 +5,12 @@
 #include <linux/err.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/kprobes.h>
+#include <linux/mm.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
+#include <linux/preempt.h>
+#include <linux/thread_info.h>
 #include <asm/hw_breakpoint.h>
-#ifdef CONFIG_X86
-#include <asm/nospec-branch.h>
-#endif
 #ifdef CONFIG_ARM64
 #include <asm/cpufeature.h>
 #endif
@@ -29,6 +29,11 @@ struct perf_event *ktrace_watch_on_cpu(unsigned int cpu, unsigned long address, 
 void ktrace_unwatch(struct perf_event *event);
 int ktrace_check_watch(unsigned long address, bool is_per_cpu, unsigned long len,
 		       unsigned int type);
+bool ktrace_is_watchable(unsigned long address);
+bool ktrace_watch_enter(void);
+void ktrace_watch_leave(void);
+unsigned int ktrace_next_possible_cpu(unsigned int cpu);
+size_t ktrace_thread_size(void);
 
 /*
  * Returns the number of registers of a processor for this type of accesses.
@@ -62,30 +67,29 @@ void ktrace_remove_watch_state(int state)
 }
 
 #ifdef CONFIG_X86_64
-static bool overlaps(unsigned long address, unsigned long len, const void *area, size_t size)
-{
-	unsigned long start = (unsigned long)area;
-
-	return address < start + size && start < address + len;
-}
+/* The exception has added this to the preemption count. */
+#define NMI_OF_EXCEPTION (NMI_OFFSET + HARDIRQ_OFFSET)
+#define NMI_OF_HANDLER 0
 
 /*
- * Whether the entry code of the debug exception uses this memory before it disables watchpoints.
- * The kernel itself refuses watchpoints on all other memory that the entry code uses.
+ * Whether an address is in a variable of the kernel or of a module, in memory of the page allocator
+ * or in a page's structure. Stacks are in none of them: they are in the space of vmalloc().
  */
-static bool is_used_by_entry(unsigned long address, unsigned long len)
+bool ktrace_is_watchable(unsigned long address)
 {
-	int cpu;
+	unsigned long page = (address - (unsigned long)vmemmap) / sizeof(struct page);
 
-	for_each_possible_cpu(cpu) {
-		if (overlaps(address, len, &per_cpu(x86_spec_ctrl_current, cpu), sizeof(u64)))
-			return true;
-#ifdef CONFIG_MITIGATION_CALL_DEPTH_TRACKING
-		if (overlaps(address, len, &per_cpu(__x86_call_depth, cpu), sizeof(u64)))
-			return true;
-#endif
-	}
-	return false;
+	if (address >= VMALLOC_START && address <= VMALLOC_END)
+		return false;
+	if (address >= MODULES_VADDR && address < MODULES_END)
+		return true;
+	if (address >= __START_KERNEL_map)
+		return virt_addr_valid((void *)address);
+	if (!IS_ENABLED(CONFIG_VMAP_STACK))
+		return false;
+	if (address >= (unsigned long)vmemmap)
+		return pfn_valid(page);
+	return virt_addr_valid((void *)address);
 }
 
 /* Runs in the debug exception, with interrupts and all watchpoints disabled. */
@@ -98,9 +102,13 @@ static void ktrace_watch_hit(struct perf_event *event, struct perf_sample_data *
 }
 NOKPROBE_SYMBOL(ktrace_watch_hit);
 #else
-static bool is_used_by_entry(unsigned long address, unsigned long len)
+/* The exception adds nothing to the preemption count, so the handler does. */
+#define NMI_OF_EXCEPTION 0
+#define NMI_OF_HANDLER (NMI_OFFSET + HARDIRQ_OFFSET)
+
+bool ktrace_is_watchable(unsigned long address)
 {
-	return false;
+	return true;
 }
 
 /*
@@ -110,6 +118,41 @@ static bool is_used_by_entry(unsigned long address, unsigned long len)
 #define ktrace_watch_hit NULL
 #endif
 
+/*
+ * Makes in_nmi() true for a handler, so that the kernel avoids locks there. Fails if the exception
+ * has interrupted an NMI, or another exception that counts as one.
+ */
+bool ktrace_watch_enter(void)
+{
+	if ((preempt_count() & NMI_MASK) != (NMI_OF_EXCEPTION & NMI_MASK))
+		return false;
+	if (NMI_OF_HANDLER)
+		__preempt_count_add(NMI_OF_HANDLER);
+	barrier();
+	return true;
+}
+NOKPROBE_SYMBOL(ktrace_watch_enter);
+
+void ktrace_watch_leave(void)
+{
+	barrier();
+	if (NMI_OF_HANDLER)
+		__preempt_count_sub(NMI_OF_HANDLER);
+}
+NOKPROBE_SYMBOL(ktrace_watch_leave);
+
+/* The size of a task's stack. */
+size_t ktrace_thread_size(void)
+{
+	return THREAD_SIZE;
+}
+
+/* The first CPU from this one on that can come online. */
+unsigned int ktrace_next_possible_cpu(unsigned int cpu)
+{
+	return cpumask_next((int)cpu - 1, cpu_possible_mask);
+}
+
 static struct perf_event *create(unsigned int cpu, unsigned long address, unsigned long len,
 				 unsigned int type, struct ktrace_watch *watch)
 {
@@ -117,8 +160,6 @@ static struct perf_event *create(unsigned int cpu, unsigned long address, unsign
 
 	if (!ktrace_watch_slots(type))
 		return ERR_PTR(-EOPNOTSUPP);
-	if (is_used_by_entry(address, len))
-		return ERR_PTR(-EINVAL);
 	hw_breakpoint_init(&attr);
 	attr.bp_addr = address;
 	attr.bp_len = len;

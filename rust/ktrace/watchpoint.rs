@@ -51,6 +51,7 @@ use crate::{
         Entry,
         Kind, //
     },
+    percpu::Counter,
     pointers::impl_for_pointers,
     registers::Registers,
     trace_event::{
@@ -61,13 +62,18 @@ use crate::{
     unsupported::unsupported, //
 };
 
+mod entry_memory;
 mod events;
+mod guard;
 mod reports;
 mod target;
 
+use entry_memory::EntryMemory;
 use events::Events;
+use guard::Guard;
 use reports::Reports;
 
+pub use entry_memory::Unwatchable;
 pub use target::{
     slots,
     Access,
@@ -77,14 +83,17 @@ pub use target::{
 /// The handler of accesses.
 pub trait Handler: Send + Sync + 'static {
     /// Called in the debug exception, which is atomic context as in an NMI: see [`crate::context`].
+    /// A watchpoint can interrupt code that no other probe can interrupt, so the handler must not
+    /// take any lock.
     ///
     /// On x86-64, a read or write has happened, and the instruction pointer is after its
     /// instruction. On arm64, the read or write happens after this function returns, and the
     /// instruction pointer is at its instruction. An interrupt at this moment makes the access hit
     /// once more. A watched instruction has not run yet.
     ///
-    /// While the handler runs, no watchpoint hits on this CPU. No watchpoint hits in user space,
-    /// and on x86-64, none hits in an NMI.
+    /// While the handler runs, no watchpoint hits on this CPU. No watchpoint hits in user space.
+    /// The handler is not called in an NMI, while the kernel processes a kprobe on this CPU, and
+    /// while the kernel prints trace events: see [`Watchpoint::missed`].
     fn hit(&self, hit: &Hit<'_>);
 }
 
@@ -151,6 +160,8 @@ struct Raw {
     /// Whether [`arm`](Raw::arm) runs. An error on a CPU then makes the registration fail.
     is_arming: AtomicBool,
     is_armed: AtomicBool,
+    guard: Guard,
+    missed: Counter,
     /// The kernel's calls for CPUs change the events. The kernel makes one call at a time.
     events: Arc<Events>,
     /// The reports by ftrace, if the events themselves do not call `hit`.
@@ -244,6 +255,8 @@ static STATE: AtomicI32 = AtomicI32::new(0);
 ///
 /// The caller must call this function once, before any other use of this file.
 pub(crate) unsafe fn init() {
+    // SAFETY: The caller guarantees that this is the only call, before the first use.
+    unsafe { KNOWN.init() };
     if slots(Access::Write) == 0 {
         return;
     }
@@ -259,6 +272,42 @@ pub(crate) fn exit() {
         // SAFETY: `init` has set up the state, and no watchpoint is in it.
         unsafe { ktrace_remove_watch_state(state) };
     }
+    drop(KNOWN.lock().take());
+}
+
+/// What ktrace knows of the running kernel.
+struct Known {
+    guard: Guard,
+    entry: EntryMemory,
+}
+
+kernel::sync::global_lock! {
+    // SAFETY: `init` initialises it before any other use of this file.
+    unsafe(uninit) static KNOWN: Mutex<Option<Known>> = None;
+}
+
+/// Calls `f` with what ktrace knows of the running kernel. The first call finds it out.
+///
+/// Process context; sleeps. `ENOMEM`, and `EOPNOTSUPP` if the kernel does not know the names of its
+/// variables (`CONFIG_KALLSYMS_ALL`).
+fn with_known<R>(f: impl FnOnce(&Known) -> R) -> Result<R> {
+    let mut known = KNOWN.lock();
+    let known = match &mut *known {
+        Some(known) => known,
+        none => {
+            let find = || {
+                Ok(Known {
+                    guard: Guard::find()?,
+                    entry: EntryMemory::find()?,
+                })
+            };
+            none.insert(find().map_err(|error| match error {
+                ENOMEM => error,
+                _ => unsupported(),
+            })?)
+        }
+    };
+    Ok(f(known))
 }
 
 /// The number of [`STATE`].
@@ -276,9 +325,9 @@ impl<H: Handler> Watchpoint<H> {
     ///
     /// Process context; sleeps. Fails with:
     ///
-    /// - `EOPNOTSUPP` if the processor or the kernel supports no watchpoints
-    /// - `EINVAL` for memory of user space and memory that the debug exception itself uses, for a
-    ///   length, an alignment or an access that the processor does not support, and for the
+    /// - `EOPNOTSUPP` if the processor or the kernel supports no watchpoints, or if the kernel does
+    ///   not know the names of its variables (`CONFIG_KALLSYMS_ALL`)
+    /// - `EINVAL` for memory of user space and for [`Unwatchable`] memory, for a length, an alignment or an access that the processor does not support, and for the
     ///   execution of an instruction that can have no kprobe
     /// - `ENOSPC` if a CPU has no free breakpoint register ([`slots`])
     /// - `ENOMEM`
@@ -311,6 +360,17 @@ impl<H: Handler> Watchpoint<H> {
     /// Process context; sleeps. C: `perf_event_release_kernel()`.
     pub fn disarm(&self) {
         self.inner.raw.disarm();
+    }
+
+    /// The number of hits without a call of the handler, because the handler must not run there:
+    ///
+    /// - in an NMI. On x86-64, watchpoints do not hit in NMIs.
+    /// - while the kernel processes a kprobe on this CPU
+    /// - while the kernel prints trace events (`kernel.tracepoint_printk`)
+    ///
+    /// Any context.
+    pub fn missed(&self) -> u64 {
+        self.inner.raw.missed.sum()
     }
 
     /// The watched memory. Any context.
@@ -346,6 +406,7 @@ impl Raw {
     /// Creates a watchpoint that is not armed yet.
     fn new(target: Target, hit: unsafe extern "C" fn(*mut Self, *mut pt_regs)) -> Result<Self> {
         let len = target.checked_len()?;
+        let guard = with_known(|known| known.guard)?;
         let events = Arc::new(Events::new()?, GFP_KERNEL)?;
         let reports = match arch::WATCHES_BY_FTRACE {
             true => Some(reports::start(events.clone(), call_hit)?),
@@ -358,6 +419,8 @@ impl Raw {
             len,
             is_arming: AtomicBool::new(true),
             is_armed: AtomicBool::new(false),
+            guard,
+            missed: Counter::new()?,
             events,
             reports,
         })
@@ -513,6 +576,11 @@ unsafe extern "C" fn hit<H: Handler>(raw: *mut Raw, regs: *mut pt_regs) {
     // SAFETY: The caller passes the `Raw` from `start` or `arm`, which is in a `PinnedWatch` for
     // `H`. Disarming waits until the CPU has left the debug exception.
     let inner = unsafe { &*kernel::container_of!(raw, PinnedWatch<H>, raw) };
+    // SAFETY: The debug exception calls this function, or calls the function that ftrace reports.
+    let Some(_entered) = (unsafe { inner.raw.guard.enter() }) else {
+        inner.raw.missed.increment();
+        return;
+    };
     let address = inner.raw.target.here();
     // SAFETY: The debug exception disables preemption. `regs` is valid during this call.
     let hit = Hit(unsafe { kprobe::Hit::new(regs, address) });

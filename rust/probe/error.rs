@@ -200,6 +200,10 @@ kinds! {
     ReadAccess => "The processor cannot watch reads alone; use rw",
     /// rkprobe's own: the address is not a multiple of the length.
     UnalignedAccess => "The watched address is not a multiple of the length",
+    /// rkprobe's own: a hit of this memory in the entry of an exception would crash the kernel.
+    EntryMemory => "The entry of exceptions uses this memory",
+    /// rkprobe's own: the memory can be a stack, which the entry of exceptions uses.
+    NoDataMemory => "Stacks and memory of vmalloc cannot be watched",
     /// rkprobe's own: this processor would repeat some watched accesses for ever.
     NosupWatch => "Watchpoints need a processor with atomic instructions (LSE)",
 

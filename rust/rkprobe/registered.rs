@@ -284,7 +284,7 @@ impl<H: tracepoint::Handler + AsRef<Recorder>> Registered for Tracepoint<H> {
 /// while its event is enabled.
 impl Registered for Watchpoint<Recorder> {
     fn counts(&self) -> Counts {
-        Counts::of(self.handler(), 0)
+        Counts::of(self.handler(), self.missed())
     }
 
     /// The memory of a module that is unloaded soon belongs to somebody else.

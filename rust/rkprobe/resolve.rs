@@ -18,10 +18,11 @@ use kernel::{
 use ktrace::{
     btf::Object,
     event_probe::Event,
-    fprobe,
-    ftrace,
-    symbol,
-    watchpoint, //
+    fprobe, ftrace, symbol,
+    watchpoint::{
+        self,
+        Unwatchable, //
+    },
 };
 use probe::{
     arch,
@@ -193,6 +194,14 @@ fn check_memory(command: &Command<'_>) -> Result<(), Failure> {
     if watchpoint::slots(memory.access) == 0 {
         let kind = ErrorKind::NosupWatch;
         return Err(command::Error::at_target(kind, Errno::EOPNOTSUPP).into());
+    }
+    let unwatchable = memory.unwatchable().map_err(at_target)?;
+    if let Some(reason) = unwatchable {
+        let kind = match reason {
+            Unwatchable::UsedByEntry => ErrorKind::EntryMemory,
+            Unwatchable::NoData => ErrorKind::NoDataMemory,
+        };
+        return Err(command.memory_error(kind).into());
     }
     memory.check().map_err(at_target)
 }

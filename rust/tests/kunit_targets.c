@@ -14,6 +14,7 @@
 #include <linux/kprobes.h>
 #include <linux/mman.h>
 #include <linux/mount.h>
+#include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/seq_file.h>
@@ -29,6 +30,7 @@
 
 extern u64 ktrace_target_data;
 
+bool ktrace_is_in_nmi(void);
 u64 ktrace_target_add(u64 a, u64 b);
 u64 ktrace_target_subtract(u64 a, u64 b);
 u64 ktrace_target_eight(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g, u64 h);
@@ -50,6 +52,12 @@ int ktrace_count_in_trace(const char *first, const char *second, const char *thi
 bool ktrace_read_dynamic_events(void);
 
 u64 ktrace_target_data = 1;
+
+/* Whether the kernel takes the context for that of an NMI. */
+bool ktrace_is_in_nmi(void)
+{
+	return in_nmi();
+}
 
 noinline u64 ktrace_target_add(u64 a, u64 b)
 {

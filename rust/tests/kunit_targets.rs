@@ -65,6 +65,8 @@ unsafe extern "C" {
     pub(crate) safe fn is_bound_to(cpu: u32) -> bool;
     #[link_name = "ktrace_priority"]
     pub(crate) safe fn priority() -> u32;
+    #[link_name = "ktrace_is_in_nmi"]
+    pub(crate) safe fn is_in_nmi() -> bool;
     #[link_name = "ktrace_user_page"]
     pub(crate) safe fn user_page(last_word: u64) -> usize;
 }

@@ -16,6 +16,11 @@ mod tests {
     use kernel::sync::Arc;
 
     use ktrace::{
+        kprobe::{
+            self,
+            Kprobe, //
+        },
+        nofault,
         percpu::Counter,
         symbol,
         watchpoint::{
@@ -24,6 +29,7 @@ mod tests {
             Handler,
             Hit,
             Target,
+            Unwatchable,
             Watchpoint, //
         },
     };
@@ -178,6 +184,126 @@ mod tests {
         assert!(refused.iter().all(|errors| *errors == (einval, einval)));
         assert_eq!(accepted, 0);
         assert_eq!(DROPS.len(), refused.len());
+        Ok(())
+    }
+
+    #[test]
+    fn what_the_entry_of_exceptions_uses_is_refused() -> Result {
+        if !cfg!(CONFIG_X86_64) {
+            // Debug exceptions are masked there.
+            return Ok(());
+        }
+        static VARIABLE: AtomicU64 = AtomicU64::new(0);
+        let local = AtomicU64::new(0);
+        let heap = KBox::new(0_u64, GFP_KERNEL)?;
+        let pages = VBox::new(0_u64, GFP_KERNEL)?;
+        let unwatchable = |address: usize, is_per_cpu, access| {
+            let target = Target {
+                address,
+                is_per_cpu,
+                len: 8,
+                access,
+            };
+            let look = Look(&NOWHERE, Dropped(&NOWHERE, 0));
+            let reason = target.unwatchable()?;
+            let expected = if reason.is_some() {
+                EINVAL.to_errno()
+            } else {
+                0
+            };
+            let errors = (errno(target.check()), errno(Watchpoint::new(target, look)));
+            Ok::<_, Error>((reason, errors == (expected, expected)))
+        };
+        let (read_write, write) = (Access::ReadWrite, Access::Write);
+        let used = (Some(Unwatchable::UsedByEntry), true);
+        let no_data = (Some(Unwatchable::NoData), true);
+        let nmi = symbol::address_of(c"nmi_state")? & !7;
+        let top = symbol::address_of(c"cpu_current_top_of_stack")?;
+        let first = symbol::address_of(c"init_stack")?;
+        // On x86-64, the stack has 16 KiB or more.
+        let end = first + (16 << 10) - 8;
+        let of_first_cpu = top.wrapping_add(first_cpu_offset()?);
+        let found = [
+            unwatchable(nmi, true, write)?,
+            unwatchable(top, true, read_write)?,
+            unwatchable(of_first_cpu, false, read_write)?,
+            unwatchable(end, false, write)?,
+        ];
+        let stacks = [
+            unwatchable((&raw const local).addr(), false, write)?,
+            unwatchable((&raw const *pages).addr(), false, write)?,
+        ];
+        let good = [
+            unwatchable((&raw const VARIABLE).addr(), false, read_write)?,
+            unwatchable((&raw const *heap).addr(), false, read_write)?,
+        ];
+        assert_eq!(found, [used; 4]);
+        assert_eq!(stacks, [no_data; 2]);
+        // Without VMAP_STACK, the heap can become a stack.
+        let heap_reason = (!cfg!(CONFIG_VMAP_STACK)).then_some(Unwatchable::NoData);
+        assert_eq!(good, [(None, true), (heap_reason, true)]);
+        Ok(())
+    }
+
+    /// The offset of the per-CPU variables of the first CPU.
+    fn first_cpu_offset() -> Result<usize> {
+        let offsets = symbol::address_of(c"__per_cpu_offset")?;
+        let mut first = [0; size_of::<usize>()];
+        nofault::read_kernel(offsets, &mut first).map_err(|_| EFAULT)?;
+        Ok(usize::from_ne_bytes(first))
+    }
+
+    /// The context of a handler.
+    struct Context(&'static Seen);
+
+    impl Handler for Context {
+        fn hit(&self, _: &Hit<'_>) {
+            self.0.push(u64::from(is_in_nmi()));
+        }
+    }
+
+    #[test]
+    fn a_handler_runs_as_in_an_nmi_and_no_hit_is_missed() -> Result {
+        static VARIABLE: AtomicU64 = AtomicU64::new(0);
+        static SEEN: Seen = Seen::new();
+        let target = target(&VARIABLE, 8, Access::Write);
+        let watchpoint = Watchpoint::new(target, Context(&SEEN))?;
+        VARIABLE.store(1, Ordering::Relaxed);
+        let missed = watchpoint.missed();
+        drop(watchpoint);
+        let is_after = is_in_nmi();
+        assert!(SEEN.is(&[1]));
+        assert_eq!(missed, 0);
+        assert!(!is_after);
+        Ok(())
+    }
+
+    /// Writes to a variable while the kernel processes a kprobe.
+    struct Write(&'static AtomicU64);
+
+    #[vtable]
+    impl kprobe::Handler for Write {
+        fn pre(&self, _: &kprobe::Hit<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_hit_in_a_kprobe_is_missed_and_counted() -> Result {
+        static VARIABLE: AtomicU64 = AtomicU64::new(0);
+        let nest = Nest(&VARIABLE, Counter::new()?);
+        let watchpoint = Watchpoint::new(target(&VARIABLE, 8, Access::Write), nest)?;
+        let probe = Kprobe::new(kprobe::Target::Symbol(ADD, 0), Write(&VARIABLE))?;
+        let sum = add(1, 2);
+        drop(probe);
+        let (hits, missed) = (watchpoint.handler().1.sum(), watchpoint.missed());
+        VARIABLE.store(7, Ordering::Relaxed);
+        let later = watchpoint.handler().1.sum();
+        drop(watchpoint);
+        assert_eq!(sum, 3);
+        // arm64 masks debug exceptions in kprobes, so there is no hit that it could count.
+        let expected = u64::from(cfg!(CONFIG_X86_64));
+        assert_eq!((hits, missed, later), (0, expected, 1));
         Ok(())
     }
 

@@ -25,6 +25,7 @@ use kernel::{
         c_ulong,
         c_void, //
     },
+    str::CStr,
     types::Opaque, //
 };
 
@@ -37,7 +38,10 @@ use probe::{
         PT_REGS_BYTES,
         STACK_POINTER, //
     },
-    insn::arm64::Class,
+    insn::{
+        arm64::Class,
+        Reference, //
+    },
     types::Width, //
 };
 
@@ -99,6 +103,14 @@ fn cpu_offset() -> usize {
 /// Whether ftrace reports the accesses of a watchpoint. The kernel steps over an access only for
 /// the handler of perf. C: `is_default_overflow_handler()`.
 pub(crate) const WATCHES_BY_FTRACE: bool = true;
+
+/// Debug exceptions are masked in the entry code of exceptions.
+pub(crate) const ENTRY_TEXT: &[(&CStr, &CStr)] = &[];
+
+/// Finds no memory. [`ENTRY_TEXT`] has no text to decode.
+pub(crate) fn references(_text: &[u8], _address: u64, _found: impl FnMut(Reference)) -> Option<u8> {
+    None
+}
 
 /// Whether [`read_number`] reads most kernel addresses.
 pub(crate) const READS_NUMBERS: bool = false;

@@ -18,7 +18,8 @@ use kernel::{
         task_struct, //
     },
     error::Result,
-    ffi::c_void, //
+    ffi::c_void,
+    str::CStr, //
 };
 
 use probe::{
@@ -47,6 +48,7 @@ use crate::{
 pub(crate) use probe::insn::x86::{
     is_indirect_thunk,
     is_return_thunk,
+    references,
     X86 as Decoder, //
 };
 
@@ -116,6 +118,13 @@ pub(crate) fn current() -> *const task_struct {
 /// Whether ftrace reports the accesses of a watchpoint. The kernel calls any handler of perf for
 /// them.
 pub(crate) const WATCHES_BY_FTRACE: bool = false;
+
+/// The first and the last symbol of each section with the entry code of exceptions. Debug exceptions
+/// are not masked there.
+pub(crate) const ENTRY_TEXT: &[(&CStr, &CStr)] = &[
+    (c"__entry_text_start", c"__entry_text_end"),
+    (c"__noinstr_text_start", c"__noinstr_text_end"),
+];
 
 /// Whether [`read_number`] reads most kernel addresses.
 pub(crate) const READS_NUMBERS: bool = true;

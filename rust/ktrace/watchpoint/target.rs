@@ -21,7 +21,11 @@ use crate::{
     unsupported::unsupported, //
 };
 
-use super::reports;
+use super::{
+    reports,
+    with_known,
+    Unwatchable, //
+};
 
 extern "C" {
     fn ktrace_watch_slots(access: c_uint) -> c_uint;
@@ -91,17 +95,40 @@ impl Target {
         }
     }
 
+    /// The reason why this memory cannot be watched. `None` if it can be watched, or if it is not in
+    /// the kernel's space.
+    ///
+    /// Process context; sleeps. `ENOMEM`, and `EOPNOTSUPP` if the kernel does not know the names of
+    /// its variables.
+    pub fn unwatchable(&self) -> Result<Option<Unwatchable>> {
+        if self.access == Access::Execute || !self.is_kernel() {
+            return Ok(None);
+        }
+        with_known(|known| {
+            let len = self.len.into();
+            known
+                .entry
+                .check(self.address, self.is_per_cpu, len, self.access)
+        })
+    }
+
+    const fn is_kernel(&self) -> bool {
+        self.is_per_cpu || (self.address as isize) < 0
+    }
+
     /// Returns the length in the kernel's form. Fails if the address cannot be watched.
     pub(super) fn checked_len(&self) -> Result<c_ulong> {
         if slots(self.access) == 0 {
             return Err(unsupported());
         }
-        let is_kernel = self.is_per_cpu || (self.address as isize) < 0;
-        if !is_kernel || !matches!(self.len, 1 | 2 | 4 | 8) {
+        if !self.is_kernel() || !matches!(self.len, 1 | 2 | 4 | 8) {
             return Err(EINVAL);
         }
         if self.access != Access::Execute {
-            return Ok(self.len.into());
+            return match self.unwatchable()? {
+                None => Ok(self.len.into()),
+                Some(_) => Err(EINVAL),
+            };
         }
         if arch::WATCHES_BY_FTRACE {
             self.check_instruction()?;

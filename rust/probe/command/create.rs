@@ -160,7 +160,8 @@ impl<'a> Command<'a> {
     }
 
     /// Creates an error about the watched memory: [`ErrorKind::BadAccessAddr`],
-    /// [`ErrorKind::BadAccessLen`] or [`ErrorKind::UnalignedAccess`], all EINVAL.
+    /// [`ErrorKind::BadAccessLen`], [`ErrorKind::UnalignedAccess`], [`ErrorKind::EntryMemory`] or
+    /// [`ErrorKind::NoDataMemory`], all EINVAL.
     pub const fn memory_error(&self, kind: ErrorKind) -> Error {
         Error::invalid(kind, 1, self.place_at)
     }

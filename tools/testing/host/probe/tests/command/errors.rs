@@ -379,6 +379,8 @@ fn each_kind_is_tested() {
         RetInsnRefused,
         NosupRetinsn,
         NosupWatch,
+        EntryMemory,
+        NoDataMemory,
     ];
     // In tests of their own.
     let elsewhere = [
