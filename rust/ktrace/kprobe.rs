@@ -30,6 +30,7 @@ use crate::{
     context::Atomic,
     ftrace, nofault,
     pointers::impl_for_pointers,
+    readers,
     registers::{
         replace_instruction_pointer,
         Registers,
@@ -236,7 +237,8 @@ impl<H: Handler> Kprobe<H> {
     ///
     /// - `ENOENT` for an unknown symbol, and for an address that no symbol contains
     /// - `EILSEQ` for an address within an instruction (`EINVAL` on arm64)
-    /// - `EINVAL` for an address that is not text, or where the kernel forbids kprobes
+    /// - `EINVAL` for an address that is not text, where the kernel forbids kprobes, and after the
+    ///   entry of a function by which handlers read memory
     /// - `EPERM` under lockdown
     pub fn new<'a, E>(target: impl Into<Target<'a>>, handler: impl PinInit<H, E>) -> Result<Self>
     where
@@ -478,6 +480,9 @@ impl<H: Handler> Drop for Batch<H> {
 pub fn unprobable(address: usize) -> Result<Option<Unprobable>> {
     const MAX_BEHIND: usize = 16;
 
+    if readers::contain(address) {
+        return Ok(Some(Unprobable::Reader));
+    }
     let Some((start, size)) = symbol::extent(address) else {
         return Ok(None);
     };

@@ -73,6 +73,7 @@ mod kprobe_list;
 mod leftover;
 mod owner;
 mod pointers;
+mod readers;
 mod registration;
 mod text;
 mod tree;

@@ -30,6 +30,7 @@ use crate::{
         Kind, //
     },
     module,
+    readers,
     security, //
 };
 
@@ -195,10 +196,15 @@ impl<R: Raw, H> Registration<R, H> {
         // SAFETY: The probe is registered, so no other code uses or changes its name.
         unsafe { (*R::kprobe(raw)).symbol_name = ptr::null() };
         // INVARIANT: This function has just registered the probe, and listed it if necessary.
-        Ok(Self {
+        let this = Self {
             inner: ManuallyDrop::new(inner),
             entry: claim.keep(),
-        })
+        };
+        // Dropping the probe unregisters it. It was never enabled.
+        if readers::contain(this.address()) {
+            return Err(EINVAL);
+        }
+        Ok(this)
     }
 
     /// Converts the probe to one without the type of its handler.

@@ -410,10 +410,6 @@ fn check_address(
     if !is_traceable(address)? {
         return Err(at_target(EINVAL));
     }
-    if is_in_reader(address) {
-        pr_info!("handlers read memory by this function: only its entry can be probed\n");
-        return Err(at_target(EINVAL));
-    }
     if let Err(Failure::Command(error)) = &registered {
         if matches!(
             error.kind,
@@ -423,27 +419,6 @@ fn check_address(
         }
     }
     registered
-}
-
-/// The functions by which handlers read memory.
-const READERS: [&str; 4] = [
-    "copy_from_kernel_nofault",
-    "copy_from_user_nofault",
-    "rep_movs_alternative",
-    "__arch_copy_from_user",
-];
-
-/// Whether this address is in a function by which handlers read memory, behind its entry.
-///
-/// The kernel dies if such a load, under the breakpoint of a nested kprobe, hits a probe whose
-/// handler also reads memory, such as one of the page fault: see `BUG()` in `reenter_kprobe()`. At
-/// the entry, ftrace calls the handler, and no instruction runs under a breakpoint.
-#[inline(never)]
-fn is_in_reader(address: usize) -> bool {
-    let mut buffer = [0; symbol::LEN];
-    let is_reader = symbol::location(address, &mut buffer)
-        .is_some_and(|location| READERS.contains(&location.name));
-    is_reader && symbol::is_entry(address) == Some(false)
 }
 
 /// Logs why the kernel refuses a probe at this address, if the instruction is the reason.

@@ -24,6 +24,8 @@ pub enum Unprobable {
     Misaligned,
     /// ftrace changes this instruction to call its handlers.
     FtraceSite,
+    /// Handlers read memory by the function, and the instruction is not the function's entry.
+    Reader,
 }
 
 impl Unprobable {
@@ -49,6 +51,9 @@ impl fmt::Display for Unprobable {
             }
             Self::Misaligned => f.write_str("no instruction starts there"),
             Self::FtraceSite => f.write_str("a kprobe cannot be where ftrace calls from"),
+            Self::Reader => f.write_str(
+                "only the entry of a function by which handlers read memory can be probed",
+            ),
         }
     }
 }

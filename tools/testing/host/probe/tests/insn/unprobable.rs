@@ -368,6 +368,10 @@ fn a_verdict_reads_as_a_sentence() {
         Unprobable::FtraceSite.to_string(),
         "a kprobe cannot be where ftrace calls from"
     );
+    assert_eq!(
+        Unprobable::Reader.to_string(),
+        "only the entry of a function by which handlers read memory can be probed"
+    );
 }
 
 /// The branches that the kernel simulates.
