@@ -107,18 +107,26 @@ fn record(arguments: &[Argument<'_>], parameters: [u8; 10], memory: &[u8]) {
         bytes[HEADER..] == again.0[HEADER..] && reads == again.1,
         "what was there shows"
     );
-    check_strings(&fields, layout.bytes(), &bytes);
+    check_strings(&fields, layout.bytes(), room, &bytes);
     check_reads(arguments, &reads);
 }
 
-/// The strings are behind the fields, one behind the other, and each ends at its only NUL.
-fn check_strings(fields: &[(String, Field)], fixed: usize, bytes: &[u8]) {
+/// The strings follow the fields, one after the other, and each ends at its only NUL. A string that
+/// is not readable has the length 0 and is at a NUL of its own, or at the last one if no byte is left.
+fn check_strings(fields: &[(String, Field)], fixed: usize, room: usize, bytes: &[u8]) {
     let mut end = HEADER + fixed;
+    let limit = (end + room).min(usize::from(u16::MAX));
     for (_, field) in fields.iter().filter(|(_, field)| field.is_dynamic()) {
         for at in (0..field.bytes()).step_by(4) {
             let (start, len) = location(bytes, HEADER + field.offset() + at);
-            assert_eq!(start, end.min(usize::from(u16::MAX)));
             assert!(len <= MAX_STRING);
+            if len == 0 {
+                assert_eq!(start, end.min(limit - 1));
+                assert_eq!(bytes[start], 0);
+                end = start + 1;
+                continue;
+            }
+            assert_eq!(start, end);
             let string = &bytes[start..][..len];
             let nul = string.iter().position(|byte| *byte == 0);
             assert_eq!(nul, len.checked_sub(1));

@@ -28,12 +28,11 @@ use super::machine::CPUS;
 
 /// The switches at the top, and the values that they have before and after the storm. In this order,
 /// each can be restored.
-const DEFAULTS: [(&str, &str); 13] = [
+const DEFAULTS: [(&str, &str); 12] = [
     (gate::PATHS[gate::KPROBES], "1"),
     (gate::PATHS[gate::FTRACE], "1"),
     ("/proc/sys/debug/kprobes-optimization", "1"),
     ("current_tracer", "nop"),
-    ("max_graph_depth", "0"),
     ("snapshot", "0"),
     ("buffer_subbuf_size_kb", "4"),
     // The kernel shows another text until the first use expands the buffer.
@@ -201,17 +200,14 @@ pub fn snapshot(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     )
 }
 
-/// Changes the tracer. Most of the time, it traces few functions: all of them make the machine slow.
+/// Changes the tracer. It traces few functions: with all of them, an emulated machine with watchpoints
+/// stands still for minutes.
+///
+/// Not the tracer function_graph: a call that is in flight when it ends makes the kernel warn later. See
+/// Documentation/kernel-reports.rst.
 pub fn tracer(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     let place = place(rng);
-    let tracer = rng.pick(&[
-        "nop",
-        "nop",
-        "function",
-        "function",
-        "function_graph",
-        "blk",
-    ]);
+    let tracer = rng.pick(&["nop", "function", "function", "blk"]);
     let functions = rng.pick(&[
         "vfs_*",
         "__x64_sys_*",
@@ -220,23 +216,11 @@ pub fn tracer(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
         "rkprobe_*",
         "*notifier*",
     ]);
-    let all = rng.one_in(8);
-    worker.note(format_args!("{place}{tracer} {functions} {all}"));
+    worker.note(format_args!("{place}{tracer} {functions}"));
     if tracer != "nop" {
-        // The kernel looks at the list when the file is closed. An empty one means all functions.
-        let list = if all { "" } else { functions };
-        fs::write(format!("{place}set_ftrace_filter"), list)?;
+        fs::write(format!("{place}set_ftrace_filter"), functions)?;
     }
-    if rng.one_in(4) {
-        let depth = rng.pick(&["0", "1", "5"]);
-        let _ = write("max_graph_depth", depth.as_bytes());
-    }
-    write(&format!("{place}current_tracer"), tracer.as_bytes())?;
-    if all && tracer != "nop" {
-        sleep(Duration::from_millis(5));
-        write(&format!("{place}current_tracer"), b"nop")?;
-    }
-    Ok(())
+    write(&format!("{place}current_tracer"), tracer.as_bytes())
 }
 
 /// Changes any option.
