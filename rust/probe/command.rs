@@ -117,6 +117,7 @@ pub use masked::{
 pub use members::LeftOut;
 pub use name::{
     is_valid_event,
+    is_valid_event_directory,
     is_valid_field,
     is_valid_group,
     Event,

@@ -259,12 +259,10 @@ impl NewProbe<'_> {
         let group = CString::try_from_fmt(format_args!("{}", spec.group()))?;
         let name = CString::try_from_fmt(format_args!("{}", spec.event()))?;
         schema.define()?;
-        let name = match NewName::new(registry::group(&group)?, name) {
-            Err(EEXIST) => {
-                return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into())
-            }
-            name => name?,
-        };
+        let name = NewName::new(registry::group(&group)?, name);
+        if matches!(name, Err(EEXIST)) {
+            return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
+        }
         if schema.needs_buffer() {
             schema.set_strings(registry::string_buffer()?)?;
         }
@@ -275,7 +273,8 @@ impl NewProbe<'_> {
         };
         let records = Arc::new(records, GFP_KERNEL)?;
         let probe = self.make_probe(spec, records.clone())?;
-        registry::create(name, records, probe)?;
+        // The kernel reports an error of the target before one of the name that comes from it.
+        registry::create(name?, records, probe)?;
         Ok(())
     }
 

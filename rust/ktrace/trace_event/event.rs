@@ -38,7 +38,7 @@ use kernel::{
     types::Opaque, //
 };
 
-use probe::command::is_valid_event;
+use probe::command::is_valid_event_directory;
 
 use crate::{
     bindings,
@@ -84,11 +84,12 @@ pub struct NewName {
 impl NewName {
     /// Checks the name of an event that does not exist yet.
     ///
-    /// `EINVAL` if the name does not have 1 to 63 letters, digits and `_`, or starts with a digit.
+    /// `EINVAL` if the name does not have 1 to 63 visible ASCII characters, contains a `/`, or starts
+    /// with a `.`. The kernel's tools accept only letters, digits and `_`.
     /// `EEXIST` if an event of this name exists in the group. Context and other errors are those of
     /// [`exists`]. If two tasks register one name at the same time, both can succeed.
     pub fn new(group: Arc<Group>, name: CString) -> Result<Self> {
-        if !is_valid_event(name.to_bytes()) {
+        if !is_valid_event_directory(name.to_bytes()) {
             return Err(EINVAL);
         }
         if exists(group.name(), &name)? {

@@ -136,6 +136,20 @@ pub const fn is_valid_event(name: &[u8]) -> bool {
     name.len() <= MAX_NAME && is_good(name, false)
 }
 
+/// Whether `name` can be the directory of an event: at most [`MAX_NAME`] visible ASCII characters,
+/// with no `/`, and no `.` first. The automatic name of an event can contain a pattern, as in C:
+/// `*_sys_uma?k__entry`.
+pub const fn is_valid_event_directory(name: &[u8]) -> bool {
+    let mut rest = name;
+    while let [byte, tail @ ..] = rest {
+        if !byte.is_ascii_graphic() || *byte == b'/' {
+            return false;
+        }
+        rest = tail;
+    }
+    !matches!(name, [] | [b'.', ..]) && name.len() <= MAX_NAME
+}
+
 /// Whether `name` is valid for a field: a C identifier.
 pub const fn is_valid_field(name: &[u8]) -> bool {
     is_good(name, false)

@@ -8,7 +8,10 @@ use crate::{
     hits,
     modules,
     rng::Rng,
-    worker::Worker, //
+    worker::{
+        write,
+        Worker, //
+    }, //
 };
 
 /// A module, and how many values each of its parameters has, from 0 on.
@@ -28,10 +31,16 @@ const FORGETFUL: [Forgetful; 2] = [
     },
 ];
 
+/// Unloads a module. `late_drops` may have enabled its event, which uses the module.
+fn unload_one(module: &str) -> io::Result<()> {
+    let _ = write("events/late_drops/enable", b"0");
+    modules::unload(module)
+}
+
 /// Unloads all of them.
 pub fn unload() -> io::Result<()> {
     for Forgetful { module, .. } in FORGETFUL {
-        match modules::unload(module) {
+        match unload_one(module) {
             Err(error) if error.raw_os_error() != Some(libc::ENOENT) => return Err(error),
             _ => (),
         }
@@ -57,5 +66,5 @@ pub fn forget(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     for _ in 0..calls {
         hits::hit(rng.below(hits::COUNT));
     }
-    modules::unload(module)
+    unload_one(module)
 }
