@@ -78,8 +78,8 @@ struct trace_event_functions ktrace_call_funcs = { .trace = call_print };
 struct trace_event_functions ktrace_output_funcs = { .trace = output_print };
 
 /*
- * Replaces the functions of a registered event. The kernel sets functions that are missing only when
- * it registers an event, and calls each of them without a check: see print_trace_line().
+ * Replaces the functions of a registered event. The kernel sets functions that are missing only
+ * when it registers an event, and calls each of them without a check: see print_trace_line().
  */
 struct trace_event_functions ktrace_over_funcs = {
 	.trace = over_print,

@@ -273,7 +273,7 @@ fn take_from_pool() -> Option<*mut FprobeSlot> {
 /// # Invariants
 ///
 /// `slot` was registered, and its `handler` points to `handler`. Only the task that claims `entry`
-/// unregisters it. If [`leftover`] has done so, the slot stays allocated and unused.
+/// unregisters it. If `leftover` has done so, the slot stays allocated and unused.
 #[must_use = "dropping the probe unregisters it"]
 pub struct Fprobe<H: Handler> {
     slot: NonNull<FprobeSlot>,
@@ -408,8 +408,8 @@ impl<H: Handler> Fprobe<H> {
     }
 
     fn set_flags(&self, flags: u32) {
-        // SAFETY: By the type invariant, the slot is live. ktrace uses no other flag, and the kernel
-        // only reads the flags.
+        // SAFETY: By the type invariant, the slot is live. ktrace uses no other flag, and the
+        // kernel only reads the flags.
         unsafe { ptr::write_volatile(&raw mut (*self.fprobe()).flags, flags) };
     }
 

@@ -153,10 +153,10 @@ impl<const N: usize> Counters<N> {
     }
 }
 
-/// The number of nested handlers on one CPU that get an area: as many as there are contexts (a task,
-/// a soft interrupt, a hard interrupt, a debug exception and a non-maskable interrupt). Deeper
-/// nesting is possible but rare: in each context, a handler of ftrace can be nested in another one,
-/// and in it one of a kprobe, of a tracepoint and of a watchpoint.
+/// The number of nested handlers on one CPU that get an area: as many as there are contexts (a
+/// task, a soft interrupt, a hard interrupt, a debug exception and a non-maskable interrupt).
+/// Deeper nesting is possible but rare: in each context, a handler of ftrace can be nested in
+/// another one, and in it one of a kprobe, of a tracepoint and of a watchpoint.
 const LEVELS: usize = 5;
 
 /// The scratch areas of one CPU.

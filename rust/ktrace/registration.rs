@@ -100,7 +100,7 @@ pub(crate) struct PinnedProbe<R, H: ?Sized> {
 /// # Invariants
 ///
 /// `inner` was registered, and only the task that claims `entry` unregisters it. While registered,
-/// it is in [`kprobe_list`] if its code [needs](kprobe_list::needs) it. If [`leftover`] has removed
+/// it is in [`kprobe_list`] if its code [needs](kprobe_list::needs) it. If `leftover` has removed
 /// it, the structure stays in place, and the kernel's functions return `EINVAL` for it.
 pub(crate) struct Registration<R: Raw, H: ?Sized> {
     inner: ManuallyDrop<Pin<KBox<PinnedProbe<R, H>>>>,
@@ -370,8 +370,8 @@ pub(crate) unsafe fn is_on_ftrace(kprobe: *const bindings::kprobe) -> bool {
 /// `kprobe` must have been registered, and must not have been freed.
 #[inline(always)]
 unsafe fn has_flag(kprobe: *const bindings::kprobe, flag: u32) -> bool {
-    // SAFETY: The caller guarantees that the kprobe was registered and exists. The kernel may change
-    // another flag at the same time.
+    // SAFETY: The caller guarantees that the kprobe was registered and exists. The kernel may
+    // change another flag at the same time.
     unsafe { ptr::read_volatile(&raw const (*kprobe).flags) & flag != 0 }
 }
 

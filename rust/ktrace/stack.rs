@@ -14,7 +14,8 @@ use kernel::{
     ffi::c_uint, //
 };
 
-/// A stack trace of up to `N` addresses, 1 to 64. One context saves it, and another context reads it.
+/// A stack trace of up to `N` addresses, 1 to 64. One context saves it, and another context reads
+/// it.
 ///
 /// If one context reads the stack trace while another context saves, the result mixes both traces.
 ///

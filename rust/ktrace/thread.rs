@@ -257,7 +257,7 @@ impl Waker {
 /// # Invariants
 ///
 /// The node in `inner` is an instance of the CPU hotplug state `inner.state`. Only the task that
-/// claims `entry` removes both. If [`leftover`] has done so, `inner` stays allocated.
+/// claims `entry` removes both. If `leftover` has done so, `inner` stays allocated.
 #[must_use = "dropping the threads stops them"]
 pub struct Threads {
     inner: ManuallyDrop<Pin<KBox<PinnedThreads>>>,

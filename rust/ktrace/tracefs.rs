@@ -123,7 +123,7 @@ pub trait ControlFile: 'static {
 /// # Invariants
 ///
 /// `operations` have the dentry of the file. Only the task that claims `entry` removes the file. If
-/// [`leftover`] has done so, `operations` stay allocated.
+/// `leftover` has done so, `operations` stay allocated.
 #[must_use = "dropping the file removes it"]
 pub struct File {
     /// The kernel calls these operations until the file is removed.

@@ -160,8 +160,9 @@ struct Attachment {
 ///
 /// If `tracepoint` in `inner` is not NULL, the hook is attached to this tracepoint. If
 /// `is_notified` is set, the tracepoint belongs to a loaded module, and the notifier is registered.
-/// Otherwise the tracepoint belongs to the kernel itself. Only the task that claims `entry` detaches
-/// the hook or unregisters the notifier. If [`leftover`] has done so, `inner` stays allocated.
+/// Otherwise the tracepoint belongs to the kernel itself. Only the task that claims `entry`
+/// detaches the hook or unregisters the notifier. If `leftover` has done so, `inner` stays
+/// allocated.
 #[must_use = "dropping the value detaches the handler"]
 pub struct Tracepoint<H: Handler> {
     inner: ManuallyDrop<Pin<KBox<PinnedHook<H>>>>,
@@ -304,8 +305,8 @@ impl<H: Handler> Tracepoint<H> {
         let Some(_claim) = self.entry.claim() else {
             return f(self.handler(), self.missed());
         };
-        // SAFETY: By the type invariant, the hook is attached or the notifier is registered, because
-        // this task has the claim.
+        // SAFETY: By the type invariant, the hook is attached or the notifier is registered,
+        // because this task has the claim.
         let unregistered = unsafe { self.inner.unregister() };
         let result = f(self.handler(), self.missed());
         if unregistered.is_err() {

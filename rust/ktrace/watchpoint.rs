@@ -327,8 +327,9 @@ impl<H: Handler> Watchpoint<H> {
     ///
     /// - `EOPNOTSUPP` if the processor or the kernel supports no watchpoints, or if the kernel does
     ///   not know the names of its variables (`CONFIG_KALLSYMS_ALL`)
-    /// - `EINVAL` for memory of user space and for [`Unwatchable`] memory, for a length, an alignment or an access that the processor does not support, and for the
-    ///   execution of an instruction that can have no kprobe
+    /// - `EINVAL` for memory of user space and for [`Unwatchable`] memory, for a length, an
+    ///   alignment or an access that the processor does not support, and for the execution of an
+    ///   instruction that can have no kprobe
     /// - `ENOSPC` if a CPU has no free breakpoint register ([`slots`])
     /// - `ENOMEM`
     pub fn new<E>(target: Target, handler: impl PinInit<H, E>) -> Result<Self>

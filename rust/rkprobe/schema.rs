@@ -208,8 +208,8 @@ impl Schema {
             let field = match (number(field.ty()), field.count()) {
                 (Some(number), None) => Field::number(name, number, offset),
                 (Some(number), Some(len)) => Field::array(name, number, len, offset),
-                // SAFETY: `fetch::record` writes the location of a string with its NUL, or of a NUL.
-                // The `Recorder` passes the start of the record.
+                // SAFETY: `fetch::record` writes the location of a string with its NUL, or of a
+                // NUL. The `Recorder` passes the start of the record.
                 (None, len) => unsafe { Field::strings(name, len, offset, field.is_signed()) },
             };
             fields.push(field?, GFP_KERNEL)?;

@@ -93,8 +93,8 @@ mod tests {
         Ok(Arc::new(Sink::new(), GFP_KERNEL)?)
     }
 
-    /// An event with a field of eight bytes at this offset. It pushes 1 when its operations are dropped,
-    /// and 2 when its printer is dropped.
+    /// An event with a field of eight bytes at this offset. It pushes 1 when its operations are
+    /// dropped, and 2 when its printer is dropped.
     fn register(
         name: &CStr,
         offset: usize,

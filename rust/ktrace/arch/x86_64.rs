@@ -119,8 +119,8 @@ pub(crate) fn current() -> *const task_struct {
 /// them.
 pub(crate) const WATCHES_BY_FTRACE: bool = false;
 
-/// The first and the last symbol of each section with the entry code of exceptions. Debug exceptions
-/// are not masked there.
+/// The first and the last symbol of each section with the entry code of exceptions. Debug
+/// exceptions are not masked there.
 pub(crate) const ENTRY_TEXT: &[(&CStr, &CStr)] = &[
     (c"__entry_text_start", c"__entry_text_end"),
     (c"__noinstr_text_start", c"__noinstr_text_end"),

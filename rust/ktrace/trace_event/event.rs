@@ -84,10 +84,10 @@ pub struct NewName {
 impl NewName {
     /// Checks the name of an event that does not exist yet.
     ///
-    /// `EINVAL` if the name does not have 1 to 63 visible ASCII characters, contains a `/`, or starts
-    /// with a `.`. The kernel's tools accept only letters, digits and `_`.
-    /// `EEXIST` if an event of this name exists in the group. Context and other errors are those of
-    /// [`exists`]. If two tasks register one name at the same time, both can succeed.
+    /// `EINVAL` if the name does not have 1 to 63 visible ASCII characters, contains a `/`, or
+    /// starts with a `.`. The kernel's tools accept only letters, digits and `_`. `EEXIST` if an
+    /// event of this name exists in the group. Context and other errors are those of [`exists`]. If
+    /// two tasks register one name at the same time, both can succeed.
     pub fn new(group: Arc<Group>, name: CString) -> Result<Self> {
         if !is_valid_event_directory(name.to_bytes()) {
             return Err(EINVAL);
@@ -197,7 +197,8 @@ impl NewName {
 /// # Invariants
 ///
 /// The call in `inner` was added to the kernel's events. Only the task that claims the entry in
-/// `inner` unregisters it, and then frees it, unless [`leftover`] is that task. If `O` is not `dyn Operations`, the operations are an `O`.
+/// `inner` unregisters it, and then frees it, unless `leftover` is that task. If `O` is not `dyn
+/// Operations`, the operations are an `O`.
 #[must_use = "dropping the event removes it"]
 pub struct TraceEvent<O: Operations + ?Sized = dyn Operations> {
     inner: ManuallyDrop<EventBox>,
@@ -396,8 +397,8 @@ impl Output {
     /// the directory last. A caller that needs the directory calls this function after the
     /// registration.
     ///
-    /// The event counts as used during this function. Process context; sleeps. `ENOENT` if the event
-    /// is not registered any more, `EDEADLK` with `event_mutex` held, `ENOMEM`. C:
+    /// The event counts as used during this function. Process context; sleeps. `ENOENT` if the
+    /// event is not registered any more, `EDEADLK` with `event_mutex` held, `ENOMEM`. C:
     /// `event_create_dir()`.
     pub fn has_directory(&self) -> Result<bool> {
         EventMutexHeld::check_not_current()?;

@@ -133,8 +133,8 @@ impl Number {
 /// # Invariants
 ///
 /// `size` is the size of the type, and is not 0. The field is after the header of a record, and
-/// ends within [`MAX_LEN`] bytes. If `is_located` is set, each word of the field in a record locates
-/// a string within the record.
+/// ends within [`MAX_LEN`] bytes. If `is_located` is set, each word of the field in a record
+/// locates a string within the record.
 pub struct Field {
     name: CowCStr,
     ty: CowCStr,

@@ -465,8 +465,8 @@ unsafe impl AlwaysRefCounted for Output {
 ///
 /// `output` must be an [`Output`] from [`Output::new`]. Only the caller may free it.
 unsafe fn take_back(output: *mut c_void) {
-    // SAFETY: `new` took the output out of a box, and the caller guarantees that no other code frees
-    // it.
+    // SAFETY: `new` took the output out of a box, and the caller guarantees that no other code
+    // frees it.
     let output = unsafe { KBox::from_raw(output.cast::<Output>()) };
     output.end();
     RESERVED.lock().push(output);

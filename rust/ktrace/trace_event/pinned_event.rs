@@ -268,8 +268,8 @@ impl PinnedEvent {
         unsafe { AtomicI32::from_ptr(&raw mut (*union.cast::<atomic_t>()).counter) }
     }
 
-    /// Removes the call from the kernel's events. `EBUSY` if the event is used. The caller must have
-    /// the claim of `entry`, and must not call this function again after it has succeeded.
+    /// Removes the call from the kernel's events. `EBUSY` if the event is used. The caller must
+    /// have the claim of `entry`, and must not call this function again after it has succeeded.
     pub(super) fn unregister(&self, token: &EventMutex) -> Result {
         if self.is_busy(token) {
             return Err(EBUSY);

@@ -168,7 +168,7 @@ pub fn empty_traces() -> Result {
 /// is removed when `with` releases the mutex. In a callback of an event, the kernel iterates over
 /// the events, maybe in another task, so the event stays until its module unloads.
 ///
-/// If [`leftover`](crate::leftover) removes the event, its memory is never freed.
+/// If `leftover`(crate::leftover) removes the event, its memory is never freed.
 pub(super) fn remove(inner: EventBox) {
     if !EventMutexHeld::is_current() {
         match inner.entry.claim() {
@@ -255,8 +255,8 @@ pub(super) unsafe fn take_back(call: *mut c_void) {
     if inner.is_dropped.load(Ordering::Relaxed) {
         let output = NonNull::from(inner.output());
         // SAFETY: `remove` set the flag, took the output out of a box and gave it to no other code.
-        // It did so in a callback of an event, with `event_mutex` held, so it does not use the event
-        // any more. The code of the event's module is still loaded.
+        // It did so in a callback of an event, with `event_mutex` held, so it does not use the
+        // event any more. The code of the event's module is still loaded.
         drop(unsafe { EventBox::from_raw(output) });
     }
 }

@@ -2,9 +2,9 @@
 
 //! The memory that the entry of exceptions uses.
 //!
-//! On x86-64, the kernel disables watchpoints only when the entry code of a debug exception or of an
-//! NMI has run. If this code hits a watchpoint, a second debug exception uses the stack of the first
-//! one, or interrupts an NMI. So memory that such code uses cannot be watched:
+//! On x86-64, the kernel disables watchpoints only when the entry code of a debug exception or of
+//! an NMI has run. If this code hits a watchpoint, a second debug exception uses the stack of the
+//! first one, or interrupts an NMI. So memory that such code uses cannot be watched:
 //!
 //! - Variables that the code of `.entry.text` and `.noinstr.text` names. This file decodes the
 //!   running text of these sections, because the kernel changes it for the processor.

@@ -6,8 +6,8 @@
 //! missed
 //!
 //! - in an NMI and in a debug exception,
-//! - while the kernel processes a kprobe on this CPU: the handler could hit a kprobe, and the kernel
-//!   supports only one level of such nesting,
+//! - while the kernel processes a kprobe on this CPU: the handler could hit a kprobe, and the
+//!   kernel supports only one level of such nesting,
 //! - while the kernel prints trace events (`kernel.tracepoint_printk`): it would print the record
 //!   under a lock that the interrupted code may hold.
 
@@ -82,15 +82,15 @@ impl Guard {
         !unsafe { ptr::read_volatile(current) }.is_null()
     }
 
-    /// Whether the kernel may print a record. When the user ends the printing, the kernel clears the
-    /// first variable before it changes its text. If the interrupted code is printing then, it holds
-    /// the lock.
+    /// Whether the kernel may print a record. When the user ends the printing, the kernel clears
+    /// the first variable before it changes its text. If the interrupted code is printing then, it
+    /// holds the lock.
     #[inline(always)]
     fn may_print(self) -> bool {
         // SAFETY: By the type invariant, this variable always exists. Another CPU may change it.
         let is_on = unsafe { ptr::read_volatile(self.tracepoint_printk as *const u32) };
-        // SAFETY: By the type invariant, this variable always exists. It begins with the number of a
-        // `qspinlock` (`arch/{x86,arm64}/Kconfig`: `ARCH_USE_QUEUED_SPINLOCKS`), which is 0 if
+        // SAFETY: By the type invariant, this variable always exists. It begins with the number of
+        // a `qspinlock` (`arch/{x86,arm64}/Kconfig`: `ARCH_USE_QUEUED_SPINLOCKS`), which is 0 if
         // nobody holds the lock.
         let lock = unsafe { ptr::read_volatile(self.tracepoint_iter_lock as *const u32) };
         is_on != 0 || lock != 0

@@ -95,8 +95,8 @@ impl Target {
         }
     }
 
-    /// The reason why this memory cannot be watched. `None` if it can be watched, or if it is not in
-    /// the kernel's space.
+    /// The reason why this memory cannot be watched. `None` if it can be watched, or if it is not
+    /// in the kernel's space.
     ///
     /// Process context; sleeps. `ENOMEM`, and `EOPNOTSUPP` if the kernel does not know the names of
     /// its variables.

@@ -96,8 +96,8 @@ impl<'o> Strings<'o> {
     #[cold]
     pub(super) fn none(&mut self) -> u32 {
         let Some((nul, room)) = mem::take(&mut self.room).split_first_mut() else {
-            // The strings before it fill the record, and end with a NUL. There are some, because the
-            // fields of an event do not fill a record.
+            // The strings before it fill the record, and end with a NUL. There are some, because
+            // the fields of an event do not fill a record.
             return location(self.offset.wrapping_sub(1), 0);
         };
         *nul = 0;

@@ -199,8 +199,8 @@ struct CallbackData<H> {
 ///
 /// C created `trigger` for the file of `event`, to call [`hit`] with `inner`. The trigger is on
 /// that file if and only if `is_attached` is set. `is_attached` changes only with `event_mutex`
-/// held. Only the task that claims `entry` ends the use of the trigger. If [`leftover`] has done so,
-/// the trigger is off the file and is never freed.
+/// held. Only the task that claims `entry` ends the use of the trigger. If `leftover` has done
+/// so, the trigger is off the file and is never freed.
 pub struct EventProbe<H: Handler> {
     trigger: NonNull<Trigger>,
     is_attached: AtomicBool,
