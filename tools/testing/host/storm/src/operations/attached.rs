@@ -93,7 +93,8 @@ pub fn breakpoint(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     Ok(())
 }
 
-/// Watches a variable of the kernel. The watchpoint stays until another operation needs its name.
+/// Watches a variable of the kernel for some calls. Not for longer: if the kernel uses the variable
+/// all the time, the machine hardly does anything else.
 pub fn watch(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     let event = format!("s{}/w{}", rng.below(GROUPS), rng.below(2));
     let text = format!(
@@ -108,5 +109,5 @@ pub fn watch(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     for _ in 0..rng.below(20) {
         hits::hit(rng.below(hits::COUNT));
     }
-    Ok(())
+    write(&format!("events/{event}/enable"), b"0")
 }
