@@ -99,7 +99,7 @@ pub trait Print: Send + Sync + 'static {
 /// # Invariants
 ///
 /// The event is registered. `class` points to a class that has fields and no function to get them.
-/// Only the task that claims `entry` ends the printing and adds the output to [`RESERVED`]. If
+/// Only the task that claims `entry` ends the printing and adds the output to `RESERVED`. If
 /// `references` is not zero then, the output is never freed.
 #[repr(C)]
 pub struct Output {
