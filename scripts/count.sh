@@ -47,12 +47,13 @@ each() {
 # count_tests TITLE STATUS LOG: count the tests of ftracetest. A planned test without a result has failed, and so has
 # a test that could not run.
 count_tests() {
-	local sum title=$1 status=$2
+	local sum names title=$1 status=$2
 	sum=$(awk '/^1\.\.[0-9]+/ { planned = substr($1, 4) }
 		/^ok / && !/# SKIP/ { passed++ }
 		END { print passed + 0, planned - passed }' "$3")
 	pass "${sum% *}"
-	[ "${sum#* }" = 0 ] || fail "${sum#* }" "$title: ${sum#* } tests"
+	names=$(sed -n 's/^not ok [0-9]* //p' "$3" | paste -sd ';')
+	[ "${sum#* }" = 0 ] || fail "${sum#* }" "$title: ${sum#* } tests: $names"
 	if [ "$status" = 125 ]; then
 		fail 1 "$title: the kernel complained or died"
 	elif [ "$sum" = "0 0" ]; then
