@@ -20,6 +20,8 @@ pub enum Failure {
     ClosedPipe,
     /// A text for the user.
     Message(String),
+    /// The kernel refused an operation: a text for the user, and the kind of its error.
+    Refused(String, io::ErrorKind),
 }
 
 impl Failure {
@@ -30,7 +32,12 @@ impl Failure {
 
     /// A failed operation on the file `name`.
     pub fn file(name: impl Display, error: &io::Error) -> Self {
-        Self::Message(format!("{name}: {error}"))
+        Self::Refused(format!("{name}: {error}"), error.kind())
+    }
+
+    /// Whether the kernel refused an operation with an error of this kind.
+    pub fn is_refused_as(&self, kind: io::ErrorKind) -> bool {
+        matches!(self, Self::Refused(_, refused) if *refused == kind)
     }
 }
 

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     sys::catch_signals();
     match cli::run() {
         Ok(()) | Err(failure::Failure::ClosedPipe) => ExitCode::SUCCESS,
-        Err(failure::Failure::Message(text)) => {
+        Err(failure::Failure::Message(text) | failure::Failure::Refused(text, _)) => {
             failure::note(format!("rkprobe: {}", text.trim_end()));
             ExitCode::FAILURE
         }

@@ -242,7 +242,7 @@ pub fn define(tracefs: &Tracefs, commands: &[String]) -> Result {
             Err(error) => {
                 let text =
                     last_error(tracefs, command).unwrap_or_else(|| format!("{command}: {error}"));
-                result = Err(Failure::new(text));
+                result = Err(Failure::Refused(text, error.kind()));
             }
         }
     }

@@ -2,6 +2,8 @@
 
 //! `rkprobe fails PATTERN`: which functions return errors, which errors, how often, and to whom?
 
+use std::io;
+
 use probe::error::ErrorKind;
 
 use crate::{
@@ -168,9 +170,10 @@ fn define(
     }
 }
 
-/// Whether the kernel refused a probe because the function returns nothing.
+/// Whether the kernel refused a probe because the function returns nothing. Its error number, ENOENT, does not tell: it
+/// has this number for a function that it cannot trace, too.
 fn returns_nothing(failure: &Failure) -> bool {
-    matches!(failure, Failure::Message(text) if text.starts_with(ErrorKind::NoRetval.text()))
+    matches!(failure, Failure::Refused(text, _) if text.starts_with(ErrorKind::NoRetval.text()))
 }
 
 /// Runs the command. `by` replaces the task, and `image` is the path of an image. If `has_source`, the errors have
@@ -341,7 +344,7 @@ mod tests {
             ("This function returns 'void' type", true),
             ("Function leaves by a tail call; use %return", false),
         ] {
-            let failure = Failure::new(format!("{error}\n{entry}"));
+            let failure = Failure::Refused(format!("{error}\n{entry}"), io::ErrorKind::NotFound);
             assert_eq!(returns_nothing(&failure), expected);
         }
     }

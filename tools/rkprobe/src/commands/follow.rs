@@ -488,7 +488,7 @@ mod tests {
         let found = |function, is_end| match find_object(&btf, function, "inode", is_end) {
             Ok(found) => found,
             Err(Failure::Message(text)) => text,
-            Err(Failure::ClosedPipe) => panic!(),
+            Err(failure) => panic!("{failure:?}"),
         };
         assert_eq!(found("alloc", false), "$retval");
         assert_eq!(found("alloc", true), "$retval");

@@ -2,7 +2,10 @@
 
 //! `rkprobe watch SYMBOL|ADDRESS`: who writes it? The kernel counts by instruction and program.
 
-use std::fs;
+use std::{
+    fs,
+    io, //
+};
 
 use crate::{
     btf,
@@ -187,12 +190,13 @@ fn json(record: &Record<'_>, is_before: bool) -> String {
 
 /// Explains why a watchpoint cannot be enabled.
 fn explain(failure: Failure) -> Failure {
-    match failure {
-        Failure::Message(text) if text.contains("os error 28") => Failure::new(
+    // ENOSPC.
+    match failure.is_refused_as(io::ErrorKind::StorageFull) {
+        true => Failure::new(
             "all breakpoint registers of a processor are in use: disable other watchpoints, or end the perf or debugger \
              that has them",
         ),
-        failure => failure,
+        false => failure,
     }
 }
 
