@@ -21,6 +21,7 @@
  */
 EXPORT_API(ktrace_module_tracepoint);
 EXPORT_API(ktrace_per_cpu_ptr);
+EXPORT_API(ktrace_percpu_reset);
 EXPORT_API(ktrace_percpu_sum);
 EXPORT_API(ktrace_preempt_disable);
 EXPORT_API(ktrace_preempt_enable);

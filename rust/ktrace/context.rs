@@ -13,6 +13,7 @@ use core::mem::offset_of;
 
 use kernel::{
     bindings::task_struct,
+    cpu::CpuId,
     types::NotThreadSafe, //
 };
 
@@ -45,6 +46,11 @@ impl Atomic {
     #[inline(always)]
     pub fn current(&self) -> usize {
         arch::current().addr()
+    }
+
+    /// The number of the current CPU. C: `smp_processor_id()`.
+    pub fn cpu(&self) -> u32 {
+        CpuId::current().as_u32()
     }
 
     /// The address of the current CPU's copy of the per-CPU variable at `address`. The caller must

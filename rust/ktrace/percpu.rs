@@ -10,6 +10,7 @@ use core::{
         align_of,
         size_of, //
     },
+    ops::RangeInclusive,
     ptr::NonNull,
     sync::atomic::{
         compiler_fence,
@@ -33,6 +34,7 @@ use crate::{
 };
 
 extern "C" {
+    fn ktrace_percpu_reset(counters: *mut u64, count: usize);
     fn ktrace_percpu_sum(counter: *const u64) -> u64;
     fn ktrace_per_cpu_ptr(area: *mut c_void, cpu: c_uint) -> *mut c_void;
 }
@@ -95,13 +97,29 @@ impl Counter {
         self.0.increment::<0>();
     }
 
+    /// Adds a number. Any context.
+    #[inline(always)]
+    pub fn add(&self, number: u64) {
+        self.0.add::<0>(number);
+    }
+
     /// The sum over all CPUs. The sum may miss concurrent increments. Any context.
     pub fn sum(&self) -> u64 {
         self.0.sum::<0>()
     }
+
+    /// The values of all possible CPUs, each with the CPU's number. Any context.
+    pub fn by_cpu(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.0.by_cpu::<0>()
+    }
+
+    /// Sets the counter to zero: see [`Counters::reset`].
+    pub fn reset(&self) {
+        self.0.reset();
+    }
 }
 
-/// `N` counters in one allocation. Each is like a [`Counter`].
+/// `N` counters in one allocation, at most 4096. Each is like a [`Counter`].
 ///
 /// # Examples
 ///
@@ -117,6 +135,21 @@ impl Counter {
 /// pr_info!("{} reads, {} writes\n", calls.sum::<READS>(), calls.sum::<WRITES>());
 /// # Ok::<(), Error>(())
 /// ```
+///
+/// The number of a counter can also be a value:
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use ktrace::{
+///     kprobe::Hit,
+///     percpu::Counters, //
+/// };
+///
+/// /// Counts by the first argument of the probed function, and all large ones together.
+/// fn count(by_first: &Counters<33>, hit: &Hit<'_>) {
+///     by_first.add_to(hit.arg::<usize>(0).min(32), 1);
+/// }
+/// ```
 pub struct Counters<const N: usize>(Area<[u64; N]>);
 
 // SAFETY: Any task may read and free the area.
@@ -128,6 +161,7 @@ impl<const N: usize> Counters<N> {
     /// Creates the counters with the value zero. Process context. `ENOMEM`.
     pub fn new() -> Result<Self> {
         const { assert!(N > 0, "there must be at least one counter") };
+        const { assert!(N <= 4096, "there must be at most 4096 counters") };
         Ok(Self(Area::new()?))
     }
 
@@ -138,10 +172,58 @@ impl<const N: usize> Counters<N> {
         unsafe { arch::percpu_increment(self.counter::<I>()) }
     }
 
+    /// Adds a number to counter `I`. Any context.
+    #[inline(always)]
+    pub fn add<const I: usize>(&self, number: u64) {
+        // SAFETY: The area lives as long as `self`, and `counter` returns a pointer into it.
+        unsafe { arch::percpu_add(self.counter::<I>(), number) }
+    }
+
+    /// Adds a number to the counter `index`. Does nothing if there is no such counter. Any context.
+    #[inline(always)]
+    pub fn add_to(&self, index: usize, number: u64) {
+        if let Some(counter) = self.find(index) {
+            // SAFETY: The area lives as long as `self`, and `find` returns a pointer into it.
+            unsafe { arch::percpu_add(counter, number) }
+        }
+    }
+
     /// The sum of counter `I` over all CPUs. The sum may miss concurrent increments. Any context.
     pub fn sum<const I: usize>(&self) -> u64 {
         // SAFETY: The area lives as long as `self`, and `counter` returns a pointer into it.
         unsafe { ktrace_percpu_sum(self.counter::<I>()) }
+    }
+
+    /// The sum of the counter `index` over all CPUs, or 0 if there is no such counter. The sum may
+    /// miss concurrent increments. Any context.
+    pub fn sum_of(&self, index: usize) -> u64 {
+        self.find(index).map_or(0, |counter| {
+            // SAFETY: The area lives as long as `self`, and `find` returns a pointer into it.
+            unsafe { ktrace_percpu_sum(counter) }
+        })
+    }
+
+    /// The values of counter `I` on all possible CPUs, each with the CPU's number. Any context.
+    pub fn by_cpu<const I: usize>(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        (0..nr_cpu_ids()).filter_map(|cpu| {
+            // SAFETY: The area is a live per-CPU allocation, and `counter` returns a pointer into
+            // it.
+            let copy = unsafe { ktrace_per_cpu_ptr(self.counter::<I>().cast(), cpu) };
+            let copy = NonNull::new(copy.cast::<u64>())?;
+            // SAFETY: This is a CPU's copy of the counter, and lives as long as `self`. The CPU may
+            // write it at any time, as a whole word.
+            Some((cpu, unsafe { copy.read_volatile() }))
+        })
+    }
+
+    /// Sets all counters to zero. Each CPU sets its own copy, so increments before the reset do not
+    /// come back, and those after it count.
+    ///
+    /// Process context; sleeps. Interrupts must be enabled. C: `on_each_cpu()`.
+    pub fn reset(&self) {
+        // SAFETY: The area is a live per-CPU allocation of this size. By the type's `Sync`, each
+        // CPU's writes to its copy do not conflict.
+        unsafe { ktrace_percpu_reset(self.0 .0.as_ptr().cast(), N) };
     }
 
     /// The per-CPU pointer to counter `I`.
@@ -150,6 +232,62 @@ impl<const N: usize> Counters<N> {
         const { assert!(I < N, "there is no such counter") };
         // A per-CPU pointer is no address of memory, so the addition must be one that wraps.
         self.0 .0.as_ptr().cast::<u64>().wrapping_add(I)
+    }
+
+    /// The per-CPU pointer to the counter `index`, if there is such a counter.
+    #[inline(always)]
+    fn find(&self, index: usize) -> Option<*mut u64> {
+        (index < N).then(|| self.0 .0.as_ptr().cast::<u64>().wrapping_add(index))
+    }
+}
+
+/// A histogram of numbers, whose buckets are powers of two.
+///
+/// # Examples
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use ktrace::percpu::Histogram;
+///
+/// let sizes = Histogram::new()?;
+/// sizes.record(100);
+/// for (range, count) in sizes.buckets().filter(|(_, count)| *count > 0) {
+///     pr_info!("{} to {}: {}\n", range.start(), range.end(), count);
+/// }
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Histogram(Counters<65>);
+
+impl Histogram {
+    /// Creates an empty histogram. Process context. `ENOMEM`.
+    pub fn new() -> Result<Self> {
+        Ok(Self(Counters::new()?))
+    }
+
+    /// Counts a number. Any context.
+    #[inline(always)]
+    pub fn record(&self, number: u64) {
+        // The number of its bits. There is a bucket for each of 0 to 64.
+        self.0
+            .add_to((u64::BITS - number.leading_zeros()) as usize, 1);
+    }
+
+    /// All buckets, the lowest first: the numbers that the bucket counts, and how many there were.
+    /// The first bucket is for 0 alone, then follow 1, 2 to 3, 4 to 7 and so on. The counts may
+    /// miss concurrent records. Any context.
+    pub fn buckets(&self) -> impl Iterator<Item = (RangeInclusive<u64>, u64)> + '_ {
+        (0..=u64::BITS).map(|bits| {
+            let last = u64::MAX.checked_shr(u64::BITS - bits).unwrap_or(0);
+            (
+                last / 2 + u64::from(bits > 0)..=last,
+                self.0.sum_of(bits as usize),
+            )
+        })
+    }
+
+    /// Empties the histogram: see [`Counters::reset`].
+    pub fn reset(&self) {
+        self.0.reset();
     }
 }
 

@@ -17,6 +17,7 @@ mod tests {
         percpu::{
             Counter,
             Counters,
+            Histogram,
             Scratch, //
         },
     };
@@ -51,6 +52,86 @@ mod tests {
             counters.sum::<2>(),
         ];
         assert_eq!(sums, [1, 0, 1000]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_counter_adds_and_starts_anew() -> Result {
+        let counters = Counters::<3>::new()?;
+        counters.add::<1>(5);
+        counters.add_to(1, 2);
+        counters.add_to(2, u64::MAX);
+        // There is no such counter.
+        counters.add_to(3, 1);
+        let sums = [0, 1, 2, 3].map(|index| counters.sum_of(index));
+        counters.reset();
+        counters.add::<2>(4);
+        let after = [0, 1, 2].map(|index| counters.sum_of(index));
+        let counter = Counter::new()?;
+        counter.add(1000);
+        counter.reset();
+        counter.increment();
+        assert_eq!(sums, [0, 7, u64::MAX, 0]);
+        assert_eq!(after, [0, 0, 4]);
+        assert_eq!(counter.sum(), 1);
+        Ok(())
+    }
+
+    #[test]
+    fn a_histogram_counts_by_powers_of_two() -> Result {
+        let histogram = Histogram::new()?;
+        for number in [0, 1, 2, 3, 4, 7, 8, 1 << 63, u64::MAX] {
+            histogram.record(number);
+        }
+        let mut counts = [0; 65];
+        let mut next = 0;
+        let mut is_gapless = true;
+        for ((range, count), place) in histogram.buckets().zip(&mut counts) {
+            is_gapless &= *range.start() == next && range.start() <= range.end();
+            next = range.end().wrapping_add(1);
+            *place = count;
+        }
+        histogram.reset();
+        let left: u64 = histogram.buckets().map(|(_, count)| count).sum();
+        assert!(is_gapless);
+        assert_eq!(next, 0);
+        assert_eq!(counts[..5], [1, 1, 2, 2, 1]);
+        assert_eq!(counts[64], 2);
+        assert_eq!(counts.iter().sum::<u64>(), 9);
+        assert_eq!(left, 0);
+        Ok(())
+    }
+
+    /// Counts by CPU, in two ways.
+    struct ByCpu(Counter, Counters<64>);
+
+    #[vtable]
+    impl Handler for ByCpu {
+        fn pre(&self, hit: &Hit<'_>) {
+            self.0.increment();
+            self.1.add_to(hit.atomic().cpu() as usize, 1);
+        }
+    }
+
+    #[test]
+    fn a_hit_counts_on_its_cpu() -> Result {
+        let probe = Kprobe::new(VISIT, ByCpu(Counter::new()?, Counters::new()?))?;
+        for _ in 0..10 {
+            visit_cpus();
+        }
+        let ByCpu(counter, by_number) = probe.handler();
+        let mut cpus = 0;
+        let mut is_same = true;
+        for (cpu, count) in counter.by_cpu() {
+            cpus += u32::from(count > 0);
+            is_same &= count == by_number.sum_of(cpu as usize);
+        }
+        counter.reset();
+        let left: u64 = counter.by_cpu().map(|(_, count)| count).sum();
+        drop(probe);
+        assert!(is_same);
+        assert!(cpus > 1);
+        assert_eq!(left, 0);
         Ok(())
     }
 

@@ -129,10 +129,22 @@ pub(crate) fn read_number(_address: usize, _width: Width) -> Option<u64> {
 /// `counter` must be a live per-CPU allocation of a `u64`.
 #[inline(always)]
 pub(crate) unsafe fn percpu_increment(counter: *mut u64) {
+    // SAFETY: The caller guarantees a live per-CPU allocation.
+    unsafe { percpu_add(counter, 1) };
+}
+
+/// Adds a number to this CPU's copy of a per-CPU counter, as [`percpu_increment`] adds one. C:
+/// `raw_cpu_add()`.
+///
+/// # Safety
+///
+/// `counter` must be a live per-CPU allocation of a `u64`.
+#[inline(always)]
+pub(crate) unsafe fn percpu_add(counter: *mut u64, number: u64) {
     let copy = counter.wrapping_byte_add(cpu_offset());
     // SAFETY: The caller guarantees a live per-CPU allocation, and this is one of its copies. All
     // accesses to the copy are atomic.
-    unsafe { AtomicU64::from_ptr(copy) }.fetch_add(1, Ordering::Relaxed);
+    unsafe { AtomicU64::from_ptr(copy) }.fetch_add(number, Ordering::Relaxed);
 }
 
 /// Reads this CPU's copy of a per-CPU pointer. C: `raw_cpu_read()`.

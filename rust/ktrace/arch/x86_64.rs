@@ -65,6 +65,21 @@ pub(crate) unsafe fn percpu_increment(counter: *mut u64) {
     unsafe { asm!("inc qword ptr gs:[{}]", in(reg) counter, options(nostack)) }
 }
 
+/// Adds a number to this CPU's copy of a per-CPU counter, as [`percpu_increment`] adds one. C:
+/// `raw_cpu_add()`.
+///
+/// # Safety
+///
+/// `counter` must be a live per-CPU allocation of a `u64`.
+#[inline(always)]
+pub(crate) unsafe fn percpu_add(counter: *mut u64, number: u64) {
+    // SAFETY: GS holds the offset of this CPU's area. The caller guarantees that the pointer is
+    // valid.
+    unsafe {
+        asm!("add qword ptr gs:[{}], {}", in(reg) counter, in(reg) number, options(nostack));
+    }
+}
+
 /// Reads this CPU's copy of a per-CPU pointer. C: `raw_cpu_read()`.
 ///
 /// # Safety
