@@ -25,6 +25,7 @@ EXPORT_API(ktrace_percpu_reset);
 EXPORT_API(ktrace_percpu_sum);
 EXPORT_API(ktrace_preempt_disable);
 EXPORT_API(ktrace_preempt_enable);
+EXPORT_API(ktrace_remove_file);
 EXPORT_API(ktrace_tracepoint_stub);
 EXPORT_API(ktrace_tracepoint_synchronize_unregister);
 #ifdef CONFIG_RKPROBE_EXPORTS

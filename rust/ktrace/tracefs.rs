@@ -53,27 +53,28 @@ use crate::{
 /// The maximum length of a line, in bytes, without its newline. C: `WRITE_BUFSIZE` minus two.
 pub const MAX_LINE: usize = 4094;
 
-/// A control file. The kernel calls all functions in process context.
+/// The data of a control file. The kernel calls all functions in process context, from several tasks
+/// at the same time.
 #[vtable]
-pub trait ControlFile: 'static {
+pub trait ControlFile: Send + Sync + 'static {
     /// The number of the first entry of the listing whose number is at least `from`. If an entry
     /// keeps its number while other entries are removed, each read of the listing shows the entry
     /// exactly once.
-    fn next(from: usize) -> Option<usize>;
+    fn next(&self, from: usize) -> Option<usize>;
 
     /// Prints the entry with this number, if the entry exists. Readers read the listing entry by
     /// entry, and the listing may change between two entries.
-    fn show(number: usize, to: &SeqFile);
+    fn show(&self, number: usize, to: &SeqFile);
 
     /// Removes all entries. The kernel calls this when a user opens the file for writing with
     /// O_TRUNC.
-    fn clear() -> Result {
+    fn clear(&self) -> Result {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
     /// Executes a line, which has no newline. If this function fails, the remaining lines of the
     /// same write are not executed.
-    fn write_line(_line: &[u8]) -> Result {
+    fn write_line(&self, _line: &[u8]) -> Result {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 }
@@ -98,15 +99,17 @@ pub trait ControlFile: 'static {
 ///     File, //
 /// };
 ///
-/// struct Squares;
+/// struct Squares {
+///     count: usize,
+/// }
 ///
 /// #[vtable]
 /// impl ControlFile for Squares {
-///     fn next(from: usize) -> Option<usize> {
-///         (from < 10).then_some(from)
+///     fn next(&self, from: usize) -> Option<usize> {
+///         (from < self.count).then_some(from)
 ///     }
 ///
-///     fn show(number: usize, to: &SeqFile) {
+///     fn show(&self, number: usize, to: &SeqFile) {
 ///         seq_print!(to, "{}\n", number * number);
 ///     }
 /// }
@@ -115,7 +118,7 @@ pub trait ControlFile: 'static {
 ///
 /// impl kernel::Module for Module {
 ///     fn init(module: &'static ThisModule) -> Result<Self> {
-///         Ok(Self(File::create::<Squares>(c"squares", module)?))
+///         Ok(Self(File::create(c"squares", module, Squares { count: 10 })?))
 ///     }
 /// }
 /// ```
@@ -127,13 +130,14 @@ pub trait ControlFile: 'static {
 #[must_use = "dropping the file removes it"]
 pub struct File {
     /// The kernel calls these operations until the file is removed.
-    operations: ManuallyDrop<KBox<FileOperations>>,
+    operations: ManuallyDrop<Pin<KBox<FileOperations<dyn Send + Sync>>>>,
     entry: Entry,
 }
 
-/// The operations of a file, the module that owns the file, and the file's dentry.
+/// The operations of a file, the module that owns the file, the file's dentry, and its data.
 #[repr(C)]
-struct FileOperations {
+#[pin_data]
+struct FileOperations<T: ?Sized> {
     /// The table has no owner. With an owner, the kernel would log a warning for each attempt to
     /// open the file while the module unloads. Instead, [`open`] takes the reference and
     /// [`release`] drops it.
@@ -141,6 +145,8 @@ struct FileOperations {
     owner: &'static ThisModule,
     /// Set once, when the file has been created.
     dentry: AtomicPtr<bindings::dentry>,
+    #[pin]
+    data: T,
 }
 
 // SAFETY: Any task may remove a file, and the operations do not change.
@@ -155,34 +161,43 @@ extern "C" {
 }
 
 impl File {
-    /// Creates a file that root can read. If `T` executes lines or removes entries, root can also
-    /// write it.
+    /// Creates a file with this data, which root can read. If `T` executes lines or removes entries,
+    /// root can also write it.
     ///
-    /// Process context. `EEXIST` if `tracefs_create_file()` fails. This C function does not report
+    /// Process context. `ENOMEM`. `EEXIST` if `tracefs_create_file()` fails. This C function does not report
     /// the error, and an existing file of this name is the most likely cause.
-    pub fn create<T: ControlFile>(name: &CStr, owner: &'static ThisModule) -> Result<Self> {
+    pub fn create<T, E>(
+        name: &CStr,
+        owner: &'static ThisModule,
+        data: impl PinInit<T, E>,
+    ) -> Result<Self>
+    where
+        T: ControlFile,
+        Error: From<E>,
+    {
         let writable = T::HAS_WRITE_LINE || T::HAS_CLEAR;
         let mode = if writable { 0o640 } else { 0o440 };
-        let operations = KBox::new(
-            FileOperations {
+        let operations = KBox::try_pin_init(
+            try_pin_init!(FileOperations {
                 table: bindings::file_operations {
                     open: Some(open::<T>),
                     read: Some(bindings::seq_read),
                     llseek: Some(bindings::seq_lseek),
-                    release: Some(release),
+                    release: Some(release::<T>),
                     write: if writable { Some(write::<T>) } else { None },
                     ..pin_init::zeroed()
                 },
                 owner,
                 dentry: AtomicPtr::new(ptr::null_mut()),
-            },
+                data <- data,
+            }? Error),
             GFP_KERNEL,
         )?;
         let code = open::<T> as *const () as usize;
         let object = ptr::from_ref(&*operations).cast_mut().cast();
         // SAFETY: `take_back` removes the file and waits until the file is closed. The operations
         // are freed only by a task with the claim.
-        let claim = unsafe { leftover::track(Kind::Other, &[code], object, take_back) }?;
+        let claim = unsafe { leftover::track(Kind::Other, &[code], object, take_back::<T>) }?;
         // SAFETY: The name is a string. The operations live as long as the file.
         let dentry = unsafe {
             tracing::tracefs_create_file(
@@ -195,15 +210,18 @@ impl File {
         };
         let dentry = NonNull::new(kernel::error::from_err_ptr(dentry)?).ok_or(EEXIST)?;
         operations.dentry.store(dentry.as_ptr(), Ordering::Relaxed);
+        // SAFETY: The operations stay in their box, which is pinned again below.
+        let operations = unsafe { Pin::into_inner_unchecked(operations) };
+        let operations: KBox<FileOperations<dyn Send + Sync>> = operations;
         // INVARIANT: `tracefs_create_file()` has just created the file.
         Ok(Self {
-            operations: ManuallyDrop::new(operations),
+            operations: ManuallyDrop::new(operations.into()),
             entry: claim.keep(),
         })
     }
 }
 
-impl FileOperations {
+impl<T: ?Sized> FileOperations<T> {
     /// Removes the file, and waits until it is closed.
     ///
     /// # Safety
@@ -219,11 +237,12 @@ impl FileOperations {
 ///
 /// # Safety
 ///
-/// `object` must be the [`FileOperations`] of a [`File`]. Only the caller may remove the file.
-unsafe fn take_back(object: *mut c_void) {
+/// `object` must be the [`FileOperations`] of a [`File`] with data of this type. Only the caller may
+/// remove the file.
+unsafe fn take_back<T: ControlFile>(object: *mut c_void) {
     // SAFETY: The caller guarantees that these are the operations of a file, which only this call
     // removes.
-    unsafe { (*object.cast::<FileOperations>()).remove_file() };
+    unsafe { (*object.cast::<FileOperations<T>>()).remove_file() };
 }
 
 impl Drop for File {
@@ -240,17 +259,17 @@ impl Drop for File {
     }
 }
 
-/// The module that owns a file.
+/// The operations of a file, and so its owner and its data.
 ///
 /// # Safety
 ///
-/// `file` must be a file of this type that is open or is being opened.
-unsafe fn owner_of(file: *const bindings::file) -> &'static ThisModule {
+/// `file` must be a file with data of this type, and stay open, or be opened or closed, during `'a`.
+unsafe fn operations_of<'a, T: ControlFile>(file: *const bindings::file) -> &'a FileOperations<T> {
     // SAFETY: The file's operations are the table in a `FileOperations`, which lives as long as the
     // file.
     unsafe {
         let table = (*file).f_op.cast_mut();
-        (*kernel::container_of!(table, FileOperations, table)).owner
+        &*kernel::container_of!(table, FileOperations<T>, table)
     }
 }
 
@@ -268,10 +287,12 @@ impl<T: ControlFile> Listing<T> {
 
     /// # Safety
     ///
-    /// `pos` must be valid.
-    unsafe extern "C" fn start(_: *mut bindings::seq_file, pos: *mut i64) -> *mut c_void {
+    /// `pos` must be valid, and `m` must be of an open file with data of this type.
+    unsafe extern "C" fn start(m: *mut bindings::seq_file, pos: *mut i64) -> *mut c_void {
+        // SAFETY: The kernel reads this file, and it stays open meanwhile.
+        let data = unsafe { Self::data(m) };
         // SAFETY: The kernel passes a valid position. A position is never negative.
-        let Some(number) = T::next(unsafe { *pos } as usize) else {
+        let Some(number) = data.next(unsafe { *pos } as usize) else {
             return ptr::null_mut();
         };
         // SAFETY: The kernel passes a valid position.
@@ -281,7 +302,7 @@ impl<T: ControlFile> Listing<T> {
 
     /// # Safety
     ///
-    /// `pos` must be valid, and no other code may use `m`.
+    /// As for [`start`](Self::start).
     unsafe extern "C" fn next(
         m: *mut bindings::seq_file,
         _: *mut c_void,
@@ -289,7 +310,7 @@ impl<T: ControlFile> Listing<T> {
     ) -> *mut c_void {
         // SAFETY: The kernel passes a valid position.
         unsafe { *pos = (*pos).wrapping_add(1) };
-        // SAFETY: The kernel passes a valid position.
+        // SAFETY: The kernel passes a valid position, and reads this file.
         unsafe { Self::start(m, pos) }
     }
 
@@ -300,28 +321,39 @@ impl<T: ControlFile> Listing<T> {
 
     /// # Safety
     ///
-    /// `m` must be valid, and no other code may use it.
+    /// `m` must be of an open file with data of this type, and no other code may use it.
     unsafe extern "C" fn show(m: *mut bindings::seq_file, v: *mut c_void) -> c_int {
         // SAFETY: The kernel passes a valid `seq_file`. No other code uses it during the call.
         let to = unsafe { SeqFile::from_raw(m) };
-        T::show(v.addr().wrapping_sub(1), to);
+        // SAFETY: The kernel reads this file, and it stays open meanwhile.
+        unsafe { Self::data(m) }.show(v.addr().wrapping_sub(1), to);
         0
+    }
+
+    /// The data of the file.
+    ///
+    /// # Safety
+    ///
+    /// `m` must be of a file with data of this type that stays open during `'a`.
+    unsafe fn data<'a>(m: *const bindings::seq_file) -> &'a T {
+        // SAFETY: `seq_open()` has set the file, which the caller keeps open.
+        &unsafe { operations_of::<T>((*m).file) }.data
     }
 }
 
 /// # Safety
 ///
-/// `file` must be a file of this type that is being opened.
+/// `file` must be a file with data of this type that is being opened.
 unsafe extern "C" fn open<T: ControlFile>(
     _inode: *mut bindings::inode,
     file: *mut bindings::file,
 ) -> c_int {
     // SAFETY: The kernel opens this file. Removing the file waits for the open.
-    let owner = unsafe { owner_of(file) };
+    let FileOperations { owner, data, .. } = unsafe { operations_of::<T>(file) };
     from_result(|| {
         owner::get_for_user(owner)?;
         // SAFETY: The kernel opens this file, and calls this function for it.
-        unsafe { open_listing::<T>(file) }.inspect_err(|_| {
+        unsafe { open_listing(file, data) }.inspect_err(|_| {
             // SAFETY: The reference was taken above. Removing the file waits for this function.
             unsafe { owner::put(owner) };
         })?;
@@ -331,13 +363,13 @@ unsafe extern "C" fn open<T: ControlFile>(
 
 /// # Safety
 ///
-/// `file` must be a file of this type that is being opened.
-unsafe fn open_listing<T: ControlFile>(file: *mut bindings::file) -> Result {
+/// `file` must be a file with this data that is being opened.
+unsafe fn open_listing<T: ControlFile>(file: *mut bindings::file, data: &T) -> Result {
     security::tracefs_allowed()?;
     // SAFETY: The caller guarantees that the file is being opened, so no other code changes it.
     let (mode, flags) = unsafe { ((*file).f_mode, (*file).f_flags) };
     if T::HAS_CLEAR && mode & tracing::FMODE_WRITE != 0 && flags & bindings::O_TRUNC != 0 {
-        T::clear()?;
+        data.clear()?;
     }
     // SAFETY: The caller guarantees that the file is being opened. The operations are constant.
     to_result(unsafe { bindings::seq_open(file, &Listing::<T>::OPERATIONS) })
@@ -345,10 +377,13 @@ unsafe fn open_listing<T: ControlFile>(file: *mut bindings::file) -> Result {
 
 /// # Safety
 ///
-/// `file` must be a file of this type that is no longer used.
-unsafe extern "C" fn release(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+/// `file` must be a file with data of this type that is no longer used.
+unsafe extern "C" fn release<T: ControlFile>(
+    inode: *mut bindings::inode,
+    file: *mut bindings::file,
+) -> c_int {
     // SAFETY: The kernel closes this file. Removing the file waits for the close.
-    let owner = unsafe { owner_of(file) };
+    let owner = unsafe { operations_of::<T>(file) }.owner;
     // SAFETY: `open` has opened the listing.
     unsafe { bindings::seq_release(inode, file) };
     // SAFETY: `open` has taken the reference. The kernel drops the dentry after this function, and
@@ -361,19 +396,19 @@ unsafe extern "C" fn release(inode: *mut bindings::inode, file: *mut bindings::f
 ///
 /// # Safety
 ///
-/// The kernel must call this function for a write of `count` bytes at `from`, a user address.
+/// The kernel must call this function for a write of `count` bytes at `from`, a user address, to a
+/// file with data of this type.
 unsafe extern "C" fn write<T: ControlFile>(
-    _file: *mut bindings::file,
+    file: *mut bindings::file,
     from: *const c_char,
     count: usize,
     _pos: *mut i64,
 ) -> c_long {
     let result = if T::HAS_WRITE_LINE {
-        write_lines(
-            UserPtr::from_ptr(from.cast_mut().cast()),
-            count,
-            T::write_line,
-        )
+        // SAFETY: The kernel writes to this file, and it stays open meanwhile.
+        let data = unsafe { &operations_of::<T>(file).data };
+        let from = UserPtr::from_ptr(from.cast_mut().cast());
+        write_lines(from, count, |line| data.write_line(line))
     } else {
         Ok(())
     };

@@ -26,96 +26,84 @@ use crate::{
 
 /// Creates the files and adds them to `files`.
 pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Result {
+    use EventsFile::{
+        DynamicEvents,
+        KprobeEvents, //
+    };
+
     let mut add = |file: Result<File>| -> Result { Ok(files.push(file?, GFP_KERNEL)?) };
-    add(File::create::<Events<KPROBE_EVENTS>>(
+    add(File::create(
         c"rkprobe_events",
         module,
+        Events(KprobeEvents),
     ))?;
-    add(File::create::<Events<DYNAMIC_EVENTS>>(
+    add(File::create(
         c"rkprobe_dynamic_events",
         module,
+        Events(DynamicEvents),
     ))?;
-    add(File::create::<Profile<DYNAMIC_EVENTS>>(
+    add(File::create(
         c"rkprobe_profile",
         module,
+        Profile(DynamicEvents),
     ))?;
     if !ktrace::error_log::IS_OPEN {
-        add(File::create::<ErrorLog>(c"rkprobe_error_log", module))?;
+        add(File::create(c"rkprobe_error_log", module, ErrorLog))?;
     }
     if ktrace::exits::IS_BUILT {
-        add(File::create::<Exits>(c"rkprobe_exits", module))?;
+        add(File::create(c"rkprobe_exits", module, Exits))?;
     }
     // perf and trace-cmd look for these names.
     if !cfg!(CONFIG_KPROBE_EVENTS) {
-        add(File::create::<Events<KPROBE_EVENTS>>(
-            c"kprobe_events",
-            module,
-        ))?;
-        add(File::create::<Profile<KPROBE_EVENTS>>(
+        add(File::create(c"kprobe_events", module, Events(KprobeEvents)))?;
+        add(File::create(
             c"kprobe_profile",
             module,
+            Profile(KprobeEvents),
         ))?;
     }
     if !cfg!(CONFIG_DYNAMIC_EVENTS) {
-        add(File::create::<Events<DYNAMIC_EVENTS>>(
+        add(File::create(
             c"dynamic_events",
             module,
+            Events(DynamicEvents),
         ))?;
     }
     Ok(())
 }
 
-const KPROBE_EVENTS: bool = false;
-const DYNAMIC_EVENTS: bool = true;
-
-/// The [`EventsFile`] for a parameter of [`Events`] or [`Profile`].
-const fn events_file(is_dynamic: bool) -> EventsFile {
-    match is_dynamic {
-        KPROBE_EVENTS => EventsFile::KprobeEvents,
-        DYNAMIC_EVENTS => EventsFile::DynamicEvents,
-    }
-}
-
 /// Reads list the probes. Writes are commands.
-struct Events<const IS_DYNAMIC: bool>;
-
-impl<const IS_DYNAMIC: bool> Events<IS_DYNAMIC> {
-    const FILE: EventsFile = events_file(IS_DYNAMIC);
-}
+struct Events(EventsFile);
 
 #[vtable]
-impl<const IS_DYNAMIC: bool> ControlFile for Events<IS_DYNAMIC> {
-    fn next(from: usize) -> Option<usize> {
-        registry::next(Self::FILE, from)
+impl ControlFile for Events {
+    fn next(&self, from: usize) -> Option<usize> {
+        registry::next(self.0, from)
     }
 
-    fn show(number: usize, to: &SeqFile) {
+    fn show(&self, number: usize, to: &SeqFile) {
         registry::with_probe(number, |probe| probe.show(to));
     }
 
-    fn clear() -> Result {
-        commands::clear(Self::FILE)
+    fn clear(&self) -> Result {
+        commands::clear(self.0)
     }
 
-    fn write_line(line: &[u8]) -> Result {
-        commands::run(Self::FILE, line)
+    fn write_line(&self, line: &[u8]) -> Result {
+        commands::run(self.0, line)
     }
 }
 
 /// Hits and misses of each probe. The kernel's own file does not show what a probe waits for.
-struct Profile<const IS_DYNAMIC: bool>;
-
-impl<const IS_DYNAMIC: bool> Profile<IS_DYNAMIC> {
-    const FILE: EventsFile = events_file(IS_DYNAMIC);
-}
+struct Profile(EventsFile);
 
 #[vtable]
-impl<const IS_DYNAMIC: bool> ControlFile for Profile<IS_DYNAMIC> {
-    fn next(from: usize) -> Option<usize> {
-        registry::next(Self::FILE, from)
+impl ControlFile for Profile {
+    fn next(&self, from: usize) -> Option<usize> {
+        registry::next(self.0, from)
     }
 
-    fn show(number: usize, to: &SeqFile) {
+    fn show(&self, number: usize, to: &SeqFile) {
         registry::with_probe(number, |probe| {
             let counts = probe.counts();
             to.call_printf(format_args!(
@@ -124,7 +112,7 @@ impl<const IS_DYNAMIC: bool> ControlFile for Profile<IS_DYNAMIC> {
                 counts.hits,
                 counts.missed
             ));
-            if let (DYNAMIC_EVENTS, Some(awaited)) = (IS_DYNAMIC, probe.awaited()) {
+            if let (EventsFile::DynamicEvents, Some(awaited)) = (self.0, probe.awaited()) {
                 to.call_printf(format_args!("  waiting for {}", format_args!("{awaited}")));
             }
             to.call_printf(format_args!("\n"));
@@ -137,21 +125,21 @@ struct ErrorLog;
 
 #[vtable]
 impl ControlFile for ErrorLog {
-    fn next(from: usize) -> Option<usize> {
+    fn next(&self, from: usize) -> Option<usize> {
         (from < error_log::len()).then_some(from)
     }
 
-    fn show(index: usize, to: &SeqFile) {
+    fn show(&self, index: usize, to: &SeqFile) {
         error_log::with_entry(index, |entry| reader::show(to, entry));
     }
 
-    fn clear() -> Result {
+    fn clear(&self) -> Result {
         error_log::clear();
         Ok(())
     }
 
     // The truncation by `echo >` clears the log. The written line has no effect.
-    fn write_line(_line: &[u8]) -> Result {
+    fn write_line(&self, _line: &[u8]) -> Result {
         Ok(())
     }
 }
@@ -161,23 +149,23 @@ struct Exits;
 
 #[vtable]
 impl ControlFile for Exits {
-    fn next(from: usize) -> Option<usize> {
+    fn next(&self, from: usize) -> Option<usize> {
         (from < exits::len()).then_some(from)
     }
 
-    fn show(index: usize, to: &SeqFile) {
+    fn show(&self, index: usize, to: &SeqFile) {
         exits::with_line(index, |line| {
             reader::show(to, line);
             to.call_printf(format_args!("\n"));
         });
     }
 
-    fn clear() -> Result {
+    fn clear(&self) -> Result {
         exits::clear();
         Ok(())
     }
 
-    fn write_line(line: &[u8]) -> Result {
+    fn write_line(&self, line: &[u8]) -> Result {
         commands::find_exits(line)
     }
 }

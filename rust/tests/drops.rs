@@ -56,11 +56,11 @@ struct Victim;
 
 #[vtable]
 impl ControlFile for Victim {
-    fn next(from: usize) -> Option<usize> {
+    fn next(&self, from: usize) -> Option<usize> {
         (from == 0).then_some(0)
     }
 
-    fn show(_: usize, to: &SeqFile) {
+    fn show(&self, _: usize, to: &SeqFile) {
         kernel::seq_print!(to, "alive\n");
     }
 }
@@ -70,13 +70,13 @@ struct Drop;
 
 #[vtable]
 impl ControlFile for Drop {
-    fn next(_: usize) -> Option<usize> {
+    fn next(&self, _: usize) -> Option<usize> {
         None
     }
 
-    fn show(_: usize, _: &SeqFile) {}
+    fn show(&self, _: usize, _: &SeqFile) {}
 
-    fn write_line(line: &[u8]) -> Result {
+    fn write_line(&self, line: &[u8]) -> Result {
         // The lock is free again when the value is dropped.
         match line {
             b"file" => {
@@ -148,10 +148,10 @@ impl kernel::Module for Drops {
         }
         // Statics are never dropped: ktrace removes their registrations when the module is
         // unloaded.
-        *VICTIM_FILE.lock() = Some(File::create::<Victim>(c"ktrace_victim", module)?);
+        *VICTIM_FILE.lock() = Some(File::create(c"ktrace_victim", module, Victim)?);
         *VICTIM_EVENT.lock() = Some(event(module)?);
         Ok(Self {
-            _file: File::create::<Drop>(c"ktrace_drop", module)?,
+            _file: File::create(c"ktrace_drop", module, Drop)?,
         })
     }
 }

@@ -177,7 +177,7 @@ impl kernel::Module for Everything {
         };
         let addresses = Addresses::new()?;
         let this = Self {
-            _file: made.add(File::create::<Counts>(c"rust_everything", module))?,
+            _file: made.add(File::create(c"rust_everything", module, Counts))?,
             _notifier: made.add(Notifier::register(Loads))?,
             _hit: made.add(Hit::register())?,
             _addresses: made.add(addresses.clone().register(module))?,

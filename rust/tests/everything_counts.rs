@@ -151,27 +151,27 @@ pub(crate) struct Counts;
 
 #[vtable]
 impl ControlFile for Counts {
-    fn next(from: usize) -> Option<usize> {
+    fn next(&self, from: usize) -> Option<usize> {
         let mut counts = ALL.iter().enumerate().skip(from);
         counts
             .find(|(_, count)| (count.is_supported)())
             .map(|(number, _)| number)
     }
 
-    fn show(number: usize, to: &SeqFile) {
+    fn show(&self, number: usize, to: &SeqFile) {
         if let Some(count) = ALL.get(number) {
             kernel::seq_print!(to, "{} {}\n", count.name, count.hits.load(Relaxed));
         }
     }
 
-    fn clear() -> Result {
+    fn clear(&self) -> Result {
         for count in ALL {
             count.hits.store(0, Relaxed);
         }
         Ok(())
     }
 
-    fn write_line(line: &[u8]) -> Result {
+    fn write_line(&self, line: &[u8]) -> Result {
         match line {
             b"" => Ok(()),
             b"stop tracing" => {

@@ -232,11 +232,11 @@ impl module_notifier::Handler for Empty {
 
 #[vtable]
 impl ControlFile for Empty {
-    fn next(from: usize) -> Option<usize> {
+    fn next(&self, from: usize) -> Option<usize> {
         (from < 3).then_some(from)
     }
 
-    fn show(number: usize, to: &SeqFile) {
+    fn show(&self, number: usize, to: &SeqFile) {
         kernel::seq_print!(to, "{number}\n");
     }
 }
@@ -426,7 +426,7 @@ fn create(number: i64, module: &'static ThisModule) -> Result<KBox<dyn Object>> 
         10 if watchpoint::slots(Access::Write) > 0 => boxed(watchpoint()?),
         11 => boxed(Notifier::register(Empty)?),
         12 => boxed(Threads::start(c"late", Arc::new(Empty, GFP_KERNEL)?)?),
-        13 => boxed(File::create::<Empty>(c"late_drops", module)?),
+        13 => boxed(File::create(c"late_drops", module, Empty)?),
         14 => boxed(Dropped::register()?),
         15 => boxed(output()?),
         16 => boxed(notifiers_and_probes()?),

@@ -109,13 +109,13 @@ struct Make;
 
 #[vtable]
 impl ControlFile for Make {
-    fn next(_: usize) -> Option<usize> {
+    fn next(&self, _: usize) -> Option<usize> {
         None
     }
 
-    fn show(_: usize, _: &SeqFile) {}
+    fn show(&self, _: usize, _: &SeqFile) {}
 
-    fn write_line(line: &[u8]) -> Result {
+    fn write_line(&self, line: &[u8]) -> Result {
         let line = core::str::from_utf8(line).map_err(|_| EINVAL)?;
         if let Some(len) = line.strip_prefix("strings ") {
             let len = len.parse().map_err(|_| EINVAL)?;
@@ -172,7 +172,7 @@ impl kernel::Module for PlainEvents {
         *EVERY.lock() = Some(EveryEvent::register()?);
         Ok(Self {
             _strings: StringsEvent::register()?,
-            _file: File::create::<Make>(c"ktrace_plain", module)?,
+            _file: File::create(c"ktrace_plain", module, Make)?,
         })
     }
 }

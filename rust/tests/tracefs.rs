@@ -18,21 +18,25 @@ mod tests {
         },
     };
 
-    use crate::seen::errno;
+    use crate::seen::{
+        errno,
+        Dropped,
+        Seen, //
+    };
 
     struct Empty;
 
     #[vtable]
     impl ControlFile for Empty {
-        fn next(_: usize) -> Option<usize> {
+        fn next(&self, _: usize) -> Option<usize> {
             None
         }
 
-        fn show(_: usize, _: &SeqFile) {}
+        fn show(&self, _: usize, _: &SeqFile) {}
     }
 
     fn create(name: &CStr) -> Result<File> {
-        File::create::<Empty>(name, ktrace::this_module!())
+        File::create(name, ktrace::this_module!(), Empty)
     }
 
     #[test]
@@ -44,6 +48,37 @@ mod tests {
         let again = errno(create(name));
         assert_eq!(second, EEXIST.to_errno());
         assert_eq!(again, 0);
+        Ok(())
+    }
+
+    /// Data that records its drop.
+    struct Data(#[expect(dead_code)] Dropped);
+
+    #[vtable]
+    impl ControlFile for Data {
+        fn next(&self, _: usize) -> Option<usize> {
+            None
+        }
+
+        fn show(&self, _: usize, _: &SeqFile) {}
+    }
+
+    #[test]
+    fn the_data_of_a_file_is_dropped_once() -> Result {
+        static SEEN: Seen = Seen::new();
+        let name = c"ktrace_kunit";
+        let create = |number| {
+            let data = Data(Dropped(&SEEN, number));
+            File::create(name, ktrace::this_module!(), data)
+        };
+        let file = create(1)?;
+        // Without a file, there is no data.
+        let second = errno(create(2));
+        let before = SEEN.is(&[2]);
+        drop(file);
+        assert_eq!(second, EEXIST.to_errno());
+        assert!(before);
+        assert!(SEEN.is(&[2, 1]));
         Ok(())
     }
 

@@ -17,11 +17,11 @@ pub struct Log;
 
 #[vtable]
 impl ControlFile for Log {
-    fn next(_: usize) -> Option<usize> {
+    fn next(&self, _: usize) -> Option<usize> {
         None
     }
 
-    fn show(_: usize, to: &SeqFile) {
+    fn show(&self, _: usize, to: &SeqFile) {
         let _ = to;
 
         //~ seq_file_kept: error: lifetime may not live long enough
@@ -29,7 +29,7 @@ impl ControlFile for Log {
         let _: &'static SeqFile = to;
     }
 
-    fn write_line(line: &[u8]) -> Result {
+    fn write_line(&self, line: &[u8]) -> Result {
         let _ = line;
 
         //~ line_kept: error: lifetime may not live long enough
@@ -41,19 +41,19 @@ impl ControlFile for Log {
 }
 
 pub fn create(module: &'static ThisModule) -> Result<File> {
-    File::create::<Log>(c"log", module)
+    File::create(c"log", module, Log)
 }
 
 //~ owner_borrowed: error[E0521]: borrowed data escapes outside of function
 #[cfg(case = "owner_borrowed")]
 pub fn owner_borrowed(module: &ThisModule) -> Result<File> {
-    File::create::<Log>(c"log", module)
+    File::create(c"log", module, Log)
 }
 
 //~ not_a_control_file: error[E0277]: the trait bound `u32: ControlFile` is not satisfied
 #[cfg(case = "not_a_control_file")]
 pub fn not_a_control_file(module: &'static ThisModule) -> Result<File> {
-    File::create::<u32>(c"log", module)
+    File::create(c"log", module, 0u32)
 }
 
 pub fn use_file(file: File) {
@@ -68,6 +68,21 @@ pub fn use_file(file: File) {
     let _ = file.operations;
 }
 
+#[cfg(case = "not_shared")]
+pub struct Cells(core::cell::Cell<u64>);
+
+/// Several tasks read a file at the same time.
+//~ not_shared: error[E0277]: `Cell<u64>` cannot be shared between threads safely
+#[cfg(case = "not_shared")]
+#[vtable]
+impl ControlFile for Cells {
+    fn next(&self, _: usize) -> Option<usize> {
+        None
+    }
+
+    fn show(&self, _: usize, _: &SeqFile) {}
+}
+
 #[cfg(case = "without_vtable")]
 pub struct List;
 
@@ -75,9 +90,9 @@ pub struct List;
 //~ without_vtable: error[E0046]: not all trait items implemented, missing: `USE_VTABLE_ATTR`
 #[cfg(case = "without_vtable")]
 impl ControlFile for List {
-    fn next(_: usize) -> Option<usize> {
+    fn next(&self, _: usize) -> Option<usize> {
         None
     }
 
-    fn show(_: usize, _: &SeqFile) {}
+    fn show(&self, _: usize, _: &SeqFile) {}
 }
