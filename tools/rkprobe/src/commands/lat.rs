@@ -73,6 +73,10 @@ impl By {
     }
 }
 
+/// Whether the kernel's stack at `f...%return` lacks the function that made the call: on arm64, no frame has its address
+/// there. The stack of a kretprobe has it.
+const STACK_LACKS_CALLER: bool = cfg!(target_arch = "aarch64");
+
 /// The calls of one group.
 #[derive(Default)]
 struct Calls {
@@ -208,7 +212,11 @@ fn picture(context: &Context, function: &str, hist: &Hist, missing: &Missing) ->
 /// The commands to try.
 fn commands(function: &probes::Function<'_>, group: &str, by: Option<By>) -> Vec<String> {
     let field = by.map_or("", By::field);
-    let commands = function.at_return(group, "lat").into_iter();
+    let mut commands = function.at_return(group, "lat");
+    if by == Some(By::Stack) && STACK_LACKS_CALLER {
+        commands.reverse();
+    }
+    let commands = commands.into_iter();
     commands
         .map(|command| format!("{command} ns=$elapsed{field}"))
         .collect()
