@@ -12,11 +12,11 @@
 #include <linux/seq_file.h>
 #include <linux/tracepoint-defs.h>
 
-/* MAX_DATA in ktrace/kretprobe.rs, MAX_FPROBE_DATA_SIZE in ktrace/fprobe.rs. */
+/* MAX_DATA in ktrace/probes/kretprobe.rs, MAX_FPROBE_DATA_SIZE in ktrace/probes/fprobe.rs. */
 static_assert(KRETPROBE_MAX_DATA_SIZE == 4096);
 static_assert(MAX_FPROBE_DATA_SIZE >= 15 * sizeof(long));
 
-/* Tracepoint in ktrace/trace_event/pinned_event.rs. */
+/* Tracepoint in ktrace/event/trace_event/pinned_event.rs. */
 static_assert(offsetof(struct tracepoint, name) == 0);
 
 /* The size of `$comm`. */

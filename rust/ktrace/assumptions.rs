@@ -17,12 +17,12 @@ use kernel::{
 
 use crate::{
     arch,
-    ftrace::{
+    modules::module,
+    probes::ftrace::{
         self,
         Filter, //
     },
-    module,
-    symbol, //
+    symbols::symbol, //
 };
 
 extern "C" {

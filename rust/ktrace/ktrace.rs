@@ -31,57 +31,65 @@
 
 use kernel::error::Result;
 
+mod arch;
 pub mod assumptions;
-pub mod btf;
-pub mod context;
-pub mod dyn_event;
-pub mod error_log;
-pub mod event_probe;
-pub mod exits;
-pub mod fprobe;
-pub mod ftrace;
-pub mod function;
-pub mod kprobe;
-pub mod kretinsn;
-pub mod kretprobe;
-pub mod module;
-pub mod module_notifier;
-pub mod nofault;
-pub mod number;
-pub mod percpu;
-pub mod registers;
-pub mod rethook;
+mod bindings;
+mod event;
+mod files;
+mod hit;
+mod modules;
+mod probes;
 pub mod security;
-pub mod stack;
-pub mod symbol;
+mod support;
+mod symbols;
 pub mod thread;
-pub mod trace_event;
-pub mod tracefs;
-pub mod tracepoint;
-pub mod tracing;
-pub mod vfs;
-pub mod watchpoint;
+mod tree;
+
+pub use event::{
+    dyn_event,
+    event_probe,
+    trace_event,
+    tracing, //
+};
+pub use files::{
+    error_log,
+    tracefs, //
+};
+pub use hit::{
+    context,
+    function,
+    nofault,
+    number,
+    percpu,
+    registers,
+    stack, //
+};
+pub use modules::{
+    module,
+    module_notifier, //
+};
+pub use probes::{
+    exits,
+    fprobe,
+    ftrace,
+    kprobe,
+    kretinsn,
+    kretprobe,
+    rethook,
+    tracepoint,
+    watchpoint, //
+};
+pub use symbols::{
+    btf,
+    symbol,
+    vfs, //
+};
+
+#[allow(unused_imports)]
+use modules::this_module::LocalModule;
 
 /// The prefix of lines in the kernel's log.
 pub(crate) const __LOG_PREFIX: &[u8] = b"ktrace\0";
-
-mod arch;
-mod bindings;
-mod file;
-mod ftrace_list;
-mod kprobe_list;
-mod leftover;
-mod owner;
-mod pointers;
-mod readers;
-mod registration;
-mod text;
-mod tree;
-mod unsupported;
-mod version;
-
-#[allow(unused_imports)]
-use version::LocalModule;
 
 /// Initialises the crate. The module that contains this crate calls this function when it loads,
 /// before any other function of this crate.
@@ -97,12 +105,12 @@ pub unsafe fn init() -> Result {
     // SAFETY: The caller calls this once, before any other use. The control event comes before the
     // notifier, because only `trace_event::init` can fail.
     unsafe {
-        leftover::init();
-        kprobe_list::init();
-        ftrace_list::init();
+        modules::leftover::init();
+        modules::kprobe_list::init();
+        modules::ftrace_list::init();
         fprobe::init();
         tree::init();
-        file::init();
+        files::file::init();
         trace_event::init()?;
         watchpoint::init();
         module_notifier::init();
@@ -122,9 +130,9 @@ pub unsafe fn exit() {
     trace_event::exit();
     // SAFETY: The caller calls this once, after `init`.
     unsafe { module_notifier::exit() };
-    ftrace_list::exit();
-    kprobe_list::exit();
-    leftover::exit();
+    modules::ftrace_list::exit();
+    modules::kprobe_list::exit();
+    modules::leftover::exit();
     watchpoint::exit();
     fprobe::exit();
     tree::exit();

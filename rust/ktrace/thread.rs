@@ -62,15 +62,17 @@ use kernel::{
 };
 
 use crate::{
-    leftover::{
-        self,
-        Entry,
-        Kind, //
-    },
-    owner,
-    trace_event::{
+    event::trace_event::{
         EventMutexHeld,
         Switch, //
+    },
+    modules::{
+        leftover::{
+            self,
+            Entry,
+            Kind, //
+        },
+        owner, //
     },
 };
 

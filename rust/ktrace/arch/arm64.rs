@@ -51,11 +51,14 @@ use crate::{
         ARM64_HAS_VIRT_HOST_EXTN,
         MCOUNT_INSN_SIZE, //
     },
-    ftrace, nofault,
-    registers::{
-        Register,
-        RegisterFile, //
+    hit::{
+        nofault,
+        registers::{
+            Register,
+            RegisterFile, //
+        },
     },
+    probes::ftrace, //
 };
 
 pub(crate) use probe::insn::arm64::Arm64 as Decoder;

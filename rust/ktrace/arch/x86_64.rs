@@ -37,11 +37,13 @@ use crate::{
         EX_TYPE_DEFAULT,
         MCOUNT_INSN_SIZE, //
     },
-    nofault,
-    registers::{
-        self,
-        RegisterFile,
-        Registers, //
+    hit::{
+        nofault,
+        registers::{
+            self,
+            RegisterFile,
+            Registers, //
+        },
     },
 };
 

@@ -239,9 +239,9 @@ impl Handler for Incomplete {
 }
 
 /// Only ktrace says which structures of the kernel are probes.
-//~ raw_trait: error[E0603]: module `registration` is private
+//~ raw_trait: error[E0603]: module `probes` is private
 #[cfg(case = "raw_trait")]
-pub use ktrace::registration::Raw;
+pub use ktrace::probes::registration::Raw;
 
 /// The C interface is ktrace's own.
 //~ bindings: error[E0603]: module `bindings` is private

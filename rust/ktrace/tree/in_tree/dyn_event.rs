@@ -20,7 +20,7 @@ use kernel::{
     str::CStr, //
 };
 
-use crate::{
+use crate::event::{
     dyn_event::handler::{
         Commands,
         Entries, //

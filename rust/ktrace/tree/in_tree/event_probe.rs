@@ -43,15 +43,17 @@ use probe::{
 
 use crate::{
     bindings,
-    event_probe::handler::Handler,
-    leftover::{
+    event::{
+        event_probe::handler::Handler,
+        trace_event::{
+            EventMutex,
+            EventMutexHeld, //
+        },
+    },
+    modules::leftover::{
         self,
         Entry,
         Kind, //
-    },
-    trace_event::{
-        EventMutex,
-        EventMutexHeld, //
     },
 };
 

@@ -13,12 +13,12 @@ use kernel::{
 };
 
 use crate::{
-    registers::Registers,
-    trace_event::{
+    event::trace_event::{
         origin::Sealed,
         Origin,
         State, //
     },
+    hit::registers::Registers, //
 };
 
 /// A record of an event.

@@ -26,23 +26,25 @@ use kernel::{
 
 use crate::{
     bindings,
-    kprobe::{
-        self,
-        Hit, //
-    },
-    kretprobe::{
-        Call,
-        Handler,
-        Kretprobe, //
-    },
-    leftover::{
+    hit::percpu::Counter,
+    modules::leftover::{
         self,
         Entry,
         Kind, //
     },
-    percpu::Counter,
-    registration::Target,
-    symbol, //
+    probes::{
+        kprobe::{
+            self,
+            Hit, //
+        },
+        kretprobe::{
+            Call,
+            Handler,
+            Kretprobe, //
+        },
+        registration::Target, //
+    },
+    symbols::symbol, //
 };
 
 /// The kernel's memory for a call in flight.

@@ -5,7 +5,7 @@
 
 use kernel::prelude::*;
 
-use crate::{
+use crate::event::{
     dyn_event::handler::{
         Commands,
         Entries, //

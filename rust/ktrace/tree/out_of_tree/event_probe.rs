@@ -21,9 +21,11 @@ use probe::{
 };
 
 use crate::{
-    event_probe::handler::Handler,
-    trace_event::EventMutexHeld,
-    unsupported::unsupported, //
+    event::{
+        event_probe::handler::Handler,
+        trace_event::EventMutexHeld, //
+    },
+    support::unsupported, //
 };
 
 /// A held event.

@@ -10,7 +10,7 @@ use kernel::{
 
 use probe::kallsyms::SymbolLine;
 
-use crate::file::File;
+use crate::files::file::File;
 
 // Rust only passes on pointers to this structure.
 #[allow(improper_ctypes)]

@@ -11,12 +11,14 @@ use core::{
 use kernel::prelude::*;
 
 use crate::{
-    kretprobe::{
-        Handler,
-        Kretprobe, //
+    probes::{
+        kretprobe::{
+            Handler,
+            Kretprobe, //
+        },
+        registration::Target, //
     },
-    registration::Target,
-    unsupported::unsupported, //
+    support::unsupported, //
 };
 
 /// Probes at the return of some functions.

@@ -31,7 +31,7 @@ use probe::{
     vmcoreinfo::Vmcoreinfo, //
 };
 
-use crate::nofault::{
+use crate::hit::nofault::{
     read_kernel,
     Fault, //
 };

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a handler can use at a hit: the context, registers, memory that may be unmapped, stack
+//! traces, and per-CPU memory.
+
+pub mod context;
+pub mod function;
+pub mod nofault;
+pub mod number;
+pub mod percpu;
+pub mod registers;
+pub mod stack;

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Probes: a file for each kind, and what several kinds share.
+//!
+//! - [`registration`]: how kprobes and kretprobes are registered, owned and unregistered;
+//! - [`pointers`]: handlers behind a pointer;
+//! - [`readers`]: functions in which a probe would kill the kernel;
+//! - [`text`], [`exits`]: the kernel's code, and the return instructions that [`kretinsn`] probes.
+
+pub mod exits;
+pub mod fprobe;
+pub mod ftrace;
+pub mod kprobe;
+pub mod kretinsn;
+pub mod kretprobe;
+pub mod rethook;
+pub mod tracepoint;
+pub mod watchpoint;
+
+pub(crate) mod pointers;
+pub(crate) mod readers;
+pub(crate) mod registration;
+pub(crate) mod text;

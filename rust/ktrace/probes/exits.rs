@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The exits of a function of the running kernel.
+//!
+//! The analysis reads the text that the kernel executes: return thunks, static calls and jump
+//! labels in their current state. For instructions that kprobes hide, it uses the originals. Crate
+//! `probe` finds the exits.
+//!
+//! # Examples
+//!
+//! ```
+//! # use kernel::prelude::*;
+//! use ktrace::{
+//!     exits::Exits,
+//!     symbol, //
+//! };
+//!
+//! let exits = Exits::find(symbol::address_of(c"vfs_read")?)?;
+//! for exit in exits.all() {
+//!     pr_info!("{:#x}: {:?}\n", exit.address, exit.kind);
+//! }
+//! # Ok::<(), Error>(())
+//! ```
+
+use kernel::{
+    bindings::EOPNOTSUPP,
+    ffi::c_int,
+    prelude::*,
+    str::CString, //
+};
+
+use probe::insn::exits::{
+    is_cold_part,
+    Destination,
+    SweptFunction, //
+};
+
+use crate::{
+    arch,
+    probes::text::Text,
+    security,
+    symbols::symbol, //
+};
+
+pub use probe::insn::exits::{
+    BadText,
+    Exit,
+    ExitKind,
+    Reason,
+    Verdict, //
+};
+
+/// Whether exit analysis is compiled in (`CONFIG_RKPROBE_KRETINSN`).
+pub const IS_BUILT: bool = cfg!(CONFIG_RKPROBE_KRETINSN);
+
+/// The exits of a function.
+pub struct Exits {
+    exits: KVec<Exit>,
+    verdict: Result<Verdict, BadText>,
+    text: Text,
+}
+
+impl Exits {
+    /// Finds the exits of the function that `address` belongs to.
+    ///
+    /// Process context; sleeps. `ENOENT` if no symbol contains the address, `EFAULT` if the text
+    /// cannot be read, `EPERM` under lockdown, `ENOMEM`, `EOPNOTSUPP` without [`IS_BUILT`].
+    pub fn find(address: usize) -> Result<Self> {
+        if !IS_BUILT {
+            return Err(Error::from_errno(-(EOPNOTSUPP as c_int)));
+        }
+        security::kprobes_allowed()?;
+        let name = FunctionName::of(address)?;
+        let mut text = Text::default();
+        text.add(name.start)?;
+        let (mut exits, mut verdict) = sweep(&text, &name)?;
+        while let Ok(Verdict::Part(target)) = verdict {
+            text.add(target as usize)?;
+            (exits, verdict) = sweep(&text, &name)?;
+            // The text of the part was added, but the analysis failed to decode it.
+            if verdict == Ok(Verdict::Part(target)) {
+                let reason = Reason::Target(target);
+                verdict = Err(BadText {
+                    address: target,
+                    reason,
+                });
+            }
+        }
+        if let (Ok(_), Some(cold)) = (&verdict, name.cold_part()?) {
+            if !text.contains(cold) && leaves(&mut text, &name, cold)? {
+                let address = cold as u64;
+                let reason = Reason::Unreached;
+                verdict = Err(BadText { address, reason });
+            }
+        }
+        Ok(Self {
+            exits,
+            verdict,
+            text,
+        })
+    }
+
+    /// All exits that were found: first the exits of the function, then the exits of its other
+    /// parts.
+    pub fn all(&self) -> &[Exit] {
+        &self.exits
+    }
+
+    /// The combined result for all exits.
+    pub fn verdict(&self) -> Result<Verdict, BadText> {
+        self.verdict
+    }
+
+    /// Whether the text is unchanged since the analysis.
+    ///
+    /// Process context. `EFAULT` if the text is no longer there, `ENOMEM`.
+    pub(crate) fn is_current(&self) -> Result<bool> {
+        self.text.is_current()
+    }
+}
+
+/// The name of a function.
+struct FunctionName {
+    start: usize,
+    /// The name of the function. The name of its module precedes it, if the function is in a
+    /// module.
+    full: CString,
+}
+
+impl FunctionName {
+    fn of(address: usize) -> Result<Self> {
+        let mut buffer = [0; symbol::LEN];
+        let location = symbol::location(address, &mut buffer).ok_or(ENOENT)?;
+        Ok(Self {
+            start: address.wrapping_sub(location.offset),
+            full: full_name(location.module, location.name)?,
+        })
+    }
+
+    /// Classifies the destination `target` of a jump.
+    #[inline(never)]
+    fn destination(&self, target: u64) -> Destination {
+        let mut buffer = [0; symbol::LEN];
+        match symbol::location(target as usize, &mut buffer) {
+            Some(location) if location.offset == 0 && arch::is_return_thunk(location.name) => {
+                Destination::ReturnThunk
+            }
+            Some(location) if arch::is_indirect_thunk(location.name) => Destination::IndirectThunk,
+            Some(location) if self.has_part(location) => Destination::Part,
+            _ => Destination::Function,
+        }
+    }
+
+    /// Whether `location` is a part of this function. The name of a part starts with the name of
+    /// the function or with another name of the same function.
+    fn has_part(&self, location: symbol::Location<'_>) -> bool {
+        let Some((whole, _)) = location.name.split_once(".cold") else {
+            return false;
+        };
+        is_cold_part(location.name, whole)
+            && full_name(location.module, whole).is_ok_and(|whole| {
+                *whole == *self.full || symbol::address_of(&whole) == Ok(self.start)
+            })
+    }
+
+    /// The address of the function's cold part, found only by the part's name.
+    fn cold_part(&self) -> Result<Option<usize>> {
+        let name = self.full.to_str().unwrap_or("");
+        let name = CString::try_from_fmt(format_args!("{name}.cold"))?;
+        match symbol::address_of(&name) {
+            Ok(address) => Ok(Some(address)),
+            Err(error) if error == ENOMEM => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// A symbol in the kernel's form for lookups: the name of the module precedes it, if there is one.
+fn full_name(module: Option<&str>, name: &str) -> Result<CString> {
+    match module {
+        None => CString::try_from_fmt(format_args!("{name}")),
+        Some(module) => CString::try_from_fmt(format_args!("{module}:{name}")),
+    }
+}
+
+/// Finds the exits in `text`.
+fn sweep(text: &Text, name: &FunctionName) -> Result<(KVec<Exit>, Result<Verdict, BadText>)> {
+    let parts = text.parts()?;
+    let words = SweptFunction::<arch::Decoder>::words(&parts);
+    let mut memory = KVVec::from_elem(0, words, GFP_KERNEL)?;
+    let mut exits = KVec::new();
+    let function = match SweptFunction::<arch::Decoder>::sweep(&parts, &mut memory) {
+        Ok(function) => function,
+        Err(bad) => return Ok((exits, Err(bad))),
+    };
+    for exit in function.exits(|target| name.destination(target)) {
+        exits.push(exit, GFP_KERNEL)?;
+    }
+    let verdict = Verdict::of(exits.iter().copied());
+    Ok((exits, Ok(verdict)))
+}
+
+/// Whether the function has an exit in the part at `cold`. No jump leads to this part. Only its
+/// name says that it is a part of the function, and another function can have such a name.
+fn leaves(text: &mut Text, name: &FunctionName, cold: usize) -> Result<bool> {
+    let part = text.add(cold)?;
+    let (exits, verdict) = sweep(text, name)?;
+    text.pop();
+    Ok(verdict.is_err()
+        || exits
+            .iter()
+            .any(|exit| part.contains(&(exit.address as usize)) && exit.kind != ExitKind::NoReturn))
+}

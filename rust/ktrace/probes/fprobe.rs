@@ -1,0 +1,643 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Handlers at the entry and the exit of many functions at once. ftrace calls them.
+//!
+//! C header: [`include/linux/fprobe.h`](srctree/include/linux/fprobe.h)
+//!
+//! Reference: <https://docs.kernel.org/trace/fprobe.html>
+//!
+//! A probe with an exit handler saves entry data on the task's shadow stack. Calls that are in
+//! flight when the probe is unregistered return later, maybe after ktrace's module was unloaded and
+//! loaded again. The kernel then checks only whether a probe is registered *at this address*. If
+//! so, the kernel calls the exit handler of that probe, even if the handler is NULL. So ktrace
+//! never frees the memory of a probe with an exit handler. It uses the memory again, only for
+//! another probe with an exit handler. Each registration marks its entry data with a number of its
+//! own.
+
+use core::{
+    mem::{
+        align_of,
+        size_of,
+        ManuallyDrop,
+        MaybeUninit, //
+    },
+    pin::Pin,
+    ptr::{
+        self,
+        NonNull, //
+    },
+    sync::atomic::{
+        AtomicU64,
+        Ordering, //
+    },
+};
+
+use kernel::{
+    bindings::ftrace_regs,
+    error::to_result,
+    ffi::{
+        c_char,
+        c_int,
+        c_ulong,
+        c_void, //
+    },
+    prelude::*,
+    str::CStr,
+    types::Opaque, //
+};
+
+use crate::{
+    bindings,
+    hit::{
+        context::monotonic_clock,
+        function::Call, //
+    },
+    modules::{
+        ftrace_list,
+        leftover::{
+            self,
+            Entry,
+            Kind, //
+        },
+        module, //
+    },
+    probes::{
+        ftrace::{
+            self,
+            Filter, //
+        },
+        pointers::impl_for_pointers, //
+    },
+};
+
+/// The handler of the entry and the exit of a function.
+#[vtable]
+pub trait Handler: Send + Sync + 'static {
+    /// The entry data, which the probe saves at the entry of a call for its exit. `()` saves
+    /// nothing.
+    ///
+    /// The entry data is copied and never dropped, because a call may never return. Another CPU may
+    /// read it. Its size is at most 112 bytes, and its alignment at most that of a word.
+    type Data: Copy + Send + 'static;
+
+    /// Called when a function is entered, in atomic context: see [`crate::context`].
+    ///
+    /// If the result is `None`, the probe ignores the exit of this call.
+    fn entry(&self, call: &Call<'_>) -> Option<Self::Data>;
+
+    /// Called when the function returns, in atomic context: see [`crate::context`]. A probe without
+    /// this handler costs much less.
+    fn exit(&self, _call: &Call<'_>, _data: &Self::Data) {
+        kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+}
+
+impl_for_pointers! {
+    #[vtable]
+    type Data = H::Data;
+
+    const HAS_ENTRY: bool = H::HAS_ENTRY;
+    const HAS_EXIT: bool = H::HAS_EXIT;
+
+    #[inline(always)]
+    fn entry(&self, call: &Call<'_>) -> Option<Self::Data> {
+        (**self).entry(call)
+    }
+
+    #[inline(always)]
+    fn exit(&self, call: &Call<'_>, data: &Self::Data) {
+        (**self).exit(call, data);
+    }
+}
+
+/// The functions to probe.
+pub enum Functions<'a> {
+    /// Functions whose name matches the first pattern (`vfs_*`), but not the second.
+    Glob(&'a CStr, Option<&'a CStr>),
+    /// Functions with these names.
+    Names(&'a [&'a CStr]),
+    /// Functions that begin at these addresses.
+    Addresses(&'a [usize]),
+}
+
+/// Checks that a function that can be probed matches a pattern. Traces nothing.
+///
+/// Process context; sleeps. `ENOENT` if no function matches. C: `fprobe_count_ips_from_filter()`,
+/// which is not exported. But `register_fprobe()` calls it first, and then refuses a probe with too
+/// much data. This function searches all symbols twice. So ktrace searches ftrace's functions
+/// first, which have one name each.
+pub fn exists(pattern: &CStr) -> Result {
+    if ftrace::takes(Filter::Glob(pattern))? {
+        return Ok(());
+    }
+    let mut fprobe = KBox::new(bindings::fprobe::default(), GFP_KERNEL)?;
+    fprobe.entry_data_size = 2 * MAX_FPROBE_DATA_SIZE;
+    // SAFETY: The fprobe is initialised, and is unregistered before it is freed. Both patterns are
+    // strings or NULL.
+    let registered = to_result(unsafe {
+        bindings::register_fprobe(&mut *fprobe, pattern.as_char_ptr(), ptr::null())
+    });
+    match registered {
+        Err(error) if error == E2BIG => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => {
+            // SAFETY: This function has just registered the fprobe.
+            to_result(unsafe { bindings::unregister_fprobe(&mut *fprobe) })
+                .inspect_err(|_| core::mem::forget(fprobe))
+        }
+    }
+}
+
+/// Whether the name of a function matches a pattern, as in [`Functions::Glob`]. Any context.
+///
+/// C: `glob_match()`.
+pub fn matches(pattern: &CStr, name: &str) -> bool {
+    const MAX: usize = bindings::KSYM_NAME_LEN as usize - 1;
+
+    let mut text = [0; MAX + 1];
+    let Some(to) = text[..MAX].get_mut(..name.len()) else {
+        return false;
+    };
+    to.copy_from_slice(name.as_bytes());
+    // SAFETY: Both are NUL-terminated strings. The last byte of the copy stays 0.
+    unsafe { bindings::glob_match(pattern.as_char_ptr(), text.as_ptr().cast()) }
+}
+
+/// C: `MAX_FPROBE_DATA_SIZE`.
+const MAX_FPROBE_DATA_SIZE: usize = 15 * size_of::<c_ulong>();
+
+/// The kernel's structure of a probe. It must not move while it is registered.
+#[repr(C)]
+struct FprobeSlot {
+    fprobe: Opaque<bindings::fprobe>,
+    /// The number of the registration. The entry data of its calls begins with this number.
+    number: u64,
+    /// The handler. Its type is the type parameter of the functions in `fprobe`.
+    handler: *const c_void,
+    /// The next slot in the pool.
+    next: *mut FprobeSlot,
+}
+
+/// The entry data of a call, with the number of the registration that saved it.
+#[repr(C)]
+struct SavedData<D> {
+    number: u64,
+    data: D,
+}
+
+/// The unused slots of probes with exit handlers.
+struct Pool(*mut FprobeSlot);
+
+// SAFETY: Only the pool has pointers to its slots.
+unsafe impl Send for Pool {}
+
+kernel::sync::global_lock! {
+    // SAFETY: `crate::init` initialises the mutex before any other use.
+    unsafe(uninit) static POOL: Mutex<Pool> = Pool(ptr::null_mut());
+}
+
+/// The number of the next registration. The first number is the time in ns. A registration takes
+/// longer than 1 ns, so the numbers do not repeat until the next boot, not even after a reload.
+/// Entry data of another module's probe, which was at the same address, is unlikely to begin with
+/// such a number.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
+
+extern "C" {
+    fn ktrace_never_free(memory: *const c_void);
+}
+
+/// # Safety
+///
+/// The caller must call this function once, before any other use of this file.
+pub(crate) unsafe fn init() {
+    // SAFETY: The caller guarantees that this is the only call, before the first use.
+    unsafe { POOL.init() };
+    NEXT_NUMBER.store(monotonic_clock(), Ordering::Relaxed);
+}
+
+/// Leaves the memory of the pool allocated when the code is unloaded, because a call in flight may
+/// still refer to this memory.
+pub(crate) fn exit() {
+    while let Some(slot) = take_from_pool() {
+        // SAFETY: The slot is a live allocation that no code frees.
+        unsafe { ktrace_never_free(slot.cast()) };
+    }
+}
+
+fn take_from_pool() -> Option<*mut FprobeSlot> {
+    let mut pool = POOL.lock();
+    let slot = NonNull::new(pool.0)?.as_ptr();
+    // SAFETY: Slots in the pool are live.
+    pool.0 = unsafe { (*slot).next };
+    Some(slot)
+}
+
+/// A registered fprobe. Dropping it unregisters it.
+///
+/// Dropping waits for an RCU grace period, until no handler runs. Process context. For calls in
+/// flight, the exit handler does not run after this.
+///
+/// # Examples
+///
+/// Counts the failed calls of a group of functions:
+///
+/// ```
+/// # use kernel::prelude::*;
+/// use ktrace::{
+///     fprobe::{
+///         Fprobe,
+///         Functions,
+///         Handler, //
+///     },
+///     function::Call,
+///     percpu::Counter, //
+/// };
+///
+/// struct Errors(Counter);
+///
+/// #[vtable]
+/// impl Handler for Errors {
+///     type Data = ();
+///
+///     fn entry(&self, _: &Call<'_>) -> Option<()> {
+///         Some(())
+///     }
+///
+///     fn exit(&self, call: &Call<'_>, _: &()) {
+///         if call.ret::<i32>() < 0 {
+///             self.0.increment();
+///         }
+///     }
+/// }
+///
+/// let functions = Functions::Glob(c"vfs_*", Some(c"vfs_statx*"));
+/// let probe = Fprobe::new(functions, Errors(Counter::new()?))?;
+/// pr_info!("{} errors\n", probe.handler().0.sum());
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Invariants
+///
+/// `slot` was registered, and its `handler` points to `handler`. Only the task that claims `entry`
+/// unregisters it. If `leftover` has done so, the slot stays allocated and unused.
+#[must_use = "dropping the probe unregisters it"]
+pub struct Fprobe<H: Handler> {
+    slot: NonNull<FprobeSlot>,
+    handler: ManuallyDrop<Pin<KBox<H>>>,
+    entry: Entry,
+}
+
+// SAFETY: The kernel's functions on a registered fprobe take the locks that they need. `H` is
+// `Send`.
+unsafe impl<H: Handler> Send for Fprobe<H> {}
+// SAFETY: The kernel's functions on a registered fprobe take the locks that they need. `H` is
+// `Sync`.
+unsafe impl<H: Handler> Sync for Fprobe<H> {}
+
+impl<H: Handler> Fprobe<H> {
+    /// The kernel's maximum without the number of the registration.
+    const MAX_DATA: usize = MAX_FPROBE_DATA_SIZE - size_of::<u64>();
+
+    const DATA_FITS: () = {
+        assert!(
+            size_of::<H::Data>() <= Self::MAX_DATA,
+            "fprobe data must not be larger than 112 bytes"
+        );
+        assert!(
+            align_of::<H::Data>() <= align_of::<usize>(),
+            "fprobe data must not be aligned to more than a word"
+        );
+    };
+
+    /// Registers a probe on functions and arms it. C: `register_fprobe()`,
+    /// `register_fprobe_syms()`, `register_fprobe_ips()`.
+    ///
+    /// Process context; sleeps. `ENOENT` if a function does not exist or cannot be traced, or if a
+    /// module that is being unloaded has it. `EINVAL` without functions, `ENOMEM`.
+    pub fn new<E>(functions: Functions<'_>, handler: impl PinInit<H, E>) -> Result<Self>
+    where
+        Error: From<E>,
+    {
+        Self::with_flags(functions, handler, 0)
+    }
+
+    /// Registers a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
+    ///
+    /// The functions already call ftrace.
+    pub fn register_disabled<E>(
+        functions: Functions<'_>,
+        handler: impl PinInit<H, E>,
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
+        Self::with_flags(functions, handler, bindings::FPROBE_FL_DISABLED)
+    }
+
+    fn with_flags<E>(
+        functions: Functions<'_>,
+        handler: impl PinInit<H, E>,
+        flags: u32,
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
+        const { Self::DATA_FITS };
+        let handler = KBox::pin_init(handler, GFP_KERNEL)?;
+        let pooled = if H::HAS_EXIT { take_from_pool() } else { None };
+        let slot = match pooled {
+            Some(slot) => slot,
+            None => KBox::into_raw(KBox::new(
+                FprobeSlot {
+                    // SAFETY: All-zero is a valid `struct fprobe`.
+                    fprobe: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
+                    number: 0,
+                    handler: ptr::null(),
+                    next: ptr::null_mut(),
+                },
+                GFP_KERNEL,
+            )?),
+        };
+        // SAFETY: The slot is not registered, so no other code uses it. Calls in flight of an
+        // earlier registration first check for a registration. Unregistering has waited for the
+        // calls that found one.
+        let fprobe = unsafe {
+            (*slot).number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+            (*slot).handler = (&raw const *handler).cast();
+            let fprobe = (*slot).fprobe.get();
+            *fprobe = bindings::fprobe::default();
+            (*fprobe).flags = flags;
+            (*fprobe).entry_handler = Some(entry_handler::<H>);
+            if H::HAS_EXIT {
+                (*fprobe).exit_handler = Some(exit_handler::<H>);
+                (*fprobe).entry_data_size = size_of::<SavedData<H::Data>>();
+            }
+            fprobe
+        };
+        let code = entry_handler::<H> as *const () as usize;
+        // SAFETY: `remove` waits until no handler runs, and does not use module notifiers. The slot
+        // is used again only by a task with the claim.
+        let tracked = unsafe { leftover::track(Kind::Other, &[code], fprobe.cast(), remove) };
+        // SAFETY: The slot is initialised and does not move. It is unregistered before it is used
+        // again.
+        match tracked.and_then(|claim| unsafe { register(fprobe, functions) }.map(|()| claim)) {
+            // INVARIANT: This function has just registered the slot.
+            Ok(claim) => Ok(Self {
+                // SAFETY: The pointer is from a `KBox`, so it is not NULL.
+                slot: unsafe { NonNull::new_unchecked(slot) },
+                handler: ManuallyDrop::new(handler),
+                entry: claim.keep(),
+            }),
+            Err(error) => {
+                give_back::<H>(slot);
+                Err(error)
+            }
+        }
+    }
+
+    fn fprobe(&self) -> *mut bindings::fprobe {
+        // SAFETY: By the type invariant, the slot is live.
+        unsafe { (*self.slot.as_ptr()).fprobe.get() }
+    }
+
+    /// Arms the probe. Any context. Always succeeds. C: `enable_fprobe()`.
+    pub fn enable(&self) -> Result {
+        self.set_flags(0);
+        Ok(())
+    }
+
+    /// Disarms the probe. Does not wait for handlers that run. The functions still call ftrace. Any
+    /// context. Always succeeds. C: `disable_fprobe()`.
+    pub fn disable(&self) -> Result {
+        self.set_flags(bindings::FPROBE_FL_DISABLED);
+        Ok(())
+    }
+
+    fn set_flags(&self, flags: u32) {
+        // SAFETY: By the type invariant, the slot is live. ktrace uses no other flag, and the
+        // kernel only reads the flags.
+        unsafe { ptr::write_volatile(&raw mut (*self.fprobe()).flags, flags) };
+    }
+
+    /// The number of calls that the kernel missed at their entry, or whose entry data found no
+    /// memory. Any context.
+    ///
+    /// The kernel does not count the calls by a handler of ftrace which itself runs inside another
+    /// one: see `ftrace_test_recursion_trylock()`.
+    ///
+    /// C: `nmissed` in `struct fprobe`, which is counted without a lock.
+    pub fn missed(&self) -> u64 {
+        // SAFETY: By the type invariant, the slot is live. The result may or may not include an
+        // increment that another CPU makes now.
+        unsafe { ptr::read_volatile(&raw const (*self.fprobe()).nmissed) as u64 }
+    }
+
+    /// The handler. Other CPUs may run it at the same time. Any context.
+    pub fn handler(&self) -> &H {
+        &self.handler
+    }
+
+    /// Unregisters the probe, as dropping does. Calls `f` when no handler runs any more, with the
+    /// handler and the number of [`missed`](Self::missed) calls.
+    pub fn unregister<R>(self, f: impl FnOnce(&H, u64) -> R) -> R {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used after this.
+        unsafe { this.unregister_then(f) }
+    }
+
+    /// # Safety
+    ///
+    /// The caller must not use the probe after this.
+    unsafe fn unregister_then<R>(&mut self, f: impl FnOnce(&H, u64) -> R) -> R {
+        let Some(_claim) = self.entry.claim() else {
+            return f(&self.handler, self.missed());
+        };
+        // SAFETY: By the type invariant, the slot is registered, because this task has the claim.
+        let unregistered = unsafe { unregister(self.fprobe()) };
+        let result = f(&self.handler, self.missed());
+        if unregistered.is_err() {
+            return result;
+        }
+        // SAFETY: No handler runs any more. The caller guarantees that the probe is not used after
+        // this.
+        unsafe { ManuallyDrop::drop(&mut self.handler) };
+        give_back::<H>(self.slot.as_ptr());
+        result
+    }
+}
+
+impl<H: Handler> Drop for Fprobe<H> {
+    fn drop(&mut self) {
+        // SAFETY: `self` is not used after `drop`.
+        unsafe { self.unregister_then(|_, _| ()) };
+    }
+}
+
+/// Frees a slot that is not registered. Adds a slot with an exit handler to the pool instead.
+fn give_back<H: Handler>(slot: *mut FprobeSlot) {
+    if H::HAS_EXIT {
+        let mut pool = POOL.lock();
+        // SAFETY: The slot is live and not registered.
+        unsafe { (*slot).next = pool.0 };
+        pool.0 = slot;
+    } else {
+        // SAFETY: The slot is from a `KBox` and is not registered. No call has entry data of it.
+        drop(unsafe { KBox::from_raw(slot) });
+    }
+}
+
+/// Whether a module that is being unloaded has one of the functions. fprobe removes the functions
+/// of such a module once, so fprobe must not get them afterwards.
+fn are_in_going(functions: &Functions<'_>) -> bool {
+    module::any_going(|module| match functions {
+        // The kernel ignores the functions of such a module.
+        Functions::Glob(..) => false,
+        Functions::Names(names) => names.iter().any(|name| {
+            name.to_str()
+                .is_ok_and(|name| module.count_symbols(name) > 0)
+        }),
+        Functions::Addresses(addresses) => {
+            addresses.iter().any(|address| module.contains(*address))
+        }
+    })
+}
+
+/// # Safety
+///
+/// `fprobe` must be initialised, and must not move until it has been unregistered.
+unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> Result {
+    let _before = ftrace_list::before_fprobe_removes();
+    if are_in_going(&functions) {
+        return Err(ENOENT);
+    }
+    match functions {
+        Functions::Glob(pattern, not) => {
+            let not = not.map_or(ptr::null(), |not| not.as_char_ptr());
+            // SAFETY: The caller guarantees that the fprobe is initialised and does not move. Both
+            // patterns are strings or NULL.
+            to_result(unsafe { bindings::register_fprobe(fprobe, pattern.as_char_ptr(), not) })
+        }
+        Functions::Names(names) => {
+            let mut pointers = KVec::<*const c_char>::with_capacity(names.len(), GFP_KERNEL)?;
+            for name in names {
+                pointers.push(name.as_char_ptr(), GFP_KERNEL)?;
+            }
+            let count = c_int::try_from(pointers.len())?;
+            // SAFETY: The caller guarantees that the fprobe is initialised and does not move. The
+            // array has `count` strings.
+            to_result(unsafe {
+                bindings::register_fprobe_syms(fprobe, pointers.as_mut_ptr(), count)
+            })
+        }
+        Functions::Addresses(addresses) => {
+            let mut copy = KVec::<c_ulong>::with_capacity(addresses.len(), GFP_KERNEL)?;
+            for address in addresses {
+                copy.push(*address as c_ulong, GFP_KERNEL)?;
+            }
+            let count = c_int::try_from(copy.len())?;
+            // SAFETY: The caller guarantees that the fprobe is initialised and does not move. The
+            // array has `count` addresses.
+            to_result(unsafe { bindings::register_fprobe_ips(fprobe, copy.as_mut_ptr(), count) })
+        }
+    }
+}
+
+/// Unregisters an fprobe, and waits until no handler runs. If this fails, keeps the code loaded.
+/// The caller must then keep the memory.
+///
+/// # Safety
+///
+/// `fprobe` must be registered.
+unsafe fn unregister(fprobe: *mut bindings::fprobe) -> Result {
+    // SAFETY: The caller guarantees that the fprobe is registered.
+    let unregistered = to_result(unsafe { bindings::unregister_fprobe(fprobe) });
+    if unregistered.is_err() {
+        // SAFETY: The function was set before the registration, and does not change.
+        let entry = unsafe { (*fprobe).entry_handler };
+        leftover::keep_code_of(entry.map_or(0, |entry| entry as usize));
+    }
+    unregistered
+}
+
+/// Unregisters a probe that its module left registered.
+///
+/// # Safety
+///
+/// `object` must be a registered `struct fprobe`. Only the caller may unregister it.
+unsafe fn remove(object: *mut c_void) {
+    // SAFETY: The caller guarantees that the fprobe is registered. Its memory is not freed.
+    let _ = unsafe { unregister(object.cast()) };
+}
+
+/// The kernel calls this at the entry of a function. If the result is not 0, the kernel does not
+/// call the exit handler.
+///
+/// # Safety
+///
+/// `fprobe` must be the fprobe of a registered [`FprobeSlot`] for `H`. `data` must have the
+/// requested size, and `regs` must be valid. Preemption must be disabled.
+#[link_section = ".kprobes.text"]
+unsafe extern "C" fn entry_handler<H: Handler>(
+    fprobe: *mut bindings::fprobe,
+    entry: c_ulong,
+    caller: c_ulong,
+    regs: *mut ftrace_regs,
+    data: *mut c_void,
+) -> c_int {
+    // SAFETY: The kernel passes an fprobe that has this function, so the fprobe is in a registered
+    // slot. Unregistering waits for this call.
+    let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), FprobeSlot, fprobe) };
+    // SAFETY: The slot is registered, so its handler is live and of this type.
+    let handler = unsafe { &*slot.handler.cast::<H>() };
+    // SAFETY: During this call, `regs` is valid and preemption is disabled.
+    let call = unsafe { Call::new(entry, caller, regs) };
+    match handler.entry(&call) {
+        Some(entry_data) if H::HAS_EXIT => {
+            let saved = SavedData {
+                number: slot.number,
+                data: entry_data,
+            };
+            // SAFETY: The memory is aligned to a word, and has the size in `entry_data_size`.
+            unsafe { data.cast::<SavedData<H::Data>>().write(saved) };
+            0
+        }
+        Some(_) => 0,
+        None => 1,
+    }
+}
+
+/// The kernel calls this function when a probed function returns.
+///
+/// # Safety
+///
+/// `fprobe` must be the fprobe of a registered [`FprobeSlot`] for `H`. `regs` must be valid. `data`
+/// must be the entry data that this probe or an earlier probe at the same address saved for the
+/// call, or NULL if the earlier probe saved nothing. Preemption must be disabled.
+#[link_section = ".kprobes.text"]
+unsafe extern "C" fn exit_handler<H: Handler>(
+    fprobe: *mut bindings::fprobe,
+    entry: c_ulong,
+    caller: c_ulong,
+    regs: *mut ftrace_regs,
+    data: *mut c_void,
+) {
+    // An earlier probe of another module was at this address, and saved no entry data.
+    if data.is_null() {
+        return;
+    }
+    // SAFETY: The kernel passes an fprobe that has this function, so the fprobe is in a registered
+    // slot. Unregistering waits for this call.
+    let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), FprobeSlot, fprobe) };
+    // SAFETY: The kernel saves entry data in whole words, so the data has at least one word.
+    if unsafe { data.cast::<u64>().read() } != slot.number {
+        return;
+    }
+    // SAFETY: This registration saved the data, so the data is of this type.
+    let saved = unsafe { &*data.cast::<SavedData<H::Data>>() };
+    // SAFETY: The slot is registered, so its handler is live and of this type.
+    let handler = unsafe { &*slot.handler.cast::<H>() };
+    // SAFETY: ftrace has saved `regs` at the exit of the function. During this call, they are valid
+    // and preemption is disabled.
+    let call = unsafe { Call::at_exit(entry, caller, regs) };
+    handler.exit(&call, &saved.data);
+}
