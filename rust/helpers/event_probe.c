@@ -49,7 +49,7 @@ void ktrace_put_event(struct trace_event_file *file)
 	trace_event_put_ref(file->event_call);
 }
 
-/* C counterpart of EventField in ktrace/tree/in_tree/event_probe.rs. */
+/* C counterpart of EventField in ktrace/event/event_probe/in_tree.rs. */
 struct ktrace_event_field {
 	int offset;
 	int size;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* ktrace::tree and ktrace::rethook in the kernel tree, with the exports of built_in.c. */
+/* The variants of ktrace in the kernel tree (in_tree.rs), with the exports of built_in.c. */
 
 #include <linux/kallsyms.h>
 #include <linux/rcupdate.h>
@@ -80,7 +80,10 @@ void ktrace_free_rethook(struct rethook *room)
 }
 #endif
 
-/* C counterpart of ktrace::tree::Callbacks. The kernel calls these with event_mutex held. */
+/*
+ * C counterpart of Callbacks in ktrace/event/dyn_event/in_tree.rs. The kernel calls these with
+ * event_mutex held.
+ */
 struct ktrace_dyn_event_callbacks {
 	void (*show)(struct seq_file *m, unsigned long number);
 	bool (*is_busy)(unsigned long number);

@@ -13,7 +13,7 @@
 #include "built_in.h"
 #endif
 
-/* Functions in ktrace::trace_event and ktrace::tree. */
+/* Functions in ktrace/event. */
 int ktrace_call_reg(struct trace_event_call *call, unsigned int type, void *data);
 int ktrace_call_define_fields(struct trace_event_call *call);
 struct list_head *ktrace_call_get_fields(struct trace_event_call *call);

@@ -6,3 +6,5 @@ pub mod dyn_event;
 pub mod event_probe;
 pub mod trace_event;
 pub mod tracing;
+
+pub(crate) mod mutex;

@@ -43,7 +43,6 @@ pub mod security;
 mod support;
 mod symbols;
 pub mod thread;
-mod tree;
 
 pub use event::{
     dyn_event,
@@ -109,7 +108,7 @@ pub unsafe fn init() -> Result {
         modules::kprobe_list::init();
         modules::ftrace_list::init();
         fprobe::init();
-        tree::init();
+        event::mutex::init();
         files::file::init();
         trace_event::init()?;
         watchpoint::init();
@@ -135,5 +134,5 @@ pub unsafe fn exit() {
     modules::leftover::exit();
     watchpoint::exit();
     fprobe::exit();
-    tree::exit();
+    dyn_event::exit();
 }

@@ -11,17 +11,26 @@
 use kernel::prelude::*;
 
 use crate::{
-    event::trace_event::EventMutex,
-    tree, //
+    event::mutex::EventMutex,
+    support::tree_variants, //
 };
 
-pub use crate::tree::Arguments;
+pub use arguments::Arguments;
 pub use handler::{
     Commands,
     Entries, //
 };
 
+mod arguments;
 pub(crate) mod handler;
+
+tree_variants!();
+
+/// Cleans up the interface. The module that contains this crate calls this function when it
+/// unloads, in process context.
+pub(crate) fn exit() {
+    tree::exit();
+}
 
 /// An entry of the listing, for the probe with a number. Dropping the entry removes it from the
 /// listing.

@@ -10,16 +10,22 @@
 //!
 //! C: `kernel/trace/trace_eprobe.c`, `kernel/trace/trace_events_trigger.c`.
 
-use crate::tree;
-
-pub use crate::tree::{
-    Event,
-    EventProbe,
-    Record, //
+use crate::support::{
+    tree_variants,
+    IN_TREE, //
 };
+
 pub use handler::Handler;
+pub use record::Record;
+pub use tree::{
+    Event,
+    EventProbe, //
+};
 
 pub(crate) mod handler;
+mod record;
+
+tree_variants!();
 
 /// Whether event probes can exist: true if rkprobe is built in the kernel tree.
-pub const ARE_SUPPORTED: bool = tree::HAS_EVENT_PROBES;
+pub const ARE_SUPPORTED: bool = IN_TREE;

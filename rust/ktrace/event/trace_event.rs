@@ -16,7 +16,6 @@ use kernel::prelude::*;
 mod definition;
 mod enabling;
 mod event;
-mod event_mutex;
 mod field;
 mod field_list;
 mod group;
@@ -29,6 +28,10 @@ mod record_type;
 mod removal;
 mod sink;
 
+pub use super::mutex::{
+    EventMutex,
+    EventMutexHeld, //
+};
 pub use definition::Switch;
 pub use enabling::{
     disable,
@@ -38,10 +41,6 @@ pub use event::{
     exists,
     NewName,
     TraceEvent, //
-};
-pub use event_mutex::{
-    EventMutex,
-    EventMutexHeld, //
 };
 pub use field::{
     CowCStr,
@@ -113,7 +112,7 @@ pub mod private {
 /// # Safety
 ///
 /// The caller calls this function once, before anything else of this module is used, and after
-/// [`crate::tree::init`].
+/// [`mutex::init`](super::mutex::init).
 pub(crate) unsafe fn init() -> Result {
     // SAFETY: The caller calls this once, before any other use.
     unsafe {

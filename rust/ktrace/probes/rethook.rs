@@ -11,19 +11,22 @@
 //!
 //! C header: [`include/linux/rethook.h`](srctree/include/linux/rethook.h)
 
-use crate::tree;
-
-pub use crate::{
-    probes::{
-        kretprobe::{
-            Call,
-            Handler, //
-        },
-        registration::Target, //
-    },
-    tree::Rethook, //
+use crate::support::{
+    tree_variants,
+    IN_TREE, //
 };
+
+pub use super::{
+    kretprobe::{
+        Call,
+        Handler, //
+    },
+    registration::Target, //
+};
+pub use tree::Rethook;
+
+tree_variants!(CONFIG_RETHOOK);
 
 /// Whether a [`Rethook`] can exist: true if rkprobe is built in the kernel tree and the kernel has
 /// rethook.
-pub const IS_SUPPORTED: bool = tree::HAS_RETHOOK;
+pub const IS_SUPPORTED: bool = IN_TREE && cfg!(CONFIG_RETHOOK);

@@ -7,7 +7,10 @@
 //!
 //! C: [`kernel/bpf/sysfs_btf.c`](srctree/kernel/bpf/sysfs_btf.c)
 
-use core::ops::Deref;
+use core::{
+    ops::Deref,
+    ptr::NonNull, //
+};
 
 use kernel::{
     prelude::*,
@@ -24,7 +27,7 @@ use probe::btf::{
 use crate::{
     files::file::File,
     modules::module,
-    tree, //
+    support::IN_TREE, //
 };
 
 /// The BTF of a module, with an index of its types. For the name `vmlinux`, the BTF of the kernel.
@@ -99,9 +102,26 @@ impl Object {
     }
 }
 
+extern "C" {
+    fn rkprobe_btf(len: *mut usize) -> *const u8;
+}
+
+/// The kernel's BTF, if it is available without a file. An out-of-tree module must read the file.
+fn kernel_btf() -> Option<&'static [u8]> {
+    if !IN_TREE {
+        return None;
+    }
+    let mut len = 0;
+    // SAFETY: `len` is a valid destination for the length.
+    let bytes = NonNull::new(unsafe { rkprobe_btf(&mut len) }.cast_mut())?;
+    // SAFETY: `rkprobe_btf` returned the kernel's own BTF, of `len` bytes. The BTF stays in place
+    // while the kernel runs, and does not change.
+    Some(unsafe { core::slice::from_raw_parts(bytes.as_ptr(), len) })
+}
+
 /// Reads the bytes of the file `name`.
 fn read(name: &str) -> Result<BtfBytes> {
-    if let Some(bytes) = tree::kernel_btf().filter(|_| name == "vmlinux") {
+    if let Some(bytes) = kernel_btf().filter(|_| name == "vmlinux") {
         return Ok(BtfBytes::Kernel(bytes));
     }
     // The name must be the name of a module, and not a path to another directory.

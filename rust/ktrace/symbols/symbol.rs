@@ -18,11 +18,13 @@ use crate::{
     arch,
     bindings::KSYM_SYMBOL_LEN,
     modules::module,
-    tree, //
+    support::tree_variants, //
 };
 
-pub use crate::tree::Repeated;
 pub use probe::kallsyms::Location;
+pub use tree::Repeated;
+
+tree_variants!();
 
 /// Finds the address of a symbol of text or data. `name` is `NAME` or `MODULE:NAME`.
 ///

@@ -7,10 +7,9 @@ use kernel::{
     seq_file::SeqFile, //
 };
 
-use crate::{
-    event::trace_event::EventMutex,
-    tree::Arguments, //
-};
+use crate::event::mutex::EventMutex;
+
+use super::arguments::Arguments;
 
 /// A handler of commands. Process context.
 pub trait Commands: 'static {

@@ -2,7 +2,7 @@
 
 //! The handler of an event probe.
 
-use crate::tree::Record;
+use super::record::Record;
 
 /// Handles the records of a trace event.
 pub trait Handler: Send + Sync + 'static {

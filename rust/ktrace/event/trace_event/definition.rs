@@ -34,14 +34,15 @@ use probe::{
 
 use crate::arch;
 
+use crate::event::mutex::{
+    EventMutex,
+    EventMutexHeld, //
+};
+
 use super::{
     event::{
         NewName,
         TraceEvent, //
-    },
-    event_mutex::{
-        EventMutex,
-        EventMutexHeld, //
     },
     field::Field,
     group::Group,
@@ -65,7 +66,7 @@ use super::{
         Sink,
         HEADER_LEN,
         MAX_LEN, //
-    }, //
+    },
 };
 
 /// A part of a module that is active only while an event has users.

@@ -19,7 +19,7 @@ use kernel::{
 
 use crate::bindings;
 
-use super::event_mutex::{
+use crate::event::mutex::{
     self,
     EventMutexHeld, //
 };
@@ -45,7 +45,7 @@ pub(super) unsafe fn init() {
 /// Whether the current task enables or disables an event by [`enable`] or [`disable`]. The task
 /// holds `event_mutex`.
 pub(super) fn is_current_task() -> bool {
-    ENABLER.load(Ordering::Relaxed) == event_mutex::current()
+    ENABLER.load(Ordering::Relaxed) == mutex::current()
 }
 
 /// Enables an event in the top trace instance, as `echo 1 >events/GROUP/NAME/enable` does.
@@ -68,7 +68,7 @@ pub fn disable(group: &CStr, name: &CStr) -> Result {
 pub(super) fn set_enabled(group: &CStr, name: &CStr, set: c_int) -> Result {
     EventMutexHeld::check_not_current()?;
     let _enabling = ENABLING.lock();
-    ENABLER.store(event_mutex::current(), Ordering::Relaxed);
+    ENABLER.store(mutex::current(), Ordering::Relaxed);
     // SAFETY: Both arguments are strings.
     let result = to_result(unsafe {
         bindings::trace_set_clr_event(group.as_char_ptr(), name.as_char_ptr(), set)

@@ -53,11 +53,12 @@ use crate::{
     },
 };
 
+use crate::event::mutex::{
+    EventMutex,
+    EventMutexHeld, //
+};
+
 use super::{
-    event_mutex::{
-        EventMutex,
-        EventMutexHeld, //
-    },
     field::Field,
     group::Group,
     operations::{

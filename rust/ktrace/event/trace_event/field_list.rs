@@ -28,10 +28,9 @@ use kernel::{
 
 use crate::bindings::trace_event_class as Class;
 
-use super::{
-    event_mutex::EventMutex,
-    field::Field, //
-};
+use crate::event::mutex::EventMutex;
+
+use super::field::Field;
 
 /// The part of a `struct trace_event_class` that the kernel reads to find the fields of a record.
 ///

@@ -7,9 +7,10 @@ use kernel::{
     sync::Arc, //
 };
 
+use crate::event::mutex::EventMutexHeld;
+
 use super::{
     event::NewName,
-    event_mutex::EventMutexHeld,
     field::Field,
     output::Print,
     sink::Sink, //

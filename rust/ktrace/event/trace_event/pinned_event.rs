@@ -48,12 +48,13 @@ use crate::{
     },
 };
 
+use crate::event::mutex::{
+    EventMutex,
+    EventMutexHeld, //
+};
+
 use super::{
     enabling,
-    event_mutex::{
-        EventMutex,
-        EventMutexHeld, //
-    },
     field::Field,
     field_list::{
         self,

@@ -37,12 +37,13 @@ use kernel::{
 
 use crate::modules::leftover::Claim;
 
+use crate::event::mutex::{
+    EventMutex,
+    EventMutexHeld, //
+};
+
 use super::{
     enabling::set_enabled,
-    event_mutex::{
-        EventMutex,
-        EventMutexHeld, //
-    },
     output::{
         self,
         Output, //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! No event probe can exist. The methods are those of `tree/in_tree/event_probe.rs`.
+//! No event probe can exist. The methods are those of `in_tree.rs`.
 
 use core::{
     convert::Infallible,

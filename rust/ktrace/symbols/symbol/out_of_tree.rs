@@ -17,10 +17,13 @@ use probe::hash::hash;
 
 use crate::bindings as tracing;
 
-use super::{
-    kallsyms::Kallsyms,
-    symbol_table, //
-};
+use kallsyms::Kallsyms;
+
+pub use repeated::Repeated;
+
+mod kallsyms;
+mod repeated;
+mod symbol_table;
 
 /// The offsets from a symbol at which `address_of` asks the kernel.
 ///

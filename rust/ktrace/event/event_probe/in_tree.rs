@@ -57,7 +57,7 @@ use crate::{
     },
 };
 
-use super::event_record::Record;
+use super::record::Record;
 
 /// A held event. While this value lives, the event's module cannot be unloaded, and the event
 /// cannot be removed.

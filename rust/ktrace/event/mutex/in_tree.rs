@@ -9,6 +9,11 @@ extern "C" {
     fn ktrace_unlock_event_mutex();
 }
 
+/// # Safety
+///
+/// The caller has no requirements to meet.
+pub(crate) unsafe fn init() {}
+
 /// Runs `f` with `event_mutex` held, outside callbacks of events and iterations over the events.
 ///
 /// For [`EventMutex::with`](crate::trace_event::EventMutex::with), which describes the context.

@@ -22,7 +22,17 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-use crate::tree;
+use crate::support::tree_variants;
+
+tree_variants!();
+
+/// # Safety
+///
+/// The caller calls this function once, before any other use of this file.
+pub(crate) unsafe fn init() {
+    // SAFETY: The caller calls this once, before any other use.
+    unsafe { tree::init() };
+}
 
 /// The task that holds `event_mutex` while it runs code under a token, or NULL. Only the holder of
 /// `event_mutex` writes it.

@@ -13,6 +13,9 @@ use crate::event::{
     trace_event::EventMutex, //
 };
 
+/// See [`super::exit`].
+pub(crate) fn exit() {}
+
 /// See [`crate::dyn_event::DynEvent`].
 pub(crate) struct DynEvent;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel's `dynamic_events`: see [`crate::dyn_event`].
+//! The kernel's `dynamic_events`.
 
 use core::ptr::NonNull;
 
@@ -139,7 +139,7 @@ extern "C" {
     fn ktrace_exit_dyn_events();
 }
 
-/// See [`crate::exit`].
+/// See [`super::exit`].
 pub(crate) fn exit() {
     // SAFETY: The function has no requirements. The module unloads in process context, without any
     // lock.
