@@ -2,6 +2,15 @@
 
 //! Code that depends on the processor. Each processor has a file with the same items. The C code
 //! for these files is in `rust/helpers/arch.c`.
+//!
+//! These files use no other file of this crate except `bindings.rs`.
+
+use kernel::{
+    bindings,
+    types::Opaque, //
+};
+
+use probe::arch::Register;
 
 #[cfg(CONFIG_ARM64)]
 mod arm64;
@@ -12,6 +21,66 @@ mod x86_64;
 pub(crate) use arm64::*;
 #[cfg(CONFIG_X86_64)]
 pub(crate) use x86_64::*;
+
+/// Registers that a handler reads: all registers, or only the registers that ftrace saves.
+pub trait RegisterFile: Copy {
+    /// The value of a register. See [`State::register`](crate::trace_event::State::register).
+    fn get(self, register: Register) -> u64;
+}
+
+/// The registers at the hit of a probe.
+///
+/// A handler cannot change the registers.
+///
+/// # Invariants
+///
+/// The value is a `struct pt_regs` that no code changes while it is borrowed.
+#[repr(transparent)]
+pub struct Registers(Opaque<bindings::pt_regs>);
+
+impl Registers {
+    /// Borrows the registers that the kernel passed to a handler.
+    ///
+    /// # Safety
+    ///
+    /// `regs` must be valid for reads for `'a`, and must not change during `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn from_raw<'a>(regs: *mut bindings::pt_regs) -> &'a Self {
+        // SAFETY: The caller guarantees that the pointer is valid. Both types have the same layout.
+        unsafe { &*regs.cast() }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut bindings::pt_regs {
+        self.0.get()
+    }
+
+    /// The value of a register. C: `regs_get_register()`.
+    #[inline(always)]
+    pub fn get(&self, register: Register) -> u64 {
+        // SAFETY: By the invariant of `Register`, the offset is the offset of a word in `pt_regs`.
+        // The assertions in the processor's file compare the table of registers with the structure.
+        // The structure is valid by the type invariant.
+        unsafe { *self.0.get().byte_add(register.offset()).cast::<u64>() }
+    }
+}
+
+impl RegisterFile for &Registers {
+    #[inline(always)]
+    fn get(self, register: Register) -> u64 {
+        Registers::get(self, register)
+    }
+}
+
+/// Reads the code at `address`. `None` if it cannot be read. Any context.
+/// C: `copy_from_kernel_nofault()`.
+fn code_at<const N: usize>(address: usize) -> Option<[u8; N]> {
+    let mut code = [0; N];
+    // SAFETY: The array has `N` writable bytes. `address` may have any value.
+    let failed = unsafe {
+        bindings::copy_from_kernel_nofault(code.as_mut_ptr().cast(), address as *const _, N)
+    };
+    (failed == 0).then_some(code)
+}
 
 /// A place in running code. perf walks the stack from this place.
 #[derive(Clone, Copy)]

@@ -20,7 +20,6 @@ use kernel::{
         task_struct,
         user_pt_regs, //
     },
-    error::Result,
     ffi::{
         c_ulong,
         c_void, //
@@ -30,13 +29,16 @@ use kernel::{
 };
 
 use probe::{
-    arch::arm64::{
-        register,
-        FRAME_POINTER,
-        INSTRUCTION_POINTER,
-        LINK,
-        PT_REGS_BYTES,
-        STACK_POINTER, //
+    arch::{
+        arm64::{
+            register,
+            FRAME_POINTER,
+            INSTRUCTION_POINTER,
+            LINK,
+            PT_REGS_BYTES,
+            STACK_POINTER, //
+        },
+        Register, //
     },
     insn::{
         arm64::Class,
@@ -45,20 +47,15 @@ use probe::{
     types::Width, //
 };
 
-use crate::{
-    bindings::{
-        __arch_ftrace_regs,
-        ARM64_HAS_VIRT_HOST_EXTN,
-        MCOUNT_INSN_SIZE, //
-    },
-    hit::{
-        nofault,
-        registers::{
-            Register,
-            RegisterFile, //
-        },
-    },
-    probes::ftrace, //
+use crate::bindings::{
+    __arch_ftrace_regs,
+    ARM64_HAS_VIRT_HOST_EXTN,
+    MCOUNT_INSN_SIZE, //
+};
+
+use super::{
+    code_at,
+    RegisterFile, //
 };
 
 pub(crate) use probe::insn::arm64::Arm64 as Decoder;
@@ -304,9 +301,7 @@ const INSN_SIZE: usize = 4;
 
 /// The instruction at `address`. `None` if it cannot be read.
 fn insn_at(address: usize) -> Option<u32> {
-    let mut code = [0; INSN_SIZE];
-    nofault::read_kernel(address, &mut code).ok()?;
-    Some(u32::from_le_bytes(code))
+    code_at(address).map(u32::from_le_bytes)
 }
 
 /// The address of a kprobe on the entry of the function at `start`. C: `arch_adjust_kprobe_addr()`.
@@ -322,16 +317,11 @@ pub(crate) fn ftrace_site(start: usize) -> usize {
     start.wrapping_add(if is_pad { 2 * INSN_SIZE } else { INSN_SIZE })
 }
 
-/// The number of bytes before the function at `start` that belong to this function, and not to the
-/// function before it. If ftrace can trace the function, these bytes hold the address of the
-/// `ftrace_ops` that it calls.
-///
-/// Process context. `ENOMEM`. C: `CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS`.
-pub(crate) fn bytes_before(start: usize) -> Result<usize> {
-    let has_ops = cfg!(CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS)
-        && may_begin_with_site(start)
-        && ftrace::is_traceable(start)?;
-    Ok(if has_ops { size_of::<usize>() } else { 0 })
+/// Whether bytes before the function at `start` can belong to this function, and not to the
+/// function before it. They do if ftrace can trace the function. Then they hold the address of the
+/// `ftrace_ops` that it calls. C: `CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS`.
+pub(crate) fn may_have_bytes_before(start: usize) -> bool {
+    cfg!(CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS) && may_begin_with_site(start)
 }
 
 /// Whether the function at `start` can begin with space for ftrace. A kprobe may hide its first

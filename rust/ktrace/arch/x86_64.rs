@@ -17,7 +17,6 @@ use kernel::{
         pt_regs,
         task_struct, //
     },
-    error::Result,
     ffi::c_void,
     str::CStr, //
 };
@@ -26,25 +25,22 @@ use probe::{
     arch::x86_64::{
         register,
         PT_REGS_BYTES,
-        REGISTERS, //
+        REGISTERS,
+        STACK_POINTER, //
     },
     types::Width, //
 };
 
-use crate::{
-    bindings::{
-        exception_table_entry,
-        EX_TYPE_DEFAULT,
-        MCOUNT_INSN_SIZE, //
-    },
-    hit::{
-        nofault,
-        registers::{
-            self,
-            RegisterFile,
-            Registers, //
-        },
-    },
+use crate::bindings::{
+    exception_table_entry,
+    EX_TYPE_DEFAULT,
+    MCOUNT_INSN_SIZE, //
+};
+
+use super::{
+    code_at,
+    RegisterFile,
+    Registers, //
 };
 
 pub(crate) use probe::insn::x86::{
@@ -271,7 +267,7 @@ pub(crate) unsafe fn whole_registers(registers: CallRegisters<'_>) -> *mut pt_re
 /// instruction that returns.
 #[inline(always)]
 pub(crate) unsafe fn return_address(registers: impl RegisterFile) -> usize {
-    let place = registers::stack_pointer(registers) as usize as *const usize;
+    let place = registers.get(STACK_POINTER) as usize as *const usize;
     // SAFETY: The caller guarantees that the stack pointer belongs to such an instruction. At such
     // an instruction, the stack pointer is the address of the return address.
     unsafe { place.read() }
@@ -283,9 +279,8 @@ const LANDING_PADS: [[u8; 4]; 2] = [[0xf3, 0x0f, 0x1e, 0xfa], [0x0f, 0x1f, 0x40,
 
 /// The address of the first instruction of the function at `start`, behind a landing pad.
 fn behind_landing_pad(start: usize) -> usize {
-    let mut code = [0; 4];
-    match nofault::read_kernel(start, &mut code) {
-        Ok(()) if LANDING_PADS.contains(&code) => start.wrapping_add(code.len()),
+    match code_at(start) {
+        Some(code) if LANDING_PADS.contains(&code) => start.wrapping_add(code.len()),
         _ => start,
     }
 }
@@ -300,10 +295,10 @@ pub(crate) fn ftrace_site(start: usize) -> usize {
     behind_landing_pad(start)
 }
 
-/// The number of bytes before the function at `start` that belong to this function, and not to the
-/// function before it. This is always 0, because the kernel has symbols for such bytes.
-pub(crate) fn bytes_before(_start: usize) -> Result<usize> {
-    Ok(0)
+/// Whether bytes before the function at `start` can belong to this function, and not to the
+/// function before it. This is never so, because the kernel has symbols for such bytes.
+pub(crate) fn may_have_bytes_before(_start: usize) -> bool {
+    false
 }
 
 /// The instruction at the ftrace site while the function is not traced. C: `BYTES_NOP5`.

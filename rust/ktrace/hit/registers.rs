@@ -6,10 +6,7 @@
 
 use core::mem::size_of;
 
-use kernel::{
-    bindings,
-    types::Opaque, //
-};
+use kernel::bindings;
 
 use probe::arch::{
     current as arch,
@@ -25,16 +22,14 @@ use crate::{
     },
 };
 
+pub use crate::arch::{
+    RegisterFile,
+    Registers, //
+};
 pub use probe::arch::{
     current::register,
     Register, //
 };
-
-/// Registers that a handler reads: all registers, or only the registers that ftrace saves.
-pub trait RegisterFile: Copy {
-    /// The value of a register. See [`State::register`](crate::trace_event::State::register).
-    fn get(self, register: Register) -> u64;
-}
 
 /// The types for this crate alone to implement.
 pub trait Sealed {}
@@ -129,41 +124,7 @@ pub(crate) fn stack(registers: impl RegisterFile, n: u16) -> u64 {
     }
 }
 
-/// The registers at the hit of a probe.
-///
-/// A handler cannot change the registers.
-///
-/// # Invariants
-///
-/// The value is a `struct pt_regs` that no code changes while it is borrowed.
-#[repr(transparent)]
-pub struct Registers(Opaque<bindings::pt_regs>);
-
 impl Registers {
-    /// Borrows the registers that the kernel passed to a handler.
-    ///
-    /// # Safety
-    ///
-    /// `regs` must be valid for reads for `'a`, and must not change during `'a`.
-    #[inline(always)]
-    pub(crate) unsafe fn from_raw<'a>(regs: *mut bindings::pt_regs) -> &'a Self {
-        // SAFETY: The caller guarantees that the pointer is valid. Both types have the same layout.
-        unsafe { &*regs.cast() }
-    }
-
-    pub(crate) fn as_ptr(&self) -> *mut bindings::pt_regs {
-        self.0.get()
-    }
-
-    /// The value of a register. C: `regs_get_register()`.
-    #[inline(always)]
-    pub fn get(&self, register: Register) -> u64 {
-        // SAFETY: By the invariant of `Register`, the offset is the offset of a word in `pt_regs`.
-        // The assertions in `crate::arch` compare the table of registers with the structure. The
-        // structure is valid by the type invariant.
-        unsafe { *self.0.get().byte_add(register.offset()).cast::<u64>() }
-    }
-
     /// The value of the register `name` (for example `ax` on x86-64, `x0` on arm64). `None` if no
     /// register has this name.
     ///
@@ -206,13 +167,6 @@ impl Registers {
     #[inline]
     pub fn stack(&self, n: u16) -> u64 {
         stack(self, n)
-    }
-}
-
-impl RegisterFile for &Registers {
-    #[inline(always)]
-    fn get(self, register: Register) -> u64 {
-        Registers::get(self, register)
     }
 }
 

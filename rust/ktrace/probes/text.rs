@@ -9,7 +9,10 @@
 //! C: `recover_probed_instruction()` in `arch/x86/kernel/kprobes/core.c`.
 
 use core::{
-    mem,
+    mem::{
+        self,
+        size_of, //
+    },
     ops::Range, //
 };
 
@@ -28,11 +31,14 @@ use crate::{
         Decoder, //
     },
     hit::nofault,
-    probes::kprobe::{
-        Handler,
-        Hit,
-        Kprobe,
-        Target, //
+    probes::{
+        ftrace,
+        kprobe::{
+            Handler,
+            Hit,
+            Kprobe,
+            Target, //
+        },
     },
     symbols::symbol, //
 };
@@ -72,7 +78,7 @@ impl Text {
     /// no longer there, `ENOMEM`, and `EPERM` under lockdown.
     pub(crate) fn add(&mut self, address: usize) -> Result<Range<usize>> {
         let (address, size) = symbol::extent(address).ok_or(ENOENT)?;
-        let size = size.saturating_sub(arch::bytes_before(address.wrapping_add(size))?);
+        let size = size.saturating_sub(bytes_before(address.wrapping_add(size))?);
         let mut bytes = KVVec::from_elem(0, size, GFP_KERNEL)?;
         self.parts.reserve(1, GFP_KERNEL)?;
         read(address, &mut bytes)?;
@@ -189,4 +195,11 @@ fn behind(bytes: &mut [u8], address: usize, at: usize) -> Option<&mut [u8]> {
 
 fn read(address: usize, bytes: &mut [u8]) -> Result {
     nofault::read_kernel(address, bytes).map_err(|nofault::Fault| EFAULT)
+}
+
+/// The number of bytes before the function at `start` that belong to this function, and not to the
+/// function before it. Process context. `ENOMEM`.
+fn bytes_before(start: usize) -> Result<usize> {
+    let has_ops = arch::may_have_bytes_before(start) && ftrace::is_traceable(start)?;
+    Ok(if has_ops { size_of::<usize>() } else { 0 })
 }
