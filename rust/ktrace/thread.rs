@@ -61,19 +61,13 @@ use kernel::{
     },
 };
 
-use crate::{
-    event::trace_event::{
-        EventMutexHeld,
-        Switch, //
+use crate::modules::{
+    leftover::{
+        self,
+        Entry,
+        Kind, //
     },
-    modules::{
-        leftover::{
-            self,
-            Entry,
-            Kind, //
-        },
-        owner, //
-    },
+    owner, //
 };
 
 // `kernel::bindings` defines the type of the task.
@@ -271,7 +265,8 @@ unsafe impl Send for Threads {}
 // SAFETY: The kernel changes the node under its own locks. All other fields are `Send` and `Sync`.
 unsafe impl Sync for Threads {}
 
-/// Threads that run while an event has a user. The event gets this value as its [`Switch`].
+/// Threads that run while an event has a user. The event gets this value as its
+/// [`Switch`](crate::trace_event::Switch).
 ///
 /// The event starts and stops the threads with `event_mutex` held. So [`Work::run`] must not
 /// register or drop events.
@@ -291,15 +286,15 @@ impl OnDemand {
             threads: KBox::pin_init(new_mutex!(None), GFP_KERNEL)?,
         })
     }
-}
 
-impl Switch for OnDemand {
-    fn enable(&self, _: &EventMutexHeld) -> Result {
+    /// Starts the threads. Context and errors are those of [`Threads::start`].
+    pub(crate) fn start(&self) -> Result {
         *self.threads.lock() = Some(Threads::start(&self.name, self.work.clone())?);
         Ok(())
     }
 
-    fn disable(&self, _: &EventMutexHeld) {
+    /// Stops the threads, if they run. Process context; sleeps.
+    pub(crate) fn stop(&self) {
         drop(self.threads.lock().take());
     }
 }

@@ -27,12 +27,12 @@ mod pinned_event;
 mod record_type;
 mod removal;
 mod sink;
+mod switch;
 
 pub use super::mutex::{
     EventMutex,
     EventMutexHeld, //
 };
-pub use definition::Switch;
 pub use enabling::{
     disable,
     enable, //
@@ -72,6 +72,7 @@ pub use sink::{
     HEADER_LEN,
     MAX_LEN, //
 };
+pub use switch::Switch;
 
 /// Implementation details of [`trace_event!`](crate::trace_event!).
 #[doc(hidden)]

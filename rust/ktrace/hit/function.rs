@@ -5,11 +5,7 @@
 //! C header: [`include/linux/ftrace_regs.h`](srctree/include/linux/ftrace_regs.h)
 
 use kernel::{
-    bindings::{
-        ftrace_regs,
-        pt_regs, //
-    },
-    ffi::c_void,
+    bindings::ftrace_regs,
     types::NotThreadSafe, //
 };
 
@@ -17,11 +13,6 @@ use crate::{
     arch::{
         self,
         CallRegisters, //
-    },
-    event::trace_event::{
-        origin,
-        Origin,
-        State, //
     },
     hit::{
         context::Atomic,
@@ -164,62 +155,10 @@ pub struct CallOrigin<'a> {
     _here: NotThreadSafe,
 }
 
-extern "C" {
-    fn ktrace_fill_perf_regs(fregs: *mut c_void, room: *mut pt_regs) -> *mut pt_regs;
-}
-
-/// Only the registers of arguments, of the return value and of the stack pointer are valid.
-impl<'a> Origin for Call<'a> {
+impl<'a> CallOrigin<'a> {
+    /// The registers that ftrace saved.
     #[inline(always)]
-    fn state(&self) -> State<CallRegisters<'a>> {
-        self.origin().state()
-    }
-}
-
-impl<'a> origin::Sealed for Call<'a> {
-    type Registers = CallRegisters<'a>;
-
-    const NEEDS_ROOM: bool = CallOrigin::NEEDS_ROOM;
-
-    #[inline(always)]
-    fn whole(&self) -> *mut pt_regs {
-        self.origin().whole()
-    }
-
-    /// # Safety
-    ///
-    /// The requirements of [`for_perf`](origin::Sealed::for_perf).
-    unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
-        // SAFETY: The caller guarantees that `room` is valid.
-        unsafe { self.origin().for_perf(room) }
-    }
-}
-
-/// The invariant of [`Call`].
-impl<'a> Origin for CallOrigin<'a> {
-    #[inline(always)]
-    fn state(&self) -> State<CallRegisters<'a>> {
-        // SAFETY: By the type invariant, preemption is disabled for `'a`.
-        unsafe { State::new(self.registers) }
-    }
-}
-
-impl<'a> origin::Sealed for CallOrigin<'a> {
-    type Registers = CallRegisters<'a>;
-
-    const NEEDS_ROOM: bool = true;
-
-    #[inline(always)]
-    fn whole(&self) -> *mut pt_regs {
-        // SAFETY: ftrace has set these registers.
-        unsafe { arch::whole_registers(self.registers) }
-    }
-
-    /// # Safety
-    ///
-    /// The requirements of [`for_perf`](origin::Sealed::for_perf).
-    unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
-        // SAFETY: The registers are from ftrace. The caller guarantees that `room` is valid.
-        unsafe { ktrace_fill_perf_regs(self.registers.as_ptr().cast(), room) }
+    pub(crate) fn registers(&self) -> CallRegisters<'a> {
+        self.registers
     }
 }

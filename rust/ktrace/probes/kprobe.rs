@@ -27,13 +27,6 @@ use crate::{
         Decoder, //
     },
     bindings,
-    event::trace_event::{
-        origin,
-        EventMutexHeld,
-        Origin,
-        State,
-        Switch, //
-    },
     hit::{
         context::Atomic,
         nofault,
@@ -150,33 +143,6 @@ impl<'a> Hit<'a> {
     pub fn atomic(&self) -> &Atomic {
         // SAFETY: By the type invariant, preemption is disabled for `'a`.
         unsafe { Atomic::new() }
-    }
-}
-
-impl<'a> Origin for Hit<'a> {
-    #[inline(always)]
-    fn state(&self) -> State<&'a Registers> {
-        // SAFETY: By the type invariant, preemption is disabled for `'a`.
-        unsafe { State::new(self.registers) }
-    }
-}
-
-impl<'a> origin::Sealed for Hit<'a> {
-    type Registers = &'a Registers;
-
-    const NEEDS_ROOM: bool = false;
-
-    #[inline(always)]
-    fn whole(&self) -> *mut pt_regs {
-        self.registers.as_ptr()
-    }
-
-    /// # Safety
-    ///
-    /// None, because [`NEEDS_ROOM`](Self::NEEDS_ROOM) is not set.
-    #[inline(always)]
-    unsafe fn for_perf(&self, _room: *mut pt_regs) -> *mut pt_regs {
-        self.registers.as_ptr()
     }
 }
 
@@ -332,17 +298,6 @@ impl<H: Handler> Kprobe<H> {
     /// Process context; sleeps.
     pub fn unregister_all(probes: KVVec<Self>) {
         Registration::unregister_all(probes, |probe| probe.0);
-    }
-}
-
-/// The probe is armed while its event has users.
-impl<H: Handler> Switch for Kprobe<H> {
-    fn enable(&self, _: &EventMutexHeld) -> Result {
-        self.enable()
-    }
-
-    fn disable(&self, _: &EventMutexHeld) {
-        let _ = self.disable();
     }
 }
 

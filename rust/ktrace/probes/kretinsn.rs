@@ -20,10 +20,6 @@ use kernel::{
 
 use crate::{
     arch,
-    event::trace_event::{
-        EventMutexHeld,
-        Switch, //
-    },
     probes::{
         exits::{
             BadText,
@@ -288,17 +284,6 @@ impl<H: Handler> Kretinsn<H> {
     /// Converts the value to its kprobes, which can be unregistered together with others.
     pub fn into_kprobes(self) -> impl Iterator<Item = AnyKprobe> {
         self.probes.into_probes().into_iter().map(AnyKprobe::from)
-    }
-}
-
-/// The probe is armed while its event has users.
-impl<H: Handler> Switch for Kretinsn<H> {
-    fn enable(&self, _: &EventMutexHeld) -> Result {
-        self.enable()
-    }
-
-    fn disable(&self, _: &EventMutexHeld) {
-        let _ = self.disable();
     }
 }
 

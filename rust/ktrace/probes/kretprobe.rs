@@ -36,10 +36,6 @@ use kernel::{
 
 use crate::{
     bindings,
-    event::trace_event::{
-        EventMutexHeld,
-        Switch, //
-    },
     probes::{
         kprobe::Hit,
         pointers::impl_for_pointers,
@@ -310,17 +306,6 @@ impl<H: Handler> Kretprobe<H> {
     /// The handler. Other CPUs may run it at the same time. Any context.
     pub fn handler(&self) -> &H {
         self.0.handler()
-    }
-}
-
-/// The probe is armed while its event has users.
-impl<H: Handler> Switch for Kretprobe<H> {
-    fn enable(&self, _: &EventMutexHeld) -> Result {
-        self.enable()
-    }
-
-    fn disable(&self, _: &EventMutexHeld) {
-        let _ = self.disable();
     }
 }
 

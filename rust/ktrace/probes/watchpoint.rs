@@ -44,11 +44,6 @@ use kernel::{
 
 use crate::{
     arch,
-    event::trace_event::{
-        origin,
-        Origin,
-        State, //
-    },
     hit::{
         percpu::Counter,
         registers::Registers, //
@@ -123,32 +118,6 @@ impl<'a> Hit<'a> {
     #[inline(always)]
     pub fn address(&self) -> usize {
         self.0.address()
-    }
-}
-
-impl<'a> Origin for Hit<'a> {
-    #[inline(always)]
-    fn state(&self) -> State<&'a Registers> {
-        self.0.state()
-    }
-}
-
-impl<'a> origin::Sealed for Hit<'a> {
-    type Registers = &'a Registers;
-
-    const NEEDS_ROOM: bool = false;
-
-    #[inline(always)]
-    fn whole(&self) -> *mut pt_regs {
-        self.0.whole()
-    }
-
-    /// # Safety
-    ///
-    /// None, because [`NEEDS_ROOM`](Self::NEEDS_ROOM) is not set.
-    #[inline(always)]
-    unsafe fn for_perf(&self, _room: *mut pt_regs) -> *mut pt_regs {
-        self.registers().as_ptr()
     }
 }
 

@@ -67,30 +67,8 @@ use super::{
         HEADER_LEN,
         MAX_LEN, //
     },
+    switch::Switch, //
 };
-
-/// A part of a module that is active only while an event has users.
-///
-/// Probes implement this trait: [`Kprobe`](crate::kprobe::Kprobe),
-/// [`Kretprobe`](crate::kretprobe::Kretprobe) and [`Kretinsn`](crate::kretinsn::Kretinsn). The
-/// event owns the probe. Dropping the event drops the probe.
-pub trait Switch: Send + Sync + 'static {
-    /// Called for the first user. Process context, with `event_mutex` held. If this function fails,
-    /// it must leave nothing enabled. The user gets the error.
-    fn enable(&self, token: &EventMutexHeld) -> Result;
-
-    /// Called after the last user. Process context, with `event_mutex` held.
-    fn disable(&self, token: &EventMutexHeld);
-}
-
-/// An event without a switch.
-impl Switch for () {
-    fn enable(&self, _: &EventMutexHeld) -> Result {
-        Ok(())
-    }
-
-    fn disable(&self, _: &EventMutexHeld) {}
-}
 
 /// The static part of an event.
 pub struct StaticEvent {

@@ -4,15 +4,31 @@
 
 use kernel::{
     bindings::pt_regs,
+    ffi::c_void,
     types::NotThreadSafe, //
 };
 
-use crate::hit::{
-    context::Atomic,
-    registers::{
+use crate::{
+    arch::{
         self,
-        Register,
-        RegisterFile, //
+        CallRegisters, //
+    },
+    hit::{
+        context::Atomic,
+        function::{
+            Call,
+            CallOrigin, //
+        },
+        registers::{
+            self,
+            Register,
+            RegisterFile,
+            Registers, //
+        },
+    },
+    probes::{
+        kprobe,
+        watchpoint, //
     },
 };
 
@@ -89,4 +105,118 @@ pub trait Sealed {
     /// If [`NEEDS_ROOM`](Self::NEEDS_ROOM) is set, `room` must be valid for a `struct pt_regs` for
     /// as long as the result is used.
     unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs;
+}
+
+extern "C" {
+    fn ktrace_fill_perf_regs(fregs: *mut c_void, room: *mut pt_regs) -> *mut pt_regs;
+}
+
+impl<'a> Origin for kprobe::Hit<'a> {
+    #[inline(always)]
+    fn state(&self) -> State<&'a Registers> {
+        // SAFETY: By the invariant of `kprobe::Hit`, preemption is disabled for `'a`.
+        unsafe { State::new(self.registers()) }
+    }
+}
+
+impl<'a> Sealed for kprobe::Hit<'a> {
+    type Registers = &'a Registers;
+
+    const NEEDS_ROOM: bool = false;
+
+    #[inline(always)]
+    fn whole(&self) -> *mut pt_regs {
+        self.registers().as_ptr()
+    }
+
+    /// # Safety
+    ///
+    /// None, because [`NEEDS_ROOM`](Self::NEEDS_ROOM) is not set.
+    #[inline(always)]
+    unsafe fn for_perf(&self, _room: *mut pt_regs) -> *mut pt_regs {
+        self.registers().as_ptr()
+    }
+}
+
+impl<'a> Origin for watchpoint::Hit<'a> {
+    #[inline(always)]
+    fn state(&self) -> State<&'a Registers> {
+        // SAFETY: A `watchpoint::Hit` is a `kprobe::Hit`. By the invariant of `kprobe::Hit`,
+        // preemption is disabled for `'a`.
+        unsafe { State::new(self.registers()) }
+    }
+}
+
+impl<'a> Sealed for watchpoint::Hit<'a> {
+    type Registers = &'a Registers;
+
+    const NEEDS_ROOM: bool = false;
+
+    #[inline(always)]
+    fn whole(&self) -> *mut pt_regs {
+        self.registers().as_ptr()
+    }
+
+    /// # Safety
+    ///
+    /// None, because [`NEEDS_ROOM`](Self::NEEDS_ROOM) is not set.
+    #[inline(always)]
+    unsafe fn for_perf(&self, _room: *mut pt_regs) -> *mut pt_regs {
+        self.registers().as_ptr()
+    }
+}
+
+/// Only the registers of arguments, of the return value and of the stack pointer are valid.
+impl<'a> Origin for Call<'a> {
+    #[inline(always)]
+    fn state(&self) -> State<CallRegisters<'a>> {
+        self.origin().state()
+    }
+}
+
+impl<'a> Sealed for Call<'a> {
+    type Registers = CallRegisters<'a>;
+
+    const NEEDS_ROOM: bool = CallOrigin::NEEDS_ROOM;
+
+    #[inline(always)]
+    fn whole(&self) -> *mut pt_regs {
+        self.origin().whole()
+    }
+
+    /// # Safety
+    ///
+    /// The requirements of [`for_perf`](Sealed::for_perf).
+    unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
+        // SAFETY: The caller guarantees that `room` is valid.
+        unsafe { self.origin().for_perf(room) }
+    }
+}
+
+impl<'a> Origin for CallOrigin<'a> {
+    #[inline(always)]
+    fn state(&self) -> State<CallRegisters<'a>> {
+        // SAFETY: By the invariant of `CallOrigin`, preemption is disabled for `'a`.
+        unsafe { State::new(self.registers()) }
+    }
+}
+
+impl<'a> Sealed for CallOrigin<'a> {
+    type Registers = CallRegisters<'a>;
+
+    const NEEDS_ROOM: bool = true;
+
+    #[inline(always)]
+    fn whole(&self) -> *mut pt_regs {
+        // SAFETY: ftrace has set these registers.
+        unsafe { arch::whole_registers(self.registers()) }
+    }
+
+    /// # Safety
+    ///
+    /// The requirements of [`for_perf`](Sealed::for_perf).
+    unsafe fn for_perf(&self, room: *mut pt_regs) -> *mut pt_regs {
+        // SAFETY: The registers are from ftrace. The caller guarantees that `room` is valid.
+        unsafe { ktrace_fill_perf_regs(self.registers().as_ptr().cast(), room) }
+    }
 }
