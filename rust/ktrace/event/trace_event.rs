@@ -20,6 +20,7 @@ mod field;
 mod field_list;
 mod group;
 mod here;
+mod name;
 mod operations;
 pub(crate) mod origin;
 mod output;
@@ -37,17 +38,17 @@ pub use enabling::{
     disable,
     enable, //
 };
-pub use event::{
-    exists,
-    NewName,
-    TraceEvent, //
-};
+pub use event::TraceEvent;
 pub use field::{
     CowCStr,
     Field,
     Number, //
 };
 pub use group::Group;
+pub use name::{
+    exists,
+    NewName, //
+};
 pub use operations::{
     Definition,
     Operations, //

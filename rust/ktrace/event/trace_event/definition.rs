@@ -32,21 +32,20 @@ use probe::{
     fetch::PlainPrintFmt, //
 };
 
-use crate::arch;
-
-use crate::event::mutex::{
-    EventMutex,
-    EventMutexHeld, //
+use crate::{
+    arch,
+    event::mutex::{
+        EventMutex,
+        EventMutexHeld, //
+    },
 };
 
 use super::{
-    event::{
-        NewName,
-        TraceEvent, //
-    },
+    event::TraceEvent,
     field::Field,
     group::Group,
     here::with_here,
+    name::NewName,
     operations::{
         Definition,
         Operations, //

@@ -17,11 +17,12 @@ use kernel::{
     prelude::*, //
 };
 
-use crate::bindings;
-
-use crate::event::mutex::{
-    self,
-    EventMutexHeld, //
+use crate::{
+    bindings,
+    event::mutex::{
+        self,
+        EventMutexHeld, //
+    },
 };
 
 kernel::sync::global_lock! {

@@ -19,13 +19,13 @@ use kernel::{
 
 use probe::command::is_valid_field;
 
-use super::{
-    record_type::COMM_LEN,
-    sink::{
-        HEADER_LEN,
-        MAX_LEN, //
-    }, //
+use super::sink::{
+    HEADER_LEN,
+    MAX_LEN, //
 };
+
+/// The length of the name of a task, in bytes, with its NUL. C: `TASK_COMM_LEN`.
+pub(super) const COMM_LEN: usize = 16;
 
 /// A C string that is either static or allocated. A static string takes no memory.
 pub enum CowCStr {

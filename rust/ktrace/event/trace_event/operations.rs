@@ -10,8 +10,8 @@ use kernel::{
 use crate::event::mutex::EventMutexHeld;
 
 use super::{
-    event::NewName,
     field::Field,
+    name::NewName,
     output::Print,
     sink::Sink, //
 };

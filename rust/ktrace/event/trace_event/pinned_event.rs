@@ -42,15 +42,14 @@ use kernel::{
 
 use crate::{
     bindings,
+    event::mutex::{
+        EventMutex,
+        EventMutexHeld, //
+    },
     modules::{
         leftover::Entry,
         owner, //
     },
-};
-
-use crate::event::mutex::{
-    EventMutex,
-    EventMutexHeld, //
 };
 
 use super::{

@@ -34,14 +34,12 @@ use crate::arch;
 use super::{
     field::{
         Field,
-        Number, //
+        Number,
+        COMM_LEN, //
     },
     output::TraceSeq,
     sink::HEADER_LEN, //
 };
-
-/// The length of the name of a task, in bytes, with its NUL. C: `TASK_COMM_LEN`.
-pub(super) const COMM_LEN: usize = 16;
 
 /// The name of the current task, as a field of an event. C: `current->comm`.
 ///

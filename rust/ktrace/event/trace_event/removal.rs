@@ -35,11 +35,12 @@ use kernel::{
     },
 };
 
-use crate::modules::leftover::Claim;
-
-use crate::event::mutex::{
-    EventMutex,
-    EventMutexHeld, //
+use crate::{
+    event::mutex::{
+        EventMutex,
+        EventMutexHeld, //
+    },
+    modules::leftover::Claim, //
 };
 
 use super::{
