@@ -16,7 +16,7 @@
 static_assert(KRETPROBE_MAX_DATA_SIZE == 4096);
 static_assert(MAX_FPROBE_DATA_SIZE >= 15 * sizeof(long));
 
-/* Tracepoint in ktrace/event/trace_event/pinned_event.rs. */
+/* Tracepoint in ktrace/event/registration/pinned_event.rs. */
 static_assert(offsetof(struct tracepoint, name) == 0);
 
 /* The size of `$comm`. */

@@ -102,7 +102,7 @@ pub(crate) const __LOG_PREFIX: &[u8] = b"ktrace\0";
 /// The caller calls this function at most once.
 pub unsafe fn init() -> Result {
     // SAFETY: The caller calls this once, before any other use. The control event comes before the
-    // notifier, because only `trace_event::init` can fail.
+    // notifier, because only `registration::init` can fail.
     unsafe {
         modules::leftover::init();
         modules::kprobe_list::init();
@@ -110,7 +110,7 @@ pub unsafe fn init() -> Result {
         fprobe::init();
         event::mutex::init();
         files::file::init();
-        trace_event::init()?;
+        event::registration::init()?;
         watchpoint::init();
         module_notifier::init();
     }
@@ -126,7 +126,7 @@ pub unsafe fn init() -> Result {
 /// The caller calls this function at most once. No probe and no event is registered, and none will
 /// be registered later.
 pub unsafe fn exit() {
-    trace_event::exit();
+    event::registration::exit();
     // SAFETY: The caller calls this once, after `init`.
     unsafe { module_notifier::exit() };
     modules::ftrace_list::exit();

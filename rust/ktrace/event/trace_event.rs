@@ -11,87 +11,69 @@
 //!
 //! C header: [`include/linux/trace_events.h`](srctree/include/linux/trace_events.h)
 
-use kernel::prelude::*;
-
-mod definition;
-mod enabling;
-mod event;
-mod field;
-mod field_list;
-mod group;
-mod here;
-mod name;
-mod operations;
-pub(crate) mod origin;
-mod output;
-mod pinned_event;
-mod record_type;
-mod removal;
-mod sink;
-mod switch;
-
-pub use super::mutex::{
-    EventMutex,
-    EventMutexHeld, //
+pub use super::{
+    definition::{
+        record_type::{
+            Comm,
+            RecordType, //
+        },
+        switch::Switch, //
+    },
+    mutex::{
+        EventMutex,
+        EventMutexHeld, //
+    },
+    record::{
+        origin::{
+            Origin,
+            State, //
+        },
+        sink::{
+            Fill,
+            Sink,
+            HEADER_LEN,
+            MAX_LEN, //
+        },
+    },
+    registration::{
+        enabling::{
+            disable,
+            enable, //
+        },
+        event::TraceEvent,
+        field::{
+            CowCStr,
+            Field,
+            Number, //
+        },
+        group::Group,
+        name::{
+            exists,
+            NewName, //
+        },
+        operations::{
+            Definition,
+            Operations, //
+        },
+        output::{
+            Output,
+            Print,
+            TraceSeq, //
+        },
+        removal::empty_traces, //
+    },
 };
-pub use enabling::{
-    disable,
-    enable, //
-};
-pub use event::TraceEvent;
-pub use field::{
-    CowCStr,
-    Field,
-    Number, //
-};
-pub use group::Group;
-pub use name::{
-    exists,
-    NewName, //
-};
-pub use operations::{
-    Definition,
-    Operations, //
-};
-pub use origin::{
-    Origin,
-    State, //
-};
-pub use output::{
-    Output,
-    Print,
-    TraceSeq, //
-};
-pub use record_type::{
-    Comm,
-    RecordType, //
-};
-pub use removal::empty_traces;
-pub use sink::{
-    Fill,
-    Sink,
-    HEADER_LEN,
-    MAX_LEN, //
-};
-pub use switch::Switch;
 
 /// Implementation details of [`trace_event!`](crate::trace_event!).
 #[doc(hidden)]
 pub mod private {
-    pub use super::{
-        definition::{
-            check,
-            event_name,
-            field_name,
-            place,
-            record,
-            record_at,
-            register,
-            Event,
-            Key,
-            Names,
-            StaticEvent, //
-        },
+    pub use crate::event::definition::{
+        check,
+        event_name,
+        field_name,
+        place,
+        record,
+        record_at,
         record_type::{
             Column,
             Fields,
@@ -102,30 +84,10 @@ pub mod private {
             Symbol,
             Value, //
         },
+        register,
+        Event,
+        Key,
+        Names,
+        StaticEvent, //
     };
-}
-
-/// Initializes trace events, when the module that holds this crate loads.
-///
-/// # Errors
-///
-/// `ENOMEM`, and the kernel's error if it cannot add the control event.
-///
-/// # Safety
-///
-/// The caller calls this function once, before anything else of this module is used, and after
-/// [`mutex::init`](super::mutex::init).
-pub(crate) unsafe fn init() -> Result {
-    // SAFETY: The caller calls this once, before any other use.
-    unsafe {
-        enabling::init();
-        output::init();
-    }
-    removal::init()
-}
-
-/// Ends trace events: when the module unloads, and when its initialisation fails after [`init`]. No
-/// event and no output of the module may exist.
-pub(crate) fn exit() {
-    removal::exit();
 }

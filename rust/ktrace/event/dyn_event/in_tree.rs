@@ -25,7 +25,7 @@ use crate::event::{
         Commands,
         Entries, //
     },
-    trace_event::EventMutex, //
+    mutex::EventMutex, //
 };
 
 use super::arguments::Arguments;

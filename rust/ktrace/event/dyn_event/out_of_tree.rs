@@ -10,7 +10,7 @@ use crate::event::{
         Commands,
         Entries, //
     },
-    trace_event::EventMutex, //
+    mutex::EventMutex, //
 };
 
 /// See [`super::exit`].

@@ -45,7 +45,7 @@ use crate::{
     bindings,
     event::{
         event_probe::handler::Handler,
-        trace_event::{
+        mutex::{
             EventMutex,
             EventMutexHeld, //
         },

@@ -23,7 +23,7 @@ use probe::{
 use crate::{
     event::{
         event_probe::handler::Handler,
-        trace_event::EventMutexHeld, //
+        mutex::EventMutexHeld, //
     },
     support::unsupported, //
 };

@@ -13,9 +13,9 @@ use kernel::{
 };
 
 use crate::{
-    event::trace_event::{
-        origin::Sealed,
+    event::record::origin::{
         Origin,
+        Sealed,
         State, //
     },
     hit::registers::Registers, //

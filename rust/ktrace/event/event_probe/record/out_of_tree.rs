@@ -14,9 +14,9 @@ use kernel::{
 };
 
 use crate::{
-    event::trace_event::{
-        origin::Sealed,
+    event::record::origin::{
         Origin,
+        Sealed,
         State, //
     },
     hit::registers::Registers, //

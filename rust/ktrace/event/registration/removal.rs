@@ -211,9 +211,10 @@ fn remove_claimed(inner: EventBox, claim: Claim) {
 impl EventMutex {
     /// Runs `f` with `event_mutex` held.
     ///
-    /// Process context. The caller must not hold a lock that [`Operations`](super::Operations) or
-    /// another `f` takes. `EDEADLK` in another `f` and in the callbacks of events. `ENOMEM` in a
-    /// build outside the kernel tree, because the kernel does not export the mutex.
+    /// Process context. The caller must not hold a lock that
+    /// [`Operations`](crate::trace_event::Operations) or another `f` takes. `EDEADLK` in another
+    /// `f` and in the callbacks of events. `ENOMEM` in a build outside the kernel tree, because the
+    /// kernel does not export the mutex.
     pub fn with<R>(f: impl FnOnce(&EventMutex) -> R) -> Result<R> {
         EventMutexHeld::check_not_current()?;
         let (result, abandoned) = Self::lock(|token| {

@@ -58,14 +58,14 @@ impl Drop for PreemptGuard {
 ///
 /// Preemption is disabled for `'a`.
 #[derive(Clone, Copy)]
-pub(super) struct Here<'a> {
+pub(in crate::event) struct Here<'a> {
     place: arch::CodePlace,
     _guard: PhantomData<&'a PreemptGuard>,
 }
 
 /// Runs `f` with preemption disabled. Any context.
 #[inline(always)]
-pub(super) fn with_here<R>(place: arch::CodePlace, f: impl FnOnce(&Here<'_>) -> R) -> R {
+pub(in crate::event) fn with_here<R>(place: arch::CodePlace, f: impl FnOnce(&Here<'_>) -> R) -> R {
     let _guard = PreemptGuard::new();
     // INVARIANT: The guard lives until the end of this function.
     f(&Here {
@@ -76,7 +76,7 @@ pub(super) fn with_here<R>(place: arch::CodePlace, f: impl FnOnce(&Here<'_>) -> 
 
 /// The registers of plain code. A record has none of them, so each is 0.
 #[derive(Clone, Copy)]
-pub(super) struct NoRegisters<'a>(PhantomData<&'a PreemptGuard>);
+pub(in crate::event) struct NoRegisters<'a>(PhantomData<&'a PreemptGuard>);
 
 impl RegisterFile for NoRegisters<'_> {
     #[inline(always)]

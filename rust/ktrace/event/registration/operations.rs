@@ -7,13 +7,15 @@ use kernel::{
     sync::Arc, //
 };
 
-use crate::event::mutex::EventMutexHeld;
+use crate::event::{
+    mutex::EventMutexHeld,
+    record::sink::Sink,
+    registration::name::NewName, //
+};
 
 use super::{
     field::Field,
-    name::NewName,
-    output::Print,
-    sink::Sink, //
+    output::Print, //
 };
 
 /// The parts of an event, and the callbacks for its first and its last user.

@@ -48,6 +48,7 @@ use kernel::{
 use crate::{
     arch,
     bindings,
+    event::record::sink::HEADER_LEN,
     modules::{
         leftover::{
             self,
@@ -62,11 +63,10 @@ use crate::{
 use super::{
     field_list::{
         class_without_fields,
-        leak_class_without_fields, //
-        FieldList,
+        leak_class_without_fields,
+        FieldList, //
     },
-    group::Group,
-    sink::HEADER_LEN, //
+    group::Group, //
 };
 
 /// Prints records of one event.
@@ -85,7 +85,7 @@ pub trait Print: Send + Sync + 'static {
 ///
 /// An output outlives its event. While the output lives, the kernel can print the records. No other
 /// event gets the number while the trace buffers may have records of it: see
-/// [`empty_traces`](super::empty_traces).
+/// [`empty_traces`](crate::trace_event::empty_traces).
 ///
 /// An output registers a `struct trace_event`. If the option `fields` is set, the kernel treats it
 /// as a part of a `struct trace_event_call`. This call is never added to the events, so an output

@@ -54,7 +54,7 @@ pub(super) fn is_current_task() -> bool {
 /// While the module of the event is being initialised, no other way enables the event.
 ///
 /// Process context; takes `event_mutex`. `EDEADLK` with `event_mutex` held, `EINVAL` if no event
-/// has this name, and the error of [`Operations::enable`](super::Operations::enable).
+/// has this name, and the error of [`Operations::enable`](crate::trace_event::Operations::enable).
 /// C: `trace_set_clr_event()`.
 pub fn enable(group: &CStr, name: &CStr) -> Result {
     set_enabled(group, name, 1)

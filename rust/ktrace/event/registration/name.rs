@@ -12,11 +12,12 @@ use kernel::{
 use probe::command::is_valid_event_directory;
 
 use crate::{
-    event::mutex::EventMutexHeld,
+    event::{
+        mutex::EventMutexHeld,
+        registration::group::Group, //
+    },
     files::file, //
 };
-
-use super::group::Group;
 
 /// The name of a new event, in its group.
 pub struct NewName {

@@ -38,9 +38,16 @@ use kernel::{
 
 use crate::{
     bindings,
-    event::mutex::{
-        EventMutex,
-        EventMutexHeld, //
+    event::{
+        mutex::{
+            EventMutex,
+            EventMutexHeld, //
+        },
+        record::sink::HEADER_LEN,
+        registration::name::{
+            is_in_events,
+            NewName, //
+        },
     },
     files::file,
     modules::{
@@ -56,10 +63,6 @@ use crate::{
 use super::{
     field::Field,
     group::Group,
-    name::{
-        is_in_events,
-        NewName, //
-    },
     operations::{
         Definition,
         Operations, //
@@ -73,8 +76,7 @@ use super::{
         EventBox,
         PinnedEvent, //
     },
-    removal,
-    sink::HEADER_LEN, //
+    removal, //
 };
 
 /// A registered event. Dropping the event removes it.
@@ -193,9 +195,9 @@ impl TraceEvent {
     /// `trace_add_event_call()`.
     ///
     /// While a user has the event enabled, the event holds a reference to the group's module. Until
-    /// that module is initialised, only [`enable`](super::enable) can enable the event. `EINVAL` if
-    /// the name of a field is not a C identifier, `EBUSY` if another event uses the sink, `ENODEV`
-    /// if the kernel has no free event number, `ENOMEM`. Process context.
+    /// that module is initialised, only [`enable`](crate::trace_event::enable) can enable the
+    /// event. `EINVAL` if the name of a field is not a C identifier, `EBUSY` if another event uses
+    /// the sink, `ENODEV` if the kernel has no free event number, `ENOMEM`. Process context.
     pub fn register(token: &EventMutex, definition: Definition) -> Result<Self> {
         let Definition {
             name: NewName { group, name },

@@ -19,13 +19,13 @@ use kernel::{
 
 use probe::command::is_valid_field;
 
-use super::sink::{
+use crate::event::record::sink::{
     HEADER_LEN,
     MAX_LEN, //
 };
 
 /// The length of the name of a task, in bytes, with its NUL. C: `TASK_COMM_LEN`.
-pub(super) const COMM_LEN: usize = 16;
+pub(in crate::event) const COMM_LEN: usize = 16;
 
 /// A C string that is either static or allocated. A static string takes no memory.
 pub enum CowCStr {
@@ -148,7 +148,7 @@ pub struct Field {
 
 impl Field {
     /// Creates a field for a number. `offset` is in bytes from the start of the record, including
-    /// its header of [`HEADER_LEN`](super::HEADER_LEN) bytes. The name is a C identifier.
+    /// its header of [`HEADER_LEN`] bytes. The name is a C identifier.
     ///
     /// `EINVAL` for another name, or if the field overlaps the header. `E2BIG` if the field does
     /// not fit in a record of [`MAX_LEN`] bytes.
@@ -231,7 +231,7 @@ impl Field {
     /// # Safety
     ///
     /// In every record, the field must have a NUL.
-    pub(super) unsafe fn comm(name: &'static CStr, offset: usize) -> Result<Self> {
+    pub(in crate::event) unsafe fn comm(name: &'static CStr, offset: usize) -> Result<Self> {
         const _: () = assert!(COMM_LEN == 16);
         // INVARIANT: The field has the size of its type, and is not located.
         Self {
@@ -247,8 +247,9 @@ impl Field {
     }
 
     /// Creates a field for a word with a code address: the word number `index` behind the header.
-    /// Takes no memory. The name is a C identifier: [`TraceEvent::register`](super::TraceEvent)
-    /// fails with `EINVAL` for another name.
+    /// Takes no memory. The name is a C identifier:
+    /// [`TraceEvent::register`](crate::trace_event::TraceEvent) fails with `EINVAL` for another
+    /// name.
     pub const fn code(name: &'static CStr, index: u8) -> Self {
         const WORD: u16 = size_of::<usize>() as u16;
         const { assert!(HEADER_LEN + (u8::MAX as usize + 1) * WORD as usize <= MAX_LEN) };

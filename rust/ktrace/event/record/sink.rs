@@ -131,7 +131,7 @@ impl Sink {
     }
 
     /// Assigns the sink to an event. `EBUSY` if the sink already belongs to an event.
-    pub(super) fn set_event(&self, number: u16, fixed_len: u16) -> Result {
+    pub(in crate::event) fn set_event(&self, number: u16, fixed_len: u16) -> Result {
         self.number
             .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)
             .map_err(|_| EBUSY)?;
@@ -140,14 +140,14 @@ impl Sink {
     }
 
     /// Ends the assignment. The event was removed or never added.
-    pub(super) fn clear_event(&self) {
+    pub(in crate::event) fn clear_event(&self) {
         self.free_users();
         self.fixed_len.store(HEADER_LEN as u16, Ordering::Relaxed);
         self.number.store(0, Ordering::Release);
     }
 
     #[inline(always)]
-    pub(super) fn fixed_len(&self) -> usize {
+    pub(in crate::event) fn fixed_len(&self) -> usize {
         self.fixed_len.load(Ordering::Relaxed).into()
     }
 
@@ -187,23 +187,23 @@ impl Sink {
     }
 
     /// Whether the event has a user.
-    pub(super) fn is_used(&self) -> bool {
+    pub(in crate::event) fn is_used(&self) -> bool {
         !self.only.load(Ordering::Relaxed).is_null() || self.users().is_some_and(Users::is_used)
     }
 
     /// Whether the event has exactly one user.
-    pub(super) fn is_singly_used(&self) -> bool {
+    pub(in crate::event) fn is_singly_used(&self) -> bool {
         !self.only.load(Ordering::Relaxed).is_null() || self.users().is_some_and(Users::is_perf)
     }
 
-    pub(super) fn add_perf(&self, call: *mut bindings::trace_event_call) -> Result {
+    pub(in crate::event) fn add_perf(&self, call: *mut bindings::trace_event_call) -> Result {
         let users = self.need_users()?;
         users.perf.store(call, Ordering::Release);
         self.find_only(users);
         Ok(())
     }
 
-    pub(super) fn add_file(&self, file: *mut bindings::trace_event_file) -> Result {
+    pub(in crate::event) fn add_file(&self, file: *mut bindings::trace_event_file) -> Result {
         if !self.is_used() {
             // INVARIANT: This is the only user. Release: handlers see the initialised file.
             self.only.store(file, Ordering::Release);
@@ -223,13 +223,13 @@ impl Sink {
     }
 
     /// Waits until no handler uses a user that has left. Process context.
-    pub(super) fn wait_for_handlers(&self) {
+    pub(in crate::event) fn wait_for_handlers(&self) {
         // SAFETY: The function has no requirements in process context.
         unsafe { kernel::bindings::cond_synchronize_rcu(LEFT.load(Ordering::Relaxed)) };
     }
 
     /// Removes a user. If `file` is NULL, the user is perf. Returns false if it was not a user.
-    pub(super) fn remove(&self, file: *mut bindings::trace_event_file) -> bool {
+    pub(in crate::event) fn remove(&self, file: *mut bindings::trace_event_file) -> bool {
         let listed = self
             .users()
             .filter(|users| file.is_null() || !users.files.load(Ordering::Relaxed).is_null());

@@ -41,33 +41,41 @@ use crate::{
 };
 
 use super::{
-    event::TraceEvent,
-    field::Field,
-    group::Group,
-    here::with_here,
-    name::NewName,
-    operations::{
-        Definition,
-        Operations, //
+    record::{
+        here::with_here,
+        origin::Origin,
+        sink::{
+            Fill,
+            Sink,
+            HEADER_LEN,
+            MAX_LEN, //
+        },
     },
-    origin::Origin,
-    output::{
-        Print,
-        TraceSeq, //
+    registration::{
+        event::TraceEvent,
+        field::Field,
+        group::Group,
+        name::NewName,
+        operations::{
+            Definition,
+            Operations, //
+        },
+        output::{
+            Print,
+            TraceSeq, //
+        },
     },
-    record_type::{
-        Column,
-        Fields,
-        Strings, //
-    },
-    sink::{
-        Fill,
-        Sink,
-        HEADER_LEN,
-        MAX_LEN, //
-    },
-    switch::Switch, //
 };
+
+use record_type::{
+    Column,
+    Fields,
+    Strings, //
+};
+use switch::Switch;
+
+pub(crate) mod record_type;
+pub(crate) mod switch;
 
 /// The static part of an event.
 pub struct StaticEvent {

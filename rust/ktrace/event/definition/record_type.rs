@@ -29,16 +29,19 @@ use probe::{
     },
 };
 
-use crate::arch;
-
-use super::{
-    field::{
-        Field,
-        Number,
-        COMM_LEN, //
+use crate::{
+    arch,
+    event::{
+        record::sink::HEADER_LEN,
+        registration::{
+            field::{
+                Field,
+                Number,
+                COMM_LEN, //
+            },
+            output::TraceSeq, //
+        },
     },
-    output::TraceSeq,
-    sink::HEADER_LEN, //
 };
 
 /// The name of the current task, as a field of an event. C: `current->comm`.

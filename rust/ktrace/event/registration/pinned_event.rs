@@ -42,9 +42,12 @@ use kernel::{
 
 use crate::{
     bindings,
-    event::mutex::{
-        EventMutex,
-        EventMutexHeld, //
+    event::{
+        mutex::{
+            EventMutex,
+            EventMutexHeld, //
+        },
+        record::sink::Sink, //
     },
     modules::{
         leftover::Entry,
@@ -64,7 +67,6 @@ use super::{
         EventMemory,
         Output, //
     },
-    sink::Sink, //
 };
 
 /// The part of an event that the kernel has pointers to. So it must not move.
