@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records: where a record comes from, and who gets it.
+//! Records: where a record comes from, who gets it, and how it is printed.
 
 pub(crate) mod here;
 pub(crate) mod origin;
+pub(crate) mod print;
 pub(crate) mod sink;

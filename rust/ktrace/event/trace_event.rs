@@ -28,6 +28,10 @@ pub use super::{
             Origin,
             State, //
         },
+        print::{
+            Print,
+            TraceSeq, //
+        },
         sink::{
             Fill,
             Sink,
@@ -55,11 +59,7 @@ pub use super::{
             Definition,
             Operations, //
         },
-        output::{
-            Output,
-            Print,
-            TraceSeq, //
-        },
+        output::Output,
         removal::empty_traces, //
     },
 };

@@ -32,14 +32,14 @@ use probe::{
 use crate::{
     arch,
     event::{
-        record::sink::HEADER_LEN,
-        registration::{
-            field::{
-                Field,
-                Number,
-                COMM_LEN, //
-            },
-            output::TraceSeq, //
+        record::{
+            print::TraceSeq,
+            sink::HEADER_LEN, //
+        },
+        registration::field::{
+            Field,
+            Number,
+            COMM_LEN, //
         },
     },
 };

@@ -43,10 +43,9 @@ use crate::{
             EventMutex,
             EventMutexHeld, //
         },
-        record::sink::HEADER_LEN,
-        registration::name::{
-            is_in_events,
-            NewName, //
+        record::{
+            print::Print,
+            sink::HEADER_LEN, //
         },
     },
     files::file,
@@ -63,14 +62,15 @@ use crate::{
 use super::{
     field::Field,
     group::Group,
+    name::{
+        is_in_events,
+        NewName, //
+    },
     operations::{
         Definition,
         Operations, //
     },
-    output::{
-        Output,
-        Print, //
-    },
+    output::Output,
     pinned_event::{
         ktrace_call_funcs,
         EventBox,

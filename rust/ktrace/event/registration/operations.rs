@@ -9,13 +9,15 @@ use kernel::{
 
 use crate::event::{
     mutex::EventMutexHeld,
-    record::sink::Sink,
-    registration::name::NewName, //
+    record::{
+        print::Print,
+        sink::Sink, //
+    },
 };
 
 use super::{
     field::Field,
-    output::Print, //
+    name::NewName, //
 };
 
 /// The parts of an event, and the callbacks for its first and its last user.
