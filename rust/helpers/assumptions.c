@@ -12,7 +12,7 @@
 #include <linux/seq_file.h>
 #include <linux/tracepoint-defs.h>
 
-/* MAX_DATA in ktrace/probes/kretprobe.rs, MAX_FPROBE_DATA_SIZE in ktrace/probes/fprobe.rs. */
+/* The constants are in ktrace/probes/kretprobe.rs and ktrace/probes/fprobe/functions.rs. */
 static_assert(KRETPROBE_MAX_DATA_SIZE == 4096);
 static_assert(MAX_FPROBE_DATA_SIZE >= 15 * sizeof(long));
 

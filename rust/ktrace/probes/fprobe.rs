@@ -18,17 +18,12 @@ use core::{
     mem::{
         align_of,
         size_of,
-        ManuallyDrop,
-        MaybeUninit, //
+        ManuallyDrop, //
     },
     pin::Pin,
     ptr::{
         self,
         NonNull, //
-    },
-    sync::atomic::{
-        AtomicU64,
-        Ordering, //
     },
 };
 
@@ -36,39 +31,43 @@ use kernel::{
     bindings::ftrace_regs,
     error::to_result,
     ffi::{
-        c_char,
         c_int,
         c_ulong,
         c_void, //
     },
     prelude::*,
-    str::CStr,
     types::Opaque, //
 };
 
 use crate::{
     bindings,
-    hit::{
-        context::monotonic_clock,
-        function::Call, //
+    hit::function::Call,
+    modules::leftover::{
+        self,
+        Entry,
+        Kind, //
     },
-    modules::{
-        ftrace_list,
-        leftover::{
-            self,
-            Entry,
-            Kind, //
-        },
-        module, //
-    },
-    probes::{
-        ftrace::{
-            self,
-            Filter, //
-        },
-        pointers::impl_for_pointers, //
-    },
+    probes::pointers::impl_for_pointers, //
 };
+
+use functions::{
+    register,
+    MAX_FPROBE_DATA_SIZE, //
+};
+use slot::FprobeSlot;
+
+pub use functions::{
+    exists,
+    matches,
+    Functions, //
+};
+pub(crate) use slot::{
+    exit,
+    init, //
+};
+
+mod functions;
+mod slot;
 
 /// The handler of the entry and the exit of a function.
 #[vtable]
@@ -110,126 +109,11 @@ impl_for_pointers! {
     }
 }
 
-/// The functions to probe.
-pub enum Functions<'a> {
-    /// Functions whose name matches the first pattern (`vfs_*`), but not the second.
-    Glob(&'a CStr, Option<&'a CStr>),
-    /// Functions with these names.
-    Names(&'a [&'a CStr]),
-    /// Functions that begin at these addresses.
-    Addresses(&'a [usize]),
-}
-
-/// Checks that a function that can be probed matches a pattern. Traces nothing.
-///
-/// Process context; sleeps. `ENOENT` if no function matches. C: `fprobe_count_ips_from_filter()`,
-/// which is not exported. But `register_fprobe()` calls it first, and then refuses a probe with too
-/// much data. This function searches all symbols twice. So ktrace searches ftrace's functions
-/// first, which have one name each.
-pub fn exists(pattern: &CStr) -> Result {
-    if ftrace::takes(Filter::Glob(pattern))? {
-        return Ok(());
-    }
-    let mut fprobe = KBox::new(bindings::fprobe::default(), GFP_KERNEL)?;
-    fprobe.entry_data_size = 2 * MAX_FPROBE_DATA_SIZE;
-    // SAFETY: The fprobe is initialised, and is unregistered before it is freed. Both patterns are
-    // strings or NULL.
-    let registered = to_result(unsafe {
-        bindings::register_fprobe(&mut *fprobe, pattern.as_char_ptr(), ptr::null())
-    });
-    match registered {
-        Err(error) if error == E2BIG => Ok(()),
-        Err(error) => Err(error),
-        Ok(()) => {
-            // SAFETY: This function has just registered the fprobe.
-            to_result(unsafe { bindings::unregister_fprobe(&mut *fprobe) })
-                .inspect_err(|_| core::mem::forget(fprobe))
-        }
-    }
-}
-
-/// Whether the name of a function matches a pattern, as in [`Functions::Glob`]. Any context.
-///
-/// C: `glob_match()`.
-pub fn matches(pattern: &CStr, name: &str) -> bool {
-    const MAX: usize = bindings::KSYM_NAME_LEN as usize - 1;
-
-    let mut text = [0; MAX + 1];
-    let Some(to) = text[..MAX].get_mut(..name.len()) else {
-        return false;
-    };
-    to.copy_from_slice(name.as_bytes());
-    // SAFETY: Both are NUL-terminated strings. The last byte of the copy stays 0.
-    unsafe { bindings::glob_match(pattern.as_char_ptr(), text.as_ptr().cast()) }
-}
-
-/// C: `MAX_FPROBE_DATA_SIZE`.
-const MAX_FPROBE_DATA_SIZE: usize = 15 * size_of::<c_ulong>();
-
-/// The kernel's structure of a probe. It must not move while it is registered.
-#[repr(C)]
-struct FprobeSlot {
-    fprobe: Opaque<bindings::fprobe>,
-    /// The number of the registration. The entry data of its calls begins with this number.
-    number: u64,
-    /// The handler. Its type is the type parameter of the functions in `fprobe`.
-    handler: *const c_void,
-    /// The next slot in the pool.
-    next: *mut FprobeSlot,
-}
-
 /// The entry data of a call, with the number of the registration that saved it.
 #[repr(C)]
 struct SavedData<D> {
     number: u64,
     data: D,
-}
-
-/// The unused slots of probes with exit handlers.
-struct Pool(*mut FprobeSlot);
-
-// SAFETY: Only the pool has pointers to its slots.
-unsafe impl Send for Pool {}
-
-kernel::sync::global_lock! {
-    // SAFETY: `crate::init` initialises the mutex before any other use.
-    unsafe(uninit) static POOL: Mutex<Pool> = Pool(ptr::null_mut());
-}
-
-/// The number of the next registration. The first number is the time in ns. A registration takes
-/// longer than 1 ns, so the numbers do not repeat until the next boot, not even after a reload.
-/// Entry data of another module's probe, which was at the same address, is unlikely to begin with
-/// such a number.
-static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
-
-extern "C" {
-    fn ktrace_never_free(memory: *const c_void);
-}
-
-/// # Safety
-///
-/// The caller must call this function once, before any other use of this file.
-pub(crate) unsafe fn init() {
-    // SAFETY: The caller guarantees that this is the only call, before the first use.
-    unsafe { POOL.init() };
-    NEXT_NUMBER.store(monotonic_clock(), Ordering::Relaxed);
-}
-
-/// Leaves the memory of the pool allocated when the code is unloaded, because a call in flight may
-/// still refer to this memory.
-pub(crate) fn exit() {
-    while let Some(slot) = take_from_pool() {
-        // SAFETY: The slot is a live allocation that no code frees.
-        unsafe { ktrace_never_free(slot.cast()) };
-    }
-}
-
-fn take_from_pool() -> Option<*mut FprobeSlot> {
-    let mut pool = POOL.lock();
-    let slot = NonNull::new(pool.0)?.as_ptr();
-    // SAFETY: Slots in the pool are live.
-    pool.0 = unsafe { (*slot).next };
-    Some(slot)
 }
 
 /// A registered fprobe. Dropping it unregisters it.
@@ -344,25 +228,12 @@ impl<H: Handler> Fprobe<H> {
     {
         const { Self::DATA_FITS };
         let handler = KBox::pin_init(handler, GFP_KERNEL)?;
-        let pooled = if H::HAS_EXIT { take_from_pool() } else { None };
-        let slot = match pooled {
-            Some(slot) => slot,
-            None => KBox::into_raw(KBox::new(
-                FprobeSlot {
-                    // SAFETY: All-zero is a valid `struct fprobe`.
-                    fprobe: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                    number: 0,
-                    handler: ptr::null(),
-                    next: ptr::null_mut(),
-                },
-                GFP_KERNEL,
-            )?),
-        };
+        let slot = slot::take(H::HAS_EXIT)?;
         // SAFETY: The slot is not registered, so no other code uses it. Calls in flight of an
         // earlier registration first check for a registration. Unregistering has waited for the
         // calls that found one.
         let fprobe = unsafe {
-            (*slot).number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+            (*slot).number = slot::next_number();
             (*slot).handler = (&raw const *handler).cast();
             let fprobe = (*slot).fprobe.get();
             *fprobe = bindings::fprobe::default();
@@ -389,7 +260,7 @@ impl<H: Handler> Fprobe<H> {
                 entry: claim.keep(),
             }),
             Err(error) => {
-                give_back::<H>(slot);
+                slot::give_back(slot, H::HAS_EXIT);
                 Err(error)
             }
         }
@@ -461,7 +332,7 @@ impl<H: Handler> Fprobe<H> {
         // SAFETY: No handler runs any more. The caller guarantees that the probe is not used after
         // this.
         unsafe { ManuallyDrop::drop(&mut self.handler) };
-        give_back::<H>(self.slot.as_ptr());
+        slot::give_back(self.slot.as_ptr(), H::HAS_EXIT);
         result
     }
 }
@@ -470,75 +341,6 @@ impl<H: Handler> Drop for Fprobe<H> {
     fn drop(&mut self) {
         // SAFETY: `self` is not used after `drop`.
         unsafe { self.unregister_then(|_, _| ()) };
-    }
-}
-
-/// Frees a slot that is not registered. Adds a slot with an exit handler to the pool instead.
-fn give_back<H: Handler>(slot: *mut FprobeSlot) {
-    if H::HAS_EXIT {
-        let mut pool = POOL.lock();
-        // SAFETY: The slot is live and not registered.
-        unsafe { (*slot).next = pool.0 };
-        pool.0 = slot;
-    } else {
-        // SAFETY: The slot is from a `KBox` and is not registered. No call has entry data of it.
-        drop(unsafe { KBox::from_raw(slot) });
-    }
-}
-
-/// Whether a module that is being unloaded has one of the functions. fprobe removes the functions
-/// of such a module once, so fprobe must not get them afterwards.
-fn are_in_going(functions: &Functions<'_>) -> bool {
-    module::any_going(|module| match functions {
-        // The kernel ignores the functions of such a module.
-        Functions::Glob(..) => false,
-        Functions::Names(names) => names.iter().any(|name| {
-            name.to_str()
-                .is_ok_and(|name| module.count_symbols(name) > 0)
-        }),
-        Functions::Addresses(addresses) => {
-            addresses.iter().any(|address| module.contains(*address))
-        }
-    })
-}
-
-/// # Safety
-///
-/// `fprobe` must be initialised, and must not move until it has been unregistered.
-unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> Result {
-    let _before = ftrace_list::before_fprobe_removes();
-    if are_in_going(&functions) {
-        return Err(ENOENT);
-    }
-    match functions {
-        Functions::Glob(pattern, not) => {
-            let not = not.map_or(ptr::null(), |not| not.as_char_ptr());
-            // SAFETY: The caller guarantees that the fprobe is initialised and does not move. Both
-            // patterns are strings or NULL.
-            to_result(unsafe { bindings::register_fprobe(fprobe, pattern.as_char_ptr(), not) })
-        }
-        Functions::Names(names) => {
-            let mut pointers = KVec::<*const c_char>::with_capacity(names.len(), GFP_KERNEL)?;
-            for name in names {
-                pointers.push(name.as_char_ptr(), GFP_KERNEL)?;
-            }
-            let count = c_int::try_from(pointers.len())?;
-            // SAFETY: The caller guarantees that the fprobe is initialised and does not move. The
-            // array has `count` strings.
-            to_result(unsafe {
-                bindings::register_fprobe_syms(fprobe, pointers.as_mut_ptr(), count)
-            })
-        }
-        Functions::Addresses(addresses) => {
-            let mut copy = KVec::<c_ulong>::with_capacity(addresses.len(), GFP_KERNEL)?;
-            for address in addresses {
-                copy.push(*address as c_ulong, GFP_KERNEL)?;
-            }
-            let count = c_int::try_from(copy.len())?;
-            // SAFETY: The caller guarantees that the fprobe is initialised and does not move. The
-            // array has `count` addresses.
-            to_result(unsafe { bindings::register_fprobe_ips(fprobe, copy.as_mut_ptr(), count) })
-        }
     }
 }
 

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The functions that a probe is registered on.
+
+use core::{
+    mem::size_of,
+    ptr, //
+};
+
+use kernel::{
+    error::to_result,
+    ffi::{
+        c_char,
+        c_int,
+        c_ulong, //
+    },
+    prelude::*,
+    str::CStr, //
+};
+
+use crate::{
+    bindings,
+    modules::{
+        ftrace_list,
+        module, //
+    },
+    probes::ftrace::{
+        self,
+        Filter, //
+    },
+};
+
+/// The functions to probe.
+pub enum Functions<'a> {
+    /// Functions whose name matches the first pattern (`vfs_*`), but not the second.
+    Glob(&'a CStr, Option<&'a CStr>),
+    /// Functions with these names.
+    Names(&'a [&'a CStr]),
+    /// Functions that begin at these addresses.
+    Addresses(&'a [usize]),
+}
+
+/// Checks that a function that can be probed matches a pattern. Traces nothing.
+///
+/// Process context; sleeps. `ENOENT` if no function matches. C: `fprobe_count_ips_from_filter()`,
+/// which is not exported. But `register_fprobe()` calls it first, and then refuses a probe with too
+/// much data. This function searches all symbols twice. So ktrace searches ftrace's functions
+/// first, which have one name each.
+pub fn exists(pattern: &CStr) -> Result {
+    if ftrace::takes(Filter::Glob(pattern))? {
+        return Ok(());
+    }
+    let mut fprobe = KBox::new(bindings::fprobe::default(), GFP_KERNEL)?;
+    fprobe.entry_data_size = 2 * MAX_FPROBE_DATA_SIZE;
+    // SAFETY: The fprobe is initialised, and is unregistered before it is freed. Both patterns are
+    // strings or NULL.
+    let registered = to_result(unsafe {
+        bindings::register_fprobe(&mut *fprobe, pattern.as_char_ptr(), ptr::null())
+    });
+    match registered {
+        Err(error) if error == E2BIG => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => {
+            // SAFETY: This function has just registered the fprobe.
+            to_result(unsafe { bindings::unregister_fprobe(&mut *fprobe) })
+                .inspect_err(|_| core::mem::forget(fprobe))
+        }
+    }
+}
+
+/// Whether the name of a function matches a pattern, as in [`Functions::Glob`]. Any context.
+///
+/// C: `glob_match()`.
+pub fn matches(pattern: &CStr, name: &str) -> bool {
+    const MAX: usize = bindings::KSYM_NAME_LEN as usize - 1;
+
+    let mut text = [0; MAX + 1];
+    let Some(to) = text[..MAX].get_mut(..name.len()) else {
+        return false;
+    };
+    to.copy_from_slice(name.as_bytes());
+    // SAFETY: Both are NUL-terminated strings. The last byte of the copy stays 0.
+    unsafe { bindings::glob_match(pattern.as_char_ptr(), text.as_ptr().cast()) }
+}
+
+/// C: `MAX_FPROBE_DATA_SIZE`.
+pub(super) const MAX_FPROBE_DATA_SIZE: usize = 15 * size_of::<c_ulong>();
+
+/// Whether a module that is being unloaded has one of the functions. fprobe removes the functions
+/// of such a module once, so fprobe must not get them afterwards.
+fn are_in_going(functions: &Functions<'_>) -> bool {
+    module::any_going(|module| match functions {
+        // The kernel ignores the functions of such a module.
+        Functions::Glob(..) => false,
+        Functions::Names(names) => names.iter().any(|name| {
+            name.to_str()
+                .is_ok_and(|name| module.count_symbols(name) > 0)
+        }),
+        Functions::Addresses(addresses) => {
+            addresses.iter().any(|address| module.contains(*address))
+        }
+    })
+}
+
+/// Registers an fprobe on the functions. Context and errors are those of
+/// [`Fprobe::new`](super::Fprobe::new).
+///
+/// # Safety
+///
+/// `fprobe` must be initialised, and must not move until it has been unregistered.
+pub(super) unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> Result {
+    let _before = ftrace_list::before_fprobe_removes();
+    if are_in_going(&functions) {
+        return Err(ENOENT);
+    }
+    match functions {
+        Functions::Glob(pattern, not) => {
+            let not = not.map_or(ptr::null(), |not| not.as_char_ptr());
+            // SAFETY: The caller guarantees that the fprobe is initialised and does not move. Both
+            // patterns are strings or NULL.
+            to_result(unsafe { bindings::register_fprobe(fprobe, pattern.as_char_ptr(), not) })
+        }
+        Functions::Names(names) => {
+            let mut pointers = KVec::<*const c_char>::with_capacity(names.len(), GFP_KERNEL)?;
+            for name in names {
+                pointers.push(name.as_char_ptr(), GFP_KERNEL)?;
+            }
+            let count = c_int::try_from(pointers.len())?;
+            // SAFETY: The caller guarantees that the fprobe is initialised and does not move. The
+            // array has `count` strings.
+            to_result(unsafe {
+                bindings::register_fprobe_syms(fprobe, pointers.as_mut_ptr(), count)
+            })
+        }
+        Functions::Addresses(addresses) => {
+            let mut copy = KVec::<c_ulong>::with_capacity(addresses.len(), GFP_KERNEL)?;
+            for address in addresses {
+                copy.push(*address as c_ulong, GFP_KERNEL)?;
+            }
+            let count = c_int::try_from(copy.len())?;
+            // SAFETY: The caller guarantees that the fprobe is initialised and does not move. The
+            // array has `count` addresses.
+            to_result(unsafe { bindings::register_fprobe_ips(fprobe, copy.as_mut_ptr(), count) })
+        }
+    }
+}
