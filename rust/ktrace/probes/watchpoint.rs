@@ -14,70 +14,49 @@
 use core::{
     mem::ManuallyDrop,
     pin::Pin,
-    ptr,
-    sync::atomic::{
-        AtomicBool,
-        AtomicI32,
-        Ordering, //
-    },
+    ptr, //
 };
 
 use kernel::{
-    bindings::{
-        self,
-        pt_regs, //
-    },
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    ffi::{
-        c_int,
-        c_uint,
-        c_ulong,
-        c_void, //
-    },
-    prelude::*,
-    sync::Arc,
-    types::Opaque, //
+    bindings::pt_regs,
+    ffi::c_void,
+    prelude::*, //
 };
 
 use crate::{
-    arch,
-    hit::{
-        percpu::Counter,
-        registers::Registers, //
-    },
+    hit::registers::Registers,
     modules::leftover::{
         self,
         Entry,
         Kind, //
     },
     probes::{
-        ftrace::FtraceOps,
         kprobe,
         pointers::impl_for_pointers, //
     },
-    support::unsupported, //
 };
 
+use raw::Raw;
+
+pub use access::Access;
+pub use entry_memory::Unwatchable;
+pub(crate) use raw::{
+    exit,
+    init, //
+};
+pub use target::{
+    slots,
+    Target, //
+};
+
+mod access;
 mod entry_memory;
 mod events;
 mod guard;
+mod known;
+mod raw;
 mod reports;
 mod target;
-
-use entry_memory::EntryMemory;
-use events::Events;
-use guard::Guard;
-use reports::Reports;
-
-pub use entry_memory::Unwatchable;
-pub use target::{
-    slots,
-    Access,
-    Target, //
-};
 
 /// The handler of accesses.
 pub trait Handler: Send + Sync + 'static {
@@ -119,26 +98,6 @@ impl<'a> Hit<'a> {
     pub fn address(&self) -> usize {
         self.0.address()
     }
-}
-
-/// The part of a watchpoint that C uses. It must not move.
-#[repr(C)]
-struct Raw {
-    /// The callback. In `watchpoint.c`, this structure is `struct ktrace_watch`.
-    hit: unsafe extern "C" fn(*mut Raw, *mut pt_regs),
-    /// In the kernel's list while `is_armed` is set.
-    node: Opaque<bindings::hlist_node>,
-    target: Target,
-    len: c_ulong,
-    /// Whether [`arm`](Raw::arm) runs. An error on a CPU then makes the registration fail.
-    is_arming: AtomicBool,
-    is_armed: AtomicBool,
-    guard: Guard,
-    missed: Counter,
-    /// The kernel's calls for CPUs change the events. The kernel makes one call at a time.
-    events: Arc<Events>,
-    /// The reports by ftrace, if the events themselves do not call `hit`.
-    reports: Option<FtraceOps<Reports>>,
 }
 
 /// The part to which the kernel has pointers, and the handler.
@@ -198,99 +157,6 @@ pub struct Watchpoint<H: Handler> {
 unsafe impl<H: Handler> Send for Watchpoint<H> {}
 // SAFETY: `disarm` has an effect only once, even if several tasks call it. `H` is `Sync`.
 unsafe impl<H: Handler> Sync for Watchpoint<H> {}
-
-// C only passes on the pointers to `Raw`, and reads its first field.
-#[allow(improper_ctypes)]
-extern "C" {
-    fn ktrace_setup_watch_state(
-        startup: unsafe extern "C" fn(c_uint, *mut bindings::hlist_node) -> c_int,
-        teardown: unsafe extern "C" fn(c_uint, *mut bindings::hlist_node) -> c_int,
-    ) -> c_int;
-    fn ktrace_remove_watch_state(state: c_int);
-    fn ktrace_watch_on_cpu(
-        cpu: c_uint,
-        address: c_ulong,
-        len: c_ulong,
-        access: c_uint,
-        watch: *const Raw,
-    ) -> *mut c_void;
-    fn ktrace_unwatch(event: *mut c_void);
-    fn ktrace_per_cpu_ptr(area: *mut c_void, cpu: c_uint) -> *mut c_void;
-}
-
-/// The number of the hotplug state with the watchpoints, or an error. 0 if no watchpoint is
-/// possible.
-static STATE: AtomicI32 = AtomicI32::new(0);
-
-/// Sets up the hotplug state. Without memory, only watchpoints cannot be registered.
-///
-/// # Safety
-///
-/// The caller must call this function once, before any other use of this file.
-pub(crate) unsafe fn init() {
-    // SAFETY: The caller guarantees that this is the only call, before the first use.
-    unsafe { KNOWN.init() };
-    if slots(Access::Write) == 0 {
-        return;
-    }
-    // SAFETY: `exit` removes the state before the functions are unloaded.
-    let state = unsafe { ktrace_setup_watch_state(cpu_online, cpu_offline) };
-    STATE.store(state, Ordering::Relaxed);
-}
-
-/// Removes the hotplug state. No watchpoint may be registered any more.
-pub(crate) fn exit() {
-    let state = STATE.load(Ordering::Relaxed);
-    if state > 0 {
-        // SAFETY: `init` has set up the state, and no watchpoint is in it.
-        unsafe { ktrace_remove_watch_state(state) };
-    }
-    drop(KNOWN.lock().take());
-}
-
-/// What ktrace knows of the running kernel.
-struct Known {
-    guard: Guard,
-    entry: EntryMemory,
-}
-
-kernel::sync::global_lock! {
-    // SAFETY: `init` initialises it before any other use of this file.
-    unsafe(uninit) static KNOWN: Mutex<Option<Known>> = None;
-}
-
-/// Calls `f` with what ktrace knows of the running kernel. The first call finds it out.
-///
-/// Process context; sleeps. `ENOMEM`, and `EOPNOTSUPP` if the kernel does not know the names of its
-/// variables (`CONFIG_KALLSYMS_ALL`).
-fn with_known<R>(f: impl FnOnce(&Known) -> R) -> Result<R> {
-    let mut known = KNOWN.lock();
-    let known = match &mut *known {
-        Some(known) => known,
-        none => {
-            let find = || {
-                Ok(Known {
-                    guard: Guard::find()?,
-                    entry: EntryMemory::find()?,
-                })
-            };
-            none.insert(find().map_err(|error| match error {
-                ENOMEM => error,
-                _ => unsupported(),
-            })?)
-        }
-    };
-    Ok(f(known))
-}
-
-/// The number of [`STATE`].
-fn state() -> Result<bindings::cpuhp_state> {
-    match STATE.load(Ordering::Relaxed) {
-        0 => Err(unsupported()),
-        error @ ..0 => Err(Error::from_errno(error)),
-        state => Ok(state),
-    }
-}
 
 impl<H: Handler> Watchpoint<H> {
     /// Registers and arms a watchpoint on all CPUs or on none.
@@ -376,140 +242,6 @@ impl<H: Handler> PinnedWatch<H> {
     }
 }
 
-impl Raw {
-    /// Creates a watchpoint that is not armed yet.
-    fn new(target: Target, hit: unsafe extern "C" fn(*mut Self, *mut pt_regs)) -> Result<Self> {
-        let len = target.checked_len()?;
-        let guard = with_known(|known| known.guard)?;
-        let events = Arc::new(Events::new()?, GFP_KERNEL)?;
-        let reports = match arch::WATCHES_BY_FTRACE {
-            true => Some(reports::start(events.clone(), call_hit)?),
-            false => None,
-        };
-        Ok(Self {
-            hit,
-            node: Opaque::zeroed(),
-            target,
-            len,
-            is_arming: AtomicBool::new(true),
-            is_armed: AtomicBool::new(false),
-            guard,
-            missed: Counter::new()?,
-            events,
-            reports,
-        })
-    }
-
-    /// Arms the watchpoint on all online CPUs. On an error, arms it on none.
-    ///
-    /// # Safety
-    ///
-    /// The caller must call this function only once. The watchpoint must not move or be freed until
-    /// it is [disarmed](Self::disarm).
-    unsafe fn arm(&self) -> Result {
-        if let Some(reports) = &self.reports {
-            // SAFETY: `call_hit` takes a `Raw`. The caller guarantees that this `Raw` lives until
-            // it is disarmed, which releases the events.
-            unsafe { reports.handler().set(ptr::from_ref(self).cast_mut().cast()) };
-        }
-        // SAFETY: The caller guarantees that the node does not move. It is in no list yet.
-        to_result(unsafe {
-            bindings::__cpuhp_state_add_instance(state()?, self.node.get(), true)
-        })?;
-        self.is_arming.store(false, Ordering::Relaxed);
-        self.is_armed.store(true, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Disarms the watchpoint, if it is armed. When the function returns, no handler runs any more.
-    fn disarm(&self) {
-        let Ok(state) = state() else {
-            return;
-        };
-        if self.is_armed.swap(false, Ordering::Relaxed) {
-            // SAFETY: The watchpoint was armed, and only this call removes its node.
-            let _ =
-                unsafe { bindings::__cpuhp_state_remove_instance(state, self.node.get(), true) };
-        }
-    }
-
-    /// Creates the event of a CPU.
-    ///
-    /// # Safety
-    ///
-    /// The caller must be the kernel's call for this CPU. The watchpoint must live until `stop`.
-    unsafe fn start(&self, cpu: c_uint) -> Result {
-        let mut address = self.target.address;
-        if self.target.is_per_cpu {
-            // SAFETY: The function computes an address, and reads no memory at this address.
-            address = unsafe { ktrace_per_cpu_ptr(address as *mut c_void, cpu) }.addr();
-        }
-        // SAFETY: The caller guarantees that the watchpoint lives until the event is released.
-        let new = from_err_ptr(unsafe {
-            ktrace_watch_on_cpu(cpu, address, self.len, self.target.access.raw(), self)
-        })?;
-        self.events.set(cpu, new);
-        Ok(())
-    }
-
-    /// Releases the event of a CPU.
-    ///
-    /// # Safety
-    ///
-    /// The caller must be the kernel's call for this CPU.
-    unsafe fn stop(&self, cpu: c_uint) {
-        let event = self.events.take(cpu);
-        if !event.is_null() {
-            // SAFETY: `start` has created the event, and no other code has it any more. The kernel
-            // makes these calls while the CPU is online.
-            unsafe { ktrace_unwatch(event) };
-        }
-    }
-}
-
-/// Returns the watchpoint of a node.
-///
-/// # Safety
-///
-/// `node` must be the node of a [`Raw`] that lives for `'a`.
-unsafe fn raw_of<'a>(node: *mut bindings::hlist_node) -> &'a Raw {
-    // SAFETY: The caller guarantees that the node is the field of a `Raw`.
-    unsafe { &*kernel::container_of!(Opaque::cast_from(node), Raw, node) }
-}
-
-/// When a watchpoint is armed, the kernel calls this function for each online CPU. Later it calls
-/// this function for each CPU that comes online, and an error would keep this CPU offline.
-///
-/// # Safety
-///
-/// `node` must be the node of a [`Raw`] that is being armed, or is armed.
-unsafe extern "C" fn cpu_online(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
-    // SAFETY: The kernel passes a node that `arm` has added, and disarming waits for this call.
-    let raw = unsafe { raw_of(node) };
-    // SAFETY: The kernel makes this call for the CPU. It calls `cpu_offline` before it removes the
-    // node.
-    match unsafe { raw.start(cpu) } {
-        Ok(()) => 0,
-        Err(error) if raw.is_arming.load(Ordering::Relaxed) => error.to_errno(),
-        Err(error) => {
-            pr_warn!("CPU {cpu} came online without a watchpoint: {error:?}\n");
-            0
-        }
-    }
-}
-
-/// The kernel calls this function for each CPU that goes offline. When a watchpoint is disarmed, it
-/// calls this function for each online CPU.
-///
-/// # Safety
-///
-/// `node` must be the node of an armed [`Raw`].
-unsafe extern "C" fn cpu_offline(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
-    // SAFETY: The kernel passes a node that `arm` has added, and makes this call for the CPU.
-    unsafe { raw_of(node).stop(cpu) };
-    0
-}
-
 /// Disarms a watchpoint that its module left registered.
 ///
 /// # Safety
@@ -524,20 +256,6 @@ unsafe fn remove<H: Handler>(object: *mut c_void) {
     // SAFETY: Only `arm`, `Drop` and this function access the field. The caller guarantees that no
     // other code frees it, and `arm` is over.
     unsafe { (*raw).reports = None };
-}
-
-/// [`reports`] calls this function at an access that ftrace reports.
-///
-/// # Safety
-///
-/// `raw` must be a [`Raw`] that is being armed, or is armed. `regs` must be valid. Preemption must
-/// be disabled.
-#[link_section = ".kprobes.text"]
-unsafe fn call_hit(raw: *mut c_void, regs: *mut pt_regs) {
-    let raw = raw.cast::<Raw>();
-    // SAFETY: The caller guarantees that this is a `Raw`. It is in a `PinnedWatch` with a handler
-    // of the type for which `Watchpoint::new` has set the function.
-    unsafe { ((*raw).hit)(raw, regs) };
 }
 
 /// C or [`call_hit`] calls this function at an access.

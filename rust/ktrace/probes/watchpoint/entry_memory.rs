@@ -29,7 +29,7 @@ use crate::{
     symbols::symbol, //
 };
 
-use super::Access;
+use super::access::Access;
 
 extern "C" {
     fn ktrace_is_watchable(address: c_ulong) -> bool;
