@@ -10,7 +10,7 @@
 /// | type of the field | in a record |
 /// | --- | --- |
 /// | `u8` to `u64`, `usize`, `i8` to `i64`, `isize`, `bool` | the number |
-///  an array of these types with 1 to 255 elements, or a reference to an array | the numbers |
+/// | an array of these types with 1 to 255 elements, or a reference to an array | the numbers |
 /// | [`Comm`](crate::trace_event::Comm) | the name of the current task |
 /// | `&str`, `&CStr` | the string, behind all fields (`__data_loc`) |
 ///
