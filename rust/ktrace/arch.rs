@@ -5,6 +5,8 @@
 //!
 //! These files use no other file of this crate except `bindings.rs`.
 
+use core::arch::asm;
+
 use kernel::{
     bindings,
     types::Opaque, //
@@ -21,6 +23,13 @@ mod x86_64;
 pub(crate) use arm64::*;
 #[cfg(CONFIG_X86_64)]
 pub(crate) use x86_64::*;
+
+/// Keeps the compiler from moving memory accesses across this call. C: `barrier()`.
+#[inline(always)]
+pub(crate) fn barrier() {
+    // SAFETY: There is no instruction. The compiler assumes that it accesses any memory.
+    unsafe { asm!("", options(nostack, preserves_flags)) };
+}
 
 /// Registers that a handler reads: all registers, or only the registers that ftrace saves.
 pub trait RegisterFile: Copy {

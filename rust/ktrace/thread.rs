@@ -11,12 +11,7 @@
 use core::{
     mem::ManuallyDrop,
     pin::Pin,
-    ptr,
-    sync::atomic::{
-        AtomicBool,
-        AtomicPtr,
-        Ordering, //
-    },
+    ptr, //
 };
 
 use kernel::{
@@ -44,6 +39,12 @@ use kernel::{
         CString, //
     },
     sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
         Arc,
         Completion,
         Mutex, //
@@ -110,18 +111,18 @@ struct Control {
     /// Completed when the thread cannot leave its CPU any more.
     #[pin]
     stays: Completion,
-    woken: AtomicBool,
+    woken: Atomic<bool>,
     /// The thread, with a reference. NULL until the thread is created.
-    task: AtomicPtr<task_struct>,
+    task: Atomic<*mut task_struct>,
     /// Only the thread uses this pointer. The thread stops before the object is freed.
-    threads: AtomicPtr<PinnedThreads>,
+    threads: Atomic<*mut PinnedThreads>,
 }
 
 impl Control {
     /// Wakes the thread, if it was created. The caller must not be in an NMI, and must not hold a
     /// lock of the scheduler.
     fn wake(&self) {
-        let task = self.task.load(Ordering::Acquire);
+        let task = self.task.load(Acquire);
         if !task.is_null() {
             // SAFETY: `self` owns a reference to the task.
             unsafe { bindings::wake_up_process(task) };
@@ -132,7 +133,7 @@ impl Control {
 #[pinned_drop]
 impl PinnedDrop for Control {
     fn drop(self: Pin<&mut Self>) {
-        let task = self.task.load(Ordering::Relaxed);
+        let task = self.task.load(Relaxed);
         if !task.is_null() {
             // SAFETY: `start` got this reference. No code uses it after this.
             unsafe { bindings::put_task_struct(task) };
@@ -205,7 +206,7 @@ impl Waker {
     /// function, because the kernel calls a timer with no lock of the scheduler held. A probe
     /// handler may run with such a lock held. C: `wake_up_process()`.
     pub fn wake<T: HasHrTimer<T>>(&self, _timer: &HrTimerCallbackContext<'_, T>) {
-        self.0.woken.store(true, Ordering::Release);
+        self.0.woken.store(true, Release);
         self.0.wake();
     }
 }
@@ -308,13 +309,13 @@ struct PinnedThreads {
     name: CString,
     work: Arc<dyn Work>,
     /// Whether all online CPUs have their threads.
-    is_started: AtomicBool,
+    is_started: Atomic<bool>,
     /// Whether no thread is started any more. Held while threads stop.
     #[pin]
     is_stopping: Mutex<bool>,
     /// For each CPU, NULL or an `Arc` in raw form. Only the CPU hotplug callbacks for a CPU change
     /// its entry. The kernel makes these calls one at a time.
-    controls: KVec<AtomicPtr<Control>>,
+    controls: KVec<Atomic<*mut Control>>,
 }
 
 impl Threads {
@@ -326,7 +327,7 @@ impl Threads {
     pub fn start(name: &CStr, work: Arc<dyn Work>) -> Result<Self> {
         let mut controls = KVec::new();
         for _ in 0..nr_cpu_ids() {
-            controls.push(AtomicPtr::new(ptr::null_mut()), GFP_KERNEL)?;
+            controls.push(Atomic::new(ptr::null_mut()), GFP_KERNEL)?;
         }
         let code = owner::vtable_of(&*work);
         let name = CString::try_from(name)?;
@@ -344,7 +345,7 @@ impl Threads {
                 state,
                 name,
                 work,
-                is_started: AtomicBool::new(false),
+                is_started: Atomic::new(false),
                 is_stopping <- new_mutex!(false),
                 controls,
             }),
@@ -358,7 +359,7 @@ impl Threads {
         // SAFETY: The state was added above. The node stays in place until it is removed.
         to_result(unsafe { ktrace_add_cpu_instance(state, inner.node.get()) })
             .map_err(remove_state)?;
-        inner.is_started.store(true, Ordering::Relaxed);
+        inner.is_started.store(true, Relaxed);
         // INVARIANT: `ktrace_add_cpu_instance` has just added the node.
         Ok(Self {
             inner: ManuallyDrop::new(inner),
@@ -407,9 +408,9 @@ impl PinnedThreads {
         let control = pin_init!(Control {
             cpu,
             stays <- Completion::new(),
-            woken: AtomicBool::new(false),
-            task: AtomicPtr::new(ptr::null_mut()),
-            threads: AtomicPtr::new(ptr::from_ref(self).cast_mut()),
+            woken: Atomic::new(false),
+            task: Atomic::new(ptr::null_mut()),
+            threads: Atomic::new(ptr::from_ref(self).cast_mut()),
         });
         let control = Arc::pin_init(control, GFP_KERNEL)?;
         let data = Arc::as_ptr(&control).cast_mut().cast();
@@ -419,12 +420,12 @@ impl PinnedThreads {
         let task = from_err_ptr(task)?;
         // SAFETY: The thread has just been created, and does not run yet.
         unsafe { bindings::get_task_struct(task) };
-        control.task.store(task, Ordering::Release);
+        control.task.store(task, Release);
         control.wake();
         // When the CPU goes offline, the kernel first moves all tasks that can migrate. A thread
         // that has not run until then would run on another CPU.
         control.stays.wait_for_completion();
-        slot.store(Arc::into_raw(control).cast_mut(), Ordering::Relaxed);
+        slot.store(Arc::into_raw(control).cast_mut(), Relaxed);
         Ok(())
     }
 
@@ -433,14 +434,14 @@ impl PinnedThreads {
         let Some(slot) = self.controls.get(cpu as usize) else {
             return;
         };
-        let control = slot.swap(ptr::null_mut(), Ordering::Relaxed);
+        let control = slot.xchg(ptr::null_mut(), Relaxed);
         if control.is_null() {
             return;
         }
         // SAFETY: `start_on` stored an `Arc` there, and this function takes it out.
         let control = unsafe { Arc::from_raw(control) };
         // SAFETY: `control` owns a reference to the thread, which was created.
-        unsafe { bindings::kthread_stop(control.task.load(Ordering::Relaxed)) };
+        unsafe { bindings::kthread_stop(control.task.load(Relaxed)) };
     }
 
     /// Stops all threads and waits for them.
@@ -496,7 +497,7 @@ unsafe extern "C" fn run(data: *mut c_void) -> c_int {
     // SAFETY: The function has no requirements in process context.
     unsafe { bindings::migrate_disable() };
     borrowed.stays.complete_all();
-    let threads = borrowed.threads.load(Ordering::Relaxed);
+    let threads = borrowed.threads.load(Relaxed);
     // SAFETY: The threads stop before the object is freed, so the object lives until this function
     // returns.
     unsafe { &*threads }.work.run(&thread);
@@ -520,7 +521,7 @@ unsafe extern "C" fn ktrace_thread_online(cpu: c_uint, node: *mut hlist_node) ->
     }
     from_result(|| match threads.start_on(cpu) {
         // An error here would keep the CPU from coming online.
-        Err(error) if threads.is_started.load(Ordering::Relaxed) => {
+        Err(error) if threads.is_started.load(Relaxed) => {
             pr_warn!("CPU {cpu} has no thread {}: {error:?}\n", &*threads.name);
             Ok(0)
         }

@@ -6,11 +6,7 @@ use core::{
     arch::asm,
     marker::PhantomData,
     mem::offset_of,
-    ptr,
-    sync::atomic::{
-        AtomicU64,
-        Ordering, //
-    }, //
+    ptr, //
 };
 
 use kernel::{
@@ -142,9 +138,38 @@ pub(crate) unsafe fn percpu_increment(counter: *mut u64) {
 #[inline(always)]
 pub(crate) unsafe fn percpu_add(counter: *mut u64, number: u64) {
     let copy = counter.wrapping_byte_add(cpu_offset());
-    // SAFETY: The caller guarantees a live per-CPU allocation, and this is one of its copies. All
-    // accesses to the copy are atomic.
-    unsafe { AtomicU64::from_ptr(copy) }.fetch_add(number, Ordering::Relaxed);
+    // SAFETY: The caller guarantees a live per-CPU allocation, and this is one of its copies. The
+    // instructions change no other memory, and repeat until no other access came between.
+    unsafe {
+        asm!(
+            "2:",
+            "ldxr {value}, [{copy}]",
+            "add {value}, {value}, {number}",
+            "stxr {is_disturbed:w}, {value}, [{copy}]",
+            "cbnz {is_disturbed:w}, 2b",
+            copy = in(reg) copy,
+            number = in(reg) number,
+            value = out(reg) _,
+            is_disturbed = out(reg) _,
+            options(nostack, preserves_flags)
+        )
+    }
+}
+
+/// Reads a pointer before all later memory accesses. C: `smp_load_acquire()`.
+///
+/// # Safety
+///
+/// `place` must be valid, and all writes to it at the same time must be atomic.
+#[inline(always)]
+pub(crate) unsafe fn load_acquire<T>(place: *const *mut T) -> *mut T {
+    let value;
+    // SAFETY: The caller guarantees that the place is valid. Without options, the compiler moves no
+    // memory access across the instruction.
+    unsafe {
+        asm!("ldar {}, [{}]", out(reg) value, in(reg) place, options(nostack, preserves_flags))
+    };
+    value
 }
 
 /// Reads this CPU's copy of a per-CPU pointer. C: `raw_cpu_read()`.

@@ -38,6 +38,7 @@ use crate::bindings::{
 };
 
 use super::{
+    barrier,
     code_at,
     RegisterFile,
     Registers, //
@@ -92,6 +93,20 @@ pub(crate) unsafe fn percpu_read<T>(pointer: *const *mut T) -> *mut T {
         asm!("mov {}, qword ptr gs:[{}]", out(reg) value, in(reg) pointer,
              options(nostack, readonly, preserves_flags))
     };
+    value
+}
+
+/// Reads a pointer before all later memory accesses. The processor itself keeps the order of loads.
+/// C: `smp_load_acquire()`.
+///
+/// # Safety
+///
+/// `place` must be valid, and all writes to it at the same time must be atomic.
+#[inline(always)]
+pub(crate) unsafe fn load_acquire<T>(place: *const *mut T) -> *mut T {
+    // SAFETY: The caller guarantees that the place is valid.
+    let value = unsafe { place.read_volatile() };
+    barrier();
     value
 }
 

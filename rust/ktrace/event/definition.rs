@@ -2,13 +2,7 @@
 
 //! Events that a structure defines: the macro [`trace_event!`](crate::trace_event!).
 
-use core::{
-    marker::PhantomData,
-    sync::atomic::{
-        AtomicBool,
-        Ordering, //
-    },
-};
+use core::marker::PhantomData;
 
 use kernel::{
     bindings::{
@@ -20,7 +14,14 @@ use kernel::{
         CStr,
         CString, //
     },
-    sync::Arc,
+    sync::{
+        atomic::{
+            Acquire,
+            AtomicFlag,
+            Release, //
+        },
+        Arc, //
+    },
     ThisModule, //
 };
 
@@ -81,7 +82,7 @@ pub(crate) mod switch;
 /// The static part of an event.
 pub struct StaticEvent {
     sink: Sink,
-    is_registered: AtomicBool,
+    is_registered: AtomicFlag,
 }
 
 impl StaticEvent {
@@ -90,7 +91,7 @@ impl StaticEvent {
     pub const fn new() -> Self {
         Self {
             sink: Sink::new(),
-            is_registered: AtomicBool::new(false),
+            is_registered: AtomicFlag::new(false),
         }
     }
 }
@@ -269,7 +270,7 @@ struct Claim(&'static StaticEvent);
 impl Claim {
     /// Claims the event. `EBUSY` if the event is registered.
     fn new(state: &'static StaticEvent) -> Result<Self> {
-        if state.is_registered.swap(true, Ordering::Acquire) {
+        if state.is_registered.xchg(true, Acquire) {
             return Err(EBUSY);
         }
         Ok(Self(state))
@@ -279,7 +280,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         self.0.sink.clear_event();
-        self.0.is_registered.store(false, Ordering::Release);
+        self.0.is_registered.store(false, Release);
     }
 }
 

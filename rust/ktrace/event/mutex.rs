@@ -4,12 +4,7 @@
 
 use core::{
     ops::Deref,
-    ptr,
-    sync::atomic::{
-        AtomicBool,
-        AtomicPtr,
-        Ordering, //
-    },
+    ptr, //
 };
 
 use kernel::{
@@ -19,6 +14,11 @@ use kernel::{
     },
     ffi::c_int,
     prelude::*,
+    sync::atomic::{
+        Atomic,
+        AtomicFlag,
+        Relaxed, //
+    },
     types::NotThreadSafe, //
 };
 
@@ -36,10 +36,10 @@ pub(crate) unsafe fn init() {
 
 /// The task that holds `event_mutex` while it runs code under a token, or NULL. Only the holder of
 /// `event_mutex` writes it.
-static HOLDER: AtomicPtr<task_struct> = AtomicPtr::new(ptr::null_mut());
+static HOLDER: Atomic<*mut task_struct> = Atomic::new(ptr::null_mut());
 
 /// Whether the holder is in a callback of an event. Only the holder of `event_mutex` uses it.
-static IS_IN_CALLBACK: AtomicBool = AtomicBool::new(false);
+static IS_IN_CALLBACK: AtomicFlag = AtomicFlag::new(false);
 
 /// Proof that the current task holds `event_mutex`.
 ///
@@ -76,20 +76,20 @@ impl EventMutexHeld {
         // INVARIANT: The caller holds the mutex, so no other task writes the holder.
         Self {
             _here: NotThreadSafe,
-            before: HOLDER.swap(current(), Ordering::Relaxed),
-            was_in_callback: IS_IN_CALLBACK.swap(is_in_callback, Ordering::Relaxed),
+            before: HOLDER.xchg(current(), Relaxed),
+            was_in_callback: IS_IN_CALLBACK.xchg(is_in_callback, Relaxed),
         }
     }
 
     /// Whether the current task, which holds `event_mutex` under a token, runs a callback of an
     /// event.
     pub(crate) fn is_in_callback() -> bool {
-        IS_IN_CALLBACK.load(Ordering::Relaxed)
+        IS_IN_CALLBACK.load(Relaxed)
     }
 
     /// Whether the current task holds `event_mutex` under a token. Any context.
     pub(crate) fn is_current() -> bool {
-        HOLDER.load(Ordering::Relaxed) == current()
+        HOLDER.load(Relaxed) == current()
     }
 
     /// Fails with `EDEADLK` if the current task holds `event_mutex` under a token, and so cannot
@@ -104,8 +104,8 @@ impl EventMutexHeld {
 
 impl Drop for EventMutexHeld {
     fn drop(&mut self) {
-        IS_IN_CALLBACK.store(self.was_in_callback, Ordering::Relaxed);
-        HOLDER.store(self.before, Ordering::Relaxed);
+        IS_IN_CALLBACK.store(self.was_in_callback, Relaxed);
+        HOLDER.store(self.before, Relaxed);
     }
 }
 

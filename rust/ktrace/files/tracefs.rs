@@ -11,10 +11,6 @@ use core::{
         self,
         NonNull, //
     },
-    sync::atomic::{
-        AtomicPtr,
-        Ordering, //
-    },
 };
 
 use kernel::{
@@ -32,6 +28,10 @@ use kernel::{
     prelude::*,
     seq_file::SeqFile,
     str::CStr,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
     uaccess::{
         UserPtr,
         UserSlice, //
@@ -146,7 +146,7 @@ struct FileOperations<T: ?Sized> {
     table: bindings::file_operations,
     owner: &'static ThisModule,
     /// Set once, when the file has been created.
-    dentry: AtomicPtr<bindings::dentry>,
+    dentry: Atomic<*mut bindings::dentry>,
     #[pin]
     data: T,
 }
@@ -190,7 +190,7 @@ impl File {
                     ..pin_init::zeroed()
                 },
                 owner,
-                dentry: AtomicPtr::new(ptr::null_mut()),
+                dentry: Atomic::new(ptr::null_mut()),
                 data <- data,
             }? Error),
             GFP_KERNEL,
@@ -211,7 +211,7 @@ impl File {
             )
         };
         let dentry = NonNull::new(kernel::error::from_err_ptr(dentry)?).ok_or(EEXIST)?;
-        operations.dentry.store(dentry.as_ptr(), Ordering::Relaxed);
+        operations.dentry.store(dentry.as_ptr(), Relaxed);
         // SAFETY: The operations stay in their box, which is pinned again below.
         let operations = unsafe { Pin::into_inner_unchecked(operations) };
         let operations: KBox<FileOperations<dyn Send + Sync>> = operations;
@@ -231,7 +231,7 @@ impl<T: ?Sized> FileOperations<T> {
     /// The file must have been created. The caller calls this function once.
     unsafe fn remove_file(&self) {
         // SAFETY: The caller guarantees that this is the dentry of the file, which exists.
-        unsafe { ktrace_remove_file(self.dentry.load(Ordering::Relaxed)) };
+        unsafe { ktrace_remove_file(self.dentry.load(Relaxed)) };
     }
 }
 

@@ -11,11 +11,7 @@ use core::{
         size_of, //
     },
     ops::RangeInclusive,
-    ptr::NonNull,
-    sync::atomic::{
-        compiler_fence,
-        Ordering, //
-    },
+    ptr::NonNull, //
 };
 
 use kernel::{
@@ -378,10 +374,10 @@ impl<const N: usize> Scratch<N> {
         // SAFETY: The copy is live, and belongs to this CPU.
         let level = unsafe { depth.read_volatile() };
         // SAFETY: The copy is live, and belongs to this CPU. The write is volatile and comes before
-        // a compiler fence, because a handler that interrupts this one on this CPU must see the
+        // a barrier, because a handler that interrupts this one on this CPU must see the
         // write.
         unsafe { depth.write_volatile(level.wrapping_add(1)) };
-        compiler_fence(Ordering::SeqCst);
+        arch::barrier();
         // SAFETY: This is only a reference to the cells. Each area belongs to the handler at its
         // level. This handler owns its area until it restores `depth`.
         let areas = unsafe { &(*levels).areas };
@@ -392,7 +388,7 @@ impl<const N: usize> Scratch<N> {
             unsafe { &mut *cell.get() }
         });
         let result = f(area);
-        compiler_fence(Ordering::SeqCst);
+        arch::barrier();
         // SAFETY: The copy is live, and belongs to this CPU.
         unsafe { depth.write_volatile(level) };
         result

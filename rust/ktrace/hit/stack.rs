@@ -4,14 +4,15 @@
 //!
 //! C header: [`include/linux/stacktrace.h`](srctree/include/linux/stacktrace.h)
 
-use core::sync::atomic::{
-    AtomicUsize,
-    Ordering, //
-};
-
 use kernel::{
     bindings,
-    ffi::c_uint, //
+    ffi::c_uint,
+    sync::atomic::Atomic, //
+};
+
+use super::atomic::{
+    read_once,
+    write_once, //
 };
 
 /// A stack trace of up to `N` addresses, 1 to 64. One context saves it, and another context reads
@@ -28,7 +29,7 @@ use kernel::{
 /// stack.save();
 /// assert!(stack.addresses()[0] != 0);
 /// ```
-pub struct SavedStack<const N: usize>([AtomicUsize; N]);
+pub struct SavedStack<const N: usize>([Atomic<usize>; N]);
 
 impl<const N: usize> SavedStack<N> {
     /// [`addresses`](Self::addresses) returns an array, and a handler has little stack.
@@ -37,7 +38,7 @@ impl<const N: usize> SavedStack<N> {
     /// Creates a stack trace without addresses.
     pub const fn new() -> Self {
         const { Self::FITS };
-        Self([const { AtomicUsize::new(0) }; N])
+        Self([const { Atomic::new(0) }; N])
     }
 
     /// Saves the stack of the caller, starting with the innermost address. In an interrupt, the
@@ -49,17 +50,13 @@ impl<const N: usize> SavedStack<N> {
         // kernel writes whole words, so other contexts read old or new addresses meanwhile.
         let len = unsafe { bindings::stack_trace_save(to, N as c_uint, 1) };
         for rest in self.0.iter().skip(len as usize) {
-            rest.store(0, Ordering::Relaxed);
+            write_once(rest, 0);
         }
     }
 
     /// The addresses of the last [`save`](Self::save), followed by zeros. Any context.
     pub fn addresses(&self) -> [usize; N] {
-        core::array::from_fn(|i| {
-            self.0
-                .get(i)
-                .map_or(0, |address| address.load(Ordering::Relaxed))
-        })
+        core::array::from_fn(|i| self.0.get(i).map_or(0, |address| read_once(address)))
     }
 }
 

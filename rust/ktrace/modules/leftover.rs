@@ -28,13 +28,7 @@
 //! because several objects without a size can have one address, and because the kernel uses freed
 //! memory again.
 
-use core::{
-    ptr,
-    sync::atomic::{
-        AtomicU32,
-        Ordering, //
-    },
-};
+use core::ptr;
 
 use kernel::{
     bindings,
@@ -43,6 +37,10 @@ use kernel::{
         c_void, //
     },
     prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
     task::Task,
     time::{
         delay::fsleep,
@@ -141,7 +139,7 @@ pub(crate) fn exit() {
 /// The entry of a registration in the list.
 ///
 /// The number is 0 if the registration needs no entry.
-pub(crate) struct Entry(AtomicU32);
+pub(crate) struct Entry(Atomic<u32>);
 
 /// The result of an attempt to claim an entry.
 enum Attempt {
@@ -155,21 +153,21 @@ enum Attempt {
 impl Entry {
     /// An entry that is [set](Self::set) later.
     pub(crate) const fn none() -> Self {
-        Self(AtomicU32::new(0))
+        Self(Atomic::new(0))
     }
 
     /// Sets the entry of an object, before the object can be dropped.
     pub(crate) fn set(&self, entry: Self) {
-        self.0.store(entry.number(), Ordering::Relaxed);
+        self.0.store(entry.number(), Relaxed);
     }
 
     /// Another handle of the same entry, for an object that may be freed before the claim.
     pub(crate) fn copy(&self) -> Self {
-        Self(AtomicU32::new(self.number()))
+        Self(Atomic::new(self.number()))
     }
 
     fn number(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Relaxed)
     }
 
     /// Claims the entry, so that the caller ends the registration.
@@ -232,7 +230,7 @@ impl Claim {
                 entry.claimed_by = ptr::null();
             }
         }
-        Entry(AtomicU32::new(number))
+        Entry(Atomic::new(number))
     }
 
     /// Keeps the claim for this task, which later [takes it up](Entry::take_up) again.

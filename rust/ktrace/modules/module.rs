@@ -13,10 +13,14 @@ use kernel::{
         BStr,
         CStr, //
     },
+    sync::rcu,
     types::Opaque, //
 };
 
-use crate::modules::owner;
+use crate::{
+    hit::atomic::dereference,
+    modules::owner, //
+};
 
 /// A loaded module.
 #[repr(transparent)]
@@ -104,12 +108,12 @@ impl Module {
     /// Calls `f` with the address of each symbol of the module with this name. `f` must not sleep.
     /// Any context.
     fn each_symbol(&self, name: &str, mut f: impl FnMut(usize)) {
+        let guard = rcu::read_lock();
         // SAFETY: The kernel replaces the table after the initialisation of the module, and frees
         // the old table after an RCU grace period. The table has the number of symbols that it
         // states, and their names are in `strtab`.
         unsafe {
-            bindings::rcu_read_lock();
-            let table = ptr::read_volatile(&raw const (*self.0.get()).kallsyms);
+            let table = dereference(&raw const (*self.0.get()).kallsyms, &guard);
             if !table.is_null() {
                 for index in 0..(*table).num_symtab as usize {
                     let symbol = (*table).symtab.add(index);
@@ -121,7 +125,6 @@ impl Module {
                     }
                 }
             }
-            bindings::rcu_read_unlock();
         }
     }
 }

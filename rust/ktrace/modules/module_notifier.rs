@@ -4,13 +4,7 @@
 //!
 //! C header: [`include/linux/module.h`](srctree/include/linux/module.h)
 
-use core::{
-    ptr,
-    sync::atomic::{
-        AtomicPtr,
-        Ordering, //
-    },
-};
+use core::ptr;
 
 use kernel::{
     bindings,
@@ -20,7 +14,13 @@ use kernel::{
         c_void, //
     },
     prelude::*,
-    sync::Arc,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
     task::Task,
     types::Opaque, //
 };
@@ -90,7 +90,7 @@ kernel::sync::global_lock! {
 }
 
 /// The task that holds `CALLING` and calls handlers.
-static CALLER: AtomicPtr<bindings::task_struct> = AtomicPtr::new(ptr::null_mut());
+static CALLER: Atomic<*mut bindings::task_struct> = Atomic::new(ptr::null_mut());
 
 /// A registered handler. The kernel calls it for modules that load and unload, until it is dropped.
 ///
@@ -192,7 +192,7 @@ unsafe fn take_back(number: *mut c_void) {
 /// Waits until no handler runs, except a handler that calls this function.
 fn wait_for_handlers() {
     // If this task is the caller of handlers, no other task calls handlers.
-    if CALLER.load(Ordering::Relaxed) != Task::current_raw() {
+    if CALLER.load(Relaxed) != Task::current_raw() {
         drop(CALLING.lock());
     }
 }
@@ -201,14 +201,14 @@ fn wait_for_handlers() {
 /// handler may change the list.
 fn call_all(mut f: impl FnMut(&dyn Handler)) {
     let _calling = CALLING.lock();
-    CALLER.store(Task::current_raw(), Ordering::Relaxed);
+    CALLER.store(Task::current_raw(), Relaxed);
     let end = LISTENERS.lock().next;
     let mut last = 0;
     while let Some((number, handler)) = next_after(last, end) {
         f(&*handler);
         last = number;
     }
-    CALLER.store(ptr::null_mut(), Ordering::Relaxed);
+    CALLER.store(ptr::null_mut(), Relaxed);
 }
 
 fn next_after(last: u64, end: u64) -> Option<(u64, Arc<dyn Handler>)> {

@@ -14,12 +14,6 @@ use core::{
         self,
         NonNull, //
     },
-    sync::atomic::{
-        AtomicI32,
-        AtomicPtr,
-        AtomicUsize,
-        Ordering, //
-    },
 };
 
 use kernel::{
@@ -39,12 +33,17 @@ use kernel::{
         CStr,
         CString, //
     },
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
     types::Opaque, //
 };
 
 use crate::{
     arch,
     hit::{
+        atomic::read_once,
         function::Call,
         registers::Value, //
     },
@@ -96,9 +95,9 @@ impl<'a> Hit<'a> {
 #[repr(C)]
 struct Hook {
     /// The address of the ftrace site in the tracepoint's own stub.
-    stub: AtomicUsize,
+    stub: Atomic<usize>,
     /// The number of hits that handlers caused.
-    missed: AtomicUsize,
+    missed: Atomic<usize>,
     hit: unsafe extern "C" fn(*mut Hook, *mut ftrace_regs),
 }
 
@@ -120,9 +119,9 @@ struct Attachment {
     name: CString,
     /// NULL if no tracepoint has this name. While the notifier is registered, only its calls change
     /// the pointer. The kernel makes one call at a time.
-    tracepoint: AtomicPtr<bindings::tracepoint>,
+    tracepoint: Atomic<*mut bindings::tracepoint>,
     /// Why the handler could not be attached.
-    error: AtomicI32,
+    error: Atomic<i32>,
 }
 
 /// A handler that is attached to a tracepoint. Dropping it detaches it.
@@ -226,8 +225,8 @@ impl<H: Handler> Tracepoint<H> {
         let inner = KBox::try_pin_init(
             try_pin_init!(PinnedHook {
                 hook: Hook {
-                    stub: AtomicUsize::new(0),
-                    missed: AtomicUsize::new(0),
+                    stub: Atomic::new(0),
+                    missed: Atomic::new(0),
                     hit: hit::<H>,
                 },
                 attachment: Attachment {
@@ -237,8 +236,8 @@ impl<H: Handler> Tracepoint<H> {
                     }),
                     is_notified: found.is_none(),
                     name: CString::try_from(name)?,
-                    tracepoint: AtomicPtr::new(ptr::null_mut()),
-                    error: AtomicI32::new(0),
+                    tracepoint: Atomic::new(ptr::null_mut()),
+                    error: Atomic::new(0),
                 },
                 handler <- handler,
             }? Error),
@@ -264,7 +263,7 @@ impl<H: Handler> Tracepoint<H> {
             inner: ManuallyDrop::new(inner),
             entry: claim.keep(),
         };
-        match this.inner.attachment.error.load(Ordering::Relaxed) {
+        match this.inner.attachment.error.load(Relaxed) {
             0 => Ok(this),
             error => Err(Error::from_errno(error)),
         }
@@ -273,18 +272,13 @@ impl<H: Handler> Tracepoint<H> {
     /// Whether the tracepoint exists. Any context. A module with the tracepoint may be loaded or
     /// unloaded at any time.
     pub fn is_attached(&self) -> bool {
-        !self
-            .inner
-            .attachment
-            .tracepoint
-            .load(Ordering::Relaxed)
-            .is_null()
+        !self.inner.attachment.tracepoint.load(Relaxed).is_null()
     }
 
     /// The number of hits that handlers caused, for which the kernel did not call this handler. Any
     /// context. The kernel counts without a lock.
     pub fn missed(&self) -> u64 {
-        self.inner.hook.missed.load(Ordering::Relaxed) as u64
+        self.inner.hook.missed.load(Relaxed) as u64
     }
 
     /// The handler. Other CPUs may run it at the same time. Any context.
@@ -355,7 +349,7 @@ impl<H: Handler> PinnedHook<H> {
         };
         // SAFETY: The function has no requirements.
         unsafe { ktrace_tracepoint_synchronize_unregister() };
-        if detached.is_err() || !attachment.tracepoint.load(Ordering::Relaxed).is_null() {
+        if detached.is_err() || !attachment.tracepoint.load(Relaxed).is_null() {
             leftover::keep_code_of(hit::<H> as *const () as usize);
             return Err(EBUSY);
         }
@@ -375,7 +369,7 @@ impl<H: Handler> PinnedHook<H> {
         // SAFETY: The caller guarantees that the tracepoint lives.
         let stub = unsafe { (*tracepoint).probestub } as usize;
         let site = arch::ftrace_site(stub);
-        self.hook.stub.store(site, Ordering::Relaxed);
+        self.hook.stub.store(site, Relaxed);
         // SAFETY: The stub takes the data that every tracepoint passes first, and reads only those
         // arguments of the tracepoint that are in registers. The caller guarantees that this data
         // lives.
@@ -386,9 +380,7 @@ impl<H: Handler> PinnedHook<H> {
                 self.data(),
             )
         })?;
-        self.attachment
-            .tracepoint
-            .store(tracepoint, Ordering::Relaxed);
+        self.attachment.tracepoint.store(tracepoint, Relaxed);
         Ok(())
     }
 
@@ -399,7 +391,7 @@ impl<H: Handler> PinnedHook<H> {
     /// If the hook is attached, the tracepoint must live. No other code may attach or detach the
     /// hook during the call.
     unsafe fn detach(&self) -> Result {
-        let tracepoint = self.attachment.tracepoint.load(Ordering::Relaxed);
+        let tracepoint = self.attachment.tracepoint.load(Relaxed);
         if tracepoint.is_null() {
             return Ok(());
         }
@@ -411,9 +403,7 @@ impl<H: Handler> PinnedHook<H> {
                 self.data(),
             )
         })?;
-        self.attachment
-            .tracepoint
-            .store(ptr::null_mut(), Ordering::Relaxed);
+        self.attachment.tracepoint.store(ptr::null_mut(), Relaxed);
         Ok(())
     }
 }
@@ -490,7 +480,7 @@ unsafe extern "C" fn module_changed<H: Handler>(
     if found.is_null() {
         return 0;
     }
-    let attached = attachment.tracepoint.load(Ordering::Relaxed);
+    let attached = attachment.tracepoint.load(Relaxed);
     let result = if action == COMING && attached.is_null() {
         // SAFETY: The tracepoint lives until its module is unloaded, and the kernel calls this
         // function before that. The caller guarantees that no other such call runs. While the
@@ -504,7 +494,7 @@ unsafe extern "C" fn module_changed<H: Handler>(
     };
     if let Err(error) = result {
         pr_warn!("cannot attach to a tracepoint of a module: {error:?}\n");
-        attachment.error.store(error.to_errno(), Ordering::Relaxed);
+        attachment.error.store(error.to_errno(), Relaxed);
     }
     0
 }
@@ -520,7 +510,7 @@ unsafe extern "C" fn hit<H: Handler>(hook: *mut Hook, regs: *mut ftrace_regs) {
     // SAFETY: The stub passes the hook that `attach` gave to the kernel, which is in a `PinnedHook`
     // for `H`. Detaching waits for this call.
     let inner = unsafe { &*kernel::container_of!(hook, PinnedHook<H>, hook) };
-    let stub = inner.hook.stub.load(Ordering::Relaxed);
+    let stub = read_once(&inner.hook.stub);
     // SAFETY: During this call, `regs` is valid and preemption is disabled. The stub sets the same
     // registers as ftrace at an entry, with a valid stack pointer.
     let call = unsafe { Call::at_entry(stub, regs) };

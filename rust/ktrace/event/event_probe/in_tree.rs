@@ -8,10 +8,6 @@ use core::{
         self,
         NonNull, //
     },
-    sync::atomic::{
-        AtomicBool,
-        Ordering, //
-    },
 };
 
 use kernel::{
@@ -29,6 +25,10 @@ use kernel::{
     str::{
         CStr,
         CString, //
+    },
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
     },
 };
 
@@ -205,7 +205,7 @@ struct CallbackData<H> {
 /// so, the trigger is off the file and is never freed.
 pub struct EventProbe<H: Handler> {
     trigger: NonNull<Trigger>,
-    is_attached: AtomicBool,
+    is_attached: Atomic<bool>,
     inner: Pin<KBox<CallbackData<H>>>,
     /// The event, which is held while the trigger exists.
     event: Event,
@@ -257,7 +257,7 @@ impl<H: Handler> EventProbe<H> {
         // INVARIANT: `ktrace_new_event_probe` has just created the trigger.
         let this = Self {
             trigger: NonNull::new(trigger).ok_or(ENOMEM)?,
-            is_attached: AtomicBool::new(false),
+            is_attached: Atomic::new(false),
             inner,
             event,
             entry: Entry::none(),
@@ -276,20 +276,20 @@ impl<H: Handler> EventProbe<H> {
     ///
     /// The current task must hold `event_mutex`.
     unsafe fn detach_locked(&self) {
-        if !self.is_attached.load(Ordering::Relaxed) {
+        if !self.is_attached.load(Relaxed) {
             return;
         }
         // SAFETY: By the type invariant, the trigger is on the event's file, or `take_back` has
         // detached it, which C notes in the trigger. The caller holds `event_mutex`.
         unsafe { ktrace_take_back_event_probe(self.trigger.as_ptr()) };
         // INVARIANT: The trigger was removed from the file. The caller holds `event_mutex`.
-        self.is_attached.store(false, Ordering::Relaxed);
+        self.is_attached.store(false, Relaxed);
     }
 
     /// Attaches the handler to the event. Process context. `EBUSY` if it is attached already, and
     /// the kernel's error if the kernel cannot create the event's records.
     pub fn attach(&self, _: &EventMutexHeld) -> Result {
-        if self.is_attached.load(Ordering::Relaxed) {
+        if self.is_attached.load(Relaxed) {
             return Err(EBUSY);
         }
         // SAFETY: By the type invariant, the event exists and the trigger is not on its file. The
@@ -298,7 +298,7 @@ impl<H: Handler> EventProbe<H> {
             ktrace_attach_event_probe(self.event.file.as_ptr(), self.trigger.as_ptr())
         })?;
         // INVARIANT: C put the trigger on the file. The token proves that `event_mutex` is held.
-        self.is_attached.store(true, Ordering::Relaxed);
+        self.is_attached.store(true, Relaxed);
         Ok(())
     }
 

@@ -6,18 +6,16 @@
 //! opens an event, and then calls a function of the event. So this module has its own event,
 //! `control`, and opens it to make the kernel call this module's function.
 
-use core::{
-    ptr,
-    sync::atomic::{
-        AtomicPtr,
-        Ordering, //
-    },
-};
+use core::ptr;
 
 use kernel::{
     bindings::task_struct,
     ffi::c_void,
-    prelude::*, //
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
 };
 
 kernel::sync::global_lock! {
@@ -27,8 +25,8 @@ kernel::sync::global_lock! {
 
 /// The task that makes a request, and its request, which only this task reads. Both are set and
 /// reset with `REQUESTS` held.
-static TASK: AtomicPtr<task_struct> = AtomicPtr::new(ptr::null_mut());
-static REQUEST: AtomicPtr<Request> = AtomicPtr::new(ptr::null_mut());
+static TASK: Atomic<*mut task_struct> = Atomic::new(ptr::null_mut());
+static REQUEST: Atomic<*mut Request> = Atomic::new(ptr::null_mut());
 
 /// A function to run once.
 struct Request {
@@ -89,14 +87,14 @@ fn run_request<F: FnOnce() -> R, R>(operation: &mut Operation<F, R>) {
 /// call only this function of the file.
 fn with_locked(request: &mut Request) {
     let _requests = REQUESTS.lock();
-    REQUEST.store(request, Ordering::Relaxed);
+    REQUEST.store(request, Relaxed);
     // SAFETY: `get_current()` has no requirements.
     let task = unsafe { kernel::bindings::get_current() };
-    TASK.store(task, Ordering::Relaxed);
+    TASK.store(task, Relaxed);
     // SAFETY: This is process context, and the current task does not hold `event_mutex`.
     unsafe { ktrace_open_control() };
-    TASK.store(ptr::null_mut(), Ordering::Relaxed);
-    REQUEST.store(ptr::null_mut(), Ordering::Relaxed);
+    TASK.store(ptr::null_mut(), Relaxed);
+    REQUEST.store(ptr::null_mut(), Relaxed);
 }
 
 /// The kernel calls this function when a task opens the control event.
@@ -108,10 +106,10 @@ fn with_locked(request: &mut Request) {
 unsafe extern "C" fn ktrace_event_mutex_held() {
     // SAFETY: `get_current()` has no requirements.
     let task = unsafe { kernel::bindings::get_current() };
-    if TASK.load(Ordering::Relaxed) != task {
+    if TASK.load(Relaxed) != task {
         return;
     }
-    let request = REQUEST.swap(ptr::null_mut(), Ordering::Relaxed);
+    let request = REQUEST.xchg(ptr::null_mut(), Relaxed);
     if request.is_null() {
         return;
     }

@@ -5,13 +5,7 @@
 
 use core::{
     mem::size_of,
-    ptr,
-    sync::atomic::{
-        AtomicPtr,
-        AtomicU16,
-        AtomicUsize,
-        Ordering, //
-    },
+    ptr, //
 };
 
 use kernel::{
@@ -24,12 +18,20 @@ use kernel::{
         c_ulong,
         c_void, //
     },
-    prelude::*, //
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed,
+        Release, //
+    },
 };
 
 use crate::{
-    arch,
-    bindings, //
+    arch, bindings,
+    hit::atomic::{
+        read_once,
+        Published, //
+    },
 };
 
 use super::origin::Origin;
@@ -83,18 +85,18 @@ unsafe impl<F: Fn(&mut [u8])> Fill for Closure<'_, F> {
 pub struct Sink {
     /// The file of the only user. Most enabled events have one user. NULL if the event has no user,
     /// if perf is a user, or if the event has several users.
-    only: AtomicPtr<bindings::trace_event_file>,
+    only: Published<bindings::trace_event_file>,
     /// Created for perf, or for the second user.
-    users: AtomicPtr<Users>,
+    users: Published<Users>,
     /// The event number in the records, or 0 if the sink belongs to no event.
-    number: AtomicU16,
+    number: Atomic<u32>,
     /// The minimum length of a record, because the kernel reads the fields of each record.
-    fixed_len: AtomicU16,
+    fixed_len: Atomic<u32>,
 }
 
 /// The state of RCU when a user of any event left last. After a grace period since then, no handler
 /// uses this user. C: `get_state_synchronize_rcu()`.
-static LEFT: AtomicUsize = AtomicUsize::new(0);
+static LEFT: Atomic<usize> = Atomic::new(0);
 
 /// All users of an event that perf has opened, or that had several users.
 ///
@@ -106,16 +108,16 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 struct Users {
     rcu: callback_head,
     /// The list of the files. It can be empty while there is only one.
-    files: AtomicPtr<Link>,
+    files: Published<Link>,
     /// The event while perf has opened it, otherwise NULL.
-    perf: AtomicPtr<bindings::trace_event_call>,
+    perf: Published<bindings::trace_event_call>,
 }
 
 /// A user: a trace instance in which the event is enabled.
 #[repr(C)]
 struct Link {
     rcu: callback_head,
-    next: AtomicPtr<Link>,
+    next: Published<Link>,
     file: *mut bindings::trace_event_file,
 }
 
@@ -123,38 +125,38 @@ impl Sink {
     /// Creates a sink without users.
     pub const fn new() -> Self {
         Self {
-            only: AtomicPtr::new(ptr::null_mut()),
-            users: AtomicPtr::new(ptr::null_mut()),
-            number: AtomicU16::new(0),
-            fixed_len: AtomicU16::new(HEADER_LEN as u16),
+            only: Published::new(ptr::null_mut()),
+            users: Published::new(ptr::null_mut()),
+            number: Atomic::new(0),
+            fixed_len: Atomic::new(HEADER_LEN as u32),
         }
     }
 
     /// Assigns the sink to an event. `EBUSY` if the sink already belongs to an event.
     pub(in crate::event) fn set_event(&self, number: u16, fixed_len: u16) -> Result {
         self.number
-            .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)
+            .cmpxchg(0, number.into(), Relaxed)
             .map_err(|_| EBUSY)?;
-        self.fixed_len.store(fixed_len, Ordering::Relaxed);
+        self.fixed_len.store(fixed_len.into(), Relaxed);
         Ok(())
     }
 
     /// Ends the assignment. The event was removed or never added.
     pub(in crate::event) fn clear_event(&self) {
         self.free_users();
-        self.fixed_len.store(HEADER_LEN as u16, Ordering::Relaxed);
-        self.number.store(0, Ordering::Release);
+        self.fixed_len.store(HEADER_LEN as u32, Relaxed);
+        self.number.store(0, Release);
     }
 
     #[inline(always)]
     pub(in crate::event) fn fixed_len(&self) -> usize {
-        self.fixed_len.load(Ordering::Relaxed).into()
+        read_once(&self.fixed_len) as usize
     }
 
     fn users(&self) -> Option<&Users> {
         // SAFETY: By the type invariant, the pointer is NULL or live. `free_users` frees the
         // structure when the event has been removed. Only the kernel's calls for the event use it.
-        unsafe { self.users.load(Ordering::Relaxed).as_ref() }
+        unsafe { self.users.get().as_ref() }
     }
 
     /// Creates the structure for several users, and adds the only user to it. `ENOMEM`.
@@ -163,13 +165,13 @@ impl Sink {
             Some(users) => users,
             None => {
                 let users = KBox::leak(KBox::new(Users::default(), GFP_KERNEL)?);
-                // INVARIANT: The structure is live. Release: handlers see it initialised.
-                self.users.store(users, Ordering::Release);
+                // INVARIANT: The structure is live, and initialised.
+                self.users.assign(users);
                 users
             }
         };
-        let only = self.only.load(Ordering::Relaxed);
-        if !only.is_null() && users.files.load(Ordering::Relaxed).is_null() {
+        let only = self.only.get();
+        if !only.is_null() && users.files.get().is_null() {
             users.link(only)?;
         }
         Ok(users)
@@ -178,7 +180,7 @@ impl Sink {
     /// Frees the structure for several users after an RCU grace period.
     fn free_users(&self) {
         // INVARIANT: NULL is valid. Handlers may use the structure until a grace period later.
-        let users = self.users.swap(ptr::null_mut(), Ordering::Relaxed);
+        let users = self.users.take();
         if !users.is_null() {
             // SAFETY: The structure is from a `KBox`, and no other code frees it. The RCU head is
             // its first field.
@@ -188,25 +190,25 @@ impl Sink {
 
     /// Whether the event has a user.
     pub(in crate::event) fn is_used(&self) -> bool {
-        !self.only.load(Ordering::Relaxed).is_null() || self.users().is_some_and(Users::is_used)
+        !self.only.get().is_null() || self.users().is_some_and(Users::is_used)
     }
 
     /// Whether the event has exactly one user.
     pub(in crate::event) fn is_singly_used(&self) -> bool {
-        !self.only.load(Ordering::Relaxed).is_null() || self.users().is_some_and(Users::is_perf)
+        !self.only.get().is_null() || self.users().is_some_and(Users::is_perf)
     }
 
     pub(in crate::event) fn add_perf(&self, call: *mut bindings::trace_event_call) -> Result {
         let users = self.need_users()?;
-        users.perf.store(call, Ordering::Release);
+        users.perf.assign(call);
         self.find_only(users);
         Ok(())
     }
 
     pub(in crate::event) fn add_file(&self, file: *mut bindings::trace_event_file) -> Result {
         if !self.is_used() {
-            // INVARIANT: This is the only user. Release: handlers see the initialised file.
-            self.only.store(file, Ordering::Release);
+            // INVARIANT: This is the only user.
+            self.only.assign(file);
             return Ok(());
         }
         let users = self.need_users()?;
@@ -217,34 +219,32 @@ impl Sink {
 
     /// Sets `only` to the file of the only user, if there is only one.
     fn find_only(&self, users: &Users) {
-        // INVARIANT: The file is that of the only link, and perf is not a user. Release: handlers
-        // see the initialised file.
-        self.only.store(users.only(), Ordering::Release);
+        // INVARIANT: The file is that of the only link, and perf is not a user.
+        self.only.assign(users.only());
     }
 
     /// Waits until no handler uses a user that has left. Process context.
     pub(in crate::event) fn wait_for_handlers(&self) {
         // SAFETY: The function has no requirements in process context.
-        unsafe { kernel::bindings::cond_synchronize_rcu(LEFT.load(Ordering::Relaxed)) };
+        unsafe { kernel::bindings::cond_synchronize_rcu(LEFT.load(Relaxed)) };
     }
 
     /// Removes a user. If `file` is NULL, the user is perf. Returns false if it was not a user.
     pub(in crate::event) fn remove(&self, file: *mut bindings::trace_event_file) -> bool {
         let listed = self
             .users()
-            .filter(|users| file.is_null() || !users.files.load(Ordering::Relaxed).is_null());
+            .filter(|users| file.is_null() || !users.files.get().is_null());
         let removed = match listed {
             None => {
-                let null = ptr::null_mut();
-                !file.is_null()
-                    && self
-                        .only
-                        .compare_exchange(file, null, Ordering::Relaxed, Ordering::Relaxed)
-                        .is_ok()
+                let is_only = !file.is_null() && self.only.get() == file;
+                if is_only {
+                    self.only.take();
+                }
+                is_only
             }
             Some(users) => {
                 // INVARIANT: `only` is NULL before the link of its file leaves the list.
-                self.only.store(ptr::null_mut(), Ordering::Relaxed);
+                self.only.take();
                 let removed = users.remove(file);
                 self.find_only(users);
                 removed
@@ -252,7 +252,7 @@ impl Sink {
         };
         // SAFETY: The function has no requirements.
         let now = unsafe { kernel::bindings::get_state_synchronize_rcu() };
-        LEFT.store(now, Ordering::Relaxed);
+        LEFT.store(now, Relaxed);
         removed
     }
 
@@ -263,8 +263,9 @@ impl Sink {
     #[inline(always)]
     pub fn record<O: Origin>(&self, hit: &O, len: usize, fill: impl Fn(&mut [u8])) {
         // An event gets its fields before it gets a user. So the code looks for a user first.
-        let is_unused = self.only.load(Ordering::Acquire).is_null()
-            && self.users.load(Ordering::Acquire).is_null();
+        let state = hit.state();
+        let guard = state.atomic();
+        let is_unused = self.only.read(guard).is_null() && self.users.read(guard).is_null();
         if is_unused || len < self.fixed_len() || len > MAX_LEN {
             return;
         }
@@ -287,7 +288,7 @@ impl Sink {
         len: impl Fn() -> usize,
         fill: impl Fn() -> F,
     ) {
-        let only = self.only.load(Ordering::Acquire);
+        let only = self.only.read(hit.state().atomic());
         if only.is_null() {
             self.record_to_all(*hit, len(), fill());
         } else {
@@ -304,22 +305,24 @@ impl Sink {
     #[inline(never)]
     #[link_section = ".kprobes.text"]
     fn record_to_all<O: Origin>(&self, hit: O, len: usize, fill: impl Fill) {
+        let state = hit.state();
+        let guard = state.atomic();
         // SAFETY: By the type invariant, the pointer is NULL or live. The kernel frees the
         // structure after a grace period. Preemption is disabled in a handler, so no grace period
         // ends during the call.
-        let Some(users) = (unsafe { self.users.load(Ordering::Acquire).as_ref() }) else {
+        let Some(users) = (unsafe { self.users.read(guard).as_ref() }) else {
             return;
         };
-        let mut link = users.files.load(Ordering::Acquire);
+        let mut link = users.files.read(guard);
         while !link.is_null() {
             // SAFETY: By the type invariant, a link lives until a grace period after it left the
             // list. Preemption is disabled in a handler, so no grace period ends during the call.
             let this = unsafe { &*link };
             // SAFETY: The kernel also frees the file of a user that left after a grace period.
             unsafe { record_to_file(this.file, &hit, len, fill) };
-            link = this.next.load(Ordering::Acquire);
+            link = this.next.read(guard);
         }
-        let perf = users.perf.load(Ordering::Acquire);
+        let perf = users.perf.read(guard);
         if !perf.is_null() {
             // SAFETY: When perf leaves, C's `perf_trace_event_unreg()` waits for handlers before it
             // frees perf's lists. It waits for an SRCU grace period, which includes one of RCU.
@@ -344,8 +347,8 @@ impl Default for Users {
     fn default() -> Self {
         Self {
             rcu: callback_head::default(),
-            files: AtomicPtr::new(ptr::null_mut()),
-            perf: AtomicPtr::new(ptr::null_mut()),
+            files: Published::new(ptr::null_mut()),
+            perf: Published::new(ptr::null_mut()),
         }
     }
 }
@@ -353,26 +356,26 @@ impl Default for Users {
 /// Only the kernel's calls of `class->reg` use these functions.
 impl Users {
     fn is_used(&self) -> bool {
-        let is_list_empty = self.files.load(Ordering::Relaxed).is_null();
-        !is_list_empty || !self.perf.load(Ordering::Relaxed).is_null()
+        let is_list_empty = self.files.get().is_null();
+        !is_list_empty || !self.perf.get().is_null()
     }
 
     /// Whether perf is the only user.
     fn is_perf(&self) -> bool {
-        let is_list_empty = self.files.load(Ordering::Relaxed).is_null();
-        is_list_empty && !self.perf.load(Ordering::Relaxed).is_null()
+        let is_list_empty = self.files.get().is_null();
+        is_list_empty && !self.perf.get().is_null()
     }
 
     /// The file of the only user, or NULL.
     fn only(&self) -> *mut bindings::trace_event_file {
-        let first = self.files.load(Ordering::Relaxed);
-        if first.is_null() || !self.perf.load(Ordering::Relaxed).is_null() {
+        let first = self.files.get();
+        if first.is_null() || !self.perf.get().is_null() {
             return ptr::null_mut();
         }
         // SAFETY: By the type invariant, a link in the list is live. Only the caller can remove the
         // link.
         let first = unsafe { &*first };
-        if first.next.load(Ordering::Relaxed).is_null() {
+        if first.next.get().is_null() {
             first.file
         } else {
             ptr::null_mut()
@@ -383,34 +386,31 @@ impl Users {
         let link = KBox::into_raw(KBox::new(
             Link {
                 rcu: callback_head::default(),
-                next: AtomicPtr::new(self.files.load(Ordering::Relaxed)),
+                next: Published::new(self.files.get()),
                 file,
             },
             GFP_KERNEL,
         )?);
-        // INVARIANT: The link is live, and the rest of the list follows it. Release: handlers see
-        // the initialised link.
-        self.files.store(link, Ordering::Release);
+        // INVARIANT: The link is live, and the rest of the list follows it.
+        self.files.assign(link);
         Ok(())
     }
 
     /// Removes a user. If `file` is NULL, the user is perf. Returns false if it was not a user.
     fn remove(&self, file: *mut bindings::trace_event_file) -> bool {
         if file.is_null() {
-            return !self.perf.swap(ptr::null_mut(), Ordering::Relaxed).is_null();
+            return !self.perf.take().is_null();
         }
         let mut place = &self.files;
         loop {
-            let link = place.load(Ordering::Relaxed);
+            let link = place.get();
             if link.is_null() {
                 return false;
             }
             // SAFETY: By the type invariant, a link in the list is live.
             let this = unsafe { &*link };
             if this.file == file {
-                // Release: handlers reach the following links through this pointer, and see them
-                // initialised.
-                place.store(this.next.load(Ordering::Relaxed), Ordering::Release);
+                place.assign(this.next.get());
                 // INVARIANT: The kernel frees the link only after a grace period.
                 // SAFETY: The link is from a `KBox` and is not in the list any more. No other code
                 // frees it. The RCU head is its first field.

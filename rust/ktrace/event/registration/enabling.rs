@@ -2,19 +2,17 @@
 
 //! Enabling of events by the module itself.
 
-use core::{
-    ptr,
-    sync::atomic::{
-        AtomicPtr,
-        Ordering, //
-    },
-};
+use core::ptr;
 
 use kernel::{
     bindings::task_struct,
     error::to_result,
     ffi::c_int,
-    prelude::*, //
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
 };
 
 use crate::{
@@ -33,7 +31,7 @@ kernel::sync::global_lock! {
 }
 
 /// The task that holds `ENABLING`, or NULL.
-static ENABLER: AtomicPtr<task_struct> = AtomicPtr::new(ptr::null_mut());
+static ENABLER: Atomic<*mut task_struct> = Atomic::new(ptr::null_mut());
 
 /// # Safety
 ///
@@ -46,7 +44,7 @@ pub(super) unsafe fn init() {
 /// Whether the current task enables or disables an event by [`enable`] or [`disable`]. The task
 /// holds `event_mutex`.
 pub(super) fn is_current_task() -> bool {
-    ENABLER.load(Ordering::Relaxed) == mutex::current()
+    ENABLER.load(Relaxed) == mutex::current()
 }
 
 /// Enables an event in the top trace instance, as `echo 1 >events/GROUP/NAME/enable` does.
@@ -69,11 +67,11 @@ pub fn disable(group: &CStr, name: &CStr) -> Result {
 pub(super) fn set_enabled(group: &CStr, name: &CStr, set: c_int) -> Result {
     EventMutexHeld::check_not_current()?;
     let _enabling = ENABLING.lock();
-    ENABLER.store(mutex::current(), Ordering::Relaxed);
+    ENABLER.store(mutex::current(), Relaxed);
     // SAFETY: Both arguments are strings.
     let result = to_result(unsafe {
         bindings::trace_set_clr_event(group.as_char_ptr(), name.as_char_ptr(), set)
     });
-    ENABLER.store(ptr::null_mut(), Ordering::Relaxed);
+    ENABLER.store(ptr::null_mut(), Relaxed);
     result
 }

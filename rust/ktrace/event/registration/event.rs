@@ -12,11 +12,6 @@ use core::{
         self,
         NonNull, //
     },
-    sync::atomic::{
-        AtomicBool,
-        AtomicPtr,
-        Ordering, //
-    },
 };
 
 use kernel::{
@@ -31,6 +26,11 @@ use kernel::{
     prelude::*,
     sync::{
         aref::ARef,
+        atomic::{
+            Atomic,
+            Relaxed,
+            Release, //
+        },
         Arc, //
     },
     types::Opaque, //
@@ -221,10 +221,10 @@ impl TraceEvent {
             call: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
             operations,
             sink,
-            fields: AtomicPtr::new(ptr::null_mut()),
-            has_fields: AtomicBool::new(false),
-            hides_fields: AtomicBool::new(false),
-            is_dropped: AtomicBool::new(false),
+            fields: Atomic::new(ptr::null_mut()),
+            has_fields: Atomic::new(false),
+            hides_fields: Atomic::new(false),
+            is_dropped: Atomic::new(false),
             entry: Entry::none(),
         };
         // INVARIANT: The sink was borrowed from `operations` above.
@@ -259,7 +259,7 @@ impl TraceEvent {
             .inspect_err(|_| inner.put_fields(token))?;
         inner.output().set_registered(true);
         inner.entry.set(claim.keep());
-        let has_fields = inner.has_fields.load(Ordering::Relaxed);
+        let has_fields = inner.has_fields.load(Relaxed);
         // INVARIANT: `trace_add_event_call` has just added the call.
         let event = Self {
             inner: ManuallyDrop::new(inner),
@@ -420,13 +420,13 @@ impl<'a> HeldEvent<'a> {
         let event = PinnedEvent::registered_of(output, token)?;
         // INVARIANT: `unregister` checks for references with `event_mutex` held. The token proves
         // that it is held here, so the event stays registered while this reference exists.
-        event.references().fetch_add(1, Ordering::Relaxed);
+        event.references().add(1, Relaxed);
         Some(Self(event))
     }
 }
 
 impl Drop for HeldEvent<'_> {
     fn drop(&mut self) {
-        self.0.references().fetch_sub(1, Ordering::Release);
+        self.0.references().fetch_sub(1, Release);
     }
 }

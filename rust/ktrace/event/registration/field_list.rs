@@ -11,18 +11,16 @@ use core::{
         self,
         NonNull, //
     },
-    sync::atomic::{
-        AtomicBool,
-        AtomicPtr,
-        AtomicUsize,
-        Ordering, //
-    },
 };
 
 use kernel::{
     bindings::list_head,
     ffi::c_void,
     prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
     types::Opaque, //
 };
 
@@ -94,11 +92,11 @@ pub(super) struct FieldList {
     class: ClassFields,
     fields: NonNull<[Field]>,
     /// Whether the kernel's list has all fields.
-    is_defined: AtomicBool,
+    is_defined: Atomic<bool>,
     /// The number of events that use the list.
-    events: AtomicUsize,
+    events: Atomic<usize>,
     /// The next list of the group.
-    next: AtomicPtr<FieldList>,
+    next: Atomic<*mut FieldList>,
 }
 
 /// The lists of a group that events can share.
@@ -106,11 +104,11 @@ pub(super) struct FieldList {
 /// # Invariants
 ///
 /// Each list is live, and at least one event uses it.
-pub(super) struct SharedLists(AtomicPtr<FieldList>);
+pub(super) struct SharedLists(Atomic<*mut FieldList>);
 
 impl SharedLists {
     pub(super) const fn new() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
+        Self(Atomic::new(ptr::null_mut()))
     }
 
     /// Finds or creates a list for another event. `ENOMEM`.
@@ -126,12 +124,12 @@ impl SharedLists {
         // SAFETY: The caller guarantees that the fields are borrowed.
         let is_static = unsafe { fields.as_ref() }.iter().all(Field::is_static);
         let mut place = &self.0;
-        while let Some(list) = NonNull::new(place.load(Ordering::Relaxed)) {
+        while let Some(list) = NonNull::new(place.load(Relaxed)) {
             // SAFETY: By the type invariant, the list is live.
             let this = unsafe { list.as_ref() };
             if is_static && ptr::eq(this.fields.as_ptr(), fields.as_ptr()) && this.is_defined() {
                 // INVARIANT: The fields of the event are in the same memory.
-                this.events.fetch_add(1, Ordering::Relaxed);
+                this.events.add(1, Relaxed);
                 return Ok(list);
             }
             place = &this.next;
@@ -140,10 +138,10 @@ impl SharedLists {
             FieldList {
                 class: ClassFields::new(),
                 fields,
-                is_defined: AtomicBool::new(false),
+                is_defined: Atomic::new(false),
                 // INVARIANT: The caller guarantees that the event has borrowed the fields.
-                events: AtomicUsize::new(1),
-                next: AtomicPtr::new(ptr::null_mut()),
+                events: Atomic::new(1),
+                next: Atomic::new(ptr::null_mut()),
             },
             GFP_KERNEL,
         )?;
@@ -152,7 +150,7 @@ impl SharedLists {
         unsafe { list.as_ref().class.init() };
         if is_static {
             // INVARIANT: One event uses the list. `place` is the end of the group's lists.
-            place.store(list.as_ptr(), Ordering::Relaxed);
+            place.store(list.as_ptr(), Relaxed);
         }
         Ok(list)
     }
@@ -166,15 +164,15 @@ impl SharedLists {
     pub(super) unsafe fn put(&self, _: &EventMutex, list: NonNull<FieldList>) {
         // SAFETY: The event still uses the list, so the list is live.
         let this = unsafe { list.as_ref() };
-        if this.events.fetch_sub(1, Ordering::Relaxed) > 1 {
+        if this.events.fetch_sub(1, Relaxed) > 1 {
             return;
         }
         let mut place = &self.0;
-        while let Some(other) = NonNull::new(place.load(Ordering::Relaxed)) {
+        while let Some(other) = NonNull::new(place.load(Relaxed)) {
             // SAFETY: By the type invariant, the list is live.
             let next = unsafe { &other.as_ref().next };
             if other == list {
-                place.store(next.load(Ordering::Relaxed), Ordering::Relaxed);
+                place.store(next.load(Relaxed), Relaxed);
                 break;
             }
             place = next;
@@ -200,17 +198,17 @@ impl FieldList {
 
     /// Whether the kernel's list has all fields.
     pub(super) fn is_defined(&self) -> bool {
-        self.is_defined.load(Ordering::Relaxed)
+        self.is_defined.load(Relaxed)
     }
 
     /// Records that the kernel's list has all fields now.
     pub(super) fn set_defined(&self) {
-        self.is_defined.store(true, Ordering::Relaxed);
+        self.is_defined.store(true, Relaxed);
     }
 
     /// Whether more than one event uses the list.
     pub(super) fn is_shared(&self) -> bool {
-        self.events.load(Ordering::Relaxed) > 1
+        self.events.load(Relaxed) > 1
     }
 
     /// A class for the records of the event. The kernel reads only the list of this class.

@@ -13,11 +13,6 @@ use core::{
         self,
         NonNull, //
     },
-    sync::atomic::{
-        AtomicBool,
-        AtomicPtr,
-        Ordering, //
-    },
 };
 
 use kernel::{
@@ -32,7 +27,11 @@ use kernel::{
             ARef,
             AlwaysRefCounted, //
         },
-        atomic::Acquire,
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         Refcount, //
     },
@@ -51,6 +50,10 @@ use crate::{
             TraceSeq, //
         },
         sink::HEADER_LEN, //
+    },
+    hit::atomic::{
+        assign,
+        Published, //
     },
     modules::{
         leftover::{
@@ -95,7 +98,7 @@ use super::{
 /// `references` is not zero then, the output is never freed.
 #[repr(C)]
 pub struct Output {
-    class: AtomicPtr<bindings::trace_event_class>,
+    class: Published<bindings::trace_event_class>,
     name: Name,
     event: Opaque<bindings::trace_event>,
     /// Valid while `references` is not zero.
@@ -104,12 +107,12 @@ pub struct Output {
     _flags: c_int,
     references: Refcount,
     /// Whether the trace buffers may have records with this number.
-    is_recorded: AtomicBool,
+    is_recorded: Atomic<bool>,
     /// Whether `memory` has an event that is registered. Changes only with `event_mutex` held.
-    is_registered: AtomicBool,
+    is_registered: Atomic<bool>,
     entry: Entry,
     /// The next output in the list of events to remove, and later in [`Reserved`].
-    pub(super) next: AtomicPtr<Output>,
+    pub(super) next: Atomic<*mut Output>,
     pub(super) memory: EventMemory,
 }
 
@@ -216,7 +219,7 @@ pub(super) fn abandon(mut list: Reserved) {
     while let Some(output) = list.pop() {
         output.set_funcs(funcs.as_ptr());
         // INVARIANT: The class has an empty list of fields and no function to get them.
-        output.class.store(class.cast_mut(), Ordering::Relaxed);
+        output.class.assign(class.cast_mut());
         // The kernel keeps the registered event, so the output is never freed.
         let _ = KBox::into_raw(output);
     }
@@ -247,7 +250,7 @@ impl Reserved {
     }
 
     fn push(&mut self, output: KBox<Output>) {
-        output.next.store(self.0, Ordering::Relaxed);
+        output.next.store(self.0, Relaxed);
         self.0 = KBox::into_raw(output);
     }
 
@@ -259,7 +262,7 @@ impl Reserved {
         }
         // SAFETY: `push` took the output out of its box. The list no longer has it.
         let output = unsafe { KBox::from_raw(self.0) };
-        self.0 = output.next.load(Ordering::Relaxed);
+        self.0 = output.next.load(Relaxed);
         Some(output)
     }
 }
@@ -302,17 +305,17 @@ impl Output {
         let output = KBox::write(
             output,
             Self {
-                class: AtomicPtr::new(class_without_fields().cast_mut()),
+                class: Published::new(class_without_fields().cast_mut()),
                 name,
                 event: Opaque::new(bindings::trace_event::default()),
                 print: UnsafeCell::new(ManuallyDrop::new(print)),
                 group,
                 _flags: 0,
                 references: Refcount::new(1),
-                is_recorded: AtomicBool::new(false),
-                is_registered: AtomicBool::new(false),
+                is_recorded: Atomic::new(false),
+                is_registered: Atomic::new(false),
                 entry: Entry::none(),
-                next: AtomicPtr::new(ptr::null_mut()),
+                next: Atomic::new(ptr::null_mut()),
                 memory: EventMemory(UnsafeCell::new(MaybeUninit::uninit())),
             },
         );
@@ -341,8 +344,7 @@ impl Output {
     /// Sets the functions that print records.
     fn set_funcs(&self, funcs: *mut bindings::trace_event_functions) {
         // SAFETY: The field is live, and other code only reads it.
-        let field = unsafe { AtomicPtr::from_ptr(&raw mut (*self.event.get()).funcs) };
-        field.store(funcs, Ordering::Relaxed);
+        unsafe { assign(&raw mut (*self.event.get()).funcs, funcs) };
     }
 
     /// Sets the list by which the kernel prints records if the option `fields` is set. Readers that
@@ -350,7 +352,7 @@ impl Output {
     pub(super) fn set_fields(&self, fields: Option<&FieldList>) {
         let class = fields.map_or_else(class_without_fields, FieldList::class);
         // INVARIANT: Both classes have fields and no function to get them.
-        self.class.store(class.cast_mut(), Ordering::Relaxed);
+        self.class.assign(class.cast_mut());
     }
 
     /// A pointer to the name, as the kernel's `struct tracepoint` of the event. The kernel reads
@@ -378,22 +380,22 @@ impl Output {
 
     /// Notes that the trace buffers may have records with this number from now on.
     pub(super) fn set_recorded(&self) {
-        self.is_recorded.store(true, Ordering::Relaxed);
+        self.is_recorded.store(true, Relaxed);
     }
 
     /// Whether the trace buffers may have records with this number.
     pub fn is_recorded(&self) -> bool {
-        self.is_recorded.load(Ordering::Relaxed)
+        self.is_recorded.load(Relaxed)
     }
 
     /// Notes whether the event of this output is registered. The caller holds `event_mutex`.
     pub(super) fn set_registered(&self, is_registered: bool) {
-        self.is_registered.store(is_registered, Ordering::Relaxed);
+        self.is_registered.store(is_registered, Relaxed);
     }
 
     /// Whether the event of this output is registered. The caller holds `event_mutex`.
     pub(super) fn is_registered(&self) -> bool {
-        self.is_registered.load(Ordering::Relaxed)
+        self.is_registered.load(Relaxed)
     }
 
     /// Prints a record.

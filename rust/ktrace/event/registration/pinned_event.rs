@@ -9,12 +9,6 @@ use core::{
         self,
         NonNull, //
     },
-    sync::atomic::{
-        AtomicBool,
-        AtomicI32,
-        AtomicPtr,
-        Ordering, //
-    },
 };
 
 use kernel::{
@@ -35,6 +29,11 @@ use kernel::{
     prelude::*,
     sync::{
         aref::ARef,
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed, //
+        },
         Arc, //
     },
     types::Opaque, //
@@ -81,13 +80,13 @@ pub(super) struct PinnedEvent {
     pub(super) operations: Arc<dyn Operations>,
     pub(super) sink: NonNull<Sink>,
     /// NULL until the event is registered.
-    pub(super) fields: AtomicPtr<FieldList>,
-    pub(super) has_fields: AtomicBool,
+    pub(super) fields: Atomic<*mut FieldList>,
+    pub(super) has_fields: Atomic<bool>,
     /// Whether the kernel sees an empty list of fields. Otherwise, it would free fields that other
     /// events share.
-    pub(super) hides_fields: AtomicBool,
+    pub(super) hides_fields: Atomic<bool>,
     /// Whether a callback of an event dropped the event, which stays until its module unloads.
-    pub(super) is_dropped: AtomicBool,
+    pub(super) is_dropped: Atomic<bool>,
     /// Only the task that claims the entry removes the event from the kernel.
     pub(super) entry: Entry,
 }
@@ -201,7 +200,7 @@ impl PinnedEvent {
     /// The list of the fields. Present while the event is registered.
     fn field_list(&self) -> Option<&FieldList> {
         // SAFETY: By the type invariant, the list belongs to this event, so the list is live.
-        unsafe { self.fields.load(Ordering::Relaxed).as_ref() }
+        unsafe { self.fields.load(Relaxed).as_ref() }
     }
 
     fn fields(&self) -> &[Field] {
@@ -213,13 +212,13 @@ impl PinnedEvent {
         let Some(list) = self.field_list() else {
             return field_list::no_fields();
         };
-        if self.hides_fields.load(Ordering::Relaxed) {
+        if self.hides_fields.load(Relaxed) {
             return field_list::no_fields();
         }
         if list.is_defined() {
             // The kernel does not ask an event to define fields that another event has defined
             // already.
-            self.has_fields.store(true, Ordering::Relaxed);
+            self.has_fields.store(true, Relaxed);
         }
         list.head()
     }
@@ -239,7 +238,7 @@ impl PinnedEvent {
         // operations live as long as `self`, which returns the list before it is freed.
         let list = unsafe { lists.get(token, fields) }?;
         // INVARIANT: The group has just given the list to this event.
-        self.fields.store(list.as_ptr(), Ordering::Relaxed);
+        self.fields.store(list.as_ptr(), Relaxed);
         self.output().set_fields(self.field_list());
         Ok(())
     }
@@ -248,7 +247,7 @@ impl PinnedEvent {
     pub(super) fn put_fields(&self, token: &EventMutex) {
         self.output().set_fields(None);
         // INVARIANT: The event is not registered.
-        let list = self.fields.swap(ptr::null_mut(), Ordering::Relaxed);
+        let list = self.fields.xchg(ptr::null_mut(), Relaxed);
         if let Some(list) = NonNull::new(list) {
             // SAFETY: `take_fields` got the list from this group. The kernel does not use the list
             // after it has removed the last event of the list. Until then, printing readers may use
@@ -260,16 +259,16 @@ impl PinnedEvent {
     pub(super) fn is_busy(&self, _: &EventMutexHeld) -> bool {
         // Only a task that holds `event_mutex` takes references, and the token proves that this
         // task holds it.
-        self.references().load(Ordering::Acquire) != 0 || self.sink().is_used()
+        self.references().load(Acquire) != 0 || self.sink().is_used()
     }
 
     /// The reference count of the event. C: `refcnt` in `struct trace_event_call`.
-    pub(super) fn references(&self) -> &AtomicI32 {
+    pub(super) fn references(&self) -> &Atomic<i32> {
         // SAFETY: The projection stays within the allocation.
         let union = unsafe { &raw mut (*self.call.get()).__bindgen_anon_2 };
         // SAFETY: The event is dynamic, so the counter is the live field of the union. The kernel
         // changes the counter by atomic instructions.
-        unsafe { AtomicI32::from_ptr(&raw mut (*union.cast::<atomic_t>()).counter) }
+        unsafe { Atomic::from_ptr(&raw mut (*union.cast::<atomic_t>()).counter) }
     }
 
     /// Removes the call from the kernel's events. `EBUSY` if the event is used. The caller must
@@ -286,14 +285,14 @@ impl PinnedEvent {
         unsafe { (*call).event.funcs = ptr::null_mut() };
         // The kernel frees the fields that it sees, so shared fields are hidden first.
         let is_shared = self.field_list().is_some_and(FieldList::is_shared);
-        self.hides_fields.store(is_shared, Ordering::Relaxed);
+        self.hides_fields.store(is_shared, Relaxed);
         // Printing readers no longer get the fields. The kernel waits for current readers before it
         // frees the fields.
         self.output().set_fields(None);
         // SAFETY: The call is registered, and `event_mutex` is held.
         to_result(unsafe { bindings::trace_remove_event_call(call) }).inspect_err(|_| {
             self.output().set_fields(self.field_list());
-            self.hides_fields.store(false, Ordering::Relaxed);
+            self.hides_fields.store(false, Relaxed);
             // SAFETY: The call is still registered, and `event_mutex` is held.
             unsafe { (*call).event.funcs = (&raw const ktrace_call_funcs).cast_mut() };
         })?;
@@ -453,7 +452,7 @@ unsafe extern "C" fn ktrace_call_define_fields(call: *mut bindings::trace_event_
             }
         }
         list.set_defined();
-        inner.has_fields.store(true, Ordering::Relaxed);
+        inner.has_fields.store(true, Relaxed);
         Ok(0)
     })
 }

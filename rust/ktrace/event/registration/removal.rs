@@ -7,15 +7,9 @@
 //! reserved (see [`output`]) until all these buffers are emptied. The kernel does not empty the
 //! buffer of an offline CPU.
 
-use core::{
-    ptr::{
-        self,
-        NonNull, //
-    },
-    sync::atomic::{
-        AtomicPtr,
-        Ordering, //
-    },
+use core::ptr::{
+    self,
+    NonNull, //
 };
 
 use kernel::{
@@ -29,6 +23,10 @@ use kernel::{
         c_void, //
     },
     prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
     time::{
         delay::fsleep,
         Delta, //
@@ -57,7 +55,7 @@ use super::{
 
 /// Events that the running closure of [`EventMutex::with`] has dropped, linked by [`Output::next`].
 /// Only the holder of `event_mutex` uses the list.
-static ABANDONED: AtomicPtr<Output> = AtomicPtr::new(ptr::null_mut());
+static ABANDONED: Atomic<*mut Output> = Atomic::new(ptr::null_mut());
 
 // Rust only passes on pointers to these kernel structures.
 #[allow(improper_ctypes)]
@@ -181,7 +179,7 @@ pub(super) fn remove(inner: EventBox) {
     }
     if EventMutexHeld::is_in_callback() {
         // `take_back` waits for `event_mutex`, and frees the event afterwards.
-        inner.is_dropped.store(true, Ordering::Relaxed);
+        inner.is_dropped.store(true, Relaxed);
         let _ = inner.into_raw();
         pr_warn!("an event was dropped in a callback: it stays until its module goes\n");
         return;
@@ -194,11 +192,9 @@ pub(super) fn remove(inner: EventBox) {
     };
     // `Abandoned` takes it up in this task.
     claim.put_aside();
-    let next = ABANDONED.swap(output.as_ptr(), Ordering::Relaxed);
+    let next = ABANDONED.xchg(output.as_ptr(), Relaxed);
     // SAFETY: The event still has its reference to the output.
-    unsafe { output.as_ref() }
-        .next
-        .store(next, Ordering::Relaxed);
+    unsafe { output.as_ref() }.next.store(next, Relaxed);
 }
 
 /// Removes an event and frees it. Waits until the event has no user.
@@ -228,7 +224,7 @@ impl EventMutex {
 
 /// Takes the list of events that were dropped under the token.
 fn take_abandoned(_: &EventMutex) -> Abandoned {
-    Abandoned(ABANDONED.swap(ptr::null_mut(), Ordering::Relaxed))
+    Abandoned(ABANDONED.xchg(ptr::null_mut(), Relaxed))
 }
 
 /// A list of dropped events, linked by [`Output::next`]. Dropping the list removes the events.
@@ -239,7 +235,7 @@ impl Drop for Abandoned {
         while let Some(output) = NonNull::new(self.0) {
             // SAFETY: `remove` took the output out of a box. The list no longer has it.
             let inner = unsafe { EventBox::from_raw(output) };
-            self.0 = inner.output().next.load(Ordering::Relaxed);
+            self.0 = inner.output().next.load(Relaxed);
             let claim = inner.entry.take_up();
             remove_claimed(inner, claim);
         }
@@ -255,7 +251,7 @@ pub(super) unsafe fn take_back(call: *mut c_void) {
     // SAFETY: The caller guarantees that this is the call of an event.
     let inner = unsafe { PinnedEvent::from_call(call.cast()) };
     wait_until_unregistered(inner);
-    if inner.is_dropped.load(Ordering::Relaxed) {
+    if inner.is_dropped.load(Relaxed) {
         let output = NonNull::from(inner.output());
         // SAFETY: `remove` set the flag, took the output out of a box and gave it to no other code.
         // It did so in a callback of an event, with `event_mutex` held, so it does not use the

@@ -7,16 +7,16 @@ use core::{
     ptr::{
         self,
         NonNull, //
-    },
-    sync::atomic::{
-        AtomicU64,
-        Ordering, //
-    },
+    }, //
 };
 
 use kernel::{
     ffi::c_void,
     prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
     types::Opaque, //
 };
 
@@ -52,7 +52,7 @@ kernel::sync::global_lock! {
 /// longer than 1 ns, so the numbers do not repeat until the next boot, not even after a reload.
 /// Entry data of another module's probe, which was at the same address, is unlikely to begin with
 /// such a number.
-static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
+static NEXT_NUMBER: Atomic<u64> = Atomic::new(0);
 
 extern "C" {
     fn ktrace_never_free(memory: *const c_void);
@@ -64,7 +64,7 @@ extern "C" {
 pub(crate) unsafe fn init() {
     // SAFETY: The caller guarantees that this is the only call, before the first use.
     unsafe { POOL.init() };
-    NEXT_NUMBER.store(monotonic_clock(), Ordering::Relaxed);
+    NEXT_NUMBER.store(monotonic_clock(), Relaxed);
 }
 
 /// Leaves the memory of the pool allocated when the code is unloaded, because a call in flight may
@@ -105,7 +105,7 @@ pub(super) fn take(has_exit: bool) -> Result<*mut FprobeSlot> {
 
 /// Returns the number of a new registration.
 pub(super) fn next_number() -> u64 {
-    NEXT_NUMBER.fetch_add(1, Ordering::Relaxed)
+    NEXT_NUMBER.fetch_add(1, Relaxed)
 }
 
 /// Frees a slot that is not registered. Adds a slot with an exit handler to the pool instead.

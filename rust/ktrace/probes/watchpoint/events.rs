@@ -2,13 +2,7 @@
 
 //! The perf events of a watchpoint.
 
-use core::{
-    ptr,
-    sync::atomic::{
-        AtomicPtr,
-        Ordering, //
-    },
-};
+use core::ptr;
 
 use kernel::{
     bindings,
@@ -17,18 +11,24 @@ use kernel::{
         c_uint,
         c_void, //
     },
-    prelude::*, //
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
 };
 
+use crate::hit::atomic::read_once;
+
 /// The event of each CPU, or NULL.
-pub(super) struct Events(KVVec<AtomicPtr<c_void>>);
+pub(super) struct Events(KVVec<Atomic<*mut c_void>>);
 
 impl Events {
     /// Creates the list without events. Process context. `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
         let mut events = KVVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL)?;
         for _ in 0..nr_cpu_ids() {
-            events.push(AtomicPtr::new(ptr::null_mut()), GFP_KERNEL)?;
+            events.push(Atomic::new(ptr::null_mut()), GFP_KERNEL)?;
         }
         Ok(Self(events))
     }
@@ -36,14 +36,14 @@ impl Events {
     /// Sets the event of a CPU. Any context.
     pub(super) fn set(&self, cpu: c_uint, event: *mut c_void) {
         if let Some(place) = self.0.get(cpu as usize) {
-            place.store(event, Ordering::Relaxed);
+            place.store(event, Relaxed);
         }
     }
 
     /// Removes and returns the event of a CPU. Any context.
     pub(super) fn take(&self, cpu: c_uint) -> *mut c_void {
         match self.0.get(cpu as usize) {
-            Some(place) => place.swap(ptr::null_mut(), Ordering::Relaxed),
+            Some(place) => place.xchg(ptr::null_mut(), Relaxed),
             None => ptr::null_mut(),
         }
     }
@@ -54,7 +54,7 @@ impl Events {
         // SAFETY: The function has no requirements.
         let cpu = unsafe { bindings::raw_smp_processor_id() };
         match self.0.get(cpu as usize) {
-            Some(place) => place.load(Ordering::Relaxed),
+            Some(place) => read_once(place),
             None => ptr::null_mut(),
         }
     }

@@ -2,14 +2,7 @@
 
 //! The part of a watchpoint that C uses, with an event for each CPU.
 
-use core::{
-    ptr,
-    sync::atomic::{
-        AtomicBool,
-        AtomicI32,
-        Ordering, //
-    },
-};
+use core::ptr;
 
 use kernel::{
     bindings::{
@@ -27,7 +20,14 @@ use kernel::{
         c_void, //
     },
     prelude::*,
-    sync::Arc,
+    sync::{
+        atomic::{
+            Atomic,
+            AtomicFlag,
+            Relaxed, //
+        },
+        Arc, //
+    },
     types::Opaque, //
 };
 
@@ -66,8 +66,8 @@ pub(super) struct Raw {
     pub(super) target: Target,
     len: c_ulong,
     /// Whether [`arm`](Raw::arm) runs. An error on a CPU then makes the registration fail.
-    is_arming: AtomicBool,
-    is_armed: AtomicBool,
+    is_arming: Atomic<bool>,
+    is_armed: AtomicFlag,
     pub(super) guard: Guard,
     pub(super) missed: Counter,
     /// The kernel's calls for CPUs change the events. The kernel makes one call at a time.
@@ -97,7 +97,7 @@ extern "C" {
 
 /// The number of the hotplug state with the watchpoints, or an error. 0 if no watchpoint is
 /// possible.
-static STATE: AtomicI32 = AtomicI32::new(0);
+static STATE: Atomic<i32> = Atomic::new(0);
 
 /// Sets up the hotplug state. Without memory, only watchpoints cannot be registered.
 ///
@@ -112,12 +112,12 @@ pub(crate) unsafe fn init() {
     }
     // SAFETY: `exit` removes the state before the functions are unloaded.
     let state = unsafe { ktrace_setup_watch_state(cpu_online, cpu_offline) };
-    STATE.store(state, Ordering::Relaxed);
+    STATE.store(state, Relaxed);
 }
 
 /// Removes the hotplug state. No watchpoint may be registered any more.
 pub(crate) fn exit() {
-    let state = STATE.load(Ordering::Relaxed);
+    let state = STATE.load(Relaxed);
     if state > 0 {
         // SAFETY: `init` has set up the state, and no watchpoint is in it.
         unsafe { ktrace_remove_watch_state(state) };
@@ -127,7 +127,7 @@ pub(crate) fn exit() {
 
 /// The number of [`STATE`].
 fn state() -> Result<bindings::cpuhp_state> {
-    match STATE.load(Ordering::Relaxed) {
+    match STATE.load(Relaxed) {
         0 => Err(unsupported()),
         error @ ..0 => Err(Error::from_errno(error)),
         state => Ok(state),
@@ -152,8 +152,8 @@ impl Raw {
             node: Opaque::zeroed(),
             target,
             len,
-            is_arming: AtomicBool::new(true),
-            is_armed: AtomicBool::new(false),
+            is_arming: Atomic::new(true),
+            is_armed: AtomicFlag::new(false),
             guard,
             missed: Counter::new()?,
             events,
@@ -177,8 +177,8 @@ impl Raw {
         to_result(unsafe {
             bindings::__cpuhp_state_add_instance(state()?, self.node.get(), true)
         })?;
-        self.is_arming.store(false, Ordering::Relaxed);
-        self.is_armed.store(true, Ordering::Relaxed);
+        self.is_arming.store(false, Relaxed);
+        self.is_armed.store(true, Relaxed);
         Ok(())
     }
 
@@ -187,7 +187,7 @@ impl Raw {
         let Ok(state) = state() else {
             return;
         };
-        if self.is_armed.swap(false, Ordering::Relaxed) {
+        if self.is_armed.xchg(false, Relaxed) {
             // SAFETY: The watchpoint was armed, and only this call removes its node.
             let _ =
                 unsafe { bindings::__cpuhp_state_remove_instance(state, self.node.get(), true) };
@@ -251,7 +251,7 @@ unsafe extern "C" fn cpu_online(cpu: c_uint, node: *mut bindings::hlist_node) ->
     // node.
     match unsafe { raw.start(cpu) } {
         Ok(()) => 0,
-        Err(error) if raw.is_arming.load(Ordering::Relaxed) => error.to_errno(),
+        Err(error) if raw.is_arming.load(Relaxed) => error.to_errno(),
         Err(error) => {
             pr_warn!("CPU {cpu} came online without a watchpoint: {error:?}\n");
             0

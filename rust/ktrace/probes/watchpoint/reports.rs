@@ -10,23 +10,26 @@
 //! A kprobe cannot replace ftrace here. The debug exception of an access in another kprobe's
 //! handler would hit this kprobe, and arm64 then ends in `BUG()`.
 
-use core::{
-    ptr,
-    sync::atomic::{
-        AtomicPtr,
-        Ordering, //
-    },
-};
+use core::ptr;
 
 use kernel::{
     bindings::pt_regs,
     ffi::c_void,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
 };
 
 use crate::{
-    hit::function::Call,
+    hit::{
+        atomic::read_once,
+        function::Call, //
+    },
     probes::ftrace::{
         self,
         Filter,
@@ -49,7 +52,7 @@ type CallWatch = unsafe fn(*mut c_void, *mut pt_regs);
 pub(super) struct Reports {
     events: Arc<Events>,
     call: CallWatch,
-    watch: AtomicPtr<c_void>,
+    watch: Atomic<*mut c_void>,
 }
 
 /// Starts the reports for these events. `call` gets the pointer from [`Reports::set`] and valid
@@ -60,7 +63,7 @@ pub(super) fn start(events: Arc<Events>, call: CallWatch) -> Result<FtraceOps<Re
     let reports = Reports {
         events,
         call,
-        watch: AtomicPtr::new(ptr::null_mut()),
+        watch: Atomic::new(ptr::null_mut()),
     };
     FtraceOps::new(Filter::Addresses(&[place()?]), reports).map_err(or_unsupported)
 }
@@ -91,7 +94,7 @@ impl Reports {
     ///
     /// While the watchpoint has an event, any CPU may call `call` with this pointer.
     pub(super) unsafe fn set(&self, watch: *mut c_void) {
-        self.watch.store(watch, Ordering::Relaxed);
+        self.watch.store(watch, Relaxed);
     }
 }
 
@@ -106,6 +109,6 @@ impl Handler for Reports {
         // SAFETY: The function is `perf_bp_event()`. Its arguments are the event and the registers.
         // The event is that of the watchpoint on this CPU, and was created after `set`. The caller
         // of `set` guarantees that the pointer is valid. The debug exception disables preemption.
-        unsafe { (self.call)(self.watch.load(Ordering::Relaxed), regs as *mut pt_regs) };
+        unsafe { (self.call)(read_once(&self.watch), regs as *mut pt_regs) };
     }
 }

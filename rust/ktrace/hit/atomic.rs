@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Atomic accesses at a hit, and pointers that RCU protects.
+//!
+//! `kernel::sync::atomic` calls a C function for each access, even for a load. These calls would
+//! slow down a hit, and users may trace these functions. So a handler uses the functions of this
+//! file. All other code uses `kernel::sync::atomic`.
+
+use kernel::sync::{
+    atomic::{
+        atomic_store,
+        Atomic,
+        AtomicType,
+        Relaxed,
+        Release, //
+    },
+    rcu, //
+};
+
+use crate::arch;
+
+use super::context;
+
+/// Reads a value, without a function call. C: `READ_ONCE()`.
+#[inline(always)]
+pub(crate) fn read_once<T: AtomicType>(value: &Atomic<T>) -> T {
+    // SAFETY: The pointer is from a reference to a valid value. In the kernel's memory model, a
+    // volatile access to at most a word is a relaxed atomic access.
+    unsafe { value.as_ptr().read_volatile() }
+}
+
+/// Writes a value, without a function call. C: `WRITE_ONCE()`.
+#[inline(always)]
+pub(crate) fn write_once<T: AtomicType>(value: &Atomic<T>, new: T) {
+    // SAFETY: The pointer is from a reference. In the kernel's memory model, a volatile access to
+    // at most a word is a relaxed atomic access.
+    unsafe { value.as_ptr().write_volatile(new) }
+}
+
+/// Proof of a read-side critical section of RCU.
+pub(crate) trait ReadSide {}
+
+impl ReadSide for rcu::Guard {}
+
+// A grace period also waits for code with preemption disabled. C: `rcu_read_lock_sched()`.
+impl ReadSide for context::Atomic {}
+
+/// Reads a pointer that RCU protects. All later accesses see what the writer wrote before it
+/// published the pointer. C: `rcu_dereference()`.
+///
+/// This is an acquire load, as in C with `CONFIG_LTO`, because the compiler may replace a pointer
+/// by an equal one, and the accesses then no longer depend on the load.
+///
+/// # Safety
+///
+/// `place` must be valid, and all writes to it at the same time must be atomic.
+#[inline(always)]
+pub(crate) unsafe fn dereference<T>(place: *const *mut T, _: &impl ReadSide) -> *mut T {
+    // SAFETY: The caller guarantees that the place is valid.
+    unsafe { arch::load_acquire(place) }
+}
+
+/// Publishes a pointer. Readers of it see all that the caller wrote before. C:
+/// `rcu_assign_pointer()`.
+///
+/// # Safety
+///
+/// `place` must be valid, and all accesses to it at the same time must be atomic, or reads in C.
+pub(crate) unsafe fn assign<T>(place: *mut *mut T, pointer: *mut T) {
+    // SAFETY: The caller guarantees a valid place, and no data race.
+    unsafe { atomic_store(place, pointer, Release) };
+}
+
+/// A pointer that is published to readers. RCU protects them, or a lock of C code that reads the
+/// pointer. The writers exclude each other.
+#[repr(transparent)]
+pub(crate) struct Published<T>(Atomic<*mut T>);
+
+impl<T> Published<T> {
+    /// Creates a pointer that no reader has yet.
+    pub(crate) const fn new(pointer: *mut T) -> Self {
+        Self(Atomic::new(pointer))
+    }
+
+    /// Publishes a pointer. Readers of it see all that the caller wrote before. C:
+    /// `rcu_assign_pointer()`.
+    pub(crate) fn assign(&self, pointer: *mut T) {
+        // SAFETY: The pointer is from a reference, and all other accesses to it are atomic, or
+        // reads in C.
+        unsafe { assign(self.0.as_ptr(), pointer) };
+    }
+
+    /// Publishes NULL, and returns the pointer from before. Readers may use it until a grace period
+    /// later. C: `rcu_replace_pointer()`.
+    pub(crate) fn take(&self) -> *mut T {
+        self.0.xchg(core::ptr::null_mut(), Relaxed)
+    }
+
+    /// The pointer, for a writer. C: `rcu_dereference_protected()`.
+    pub(crate) fn get(&self) -> *mut T {
+        read_once(&self.0)
+    }
+
+    /// The pointer, for a reader. C: `rcu_dereference()`.
+    #[inline(always)]
+    pub(crate) fn read(&self, guard: &impl ReadSide) -> *mut T {
+        // SAFETY: The pointer is from a reference, and all other accesses to it are atomic.
+        unsafe { dereference(self.0.as_ptr(), guard) }
+    }
+}
