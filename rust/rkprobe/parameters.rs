@@ -53,24 +53,23 @@ pub(crate) fn apply() -> Result {
 /// Runs the commands of the boot configuration, which `boot.c` reads.
 #[cfg(not(MODULE))]
 mod boot {
-    use core::sync::atomic::{
-        AtomicBool,
-        Ordering, //
-    };
-
     use kernel::{
         ffi::c_char,
-        prelude::*, //
+        prelude::*,
+        sync::atomic::{
+            Atomic,
+            Relaxed, //
+        },
     };
 
     use crate::commands;
 
     /// Whether the built-in module is initialised.
-    static IS_READY: AtomicBool = AtomicBool::new(false);
+    static IS_READY: Atomic<bool> = Atomic::new(false);
 
     /// Sets `IS_READY`.
     pub(super) fn set_ready() {
-        IS_READY.store(true, Ordering::Relaxed);
+        IS_READY.store(true, Relaxed);
     }
 
     /// Runs a command of the boot configuration. Logs errors. Returns whether the command
@@ -83,6 +82,6 @@ mod boot {
     unsafe extern "C" fn rkprobe_run_at_boot(command: *const c_char) -> bool {
         // SAFETY: The caller guarantees a NUL-terminated string.
         let command = unsafe { CStr::from_char_ptr(command) };
-        IS_READY.load(Ordering::Relaxed) && commands::run_at_load(command.to_bytes()).is_ok()
+        IS_READY.load(Relaxed) && commands::run_at_load(command.to_bytes()).is_ok()
     }
 }

@@ -2,10 +2,7 @@
 
 //! An event, as its probes share it: the destination and the fields of its records.
 
-use core::sync::atomic::{
-    AtomicBool,
-    AtomicU32, //
-};
+use kernel::sync::atomic::Atomic;
 
 use ktrace::trace_event::Sink;
 use probe::hash::hash;
@@ -23,15 +20,25 @@ pub(crate) struct Records {
 const _: () = assert!(size_of::<Records>() + size_of::<usize>() <= 64);
 
 /// The state of an event in the registry. Only the holder of `REGISTRY` uses it.
-#[derive(Default)]
 pub(crate) struct EventState {
     /// No probe of the event has a lower number.
-    pub(crate) first_probe: AtomicU32,
+    pub(crate) first_probe: Atomic<u32>,
     /// Number of probes.
-    pub(crate) probes: AtomicU32,
-    pub(crate) is_enabled: AtomicBool,
+    pub(crate) probes: Atomic<u32>,
+    pub(crate) is_enabled: Atomic<bool>,
     /// Hash of the group and the name. Finds an event among thousands without a look at each name.
     pub(crate) hash: u32,
+}
+
+impl Default for EventState {
+    fn default() -> Self {
+        Self {
+            first_probe: Atomic::new(0),
+            probes: Atomic::new(0),
+            is_enabled: Atomic::new(false),
+            hash: 0,
+        }
+    }
 }
 
 impl EventState {

@@ -2,14 +2,13 @@
 
 //! The registry: all events and probes.
 
-use core::sync::atomic::Ordering;
-
 use kernel::{
     prelude::*,
     seq_file::SeqFile,
     str::CString,
     sync::{
         aref::ARef,
+        atomic::Relaxed,
         Arc, //
     },
     time::{
@@ -224,7 +223,7 @@ pub(crate) fn append(mut probe: Probe) -> Result<bool> {
             return Ok(false);
         }
         registry.reserve()?;
-        if probe.records().state.is_enabled.load(Ordering::Relaxed) {
+        if probe.records().state.is_enabled.load(Relaxed) {
             probe.enable(token)?;
         }
         registry.add_probe(token, probe);
@@ -299,7 +298,7 @@ pub(crate) fn module_coming(module: &Module) {
             continue;
         };
         let count = module.count_symbols(symbol);
-        let is_enabled = probe.records().state.is_enabled.load(Ordering::Relaxed);
+        let is_enabled = probe.records().state.is_enabled.load(Relaxed);
         // After a failure, the probe waits until the module is loaded again.
         if let Err(error) = probe.register_in_module(count, is_enabled) {
             let spec = probe.spec();
@@ -461,15 +460,13 @@ impl Operations for Records {
                 probe.disable(token);
             }
         }
-        self.state
-            .is_enabled
-            .store(result.is_ok(), Ordering::Relaxed);
+        self.state.is_enabled.store(result.is_ok(), Relaxed);
         result
     }
 
     fn disable(&self, token: &EventMutexHeld) {
         let mut registry = REGISTRY.lock();
-        self.state.is_enabled.store(false, Ordering::Relaxed);
+        self.state.is_enabled.store(false, Relaxed);
         for probe in registry.probes_of_mut(self) {
             probe.disable(token);
         }
@@ -488,9 +485,9 @@ impl Registry {
         let number = self.next_number;
         self.next_number = number.wrapping_add(1);
         let event = &probe.records().state;
-        if event.probes.fetch_add(1, Ordering::Relaxed) == 0 {
+        if event.probes.fetch_add(1, Relaxed) == 0 {
             let lowest = u32::try_from(number).unwrap_or(u32::MAX);
-            event.first_probe.store(lowest, Ordering::Relaxed);
+            event.first_probe.store(lowest, Relaxed);
         }
         probe.list::<ListedProbes>(token, number);
         if self.probes.push_within_capacity(probe).is_err() {
@@ -526,10 +523,10 @@ impl Registry {
 
     /// The probes of an event.
     fn probes_of<'a>(&'a self, records: &'a Records) -> impl Iterator<Item = &'a Probe> {
-        let first = records.state.first_probe.load(Ordering::Relaxed) as usize;
+        let first = records.state.first_probe.load(Relaxed) as usize;
         let is_its = move |probe: &&Probe| core::ptr::eq(&**probe.records(), records);
         let probes = self.probes_from(first).iter();
-        let count = records.state.probes.load(Ordering::Relaxed) as usize;
+        let count = records.state.probes.load(Relaxed) as usize;
         probes.filter(is_its).take(count)
     }
 
@@ -538,10 +535,10 @@ impl Registry {
         &'a mut self,
         records: &'a Records,
     ) -> impl Iterator<Item = &'a mut Probe> {
-        let first = self.index_from(records.state.first_probe.load(Ordering::Relaxed) as usize);
+        let first = self.index_from(records.state.first_probe.load(Relaxed) as usize);
         let is_its = move |probe: &&mut Probe| core::ptr::eq(&**probe.records(), records);
         let probes = self.probes.get_mut(first..).unwrap_or(&mut []).iter_mut();
-        let count = records.state.probes.load(Ordering::Relaxed) as usize;
+        let count = records.state.probes.load(Relaxed) as usize;
         probes.filter(is_its).take(count)
     }
 
@@ -583,7 +580,7 @@ impl Registry {
         // From here on nothing fails: there is room for everything.
         for probe in core::mem::replace(&mut self.probes, kept_probes) {
             if is_doomed(&probe) {
-                probe.records().state.probes.fetch_sub(1, Ordering::Relaxed);
+                probe.records().state.probes.fetch_sub(1, Relaxed);
                 probe.unlist(token, &mut batch);
             } else {
                 let _ = self.probes.push_within_capacity(probe);
@@ -593,7 +590,7 @@ impl Registry {
 
         // No handler runs any more, so the events can be removed.
         for event in core::mem::replace(&mut self.events, VVec::new()) {
-            let is_kept = event.operations().state.probes.load(Ordering::Relaxed) > 0;
+            let is_kept = event.operations().state.probes.load(Relaxed) > 0;
             let events = match is_kept {
                 true => &mut kept_events,
                 false => &mut removed.events,
