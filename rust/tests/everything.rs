@@ -7,15 +7,15 @@
 //! number of hits of each handler. With `fail=N`, the initialisation fails after the N-th
 //! registration.
 
-use core::{
-    borrow::Borrow,
-    sync::atomic::Ordering, //
-};
+use core::borrow::Borrow;
 
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
 };
 
 use ktrace::{
@@ -214,7 +214,7 @@ fn kprobe() -> Result<Kprobe<Instruction>> {
     let handler = pin_init!(Instruction { address <- new_mutex!(0) });
     let kprobe = Kprobe::new(FUNCTION, handler)?;
     *kprobe.handler().address.lock() = kprobe.address();
-    ADDRESS.store(kprobe.address(), Ordering::Relaxed);
+    ADDRESS.store(kprobe.address(), Relaxed);
     Ok(kprobe)
 }
 

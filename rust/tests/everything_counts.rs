@@ -2,14 +2,13 @@
 
 //! The counts of the handlers, and the file that shows them.
 
-use core::sync::atomic::{
-    AtomicU64,
-    Ordering::Relaxed, //
-};
-
 use kernel::{
     prelude::*,
-    seq_file::SeqFile, //
+    seq_file::SeqFile,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
 };
 
 use ktrace::{
@@ -40,7 +39,7 @@ ktrace::trace_event! {
 /// The number of calls of a handler.
 pub(crate) struct Count {
     name: &'static str,
-    hits: AtomicU64,
+    hits: Atomic<u64>,
     is_supported: fn() -> bool,
 }
 
@@ -52,14 +51,14 @@ impl Count {
     const fn supported_if(name: &'static str, is_supported: fn() -> bool) -> Self {
         Self {
             name,
-            hits: AtomicU64::new(0),
+            hits: Atomic::new(0),
             is_supported,
         }
     }
 
     /// Counts a hit. Any context.
     pub(crate) fn increment(&self) {
-        self.hits.fetch_add(1, Relaxed);
+        self.hits.add(1, Relaxed);
     }
 
     /// Counts a hit if the handler saw the correct values. Any context.

@@ -2,15 +2,13 @@
 
 //! The handlers. Each counts a hit only if it finds the values that it expects.
 
-use core::sync::atomic::{
-    AtomicU64,
-    AtomicUsize,
-    Ordering::Relaxed, //
-};
-
 use kernel::{
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         Mutex, //
     },
@@ -77,7 +75,7 @@ const TEXT: [u8; 4] = *b"data";
 const TRACEPOINT_TEXT: [u8; 4] = *b"text";
 
 /// The variable that the watchpoint watches. The tracepoint's handler writes it.
-pub(crate) static WATCHED: AtomicU64 = AtomicU64::new(0);
+pub(crate) static WATCHED: Atomic<u64> = Atomic::new(0);
 
 /// Whether the function returned the correct value. It adds the first byte of the string to its
 /// second argument.
@@ -259,7 +257,7 @@ impl event_probe::Handler for Records {
 pub(crate) struct Loads;
 
 /// The address of [`FUNCTION`].
-pub(crate) static ADDRESS: AtomicUsize = AtomicUsize::new(0);
+pub(crate) static ADDRESS: Atomic<usize> = Atomic::new(0);
 
 /// Whether ftrace and fprobe refuse handlers on [`FUNCTION`].
 fn is_refused() -> bool {

@@ -9,11 +9,7 @@
 
 use core::{
     borrow::Borrow,
-    mem::forget,
-    sync::atomic::{
-        AtomicU64,
-        Ordering, //
-    },
+    mem::forget, //
 };
 
 use kernel::{
@@ -21,6 +17,10 @@ use kernel::{
     seq_file::SeqFile,
     sync::{
         aref::ARef,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc, //
     },
     time::Delta, //
@@ -132,19 +132,19 @@ ktrace::trace_event! {
 const FUNCTION: &CStr = c"kernel_clone";
 
 /// A handler of every kind.
-struct Handler(AtomicU64);
+struct Handler(Atomic<u64>);
 
 impl Handler {
     fn new() -> Self {
-        Self(AtomicU64::new(0))
+        Self(Atomic::new(0))
     }
 
     fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0.add(1, Relaxed);
     }
 
     fn calls(&self) {
-        pr_debug!("{} calls\n", self.0.load(Ordering::Relaxed));
+        pr_debug!("{} calls\n", self.0.load(Relaxed));
     }
 }
 
@@ -383,7 +383,7 @@ fn notifiers_and_probes() -> Result<KVec<KBox<dyn Object>>> {
 }
 
 fn watchpoint() -> Result<Watchpoint<Handler>> {
-    static WATCHED: AtomicU64 = AtomicU64::new(0);
+    static WATCHED: Atomic<u64> = Atomic::new(0);
     let target = Target {
         address: (&raw const WATCHED).addr(),
         is_per_cpu: false,

@@ -11,16 +11,16 @@ use core::{
         forget,
         ManuallyDrop, //
     },
-    sync::atomic::{
-        AtomicU64,
-        Ordering, //
-    },
 };
 
 use kernel::{
     new_mutex,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         Mutex, //
     },
@@ -291,7 +291,7 @@ fn forget_tracepoint_of_module() -> Result {
 }
 
 fn forget_watchpoint() -> Result {
-    static WATCHED: AtomicU64 = AtomicU64::new(0);
+    static WATCHED: Atomic<u64> = Atomic::new(0);
     let target = Target {
         address: (&raw const WATCHED).addr(),
         is_per_cpu: false,
@@ -301,7 +301,7 @@ fn forget_watchpoint() -> Result {
     if watchpoint::slots(target.access) > 0 {
         forget(Watchpoint::new(target, count()?)?);
     }
-    WATCHED.store(1, Ordering::Relaxed);
+    WATCHED.store(1, Relaxed);
     Ok(())
 }
 

@@ -5,47 +5,47 @@
 //! A test stores them in a static, because a handler runs on any CPU, and a failed assertion ends
 //! the test without a drop.
 
-use core::sync::atomic::{
-    AtomicU64,
-    AtomicUsize,
-    Ordering, //
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
 };
-
-use kernel::prelude::*;
 
 /// The number of words that are stored. Further words are only counted.
 const ROOM: usize = 20;
 
 /// Words, in the order in which they came.
 pub(crate) struct Seen {
-    len: AtomicUsize,
-    words: [AtomicU64; ROOM],
+    len: Atomic<usize>,
+    words: [Atomic<u64>; ROOM],
 }
 
 impl Seen {
     pub(crate) const fn new() -> Self {
         Self {
-            len: AtomicUsize::new(0),
-            words: [const { AtomicU64::new(0) }; ROOM],
+            len: Atomic::new(0),
+            words: [const { Atomic::new(0) }; ROOM],
         }
     }
 
     /// Adds a word. Any context, for handlers.
     pub(crate) fn push(&self, word: u64) {
-        let index = self.len.fetch_add(1, Ordering::Relaxed);
+        let index = self.len.fetch_add(1, Relaxed);
         if let Some(place) = self.words.get(index) {
-            place.store(word, Ordering::Relaxed);
+            place.store(word, Relaxed);
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed)
+        self.len.load(Relaxed)
     }
 
     /// The word of this index, or 0.
     pub(crate) fn get(&self, index: usize) -> u64 {
         let word = self.words.get(index);
-        word.map_or(0, |word| word.load(Ordering::Relaxed))
+        word.map_or(0, |word| word.load(Relaxed))
     }
 
     /// Whether exactly these values were seen. If not, logs the values that were seen, because an

@@ -8,16 +8,14 @@ use kernel::prelude::*;
 mod tests {
     use super::*;
 
-    use core::sync::atomic::{
-        AtomicBool,
-        AtomicU64,
-        Ordering::Relaxed, //
-    };
-
     use kernel::{
         cpu::CpuId,
         impl_has_hr_timer,
         sync::{
+            atomic::{
+                Atomic,
+                Relaxed, //
+            },
             Arc,
             ArcBorrow, //
         },
@@ -79,18 +77,18 @@ mod tests {
 
     /// The threads of a test.
     struct Ran {
-        started: AtomicU64,
+        started: Atomic<u64>,
         /// The threads that were at the place that the test waits for.
-        ready: AtomicU64,
-        ended: AtomicU64,
+        ready: Atomic<u64>,
+        ended: Atomic<u64>,
     }
 
     impl Ran {
         const fn new() -> Self {
             Self {
-                started: AtomicU64::new(0),
-                ready: AtomicU64::new(0),
-                ended: AtomicU64::new(0),
+                started: Atomic::new(0),
+                ready: Atomic::new(0),
+                ended: Atomic::new(0),
             }
         }
 
@@ -123,14 +121,14 @@ mod tests {
 
     impl Work for Do {
         fn run(&self, thread: &Thread) {
-            self.0.started.fetch_add(1, Relaxed);
+            self.0.started.add(1, Relaxed);
             if self.1(thread) {
-                self.0.ready.fetch_add(1, Relaxed);
+                self.0.ready.add(1, Relaxed);
             }
             while !thread.should_stop() {
                 thread.sleep();
             }
-            self.0.ended.fetch_add(1, Relaxed);
+            self.0.ended.add(1, Relaxed);
         }
     }
 
@@ -151,10 +149,10 @@ mod tests {
     #[test]
     fn each_cpu_has_a_thread_until_they_are_dropped() -> Result {
         static RAN: Ran = Ran::new();
-        static CPUS: AtomicU64 = AtomicU64::new(0);
+        static CPUS: Atomic<u64> = Atomic::new(0);
         let cpus = run_on_each_cpu(&RAN, |thread| {
             let cpu = thread.cpu();
-            CPUS.fetch_or(1 << cpu, Relaxed);
+            CPUS.add(1 << cpu, Relaxed);
             CpuId::current().as_u32() == cpu && is_bound_to(cpu)
         })?;
         assert!(RAN.is(cpus, cpus, cpus));
@@ -195,7 +193,7 @@ mod tests {
 
     impl Work for Nothing {
         fn run(&self, _: &Thread) {
-            self.0.ready.fetch_add(1, Relaxed);
+            self.0.ready.add(1, Relaxed);
         }
     }
 
@@ -216,7 +214,7 @@ mod tests {
         #[pin]
         timer: HrTimer<Self>,
         waker: Waker,
-        has_fired: AtomicBool,
+        has_fired: Atomic<bool>,
     }
 
     impl_has_hr_timer! {
@@ -244,7 +242,7 @@ mod tests {
                 pin_init!(Self {
                     timer <- HrTimer::new(),
                     waker,
-                    has_fired: AtomicBool::new(false),
+                    has_fired: Atomic::new(false),
                 }),
                 GFP_KERNEL,
             )
@@ -288,8 +286,8 @@ mod tests {
     #[test]
     fn a_waker_may_outlive_its_thread() -> Result {
         static RAN: Ran = Ran::new();
-        static ARE_DROPPED: AtomicBool = AtomicBool::new(false);
-        static LATE: AtomicU64 = AtomicU64::new(0);
+        static ARE_DROPPED: Atomic<bool> = Atomic::new(false);
+        static LATE: Atomic<u64> = Atomic::new(0);
         let cpus = run_on_each_cpu(&RAN, |thread| {
             let Ok(alarm) = Alarm::new(thread.waker()) else {
                 return false;
@@ -302,7 +300,7 @@ mod tests {
                     wait_until(|| alarm.has_fired.load(Relaxed));
                     drop(timer);
                     if is_late {
-                        LATE.fetch_add(1, Relaxed);
+                        LATE.add(1, Relaxed);
                     }
                 })
                 .is_ok()
@@ -318,14 +316,14 @@ mod tests {
     #[test]
     fn a_sleep_for_a_time_says_whether_it_was_ended() -> Result {
         static RAN: Ran = Ran::new();
-        static ENDED: AtomicU64 = AtomicU64::new(0);
+        static ENDED: Atomic<u64> = Atomic::new(0);
         struct Sleep;
 
         impl Work for Sleep {
             fn run(&self, thread: &Thread) {
-                RAN.started.fetch_add(1, Relaxed);
+                RAN.started.add(1, Relaxed);
                 if thread.sleep_for(Delta::from_micros(10)) {
-                    RAN.ready.fetch_add(1, Relaxed);
+                    RAN.ready.add(1, Relaxed);
                 }
                 // The stop ends the last sleep, or prevents it.
                 let is_over = loop {
@@ -335,9 +333,9 @@ mod tests {
                     }
                 };
                 if !is_over {
-                    ENDED.fetch_add(1, Relaxed);
+                    ENDED.add(1, Relaxed);
                 }
-                RAN.ended.fetch_add(1, Relaxed);
+                RAN.ended.add(1, Relaxed);
             }
         }
 

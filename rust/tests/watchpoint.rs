@@ -8,12 +8,13 @@ use kernel::prelude::*;
 mod tests {
     use super::*;
 
-    use core::sync::atomic::{
-        AtomicU64,
-        Ordering, //
+    use kernel::sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
     };
-
-    use kernel::sync::Arc;
 
     use ktrace::{
         kprobe::{
@@ -55,7 +56,7 @@ mod tests {
         }
     }
 
-    fn target(variable: &AtomicU64, len: u8, access: Access) -> Target {
+    fn target(variable: &Atomic<u64>, len: u8, access: Access) -> Target {
         Target {
             address: core::ptr::from_ref(variable).addr(),
             is_per_cpu: false,
@@ -66,18 +67,18 @@ mod tests {
 
     #[test]
     fn writes_hit_and_reads_hit_if_they_are_watched() -> Result {
-        static VARIABLE: AtomicU64 = AtomicU64::new(0);
+        static VARIABLE: Atomic<u64> = Atomic::new(0);
         static WRITES: Seen = Seen::new();
         static BOTH: Seen = Seen::new();
         // Use one after the other, because QEMU reports only one of two watchpoints at an address.
         for (access, seen) in [(Access::Write, &WRITES), (Access::ReadWrite, &BOTH)] {
             let target = target(&VARIABLE, 8, access);
             let watchpoint = Watchpoint::new(target, Look(seen, Dropped(&NOWHERE, 0)))?;
-            VARIABLE.store(1, Ordering::Relaxed);
-            let read = VARIABLE.load(Ordering::Relaxed);
+            VARIABLE.store(1, Relaxed);
+            let read = VARIABLE.load(Relaxed);
             let is_same = watchpoint.target() == target;
             drop(watchpoint);
-            VARIABLE.store(2, Ordering::Relaxed);
+            VARIABLE.store(2, Relaxed);
             assert!(is_same);
             assert_eq!(read, 1);
         }
@@ -115,38 +116,38 @@ mod tests {
     }
 
     /// Counts, and accesses the watched memory.
-    struct Nest(&'static AtomicU64, Counter);
+    struct Nest(&'static Atomic<u64>, Counter);
 
     impl Handler for Nest {
         fn hit(&self, _: &Hit<'_>) {
             self.1.increment();
-            self.0.fetch_add(1, Ordering::Relaxed);
+            self.0.add(1, Relaxed);
         }
     }
 
     #[test]
     fn a_handler_may_access_what_is_watched() -> Result {
-        static VARIABLE: AtomicU64 = AtomicU64::new(0);
+        static VARIABLE: Atomic<u64> = Atomic::new(0);
         let nest = Nest(&VARIABLE, Counter::new()?);
         let watchpoint = Watchpoint::new(target(&VARIABLE, 8, Access::ReadWrite), nest)?;
-        VARIABLE.store(10, Ordering::Relaxed);
+        VARIABLE.store(10, Relaxed);
         let hits = watchpoint.handler().1.sum();
         drop(watchpoint);
         assert_eq!(hits, 1);
-        assert_eq!(VARIABLE.load(Ordering::Relaxed), 11);
+        assert_eq!(VARIABLE.load(Relaxed), 11);
         Ok(())
     }
 
     #[test]
     fn one_that_is_disarmed_hits_no_more_and_its_handler_is_dropped_once() -> Result {
-        static VARIABLE: AtomicU64 = AtomicU64::new(0);
+        static VARIABLE: Atomic<u64> = Atomic::new(0);
         static SEEN: Seen = Seen::new();
         static DROPS: Seen = Seen::new();
         let look = Look(&SEEN, Dropped(&DROPS, 5));
         let watchpoint = Watchpoint::new(target(&VARIABLE, 8, Access::Write), look)?;
         watchpoint.disarm();
         watchpoint.disarm();
-        VARIABLE.store(1, Ordering::Relaxed);
+        VARIABLE.store(1, Relaxed);
         let before = DROPS.len();
         drop(watchpoint);
         assert_eq!(before, 0);
@@ -157,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_watched_is_refused_and_the_handler_is_dropped() -> Result {
-        static VARIABLE: AtomicU64 = AtomicU64::new(0);
+        static VARIABLE: Atomic<u64> = Atomic::new(0);
         static DROPS: Seen = Seen::new();
         let good = target(&VARIABLE, 8, Access::Write);
         let of = |target: Target| {
@@ -193,8 +194,8 @@ mod tests {
             // Debug exceptions are masked there.
             return Ok(());
         }
-        static VARIABLE: AtomicU64 = AtomicU64::new(0);
-        let local = AtomicU64::new(0);
+        static VARIABLE: Atomic<u64> = Atomic::new(0);
+        let local = Atomic::new(0);
         let heap = KBox::new(0_u64, GFP_KERNEL)?;
         let pages = VBox::new(0_u64, GFP_KERNEL)?;
         let unwatchable = |address: usize, is_per_cpu, access| {
@@ -264,11 +265,11 @@ mod tests {
 
     #[test]
     fn a_handler_runs_as_in_an_nmi_and_no_hit_is_missed() -> Result {
-        static VARIABLE: AtomicU64 = AtomicU64::new(0);
+        static VARIABLE: Atomic<u64> = Atomic::new(0);
         static SEEN: Seen = Seen::new();
         let target = target(&VARIABLE, 8, Access::Write);
         let watchpoint = Watchpoint::new(target, Context(&SEEN))?;
-        VARIABLE.store(1, Ordering::Relaxed);
+        VARIABLE.store(1, Relaxed);
         let missed = watchpoint.missed();
         drop(watchpoint);
         let is_after = is_in_nmi();
@@ -279,25 +280,25 @@ mod tests {
     }
 
     /// Writes to a variable while the kernel processes a kprobe.
-    struct Write(&'static AtomicU64);
+    struct Write(&'static Atomic<u64>);
 
     #[vtable]
     impl kprobe::Handler for Write {
         fn pre(&self, _: &kprobe::Hit<'_>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
+            self.0.add(1, Relaxed);
         }
     }
 
     #[test]
     fn a_hit_in_a_kprobe_is_missed_and_counted() -> Result {
-        static VARIABLE: AtomicU64 = AtomicU64::new(0);
+        static VARIABLE: Atomic<u64> = Atomic::new(0);
         let nest = Nest(&VARIABLE, Counter::new()?);
         let watchpoint = Watchpoint::new(target(&VARIABLE, 8, Access::Write), nest)?;
         let probe = Kprobe::new(kprobe::Target::Symbol(ADD, 0), Write(&VARIABLE))?;
         let sum = add(1, 2);
         drop(probe);
         let (hits, missed) = (watchpoint.handler().1.sum(), watchpoint.missed());
-        VARIABLE.store(7, Ordering::Relaxed);
+        VARIABLE.store(7, Relaxed);
         let later = watchpoint.handler().1.sum();
         drop(watchpoint);
         assert_eq!(sum, 3);
@@ -309,7 +310,7 @@ mod tests {
 
     #[test]
     fn one_more_than_there_are_registers_is_refused() -> Result {
-        static VARIABLE: AtomicU64 = AtomicU64::new(0);
+        static VARIABLE: Atomic<u64> = Atomic::new(0);
         let register = || {
             let nest = Nest(&VARIABLE, Counter::new()?);
             Watchpoint::new(target(&VARIABLE, 8, Access::Write), nest)
@@ -331,15 +332,15 @@ mod tests {
 
     #[test]
     fn pointers_to_handlers_are_handlers() -> Result {
-        static FIRST: AtomicU64 = AtomicU64::new(0);
-        static SECOND: AtomicU64 = AtomicU64::new(0);
+        static FIRST: Atomic<u64> = Atomic::new(0);
+        static SECOND: Atomic<u64> = Atomic::new(0);
         static SEEN: Seen = Seen::new();
         let shared = Arc::new(Look(&SEEN, Dropped(&NOWHERE, 0)), GFP_KERNEL)?;
         let boxed = KBox::new(Look(&SEEN, Dropped(&NOWHERE, 0)), GFP_KERNEL)?;
         let shared = Watchpoint::new(target(&FIRST, 8, Access::Write), shared)?;
         let boxed = Watchpoint::new(target(&SECOND, 8, Access::Write), boxed)?;
-        FIRST.store(1, Ordering::Relaxed);
-        SECOND.store(1, Ordering::Relaxed);
+        FIRST.store(1, Relaxed);
+        SECOND.store(1, Relaxed);
         drop((shared, boxed));
         let [first, second] =
             [&FIRST, &SECOND].map(|place| core::ptr::from_ref(place).addr() as u64);

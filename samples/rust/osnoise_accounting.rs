@@ -5,10 +5,10 @@
 //!
 //! `tools/testing/host/probe/tests/osnoise.rs` tests this file.
 
-use core::sync::atomic::{
-    AtomicU32,
-    AtomicU64,
-    Ordering::Relaxed, //
+// The kernel's in the sample, and the test's own in the test.
+use super::{
+    Atomic,
+    Relaxed, //
 };
 
 /// The maximum number of reads of the clock. After an interrupt during a read, another one is
@@ -36,26 +36,42 @@ pub(crate) struct Noise {
 }
 
 /// The noise of one source.
-#[derive(Default)]
 struct State {
     /// The number of runs.
-    count: AtomicU32,
+    count: Atomic<u32>,
     /// The start time of the current run, in ns. 0 if the source does not run.
-    start: AtomicU64,
+    start: Atomic<u64>,
     /// The total duration of stronger sources at the start of the current run, in ns.
-    stolen_before: AtomicU64,
+    stolen_before: Atomic<u64>,
     /// The total duration of all runs without interruptions, in ns.
-    taken: AtomicU64,
+    taken: Atomic<u64>,
+}
+
+impl State {
+    const fn new() -> Self {
+        Self {
+            count: Atomic::new(0),
+            start: Atomic::new(0),
+            stolen_before: Atomic::new(0),
+            taken: Atomic::new(0),
+        }
+    }
 }
 
 /// The noise on one CPU. Only this CPU changes it. A source that interrupts another one ends before
 /// the other one continues.
-#[derive(Default)]
 pub(crate) struct Cpu {
     states: [State; SOURCES],
 }
 
 impl Cpu {
+    /// Creates the accounting of a CPU without noise.
+    pub(crate) fn new() -> Self {
+        Self {
+            states: [const { State::new() }; SOURCES],
+        }
+    }
+
     /// Records the start of a run.
     pub(crate) fn enter(&self, source: Source, clock: impl Fn() -> u64) {
         let state = &self.states[source as usize];

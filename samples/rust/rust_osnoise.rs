@@ -10,12 +10,7 @@
 
 use core::{
     borrow::Borrow,
-    mem::offset_of,
-    sync::atomic::{
-        AtomicBool,
-        AtomicUsize,
-        Ordering, //
-    },
+    mem::offset_of, //
 };
 
 use kernel::{
@@ -28,6 +23,10 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         Mutex, //
     },
@@ -164,20 +163,27 @@ ktrace::trace_event! {
 }
 
 /// The state of one CPU. Only this CPU changes it.
-#[derive(Default)]
 struct Core {
     cpu: Cpu,
     /// The address of the task of the CPU's thread. 0 without a thread.
-    thread: AtomicUsize,
+    thread: Atomic<usize>,
     /// Whether the CPU's thread watches the clock.
-    is_sampling: AtomicBool,
+    is_sampling: Atomic<bool>,
 }
 
 impl Core {
+    fn new() -> Self {
+        Self {
+            cpu: Cpu::new(),
+            thread: Atomic::new(0),
+            is_sampling: Atomic::new(false),
+        }
+    }
+
     /// Whether the sources of noise are measured: while the thread watches the clock, and always if
     /// the CPU has no thread.
     fn is_measured(&self) -> bool {
-        self.is_sampling.load(Ordering::Relaxed) || self.thread.load(Ordering::Relaxed) == 0
+        self.is_sampling.load(Relaxed) || self.thread.load(Relaxed) == 0
     }
 }
 
@@ -187,7 +193,7 @@ impl Cores {
     fn new() -> Result<Arc<Self>> {
         let mut cores = KVec::new();
         for _ in 0..nr_cpu_ids() {
-            cores.push(Core::default(), GFP_KERNEL)?;
+            cores.push(Core::new(), GFP_KERNEL)?;
         }
         Ok(Arc::new(Self(cores), GFP_KERNEL)?)
     }
@@ -312,7 +318,7 @@ impl Handler for Switched {
         let Some(core) = self.0.measured() else {
             return;
         };
-        let thread = core.thread.load(Ordering::Relaxed);
+        let thread = core.thread.load(Relaxed);
         if hit.arg::<usize>(1) != thread {
             if let Some(Noise { start, duration }) = core.cpu.leave(Source::Thread, local_clock) {
                 ThreadNoise {
@@ -549,7 +555,7 @@ impl Osnoise {
     fn sample(&self, thread: &Thread, core: &Core) {
         let cpu = &core.cpu;
         let before = cpu.counts();
-        core.is_sampling.store(true, Ordering::Relaxed);
+        core.is_sampling.store(true, Relaxed);
         let mut watch = Watch::new(cpu.look(local_clock), self.threshold);
         while watch.runtime() < self.runtime && !thread.should_stop() {
             if let Some(gap) = watch.look(cpu.look(local_clock)) {
@@ -565,7 +571,7 @@ impl Osnoise {
             }
             thread.yield_now();
         }
-        core.is_sampling.store(false, Ordering::Relaxed);
+        core.is_sampling.store(false, Relaxed);
         let counts = cpu.counts().since(before);
         Sample {
             runtime: watch.runtime() / NANOS_PER_MICRO,
@@ -591,8 +597,7 @@ impl Work for Osnoise {
             return;
         };
         let task: &Task = current!();
-        core.thread
-            .store(core::ptr::from_ref(task).addr(), Ordering::Relaxed);
+        core.thread.store(core::ptr::from_ref(task).addr(), Relaxed);
         while !thread.should_stop() {
             let pause = if tracing::is_on() {
                 self.sample(thread, core);
@@ -602,7 +607,7 @@ impl Work for Osnoise {
             };
             thread.sleep_for(Delta::from_nanos(pause as i64));
         }
-        core.thread.store(0, Ordering::Relaxed);
+        core.thread.store(0, Relaxed);
     }
 }
 

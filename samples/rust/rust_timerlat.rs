@@ -10,19 +10,17 @@
 //! C: the tracer timerlat in `kernel/trace/trace_osnoise.c`, which Debian's kernels do not have.
 //! The parameters and the fields have the same names as in C.
 
-use core::{
-    borrow::Borrow,
-    sync::atomic::{
-        AtomicU32,
-        Ordering, //
-    },
-};
+use core::borrow::Borrow;
 
 use kernel::{
     cpu::CpuId,
     impl_has_hr_timer,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         ArcBorrow, //
     },
@@ -179,7 +177,7 @@ struct Period {
     #[pin]
     timer: HrTimer<Self>,
     /// The number of the period, counted from 1.
-    seqnum: AtomicU32,
+    seqnum: Atomic<u32>,
     stack: SavedStack<STACK_LEN>,
     waker: Waker,
     settings: Settings,
@@ -196,7 +194,7 @@ impl HrTimerCallback for Period {
 
     fn run(this: ArcBorrow<'_, Self>, context: HrTimerCallbackContext<'_, Self>) -> HrTimerRestart {
         let latency = Instant::now() - this.timer.expires();
-        let seqnum = this.seqnum.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let seqnum = this.seqnum.fetch_add(1, Relaxed).wrapping_add(1);
         record(latency, seqnum, IRQ);
         if this.settings.print_stack.0.is_some() {
             this.stack.save();
@@ -237,7 +235,7 @@ impl Timerlat {
         let period = Arc::pin_init(
             pin_init!(Period {
                 timer <- HrTimer::new(),
-                seqnum: AtomicU32::new(0),
+                seqnum: Atomic::new(0),
                 stack: SavedStack::new(),
                 waker: thread.waker(),
                 settings: self.0,
@@ -256,7 +254,7 @@ impl Timerlat {
             if thread.should_stop() {
                 break;
             }
-            let seqnum = period.seqnum.load(Ordering::Relaxed);
+            let seqnum = period.seqnum.load(Relaxed);
             record(latency, seqnum, THREAD);
             if self.0.print_stack.is_reached(latency) {
                 record_stack(seqnum, &period.stack);

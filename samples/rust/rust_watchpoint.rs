@@ -2,12 +2,13 @@
 
 //! Rust watchpoint sample: counts the writes to a variable.
 
-use core::sync::atomic::{
-    AtomicU64,
-    Ordering, //
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
 };
-
-use kernel::prelude::*;
 
 use ktrace::{
     percpu::Counter,
@@ -29,7 +30,7 @@ module! {
     imports_ns: ["KTRACE"],
 }
 
-static VARIABLE: AtomicU64 = AtomicU64::new(0);
+static VARIABLE: Atomic<u64> = Atomic::new(0);
 
 struct Writes(Counter);
 
@@ -51,7 +52,7 @@ impl kernel::Module for RustWatchpoint {
         };
         let watchpoint = Watchpoint::new(target, Writes(Counter::new()?))?;
         for value in 1..=3 {
-            VARIABLE.store(value, Ordering::Relaxed);
+            VARIABLE.store(value, Relaxed);
         }
         Ok(Self(watchpoint))
     }
@@ -60,9 +61,6 @@ impl kernel::Module for RustWatchpoint {
 impl Drop for RustWatchpoint {
     fn drop(&mut self) {
         let writes = self.0.handler().0.sum();
-        pr_info!(
-            "{writes} writes, the last of {}\n",
-            VARIABLE.load(Ordering::Relaxed)
-        );
+        pr_info!("{writes} writes, the last of {}\n", VARIABLE.load(Relaxed));
     }
 }

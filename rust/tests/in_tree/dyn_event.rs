@@ -8,15 +8,15 @@ use kernel::prelude::*;
 mod tests {
     use super::*;
 
-    use core::{
-        ptr,
+    use core::ptr;
+
+    use kernel::{
+        seq_file::SeqFile,
         sync::atomic::{
-            AtomicPtr,
-            Ordering, //
+            Atomic,
+            Relaxed, //
         },
     };
-
-    use kernel::seq_file::SeqFile;
 
     use ktrace::{
         dyn_event::{
@@ -40,10 +40,10 @@ mod tests {
     static SHOWN: Seen = Seen::new();
 
     /// Entries that another entry drops when the kernel shows it.
-    static DOOMED: AtomicPtr<[Option<DynEvent>; 2]> = AtomicPtr::new(ptr::null_mut());
+    static DOOMED: Atomic<*mut [Option<DynEvent>; 2]> = Atomic::new(ptr::null_mut());
 
     fn drop_doomed() {
-        let doomed = DOOMED.swap(ptr::null_mut(), Ordering::Relaxed);
+        let doomed = DOOMED.xchg(ptr::null_mut(), Relaxed);
         if !doomed.is_null() {
             // SAFETY: It came from a `KBox`, and only one `swap` gets it.
             drop(unsafe { KBox::from_raw(doomed) });
@@ -91,10 +91,7 @@ mod tests {
         let third = [Some(listed(2)?), Some(listed(3)?)];
         let fourth = listed(4)?;
         drop(first);
-        DOOMED.store(
-            KBox::into_raw(KBox::new(third, GFP_KERNEL)?),
-            Ordering::Relaxed,
-        );
+        DOOMED.store(KBox::into_raw(KBox::new(third, GFP_KERNEL)?), Relaxed);
         let can_be_read = read_dynamic_events();
         // An entry that stayed would outlive this module.
         drop_doomed();

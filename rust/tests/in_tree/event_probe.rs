@@ -8,14 +8,15 @@ use kernel::prelude::*;
 mod tests {
     use super::*;
 
-    use core::sync::atomic::{
-        AtomicUsize,
-        Ordering, //
-    };
-
     use kernel::{
         new_mutex,
-        sync::Mutex,
+        sync::{
+            atomic::{
+                Atomic,
+                Relaxed, //
+            },
+            Mutex, //
+        },
         time::{
             delay::fsleep,
             Delta, //
@@ -38,13 +39,13 @@ mod tests {
         Seen, //
     };
 
-    static HITS: AtomicUsize = AtomicUsize::new(0);
+    static HITS: Atomic<usize> = Atomic::new(0);
 
     struct Count(#[expect(dead_code)] Dropped);
 
     impl Handler for Count {
         fn hit(&self, _: &Record<'_>) {
-            HITS.fetch_add(1, Ordering::Relaxed);
+            HITS.add(1, Relaxed);
         }
     }
 
@@ -64,11 +65,11 @@ mod tests {
 
     /// Makes this task sleep, which causes an event.
     fn hits() -> usize {
-        let before = HITS.load(Ordering::Relaxed);
+        let before = HITS.load(Relaxed);
         for _ in 0..3 {
             fsleep(Delta::from_millis(10));
         }
-        HITS.load(Ordering::Relaxed) - before
+        HITS.load(Relaxed) - before
     }
 
     #[test]

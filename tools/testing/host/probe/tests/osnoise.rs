@@ -21,13 +21,33 @@ use accounting::{
     Watch, //
 };
 
+/// The order of an access. The tests have one thread.
+struct Relaxed;
+
+/// In place of `kernel::sync::atomic::Atomic`.
+struct Atomic<T>(Cell<T>);
+
+impl<T: Copy> Atomic<T> {
+    const fn new(value: T) -> Self {
+        Self(Cell::new(value))
+    }
+
+    fn load(&self, _: Relaxed) -> T {
+        self.0.get()
+    }
+
+    fn store(&self, value: T, _: Relaxed) {
+        self.0.set(value);
+    }
+}
+
 fn noise(start: u64, duration: u64) -> Option<Noise> {
     Some(Noise { start, duration })
 }
 
 #[test]
 fn a_source_has_the_cpu_from_its_beginning_to_its_end() {
-    let cpu = Cpu::default();
+    let cpu = Cpu::new();
     cpu.enter(Irq, || 100);
     assert_eq!(cpu.leave(Irq, || 130), noise(100, 30));
     cpu.enter(Irq, || 200);
@@ -43,7 +63,7 @@ fn a_source_has_the_cpu_from_its_beginning_to_its_end() {
 
 #[test]
 fn an_end_without_a_beginning_is_no_noise() {
-    let cpu = Cpu::default();
+    let cpu = Cpu::new();
     for source in [Nmi, Irq, Softirq, Thread] {
         assert_eq!(cpu.leave(source, || 100), None);
     }
@@ -55,7 +75,7 @@ fn an_end_without_a_beginning_is_no_noise() {
 
 #[test]
 fn an_interrupted_source_takes_the_time_without_the_interrupts() {
-    let cpu = Cpu::default();
+    let cpu = Cpu::new();
     cpu.enter(Thread, || 1000);
     cpu.enter(Softirq, || 1100);
     cpu.enter(Irq, || 1110);
@@ -87,7 +107,7 @@ fn an_interrupted_source_takes_the_time_without_the_interrupts() {
 
 #[test]
 fn noise_before_the_beginning_does_not_count() {
-    let cpu = Cpu::default();
+    let cpu = Cpu::new();
     cpu.enter(Irq, || 100);
     cpu.leave(Irq, || 900);
     cpu.enter(Thread, || 1000);
@@ -96,7 +116,7 @@ fn noise_before_the_beginning_does_not_count() {
 
 #[test]
 fn an_interrupt_while_the_clock_is_read_is_left_out() {
-    let cpu = Cpu::default();
+    let cpu = Cpu::new();
     cpu.enter(Thread, || 1000);
     let time = Cell::new(1100);
     // The first reading is from before the interrupt, which ends before the thread's time is read.
@@ -114,7 +134,7 @@ fn an_interrupt_while_the_clock_is_read_is_left_out() {
 
 #[test]
 fn interrupts_without_end_do_not_keep_a_reader() {
-    let cpu = Cpu::default();
+    let cpu = Cpu::new();
     let readings = Cell::new(0);
     let (now, _) = cpu.look(|| {
         readings.set(readings.get() + 1);
@@ -128,7 +148,7 @@ fn interrupts_without_end_do_not_keep_a_reader() {
 
 #[test]
 fn the_clock_going_back_is_no_noise() {
-    let cpu = Cpu::default();
+    let cpu = Cpu::new();
     cpu.enter(Irq, || 100);
     assert_eq!(cpu.leave(Irq, || 90), noise(100, 0));
     let mut watch = Watch::new((100, 0), 10);
