@@ -3,7 +3,7 @@
 //! What a handler can use at a hit: the context, registers, memory that may be unmapped, stack
 //! traces, and per-CPU memory.
 
-pub(crate) mod atomic;
+pub mod atomic;
 pub mod context;
 pub mod function;
 pub mod nofault;

@@ -55,6 +55,7 @@ pub use files::{
     tracefs, //
 };
 pub use hit::{
+    atomic,
     context,
     function,
     nofault,

@@ -9,43 +9,72 @@
 //!
 //! A table can also have a [state](State) for each object. It starts anew when the object is added.
 //!
+//! The caller chooses the type of the [words](Word): those of the kernel in the kernel, and others
+//! in the tests on the host.
+//!
 //! # Examples
 //!
 //! ```
 //! use probe::object_table::{
 //!     buckets,
 //!     Bucket,
-//!     ObjectTable, //
+//!     ObjectTable,
+//!     Word, //
 //! };
 //!
-//! let memory: Vec<_> = (0..buckets(100)).map(|_| Bucket::default()).collect();
-//! let table = ObjectTable::new(memory, Vec::new(), 100);
-//! table.add(0xffff_8880_0123_4500);
-//! assert!(table.contains(0xffff_8880_0123_4500));
-//! table.remove(0xffff_8880_0123_4500);
-//! assert!(!table.contains(0xffff_8880_0123_4500));
+//! fn adds_and_removes<W: Word>(object: u64) -> bool {
+//!     let memory: Vec<Bucket<W>> = (0..buckets(100)).map(|_| Bucket::default()).collect();
+//!     let table = ObjectTable::new(memory, Vec::new(), 100);
+//!     table.add(object);
+//!     let was_there = table.contains(object);
+//!     table.remove(object);
+//!     was_there && !table.contains(object)
+//! }
 //! ```
 
-use core::{
-    ops::Deref,
-    sync::atomic::{
-        AtomicU64,
-        AtomicUsize,
-        Ordering, //
-    },
-};
+use core::ops::Deref;
 
 /// The slots of a bucket.
 const SLOTS: usize = 8;
 
+/// A word of 64 bits that several CPUs access at the same time.
+///
+/// Each function is one atomic access, in any context. Accesses are not ordered with those to other
+/// memory, except as the function says.
+pub trait Word: Default {
+    /// Reads the word.
+    fn load(&self) -> u64;
+
+    /// Reads the word, before all later accesses.
+    fn load_acquire(&self) -> u64;
+
+    /// Writes the word.
+    fn store(&self, value: u64);
+
+    /// Adds a number, and returns the value before. The sum wraps.
+    fn fetch_add(&self, number: u64) -> u64;
+
+    /// Replaces the value, and returns the one before.
+    fn swap(&self, value: u64) -> u64;
+
+    /// Replaces the value if it is `old`, or else returns it as the error.
+    fn replace(&self, old: u64, new: u64) -> Result<(), u64>;
+
+    /// Like [`replace`](Self::replace), before all later accesses, if it replaces the value.
+    fn replace_acquire(&self, old: u64, new: u64) -> Result<(), u64>;
+
+    /// Like [`replace`](Self::replace), after all earlier accesses, if it replaces the value.
+    fn replace_release(&self, old: u64, new: u64) -> Result<(), u64>;
+}
+
 /// A bucket: a cache line of slots. 0 is an empty slot.
-pub type Bucket = [AtomicU64; SLOTS];
+pub type Bucket<W> = [W; SLOTS];
 
 /// The states of the objects in a bucket.
-pub type BucketStates = [ObjectState; SLOTS];
+pub type BucketStates<W> = [ObjectState<W>; SLOTS];
 
 /// The number of records of an object, its last values, and the function that saw them last.
-type ObjectState = [AtomicU64; 3];
+type ObjectState<W> = [W; 3];
 
 /// The maximum number of objects that a table can have.
 pub const MAX_OBJECTS: u32 = 65_536;
@@ -73,31 +102,30 @@ pub const fn buckets(objects: u32) -> usize {
 
 /// A bounded table of the addresses of objects.
 #[derive(Debug)]
-pub struct ObjectTable<B, S> {
+pub struct ObjectTable<B, S, W> {
     buckets: B,
     /// The states of each bucket, or nothing.
     states: S,
     /// The bits of a hash from this one on choose the bucket. At most 63.
     shift: u32,
-    limit: usize,
+    limit: u64,
     /// The slots in use, and those that a CPU is about to use.
-    live: AtomicUsize,
+    live: W,
     /// The number of objects that found no slot.
-    refused: AtomicU64,
+    refused: W,
 }
 
 /// Whether a slot has this value.
 #[inline(always)]
-fn has(bucket: &Bucket, address: u64) -> bool {
-    bucket
-        .iter()
-        .any(|slot| slot.load(Ordering::Relaxed) == address)
+fn has<W: Word>(bucket: &Bucket<W>, address: u64) -> bool {
+    bucket.iter().any(|slot| slot.load() == address)
 }
 
-impl<B, S> ObjectTable<B, S>
+impl<B, S, W> ObjectTable<B, S, W>
 where
-    B: Deref<Target = [Bucket]>,
-    S: Deref<Target = [BucketStates]>,
+    B: Deref<Target = [Bucket<W>]>,
+    S: Deref<Target = [BucketStates<W>]>,
+    W: Word,
 {
     /// Creates a table for at most `limit` objects. The memory has [`buckets`] buckets, all 0. In
     /// other memory, the table finds fewer objects. There are states for all buckets, or for none.
@@ -106,9 +134,9 @@ where
             shift: 64u32.saturating_sub(buckets.len().trailing_zeros().max(1)),
             buckets,
             states,
-            limit: limit as usize,
-            live: AtomicUsize::new(0),
-            refused: AtomicU64::new(0),
+            limit: u64::from(limit),
+            live: W::default(),
+            refused: W::default(),
         }
     }
 
@@ -120,7 +148,7 @@ where
 
     /// The bucket of an address. `None` if the memory does not have the number of [`buckets`].
     #[inline(always)]
-    fn bucket(&self, address: u64) -> Option<&Bucket> {
+    fn bucket(&self, address: u64) -> Option<&Bucket<W>> {
         self.buckets.get(self.index(address))
     }
 
@@ -142,14 +170,15 @@ where
     /// If two CPUs added the object at the same time, it may have two states, and each use may find
     /// the other one.
     #[inline(always)]
-    pub fn state(&self, address: u64) -> Option<State<'_>> {
+    pub fn state(&self, address: u64) -> Option<State<'_, W>> {
         if address <= RESERVED {
             return None;
         }
         let (bucket, states) = (self.bucket(address)?, self.states.get(self.index(address))?);
-        // The state of the object is older than the address in the slot: see `add`.
-        let is_object = |slot: &AtomicU64| slot.load(Ordering::Acquire) == address;
-        let index = bucket.iter().position(is_object)?;
+        // Acquire: the state of the object is older than the address in the slot. See `add`.
+        let index = bucket
+            .iter()
+            .position(|slot| slot.load_acquire() == address)?;
         let words = states.get(index)?;
         Some(State { address, words })
     }
@@ -161,30 +190,30 @@ where
         if address <= RESERVED || bucket.is_some_and(|bucket| has(bucket, address)) {
             return;
         }
-        if self.live.fetch_add(1, Ordering::Relaxed) < self.limit {
+        if self.live.fetch_add(1) < self.limit {
             let states = self.states.get(self.index(address));
             for (index, slot) in bucket.into_iter().flatten().enumerate() {
-                let reserved =
-                    slot.compare_exchange(0, RESERVED, Ordering::AcqRel, Ordering::Relaxed);
-                if reserved.is_err() {
+                // Acquire: the start of the state comes after all uses by those that removed the
+                // last object, and after its start.
+                if slot.replace_acquire(0, RESERVED).is_err() {
                     continue;
                 }
                 if let Some(words) = states.and_then(|states| states.get(index)) {
                     State { address, words }.start();
                 }
-                // This fails if `clear` emptied the slot, and counted it.
-                let _ =
-                    slot.compare_exchange(RESERVED, address, Ordering::AcqRel, Ordering::Relaxed);
+                // Release: who finds the address also finds the started state. This fails if
+                // `clear` emptied the slot, and counted it.
+                let _ = slot.replace_release(RESERVED, address);
                 return;
             }
         }
-        self.live.fetch_sub(1, Ordering::Relaxed);
+        self.leave();
         self.refuse();
     }
 
     /// Counts an object as [refused](Self::refused). Any context.
     pub fn refuse(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.refused.fetch_add(1);
     }
 
     /// Removes an address, if the table contains it. Any context.
@@ -195,12 +224,9 @@ where
             return;
         }
         for slot in self.bucket(address).into_iter().flatten() {
-            let removed = slot.load(Ordering::Relaxed) == address
-                && slot
-                    .compare_exchange(address, 0, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok();
-            if removed {
-                self.live.fetch_sub(1, Ordering::Relaxed);
+            // Release: this CPU's uses of the state come before its next start. See `add`.
+            if slot.load() == address && slot.replace_release(address, 0).is_ok() {
+                self.leave();
             }
         }
     }
@@ -208,21 +234,26 @@ where
     /// Removes all addresses. An address that another CPU adds at the same time may stay.
     pub fn clear(&self) {
         for slot in self.buckets.iter().flatten() {
-            if slot.swap(0, Ordering::AcqRel) != 0 {
-                self.live.fetch_sub(1, Ordering::Relaxed);
+            if slot.swap(0) != 0 {
+                self.leave();
             }
         }
     }
 
+    /// Counts a slot that is not in use any more.
+    fn leave(&self) {
+        self.live.fetch_add(1u64.wrapping_neg());
+    }
+
     /// The number of slots in use.
     pub fn live(&self) -> usize {
-        self.live.load(Ordering::Relaxed)
+        self.live.load() as usize
     }
 
     /// The number of addresses that found the table or their bucket full, and of those that the
     /// caller [refused](Self::refuse).
     pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+        self.refused.load()
     }
 }
 
@@ -230,10 +261,10 @@ where
 ///
 /// A CPU may still use the state when the object has left the table and another one has its slot.
 /// So the state tells objects apart by their addresses.
-#[derive(Clone, Copy, Debug)]
-pub struct State<'a> {
+#[derive(Debug)]
+pub struct State<'a, W> {
     address: u64,
-    words: &'a ObjectState,
+    words: &'a ObjectState<W>,
 }
 
 /// The result of [`State::count`].
@@ -249,38 +280,32 @@ pub enum Counted {
     Raced,
 }
 
-impl State<'_> {
+impl<W: Word> State<'_, W> {
     #[inline(always)]
-    fn start(self) {
+    fn start(&self) {
         let [records, values, function] = self.words;
-        records.store(self.no_records(), Ordering::Relaxed);
-        values.store(UNSEEN, Ordering::Relaxed);
-        function.store(0, Ordering::Relaxed);
+        records.store(self.no_records());
+        values.store(UNSEEN);
+        function.store(0);
     }
 
     /// No records of this object. The upper half identifies the object.
     #[inline(always)]
-    fn no_records(self) -> u64 {
+    fn no_records(&self) -> u64 {
         (self.address >> 3) << 32
     }
 
     /// Counts a record of at most `limit`. Any context.
     #[inline(always)]
-    pub fn count(self, limit: u32) -> Counted {
+    pub fn count(&self, limit: u32) -> Counted {
         let [records, ..] = self.words;
-        let mut before = records.load(Ordering::Relaxed);
+        let mut before = records.load();
         for _ in 0..MAX_RACES {
             let count = match before.checked_sub(self.no_records()) {
                 Some(count) if count < u64::from(limit) => count.wrapping_add(1),
                 _ => return Counted::Ended,
             };
-            let counted = records.compare_exchange_weak(
-                before,
-                before.wrapping_add(1),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
-            match counted {
+            match records.replace(before, before.wrapping_add(1)) {
                 Ok(_) if count == u64::from(limit) => return Counted::Last,
                 Ok(_) => return Counted::More,
                 Err(now) => before = now,
@@ -300,23 +325,23 @@ impl State<'_> {
     /// All CPUs change one word in turn. So each value that differs from the one before it is
     /// reported, by the CPU that keeps it.
     #[inline(always)]
-    pub fn differs(self, values: &[u8]) -> bool {
+    pub fn differs(&self, values: &[u8]) -> bool {
         let [_, kept, _] = self.words;
         // Values that a CPU keeps for an object that has left differ from those of the next one.
         let new = fingerprint(values) ^ spread(self.address);
-        if kept.load(Ordering::Relaxed) == new && new != UNSEEN {
+        if kept.load() == new && new != UNSEEN {
             return false;
         }
-        let before = kept.swap(new, Ordering::Relaxed);
+        let before = kept.swap(new);
         before != new || before == UNSEEN
     }
 
     /// Keeps the address of a function that receives the object. Returns the one that was kept
     /// before, or 0. Any context.
     #[inline(always)]
-    pub fn see(self, function: u64) -> u64 {
+    pub fn see(&self, function: u64) -> u64 {
         let [.., kept] = self.words;
-        kept.swap(function, Ordering::Relaxed)
+        kept.swap(function)
     }
 }
 

@@ -12,6 +12,7 @@ use kernel::{
 };
 
 use ktrace::{
+    atomic::Word,
     fprobe,
     ftrace,
     symbol, //
@@ -37,7 +38,7 @@ use probe::{
 };
 
 /// The live objects of an object probe.
-pub(crate) type Objects = ObjectTable<KVVec<Bucket>, KVVec<BucketStates>>;
+pub(crate) type Objects = ObjectTable<KVVec<Bucket<Word>>, KVVec<BucketStates<Word>>, Word>;
 
 /// The number of live objects, if the command has none.
 const DEFAULT_OBJECTS: u32 = 1024;

@@ -9,6 +9,7 @@
 use kernel::sync::{
     atomic::{
         atomic_store,
+        Acquire,
         Atomic,
         AtomicType,
         Relaxed,
@@ -16,6 +17,8 @@ use kernel::sync::{
     },
     rcu, //
 };
+
+use probe::object_table;
 
 use crate::arch;
 
@@ -106,5 +109,59 @@ impl<T> Published<T> {
     pub(crate) fn read(&self, guard: &impl ReadSide) -> *mut T {
         // SAFETY: The pointer is from a reference, and all other accesses to it are atomic.
         unsafe { dereference(self.0.as_ptr(), guard) }
+    }
+}
+
+/// A word of a table of objects. Its plain accesses make no call.
+pub struct Word(Atomic<u64>);
+
+impl Default for Word {
+    #[inline(always)]
+    fn default() -> Self {
+        Self(Atomic::new(0))
+    }
+}
+
+impl object_table::Word for Word {
+    #[inline(always)]
+    fn load(&self) -> u64 {
+        read_once(&self.0)
+    }
+
+    #[inline(always)]
+    fn load_acquire(&self) -> u64 {
+        // SAFETY: The pointer is from a reference, and all other accesses to the word are atomic. A
+        // pointer has the size of the word.
+        unsafe { arch::load_acquire(self.0.as_ptr().cast::<*mut u8>()) }.addr() as u64
+    }
+
+    #[inline(always)]
+    fn store(&self, value: u64) {
+        write_once(&self.0, value);
+    }
+
+    #[inline(always)]
+    fn fetch_add(&self, number: u64) -> u64 {
+        self.0.fetch_add(number, Relaxed)
+    }
+
+    #[inline(always)]
+    fn swap(&self, value: u64) -> u64 {
+        self.0.xchg(value, Relaxed)
+    }
+
+    #[inline(always)]
+    fn replace(&self, old: u64, new: u64) -> Result<(), u64> {
+        self.0.cmpxchg(old, new, Relaxed).map(drop)
+    }
+
+    #[inline(always)]
+    fn replace_acquire(&self, old: u64, new: u64) -> Result<(), u64> {
+        self.0.cmpxchg(old, new, Acquire).map(drop)
+    }
+
+    #[inline(always)]
+    fn replace_release(&self, old: u64, new: u64) -> Result<(), u64> {
+        self.0.cmpxchg(old, new, Release).map(drop)
     }
 }
