@@ -28,12 +28,7 @@ use probe::{
         Head,
         Layout,
         PrintFmt, //
-    },
-    types::{
-        FetchType,
-        Style,
-        Width, //
-    },
+    }, //
 };
 
 use crate::object::Role;
@@ -205,7 +200,7 @@ impl Schema {
         for (name, field) in self.fields() {
             let name = CString::try_from_fmt(format_args!("{name}"))?;
             let offset = self.fields_at() + field.offset();
-            let field = match (number(field.ty()), field.count()) {
+            let field = match (Number::of(field.ty()), field.count()) {
                 (Some(number), None) => Field::number(name, number, offset),
                 (Some(number), Some(len)) => Field::array(name, number, len, offset),
                 // SAFETY: `fetch::record` writes the location of a string with its NUL, or of a
@@ -243,23 +238,6 @@ impl Schema {
         let print_fmt = details.and_then(|details| details.print_fmt.as_deref());
         print_fmt.unwrap_or(self.head().print_fmt())
     }
-}
-
-/// The type of a number in a record. `None` for a string.
-fn number(ty: FetchType) -> Option<Number> {
-    let (FetchType::Number(width, style) | FetchType::Bitfield(width, style, _)) = ty else {
-        return None;
-    };
-    Some(match (width, style) {
-        (Width::W1, Style::Signed) => Number::S8,
-        (Width::W2, Style::Signed) => Number::S16,
-        (Width::W4, Style::Signed) => Number::S32,
-        (Width::W8, Style::Signed) => Number::S64,
-        (Width::W1, _) => Number::U8,
-        (Width::W2, _) => Number::U16,
-        (Width::W4, _) => Number::U32,
-        (Width::W8, _) => Number::U64,
-    })
 }
 
 /// A name as `str`. All names are parts of a command, which was checked to be UTF-8.

@@ -137,16 +137,16 @@ pub trait RecordType<S = Plain>: Copy + Sealed {
 }
 
 macro_rules! numbers {
-    ($($type:ty: $style:ident = $width:ident $shown:ident $number:ident,)*) => {$(
+    ($($type:ty: $style:ident = $width:ident $shown:ident $($number:ident)?,)*) => {$(
         impl RecordType<$style> for $type {
-            const KIND: Kind = Kind::new(
-                FetchType::Number(Width::$width, Style::$shown),
-                Some(Number::$number),
-            );
-            const SIZE: usize = {
-                assert!(size_of::<Self>() == Number::$number.size());
-                size_of::<Self>()
+            const KIND: Kind = {
+                let ty = FetchType::Number(Width::$width, Style::$shown);
+                assert!(size_of::<Self>() == ty.size());
+                // Only some types have another name in `format` than the number of their size.
+                let number = [$(Some(Number::$number),)? Number::of(ty)][0];
+                Kind::new(ty, number)
             };
+            const SIZE: usize = size_of::<Self>();
             const ALIGN: usize = align_of::<Self>();
 
             #[inline(always)]
@@ -189,23 +189,23 @@ impl Bytes<1> for bool {
 }
 
 numbers! {
-    u8: Plain = W1 Unsigned U8,
-    u16: Plain = W2 Unsigned U16,
-    u32: Plain = W4 Unsigned U32,
-    u64: Plain = W8 Unsigned U64,
+    u8: Plain = W1 Unsigned,
+    u16: Plain = W2 Unsigned,
+    u32: Plain = W4 Unsigned,
+    u64: Plain = W8 Unsigned,
     usize: Plain = W8 Unsigned UnsignedLong,
-    i8: Plain = W1 Signed S8,
-    i16: Plain = W2 Signed S16,
-    i32: Plain = W4 Signed S32,
-    i64: Plain = W8 Signed S64,
+    i8: Plain = W1 Signed,
+    i16: Plain = W2 Signed,
+    i32: Plain = W4 Signed,
+    i64: Plain = W8 Signed,
     isize: Plain = W8 Signed Long,
     bool: Plain = W1 Unsigned Bool,
-    u8: Hex = W1 Hex U8,
-    u16: Hex = W2 Hex U16,
-    u32: Hex = W4 Hex U32,
-    u64: Hex = W8 Hex U64,
+    u8: Hex = W1 Hex,
+    u16: Hex = W2 Hex,
+    u32: Hex = W4 Hex,
+    u64: Hex = W8 Hex,
     usize: Hex = W8 Hex UnsignedLong,
-    u64: Symbol = W8 Symbol U64,
+    u64: Symbol = W8 Symbol,
     usize: Symbol = W8 Symbol UnsignedLong,
 }
 

@@ -17,7 +17,14 @@ use kernel::{
     },
 };
 
-use probe::command::is_valid_field;
+use probe::{
+    command::is_valid_field,
+    types::{
+        FetchType,
+        Style,
+        Width, //
+    },
+};
 
 use crate::event::record::sink::{
     HEADER_LEN,
@@ -87,6 +94,23 @@ pub enum Number {
 }
 
 impl Number {
+    /// The type of the number that a field of type `ty` contains. `None` for a string.
+    pub const fn of(ty: FetchType) -> Option<Self> {
+        let (FetchType::Number(width, style) | FetchType::Bitfield(width, style, _)) = ty else {
+            return None;
+        };
+        Some(match (width, style) {
+            (Width::W1, Style::Signed) => Self::S8,
+            (Width::W2, Style::Signed) => Self::S16,
+            (Width::W4, Style::Signed) => Self::S32,
+            (Width::W8, Style::Signed) => Self::S64,
+            (Width::W1, _) => Self::U8,
+            (Width::W2, _) => Self::U16,
+            (Width::W4, _) => Self::U32,
+            (Width::W8, _) => Self::U64,
+        })
+    }
+
     /// The size, in bytes.
     pub const fn size(self) -> usize {
         match self {
