@@ -30,7 +30,7 @@ use super::{
         ArgumentError,
         Error, //
     },
-    name::is_good_name,
+    name::is_valid_field,
     parse_context::ParseContext,
     words::Words, //
 };
@@ -119,7 +119,7 @@ impl<'a> Arguments<'a> {
                 Some(ErrorKind::ArgNameTooLong)
             } else if name.is_empty() {
                 Some(ErrorKind::NoArgName)
-            } else if !is_good_name(name) {
+            } else if !is_valid_field(name.as_bytes()) {
                 Some(ErrorKind::BadArgName)
             } else {
                 None
@@ -191,7 +191,7 @@ pub(super) fn split(word: &str, index: usize) -> (Name<'_>, &str) {
 /// C: `generate_probe_arg_name()`.
 fn implied_name(body: &str) -> Option<&str> {
     let value = body.split_once(':').map_or(body, |(value, _)| value);
-    is_good_name(value).then_some(value)
+    is_valid_field(value.as_bytes()).then_some(value)
 }
 
 /// A Bloom filter of the names so far. The parser compares a name with the earlier names only if

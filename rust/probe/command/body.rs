@@ -26,7 +26,7 @@ use super::{
         Level,
         Text, //
     },
-    name::is_good_name,
+    name::is_valid_field,
     parse_context::TypeInfo,
     resolve_type::{
         apply_btf_type,
@@ -81,7 +81,7 @@ pub(super) fn structures(word: &str) -> impl Iterator<Item = &str> {
     parts.filter_map(move |text| {
         let is_typecast = core::mem::replace(&mut can_start, text.is_empty());
         let name = text.get(..text.find([')', ','])?)?;
-        (is_typecast && is_good_name(name)).then_some(name)
+        (is_typecast && is_valid_field(name.as_bytes())).then_some(name)
     })
 }
 

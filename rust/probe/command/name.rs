@@ -128,12 +128,12 @@ impl fmt::Write for Sanitized<'_, '_> {
 /// Whether `name` is valid for a group: at most [`MAX_NAME`] letters, digits, `_` and `-`, with no
 /// digit first.
 pub const fn is_valid_group(name: &[u8]) -> bool {
-    name.len() <= MAX_NAME && is_good(name, true)
+    name.len() <= MAX_NAME && is_good_name(name, true)
 }
 
 /// Whether `name` is valid for an event: a C identifier of at most [`MAX_NAME`] bytes.
 pub const fn is_valid_event(name: &[u8]) -> bool {
-    name.len() <= MAX_NAME && is_good(name, false)
+    name.len() <= MAX_NAME && is_good_name(name, false)
 }
 
 /// Whether `name` can be the directory of an event: at most [`MAX_NAME`] visible ASCII characters,
@@ -152,20 +152,11 @@ pub const fn is_valid_event_directory(name: &[u8]) -> bool {
 
 /// Whether `name` is valid for a field: a C identifier.
 pub const fn is_valid_field(name: &[u8]) -> bool {
-    is_good(name, false)
+    is_good_name(name, false)
 }
 
-/// Whether `name` has the characters of a group's name.
-pub(super) fn is_good_group(name: &str) -> bool {
-    is_good(name.as_bytes(), true)
-}
-
-/// Whether `name` has the characters of an event's or a field's name.
-pub(super) fn is_good_name(name: &str) -> bool {
-    is_good(name.as_bytes(), false)
-}
-
-const fn is_good(name: &[u8], allows_hyphen: bool) -> bool {
+/// Whether `name` has the characters of a name, which the length of a group and an event also limits.
+const fn is_good_name(name: &[u8], allows_hyphen: bool) -> bool {
     let mut rest = name;
     let mut is_first = true;
     while let [byte, tail @ ..] = rest {
@@ -206,7 +197,7 @@ impl<'a> Label<'a> {
             Some(ErrorKind::NoGroupName)
         } else if group.len() > MAX_NAME {
             Some(ErrorKind::GroupTooLong)
-        } else if !is_good_group(group) {
+        } else if !is_valid_group(group.as_bytes()) {
             Some(ErrorKind::BadGroupName)
         } else {
             None
@@ -227,7 +218,7 @@ fn event_name(name: &str, offset: usize) -> Result<&str, Error> {
     if name.len() > MAX_NAME {
         return Err(Error::invalid(ErrorKind::EventTooLong, 0, offset));
     }
-    if !is_good_name(name) {
+    if !is_valid_event(name.as_bytes()) {
         return Err(Error::invalid(ErrorKind::BadEventName, 0, offset));
     }
     Ok(name)

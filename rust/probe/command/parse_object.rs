@@ -14,9 +14,9 @@ use crate::{
 use super::{
     error::Error,
     name::{
-        is_good_group,
-        is_good_name,
-        MAX_NAME, //
+        is_valid_event,
+        is_valid_field,
+        is_valid_group, //
     },
     number,
     object::{
@@ -44,7 +44,7 @@ pub(super) fn parse_object<'a>(
             let kind = ErrorKind::DerefOpenBrace;
             return Err(Error::invalid(kind, SOURCE, source.len()));
         }
-        Some(Some((name, _))) if !is_good_name(name) => {
+        Some(Some((name, _))) if !is_valid_field(name.as_bytes()) => {
             return Err(Error::invalid(ErrorKind::NoPtrStrct, SOURCE, 1));
         }
         Some(Some((name, _))) => (Some(name), name.len().saturating_add(2)),
@@ -164,13 +164,13 @@ fn check_field(text: &str) -> Result<(), usize> {
     let event_at = group.len().saturating_add(1);
     let (event, field) = rest.split_once('.').ok_or(event_at)?;
     let field_at = event_at.saturating_add(event.len()).saturating_add(1);
-    if group.len() > MAX_NAME || !is_good_group(group) {
+    if !is_valid_group(group.as_bytes()) {
         return Err(0);
     }
-    if event.len() > MAX_NAME || !is_good_name(event) {
+    if !is_valid_event(event.as_bytes()) {
         return Err(event_at);
     }
-    if !is_good_name(field) {
+    if !is_valid_field(field.as_bytes()) {
         return Err(field_at);
     }
     Ok(())
