@@ -26,8 +26,7 @@ use probe::{
         Command,
         ParseContext,
         ProbeSpec,
-        Target,
-        TypeInfo, //
+        Target, //
     },
     error::{
         Errno,
@@ -52,9 +51,9 @@ use crate::{
     recorder::Recorder,
     records::Records,
     resolve::{
+        with_types,
         ResolvedTarget,
-        Source,
-        Types, //
+        Source, //
     },
     schema::Schema,
     symbols, //
@@ -178,20 +177,17 @@ impl Compiled {
     ) -> Result<Self, Failure> {
         let command = probe.command();
         let target = ResolvedTarget::again(&command)?;
-        let types = Types::of(&command, &target)?;
-        let kernel = types.kernel()?;
-        let modules = types.modules(kernel.as_ref())?;
-        let mut context = types.parse_context(kernel.as_ref(), &modules)?;
-        let arguments = match read_again(&command, context, schema)? {
-            Some(arguments) => arguments,
-            None => {
-                // rkprobe accepted the command without the module, and so without the module's BTF.
-                // So this code does not use that BTF either.
-                context.types = kernel.map_or(TypeInfo::Unsupported, TypeInfo::Unknown);
-                read_again(&command, context, schema)?.ok_or(EINVAL)?
-            }
-        };
-        Self::new(&arguments, types.source(), going)
+        with_types(&command, &target, |types| {
+            let arguments = match read_again(&command, types.context, schema)? {
+                Some(arguments) => arguments,
+                None => {
+                    // rkprobe accepted the command without the module, and so without the module's
+                    // BTF. So this code does not use that BTF either.
+                    read_again(&command, types.without_module(), schema)?.ok_or(EINVAL)?
+                }
+            };
+            Self::new(&arguments, types.source, going)
+        })
     }
 
     /// Whether the programs depend on the symbols or the types of this module.

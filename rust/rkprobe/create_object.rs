@@ -57,6 +57,7 @@ use crate::{
     registry,
     resolve::{
         vmlinux,
+        with_types,
         ResolvedTarget,
         Types, //
     },
@@ -220,13 +221,13 @@ impl<'a> SourceField<'a> {
         for probe in &self.probes {
             let command = self.command(probe)?;
             let target = ResolvedTarget::of(&command).map_err(|failure| self.failure(failure))?;
-            let types = Types::of(&command, &target)?;
-            let kernel = types.kernel()?;
-            let modules = types.modules(kernel.as_ref())?;
-            let context = types.parse_context(kernel.as_ref(), &modules)?;
-            let name = command.pointed_structure(context, arch::current::register);
-            if let Some(name) = name {
-                return Ok(Some(CString::try_from_fmt(format_args!("{name}"))?));
+            let name = with_types(&command, &target, |types| {
+                let name = command.pointed_structure(types.context, arch::current::register);
+                let copy = |name| CString::try_from_fmt(format_args!("{name}"));
+                Ok(name.map(copy).transpose()?)
+            })?;
+            if name.is_some() {
+                return Ok(name);
             }
         }
         Ok(None)
@@ -256,11 +257,19 @@ impl<'a> SourceField<'a> {
         change: Change,
     ) -> Result<Probe, Failure> {
         let target = ResolvedTarget::of(command)?;
-        let types = Types::of(command, &target)?;
-        let kernel = types.kernel()?;
-        let modules = types.modules(kernel.as_ref())?;
-        let context = types.parse_context(kernel.as_ref(), &modules)?;
-        let arguments = read_arguments(command, context)?;
+        with_types(command, &target, |types| {
+            self.feed_with(command, types, objects, change)
+        })
+    }
+
+    fn feed_with(
+        &self,
+        command: &Command<'_>,
+        types: &Types<'_>,
+        objects: &Arc<Objects>,
+        change: Change,
+    ) -> Result<Probe, Failure> {
+        let arguments = read_arguments(command, types.context)?;
         let is_address = |argument: &Argument<'_>| {
             matches!(argument.ty, FetchType::Number(Width::W8, _)) && argument.count.is_none()
         };
@@ -276,7 +285,7 @@ impl<'a> SourceField<'a> {
             command,
             name: &name,
             arguments,
-            source: types.source(),
+            source: types.source,
             role: Some(&role),
             feeds: &Cell::default(),
         };

@@ -72,6 +72,7 @@ use crate::{
     resolve::{
         check_functions,
         hold_event,
+        with_types,
         ResolvedTarget,
         Source,
         Types, //
@@ -95,19 +96,30 @@ pub(crate) fn create_with(
     role: Option<Arc<Role>>,
     feeds: KVec<Probe>,
 ) -> Result<(), Failure> {
-    let feeds = Cell::new(feeds);
     let target = ResolvedTarget::of(command)?;
     let name = command.name(security::hash_address)?;
-    let types = Types::of(command, &target)?;
-    let kernel = types.kernel()?;
-    let modules = types.modules(kernel.as_ref())?;
-    let context = types.parse_context(kernel.as_ref(), &modules)?;
+    with_types(command, &target, |types| {
+        create_typed(command, &name, types, role, feeds)
+    })
+}
+
+/// Creates a probe whose target and whose types are known.
+#[inline(never)]
+fn create_typed(
+    command: &Command<'_>,
+    name: &EventName<'_>,
+    types: &Types<'_>,
+    role: Option<Arc<Role>>,
+    feeds: KVec<Probe>,
+) -> Result<(), Failure> {
+    let feeds = Cell::new(feeds);
+    let context = types.context;
     let create = |command: &Command<'_>| {
         let new = NewProbe {
             command,
-            name: &name,
+            name,
             arguments: read_arguments(command, context)?,
-            source: types.source(),
+            source: types.source,
             role: role.as_ref(),
             feeds: &feeds,
         };
@@ -124,7 +136,7 @@ pub(crate) fn create_with(
         failure => failure,
     })?;
     // The probe exists, even if there is no memory for the message.
-    let _ = log_left_out(&expansion, &name);
+    let _ = log_left_out(&expansion, name);
     Ok(())
 }
 

@@ -292,17 +292,56 @@ pub(crate) fn hold_event(system: &str, name: &str) -> Result<Event, Failure> {
     })
 }
 
-/// The BTF types for the arguments of a command. A `Btf` borrows the BTF that this type owns. So
-/// the caller holds all of them during the parsing of the arguments:
-///
-/// ```ignore
-/// let types = Types::of(&command, &target)?;
-/// let kernel = types.kernel()?;
-/// let modules = types.modules(kernel.as_ref())?;
-/// let context = types.parse_context(kernel.as_ref(), &modules)?;
-/// ```
-pub(crate) struct Types<'t> {
-    target: &'t ResolvedTarget,
+/// The types for the arguments of a command.
+pub(crate) struct Types<'s> {
+    /// The probe point and the types, for the parser of the arguments.
+    pub(crate) context: ParseContext<'s>,
+    /// The source of the types.
+    pub(crate) source: Source<'s>,
+    kernel: Option<Btf<'s>>,
+}
+
+impl<'s> Types<'s> {
+    /// The probe point, and the types that are known without the module of the target.
+    pub(crate) fn without_module(&self) -> ParseContext<'s> {
+        ParseContext {
+            types: self.kernel.map_or(TypeInfo::Unsupported, TypeInfo::Unknown),
+            ..self.context
+        }
+    }
+}
+
+/// Finds and reads the types for the arguments of a command, and calls `f` with them. Process
+/// context. Sleeps, and can read files. Fails with `ENOMEM`, and with the errors of `f`.
+pub(crate) fn with_types<R>(
+    command: &Command<'_>,
+    target: &ResolvedTarget,
+    f: impl FnOnce(&Types<'_>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let read = ReadTypes::of(command)?;
+    let kernel = read.kernel.as_ref().map(|object| object.btf(None));
+    let kernel = kernel.transpose()?;
+    let mut modules = KVec::new();
+    for object in &read.modules {
+        modules.push(object.btf(kernel.as_ref())?, GFP_KERNEL)?;
+    }
+    let types = match &target.event {
+        Some(event) => TypeInfo::Event(event, kernel),
+        None => read.type_info(kernel.as_ref())?,
+    };
+    f(&Types {
+        context: ParseContext {
+            point: target.point,
+            types,
+            modules: &modules,
+        },
+        source: read.source(),
+        kernel,
+    })
+}
+
+/// The BTF that [`Types`] borrows.
+struct ReadTypes {
     /// Whether an argument needs types.
     are_needed: bool,
     /// The BTF of the kernel, if the kernel has BTF.
@@ -340,12 +379,11 @@ pub(crate) enum Source<'a> {
     Unknown,
 }
 
-impl<'t> Types<'t> {
-    /// Finds and reads the types. Process context. Sleeps, and can read files. Fails with `ENOMEM`.
+impl ReadTypes {
+    /// Finds and reads the types. Fails with `ENOMEM`.
     #[inline(never)]
-    pub(crate) fn of(command: &Command<'_>, target: &'t ResolvedTarget) -> Result<Self> {
+    fn of(command: &Command<'_>) -> Result<Self> {
         let mut this = Self {
-            target,
             are_needed: command.needs_types(),
             kernel: None,
             is_tracepoint: matches!(command.target, Target::Tracepoint(_)),
@@ -402,40 +440,8 @@ impl<'t> Types<'t> {
         Ok(false)
     }
 
-    /// The BTF of other modules, for [`parse_context`](Self::parse_context).
-    pub(crate) fn modules<'s>(&'s self, kernel: Option<&'s Btf<'s>>) -> Result<KVec<Btf<'s>>> {
-        let mut modules = KVec::new();
-        for object in &self.modules {
-            modules.push(object.btf(kernel)?, GFP_KERNEL)?;
-        }
-        Ok(modules)
-    }
-
-    /// The BTF of the kernel, for [`parse_context`](Self::parse_context).
-    pub(crate) fn kernel(&self) -> Result<Option<Btf<'_>>> {
-        self.kernel
-            .as_ref()
-            .map(|object| object.btf(None))
-            .transpose()
-    }
-
-    /// The probe point and the types, for the parser of the arguments.
-    pub(crate) fn parse_context<'s>(
-        &'s self,
-        kernel: Option<&'s Btf<'s>>,
-        modules: &'s [Btf<'s>],
-    ) -> Result<ParseContext<'s>> {
-        Ok(ParseContext {
-            point: self.target.point,
-            types: self.type_info(kernel)?,
-            modules,
-        })
-    }
-
+    /// The types of the variables. `kernel` is the kernel's BTF.
     fn type_info<'s>(&'s self, kernel: Option<&'s Btf<'s>>) -> Result<TypeInfo<'s>> {
-        if let Some(event) = &self.target.event {
-            return Ok(TypeInfo::Event(event, kernel.copied()));
-        }
         let kernel = match kernel {
             Some(kernel) if self.are_needed => kernel,
             _ => return Ok(TypeInfo::Unsupported),
@@ -462,7 +468,7 @@ impl<'t> Types<'t> {
     }
 
     /// The source of the types.
-    pub(crate) fn source(&self) -> Source<'_> {
+    fn source(&self) -> Source<'_> {
         match &self.function {
             FunctionTypes::None | FunctionTypes::Kernel(_) | FunctionTypes::Structure(_) => {
                 Source::Kernel
