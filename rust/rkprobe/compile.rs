@@ -59,25 +59,16 @@ use crate::{
     symbols, //
 };
 
-/// The arguments at the start of each object probe.
-const RECEIVED_OBJECT: &str = "object=$obj parameter=$parameter:u8";
-/// The fields with the option `changes`.
-const CHANGED_OBJECT: &str = "object=$obj parameter=$parameter:u8 unchanged=$unchanged:symbol";
-
 /// Parses the arguments of a command.
 pub(crate) fn read_arguments<'c>(
     command: &Command<'c>,
     context: ParseContext<'c>,
 ) -> Result<KVVec<Argument<'c>>, Failure> {
     let mut read = KVVec::new();
-    let received = match command.target {
-        Target::Object(target) if target.changes.is_some() => CHANGED_OBJECT,
-        Target::Object(_) => RECEIVED_OBJECT,
-        _ => "",
-    };
-    let received = command.with_arguments(received);
-    for argument in received.arguments(context, arch::current::register)? {
-        read.push(argument?, GFP_KERNEL)?;
+    if let Target::Object(target) = command.target {
+        for argument in target.own_arguments() {
+            read.push(argument, GFP_KERNEL)?;
+        }
     }
     let fields = read.len();
     for (index, argument) in command

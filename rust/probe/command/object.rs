@@ -7,6 +7,21 @@ use core::{
     num::NonZero, //
 };
 
+use crate::{
+    argument::{
+        Argument,
+        Base,
+        Fetch,
+        Name,
+        Steps, //
+    },
+    types::{
+        FetchType,
+        Style,
+        Width, //
+    },
+};
+
 /// A field of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventField<'a> {
@@ -93,6 +108,39 @@ pub struct ObjectTarget<'a> {
 }
 
 impl ObjectTarget<'_> {
+    /// The arguments at the start of each object probe: the object, the number of the parameter
+    /// that contains it, and with `changes` the function that received it last.
+    pub fn own_arguments(&self) -> impl Iterator<Item = Argument<'static>> {
+        let own = |name, body, base, width, style| Argument {
+            name: Name::Given(name),
+            body,
+            fetch: Fetch {
+                base,
+                steps: Steps::new(),
+            },
+            ty: FetchType::Number(width, style),
+            count: None,
+        };
+        let object = own("object", "$obj", Base::Object, Width::W8, Style::Hex);
+        let parameter = own(
+            "parameter",
+            "$parameter:u8",
+            Base::Parameter,
+            Width::W1,
+            Style::Unsigned,
+        );
+        let unchanged = own(
+            "unchanged",
+            "$unchanged:symbol",
+            Base::Unchanged,
+            Width::W8,
+            Style::Symbol,
+        );
+        [object, parameter]
+            .into_iter()
+            .chain(self.changes.map(|_| unchanged))
+    }
+
     /// The number of words of the target in the command.
     pub fn words(&self) -> usize {
         let options = [
