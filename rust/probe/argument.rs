@@ -31,8 +31,6 @@ pub const MAX_EVENT_SIZE: usize = 3072;
 pub struct Argument<'a> {
     /// The name of the field.
     pub name: Name<'a>,
-    /// The text after the name, as in the command. The listing shows it.
-    pub body: &'a str,
     /// The source of the value.
     pub fetch: Fetch<'a>,
     /// The type of the stored value.

@@ -10,15 +10,17 @@
 //! 2. The caller checks that the target exists, is unique and, for a return probe, is the entry of
 //!    a function.
 //! 3. [`Command::name`] parses the names of the group and the event.
-//! 4. [`Command::expand`] expands meta arguments, such as `$arg*`.
-//! 5. [`Command::arguments`] counts the arguments. Its iterator parses them.
-//! 6. The caller looks up the symbols in the arguments, compares the probe with the other probes of
+//! 4. [`Command::arguments`] parses the arguments. Nothing parses them again: an error in an
+//!    argument is a part of its value.
+//! 5. [`Expansion::new`] expands meta arguments, such as `$arg*`.
+//! 6. [`Command::resolve`] counts the arguments. Its iterator resolves them.
+//! 7. The caller looks up the symbols in the arguments, compares the probe with the other probes of
 //!    the event, and registers the probe.
 //!
 //! The public constructors of [`Error`] make the errors that the caller finds. A [`Command`]
 //! borrows the line. A [`ProbeSpec`] owns the content of a command.
 //!
-//! Step 2 does not check the functions of `f` and the tracepoints. As in C, step 6 checks them.
+//! Step 2 does not check the functions of `f` and the tracepoints. As in C, step 7 checks them.
 //!
 //! C: `create_or_delete_trace_kprobe()` and `trace_kprobe_create_internal()` in
 //! `kernel/trace/trace_kprobe.c`, `trace_fprobe_create_internal()` in
@@ -28,13 +30,16 @@
 //! # Examples
 //!
 //! ```
-//! use probe::command::{
-//!     parse,
-//!     Line,
-//!     ParseContext,
-//!     ProbePoint,
-//!     ProbeSpec,
-//!     TypeInfo, //
+//! use probe::{
+//!     argument::Base,
+//!     command::{
+//!         parse,
+//!         Line,
+//!         ParseContext,
+//!         ProbePoint,
+//!         ProbeSpec,
+//!         TypeInfo, //
+//!     }, //
 //! };
 //!
 //! let Ok(Line::Create(command)) = parse("r:mine vfs_read ret=$retval:s64") else {
@@ -44,7 +49,8 @@
 //! assert_eq!(name.group, "kprobes");
 //!
 //! let text = |text: std::fmt::Arguments<'_>| Ok::<_, ()>(text.to_string());
-//! let probe = ProbeSpec::new(&command, &name, text).unwrap();
+//! let arguments: Vec<_> = command.arguments().collect();
+//! let probe = ProbeSpec::new(&command, &arguments, &name, text).unwrap();
 //! assert_eq!(probe.to_string(), "r:kprobes/mine vfs_read ret=$retval:s64");
 //! assert_eq!(probe.command().kind, command.kind);
 //!
@@ -54,8 +60,8 @@
 //!     types: TypeInfo::Unsupported,
 //!     modules: &[],
 //! };
-//! for argument in command.arguments(context, no_registers).unwrap() {
-//!     assert_eq!(argument.unwrap().body, "$retval:s64");
+//! for argument in command.resolve(&arguments, context, no_registers).unwrap() {
+//!     assert_eq!(argument.unwrap().fetch.base, Base::ReturnValue);
 //! }
 //!
 //! let error = parse("r0 vfs_read").unwrap_err();
@@ -82,6 +88,8 @@ mod object;
 mod parse;
 mod parse_context;
 mod parse_object;
+mod resolve_arguments;
+mod resolve_base;
 mod resolve_type;
 mod spec;
 mod symbol;
@@ -91,11 +99,11 @@ mod watch;
 mod words;
 
 pub use arguments::{
-    Arguments,
+    WrittenArgument,
     MAX_ARGUMENTS, //
 };
-pub use base::Registers;
 pub use create::{
+    pointed_structure,
     Command,
     MAX_MAXACTIVE, //
 };
@@ -140,6 +148,8 @@ pub use parse_context::{
     RecordFields,
     TypeInfo, //
 };
+pub use resolve_arguments::Arguments;
+pub use resolve_base::Registers;
 pub use spec::ProbeSpec;
 pub use symbol::split_symbol;
 pub use target::{

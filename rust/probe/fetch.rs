@@ -82,7 +82,6 @@
 //! // `count=%dx:u16`
 //! let argument = Argument {
 //!     name: Name::Given("count"),
-//!     body: "%dx",
 //!     fetch: Fetch {
 //!         base: Base::Register(current::register("dx").unwrap()),
 //!         steps: Steps::new(),

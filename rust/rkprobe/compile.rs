@@ -21,12 +21,12 @@ use probe::{
     arch,
     argument::Argument,
     command::{
-        self,
         split_symbol,
         Command,
         ParseContext,
         ProbeSpec,
-        Target, //
+        Target,
+        WrittenArgument, //
     },
     error::{
         Errno,
@@ -59,34 +59,38 @@ use crate::{
     symbols, //
 };
 
-/// Parses the arguments of a command.
-pub(crate) fn read_arguments<'c>(
-    command: &Command<'c>,
+/// Parses the arguments of a command. Fails with `ENOMEM`: an error in an argument is a part of it.
+pub(crate) fn parse_arguments<'c>(command: &Command<'c>) -> Result<KVVec<WrittenArgument<'c>>> {
+    let mut written = KVVec::new();
+    for argument in command.arguments() {
+        written.push(argument, GFP_KERNEL)?;
+    }
+    Ok(written)
+}
+
+/// Resolves the arguments of a command. An object probe also has arguments of its own.
+pub(crate) fn resolve_arguments<'c>(
+    command: &Command<'_>,
+    written: &'c [WrittenArgument<'c>],
     context: ParseContext<'c>,
 ) -> Result<KVVec<Argument<'c>>, Failure> {
-    let mut read = KVVec::new();
+    let mut resolved = KVVec::new();
     if let Target::Object(target) = command.target {
         for argument in target.own_arguments() {
-            read.push(argument, GFP_KERNEL)?;
+            resolved.push(argument, GFP_KERNEL)?;
         }
     }
-    let fields = read.len();
-    for (index, argument) in command
-        .arguments(context, arch::current::register)?
-        .enumerate()
-    {
+    let own = resolved.len();
+    let arguments = command.resolve(written, context, arch::current::register)?;
+    for (argument, written) in arguments.zip(written) {
         let argument = argument?;
-        if read
-            .iter()
-            .take(fields)
-            .any(|field| field.name.is_same(argument.name))
-        {
-            let kind = ErrorKind::UsedArgName;
-            return Err(command::Error::at_argument(index, kind, Errno::EINVAL).into());
+        let mut own = resolved.iter().take(own);
+        if own.any(|own| own.name.is_same(argument.name)) {
+            return Err(written.error(ErrorKind::UsedArgName, Errno::EINVAL).into());
         }
-        read.push(argument, GFP_KERNEL)?;
+        resolved.push(argument, GFP_KERNEL)?;
     }
-    Ok(read)
+    Ok(resolved)
 }
 
 /// The compiled arguments of a command.
@@ -168,14 +172,14 @@ impl Compiled {
     ) -> Result<Self, Failure> {
         let command = probe.command();
         let target = ResolvedTarget::again(&command)?;
-        with_types(&command, &target, |types| {
-            let arguments = match read_again(&command, types.context, schema)? {
+        let written = parse_arguments(&command)?;
+        with_types(&command, &written, &target, |types| {
+            let resolve = |context| resolve_again(&command, &written, context, schema);
+            let arguments = match resolve(types.context)? {
                 Some(arguments) => arguments,
-                None => {
-                    // rkprobe accepted the command without the module, and so without the module's
-                    // BTF. So this code does not use that BTF either.
-                    read_again(&command, types.without_module(), schema)?.ok_or(EINVAL)?
-                }
+                // rkprobe accepted the command without the module, and so without the module's BTF.
+                // So this code does not use that BTF either.
+                None => resolve(types.without_module())?.ok_or(EINVAL)?,
             };
             Self::new(&arguments, types.source, going)
         })
@@ -214,14 +218,15 @@ fn add_program(programs: &mut KVec<Program>, program: Program) -> Result {
     Ok(())
 }
 
-/// Parses the arguments of an accepted command. Returns `None` if an argument now has an error, or
-/// if the fields differ from the fields of the event.
-fn read_again<'c>(
-    command: &Command<'c>,
+/// Resolves the arguments of an accepted command. Returns `None` if an argument now has an error,
+/// or if the fields differ from the fields of the event.
+fn resolve_again<'c>(
+    command: &Command<'_>,
+    written: &'c [WrittenArgument<'c>],
     context: ParseContext<'c>,
     schema: &Schema,
 ) -> Result<Option<KVVec<Argument<'c>>>, Failure> {
-    let arguments = match read_arguments(command, context) {
+    let arguments = match resolve_arguments(command, written, context) {
         Err(Failure::Command(_)) => return Ok(None),
         arguments => arguments?,
     };

@@ -2,7 +2,10 @@
 
 //! Create an object probe, and its feeds: a probe for each probe of the events that it names.
 
-use core::cell::Cell;
+use core::{
+    cell::Cell,
+    slice, //
+};
 
 use kernel::{
     prelude::*,
@@ -13,7 +16,10 @@ use kernel::{
 use ktrace::trace_event::Sink;
 use probe::{
     arch,
-    argument::Argument,
+    argument::{
+        Argument,
+        Name, //
+    },
     btf::TypeKind,
     command::{
         self,
@@ -22,7 +28,8 @@ use probe::{
         EventFields,
         EventName,
         ObjectTarget,
-        Position, //
+        Position,
+        WrittenArgument, //
     },
     error::{
         Errno,
@@ -35,7 +42,7 @@ use probe::{
 };
 
 use crate::{
-    compile::read_arguments,
+    compile::resolve_arguments,
     event::Probe,
     failure::Failure,
     new_probe::{
@@ -115,13 +122,7 @@ pub(crate) fn create_object(
     }
     let with_structure = command.with_structure(name);
     let role = Arc::new(Role::Follow(following), GFP_KERNEL)?;
-    create_with(&with_structure, Some(role), feeds).map_err(|failure| match failure {
-        Failure::Command(mut error) if error.at.word >= 2 => {
-            error.at.word += command.first_argument() - 2;
-            error.into()
-        }
-        failure => failure,
-    })
+    create_with(&with_structure, Some(role), feeds)
 }
 
 /// The name of the structure that the sources point to, as far as BTF knows their types.
@@ -193,16 +194,17 @@ impl<'a> SourceField<'a> {
         Ok(())
     }
 
-    /// The command of a probe of the event, with the argument for the field alone.
-    fn command<'p>(&self, probe: &'p Spec) -> Result<Command<'p>, Failure> {
-        let command = probe.command();
-        let Some(argument) = command.argument_of(self.field.field) else {
+    /// The argument for the field, of the command of a probe of the event.
+    fn argument<'p>(&self, command: &Command<'p>) -> Result<WrittenArgument<'p>, Failure> {
+        let name = Name::Given(self.field.field);
+        let mut arguments = command.arguments();
+        let found = arguments.find(|argument| argument.name().is_same(name));
+        found.ok_or_else(|| {
             let mut error = self.error(ErrorKind::NoObjectField);
             let EventField { group, event, .. } = self.field;
             error.at.offset += group.len() + event.len() + 2;
-            return Err(error.into());
-        };
-        Ok(command.with_arguments(argument))
+            error.into()
+        })
     }
 
     /// An error in the command of the event is one of the place that names the event.
@@ -219,10 +221,12 @@ impl<'a> SourceField<'a> {
     /// The name of the structure that the field points to, if BTF knows it.
     fn structure(&self) -> Result<Option<CString>, Failure> {
         for probe in &self.probes {
-            let command = self.command(probe)?;
+            let command = probe.command();
+            let argument = self.argument(&command)?;
             let target = ResolvedTarget::of(&command).map_err(|failure| self.failure(failure))?;
-            let name = with_types(&command, &target, |types| {
-                let name = command.pointed_structure(types.context, arch::current::register);
+            let name = with_types(&command, slice::from_ref(&argument), &target, |types| {
+                let register = arch::current::register;
+                let name = command::pointed_structure(&argument, types.context, register);
                 let copy = |name| CString::try_from_fmt(format_args!("{name}"));
                 Ok(name.map(copy).transpose()?)
             })?;
@@ -241,35 +245,39 @@ impl<'a> SourceField<'a> {
         feeds: &mut KVec<Probe>,
     ) -> Result<(), Failure> {
         for probe in &self.probes {
-            let command = self.command(probe)?;
+            let command = probe.command();
+            let argument = self.argument(&command)?;
             let feed = self
-                .feed(&command, objects, change)
+                .feed(&command, slice::from_ref(&argument), objects, change)
                 .map_err(|failure| self.failure(failure))?;
             feeds.push(feed, GFP_KERNEL)?;
         }
         Ok(())
     }
 
+    /// Creates a probe with one argument, `written`.
     fn feed(
         &self,
         command: &Command<'_>,
+        written: &[WrittenArgument<'_>],
         objects: &Arc<Objects>,
         change: Change,
     ) -> Result<Probe, Failure> {
         let target = ResolvedTarget::of(command)?;
-        with_types(command, &target, |types| {
-            self.feed_with(command, types, objects, change)
+        with_types(command, written, &target, |types| {
+            self.feed_with(command, written, types, objects, change)
         })
     }
 
     fn feed_with(
         &self,
         command: &Command<'_>,
+        written: &[WrittenArgument<'_>],
         types: &Types<'_>,
         objects: &Arc<Objects>,
         change: Change,
     ) -> Result<Probe, Failure> {
-        let arguments = read_arguments(command, types.context)?;
+        let arguments = resolve_arguments(command, written, types.context)?;
         let is_address = |argument: &Argument<'_>| {
             matches!(argument.ty, FetchType::Number(Width::W8, _)) && argument.count.is_none()
         };
@@ -283,6 +291,7 @@ impl<'a> SourceField<'a> {
         let role = Arc::new(Role::Feed(objects.clone(), change), GFP_KERNEL)?;
         let new = NewProbe {
             command,
+            written,
             name: &name,
             arguments,
             source: types.source,
@@ -296,6 +305,9 @@ impl<'a> SourceField<'a> {
             schema,
             state: EventState::default(),
         };
-        new.make_probe(spec::new(command, &name)?, Arc::new(records, GFP_KERNEL)?)
+        new.make_probe(
+            spec::new(command, written, &name)?,
+            Arc::new(records, GFP_KERNEL)?,
+        )
     }
 }

@@ -30,7 +30,8 @@ use probe::{
         Expansion,
         FileOffsets,
         LeftOut,
-        Target, //
+        Target,
+        WrittenArgument, //
     },
     error::{
         Errno,
@@ -41,7 +42,8 @@ use probe::{
 
 use crate::{
     compile::{
-        read_arguments,
+        parse_arguments,
+        resolve_arguments,
         Compiled, //
     },
     entry_saver::{
@@ -98,8 +100,9 @@ pub(crate) fn create_with(
 ) -> Result<(), Failure> {
     let target = ResolvedTarget::of(command)?;
     let name = command.name(security::hash_address)?;
-    with_types(command, &target, |types| {
-        create_typed(command, &name, types, role, feeds)
+    let written = parse_arguments(command)?;
+    with_types(command, &written, &target, |types| {
+        create_typed(command, &written, &name, types, role, feeds)
     })
 }
 
@@ -107,34 +110,38 @@ pub(crate) fn create_with(
 #[inline(never)]
 fn create_typed(
     command: &Command<'_>,
+    written: &[WrittenArgument<'_>],
     name: &EventName<'_>,
     types: &Types<'_>,
     role: Option<Arc<Role>>,
     feeds: KVec<Probe>,
 ) -> Result<(), Failure> {
-    let feeds = Cell::new(feeds);
-    let context = types.context;
-    let create = |command: &Command<'_>| {
+    let create = |written: &[WrittenArgument<'_>]| {
         let new = NewProbe {
             command,
+            written,
             name,
-            arguments: read_arguments(command, context)?,
+            arguments: resolve_arguments(command, written, types.context)?,
             source: types.source,
             role: role.as_ref(),
-            feeds: &feeds,
+            feeds: &Cell::new(feeds),
         };
         new.add()
     };
-    let Some(expansion) = command.expand(context, FILE_OFFSETS)? else {
-        return create(command);
+    let Some(expansion) = Expansion::new(written, types.context, FILE_OFFSETS)? else {
+        return create(written);
     };
     let text = CString::try_from_fmt(format_args!("{expansion}"))?;
     let text = text.to_str().map_err(Error::from)?;
-    create(&command.with_arguments(text)).map_err(|failure| match failure {
-        // The position of an error is one in the user's command.
-        Failure::Command(error) => expansion.original_error(error, text).into(),
-        failure => failure,
-    })?;
+    let mut expanded = KVVec::new();
+    let mut result = Ok(());
+    expansion.arguments(text, |argument| {
+        if result.is_ok() {
+            result = expanded.push(argument, GFP_KERNEL);
+        }
+    });
+    result?;
+    create(&expanded)?;
     // The probe exists, even if there is no memory for the message.
     let _ = log_left_out(&expansion, name);
     Ok(())
@@ -195,6 +202,8 @@ impl fmt::Display for Omission<'_> {
 /// A probe whose command was read without an error.
 pub(crate) struct NewProbe<'a> {
     pub(crate) command: &'a Command<'a>,
+    /// The arguments as the user wrote them, expanded.
+    pub(crate) written: &'a [WrittenArgument<'a>],
     pub(crate) name: &'a EventName<'a>,
     pub(crate) arguments: KVVec<Argument<'a>>,
     /// The source of the arguments' types.
@@ -217,14 +226,21 @@ impl NewProbe<'_> {
             })
     }
 
+    /// Creates an error of the argument `index`, counted from 0.
+    fn argument_error(&self, index: usize, kind: ErrorKind, errno: Errno) -> command::Error {
+        self.command
+            .argument_error(self.written, index, kind, errno)
+    }
+
     /// Checks that a probe of functions by ftrace can save its entry data.
     fn check_entry_data(&self) -> Result<(), Failure> {
         if !self.command.kind.saves_by_fprobe() {
             return Ok(());
         }
         if EntryLayout::of(&self.arguments)?.words() > FEW {
-            let error = command::Error::at_argument(0, ErrorKind::TooManyEargs, Errno::E2BIG);
-            return Err(error.into());
+            return Err(self
+                .argument_error(0, ErrorKind::TooManyEargs, Errno::E2BIG)
+                .into());
         }
         Ok(())
     }
@@ -251,9 +267,9 @@ impl NewProbe<'_> {
     #[inline(never)]
     fn add_to_event(&self, schema: Schema) -> Result<(), Failure> {
         loop {
-            let spec = spec::new(self.command, self.name)?;
+            let spec = spec::new(self.command, self.written, self.name)?;
             let existing = registry::with_event(spec.group(), spec.event(), |records, probes| {
-                check_siblings(records, probes, &spec, &schema)?;
+                self.check_siblings(records, probes, &spec, &schema)?;
                 Ok::<_, Failure>(records.clone())
             });
             let Some(existing) = existing else {
@@ -265,6 +281,36 @@ impl NewProbe<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Checks whether an event can have this probe, too. The probe must have the kind and the
+    /// fields of the other probes, and differ from each of them.
+    ///
+    /// C: `append_trace_kprobe()`, `append_trace_fprobe_event()`.
+    fn check_siblings<'p>(
+        &self,
+        records: &Records,
+        mut probes: impl Iterator<Item = &'p Probe>,
+        spec: &Spec,
+        schema: &Schema,
+    ) -> Result<(), Failure> {
+        let refuse = |kind| Err(command::Error::at_command(kind, Errno::EEXIST).into());
+        let (kind, existing) = (spec.kind(), &records.schema);
+        let others = existing.kind();
+        if others.is_kprobe() != kind.is_kprobe() || others.is_alone() || kind.is_alone() {
+            return refuse(ErrorKind::EventExist);
+        }
+        if others != kind {
+            return refuse(ErrorKind::DiffProbeType);
+        }
+        if let Some(index) = fetch::first_difference(schema.fields(), existing.fields()) {
+            let kind = ErrorKind::DiffArgType;
+            return Err(self.argument_error(index, kind, Errno::EEXIST).into());
+        }
+        if probes.any(|probe| probe.spec().is_same_probe(spec)) {
+            return refuse(ErrorKind::SameProbe);
+        }
+        Ok(())
     }
 
     fn create_event(&self, spec: Spec, mut schema: Schema) -> Result<(), Failure> {
@@ -355,33 +401,4 @@ fn for_later(compiled: Result<Compiled, Failure>) -> Result<KBox<Renewal>, Failu
         compiled => compiled.map_err(|failure| failure.errno()),
     };
     Ok(Renewal::new(compiled)?)
-}
-
-/// Checks whether an event can have this probe, too. The probe must have the kind and the fields of
-/// the other probes, and differ from each of them.
-///
-/// C: `append_trace_kprobe()`, `append_trace_fprobe_event()`.
-fn check_siblings<'a>(
-    records: &Records,
-    mut probes: impl Iterator<Item = &'a Probe>,
-    spec: &Spec,
-    schema: &Schema,
-) -> Result<(), Failure> {
-    let refuse = |kind| Err(command::Error::at_command(kind, Errno::EEXIST).into());
-    let (kind, existing) = (spec.kind(), &records.schema);
-    let others = existing.kind();
-    if others.is_kprobe() != kind.is_kprobe() || others.is_alone() || kind.is_alone() {
-        return refuse(ErrorKind::EventExist);
-    }
-    if others != kind {
-        return refuse(ErrorKind::DiffProbeType);
-    }
-    if let Some(index) = fetch::first_difference(schema.fields(), existing.fields()) {
-        let kind = ErrorKind::DiffArgType;
-        return Err(command::Error::at_argument(index, kind, Errno::EEXIST).into());
-    }
-    if probes.any(|probe| probe.spec().is_same_probe(spec)) {
-        return refuse(ErrorKind::SameProbe);
-    }
-    Ok(())
 }

@@ -41,6 +41,7 @@ use probe::{
         ProbePoint,
         Target,
         TypeInfo,
+        WrittenArgument,
         DEFAULT_LEN, //
     },
     error::{
@@ -311,14 +312,15 @@ impl<'s> Types<'s> {
     }
 }
 
-/// Finds and reads the types for the arguments of a command, and calls `f` with them. Process
-/// context. Sleeps, and can read files. Fails with `ENOMEM`, and with the errors of `f`.
+/// Finds and reads the types for the arguments `written` of a command, and calls `f` with them.
+/// Process context. Sleeps, and can read files. Fails with `ENOMEM`, and with the errors of `f`.
 pub(crate) fn with_types<R>(
     command: &Command<'_>,
+    written: &[WrittenArgument<'_>],
     target: &ResolvedTarget,
     f: impl FnOnce(&Types<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    let read = ReadTypes::of(command)?;
+    let read = ReadTypes::of(command, written)?;
     let kernel = read.kernel.as_ref().map(|object| object.btf(None));
     let kernel = kernel.transpose()?;
     let mut modules = KVec::new();
@@ -382,9 +384,10 @@ pub(crate) enum Source<'a> {
 impl ReadTypes {
     /// Finds and reads the types. Fails with `ENOMEM`.
     #[inline(never)]
-    fn of(command: &Command<'_>) -> Result<Self> {
+    fn of(command: &Command<'_>, written: &[WrittenArgument<'_>]) -> Result<Self> {
         let mut this = Self {
-            are_needed: command.needs_types(),
+            are_needed: command.kind.is_object()
+                || written.iter().any(WrittenArgument::needs_types),
             kernel: None,
             is_tracepoint: matches!(command.target, Target::Tracepoint(_)),
             function: FunctionTypes::None,
@@ -409,7 +412,7 @@ impl ReadTypes {
         if let Some(name) = function_of(command.target)? {
             this.function = FunctionTypes::find(name, &kernel)?;
         }
-        for name in command.structures() {
+        for name in written.iter().flat_map(WrittenArgument::structures) {
             if !this.has_structure(name, &kernel)? {
                 if let Some(object) = Object::with_structure(name, &kernel)? {
                     this.modules.push(object, GFP_KERNEL)?;

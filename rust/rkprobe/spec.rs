@@ -15,7 +15,8 @@ use kernel::{
 use probe::command::{
     Command,
     EventName,
-    ProbeSpec, //
+    ProbeSpec,
+    WrittenArgument, //
 };
 
 /// The content of a command.
@@ -79,9 +80,13 @@ impl fmt::Write for ShortText {
     }
 }
 
-/// Creates the value of a command. `ENOMEM`.
-pub(crate) fn new(command: &Command<'_>, name: &EventName<'_>) -> Result<Spec> {
-    Spec::new(command, name, SpecText::new)
+/// Creates the value of a command with the arguments `written`. `ENOMEM`.
+pub(crate) fn new(
+    command: &Command<'_>,
+    written: &[WrittenArgument<'_>],
+    name: &EventName<'_>,
+) -> Result<Spec> {
+    Spec::new(command, written, name, SpecText::new)
 }
 
 /// Copies a value. `ENOMEM`.

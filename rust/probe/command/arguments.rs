@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parses the arguments of a command: `[NAME=]BODY[:TYPE]`.
+//! Parses an argument of a command: `[NAME=]BODY[:TYPE]`.
 //!
 //! C: `traceprobe_parse_probe_arg()` in `kernel/trace/trace_probe.c`.
 
-use core::fmt::{
-    self,
-    Write as _, //
-};
-
 use crate::{
-    argument::{
-        Argument,
-        Name, //
-    },
+    argument::Name,
     error::{
         Errno,
         ErrorKind, //
@@ -21,18 +13,12 @@ use crate::{
 };
 
 use super::{
-    base::{
-        BaseParser,
-        Registers, //
-    },
-    body::BodyParser,
+    body::WrittenBody,
     error::{
         ArgumentError,
         Error, //
     },
-    name::is_valid_field,
-    parse_context::ParseContext,
-    words::Words, //
+    name::is_valid_field, //
 };
 
 /// Maximum number of arguments of a command.
@@ -41,149 +27,163 @@ pub const MAX_ARGUMENTS: usize = 128;
 /// Maximum length of an argument's name, in bytes.
 pub(super) const MAX_ARGUMENT_NAME: usize = 32;
 
-/// The names of fields that rkprobe or the kernel adds to records.
-const RESERVED: [&str; 8] = [
-    "common_type",
-    "common_flags",
-    "common_preempt_count",
-    "common_pid",
-    "common_tgid",
-    "__probe_ip",
-    "__probe_ret_ip",
-    "__probe_func",
-];
-
-/// An iterator over the arguments of a command. It ends after the first error.
-pub struct Arguments<'a> {
-    all: Words<'a>,
-    rest: Words<'a>,
-    /// The number of arguments that the iterator returned.
-    index: usize,
-    count: usize,
-    parser: BodyParser<'a>,
-    names: NameFilter,
+/// An argument, as the user wrote it, or as another argument expanded to it. Nothing in it depends
+/// on the running kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenArgument<'a> {
+    pub(super) word: &'a str,
+    /// The name before the `=`.
+    pub(super) given: Option<&'a str>,
+    /// The name of the field.
+    pub(super) name: Name<'a>,
+    /// The text after the name.
+    pub(super) body: &'a str,
+    pub(super) written: WrittenBody,
+    place: Place<'a>,
 }
 
-impl<'a> Arguments<'a> {
-    /// Counts the arguments. Fails if there are too many.
-    pub(super) fn new(
-        words: Words<'a>,
-        context: ParseContext<'a>,
-        registers: Option<Registers>,
-    ) -> Result<Self, Error> {
-        let count = count(&words)?;
-        let names = NameFilter::new(words.clone());
-        Ok(Self {
-            all: words.clone(),
-            rest: words,
-            index: 0,
-            count,
-            parser: BodyParser {
-                bases: BaseParser { context, registers },
-                size: 0,
-            },
-            names,
-        })
-    }
+/// The place of an argument in the user's command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place<'a> {
+    /// The word with this index.
+    Word(usize),
+    /// The argument is the whole expansion of the word with this index and text.
+    Expanded(usize, &'a str),
+    /// The argument is a part of the expansion of the word with this index.
+    Part(usize),
+}
 
-    /// The number of arguments of the command, at most [`MAX_ARGUMENTS`].
-    pub const fn count(&self) -> usize {
-        self.count
-    }
-
-    fn argument(&mut self, word: &'a str, index: usize) -> Result<Argument<'a>, ArgumentError> {
-        let (name, body) = split(word, index);
-        self.check_name(word, name, index)?;
-        let at = word.len().saturating_sub(body.len());
-        let parsed = self.parser.parse(body, at)?;
-        Ok(Argument {
-            name,
+impl<'a> WrittenArgument<'a> {
+    /// Parses the argument `word`, which is the word `at` of the command. `index` is its number,
+    /// counted from 0. `is_event` is whether the probe is an event probe.
+    pub(super) fn parse(word: &'a str, at: usize, index: usize, is_event: bool) -> Self {
+        let (given, body) = match word.split_once('=') {
+            Some((name, body)) => (Some(name), body),
+            None => (None, word),
+        };
+        Self {
+            word,
+            given,
+            name: name(given, body, index),
             body,
-            fetch: parsed.fetch,
-            ty: parsed.ty,
-            count: parsed.count,
-        })
+            written: WrittenBody::parse(body, is_event),
+            place: Place::Word(at),
+        }
     }
 
-    fn check_name(
-        &mut self,
-        word: &str,
-        name: Name<'_>,
+    /// Parses an argument to which this argument expands, as one of `count`. `index` is its number,
+    /// counted from 0.
+    pub(super) fn expanded(
+        &self,
+        word: &'a str,
+        count: usize,
         index: usize,
-    ) -> Result<(), ArgumentError> {
-        if let Some((name, body)) = word.split_once('=') {
-            // The listing also writes an implied name before the body. An implied name can be
-            // longer.
-            let is_too_long = name.len() > MAX_ARGUMENT_NAME && implied_name(body) != Some(name);
-            let wrong = if is_too_long {
-                Some(ErrorKind::ArgNameTooLong)
-            } else if name.is_empty() {
-                Some(ErrorKind::NoArgName)
-            } else if !is_valid_field(name.as_bytes()) {
-                Some(ErrorKind::BadArgName)
-            } else {
-                None
-            };
-            if let Some(kind) = wrong {
-                return Err(ArgumentError::invalid(kind, 0));
-            }
+        is_event: bool,
+    ) -> Self {
+        let (Place::Word(at) | Place::Expanded(at, _) | Place::Part(at)) = self.place;
+        Self {
+            place: match count {
+                1 => Place::Expanded(at, self.word),
+                _ => Place::Part(at),
+            },
+            ..Self::parse(word, at, index, is_event)
         }
+    }
 
-        let is_used = matches!(name, Name::Given(name) if RESERVED.contains(&name))
-            || self.names.add(name) && self.is_used(name, index);
-        if is_used {
-            return Err(ArgumentError::invalid(ErrorKind::UsedArgName, 0));
+    /// Returns this argument as number `index`, counted from 0. Without a name and without a
+    /// variable whose name it takes, its name is its number.
+    pub(super) fn numbered(&self, index: usize) -> Self {
+        Self {
+            name: name(self.given, self.body, index),
+            ..self.clone()
         }
-        Ok(())
     }
 
-    /// Whether an argument before `index` has the name.
-    fn is_used(&self, name: Name<'_>, index: usize) -> bool {
-        let earlier = self.all.clone().enumerate().take(index);
-        earlier
-            .map(|(index, word)| split(word, index).0)
-            .any(|earlier| earlier.is_same(name))
+    /// The whole word.
+    pub fn word(&self) -> &'a str {
+        self.word
+    }
+
+    /// The name of the field.
+    pub fn name(&self) -> Name<'a> {
+        self.name
+    }
+
+    /// Whether the argument needs [`TypeInfo`](super::TypeInfo).
+    pub fn needs_types(&self) -> bool {
+        self.word.starts_with("$arg") || self.written.needs_types(self.body)
+    }
+
+    /// The names of structures in the typecasts of the argument.
+    pub fn structures(&self) -> impl Iterator<Item = &'a str> {
+        self.written.structures(self.body)
+    }
+
+    /// Checks the name that the user gave.
+    pub(super) fn check_name(&self) -> Result<(), Error> {
+        let Some(name) = self.given else {
+            return Ok(());
+        };
+        // The listing also writes an implied name before the body. An implied name can be longer.
+        let is_too_long = name.len() > MAX_ARGUMENT_NAME && implied_name(self.body) != Some(name);
+        let wrong = if is_too_long {
+            ErrorKind::ArgNameTooLong
+        } else if name.is_empty() {
+            ErrorKind::NoArgName
+        } else if !is_valid_field(name.as_bytes()) {
+            ErrorKind::BadArgName
+        } else {
+            return Ok(());
+        };
+        Err(self.error(wrong, Errno::EINVAL))
+    }
+
+    /// Creates an error of the whole argument.
+    pub fn error(&self, kind: ErrorKind, errno: Errno) -> Error {
+        self.error_at(kind, 0, errno)
+    }
+
+    /// Creates an error in the body of the argument.
+    pub(super) fn error_in_body(&self, error: ArgumentError) -> Error {
+        let before = self.word.len().saturating_sub(self.body.len());
+        self.error_at(error.kind, before.saturating_add(error.offset), error.errno)
+    }
+
+    /// Creates an error at byte `offset` of the argument. If the argument is an expansion, and the
+    /// byte is in the common start or the common end of both texts, the error is at the same byte
+    /// of the user's argument. Otherwise it is at the start of the replaced part.
+    fn error_at(&self, kind: ErrorKind, offset: usize, errno: Errno) -> Error {
+        let (at, offset) = match self.place {
+            Place::Word(at) => (at, offset),
+            Place::Expanded(at, original) => (at, offset_before(original, self.word, offset)),
+            Place::Part(at) => (at, 0),
+        };
+        Error::new(kind, at, offset, errno)
     }
 }
 
-impl<'a> Iterator for Arguments<'a> {
-    type Item = Result<Argument<'a>, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let word = self.rest.next()?;
-        let index = self.index;
-        self.index = index.saturating_add(1);
-        Some(self.argument(word, index).map_err(|error| {
-            self.rest = Words::new("");
-            error.of_argument(index)
-        }))
+/// The byte offset in the original word that corresponds to `offset` in the expanded word.
+fn offset_before(original: &str, expanded: &str, offset: usize) -> usize {
+    if original == expanded {
+        return offset;
+    }
+    let alike =
+        |pairs: &mut dyn Iterator<Item = (u8, u8)>| pairs.take_while(|(a, b)| a == b).count();
+    let before = alike(&mut original.bytes().zip(expanded.bytes()));
+    let behind = alike(&mut original.bytes().rev().zip(expanded.bytes().rev()));
+    let from_end = expanded.len().saturating_sub(offset);
+    if offset > before && from_end <= behind {
+        original.len().saturating_sub(from_end)
+    } else {
+        offset.min(before)
     }
 }
 
-impl fmt::Debug for Arguments<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Arguments")
-            .field("rest", &self.rest)
-            .field("index", &self.index)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Returns the number of arguments. Fails if there are too many.
-pub(super) fn count(words: &Words<'_>) -> Result<usize, Error> {
-    match words.clone().count() {
-        count if count <= MAX_ARGUMENTS => Ok(count),
-        _ => Err(Error::new(ErrorKind::TooManyArgs, 2, 0, Errno::E2BIG)),
-    }
-}
-
-/// The name and the body of the argument `index`, counted from 0.
-pub(super) fn split(word: &str, index: usize) -> (Name<'_>, &str) {
-    if let Some((name, body)) = word.split_once('=') {
-        return (Name::Given(name), body);
-    }
-    let name = implied_name(word).map_or(Name::Numbered(index.saturating_add(1)), Name::Given);
-    (name, word)
+/// The name of an argument. `given` is the name before the `=`.
+fn name<'a>(given: Option<&'a str>, body: &'a str, index: usize) -> Name<'a> {
+    given
+        .or_else(|| implied_name(body))
+        .map_or(Name::Numbered(index.saturating_add(1)), Name::Given)
 }
 
 /// The name of an argument without a given name: the name of the parameter or field that it reads.
@@ -192,55 +192,4 @@ pub(super) fn split(word: &str, index: usize) -> (Name<'_>, &str) {
 fn implied_name(body: &str) -> Option<&str> {
     let value = body.split_once(':').map_or(body, |(value, _)| value);
     is_valid_field(value.as_bytes()).then_some(value)
-}
-
-/// A Bloom filter of the names so far. The parser compares a name with the earlier names only if
-/// the filter has the bit of the name.
-struct NameFilter {
-    bits: [u64; 16],
-    /// The hash of the text of all arguments. A user cannot choose names that share a bit, because
-    /// every choice of names changes the seed.
-    seed: NameHash,
-}
-
-impl NameFilter {
-    fn new(arguments: Words<'_>) -> Self {
-        let mut seed = NameHash(0);
-        for word in arguments {
-            // Writing to a `NameHash` does not fail.
-            let _ = seed.write_str(word);
-        }
-        let bits = [0; 16];
-        Self { bits, seed }
-    }
-
-    /// Adds a name. Returns whether the filter already had the bit of the name.
-    fn add(&mut self, name: Name<'_>) -> bool {
-        let mut hash = self.seed;
-        // Writing to a `NameHash` does not fail.
-        let _ = write!(hash, "{name}");
-        // The upper bits depend on all bytes.
-        let (word, bit) = (hash.0 >> 28, (hash.0 >> 22) & 63);
-        let Some(word) = self.bits.get_mut(word as usize) else {
-            return true;
-        };
-        let bit = 1u64 << bit;
-        let was_set = *word & bit != 0;
-        *word |= bit;
-        was_set
-    }
-}
-
-/// The hash of a name with a seed.
-#[derive(Clone, Copy)]
-struct NameHash(u32);
-
-impl fmt::Write for NameHash {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for byte in text.bytes() {
-            let product = (self.0 ^ u32::from(byte)).wrapping_mul(0x9e37_79b1);
-            self.0 = product ^ product >> 15;
-        }
-        Ok(())
-    }
 }

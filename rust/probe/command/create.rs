@@ -8,31 +8,18 @@
 
 use core::num::NonZero;
 
-use crate::error::ErrorKind;
+use crate::error::{
+    Errno,
+    ErrorKind, //
+};
 
 use super::{
-    arguments::{
-        self,
-        Arguments, //
-    },
-    base::{
-        BaseParser,
-        Registers, //
-    },
-    body::{
-        needs_types,
-        structures, //
-    },
+    arguments::WrittenArgument,
     error::{
         Error,
         Normalized, //
     },
-    expansion::{
-        Expansion,
-        FileOffsets, //
-    },
-    fetch::ParsedFetch,
-    level::Text,
+    fetch::ResolvedFetch,
     name::{
         Event,
         EventName,
@@ -40,6 +27,11 @@ use super::{
     },
     object::ObjectTarget,
     parse_context::ParseContext,
+    resolve_arguments::Arguments,
+    resolve_base::{
+        BaseResolver,
+        Registers, //
+    },
     target::{
         ProbeKind,
         Target, //
@@ -67,6 +59,7 @@ pub struct Command<'a> {
     pub(super) place_at: usize,
     /// The text after the `:`.
     pub(super) label: Option<Label<'a>>,
+    /// The words of the arguments.
     pub(super) arguments: Words<'a>,
     /// The words after the `if` of an event probe.
     pub(super) filter: Option<Words<'a>>,
@@ -114,40 +107,15 @@ impl<'a> Command<'a> {
         Ok(Some(Normalized(filter)))
     }
 
-    /// Whether an argument needs [`TypeInfo`](super::TypeInfo).
-    pub fn needs_types(&self) -> bool {
-        self.kind.is_object() || self.arguments.clone().any(needs_types)
-    }
-
-    /// The names of structures in typecasts.
-    pub fn structures(&self) -> impl Iterator<Item = &'a str> {
-        self.arguments.clone().flat_map(structures)
-    }
-
-    /// Expands meta arguments, such as `$arg*`. Returns `None` if the command has none. To
-    /// continue, pass the expansion to [`with_arguments`](Self::with_arguments).
-    ///
-    /// # Errors
-    ///
-    /// `$argN` and `$arg*` at a point without arguments, a wrong number in `$argN`, and expansions
-    /// that exceed a limit.
-    pub fn expand<'c>(
-        &'c self,
-        context: ParseContext<'c>,
-        offsets: FileOffsets,
-    ) -> Result<Option<Expansion<'c>>, Error> {
-        Expansion::new(self.arguments.clone(), context, offsets)
-    }
-
-    /// Returns this command with the arguments `arguments`.
-    pub fn with_arguments<'c>(&self, arguments: &'c str) -> Command<'c>
-    where
-        'a: 'c,
-    {
-        Command {
-            arguments: Words::new(arguments),
-            ..self.clone()
-        }
+    /// Parses the arguments, in order. An error in an argument is a part of it:
+    /// [`resolve`](Self::resolve) reports it when it comes to this argument.
+    pub fn arguments(&self) -> impl Iterator<Item = WrittenArgument<'a>> {
+        let is_event = self.kind == ProbeKind::EventProbe;
+        let first = self.first_argument();
+        let words = self.arguments.clone().enumerate();
+        words.map(move |(index, word)| {
+            WrittenArgument::parse(word, first.saturating_add(index), index, is_event)
+        })
     }
 
     /// Returns this command with `len`, in bytes, as the length of the watched memory.
@@ -167,38 +135,31 @@ impl<'a> Command<'a> {
     }
 
     /// The index of the word that contains argument 0. The first word of the command has index 0.
-    pub fn first_argument(&self) -> usize {
+    fn first_argument(&self) -> usize {
         match self.target {
             Target::Object(target) => target.words().saturating_add(1),
             _ => 2,
         }
     }
 
-    /// The argument with the given name, as `NAME=BODY`.
-    pub fn argument_of(&self, name: &str) -> Option<&'a str> {
-        let mut words = self.arguments.clone();
-        words.find(|word| word.split_once('=').is_some_and(|(own, _)| own == name))
-    }
-
-    /// The name of the structure that argument 0 points to, from BTF.
-    pub fn pointed_structure<'c>(
+    /// Creates an error of the argument `index` of `written`, counted from 0. If there is no such
+    /// argument, the error is after the arguments.
+    ///
+    /// C: `append_trace_kprobe()`.
+    pub fn argument_error(
         &self,
-        context: ParseContext<'c>,
-        registers: Registers,
-    ) -> Option<&'c str>
-    where
-        'a: 'c,
-    {
-        let word = self.arguments.clone().next()?;
-        let (_, body) = arguments::split(word, 0);
-        let text = body.split_once(':').map_or(body, |(value, _)| value);
-        let bases = BaseParser {
-            context,
-            registers: Some(registers),
-        };
-        let parsed = ParsedFetch::parse(&bases, Text { text, at: 0 }).ok()?;
-        let btf = parsed.btf?;
-        btf.name(btf.pointed_structure(parsed.value?.ty)?)
+        written: &[WrittenArgument<'_>],
+        index: usize,
+        kind: ErrorKind,
+        errno: Errno,
+    ) -> Error {
+        match written.get(index) {
+            Some(argument) => argument.error(kind, errno),
+            None => {
+                let words = self.arguments.clone().count();
+                Error::new(kind, self.first_argument().saturating_add(words), 0, errno)
+            }
+        }
     }
 
     /// Returns this command of an object probe with `structure` as the structure of the objects.
@@ -219,24 +180,37 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// Parses the arguments. The caller derives `context` from the kernel's data about the target.
-    /// As in C, a target that is an address always has the point
+    /// Resolves the arguments. The caller derives `context` from the kernel's data about the
+    /// target. As in C, a target that is an address always has the point
     /// [`ProbePoint::Inside`](super::ProbePoint::Inside). `registers` finds a register by its name
     /// without the `%`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::TooManyArgs`] (E2BIG). The iterator returns the errors of single arguments.
-    pub fn arguments<'c>(
+    pub fn resolve<'c>(
         &self,
+        written: &'c [WrittenArgument<'c>],
         context: ParseContext<'c>,
         registers: Registers,
-    ) -> Result<Arguments<'c>, Error>
-    where
-        'a: 'c,
-    {
+    ) -> Result<Arguments<'c>, Error> {
         // For other kinds of probes, the kernel saves only some registers.
         let registers = self.kind.has_all_registers().then_some(registers);
-        Arguments::new(self.arguments.clone(), context, registers)
+        Arguments::new(written, context, registers)
     }
+}
+
+/// The name of the structure that an argument points to, from BTF.
+pub fn pointed_structure<'c>(
+    argument: &'c WrittenArgument<'c>,
+    context: ParseContext<'c>,
+    registers: Registers,
+) -> Option<&'c str> {
+    let bases = BaseResolver {
+        context,
+        registers: Some(registers),
+    };
+    let fetch = ResolvedFetch::resolve(&bases, argument.body, &argument.written).ok()?;
+    let btf = fetch.btf?;
+    btf.name(btf.pointed_structure(fetch.value?.ty)?)
 }

@@ -91,14 +91,6 @@ impl Error {
         Self::new(kind, 1, 0, errno)
     }
 
-    /// Creates an error of the argument `index`, counted from 0: [`ErrorKind::DiffArgType`]
-    /// (EEXIST). For a missing argument, `index` is the number of arguments.
-    ///
-    /// C: `append_trace_kprobe()`.
-    pub const fn at_argument(index: usize, kind: ErrorKind, errno: Errno) -> Self {
-        Self::new(kind, index.saturating_add(2), 0, errno)
-    }
-
     /// Returns this error with the error number that the registration of a probe of this kind
     /// returns. For some kinds, this number is always EINVAL.
     ///
@@ -122,17 +114,18 @@ impl Error {
     }
 }
 
-/// The reason why the parser refuses an argument.
-#[derive(Clone, Copy)]
+/// The reason why rkprobe refuses the body of an argument. The argument knows its place in the
+/// command: see [`WrittenArgument`](super::WrittenArgument).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArgumentError {
-    kind: ErrorKind,
-    /// Byte offset in the word.
-    offset: usize,
-    errno: Errno,
+    pub(super) kind: ErrorKind,
+    /// Byte offset in the body.
+    pub(super) offset: usize,
+    pub(super) errno: Errno,
 }
 
 impl ArgumentError {
-    /// Creates an error at byte `offset` of the word.
+    /// Creates an error at byte `offset` of the body.
     pub(super) const fn new(kind: ErrorKind, offset: usize, errno: Errno) -> Self {
         Self {
             kind,
@@ -147,15 +140,9 @@ impl ArgumentError {
     }
 
     /// Creates an error from an error of BTF. The position of `error` is relative to byte `start`
-    /// of the word.
+    /// of the body.
     pub(super) const fn in_btf(error: btf::Error, start: usize) -> Self {
         Self::new(error.kind, start.saturating_add(error.at), error.errno)
-    }
-
-    /// Converts this error into an error of the command. `index` is the number of the argument,
-    /// counted from 0.
-    pub(super) const fn of_argument(self, index: usize) -> Error {
-        Error::new(self.kind, index.saturating_add(2), self.offset, self.errno)
     }
 }
 

@@ -30,12 +30,11 @@ use crate::{
 };
 
 use super::{
-    arguments::MAX_ARGUMENTS,
-    base::BaseParser,
-    error::{
-        ArgumentError,
-        Error, //
+    arguments::{
+        WrittenArgument,
+        MAX_ARGUMENTS, //
     },
+    error::Error,
     members::{
         LeftOut,
         Members, //
@@ -44,6 +43,7 @@ use super::{
         ParseContext,
         ProbePoint, //
     },
+    resolve_base::BaseResolver,
     words::{
         Length,
         Words, //
@@ -70,12 +70,11 @@ pub struct FileOffsets {
     pub dentry: usize,
 }
 
-/// The expanded arguments of a command. Its `Display` writes them.
-///
-/// [`Command::expand`](super::Command::expand) creates it.
+/// The expansions of the arguments of a command. Its `Display` writes them, without the arguments
+/// that do not expand. [`arguments`](Self::arguments) parses them.
 pub struct Expansion<'a> {
-    words: Words<'a>,
-    bases: BaseParser<'a>,
+    written: &'a [WrittenArgument<'a>],
+    bases: BaseResolver<'a>,
     /// The function, if it has parameters.
     function: Option<Function<'a>>,
     offsets: FileOffsets,
@@ -85,19 +84,24 @@ pub struct Expansion<'a> {
 
 impl<'a> Expansion<'a> {
     /// Checks and counts the expansions. Returns `None` if no argument needs an expansion.
-    pub(super) fn new(
-        words: Words<'a>,
+    ///
+    /// # Errors
+    ///
+    /// `$argN` and `$arg*` at a point without arguments, a wrong number in `$argN`, and expansions
+    /// that exceed a limit.
+    pub fn new(
+        written: &'a [WrittenArgument<'a>],
         context: ParseContext<'a>,
         offsets: FileOffsets,
     ) -> Result<Option<Self>, Error> {
         // In C, an event probe has no meta arguments.
         if context.point != ProbePoint::Event {
-            check_variables(&words, context.point)?;
+            check_variables(written, context.point)?;
         }
         let function = context.types.function();
         let mut this = Self {
-            words,
-            bases: BaseParser {
+            written,
+            bases: BaseResolver {
                 context,
                 registers: None,
             },
@@ -108,10 +112,9 @@ impl<'a> Expansion<'a> {
         let mut has_meta = false;
         let mut parameters_left = Some(MAX_PARAMETERS_LEN);
         let mut file_names_left = Some(MAX_FILE_NAMES_LEN);
-        for (index, word) in this.words.clone().enumerate() {
-            let error = |kind, errno| ArgumentError::new(kind, 0, errno).of_argument(index);
-            let meta = this.parse(word).map_err(|error| error.of_argument(index))?;
-            let Some(meta) = meta else {
+        for argument in written {
+            let error = |kind, errno| argument.error(kind, errno);
+            let Some(meta) = this.parse(argument)? else {
                 this.room = this.room.saturating_sub(1);
                 continue;
             };
@@ -141,13 +144,16 @@ impl<'a> Expansion<'a> {
 
     /// Parses an argument. Returns `None` if the argument needs no expansion.
     #[inline(never)]
-    fn parse(&self, word: &'a str) -> Result<Option<MetaArgument<'a>>, ArgumentError> {
+    fn parse(&self, argument: &WrittenArgument<'a>) -> Result<Option<MetaArgument<'a>>, Error> {
+        let word = argument.word;
         let param = |number: &str| {
             let index = number.parse::<usize>().ok()?.checked_sub(1)?;
             let param = self.function?.params().nth(index)?;
             (!param.name.is_empty()).then_some(param.name)
         };
-        if let Some(members) = Members::parse(&self.bases, word, param)? {
+        let members = Members::parse(&self.bases, argument, param)
+            .map_err(|error| argument.error_in_body(error))?;
+        if let Some(members) = members {
             return Ok(Some(MetaArgument::Members(members)));
         }
         if self.bases.context.point == ProbePoint::Event {
@@ -156,7 +162,7 @@ impl<'a> Expansion<'a> {
         let Some(rest) = word.strip_prefix("$arg") else {
             return Ok(MetaArgument::parse("", word));
         };
-        let error = |kind, errno| Err(ArgumentError::new(kind, 0, errno));
+        let error = |kind, errno| Err(argument.error(kind, errno));
         match (self.function, rest.as_bytes().first()) {
             (Some(function), Some(b'*')) => Ok(Some(MetaArgument::AllParameters(function))),
             (None, Some(b'*')) => error(ErrorKind::NosupBtfarg, Errno::EOPNOTSUPP),
@@ -170,7 +176,7 @@ impl<'a> Expansion<'a> {
                 if number.bytes().all(|byte| byte == b'0') {
                     return error(ErrorKind::BadArgNum, Errno::EINVAL);
                 }
-                let none = ArgumentError::new(ErrorKind::NoBtfarg, 0, Errno::ENOENT);
+                let none = argument.error(ErrorKind::NoBtfarg, Errno::ENOENT);
                 let number: usize = number.parse().map_err(|_| none)?;
                 let param = function.params().nth(number.wrapping_sub(1)).ok_or(none)?;
                 match param.name {
@@ -184,27 +190,46 @@ impl<'a> Expansion<'a> {
 
     /// Calls `f` for each argument of the command, with its parsed meta argument and the number of
     /// arguments that it expands to.
-    fn each(&self, mut f: impl FnMut(&'a str, Option<MetaArgument<'a>>, usize)) {
+    fn each(&self, mut f: impl FnMut(&'a WrittenArgument<'a>, Option<MetaArgument<'a>>, usize)) {
         let mut room = self.room;
-        for word in self.words.clone() {
-            // `new()` parsed all arguments without an error.
-            let meta = self.parse(word).ok().flatten();
+        for argument in self.written {
+            // `new()` parsed all arguments without an error, and BTF does not change meanwhile.
+            let meta = self.parse(argument).ok().flatten();
             let mut count = meta.as_ref().map_or(1, MetaArgument::count);
             if let Some(MetaArgument::Members(_)) = meta {
                 count = count.min(room);
                 room = room.saturating_sub(count);
             }
-            f(word, meta, count);
+            f(argument, meta, count);
         }
+    }
+
+    /// Calls `f` with each argument of the expanded command. `text` is the `Display` of this value.
+    pub fn arguments(&self, text: &'a str, mut f: impl FnMut(WrittenArgument<'a>)) {
+        let is_event = self.bases.context.point == ProbePoint::Event;
+        let mut words = Words::new(text);
+        let mut index = 0usize;
+        self.each(|argument, meta, count| {
+            if meta.is_none() {
+                f(argument.numbered(index));
+                index = index.saturating_add(1);
+                return;
+            }
+            for word in words.by_ref().take(count) {
+                f(argument.expanded(word, count, index, is_event));
+                index = index.saturating_add(1);
+            }
+        });
     }
 
     /// Calls `f` for each member that a `FETCH->*` leaves out. Passes the argument of the command,
     /// the name of the member, and the reason.
     pub fn each_left_out(&self, mut f: impl FnMut(&'a str, &'a str, LeftOut)) {
-        self.each(|word, meta, mut room| {
+        self.each(|argument, meta, mut room| {
             let Some(MetaArgument::Members(members)) = meta else {
                 return;
             };
+            let word = argument.word;
             members.each(|member, left_out| match left_out {
                 Some(reason) => f(word, member.name, reason),
                 None if room == 0 => f(word, member.name, LeftOut::NoRoom),
@@ -212,59 +237,22 @@ impl<'a> Expansion<'a> {
             });
         });
     }
-
-    /// Moves an error in the expanded arguments `expanded` to its position in the original
-    /// arguments. If the error is in the common start or the common end of both texts, the byte
-    /// stays the same. Otherwise the position is the start of the replaced part.
-    pub fn original_error(&self, error: Error, expanded: &str) -> Error {
-        let Some(index) = error.at.word.checked_sub(2) else {
-            return error;
-        };
-        let (mut at, mut behind, mut found) = (0usize, 0usize, None);
-        self.each(|word, _, count| {
-            behind = behind.saturating_add(count);
-            if index < behind && found.is_none() {
-                found = Some((at, word, count));
-            }
-            at = at.saturating_add(1);
-        });
-        let (at, original, count) = found.unwrap_or((at, "", 1));
-        let expanded = Words::new(expanded).nth(index).unwrap_or("");
-        let offset = match error.at.offset {
-            _ if count != 1 => 0,
-            offset if original == expanded => offset,
-            offset => offset_before(original, expanded, offset),
-        };
-        Error::new(error.kind, at.saturating_add(2), offset, error.errno)
-    }
-}
-
-/// The byte offset in the original word that corresponds to `offset` in the expanded word.
-fn offset_before(original: &str, expanded: &str, offset: usize) -> usize {
-    let alike =
-        |pairs: &mut dyn Iterator<Item = (u8, u8)>| pairs.take_while(|(a, b)| a == b).count();
-    let before = alike(&mut original.bytes().zip(expanded.bytes()));
-    let behind = alike(&mut original.bytes().rev().zip(expanded.bytes().rev()));
-    let from_end = expanded.len().saturating_sub(offset);
-    if offset > before && from_end <= behind {
-        original.len().saturating_sub(from_end)
-    } else {
-        offset.min(before)
-    }
 }
 
 impl fmt::Display for Expansion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut space = "";
         let mut result = Ok(());
-        self.each(|word, meta, count| {
-            if result.is_err() || count == 0 {
+        self.each(|_, meta, count| {
+            let Some(meta) = meta.filter(|_| count > 0) else {
                 return;
+            };
+            if result.is_ok() {
+                result = f.write_str(space);
             }
-            result = f.write_str(space).and_then(|()| match meta {
-                Some(meta) => meta.write(self.offsets, count, f),
-                None => f.write_str(word),
-            });
+            if result.is_ok() {
+                result = meta.write(self.offsets, count, f);
+            }
             space = " ";
         });
         result
@@ -370,13 +358,13 @@ impl<'a> FileName<'a> {
 /// Checks each argument that is `$argN` or `$arg*`. Runs before all other checks of the arguments.
 ///
 /// C: `argv_has_var_arg()`.
-fn check_variables(words: &Words<'_>, point: ProbePoint) -> Result<(), Error> {
+fn check_variables(arguments: &[WrittenArgument<'_>], point: ProbePoint) -> Result<(), Error> {
     let mut has_all = false;
-    for (index, word) in words.clone().enumerate() {
-        let Some(number) = word.strip_prefix("$arg") else {
+    for argument in arguments {
+        let Some(number) = argument.word.strip_prefix("$arg") else {
             continue;
         };
-        let error = |kind| Err(Error::invalid(kind, index.saturating_add(2), 0));
+        let error = |kind| Err(argument.error(kind, Errno::EINVAL));
         match point {
             ProbePoint::Inside | ProbePoint::Event | ProbePoint::Memory => {
                 return error(ErrorKind::NofentryArgs)

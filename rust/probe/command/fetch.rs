@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parses a fetch: levels around a base.
+//! Resolves a fetch: levels around a base.
 //!
 //! C parses a body into at most 16 fetch instructions, and expresses its limits in instructions.
-//! This parser creates no instructions, but counts them for these limits: `last` is the index of
+//! This code creates no instructions, but counts them for these limits: `last` is the index of
 //! the last instruction.
 //!
 //! C: `parse_probe_arg()`, `unwind_parse_states()` and `parse_btf_field()` in
@@ -18,29 +18,25 @@ use crate::{
         Steps, //
     },
     btf,
-    error::{
-        Errno,
-        ErrorKind, //
-    },
+    error::ErrorKind,
     types::Space, //
 };
 
 use super::{
-    base::BaseParser,
+    body::WrittenBody,
     error::ArgumentError,
     level::{
         Level,
-        LevelKind,
-        Text,
-        MAX_LEVELS, //
+        LevelKind, //
     },
+    resolve_base::BaseResolver, //
 };
 
 /// Maximum index of an instruction before the end instruction.
 pub(super) const LAST_STEP: usize = 14;
 
-/// A parsed fetch, and the facts that decide its possible types.
-pub(super) struct ParsedFetch<'a, 'b> {
+/// A resolved fetch, and the facts that decide its possible types.
+pub(super) struct ResolvedFetch<'a, 'b> {
     pub(super) fetch: Fetch<'a>,
     /// Index of the last fetch instruction in C.
     pub(super) last: usize,
@@ -49,41 +45,39 @@ pub(super) struct ParsedFetch<'a, 'b> {
     pub(super) value: Option<btf::Value<'b>>,
     /// The BTF that contains the type of the value.
     pub(super) btf: Option<btf::Btf<'b>>,
-    /// Byte offset in the word where C reports errors of the whole fetch: the start of the text
+    /// Byte offset in the body where C reports errors of the whole fetch: the start of the text
     /// inside the outermost level. If the fetch has fields, the start of the last field.
     pub(super) at: usize,
 }
 
-impl<'a, 'b> ParsedFetch<'a, 'b> {
-    /// Parses `whole`, levels around a base.
+impl<'a, 'b> ResolvedFetch<'a, 'b> {
+    /// Resolves the fetch of `body`, which is written as `written`.
     // Inlining would double the stack frame of the caller, which is close to the kernel's 1 KiB.
     #[inline(never)]
-    pub(super) fn parse(bases: &BaseParser<'b>, whole: Text<'a>) -> Result<Self, ArgumentError> {
-        let mut levels = [const { None }; MAX_LEVELS];
-        let mut depth = 0usize;
-        let mut inner = whole;
-        while Level::starts(inner.text) {
-            let Some(slot) = levels.get_mut(depth) else {
-                let kind = ErrorKind::TooManyNested;
-                return Err(ArgumentError::new(kind, inner.at, Errno::E2BIG));
-            };
-            let (level, text) = Level::parse(inner, &bases.context)?;
-            *slot = Some(level);
-            depth = depth.saturating_add(1);
-            inner = text;
+    pub(super) fn resolve(
+        bases: &BaseResolver<'b>,
+        body: &'a str,
+        written: &WrittenBody,
+    ) -> Result<Self, ArgumentError> {
+        for level in written.levels.iter() {
+            level.check(&bases.context)?;
         }
-
-        let mut parsed = Self::parse_base(bases, inner)?;
-        for level in levels.iter().rev().flatten() {
-            parsed.enclose(bases, level, whole)?;
+        let mut resolved = Self::resolve_base(bases, body, written)?;
+        for level in written.levels.iter().rev() {
+            resolved.enclose(bases, level, body)?;
         }
-        Ok(parsed)
+        Ok(resolved)
     }
 
     #[inline(never)]
-    fn parse_base(bases: &BaseParser<'b>, text: Text<'a>) -> Result<Self, ArgumentError> {
-        let base = bases.parse(text.text, text.at)?;
-        let mut parsed = Self {
+    fn resolve_base(
+        bases: &BaseResolver<'b>,
+        body: &'a str,
+        written: &WrittenBody,
+    ) -> Result<Self, ArgumentError> {
+        let at = usize::from(written.base_at);
+        let base = bases.resolve(body, written.base?, at)?;
+        let mut resolved = Self {
             fetch: Fetch {
                 base: base.base,
                 steps: Steps::new(),
@@ -91,17 +85,17 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
             last: base.last,
             value: None,
             btf: None,
-            at: text.at,
+            at,
         };
         if base.deref {
             // `last` already includes this instruction.
-            let full = ArgumentError::invalid(ErrorKind::TooManyOps, text.at);
-            parsed.fetch.steps.push(READ).map_err(|_| full)?;
+            let full = ArgumentError::invalid(ErrorKind::TooManyOps, at);
+            resolved.fetch.steps.push(READ).map_err(|_| full)?;
         }
         if let Some(fields) = base.fields {
-            parsed.follow(fields, base.at)?;
+            resolved.follow(fields, base.at)?;
         }
-        Ok(parsed)
+        Ok(resolved)
     }
 
     /// Applies a level to the current value.
@@ -110,11 +104,11 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
     #[inline(never)]
     fn enclose(
         &mut self,
-        bases: &BaseParser<'b>,
+        bases: &BaseResolver<'b>,
         level: &Level,
-        whole: Text<'a>,
+        body: &'a str,
     ) -> Result<(), ArgumentError> {
-        let at = usize::from(level.at);
+        let at = level.inside();
         let is_cast = matches!(level.kind, LevelKind::Cast { .. });
         let cannot = match self.fetch.base {
             Base::Comm | Base::Text(_) if !is_cast => Some(ErrorKind::CommCantDeref),
@@ -130,8 +124,8 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
             LevelKind::Deref(deref) => self.push(Step::Deref(deref), full)?,
             LevelKind::ThisCpu { is_read } => {
                 // In a per-CPU level, `@SYM` means the variable's address, and not its value.
-                let (_, inner) = whole.split(at.saturating_sub(whole.at));
-                if inner.text.starts_with('@') && self.fetch.steps.pop().is_some() {
+                let is_symbol = body.as_bytes().get(at) == Some(&b'@');
+                if is_symbol && self.fetch.steps.pop().is_some() {
                     self.last = self.last.saturating_sub(1);
                 }
                 self.push(Step::ThisCpu, full)?;
@@ -141,8 +135,8 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
             }
             LevelKind::Cast { structure, fields } => {
                 let space = self.points_to();
-                let structure = structure.in_text(whole);
-                let fields = fields.in_text(whole);
+                let structure = structure.of_body(body);
+                let fields = fields.of_body(body);
                 let followed = bases.cast(structure, fields.text, space)?;
                 return self.follow(followed, fields.at);
             }
@@ -170,7 +164,7 @@ impl<'a, 'b> ParsedFetch<'a, 'b> {
         self.fetch.steps.push(step).map_err(|_| full)
     }
 
-    /// Adds the steps of fields. Their text starts at byte `start` of the word.
+    /// Adds the steps of fields. Their text starts at byte `start` of the body.
     ///
     /// C: `parse_btf_field()`.
     #[inline(never)]

@@ -39,7 +39,7 @@ const THIS_CPU_READ: &str = "this_cpu_read(";
 /// C: `TRACEPROBE_MAX_NESTED_LEVEL`.
 pub(super) const MAX_LEVELS: usize = 8;
 
-/// A part of a word, and the byte offset where it starts.
+/// A part of a body, and the byte offset in the body where it starts.
 #[derive(Clone, Copy)]
 pub(super) struct Text<'a> {
     pub(super) text: &'a str,
@@ -55,7 +55,7 @@ impl<'a> Text<'a> {
     }
 
     /// The text after the first `len` bytes.
-    fn skip(self, len: usize) -> Self {
+    pub(super) fn skip(self, len: usize) -> Self {
         self.split(len).1
     }
 
@@ -65,22 +65,62 @@ impl<'a> Text<'a> {
         Self { text, ..self }
     }
 
-    /// Byte offset of the end of the text in the word.
-    fn end(self) -> usize {
+    /// Byte offset of the text in the body, for a part that keeps it.
+    pub(super) fn offset(self) -> u16 {
+        to_u16(self.at)
+    }
+
+    /// Byte offset of the end of the text in the body.
+    pub(super) fn end(self) -> usize {
         self.at.saturating_add(self.text.len())
     }
 }
 
+/// A part of a body: byte offsets from the start of the body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Span {
+    start: u16,
+    end: u16,
+}
+
+impl Span {
+    /// The span of a part.
+    pub(super) fn of(text: Text<'_>) -> Self {
+        Self {
+            start: to_u16(text.at),
+            end: to_u16(text.end()),
+        }
+    }
+
+    /// The part of `body`, from which the parser made the span.
+    pub(super) fn of_body(self, body: &str) -> Text<'_> {
+        let (start, end) = (usize::from(self.start), usize::from(self.end));
+        Text {
+            // A span that is not of this body is a mistake of the caller, and gives no text.
+            text: body.get(start..end).unwrap_or(""),
+            at: start,
+        }
+    }
+}
+
+/// Converts a byte offset in a body. A body is a part of a word, and a word has less than 4,096
+/// bytes, so nothing is lost.
+fn to_u16(at: usize) -> u16 {
+    u16::try_from(at).unwrap_or(u16::MAX)
+}
+
 /// A level.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Level {
     pub(super) kind: LevelKind,
-    /// Byte offset in the word of the text inside the level.
-    pub(super) at: u16,
+    /// Byte offset in the body of the level.
+    start: u16,
+    /// Byte offset in the body of the text inside the level.
+    inside: u16,
 }
 
 /// The action of a level.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LevelKind {
     Deref(Deref),
     ThisCpu {
@@ -93,33 +133,45 @@ pub(super) enum LevelKind {
     },
 }
 
-/// A part of a word. A `Span` takes less stack than a `Text`.
-#[derive(Clone, Copy)]
-pub(super) struct Span {
-    start: u16,
-    end: u16,
+/// The levels of a fetch, outermost first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Levels {
+    items: [Option<Level>; MAX_LEVELS],
 }
 
-impl Span {
-    fn of(text: Text<'_>) -> Self {
-        Self {
-            start: to_u16(text.at),
-            end: to_u16(text.end()),
+impl Levels {
+    /// Parses all levels of `text`. Returns them and the text inside. In place of the text, the
+    /// first error in a level: the levels around it are complete, so they can be checked before it
+    /// is reported.
+    pub(super) fn parse(text: Text<'_>) -> (Self, Result<Text<'_>, ArgumentError>) {
+        let mut this = Self::default();
+        let mut inner = text;
+        let mut free = this.items.iter_mut();
+        while Level::starts(inner.text) {
+            let Some(slot) = free.next() else {
+                let kind = ErrorKind::TooManyNested;
+                let error = ArgumentError::new(kind, inner.at, Errno::E2BIG);
+                return (this, Err(error));
+            };
+            let (level, inside) = Level::parse(inner);
+            *slot = level;
+            inner = match inside {
+                Ok(inside) => inside,
+                Err(error) => return (this, Err(error)),
+            };
         }
+        (this, Ok(inner))
     }
 
-    /// The text of this part. `whole` is a text of the word that contains the part.
-    pub(super) fn in_text<'a>(self, whole: Text<'a>) -> Text<'a> {
-        let start = usize::from(self.start);
-        let end = usize::from(self.end).saturating_sub(start);
-        whole.skip(start.saturating_sub(whole.at)).until(end)
+    /// The levels, outermost first.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Level> {
+        self.items.iter().flatten()
     }
-}
 
-/// Converts a byte offset in an argument. The limits on the lengths of names and bodies keep it
-/// below 2^16.
-fn to_u16(at: usize) -> u16 {
-    u16::try_from(at).unwrap_or(u16::MAX)
+    /// The levels, outermost first.
+    pub(super) fn into_iter(self) -> impl Iterator<Item = Level> {
+        self.items.into_iter().flatten()
+    }
 }
 
 impl Level {
@@ -128,18 +180,60 @@ impl Level {
         text.starts_with(['+', '-', '(']) || is_this_cpu(text)
     }
 
-    /// Parses the outermost level of `text`. Returns the level and the text inside.
-    pub(super) fn parse<'a>(
-        text: Text<'a>,
-        context: &ParseContext<'_>,
-    ) -> Result<(Self, Text<'a>), ArgumentError> {
+    /// Parses the outermost level of `text`. Returns the level and the text inside. After an error,
+    /// there is a level if [`check`](Self::check) comes before the error.
+    pub(super) fn parse(text: Text<'_>) -> (Option<Self>, Result<Text<'_>, ArgumentError>) {
         let (kind, inner) = match text.text.bytes().next() {
-            Some(b'+' | b'-') => parse_deref(text)?,
-            Some(b'(') => parse_cast(text, context)?,
-            _ => parse_this_cpu(text, context)?,
+            Some(b'+' | b'-') => match parse_deref(text) {
+                Ok((deref, inner)) => (LevelKind::Deref(deref), Ok(inner)),
+                Err(error) => return (None, Err(error)),
+            },
+            Some(b'(') => match parse_cast(text) {
+                Ok((structure, fields, inner)) => {
+                    (LevelKind::Cast { structure, fields }, Ok(inner))
+                }
+                Err(error) => {
+                    let (structure, fields) = Default::default();
+                    (LevelKind::Cast { structure, fields }, Err(error))
+                }
+            },
+            _ => {
+                let is_read = text.text.starts_with(THIS_CPU_READ);
+                let head = if is_read { THIS_CPU_READ } else { THIS_CPU_PTR };
+                let inner = within_braces(text.skip(head.len()));
+                (LevelKind::ThisCpu { is_read }, inner)
+            }
         };
-        let at = to_u16(inner.at);
-        Ok((Self { kind, at }, inner))
+        let level = Self {
+            kind,
+            start: to_u16(text.at),
+            inside: inner.as_ref().map_or(0, |inner| to_u16(inner.at)),
+        };
+        (Some(level), inner)
+    }
+
+    /// Byte offset in the body of the text inside the level.
+    pub(super) fn inside(&self) -> usize {
+        self.inside.into()
+    }
+
+    /// Checks that the level is available at the probe point.
+    pub(super) fn check(&self, context: &ParseContext<'_>) -> Result<(), ArgumentError> {
+        let at = usize::from(self.start);
+        let has_types = !matches!(
+            context.types,
+            TypeInfo::Unsupported | TypeInfo::Event(_, None)
+        );
+        match self.kind {
+            // A record does not contain the addresses of per-CPU variables.
+            LevelKind::ThisCpu { .. } if context.point == ProbePoint::Event => {
+                Err(ArgumentError::invalid(ErrorKind::NosupPercpu, at))
+            }
+            LevelKind::Cast { .. } if !has_types || context.point == ProbePoint::Inside => Err(
+                ArgumentError::new(ErrorKind::NosupBtfarg, at, Errno::EOPNOTSUPP),
+            ),
+            LevelKind::Deref(_) | LevelKind::ThisCpu { .. } | LevelKind::Cast { .. } => Ok(()),
+        }
     }
 }
 
@@ -148,7 +242,7 @@ fn is_this_cpu(text: &str) -> bool {
 }
 
 /// Parses `+|-[u]OFF(FETCH)`. As in C, the parser ignores the text after the last parenthesis.
-fn parse_deref(text: Text<'_>) -> Result<(LevelKind, Text<'_>), ArgumentError> {
+fn parse_deref(text: Text<'_>) -> Result<(Deref, Text<'_>), ArgumentError> {
     let Some(open) = text.text.find('(') else {
         return Err(ArgumentError::invalid(ErrorKind::DerefNeedBrace, text.at));
     };
@@ -168,22 +262,7 @@ fn parse_deref(text: Text<'_>) -> Result<(LevelKind, Text<'_>), ArgumentError> {
         // As in C, the upper 32 bits have no effect.
         offset: offset as i32,
     };
-    Ok((LevelKind::Deref(deref), within_braces(rest.skip(1))?))
-}
-
-/// Parses `this_cpu_read(FETCH)` or `this_cpu_ptr(FETCH)`.
-fn parse_this_cpu<'a>(
-    text: Text<'a>,
-    context: &ParseContext<'_>,
-) -> Result<(LevelKind, Text<'a>), ArgumentError> {
-    // A record does not contain the addresses of per-CPU variables.
-    if context.point == ProbePoint::Event {
-        return Err(ArgumentError::invalid(ErrorKind::NosupPercpu, text.at));
-    }
-    let is_read = text.text.starts_with(THIS_CPU_READ);
-    let head = if is_read { THIS_CPU_READ } else { THIS_CPU_PTR };
-    let inner = within_braces(text.skip(head.len()))?;
-    Ok((LevelKind::ThisCpu { is_read }, inner))
+    Ok((deref, within_braces(rest.skip(1))?))
 }
 
 /// The text before the last `)`.
@@ -197,22 +276,9 @@ fn within_braces(text: Text<'_>) -> Result<Text<'_>, ArgumentError> {
     }
 }
 
-/// Parses `(STRUCT[,FIELD])FETCH->FIELDS`.
-fn parse_cast<'a>(
-    text: Text<'a>,
-    context: &ParseContext<'_>,
-) -> Result<(LevelKind, Text<'a>), ArgumentError> {
-    let has_types = !matches!(
-        context.types,
-        TypeInfo::Unsupported | TypeInfo::Event(_, None)
-    );
-    if !has_types || context.point == ProbePoint::Inside {
-        return Err(ArgumentError::new(
-            ErrorKind::NosupBtfarg,
-            text.at,
-            Errno::EOPNOTSUPP,
-        ));
-    }
+/// Parses `(STRUCT[,FIELD])FETCH->FIELDS`. Returns the spans of the text between the parentheses
+/// and of the fields, and the text of FETCH.
+fn parse_cast(text: Text<'_>) -> Result<(Span, Span, Text<'_>), ArgumentError> {
     let open = ErrorKind::DerefOpenBrace;
     let end = text.text.find(')');
     let end = end.ok_or(ArgumentError::invalid(open, text.end()))?;
@@ -249,7 +315,7 @@ fn parse_cast<'a>(
         return Err(ArgumentError::invalid(kind, behind.at));
     }
     let fields = Span::of(behind.skip(2));
-    Ok((LevelKind::Cast { structure, fields }, inner))
+    Ok((structure, fields, inner))
 }
 
 /// Whether the string is `@SYM+OFF...` or `@SYM-OFF...`.

@@ -24,10 +24,12 @@ use crate::{
 };
 
 use super::{
-    arguments::MAX_ARGUMENT_NAME,
+    arguments::{
+        WrittenArgument,
+        MAX_ARGUMENT_NAME, //
+    },
     base::{
-        no_btf,
-        BaseParser,
+        WrittenBase,
         CURRENT, //
     },
     error::ArgumentError,
@@ -35,6 +37,11 @@ use super::{
         Level,
         LevelKind,
         Text, //
+    },
+    parse_context::ProbePoint,
+    resolve_base::{
+        no_btf,
+        BaseResolver, //
     },
     types::MAX_BODY, //
 };
@@ -68,37 +75,34 @@ impl<'a> Members<'a> {
     /// Parses an argument. Returns `None` if it does not end in `->*`. `param` returns the name of
     /// the parameter N of `$argN`.
     pub(super) fn parse(
-        bases: &BaseParser<'a>,
-        word: &'a str,
+        bases: &BaseResolver<'a>,
+        argument: &WrittenArgument<'a>,
         param: impl FnOnce(&'a str) -> Option<&'a str>,
     ) -> Result<Option<Self>, ArgumentError> {
-        if !word.ends_with(ALL) {
+        let body = argument.body;
+        let Some(value) = body.strip_suffix(ALL) else {
             return Ok(None);
-        }
-        let (prefix, body) = word.split_once('=').unwrap_or(("", word));
-        let at = word.len().saturating_sub(body.len());
-        let value = body.strip_suffix(ALL).unwrap_or(body);
+        };
         let number = value.strip_prefix("$arg");
         let value = number.and_then(param).unwrap_or(value);
         if bases.context.types.btf().is_none() {
-            return Err(no_btf(at));
+            return Err(no_btf(0));
         }
-        let body = Text { text: body, at };
-        let (btf, structure) = match body.text.starts_with('(') {
+        let (btf, structure) = match body.starts_with('(') {
             true => of_cast(bases, body)?,
             // As in C, the characters after the parenthesis have no effect.
             false if Level::starts(value) => return Ok(None),
-            false => of_variable(bases, Text { text: value, at })?,
+            false => of_variable(bases, value)?,
         };
         let this = Self {
             btf,
             structure,
-            prefix,
+            prefix: argument.given.unwrap_or(""),
             value,
         };
         if this.count() == 0 {
             let kind = ErrorKind::NoBtfField;
-            return Err(ArgumentError::new(kind, at, Errno::ENOENT));
+            return Err(ArgumentError::new(kind, 0, Errno::ENOENT));
         }
         Ok(Some(this))
     }
@@ -169,13 +173,20 @@ impl<'a> Members<'a> {
 
 /// Finds the structure that the value of a typecast `(STRUCT[,FIELD])FETCH->[FIELDS->]*` points to.
 #[inline(never)]
-fn of_cast<'a>(bases: &BaseParser<'a>, body: Text<'a>) -> Result<(Btf<'a>, TypeId), ArgumentError> {
-    let (level, _) = Level::parse(body, &bases.context)?;
-    let wrong = ArgumentError::invalid(ErrorKind::BadFetchArg, body.at);
-    let LevelKind::Cast { structure, fields } = level.kind else {
+fn of_cast<'a>(
+    bases: &BaseResolver<'a>,
+    body: &'a str,
+) -> Result<(Btf<'a>, TypeId), ArgumentError> {
+    let (level, inner) = Level::parse(Text { text: body, at: 0 });
+    if let Some(level) = level {
+        level.check(&bases.context)?;
+    }
+    inner?;
+    let wrong = ArgumentError::invalid(ErrorKind::BadFetchArg, 0);
+    let Some(LevelKind::Cast { structure, fields }) = level.map(|level| level.kind) else {
         return Err(wrong);
     };
-    let (structure, fields) = (structure.in_text(body), fields.in_text(body));
+    let (structure, fields) = (structure.of_body(body), fields.of_body(body));
     if fields.text == "*" {
         let (btf, id, _) = bases.structure(structure)?;
         return Ok((btf, id));
@@ -185,25 +196,28 @@ fn of_cast<'a>(bases: &BaseParser<'a>, body: Text<'a>) -> Result<(Btf<'a>, TypeI
     pointed_to(followed, fields.at)
 }
 
-/// Finds the structure that a variable with its fields points to.
+/// Finds the structure that a variable with its fields points to. `text` is at the start of the
+/// body.
 #[inline(never)]
 fn of_variable<'a>(
-    bases: &BaseParser<'a>,
-    text: Text<'a>,
+    bases: &BaseResolver<'a>,
+    text: &'a str,
 ) -> Result<(Btf<'a>, TypeId), ArgumentError> {
-    if text.text == CURRENT {
-        return bases.task(text.at);
+    if text == CURRENT {
+        return bases.task(0);
     }
-    let wrong = ArgumentError::invalid(ErrorKind::NoPtrStrct, text.at);
-    if text.text.starts_with(['%', '@', '\\']) {
+    let wrong = ArgumentError::invalid(ErrorKind::NoPtrStrct, 0);
+    if text.starts_with(['%', '@', '\\']) {
         return Err(wrong);
     }
-    let base = bases.parse(text.text, text.at)?;
+    let is_event = bases.context.point == ProbePoint::Event;
+    let written = WrittenBase::parse(Text { text, at: 0 }, is_event)?;
+    let base = bases.resolve(text, written, 0)?;
     pointed_to(base.fields.ok_or(wrong)?, base.at)
 }
 
 /// Finds the structure that the last of these fields points to. `start` is the byte offset of their
-/// text in the word.
+/// text in the body.
 fn pointed_to<'a>(
     fields: Fields<'a, 'a>,
     start: usize,

@@ -111,9 +111,8 @@ impl ObjectTarget<'_> {
     /// The arguments at the start of each object probe: the object, the number of the parameter
     /// that contains it, and with `changes` the function that received it last.
     pub fn own_arguments(&self) -> impl Iterator<Item = Argument<'static>> {
-        let own = |name, body, base, width, style| Argument {
+        let own = |name, base, width, style| Argument {
             name: Name::Given(name),
-            body,
             fetch: Fetch {
                 base,
                 steps: Steps::new(),
@@ -121,21 +120,9 @@ impl ObjectTarget<'_> {
             ty: FetchType::Number(width, style),
             count: None,
         };
-        let object = own("object", "$obj", Base::Object, Width::W8, Style::Hex);
-        let parameter = own(
-            "parameter",
-            "$parameter:u8",
-            Base::Parameter,
-            Width::W1,
-            Style::Unsigned,
-        );
-        let unchanged = own(
-            "unchanged",
-            "$unchanged:symbol",
-            Base::Unchanged,
-            Width::W8,
-            Style::Symbol,
-        );
+        let object = own("object", Base::Object, Width::W8, Style::Hex);
+        let parameter = own("parameter", Base::Parameter, Width::W1, Style::Unsigned);
+        let unchanged = own("unchanged", Base::Unchanged, Width::W8, Style::Symbol);
         [object, parameter]
             .into_iter()
             .chain(self.changes.map(|_| unchanged))

@@ -8,10 +8,13 @@
 
 use core::num::NonZero;
 
-use crate::error::ErrorKind;
+use crate::error::{
+    Errno,
+    ErrorKind, //
+};
 
 use super::{
-    arguments::count,
+    arguments::MAX_ARGUMENTS,
     create::{
         Command,
         MAX_MAXACTIVE, //
@@ -125,8 +128,8 @@ impl EventsFile {
             _ => (words, None),
         };
         // For other kinds, C counts the arguments after it finds the target.
-        if kind == ProbeKind::EventProbe {
-            count(&arguments)?;
+        if kind == ProbeKind::EventProbe && arguments.clone().count() > MAX_ARGUMENTS {
+            return Err(Error::new(ErrorKind::TooManyArgs, 2, 0, Errno::E2BIG));
         }
         Ok(Line::Create(Command {
             kind,

@@ -56,8 +56,8 @@ pub struct ParseContext<'b> {
     pub point: ProbePoint,
     /// The types of the variables at the point.
     pub types: TypeInfo<'b>,
-    /// The BTF of modules that contain the [structures](super::Command::structures) of typecasts
-    /// that `types` lacks.
+    /// The BTF of modules that contain the [structures](super::WrittenArgument::structures) of
+    /// typecasts that `types` lacks.
     pub modules: &'b [Btf<'b>],
 }
 

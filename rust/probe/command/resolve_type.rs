@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Resolves the type of an argument after its value was parsed.
+//! Resolves the type of an argument after its value.
 //!
 //! C: `find_fetch_type_from_btf_type()`, `check_prepare_btf_string_fetch()` and
 //! `finalize_fetch_insn()` in `kernel/trace/trace_probe.c`.
@@ -26,13 +26,12 @@ use crate::{
 use super::{
     error::ArgumentError,
     fetch::{
-        ParsedFetch,
+        ResolvedFetch,
         LAST_STEP, //
     },
     types::{
-        parse_bits,
-        SplitBody,
-        TypeSpec, //
+        TypeSuffix,
+        WrittenType, //
     },
 };
 
@@ -42,64 +41,64 @@ use super::{
 /// C: `find_fetch_type_from_btf_type()`, `check_prepare_btf_string_fetch()`.
 pub(super) fn apply_btf_type<'b>(
     value: &btf::Value<'b>,
-    split: &mut SplitBody<'_>,
-    parsed: &mut ParsedFetch<'_, 'b>,
+    suffix: &mut TypeSuffix,
+    resolved: &mut ResolvedFetch<'_, 'b>,
 ) -> Result<(), ArgumentError> {
-    let wrong = |kind| ArgumentError::invalid(kind, parsed.at);
-    match split.ty {
-        TypeSpec::Default(_) => {
+    let wrong = |kind| ArgumentError::invalid(kind, resolved.at);
+    match suffix.ty {
+        WrittenType::Default(_) => {
             let ty = value.fetch_type().ok_or(wrong(ErrorKind::BadBitfield))?;
-            split.ty = TypeSpec::Default(ty);
+            suffix.ty = WrittenType::Default(ty);
         }
-        TypeSpec::Explicit(FetchType::String(space)) => {
-            let source = parsed.btf.and_then(|btf| value.string_source(&btf));
+        WrittenType::Explicit(FetchType::String(space)) => {
+            let source = resolved.btf.and_then(|btf| value.string_source(&btf));
             match source.ok_or(wrong(ErrorKind::BadType4str))? {
                 btf::StringSource::Array => {}
                 btf::StringSource::Pointer(points_to) => {
-                    let full = ArgumentError::new(ErrorKind::TooManyOps, parsed.at, Errno::E2BIG);
+                    let full = ArgumentError::new(ErrorKind::TooManyOps, resolved.at, Errno::E2BIG);
                     let space = match space {
                         Space::User => Space::User,
                         Space::Kernel => points_to,
                     };
                     let deref = Deref { space, offset: 0 };
-                    parsed.push(Step::Deref(deref), full)?;
+                    resolved.push(Step::Deref(deref), full)?;
                 }
             }
         }
-        TypeSpec::Explicit(_) | TypeSpec::Bitfield(..) => {}
+        WrittenType::Explicit(_) | WrittenType::Bitfield(..) => {}
     }
     Ok(())
 }
 
 /// Resolves the type of an argument. Fails if its value cannot have this type.
 pub(super) fn resolve_type(
-    split: &SplitBody<'_>,
-    parsed: &ParsedFetch<'_, '_>,
+    suffix: &TypeSuffix,
+    resolved: &ResolvedFetch<'_, '_>,
 ) -> Result<FetchType, ArgumentError> {
-    let outermost = parsed.fetch.steps.as_slice().last();
+    let outermost = resolved.fetch.steps.as_slice().last();
     let reads = match outermost {
         Some(Step::Deref(deref)) => Some(deref.space),
         Some(Step::ThisCpu) | None => None,
     };
-    let bad_string = ArgumentError::invalid(ErrorKind::BadString, split.at);
-    let full = |errno| ArgumentError::new(ErrorKind::TooManyOps, parsed.at, errno);
-    let mut last = parsed.last;
+    let bad_string = ArgumentError::invalid(ErrorKind::BadString, suffix.at.into());
+    let full = |errno| ArgumentError::new(ErrorKind::TooManyOps, resolved.at, errno);
+    let mut last = resolved.last;
     let mut next = || {
         last = last.saturating_add(1);
         last <= LAST_STEP
     };
 
-    let ty = match split.ty {
-        TypeSpec::Explicit(ty @ FetchType::String(_))
-        | TypeSpec::Default(ty @ FetchType::String(_)) => {
+    let ty = match suffix.ty {
+        WrittenType::Explicit(ty @ FetchType::String(_))
+        | WrittenType::Default(ty @ FetchType::String(_)) => {
             let is_address = matches!(
-                parsed.fetch.base,
+                resolved.fetch.base,
                 Base::Immediate(_) | Base::Comm | Base::Text(_) | Base::Field(_)
             );
             match (outermost, reads) {
                 // In C, an array of strings is an array of pointers. A separate instruction reads
                 // the strings.
-                (_, Some(_)) if split.count.is_some() => {
+                (_, Some(_)) if suffix.count.is_some() => {
                     if !next() {
                         return Err(full(Errno::EINVAL));
                     }
@@ -111,23 +110,26 @@ pub(super) fn resolve_type(
             }
             ty
         }
-        TypeSpec::Explicit(FetchType::Symstr) => {
+        WrittenType::Explicit(FetchType::Symstr) => {
             // As in C, an entry argument cannot be a symbol.
-            let is_value = match (outermost, parsed.fetch.base) {
+            let is_value = match (outermost, resolved.fetch.base) {
                 (Some(_), _) => reads == Some(Space::Kernel),
                 (None, Base::Register(_) | Base::Stack(_)) => true,
                 (None, Base::Argument(_) | Base::ReturnValue | Base::Field(_)) => true,
                 (None, _) => false,
             };
             if !is_value {
-                return Err(ArgumentError::invalid(ErrorKind::BadSymstring, split.at));
+                return Err(ArgumentError::invalid(
+                    ErrorKind::BadSymstring,
+                    suffix.at.into(),
+                ));
             }
             if !next() {
                 return Err(full(Errno::EINVAL));
             }
             FetchType::Symstr
         }
-        TypeSpec::Explicit(ty) | TypeSpec::Default(ty) => {
+        WrittenType::Explicit(ty) | WrittenType::Default(ty) => {
             // In C, a value that does not come from memory takes an additional instruction for the
             // store.
             if reads.is_none() && !next() {
@@ -139,19 +141,21 @@ pub(super) fn resolve_type(
             }
             ty
         }
-        TypeSpec::Bitfield(width, text) => {
+        WrittenType::Bitfield(width, bits) => {
             if reads.is_none() && !next() {
                 return Err(full(Errno::E2BIG));
             }
             // C also reports an invalid bitfield if no instruction is left for it.
-            parse_bits(text, width)
-                .filter(|_| next())
+            bits.filter(|_| next())
                 .map(|bits| FetchType::Bitfield(width, Style::Unsigned, bits))
-                .ok_or(ArgumentError::invalid(ErrorKind::BadBitfield, split.at))?
+                .ok_or(ArgumentError::invalid(
+                    ErrorKind::BadBitfield,
+                    suffix.at.into(),
+                ))?
         }
     };
 
-    if split.count.is_some() {
+    if suffix.count.is_some() {
         // C has no loop over numbers of user space, and none over symbols.
         let can_loop = match ty {
             FetchType::String(_) => true,

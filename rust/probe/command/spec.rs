@@ -11,7 +11,7 @@ use core::{
 };
 
 use super::{
-    arguments,
+    arguments::WrittenArgument,
     create::Command,
     delete::Delete,
     error::Normalized,
@@ -50,13 +50,15 @@ pub struct ProbeSpec<T> {
 }
 
 impl<T: AsRef<str>> ProbeSpec<T> {
-    /// Makes the value of a command whose event gets this name. `make` makes the text.
+    /// Makes the value of a command with these arguments, whose event gets this name. `make` makes
+    /// the text.
     ///
     /// # Errors
     ///
     /// Those of `make`.
     pub fn new<E>(
         command: &Command<'_>,
+        arguments: &[WrittenArgument<'_>],
         name: &EventName<'_>,
         make: impl FnOnce(fmt::Arguments<'_>) -> Result<T, E>,
     ) -> Result<Self, E> {
@@ -66,7 +68,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
             (ProbeKind::Kretinsn, _) => "%retinsn",
             _ => "",
         };
-        let arguments = Listed(&command.arguments);
+        let arguments = Listed(arguments);
         let (before_filter, filter) = match &command.filter {
             Some(filter) => (" if ", filter.text()),
             None => ("", ""),
@@ -238,13 +240,12 @@ fn without_length(target: &str) -> &str {
 }
 
 /// Arguments as `NAME=BODY`, with a space in front of each.
-struct Listed<'a>(&'a Words<'a>);
+struct Listed<'a>(&'a [WrittenArgument<'a>]);
 
 impl fmt::Display for Listed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, word) in self.0.clone().enumerate() {
-            let (name, body) = arguments::split(word, index);
-            write!(f, " {name}={body}")?;
+        for argument in self.0 {
+            write!(f, " {}={}", argument.name, argument.body)?;
         }
         Ok(())
     }

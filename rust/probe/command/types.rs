@@ -20,6 +20,7 @@ use crate::{
 
 use super::{
     error::ArgumentError,
+    level::Text,
     number, //
 };
 
@@ -31,59 +32,69 @@ pub(super) const MAX_BODY: usize = 255;
 /// Maximum number of elements of an array.
 const MAX_ARRAY: u8 = 64;
 
-/// The type of an argument, before the parser knows its value.
-#[derive(Clone, Copy)]
-pub(super) enum TypeSpec<'a> {
+/// The type of an argument, as the user wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WrittenType {
     /// The type that the command names.
     Explicit(FetchType),
     /// The default type. The command names no type. If BTF has a type for the value, that type
     /// replaces the default.
     Default(FetchType),
-    /// The text of a bitfield in a number of this width. [`parse_bits`] parses the text after the
-    /// value, so that errors of the value come first.
-    Bitfield(Width, &'a str),
+    /// A bitfield in a number of this width. `None` if its bits are malformed or exceed the number:
+    /// errors of the value come before this error.
+    Bitfield(Width, Option<Bits>),
 }
 
-/// The body of an argument, split into its value and its type.
-pub(super) struct SplitBody<'a> {
-    /// The text before the `:`.
-    pub(super) value: &'a str,
+impl WrittenType {
+    /// The size of the value in the record, in bytes.
+    pub(super) const fn size(self) -> usize {
+        match self {
+            Self::Explicit(ty) | Self::Default(ty) => ty.size(),
+            Self::Bitfield(width, _) => width.bytes(),
+        }
+    }
+}
+
+/// The type of an argument and the number of its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TypeSuffix {
     /// The type.
-    pub(super) ty: TypeSpec<'a>,
-    /// Byte offset of the type in its word. If the body has no type, the offset of the body.
-    pub(super) at: usize,
+    pub(super) ty: WrittenType,
+    /// Byte offset of the type in the body, or 0 if the body has no type.
+    pub(super) at: u16,
     /// The number of elements of an array.
     pub(super) count: Option<NonZeroU8>,
 }
 
-impl<'a> SplitBody<'a> {
-    /// Splits `body`, which starts at byte `start` of its word.
+impl TypeSuffix {
+    /// The type of a value without a type.
     ///
     /// In an event probe, `$comm` can be a field. As in C, no value of an event probe has a string
     /// as its default type.
+    pub(super) fn default_of(value: &str, is_event: bool) -> Self {
+        let ty = if !is_event && is_string(value) {
+            FetchType::String(Space::Kernel)
+        } else if !is_event && value == "$elapsed" {
+            FetchType::Number(Width::W8, Style::Unsigned)
+        } else {
+            // The default type has the width of a register.
+            FetchType::Number(Width::W8, Style::Hex)
+        };
+        Self {
+            ty: WrittenType::Default(ty),
+            at: 0,
+            count: None,
+        }
+    }
+
+    /// Parses `text`, the type of `value`.
     pub(super) fn parse(
-        body: &'a str,
-        start: usize,
+        value: &str,
+        text: Text<'_>,
         is_event: bool,
     ) -> Result<Self, ArgumentError> {
-        let Some((value, text)) = body.split_once(':') else {
-            let ty = if !is_event && is_string(body) {
-                FetchType::String(Space::Kernel)
-            } else if !is_event && body == "$elapsed" {
-                FetchType::Number(Width::W8, Style::Unsigned)
-            } else {
-                // The default type has the width of a register.
-                FetchType::Number(Width::W8, Style::Hex)
-            };
-            return Ok(Self {
-                value: body,
-                ty: TypeSpec::Default(ty),
-                at: start,
-                count: None,
-            });
-        };
-
-        let at = start.saturating_add(value.len()).saturating_add(1);
+        let offset = text.offset();
+        let Text { text, at } = text;
         let (name, count) = match text.split_once('[') {
             None => (text, None),
             Some((name, count)) => {
@@ -95,9 +106,8 @@ impl<'a> SplitBody<'a> {
             return Err(ArgumentError::invalid(ErrorKind::NeedStringType, at));
         }
         Ok(Self {
-            value,
             ty: parse_name(name).ok_or(ArgumentError::invalid(ErrorKind::BadType, at))?,
-            at,
+            at: offset,
             count,
         })
     }
@@ -132,7 +142,7 @@ fn parse_count(text: &str, at: usize) -> Result<NonZeroU8, ArgumentError> {
 }
 
 /// Parses the name of a type, without the number of elements.
-fn parse_name(name: &str) -> Option<TypeSpec<'_>> {
+fn parse_name(name: &str) -> Option<WrittenType> {
     // In C, every type that starts with `b` is a bitfield.
     if name.starts_with('b') {
         let (_, bits) = name.split_once('/')?;
@@ -143,15 +153,15 @@ fn parse_name(name: &str) -> Option<TypeSpec<'_>> {
             Ok(64) => Width::W8,
             _ => return None,
         };
-        return Some(TypeSpec::Bitfield(width, name));
+        return Some(WrittenType::Bitfield(width, parse_bits(name, width)));
     }
 
-    FetchType::from_name(name).map(TypeSpec::Explicit)
+    FetchType::from_name(name).map(WrittenType::Explicit)
 }
 
 /// Parses `bW@O/…`, some bits of a number of `width`. Returns `None` if the bits exceed the
 /// number.
-pub(super) fn parse_bits(text: &str, width: Width) -> Option<Bits> {
+fn parse_bits(text: &str, width: Width) -> Option<Bits> {
     let (count, rest) = number::leading(text.strip_prefix('b')?);
     let rest = rest.strip_prefix('@')?;
     let (first, tail) = number::leading(rest);

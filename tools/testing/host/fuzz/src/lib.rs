@@ -44,7 +44,8 @@ use probe::{
         RecordFields,
         Target,
         TypeInfo,
-        Watched, //
+        Watched,
+        WrittenArgument, //
     },
     fetch::{
         Field,
@@ -163,12 +164,12 @@ impl RecordFields for AnyField {
     }
 }
 
-/// Reads the arguments of a command, as the module does; `then` gets it with those written out
-/// that stand for others.
+/// Reads the arguments of a command, as the module does; `then` gets them as written, with those
+/// expanded that stand for others, and resolved.
 pub fn read<T>(
     command: &Command<'_>,
     point: ProbePoint,
-    then: impl FnOnce(&Command<'_>, &[Argument<'_>]) -> T,
+    then: impl FnOnce(&[WrittenArgument<'_>], &[Argument<'_>]) -> T,
 ) -> Result<T, Error> {
     const OFFSETS: FileOffsets = FileOffsets {
         name: 0x28,
@@ -199,19 +200,18 @@ pub fn read<T>(
         types,
         modules: &[],
     };
-    let expansion = command.expand(context, OFFSETS)?;
+    let written: Vec<_> = command.arguments().collect();
+    let expansion = Expansion::new(&written, context, OFFSETS)?;
     let text = expansion.as_ref().map(Expansion::to_string);
-    let expanded = match &text {
-        Some(text) => command.with_arguments(text),
-        None => command.clone(),
-    };
-    let arguments = expanded
-        .arguments(context, register)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| match (&expansion, &text) {
-            (Some(expansion), Some(text)) => expansion.original_error(error, text),
-            _ => error,
-        })?;
+    let mut expanded = Vec::new();
+    if let (Some(expansion), Some(text)) = (&expansion, &text) {
+        expansion.arguments(text, |argument| expanded.push(argument));
+    } else {
+        expanded.clone_from(&written);
+    }
+    let arguments = command
+        .resolve(&expanded, context, register)?
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(then(&expanded, &arguments))
 }
 

@@ -33,7 +33,8 @@ use probe::{
         Normalized,
         ProbePoint,
         ProbeSpec,
-        Words, //
+        Words,
+        WrittenArgument, //
     },
     error::ErrorKind,
     fetch::Layout, //
@@ -119,8 +120,13 @@ fn check_error(file: EventsFile, line: &str, error: &Error) {
     assert!(!file.subsystem(line, error).is_empty());
 }
 
-fn spec(command: &Command<'_>, name: &EventName<'_>) -> ProbeSpec<String> {
-    let Ok(spec) = ProbeSpec::new(command, name, |text| Ok::<_, Infallible>(text.to_string()));
+fn spec(
+    command: &Command<'_>,
+    written: &[WrittenArgument<'_>],
+    name: &EventName<'_>,
+) -> ProbeSpec<String> {
+    let make = |text: std::fmt::Arguments<'_>| Ok::<_, Infallible>(text.to_string());
+    let Ok(spec) = ProbeSpec::new(command, written, name, make);
     spec
 }
 
@@ -132,13 +138,13 @@ fn check_listing(line: &str) {
     let (Some(point), Ok(name)) = (probe_point(&command), command.name(hash)) else {
         return;
     };
-    let _ = read(&command, point, |command, arguments| {
+    let _ = read(&command, point, |written, arguments| {
         let mut layout = Layout::new();
         for argument in arguments {
             layout.add(argument).unwrap();
         }
 
-        let probe = spec(command, &name);
+        let probe = spec(&command, written, &name);
         let listed = probe.to_string();
         if arguments.iter().any(reads_secret) {
             assert!(has_address(&listed), "{listed}");
@@ -150,15 +156,12 @@ fn check_listing(line: &str) {
         assert_eq!(again.maxactive, command.maxactive);
         assert_eq!(again.target, command.target);
         let name_again = again.name(hash).unwrap();
-        let is_same = |again: &Command<'_>, arguments_again: &[Argument<'_>]| {
-            assert_eq!(spec(again, &name_again), probe);
+        let is_same = |written_again: &[WrittenArgument<'_>], arguments_again: &[Argument<'_>]| {
+            assert_eq!(spec(&again, written_again, &name_again), probe);
             assert_eq!(arguments_again.len(), arguments.len());
             for (a, b) in arguments_again.iter().zip(arguments) {
                 assert_eq!(a.name.to_string(), b.name.to_string());
-                assert_eq!(
-                    (a.body, &a.fetch, a.ty, a.count),
-                    (b.body, &b.fetch, b.ty, b.count)
-                );
+                assert_eq!((&a.fetch, a.ty, a.count), (&b.fetch, b.ty, b.count));
             }
         };
         read(&again, point, is_same).unwrap();

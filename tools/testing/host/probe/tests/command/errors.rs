@@ -482,16 +482,15 @@ fn a_place_behind_the_last_word_is_one_after_a_space() {
 fn what_the_executor_finds_has_its_place() {
     let line = "p:a vfs_read x=%ax y=%bx";
     let column = |error: Error| error.at.column(line);
+    let Ok(Line::Create(command)) = parse(line) else {
+        panic!();
+    };
+    let written: Vec<_> = command.arguments().collect();
+    let at_argument = |index| command.argument_error(&written, index, DiffArgType, Errno::EEXIST);
     assert_eq!(column(Error::at_command(SameProbe, Errno::EEXIST)), 0);
     assert_eq!(column(Error::at_target(FailRegProbe, Errno(1))), 4);
-    assert_eq!(
-        column(Error::at_argument(1, DiffArgType, Errno::EEXIST)),
-        19
-    );
-    assert_eq!(
-        column(Error::at_argument(2, DiffArgType, Errno::EEXIST)),
-        25
-    );
+    assert_eq!(column(at_argument(1)), 19);
+    assert_eq!(column(at_argument(2)), 25);
 }
 
 #[test]
@@ -514,7 +513,8 @@ fn nothing_follows_an_error() {
         types: probe::command::TypeInfo::Unsupported,
         modules: &[],
     };
-    let mut arguments = command.arguments(context, register).unwrap();
+    let written: Vec<_> = command.arguments().collect();
+    let mut arguments = command.resolve(&written, context, register).unwrap();
     assert!(arguments.next().unwrap().is_err());
     assert!(arguments.next().is_none());
 }

@@ -7,6 +7,7 @@ use probe::{
         parse,
         Error,
         EventsFile,
+        Expansion,
         Line,
         ParseContext,
         ProbePoint,
@@ -49,9 +50,14 @@ fn written_out(arguments: &str, types: TypeInfo<'_>) -> Result<Option<String>, E
         types,
         modules: &[],
     };
-    Ok(command
-        .expand(context, OFFSETS)?
-        .map(|text| text.to_string()))
+    let written: Vec<_> = command.arguments().collect();
+    let Some(expansion) = Expansion::new(&written, context, OFFSETS)? else {
+        return Ok(None);
+    };
+    let text = expansion.to_string();
+    let mut words = Vec::new();
+    expansion.arguments(&text, |argument| words.push(argument.word()));
+    Ok(Some(words.join(" ")))
 }
 
 #[test]

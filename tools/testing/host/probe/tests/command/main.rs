@@ -38,6 +38,7 @@ use probe::{
         Error,
         EventName,
         EventsFile,
+        Expansion,
         FileOffsets,
         Line,
         ParseContext,
@@ -45,7 +46,8 @@ use probe::{
         ProbePoint,
         ProbeSpec,
         Target,
-        TypeInfo, //
+        TypeInfo,
+        WrittenArgument, //
     },
     error::{
         Errno,
@@ -57,13 +59,14 @@ use probe::{
 #[derive(Debug, PartialEq)]
 struct Whole<'a> {
     command: Command<'a>,
+    written: Vec<WrittenArgument<'a>>,
     name: EventName<'a>,
     arguments: Vec<Argument<'a>>,
 }
 
 impl Whole<'_> {
     fn spec(&self) -> ProbeSpec<String> {
-        spec(&self.command, &self.name)
+        spec(&self.command, &self.written, &self.name)
     }
 
     fn listing(&self) -> String {
@@ -71,8 +74,13 @@ impl Whole<'_> {
     }
 }
 
-fn spec(command: &Command<'_>, name: &EventName<'_>) -> ProbeSpec<String> {
-    let Ok(spec) = ProbeSpec::new(command, name, |text| Ok::<_, Infallible>(text.to_string()));
+fn spec(
+    command: &Command<'_>,
+    written: &[WrittenArgument<'_>],
+    name: &EventName<'_>,
+) -> ProbeSpec<String> {
+    let make = |text: std::fmt::Arguments<'_>| Ok::<_, Infallible>(text.to_string());
+    let Ok(spec) = ProbeSpec::new(command, written, name, make);
     spec
 }
 
@@ -81,7 +89,12 @@ fn probe_of(line: &str) -> ProbeSpec<String> {
     let Ok(Line::Create(command)) = EventsFile::DynamicEvents.parse(line) else {
         panic!("creates nothing: {line}");
     };
-    spec(&command, &command.name(|address| address as u32).unwrap())
+    let written: Vec<_> = command.arguments().collect();
+    spec(
+        &command,
+        &written,
+        &command.name(|address| address as u32).unwrap(),
+    )
 }
 
 /// Does the line delete the probe?
@@ -156,26 +169,10 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
         types,
         modules: &[],
     };
-    let original = command;
-    let expansion = original.expand(context, OFFSETS)?;
-    let text: &str = match &expansion {
-        Some(expansion) => expansion.to_string().leak(),
-        None => "",
-    };
-    let expanded = match &expansion {
-        Some(_) => original.with_arguments(text),
-        None => original.clone(),
-    };
-    let read = || {
-        expanded
-            .arguments(context, register)?
-            .collect::<Result<Vec<_>, _>>()
-    };
-    let arguments = read().map_err(|error| match &expansion {
-        Some(expansion) => expansion.original_error(error, text),
-        None => error,
-    })?;
-    let command = expanded;
+    let written = written(&command, context)?.leak();
+    let arguments = command
+        .resolve(written, context, register)?
+        .collect::<Result<Vec<_>, _>>()?;
     match command.target {
         Target::Symbol { offset: 3, .. } => {
             Err(Error::at_target(ErrorKind::BadInsnBndry, Errno::EILSEQ))
@@ -186,10 +183,27 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
         }
         _ => Ok(Whole {
             command,
+            written: written.to_vec(),
             name,
             arguments,
         }),
     }
+}
+
+/// The arguments of a command, expanded.
+fn written<'a>(
+    command: &Command<'a>,
+    context: ParseContext<'a>,
+) -> Result<Vec<WrittenArgument<'a>>, Error> {
+    let written = command.arguments().collect::<Vec<_>>().leak();
+    let Some(expansion) = Expansion::new(written, context, OFFSETS)? else {
+        return Ok(written.to_vec());
+    };
+    let mut expanded = Vec::new();
+    expansion.arguments(expansion.to_string().leak(), |argument| {
+        expanded.push(argument)
+    });
+    Ok(expanded)
 }
 
 /// The reads of memory on the way to a value, innermost first. There are no other steps.

@@ -8,6 +8,7 @@ use probe::{
         parse,
         Error,
         EventsFile,
+        Expansion,
         LeftOut,
         Line,
         ParseContext,
@@ -128,7 +129,8 @@ fn left_out(line: &str) -> Vec<(String, String, LeftOut)> {
         types: types_of("vfs_read"),
         modules: &[],
     };
-    let expansion = command.expand(context, OFFSETS).unwrap().unwrap();
+    let written: Vec<_> = command.arguments().collect();
+    let expansion = Expansion::new(&written, context, OFFSETS).unwrap().unwrap();
     let mut left_out = Vec::new();
     expansion.each_left_out(|word, member, reason| {
         left_out.push((word.to_string(), member.to_string(), reason));

@@ -27,9 +27,9 @@ fn parse(line: &str) -> Result<(ObjectTarget<'_>, String), (ErrorKind, usize)> {
             };
             assert!(command.kind.is_object());
             assert_eq!(command.kind.is_return(), target.returns.is_some());
-            assert_eq!(command.first_argument(), target.words() + 1);
             let name = command.name(|_| 0).unwrap();
-            let listed = spec(&command, &name);
+            let written: Vec<_> = command.arguments().collect();
+            let listed = spec(&command, &written, &name);
             assert_eq!(
                 listed.target(),
                 Target::Object(listed_target(&listed.to_string()))
@@ -226,7 +226,7 @@ fn deletion() {
         panic!();
     };
     let name = command.name(|_| 0).unwrap();
-    let probe = spec(&command, &name);
+    let probe = spec(&command, &command.arguments().collect::<Vec<_>>(), &name);
     for (line, is_deleted) in [
         ("-:x", true),
         ("-:objects/x a/b.c", true),
@@ -263,8 +263,10 @@ fn base(target: &str, argument: &str) -> Result<Base<'static>, (ErrorKind, usize
     let line = format!("o:x a/b.c {target} n={argument}").leak();
     match create_in(EventsFile::DynamicEvents, line) {
         Ok(whole) => Ok(whole.arguments[0].fetch.base),
-        // The words of the target are before the arguments: see `Command::first_argument`.
-        Err(error) => Err((error.kind, error.at.offset - "n=".len())),
+        Err(error) => {
+            assert_eq!(error.at.word, line.split(' ').count() - 1);
+            Err((error.kind, error.at.offset - "n=".len()))
+        }
     }
 }
 
@@ -310,4 +312,23 @@ fn unchanged() {
     let line = "f:x vfs_read n=$unchanged";
     let other = create_in(EventsFile::DynamicEvents, line).unwrap_err();
     assert_eq!(other.kind, ErrorKind::BadVar);
+}
+
+#[test]
+fn the_own_arguments_are_those_of_their_text() {
+    let own = [
+        ("hits=1", "object=$obj parameter=$parameter:u8"),
+        (
+            "changes",
+            "object=$obj parameter=$parameter:u8 unchanged=$unchanged:symbol",
+        ),
+    ];
+    for (option, arguments) in own {
+        let line = format!("o a/b.c {option} {arguments}").leak();
+        let whole = create_in(EventsFile::DynamicEvents, line).unwrap();
+        let Target::Object(target) = whole.command.target else {
+            panic!("{line}");
+        };
+        assert_eq!(whole.arguments, target.own_arguments().collect::<Vec<_>>());
+    }
 }

@@ -32,7 +32,9 @@ fn trace(machine: &Machine, point: ProbePoint, line: &str) -> String {
         types: TypeInfo::Unsupported,
         modules: &[],
     };
-    let arguments = command.arguments(context, current::register).expect(line);
+    let written: Vec<_> = command.arguments().collect();
+    let arguments = command.resolve(&written, context, current::register);
+    let arguments = arguments.expect(line);
     let arguments: Vec<Argument<'_>> = arguments.map(|argument| argument.expect(line)).collect();
     let record = machine.record(&arguments);
 

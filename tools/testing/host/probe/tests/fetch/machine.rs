@@ -384,7 +384,6 @@ pub fn with_steps<'a>(base: Base<'a>, list: &[Step], ty: FetchType) -> Argument<
     }
     Argument {
         name: Name::Numbered(1),
-        body: "",
         fetch: Fetch { base, steps },
         ty,
         count: None,

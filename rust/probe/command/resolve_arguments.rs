@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Resolves the arguments of a command: finds the source and the type of each value.
+//!
+//! C: `traceprobe_parse_probe_arg()` and `traceprobe_parse_probe_arg_body()` in
+//! `kernel/trace/trace_probe.c`.
+
+use core::fmt;
+
+use crate::{
+    argument::{
+        Argument,
+        Name,
+        MAX_EVENT_SIZE, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
+
+use super::{
+    arguments::{
+        WrittenArgument,
+        MAX_ARGUMENTS, //
+    },
+    error::{
+        ArgumentError,
+        Error, //
+    },
+    fetch::ResolvedFetch,
+    parse_context::ParseContext,
+    resolve_base::{
+        BaseResolver,
+        Registers, //
+    },
+    resolve_type::{
+        apply_btf_type,
+        resolve_type, //
+    },
+    types::MAX_BODY, //
+};
+
+/// The names of fields that rkprobe or the kernel adds to records.
+const RESERVED: [&str; 8] = [
+    "common_type",
+    "common_flags",
+    "common_preempt_count",
+    "common_pid",
+    "common_tgid",
+    "__probe_ip",
+    "__probe_ret_ip",
+    "__probe_func",
+];
+
+/// An iterator that resolves the arguments of a command. It ends after the first error.
+pub struct Arguments<'a> {
+    written: &'a [WrittenArgument<'a>],
+    /// The number of arguments that the iterator returned.
+    index: usize,
+    bases: BaseResolver<'a>,
+    /// Size in the record of the arguments resolved so far, in bytes.
+    size: usize,
+}
+
+impl<'a> Arguments<'a> {
+    /// Checks the number of arguments.
+    pub(super) fn new(
+        written: &'a [WrittenArgument<'a>],
+        context: ParseContext<'a>,
+        registers: Option<Registers>,
+    ) -> Result<Self, Error> {
+        match written.first() {
+            Some(first) if written.len() > MAX_ARGUMENTS => {
+                Err(first.error(ErrorKind::TooManyArgs, Errno::E2BIG))
+            }
+            _ => Ok(Self {
+                written,
+                index: 0,
+                bases: BaseResolver { context, registers },
+                size: 0,
+            }),
+        }
+    }
+
+    fn resolve(
+        &mut self,
+        earlier: &[WrittenArgument<'_>],
+        argument: &'a WrittenArgument<'a>,
+    ) -> Result<Argument<'a>, Error> {
+        argument.check_name()?;
+        let name = argument.name;
+        if matches!(name, Name::Given(name) if RESERVED.contains(&name))
+            || earlier.iter().any(|earlier| earlier.name.is_same(name))
+        {
+            return Err(argument.error(ErrorKind::UsedArgName, Errno::EINVAL));
+        }
+        self.resolve_body(argument)
+            .map_err(|error| argument.error_in_body(error))
+    }
+
+    fn resolve_body(
+        &mut self,
+        argument: &'a WrittenArgument<'a>,
+    ) -> Result<Argument<'a>, ArgumentError> {
+        let WrittenArgument { body, written, .. } = argument;
+        if body.len() > MAX_BODY {
+            return Err(ArgumentError::new(ErrorKind::ArgTooLong, 0, Errno::E2BIG));
+        }
+        if body.is_empty() {
+            return Err(ArgumentError::invalid(ErrorKind::NoArgBody, 0));
+        }
+        let mut suffix = written.suffix?;
+        let mut fetch = ResolvedFetch::resolve(&self.bases, body, written)?;
+        if let Some(value) = fetch.value {
+            apply_btf_type(&value, &mut suffix, &mut fetch)?;
+        }
+
+        let count = suffix.count.map_or(1, |count| usize::from(count.get()));
+        self.size = self
+            .size
+            .saturating_add(suffix.ty.size().saturating_mul(count));
+        if self.size > MAX_EVENT_SIZE {
+            let kind = ErrorKind::EventTooBig;
+            return Err(ArgumentError::new(kind, fetch.at, Errno::E2BIG));
+        }
+
+        Ok(Argument {
+            name: argument.name,
+            ty: resolve_type(&suffix, &fetch)?,
+            fetch: fetch.fetch,
+            count: suffix.count,
+        })
+    }
+}
+
+impl<'a> Iterator for Arguments<'a> {
+    type Item = Result<Argument<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (earlier, rest) = self.written.split_at_checked(self.index)?;
+        let argument = rest.first()?;
+        self.index = self.index.saturating_add(1);
+        let resolved = self.resolve(earlier, argument);
+        if resolved.is_err() {
+            self.written = &[];
+        }
+        Some(resolved)
+    }
+}
+
+impl fmt::Debug for Arguments<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arguments")
+            .field("written", &self.written)
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}
