@@ -111,8 +111,7 @@ pub use delete::Delete;
 pub use error::{
     Entry,
     Error,
-    Normalized,
-    Position, //
+    Normalized, //
 };
 pub use expansion::{
     Expansion,
@@ -162,5 +161,6 @@ pub use target::{
 pub use watch::DEFAULT_LEN;
 pub use words::{
     without_comment,
+    Position,
     Words, //
 };

@@ -28,7 +28,6 @@ use probe::{
         EventFields,
         EventName,
         ObjectTarget,
-        Position,
         WrittenArgument, //
     },
     error::{
@@ -79,10 +78,9 @@ pub(crate) fn create_object(
     command: &Command<'_>,
     target: ObjectTarget<'_>,
 ) -> Result<(), Failure> {
-    let of_structure = target.structure.map_or(0, |name| name.len() + 2);
-    let sources = SourceField::all(target.sources, 1, of_structure)?;
+    let sources = SourceField::all(target.sources)?;
     let ends = match target.until {
-        Some(until) => SourceField::all(until, target.until_word, "until=".len())?,
+        Some(until) => SourceField::all(until)?,
         None => KVec::new(),
     };
     let name = match target.structure {
@@ -90,11 +88,7 @@ pub(crate) fn create_object(
         None => structure_of(&sources)?,
     };
     let name = name.to_str().map_err(Error::from)?;
-    let at_structure = |kind| {
-        let mut error = command::Error::at_target(kind, Errno::ENOENT);
-        error.at.offset = usize::from(target.structure.is_some());
-        error
-    };
+    let at_structure = |kind| command::Error::at(kind, target.structure_at(), Errno::ENOENT);
 
     let vmlinux = vmlinux()?.ok_or(at_structure(ErrorKind::NosupBtfarg))?;
     let btf = vmlinux.btf(None)?;
@@ -102,10 +96,11 @@ pub(crate) fn create_object(
         .find(name, TypeKind::Struct)
         .ok_or(at_structure(ErrorKind::NoPtrStrct))?;
     let functions = object::functions(&btf, structure, target.functions)?;
-    let mut no_function = at_structure(ErrorKind::NoObjectFunction);
-    if target.functions.is_some() {
-        no_function.at = Position { word: 2, offset: 0 };
-    }
+    let no_function = command::Error::at(
+        ErrorKind::NoObjectFunction,
+        target.functions_at(),
+        Errno::ENOENT,
+    );
     let objects = object::new_table(&target)?;
     let following = Following {
         objects: objects.clone(),
@@ -142,26 +137,20 @@ fn structure_of(sources: &[SourceField<'_>]) -> Result<CString, Failure> {
     found.ok_or_else(none)
 }
 
-/// A field that the command of an object probe names, and its place there.
+/// A field that the command of an object probe names.
 struct SourceField<'a> {
     field: EventField<'a>,
-    at: Position,
     /// The commands of the event's probes.
     probes: KVec<Spec>,
 }
 
 impl<'a> SourceField<'a> {
-    /// The fields of a list, which starts at byte `at` of a word.
-    fn all(fields: EventFields<'a>, word: usize, at: usize) -> Result<KVec<Self>, Failure> {
+    /// The fields of a list.
+    fn all(fields: EventFields<'a>) -> Result<KVec<Self>, Failure> {
         let mut all = KVec::new();
-        for (offset, field) in fields.iter() {
-            let at = Position {
-                word,
-                offset: at + offset,
-            };
+        for field in fields.iter() {
             let mut source = Self {
                 field,
-                at,
                 probes: KVec::new(),
             };
             source.find_probes()?;
@@ -171,9 +160,7 @@ impl<'a> SourceField<'a> {
     }
 
     fn error(&self, kind: ErrorKind) -> command::Error {
-        let mut error = command::Error::at_target(kind, Errno::ENOENT);
-        error.at = self.at;
-        error
+        command::Error::at(kind, self.field.at, Errno::ENOENT)
     }
 
     /// Finds the event and its probes.
@@ -199,20 +186,16 @@ impl<'a> SourceField<'a> {
         let name = Name::Given(self.field.field);
         let mut arguments = command.arguments();
         let found = arguments.find(|argument| argument.name().is_same(name));
-        found.ok_or_else(|| {
-            let mut error = self.error(ErrorKind::NoObjectField);
-            let EventField { group, event, .. } = self.field;
-            error.at.offset += group.len() + event.len() + 2;
-            error.into()
-        })
+        let kind = ErrorKind::NoObjectField;
+        let none = command::Error::at(kind, self.field.field_at(), Errno::ENOENT);
+        Ok(found.ok_or(none)?)
     }
 
     /// An error in the command of the event is one of the place that names the event.
     fn failure(&self, failure: Failure) -> Failure {
         match failure {
-            Failure::Command(mut error) => {
-                error.at = self.at;
-                error.into()
+            Failure::Command(error) => {
+                command::Error::at(error.kind, self.field.at, error.errno).into()
             }
             failure => failure,
         }

@@ -263,7 +263,7 @@ impl Probe {
         };
         let lists = Iterator::chain(Some(target.sources).into_iter(), target.until);
         let mut used = lists.flat_map(EventFields::iter);
-        used.any(|(_, field)| field.group.as_bytes() == group && field.event.as_bytes() == event)
+        used.any(|field| field.group.as_bytes() == group && field.event.as_bytes() == event)
     }
 
     fn feeds(&self) -> &[Probe] {

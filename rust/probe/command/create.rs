@@ -38,6 +38,7 @@ use super::{
     },
     words::{
         is_space,
+        Position,
         Words, //
     },
 };
@@ -55,8 +56,8 @@ pub struct Command<'a> {
     pub maxactive: Option<NonZero<u16>>,
     /// The target of the probe.
     pub target: Target<'a>,
-    /// Byte offset, in the target's word, of the memory that a watchpoint watches.
-    pub(super) place_at: usize,
+    /// The position of the memory that a watchpoint watches. For other kinds, of the target.
+    pub(super) place_at: Position,
     /// The text after the `:`.
     pub(super) label: Option<Label<'a>>,
     /// The words of the arguments.
@@ -131,7 +132,7 @@ impl<'a> Command<'a> {
     /// [`ErrorKind::BadAccessLen`], [`ErrorKind::UnalignedAccess`], [`ErrorKind::EntryMemory`] or
     /// [`ErrorKind::NoDataMemory`], all EINVAL.
     pub const fn memory_error(&self, kind: ErrorKind) -> Error {
-        Error::invalid(kind, 1, self.place_at)
+        Error::at(kind, self.place_at, Errno::EINVAL)
     }
 
     /// The index of the word that contains argument 0. The first word of the command has index 0.

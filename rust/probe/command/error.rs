@@ -21,32 +21,11 @@ use crate::{
 
 use super::{
     target::ProbeKind,
-    words::Words, //
+    words::{
+        Position,
+        Words, //
+    },
 };
-
-/// A position in a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// Index of the word: the command is 0, its target 1, and its arguments start at 2. An index
-    /// after the last word is the position after the last word.
-    pub word: usize,
-    /// Byte offset in the word.
-    pub offset: usize,
-}
-
-impl Position {
-    /// The column of the caret under [`Normalized`], counted from 0, in bytes.
-    pub fn column(self, text: &str) -> usize {
-        let mut start = 0usize;
-        for (index, word) in Words::new(text).enumerate() {
-            if index == self.word {
-                return start.saturating_add(self.offset);
-            }
-            start = start.saturating_add(word.len()).saturating_add(1);
-        }
-        start
-    }
-}
 
 /// The reason why rkprobe refuses a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +51,11 @@ impl Error {
     /// Creates an error for a malformed command: EINVAL.
     pub(super) const fn invalid(kind: ErrorKind, word: usize, offset: usize) -> Self {
         Self::new(kind, word, offset, Errno::EINVAL)
+    }
+
+    /// Creates an error at this position.
+    pub const fn at(kind: ErrorKind, at: Position, errno: Errno) -> Self {
+        Self { kind, at, errno }
     }
 
     /// Creates an error of the command as a whole. The executor of the command finds these errors:

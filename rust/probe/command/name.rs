@@ -10,7 +10,10 @@ use core::fmt::{
     Write as _, //
 };
 
-use crate::error::ErrorKind;
+use crate::error::{
+    Errno,
+    ErrorKind, //
+};
 
 use super::{
     error::Error,
@@ -20,6 +23,7 @@ use super::{
         Target,
         Watched, //
     },
+    words::Position,
 };
 
 /// Maximum length of the name of a group or an event, in bytes. C: `MAX_EVENT_NAME_LEN`, which
@@ -177,20 +181,20 @@ const fn is_good_name(name: &[u8], allows_hyphen: bool) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label<'a> {
     pub(super) text: &'a str,
-    /// Byte offset in the word.
-    pub(super) offset: usize,
+    /// The position of the text.
+    pub(super) at: Position,
 }
 
 impl<'a> Label<'a> {
     /// Parses the group and the event. Returns at least one of them.
     pub(super) fn parse(self) -> Result<(Option<&'a str>, Option<&'a str>), Error> {
-        let Self { text, offset } = self;
+        let Self { text, at } = self;
         let split = text.split_once('/').or_else(|| text.split_once('.'));
         let Some((group, event)) = split else {
             if text.is_empty() {
-                return Err(Error::invalid(ErrorKind::NoEventName, 0, offset));
+                return Err(Error::at(ErrorKind::NoEventName, at, Errno::EINVAL));
             }
-            return Ok((None, Some(event_name(text, offset)?)));
+            return Ok((None, Some(event_name(text, at)?)));
         };
 
         let wrong = if group.is_empty() {
@@ -203,23 +207,23 @@ impl<'a> Label<'a> {
             None
         };
         if let Some(kind) = wrong {
-            return Err(Error::invalid(kind, 0, offset));
+            return Err(Error::at(kind, at, Errno::EINVAL));
         }
 
         if event.is_empty() {
             return Ok((Some(group), None));
         }
-        let offset = offset.saturating_add(group.len()).saturating_add(1);
-        Ok((Some(group), Some(event_name(event, offset)?)))
+        let at = at.skip(group.len()).skip("/".len());
+        Ok((Some(group), Some(event_name(event, at)?)))
     }
 }
 
-fn event_name(name: &str, offset: usize) -> Result<&str, Error> {
+fn event_name(name: &str, at: Position) -> Result<&str, Error> {
     if name.len() > MAX_NAME {
-        return Err(Error::invalid(ErrorKind::EventTooLong, 0, offset));
+        return Err(Error::at(ErrorKind::EventTooLong, at, Errno::EINVAL));
     }
     if !is_valid_event(name.as_bytes()) {
-        return Err(Error::invalid(ErrorKind::BadEventName, 0, offset));
+        return Err(Error::at(ErrorKind::BadEventName, at, Errno::EINVAL));
     }
     Ok(name)
 }

@@ -22,6 +22,8 @@ use crate::{
     },
 };
 
+use super::words::Position;
+
 /// A field of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventField<'a> {
@@ -31,6 +33,18 @@ pub struct EventField<'a> {
     pub event: &'a str,
     /// The name of the field.
     pub field: &'a str,
+    /// The position of the group.
+    pub at: Position,
+}
+
+impl EventField<'_> {
+    /// The position of the name of the field.
+    pub const fn field_at(&self) -> Position {
+        self.at
+            .skip(self.group.len())
+            .skip(self.event.len())
+            .skip("/.".len())
+    }
 }
 
 /// The option for records of changes only.
@@ -39,42 +53,63 @@ pub(super) const CHANGES: &str = "changes";
 /// The option for records at the return, also a suffix of the patterns.
 pub(super) const RETURN: &str = "%return";
 
+/// The first word of the target.
+pub(super) const SOURCE: usize = 1;
+
 /// The word of the command that has the patterns for functions, if it has them.
 pub(super) const PATTERNS: usize = 2;
 
 /// Fields of events, with commas between them: at least one. `Display` writes them as the user did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EventFields<'a>(pub(super) &'a str);
+/// Two lists are equal if they name the same fields in the same order, wherever the lists are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EventFields<'a> {
+    pub(super) text: &'a str,
+    /// The position of the list.
+    pub(super) at: Position,
+}
+
+impl PartialEq for EventFields<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for EventFields<'_> {}
 
 impl<'a> EventFields<'a> {
-    /// Each field with its offset in the list, in bytes.
-    pub fn iter(self) -> impl Iterator<Item = (usize, EventField<'a>)> {
-        let mut next = 0usize;
-        self.0.split(',').map(move |text| {
-            let offset = next;
-            next = offset.saturating_add(text.len()).saturating_add(1);
-            // The parser checked each field.
-            let (group, rest) = text.split_once('/').unwrap_or_default();
-            let (event, field) = rest.split_once('.').unwrap_or_default();
-            let field = EventField {
-                group,
-                event,
-                field,
-            };
-            (offset, field)
+    /// The fields.
+    pub fn iter(self) -> impl Iterator<Item = EventField<'a>> {
+        let mut next = self.at;
+        self.text.split(',').map(move |text| {
+            let at = next;
+            next = at.skip(text.len()).skip(",".len());
+            Self::field(text, at)
         })
     }
 
     /// The first field.
     pub fn first(self) -> EventField<'a> {
-        let first = self.iter().next();
-        first.map_or(EventField::default(), |(_, field)| field)
+        let (first, _) = self.text.split_once(',').unwrap_or((self.text, ""));
+        Self::field(first, self.at)
+    }
+
+    /// The field that this part of the list names. The parser found the separators: a list comes
+    /// from it only.
+    fn field(text: &'a str, at: Position) -> EventField<'a> {
+        let (group, rest) = text.split_once('/').unwrap_or_default();
+        let (event, field) = rest.split_once('.').unwrap_or_default();
+        EventField {
+            group,
+            event,
+            field,
+            at,
+        }
     }
 }
 
 impl fmt::Display for EventFields<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        f.write_str(self.text)
     }
 }
 
@@ -93,13 +128,9 @@ pub struct ObjectTarget<'a> {
     pub returns: Option<usize>,
     /// The fields with the address of an object that ends.
     pub until: Option<EventFields<'a>>,
-    /// The word of the command with `until=`.
-    pub until_word: usize,
     /// The maximum number of live objects, if the command has it: at most
     /// [`MAX_OBJECTS`](crate::object_table::MAX_OBJECTS).
     pub objects: Option<NonZero<u32>>,
-    /// The word of the command with `objects=`.
-    pub objects_word: usize,
     /// The number of records of an object, if the command has it.
     pub hits: Option<NonZero<u32>>,
     /// The word of the command with `changes`, if it has it: an object has a record only when a
@@ -126,6 +157,26 @@ impl ObjectTarget<'_> {
         [object, parameter]
             .into_iter()
             .chain(self.changes.map(|_| unchanged))
+    }
+
+    /// The position of the structure. Without a structure, of the sources, which decide it.
+    pub fn structure_at(&self) -> Position {
+        Position {
+            word: SOURCE,
+            offset: usize::from(self.structure.is_some()),
+        }
+    }
+
+    /// The position of the patterns. Without patterns, of the structure, which decides the
+    /// functions.
+    pub fn functions_at(&self) -> Position {
+        match self.functions {
+            Some(_) => Position {
+                word: PATTERNS,
+                offset: 0,
+            },
+            None => self.structure_at(),
+        }
     }
 
     /// The number of words of the target in the command.

@@ -34,7 +34,10 @@ use super::{
         Target,
         Watched, //
     },
-    words::Words, //
+    words::{
+        Position,
+        Words, //
+    },
 };
 
 /// The content of a line.
@@ -56,6 +59,12 @@ pub enum EventsFile {
     /// `rkprobe_dynamic_events` and `dynamic_events`: probes of all kinds.
     DynamicEvents,
 }
+
+/// The position of the first word.
+const HEAD: Position = Position { word: 0, offset: 0 };
+
+/// The position of the first word of the target.
+const TARGET: Position = Position { word: 1, offset: 0 };
 
 /// Parses a line of [`EventsFile::KprobeEvents`], without its comment.
 ///
@@ -109,7 +118,13 @@ impl EventsFile {
             ProbeKind::Watchpoint => (None, parse_short_head(head, ErrorKind::BadMaxactType)?),
             ProbeKind::EventProbe => (None, parse_event_head(head)?),
         };
-        let place_at = target.find('@').map_or(0, |at| at.saturating_add(1));
+        // The text before an `@` in the target of a watchpoint is the access.
+        let place_at = match kind {
+            ProbeKind::Watchpoint => {
+                TARGET.skip(target.find('@').map_or(0, |at| at.saturating_add(1)))
+            }
+            _ => TARGET,
+        };
         let (target, kind) = parse_target(kind, target, &mut words)?;
         if let Target::Object(ObjectTarget {
             changes: Some(word),
@@ -181,8 +196,8 @@ fn parse_head(
     let rest = head.get(1..).unwrap_or("");
     let (number, label) = match rest.split_once(':') {
         Some((number, text)) => {
-            let offset = number.len().saturating_add(2);
-            (number, Some(Label { text, offset }))
+            let at = HEAD.skip(number.len()).skip("p:".len());
+            (number, Some(Label { text, at }))
         }
         None => (rest, None),
     };
@@ -276,7 +291,10 @@ fn parse_short_head(head: &str, wrong: ErrorKind) -> Result<Option<Label<'_>>, E
     match head.split_at_checked(1) {
         None | Some((_, "")) => Ok(None),
         Some((_, rest)) => match rest.strip_prefix(':') {
-            Some(text) => Ok(Some(Label { text, offset: 2 })),
+            Some(text) => Ok(Some(Label {
+                text,
+                at: HEAD.skip("f:".len()),
+            })),
             None => Err(Error::invalid(wrong, 0, 1)),
         },
     }
@@ -288,8 +306,10 @@ fn parse_event_head(head: &str) -> Result<Option<Label<'_>>, Error> {
     let Some((before, text)) = head.split_once(':') else {
         return Ok(None);
     };
-    let offset = before.len().saturating_add(1);
-    let label = Label { text, offset };
+    let label = Label {
+        text,
+        at: HEAD.skip(before.len()).skip(":".len()),
+    };
     label.parse()?;
     Ok(Some(label))
 }
@@ -299,12 +319,11 @@ fn parse_event_head(head: &str) -> Result<Option<Label<'_>>, Error> {
 fn parse_event(word: &str) -> Result<Target<'_>, Error> {
     let label = Label {
         text: word,
-        offset: 0,
+        at: TARGET,
     };
-    match label.parse() {
-        Ok((Some(system), Some(name))) => Ok(Target::Event { system, name }),
-        Ok(_) => Err(Error::invalid(ErrorKind::NoEventInfo, 1, 0)),
-        Err(error) => Err(Error::invalid(error.kind, 1, error.at.offset)),
+    match label.parse()? {
+        (Some(system), Some(name)) => Ok(Target::Event { system, name }),
+        _ => Err(Error::at(ErrorKind::NoEventInfo, TARGET, Errno::EINVAL)),
     }
 }
 

@@ -24,13 +24,14 @@ use super::{
         ObjectTarget,
         CHANGES,
         PATTERNS,
-        RETURN, //
+        RETURN,
+        SOURCE, //
     },
-    words::Words, //
+    words::{
+        Position,
+        Words, //
+    },
 };
-
-/// The first word of the target.
-const SOURCE: usize = 1;
 
 /// Parses the target that starts with the word `source`. Takes the words of the target from
 /// `words`.
@@ -67,7 +68,6 @@ pub(super) fn parse_object<'a>(
                 return Err(twice);
             }
             target.until = Some(parse_fields(word, index, UNTIL.len())?);
-            target.until_word = index;
         } else if let Some(text) = word.strip_prefix(OBJECTS) {
             if target.objects.is_some() {
                 return Err(twice);
@@ -75,7 +75,6 @@ pub(super) fn parse_object<'a>(
             let objects = parse_count(text).filter(|number| number.get() <= MAX_OBJECTS);
             let wrong = Error::invalid(ErrorKind::BadObjectCount, index, OBJECTS.len());
             target.objects = Some(objects.ok_or(wrong)?);
-            target.objects_word = index;
         } else if let Some(text) = word.strip_prefix(HITS) {
             if target.hits.is_some() {
                 return Err(twice);
@@ -144,10 +143,10 @@ fn is_patterns(word: &str) -> bool {
     word.starts_with(is_start) && !word.contains(['=', '(', ':'])
 }
 
-/// Parses `GRP/EVENT.FIELD[,GRP/EVENT.FIELD]...`, which starts at byte `at` of a word.
-fn parse_fields(word: &str, index: usize, at: usize) -> Result<EventFields<'_>, Error> {
-    let text = word.get(at..).unwrap_or("");
-    let mut at = at;
+/// Parses `GRP/EVENT.FIELD[,GRP/EVENT.FIELD]...`, which starts at byte `start` of a word.
+fn parse_fields(word: &str, index: usize, start: usize) -> Result<EventFields<'_>, Error> {
+    let text = word.get(start..).unwrap_or("");
+    let mut at = start;
     for field in text.split(',') {
         check_field(field).map_err(|offset| {
             let offset = at.saturating_add(offset);
@@ -155,7 +154,13 @@ fn parse_fields(word: &str, index: usize, at: usize) -> Result<EventFields<'_>, 
         })?;
         at = at.saturating_add(field.len()).saturating_add(1);
     }
-    Ok(EventFields(text))
+    Ok(EventFields {
+        text,
+        at: Position {
+            word: index,
+            offset: start,
+        },
+    })
 }
 
 /// Checks `GRP/EVENT.FIELD`. Returns the offset of the first mistake.

@@ -23,6 +23,7 @@ use super::{
     },
     words::{
         Length,
+        Position,
         Words, //
     },
 };
@@ -140,19 +141,24 @@ impl<T: AsRef<str>> ProbeSpec<T> {
 
     /// The command: resolving it again gives the same probe, where the kernel still says the same.
     pub fn command(&self) -> Command<'_> {
-        let [.., target] = self.ends;
+        let [.., target_end] = self.ends;
         let end = self.arguments_end;
         let rest = self.text.as_ref().get(end as usize..).unwrap_or("");
+        let target = self.target();
+        let access = match target {
+            Target::Memory(watched) => watched.access.text().len().saturating_add("@".len()),
+            _ => 0,
+        };
         Command {
             kind: self.kind,
             maxactive: self.maxactive,
-            target: self.target(),
-            place_at: self
-                .target_text()
-                .find('@')
-                .map_or(0, |at| at.saturating_add(1)),
+            target,
+            place_at: Position {
+                word: 1,
+                offset: access,
+            },
             label: None,
-            arguments: Words::new(self.span(target.into(), end)),
+            arguments: Words::new(self.span(target_end.into(), end)),
             filter: rest.strip_prefix(" if ").map(Words::new),
         }
     }

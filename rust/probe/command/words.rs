@@ -67,6 +67,39 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
+/// A position in a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Index of the word: the command is 0, its target 1, and its arguments start at 2. An index
+    /// after the last word is the position after the last word.
+    pub word: usize,
+    /// Byte offset in the word.
+    pub offset: usize,
+}
+
+impl Position {
+    /// The position `bytes` bytes after this one, in the same word.
+    #[must_use]
+    pub const fn skip(self, bytes: usize) -> Self {
+        Self {
+            word: self.word,
+            offset: self.offset.saturating_add(bytes),
+        }
+    }
+
+    /// The column of the caret under [`Normalized`](super::Normalized), counted from 0, in bytes.
+    pub fn column(self, text: &str) -> usize {
+        let mut start = 0usize;
+        for (index, word) in Words::new(text).enumerate() {
+            if index == self.word {
+                return start.saturating_add(self.offset);
+            }
+            start = start.saturating_add(word.len()).saturating_add(1);
+        }
+        start
+    }
+}
+
 /// A writer that counts bytes. Writing does not fail.
 pub(super) struct Length(pub(super) usize);
 

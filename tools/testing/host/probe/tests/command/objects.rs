@@ -9,6 +9,7 @@ use probe::{
         EventsFile,
         Line,
         ObjectTarget,
+        Position,
         Target, //
     },
     error::ErrorKind, //
@@ -57,19 +58,21 @@ fn parts() {
     let line =
         "o:rkp/life (inode)rkp/made.i vfs_*,iput objects=0x10 until=rkp/freed.at mode=$obj->i_mode";
     let (target, listed) = parse(line).unwrap();
-    let field = |event, field| EventField {
+    let field = |event, field, word, offset| EventField {
         group: "rkp",
         event,
         field,
+        at: Position { word, offset },
     };
     assert_eq!(target.structure, Some("inode"));
-    assert_eq!(target.sources.first(), field("made", "i"));
+    assert_eq!(target.sources.first(), field("made", "i", 1, 7));
     assert_eq!(target.sources.iter().count(), 1);
     assert_eq!(target.functions, Some("vfs_*,iput"));
     assert_eq!(target.objects.unwrap().get(), 16);
     let until = target.until.unwrap().iter().collect::<Vec<_>>();
-    assert_eq!(until, [(0, field("freed", "at"))]);
-    assert_eq!((target.objects_word, target.until_word), (3, 4));
+    assert_eq!(until, [field("freed", "at", 4, 6)]);
+    let at_field = until[0].field_at();
+    assert_eq!((at_field.word, at_field.offset), (4, 16));
     assert_eq!(target.words(), 4);
     assert_eq!(
         listed,
@@ -82,22 +85,23 @@ fn several_fields() {
     let line = "o:x (inode)rkp/made.i,a/b.c,a/b.d until=d/e.f,g/h.i";
     let (target, listed) = parse(line).unwrap();
     assert_eq!(target.structure, Some("inode"));
-    let field = |group, event, field| EventField {
+    let field = |group, event, field, word, offset| EventField {
         group,
         event,
         field,
+        at: Position { word, offset },
     };
     assert_eq!(
         target.sources.iter().collect::<Vec<_>>(),
         [
-            (0, field("rkp", "made", "i")),
-            (11, field("a", "b", "c")),
-            (17, field("a", "b", "d")),
+            field("rkp", "made", "i", 1, 7),
+            field("a", "b", "c", 1, 18),
+            field("a", "b", "d", 1, 24),
         ]
     );
     assert_eq!(
         target.until.unwrap().iter().collect::<Vec<_>>(),
-        [(0, field("d", "e", "f")), (6, field("g", "h", "i"))]
+        [field("d", "e", "f", 2, 6), field("g", "h", "i", 2, 12)]
     );
     assert_eq!(listed, format!("o:objects/{}", &line[2..]));
     // The first one gives the name.
