@@ -38,9 +38,23 @@
 //!         ParseContext,
 //!         ProbePoint,
 //!         ProbeSpec,
+//!         SpecText,
+//!         TargetParts,
 //!         TypeInfo, //
 //!     }, //
 //! };
+//!
+//! struct Text(String, TargetParts);
+//!
+//! impl SpecText for Text {
+//!     fn text(&self) -> &str {
+//!         &self.0
+//!     }
+//!
+//!     fn target(&self) -> TargetParts {
+//!         self.1
+//!     }
+//! }
 //!
 //! let Ok(Line::Create(command)) = parse("r:mine vfs_read ret=$retval:s64") else {
 //!     panic!();
@@ -48,7 +62,7 @@
 //! let name = command.name(|_| 0).unwrap();
 //! assert_eq!(name.group, "kprobes");
 //!
-//! let text = |text: std::fmt::Arguments<'_>| Ok::<_, ()>(text.to_string());
+//! let text = |text: std::fmt::Arguments<'_>, target| Ok::<_, ()>(Text(text.to_string(), target));
 //! let arguments: Vec<_> = command.arguments().collect();
 //! let probe = ProbeSpec::new(&command, &arguments, &name, text).unwrap();
 //! assert_eq!(probe.to_string(), "r:kprobes/mine vfs_read ret=$retval:s64");
@@ -94,6 +108,7 @@ mod resolve_type;
 mod spec;
 mod symbol;
 mod target;
+mod target_parts;
 mod types;
 mod watch;
 mod words;
@@ -149,7 +164,10 @@ pub use parse_context::{
 };
 pub use resolve_arguments::Arguments;
 pub use resolve_base::Registers;
-pub use spec::ProbeSpec;
+pub use spec::{
+    ProbeSpec,
+    SpecText, //
+};
 pub use symbol::split_symbol;
 pub use target::{
     Access,
@@ -157,6 +175,10 @@ pub use target::{
     ProbeKind,
     Target,
     Watched, //
+};
+pub use target_parts::{
+    NameParts,
+    TargetParts, //
 };
 pub use watch::DEFAULT_LEN;
 pub use words::{

@@ -25,6 +25,7 @@ use probe::{
         Command,
         ParseContext,
         ProbeSpec,
+        SpecText,
         Target,
         WrittenArgument, //
     },
@@ -165,7 +166,7 @@ impl Compiled {
     ///
     /// Process context. Sleeps, and can read files.
     #[inline(never)]
-    pub(crate) fn again<T: AsRef<str>>(
+    pub(crate) fn again<T: SpecText>(
         probe: &ProbeSpec<T>,
         schema: &Schema,
         going: Option<&Module>,

@@ -15,41 +15,58 @@ use kernel::{
 use probe::command::{
     Command,
     EventName,
+    NameParts,
     ProbeSpec,
+    SpecText,
+    TargetParts,
     WrittenArgument, //
 };
 
 /// The content of a command.
-pub(crate) type Spec = ProbeSpec<SpecText>;
+pub(crate) type Spec = ProbeSpec<StoredText>;
 
-/// The text of a [`Spec`]. Most texts without arguments are short and need no allocation.
-pub(crate) enum SpecText {
-    Short(ShortText),
-    Long(CString),
+// One of the registry's lists has a `Spec` for each probe.
+const _: () = assert!(size_of::<Spec>() <= 64);
+
+/// The text of a [`Spec`], with the parts of its target. Most texts without arguments are short and
+/// need no allocation.
+pub(crate) enum StoredText {
+    Short(NameParts, ShortText),
+    ShortAddress(u64, ShortText),
+    Long(TargetParts, CString),
 }
 
-impl SpecText {
+impl StoredText {
     /// `ENOMEM`.
-    fn new(text: fmt::Arguments<'_>) -> Result<Self> {
+    fn new(text: fmt::Arguments<'_>, target: TargetParts) -> Result<Self> {
         let mut short = ShortText {
             len: 0,
             bytes: [0; ShortText::MAX],
         };
-        Ok(match short.write_fmt(text) {
-            Ok(()) => Self::Short(short),
-            Err(fmt::Error) => Self::Long(CString::try_from_fmt(text)?),
+        Ok(match (short.write_fmt(text), target) {
+            (Ok(()), TargetParts::Names(names)) => Self::Short(names, short),
+            (Ok(()), TargetParts::Address(address)) => Self::ShortAddress(address, short),
+            _ => Self::Long(target, CString::try_from_fmt(text)?),
         })
     }
 }
 
-impl AsRef<str> for SpecText {
-    fn as_ref(&self) -> &str {
+impl SpecText for StoredText {
+    fn text(&self) -> &str {
         let bytes = match self {
-            Self::Short(short) => short.as_bytes(),
-            Self::Long(text) => text.to_bytes(),
+            Self::Short(_, short) | Self::ShortAddress(_, short) => short.as_bytes(),
+            Self::Long(_, text) => text.to_bytes(),
         };
         // It was formatted as text.
         core::str::from_utf8(bytes).unwrap_or("")
+    }
+
+    fn target(&self) -> TargetParts {
+        match self {
+            Self::Short(names, _) => TargetParts::Names(*names),
+            Self::ShortAddress(address, _) => TargetParts::Address(*address),
+            Self::Long(target, _) => *target,
+        }
     }
 }
 
@@ -86,10 +103,10 @@ pub(crate) fn new(
     written: &[WrittenArgument<'_>],
     name: &EventName<'_>,
 ) -> Result<Spec> {
-    Spec::new(command, written, name, SpecText::new)
+    Spec::new(command, written, name, StoredText::new)
 }
 
 /// Copies a value. `ENOMEM`.
 pub(crate) fn try_clone(spec: &Spec) -> Result<Spec> {
-    spec.try_clone(|text| SpecText::new(format_args!("{}", text.as_ref())))
+    spec.try_clone(|text| StoredText::new(format_args!("{}", text.text()), text.target()))
 }

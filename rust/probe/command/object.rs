@@ -53,6 +53,9 @@ pub(super) const CHANGES: &str = "changes";
 /// The option for records at the return, also a suffix of the patterns.
 pub(super) const RETURN: &str = "%return";
 
+/// The option for the fields with the address of an object that ends.
+pub(super) const UNTIL: &str = "until=";
+
 /// The first word of the target.
 pub(super) const SOURCE: usize = 1;
 
@@ -217,7 +220,7 @@ impl fmt::Display for ObjectTarget<'_> {
             (None, Some(_)) => write!(f, " {RETURN}")?,
         }
         if let Some(until) = self.until {
-            write!(f, " until={until}")?;
+            write!(f, " {UNTIL}{until}")?;
         }
         if let Some(objects) = self.objects {
             write!(f, " objects={objects}")?;

@@ -230,7 +230,7 @@ fn parse_head(
 /// # Errors
 ///
 /// A malformed target (EINVAL).
-pub(super) fn parse_target<'a>(
+fn parse_target<'a>(
     kind: ProbeKind,
     word: &'a str,
     words: &mut Words<'a>,

@@ -25,7 +25,8 @@ use super::{
         CHANGES,
         PATTERNS,
         RETURN,
-        SOURCE, //
+        SOURCE,
+        UNTIL, //
     },
     words::{
         Position,
@@ -106,7 +107,6 @@ pub(super) fn parse_object<'a>(
     Ok(target)
 }
 
-const UNTIL: &str = "until=";
 const OBJECTS: &str = "objects=";
 const HITS: &str = "hits=";
 

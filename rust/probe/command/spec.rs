@@ -16,10 +16,13 @@ use super::{
     delete::Delete,
     error::Normalized,
     name::EventName,
-    parse::parse_target,
     target::{
         ProbeKind,
         Target, //
+    },
+    target_parts::{
+        to_u16,
+        TargetParts, //
     },
     words::{
         Length,
@@ -31,7 +34,7 @@ use super::{
 /// The content of a command, as spans in a string of its own. In this string, the event and each
 /// argument have a name, and one space separates two words.
 ///
-/// `T` is a string in the user's memory. `Display` writes the command in canonical form, for the
+/// `T` is a string in the user's memory, see [`SpecText`]. `Display` writes the command in canonical form, for the
 /// listing. Parsing this form gives the same probe, except if the automatic name of a pattern is
 /// not a valid name, such as `*_open__entry`.
 ///
@@ -41,18 +44,27 @@ use super::{
 pub struct ProbeSpec<T> {
     kind: ProbeKind,
     maxactive: Option<NonZero<u16>>,
-    /// The ends of the group, the event and the target in the string. A line has at most 4,095
-    /// bytes, but an expansion can make the arguments longer.
-    ends: [u16; 3],
-    /// The end of the arguments in the string.
-    arguments_end: u32,
+    /// The ends of the group and the event in the string. A name has at most
+    /// [`MAX_NAME`](super::MAX_NAME) bytes.
+    name_ends: [u8; 2],
+    /// The end of the target in the string.
+    target_end: u16,
     /// `GROUP/EVENT TARGET[%SUFFIX] NAME=BODY... [if FILTER]`
     text: T,
 }
 
-impl<T: AsRef<str>> ProbeSpec<T> {
+/// A string in the user's memory, with the parts of the target that is in it.
+pub trait SpecText {
+    /// The string.
+    fn text(&self) -> &str;
+
+    /// The parts of the target.
+    fn target(&self) -> TargetParts;
+}
+
+impl<T: SpecText> ProbeSpec<T> {
     /// Makes the value of a command with these arguments, whose event gets this name. `make` makes
-    /// the text.
+    /// the string.
     ///
     /// # Errors
     ///
@@ -61,7 +73,7 @@ impl<T: AsRef<str>> ProbeSpec<T> {
         command: &Command<'_>,
         arguments: &[WrittenArgument<'_>],
         name: &EventName<'_>,
-        make: impl FnOnce(fmt::Arguments<'_>) -> Result<T, E>,
+        make: impl FnOnce(fmt::Arguments<'_>, TargetParts) -> Result<T, E>,
     ) -> Result<Self, E> {
         let suffix = match (command.kind, command.target) {
             (_, Target::AllNamed(_)) => "%all",
@@ -70,31 +82,27 @@ impl<T: AsRef<str>> ProbeSpec<T> {
             _ => "",
         };
         let arguments = Listed(arguments);
-        let (before_filter, filter) = match &command.filter {
-            Some(filter) => (" if ", filter.text()),
-            None => ("", ""),
-        };
+        let filter = Filter(command.filter.as_ref());
         let group = len(format_args!("{}", name.group));
         let event = after(group, 1, format_args!("{}", name.event));
         let target = after(event, 1, format_args!("{}{suffix}", command.target));
-        let arguments_end = after(target, 0, format_args!("{arguments}"));
-        let text = make(format_args!(
-            "{}/{} {}{suffix}{arguments}{before_filter}{}",
-            name.group,
-            name.event,
-            command.target,
-            Normalized(filter),
-        ))?;
+        let text = make(
+            format_args!(
+                "{}/{} {}{suffix}{arguments}{filter}",
+                name.group, name.event, command.target,
+            ),
+            TargetParts::of(&command.target, len(format_args!("{filter}"))),
+        )?;
         Ok(Self {
             kind: command.kind,
             maxactive: command.maxactive,
-            ends: [to_u16(group), to_u16(event), to_u16(target)],
-            arguments_end,
+            name_ends: [to_u8(group), to_u8(event)],
+            target_end: to_u16(target),
             text,
         })
     }
 
-    /// The same value with a copy of the text, which `copy` makes.
+    /// The same value with a copy of the string, which `copy` makes.
     ///
     /// # Errors
     ///
@@ -118,37 +126,31 @@ impl<T: AsRef<str>> ProbeSpec<T> {
 
     /// The directory of its event below `events/`.
     pub fn group(&self) -> &str {
-        let [group, ..] = self.ends;
+        let [group, _] = self.name_ends;
         self.span(0, group.into())
     }
 
     /// The name of its event.
     pub fn event(&self) -> &str {
-        let [group, event, ..] = self.ends;
-        self.span(u32::from(group).saturating_add(1), event.into())
+        let [group, event] = self.name_ends;
+        self.span(usize::from(group).saturating_add(1), event.into())
     }
 
     /// The target.
     pub fn target(&self) -> Target<'_> {
-        let mut words = Words::new(self.target_text());
-        let word = words.next().unwrap_or("");
-        match parse_target(self.kind, word, &mut words) {
-            Ok((target, _)) => target,
-            // This does not happen, because the text was written from a target.
-            Err(_) => Target::Functions(""),
-        }
+        self.text.target().target(self.target_text())
     }
 
     /// The command: resolving it again gives the same probe, where the kernel still says the same.
     pub fn command(&self) -> Command<'_> {
-        let [.., target_end] = self.ends;
-        let end = self.arguments_end;
-        let rest = self.text.as_ref().get(end as usize..).unwrap_or("");
+        let text = self.text();
+        let end = text.len().saturating_sub(self.text.target().filter_len());
         let target = self.target();
         let access = match target {
             Target::Memory(watched) => watched.access.text().len().saturating_add("@".len()),
             _ => 0,
         };
+        let filter = self.span(end, text.len());
         Command {
             kind: self.kind,
             maxactive: self.maxactive,
@@ -158,15 +160,15 @@ impl<T: AsRef<str>> ProbeSpec<T> {
                 offset: access,
             },
             label: None,
-            arguments: Words::new(self.span(target_end.into(), end)),
-            filter: rest.strip_prefix(" if ").map(Words::new),
+            arguments: Words::new(self.span(self.target_end.into(), end)),
+            filter: filter.strip_prefix(IF).map(Words::new),
         }
     }
 
     /// Whether both are the same probe of an event: the same target with the same arguments.
     ///
     /// C: `trace_kprobe_has_same_kprobe()`, `trace_fprobe_has_same_fprobe()`.
-    pub fn is_same_probe<U: AsRef<str>>(&self, other: &ProbeSpec<U>) -> bool {
+    pub fn is_same_probe<U: SpecText>(&self, other: &ProbeSpec<U>) -> bool {
         self.without_name() == other.without_name()
     }
 
@@ -206,28 +208,28 @@ impl<T: AsRef<str>> ProbeSpec<T> {
 
     /// The line of the listing, without the letter, MAXACTIVE and the `:`.
     pub fn text(&self) -> &str {
-        self.text.as_ref()
+        self.text.text()
     }
 
     /// The target in the form of the listing: with the suffix of its kind.
     pub fn target_text(&self) -> &str {
-        let [_, event, target] = self.ends;
-        self.span(u32::from(event).saturating_add(1), target.into())
+        let [_, event] = self.name_ends;
+        self.span(usize::from(event).saturating_add(1), self.target_end.into())
     }
 
     fn without_name(&self) -> &str {
-        let [_, event, ..] = self.ends;
+        let [_, event] = self.name_ends;
         let start = usize::from(event).saturating_add(1);
-        self.text.as_ref().get(start..).unwrap_or("")
+        self.text().get(start..).unwrap_or("")
     }
 
-    fn span(&self, start: u32, end: u32) -> &str {
-        let text = self.text.as_ref();
-        text.get(start as usize..end as usize).unwrap_or("")
+    /// A part of the string. All spans come from `new()`, which made the string, too.
+    fn span(&self, start: usize, end: usize) -> &str {
+        self.text().get(start..end).unwrap_or("")
     }
 }
 
-impl<T: AsRef<str>> fmt::Display for ProbeSpec<T> {
+impl<T: SpecText> fmt::Display for ProbeSpec<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind.letter())?;
         if let Some(maxactive) = self.maxactive {
@@ -257,20 +259,36 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
+/// The text between the arguments and the filter.
+const IF: &str = " if ";
+
+/// The filter of an event probe, with the text before it.
+struct Filter<'a>(Option<&'a Words<'a>>);
+
+impl fmt::Display for Filter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(filter) => write!(f, "{IF}{}", Normalized(filter.text())),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The length of the string in bytes.
-fn len(text: fmt::Arguments<'_>) -> u32 {
+fn len(text: fmt::Arguments<'_>) -> usize {
     let mut length = Length(0);
     // This does not fail.
     let _ = fmt::write(&mut length, text);
-    u32::try_from(length.0).unwrap_or(u32::MAX)
+    length.0
 }
 
-/// The number in 16 bits. A line is shorter than 64 KiB, so this loses nothing.
-fn to_u16(len: u32) -> u16 {
-    u16::try_from(len).unwrap_or(u16::MAX)
+/// The end of a name. The names of a group and an event have at most 63 bytes each, so nothing is
+/// lost.
+fn to_u8(end: usize) -> u8 {
+    u8::try_from(end).unwrap_or(u8::MAX)
 }
 
 /// The end of a string that starts `gap` bytes after `end`.
-fn after(end: u32, gap: u32, text: fmt::Arguments<'_>) -> u32 {
+fn after(end: usize, gap: usize, text: fmt::Arguments<'_>) -> usize {
     end.saturating_add(gap).saturating_add(len(text))
 }

@@ -33,6 +33,8 @@ use probe::{
         Normalized,
         ProbePoint,
         ProbeSpec,
+        SpecText,
+        TargetParts,
         Words,
         WrittenArgument, //
     },
@@ -120,12 +122,27 @@ fn check_error(file: EventsFile, line: &str, error: &Error) {
     assert!(!file.subsystem(line, error).is_empty());
 }
 
+/// The string of a probe, with the parts of its target.
+#[derive(Clone, Debug, PartialEq)]
+struct Text(String, TargetParts);
+
+impl SpecText for Text {
+    fn text(&self) -> &str {
+        &self.0
+    }
+
+    fn target(&self) -> TargetParts {
+        self.1
+    }
+}
+
 fn spec(
     command: &Command<'_>,
     written: &[WrittenArgument<'_>],
     name: &EventName<'_>,
-) -> ProbeSpec<String> {
-    let make = |text: std::fmt::Arguments<'_>| Ok::<_, Infallible>(text.to_string());
+) -> ProbeSpec<Text> {
+    let make =
+        |text: std::fmt::Arguments<'_>, target| Ok::<_, Infallible>(Text(text.to_string(), target));
     let Ok(spec) = ProbeSpec::new(command, written, name, make);
     spec
 }
@@ -188,7 +205,7 @@ fn reads_secret(argument: &Argument<'_>) -> bool {
 }
 
 /// A probe is deleted by the words of its listing.
-fn check_delete(probe: &ProbeSpec<String>) {
+fn check_delete(probe: &ProbeSpec<Text>) {
     let meant = |line: &str| match EventsFile::DynamicEvents.parse(line) {
         Ok(Line::Delete(delete)) => probe.is_deleted_by(&delete),
         other => panic!("{line}: {other:?}"),

@@ -471,6 +471,9 @@ proptest! {
                 prop_assert_eq!(entry.lines().count(), 3);
                 // The same is wrong in the line with one space between two words.
                 let words: Vec<_> = line.split_whitespace().collect();
+                // An error is within a word, or after the last one.
+                let len = words.get(error.at.word).map_or(0, |word| word.len());
+                prop_assert!(error.at.word <= words.len() && error.at.offset <= len, "{line}: {error:?}");
                 let words = words.join(" ");
                 let again = create_at(EventsFile::DynamicEvents, &words, types).unwrap_err();
                 prop_assert_eq!(again, error);
@@ -481,6 +484,12 @@ proptest! {
                 prop_assert!(again.is_ok(), "{line}: {listing}: {again:?}");
                 let again = again.unwrap();
                 prop_assert_eq!(again.listing(), listing.clone());
+                // The text is rendered from the value, and means the same value.
+                let (value, again_value) = (whole.spec(), again.spec());
+                prop_assert_eq!(&again_value, &value);
+                prop_assert_eq!(value.target(), again.command.target);
+                let written: Vec<_> = value.command().arguments().collect();
+                prop_assert_eq!(&written, &again.written);
                 for (a, b) in again.arguments.iter().zip(&whole.arguments) {
                     prop_assert_eq!((&a.fetch, a.ty, a.count), (&b.fetch, b.ty, b.count));
                 }

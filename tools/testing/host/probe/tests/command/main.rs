@@ -45,7 +45,9 @@ use probe::{
         ProbeKind,
         ProbePoint,
         ProbeSpec,
+        SpecText,
         Target,
+        TargetParts,
         TypeInfo,
         WrittenArgument, //
     },
@@ -54,6 +56,20 @@ use probe::{
         ErrorKind, //
     },
 };
+
+/// The string of a probe, with the parts of its target.
+#[derive(Clone, Debug, PartialEq)]
+struct Text(String, TargetParts);
+
+impl SpecText for Text {
+    fn text(&self) -> &str {
+        &self.0
+    }
+
+    fn target(&self) -> TargetParts {
+        self.1
+    }
+}
 
 /// A command with all its parts read.
 #[derive(Debug, PartialEq)]
@@ -65,7 +81,7 @@ struct Whole<'a> {
 }
 
 impl Whole<'_> {
-    fn spec(&self) -> ProbeSpec<String> {
+    fn spec(&self) -> ProbeSpec<Text> {
         spec(&self.command, &self.written, &self.name)
     }
 
@@ -78,14 +94,15 @@ fn spec(
     command: &Command<'_>,
     written: &[WrittenArgument<'_>],
     name: &EventName<'_>,
-) -> ProbeSpec<String> {
-    let make = |text: std::fmt::Arguments<'_>| Ok::<_, Infallible>(text.to_string());
+) -> ProbeSpec<Text> {
+    let make =
+        |text: std::fmt::Arguments<'_>, target| Ok::<_, Infallible>(Text(text.to_string(), target));
     let Ok(spec) = ProbeSpec::new(command, written, name, make);
     spec
 }
 
 /// The probe of a line, where the kernel says nothing of it.
-fn probe_of(line: &str) -> ProbeSpec<String> {
+fn probe_of(line: &str) -> ProbeSpec<Text> {
     let Ok(Line::Create(command)) = EventsFile::DynamicEvents.parse(line) else {
         panic!("creates nothing: {line}");
     };
@@ -98,7 +115,7 @@ fn probe_of(line: &str) -> ProbeSpec<String> {
 }
 
 /// Does the line delete the probe?
-fn deletes(line: &str, probe: &ProbeSpec<String>) -> bool {
+fn deletes(line: &str, probe: &ProbeSpec<Text>) -> bool {
     match EventsFile::DynamicEvents.parse(line) {
         Ok(Line::Delete(delete)) => probe.is_deleted_by(&delete),
         other => panic!("{line}: {other:?}"),
