@@ -61,6 +61,8 @@ use crate::{
 };
 
 /// Parses the arguments of a command. Fails with `ENOMEM`: an error in an argument is a part of it.
+// The caller's frame stays while the arguments are resolved, so it must not contain this one.
+#[inline(never)]
 pub(crate) fn parse_arguments<'c>(command: &Command<'c>) -> Result<KVVec<WrittenArgument<'c>>> {
     let mut written = KVVec::new();
     for argument in command.arguments() {

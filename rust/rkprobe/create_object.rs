@@ -74,6 +74,7 @@ use crate::{
 };
 /// Creates an object probe. Its feeds are probes like those of the events that it names, with one
 /// argument each. So these events do not change.
+#[inline(never)]
 pub(crate) fn create_object(
     command: &Command<'_>,
     target: ObjectTarget<'_>,

@@ -133,6 +133,18 @@ fn create_typed(
     };
     let text = CString::try_from_fmt(format_args!("{expansion}"))?;
     let text = text.to_str().map_err(Error::from)?;
+    create(&parse_expanded(&expansion, text)?)?;
+    // The probe exists, even if there is no memory for the message.
+    let _ = log_left_out(&expansion, name);
+    Ok(())
+}
+
+/// Parses the arguments of a command whose expansions are `text`. `ENOMEM`.
+#[inline(never)]
+fn parse_expanded<'a>(
+    expansion: &Expansion<'a>,
+    text: &'a str,
+) -> Result<KVVec<WrittenArgument<'a>>> {
     let mut expanded = KVVec::new();
     let mut result = Ok(());
     expansion.arguments(text, |argument| {
@@ -141,10 +153,7 @@ fn create_typed(
         }
     });
     result?;
-    create(&expanded)?;
-    // The probe exists, even if there is no memory for the message.
-    let _ = log_left_out(&expansion, name);
-    Ok(())
+    Ok(expanded)
 }
 
 /// Logs which members each `FETCH->*` leaves out, and why.

@@ -159,7 +159,7 @@ pub const fn is_valid_field(name: &[u8]) -> bool {
     is_good_name(name, false)
 }
 
-/// Whether `name` has the characters of a name, which the length of a group and an event also limits.
+/// Whether `name` has the characters of a name. Groups and events also have a maximum length.
 const fn is_good_name(name: &[u8], allows_hyphen: bool) -> bool {
     let mut rest = name;
     let mut is_first = true;

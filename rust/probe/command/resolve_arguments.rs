@@ -99,6 +99,7 @@ impl<'a> Arguments<'a> {
             .map_err(|error| argument.error_in_body(error))
     }
 
+    #[inline(never)]
     fn resolve_body(
         &mut self,
         argument: &'a WrittenArgument<'a>,

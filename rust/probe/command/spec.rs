@@ -34,9 +34,10 @@ use super::{
 /// The content of a command, as spans in a string of its own. In this string, the event and each
 /// argument have a name, and one space separates two words.
 ///
-/// `T` is a string in the user's memory, see [`SpecText`]. `Display` writes the command in canonical form, for the
-/// listing. Parsing this form gives the same probe, except if the automatic name of a pattern is
-/// not a valid name, such as `*_open__entry`.
+/// `T` is a string in the user's memory, see [`SpecText`]. `Display` writes the command in
+/// canonical form, for the listing. Parsing this form gives the same probe, except if the automatic
+/// name of a pattern is not a valid name, such as `*_open__entry`, or if a symbol looks like a
+/// number.
 ///
 /// C: `trace_kprobe_show()`, `trace_fprobe_show()`, `eprobe_dyn_event_show()`, which leaves the
 /// filter out.

@@ -473,7 +473,8 @@ proptest! {
                 let words: Vec<_> = line.split_whitespace().collect();
                 // An error is within a word, or after the last one.
                 let len = words.get(error.at.word).map_or(0, |word| word.len());
-                prop_assert!(error.at.word <= words.len() && error.at.offset <= len, "{line}: {error:?}");
+                prop_assert!(error.at.word <= words.len(), "{line}: {error:?}");
+                prop_assert!(error.at.offset <= len, "{line}: {error:?}");
                 let words = words.join(" ");
                 let again = create_at(EventsFile::DynamicEvents, &words, types).unwrap_err();
                 prop_assert_eq!(again, error);
