@@ -306,8 +306,8 @@ impl<W: Word> State<'_, W> {
                 _ => return Counted::Ended,
             };
             match records.replace(before, before.wrapping_add(1)) {
-                Ok(_) if count == u64::from(limit) => return Counted::Last,
-                Ok(_) => return Counted::More,
+                Ok(()) if count == u64::from(limit) => return Counted::Last,
+                Ok(()) => return Counted::More,
                 Err(now) => before = now,
             }
         }

@@ -56,7 +56,7 @@ impl<const N: usize> SavedStack<N> {
 
     /// The addresses of the last [`save`](Self::save), followed by zeros. Any context.
     pub fn addresses(&self) -> [usize; N] {
-        core::array::from_fn(|i| self.0.get(i).map_or(0, |address| read_once(address)))
+        core::array::from_fn(|i| self.0.get(i).map_or(0, read_once))
     }
 }
 

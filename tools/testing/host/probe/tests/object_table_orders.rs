@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The table of objects under loom, which runs each test with every order of the memory accesses
-//! of its threads, and with each value that a load can return in the memory model of Rust. The
-//! kernel's memory model guarantees at least as much.
+//! The table of objects under loom, which runs each test with the orders of the memory accesses of
+//! its threads that need at most [`PREEMPTIONS`], and with each value that a load can return in the
+//! memory model of Rust. The kernel's memory model guarantees at least as much.
 //!
 //! loom lets a CPU that replaces a value in a state read a value from before its own write to it,
 //! if another CPU replaced that one meanwhile. So no late CPU counts records here.
