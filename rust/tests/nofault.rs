@@ -208,7 +208,6 @@ mod tests {
             .map_err(|_| EINVAL)?;
         let argument = Argument {
             name: Name::Given("string"),
-            body: "",
             fetch: Fetch {
                 base: Base::Immediate(address as u64),
                 steps,
