@@ -213,7 +213,8 @@ pub fn tracer(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     // An instance with an open file stays. A new one would trace all functions.
     let _stays = File::open(format!("{place}tracing_on"))?;
     if tracer != "nop" {
-        // A pattern without a match would leave no filter. So each matches functions of the kernel.
+        // A pattern without a match would leave no filter, and the tracer of an instance does not survive that
+        // a module goes: see Documentation/kernel-reports.rst. So each matches functions of the kernel alone.
         fs::write(format!("{place}set_ftrace_filter"), functions)?;
     }
     write(&format!("{place}current_tracer"), tracer.as_bytes())
