@@ -17,10 +17,7 @@ use kernel::{
     seq_file::SeqFile,
     sync::{
         aref::ARef,
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
+        atomic::Atomic,
         Arc, //
     },
     time::Delta, //
@@ -28,18 +25,14 @@ use kernel::{
 
 use ktrace::{
     fprobe::{
-        self,
         Fprobe,
         Functions, //
     },
     ftrace::{
-        self,
         Filter,
         FtraceOps, //
     },
-    function,
     kprobe::{
-        self,
         Batch,
         Kprobe, //
     },
@@ -47,10 +40,7 @@ use ktrace::{
         self,
         Kretinsn, //
     },
-    kretprobe::{
-        self,
-        Kretprobe, //
-    },
+    kretprobe::Kretprobe,
     module_notifier::{
         self,
         Notifier, //
@@ -76,10 +66,7 @@ use ktrace::{
         ControlFile,
         File, //
     },
-    tracepoint::{
-        self,
-        Tracepoint, //
-    },
+    tracepoint::Tracepoint,
     watchpoint::{
         self,
         Access,
@@ -87,6 +74,13 @@ use ktrace::{
         Watchpoint, //
     },
 };
+
+use counting::{
+    Counting,
+    Entry, //
+};
+
+mod counting;
 
 module! {
     type: LateDrops,
@@ -131,97 +125,6 @@ ktrace::trace_event! {
 
 const FUNCTION: &CStr = c"kernel_clone";
 
-/// A handler of every kind.
-struct Handler(Atomic<u64>);
-
-impl Handler {
-    fn new() -> Self {
-        Self(Atomic::new(0))
-    }
-
-    fn add(&self) {
-        self.0.add(1, Relaxed);
-    }
-
-    fn calls(&self) {
-        pr_debug!("{} calls\n", self.0.load(Relaxed));
-    }
-}
-
-#[vtable]
-impl kprobe::Handler for Handler {
-    fn pre(&self, _: &kprobe::Hit<'_>) {
-        self.add();
-    }
-
-    fn post(&self, _: &kprobe::Hit<'_>) {
-        self.add();
-    }
-}
-
-#[vtable]
-impl kretprobe::Handler for Handler {
-    type Data = u64;
-
-    fn entry(&self, _: &kprobe::Hit<'_>) -> Option<u64> {
-        Some(1)
-    }
-
-    fn ret(&self, _: &kprobe::Hit<'_>, _: &kretprobe::Call<'_, u64>) {
-        self.add();
-    }
-}
-
-impl kretinsn::Handler for Handler {
-    fn ret(&self, _: &kprobe::Hit<'_>, _: &kretinsn::Call) {
-        self.add();
-    }
-}
-
-#[vtable]
-impl fprobe::Handler for Handler {
-    type Data = u64;
-
-    fn entry(&self, _: &function::Call<'_>) -> Option<u64> {
-        Some(1)
-    }
-
-    fn exit(&self, _: &function::Call<'_>, _: &u64) {
-        self.add();
-    }
-}
-
-/// An fprobe that is at the entry only.
-struct Entry(Handler);
-
-#[vtable]
-impl fprobe::Handler for Entry {
-    type Data = ();
-
-    fn entry(&self, _: &function::Call<'_>) -> Option<()> {
-        self.0.add();
-        None
-    }
-}
-
-impl ftrace::Handler for Handler {
-    fn entry(&self, _: &function::Call<'_>) {
-        self.add();
-    }
-}
-
-impl tracepoint::Handler for Handler {
-    fn hit(&self, _: &tracepoint::Hit<'_>) {
-        self.add();
-    }
-}
-
-impl watchpoint::Handler for Handler {
-    fn hit(&self, _: &watchpoint::Hit<'_>) {
-        self.add();
-    }
-}
-
 /// A handler without a size, whose address can be that of another object.
 #[repr(align(256))]
 struct Empty;
@@ -256,8 +159,8 @@ impl Work for Churn {
     fn run(&self, thread: &Thread) {
         while !thread.should_stop() {
             // Fails when the module is being unloaded.
-            let probe = Kprobe::new(FUNCTION, Handler::new());
-            let fprobe = Fprobe::new(Functions::Names(&[FUNCTION]), Handler::new());
+            let probe = Kprobe::new(FUNCTION, Counting::new());
+            let fprobe = Fprobe::new(Functions::Names(&[FUNCTION]), Counting::new());
             let notifier = Notifier::register(Empty);
             drop((probe, fprobe, notifier));
             thread.yield_now();
@@ -265,81 +168,86 @@ impl Work for Churn {
     }
 }
 
+/// Uses the handler of a probe that may have been removed.
+fn show(handler: &Counting) {
+    pr_debug!("{} calls\n", handler.calls());
+}
+
 /// An object that is used once more before it is dropped.
 trait Object: Send {
     fn use_late(&self) {}
 }
 
-impl Object for Kprobe<Handler> {
+impl Object for Kprobe<Counting> {
     fn use_late(&self) {
         let _ = (self.enable(), self.disable(), self.enable());
         let _ = (self.is_gone(), self.address(), self.missed());
-        self.handler().calls();
+        show(self.handler());
     }
 }
 
-impl Object for Batch<Handler> {
+impl Object for Batch<Counting> {
     fn use_late(&self) {
         let _ = (self.disable(), self.enable());
         self.probes().iter().for_each(Object::use_late);
     }
 }
 
-impl Object for Kretprobe<Handler> {
+impl Object for Kretprobe<Counting> {
     fn use_late(&self) {
         let _ = (self.disable(), self.enable());
         let _ = (self.is_gone(), self.maxactive(), self.missed());
-        self.handler().calls();
+        show(self.handler());
     }
 }
 
-impl Object for Kretinsn<Handler> {
+impl Object for Kretinsn<Counting> {
     fn use_late(&self) {
         let _ = (self.disable(), self.enable());
         let _ = (self.is_gone(), self.exits().len(), self.missed());
-        self.handler().calls();
+        show(self.handler());
     }
 }
 
-impl Object for Rethook<Handler> {
+impl Object for Rethook<Counting> {
     fn use_late(&self) {
         let _ = (self.disable(), self.enable());
         let _ = (self.addresses().count(), self.missed());
-        self.handler().calls();
+        show(self.handler());
     }
 }
 
 impl Object for Fprobe<Entry> {
     fn use_late(&self) {
         let _ = (self.disable(), self.enable(), self.missed());
-        self.handler().0.calls();
+        show(&self.handler().0);
     }
 }
 
-impl Object for Fprobe<Handler> {
+impl Object for Fprobe<Counting> {
     fn use_late(&self) {
         let _ = (self.disable(), self.enable(), self.missed());
-        self.handler().calls();
+        show(self.handler());
     }
 }
 
-impl Object for FtraceOps<Handler> {
+impl Object for FtraceOps<Counting> {
     fn use_late(&self) {
-        self.handler().calls();
+        show(self.handler());
     }
 }
 
-impl Object for Tracepoint<Handler> {
+impl Object for Tracepoint<Counting> {
     fn use_late(&self) {
         let _ = (self.is_attached(), self.missed());
-        self.handler().calls();
+        show(self.handler());
     }
 }
 
-impl Object for Watchpoint<Handler> {
+impl Object for Watchpoint<Counting> {
     fn use_late(&self) {
         self.disarm();
-        self.handler().calls();
+        show(self.handler());
     }
 }
 
@@ -377,12 +285,12 @@ fn notifiers_and_probes() -> Result<KVec<KBox<dyn Object>>> {
     let mut notifiers = KVec::new();
     for _ in 0..20 {
         notifiers.push(boxed(Notifier::register(Empty)?)?, GFP_KERNEL)?;
-        forget(Kprobe::new(FUNCTION, Handler::new())?);
+        forget(Kprobe::new(FUNCTION, Counting::new())?);
     }
     Ok(notifiers)
 }
 
-fn watchpoint() -> Result<Watchpoint<Handler>> {
+fn watchpoint() -> Result<Watchpoint<Counting>> {
     static WATCHED: Atomic<u64> = Atomic::new(0);
     let target = Target {
         address: (&raw const WATCHED).addr(),
@@ -390,7 +298,7 @@ fn watchpoint() -> Result<Watchpoint<Handler>> {
         len: 8,
         access: Access::Write,
     };
-    Watchpoint::new(target, Handler::new())
+    Watchpoint::new(target, Counting::new())
 }
 
 /// The output of an event that was recorded, maybe, and removed.
@@ -405,23 +313,23 @@ fn output() -> Result<ARef<Output>> {
 /// Creates the object of a number, or nothing if this kernel does not support the object.
 fn create(number: i64, module: &'static ThisModule) -> Result<KBox<dyn Object>> {
     match number {
-        0 => boxed(Kprobe::new(FUNCTION, Handler::new())?),
+        0 => boxed(Kprobe::new(FUNCTION, Counting::new())?),
         1 => boxed(Batch::new(
-            [c"vfs_read", c"vfs_write"].map(|name| (name, Handler::new())),
+            [c"vfs_read", c"vfs_write"].map(|name| (name, Counting::new())),
         )?),
-        2 => boxed(Kretprobe::new(FUNCTION, 0, Handler::new())?),
-        3 if kretinsn::IS_BUILT => boxed(Kretinsn::new(FUNCTION, Handler::new())?),
-        4 if rethook::IS_SUPPORTED => boxed(Rethook::new([FUNCTION], 10, Handler::new())?),
+        2 => boxed(Kretprobe::new(FUNCTION, 0, Counting::new())?),
+        3 if kretinsn::IS_BUILT => boxed(Kretinsn::new(FUNCTION, Counting::new())?),
+        4 if rethook::IS_SUPPORTED => boxed(Rethook::new([FUNCTION], 10, Counting::new())?),
         5 => boxed(Fprobe::new(
             Functions::Names(&[FUNCTION]),
-            Entry(Handler::new()),
+            Entry(Counting::new()),
         )?),
-        6 => boxed(Fprobe::new(Functions::Names(&[FUNCTION]), Handler::new())?),
-        7 => boxed(FtraceOps::new(Filter::Glob(FUNCTION), Handler::new())?),
-        8 => boxed(Tracepoint::attach(c"sched_process_fork", Handler::new())?),
+        6 => boxed(Fprobe::new(Functions::Names(&[FUNCTION]), Counting::new())?),
+        7 => boxed(FtraceOps::new(Filter::Glob(FUNCTION), Counting::new())?),
+        8 => boxed(Tracepoint::attach(c"sched_process_fork", Counting::new())?),
         9 => boxed(Tracepoint::attach_or_wait(
             c"no_such_tracepoint",
-            Handler::new(),
+            Counting::new(),
         )?),
         10 if watchpoint::slots(Access::Write) > 0 => boxed(watchpoint()?),
         11 => boxed(Notifier::register(Empty)?),

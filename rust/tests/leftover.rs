@@ -29,16 +29,13 @@ use kernel::{
 
 use ktrace::{
     fprobe::{
-        self,
         Fprobe,
         Functions, //
     },
     ftrace::{
-        self,
         Filter,
         FtraceOps, //
     },
-    function,
     kprobe::{
         self,
         Kprobe, //
@@ -47,16 +44,12 @@ use ktrace::{
         self,
         Kretinsn, //
     },
-    kretprobe::{
-        self,
-        Kretprobe, //
-    },
+    kretprobe::Kretprobe,
     module::Module,
     module_notifier::{
         self,
         Notifier, //
     },
-    percpu::Counter,
     rethook::{
         self,
         Rethook, //
@@ -66,10 +59,7 @@ use ktrace::{
         Threads,
         Work, //
     },
-    tracepoint::{
-        self,
-        Tracepoint, //
-    },
+    tracepoint::Tracepoint,
     watchpoint::{
         self,
         Access,
@@ -77,6 +67,13 @@ use ktrace::{
         Watchpoint, //
     },
 };
+
+use counting::{
+    Counting,
+    Entry, //
+};
+
+mod counting;
 
 module! {
     type: Leftover,
@@ -100,80 +97,16 @@ module! {
 /// The function that most probes are on.
 const FUNCTION: &CStr = c"kernel_clone";
 
-/// A handler of every kind.
-struct Count(Counter);
-
-#[vtable]
-impl kprobe::Handler for Count {
-    fn pre(&self, _: &kprobe::Hit<'_>) {
-        self.0.increment();
-    }
-
-    fn post(&self, _: &kprobe::Hit<'_>) {
-        self.0.increment();
-    }
-}
-
-#[vtable]
-impl kretprobe::Handler for Count {
-    type Data = u64;
-
-    fn entry(&self, _: &kprobe::Hit<'_>) -> Option<u64> {
-        Some(self.0.sum())
-    }
-
-    fn ret(&self, _: &kprobe::Hit<'_>, _: &kretprobe::Call<'_, u64>) {
-        self.0.increment();
-    }
-}
-
-impl kretinsn::Handler for Count {
-    fn ret(&self, _: &kprobe::Hit<'_>, _: &kretinsn::Call) {
-        self.0.increment();
-    }
-}
-
-#[vtable]
-impl fprobe::Handler for Count {
-    type Data = u64;
-
-    fn entry(&self, _: &function::Call<'_>) -> Option<u64> {
-        Some(self.0.sum())
-    }
-
-    fn exit(&self, _: &function::Call<'_>, _: &u64) {
-        self.0.increment();
-    }
-}
-
-impl ftrace::Handler for Count {
-    fn entry(&self, _: &function::Call<'_>) {
-        self.0.increment();
-    }
-}
-
-impl tracepoint::Handler for Count {
-    fn hit(&self, _: &tracepoint::Hit<'_>) {
-        self.0.increment();
-    }
-}
-
-impl watchpoint::Handler for Count {
-    fn hit(&self, _: &watchpoint::Hit<'_>) {
-        self.0.increment();
-    }
-}
-
-impl module_notifier::Handler for Count {
+impl module_notifier::Handler for Counting {
     fn coming(&self, _: &Module) {
-        self.0.increment();
+        self.add();
     }
 }
 
-impl Work for Count {
+impl Work for Counting {
     fn run(&self, thread: &Thread) {
         while !thread.should_stop() {
-            self.0.increment();
+            self.add();
             thread.sleep_for(Delta::from_millis(1));
         }
     }
@@ -189,7 +122,7 @@ ktrace::trace_event! {
 /// Threads that drop themselves.
 #[pin_data]
 struct DropsItself {
-    count: Count,
+    count: Counting,
     #[pin]
     threads: Mutex<Option<Threads>>,
 }
@@ -202,31 +135,14 @@ impl Work for DropsItself {
                 let threads = self.threads.lock().take();
                 is_dropped = threads.is_some();
             }
-            self.count.0.increment();
+            self.count.add();
             thread.sleep_for(Delta::from_millis(1));
         }
     }
 }
 
-/// An fprobe that is at the entry only.
-struct Entry(Count);
-
-#[vtable]
-impl fprobe::Handler for Entry {
-    type Data = ();
-
-    fn entry(&self, _: &function::Call<'_>) -> Option<()> {
-        self.0 .0.increment();
-        Some(())
-    }
-}
-
-fn count() -> Result<Count> {
-    Ok(Count(Counter::new()?))
-}
-
 fn forget_kprobe() -> Result {
-    let probe = Kprobe::new(FUNCTION, count()?)?;
+    let probe = Kprobe::new(FUNCTION, Counting::new())?;
     forget(probe);
     Ok(())
 }
@@ -235,7 +151,7 @@ fn forget_kprobes() -> Result {
     let targets = [c"vfs_read", c"vfs_write", c"vfs_open"];
     let mut probes = KVec::new();
     for name in targets {
-        probes.push((name, count()?), GFP_KERNEL)?;
+        probes.push((name, Counting::new()), GFP_KERNEL)?;
     }
     let batch = kprobe::Batch::new(probes)?;
     forget(batch);
@@ -243,14 +159,14 @@ fn forget_kprobes() -> Result {
 }
 
 fn forget_kretprobe() -> Result {
-    let probe = Kretprobe::new(FUNCTION, 0, count()?)?;
+    let probe = Kretprobe::new(FUNCTION, 0, Counting::new())?;
     forget(probe);
     Ok(())
 }
 
 fn forget_kretinsn() -> Result {
     if kretinsn::IS_BUILT {
-        let probe = Kretinsn::new(FUNCTION, count()?)?;
+        let probe = Kretinsn::new(FUNCTION, Counting::new())?;
         forget(probe);
     }
     Ok(())
@@ -258,7 +174,7 @@ fn forget_kretinsn() -> Result {
 
 fn forget_rethook() -> Result {
     if rethook::IS_SUPPORTED {
-        let probe = Rethook::new([FUNCTION], 10, count()?)?;
+        let probe = Rethook::new([FUNCTION], 10, Counting::new())?;
         // Elsewhere than in the kernel's tree the type has no value, and nothing to drop.
         let _ = ManuallyDrop::new(probe);
     }
@@ -266,27 +182,33 @@ fn forget_rethook() -> Result {
 }
 
 fn forget_fprobe() -> Result {
-    forget(Fprobe::new(Functions::Names(&[FUNCTION]), Entry(count()?))?);
+    forget(Fprobe::new(
+        Functions::Names(&[FUNCTION]),
+        Entry(Counting::new()),
+    )?);
     Ok(())
 }
 
 fn forget_fprobe_with_exit() -> Result {
-    forget(Fprobe::new(Functions::Names(&[FUNCTION]), count()?)?);
+    forget(Fprobe::new(Functions::Names(&[FUNCTION]), Counting::new())?);
     Ok(())
 }
 
 fn forget_ftrace_ops() -> Result {
-    forget(FtraceOps::new(Filter::Glob(FUNCTION), count()?)?);
+    forget(FtraceOps::new(Filter::Glob(FUNCTION), Counting::new())?);
     Ok(())
 }
 
 fn forget_tracepoint() -> Result {
-    forget(Tracepoint::attach(c"sched_process_fork", count()?)?);
+    forget(Tracepoint::attach(c"sched_process_fork", Counting::new())?);
     Ok(())
 }
 
 fn forget_tracepoint_of_module() -> Result {
-    forget(Tracepoint::attach_or_wait(c"rkprobe_target_tp", count()?)?);
+    forget(Tracepoint::attach_or_wait(
+        c"rkprobe_target_tp",
+        Counting::new(),
+    )?);
     Ok(())
 }
 
@@ -299,21 +221,21 @@ fn forget_watchpoint() -> Result {
         access: Access::Write,
     };
     if watchpoint::slots(target.access) > 0 {
-        forget(Watchpoint::new(target, count()?)?);
+        forget(Watchpoint::new(target, Counting::new())?);
     }
     WATCHED.store(1, Relaxed);
     Ok(())
 }
 
 fn forget_notifier() -> Result {
-    forget(Notifier::register(count()?)?);
+    forget(Notifier::register(Counting::new())?);
     Ok(())
 }
 
 fn forget_threads() -> Result {
     forget(Threads::start(
         c"leftover",
-        Arc::new(count()?, GFP_KERNEL)?,
+        Arc::new(Counting::new(), GFP_KERNEL)?,
     )?);
     Ok(())
 }
@@ -321,7 +243,7 @@ fn forget_threads() -> Result {
 fn drop_threads_in_a_thread() -> Result {
     let work = Arc::pin_init(
         try_pin_init!(DropsItself {
-            count: count()?,
+            count: Counting::new(),
             threads <- new_mutex!(None),
         }? Error),
         GFP_KERNEL,
