@@ -38,8 +38,8 @@ static void reset_own_copy(void *reset)
 }
 
 /*
- * Each CPU resets its own copy, in an interrupt. So no CPU adds to a value that it has read before. Process context;
- * sleeps.
+ * Each CPU resets its own copy, in an interrupt. So no CPU adds to a value that it has read before.
+ * Process context; sleeps.
  */
 void ktrace_percpu_reset(u64 __percpu *counters, size_t count)
 {

@@ -55,8 +55,8 @@ use crate::{
 /// The maximum length of a line, in bytes, without its newline. C: `WRITE_BUFSIZE` minus two.
 pub const MAX_LINE: usize = 4094;
 
-/// The data of a control file. The kernel calls all functions in process context, from several tasks
-/// at the same time.
+/// The data of a control file. The kernel calls all functions in process context, and several tasks
+/// may be in them at the same time.
 #[vtable]
 pub trait ControlFile: Send + Sync + 'static {
     /// The number of the first entry of the listing whose number is at least `from`. If an entry
@@ -163,11 +163,11 @@ extern "C" {
 }
 
 impl File {
-    /// Creates a file with this data, which root can read. If `T` executes lines or removes entries,
-    /// root can also write it.
+    /// Creates a file with this data, which root can read. If `T` executes lines or removes
+    /// entries, root can also write it.
     ///
-    /// Process context. `ENOMEM`. `EEXIST` if `tracefs_create_file()` fails. This C function does not report
-    /// the error, and an existing file of this name is the most likely cause.
+    /// Process context. `ENOMEM`. `EEXIST` if `tracefs_create_file()` fails. This C function does
+    /// not report the error, and an existing file of this name is the most likely cause.
     pub fn create<T, E>(
         name: &CStr,
         owner: &'static ThisModule,
@@ -239,8 +239,8 @@ impl<T: ?Sized> FileOperations<T> {
 ///
 /// # Safety
 ///
-/// `object` must be the [`FileOperations`] of a [`File`] with data of this type. Only the caller may
-/// remove the file.
+/// `object` must be the [`FileOperations`] of a [`File`] with data of this type. Only the caller
+/// may remove the file.
 unsafe fn take_back<T: ControlFile>(object: *mut c_void) {
     // SAFETY: The caller guarantees that these are the operations of a file, which only this call
     // removes.
@@ -265,7 +265,8 @@ impl Drop for File {
 ///
 /// # Safety
 ///
-/// `file` must be a file with data of this type, and stay open, or be opened or closed, during `'a`.
+/// `file` must be a file with data of this type. During `'a`, it must stay open, or be opened or
+/// closed.
 unsafe fn operations_of<'a, T: ControlFile>(file: *const bindings::file) -> &'a FileOperations<T> {
     // SAFETY: The file's operations are the table in a `FileOperations`, which lives as long as the
     // file.
