@@ -63,6 +63,17 @@ pub trait SpecText {
     fn target(&self) -> TargetParts;
 }
 
+/// Any string, beside the parts.
+impl<T: AsRef<str>> SpecText for (T, TargetParts) {
+    fn text(&self) -> &str {
+        self.0.as_ref()
+    }
+
+    fn target(&self) -> TargetParts {
+        self.1
+    }
+}
+
 impl<T: SpecText> ProbeSpec<T> {
     /// Makes the value of a command with these arguments, whose event gets this name. `make` makes
     /// the string.

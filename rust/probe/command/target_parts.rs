@@ -156,9 +156,7 @@ impl TargetParts {
             Self::Object(parts) => Target::Object(parts.target(text)),
         }
     }
-}
 
-impl TargetParts {
     /// Length of the filter of an event probe.
     pub(super) fn filter_len(self) -> usize {
         match self {

@@ -33,7 +33,6 @@ use probe::{
         Normalized,
         ProbePoint,
         ProbeSpec,
-        SpecText,
         TargetParts,
         Words,
         WrittenArgument, //
@@ -123,18 +122,7 @@ fn check_error(file: EventsFile, line: &str, error: &Error) {
 }
 
 /// The string of a probe, with the parts of its target.
-#[derive(Clone, Debug, PartialEq)]
-struct Text(String, TargetParts);
-
-impl SpecText for Text {
-    fn text(&self) -> &str {
-        &self.0
-    }
-
-    fn target(&self) -> TargetParts {
-        self.1
-    }
-}
+type Text = (String, TargetParts);
 
 fn spec(
     command: &Command<'_>,
@@ -142,7 +130,7 @@ fn spec(
     name: &EventName<'_>,
 ) -> ProbeSpec<Text> {
     let make =
-        |text: std::fmt::Arguments<'_>, target| Ok::<_, Infallible>(Text(text.to_string(), target));
+        |text: std::fmt::Arguments<'_>, target| Ok::<_, Infallible>((text.to_string(), target));
     let Ok(spec) = ProbeSpec::new(command, written, name, make);
     spec
 }

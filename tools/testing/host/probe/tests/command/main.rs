@@ -45,7 +45,6 @@ use probe::{
         ProbeKind,
         ProbePoint,
         ProbeSpec,
-        SpecText,
         Target,
         TargetParts,
         TypeInfo,
@@ -58,18 +57,7 @@ use probe::{
 };
 
 /// The string of a probe, with the parts of its target.
-#[derive(Clone, Debug, PartialEq)]
-struct Text(String, TargetParts);
-
-impl SpecText for Text {
-    fn text(&self) -> &str {
-        &self.0
-    }
-
-    fn target(&self) -> TargetParts {
-        self.1
-    }
-}
+type Text = (String, TargetParts);
 
 /// A command with all its parts read.
 #[derive(Debug, PartialEq)]
@@ -96,7 +84,7 @@ fn spec(
     name: &EventName<'_>,
 ) -> ProbeSpec<Text> {
     let make =
-        |text: std::fmt::Arguments<'_>, target| Ok::<_, Infallible>(Text(text.to_string(), target));
+        |text: std::fmt::Arguments<'_>, target| Ok::<_, Infallible>((text.to_string(), target));
     let Ok(spec) = ProbeSpec::new(command, written, name, make);
     spec
 }
