@@ -103,9 +103,10 @@ pub fn count(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
                 let _ = sys::run_on(Some(cpus[made % 4]));
             }
         }
-        write(&format!("events/c{id}/enable"), b"0")?;
+        // While they are enabled, nobody can delete them and write them back with new counts.
+        let profile = fs::read_to_string("rkprobe_profile")?;
         let seen = perf.map(|perf| perf.seen()).transpose()?;
-        Ok((fs::read_to_string("rkprobe_profile")?, seen))
+        Ok((profile, seen))
     }();
     let after = Moment::now(&worker.shared.gates);
     let _ = sys::run_on(None);
