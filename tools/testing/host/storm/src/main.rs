@@ -205,6 +205,7 @@ fn watch(
     while !workers.is_empty() {
         sleep(Duration::from_millis(200));
         if let Some(report) = log.find_report() {
+            print_stacks();
             return Err(format!("the kernel's log: {report}"));
         }
         let mut stuck = None;
@@ -226,7 +227,9 @@ fn watch(
             return Err(error);
         }
         if let Some((id, pid)) = stuck {
-            print_stacks(pid);
+            let stack = fs::read_to_string(format!("/proc/{pid}/stack")).unwrap_or_default();
+            println!("storm: the stack of process {pid}:\n{stack}");
+            print_stacks();
             return Err(format!("an operation of worker {id} takes too long"));
         }
         let second = shared::now() / 1000;
@@ -279,10 +282,10 @@ fn table(shared: &Shared) {
     let _ = std::io::stdout().flush();
 }
 
-/// Where a worker is stuck, and what else is blocked.
-fn print_stacks(pid: libc::pid_t) {
-    let stack = fs::read_to_string(format!("/proc/{pid}/stack")).unwrap_or_default();
-    println!("storm: the stack of process {pid}:\n{stack}");
-    let _ = write("/proc/sysrq-trigger", b"w");
-    let _ = write("/proc/sysrq-trigger", b"t");
+/// What the CPUs do, and where tasks are blocked. All of it goes to the console.
+fn print_stacks() {
+    let _ = write("/proc/sys/kernel/printk", b"8");
+    for key in [b"l", b"w", b"t"] {
+        let _ = write("/proc/sysrq-trigger", key);
+    }
 }
