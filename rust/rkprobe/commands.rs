@@ -16,7 +16,6 @@ use kernel::{
 
 use ktrace::{
     dyn_event,
-    event_probe,
     module::Module,
     module_notifier, //
 };
@@ -26,8 +25,7 @@ use probe::{
         Delete,
         EventsFile,
         Line,
-        Normalized,
-        ProbeKind, //
+        Normalized, //
     },
     error::{
         Errno,
@@ -41,6 +39,7 @@ use crate::{
     event::Probe,
     exits,
     failure::Failure,
+    kinds,
     reader,
     registry,
     symbols, //
@@ -108,8 +107,10 @@ fn carry_out(file: EventsFile, line: &[u8], report: impl FnOnce(&str, &Failure))
         EINVAL
     })?;
     let result = match file.parse(line) {
-        // Only the kernel's own tree supports event probes.
-        _ if !event_probe::ARE_SUPPORTED && file.kind(line) == Some(ProbeKind::EventProbe) => {
+        _ if file
+            .kind(line)
+            .is_some_and(|kind| !kinds::are_supported(kind)) =>
+        {
             Err(command::Error::at_command(ErrorKind::NoMatchingType, Errno::EINVAL).into())
         }
         Ok(Line::Nothing) => Ok(()),

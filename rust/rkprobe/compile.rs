@@ -26,7 +26,6 @@ use probe::{
         ParseContext,
         ProbeSpec,
         SpecText,
-        Target,
         WrittenArgument, //
     },
     error::{
@@ -71,17 +70,15 @@ pub(crate) fn parse_arguments<'c>(command: &Command<'c>) -> Result<KVVec<Written
     Ok(written)
 }
 
-/// Resolves the arguments of a command. An object probe also has arguments of its own.
+/// Resolves the arguments of a command, after those that its kind has of its own.
 pub(crate) fn resolve_arguments<'c>(
     command: &Command<'_>,
     written: &'c [WrittenArgument<'c>],
     context: ParseContext<'c>,
 ) -> Result<KVVec<Argument<'c>>, Failure> {
     let mut resolved = KVVec::new();
-    if let Target::Object(target) = command.target {
-        for argument in target.own_arguments() {
-            resolved.push(argument, GFP_KERNEL)?;
-        }
+    for argument in command.own_arguments() {
+        resolved.push(argument, GFP_KERNEL)?;
     }
     let own = resolved.len();
     let arguments = command.resolve(written, context, arch::current::register)?;
@@ -162,21 +159,21 @@ impl Compiled {
         })
     }
 
-    /// Compiles the arguments of an accepted probe with the current addresses of symbols. Fails
-    /// with `EINVAL` if the fields differ from the fields of the event. A module can have other
-    /// types when it loads again.
+    /// Compiles the arguments of an accepted probe with the current addresses of symbols. `target`
+    /// is its target, resolved again. Fails with `EINVAL` if the fields differ from the fields of
+    /// the event. A module can have other types when it loads again.
     ///
     /// Process context. Sleeps, and can read files.
     #[inline(never)]
     pub(crate) fn again<T: SpecText>(
         probe: &ProbeSpec<T>,
+        target: &ResolvedTarget<'_>,
         schema: &Schema,
         going: Option<&Module>,
     ) -> Result<Self, Failure> {
         let command = probe.command();
-        let target = ResolvedTarget::again(&command)?;
         let written = parse_arguments(&command)?;
-        with_types(&command, &written, &target, |types| {
+        with_types(&written, target, |types| {
             let resolve = |context| resolve_again(&command, &written, context, schema);
             let arguments = match resolve(types.context)? {
                 Some(arguments) => arguments,

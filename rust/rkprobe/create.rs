@@ -3,10 +3,11 @@
 //! Create the probe of a command, in four steps:
 //!
 //! 1. parse: crate `probe` parses the text;
-//! 2. [resolve](crate::resolve): rkprobe asks the kernel about the target and its types, reads the
-//!    arguments, and lays out the fields of the event;
+//! 2. resolve: rkprobe asks the kernel about the target ([`Kind::resolve`](crate::kind::Kind)) and
+//!    its [types](crate::resolve), reads the arguments, and lays out the fields of the event;
 //! 3. [compile](crate::compile): it compiles the arguments into programs;
-//! 4. [register](crate::register): it registers the probe, and the event unless it exists.
+//! 4. register: it registers the probe ([`Kind::start`](crate::kind::Kind)), and the event unless
+//!    it exists.
 //!
 //! Each step has errors of its own, and rkprobe reports the first error found. So
 //! [`new_probe`](crate::new_probe) does everything in the same order as the kernel: the target, the
@@ -28,8 +29,8 @@ use probe::command::{
 use crate::{
     create_object::create_object,
     failure::Failure,
-    new_probe::create_with,
-    resolve::with_length, //
+    kinds,
+    new_probe::create_with, //
 };
 
 /// Creates the probe of a command, and its event unless it exists. Process context; reads files.
@@ -37,6 +38,9 @@ use crate::{
 pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
     match command.target {
         Target::Object(target) => create_object(command, target),
-        _ => create_with(&with_length(command)?, None, KVec::new()),
+        _ => {
+            let command = kinds::with(command.target, |kind| kind.complete(command))?;
+            create_with(&command, None, KVec::new())
+        }
     }
 }

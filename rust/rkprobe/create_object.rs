@@ -44,6 +44,7 @@ use crate::{
     compile::resolve_arguments,
     event::Probe,
     failure::Failure,
+    kinds,
     new_probe::{
         create_with,
         NewProbe, //
@@ -64,7 +65,6 @@ use crate::{
     resolve::{
         vmlinux,
         with_types,
-        ResolvedTarget,
         Types, //
     },
     spec::{
@@ -72,6 +72,7 @@ use crate::{
         Spec, //
     },
 };
+
 /// Creates an object probe. Its feeds are probes like those of the events that it names, with one
 /// argument each. So these events do not change.
 #[inline(never)]
@@ -207,8 +208,9 @@ impl<'a> SourceField<'a> {
         for probe in &self.probes {
             let command = probe.command();
             let argument = self.argument(&command)?;
-            let target = ResolvedTarget::of(&command).map_err(|failure| self.failure(failure))?;
-            let name = with_types(&command, slice::from_ref(&argument), &target, |types| {
+            let target = kinds::with(command.target, |kind| kind.resolve(&command))
+                .map_err(|failure| self.failure(failure))?;
+            let name = with_types(slice::from_ref(&argument), &target, |types| {
                 let register = arch::current::register;
                 let name = command::pointed_structure(&argument, types.context, register);
                 let copy = |name| CString::try_from_fmt(format_args!("{name}"));
@@ -247,8 +249,8 @@ impl<'a> SourceField<'a> {
         objects: &Arc<Objects>,
         change: Change,
     ) -> Result<Probe, Failure> {
-        let target = ResolvedTarget::of(command)?;
-        with_types(command, written, &target, |types| {
+        let target = kinds::with(command.target, |kind| kind.resolve(command))?;
+        with_types(written, &target, |types| {
             self.feed_with(command, written, types, objects, change)
         })
     }

@@ -4,8 +4,6 @@
 //!
 //! The registry owns all probes. One lock, `REGISTRY`, protects them.
 
-use core::fmt;
-
 use kernel::{
     prelude::*,
     seq_file::SeqFile,
@@ -18,19 +16,25 @@ use ktrace::{
         DynEvent, //
     },
     module::Module,
+    security,
     trace_event::{
         EventMutex,
         EventMutexHeld, //
     },
 };
 use probe::command::{
+    EventField,
     EventFields,
-    EventsFile,
-    Target, //
+    EventsFile, //
 };
 
 use crate::{
     compile::Compiled,
+    kind::{
+        Awaited,
+        Start, //
+    },
+    kinds,
     object::{
         Objects,
         Role, //
@@ -38,7 +42,6 @@ use crate::{
     reader,
     recorder::Counts,
     records::Records,
-    register::register_again,
     registered::{
         Registered,
         UnregisterBatch, //
@@ -59,37 +62,22 @@ pub(crate) struct Probe {
     registration: Registration,
 }
 
-/// What a probe waits for.
-pub(crate) enum Awaited<'a> {
-    /// A module of this name.
-    Module(&'a str),
-    /// A tracepoint of this name, which a module may bring.
-    Tracepoint(&'a str),
-}
-
-impl fmt::Display for Awaited<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Module(name) => write!(f, "module {name}"),
-            Self::Tracepoint(name) => write!(f, "tracepoint {name}"),
-        }
-    }
-}
-
 /// How the kernel knows a probe. It takes no more memory than a `KBox<dyn Registered>`.
-pub(crate) enum Registration {
+enum Registration {
     /// The probe is registered only once.
     Once(KBox<dyn Registered>),
     /// The probe is registered more than once.
     Renewed(KBox<Renewal>),
 }
 
-/// State of a probe that is registered more than once: each time that its event is enabled, or each
-/// time that its module is loaded.
+/// State of a probe that is registered more than once.
 #[derive(Default)]
-pub(crate) struct Renewal {
+struct Renewal {
     /// `None` while the kernel does not know the probe.
-    pub(crate) registered: Option<KBox<dyn Registered>>,
+    registered: Option<KBox<dyn Registered>>,
+    /// Whether the probe is registered each time that its event is enabled, and not each time that
+    /// its module is loaded.
+    is_with_event: bool,
     /// Programs for the next registration. A kprobe has none until its module is loaded.
     compiled: Option<Result<Compiled>>,
     /// Maximum number of calls in flight of the previous return probe.
@@ -100,21 +88,24 @@ pub(crate) struct Renewal {
     feeds: KVec<Probe>,
 }
 
-impl Renewal {
-    /// Creates the state of a probe that is registered each time that its event is enabled.
+impl Registration {
     /// `ENOMEM`.
-    pub(crate) fn new(compiled: Result<Compiled>) -> Result<KBox<Self>> {
-        let renewal = Self {
-            compiled: Some(compiled),
-            ..Self::default()
+    fn new(start: Start, feeds: KVec<Probe>) -> Result<Self> {
+        let renewal = match start {
+            Start::Once(registered) => return Ok(Self::Once(registered)),
+            Start::WithModule(registered) => Renewal {
+                registered,
+                feeds,
+                ..Renewal::default()
+            },
+            Start::WithEvent(compiled) => Renewal {
+                is_with_event: true,
+                compiled: Some(compiled),
+                feeds,
+                ..Renewal::default()
+            },
         };
-        Ok(KBox::new(renewal, GFP_KERNEL)?)
-    }
-
-    /// Adds the feeds of an object probe.
-    pub(crate) fn with_feeds(mut self: KBox<Self>, feeds: KVec<Probe>) -> KBox<Self> {
-        self.feeds = feeds;
-        self
+        Ok(Self::Renewed(KBox::new(renewal, GFP_KERNEL)?))
     }
 }
 
@@ -123,14 +114,15 @@ impl Probe {
     pub(crate) fn new(
         records: Arc<Records>,
         spec: Spec,
-        registration: Registration,
+        start: Start,
+        feeds: KVec<Probe>,
     ) -> Result<Self> {
         Ok(Self {
             number: 0,
             entry: DynEvent::new()?,
             records,
             spec,
-            registration,
+            registration: Registration::new(start, feeds)?,
         })
     }
 
@@ -157,7 +149,7 @@ impl Probe {
 
     /// Whether `file` lists the probe.
     pub(crate) fn is_in(&self, file: EventsFile) -> bool {
-        file == EventsFile::DynamicEvents || self.spec.kind().is_kprobe()
+        file.lists(self.spec.kind())
     }
 
     /// Writes the line of the probe in the listing. As in C, the line of a return probe contains
@@ -228,16 +220,13 @@ impl Probe {
     }
 
     fn awaited_alone(&self) -> Option<Awaited<'_>> {
-        match (self.spec.target(), self.registered()) {
-            (_, Some(registered)) if !registered.is_waiting() => None,
-            (Target::Symbol { symbol, .. }, _) => {
-                let (module, _) = symbol.split_once(':')?;
-                Some(Awaited::Module(module))
-            }
-            // While its event is disabled, nobody knows.
-            (Target::Tracepoint(name), Some(_)) => Some(Awaited::Tracepoint(name)),
-            _ => None,
+        let registered = self.registered();
+        if registered.is_some_and(|registered| !registered.is_waiting()) {
+            return None;
         }
+        kinds::with(self.spec.target(), |kind| {
+            kind.awaited(registered.is_some())
+        })
     }
 
     /// Removes the probe from the kernel's listing. Moves the registrations to `batch`.
@@ -256,14 +245,10 @@ impl Probe {
         }
     }
 
-    /// Whether this is an object probe that uses this event.
-    pub(crate) fn uses(&self, group: &[u8], event: &[u8]) -> bool {
-        let Target::Object(target) = self.spec.target() else {
-            return false;
-        };
-        let lists = Iterator::chain(Some(target.sources).into_iter(), target.until);
-        let mut used = lists.flat_map(EventFields::iter);
-        used.any(|field| field.group.as_bytes() == group && field.event.as_bytes() == event)
+    /// The fields of other events that the probe uses.
+    pub(crate) fn used_fields(&self) -> impl Iterator<Item = EventField<'_>> {
+        let lists = kinds::with(self.spec.target(), |kind| kind.used_fields());
+        lists.into_iter().flatten().flat_map(EventFields::iter)
     }
 
     fn feeds(&self) -> &[Probe] {
@@ -303,7 +288,7 @@ impl Probe {
 
     /// Whether the probe is registered only while its event is enabled.
     fn is_registered_with_event(&self) -> bool {
-        self.spec.kind().is_registered_with_event()
+        self.renewal().is_some_and(|renewal| renewal.is_with_event)
     }
 
     fn compiled(&self) -> Option<&Result<Compiled>> {
@@ -324,8 +309,12 @@ impl Probe {
             Some(Err(error)) => return Err(*error),
             None => return Err(EINVAL),
         };
-        register_again(&self.spec.command(), compiled, &self.records)
-            .map_err(|failure| failure.errno())
+        security::kprobes_allowed()?;
+        let command = self.spec.command();
+        let registered = kinds::with(command.target, |kind| {
+            kind.register_again(&command, compiled, &self.records)
+        });
+        registered.map_err(|failure| failure.errno())
     }
 
     /// Enables the probe when its event is enabled.
@@ -389,10 +378,7 @@ impl Probe {
 
     /// The symbol of a kprobe whose command names this module.
     pub(crate) fn symbol_in(&self, module: &Module) -> Option<&str> {
-        let Target::Symbol { symbol, .. } = self.spec.target() else {
-            return None;
-        };
-        let (name, symbol) = symbol.split_once(':')?;
+        let (name, symbol) = kinds::with(self.spec.target(), |kind| kind.module_symbol())?;
         (name.as_bytes() == &**module.name()).then_some(symbol)
     }
 

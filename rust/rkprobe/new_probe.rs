@@ -30,7 +30,6 @@ use probe::{
         Expansion,
         FileOffsets,
         LeftOut,
-        Target,
         WrittenArgument, //
     },
     error::{
@@ -46,36 +45,19 @@ use crate::{
         resolve_arguments,
         Compiled, //
     },
-    entry_saver::{
-        EntryLayout,
-        FEW, //
-    },
-    event::{
-        Probe,
-        Registration,
-        Renewal, //
-    },
-    failure::{
-        at_target,
-        Failure, //
-    },
+    entry_saver::EntryLayout,
+    event::Probe,
+    failure::Failure,
+    kinds,
     object::Role,
     reader,
     records::{
         EventState,
         Records, //
     },
-    register::{
-        make_event_probe,
-        register, //
-    },
-    registered::Registered,
     registry,
     resolve::{
-        check_functions,
-        hold_event,
         with_types,
-        ResolvedTarget,
         Source,
         Types, //
     },
@@ -84,8 +66,8 @@ use crate::{
         self,
         Spec, //
     },
-    symbols, //
 };
+
 /// For `%pd` and `%pD`.
 const FILE_OFFSETS: FileOffsets = FileOffsets {
     name: vfs::NAME_IN_DENTRY,
@@ -98,10 +80,10 @@ pub(crate) fn create_with(
     role: Option<Arc<Role>>,
     feeds: KVec<Probe>,
 ) -> Result<(), Failure> {
-    let target = ResolvedTarget::of(command)?;
+    let target = kinds::with(command.target, |kind| kind.resolve(command))?;
     let name = command.name(security::hash_address)?;
     let written = parse_arguments(command)?;
-    with_types(command, &written, &target, |types| {
+    with_types(&written, &target, |types| {
         create_typed(command, &written, &name, types, role, feeds)
     })
 }
@@ -243,10 +225,10 @@ impl NewProbe<'_> {
 
     /// Checks that a probe of functions by ftrace can save its entry data.
     fn check_entry_data(&self) -> Result<(), Failure> {
-        if !self.command.kind.saves_by_fprobe() {
+        let Some(max) = kinds::with(self.command.target, |kind| kind.max_entry_words()) else {
             return Ok(());
-        }
-        if EntryLayout::of(&self.arguments)?.words() > FEW {
+        };
+        if EntryLayout::of(&self.arguments)?.words() > max {
             return Err(self
                 .argument_error(0, ErrorKind::TooManyEargs, Errno::E2BIG)
                 .into());
@@ -256,13 +238,7 @@ impl NewProbe<'_> {
 
     /// Lays out the fields of the event.
     pub(crate) fn schema(&self) -> Result<Schema> {
-        let attached = match self.command.target {
-            Target::Event { .. } => Some(CString::try_from_fmt(format_args!(
-                "{}",
-                self.command.target
-            ))?),
-            _ => None,
-        };
+        let attached = kinds::with(self.command.target, |kind| kind.attached())?;
         let mut schema = Schema::new(self.command.kind, attached)?;
         for argument in &self.arguments {
             schema.add(argument)?;
@@ -350,64 +326,9 @@ impl NewProbe<'_> {
     #[inline(never)]
     pub(crate) fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<Probe, Failure> {
         let compiled = Compiled::new(&self.arguments, self.source, None);
-        let registration = match self.command.target {
-            // A kprobe in a module that the command names is registered each time that the module
-            // is loaded.
-            Target::Symbol { symbol, .. } if symbol.contains(':') => {
-                let mut renewal = KBox::new(Renewal::default(), GFP_KERNEL)?;
-                renewal.registered = self.register_in_module(symbol, compiled, &records)?;
-                Registration::Renewed(renewal)
-            }
-            Target::Address(_) | Target::Symbol { .. } | Target::AllNamed(_) => {
-                Registration::Once(register(self.command, compiled, &records)?)
-            }
-            Target::Functions(pattern) => {
-                check_functions(pattern).map_err(at_target)?;
-                Registration::Renewed(for_later(compiled)?)
-            }
-            Target::Tracepoint(_) | Target::Memory(_) => {
-                Registration::Renewed(for_later(compiled)?)
-            }
-            Target::Object(_) => {
-                Registration::Renewed(for_later(compiled)?.with_feeds(self.feeds.take()))
-            }
-            Target::Event { system, name } => {
-                // As in C, the error does not say which symbol is missing.
-                let compiled = compiled.map_err(|failure| failure.errno())?;
-                let filter = match self.command.filter()? {
-                    Some(filter) => Some(CString::try_from_fmt(format_args!("{filter}"))?),
-                    None => None,
-                };
-                let event = hold_event(system, name)?;
-                Registration::Once(make_event_probe(event, filter, &compiled, &records)?)
-            }
-        };
-        Ok(Probe::new(records, spec, registration)?)
+        let start = kinds::with(self.command.target, |kind| {
+            kind.start(self.command, compiled, &records)
+        })?;
+        Ok(Probe::new(records, spec, start, self.feeds.take())?)
     }
-
-    /// Registers a kprobe at a symbol of a module. Returns `None` if the module is not loaded: the
-    /// probe waits for the module.
-    fn register_in_module(
-        &self,
-        symbol: &str,
-        compiled: Result<Compiled, Failure>,
-        records: &Arc<Records>,
-    ) -> Result<Option<KBox<dyn Registered>>, Failure> {
-        match register(self.command, compiled, records) {
-            Err(failure) if failure.errno() == ENOENT && symbols::count(symbol)?.is_none() => {
-                pr_info!("{symbol}: the probe waits for the module\n");
-                Ok(None)
-            }
-            registered => registered.map(Some),
-        }
-    }
-}
-
-/// Keeps the programs until the event is enabled. As in C, a missing symbol is an error then.
-fn for_later(compiled: Result<Compiled, Failure>) -> Result<KBox<Renewal>, Failure> {
-    let compiled = match compiled {
-        Err(failure) if failure.errno() == ENOMEM => return Err(failure),
-        compiled => compiled.map_err(|failure| failure.errno()),
-    };
-    Ok(Renewal::new(compiled)?)
 }

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The handler of a probe: a hit becomes a record.
-//!
-//! C: `kprobe_dispatcher()`, `kretprobe_dispatcher()` in `kernel/trace/trace_kprobe.c`,
-//! `fentry_dispatcher()`, `fexit_dispatcher()` in `kernel/trace/trace_fprobe.c`,
-//! `__eprobe_trace_func()` in `kernel/trace/trace_eprobe.c`.
 
 use kernel::{
     prelude::*,
@@ -13,18 +9,6 @@ use kernel::{
 };
 
 use ktrace::{
-    event_probe::{
-        self,
-        Record, //
-    },
-    fprobe,
-    function::Call,
-    kprobe::{
-        self,
-        Hit, //
-    },
-    kretinsn,
-    kretprobe,
     percpu::Counters,
     registers::RegisterFile,
     trace_event::{
@@ -32,8 +16,6 @@ use ktrace::{
         Origin,
         HEADER_LEN, //
     },
-    tracepoint,
-    watchpoint, //
 };
 use probe::fetch::{
     self,
@@ -99,112 +81,9 @@ pub(crate) struct Recorder {
 
 const _: () = assert!(size_of::<Recorder>() <= 64);
 
-#[vtable]
-impl kprobe::Handler for Recorder {
-    #[inline(always)]
-    fn pre(&self, hit: &Hit<'_>) {
-        self.record(hit, (), (hit.address(),));
-    }
-}
-
-#[vtable]
-impl kretprobe::Handler for Recorder {
-    type Data = ();
-    const WITHOUT_ENTRY: Option<()> = Some(());
-
-    #[inline(always)]
-    fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, ()>) {
-        self.record(hit, (), (hit.address(), call.caller()));
-    }
-}
-
-impl kretinsn::Handler for Recorder {
-    #[inline(always)]
-    fn ret(&self, hit: &Hit<'_>, call: &kretinsn::Call) {
-        let exit = ExitAddress(hit.address());
-        self.record(hit, exit, (call.function(), call.caller()));
-    }
-}
-
-impl watchpoint::Handler for Recorder {
-    #[inline(always)]
-    fn hit(&self, hit: &watchpoint::Hit<'_>) {
-        let ip = hit.registers().instruction_pointer() as usize;
-        self.record(hit, WatchedAddress(hit.address()), (ip,));
-    }
-}
-
-impl AsRef<Recorder> for AtEntry {
-    fn as_ref(&self) -> &Recorder {
-        &self.0
-    }
-}
-
-impl AsRef<Recorder> for AtExit {
-    fn as_ref(&self) -> &Recorder {
-        &self.0
-    }
-}
-
 impl AsRef<Recorder> for Recorder {
     fn as_ref(&self) -> &Recorder {
         self
-    }
-}
-
-/// The handler at the entry of functions, and at a tracepoint.
-pub(crate) struct AtEntry(pub(crate) Recorder);
-
-#[vtable]
-impl fprobe::Handler for AtEntry {
-    type Data = ();
-
-    #[inline(always)]
-    fn entry(&self, call: &Call<'_>) -> Option<()> {
-        self.0.record(call, (), (call.function(),));
-        Some(())
-    }
-}
-
-impl tracepoint::Handler for AtEntry {
-    #[inline(always)]
-    fn hit(&self, hit: &tracepoint::Hit<'_>) {
-        let call = hit.call();
-        self.0.record(call, (), (call.function(),));
-    }
-}
-
-/// The handler at the exit of functions.
-pub(crate) struct AtExit(pub(crate) Recorder);
-
-#[vtable]
-impl fprobe::Handler for AtExit {
-    type Data = ();
-
-    #[inline(always)]
-    fn entry(&self, _call: &Call<'_>) -> Option<()> {
-        Some(())
-    }
-
-    #[inline(always)]
-    fn exit(&self, call: &Call<'_>, _data: &()) {
-        self.0.record(call, (), (call.function(), call.caller()));
-    }
-}
-
-/// The handler of a trace event that is recorded.
-pub(crate) struct AtEvent(pub(crate) Recorder);
-
-impl event_probe::Handler for AtEvent {
-    #[inline(always)]
-    fn hit(&self, record: &Record<'_>) {
-        self.0.record(record, EventRecord(record.bytes()), ());
-    }
-}
-
-impl AsRef<Recorder> for AtEvent {
-    fn as_ref(&self) -> &Recorder {
-        &self.0
     }
 }
 
@@ -409,37 +288,4 @@ fn put_address(record: &mut [u8], address: usize) -> Option<&mut [u8]> {
     let (first, rest) = record.split_first_chunk_mut()?;
     *first = address.to_ne_bytes();
     Some(rest)
-}
-
-/// The address of the return instruction.
-#[derive(Clone, Copy)]
-struct ExitAddress(usize);
-
-impl CallValues for ExitAddress {
-    #[inline(always)]
-    fn exit(self) -> u64 {
-        self.0 as u64
-    }
-}
-
-/// The address that a watchpoint watches.
-#[derive(Clone, Copy)]
-struct WatchedAddress(usize);
-
-impl CallValues for WatchedAddress {
-    #[inline(always)]
-    fn watched(self) -> u64 {
-        self.0 as u64
-    }
-}
-
-/// The record of the event that the probe is attached to.
-#[derive(Clone, Copy)]
-struct EventRecord<'a>(&'a [u8]);
-
-impl CallValues for EventRecord<'_> {
-    #[inline(always)]
-    fn record(&self) -> &[u8] {
-        self.0
-    }
 }

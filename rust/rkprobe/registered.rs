@@ -6,37 +6,13 @@
 use kernel::prelude::*;
 
 use ktrace::{
-    event_probe::{
-        self,
-        EventProbe, //
-    },
-    fprobe::{
-        self,
-        Fprobe, //
-    },
-    kprobe::{
-        AnyKprobe,
-        Kprobe, //
-    },
-    kretinsn::Kretinsn,
-    kretprobe::{
-        self,
-        AnyKretprobe,
-        Kretprobe, //
-    },
+    kprobe::AnyKprobe,
+    kretprobe::AnyKretprobe,
     module::Module,
-    trace_event::EventMutexHeld,
-    tracepoint::{
-        self,
-        Tracepoint, //
-    },
-    watchpoint::Watchpoint, //
+    trace_event::EventMutexHeld, //
 };
 
-use crate::recorder::{
-    Counts,
-    Recorder, //
-};
+use crate::recorder::Counts;
 
 /// A registered probe. Dropping it unregisters the probe. No handler runs after that.
 pub(crate) trait Registered: Send + Sync {
@@ -102,93 +78,9 @@ pub(crate) trait Registered: Send + Sync {
     }
 }
 
-impl Registered for Kprobe<Recorder> {
-    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
-        Kprobe::enable(self)
-    }
-
-    fn disarm(&self) -> Result {
-        Kprobe::disable(self)
-    }
-
-    fn counts(&self) -> Counts {
-        Counts::of(self.handler(), self.missed())
-    }
-
-    fn address(&self) -> Option<usize> {
-        Some(Kprobe::address(self))
-    }
-
-    fn is_gone(&self) -> bool {
-        Kprobe::is_gone(self)
-    }
-
-    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
-        // Commands with many probes may have used up the capacity.
-        let _ = batch.kprobes.reserve(1, GFP_KERNEL);
-        let probe = KBox::into_inner(self).into();
-        drop(batch.kprobes.push_within_capacity(probe));
-    }
-}
-
-impl<H: kretprobe::Handler + AsRef<Recorder>> Registered for Kretprobe<H> {
-    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
-        Kretprobe::enable(self)
-    }
-
-    fn disarm(&self) -> Result {
-        Kretprobe::disable(self)
-    }
-
-    fn counts(&self) -> Counts {
-        Counts::of(self.handler(), self.missed())
-    }
-
-    fn address(&self) -> Option<usize> {
-        Some(Kretprobe::address(self))
-    }
-
-    fn is_gone(&self) -> bool {
-        Kretprobe::is_gone(self)
-    }
-
-    fn maxactive(&self) -> u32 {
-        Kretprobe::maxactive(self)
-    }
-
-    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
-        let probe = KBox::into_inner(self).into();
-        drop(batch.kretprobes.push_within_capacity(probe));
-    }
-}
-
-impl Registered for Kretinsn<Recorder> {
-    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
-        Kretinsn::enable(self)
-    }
-
-    fn disarm(&self) -> Result {
-        Kretinsn::disable(self)
-    }
-
-    fn counts(&self) -> Counts {
-        Counts::of(self.handler(), self.missed())
-    }
-
-    fn address(&self) -> Option<usize> {
-        Some(Kretinsn::address(self))
-    }
-
-    fn is_gone(&self) -> bool {
-        Kretinsn::is_gone(self)
-    }
-
-    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
-        let _ = batch.kprobes.reserve(self.exits().len(), GFP_KERNEL);
-        for probe in KBox::into_inner(self).into_kprobes() {
-            drop(batch.kprobes.push_within_capacity(probe));
-        }
-    }
+/// A registered probe in memory of its own. `ENOMEM`.
+pub(crate) fn boxed(probe: impl Registered + 'static) -> Result<KBox<dyn Registered>> {
+    Ok(KBox::new(probe, GFP_KERNEL)?)
 }
 
 /// The probes of one command on several functions.
@@ -254,75 +146,12 @@ impl Registered for KVec<KBox<dyn Registered>> {
     }
 }
 
-/// The kernel traces the functions as soon as the probe is registered. So the probe is registered
-/// only while its event is enabled.
-impl<H: fprobe::Handler + AsRef<Recorder>> Registered for Fprobe<H> {
-    fn counts(&self) -> Counts {
-        Counts::of(self.handler(), self.missed())
-    }
-
-    fn unregister(self: KBox<Self>) -> Counts {
-        KBox::into_inner(self).unregister(Counts::of)
-    }
-}
-
-impl<H: tracepoint::Handler + AsRef<Recorder>> Registered for Tracepoint<H> {
-    fn counts(&self) -> Counts {
-        Counts::of(self.handler(), self.missed())
-    }
-
-    fn is_waiting(&self) -> bool {
-        !self.is_attached()
-    }
-
-    fn unregister(self: KBox<Self>) -> Counts {
-        KBox::into_inner(self).unregister(Counts::of)
-    }
-}
-
-/// A breakpoint register is in use from the registration on, so a watchpoint is registered only
-/// while its event is enabled.
-impl Registered for Watchpoint<Recorder> {
-    fn counts(&self) -> Counts {
-        Counts::of(self.handler(), self.missed())
-    }
-
-    /// The memory of a module that is unloaded soon belongs to somebody else.
-    fn disarm_in(&self, module: &Module) -> Result {
-        if module.contains(self.target().address) {
-            Watchpoint::disarm(self);
-        }
-        Ok(())
-    }
-
-    fn unregister(self: KBox<Self>) -> Counts {
-        Watchpoint::disarm(&self);
-        self.counts()
-    }
-}
-
-impl<H: event_probe::Handler + AsRef<Recorder>> Registered for EventProbe<H> {
-    /// `EINVAL` without the token.
-    fn enable(&self, token: Option<&EventMutexHeld>) -> Result {
-        self.attach(token.ok_or(EINVAL)?)
-    }
-
-    fn disable(&self, token: &EventMutexHeld) -> Result {
-        self.detach(token);
-        Ok(())
-    }
-
-    fn counts(&self) -> Counts {
-        Counts::of(self.handler(), self.missed())
-    }
-}
-
 /// Probes that are unregistered together. The kernel waits for one RCU grace period for all of
 /// them.
 #[derive(Default)]
 pub(crate) struct UnregisterBatch {
-    kprobes: KVVec<AnyKprobe>,
-    kretprobes: KVVec<AnyKretprobe>,
+    pub(crate) kprobes: KVVec<AnyKprobe>,
+    pub(crate) kretprobes: KVVec<AnyKretprobe>,
 }
 
 impl UnregisterBatch {

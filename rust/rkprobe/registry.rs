@@ -36,11 +36,15 @@ use ktrace::{
         TraceEvent, //
     },
 };
-use probe::command::EventsFile;
+use probe::command::{
+    EventField,
+    EventsFile, //
+};
 
 use crate::{
     compile::Compiled,
     event::Probe,
+    kinds,
     records::{
         EventState,
         Records, //
@@ -329,7 +333,10 @@ pub(crate) fn module_going(module: &Module) {
 /// Compiles the programs of probes again. Does not hold `REGISTRY` meanwhile.
 fn compile_again(going: Option<&Module>, is_meant: impl Fn(&Probe) -> bool) {
     let compile = |spec: Result<Spec>, records: &Records| {
-        Compiled::again(&spec?, &records.schema, going).map_err(|failure| failure.errno())
+        let spec = spec?;
+        let command = spec.command();
+        let target = kinds::with(command.target, |kind| kind.resolve_again(&command))?;
+        Compiled::again(&spec, &target, &records.schema, going).map_err(|failure| failure.errno())
     };
     // The number of a probe, and the index of a part of it.
     let find = |from: (usize, usize)| {
@@ -562,14 +569,18 @@ impl Registry {
         if doomed_probes == 0 && doomed_events == 0 {
             return Ok(removed);
         }
-        let is_object = |probe: &&Probe| probe.spec().kind().is_object();
-        for user in self.probes.iter().filter(is_object) {
-            let loses = |event: &Event| {
-                let (group, name) = event.names();
-                user.uses(group.to_bytes(), name.to_bytes())
-                    && self.probes_of(event.operations()).all(&is_doomed)
+        for user in &self.probes {
+            let mut used = user.used_fields();
+            let is_lost = |field: EventField<'_>| {
+                let used = (field.group.as_bytes(), field.event.as_bytes());
+                let is_used = |event: &&Event| {
+                    let (group, name) = event.names();
+                    (group.to_bytes(), name.to_bytes()) == used
+                };
+                let event = self.events.iter().find(is_used);
+                event.is_some_and(|event| self.probes_of(event.operations()).all(&is_doomed))
             };
-            if !is_doomed(user) && self.events.iter().any(loses) {
+            if used.any(is_lost) && !is_doomed(user) {
                 return Err(EBUSY);
             }
         }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Resolve: asks the kernel about the target of a command.
+//! The target of a command, resolved, and the types of its variables.
 //!
-//! Symbols give addresses and the starts of functions. BTF gives the types of parameters and return
-//! values. rkprobe reads BTF when a command first needs it, keeps the kernel's BTF, and reads a
-//! module's BTF each time.
+//! BTF gives the types of parameters and return values. rkprobe reads BTF when a command first
+//! needs it, keeps the kernel's BTF, and reads a module's BTF each time.
 //!
-//! C: `validate_probe_symbol()` and `kprobe_on_func_entry()` for kprobes, `query_btf_context()` in
-//! `kernel/trace/trace_probe.c`, `__trace_eprobe_create()` in `kernel/trace/trace_eprobe.c`.
+//! C: `query_btf_context()` in `kernel/trace/trace_probe.c`.
+
+use core::fmt;
 
 use kernel::{
     prelude::*,
@@ -18,43 +18,23 @@ use kernel::{
 use ktrace::{
     btf::Object,
     event_probe::Event,
-    fprobe, ftrace, symbol,
-    watchpoint::{
-        self,
-        Unwatchable, //
-    },
+    symbol, //
 };
 use probe::{
-    arch,
     btf::{
         Btf,
         TypeKind, //
     },
     command::{
-        self,
-        Access,
-        Command,
-        ObjectTarget,
         ParseContext,
-        Place,
-        ProbeKind,
         ProbePoint,
-        Target,
         TypeInfo,
-        WrittenArgument,
-        DEFAULT_LEN, //
-    },
-    error::{
-        Errno,
-        ErrorKind, //
+        WrittenArgument, //
     },
 };
 
 use crate::{
-    failure::{
-        at_target,
-        Failure, //
-    },
+    failure::Failure,
     symbols, //
 };
 
@@ -78,219 +58,23 @@ pub(crate) fn clear() {
 }
 
 /// A target that the kernel has.
-pub(crate) struct ResolvedTarget {
-    point: ProbePoint,
-    /// The event that an event probe is attached to.
-    event: Option<Event>,
+pub(crate) struct ResolvedTarget<'a> {
+    pub(crate) point: ProbePoint,
+    pub(crate) types: TypeSource<'a>,
 }
 
-impl ResolvedTarget {
-    /// Checks that the kernel has the target of a command, and finds the probe point.
-    ///
-    /// Does not check addresses, functions by ftrace, tracepoints and objects. The creation or the
-    /// registration of the probe checks these.
-    #[inline(never)]
-    pub(crate) fn of(command: &Command<'_>) -> Result<Self, Failure> {
-        let mut event = None;
-        let mut is_entry = false;
-        match command.target {
-            Target::Symbol { symbol, offset } => {
-                is_entry = check_symbol(command.kind, symbol, offset)?;
-            }
-            Target::AllNamed(symbol) => {
-                if symbols::count(symbol)?.unwrap_or(0) == 0 {
-                    let kind = ErrorKind::BadProbeAddr;
-                    return Err(command::Error::at_target(kind, Errno::EINVAL).into());
-                }
-                is_entry = true;
-            }
-            Target::Event { system, name } => {
-                event = Some(hold_event(system, name)?);
-                command.filter()?;
-            }
-            Target::Memory(_) => check_memory(command)?,
-            Target::Address(_)
-            | Target::Functions(_)
-            | Target::Tracepoint(_)
-            | Target::Object(_) => {}
-        }
-        Ok(Self {
-            point: probe_point(command, is_entry),
-            event,
-        })
-    }
-
-    /// Resolves the target of an accepted command, without checks. Not for an event probe.
-    pub(crate) fn again(command: &Command<'_>) -> Result<Self> {
-        let is_entry = match (command.kind, command.target) {
-            (ProbeKind::Kprobe, Target::Symbol { symbol, offset }) => is_entry(symbol, offset)?,
-            (ProbeKind::Kprobe, Target::AllNamed(_)) => Some(true),
-            _ => None,
-        };
-        Ok(Self {
-            point: probe_point(command, is_entry == Some(true)),
-            event: None,
-        })
-    }
-}
-
-/// The probe point of a command. `is_entry` is whether the target is the entry of a function.
-fn probe_point(command: &Command<'_>, is_entry: bool) -> ProbePoint {
-    let of_changes = match command.target {
-        Target::Object(target) => target.changes.is_some(),
-        _ => false,
-    };
-    match command.kind {
-        ProbeKind::Kprobe if is_entry => ProbePoint::Entry,
-        ProbeKind::Kprobe => ProbePoint::Inside,
-        ProbeKind::Kretprobe | ProbeKind::FprobeExit => ProbePoint::Return,
-        ProbeKind::Kretinsn => ProbePoint::ReturnInsn,
-        ProbeKind::FprobeEntry => ProbePoint::Entry,
-        ProbeKind::Tracepoint => ProbePoint::Tracepoint,
-        ProbeKind::EventProbe => ProbePoint::Event,
-        ProbeKind::Watchpoint => ProbePoint::Memory,
-        ProbeKind::Object => ProbePoint::Object { of_changes },
-        ProbeKind::ObjectReturn => ProbePoint::ObjectReturn { of_changes },
-    }
-}
-
-/// Checks that a symbol exists and is unique. Returns whether the target is the entry of a
-/// function. The target of a return probe must be an entry.
-///
-/// C: `validate_probe_symbol()`, `kprobe_on_func_entry()`.
-fn check_symbol(kind: ProbeKind, symbol: &str, offset: u32) -> Result<bool, Failure> {
-    let refuse = |kind| Err(command::Error::at_target(kind, Errno::EINVAL).into());
-    let is_entry = match symbols::count(symbol)? {
-        // The module is not loaded, so the place in its function is unknown.
-        None => kind.is_return(),
-        Some(0) => return refuse(ErrorKind::BadProbeAddr),
-        // In no function, the kernel refuses a return probe at the registration.
-        Some(1) => is_entry(symbol, offset)?.unwrap_or(kind.is_return()),
-        Some(_) => return refuse(ErrorKind::NonUniqSymbol),
-    };
-    if kind.is_return() && !is_entry {
-        return refuse(ErrorKind::BadRetprobe);
-    }
-    Ok(is_entry)
-}
-
-/// Whether the target is the entry of a function. `None` if no function contains it.
-///
-/// An offset can reach another function: perf probe counts from `_text`.
-fn is_entry(symbol: &str, offset: u32) -> Result<Option<bool>> {
-    match offset {
-        0 => Ok(Some(true)),
-        _ => Ok(symbol::is_entry(symbols::address_at(symbol, offset)?)),
-    }
-}
-
-/// Checks that the kernel can watch the memory of a watchpoint.
-fn check_memory(command: &Command<'_>) -> Result<(), Failure> {
-    if let Target::Memory(watched) = command.target {
-        watched
-            .check_access(arch::current::WATCHES_READS)
-            .map_err(|kind| command::Error::at_target(kind, Errno::EINVAL))?;
-    }
-    let memory = memory(command, symbols::unique_address_of)?;
-    if watchpoint::slots(memory.access) == 0 {
-        let kind = ErrorKind::NosupWatch;
-        return Err(command::Error::at_target(kind, Errno::EOPNOTSUPP).into());
-    }
-    let unwatchable = memory.unwatchable().map_err(at_target)?;
-    if let Some(reason) = unwatchable {
-        let kind = match reason {
-            Unwatchable::UsedByEntry => ErrorKind::EntryMemory,
-            Unwatchable::NoData => ErrorKind::NoDataMemory,
-        };
-        return Err(command.memory_error(kind).into());
-    }
-    memory.check().map_err(at_target)
-}
-
-/// Finds the memory that a watchpoint watches. `address_of` finds the address of a symbol. Reads no
-/// file, unless `address_of` does.
-pub(crate) fn memory(
-    command: &Command<'_>,
-    address_of: fn(&str) -> Result<usize>,
-) -> Result<watchpoint::Target, Failure> {
-    let refuse = |kind| Failure::from(command.memory_error(kind));
-    let Target::Memory(watched) = command.target else {
-        return Err(EINVAL.into());
-    };
-    let (address, is_per_cpu) = match watched.place {
-        Place::Address(address) => (address as usize, false),
-        Place::Symbol { symbol, offset } => {
-            let address = address_of(symbol).map_err(|error| match error {
-                ENOMEM => error.into(),
-                _ => refuse(ErrorKind::BadAccessAddr),
-            })?;
-            let is_per_cpu = symbols::is_per_cpu(address)?;
-            (address.wrapping_add_signed(offset as isize), is_per_cpu)
-        }
-    };
-    watched.check(address as u64).map_err(refuse)?;
-    Ok(watchpoint::Target {
-        address,
-        is_per_cpu,
-        len: watched.len.unwrap_or(1),
-        access: match watched.access {
-            Access::Read => watchpoint::Access::Read,
-            Access::Write => watchpoint::Access::Write,
-            Access::ReadWrite => watchpoint::Access::ReadWrite,
-            Access::Execute => watchpoint::Access::Execute,
-        },
-    })
-}
-
-/// Adds the length of the watched memory to a command without a length. The length is the size of
-/// the symbol's type, if BTF contains the symbol. Returns an error if no watchpoint can have this
-/// size.
-pub(crate) fn with_length<'a>(command: &Command<'a>) -> Result<Command<'a>, Failure> {
-    let Target::Memory(watched) = command.target else {
-        return Ok(command.clone());
-    };
-    if watched.access == Access::Execute || watched.len.is_some() {
-        return Ok(command.clone());
-    }
-    let Place::Symbol { symbol, offset: 0 } = watched.place else {
-        return Ok(command.with_length(DEFAULT_LEN));
-    };
-    let len = match variable_size(symbol)? {
-        None => DEFAULT_LEN,
-        Some(size @ (1 | 2 | 4 | 8)) => size as u8,
-        Some(_) => {
-            let kind = ErrorKind::BadAccessLen;
-            return Err(command.memory_error(kind).into());
-        }
-    };
-    Ok(command.with_length(len))
-}
-
-/// The size of the variable `[MODULE:]SYMBOL`, in bytes. `None` if BTF does not contain the
-/// variable.
-fn variable_size(symbol: &str) -> Result<Option<u32>> {
-    let Some(kernel) = vmlinux()? else {
-        return Ok(None);
-    };
-    let kernel = kernel.btf(None)?;
-    let Some((module, name)) = symbol.split_once(':') else {
-        return Ok(kernel.variable_size(symbol));
-    };
-    match Object::read(module, Some(&kernel)) {
-        Err(ENOMEM) => Err(ENOMEM),
-        Err(_) => Ok(None),
-        Ok(object) => Ok(object.btf(Some(&kernel))?.variable_size(name)),
-    }
-}
-
-/// Takes a reference to the event that an event probe is attached to.
-pub(crate) fn hold_event(system: &str, name: &str) -> Result<Event, Failure> {
-    let system = CString::try_from_fmt(format_args!("{system}"))?;
-    let name = CString::try_from_fmt(format_args!("{name}"))?;
-    Event::get(&system, &name).map_err(|error| match error {
-        ENOMEM => error.into(),
-        _ => command::Error::at_target(ErrorKind::BadAttachEvent, Errno::ENODEV).into(),
-    })
+/// What decides the types of the variables at a target.
+pub(crate) enum TypeSource<'a> {
+    /// The target has no variables with types.
+    None,
+    /// The function `NAME` or `MODULE:NAME`, or a pattern, which no function has as its name.
+    Function(&'a str),
+    /// The tracepoint with this name.
+    Tracepoint(&'a str),
+    /// The fields of this event.
+    Event(Event),
+    /// The structure with this name, which the kernel itself has.
+    Structure(&'a str),
 }
 
 /// The types for the arguments of a command.
@@ -312,24 +96,23 @@ impl<'s> Types<'s> {
     }
 }
 
-/// Finds and reads the types for the arguments `written` of a command, and calls `f` with them.
+/// Finds and reads the types for the arguments `written` at a target, and calls `f` with them.
 /// Process context. Sleeps, and can read files. Fails with `ENOMEM`, and with the errors of `f`.
 pub(crate) fn with_types<R>(
-    command: &Command<'_>,
     written: &[WrittenArgument<'_>],
-    target: &ResolvedTarget,
+    target: &ResolvedTarget<'_>,
     f: impl FnOnce(&Types<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    let read = ReadTypes::of(command, written)?;
+    let read = ReadTypes::of(&target.types, written)?;
     let kernel = read.kernel.as_ref().map(|object| object.btf(None));
     let kernel = kernel.transpose()?;
     let mut modules = KVec::new();
     for object in &read.modules {
         modules.push(object.btf(kernel.as_ref())?, GFP_KERNEL)?;
     }
-    let types = match &target.event {
-        Some(event) => TypeInfo::Event(event, kernel),
-        None => read.type_info(kernel.as_ref())?,
+    let types = match &target.types {
+        TypeSource::Event(event) => TypeInfo::Event(event, kernel),
+        _ => read.type_info(kernel.as_ref())?,
     };
     f(&Types {
         context: ParseContext {
@@ -384,12 +167,12 @@ pub(crate) enum Source<'a> {
 impl ReadTypes {
     /// Finds and reads the types. Fails with `ENOMEM`.
     #[inline(never)]
-    fn of(command: &Command<'_>, written: &[WrittenArgument<'_>]) -> Result<Self> {
+    fn of(source: &TypeSource<'_>, written: &[WrittenArgument<'_>]) -> Result<Self> {
         let mut this = Self {
-            are_needed: command.kind.is_object()
+            are_needed: matches!(source, TypeSource::Structure(_))
                 || written.iter().any(WrittenArgument::needs_types),
             kernel: None,
-            is_tracepoint: matches!(command.target, Target::Tracepoint(_)),
+            is_tracepoint: matches!(source, TypeSource::Tracepoint(_)),
             function: FunctionTypes::None,
             modules: KVec::new(),
         };
@@ -401,17 +184,18 @@ impl ReadTypes {
             return Ok(this);
         };
         let kernel = kernel.btf(None)?;
-        if let Target::Object(ObjectTarget {
-            structure: Some(name),
-            ..
-        }) = command.target
-        {
-            let name = CString::try_from_fmt(format_args!("{name}"))?;
-            this.function = FunctionTypes::Structure(name);
-        }
-        if let Some(name) = function_of(command.target)? {
-            this.function = FunctionTypes::find(name, &kernel)?;
-        }
+        let text = |text: fmt::Arguments<'_>| CString::try_from_fmt(text);
+        this.function = match source {
+            TypeSource::None | TypeSource::Event(_) => FunctionTypes::None,
+            TypeSource::Function(name) => {
+                FunctionTypes::find(text(format_args!("{name}"))?, &kernel)?
+            }
+            // The stub of the tracepoint has the tracepoint's parameters.
+            TypeSource::Tracepoint(name) => {
+                FunctionTypes::find(text(format_args!("__probestub_{name}"))?, &kernel)?
+            }
+            TypeSource::Structure(name) => FunctionTypes::Structure(text(format_args!("{name}"))?),
+        };
         for name in written.iter().flat_map(WrittenArgument::structures) {
             if !this.has_structure(name, &kernel)? {
                 if let Some(object) = Object::with_structure(name, &kernel)? {
@@ -494,65 +278,6 @@ pub(crate) fn vmlinux() -> Result<Option<Arc<Object>>> {
         }
     }
     Ok(vmlinux.clone())
-}
-
-/// Checks that the kernel can probe a function whose name matches a pattern.
-///
-/// The kernel compares all symbols with a pattern. Most often, the kernel can probe the function
-/// with this name, or a function in BTF that matches. Then this comparison is not necessary.
-///
-/// C: `fprobe_count_ips_from_filter()`.
-pub(crate) fn check_functions(pattern: &str) -> Result {
-    const WILDCARDS: [char; 4] = ['*', '?', '[', '\\'];
-
-    let text = CString::try_from_fmt(format_args!("{pattern}"))?;
-    let can_be_probed = |name: &str| {
-        // In ftrace, no function has a name of the form `MODULE:NAME`.
-        if name.contains(':') {
-            return Ok(false);
-        }
-        match symbols::address_of(name) {
-            Ok(address) => ftrace::is_traceable(address),
-            Err(ENOMEM) => Err(ENOMEM),
-            Err(_) => Ok(false),
-        }
-    };
-    let is_known = match pattern.split_once(WILDCARDS) {
-        None => can_be_probed(pattern)?,
-        Some((prefix, _)) => match vmlinux()? {
-            None => false,
-            Some(kernel) => {
-                let kernel = kernel.btf(None)?;
-                let matching = kernel
-                    .functions_from(prefix)
-                    .filter(|name| fprobe::matches(&text, name));
-                // If the kernel can probe none of eight functions, it can hardly probe any other.
-                let mut verdicts = matching.take(8).map(can_be_probed);
-                let first = verdicts.find(|verdict| *verdict != Ok(false));
-                first.unwrap_or(Ok(false))?
-            }
-        },
-    };
-    match is_known {
-        true => Ok(()),
-        false => fprobe::exists(&text),
-    }
-}
-
-/// The name of the target's function, `NAME` or `MODULE:NAME`. `None` if the target is not a
-/// function.
-fn function_of(target: Target<'_>) -> Result<Option<CString>> {
-    let name = match target {
-        Target::Address(_) | Target::Event { .. } | Target::Memory(_) | Target::Object(_) => {
-            return Ok(None);
-        }
-        Target::Symbol { symbol, .. } | Target::AllNamed(symbol) | Target::Functions(symbol) => {
-            CString::try_from_fmt(format_args!("{symbol}"))?
-        }
-        // The stub of the tracepoint has the tracepoint's parameters.
-        Target::Tracepoint(name) => CString::try_from_fmt(format_args!("__probestub_{name}"))?,
-    };
-    Ok(Some(name))
 }
 
 impl FunctionTypes {

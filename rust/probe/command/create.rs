@@ -8,9 +8,12 @@
 
 use core::num::NonZero;
 
-use crate::error::{
-    Errno,
-    ErrorKind, //
+use crate::{
+    argument::Argument,
+    error::{
+        Errno,
+        ErrorKind, //
+    },
 };
 
 use super::{
@@ -117,6 +120,18 @@ impl<'a> Command<'a> {
         words.map(move |(index, word)| {
             WrittenArgument::parse(word, first.saturating_add(index), index, is_event)
         })
+    }
+
+    /// The arguments at the start of each probe of this kind.
+    pub fn own_arguments(&self) -> impl Iterator<Item = Argument<'static>> {
+        let object = match self.target {
+            Target::Object(target) => Some(target),
+            _ => None,
+        };
+        object
+            .map(ObjectTarget::own_arguments)
+            .into_iter()
+            .flatten()
     }
 
     /// Returns this command with `len`, in bytes, as the length of the watched memory.

@@ -80,7 +80,7 @@ impl Error {
     ///
     /// C: `trace_fprobe_create_internal()`.
     pub const fn at_registration(mut self, kind: ProbeKind) -> Self {
-        if kind.is_registered_with_event() {
+        if kind.registration_is_einval() {
             self.errno = Errno::EINVAL;
         }
         self

@@ -144,7 +144,7 @@ pub struct ObjectTarget<'a> {
 impl ObjectTarget<'_> {
     /// The arguments at the start of each object probe: the object, the number of the parameter
     /// that contains it, and with `changes` the function that received it last.
-    pub fn own_arguments(&self) -> impl Iterator<Item = Argument<'static>> {
+    pub fn own_arguments(self) -> impl Iterator<Item = Argument<'static>> {
         let own = |name, base, width, style| Argument {
             name: Name::Given(name),
             fetch: Fetch {

@@ -171,7 +171,12 @@ impl EventsFile {
             b'o' => ProbeKind::Object,
             _ => return None,
         };
-        (self == Self::DynamicEvents || kind.is_kprobe()).then_some(kind)
+        self.lists(kind).then_some(kind)
+    }
+
+    /// Whether the file lists the probes of a kind, and creates them.
+    pub fn lists(self, kind: ProbeKind) -> bool {
+        self == Self::DynamicEvents || kind.is_kprobe()
     }
 
     /// The name of the subsystem before the message in the error log. `line` is the parsed line.

@@ -87,13 +87,10 @@ impl ProbeKind {
         self.is_object() || matches!(self, Self::EventProbe)
     }
 
-    /// Whether an fprobe saves the entry data of the probe, which limits its size.
-    pub const fn saves_by_fprobe(self) -> bool {
-        matches!(self, Self::FprobeExit | Self::ObjectReturn)
-    }
-
-    /// Whether rkprobe registers the probe only while its event is enabled.
-    pub const fn is_registered_with_event(self) -> bool {
+    /// Whether an error at the registration always has the number EINVAL.
+    ///
+    /// C: `trace_fprobe_create_internal()`.
+    pub const fn registration_is_einval(self) -> bool {
         self.is_object()
             || matches!(
                 self,

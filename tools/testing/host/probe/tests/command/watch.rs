@@ -189,10 +189,10 @@ fn a_command_says_what_it_watches() {
 }
 
 #[test]
-fn a_watchpoint_has_all_registers_and_is_registered_with_its_event() {
+fn a_watchpoint_has_all_registers_and_errors_of_functions_by_ftrace() {
     assert!(ProbeKind::Watchpoint.has_all_registers() && ProbeKind::Kprobe.has_all_registers());
     assert!(!ProbeKind::FprobeEntry.has_all_registers());
-    assert!(ProbeKind::Watchpoint.is_registered_with_event());
+    assert!(ProbeKind::Watchpoint.registration_is_einval());
     assert!(!ProbeKind::Watchpoint.is_kprobe() && !ProbeKind::Watchpoint.is_return());
     assert!(create("w w@jiffies %ax").is_ok());
 }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What rkprobe must know of a kind of probe. Each kind has a file below `kinds/`.
+
+use core::fmt;
+
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
+
+use probe::command::{
+    Command,
+    EventFields, //
+};
+
+use crate::{
+    compile::Compiled,
+    failure::Failure,
+    records::Records,
+    registered::Registered,
+    resolve::ResolvedTarget, //
+};
+
+/// A kind of probe, implemented by its target. `'a` is the lifetime of the target's text.
+///
+/// The commands that the functions get have this target. They are called in process context, and
+/// may sleep. Only [`resolve`](Self::resolve), [`resolve_again`](Self::resolve_again),
+/// [`complete`](Self::complete) and [`start`](Self::start) may read files.
+pub(crate) trait Kind<'a> {
+    /// Adds what the command leaves to the kernel.
+    fn complete(&self, command: &Command<'a>) -> Result<Command<'a>, Failure> {
+        Ok(command.clone())
+    }
+
+    /// Checks that the kernel has the target, and finds the probe point. An error that C reports at
+    /// the registration belongs to [`start`](Self::start).
+    fn resolve(&self, command: &Command<'a>) -> Result<ResolvedTarget<'a>, Failure>;
+
+    /// Resolves the target of an accepted command, without the checks of the command.
+    fn resolve_again(&self, command: &Command<'a>) -> Result<ResolvedTarget<'a>> {
+        self.resolve(command).map_err(|failure| failure.errno())
+    }
+
+    /// Maximum number of words of entry data, if the kind has one.
+    fn max_entry_words(&self) -> Option<usize> {
+        None
+    }
+
+    /// The event that the probe is attached to, as the trace shows it. `ENOMEM`.
+    fn attached(&self) -> Result<Option<CString>> {
+        Ok(None)
+    }
+
+    /// Creates the probe of a command: registers it, disabled, unless it is registered later.
+    fn start(
+        &self,
+        command: &Command<'a>,
+        compiled: Result<Compiled, Failure>,
+        records: &Arc<Records>,
+    ) -> Result<Start, Failure>;
+
+    /// Registers the probe of an accepted command again. A probe that is registered only while its
+    /// event is enabled is armed at once.
+    ///
+    /// Reads no file, because the kernel holds `event_mutex` while it enables an event.
+    fn register_again(
+        &self,
+        command: &Command<'a>,
+        compiled: &Compiled,
+        records: &Arc<Records>,
+    ) -> Result<KBox<dyn Registered>, Failure>;
+
+    /// The module and the symbol in it, if the command names a module. Such a probe is registered
+    /// each time that the module is loaded.
+    fn module_symbol(&self) -> Option<(&'a str, &'a str)> {
+        None
+    }
+
+    /// What a probe waits for that cannot hit now. `is_registered` is whether the kernel knows the
+    /// probe.
+    fn awaited(&self, _is_registered: bool) -> Option<Awaited<'a>> {
+        None
+    }
+
+    /// The fields of events that the probe uses. Such an event is removed only with the probe.
+    fn used_fields(&self) -> [Option<EventFields<'a>>; 2] {
+        [None; 2]
+    }
+}
+
+/// A probe after its command, by the times when it is registered.
+pub(crate) enum Start {
+    /// Once, now.
+    Once(KBox<dyn Registered>),
+    /// Each time that its module is loaded. `None` if the module is not loaded.
+    WithModule(Option<KBox<dyn Registered>>),
+    /// Each time that its event is enabled, with these programs.
+    WithEvent(Result<Compiled>),
+}
+
+impl Start {
+    /// Keeps the programs until the event is enabled. As in C, a missing symbol is an error then.
+    /// `ENOMEM`.
+    pub(crate) fn with_event(compiled: Result<Compiled, Failure>) -> Result<Self, Failure> {
+        match compiled {
+            Err(failure) if failure.errno() == ENOMEM => Err(failure),
+            compiled => Ok(Self::WithEvent(compiled.map_err(|failure| failure.errno()))),
+        }
+    }
+}
+
+/// What a probe waits for.
+pub(crate) enum Awaited<'a> {
+    /// A module of this name.
+    Module(&'a str),
+    /// A tracepoint of this name, which a module may bring.
+    Tracepoint(&'a str),
+}
+
+impl fmt::Display for Awaited<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Module(name) => write!(f, "module {name}"),
+            Self::Tracepoint(name) => write!(f, "tracepoint {name}"),
+        }
+    }
+}

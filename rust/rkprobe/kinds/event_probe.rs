@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Event probes: they hit when the kernel records a trace event.
+//!
+//! C: `__trace_eprobe_create()`, `__eprobe_trace_func()` in `kernel/trace/trace_eprobe.c`.
+
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
+
+use ktrace::{
+    event_probe::{
+        self,
+        Event,
+        EventProbe,
+        Record, //
+    },
+    trace_event::EventMutexHeld, //
+};
+use probe::{
+    command::{
+        self,
+        Command,
+        ProbePoint, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
+
+use crate::{
+    compile::Compiled,
+    failure::Failure,
+    hit_context::CallValues,
+    kind::{
+        Kind,
+        Start, //
+    },
+    recorder::{
+        Counts,
+        Recorder, //
+    },
+    records::Records,
+    registered::{
+        boxed,
+        Registered, //
+    },
+    resolve::{
+        ResolvedTarget,
+        TypeSource, //
+    },
+};
+
+/// The trace event that an event probe is attached to.
+pub(super) struct Attached<'a> {
+    pub(super) system: &'a str,
+    pub(super) name: &'a str,
+}
+
+impl Attached<'_> {
+    /// Takes a reference to the event.
+    fn hold(&self) -> Result<Event, Failure> {
+        let system = CString::try_from_fmt(format_args!("{}", self.system))?;
+        let name = CString::try_from_fmt(format_args!("{}", self.name))?;
+        Event::get(&system, &name).map_err(|error| match error {
+            ENOMEM => error.into(),
+            _ => command::Error::at_target(ErrorKind::BadAttachEvent, Errno::ENODEV).into(),
+        })
+    }
+
+    /// Creates the probe. It is attached while its own event is enabled.
+    fn create(
+        &self,
+        command: &Command<'_>,
+        compiled: &Compiled,
+        records: &Arc<Records>,
+    ) -> Result<KBox<dyn Registered>, Failure> {
+        let filter = match command.filter()? {
+            Some(filter) => Some(CString::try_from_fmt(format_args!("{filter}"))?),
+            None => None,
+        };
+        let event = self.hold()?;
+        let (recorder, _) = compiled.recorder(records)?;
+        Ok(boxed(EventProbe::new(event, filter, AtEvent(recorder))?)?)
+    }
+}
+
+impl<'a> Kind<'a> for Attached<'a> {
+    fn resolve(&self, command: &Command<'a>) -> Result<ResolvedTarget<'a>, Failure> {
+        let event = self.hold()?;
+        command.filter()?;
+        Ok(ResolvedTarget {
+            point: ProbePoint::Event,
+            types: TypeSource::Event(event),
+        })
+    }
+
+    fn attached(&self) -> Result<Option<CString>> {
+        let Self { system, name } = self;
+        Ok(Some(CString::try_from_fmt(format_args!(
+            "{system}.{name}"
+        ))?))
+    }
+
+    fn start(
+        &self,
+        command: &Command<'a>,
+        compiled: Result<Compiled, Failure>,
+        records: &Arc<Records>,
+    ) -> Result<Start, Failure> {
+        // As in C, the error does not say which symbol is missing.
+        let compiled = compiled.map_err(|failure| failure.errno())?;
+        Ok(Start::Once(self.create(command, &compiled, records)?))
+    }
+
+    fn register_again(
+        &self,
+        command: &Command<'a>,
+        compiled: &Compiled,
+        records: &Arc<Records>,
+    ) -> Result<KBox<dyn Registered>, Failure> {
+        self.create(command, compiled, records)
+    }
+}
+
+impl<H: event_probe::Handler + AsRef<Recorder>> Registered for EventProbe<H> {
+    /// `EINVAL` without the token.
+    fn enable(&self, token: Option<&EventMutexHeld>) -> Result {
+        self.attach(token.ok_or(EINVAL)?)
+    }
+
+    fn disable(&self, token: &EventMutexHeld) -> Result {
+        self.detach(token);
+        Ok(())
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::of(self.handler(), self.missed())
+    }
+}
+
+/// The handler of a trace event that is recorded.
+struct AtEvent(Recorder);
+
+impl event_probe::Handler for AtEvent {
+    #[inline(always)]
+    fn hit(&self, record: &Record<'_>) {
+        self.0.record(record, EventRecord(record.bytes()), ());
+    }
+}
+
+impl AsRef<Recorder> for AtEvent {
+    fn as_ref(&self) -> &Recorder {
+        &self.0
+    }
+}
+
+/// The record of the event that the probe is attached to.
+#[derive(Clone, Copy)]
+struct EventRecord<'a>(&'a [u8]);
+
+impl CallValues for EventRecord<'_> {
+    #[inline(always)]
+    fn record(&self) -> &[u8] {
+        self.0
+    }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Probes at the entry and the exit of functions, by ftrace.
+//!
+//! C: `__register_trace_fprobe()`, `fentry_dispatcher()`, `fexit_dispatcher()` in
+//! `kernel/trace/trace_fprobe.c`.
+
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
+
+use ktrace::{
+    fprobe::{
+        self,
+        Fprobe, //
+    },
+    ftrace,
+    function::Call, //
+};
+use probe::command::{
+    Command,
+    ProbeKind,
+    ProbePoint, //
+};
+
+use crate::{
+    compile::Compiled,
+    entry_saver::{
+        EntryLayout,
+        EntrySaver,
+        FEW, //
+    },
+    failure::{
+        at_target,
+        Failure, //
+    },
+    kind::{
+        Kind,
+        Start, //
+    },
+    recorder::{
+        Counts,
+        Recorder, //
+    },
+    records::Records,
+    registered::{
+        boxed,
+        Registered, //
+    },
+    resolve::{
+        vmlinux,
+        ResolvedTarget,
+        TypeSource, //
+    },
+    symbols, //
+};
+
+/// A pattern for the names of functions.
+pub(super) struct Functions<'a>(pub(super) &'a str);
+
+impl<'a> Kind<'a> for Functions<'a> {
+    fn resolve(&self, command: &Command<'a>) -> Result<ResolvedTarget<'a>, Failure> {
+        Ok(ResolvedTarget {
+            point: match command.kind {
+                ProbeKind::FprobeExit => ProbePoint::Return,
+                _ => ProbePoint::Entry,
+            },
+            types: TypeSource::Function(self.0),
+        })
+    }
+
+    fn max_entry_words(&self) -> Option<usize> {
+        Some(FEW)
+    }
+
+    fn start(
+        &self,
+        _command: &Command<'a>,
+        compiled: Result<Compiled, Failure>,
+        _records: &Arc<Records>,
+    ) -> Result<Start, Failure> {
+        self.check().map_err(at_target)?;
+        Start::with_event(compiled)
+    }
+
+    fn register_again(
+        &self,
+        command: &Command<'a>,
+        compiled: &Compiled,
+        records: &Arc<Records>,
+    ) -> Result<KBox<dyn Registered>, Failure> {
+        let (recorder, entry) = compiled.recorder(records)?;
+        let pattern = CString::try_from_fmt(format_args!("{}", self.0))?;
+        Ok(match command.kind {
+            ProbeKind::FprobeExit => register_exit(&pattern, recorder, entry)?,
+            _ => boxed(Fprobe::new(
+                fprobe::Functions::Glob(&pattern, None),
+                AtEntry(recorder),
+            )?)?,
+        })
+    }
+}
+
+impl Functions<'_> {
+    /// Checks that the kernel can probe a function whose name matches the pattern.
+    ///
+    /// The kernel compares all symbols with a pattern. Most often, the kernel can probe the
+    /// function with this name, or a function in BTF that matches. Then this comparison is not
+    /// necessary.
+    ///
+    /// C: `fprobe_count_ips_from_filter()`.
+    fn check(&self) -> Result {
+        const WILDCARDS: [char; 4] = ['*', '?', '[', '\\'];
+
+        let pattern = self.0;
+        let text = CString::try_from_fmt(format_args!("{pattern}"))?;
+        let can_be_probed = |name: &str| {
+            // In ftrace, no function has a name of the form `MODULE:NAME`.
+            if name.contains(':') {
+                return Ok(false);
+            }
+            match symbols::address_of(name) {
+                Ok(address) => ftrace::is_traceable(address),
+                Err(ENOMEM) => Err(ENOMEM),
+                Err(_) => Ok(false),
+            }
+        };
+        let is_known = match pattern.split_once(WILDCARDS) {
+            None => can_be_probed(pattern)?,
+            Some((prefix, _)) => match vmlinux()? {
+                None => false,
+                Some(kernel) => {
+                    let kernel = kernel.btf(None)?;
+                    let matching = kernel
+                        .functions_from(prefix)
+                        .filter(|name| fprobe::matches(&text, name));
+                    // If the kernel can probe none of eight functions, it can hardly probe any
+                    // other.
+                    let mut verdicts = matching.take(8).map(can_be_probed);
+                    let first = verdicts.find(|verdict| *verdict != Ok(false));
+                    first.unwrap_or(Ok(false))?
+                }
+            },
+        };
+        match is_known {
+            true => Ok(()),
+            false => fprobe::exists(&text),
+        }
+    }
+}
+
+/// Registers a probe by ftrace on the exits of functions. The size of the entry data is a constant
+/// of the handler's type. So the kernel reserves exactly this size for each call in flight, and the
+/// handlers need no bounds check.
+fn register_exit(
+    pattern: &CStr,
+    recorder: Recorder,
+    EntryLayout {
+        arguments,
+        is_timed,
+    }: EntryLayout,
+) -> Result<KBox<dyn Registered>> {
+    let functions = fprobe::Functions::Glob(pattern, None);
+    if is_timed {
+        boxed(Fprobe::new(
+            functions,
+            EntrySaver::<FEW, true>::new(recorder, arguments)?,
+        )?)
+    } else if arguments.is_empty() {
+        boxed(Fprobe::new(functions, AtExit(recorder))?)
+    } else {
+        boxed(Fprobe::new(
+            functions,
+            EntrySaver::<FEW, false>::new(recorder, arguments)?,
+        )?)
+    }
+}
+
+/// The kernel traces the functions as soon as the probe is registered. So the probe is registered
+/// only while its event is enabled.
+impl<H: fprobe::Handler + AsRef<Recorder>> Registered for Fprobe<H> {
+    fn counts(&self) -> Counts {
+        Counts::of(self.handler(), self.missed())
+    }
+
+    fn unregister(self: KBox<Self>) -> Counts {
+        KBox::into_inner(self).unregister(Counts::of)
+    }
+}
+
+/// The handler at the entry of functions.
+struct AtEntry(Recorder);
+
+#[vtable]
+impl fprobe::Handler for AtEntry {
+    type Data = ();
+
+    #[inline(always)]
+    fn entry(&self, call: &Call<'_>) -> Option<()> {
+        self.0.record(call, (), (call.function(),));
+        Some(())
+    }
+}
+
+impl AsRef<Recorder> for AtEntry {
+    fn as_ref(&self) -> &Recorder {
+        &self.0
+    }
+}
+
+/// The handler at the exit of functions.
+struct AtExit(Recorder);
+
+#[vtable]
+impl fprobe::Handler for AtExit {
+    type Data = ();
+
+    #[inline(always)]
+    fn entry(&self, _call: &Call<'_>) -> Option<()> {
+        Some(())
+    }
+
+    #[inline(always)]
+    fn exit(&self, call: &Call<'_>, _data: &()) {
+        self.0.record(call, (), (call.function(), call.caller()));
+    }
+}
+
+impl AsRef<Recorder> for AtExit {
+    fn as_ref(&self) -> &Recorder {
+        &self.0
+    }
+}

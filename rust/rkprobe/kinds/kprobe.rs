@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Kprobes, kretprobes, and kprobes on the return instructions of a function.
+//!
+//! C: `__register_trace_kprobe()`, `validate_probe_symbol()`, `kprobe_dispatcher()`,
+//! `kretprobe_dispatcher()` in `kernel/trace/trace_kprobe.c`.
+
+mod refused;
+mod registered;
+
+use core::num::NonZero;
+
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
+
+use ktrace::{
+    kprobe::{
+        self,
+        Kprobe, //
+    },
+    kretinsn::Kretinsn,
+    security,
+    symbol, //
+};
+use probe::{
+    command::{
+        self,
+        Command,
+        ProbeKind,
+        ProbePoint, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
+
+use crate::{
+    compile::Compiled,
+    failure::{
+        at_target,
+        Failure, //
+    },
+    kind::{
+        Awaited,
+        Kind,
+        Start, //
+    },
+    records::Records,
+    registered::{
+        boxed,
+        Registered, //
+    },
+    resolve::{
+        ResolvedTarget,
+        TypeSource, //
+    },
+    symbols, //
+};
+
+use registered::register_return;
+
+/// `[MOD:]SYM[+OFFSET]`.
+pub(super) struct Symbol<'a> {
+    pub(super) symbol: &'a str,
+    pub(super) offset: u32,
+}
+
+impl<'a> Kind<'a> for Symbol<'a> {
+    fn resolve(&self, command: &Command<'a>) -> Result<ResolvedTarget<'a>, Failure> {
+        let is_entry = self.check(command.kind)?;
+        Ok(self.resolved(command, is_entry))
+    }
+
+    fn resolve_again(&self, command: &Command<'a>) -> Result<ResolvedTarget<'a>> {
+        let is_entry = command.kind == ProbeKind::Kprobe && self.is_entry()? == Some(true);
+        Ok(self.resolved(command, is_entry))
+    }
+
+    fn start(
+        &self,
+        command: &Command<'a>,
+        compiled: Result<Compiled, Failure>,
+        records: &Arc<Records>,
+    ) -> Result<Start, Failure> {
+        security::kprobes_allowed().map_err(at_target)?;
+        let register = |compiled| self.register(command, &compiled, records);
+        let registered = self.check_address(compiled.and_then(register));
+        if self.module_symbol().is_none() {
+            return Ok(Start::Once(registered?));
+        }
+        match registered {
+            Err(failure) if failure.errno() == ENOENT && symbols::count(self.symbol)?.is_none() => {
+                pr_info!("{}: the probe waits for the module\n", self.symbol);
+                Ok(Start::WithModule(None))
+            }
+            registered => Ok(Start::WithModule(Some(registered?))),
+        }
+    }
+
+    fn register_again(
+        &self,
+        command: &Command<'a>,
+        compiled: &Compiled,
+        records: &Arc<Records>,
+    ) -> Result<KBox<dyn Registered>, Failure> {
+        self.check_address(self.register(command, compiled, records))
+    }
+
+    fn module_symbol(&self) -> Option<(&'a str, &'a str)> {
+        self.symbol.split_once(':')
+    }
+
+    fn awaited(&self, _is_registered: bool) -> Option<Awaited<'a>> {
+        let (module, _) = self.module_symbol()?;
+        Some(Awaited::Module(module))
+    }
+}
+
+impl<'a> Symbol<'a> {
+    /// Checks that the symbol exists and is unique. Returns whether the target is the entry of a
+    /// function. The target of a return probe must be an entry.
+    ///
+    /// C: `validate_probe_symbol()`, `kprobe_on_func_entry()`.
+    fn check(&self, kind: ProbeKind) -> Result<bool, Failure> {
+        let refuse = |kind| Err(command::Error::at_target(kind, Errno::EINVAL).into());
+        let is_entry = match symbols::count(self.symbol)? {
+            // The module is not loaded, so the place in its function is unknown.
+            None => kind.is_return(),
+            Some(0) => return refuse(ErrorKind::BadProbeAddr),
+            // In no function, the kernel refuses a return probe at the registration.
+            Some(1) => self.is_entry()?.unwrap_or(kind.is_return()),
+            Some(_) => return refuse(ErrorKind::NonUniqSymbol),
+        };
+        if kind.is_return() && !is_entry {
+            return refuse(ErrorKind::BadRetprobe);
+        }
+        Ok(is_entry)
+    }
+
+    /// Whether the target is the entry of a function. `None` if no function contains it.
+    ///
+    /// An offset can reach another function: perf probe counts from `_text`.
+    fn is_entry(&self) -> Result<Option<bool>> {
+        match self.offset {
+            0 => Ok(Some(true)),
+            offset => Ok(symbol::is_entry(symbols::address_at(self.symbol, offset)?)),
+        }
+    }
+
+    fn resolved(&self, command: &Command<'_>, is_entry: bool) -> ResolvedTarget<'a> {
+        ResolvedTarget {
+            point: point(command, is_entry),
+            types: TypeSource::Function(self.symbol),
+        }
+    }
+
+    fn register(
+        &self,
+        command: &Command<'_>,
+        compiled: &Compiled,
+        records: &Arc<Records>,
+    ) -> Result<KBox<dyn Registered>, Failure> {
+        let symbol = CString::try_from_fmt(format_args!("{}", self.symbol))?;
+        let target = kprobe::Target::Symbol(&symbol, self.offset);
+        register(command, target, compiled, records)
+    }
+
+    fn check_address(
+        &self,
+        registered: Result<KBox<dyn Registered>, Failure>,
+    ) -> Result<KBox<dyn Registered>, Failure> {
+        let find = || symbols::address_at(self.symbol, self.offset).ok();
+        refused::check(Some(self.symbol), registered, find)
+    }
+}
+
+/// An address.
+pub(super) struct Address(pub(super) u64);
+
+impl<'a> Kind<'a> for Address {
+    /// As in C, the function of an address is unknown.
+    fn resolve(&self, command: &Command<'a>) -> Result<ResolvedTarget<'a>, Failure> {
+        Ok(ResolvedTarget {
+            point: point(command, false),
+            types: TypeSource::None,
+        })
+    }
+
+    fn start(
+        &self,
+        command: &Command<'a>,
+        compiled: Result<Compiled, Failure>,
+        records: &Arc<Records>,
+    ) -> Result<Start, Failure> {
+        security::kprobes_allowed().map_err(at_target)?;
+        let register = |compiled| self.register(command, &compiled, records);
+        Ok(Start::Once(self.check(compiled.and_then(register))?))
+    }
+
+    fn register_again(
+        &self,
+        command: &Command<'a>,
+        compiled: &Compiled,
+        records: &Arc<Records>,
+    ) -> Result<KBox<dyn Registered>, Failure> {
+        self.check(self.register(command, compiled, records))
+    }
+}
+
+impl Address {
+    fn register(
+        &self,
+        command: &Command<'_>,
+        compiled: &Compiled,
+        records: &Arc<Records>,
+    ) -> Result<KBox<dyn Registered>, Failure> {
+        let target = kprobe::Target::Address(self.0 as usize);
+        register(command, target, compiled, records)
+    }
+
+    fn check(
+        &self,
+        registered: Result<KBox<dyn Registered>, Failure>,
+    ) -> Result<KBox<dyn Registered>, Failure> {
+        refused::check(None, registered, || Some(self.0 as usize))
+    }
+}
+
+/// All functions with this name.
+pub(super) struct AllNamed<'a>(pub(super) &'a str);
+
+impl<'a> Kind<'a> for AllNamed<'a> {
+    fn resolve(&self, command: &Command<'a>) -> Result<ResolvedTarget<'a>, Failure> {
+        if symbols::count(self.0)?.unwrap_or(0) == 0 {
+            let kind = ErrorKind::BadProbeAddr;
+            return Err(command::Error::at_target(kind, Errno::EINVAL).into());
+        }
+        Ok(ResolvedTarget {
+            point: point(command, true),
+            types: TypeSource::Function(self.0),
+        })
+    }
+
+    fn start(
+        &self,
+        command: &Command<'a>,
+        compiled: Result<Compiled, Failure>,
+        records: &Arc<Records>,
+    ) -> Result<Start, Failure> {
+        security::kprobes_allowed().map_err(at_target)?;
+        let probes = self.register_again(command, &compiled?, records)?;
+        Ok(Start::Once(probes))
+    }
+
+    /// Leaves out functions that the kernel refuses. Fails if the kernel refuses all of them.
+    fn register_again(
+        &self,
+        command: &Command<'a>,
+        compiled: &Compiled,
+        records: &Arc<Records>,
+    ) -> Result<KBox<dyn Registered>, Failure> {
+        let addresses = symbol::addresses_of(self.0).map_err(at_target)?;
+        let mut probes = KVec::with_capacity(addresses.len(), GFP_KERNEL)?;
+        let mut first_failure = None;
+        for address in &addresses {
+            let address = Address(*address as u64);
+            match address.register_again(command, compiled, records) {
+                Ok(probe) => probes.push(probe, GFP_KERNEL)?,
+                Err(failure) if failure.errno() == ENOMEM => return Err(failure),
+                Err(failure) => first_failure = first_failure.or(Some(failure)),
+            }
+        }
+        let (name, all, probed) = (self.0, addresses.len(), probes.len());
+        if probed == 0 {
+            return Err(first_failure.unwrap_or(at_target(ENOENT)));
+        }
+        if probed < all {
+            pr_info!("{name}%all: {probed} of {all} functions can be probed\n");
+        }
+        Ok(boxed(probes)?)
+    }
+}
+
+/// The probe point. `is_entry` is whether the target is the entry of a function.
+fn point(command: &Command<'_>, is_entry: bool) -> ProbePoint {
+    match command.kind {
+        ProbeKind::Kretprobe => ProbePoint::Return,
+        ProbeKind::Kretinsn => ProbePoint::ReturnInsn,
+        _ if is_entry => ProbePoint::Entry,
+        _ => ProbePoint::Inside,
+    }
+}
+
+/// Registers a kprobe, a kretprobe or a probe on return instructions at one target, disabled.
+#[inline(never)]
+fn register(
+    command: &Command<'_>,
+    target: kprobe::Target<'_>,
+    compiled: &Compiled,
+    records: &Arc<Records>,
+) -> Result<KBox<dyn Registered>, Failure> {
+    let (recorder, entry) = compiled.recorder(records)?;
+    Ok(match command.kind {
+        ProbeKind::Kretprobe => {
+            let maxactive = command.maxactive.map_or(0, NonZero::get);
+            register_return(target, maxactive, recorder, entry).map_err(at_target)?
+        }
+        ProbeKind::Kretinsn => {
+            let registered = Kretinsn::register_disabled(target, recorder);
+            boxed(registered.map_err(refused::of_retinsn)?)?
+        }
+        _ => boxed(Kprobe::register_disabled(target, recorder).map_err(at_target)?)?,
+    })
+}

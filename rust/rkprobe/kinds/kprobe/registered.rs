@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The handlers of kprobes, kretprobes and kprobes on return instructions, and their registrations.
+
+use kernel::prelude::*;
+
+use ktrace::{
+    kprobe::{
+        self,
+        Hit,
+        Kprobe, //
+    },
+    kretinsn::{
+        self,
+        Kretinsn, //
+    },
+    kretprobe::{
+        self,
+        Kretprobe, //
+    },
+    trace_event::EventMutexHeld, //
+};
+use probe::{
+    command::MAX_ARGUMENTS,
+    fetch::EntryArgument, //
+};
+
+use crate::{
+    entry_saver::{
+        EntryLayout,
+        EntrySaver,
+        FEW, //
+    },
+    hit_context::CallValues,
+    recorder::{
+        Counts,
+        Recorder, //
+    },
+    registered::{
+        boxed,
+        Registered,
+        UnregisterBatch, //
+    },
+};
+
+/// Registers a return probe, with the smallest handler that can save its entry data.
+pub(super) fn register_return(
+    target: kprobe::Target<'_>,
+    maxactive: u16,
+    recorder: Recorder,
+    EntryLayout {
+        arguments,
+        is_timed,
+    }: EntryLayout,
+) -> Result<KBox<dyn Registered>> {
+    fn register_handler<H>(
+        target: kprobe::Target<'_>,
+        maxactive: u16,
+        handler: H,
+    ) -> Result<KBox<dyn Registered>>
+    where
+        H: kretprobe::Handler + AsRef<Recorder>,
+    {
+        boxed(Kretprobe::register_disabled(target, maxactive, handler)?)
+    }
+
+    fn register_saver<const N: usize, const IS_TIMED: bool>(
+        target: kprobe::Target<'_>,
+        maxactive: u16,
+        recorder: Recorder,
+        arguments: KVec<EntryArgument>,
+    ) -> Result<KBox<dyn Registered>> {
+        let saver = EntrySaver::<N, IS_TIMED>::new(recorder, arguments)?;
+        register_handler(target, maxactive, saver)
+    }
+
+    match (arguments.len(), is_timed) {
+        (0, false) => register_handler(target, maxactive, recorder),
+        // The time alone.
+        (0, true) => register_saver::<1, true>(target, maxactive, recorder, arguments),
+        // For most probes.
+        (..=2, false) => register_saver::<2, false>(target, maxactive, recorder, arguments),
+        // For all arguments in registers.
+        (..=FEW, false) => register_saver::<FEW, false>(target, maxactive, recorder, arguments),
+        (..FEW, true) => register_saver::<FEW, true>(target, maxactive, recorder, arguments),
+        // For any command. If the probe saves the time, one argument is `$elapsed`.
+        (_, false) => {
+            register_saver::<MAX_ARGUMENTS, false>(target, maxactive, recorder, arguments)
+        }
+        (_, true) => register_saver::<MAX_ARGUMENTS, true>(target, maxactive, recorder, arguments),
+    }
+}
+
+impl Registered for Kprobe<Recorder> {
+    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
+        Kprobe::enable(self)
+    }
+
+    fn disarm(&self) -> Result {
+        Kprobe::disable(self)
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::of(self.handler(), self.missed())
+    }
+
+    fn address(&self) -> Option<usize> {
+        Some(Kprobe::address(self))
+    }
+
+    fn is_gone(&self) -> bool {
+        Kprobe::is_gone(self)
+    }
+
+    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
+        // Commands with many probes may have used up the capacity.
+        let _ = batch.kprobes.reserve(1, GFP_KERNEL);
+        let probe = KBox::into_inner(self).into();
+        drop(batch.kprobes.push_within_capacity(probe));
+    }
+}
+
+impl<H: kretprobe::Handler + AsRef<Recorder>> Registered for Kretprobe<H> {
+    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
+        Kretprobe::enable(self)
+    }
+
+    fn disarm(&self) -> Result {
+        Kretprobe::disable(self)
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::of(self.handler(), self.missed())
+    }
+
+    fn address(&self) -> Option<usize> {
+        Some(Kretprobe::address(self))
+    }
+
+    fn is_gone(&self) -> bool {
+        Kretprobe::is_gone(self)
+    }
+
+    fn maxactive(&self) -> u32 {
+        Kretprobe::maxactive(self)
+    }
+
+    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
+        let probe = KBox::into_inner(self).into();
+        drop(batch.kretprobes.push_within_capacity(probe));
+    }
+}
+
+impl Registered for Kretinsn<Recorder> {
+    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
+        Kretinsn::enable(self)
+    }
+
+    fn disarm(&self) -> Result {
+        Kretinsn::disable(self)
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::of(self.handler(), self.missed())
+    }
+
+    fn address(&self) -> Option<usize> {
+        Some(Kretinsn::address(self))
+    }
+
+    fn is_gone(&self) -> bool {
+        Kretinsn::is_gone(self)
+    }
+
+    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
+        let _ = batch.kprobes.reserve(self.exits().len(), GFP_KERNEL);
+        for probe in KBox::into_inner(self).into_kprobes() {
+            drop(batch.kprobes.push_within_capacity(probe));
+        }
+    }
+}
+
+#[vtable]
+impl kprobe::Handler for Recorder {
+    #[inline(always)]
+    fn pre(&self, hit: &Hit<'_>) {
+        self.record(hit, (), (hit.address(),));
+    }
+}
+
+#[vtable]
+impl kretprobe::Handler for Recorder {
+    type Data = ();
+    const WITHOUT_ENTRY: Option<()> = Some(());
+
+    #[inline(always)]
+    fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, ()>) {
+        self.record(hit, (), (hit.address(), call.caller()));
+    }
+}
+
+impl kretinsn::Handler for Recorder {
+    #[inline(always)]
+    fn ret(&self, hit: &Hit<'_>, call: &kretinsn::Call) {
+        let exit = ExitAddress(hit.address());
+        self.record(hit, exit, (call.function(), call.caller()));
+    }
+}
+
+/// The address of the return instruction.
+#[derive(Clone, Copy)]
+struct ExitAddress(usize);
+
+impl CallValues for ExitAddress {
+    #[inline(always)]
+    fn exit(self) -> u64 {
+        self.0 as u64
+    }
+}

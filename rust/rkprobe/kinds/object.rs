@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Object probes: they hit when a function receives a live object.
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use ktrace::fprobe::{
+    Fprobe,
+    Functions, //
+};
+use probe::command::{
+    Command,
+    EventFields,
+    ObjectTarget,
+    ProbePoint, //
+};
+
+use crate::{
+    compile::Compiled,
+    entry_saver::FEW,
+    failure::Failure,
+    kind::{
+        Kind,
+        Start, //
+    },
+    object::Role,
+    object_recorder::{
+        AtObject,
+        AtObjectReturn,
+        ObjectSaver,
+        MAX_WORDS, //
+    },
+    records::Records,
+    registered::{
+        boxed,
+        Registered, //
+    },
+    resolve::{
+        ResolvedTarget,
+        TypeSource, //
+    },
+};
+
+impl<'a> Kind<'a> for ObjectTarget<'a> {
+    fn resolve(&self, _command: &Command<'a>) -> Result<ResolvedTarget<'a>, Failure> {
+        let of_changes = self.changes.is_some();
+        Ok(ResolvedTarget {
+            point: match self.returns {
+                Some(_) => ProbePoint::ObjectReturn { of_changes },
+                None => ProbePoint::Object { of_changes },
+            },
+            types: self
+                .structure
+                .map_or(TypeSource::None, TypeSource::Structure),
+        })
+    }
+
+    fn max_entry_words(&self) -> Option<usize> {
+        self.returns.map(|_| FEW)
+    }
+
+    fn start(
+        &self,
+        _command: &Command<'a>,
+        compiled: Result<Compiled, Failure>,
+        _records: &Arc<Records>,
+    ) -> Result<Start, Failure> {
+        Start::with_event(compiled)
+    }
+
+    /// Registers a probe by ftrace for each parameter that may be an object: the handler need not
+    /// look up the function.
+    fn register_again(
+        &self,
+        _command: &Command<'a>,
+        compiled: &Compiled,
+        records: &Arc<Records>,
+    ) -> Result<KBox<dyn Registered>, Failure> {
+        let Some(Role::Follow(following)) = records.schema.role() else {
+            return Err(EINVAL.into());
+        };
+        let mut probes = KVec::with_capacity(following.functions.len(), GFP_KERNEL)?;
+        for group in &following.functions {
+            let (recorder, entry) = compiled.recorder(records)?;
+            let handler = AtObject {
+                recorder,
+                objects: following.objects.clone(),
+                position: group.position,
+                selection: following.selection,
+                values_at: records.schema.values_at(),
+                register: group.register,
+            };
+            let functions = Functions::Addresses(&group.addresses);
+            let probe = if self.returns.is_some() {
+                register_return(functions, ObjectSaver::new(handler, entry))?
+            } else {
+                boxed(Fprobe::new(functions, handler)?)?
+            };
+            probes.push(probe, GFP_KERNEL)?;
+        }
+        Ok(boxed(probes)?)
+    }
+
+    fn used_fields(&self) -> [Option<EventFields<'a>>; 2] {
+        [Some(self.sources), self.until]
+    }
+}
+
+/// Registers a probe by ftrace on the returns of functions that may receive an object. The kernel
+/// has 32 words for the entry data of all probes of one call, so it is as small as possible.
+fn register_return(functions: Functions<'_>, saver: ObjectSaver) -> Result<KBox<dyn Registered>> {
+    fn register<const N: usize>(
+        functions: Functions<'_>,
+        saver: ObjectSaver,
+    ) -> Result<KBox<dyn Registered>> {
+        boxed(Fprobe::new(functions, AtObjectReturn::<N>(saver))?)
+    }
+
+    match saver.words() {
+        1 => register::<1>(functions, saver),
+        2 => register::<2>(functions, saver),
+        3 => register::<3>(functions, saver),
+        4 => register::<4>(functions, saver),
+        5 => register::<5>(functions, saver),
+        6 => register::<6>(functions, saver),
+        7 => register::<7>(functions, saver),
+        8 => register::<8>(functions, saver),
+        MAX_WORDS => register::<MAX_WORDS>(functions, saver),
+        _ => Err(E2BIG),
+    }
+}
