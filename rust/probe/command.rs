@@ -102,6 +102,7 @@ mod object;
 mod parse;
 mod parse_context;
 mod parse_object;
+mod probe_point;
 mod resolve_arguments;
 mod resolve_base;
 mod resolve_type;
@@ -158,10 +159,10 @@ pub use parse::{
 };
 pub use parse_context::{
     ParseContext,
-    ProbePoint,
     RecordFields,
     TypeInfo, //
 };
+pub use probe_point::ProbePoint;
 pub use resolve_arguments::Arguments;
 pub use resolve_base::Registers;
 pub use spec::{

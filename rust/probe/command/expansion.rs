@@ -39,10 +39,8 @@ use super::{
         LeftOut,
         Members, //
     },
-    parse_context::{
-        ParseContext,
-        ProbePoint, //
-    },
+    parse_context::ParseContext,
+    probe_point::ProbePoint,
     resolve_base::BaseResolver,
     words::{
         Length,
@@ -365,16 +363,8 @@ fn check_variables(arguments: &[WrittenArgument<'_>], point: ProbePoint) -> Resu
             continue;
         };
         let error = |kind| Err(argument.error(kind, Errno::EINVAL));
-        match point {
-            ProbePoint::Inside | ProbePoint::Event | ProbePoint::Memory => {
-                return error(ErrorKind::NofentryArgs)
-            }
-            ProbePoint::ReturnInsn => return error(ErrorKind::EntryOnRetinsn),
-            ProbePoint::Entry
-            | ProbePoint::Return
-            | ProbePoint::Tracepoint
-            | ProbePoint::Object { .. }
-            | ProbePoint::ObjectReturn { .. } => {}
+        if let Err(kind) = point.variables().arguments {
+            return error(kind);
         }
         match number.bytes().next() {
             Some(b'0'..=b'9') => {}

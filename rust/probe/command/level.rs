@@ -26,9 +26,9 @@ use super::{
     number,
     parse_context::{
         ParseContext,
-        ProbePoint,
         TypeInfo, //
     },
+    probe_point::ProbePoint,
 };
 
 const THIS_CPU_PTR: &str = "this_cpu_ptr(";

@@ -38,7 +38,7 @@ use super::{
         LevelKind,
         Text, //
     },
-    parse_context::ProbePoint,
+    probe_point::ProbePoint,
     resolve_base::{
         no_btf,
         BaseResolver, //

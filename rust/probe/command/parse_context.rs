@@ -15,39 +15,7 @@ use crate::{
     },
 };
 
-/// The point where a probe hits. It decides which variables are available.
-///
-/// C: the `TPARG_FL_*` flags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProbePoint {
-    /// The entry of a function: `$argN` is available.
-    Entry,
-    /// Any other instruction.
-    Inside,
-    /// The return of a function: `$retval` and `$elapsed` are available. `$argN` is available with
-    /// its value at the entry.
-    Return,
-    /// A return instruction of a function: `$retval` and `$exit` are available. Entry data is not.
-    ReturnInsn,
-    /// A tracepoint: `$argN` is available.
-    Tracepoint,
-    /// A trace event: the fields of its record are available.
-    Event,
-    /// An access to memory: `$addr` is available.
-    Memory,
-    /// The entry of a function that receives an object: `$argN`, `$obj` and `$parameter` are
-    /// available.
-    Object {
-        /// Whether the probe records changes only: `$unchanged` is available.
-        of_changes: bool,
-    },
-    /// The return of such a function: `$retval` and `$elapsed` are available, too. `$argN` has its
-    /// value at the entry.
-    ObjectReturn {
-        /// Whether the probe records changes only: `$unchanged` is available.
-        of_changes: bool,
-    },
-}
+use super::probe_point::ProbePoint;
 
 /// The probe point, and the types of its variables.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Finds the value of a base at a probe point: which variables it has, and their types.
+//! Finds the value of a base at a probe point, and its type.
 //!
 //! C: `parse_probe_arg_leaf()`, `parse_probe_vars()`, `parse_btf_arg()` and
 //! `parse_btf_casttype()` in `kernel/trace/trace_probe.c`.
@@ -33,9 +33,9 @@ use super::{
     },
     parse_context::{
         ParseContext,
-        ProbePoint,
         TypeInfo, //
     },
+    probe_point::ArgumentPlace,
 };
 
 /// Finds a register by its name without the `%`.
@@ -87,10 +87,12 @@ impl<'b> BaseResolver<'b> {
     ) -> Result<ResolvedBase<'a, 'b>, ArgumentError> {
         let error = |kind| Err(ArgumentError::invalid(kind, at));
         let text = |span: Span| span.of_body(body).text;
-        let is_object = matches!(
-            self.context.point,
-            ProbePoint::Object { .. } | ProbePoint::ObjectReturn { .. }
-        );
+        let variables = self.context.point.variables();
+        let usable = |usable: Result<(), ErrorKind>, base| {
+            usable
+                .map(|()| base)
+                .map_err(|kind| ArgumentError::invalid(kind, at))
+        };
         let base = match base {
             WrittenBase::Typed(span) => return self.btf_variable(text(span), at),
             WrittenBase::Current(span) => return self.current(text(span), at),
@@ -132,30 +134,16 @@ impl<'b> BaseResolver<'b> {
             },
             WrittenBase::StackPointer => Base::StackPointer,
             WrittenBase::Stack(index) => Base::Stack(index),
-            WrittenBase::Argument(index) => self.argument(index, at)?,
+            WrittenBase::Argument(index) => match self.arguments(at)? {
+                ArgumentPlace::Call(first) => Base::Argument(index.saturating_add(first)),
+                ArgumentPlace::EntryData => Base::EntryArgument(index),
+            },
             WrittenBase::Comm => Base::Comm,
-            WrittenBase::Elapsed => match self.context.point {
-                ProbePoint::Return | ProbePoint::ObjectReturn { .. } => Base::Elapsed,
-                ProbePoint::ReturnInsn => return error(ErrorKind::EntryOnRetinsn),
-                ProbePoint::Entry
-                | ProbePoint::Inside
-                | ProbePoint::Tracepoint
-                | ProbePoint::Event
-                | ProbePoint::Memory
-                | ProbePoint::Object { .. } => return error(ErrorKind::ElapsedOnProbe),
-            },
-            WrittenBase::Exit if self.context.point == ProbePoint::ReturnInsn => Base::Exit,
-            WrittenBase::Exit => return error(ErrorKind::ExitOnProbe),
-            WrittenBase::Watched if self.context.point == ProbePoint::Memory => Base::Watched,
-            WrittenBase::Parameter if is_object => Base::Parameter,
-            WrittenBase::Unchanged if is_object => match self.context.point {
-                ProbePoint::Object { of_changes: true }
-                | ProbePoint::ObjectReturn { of_changes: true } => Base::Unchanged,
-                _ => return error(ErrorKind::UnchangedOnAll),
-            },
-            WrittenBase::Watched | WrittenBase::Parameter | WrittenBase::Unchanged => {
-                return error(ErrorKind::BadVar);
-            }
+            WrittenBase::Elapsed => usable(variables.elapsed, Base::Elapsed)?,
+            WrittenBase::Exit => usable(variables.exit, Base::Exit)?,
+            WrittenBase::Watched => usable(variables.watched, Base::Watched)?,
+            WrittenBase::Parameter => usable(variables.parameter, Base::Parameter)?,
+            WrittenBase::Unchanged => usable(variables.unchanged, Base::Unchanged)?,
         };
         Ok(ResolvedBase::new(base, at))
     }
@@ -170,17 +158,10 @@ impl<'b> BaseResolver<'b> {
         }
     }
 
-    /// The value of `$argN`. `index` is counted from 0.
-    fn argument<'a>(&self, index: u16, at: usize) -> Result<Base<'a>, ArgumentError> {
-        match self.context.point {
-            ProbePoint::Entry | ProbePoint::Object { .. } => Ok(Base::Argument(index)),
-            ProbePoint::Tracepoint => Ok(Base::Argument(index.saturating_add(1))),
-            ProbePoint::Inside | ProbePoint::Event | ProbePoint::Memory => {
-                Err(ArgumentError::invalid(ErrorKind::NofentryArgs, at))
-            }
-            ProbePoint::Return | ProbePoint::ObjectReturn { .. } => Ok(Base::EntryArgument(index)),
-            ProbePoint::ReturnInsn => Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at)),
-        }
+    /// The place of the arguments of the function.
+    fn arguments(&self, at: usize) -> Result<ArgumentPlace, ArgumentError> {
+        let arguments = self.context.point.variables().arguments;
+        arguments.map_err(|kind| ArgumentError::invalid(kind, at))
     }
 
     /// Parses `$retval` or the name of a parameter, and the fields that follow.
@@ -190,33 +171,18 @@ impl<'b> BaseResolver<'b> {
         at: usize,
     ) -> Result<ResolvedBase<'a, 'b>, ArgumentError> {
         let is_variable = text.starts_with('$');
-        match (self.context.point, self.context.types) {
-            (
-                ProbePoint::Entry
-                | ProbePoint::Inside
-                | ProbePoint::Tracepoint
-                | ProbePoint::Memory
-                | ProbePoint::Object { .. },
-                _,
-            ) if is_variable => {
-                return Err(ArgumentError::invalid(ErrorKind::RetvalOnProbe, at));
-            }
-            (ProbePoint::ObjectReturn { .. }, _) if is_variable => {}
-            (
-                ProbePoint::Inside
-                | ProbePoint::Event
-                | ProbePoint::Memory
-                | ProbePoint::Object { .. }
-                | ProbePoint::ObjectReturn { .. },
-                _,
-            ) => {
-                return Err(ArgumentError::invalid(ErrorKind::NosupBtfarg, at));
-            }
-            (_, TypeInfo::Unsupported) if text == RETVAL => {
+        let variables = self.context.point.variables();
+        let usable = match is_variable {
+            true => variables.retval,
+            false => variables.names,
+        };
+        usable.map_err(|kind| ArgumentError::invalid(kind, at))?;
+        match self.context.types {
+            TypeInfo::Unsupported if text == RETVAL => {
                 return Ok(ResolvedBase::new(Base::ReturnValue, at));
             }
-            (_, TypeInfo::Unsupported) => return Err(no_btf(at)),
-            (_, TypeInfo::NoFunction(_)) if !is_variable => {
+            TypeInfo::Unsupported => return Err(no_btf(at)),
+            TypeInfo::NoFunction(_) if !is_variable => {
                 return Err(ArgumentError::invalid(ErrorKind::NosupBtfarg, at));
             }
             _ => {}
@@ -230,19 +196,9 @@ impl<'b> BaseResolver<'b> {
             (Base::ReturnValue, ty)
         } else {
             let param = variable.param(function).map_err(wrong)?;
-            let base = match self.context.point {
-                ProbePoint::Return | ProbePoint::ObjectReturn { .. } => {
-                    Base::EntryArgument(param.position)
-                }
-                ProbePoint::ReturnInsn => {
-                    return Err(ArgumentError::invalid(ErrorKind::EntryOnRetinsn, at))
-                }
-                ProbePoint::Entry
-                | ProbePoint::Inside
-                | ProbePoint::Tracepoint
-                | ProbePoint::Event
-                | ProbePoint::Memory
-                | ProbePoint::Object { .. } => Base::Argument(param.position),
+            let base = match self.arguments(at)? {
+                ArgumentPlace::Call(_) => Base::Argument(param.position),
+                ArgumentPlace::EntryData => Base::EntryArgument(param.position),
             };
             (base, Some(param.ty))
         };
@@ -278,10 +234,8 @@ impl<'b> BaseResolver<'b> {
 
     /// Parses `$obj` and the fields that follow.
     fn object<'a>(&self, text: &'a str, at: usize) -> Result<ResolvedBase<'a, 'b>, ArgumentError> {
-        let (ProbePoint::Object { .. } | ProbePoint::ObjectReturn { .. }) = self.context.point
-        else {
-            return Err(ArgumentError::invalid(ErrorKind::ObjOnProbe, at));
-        };
+        let usable = self.context.point.variables().object;
+        usable.map_err(|kind| ArgumentError::invalid(kind, at))?;
         let base = ResolvedBase::new(Base::Object, at);
         match text.strip_prefix(OBJ).unwrap_or("-").bytes().next() {
             None => return Ok(base),
