@@ -24,6 +24,9 @@
 //! - [`assumptions`]: checks of this crate's assumptions about the kernel.
 //!
 //! A handler runs in atomic context: see [`context`].
+//!
+//! Other modules can use each function of this crate, except those whose `export_name` begins with
+//! `ktrace_own_`. `rkprobe.ko` does not export these, so only rkprobe can use them.
 
 // The kernel's build system sets this attribute. rustdoc does not pass the build system's
 // attributes to the search for examples.
@@ -101,6 +104,7 @@ pub(crate) const __LOG_PREFIX: &[u8] = b"ktrace\0";
 /// # Safety
 ///
 /// The caller calls this function at most once.
+#[export_name = "ktrace_own_init"]
 pub unsafe fn init() -> Result {
     // SAFETY: The caller calls this once, before any other use. The control event comes before the
     // notifier, because only `registration::init` can fail.
@@ -126,6 +130,7 @@ pub unsafe fn init() -> Result {
 ///
 /// The caller calls this function at most once. No probe and no event is registered, and none will
 /// be registered later.
+#[export_name = "ktrace_own_exit"]
 pub unsafe fn exit() {
     event::registration::exit();
     // SAFETY: The caller calls this once, after `init`.

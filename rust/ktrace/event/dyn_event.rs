@@ -38,6 +38,7 @@ pub struct DynEvent(tree::DynEvent);
 
 impl DynEvent {
     /// Creates an entry that is not in the listing. `ENOMEM`.
+    #[export_name = "ktrace_own_new_dyn_event"]
     pub fn new() -> Result<Self> {
         Ok(Self(tree::DynEvent::new()?))
     }
@@ -50,6 +51,7 @@ impl DynEvent {
 
     /// Removes the entry, if it is in the listing. Afterwards, the kernel no longer calls `E` for
     /// it.
+    #[export_name = "ktrace_own_remove_dyn_event"]
     pub fn remove(&self, token: &EventMutex) {
         self.0.remove(token);
     }
@@ -68,6 +70,7 @@ pub fn register<C: Commands>() -> Result<Registration> {
 }
 
 impl Drop for Registration {
+    #[export_name = "ktrace_own_unregister_dyn_events"]
     fn drop(&mut self) {
         tree::unregister_dyn_events();
     }

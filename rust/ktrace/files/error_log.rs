@@ -27,6 +27,7 @@ pub const IS_OPEN: bool = IN_TREE;
 /// bytes. Adds nothing if memory is exhausted. Process context.
 ///
 /// The kernel keeps each text permanently, so there must be only a few different texts.
+#[export_name = "ktrace_own_add_error"]
 pub fn add(subsystem: &CStr, command: &CStr, text: &CStr, caret: u16) {
     if !IN_TREE {
         return;

@@ -30,6 +30,7 @@ tree_variants!();
 ///
 /// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. `ENOENT`
 /// if the symbol does not exist. C: `kallsyms_lookup_name()`.
+#[export_name = "ktrace_own_address_of"]
 pub fn address_of(name: &CStr) -> Result<usize> {
     tree::address_of(name)
 }
@@ -42,6 +43,7 @@ pub fn address_of(name: &CStr) -> Result<usize> {
 /// hides addresses (`kernel.kptr_restrict`).
 ///
 /// C: `kallsyms_on_each_match_symbol()`, `module_kallsyms_on_each_symbol()`.
+#[export_name = "ktrace_own_addresses_of"]
 pub fn addresses_of(name: &str) -> Result<KVec<usize>> {
     let (module, name, mut addresses) = match name.split_once(':') {
         Some((module, name)) => (Some(module), name, KVec::new()),
@@ -70,15 +72,16 @@ pub fn addresses_of(name: &str) -> Result<KVec<usize>> {
 /// (`kernel.kptr_restrict`). `ENOMEM`, and the errors of `found`.
 pub fn each_named(
     names: &[&str],
-    found: impl FnMut(usize, usize) -> Result, //
+    mut found: impl FnMut(usize, usize) -> Result, //
 ) -> Result {
-    tree::each_named(names, found)
+    tree::each_named(names, &mut found)
 }
 
 /// Whether a symbol of text or data has the name `NAME` or `MODULE:NAME`.
 ///
 /// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. Outside
 /// the kernel tree, this takes much less time than [`address_of`]. `ENOMEM`.
+#[export_name = "ktrace_own_exists"]
 pub fn exists(name: &CStr) -> Result<bool> {
     tree::exists(name)
 }

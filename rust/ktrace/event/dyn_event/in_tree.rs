@@ -173,6 +173,7 @@ impl DynEvent {
 
     /// Adds the entry. This function is not generic, so a module with a handler calls this
     /// function, and does not call C code.
+    #[export_name = "ktrace_own_add_dyn_event"]
     fn add_with(&self, _: &EventMutex, callbacks: &'static Callbacks, number: usize) {
         // SAFETY: By the type invariant, the entry is allocated. The token proves that
         // `event_mutex` is held. The callbacks and their functions belong to the module that owns
@@ -188,6 +189,7 @@ impl DynEvent {
 }
 
 impl Drop for DynEvent {
+    #[export_name = "ktrace_own_drop_dyn_event"]
     fn drop(&mut self) {
         // SAFETY: By the type invariant, the entry is allocated. `self` is exclusive, so no other
         // code adds the entry meanwhile. Another task may still be removing the entry. The function

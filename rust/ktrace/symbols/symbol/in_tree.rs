@@ -42,10 +42,12 @@ pub(crate) fn addresses_in_kernel(name: &CStr) -> Result<KVec<usize>> {
     Ok(addresses)
 }
 
-/// See [`crate::symbol::each_named`].
+/// See [`crate::symbol::each_named`]. This function is not generic, so rkprobe calls only this
+/// function of the file for it.
+#[export_name = "ktrace_own_each_named"]
 pub(crate) fn each_named(
     names: &[&str],
-    mut found: impl FnMut(usize, usize) -> Result, //
+    found: &mut dyn FnMut(usize, usize) -> Result, //
 ) -> Result {
     for (index, name) in names.iter().enumerate() {
         let name = CString::try_from_fmt(format_args!("{name}"))?;
@@ -66,11 +68,13 @@ pub struct Repeated(());
 
 impl Repeated {
     /// Creates the value. In the kernel tree, this function reads nothing.
+    #[export_name = "ktrace_own_read_repeated"]
     pub fn read() -> Result<Self> {
         Ok(Self(()))
     }
 
     /// Whether more than one symbol has this name. Returns false if memory is exhausted.
+    #[export_name = "ktrace_own_repeated_contains"]
     pub fn contains(&self, name: &str) -> bool {
         let name = CString::try_from_fmt(format_args!("{name}"));
         // SAFETY: `name` is NUL-terminated, because it is a `CString`.

@@ -86,10 +86,12 @@ pub(crate) fn addresses_in_kernel(name: &CStr) -> Result<KVec<usize>> {
     }
 }
 
-/// See [`crate::symbol::each_named`].
+/// See [`crate::symbol::each_named`]. This function is not generic, so rkprobe calls only this
+/// function of the file for it.
+#[export_name = "ktrace_own_each_named"]
 pub(crate) fn each_named(
     names: &[&str],
-    mut found: impl FnMut(usize, usize) -> Result, //
+    found: &mut dyn FnMut(usize, usize) -> Result, //
 ) -> Result {
     let mut hashes = KVVec::with_capacity(names.len(), GFP_KERNEL)?;
     for (index, name) in names.iter().enumerate() {

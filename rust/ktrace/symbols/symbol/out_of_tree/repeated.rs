@@ -102,6 +102,7 @@ impl Repeated {
     ///
     /// Takes about 0.01 s, or 0.1 s if it must read `kallsyms` in proc, and 4 MB until it returns.
     /// Process context; sleeps. `ENOMEM`, and `ENODEV` if the kernel has no proc.
+    #[export_name = "ktrace_own_read_repeated"]
     pub fn read() -> Result<Self> {
         let mut counted = Counted::with_capacity(0)?;
         let is_read = symbol_table::each(|len, symbol| {
@@ -115,6 +116,7 @@ impl Repeated {
     }
 
     /// Whether more than one symbol has this name.
+    #[export_name = "ktrace_own_repeated_contains"]
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains(name.as_bytes())
     }
