@@ -137,21 +137,20 @@ impl<H: Handler> Kprobe<H> {
     where
         Error: From<E>,
     {
-        // INVARIANT: If the initializer succeeds, `register` registered `raw`.
+        // INVARIANT: If the initializer succeeds, `register_kprobe()` registered `raw`.
         try_pin_init!(&this in Self {
             raw: Opaque::new(bindings::kprobe {
                 symbol_name: name.as_char_ptr(),
                 pre_handler: Some(pre_handler::<H>),
-                // `register_kprobe()` does not return the error if it cannot arm a probe. So the
-                // probe is armed separately.
-                flags: bindings::KPROBE_FLAG_DISABLED,
                 ..pin_init::zeroed()
             }),
             handler <- handler,
             _: {
                 // SAFETY: All fields are initialized. They stay in place until the drop of `Self`,
                 // which unregisters the probe. The name is `'static`.
-                unsafe { register(Opaque::cast_into(&raw const (*this.as_ptr()).raw)) }?;
+                to_result(unsafe {
+                    bindings::register_kprobe(Opaque::cast_into(&raw const (*this.as_ptr()).raw))
+                })?;
             },
         }? Error)
     }
@@ -174,39 +173,12 @@ impl<H: Handler> Kprobe<H> {
 impl<H: Handler> PinnedDrop for Kprobe<H> {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: `raw` is registered by the type invariant.
-        unsafe { unregister(self.raw.get()) };
-    }
-}
-
-/// Registers and arms a kprobe.
-///
-/// # Safety
-///
-/// `raw` must point to an initialized, disabled kprobe. If this function succeeds, `raw` and all
-/// that its handler uses must stay valid until [`unregister`] returns.
-unsafe fn register(raw: *mut bindings::kprobe) -> Result {
-    // SAFETY: The caller guarantees that `raw` is initialized, and stays valid while registered.
-    to_result(unsafe { bindings::register_kprobe(raw) })?;
-    // SAFETY: `raw` was registered just now.
-    to_result(unsafe { bindings::enable_kprobe(raw) }).inspect_err(|_| {
-        // SAFETY: `raw` was registered just now.
-        unsafe { unregister(raw) }
-    })
-}
-
-/// Unregisters a kprobe, and waits until its handler does not run any more.
-///
-/// # Safety
-///
-/// `raw` must be registered.
-unsafe fn unregister(raw: *mut bindings::kprobe) {
-    // SAFETY: The caller guarantees that `raw` is registered.
-    unsafe { bindings::unregister_kprobe(raw) };
-    // `unregister_kprobe()` clears the address of a probe that it could not disarm. The kernel
-    // still has pointers to this probe, so the caller must not free it.
-    // SAFETY: `raw` is valid, and the kernel does not change the address any more.
-    while unsafe { (*raw).addr.is_null() } {
-        fsleep(Delta::from_secs(60));
+        let result = to_result(unsafe { bindings::unregister_kprobe(self.raw.get()) });
+        // The kernel still has pointers to a probe that it could not disarm, so the caller must not
+        // free the probe.
+        while result.is_err() {
+            fsleep(Delta::from_secs(60));
+        }
     }
 }
 
