@@ -21,6 +21,11 @@ use kernel::{
         c_void, //
     },
     str::CStr,
+    sync::atomic::{
+        ordering,
+        Atomic,
+        Relaxed, //
+    },
     types::Opaque, //
 };
 
@@ -170,6 +175,32 @@ pub(crate) unsafe fn load_acquire<T>(place: *const *mut T) -> *mut T {
         asm!("ldar {}, [{}]", out(reg) value, in(reg) place, options(nostack, preserves_flags))
     };
     value
+}
+
+/// Replaces a word if it is `old`, or else returns it as the error. C: `cmpxchg()`.
+///
+/// This and the next two functions call the kernel, which chooses the instructions for the
+/// processor. A loop of exclusive loads and stores in this place would never end at a watched word.
+#[inline(always)]
+pub(crate) fn compare_exchange(
+    word: &Atomic<u64>,
+    old: u64,
+    new: u64,
+    order: impl ordering::Ordering,
+) -> Result<u64, u64> {
+    word.cmpxchg(old, new, order)
+}
+
+/// Replaces a word, and returns the word before. C: `xchg_relaxed()`.
+#[inline(always)]
+pub(crate) fn exchange(word: &Atomic<u64>, value: u64) -> u64 {
+    word.xchg(value, Relaxed)
+}
+
+/// Adds to a word, and returns the word before. The sum wraps. C: `atomic64_fetch_add_relaxed()`.
+#[inline(always)]
+pub(crate) fn fetch_add(word: &Atomic<u64>, number: u64) -> u64 {
+    word.fetch_add(number, Relaxed)
 }
 
 /// Reads this CPU's copy of a per-CPU pointer. C: `raw_cpu_read()`.

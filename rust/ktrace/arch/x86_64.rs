@@ -18,7 +18,11 @@ use kernel::{
         task_struct, //
     },
     ffi::c_void,
-    str::CStr, //
+    str::CStr,
+    sync::atomic::{
+        ordering,
+        Atomic, //
+    },
 };
 
 use probe::{
@@ -108,6 +112,52 @@ pub(crate) unsafe fn load_acquire<T>(place: *const *mut T) -> *mut T {
     let value = unsafe { place.read_volatile() };
     barrier();
     value
+}
+
+/// Replaces a word if it is `old`, or else returns it as the error. Each locked instruction is a
+/// full barrier, so it has every order. C: `cmpxchg()`.
+#[inline(always)]
+pub(crate) fn compare_exchange(
+    word: &Atomic<u64>,
+    old: u64,
+    new: u64,
+    _: impl ordering::Ordering,
+) -> Result<u64, u64> {
+    let before;
+    // SAFETY: The pointer is from a reference, and all accesses to an `Atomic` are atomic. Without
+    // options, the compiler moves no memory access across the instruction.
+    unsafe {
+        asm!("lock cmpxchg qword ptr [{}], {}", in(reg) word.as_ptr(), in(reg) new,
+             inout("rax") old => before, options(nostack))
+    };
+    if before == old {
+        Ok(before)
+    } else {
+        Err(before)
+    }
+}
+
+/// Replaces a word, and returns the word before. C: `xchg()`.
+#[inline(always)]
+pub(crate) fn exchange(word: &Atomic<u64>, mut value: u64) -> u64 {
+    // SAFETY: The pointer is from a reference, and all accesses to an `Atomic` are atomic. This
+    // instruction locks memory without a prefix.
+    unsafe {
+        asm!("xchg qword ptr [{}], {}", in(reg) word.as_ptr(), inout(reg) value,
+             options(nostack, preserves_flags))
+    };
+    value
+}
+
+/// Adds to a word, and returns the word before. The sum wraps. C: `xadd()`.
+#[inline(always)]
+pub(crate) fn fetch_add(word: &Atomic<u64>, mut number: u64) -> u64 {
+    // SAFETY: The pointer is from a reference, and all accesses to an `Atomic` are atomic.
+    unsafe {
+        asm!("lock xadd qword ptr [{}], {}", in(reg) word.as_ptr(), inout(reg) number,
+             options(nostack))
+    };
+    number
 }
 
 extern "C" {
