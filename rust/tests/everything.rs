@@ -158,9 +158,9 @@ struct Everything {
     _ftrace_both: FtraceOps<BothEntries>,
     _fprobe: Fprobe<KBox<EntryAndExit>>,
     _kretinsn: Option<Kretinsn<ReturnInstruction>>,
-    _kretprobe: Kretprobe<Returns>,
+    _kretprobe: Pin<KBox<Kretprobe<Returns>>>,
     _batch: Batch<First>,
-    _kprobe: Kprobe<Instruction>,
+    _kprobe: Pin<KBox<Kprobe<Instruction>>>,
     _notifier: Notifier<Loads>,
     _file: File,
 }
@@ -210,9 +210,9 @@ impl kernel::Module for Everything {
     }
 }
 
-fn kprobe() -> Result<Kprobe<Instruction>> {
+fn kprobe() -> Result<Pin<KBox<Kprobe<Instruction>>>> {
     let handler = pin_init!(Instruction { address <- new_mutex!(0) });
-    let kprobe = Kprobe::new(FUNCTION, handler)?;
+    let kprobe = KBox::pin_init(Kprobe::new(FUNCTION, handler), GFP_KERNEL)?;
     *kprobe.handler().address.lock() = kprobe.address();
     ADDRESS.store(kprobe.address(), Relaxed);
     Ok(kprobe)
@@ -225,12 +225,12 @@ fn batch(addresses: &Arc<Addresses>) -> Result<Batch<First>> {
     ])
 }
 
-fn kretprobe() -> Result<Kretprobe<Returns>> {
+fn kretprobe() -> Result<Pin<KBox<Kretprobe<Returns>>>> {
     let handler = Returns {
         entry: &KRETPROBE_ENTRY,
         ret: &KRETPROBE,
     };
-    Kretprobe::new(FUNCTION, 0, handler)
+    KBox::pin_init(Kretprobe::new(FUNCTION, 0, handler), GFP_KERNEL)
 }
 
 fn rethook() -> Result<Rethook<Returns>> {
@@ -275,7 +275,10 @@ fn event_probe() -> Result<EventProbe<Records>> {
 
 fn switched(addresses: &Arc<Addresses>) -> Result<TraceEvent> {
     let handler = First(&SWITCHED, addresses.clone());
-    SwitchedEvent::register_with(Kprobe::register_disabled(FUNCTION, handler)?)
+    SwitchedEvent::register_with(KBox::pin_init(
+        Kprobe::register_disabled(FUNCTION, handler),
+        GFP_KERNEL,
+    )?)
 }
 
 fn on_demand() -> Result<TraceEvent> {

@@ -34,6 +34,7 @@ mod tests {
             *, //
         },
         seen::{
+            boxed,
             errno,
             Dropped,
             Seen, //
@@ -94,10 +95,10 @@ mod tests {
     /// The offset of the first instruction behind the one that is probed at the entry, and behind
     /// ftrace's.
     fn second_instruction(name: &CStr) -> Result<usize> {
-        let entry = Kprobe::register_disabled(name, Pre(|_| ()))?;
+        let entry = boxed(Kprobe::register_disabled(name, Pre(|_| ())))?;
         let first = entry.address() - symbol::address_of(name)?;
         for offset in first + 1..first + 16 {
-            match Kprobe::new(at_offset(name, offset), Pre(|_| ())) {
+            match boxed(Kprobe::new(at_offset(name, offset), Pre(|_| ()))) {
                 Ok(_) => return Ok(offset),
                 Err(error) if error.to_errno() == BETWEEN => (),
                 Err(error) => return Err(error),
@@ -109,14 +110,14 @@ mod tests {
     #[test]
     fn pre_sees_the_call() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kprobe::new(
+        let probe = boxed(Kprobe::new(
             ADD,
             Pre(|hit| {
                 SEEN.push(hit.registers().arg::<u64>(0));
                 SEEN.push(hit.registers().arg::<u64>(1));
                 SEEN.push(hit.address() as u64);
             }),
-        )?;
+        ))?;
         let sum = add(2, 3);
         let address = probe.address();
         let (missed, is_gone) = (probe.missed(), probe.is_gone());
@@ -133,7 +134,7 @@ mod tests {
     #[test]
     fn other_functions_are_not_seen() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kprobe::new(ADD, Pre(|_| SEEN.push(0)))?;
+        let probe = boxed(Kprobe::new(ADD, Pre(|_| SEEN.push(0))))?;
         let difference = subtract(3, 2);
         drop(probe);
         assert!(SEEN.is(&[]));
@@ -147,7 +148,7 @@ mod tests {
         static INSIDE: Seen = Seen::new();
         let offset = second_instruction(ADD)?;
         for (seen, target) in [(&SEEN, ADD.into()), (&INSIDE, at_offset(ADD, offset))] {
-            let probe = Kprobe::new(target, Both(seen))?;
+            let probe = boxed(Kprobe::new(target, Both(seen)))?;
             let sum = add(2, 3);
             let address = probe.address() as u64;
             drop(probe);
@@ -168,8 +169,10 @@ mod tests {
     #[test]
     fn hits_are_seen_while_enabled() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe =
-            Kprobe::register_disabled(ADD, Pre(|hit| SEEN.push(hit.registers().arg::<u64>(0))))?;
+        let probe = boxed(Kprobe::register_disabled(
+            ADD,
+            Pre(|hit| SEEN.push(hit.registers().arg::<u64>(0))),
+        ))?;
         add(1, 0);
         probe.enable()?;
         add(2, 0);
@@ -188,8 +191,11 @@ mod tests {
         let offset = second_instruction(ADD)?;
         let address = symbol::address_of(ADD)? + offset;
         let push = |hit: &Hit<'_>| SEEN.push(hit.address() as u64);
-        let by_offset = Kprobe::new(at_offset(ADD, offset), Pre(push))?;
-        let by_address = Kprobe::register_disabled(Target::Address(address), Pre(push))?;
+        let by_offset = boxed(Kprobe::new(at_offset(ADD, offset), Pre(push)))?;
+        let by_address = boxed(Kprobe::register_disabled(
+            Target::Address(address),
+            Pre(push),
+        ))?;
         add(2, 3);
         by_address.enable()?;
         // Now a call hits both. They are dropped one by one.
@@ -204,10 +210,10 @@ mod tests {
 
     #[test]
     fn a_module_can_be_named() -> Result {
-        let inside = Kprobe::register_disabled(ADD_OF_MODULE, Pre(|_| ()))?;
+        let inside = boxed(Kprobe::register_disabled(ADD_OF_MODULE, Pre(|_| ())))?;
         let address = inside.address();
         drop(inside);
-        let elsewhere = Kprobe::new(c"rkprobe:ktrace_target_add", Pre(|_| ()));
+        let elsewhere = boxed(Kprobe::new(c"rkprobe:ktrace_target_add", Pre(|_| ())));
         assert_eq!(symbol::start_of(address), Some(address_of_add()));
         assert_eq!(errno(elsewhere), ENOENT.to_errno());
         Ok(())
@@ -218,9 +224,15 @@ mod tests {
         static OUTER: Seen = Seen::new();
         static INNER: Seen = Seen::new();
         let offset = second_instruction(SUBTRACT)?;
-        let outer = Kprobe::new(ADD, Pre(|_| OUTER.push(kunit_targets::subtract(9, 4))))?;
-        let entry = Kprobe::new(SUBTRACT, Pre(|_| INNER.push(0)))?;
-        let inside = Kprobe::new(at_offset(SUBTRACT, offset), Pre(|_| INNER.push(1)))?;
+        let outer = boxed(Kprobe::new(
+            ADD,
+            Pre(|_| OUTER.push(kunit_targets::subtract(9, 4))),
+        ))?;
+        let entry = boxed(Kprobe::new(SUBTRACT, Pre(|_| INNER.push(0))))?;
+        let inside = boxed(Kprobe::new(
+            at_offset(SUBTRACT, offset),
+            Pre(|_| INNER.push(1)),
+        ))?;
         add(0, 0);
         add(0, 0);
         let missed = [outer.missed(), entry.missed(), inside.missed()];
@@ -239,7 +251,7 @@ mod tests {
     fn dropping_unregisters_and_frees_the_handler() -> Result {
         static SEEN: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();
-        let probe = Kprobe::new(ADD, First(&SEEN, Dropped(&DROPPED, 1)))?;
+        let probe = boxed(Kprobe::new(ADD, First(&SEEN, Dropped(&DROPPED, 1))))?;
         add(1, 0);
         let dropped_before = DROPPED.len();
         drop(probe);
@@ -247,6 +259,46 @@ mod tests {
         assert_eq!(dropped_before, 0);
         assert!(DROPPED.is(&[1]));
         assert!(SEEN.is(&[1]));
+        Ok(())
+    }
+
+    /// Has probes in its own memory.
+    #[pin_data]
+    struct TwoProbes {
+        #[pin]
+        first: Kprobe<Pre<fn(&Hit<'_>)>>,
+        #[pin]
+        second: Kprobe<First>,
+    }
+
+    #[test]
+    fn the_caller_chooses_the_memory() -> Result {
+        static SEEN: Seen = Seen::new();
+        static DROPPED: Seen = Seen::new();
+        let handler = |number| First(&SEEN, Dropped(&DROPPED, number));
+        let push: fn(&Hit<'_>) = |_| SEEN.push(0);
+        let two = |second| {
+            try_pin_init!(TwoProbes {
+                first <- Kprobe::new(ADD, Pre(push)),
+                second <- Kprobe::new(second, handler(3)),
+            }? Error)
+        };
+        let refused = errno(boxed(two(UNKNOWN)));
+        {
+            pin_init::stack_try_pin_init!(let on_stack = Kprobe::new(ADD, handler(1)));
+            let on_stack = on_stack?;
+            let shared = Arc::pin_init(Kprobe::new(SUBTRACT, handler(2)), GFP_KERNEL)?;
+            let two = boxed(two(DEPTH))?;
+            add(7, 0);
+            subtract(8, 0);
+            assert!(on_stack.missed() + shared.missed() + two.second.missed() == 0);
+        }
+        add(9, 0);
+        subtract(9, 0);
+        assert_eq!(refused, ENOENT.to_errno());
+        // The last field of the refused one, then the values in reverse order.
+        assert!(DROPPED.is(&[3, 3, 2, 1]));
+        assert_eq!(SEEN.len(), 3);
         Ok(())
     }
 
@@ -272,7 +324,7 @@ mod tests {
         call(3);
         batch.enable()?;
         let len = batch.probes().len();
-        let first = batch.probes().first().map(Kprobe::address);
+        let first = batch.probes().next().map(Kprobe::address);
         let dropped_before = DROPPED.len();
         drop(batch);
         call(4);
@@ -325,7 +377,7 @@ mod tests {
         let mut probes = KVVec::new();
         for name in [ADD, SUBTRACT] {
             let handler = First(&SEEN, Dropped(&DROPPED, 0));
-            let probe = Kprobe::new(name, handler)?;
+            let probe = boxed(Kprobe::new(name, handler))?;
             probes.push(probe, GFP_KERNEL)?;
         }
         add(1, 0);
@@ -341,7 +393,7 @@ mod tests {
     #[test]
     fn the_handler_knows_its_task() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kprobe::new(
+        let probe = boxed(Kprobe::new(
             ADD,
             Pre(|hit| {
                 let mut name = [0; 8];
@@ -349,7 +401,7 @@ mod tests {
                 SEEN.push(u64::from(read.is_ok()));
                 SEEN.push(u64::from_ne_bytes(name));
             }),
-        )?;
+        ))?;
         add(0, 0);
         drop(probe);
         // KUnit has a thread for each test: kunit_try_catch_thread.
@@ -366,7 +418,10 @@ mod tests {
             UNKNOWN.into(),
             Target::Address(core::ptr::from_ref(&*heap).addr()),
         ] {
-            let refused = Kprobe::register_disabled(target, First(&SEEN, Dropped(&DROPPED, 0)));
+            let refused = boxed(Kprobe::register_disabled(
+                target,
+                First(&SEEN, Dropped(&DROPPED, 0)),
+            ));
             assert_eq!(errno(refused), ENOENT.to_errno());
         }
         assert_eq!(DROPPED.len(), 2);
@@ -375,17 +430,17 @@ mod tests {
 
     #[test]
     fn between_two_instructions_no_probe_can_be() -> Result {
-        let first = Kprobe::register_disabled(ADD, Pre(|_| ()))?.address();
+        let first = boxed(Kprobe::register_disabled(ADD, Pre(|_| ())))?.address();
         let second = address_of_add() + second_instruction(ADD)?;
         assert!(second - first > 1);
         for middle in first + 1..second {
-            let refused = errno(Kprobe::new(Target::Address(middle), Pre(|_| ())));
+            let refused = errno(boxed(Kprobe::new(Target::Address(middle), Pre(|_| ()))));
             assert_eq!(refused, BETWEEN);
         }
-        let refused = errno(Kprobe::new(
+        let refused = errno(boxed(Kprobe::new(
             at_offset(ADD, second - 1 - address_of_add()),
             Pre(|_| ()),
-        ));
+        )));
         assert_eq!(refused, BETWEEN);
         Ok(())
     }
@@ -393,7 +448,7 @@ mod tests {
     #[test]
     fn where_no_probe_may_be_is_einval() -> Result {
         for target in [NO_PROBE.into(), DATA.into(), Target::Address(0)] {
-            let refused = errno(Kprobe::new(target, Pre(|_| ())));
+            let refused = errno(boxed(Kprobe::new(target, Pre(|_| ()))));
             assert_eq!(refused, EINVAL.to_errno());
         }
         Ok(())
@@ -405,14 +460,14 @@ mod tests {
         static BOTH: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();
         let shared = Arc::new(First(&SEEN, Dropped(&DROPPED, 1)), GFP_KERNEL)?;
-        let first = Kprobe::new(ADD, shared.clone())?;
-        let second = Kprobe::new(SUBTRACT, shared.clone())?;
-        let boxed = KBox::new(Both(&BOTH), GFP_KERNEL)?;
-        let boxed = Kprobe::new(DEPTH, boxed)?;
+        let first = boxed(Kprobe::new(ADD, shared.clone()))?;
+        let second = boxed(Kprobe::new(SUBTRACT, shared.clone()))?;
+        let handler = KBox::new(Both(&BOTH), GFP_KERNEL)?;
+        let third = boxed(Kprobe::new(DEPTH, handler))?;
         add(1, 0);
         subtract(2, 0);
         depth(0);
-        drop((first, second, boxed));
+        drop((first, second, third));
         let dropped_before = DROPPED.len();
         drop(shared);
         assert!(SEEN.is(&[1, 2]));
@@ -451,13 +506,13 @@ mod tests {
                 dropped: Dropped(&DROPPED, number),
             })
         };
-        let probe = Kprobe::new(ADD, locked(1))?;
+        let probe = boxed(Kprobe::new(ADD, locked(1)))?;
         let mut number = probe.handler().lock.lock();
         add(2, 0);
         *number += 1;
         drop(number);
         let number = *probe.handler().lock.lock();
-        let refused = errno(Kprobe::new(UNKNOWN, locked(3)));
+        let refused = errno(boxed(Kprobe::new(UNKNOWN, locked(3))));
         let dropped_before = DROPPED.len();
         drop(probe);
         assert_eq!(number, 2);
@@ -477,7 +532,7 @@ mod tests {
             seen: &SEEN,
             lock <- Err::<Mutex<u64>, _>(EBUSY),
         }? Error);
-        let refused = errno(Kprobe::new(ADD, handler));
+        let refused = errno(boxed(Kprobe::new(ADD, handler)));
         add(1, 0);
         assert_eq!(refused, EBUSY.to_errno());
         assert!(SEEN.is(&[]));

@@ -42,6 +42,7 @@ mod tests {
     use crate::{
         kunit_targets::*, //
         seen::{
+            boxed,
             errno,
             Dropped,
             Seen,
@@ -119,7 +120,7 @@ mod tests {
         let exit = probe.exits().next().unwrap_or(0);
         let (address, missed) = (probe.address(), probe.missed());
         drop(probe);
-        let other = Kretprobe::new(ADD, 0, Other(&OTHER))?;
+        let other = boxed(Kretprobe::new(ADD, 0, Other(&OTHER)))?;
         call();
         drop(other);
         assert_eq!((sum, count, missed), (5, 1, 0));
@@ -191,7 +192,7 @@ mod tests {
         let mut others = KVVec::new();
         for exit in exits.all() {
             let target = kprobe::Target::Address(exit.address as usize);
-            let probe = Kprobe::new(target, Other(&OTHER))?;
+            let probe = boxed(Kprobe::new(target, Other(&OTHER)))?;
             others.push(AnyKprobe::from(probe), GFP_KERNEL)?;
         }
         let again = Exits::find(address)?;

@@ -25,6 +25,7 @@ mod tests {
     use crate::{
         kunit_targets::*, //
         seen::{
+            boxed,
             errno,
             Dropped,
             Seen,
@@ -106,7 +107,7 @@ mod tests {
     #[test]
     fn the_return_has_the_data_of_the_entry() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kretprobe::new(ADD, 0, Whole(&SEEN))?;
+        let probe = boxed(Kretprobe::new(ADD, 0, Whole(&SEEN)))?;
         let sum = add(2, 0x1_0203);
         let (address, missed) = (probe.address(), probe.missed());
         drop(probe);
@@ -125,7 +126,7 @@ mod tests {
     #[test]
     fn a_call_that_the_entry_skips_does_not_return() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kretprobe::new(ADD, 1, Whole(&SEEN))?;
+        let probe = boxed(Kretprobe::new(ADD, 1, Whole(&SEEN)))?;
         // There is memory for one call. Each skipped call gives it back.
         let mut sum = 0;
         for _ in 0..5 {
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn an_entry_handler_can_be_left_out() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kretprobe::new(SUBTRACT, 0, Returned(&SEEN))?;
+        let probe = boxed(Kretprobe::new(SUBTRACT, 0, Returned(&SEEN)))?;
         let difference = subtract(2, 3);
         drop(probe);
         assert_eq!(difference, u64::MAX);
@@ -156,7 +157,7 @@ mod tests {
     #[test]
     fn each_call_of_a_recursion_has_its_data() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kretprobe::new(DEPTH, 8, First::new(&SEEN))?;
+        let probe = boxed(Kretprobe::new(DEPTH, 8, First::new(&SEEN)))?;
         let result = depth(7);
         let (room, missed) = (probe.maxactive(), probe.missed());
         drop(probe);
@@ -171,7 +172,7 @@ mod tests {
     #[test]
     fn calls_beyond_maxactive_are_missed_and_counted() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kretprobe::new(DEPTH, 3, First::new(&SEEN))?;
+        let probe = boxed(Kretprobe::new(DEPTH, 3, First::new(&SEEN)))?;
         let result = depth(7);
         let missed = probe.missed();
         // The probe has memory again.
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn without_a_maxactive_the_kernel_chooses() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kretprobe::register_disabled(ADD, 0, Returned(&SEEN))?;
+        let probe = boxed(Kretprobe::register_disabled(ADD, 0, Returned(&SEEN)))?;
         let room = probe.maxactive();
         drop(probe);
         // C: max(10, 2 * num_possible_cpus()).
@@ -201,7 +202,7 @@ mod tests {
         static SEEN: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();
         let handler = First(&SEEN, Dropped(&DROPPED, 1));
-        let probe = Kretprobe::register_disabled(ADD, 0, handler)?;
+        let probe = boxed(Kretprobe::register_disabled(ADD, 0, handler))?;
         add(1, 0);
         probe.enable()?;
         add(2, 0);
@@ -223,8 +224,8 @@ mod tests {
         static SEEN: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();
         let first = First(&SEEN, Dropped(&DROPPED, 1));
-        let first = Kretprobe::new(ADD, 0, first)?;
-        let returned = Kretprobe::new(SUBTRACT, 0, Returned(&SEEN))?;
+        let first = boxed(Kretprobe::new(ADD, 0, first))?;
+        let returned = boxed(Kretprobe::new(SUBTRACT, 0, Returned(&SEEN)))?;
         let mut probes = KVVec::<AnyKretprobe>::new();
         probes.push(first.into(), GFP_KERNEL)?;
         probes.push(returned.into(), GFP_KERNEL)?;
@@ -243,7 +244,7 @@ mod tests {
         static SEEN: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();
         let handler = First(&SEEN, Dropped(&DROPPED, 1));
-        let probe = Kretprobe::new(WAIT, 0, handler)?;
+        let probe = boxed(Kretprobe::new(WAIT, 0, handler))?;
         let result = during_a_call(|| drop(probe))?;
         assert_eq!(result, 8);
         assert!(DROPPED.is(&[1]));
@@ -262,11 +263,15 @@ mod tests {
             (NO_PROBE.into(), EINVAL),
             (DATA.into(), EINVAL),
         ] {
-            let refused = errno(Kretprobe::new(target, 0, Returned(&NOWHERE)));
+            let refused = errno(boxed(Kretprobe::new(target, 0, Returned(&NOWHERE))));
             assert_eq!(refused, error.to_errno());
         }
         // An address at the function's entry is valid.
-        let accepted = Kretprobe::new(Target::Address(address_of_add()), 0, Returned(&NOWHERE));
+        let accepted = boxed(Kretprobe::new(
+            Target::Address(address_of_add()),
+            0,
+            Returned(&NOWHERE),
+        ));
         assert_eq!(errno(accepted), 0);
         Ok(())
     }
@@ -276,13 +281,13 @@ mod tests {
         static SEEN: Seen = Seen::new();
         static RETURNED: Seen = Seen::new();
         let shared = Arc::new(First::new(&SEEN), GFP_KERNEL)?;
-        let boxed = KBox::new(Returned(&RETURNED), GFP_KERNEL)?;
-        let shared = Kretprobe::new(ADD, 0, shared)?;
+        let handler = KBox::new(Returned(&RETURNED), GFP_KERNEL)?;
+        let shared = boxed(Kretprobe::new(ADD, 0, shared))?;
         // It has no entry handler.
-        let boxed = Kretprobe::new(SUBTRACT, 0, boxed)?;
+        let other = boxed(Kretprobe::new(SUBTRACT, 0, handler))?;
         add(2, 3);
         subtract(9, 4);
-        drop((shared, boxed));
+        drop((shared, other));
         assert!(SEEN.is(&[2]));
         assert!(RETURNED.is(&[5]));
         Ok(())

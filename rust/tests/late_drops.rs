@@ -159,7 +159,7 @@ impl Work for Churn {
     fn run(&self, thread: &Thread) {
         while !thread.should_stop() {
             // Fails when the module is being unloaded.
-            let probe = Kprobe::new(FUNCTION, Counting::new());
+            let probe = KBox::pin_init(Kprobe::new(FUNCTION, Counting::new()), GFP_KERNEL);
             let fprobe = Fprobe::new(Functions::Names(&[FUNCTION]), Counting::new());
             let notifier = Notifier::register(Empty);
             drop((probe, fprobe, notifier));
@@ -178,6 +178,12 @@ trait Object: Send {
     fn use_late(&self) {}
 }
 
+impl<T: Object> Object for Pin<KBox<T>> {
+    fn use_late(&self) {
+        (**self).use_late();
+    }
+}
+
 impl Object for Kprobe<Counting> {
     fn use_late(&self) {
         let _ = (self.enable(), self.disable(), self.enable());
@@ -189,7 +195,7 @@ impl Object for Kprobe<Counting> {
 impl Object for Batch<Counting> {
     fn use_late(&self) {
         let _ = (self.disable(), self.enable());
-        self.probes().iter().for_each(Object::use_late);
+        self.probes().for_each(Object::use_late);
     }
 }
 
@@ -285,7 +291,10 @@ fn notifiers_and_probes() -> Result<KVec<KBox<dyn Object>>> {
     let mut notifiers = KVec::new();
     for _ in 0..20 {
         notifiers.push(boxed(Notifier::register(Empty)?)?, GFP_KERNEL)?;
-        forget(Kprobe::new(FUNCTION, Counting::new())?);
+        forget(KBox::pin_init(
+            Kprobe::new(FUNCTION, Counting::new()),
+            GFP_KERNEL,
+        )?);
     }
     Ok(notifiers)
 }
@@ -313,11 +322,17 @@ fn output() -> Result<ARef<Output>> {
 /// Creates the object of a number, or nothing if this kernel does not support the object.
 fn create(number: i64, module: &'static ThisModule) -> Result<KBox<dyn Object>> {
     match number {
-        0 => boxed(Kprobe::new(FUNCTION, Counting::new())?),
+        0 => boxed(KBox::pin_init(
+            Kprobe::new(FUNCTION, Counting::new()),
+            GFP_KERNEL,
+        )?),
         1 => boxed(Batch::new(
             [c"vfs_read", c"vfs_write"].map(|name| (name, Counting::new())),
         )?),
-        2 => boxed(Kretprobe::new(FUNCTION, 0, Counting::new())?),
+        2 => boxed(KBox::pin_init(
+            Kretprobe::new(FUNCTION, 0, Counting::new()),
+            GFP_KERNEL,
+        )?),
         3 if kretinsn::IS_BUILT => boxed(Kretinsn::new(FUNCTION, Counting::new())?),
         4 if rethook::IS_SUPPORTED => boxed(Rethook::new([FUNCTION], 10, Counting::new())?),
         5 => boxed(Fprobe::new(

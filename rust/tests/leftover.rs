@@ -142,7 +142,7 @@ impl Work for DropsItself {
 }
 
 fn forget_kprobe() -> Result {
-    let probe = Kprobe::new(FUNCTION, Counting::new())?;
+    let probe = KBox::pin_init(Kprobe::new(FUNCTION, Counting::new()), GFP_KERNEL)?;
     forget(probe);
     Ok(())
 }
@@ -159,7 +159,7 @@ fn forget_kprobes() -> Result {
 }
 
 fn forget_kretprobe() -> Result {
-    let probe = Kretprobe::new(FUNCTION, 0, Counting::new())?;
+    let probe = Arc::pin_init(Kretprobe::new(FUNCTION, 0, Counting::new()), GFP_KERNEL)?;
     forget(probe);
     Ok(())
 }

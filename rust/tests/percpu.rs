@@ -24,7 +24,10 @@ mod tests {
 
     use crate::{
         kunit_targets::*, //
-        seen::Seen,
+        seen::{
+            boxed,
+            Seen, //
+        },
     };
 
     #[test]
@@ -115,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_hit_counts_on_its_cpu() -> Result {
-        let probe = Kprobe::new(VISIT, ByCpu(Counter::new()?, Counters::new()?))?;
+        let probe = boxed(Kprobe::new(VISIT, ByCpu(Counter::new()?, Counters::new()?)))?;
         for _ in 0..10 {
             visit_cpus();
         }
@@ -146,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_counter_counts_on_all_cpus() -> Result {
-        let probe = Kprobe::new(VISIT, Count(Counter::new()?))?;
+        let probe = boxed(Kprobe::new(VISIT, Count(Counter::new()?)))?;
         let mut calls = 0;
         for _ in 0..10 {
             calls += u64::from(visit_cpus());
@@ -188,7 +191,7 @@ mod tests {
     #[test]
     fn nested_uses_of_a_scratch_have_areas_of_their_own() -> Result {
         static SEEN: Seen = Seen::new();
-        let probe = Kprobe::new(ADD, Nest(Scratch::new()?, &SEEN))?;
+        let probe = boxed(Kprobe::new(ADD, Nest(Scratch::new()?, &SEEN)))?;
         add(0, 0);
         add(0, 0);
         drop(probe);

@@ -26,7 +26,10 @@ mod tests {
 
     use crate::{
         kunit_targets::*, //
-        seen::Seen,
+        seen::{
+            boxed,
+            Seen, //
+        },
     };
 
     struct Look<F: Fn(&Registers) + Send + Sync + 'static>(F);
@@ -40,7 +43,7 @@ mod tests {
 
     /// Calls the function of eight arguments, 1 to 8, with `look` at its entry.
     fn look(look: impl Fn(&Registers) + Send + Sync + 'static) -> Result<u64> {
-        let _probe = Kprobe::new(EIGHT, Look(look))?;
+        let _probe = boxed(Kprobe::new(EIGHT, Look(look)))?;
         Ok(eight(1, 2, 3, 4, 5, 6, 7, 8))
     }
 
@@ -131,7 +134,7 @@ mod tests {
             SEEN.push(registers.arg::<KernelPtr<u8>>(0).addr() as u64);
             SEEN.push(registers.arg::<u8>(7).into());
         });
-        let probe = Kprobe::new(EIGHT, handler)?;
+        let probe = boxed(Kprobe::new(EIGHT, handler))?;
         // Only the lowest byte of a bool counts.
         eight(WORD, 0x100, 0, 0, 0, 0, 0, WORD);
         drop(probe);

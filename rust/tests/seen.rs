@@ -79,6 +79,11 @@ impl Drop for Dropped {
     }
 }
 
+/// Initialises a probe in a box.
+pub(crate) fn boxed<P>(probe: impl PinInit<P, Error>) -> Result<Pin<KBox<P>>> {
+    KBox::pin_init(probe, GFP_KERNEL)
+}
+
 /// The errno of a failure, or 0.
 pub(crate) fn errno<T>(result: Result<T>) -> i32 {
     result.err().map_or(0, |error| error.to_errno())

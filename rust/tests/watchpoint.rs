@@ -38,6 +38,7 @@ mod tests {
     use crate::{
         kunit_targets::*, //
         seen::{
+            boxed,
             errno,
             Dropped,
             Seen,
@@ -294,7 +295,10 @@ mod tests {
         static VARIABLE: Atomic<u64> = Atomic::new(0);
         let nest = Nest(&VARIABLE, Counter::new()?);
         let watchpoint = Watchpoint::new(target(&VARIABLE, 8, Access::Write), nest)?;
-        let probe = Kprobe::new(kprobe::Target::Symbol(ADD, 0), Write(&VARIABLE))?;
+        let probe = boxed(Kprobe::new(
+            kprobe::Target::Symbol(ADD, 0),
+            Write(&VARIABLE),
+        ))?;
         let sum = add(1, 2);
         drop(probe);
         let (hits, missed) = (watchpoint.handler().1.sum(), watchpoint.missed());

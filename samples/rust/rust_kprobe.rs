@@ -39,18 +39,27 @@ impl Handler for Clone {
     }
 }
 
-struct RustKprobe(Kprobe<Clone>);
+#[pin_data(PinnedDrop)]
+struct RustKprobe {
+    #[pin]
+    probe: Kprobe<Clone>,
+}
 
-impl kernel::Module for RustKprobe {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        let probe = Kprobe::new(c"kernel_clone", Clone)?;
-        pr_info!("planted at {:#x}\n", probe.address());
-        Ok(Self(probe))
+impl kernel::InPlaceModule for RustKprobe {
+    fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            probe <- Kprobe::new(c"kernel_clone", Clone),
+        })
+        .pin_chain(|this| {
+            pr_info!("planted at {:#x}\n", this.probe.address());
+            Ok(())
+        })
     }
 }
 
-impl Drop for RustKprobe {
-    fn drop(&mut self) {
-        pr_info!("unplanting, {} missed so far\n", self.0.missed());
+#[pinned_drop]
+impl PinnedDrop for RustKprobe {
+    fn drop(self: Pin<&mut Self>) {
+        pr_info!("unplanting, {} missed so far\n", self.probe.missed());
     }
 }

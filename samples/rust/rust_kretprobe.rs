@@ -51,18 +51,27 @@ impl Handler for Clone {
     }
 }
 
-struct RustKretprobe(Kretprobe<Clone>);
+#[pin_data(PinnedDrop)]
+struct RustKretprobe {
+    #[pin]
+    probe: Kretprobe<Clone>,
+}
 
-impl kernel::Module for RustKretprobe {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        let probe = Kretprobe::new(c"kernel_clone", MAXACTIVE, Clone)?;
-        pr_info!("planted at {:#x}\n", probe.address());
-        Ok(Self(probe))
+impl kernel::InPlaceModule for RustKretprobe {
+    fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            probe <- Kretprobe::new(c"kernel_clone", MAXACTIVE, Clone),
+        })
+        .pin_chain(|this| {
+            pr_info!("planted at {:#x}\n", this.probe.address());
+            Ok(())
+        })
     }
 }
 
-impl Drop for RustKretprobe {
-    fn drop(&mut self) {
-        pr_info!("unplanting, {} missed so far\n", self.0.missed());
+#[pinned_drop]
+impl PinnedDrop for RustKretprobe {
+    fn drop(self: Pin<&mut Self>) {
+        pr_info!("unplanting, {} missed so far\n", self.probe.missed());
     }
 }

@@ -51,7 +51,8 @@ struct RustTraceEvent(#[expect(dead_code)] TraceEvent);
 
 impl kernel::Module for RustTraceEvent {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let probe = Kprobe::register_disabled(c"kernel_clone", Record)?;
+        let probe = Kprobe::register_disabled(c"kernel_clone", Record);
+        let probe = KBox::pin_init(probe, GFP_KERNEL)?;
         Ok(Self(CloneEvent::register_with(probe)?))
     }
 }

@@ -10,7 +10,7 @@
 //! function or after a failed initialisation, and before it frees the module's memory: see
 //! `delete_module()` and `do_init_module()` in `kernel/module/main.c`.
 //!
-//! The memory of such a handler is never freed, because it has no owner any more.
+//! Memory that nobody drops is never freed, because it has no owner any more.
 //!
 //! # Who unregisters
 //!
@@ -18,7 +18,8 @@
 //! of an event until the event is removed. Such code may take a registration out of a static and
 //! drop it. So two tasks, or one task twice, may want to end a registration. Only the task that
 //! claims the entry does: the drop, or [`remove_all_of`]. A drop that does not get the claim leaves
-//! the registration and its memory alone.
+//! the registration alone. It also leaves the memory alone, or [waits](Entry::claim_unless_ended)
+//! until the registration has ended.
 //!
 //! A claimed entry stays in the list until the registration has ended. So `remove_all_of` waits for
 //! a drop in another task, and does not return before. A drop waits for `remove_all_of`, because no
@@ -138,22 +139,37 @@ pub(crate) fn exit() {
 
 /// The entry of a registration in the list.
 ///
-/// The number is 0 if the registration needs no entry.
+/// The number is 0 if the registration needs no entry, and [`ENDED`] if the registration has ended.
 pub(crate) struct Entry(Atomic<u32>);
+
+/// Not the number of an entry.
+const ENDED: u32 = u32::MAX;
 
 /// The result of an attempt to claim an entry.
 enum Attempt {
     Claimed,
     /// Another task has claimed the entry.
     Busy,
-    /// The registration has ended, or this task is ending it.
-    Lost,
+    /// This task has claimed the entry.
+    Own,
+    /// The registration has ended.
+    Ended,
 }
 
 impl Entry {
     /// An entry that is [set](Self::set) later.
     pub(crate) const fn none() -> Self {
         Self(Atomic::new(0))
+    }
+
+    /// The entry of a registration that has ended, or has not begun.
+    pub(crate) const fn ended() -> Self {
+        Self(Atomic::new(ENDED))
+    }
+
+    /// Marks the registration as ended, after the claim was dropped. No task gets a claim any more.
+    pub(crate) fn end(&self) {
+        self.0.store(ENDED, Relaxed);
     }
 
     /// Sets the entry of an object, before the object can be dropped.
@@ -179,8 +195,22 @@ impl Entry {
         loop {
             match self.attempt() {
                 Attempt::Claimed => return Some(Claim(self.number())),
-                Attempt::Lost => return None,
+                Attempt::Own | Attempt::Ended => return None,
                 Attempt::Busy => wait(),
+            }
+        }
+    }
+
+    /// Claims the entry as [`claim`](Self::claim) does, but `None` means that the registration has
+    /// ended, so the caller may free the object.
+    ///
+    /// A caller that ends the registration itself waits for ever. Process context; sleeps.
+    pub(crate) fn claim_unless_ended(&self) -> Option<Claim> {
+        loop {
+            match self.attempt() {
+                Attempt::Claimed => return Some(Claim(self.number())),
+                Attempt::Ended => return None,
+                Attempt::Own | Attempt::Busy => wait(),
             }
         }
     }
@@ -189,23 +219,25 @@ impl Entry {
     pub(crate) fn try_claim(&self) -> Option<Claim> {
         match self.attempt() {
             Attempt::Claimed => Some(Claim(self.number())),
-            Attempt::Busy | Attempt::Lost => None,
+            Attempt::Busy | Attempt::Own | Attempt::Ended => None,
         }
     }
 
     fn attempt(&self) -> Attempt {
         let number = self.number();
-        if number == 0 {
-            return Attempt::Claimed;
+        match number {
+            0 => return Attempt::Claimed,
+            ENDED => return Attempt::Ended,
+            _ => (),
         }
         let mut entries = ENTRIES.lock();
         match entries.find(number) {
-            None => Attempt::Lost,
+            None => Attempt::Ended,
             Some(entry) if entry.claimed_by.is_null() => {
                 entry.claimed_by = Task::current_raw();
                 Attempt::Claimed
             }
-            Some(entry) if ptr::eq(entry.claimed_by, Task::current_raw()) => Attempt::Lost,
+            Some(entry) if ptr::eq(entry.claimed_by, Task::current_raw()) => Attempt::Own,
             Some(_) => Attempt::Busy,
         }
     }
@@ -276,7 +308,8 @@ fn wait() {
 /// While the entry is not claimed, any task may claim it and call `remove(object)` once. `remove`
 /// must end the registration and wait until no handler runs. It must not register or unregister a
 /// module notifier. It is called when the module with the code unloads. A caller that does not get
-/// a claim must not free the object.
+/// a claim must not free the object, unless the registration has
+/// [ended](Entry::claim_unless_ended).
 pub(crate) unsafe fn track(
     kind: Kind,
     codes: &[usize],
@@ -305,7 +338,10 @@ pub(crate) unsafe fn track(
     if modules.iter().all(|module| module.is_null()) {
         return Ok(Claim(0));
     }
-    let number = entries.last.checked_add(1).ok_or(ENOSPC)?;
+    let number = entries.last.wrapping_add(1);
+    if number == ENDED {
+        return Err(ENOSPC);
+    }
     let entry = TrackedRegistration {
         number,
         kind,
@@ -396,6 +432,17 @@ pub(crate) fn keep_code_of(code: usize) {
         return;
     }
     pr_err!("a handler could not be removed from a module that goes: this task sleeps for good\n");
+    sleep_for_good();
+}
+
+/// Keeps the memory of a handler that could not be unregistered, by not returning to the owner of
+/// this memory. The caller has called [`keep_code_of`] before. Process context.
+pub(crate) fn keep_memory() -> ! {
+    pr_err!("a handler could not be removed from its owner's memory: this task sleeps for good\n");
+    sleep_for_good();
+}
+
+fn sleep_for_good() -> ! {
     loop {
         // SAFETY: The function has no requirements in process context.
         unsafe { bindings::schedule_timeout_idle(c_long::MAX) };

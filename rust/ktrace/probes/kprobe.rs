@@ -41,8 +41,11 @@ use crate::{
         pointers::impl_for_pointers,
         readers,
         registration::{
+            into_any,
             is_on_ftrace,
-            PinnedProbe,
+            unregister_all,
+            AnyProbe,
+            Probe,
             Raw,
             Registration, //
         },
@@ -175,6 +178,9 @@ unsafe impl Raw for bindings::kprobe {
 ///
 /// Dropping waits for an RCU grace period, until no handler runs. Process context.
 ///
+/// The caller chooses the memory of the probe: a box, an `Arc`, or a field of a pinned structure
+/// such as a module.
+///
 /// # Examples
 ///
 /// ```
@@ -194,14 +200,20 @@ unsafe impl Raw for bindings::kprobe {
 ///     }
 /// }
 ///
-/// let probe = Kprobe::new(c"kernel_clone", Print)?;
+/// let probe = KBox::pin_init(Kprobe::new(c"kernel_clone", Print), GFP_KERNEL)?;
 /// # Ok::<(), Error>(())
 /// ```
-#[must_use = "dropping the probe unregisters it"]
-pub struct Kprobe<H: Handler>(Registration<bindings::kprobe, H>);
+#[pin_data]
+pub struct Kprobe<H: Handler> {
+    /// The first field to drop, so that no handler runs when `handler` is dropped.
+    #[pin]
+    registration: Registration<bindings::kprobe>,
+    #[pin]
+    handler: H,
+}
 
 impl<H: Handler> Kprobe<H> {
-    /// Registers a probe and arms it. The handler may run before this function returns.
+    /// Registers a probe and arms it. The handler may run before this initialiser returns.
     /// C: `register_kprobe()`.
     ///
     /// Process context; sleeps. Fails with:
@@ -211,49 +223,56 @@ impl<H: Handler> Kprobe<H> {
     /// - `EINVAL` for an address that is not text, where the kernel forbids kprobes, and after the
     ///   entry of a function by which handlers read memory
     /// - `EPERM` under lockdown
-    pub fn new<'a, E>(target: impl Into<Target<'a>>, handler: impl PinInit<H, E>) -> Result<Self>
+    pub fn new<'a, E>(
+        target: impl Into<Target<'a>>,
+        handler: impl PinInit<H, E> + 'a,
+    ) -> impl PinInit<Self, Error> + 'a
     where
         Error: From<E>,
     {
-        let this = Self::register_disabled(target, handler)?;
-        this.enable()?;
-        Ok(this)
+        Self::register_disabled(target, handler).pin_chain(|this| this.enable())
     }
 
     /// Registers a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
     pub fn register_disabled<'a, E>(
         target: impl Into<Target<'a>>,
-        handler: impl PinInit<H, E>,
-    ) -> Result<Self>
+        handler: impl PinInit<H, E> + 'a,
+    ) -> impl PinInit<Self, Error> + 'a
     where
         Error: From<E>,
     {
+        let target = target.into();
         let pre = |kprobe: &mut bindings::kprobe| kprobe.pre_handler = Some(pre_handler::<H>);
-        let mut registration = Registration::register(target.into(), handler, pre)?;
-        // If ftrace calls the probe, `pre_handler` calls both handlers, and the kprobe has no
-        // `post_handler`. If a kprobe with a `post_handler` joins one without, the kernel later
-        // looks for both in the wrong `ftrace_ops`, and cannot disarm them.
-        if H::HAS_POST && !registration.is_on_ftrace() {
-            registration = registration.register_again(|kprobe| {
+        try_pin_init!(Self {
+            handler <- handler,
+            registration <- Registration::new(target, pre),
+        }? Error)
+        .pin_chain(move |this| {
+            // If ftrace calls the probe, `pre_handler` calls both handlers, and the kprobe has no
+            // `post_handler`. If a kprobe with a `post_handler` joins one without, the kernel later
+            // looks for both in the wrong `ftrace_ops`, and cannot disarm them.
+            if !H::HAS_POST || this.is_on_ftrace() {
+                return Ok(());
+            }
+            this.registration.register_again(|kprobe| {
                 pre(kprobe);
                 kprobe.post_handler = Some(post_handler::<H>);
-            })?;
-        }
-        Ok(Self(registration))
+            })
+        })
     }
 
     /// Arms the probe. C: `enable_kprobe()`.
     ///
     /// Process context; sleeps. `EINVAL` if the probed code was unloaded.
     pub fn enable(&self) -> Result {
-        self.0.enable()
+        self.registration.enable()
     }
 
     /// Disarms the probe. Does not wait for handlers that run. C: `disable_kprobe()`.
     ///
     /// Process context; sleeps.
     pub fn disable(&self) -> Result {
-        self.0.disable()
+        self.registration.disable()
     }
 
     /// Whether the probed code was unloaded or is being unloaded. Such a probe cannot be enabled
@@ -261,17 +280,17 @@ impl<H: Handler> Kprobe<H> {
     ///
     /// C: `kprobe_gone()`.
     pub fn is_gone(&self) -> bool {
-        self.0.is_gone()
+        self.registration.is_gone()
     }
 
     /// Whether ftrace calls the probe. Any context.
     pub(crate) fn is_on_ftrace(&self) -> bool {
-        self.0.is_on_ftrace()
+        self.registration.is_on_ftrace()
     }
 
     /// The first bytes of the instruction, which the probe hides while it is armed. Any context.
     pub(crate) fn opcode(&self) -> bindings::kprobe_opcode_t {
-        self.0.opcode()
+        self.registration.opcode()
     }
 
     /// The address that the kernel found for the target. Any context.
@@ -279,34 +298,40 @@ impl<H: Handler> Kprobe<H> {
     /// If the target is the start of a function that begins with a landing pad (ENDBR), the address
     /// is that of the next instruction.
     pub fn address(&self) -> usize {
-        self.0.address()
+        self.registration.address()
     }
 
     /// The number of hits that did not run the handler, because another handler was running on that
     /// CPU. Any context. C: `nmissed` in `struct kprobe`, which is counted without a lock.
     pub fn missed(&self) -> u64 {
-        self.0.missed()
+        self.registration.missed()
     }
 
     /// The handler. Other CPUs may run it at the same time. Any context.
     pub fn handler(&self) -> &H {
-        self.0.handler()
+        &self.handler
     }
 
     /// Unregisters many probes, and waits once for all of them. C: `unregister_kprobes()`.
     ///
     /// Process context; sleeps.
-    pub fn unregister_all(probes: KVVec<Self>) {
-        Registration::unregister_all(probes, |probe| probe.0);
+    pub fn unregister_all(probes: KVVec<Pin<KBox<Self>>>) {
+        unregister_all(probes, |probe| &probe.registration);
+    }
+}
+
+impl<H: Handler> Probe<bindings::kprobe> for Kprobe<H> {
+    fn registration(&self) -> &Registration<bindings::kprobe> {
+        &self.registration
     }
 }
 
 /// A registered kprobe with a handler of any type. Dropping it unregisters it.
-pub struct AnyKprobe(Registration<bindings::kprobe, dyn Send>);
+pub struct AnyKprobe(AnyProbe<bindings::kprobe>);
 
-impl<H: Handler> From<Kprobe<H>> for AnyKprobe {
-    fn from(probe: Kprobe<H>) -> Self {
-        Self(probe.0.into_any())
+impl<H: Handler> From<Pin<KBox<Kprobe<H>>>> for AnyKprobe {
+    fn from(probe: Pin<KBox<Kprobe<H>>>) -> Self {
+        Self(into_any(probe))
     }
 }
 
@@ -315,7 +340,7 @@ impl AnyKprobe {
     ///
     /// Process context; sleeps.
     pub fn unregister_all(probes: KVVec<Self>) {
-        Registration::unregister_all(probes, |probe| probe.0);
+        unregister_all(probes, |probe| probe.0.registration());
     }
 }
 
@@ -351,11 +376,11 @@ impl AnyKprobe {
 ///     probes.push((name, Count(Counter::new()?)), GFP_KERNEL)?;
 /// }
 /// let batch = Batch::new(probes)?;
-/// let calls: u64 = batch.probes().iter().map(|probe| probe.handler().0.sum()).sum();
+/// let calls: u64 = batch.probes().map(|probe| probe.handler().0.sum()).sum();
 /// # Ok::<(), Error>(())
 /// ```
 #[must_use = "dropping the batch unregisters its probes"]
-pub struct Batch<H: Handler>(KVVec<Kprobe<H>>);
+pub struct Batch<H: Handler>(KVVec<Pin<KBox<Kprobe<H>>>>);
 
 impl<H: Handler> Batch<H> {
     /// Registers and arms all probes, or none. C: `register_kprobes()`.
@@ -364,7 +389,7 @@ impl<H: Handler> Batch<H> {
     pub fn new<'a, T, I, E>(probes: impl IntoIterator<Item = (T, I)>) -> Result<Self>
     where
         T: Into<Target<'a>>,
-        I: PinInit<H, E>,
+        I: PinInit<H, E> + 'a,
         Error: From<E>,
     {
         let this = Self::register_disabled(probes)?;
@@ -377,16 +402,16 @@ impl<H: Handler> Batch<H> {
     pub fn register_disabled<'a, T, I, E>(probes: impl IntoIterator<Item = (T, I)>) -> Result<Self>
     where
         T: Into<Target<'a>>,
-        I: PinInit<H, E>,
+        I: PinInit<H, E> + 'a,
         Error: From<E>,
     {
         let mut batch = Self(KVVec::new());
         for (target, handler) in probes {
             // A push that fails would drop the probe alone, so the list grows first.
             batch.0.reserve(1, GFP_KERNEL)?;
-            batch
-                .0
-                .push(Kprobe::register_disabled(target, handler)?, GFP_KERNEL)?;
+            let probe = Kprobe::register_disabled(target, handler);
+            let probe = KBox::pin_init::<Error>(probe, GFP_KERNEL)?;
+            batch.0.push(probe, GFP_KERNEL)?;
         }
         Ok(batch)
     }
@@ -395,9 +420,9 @@ impl<H: Handler> Batch<H> {
     ///
     /// Process context; sleeps. Fails as [`Kprobe::enable`].
     pub fn enable(&self) -> Result {
-        for (index, probe) in self.0.iter().enumerate() {
+        for (index, probe) in self.probes().enumerate() {
             if let Err(error) = probe.enable() {
-                for armed in self.0.iter().take(index) {
+                for armed in self.probes().take(index) {
                     // This loop has armed the probe.
                     let _ = armed.disable();
                 }
@@ -411,16 +436,16 @@ impl<H: Handler> Batch<H> {
     ///
     /// Process context; sleeps.
     pub fn disable(&self) -> Result {
-        self.0.iter().map(Kprobe::disable).fold(Ok(()), Result::and)
+        self.probes().map(Kprobe::disable).fold(Ok(()), Result::and)
     }
 
     /// The probes, in the order of registration.
-    pub fn probes(&self) -> &[Kprobe<H>] {
-        &self.0
+    pub fn probes(&self) -> impl ExactSizeIterator<Item = &Kprobe<H>> {
+        self.0.iter().map(|probe| &**probe)
     }
 
     /// Converts the batch to a list of its probes.
-    pub fn into_probes(mut self) -> KVVec<Kprobe<H>> {
+    pub fn into_probes(mut self) -> KVVec<Pin<KBox<Kprobe<H>>>> {
         core::mem::take(&mut self.0)
     }
 }
@@ -471,7 +496,7 @@ pub fn unprobable(address: usize) -> Result<Option<Unprobable>> {
 ///
 /// # Safety
 ///
-/// `kprobe` must be the kprobe of a registered [`PinnedProbe`]. `regs` must be valid. Preemption
+/// `kprobe` must be the kprobe of a registered [`Kprobe`] for `H`. `regs` must be valid. Preemption
 /// must be disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn pre_handler<H: Handler>(
@@ -480,8 +505,8 @@ unsafe extern "C" fn pre_handler<H: Handler>(
 ) -> c_int {
     // SAFETY: `Kprobe<H>` has set this function for `H`. The kernel passes a registered probe, and
     // unregistering waits for this call. `regs` is valid during this call.
-    let (inner, hit) = unsafe { (probe_of::<H>(kprobe), hit_of(kprobe, regs)) };
-    inner.handler.pre(&hit);
+    let (handler, hit) = unsafe { (handler_of::<H>(kprobe), hit_of(kprobe, regs)) };
+    handler.pre(&hit);
     // SAFETY: The kernel calls this function only for registered probes.
     if H::HAS_POST && unsafe { is_on_ftrace(kprobe) } {
         // C's `kprobe_ftrace_handler()` sets the instruction pointer to the same address.
@@ -511,20 +536,20 @@ unsafe extern "C" fn post_handler<H: Handler>(
 ) {
     // SAFETY: `Kprobe<H>` has set this function for `H`, or `pre_handler::<H>` calls it. The probe
     // is registered, and unregistering waits for this call. `regs` is valid during this call.
-    let (inner, hit) = unsafe { (probe_of::<H>(kprobe), hit_of(kprobe, regs)) };
-    inner.handler.post(&hit);
+    let (handler, hit) = unsafe { (handler_of::<H>(kprobe), hit_of(kprobe, regs)) };
+    handler.post(&hit);
 }
 
 /// # Safety
 ///
-/// For `'a`, `kprobe` must be the kprobe of a registered [`PinnedProbe`] with a handler of type
-/// `H`.
+/// For `'a`, `kprobe` must be the kprobe of a registered [`Kprobe`] with a handler of type `H`.
 #[inline(always)]
-unsafe fn probe_of<'a, H>(kprobe: *mut bindings::kprobe) -> &'a PinnedProbe<bindings::kprobe, H> {
-    // SAFETY: The caller guarantees that the kprobe is the field of a `PinnedProbe` with a handler
-    // of this type.
+unsafe fn handler_of<'a, H: Handler>(kprobe: *mut bindings::kprobe) -> &'a H {
+    // SAFETY: The caller guarantees that the kprobe is the field of a `Kprobe<H>`, which lives for
+    // `'a`. No code borrows the handler mutably while the probe is registered.
     unsafe {
-        &*kernel::container_of!(Opaque::cast_from(kprobe), PinnedProbe<bindings::kprobe, H>, raw)
+        let raw = Opaque::cast_from(kprobe);
+        &(*kernel::container_of!(raw, Kprobe<H>, registration.raw)).handler
     }
 }
 

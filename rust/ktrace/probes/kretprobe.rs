@@ -40,7 +40,10 @@ use crate::{
         kprobe::Hit,
         pointers::impl_for_pointers,
         registration::{
-            PinnedProbe,
+            into_any,
+            unregister_all,
+            AnyProbe,
+            Probe,
             Raw,
             Registration, //
         },
@@ -152,6 +155,8 @@ unsafe impl Raw for bindings::kretprobe {
 ///
 /// Dropping waits for an RCU grace period, until no handler runs. Process context.
 ///
+/// The caller chooses the memory of the probe: see [`Kprobe`](crate::kprobe::Kprobe).
+///
 /// # Examples
 ///
 /// How long a function takes:
@@ -186,11 +191,17 @@ unsafe impl Raw for bindings::kretprobe {
 ///     }
 /// }
 ///
-/// let probe = Kretprobe::new(c"kernel_clone", 0, Time)?;
+/// let probe = KBox::pin_init(Kretprobe::new(c"kernel_clone", 0, Time), GFP_KERNEL)?;
 /// # Ok::<(), Error>(())
 /// ```
-#[must_use = "dropping the probe unregisters it"]
-pub struct Kretprobe<H: Handler>(Registration<bindings::kretprobe, H>);
+#[pin_data]
+pub struct Kretprobe<H: Handler> {
+    /// The first field to drop, so that no handler runs when `handler` is dropped.
+    #[pin]
+    registration: Registration<bindings::kretprobe>,
+    #[pin]
+    handler: H,
+}
 
 impl<H: Handler> Kretprobe<H> {
     /// C: `KRETPROBE_MAX_DATA_SIZE`.
@@ -220,53 +231,51 @@ impl<H: Handler> Kretprobe<H> {
     pub fn new<'a, E>(
         target: impl Into<Target<'a>>,
         maxactive: u16,
-        handler: impl PinInit<H, E>,
-    ) -> Result<Self>
+        handler: impl PinInit<H, E> + 'a,
+    ) -> impl PinInit<Self, Error> + 'a
     where
         Error: From<E>,
     {
-        let this = Self::register_disabled(target, maxactive, handler)?;
-        this.enable()?;
-        Ok(this)
+        Self::register_disabled(target, maxactive, handler).pin_chain(|this| this.enable())
     }
 
     /// Registers a probe as [`new`](Self::new) does, but does not [arm](Self::enable) it.
     pub fn register_disabled<'a, E>(
         target: impl Into<Target<'a>>,
         maxactive: u16,
-        handler: impl PinInit<H, E>,
-    ) -> Result<Self>
+        handler: impl PinInit<H, E> + 'a,
+    ) -> impl PinInit<Self, Error> + 'a
     where
         Error: From<E>,
     {
         const { Self::DATA_FITS };
-        let registration = Registration::register(
-            target.into(),
-            handler,
-            |kretprobe: &mut bindings::kretprobe| {
-                kretprobe.handler = Some(return_handler::<H>);
-                if H::HAS_ENTRY {
-                    kretprobe.entry_handler = Some(entry_handler::<H>);
-                    kretprobe.data_size = size_of::<H::Data>();
-                }
-                kretprobe.maxactive = c_int::from(maxactive);
-            },
-        )?;
-        Ok(Self(registration))
+        let target = target.into();
+        let set = move |kretprobe: &mut bindings::kretprobe| {
+            kretprobe.handler = Some(return_handler::<H>);
+            if H::HAS_ENTRY {
+                kretprobe.entry_handler = Some(entry_handler::<H>);
+                kretprobe.data_size = size_of::<H::Data>();
+            }
+            kretprobe.maxactive = c_int::from(maxactive);
+        };
+        try_pin_init!(Self {
+            handler <- handler,
+            registration <- Registration::new(target, set),
+        }? Error)
     }
 
     /// Arms the probe. C: `enable_kretprobe()`.
     ///
     /// Process context; sleeps. `EINVAL` if the probed code was unloaded.
     pub fn enable(&self) -> Result {
-        self.0.enable()
+        self.registration.enable()
     }
 
     /// Disarms the probe. The handler still runs for calls in flight. C: `disable_kretprobe()`.
     ///
     /// Process context; sleeps.
     pub fn disable(&self) -> Result {
-        self.0.disable()
+        self.registration.disable()
     }
 
     /// Whether the probed code was unloaded or is being unloaded. Such a probe cannot be enabled
@@ -274,19 +283,19 @@ impl<H: Handler> Kretprobe<H> {
     ///
     /// C: `kprobe_gone()`.
     pub fn is_gone(&self) -> bool {
-        self.0.is_gone()
+        self.registration.is_gone()
     }
 
     /// The address that the kernel found for the target. Any context.
     pub fn address(&self) -> usize {
-        self.0.address()
+        self.registration.address()
     }
 
     /// The maximum number of calls in flight. Any context.
     pub fn maxactive(&self) -> u32 {
         // SAFETY: By the type invariant of `Registration`, the kretprobe is registered, so the
         // number does not change.
-        unsafe { (*self.0.raw()).maxactive.unsigned_abs() }
+        unsafe { (*self.registration.raw()).maxactive.unsigned_abs() }
     }
 
     /// The number of missed calls. The kernel misses a call if all nodes are in use, or if another
@@ -297,24 +306,31 @@ impl<H: Handler> Kretprobe<H> {
     pub fn missed(&self) -> u64 {
         // SAFETY: By the type invariant of `Registration`, the kretprobe is registered. The result
         // may or may not include an increment that another CPU makes now.
-        let without_room = unsafe { ptr::read_volatile(&raw const (*self.0.raw()).nmissed) };
-        self.0
+        let without_room =
+            unsafe { ptr::read_volatile(&raw const (*self.registration.raw()).nmissed) };
+        self.registration
             .missed()
             .wrapping_add(without_room.unsigned_abs().into())
     }
 
     /// The handler. Other CPUs may run it at the same time. Any context.
     pub fn handler(&self) -> &H {
-        self.0.handler()
+        &self.handler
+    }
+}
+
+impl<H: Handler> Probe<bindings::kretprobe> for Kretprobe<H> {
+    fn registration(&self) -> &Registration<bindings::kretprobe> {
+        &self.registration
     }
 }
 
 /// A registered kretprobe with a handler of any type. Dropping it unregisters it.
-pub struct AnyKretprobe(Registration<bindings::kretprobe, dyn Send>);
+pub struct AnyKretprobe(AnyProbe<bindings::kretprobe>);
 
-impl<H: Handler> From<Kretprobe<H>> for AnyKretprobe {
-    fn from(probe: Kretprobe<H>) -> Self {
-        Self(probe.0.into_any())
+impl<H: Handler> From<Pin<KBox<Kretprobe<H>>>> for AnyKretprobe {
+    fn from(probe: Pin<KBox<Kretprobe<H>>>) -> Self {
+        Self(into_any(probe))
     }
 }
 
@@ -323,7 +339,7 @@ impl AnyKretprobe {
     ///
     /// Process context; sleeps.
     pub fn unregister_all(probes: KVVec<Self>) {
-        Registration::unregister_all(probes, |probe| probe.0);
+        unregister_all(probes, |probe| probe.0.registration());
     }
 }
 
@@ -332,7 +348,7 @@ impl AnyKretprobe {
 ///
 /// # Safety
 ///
-/// `instance` must be an unused node of a registered [`PinnedProbe`]. `regs` must be valid.
+/// `instance` must be an unused node of a registered [`Kretprobe`] for `H`. `regs` must be valid.
 /// Preemption must be disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn entry_handler<H: Handler>(
@@ -341,10 +357,10 @@ unsafe extern "C" fn entry_handler<H: Handler>(
 ) -> c_int {
     // SAFETY: `Kretprobe<H>` has set this function for `H`. The kernel passes a node of such a
     // probe, and unregistering waits for this call. `regs` is valid during this call.
-    let Some((inner, hit)) = (unsafe { probe_and_hit::<H>(instance, regs) }) else {
+    let Some((handler, hit)) = (unsafe { handler_and_hit::<H>(instance, regs) }) else {
         return 1;
     };
-    match inner.handler.entry(&hit) {
+    match handler.entry(&hit) {
         Some(data) => {
             // SAFETY: `register` has set the size of the entry data, so the node has memory for it.
             // The node belongs to this call alone.
@@ -359,7 +375,7 @@ unsafe extern "C" fn entry_handler<H: Handler>(
 ///
 /// # Safety
 ///
-/// `instance` must be the node of a call of a registered [`PinnedProbe`]. `regs` must be valid.
+/// `instance` must be the node of a call of a registered [`Kretprobe`] for `H`. `regs` must be valid.
 /// Preemption must be disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn return_handler<H: Handler>(
@@ -368,7 +384,7 @@ unsafe extern "C" fn return_handler<H: Handler>(
 ) -> c_int {
     // SAFETY: `Kretprobe<H>` has set this function for `H`. The kernel passes a node of such a
     // probe, and unregistering waits for this call. `regs` is valid during this call.
-    let Some((inner, hit)) = (unsafe { probe_and_hit::<H>(instance, regs) }) else {
+    let Some((handler, hit)) = (unsafe { handler_and_hit::<H>(instance, regs) }) else {
         return 0;
     };
     // SAFETY: The node belongs to this call until the handler returns.
@@ -383,7 +399,7 @@ unsafe extern "C" fn return_handler<H: Handler>(
     };
     // A handler without entry data has `WITHOUT_ENTRY`: see `DATA_FITS`.
     if let Some(data) = data {
-        inner.handler.ret(&hit, &Call::new(caller, data));
+        handler.ret(&hit, &Call::new(caller, data));
     }
     0
 }
@@ -449,29 +465,26 @@ unsafe fn caller_of(instance: *mut bindings::kretprobe_instance) -> usize {
     caller
 }
 
-/// Returns the probe of a call, and the hit. `None` if another CPU unregisters the probe.
+/// Returns the handler of a call, and the hit. `None` if another CPU unregisters the probe.
 ///
 /// # Safety
 ///
 /// The requirements of [`return_handler`], for `'a`.
 #[inline(always)]
-unsafe fn probe_and_hit<'a, H>(
+unsafe fn handler_and_hit<'a, H: Handler>(
     instance: *mut bindings::kretprobe_instance,
     regs: *mut pt_regs,
-) -> Option<(&'a PinnedProbe<bindings::kretprobe, H>, Hit<'a>)> {
+) -> Option<(&'a H, Hit<'a>)> {
     // SAFETY: The caller guarantees that the node belongs to a call.
     let kretprobe = unsafe { kretprobe_of(instance) }?.as_ptr();
     // SAFETY: The kernel calls a handler only while the probe is registered. Unregistering waits
     // for this call. Only `register` passes a structure of this type to the kernel.
-    let inner = unsafe {
-        &*kernel::container_of!(
-            Opaque::cast_from(kretprobe),
-            PinnedProbe<bindings::kretprobe, H>,
-            raw
-        )
+    let handler = unsafe {
+        let raw = Opaque::cast_from(kretprobe);
+        &(*kernel::container_of!(raw, Kretprobe<H>, registration.raw)).handler
     };
     // SAFETY: The address does not change while the probe is registered. The caller guarantees that
     // `regs` is valid and preemption is disabled for `'a`.
     let hit = unsafe { Hit::new(regs, (*kretprobe).kp.addr as usize) };
-    Some((inner, hit))
+    Some((handler, hit))
 }

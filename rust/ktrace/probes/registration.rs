@@ -3,11 +3,7 @@
 //! The registration of kprobes and kretprobes: how they are registered, owned and unregistered.
 
 use core::{
-    mem::{
-        ManuallyDrop,
-        MaybeUninit, //
-    },
-    pin::Pin,
+    mem::MaybeUninit,
     ptr, //
 };
 
@@ -86,87 +82,75 @@ pub(crate) unsafe trait Raw: Sized {
     unsafe fn unregister(these: &mut [*mut Self]);
 }
 
-/// The part of a probe to which the kernel has pointers. It must not move, and outlives the
-/// registration.
-#[repr(C)]
-#[pin_data]
-pub(crate) struct PinnedProbe<R, H: ?Sized> {
-    #[pin]
-    pub(crate) raw: Opaque<R>,
-    #[pin]
-    pub(crate) handler: H,
-}
-
 /// A registered probe. It is disabled at first. Dropping it unregisters it.
+///
+/// The caller chooses the memory. The kernel has pointers to it, and pinned memory stays valid until
+/// the value is dropped. So a forgotten value is no danger for the kernel, and `leftover` ends its
+/// registration before the code of its handler goes.
 ///
 /// # Invariants
 ///
-/// `inner` was registered, and only the task that claims `entry` unregisters it. While registered,
-/// it is in [`kprobe_list`] if its code [needs](kprobe_list::needs) it. If `leftover` has removed
-/// it, the structure stays in place, and the kernel's functions return `EINVAL` for it.
-pub(crate) struct Registration<R: Raw, H: ?Sized> {
-    inner: ManuallyDrop<Pin<KBox<PinnedProbe<R, H>>>>,
+/// If `entry` can be claimed, `raw` is registered, and only the task that claims `entry` unregisters
+/// it. While registered, it is in [`kprobe_list`] if its code [needs](kprobe_list::needs) it. If
+/// `leftover` has removed it, the kernel's functions return `EINVAL` for it.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Registration<R: Raw> {
+    #[pin]
+    pub(super) raw: Opaque<R>,
     entry: Entry,
 }
 
 // SAFETY: The kernel's functions on a registered probe take the locks that they need.
-unsafe impl<R: Raw, H: Send + ?Sized> Send for Registration<R, H> {}
-// SAFETY: The kernel's functions on a registered probe take the locks that they need. `H` is
-// `Sync`.
-unsafe impl<R: Raw, H: Sync + ?Sized> Sync for Registration<R, H> {}
+unsafe impl<R: Raw> Send for Registration<R> {}
+// SAFETY: The kernel's functions on a registered probe take the locks that they need.
+unsafe impl<R: Raw> Sync for Registration<R> {}
 
-impl<R: Raw, H> Registration<R, H> {
+impl<R: Raw> Registration<R> {
     /// Registers a probe, disabled. `set` sets the functions that the kernel calls.
-    pub(crate) fn register<E>(
-        target: Target<'_>,
-        handler: impl PinInit<H, E>,
-        set: impl FnOnce(&mut R),
-    ) -> Result<Self>
+    pub(crate) fn new<'a>(
+        target: Target<'a>,
+        set: impl FnOnce(&mut R) + 'a,
+    ) -> impl PinInit<Self, Error> + 'a
     where
-        Error: From<E>,
+        R: 'a,
     {
-        security::kprobes_allowed()?;
-        let inner = KBox::try_pin_init(
-            try_pin_init!(PinnedProbe {
-                // SAFETY: All-zero is a valid `R`: `Raw` requires it.
-                raw: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
-                handler <- handler,
-            }? Error),
-            GFP_KERNEL,
-        )?;
-        Self::place(inner, target, set)
+        // INVARIANT: An entry that has ended cannot be claimed. `place` sets the entry of the probe
+        // that it registers.
+        try_pin_init!(&this in Self {
+            raw: Opaque::zeroed(),
+            entry: Entry::ended(),
+            _: {
+                // SAFETY: All fields are initialised. The value is pinned, and no other code has it.
+                unsafe { this.as_ref().place(target, set) }?;
+            },
+        }? Error)
     }
 
-    /// Unregisters the probe, and registers it again at its address, with other functions.
+    /// Unregisters the probe, and registers it again at its address, with other functions. Only the
+    /// initialiser of the probe calls this function, before it arms the probe.
     ///
     /// `ENODEV` if the module of the handler is being unloaded.
-    pub(crate) fn register_again(self, set: impl FnOnce(&mut R)) -> Result<Self> {
-        let mut this = ManuallyDrop::new(self);
-        let claim = this.entry.claim().ok_or(ENODEV)?;
-        let target = Target::Address(this.address());
-        this.leave_list();
-        // SAFETY: By the type invariant, the probe is registered, because this task has the claim.
-        unsafe { R::unregister(&mut [this.raw()]) };
-        drop(claim);
-        // SAFETY: `this` is not used after this.
-        let inner = unsafe { ManuallyDrop::take(&mut this.inner) };
-        // SAFETY: This function has just unregistered the probe.
-        if unsafe { was_kept(inner.raw.get()) } {
-            core::mem::forget(inner);
-            return Err(EBUSY);
+    pub(crate) fn register_again(&self, set: impl FnOnce(&mut R)) -> Result {
+        let target = Target::Address(self.address());
+        if !self.unregister() {
+            return Err(ENODEV);
         }
-        Self::place(inner, target, set)
+        // SAFETY: The probe is not registered any more. The initialiser has not returned, so no
+        // other code has the value, which is pinned.
+        unsafe { self.place(target, set) }
     }
 
-    /// Registers `inner`, which is not registered yet.
-    fn place(
-        inner: Pin<KBox<PinnedProbe<R, H>>>,
-        target: Target<'_>,
-        set: impl FnOnce(&mut R),
-    ) -> Result<Self> {
-        let raw = inner.raw.get();
-        // SAFETY: No other code has the structure yet. All-zero is a valid `R`: `Raw` requires it.
-        // The name lives longer than this call, and the kernel reads it only during the call.
+    /// Registers the probe.
+    ///
+    /// # Safety
+    ///
+    /// The value must be pinned, and must not be registered. No other code may use it.
+    unsafe fn place(&self, target: Target<'_>, set: impl FnOnce(&mut R)) -> Result {
+        security::kprobes_allowed()?;
+        let raw = self.raw();
+        // SAFETY: The caller guarantees that no other code has the structure. All-zero is a valid
+        // `R`: `Raw` requires it. The name lives longer than this call, and the kernel reads it only
+        // during the call.
         unsafe {
             raw.write(MaybeUninit::zeroed().assume_init());
             let kprobe = R::kprobe(raw);
@@ -183,9 +167,10 @@ impl<R: Raw, H> Registration<R, H> {
         // SAFETY: The functions are set.
         let code = unsafe { R::code(raw) };
         // SAFETY: No other code has the structure yet. `remove` waits until no handler runs, and
-        // does not use module notifiers. `inner` is freed only by a task with the claim.
+        // does not use module notifiers. Dropping the value waits until `remove` has returned.
         let claim = unsafe { leftover::track(Kind::Other, &[code], raw.cast(), remove::<R>) }?;
-        // SAFETY: The structure is initialised and pinned. It is unregistered before it is freed.
+        // SAFETY: The structure is initialised. The caller guarantees that it is pinned, and
+        // dropping the value unregisters it.
         let register = || to_result(unsafe { R::register(raw) });
         let registered = if kprobe_list::needs(code) {
             // SAFETY: Each function that unregisters the probe calls `kprobe_list::remove` before.
@@ -198,42 +183,38 @@ impl<R: Raw, H> Registration<R, H> {
         // SAFETY: The probe is registered, so no other code uses or changes its name.
         unsafe { (*R::kprobe(raw)).symbol_name = ptr::null() };
         // INVARIANT: This function has just registered the probe, and listed it if necessary.
-        let this = Self {
-            inner: ManuallyDrop::new(inner),
-            entry: claim.keep(),
-        };
-        // Dropping the probe unregisters it. It was never enabled.
-        if readers::contain(this.address()) {
+        self.entry.set(claim.keep());
+        if readers::contain(self.address()) {
+            self.unregister();
             return Err(EINVAL);
         }
-        Ok(this)
+        Ok(())
     }
 
-    /// Converts the probe to one without the type of its handler.
-    pub(crate) fn into_any(self) -> Registration<R, dyn Send>
-    where
-        R: 'static,
-        H: Send + 'static,
-    {
-        let mut this = ManuallyDrop::new(self);
-        let entry = core::mem::replace(&mut this.entry, Entry::none());
-        // SAFETY: `this` is not used after this.
-        let inner = unsafe { ManuallyDrop::take(&mut this.inner) };
-        // SAFETY: The probe stays in its box, which is pinned again below.
-        let inner = unsafe { Pin::into_inner_unchecked(inner) };
-        let inner: KBox<PinnedProbe<R, dyn Send>> = inner;
-        // INVARIANT: The same probe is still registered, with the same entry.
-        Registration {
-            inner: ManuallyDrop::new(inner.into()),
-            entry,
+    /// Unregisters the probe. Returns whether this call did it, and not another one before.
+    ///
+    /// Does not return if the kernel still uses the probe, because the memory belongs to the caller.
+    fn unregister(&self) -> bool {
+        let Some(claim) = self.entry.claim_unless_ended() else {
+            return false;
+        };
+        self.leave_list();
+        // SAFETY: By the type invariant, the probe is registered, because this task has the claim.
+        let was_kept = unsafe {
+            R::unregister(&mut [self.raw()]);
+            was_kept(self.raw())
+        };
+        if was_kept {
+            leftover::keep_memory();
         }
+        drop(claim);
+        self.entry.end();
+        true
     }
-}
 
-impl<R: Raw, H: ?Sized> Registration<R, H> {
     /// The registered structure.
     pub(crate) fn raw(&self) -> *mut R {
-        self.inner.raw.get()
+        self.raw.get()
     }
 
     fn kprobe(&self) -> *mut bindings::kprobe {
@@ -302,57 +283,65 @@ impl<R: Raw, H: ?Sized> Registration<R, H> {
         // or may not include an increment that another CPU makes now.
         unsafe { ptr::read_volatile(&raw const (*self.kprobe()).nmissed) as u64 }
     }
+}
 
-    pub(crate) fn handler(&self) -> &H {
-        &self.inner.handler
+#[pinned_drop]
+impl<R: Raw> PinnedDrop for Registration<R> {
+    fn drop(self: Pin<&mut Self>) {
+        self.unregister();
     }
+}
 
-    /// Unregisters many probes, and waits once. Without memory, waits once for each probe.
-    pub(crate) fn unregister_all<P>(probes: KVVec<P>, registration_of: impl Fn(P) -> Self) {
-        let (Ok(mut raw), Ok(mut owned), Ok(mut claims)) = (
-            KVVec::with_capacity(probes.len(), GFP_KERNEL),
-            KVVec::with_capacity(probes.len(), GFP_KERNEL),
-            KVVec::with_capacity(probes.len(), GFP_KERNEL),
-        ) else {
-            // Dropping each probe unregisters it.
-            return;
-        };
-        for probe in probes {
-            let mut registration = ManuallyDrop::new(registration_of(probe));
-            let Some(claim) = registration.entry.claim() else {
-                continue;
-            };
+/// A probe with a handler.
+pub(crate) trait Probe<R: Raw>: Send + Sync {
+    fn registration(&self) -> &Registration<R>;
+}
+
+/// A box with a probe whose handler has any type. The probe is pinned: nobody can move it.
+pub(crate) type AnyProbe<R> = KBox<dyn Probe<R>>;
+
+/// Converts a probe to one without the type of its handler.
+pub(crate) fn into_any<R: Raw, P: Probe<R> + 'static>(probe: Pin<KBox<P>>) -> AnyProbe<R> {
+    // SAFETY: The probe stays in its box, and no code moves it: its type has no size then.
+    let probe: KBox<P> = unsafe { Pin::into_inner_unchecked(probe) };
+    probe
+}
+
+/// Unregisters many probes, and waits once. Without memory, waits once for each probe.
+///
+/// Each `P` owns the memory of a probe, as a box does. If the kernel still uses a probe, its owner is
+/// forgotten.
+pub(crate) fn unregister_all<P, R: Raw>(
+    probes: KVVec<P>,
+    registration_of: impl Fn(&P) -> &Registration<R>,
+) {
+    let (Ok(mut raw), Ok(mut claims)) = (
+        KVVec::with_capacity(probes.len(), GFP_KERNEL),
+        KVVec::with_capacity(probes.len(), GFP_KERNEL),
+    ) else {
+        // Dropping each probe unregisters it.
+        return;
+    };
+    for registration in probes.iter().map(&registration_of) {
+        if let Some(claim) = registration.entry.claim_unless_ended() {
             registration.leave_list();
             // The lists have capacity for all probes, so no push fails.
             let _ = claims.push_within_capacity(claim);
             let _ = raw.push_within_capacity(registration.raw());
-            // SAFETY: `registration` is not used after this.
-            let inner = unsafe { ManuallyDrop::take(&mut registration.inner) };
-            let _ = owned.push_within_capacity(inner);
-        }
-        // SAFETY: By the type invariant, each probe is registered, because this task has the claim.
-        // It is freed only after this.
-        unsafe { R::unregister(&mut raw) };
-        // The last entries of the list are the cheapest to remove.
-        while claims.pop().is_some() {}
-        for inner in owned {
-            // SAFETY: This function has just unregistered the probe.
-            unsafe { release(inner) };
         }
     }
-}
-
-impl<R: Raw, H: ?Sized> Drop for Registration<R, H> {
-    fn drop(&mut self) {
-        let Some(_claim) = self.entry.claim() else {
-            return;
-        };
-        self.leave_list();
-        // SAFETY: By the type invariant, the probe is registered, because this task has the claim.
-        // It is freed only after this.
-        unsafe { R::unregister(&mut [self.raw()]) };
-        // SAFETY: `self` is not used after this. The probe has just been unregistered.
-        unsafe { release(ManuallyDrop::take(&mut self.inner)) };
+    // SAFETY: By the type invariant, each probe is registered, because this task has the claim. Its
+    // owner is dropped only after this.
+    unsafe { R::unregister(&mut raw) };
+    // The last entries of the list are the cheapest to remove.
+    while claims.pop().is_some() {}
+    for probe in probes {
+        let registration = registration_of(&probe);
+        registration.entry.end();
+        // SAFETY: The probe was unregistered, by this function or by `remove`.
+        if unsafe { was_kept(registration.raw()) } {
+            core::mem::forget(probe);
+        }
     }
 }
 
@@ -407,17 +396,5 @@ unsafe fn remove<R: Raw>(object: *mut c_void) {
     unsafe {
         R::unregister(&mut [raw]);
         was_kept(raw);
-    }
-}
-
-/// Frees a probe, unless the kernel still uses it. In this case, the memory is never freed.
-///
-/// # Safety
-///
-/// `inner` must have been unregistered.
-unsafe fn release<R: Raw, H: ?Sized>(inner: Pin<KBox<PinnedProbe<R, H>>>) {
-    // SAFETY: The caller guarantees that the probe was unregistered.
-    if unsafe { was_kept(inner.raw.get()) } {
-        core::mem::forget(inner);
     }
 }

@@ -66,7 +66,7 @@ struct SymbolText {
 #[derive(Default)]
 pub(crate) struct Text {
     parts: KVec<SymbolText>,
-    finders: KVVec<Kprobe<Finder>>,
+    finders: KVVec<Pin<KBox<Kprobe<Finder>>>>,
     /// The address of ftrace's call site, if its bytes were overwritten.
     ftrace_site: Option<usize>,
 }
@@ -111,7 +111,8 @@ impl Text {
     /// the symbol at `address` again. Returns whether it read them.
     fn put_back(&mut self, at: usize, address: usize, bytes: &mut [u8]) -> Result<bool> {
         self.finders.reserve(1, GFP_KERNEL)?;
-        match Kprobe::register_disabled(Target::Address(at), Finder) {
+        let finder = Kprobe::register_disabled(Target::Address(at), Finder);
+        match KBox::pin_init(finder, GFP_KERNEL) {
             // The probe stores no bytes here, because it is on ftrace's call site.
             Ok(finder) if finder.is_on_ftrace() => self.ftrace_site = Some(at),
             Ok(finder) => self.finders.push(finder, GFP_KERNEL)?,

@@ -313,6 +313,9 @@ fn register(
             let registered = Kretinsn::register_disabled(target, recorder);
             boxed(registered.map_err(refused::of_retinsn)?)?
         }
-        _ => boxed(Kprobe::register_disabled(target, recorder).map_err(at_target)?)?,
+        _ => {
+            let probe = Kprobe::register_disabled(target, recorder);
+            boxed(KBox::pin_init(probe, GFP_KERNEL).map_err(at_target)?)?
+        }
     })
 }

@@ -32,13 +32,16 @@ impl Handler for Count {
     }
 }
 
+#[pin_data]
 struct Module {
-    _probe: Kprobe<Count>,
+    #[pin]
+    probe: Kprobe<Count>,
 }
 
-impl kernel::Module for Module {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        let probe = Kprobe::new(c"vfs_read", Count(Counter::new()?))?;
-        Ok(Self { _probe: probe })
+impl kernel::InPlaceModule for Module {
+    fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            probe <- Kprobe::new(c"vfs_read", Count(Counter::new()?)),
+        })
     }
 }

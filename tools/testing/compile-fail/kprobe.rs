@@ -99,20 +99,32 @@ impl Handler for Count {
     }
 }
 
-pub fn register() -> Result<Kprobe<Count>> {
+pub fn register() -> impl PinInit<Kprobe<Count>, Error> {
     Kprobe::new(c"kernel_clone", Count(Word::new(0)))
 }
 
-pub fn use_probe(probe: Kprobe<Count>) -> Result {
+pub fn use_probe(probe: Pin<KBox<Kprobe<Count>>>) -> Result {
     let handler: &Count = probe.handler();
     handler.0.add(1, Relaxed);
 
-    //~ not_kept: error: unused `Kprobe` that must be used
+    //~ not_kept: error: unused implementer of `pin_init::PinInit` that must be used
     #[cfg(case = "not_kept")]
     #[deny(unused_must_use)]
     {
-        register()?;
+        register();
     }
+
+    //~ not_pinned: error[E0308]: mismatched types
+    #[cfg(case = "not_pinned")]
+    let _: KBox<Kprobe<Count>> = probe;
+
+    //~ moved_out: error[E0507]: cannot move out of dereference of
+    #[cfg(case = "moved_out")]
+    let _probe: Kprobe<Count> = *probe;
+
+    //~ mutable: error[E0277]: cannot be unpinned
+    #[cfg(case = "mutable")]
+    let _: &mut Kprobe<Count> = Pin::get_mut(probe.as_mut());
 
     //~ handler_outlives: error[E0505]: cannot move out of `probe` because it is borrowed
     #[cfg(case = "handler_outlives")]
@@ -128,7 +140,7 @@ pub fn use_probe(probe: Kprobe<Count>) -> Result {
         probe.enable()?;
     }
 
-    //~ cloned: error[E0599]: no method named `clone`
+    //~ cloned: error[E0599]: the method `clone` exists for struct
     #[cfg(case = "cloned")]
     let _ = probe.clone();
 
@@ -140,13 +152,15 @@ pub fn use_probe(probe: Kprobe<Count>) -> Result {
     #[cfg(case = "handler_mutable")]
     let _: &mut Count = probe.handler();
 
-    //~ taken_apart: error[E0616]: field `0` of struct `Kprobe` is private
+    //~ taken_apart: error[E0616]: field `registration` of struct `Kprobe` is private
     #[cfg(case = "taken_apart")]
-    let _ = &probe.0;
+    let _ = &probe.registration;
 
-    //~ constructed: error[E0423]: cannot initialize a tuple struct which contains private fields
+    //~ constructed: error[E0451]: of struct `Kprobe` is private
     #[cfg(case = "constructed")]
-    let _: Kprobe<Count> = Kprobe(todo());
+    let _ = Kprobe {
+        ..todo::<Kprobe<Count>>()
+    };
 
     Ok(())
 }
@@ -155,9 +169,11 @@ pub fn use_probe(probe: Kprobe<Count>) -> Result {
 pub fn use_batch(batch: Batch<Count>) -> Result {
     batch.enable()?;
 
-    //~ taken_from_batch: error[E0508]: cannot move out of type `[Kprobe<Count>]`
+    //~ taken_from_batch: error[E0507]: cannot move out of `*probe` which is behind a shared reference
     #[cfg(case = "taken_from_batch")]
-    let _probe = batch.probes()[0];
+    for probe in batch.probes() {
+        let _probe: Kprobe<Count> = *probe;
+    }
 
     Ok(())
 }
@@ -209,12 +225,10 @@ pub mod local_borrowed {
         fn pre(&self, _: &Hit<'_>) {}
     }
 
-    pub fn borrow() -> Result<Kprobe<Borrowing<u32>>> {
+    pub fn borrow() -> Result<Pin<KBox<Kprobe<Borrowing<u32>>>>> {
         let local = 1;
-        Kprobe::new(
-            Target::Address(0),
-            Borrowing(&*core::hint::black_box(&local)),
-        )
+        let handler = Borrowing(&*core::hint::black_box(&local));
+        KBox::pin_init(Kprobe::new(Target::Address(0), handler), GFP_KERNEL)
     }
 }
 

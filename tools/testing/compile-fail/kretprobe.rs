@@ -89,8 +89,8 @@ impl Handler for Keep {
 
 /// There is nothing to look at where nobody gave it.
 //~ data_without_entry: error[E0080]: kretprobe data needs an entry handler, or WITHOUT_ENTRY
-pub fn register() -> Result<Kretprobe<Keep>> {
-    Kretprobe::new(c"kernel_clone", 0, Keep)
+pub fn register() -> Result<Pin<KBox<Kretprobe<Keep>>>> {
+    KBox::pin_init(Kretprobe::new(c"kernel_clone", 0, Keep), GFP_KERNEL)
 }
 
 /// Without an entry handler somebody has to give a value: it may not be made of nothing.
@@ -147,20 +147,20 @@ pub mod forged {
     }
 
     pub fn register() -> Result {
-        Kretprobe::new(c"kernel_clone", 0, Forge).map(drop)
+        KBox::pin_init(Kretprobe::new(c"kernel_clone", 0, Forge), GFP_KERNEL).map(drop)
     }
 }
 
-pub fn use_probe(probe: Kretprobe<Keep>) {
+pub fn use_probe(probe: Pin<KBox<Kretprobe<Keep>>>) {
     let _: &Keep = probe.handler();
 
-    //~ cloned: error[E0599]: no method named `clone`
+    //~ cloned: error[E0599]: the method `clone` exists for struct
     #[cfg(case = "cloned")]
     let _ = probe.clone();
 
     //~ taken_apart: error[E0616]: Kretprobe` is private
     #[cfg(case = "taken_apart")]
-    let _ = &probe.0;
+    let _ = &probe.registration;
 
     //~ used_after_drop: error[E0382]: borrow of moved value: `probe`
     #[cfg(case = "used_after_drop")]

@@ -46,6 +46,17 @@ impl Switch for () {
     fn disable(&self, _: &EventMutexHeld) {}
 }
 
+/// Uses the switch in the box.
+impl<S: Switch + ?Sized> Switch for Pin<KBox<S>> {
+    fn enable(&self, token: &EventMutexHeld) -> Result {
+        (**self).enable(token)
+    }
+
+    fn disable(&self, token: &EventMutexHeld) {
+        (**self).disable(token);
+    }
+}
+
 /// The probe is armed while its event has users.
 impl<H: kprobe::Handler> Switch for Kprobe<H> {
     fn enable(&self, _: &EventMutexHeld) -> Result {

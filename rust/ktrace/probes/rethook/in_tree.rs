@@ -199,7 +199,7 @@ impl<H: Handler> Rethook<H> {
     /// refuses its own return probes at the switch of a task: see `arch_kretprobe_blacklist`.
     fn is_at_entries(&self) -> bool {
         let mut buffer = [0; symbol::LEN];
-        self.probes.probes().iter().all(|probe| {
+        self.probes.probes().all(|probe| {
             symbol::is_entry(probe.address()) == Some(true)
                 && symbol::format(probe.address(), false, &mut buffer) != b"__switch_to"
         })
@@ -221,13 +221,13 @@ impl<H: Handler> Rethook<H> {
 
     /// The addresses that the kernel found for the targets. Any context.
     pub fn addresses(&self) -> impl Iterator<Item = usize> + '_ {
-        self.probes.probes().iter().map(kprobe::Kprobe::address)
+        self.probes.probes().map(kprobe::Kprobe::address)
     }
 
     /// The number of missed calls. A call is missed if no memory is free for it, or if another
     /// handler runs on this CPU at the entry. Any context.
     pub fn missed(&self) -> u64 {
-        let probes = self.probes.probes().iter();
+        let probes = self.probes.probes();
         probes.fold(self.inner.missed.sum(), |sum, probe| {
             sum.wrapping_add(probe.missed())
         })

@@ -115,7 +115,8 @@ impl Target {
     /// Checks that a kprobe can be at the instruction. On x86-64, the kernel refuses other
     /// instructions itself. On arm64, the kernel would repeat them for ever.
     fn check_instruction(&self) -> Result {
-        match Kprobe::register_disabled(kprobe::Target::Address(self.address), NoHandler) {
+        let target = kprobe::Target::Address(self.address);
+        match KBox::pin_init(Kprobe::register_disabled(target, NoHandler), GFP_KERNEL) {
             Ok(_) => Ok(()),
             Err(error) if error == ENOMEM || error == EPERM => Err(error),
             Err(_) => Err(EINVAL),

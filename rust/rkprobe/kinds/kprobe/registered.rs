@@ -61,7 +61,8 @@ pub(super) fn register_return(
     where
         H: kretprobe::Handler + AsRef<Recorder>,
     {
-        boxed(Kretprobe::register_disabled(target, maxactive, handler)?)
+        let probe = Kretprobe::register_disabled(target, maxactive, handler);
+        boxed(KBox::pin_init(probe, GFP_KERNEL)?)
     }
 
     fn register_saver<const N: usize, const IS_TIMED: bool>(
@@ -91,7 +92,7 @@ pub(super) fn register_return(
     }
 }
 
-impl Registered for Kprobe<Recorder> {
+impl Registered for Pin<KBox<Kprobe<Recorder>>> {
     fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
         Kprobe::enable(self)
     }
@@ -120,7 +121,7 @@ impl Registered for Kprobe<Recorder> {
     }
 }
 
-impl<H: kretprobe::Handler + AsRef<Recorder>> Registered for Kretprobe<H> {
+impl<H: kretprobe::Handler + AsRef<Recorder>> Registered for Pin<KBox<Kretprobe<H>>> {
     fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
         Kretprobe::enable(self)
     }
