@@ -31,6 +31,7 @@ struct ListedKprobe(*mut bindings::kprobe);
 unsafe impl Send for ListedKprobe {}
 
 kernel::sync::global_lock! {
+    // Sorted by address.
     // SAFETY: `crate::init` calls `init` before any other use of this file.
     unsafe(uninit) static KPROBES: Mutex<KVVec<ListedKprobe>> = KVVec::new();
 }
@@ -66,9 +67,16 @@ pub(crate) unsafe fn add(
     let mut kprobes = KPROBES.lock();
     kprobes.reserve(1, GFP_KERNEL)?;
     register()?;
-    // The list has space, so this cannot fail.
-    let _ = kprobes.push_within_capacity(ListedKprobe(kprobe));
+    if let Err(index) = index_of(&kprobes, kprobe) {
+        // The list has space, so this cannot fail.
+        let _ = kprobes.insert_within_capacity(index, ListedKprobe(kprobe));
+    }
     Ok(())
+}
+
+/// The index of a kprobe in the sorted list, or else the index at which it belongs.
+fn index_of(kprobes: &[ListedKprobe], kprobe: *mut bindings::kprobe) -> Result<usize, usize> {
+    kprobes.binary_search_by_key(&kprobe, |listed| listed.0)
 }
 
 /// Disarms a kprobe of the list, and removes it from the list. Process context.
@@ -77,8 +85,7 @@ pub(crate) unsafe fn add(
 /// between.
 pub(crate) fn remove(kprobe: *mut bindings::kprobe) {
     let mut kprobes = KPROBES.lock();
-    // Most kprobes leave in the reverse order of their registration.
-    if let Some(index) = kprobes.iter().rposition(|listed| listed.0 == kprobe) {
+    if let Ok(index) = index_of(&kprobes, kprobe) {
         // SAFETY: The list has registered kprobes only. If this fails, unregistering fails, too,
         // and the caller keeps the kprobe.
         unsafe { bindings::disable_kprobe(kprobe) };
