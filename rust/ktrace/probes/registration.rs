@@ -9,28 +9,23 @@ use core::{
 
 use kernel::{
     error::to_result,
-    ffi::{
-        c_int,
-        c_void, //
-    },
+    ffi::c_int,
     prelude::*,
     types::Opaque, //
 };
 
 use crate::{
     bindings,
-    modules::{
-        kprobe_list,
-        leftover::{
-            self,
-            Entry,
-            Kind, //
-        },
-        module, //
-    },
+    modules::module,
     probes::readers,
     security, //
 };
+
+mod guard;
+
+use guard::Guard;
+
+pub(crate) use guard::unregister_all;
 
 /// The place of a probe. A name alone, `NAME` or `MODULE:NAME`, means the entry of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,19 +80,18 @@ pub(crate) unsafe trait Raw: Sized {
 /// A registered probe. It is disabled at first. Dropping it unregisters it.
 ///
 /// The caller chooses the memory. The kernel has pointers to it, and pinned memory stays valid until
-/// the value is dropped. So a forgotten value is no danger for the kernel, and `leftover` ends its
-/// registration before the code of its handler goes.
+/// the value is dropped. So the kernel never has a pointer to freed memory, also if the value is
+/// forgotten.
 ///
 /// # Invariants
 ///
-/// If `entry` can be claimed, `raw` is registered, and only the task that claims `entry` unregisters
-/// it. While registered, it is in [`kprobe_list`] if its code [needs](kprobe_list::needs) it. If
-/// `leftover` has removed it, the kernel's functions return `EINVAL` for it.
+/// `guard` guards `raw`, which was registered. If the guard has unregistered it because the module of
+/// its handler goes, the kernel's functions return `EINVAL` for it.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Registration<R: Raw> {
     #[pin]
     pub(super) raw: Opaque<R>,
-    entry: Entry,
+    guard: Guard,
 }
 
 // SAFETY: The kernel's functions on a registered probe take the locks that they need.
@@ -114,11 +108,10 @@ impl<R: Raw> Registration<R> {
     where
         R: 'a,
     {
-        // INVARIANT: An entry that has ended cannot be claimed. `place` sets the entry of the probe
-        // that it registers.
+        // INVARIANT: `place` registers the structure with this guard.
         try_pin_init!(&this in Self {
             raw: Opaque::zeroed(),
-            entry: Entry::ended(),
+            guard: Guard::new(),
             _: {
                 // SAFETY: All fields are initialised. The value is pinned, and no other code has it.
                 unsafe { this.as_ref().place(target, set) }?;
@@ -164,26 +157,13 @@ impl<R: Raw> Registration<R> {
             (*kprobe).flags = bindings::KPROBE_FLAG_DISABLED;
             set(&mut *raw);
         }
-        // SAFETY: The functions are set.
-        let code = unsafe { R::code(raw) };
-        // SAFETY: No other code has the structure yet. `remove` waits until no handler runs, and
-        // does not use module notifiers. Dropping the value waits until `remove` has returned.
-        let claim = unsafe { leftover::track(Kind::Other, &[code], raw.cast(), remove::<R>) }?;
-        // SAFETY: The structure is initialised. The caller guarantees that it is pinned, and
-        // dropping the value unregisters it.
-        let register = || to_result(unsafe { R::register(raw) });
-        let registered = if kprobe_list::needs(code) {
-            // SAFETY: Each function that unregisters the probe calls `kprobe_list::remove` before.
-            unsafe { kprobe_list::add(R::kprobe(raw), register) }
-        } else {
-            register()
-        };
-        registered?;
+        // SAFETY: The structure is initialised. The caller guarantees that the value is pinned, so
+        // the structure stays in place until the value is dropped, which unregisters it. No other
+        // code has it yet.
+        unsafe { self.guard.register(raw) }?;
         // The kernel has the address now, and does not look up the name again.
-        // SAFETY: The probe is registered, so no other code uses or changes its name.
+        // SAFETY: Only the kernel's registration uses the name, and it has returned.
         unsafe { (*R::kprobe(raw)).symbol_name = ptr::null() };
-        // INVARIANT: This function has just registered the probe, and listed it if necessary.
-        self.entry.set(claim.keep());
         if readers::contain(self.address()) {
             self.unregister();
             return Err(EINVAL);
@@ -191,25 +171,10 @@ impl<R: Raw> Registration<R> {
         Ok(())
     }
 
-    /// Unregisters the probe. Returns whether this call did it, and not another one before.
-    ///
-    /// Does not return if the kernel still uses the probe, because the memory belongs to the caller.
+    /// Unregisters the probe. Returns false if it is not registered any more.
     fn unregister(&self) -> bool {
-        let Some(claim) = self.entry.claim_unless_ended() else {
-            return false;
-        };
-        self.leave_list();
-        // SAFETY: By the type invariant, the probe is registered, because this task has the claim.
-        let was_kept = unsafe {
-            R::unregister(&mut [self.raw()]);
-            was_kept(self.raw())
-        };
-        if was_kept {
-            leftover::keep_memory();
-        }
-        drop(claim);
-        self.entry.end();
-        true
+        // SAFETY: The guard guards this structure.
+        unsafe { self.guard.unregister(self.raw()) }
     }
 
     /// The registered structure.
@@ -221,27 +186,9 @@ impl<R: Raw> Registration<R> {
         R::kprobe(self.raw())
     }
 
-    /// Whether the probe is in [`kprobe_list`].
-    fn is_listed(&self) -> bool {
-        // SAFETY: The functions were set before the registration, and no code changes them.
-        kprobe_list::needs(unsafe { R::code(self.raw()) })
-    }
-
-    /// Removes the probe from [`kprobe_list`], before it is unregistered.
-    fn leave_list(&self) {
-        if self.is_listed() {
-            kprobe_list::remove(self.kprobe());
-        }
-    }
-
     pub(crate) fn enable(&self) -> Result {
-        if self.is_listed() {
-            // SAFETY: By the type invariant, the probe was registered, and is not freed.
-            return unsafe { kprobe_list::enable(self.kprobe()) };
-        }
-        // SAFETY: By the type invariant, the probe was registered, and is not freed. C checks that
-        // it is still registered.
-        to_result(unsafe { bindings::enable_kprobe(self.kprobe()) })
+        // SAFETY: By the type invariant, the guard guards this structure, which was registered.
+        unsafe { self.guard.enable(self.raw()) }
     }
 
     pub(crate) fn disable(&self) -> Result {
@@ -307,44 +254,6 @@ pub(crate) fn into_any<R: Raw, P: Probe<R> + 'static>(probe: Pin<KBox<P>>) -> An
     probe
 }
 
-/// Unregisters many probes, and waits once. Without memory, waits once for each probe.
-///
-/// Each `P` owns the memory of a probe, as a box does. If the kernel still uses a probe, its owner is
-/// forgotten.
-pub(crate) fn unregister_all<P, R: Raw>(
-    probes: KVVec<P>,
-    registration_of: impl Fn(&P) -> &Registration<R>,
-) {
-    let (Ok(mut raw), Ok(mut claims)) = (
-        KVVec::with_capacity(probes.len(), GFP_KERNEL),
-        KVVec::with_capacity(probes.len(), GFP_KERNEL),
-    ) else {
-        // Dropping each probe unregisters it.
-        return;
-    };
-    for registration in probes.iter().map(&registration_of) {
-        if let Some(claim) = registration.entry.claim_unless_ended() {
-            registration.leave_list();
-            // The lists have capacity for all probes, so no push fails.
-            let _ = claims.push_within_capacity(claim);
-            let _ = raw.push_within_capacity(registration.raw());
-        }
-    }
-    // SAFETY: By the type invariant, each probe is registered, because this task has the claim. Its
-    // owner is dropped only after this.
-    unsafe { R::unregister(&mut raw) };
-    // The last entries of the list are the cheapest to remove.
-    while claims.pop().is_some() {}
-    for probe in probes {
-        let registration = registration_of(&probe);
-        registration.entry.end();
-        // SAFETY: The probe was unregistered, by this function or by `remove`.
-        if unsafe { was_kept(registration.raw()) } {
-            core::mem::forget(probe);
-        }
-    }
-}
-
 /// Whether ftrace calls this probe.
 ///
 /// # Safety
@@ -364,37 +273,4 @@ unsafe fn has_flag(kprobe: *const bindings::kprobe, flag: u32) -> bool {
     // SAFETY: The caller guarantees that the kprobe was registered and exists. The kernel may
     // change another flag at the same time.
     unsafe { ptr::read_volatile(&raw const (*kprobe).flags) & flag != 0 }
-}
-
-/// Whether the kernel still uses a probe that was unregistered. In this case, the kernel has
-/// cleared the address, and the function keeps the probe's code loaded permanently.
-///
-/// # Safety
-///
-/// `raw` must have been unregistered, and must not have been freed.
-unsafe fn was_kept<R: Raw>(raw: *mut R) -> bool {
-    // SAFETY: The caller guarantees that the probe was unregistered, so no other code changes the
-    // address.
-    let was_kept = unsafe { (*R::kprobe(raw)).addr.is_null() };
-    if was_kept {
-        // SAFETY: The functions were set before the registration, and no code changes them.
-        leftover::keep_code_of(unsafe { R::code(raw) });
-    }
-    was_kept
-}
-
-/// Unregisters a probe that its module left registered.
-///
-/// # Safety
-///
-/// `object` must be a registered `R`. Only the caller may unregister it.
-unsafe fn remove<R: Raw>(object: *mut c_void) {
-    let raw = object.cast::<R>();
-    kprobe_list::remove(R::kprobe(raw));
-    // SAFETY: The caller guarantees that the structure is registered. No other code unregisters or
-    // frees it.
-    unsafe {
-        R::unregister(&mut [raw]);
-        was_kept(raw);
-    }
 }
