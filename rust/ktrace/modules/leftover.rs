@@ -437,7 +437,9 @@ pub(crate) fn keep_code_of(code: usize) {
 
 /// Keeps the memory of a handler that could not be unregistered, by not returning to the owner of
 /// this memory. The caller has called [`keep_code_of`] before. Process context.
-pub(crate) fn keep_memory() -> ! {
+///
+/// The type is not `!`, because objtool takes the code of a caller to run on after such a call.
+pub(crate) fn keep_memory() {
     pr_err!("a handler could not be removed from its owner's memory: this task sleeps for good\n");
     sleep_for_good();
 }
