@@ -10,7 +10,6 @@ use core::ptr;
 
 use kernel::{
     bindings::task_struct,
-    ffi::c_void,
     prelude::*,
     sync::atomic::{
         Atomic,
@@ -26,20 +25,10 @@ kernel::sync::global_lock! {
 /// The task that makes a request, and its request, which only this task reads. Both are set and
 /// reset with `REQUESTS` held.
 static TASK: Atomic<*mut task_struct> = Atomic::new(ptr::null_mut());
-static REQUEST: Atomic<*mut Request> = Atomic::new(ptr::null_mut());
+static REQUEST: Atomic<*mut Request<'static>> = Atomic::new(ptr::null_mut());
 
 /// A function to run once.
-struct Request {
-    /// The function. Its argument is `data`.
-    run: unsafe fn(*mut c_void),
-    data: *mut c_void,
-}
-
-/// The type of the data behind [`Request::data`].
-struct Operation<F, R> {
-    f: Option<F>,
-    result: Option<R>,
-}
+struct Request<'a>(&'a mut dyn FnMut());
 
 extern "C" {
     fn ktrace_open_control();
@@ -59,35 +48,16 @@ pub(crate) unsafe fn init() {
 /// For [`EventMutex::with`](crate::trace_event::EventMutex::with), which describes the context.
 /// `ENOMEM` if the kernel does not call this module, because perf had no memory for the attempt.
 pub(crate) fn with_event_mutex<R>(f: impl FnOnce() -> R) -> Result<R> {
-    let mut operation = Operation {
-        f: Some(f),
-        result: None,
-    };
-    run_request(&mut operation);
-    operation.result.ok_or(ENOMEM)
-}
-
-fn run_request<F: FnOnce() -> R, R>(operation: &mut Operation<F, R>) {
-    /// # Safety
-    ///
-    /// `data` must be a valid `Operation<F, R>` that no other code uses.
-    unsafe fn run<F: FnOnce() -> R, R>(data: *mut c_void) {
-        // SAFETY: The caller guarantees that `data` is a valid `Operation` that no other code uses.
-        let operation = unsafe { &mut *data.cast::<Operation<F, R>>() };
-        operation.result = operation.f.take().map(|f| f());
-    }
-
-    with_locked(&mut Request {
-        run: run::<F, R>,
-        data: ptr::from_mut(operation).cast(),
-    });
+    let (mut f, mut result) = (Some(f), None);
+    with_locked(&mut Request(&mut || result = f.take().map(|f| f())));
+    result.ok_or(ENOMEM)
 }
 
 /// Makes the kernel run the request, if possible. This function is not generic, so other modules
 /// call only this function of the file.
-fn with_locked(request: &mut Request) {
+fn with_locked(request: &mut Request<'_>) {
     let _requests = REQUESTS.lock();
-    REQUEST.store(request, Relaxed);
+    REQUEST.store(ptr::from_mut(request).cast(), Relaxed);
     // SAFETY: `get_current()` has no requirements.
     let task = unsafe { kernel::bindings::get_current() };
     TASK.store(task, Relaxed);
@@ -117,5 +87,5 @@ unsafe extern "C" fn ktrace_event_mutex_held() {
     // ends its iteration over the events with this event.
     // SAFETY: The current task set the pointer further up its stack, and waits there for this
     // function.
-    unsafe { ((*request).run)((*request).data) };
+    unsafe { ((*request).0)() };
 }
