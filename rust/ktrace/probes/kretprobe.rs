@@ -375,8 +375,8 @@ unsafe extern "C" fn entry_handler<H: Handler>(
 ///
 /// # Safety
 ///
-/// `instance` must be the node of a call of a registered [`Kretprobe`] for `H`. `regs` must be valid.
-/// Preemption must be disabled.
+/// `instance` must be the node of a call of a registered [`Kretprobe`] for `H`. `regs` must be
+/// valid. Preemption must be disabled.
 #[link_section = ".kprobes.text"]
 unsafe extern "C" fn return_handler<H: Handler>(
     instance: *mut bindings::kretprobe_instance,

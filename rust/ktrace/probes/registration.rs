@@ -79,14 +79,14 @@ pub(crate) unsafe trait Raw: Sized {
 
 /// A registered probe. It is disabled at first. Dropping it unregisters it.
 ///
-/// The caller chooses the memory. The kernel has pointers to it, and pinned memory stays valid until
-/// the value is dropped. So the kernel never has a pointer to freed memory, also if the value is
-/// forgotten.
+/// The caller chooses the memory. The kernel has pointers to it, and pinned memory stays valid
+/// until the value is dropped. So the kernel never has a pointer to freed memory, even if the value
+/// is forgotten.
 ///
 /// # Invariants
 ///
-/// `guard` guards `raw`, which was registered. If the guard has unregistered it because the module of
-/// its handler goes, the kernel's functions return `EINVAL` for it.
+/// `guard` guards `raw`, which was registered. If the guard has unregistered it because the module
+/// of its handler goes, the kernel's functions return `EINVAL` for it.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Registration<R: Raw> {
     #[pin]
@@ -113,7 +113,8 @@ impl<R: Raw> Registration<R> {
             raw: Opaque::zeroed(),
             guard: Guard::new(),
             _: {
-                // SAFETY: All fields are initialised. The value is pinned, and no other code has it.
+                // SAFETY: All fields are initialised. The value is pinned, and no other code has
+                // it.
                 unsafe { this.as_ref().place(target, set) }?;
             },
         }? Error)
@@ -142,8 +143,8 @@ impl<R: Raw> Registration<R> {
         security::kprobes_allowed()?;
         let raw = self.raw();
         // SAFETY: The caller guarantees that no other code has the structure. All-zero is a valid
-        // `R`: `Raw` requires it. The name lives longer than this call, and the kernel reads it only
-        // during the call.
+        // `R`: `Raw` requires it. The name lives longer than this call, and the kernel reads it
+        // only during the call.
         unsafe {
             raw.write(MaybeUninit::zeroed().assume_init());
             let kprobe = R::kprobe(raw);

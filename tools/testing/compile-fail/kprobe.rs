@@ -169,7 +169,7 @@ pub fn use_probe(probe: Pin<KBox<Kprobe<Count>>>) -> Result {
 pub fn use_batch(batch: Batch<Count>) -> Result {
     batch.enable()?;
 
-    //~ taken_from_batch: error[E0507]: cannot move out of `*probe` which is behind a shared reference
+    //~ taken_from_batch: error[E0507]: cannot move out of `*probe` which is behind
     #[cfg(case = "taken_from_batch")]
     for probe in batch.probes() {
         let _probe: Kprobe<Count> = *probe;

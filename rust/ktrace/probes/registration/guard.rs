@@ -3,7 +3,8 @@
 //! What ktrace promises of a registered probe beyond the contract of the kernel.
 //!
 //! - A probe that nobody drops ends before the code of its handler is freed: see [`leftover`].
-//! - A probe in a module that unloads is disarmed before the kernel forgets it: see [`kprobe_list`].
+//! - A probe in a module that unloads is disarmed before the kernel forgets it: see
+//!   [`kprobe_list`].
 //! - If the kernel cannot unregister a probe, the memory and the code of its handler stay.
 //!
 //! An abstraction in the kernel crate has no such promises, and does not need this file: it
@@ -37,8 +38,8 @@ use super::{
 ///
 /// # Invariants
 ///
-/// If the entry can be claimed, the structure is registered, and only the task that claims the entry
-/// unregisters it. While registered, the structure is in [`kprobe_list`] if its code
+/// If the entry can be claimed, the structure is registered, and only the task that claims the
+/// entry unregisters it. While registered, the structure is in [`kprobe_list`] if its code
 /// [needs](kprobe_list::needs) it.
 pub(super) struct Guard(Entry);
 
@@ -139,8 +140,8 @@ impl Guard {
 
 /// Unregisters many probes, and waits once. Without memory, waits once for each probe.
 ///
-/// Each `P` owns the memory of a probe, as a box does. If the kernel still uses a probe, its owner is
-/// forgotten.
+/// Each `P` owns the memory of a probe, as a box does. If the kernel still uses a probe, its owner
+/// is forgotten.
 pub(crate) fn unregister_all<P, R: Raw>(
     probes: KVVec<P>,
     registration_of: impl Fn(&P) -> &Registration<R>,
@@ -160,8 +161,8 @@ pub(crate) fn unregister_all<P, R: Raw>(
             let _ = raw.push_within_capacity(registration.raw());
         }
     }
-    // SAFETY: By the invariant of `Guard`, each probe is registered, because this task has the claim. Its
-    // owner is dropped only after this.
+    // SAFETY: By the invariant of `Guard`, each probe is registered, because this task has the
+    // claim. Its owner is dropped only after this.
     unsafe { R::unregister(&mut raw) };
     // The last entries of the list are the cheapest to remove.
     while claims.pop().is_some() {}
