@@ -2,6 +2,9 @@
 
 //! The registry: all events and probes.
 
+mod modules;
+mod removal;
+
 use kernel::{
     prelude::*,
     seq_file::SeqFile,
@@ -22,7 +25,6 @@ use ktrace::{
         self,
         Arguments, //
     },
-    module::Module,
     trace_event::{
         self,
         EventMutex,
@@ -36,25 +38,30 @@ use ktrace::{
         TraceEvent, //
     },
 };
-use probe::command::{
-    EventField,
-    EventsFile, //
-};
+use probe::command::EventsFile;
 
 use crate::{
-    compile::Compiled,
     event::Probe,
-    kinds,
     records::{
         EventState,
         Records, //
     },
-    registered::UnregisterBatch,
-    schema::StringBuffer,
-    spec::{
-        self,
-        Spec, //
-    },
+    schema::StringBuffer, //
+};
+
+pub(crate) use modules::{
+    module_coming,
+    module_going,
+    module_leaving, //
+};
+pub(crate) use removal::{
+    remove,
+    shut_down, //
+};
+
+use removal::{
+    limit_retired,
+    remove_locked, //
 };
 
 /// All events and probes.
@@ -92,10 +99,6 @@ pub(crate) unsafe fn init() {
     // SAFETY: The caller calls this once, before any other use.
     unsafe { REGISTRY.init() };
 }
-
-/// Maximum number of removed events whose records stay readable. The kernel has some 65,000 event
-/// numbers. Beyond the maximum, rkprobe empties the trace buffers.
-const MAX_RETIRED: usize = 1024;
 
 /// Returns the number of the first probe in `file` with the number `from` or a higher one.
 pub(crate) fn next(file: EventsFile, from: usize) -> Option<usize> {
@@ -149,32 +152,6 @@ pub(crate) fn string_buffer() -> Result<Arc<StringBuffer>> {
     let strings = Arc::new(StringBuffer::new()?, GFP_KERNEL)?;
     registry.strings = Some(strings.clone());
     Ok(strings)
-}
-
-/// Empties the trace buffers if they have records of too many removed events. The numbers of these
-/// events stay reserved while a CPU is offline.
-fn limit_retired() {
-    let mut registry = REGISTRY.lock();
-    if registry.retired.len() < MAX_RETIRED {
-        return;
-    }
-    let retired = core::mem::replace(&mut registry.retired, KVVec::new());
-    drop(registry);
-    // Their numbers stay reserved now until the trace buffers are empty.
-    drop(retired);
-    match trace_event::empty_traces() {
-        Ok(()) => {
-            pr_info!(
-                "{MAX_RETIRED} events with records were removed: their trace buffers were emptied\n"
-            )
-        }
-        Err(EBUSY) => {
-            pr_info!(
-                "a CPU is offline: the numbers of {MAX_RETIRED} removed events stay reserved\n"
-            )
-        }
-        Err(error) => pr_warn!("the trace buffers cannot be emptied: {error:?}\n"),
-    }
 }
 
 /// Number of attempts to remove an event while the kernel has no memory, 10 ms apart.
@@ -271,139 +248,6 @@ fn names() -> Result<KVVec<(CString, CString)>> {
         )?;
     }
     Ok(names)
-}
-
-/// Registers the probes in `module`, which is being loaded.
-///
-/// Process context; reads files.
-pub(crate) fn module_coming(module: &Module) {
-    // This reads files, so no lock may be held that is taken under `event_mutex`.
-    compile_again(None, |probe| probe.needs_coming(module));
-    let mut registry = REGISTRY.lock();
-    let probes = registry.probes.iter();
-    let count = probes
-        .filter(|probe| probe.symbol_in(module).is_some())
-        .count();
-    if count == 0 {
-        return;
-    }
-    // Without memory, each probe is unregistered by itself.
-    let mut gone = UnregisterBatch::new(count).unwrap_or_default();
-    for probe in &mut registry.probes {
-        if probe.symbol_in(module).is_some() {
-            if let Some(registered) = probe.take_gone() {
-                registered.unregister_in(&mut gone);
-            }
-        }
-    }
-    gone.unregister();
-    for probe in &mut registry.probes {
-        let Some(symbol) = probe.symbol_in(module) else {
-            continue;
-        };
-        let count = module.count_symbols(symbol);
-        let is_enabled = probe.records().state.is_enabled.load(Relaxed);
-        // After a failure, the probe waits until the module is loaded again.
-        if let Err(error) = probe.register_in_module(count, is_enabled) {
-            let spec = probe.spec();
-            pr_warn!(
-                "{} cannot be probed for {}/{}: {error:?}\n",
-                spec.target_text(),
-                spec.group(),
-                spec.event()
-            );
-        }
-    }
-}
-
-/// Disarms the probes in `module`, which is being unloaded.
-pub(crate) fn module_leaving(module: &Module) {
-    for probe in &REGISTRY.lock().probes {
-        probe.disarm_in(module);
-    }
-}
-
-/// Compiles the probes again that depend on `module`, which is being freed.
-///
-/// Process context; reads files.
-pub(crate) fn module_going(module: &Module) {
-    compile_again(Some(module), |probe| probe.needs_going(module));
-}
-
-/// Compiles the programs of probes again. Does not hold `REGISTRY` meanwhile.
-fn compile_again(going: Option<&Module>, is_meant: impl Fn(&Probe) -> bool) {
-    let compile = |spec: Result<Spec>, records: &Records| {
-        let spec = spec?;
-        let command = spec.command();
-        let target = kinds::with(command.target, |kind| kind.resolve_again(&command))?;
-        Compiled::again(&spec, &target, &records.schema, going).map_err(|failure| failure.errno())
-    };
-    // The number of a probe, and the index of a part of it.
-    let find = |from: (usize, usize)| {
-        let registry = REGISTRY.lock();
-        let probes = registry.probes_from(from.0).iter();
-        let mut parts = probes.flat_map(|probe| {
-            let parts = probe.parts().enumerate();
-            parts.map(|(index, part)| ((probe.number(), index), part))
-        });
-        let (at, part) = parts.find(|(at, part)| *at >= from && is_meant(part))?;
-        let spec = spec::try_clone(part.spec());
-        Some((at, spec, part.records().clone()))
-    };
-    let mut from = (0, 0);
-    while let Some((at, spec, records)) = find(from) {
-        let compiled = compile(spec, &records);
-        let mut registry = REGISTRY.lock();
-        let probe = registry.probe_mut(at.0);
-        if let Some(part) = probe.and_then(|probe| probe.part_mut(at.1)) {
-            part.set_compiled(compiled);
-        }
-        drop(registry);
-        from = (at.0, at.1.wrapping_add(1));
-    }
-}
-
-/// Removes all probes that satisfy `is_doomed`, and the events that keep no probe. Otherwise fails
-/// and changes nothing. Returns the number of probes.
-///
-/// Fails with `EBUSY` if such an event is in use, or if a probe that stays uses it, and with
-/// `ENOMEM`. Waits for one RCU grace period if there are kprobes, and for another one if there are
-/// kretprobes. Also waits for each probe by ftrace or at a tracepoint that is enabled.
-pub(crate) fn remove(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
-    EventMutex::with(|token| remove_locked(token, is_doomed))?
-}
-
-/// Does what [`remove`] does, for a caller that holds `event_mutex`.
-///
-/// The kernel takes `trace_types_lock` to remove an event. It also holds this lock when the removal
-/// of a trace instance disables events, which takes `REGISTRY`. So this function does not hold
-/// `REGISTRY` while it removes events.
-fn remove_locked(token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
-    let Removed { probes, events } = REGISTRY.lock().take(token, is_doomed)?;
-    for event in events {
-        let output = event.output();
-        let removed = event.try_remove(token);
-        let mut registry = REGISTRY.lock();
-        match removed {
-            Ok(()) if output.is_recorded() => {
-                // Without memory, the number stays reserved until the trace buffers are empty.
-                let _ = registry.retired.push(output, GFP_KERNEL);
-            }
-            Ok(()) => {}
-            Err((event, error)) => {
-                pr_err!("an unused event could not be removed: {:?}\n", error);
-                // `take` left room for each event.
-                let _ = registry.events.push_within_capacity(event);
-            }
-        }
-    }
-    Ok(probes)
-}
-
-/// Events that have no probe any more, and the number of probes that were removed.
-struct Removed {
-    probes: usize,
-    events: VVec<Event>,
 }
 
 /// The probes in the kernel's own `dynamic_events`, if the kernel lets modules use it.
@@ -548,69 +392,6 @@ impl Registry {
         let count = records.state.probes.load(Relaxed) as usize;
         probes.filter(is_its).take(count)
     }
-
-    /// Removes all probes that satisfy `is_doomed`, and takes the events that keep no probe out of
-    /// the list. Otherwise fails and changes nothing. The list has room for these events.
-    fn take(&mut self, token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) -> Result<Removed> {
-        let doomed_probes = self.probes.iter().filter(|probe| is_doomed(probe)).count();
-        let mut doomed_events = 0;
-        for event in &self.events {
-            if self.probes_of(event.operations()).all(&is_doomed) {
-                if event.is_busy(token) {
-                    return Err(EBUSY);
-                }
-                doomed_events += 1;
-            }
-        }
-        let mut removed = Removed {
-            probes: doomed_probes,
-            events: VVec::with_capacity(doomed_events, GFP_KERNEL)?,
-        };
-        if doomed_probes == 0 && doomed_events == 0 {
-            return Ok(removed);
-        }
-        for user in &self.probes {
-            let mut used = user.used_fields();
-            let is_lost = |field: EventField<'_>| {
-                let used = (field.group.as_bytes(), field.event.as_bytes());
-                let is_used = |event: &&Event| {
-                    let (group, name) = event.names();
-                    (group.to_bytes(), name.to_bytes()) == used
-                };
-                let event = self.events.iter().find(is_used);
-                event.is_some_and(|event| self.probes_of(event.operations()).all(&is_doomed))
-            };
-            if used.any(is_lost) && !is_doomed(user) {
-                return Err(EBUSY);
-            }
-        }
-        let kept_probes = VVec::with_capacity(self.probes.len() - doomed_probes, GFP_KERNEL)?;
-        let mut kept_events = VVec::with_capacity(self.events.len(), GFP_KERNEL)?;
-        let mut batch = UnregisterBatch::new(doomed_probes)?;
-
-        // From here on nothing fails: there is room for everything.
-        for probe in core::mem::replace(&mut self.probes, kept_probes) {
-            if is_doomed(&probe) {
-                probe.records().state.probes.fetch_sub(1, Relaxed);
-                probe.unlist(token, &mut batch);
-            } else {
-                let _ = self.probes.push_within_capacity(probe);
-            }
-        }
-        batch.unregister();
-
-        // No handler runs any more, so the events can be removed.
-        for event in core::mem::replace(&mut self.events, VVec::new()) {
-            let is_kept = event.operations().state.probes.load(Relaxed) > 0;
-            let events = match is_kept {
-                true => &mut kept_events,
-                false => &mut removed.events,
-            };
-            let _ = events.push_within_capacity(event);
-        }
-        self.events = kept_events;
-        Ok(removed)
-    }
 }
 
 /// Makes room for one element. The capacity grows by a 64th: `reserve` of the list doubles it, so
@@ -626,30 +407,4 @@ fn reserve_one<T>(list: &mut VVec<T>) -> Result {
     }
     *list = larger;
     Ok(())
-}
-
-/// Removes everything when the module is unloaded or its initialisation fails. This cannot fail, so
-/// it waits for memory and for the users of events.
-///
-/// Usually there are no users. They keep the module from being unloaded, and they have no access to
-/// events before the initialisation is over. But the initialisation itself enables events, and
-/// other parts of the kernel may hold an event for a short time.
-pub(crate) fn shut_down() {
-    let mut attempts = 0;
-    while let Err(error) = remove(|_| true) {
-        attempts += 1;
-        if attempts == 2 {
-            pr_warn!("waiting until all events can be removed ({error:?})\n");
-        }
-        if attempts >= 2 {
-            fsleep(Delta::from_millis(20));
-        }
-        // If this fails, the next attempt to remove the events fails too.
-        disable_all();
-    }
-    let mut registry = REGISTRY.lock();
-    registry.retired = KVVec::new();
-    registry.events = VVec::new();
-    registry.probes = VVec::new();
-    registry.strings = None;
 }
