@@ -33,6 +33,10 @@ rkprobe.ko:
 install: rkprobe.ko
 	@scripts/install
 
+.PHONY: new-module
+new-module:
+	@scripts/new-module '$(DIR)'
+
 .PHONY: kernels
 kernels:
 	@scripts/kernels
@@ -137,6 +141,7 @@ help:
 
 #: make			build rkprobe.ko, in build/RELEASE
 #: make install		install it for this machine's kernel KERNEL
+#: make new-module DIR=DIR	write a module that uses ktrace, for you to change, to the new directory DIR
 #: make kernels		list Debian's kernels for which rkprobe can be built
 #: make tool		build the command-line tool rkprobe, in tools/rkprobe/target
 #: make tool-picture	draw Documentation/rkprobe-lat.svg and rkprobe-fails.svg with it, in a virtual machine

@@ -150,7 +150,7 @@ find_make() {
 		mapfile -t variables < <(cross_variables)
 		make=(make -C "$KDIR" "${variables[@]}")
 	elif [ "${DEBUG-}" ]; then
-		make=("$scripts/toolroot" "${debug_make[@]}" -C "$debug_kernel")
+		make=("$scripts/toolroot" --read-only "${debug_make[@]}" -C "$debug_kernel")
 	else
 		make=("$scripts/kernel-make")
 	fi
