@@ -143,7 +143,7 @@ help:
 #: make install		install it for this machine's kernel KERNEL
 #: make new-module DIR=DIR	write a module that uses ktrace, for you to change, to the new directory DIR
 #: make kernels		list Debian's kernels for which rkprobe can be built
-#: make tool		build the command-line tool rkprobe, in tools/rkprobe/target
+#: make tool		build the command-line tool rkprobe, in target/release
 #: make tool-picture	draw Documentation/rkprobe-lat.svg and rkprobe-fails.svg with it, in a virtual machine
 #: make tool-bench	measure what its runs cost a hot function
 #: make demo		show the features of rkprobe in a virtual machine

@@ -278,27 +278,24 @@ check_kdir() {
 		die "KDIR=$KDIR has no Rust metadata (rust/libkernel.rmeta): build it, headers are not enough"
 }
 
-# build_program NAME [host]: build this program of tools/testing/host for the virtual machine, or for this machine, and
-# print its path. The program is linked statically, because the virtual machine has no libraries.
-build_program() { build_static "$top/tools/testing/host" "$@"; }
-
-# build_tool: build the command-line tool for the virtual machine, and print its path.
-build_tool() { build_static "$top/tools/rkprobe" rkprobe; }
-
-# build_static WORKSPACE NAME [host]: build the program NAME of the WORKSPACE, linked statically, and print its path.
-build_static() {
-	local target=$machine-unknown-linux-gnu std flags=() options=(--quiet --locked --release -p "$2" --bin "$2")
-	local out=$1/target
-	if [ $# = 2 ] && is_foreign; then
+# build_program NAME [host]: build this program of the workspace for the virtual machine, or for this machine, and print
+# its path. The program is linked statically, because the virtual machine has no libraries.
+build_program() {
+	local target=$machine-unknown-linux-gnu std flags=() options=(--quiet --locked --release -p "$1" --bin "$1")
+	local out=$top/target
+	if [ $# = 1 ] && is_foreign; then
 		out=$out/$target
 		std=$guest_root/usr/lib/rustlib/$target/lib
 		flags=(env "RUSTFLAGS=-C linker=$gnu-gcc -L $std")
 		options+=(--target "$target")
 	fi
-	cd "$1" &&
+	cd "$top" &&
 		"$scripts/toolroot" "${flags[@]}" cargo rustc "${options[@]}" -- -C target-feature=+crt-static >&2 &&
-		printf '%s\n' "$out/release/$2"
+		printf '%s\n' "$out/release/$1"
 }
+
+# build_tool: build the command-line tool for the virtual machine, and print its path.
+build_tool() { build_program rkprobe; }
 
 # saved_command OBJECT: print kbuild's command that compiled OBJECT, without the options for the source and the output.
 saved_command() {
