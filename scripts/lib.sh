@@ -143,6 +143,17 @@ debug_packages=(clang lld llvm)
 debug_make=(make LLVM=1)
 ! is_foreign || debug_make+=("ARCH=$kernel_arch")
 
+# keep_generated DIR: print the arguments with which make, for an external module, does not write the sources again that
+# the build of the kernel in DIR has generated. The module depends on them, and their commands name its directory.
+keep_generated() {
+	local file
+	for file in "$1"/rust/kernel/generated_*.rs; do
+		printf '%s\n' "--eval=$file: ;"
+	done
+	# The first rule is not the one to make.
+	printf '%s\n' '--eval=.DEFAULT_GOAL :='
+}
+
 # find_make: set `make` to the command that builds modules for the kernel.
 find_make() {
 	local variables
@@ -150,7 +161,8 @@ find_make() {
 		mapfile -t variables < <(cross_variables)
 		make=(make -C "$KDIR" "${variables[@]}")
 	elif [ "${DEBUG-}" ]; then
-		make=("$scripts/toolroot" --read-only "${debug_make[@]}" -C "$debug_kernel")
+		mapfile -t variables < <(keep_generated "$debug_kernel")
+		make=("$scripts/toolroot" --read-only "${debug_make[@]}" "${variables[@]}" -C "$debug_kernel")
 	else
 		make=("$scripts/kernel-make")
 	fi
