@@ -64,13 +64,16 @@ pub(crate) trait Kind<'a> {
     /// Registers the probe of an accepted command again. A probe that is registered only while its
     /// event is enabled is armed at once.
     ///
-    /// Reads no file, because the kernel holds `event_mutex` while it enables an event.
+    /// Reads no file, because the kernel holds `event_mutex` while it enables an event. A kind that
+    /// always returns [`Start::Once`] is not registered again.
     fn register_again(
         &self,
-        command: &Command<'a>,
-        compiled: &Compiled,
-        records: &Arc<Records>,
-    ) -> Result<KBox<dyn Registered>, Failure>;
+        _command: &Command<'a>,
+        _compiled: &Compiled,
+        _records: &Arc<Records>,
+    ) -> Result<KBox<dyn Registered>, Failure> {
+        Err(EINVAL.into())
+    }
 
     /// The module and the symbol in it, if the command names a module. Such a probe is registered
     /// each time that the module is loaded.
@@ -90,7 +93,7 @@ pub(crate) trait Kind<'a> {
     }
 }
 
-/// A probe after its command, by the times when it is registered.
+/// When the probe of a command is registered.
 pub(crate) enum Start {
     /// Once, now.
     Once(KBox<dyn Registered>),

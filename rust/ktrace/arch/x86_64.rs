@@ -125,7 +125,7 @@ pub(crate) fn compare_exchange(
 ) -> Result<u64, u64> {
     let before;
     // SAFETY: The pointer is from a reference, and all accesses to an `Atomic` are atomic. Without
-    // options, the compiler moves no memory access across the instruction.
+    // `nomem`, the compiler moves no memory access across the instruction.
     unsafe {
         asm!("lock cmpxchg qword ptr [{}], {}", in(reg) word.as_ptr(), in(reg) new,
              inout("rax") old => before, options(nostack))
@@ -137,7 +137,7 @@ pub(crate) fn compare_exchange(
     }
 }
 
-/// Replaces a word, and returns the word before. C: `xchg()`.
+/// Replaces a word, and returns the word before. On arm64, it orders nothing else. C: `xchg()`.
 #[inline(always)]
 pub(crate) fn exchange(word: &Atomic<u64>, mut value: u64) -> u64 {
     // SAFETY: The pointer is from a reference, and all accesses to an `Atomic` are atomic. This
@@ -149,7 +149,8 @@ pub(crate) fn exchange(word: &Atomic<u64>, mut value: u64) -> u64 {
     value
 }
 
-/// Adds to a word, and returns the word before. The sum wraps. C: `xadd()`.
+/// Adds to a word, and returns the word before. The sum wraps. On arm64, it orders nothing else.
+/// C: `xadd()`.
 #[inline(always)]
 pub(crate) fn fetch_add(word: &Atomic<u64>, mut number: u64) -> u64 {
     // SAFETY: The pointer is from a reference, and all accesses to an `Atomic` are atomic.
@@ -361,7 +362,8 @@ pub(crate) fn ftrace_site(start: usize) -> usize {
 }
 
 /// Whether bytes before the function at `start` can belong to this function, and not to the
-/// function before it. This is never so, because the kernel has symbols for such bytes.
+/// function before it. The kernel has symbols for such bytes, and `rkprobe.ko` has no symbols there:
+/// in it, the padding is the end of the function before.
 pub(crate) fn may_have_bytes_before(_start: usize) -> bool {
     false
 }

@@ -31,7 +31,7 @@ struct ListedKprobe(*mut bindings::kprobe);
 unsafe impl Send for ListedKprobe {}
 
 kernel::sync::global_lock! {
-    // Sorted by address.
+    // Sorted by the address of the structure.
     // SAFETY: `crate::init` calls `init` before any other use of this file.
     unsafe(uninit) static KPROBES: Mutex<KVVec<ListedKprobe>> = KVVec::new();
 }
@@ -105,7 +105,9 @@ pub(crate) fn remove(kprobe: *mut bindings::kprobe) {
 pub(crate) unsafe fn enable(kprobe: *mut bindings::kprobe) -> Result {
     // The state of a module changes before `disarm_in` takes the lock. So this function sees the
     // state, or `disarm_in` disarms the kprobe.
-    let _kprobes = KPROBES.lock();
+    let kprobes = KPROBES.lock();
+    // A kprobe that has left the list would not be disarmed before its module goes.
+    index_of(&kprobes, kprobe).map_err(|_| EINVAL)?;
     // SAFETY: The caller guarantees that the kprobe exists. Unregistering may clear the address.
     let address = unsafe { core::ptr::read_volatile(&raw const (*kprobe).addr) } as usize;
     if module::is_in_going(address) {

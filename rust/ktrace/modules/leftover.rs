@@ -412,7 +412,7 @@ fn claim_last_of(module: &Module, kind: Kind) -> Option<Option<Claimed>> {
 
 /// Keeps the module with a handler's `code` loaded permanently, because the handler could not be
 /// unregistered and the kernel may still call it. All types of ktrace then call this function, and
-/// do not free the handler's memory.
+/// keep the handler's memory.
 ///
 /// A live module gets a reference that is never dropped, so the module cannot be unloaded. A
 /// reference has no effect on a module that is loading or unloading. For such a module, this
@@ -438,7 +438,7 @@ pub(crate) fn keep_code_of(code: usize) {
 /// Keeps the memory of a handler that could not be unregistered, by not returning to the owner of
 /// this memory. The caller has called [`keep_code_of`] before. Process context.
 ///
-/// The type is not `!`, because objtool takes the code of a caller to run on after such a call.
+/// The type is not `!`, because objtool assumes that the call returns.
 pub(crate) fn keep_memory() {
     pr_err!("a handler could not be removed from its owner's memory: this task sleeps for good\n");
     sleep_for_good();

@@ -216,6 +216,9 @@ impl<H: Handler> Kprobe<H> {
     /// Registers a probe and arms it. The handler may run before this initialiser returns.
     /// C: `register_kprobe()`.
     ///
+    /// The probe ends when its memory is dropped. So keep the box that
+    /// `KBox::pin_init(Kprobe::new(...), GFP_KERNEL)?` returns.
+    ///
     /// Process context; sleeps. Fails with:
     ///
     /// - `ENOENT` for an unknown symbol, and for an address that no symbol contains
@@ -254,10 +257,14 @@ impl<H: Handler> Kprobe<H> {
             if !H::HAS_POST || this.is_on_ftrace() {
                 return Ok(());
             }
-            this.registration.register_again(|kprobe| {
-                pre(kprobe);
-                kprobe.post_handler = Some(post_handler::<H>);
-            })
+            // SAFETY: This initialiser has pinned the value, and has not returned, so no other code
+            // has the value.
+            unsafe {
+                this.registration.register_again(|kprobe| {
+                    pre(kprobe);
+                    kprobe.post_handler = Some(post_handler::<H>);
+                })
+            }
         })
     }
 

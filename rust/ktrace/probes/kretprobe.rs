@@ -293,8 +293,8 @@ impl<H: Handler> Kretprobe<H> {
 
     /// The maximum number of calls in flight. Any context.
     pub fn maxactive(&self) -> u32 {
-        // SAFETY: By the type invariant of `Registration`, the kretprobe is registered, so the
-        // number does not change.
+        // SAFETY: By the type invariant of `Registration`, the kretprobe was registered, and
+        // the number does not change.
         unsafe { (*self.registration.raw()).maxactive.unsigned_abs() }
     }
 
@@ -304,7 +304,7 @@ impl<H: Handler> Kretprobe<H> {
     /// C: `nmissed` in `struct kretprobe` and in its `struct kprobe`, which are counted without a
     /// lock.
     pub fn missed(&self) -> u64 {
-        // SAFETY: By the type invariant of `Registration`, the kretprobe is registered. The result
+        // SAFETY: By the type invariant of `Registration`, the kretprobe was registered. The result
         // may or may not include an increment that another CPU makes now.
         let without_room =
             unsafe { ptr::read_volatile(&raw const (*self.registration.raw()).nmissed) };
@@ -362,7 +362,7 @@ unsafe extern "C" fn entry_handler<H: Handler>(
     };
     match handler.entry(&hit) {
         Some(data) => {
-            // SAFETY: `register` has set the size of the entry data, so the node has memory for it.
+            // SAFETY: `register_disabled` has set the size of the entry data, so the node has memory for it.
             // The node belongs to this call alone.
             unsafe { data_of::<H::Data>(instance).write(data) };
             0
@@ -478,7 +478,7 @@ unsafe fn handler_and_hit<'a, H: Handler>(
     // SAFETY: The caller guarantees that the node belongs to a call.
     let kretprobe = unsafe { kretprobe_of(instance) }?.as_ptr();
     // SAFETY: The kernel calls a handler only while the probe is registered. Unregistering waits
-    // for this call. Only `register` passes a structure of this type to the kernel.
+    // for this call. Only `register_disabled` passes a structure of this type to the kernel.
     let handler = unsafe {
         let raw = Opaque::cast_from(kretprobe);
         &(*kernel::container_of!(raw, Kretprobe<H>, registration.raw)).handler

@@ -120,17 +120,20 @@ impl<R: Raw> Registration<R> {
         }? Error)
     }
 
-    /// Unregisters the probe, and registers it again at its address, with other functions. Only the
-    /// initialiser of the probe calls this function, before it arms the probe.
+    /// Unregisters the probe, and registers it again at its address, with other functions.
     ///
     /// `ENODEV` if the module of the handler is being unloaded.
-    pub(crate) fn register_again(&self, set: impl FnOnce(&mut R)) -> Result {
+    ///
+    /// # Safety
+    ///
+    /// The value must be pinned until it is dropped. No other code may use it, as before the
+    /// initialiser of the probe has returned.
+    pub(crate) unsafe fn register_again(&self, set: impl FnOnce(&mut R)) -> Result {
         let target = Target::Address(self.address());
         if !self.unregister() {
             return Err(ENODEV);
         }
-        // SAFETY: The probe is not registered any more. The initialiser has not returned, so no
-        // other code has the value, which is pinned.
+        // SAFETY: The probe is not registered any more. The caller guarantees the rest.
         unsafe { self.place(target, set) }
     }
 
@@ -138,7 +141,8 @@ impl<R: Raw> Registration<R> {
     ///
     /// # Safety
     ///
-    /// The value must be pinned, and must not be registered. No other code may use it.
+    /// The value must be pinned until it is dropped, and must not be registered. No other code may
+    /// use it.
     unsafe fn place(&self, target: Target<'_>, set: impl FnOnce(&mut R)) -> Result {
         security::kprobes_allowed()?;
         let raw = self.raw();

@@ -115,15 +115,6 @@ impl<'a> Kind<'a> for Attached<'a> {
         let compiled = compiled.map_err(|failure| failure.errno())?;
         Ok(Start::Once(self.create(command, &compiled, records)?))
     }
-
-    fn register_again(
-        &self,
-        command: &Command<'a>,
-        compiled: &Compiled,
-        records: &Arc<Records>,
-    ) -> Result<KBox<dyn Registered>, Failure> {
-        self.create(command, compiled, records)
-    }
 }
 
 impl<H: event_probe::Handler + AsRef<Recorder>> Registered for EventProbe<H> {

@@ -200,15 +200,6 @@ impl<'a> Kind<'a> for Address {
         let register = |compiled| self.register(command, &compiled, records);
         Ok(Start::Once(self.check(compiled.and_then(register))?))
     }
-
-    fn register_again(
-        &self,
-        command: &Command<'a>,
-        compiled: &Compiled,
-        records: &Arc<Records>,
-    ) -> Result<KBox<dyn Registered>, Failure> {
-        self.check(self.register(command, compiled, records))
-    }
 }
 
 impl Address {
@@ -252,14 +243,15 @@ impl<'a> Kind<'a> for AllNamed<'a> {
         records: &Arc<Records>,
     ) -> Result<Start, Failure> {
         security::kprobes_allowed().map_err(at_target)?;
-        let probes = self.register_again(command, &compiled?, records)?;
-        Ok(Start::Once(probes))
+        Ok(Start::Once(self.register(command, &compiled?, records)?))
     }
+}
 
+impl AllNamed<'_> {
     /// Leaves out functions that the kernel refuses. Fails if the kernel refuses all of them.
-    fn register_again(
+    fn register(
         &self,
-        command: &Command<'a>,
+        command: &Command<'_>,
         compiled: &Compiled,
         records: &Arc<Records>,
     ) -> Result<KBox<dyn Registered>, Failure> {
@@ -268,7 +260,7 @@ impl<'a> Kind<'a> for AllNamed<'a> {
         let mut first_failure = None;
         for address in &addresses {
             let address = Address(*address as u64);
-            match address.register_again(command, compiled, records) {
+            match address.check(address.register(command, compiled, records)) {
                 Ok(probe) => probes.push(probe, GFP_KERNEL)?,
                 Err(failure) if failure.errno() == ENOMEM => return Err(failure),
                 Err(failure) => first_failure = first_failure.or(Some(failure)),

@@ -137,7 +137,7 @@ impl Registry {
                 let event = self.events.iter().find(is_used);
                 event.is_some_and(|event| self.probes_of(event.operations()).all(&is_doomed))
             };
-            if used.any(is_lost) && !is_doomed(user) {
+            if !is_doomed(user) && used.any(is_lost) {
                 return Err(EBUSY);
             }
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What ktrace promises of a registered probe beyond the contract of the kernel.
+//! The promises of ktrace for a registered probe, beyond the contract of the kernel.
 //!
 //! - A probe that nobody drops ends before the code of its handler is freed: see [`leftover`].
 //! - A probe in a module that unloads is disarmed before the kernel forgets it: see
@@ -94,11 +94,9 @@ impl Guard {
         };
         // SAFETY: By the type invariant, the structure is registered, because this task has the
         // claim.
-        let was_kept = unsafe {
-            R::unregister(&mut [raw]);
-            was_kept(raw)
-        };
-        if was_kept {
+        unsafe { R::unregister(&mut [raw]) };
+        // SAFETY: The structure was unregistered, and its memory is that of the caller.
+        if unsafe { keep_if_used(raw) } {
             leftover::keep_memory();
         }
         drop(claim);
@@ -164,16 +162,17 @@ pub(crate) fn unregister_all<P, R: Raw>(
     // SAFETY: By the invariant of `Guard`, each probe is registered, because this task has the
     // claim. Its owner is dropped only after this.
     unsafe { R::unregister(&mut raw) };
-    // The last entries of the list are the cheapest to remove.
-    while claims.pop().is_some() {}
     for probe in probes {
         let registration = registration_of(&probe);
         registration.guard.0.end();
         // SAFETY: The probe was unregistered, by this function or by `remove`.
-        if unsafe { was_kept(registration.raw()) } {
+        if unsafe { keep_if_used(registration.raw()) } {
             core::mem::forget(probe);
         }
     }
+    // Only now, the code of the handlers may go. The last entries of the list are the cheapest to
+    // remove.
+    while claims.pop().is_some() {}
 }
 
 /// Removes a probe from [`kprobe_list`], if it is there.
@@ -188,21 +187,22 @@ unsafe fn leave_list<R: Raw>(raw: *mut R) {
     }
 }
 
-/// Whether the kernel still uses a probe that was unregistered. In this case, the kernel has
-/// cleared the address, and the function keeps the probe's code loaded permanently.
+/// Returns whether the kernel still uses a probe that was unregistered. In this case, the kernel has
+/// cleared the address. This function then keeps the probe's code loaded permanently, and does not
+/// return if the module of this code goes: see [`leftover::keep_code_of`].
 ///
 /// # Safety
 ///
 /// `raw` must have been unregistered, and must not have been freed.
-unsafe fn was_kept<R: Raw>(raw: *mut R) -> bool {
+unsafe fn keep_if_used<R: Raw>(raw: *mut R) -> bool {
     // SAFETY: The caller guarantees that the probe was unregistered, so no other code changes the
     // address.
-    let was_kept = unsafe { (*R::kprobe(raw)).addr.is_null() };
-    if was_kept {
+    let is_used = unsafe { (*R::kprobe(raw)).addr.is_null() };
+    if is_used {
         // SAFETY: The functions were set before the registration, and no code changes them.
         leftover::keep_code_of(unsafe { R::code(raw) });
     }
-    was_kept
+    is_used
 }
 
 /// Unregisters a probe that its module left registered.
@@ -217,6 +217,6 @@ unsafe fn remove<R: Raw>(object: *mut c_void) {
     unsafe {
         leave_list(raw);
         R::unregister(&mut [raw]);
-        was_kept(raw);
+        keep_if_used(raw);
     }
 }
