@@ -62,8 +62,7 @@ const HITS: usize = 0;
 /// The counter of hits that found no buffer.
 const MISSED: usize = 1;
 
-/// Makes a record at each hit. Each registration of a probe has its own recorder. With the kernel's
-/// kprobe, it takes at most 192 bytes, which is one of the allocator's sizes.
+/// Makes a record at each hit. Each registration of a probe has its own recorder.
 pub(crate) struct Recorder {
     records: Arc<Records>,
     counters: Counters<2>,
@@ -73,13 +72,11 @@ pub(crate) struct Recorder {
     fixed: u16,
     /// Whether a hit changes a table of objects instead of making a record.
     is_feed: bool,
-    /// The buffer of the event.
-    strings: Option<Arc<StringBuffer>>,
+    /// Whether the event has a buffer.
+    has_strings: bool,
     /// The strings whose addresses the programs contain.
     _texts: Option<Arc<KVec<CString>>>,
 }
-
-const _: () = assert!(size_of::<Recorder>() <= 64);
 
 impl AsRef<Recorder> for Recorder {
     fn as_ref(&self) -> &Recorder {
@@ -99,7 +96,7 @@ impl Recorder {
             programs,
             fixed: records.schema.layout().bytes().try_into()?,
             is_feed: records.schema.role().is_some_and(Role::is_feed),
-            strings: records.schema.strings().cloned(),
+            has_strings: records.schema.strings().is_some(),
             records,
             _texts: texts,
         })
@@ -113,7 +110,7 @@ impl Recorder {
         values: impl CallValues,
         head: impl RecordHead,
     ) {
-        match &self.strings {
+        match self.strings() {
             None => {
                 self.counters.increment::<HITS>();
                 let state = hit.state();
@@ -140,6 +137,15 @@ impl Recorder {
         }
     }
 
+    /// The buffer of the event.
+    #[inline(always)]
+    fn strings(&self) -> Option<&StringBuffer> {
+        match self.has_strings {
+            true => self.records.schema.strings().map(|buffer| &**buffer),
+            false => None,
+        }
+    }
+
     /// Changes the table of objects with the fields of the record that a feed does not make.
     #[inline(never)]
     #[link_section = ".kprobes.text"]
@@ -159,7 +165,7 @@ impl Recorder {
         head: impl RecordHead,
         is_record: impl FnOnce(&[u8]) -> bool,
     ) {
-        if let Some(buffer) = &self.strings {
+        if let Some(buffer) = self.strings() {
             self.record_with_strings(buffer, *hit, values, head, |_, fields| {
                 let is_record = is_record(fields);
                 if is_record {

@@ -92,6 +92,9 @@ pub(super) fn register_return(
     }
 }
 
+// One of the allocator's sizes. The next one is 256.
+const _: () = assert!(size_of::<Kprobe<Recorder>>() <= 192);
+
 impl Registered for Pin<KBox<Kprobe<Recorder>>> {
     fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
         Kprobe::enable(self)
