@@ -362,8 +362,8 @@ pub(crate) fn ftrace_site(start: usize) -> usize {
 }
 
 /// Whether bytes before the function at `start` can belong to this function, and not to the
-/// function before it. The kernel has symbols for such bytes, and `rkprobe.ko` has no symbols there:
-/// in it, the padding is the end of the function before.
+/// function before it. The kernel has symbols for such bytes. `rkprobe.ko` has none: in it, such
+/// bytes are the end of the function before.
 pub(crate) fn may_have_bytes_before(_start: usize) -> bool {
     false
 }

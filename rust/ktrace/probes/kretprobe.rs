@@ -362,8 +362,8 @@ unsafe extern "C" fn entry_handler<H: Handler>(
     };
     match handler.entry(&hit) {
         Some(data) => {
-            // SAFETY: `register_disabled` has set the size of the entry data, so the node has memory for it.
-            // The node belongs to this call alone.
+            // SAFETY: `register_disabled` has set the size of the entry data, so the node has
+            // memory for it. The node belongs to this call alone.
             unsafe { data_of::<H::Data>(instance).write(data) };
             0
         }

@@ -187,9 +187,9 @@ unsafe fn leave_list<R: Raw>(raw: *mut R) {
     }
 }
 
-/// Returns whether the kernel still uses a probe that was unregistered. In this case, the kernel has
-/// cleared the address. This function then keeps the probe's code loaded permanently, and does not
-/// return if the module of this code goes: see [`leftover::keep_code_of`].
+/// Returns whether the kernel still uses a probe that was unregistered. In this case, the kernel
+/// has cleared the address. This function then keeps the probe's code loaded permanently, and does
+/// not return if the module of this code goes: see [`leftover::keep_code_of`].
 ///
 /// # Safety
 ///
