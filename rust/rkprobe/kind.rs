@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What rkprobe must know of a kind of probe. Each kind has a file below `kinds/`.
+//! The trait of a kind of probe. Each kind has a file below `kinds/`.
 
 use core::fmt;
 
@@ -53,13 +53,16 @@ pub(crate) trait Kind<'a> {
         Ok(None)
     }
 
-    /// Creates the probe of a command: registers it, disabled, unless it is registered later.
+    /// Creates the probe of a command: registers it, disabled, unless it is registered later. Most
+    /// kinds are registered each time that the event is enabled.
     fn start(
         &self,
-        command: &Command<'a>,
+        _command: &Command<'a>,
         compiled: Result<Compiled, Failure>,
-        records: &Arc<Records>,
-    ) -> Result<Start, Failure>;
+        _records: &Arc<Records>,
+    ) -> Result<Start, Failure> {
+        Start::with_event(compiled)
+    }
 
     /// Registers the probe of an accepted command again. A probe that is registered only while its
     /// event is enabled is armed at once.
@@ -81,8 +84,8 @@ pub(crate) trait Kind<'a> {
         None
     }
 
-    /// What a probe waits for that cannot hit now. `is_registered` is whether the kernel knows the
-    /// probe.
+    /// The module or the tracepoint that a probe waits for, because it cannot hit before.
+    /// `is_registered` is whether the kernel knows the probe.
     fn awaited(&self, _is_registered: bool) -> Option<Awaited<'a>> {
         None
     }
@@ -114,7 +117,7 @@ impl Start {
     }
 }
 
-/// What a probe waits for.
+/// The thing that a probe waits for.
 pub(crate) enum Awaited<'a> {
     /// A module of this name.
     Module(&'a str),

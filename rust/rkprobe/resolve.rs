@@ -63,7 +63,7 @@ pub(crate) struct ResolvedTarget<'a> {
     pub(crate) types: TypeSource<'a>,
 }
 
-/// What decides the types of the variables at a target.
+/// The place of the types of the variables at a target.
 pub(crate) enum TypeSource<'a> {
     /// The target has no variables with types.
     None,

@@ -6,36 +6,32 @@
 
 use crate::error::ErrorKind;
 
-/// The point where a probe hits. It decides which variables are available.
-///
-/// C: the `TPARG_FL_*` flags.
+/// The point where a probe hits. It decides which variables are available: see the table in this
+/// file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbePoint {
-    /// The entry of a function: `$argN` is available.
+    /// The entry of a function.
     Entry,
     /// Any other instruction.
     Inside,
-    /// The return of a function: `$retval` and `$elapsed` are available. `$argN` is available with
-    /// its value at the entry.
+    /// The return of a function. Arguments have their values at the entry.
     Return,
-    /// A return instruction of a function: `$retval` and `$exit` are available. Entry data is not.
+    /// A return instruction of a function. There is no entry data.
     ReturnInsn,
-    /// A tracepoint: `$argN` is available.
+    /// A tracepoint.
     Tracepoint,
-    /// A trace event: the fields of its record are available.
+    /// A trace event. The fields of its record are available.
     Event,
-    /// An access to memory: `$addr` is available.
+    /// An access to memory.
     Memory,
-    /// The entry of a function that receives an object: `$argN`, `$obj` and `$parameter` are
-    /// available.
+    /// The entry of a function that receives an object.
     Object {
-        /// Whether the probe records changes only: `$unchanged` is available.
+        /// Whether the probe records changes only.
         of_changes: bool,
     },
-    /// The return of such a function: `$retval` and `$elapsed` are available, too. `$argN` has its
-    /// value at the entry.
+    /// The return of such a function. Arguments have their values at the entry.
     ObjectReturn {
-        /// Whether the probe records changes only: `$unchanged` is available.
+        /// Whether the probe records changes only.
         of_changes: bool,
     },
 }

@@ -22,10 +22,7 @@ use crate::{
     compile::Compiled,
     entry_saver::FEW,
     failure::Failure,
-    kind::{
-        Kind,
-        Start, //
-    },
+    kind::Kind,
     object::Role,
     object_recorder::{
         AtObject,
@@ -60,15 +57,6 @@ impl<'a> Kind<'a> for ObjectTarget<'a> {
 
     fn max_entry_words(&self) -> Option<usize> {
         self.returns.map(|_| FEW)
-    }
-
-    fn start(
-        &self,
-        _command: &Command<'a>,
-        compiled: Result<Compiled, Failure>,
-        _records: &Arc<Records>,
-    ) -> Result<Start, Failure> {
-        Start::with_event(compiled)
     }
 
     /// Registers a probe by ftrace for each parameter that may be an object: the handler need not

@@ -24,8 +24,7 @@ use crate::{
     failure::Failure,
     kind::{
         Awaited,
-        Kind,
-        Start, //
+        Kind, //
     },
     recorder::{
         Counts,
@@ -51,15 +50,6 @@ impl<'a> Kind<'a> for Name<'a> {
             point: ProbePoint::Tracepoint,
             types: TypeSource::Tracepoint(self.0),
         })
-    }
-
-    fn start(
-        &self,
-        _command: &Command<'a>,
-        compiled: Result<Compiled, Failure>,
-        _records: &Arc<Records>,
-    ) -> Result<Start, Failure> {
-        Start::with_event(compiled)
     }
 
     fn register_again(

@@ -40,10 +40,7 @@ use crate::{
         Failure, //
     },
     hit_context::CallValues,
-    kind::{
-        Kind,
-        Start, //
-    },
+    kind::Kind,
     reader,
     recorder::{
         Counts,
@@ -91,15 +88,6 @@ impl<'a> Kind<'a> for Watched<'a> {
 
     fn resolve_again(&self, _command: &Command<'a>) -> Result<ResolvedTarget<'a>> {
         Ok(AT_MEMORY)
-    }
-
-    fn start(
-        &self,
-        _command: &Command<'a>,
-        compiled: Result<Compiled, Failure>,
-        _records: &Arc<Records>,
-    ) -> Result<Start, Failure> {
-        Start::with_event(compiled)
     }
 
     /// A full error number says little, so the reason is in the kernel's log.
