@@ -282,7 +282,7 @@ fn table(shared: &Shared) {
     let _ = std::io::stdout().flush();
 }
 
-/// What the CPUs do, and where tasks are blocked. All of it goes to the console.
+/// Shows the stacks of the CPUs and of all tasks on the console.
 fn print_stacks() {
     let _ = write("/proc/sys/kernel/printk", b"8");
     for key in [b"l", b"w", b"t"] {
