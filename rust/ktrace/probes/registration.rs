@@ -249,12 +249,13 @@ pub(crate) trait Probe<R: Raw>: Send + Sync {
     fn registration(&self) -> &Registration<R>;
 }
 
-/// A box with a probe whose handler has any type. The probe is pinned: nobody can move it.
+/// A box with a probe whose handler has any type. The probe is pinned: no code can move a value
+/// whose size it does not know.
 pub(crate) type AnyProbe<R> = KBox<dyn Probe<R>>;
 
 /// Converts a probe to one without the type of its handler.
 pub(crate) fn into_any<R: Raw, P: Probe<R> + 'static>(probe: Pin<KBox<P>>) -> AnyProbe<R> {
-    // SAFETY: The probe stays in its box, and no code moves it: its type has no size then.
+    // SAFETY: The probe stays in its box, and no code can move it afterwards: see `AnyProbe`.
     let probe: KBox<P> = unsafe { Pin::into_inner_unchecked(probe) };
     probe
 }
