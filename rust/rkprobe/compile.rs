@@ -42,20 +42,21 @@ use probe::{
 };
 
 use crate::{
+    action::{
+        Action,
+        Purpose, //
+    },
     entry_saver::EntryLayout,
     failure::{
         at_target,
         to_kernel,
         Failure, //
     },
-    recorder::Recorder,
-    records::Records,
     resolve::{
         with_types,
         ResolvedTarget,
         Source, //
     },
-    schema::Schema,
     symbols, //
 };
 
@@ -160,21 +161,21 @@ impl Compiled {
     }
 
     /// Compiles the arguments of an accepted probe with the current addresses of symbols. `target`
-    /// is its target, resolved again. Fails with `EINVAL` if the fields differ from the fields of
-    /// the event. A module can have other types when it loads again.
+    /// is its target, resolved again. Fails with `EINVAL` if they are no longer arguments for this
+    /// purpose.
     ///
     /// Process context. Sleeps, and can read files.
     #[inline(never)]
     pub(crate) fn again<T: SpecText>(
         probe: &ProbeSpec<T>,
         target: &ResolvedTarget<'_>,
-        schema: &Schema,
+        purpose: &Purpose,
         going: Option<&Module>,
     ) -> Result<Self, Failure> {
         let command = probe.command();
         let written = parse_arguments(&command)?;
         with_types(&written, target, |types| {
-            let resolve = |context| resolve_again(&command, &written, context, schema);
+            let resolve = |context| resolve_again(&command, &written, context, purpose);
             let arguments = match resolve(types.context)? {
                 Some(arguments) => arguments,
                 // rkprobe accepted the command without the module, and so without the module's BTF.
@@ -186,23 +187,55 @@ impl Compiled {
     }
 
     /// Whether the programs depend on the symbols or the types of this module.
-    pub(crate) fn needs(&self, module: &Module) -> bool {
+    fn needs(&self, module: &Module) -> bool {
         let mut names = self.needs.modules.iter();
         names.any(|name| name.to_bytes() == &**module.name())
     }
 
     /// Whether any module that loads can change the programs.
-    pub(crate) fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         self.needs.is_open
     }
 
     /// Creates the handler of one registration, and the layout of its entry data. Fails with
     /// `ENOMEM`.
-    pub(crate) fn recorder(&self, records: &Arc<Records>) -> Result<(Recorder, EntryLayout)> {
+    pub(crate) fn action(&self, purpose: &Purpose) -> Result<(Action, EntryLayout)> {
         let mut programs = KVec::new();
         programs.extend_from_slice(&self.programs, GFP_KERNEL)?;
-        let recorder = Recorder::new(records.clone(), programs, self.texts.clone())?;
-        Ok((recorder, self.entry.try_clone()?))
+        let action = Action::new(purpose, programs, self.texts.clone())?;
+        Ok((action, self.entry.try_clone()?))
+    }
+}
+
+/// The programs of a probe that is registered more than once.
+pub(crate) struct Programs {
+    pub(crate) purpose: Purpose,
+    /// Whether the probe is registered each time that its event is enabled, and not each time that
+    /// its module is loaded.
+    pub(crate) is_with_event: bool,
+    /// For the next registration. A kprobe has none until its module is loaded.
+    pub(crate) compiled: Option<Result<Compiled>>,
+}
+
+impl Programs {
+    /// Whether the programs must be compiled again before `module`, which is being loaded, runs. A
+    /// kprobe in the module always has new ones.
+    pub(crate) fn needs_coming(&self, module: &Module) -> bool {
+        let may_change = match &self.compiled {
+            Some(Ok(compiled)) => compiled.needs(module) || compiled.is_open(),
+            Some(Err(_)) => true,
+            None => false,
+        };
+        self.is_with_event && may_change
+    }
+
+    /// Whether the programs must be compiled again without `module`, which is being unloaded.
+    pub(crate) fn needs_going(&self, module: &Module) -> bool {
+        let needs_module = match &self.compiled {
+            Some(Ok(compiled)) => compiled.needs(module),
+            Some(Err(_)) | None => false,
+        };
+        needs_module && self.is_with_event
     }
 }
 
@@ -219,21 +252,18 @@ fn add_program(programs: &mut KVec<Program>, program: Program) -> Result {
 }
 
 /// Resolves the arguments of an accepted command. Returns `None` if an argument now has an error,
-/// or if the fields differ from the fields of the event.
+/// or if they are no longer arguments for this purpose.
 fn resolve_again<'c>(
     command: &Command<'_>,
     written: &'c [WrittenArgument<'c>],
     context: ParseContext<'c>,
-    schema: &Schema,
+    purpose: &Purpose,
 ) -> Result<Option<KVVec<Argument<'c>>>, Failure> {
     let arguments = match resolve_arguments(command, written, context) {
         Err(Failure::Command(_)) => return Ok(None),
         arguments => arguments?,
     };
-    let mut layout = Layout::new();
-    let mut both = arguments.iter().zip(schema.fields());
-    let is_same = both.all(|(argument, (_, field))| layout.add(argument) == Ok(field));
-    Ok(is_same.then_some(arguments))
+    Ok(purpose.accepts(&arguments).then_some(arguments))
 }
 
 /// Finds the kernel addresses of symbols and strings for programs.

@@ -40,7 +40,7 @@ pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
         Target::Object(target) => create_object(command, target),
         _ => {
             let command = kinds::with(command.target, |kind| kind.complete(command))?;
-            create_with(&command, None, KVec::new())
+            create_with(&command, None)
         }
     }
 }

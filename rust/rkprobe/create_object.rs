@@ -2,24 +2,16 @@
 
 //! Create an object probe, and its feeds: a probe for each probe of the events that it names.
 
-use core::{
-    cell::Cell,
-    slice, //
-};
+use core::slice;
 
 use kernel::{
     prelude::*,
-    str::CString,
-    sync::Arc, //
+    str::CString, //
 };
 
-use ktrace::trace_event::Sink;
 use probe::{
     arch,
-    argument::{
-        Argument,
-        Name, //
-    },
+    argument::Name,
     btf::TypeKind,
     command::{
         self,
@@ -34,16 +26,13 @@ use probe::{
         Errno,
         ErrorKind, //
     },
-    types::{
-        FetchType,
-        Width, //
-    },
 };
 
 use crate::{
+    action::Purpose,
     compile::resolve_arguments,
-    event::Probe,
     failure::Failure,
+    hook::Hook,
     kinds,
     new_probe::{
         create_with,
@@ -52,15 +41,11 @@ use crate::{
     object::{
         self,
         Change,
+        Feed,
         Following,
-        Objects,
-        Role,
         Selection, //
     },
-    records::{
-        EventState,
-        Records, //
-    },
+    object_probe::NewObjectProbe,
     registry,
     resolve::{
         vmlinux,
@@ -110,16 +95,21 @@ pub(crate) fn create_object(
         functions: functions.ok_or(no_function)?,
     };
 
+    let buffer = registry::string_buffer()?;
+    let purpose = |change| {
+        let objects = objects.clone();
+        Purpose::Feed(Feed { objects, change }, buffer.clone())
+    };
     let mut feeds = KVec::new();
     for end in &ends {
-        end.add_feeds(&objects, Change::Remove, &mut feeds)?;
+        end.add_feeds(&purpose(Change::Remove), &mut feeds)?;
     }
     for source in &sources {
-        source.add_feeds(&objects, Change::Add, &mut feeds)?;
+        source.add_feeds(&purpose(Change::Add), &mut feeds)?;
     }
     let with_structure = command.with_structure(name);
-    let role = Arc::new(Role::Follow(following), GFP_KERNEL)?;
-    create_with(&with_structure, Some(role), feeds)
+    let object = NewObjectProbe::new(following, feeds)?;
+    create_with(&with_structure, Some(&object))
 }
 
 /// The name of the structure that the sources point to, as far as BTF knows their types.
@@ -224,17 +214,12 @@ impl<'a> SourceField<'a> {
     }
 
     /// Adds a probe for each probe of the event.
-    fn add_feeds(
-        &self,
-        objects: &Arc<Objects>,
-        change: Change,
-        feeds: &mut KVec<Probe>,
-    ) -> Result<(), Failure> {
+    fn add_feeds(&self, purpose: &Purpose, feeds: &mut KVec<Hook>) -> Result<(), Failure> {
         for probe in &self.probes {
             let command = probe.command();
             let argument = self.argument(&command)?;
             let feed = self
-                .feed(&command, slice::from_ref(&argument), objects, change)
+                .feed(&command, slice::from_ref(&argument), purpose)
                 .map_err(|failure| self.failure(failure))?;
             feeds.push(feed, GFP_KERNEL)?;
         }
@@ -246,12 +231,11 @@ impl<'a> SourceField<'a> {
         &self,
         command: &Command<'_>,
         written: &[WrittenArgument<'_>],
-        objects: &Arc<Objects>,
-        change: Change,
-    ) -> Result<Probe, Failure> {
+        purpose: &Purpose,
+    ) -> Result<Hook, Failure> {
         let target = kinds::with(command.target, |kind| kind.resolve(command))?;
         with_types(written, &target, |types| {
-            self.feed_with(command, written, types, objects, change)
+            self.feed_with(command, written, types, purpose)
         })
     }
 
@@ -260,40 +244,24 @@ impl<'a> SourceField<'a> {
         command: &Command<'_>,
         written: &[WrittenArgument<'_>],
         types: &Types<'_>,
-        objects: &Arc<Objects>,
-        change: Change,
-    ) -> Result<Probe, Failure> {
+        purpose: &Purpose,
+    ) -> Result<Hook, Failure> {
         let arguments = resolve_arguments(command, written, types.context)?;
-        let is_address = |argument: &Argument<'_>| {
-            matches!(argument.ty, FetchType::Number(Width::W8, _)) && argument.count.is_none()
-        };
-        if !arguments.iter().all(is_address) {
+        if !purpose.accepts(&arguments) {
             return Err(self.error(ErrorKind::BadObjectField).into());
         }
         let name = EventName {
             group: self.field.group,
             event: command::Event::Given(self.field.event),
         };
-        let role = Arc::new(Role::Feed(objects.clone(), change), GFP_KERNEL)?;
         let new = NewProbe {
             command,
             written,
             name: &name,
             arguments,
             source: types.source,
-            role: Some(&role),
-            feeds: &Cell::default(),
+            object: None,
         };
-        let mut schema = new.schema()?;
-        schema.set_strings(registry::string_buffer()?)?;
-        let records = Records {
-            sink: Sink::new(),
-            schema,
-            state: EventState::default(),
-        };
-        new.make_probe(
-            spec::new(command, written, &name)?,
-            Arc::new(records, GFP_KERNEL)?,
-        )
+        new.hook(spec::new(command, written, &name)?, purpose)
     }
 }

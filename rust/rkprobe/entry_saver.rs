@@ -25,11 +25,11 @@ use probe::{
 };
 
 use crate::{
+    action::Action,
     hit_context::{
         CallValues,
         HitContext, //
     },
-    recorder::Recorder, //
 };
 
 /// The layout of the entry data of a probe.
@@ -82,9 +82,9 @@ pub(crate) const FEW: usize = 8;
 /// time of the entry.
 ///
 /// The kernel reserves memory for these words for each call in flight. A probe without entry data
-/// uses the [`Recorder`] as its handler, which does nothing at the entry.
+/// uses the [`Action`] as its handler, which does nothing at the entry.
 pub(crate) struct EntrySaver<const N: usize, const IS_TIMED: bool> {
-    recorder: Recorder,
+    action: Action,
     arguments: KVec<EntryArgument>,
 }
 
@@ -93,14 +93,11 @@ impl<const N: usize, const IS_TIMED: bool> EntrySaver<N, IS_TIMED> {
     pub(crate) const MAX: usize = N - IS_TIMED as usize;
 
     /// Creates a handler. Fails with `E2BIG` if there are more than [`Self::MAX`] arguments.
-    pub(crate) fn new(recorder: Recorder, arguments: KVec<EntryArgument>) -> Result<Self> {
+    pub(crate) fn new(action: Action, arguments: KVec<EntryArgument>) -> Result<Self> {
         if arguments.len() > Self::MAX {
             return Err(E2BIG);
         }
-        Ok(Self {
-            recorder,
-            arguments,
-        })
+        Ok(Self { action, arguments })
     }
 
     /// Saves the entry data, at the entry of a call.
@@ -143,7 +140,7 @@ impl<const N: usize, const IS_TIMED: bool> kretprobe::Handler for EntrySaver<N, 
 
     #[inline(always)]
     fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, [u64; N]>) {
-        self.recorder.record(
+        self.action.run(
             hit,
             Self::saved(call.data()),
             (hit.address(), call.caller()),
@@ -162,14 +159,14 @@ impl<const N: usize, const IS_TIMED: bool> fprobe::Handler for EntrySaver<N, IS_
 
     #[inline(always)]
     fn exit(&self, call: &Call<'_>, words: &[u64; N]) {
-        self.recorder
-            .record(call, Self::saved(words), (call.function(), call.caller()));
+        self.action
+            .run(call, Self::saved(words), (call.function(), call.caller()));
     }
 }
 
-impl<const N: usize, const IS_TIMED: bool> AsRef<Recorder> for EntrySaver<N, IS_TIMED> {
-    fn as_ref(&self) -> &Recorder {
-        &self.recorder
+impl<const N: usize, const IS_TIMED: bool> AsRef<Action> for EntrySaver<N, IS_TIMED> {
+    fn as_ref(&self) -> &Action {
+        &self.action
     }
 }
 

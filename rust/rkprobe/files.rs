@@ -105,14 +105,14 @@ impl ControlFile for Profile {
 
     fn show(&self, number: usize, to: &SeqFile) {
         registry::with_probe(number, |probe| {
-            let counts = probe.counts();
+            let counts = probe.hook().counts();
             to.call_printf(format_args!(
                 "  {:<44} {:>15} {:>15}",
                 probe.spec().event(),
                 counts.hits,
                 counts.missed
             ));
-            if let (EventsFile::DynamicEvents, Some(awaited)) = (self.0, probe.awaited()) {
+            if let (EventsFile::DynamicEvents, Some(awaited)) = (self.0, probe.hook().awaited()) {
                 to.call_printf(format_args!("  waiting for {}", format_args!("{awaited}")));
             }
             to.call_printf(format_args!("\n"));

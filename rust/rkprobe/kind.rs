@@ -2,12 +2,9 @@
 
 //! The trait of a kind of probe. Each kind has a file below `kinds/`.
 
-use core::fmt;
-
 use kernel::{
     prelude::*,
-    str::CString,
-    sync::Arc, //
+    str::CString, //
 };
 
 use probe::command::{
@@ -16,10 +13,13 @@ use probe::command::{
 };
 
 use crate::{
+    action::Purpose,
     compile::Compiled,
     failure::Failure,
-    records::Records,
-    registered::Registered,
+    registered::{
+        Awaited,
+        Registered, //
+    },
     resolve::ResolvedTarget, //
 };
 
@@ -53,13 +53,18 @@ pub(crate) trait Kind<'a> {
         Ok(None)
     }
 
+    /// Whether the fields of a record are compared before it is known whether it is made.
+    fn compares_records(&self) -> bool {
+        false
+    }
+
     /// Creates the probe of a command: registers it, disabled, unless it is registered later. Most
     /// kinds are registered each time that the event is enabled.
     fn start(
         &self,
         _command: &Command<'a>,
         compiled: Result<Compiled, Failure>,
-        _records: &Arc<Records>,
+        _purpose: &Purpose,
     ) -> Result<Start, Failure> {
         Start::with_event(compiled)
     }
@@ -73,7 +78,7 @@ pub(crate) trait Kind<'a> {
         &self,
         _command: &Command<'a>,
         _compiled: &Compiled,
-        _records: &Arc<Records>,
+        _purpose: &Purpose,
     ) -> Result<KBox<dyn Registered>, Failure> {
         Err(EINVAL.into())
     }
@@ -113,23 +118,6 @@ impl Start {
         match compiled {
             Err(failure) if failure.errno() == ENOMEM => Err(failure),
             compiled => Ok(Self::WithEvent(compiled.map_err(|failure| failure.errno()))),
-        }
-    }
-}
-
-/// The thing that a probe waits for.
-pub(crate) enum Awaited<'a> {
-    /// A module of this name.
-    Module(&'a str),
-    /// A tracepoint of this name, which a module may bring.
-    Tracepoint(&'a str),
-}
-
-impl fmt::Display for Awaited<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Module(name) => write!(f, "module {name}"),
-            Self::Tracepoint(name) => write!(f, "tracepoint {name}"),
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::commands::{
     Modules, //
 };
 
+mod action;
 mod commands;
 mod compile;
 mod create;
@@ -36,15 +37,16 @@ mod exits;
 mod failure;
 mod files;
 mod hit_context;
+mod hook;
 mod kind;
 mod kinds;
 mod new_probe;
 mod object;
+mod object_probe;
 mod object_recorder;
 mod parameters;
 mod printer;
 mod reader;
-mod recorder;
 mod records;
 mod registered;
 mod registry;

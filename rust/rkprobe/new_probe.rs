@@ -2,10 +2,7 @@
 
 //! The steps of creation that all kinds of probes share: see [`create`](crate::create).
 
-use core::{
-    cell::Cell,
-    fmt, //
-};
+use core::fmt;
 
 use kernel::{
     prelude::*,
@@ -40,6 +37,7 @@ use probe::{
 };
 
 use crate::{
+    action::Purpose,
     compile::{
         parse_arguments,
         resolve_arguments,
@@ -48,8 +46,9 @@ use crate::{
     entry_saver::EntryLayout,
     event::Probe,
     failure::Failure,
+    hook::Hook,
     kinds,
-    object::Role,
+    object_probe::NewObjectProbe,
     reader,
     records::{
         EventState,
@@ -74,17 +73,16 @@ const FILE_OFFSETS: FileOffsets = FileOffsets {
     dentry: vfs::DENTRY_IN_FILE,
 };
 
-/// Creates a probe. An object probe also has a role and feeds.
+/// Creates a probe. An object probe also has its parts.
 pub(crate) fn create_with(
     command: &Command<'_>,
-    role: Option<Arc<Role>>,
-    feeds: KVec<Probe>,
+    object: Option<&NewObjectProbe>,
 ) -> Result<(), Failure> {
     let target = kinds::with(command.target, |kind| kind.resolve(command))?;
     let name = command.name(security::hash_address)?;
     let written = parse_arguments(command)?;
     with_types(&written, &target, |types| {
-        create_typed(command, &written, &name, types, role, feeds)
+        create_typed(command, &written, &name, types, object)
     })
 }
 
@@ -95,8 +93,7 @@ fn create_typed(
     written: &[WrittenArgument<'_>],
     name: &EventName<'_>,
     types: &Types<'_>,
-    role: Option<Arc<Role>>,
-    feeds: KVec<Probe>,
+    object: Option<&NewObjectProbe>,
 ) -> Result<(), Failure> {
     let create = |written: &[WrittenArgument<'_>]| {
         let new = NewProbe {
@@ -105,8 +102,7 @@ fn create_typed(
             name,
             arguments: resolve_arguments(command, written, types.context)?,
             source: types.source,
-            role: role.as_ref(),
-            feeds: &Cell::new(feeds),
+            object,
         };
         new.add()
     };
@@ -199,10 +195,8 @@ pub(crate) struct NewProbe<'a> {
     pub(crate) arguments: KVVec<Argument<'a>>,
     /// The source of the arguments' types.
     pub(crate) source: Source<'a>,
-    /// For an object probe, and for its feeds.
-    pub(crate) role: Option<&'a Arc<Role>>,
-    /// For an object probe. The probe takes them.
-    pub(crate) feeds: &'a Cell<KVec<Probe>>,
+    /// For an object probe.
+    pub(crate) object: Option<&'a NewObjectProbe>,
 }
 
 impl NewProbe<'_> {
@@ -237,14 +231,11 @@ impl NewProbe<'_> {
     }
 
     /// Lays out the fields of the event.
-    pub(crate) fn schema(&self) -> Result<Schema> {
+    fn schema(&self) -> Result<Schema> {
         let attached = kinds::with(self.command.target, |kind| kind.attached())?;
         let mut schema = Schema::new(self.command.kind, attached)?;
         for argument in &self.arguments {
             schema.add(argument)?;
-        }
-        if let Some(role) = self.role {
-            schema.set_role(role.clone())?;
         }
         Ok(schema)
     }
@@ -306,7 +297,8 @@ impl NewProbe<'_> {
         if matches!(name, Err(EEXIST)) {
             return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
         }
-        if schema.needs_buffer() {
+        let compares = kinds::with(self.command.target, |kind| kind.compares_records());
+        if schema.layout().is_dynamic() || compares {
             schema.set_strings(registry::string_buffer()?)?;
         }
         let records = Records {
@@ -324,11 +316,20 @@ impl NewProbe<'_> {
     /// Creates the probe. Registers it, unless it is registered each time that its event is
     /// enabled.
     #[inline(never)]
-    pub(crate) fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<Probe, Failure> {
+    fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<Probe, Failure> {
+        let hook = match self.object {
+            None => self.hook(spec, &Purpose::Record(records.clone()))?,
+            Some(object) => object.hook(self.hook(spec, &object.purpose(records.clone()))?)?,
+        };
+        Ok(Probe::new(records, hook)?)
+    }
+
+    /// Compiles the arguments, and starts the command for a purpose.
+    pub(crate) fn hook(&self, spec: Spec, purpose: &Purpose) -> Result<Hook, Failure> {
         let compiled = Compiled::new(&self.arguments, self.source, None);
         let start = kinds::with(self.command.target, |kind| {
-            kind.start(self.command, compiled, &records)
+            kind.start(self.command, compiled, purpose)
         })?;
-        Ok(Probe::new(records, spec, start, self.feeds.take())?)
+        Ok(Hook::new(spec, start, purpose)?)
     }
 }

@@ -23,6 +23,7 @@ use probe::{
         Register,
         Slot, //
     },
+    argument::Argument,
     btf::{
         Btf,
         Receiver,
@@ -34,6 +35,10 @@ use probe::{
         Bucket,
         BucketStates,
         ObjectTable, //
+    },
+    types::{
+        FetchType,
+        Width, //
     },
 };
 
@@ -101,40 +106,34 @@ pub(crate) enum Change {
     Remove,
 }
 
-/// The role of an event's records for an object probe.
-pub(crate) enum Role {
-    /// They are not recorded. The first field changes the table of the object probe.
-    Feed(Arc<Objects>, Change),
-    /// They are the records of the object probe.
-    Follow(Following),
+/// Changes the table of an object probe at the hits of another event.
+#[derive(Clone)]
+pub(crate) struct Feed {
+    pub(crate) objects: Arc<Objects>,
+    pub(crate) change: Change,
 }
 
-impl Role {
-    /// Whether a record is needed before it is known whether it is written.
-    pub(crate) fn needs_buffer(&self) -> bool {
-        match self {
-            Self::Feed(..) => true,
-            Self::Follow(following) => following.selection.is_of_changes,
-        }
-    }
+impl Feed {
+    /// The size of the field with the address of the object.
+    pub(crate) const BYTES: u16 = size_of::<u64>() as u16;
 
-    /// Whether a hit changes the table of an object probe instead of making a record.
-    pub(crate) fn is_feed(&self) -> bool {
-        matches!(self, Self::Feed(..))
-    }
-
-    /// Changes the table with the fields of a feed's record. Does nothing for other records. Any
-    /// context.
-    #[inline(always)]
-    pub(crate) fn feed(&self, fields: &[u8]) {
-        if let (Self::Feed(objects, change), Some(address)) = (self, fields.first_chunk()) {
+    /// Changes the table. `fields` begins with the address of the object. Any context.
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    pub(crate) fn take(&self, fields: &[u8]) {
+        if let Some(address) = fields.first_chunk() {
             let address = u64::from_ne_bytes(*address);
-            match change {
-                Change::Add => objects.add(address),
-                Change::Remove => objects.remove(address),
+            match self.change {
+                Change::Add => self.objects.add(address),
+                Change::Remove => self.objects.remove(address),
             }
         }
     }
+}
+
+/// Whether the value of an argument can be the address of an object.
+pub(crate) fn is_address(argument: &Argument<'_>) -> bool {
+    matches!(argument.ty, FetchType::Number(Width::W8, _)) && argument.count.is_none()
 }
 
 /// The objects that an object probe follows, and the functions that may receive them.

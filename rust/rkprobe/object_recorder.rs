@@ -24,6 +24,10 @@ use probe::{
 };
 
 use crate::{
+    action::{
+        Action,
+        RecordHead, //
+    },
     entry_saver::{
         elapsed_since,
         EntryLayout,
@@ -37,15 +41,11 @@ use crate::{
         Objects,
         Selection, //
     },
-    recorder::{
-        RecordHead,
-        Recorder, //
-    },
 };
 
 /// The handler at the entry of functions that may receive an object.
 pub(crate) struct AtObject {
-    pub(crate) recorder: Recorder,
+    pub(crate) action: Action,
     pub(crate) objects: Arc<Objects>,
     /// The position of the parameter that may be an object, counted from 0.
     pub(crate) position: u16,
@@ -56,9 +56,9 @@ pub(crate) struct AtObject {
     pub(crate) values_at: usize,
 }
 
-impl AsRef<Recorder> for AtObject {
-    fn as_ref(&self) -> &Recorder {
-        &self.recorder
+impl AsRef<Action> for AtObject {
+    fn as_ref(&self) -> &Action {
+        &self.action
     }
 }
 
@@ -107,7 +107,7 @@ impl AtObject {
         function: usize,
     ) {
         if self.selection.is_all() {
-            return self.recorder.record(call, values, head);
+            return self.action.run(call, values, head);
         }
         let address = values.object().address;
         let Some(state) = self.objects.state(address) else {
@@ -128,11 +128,11 @@ impl AtObject {
         };
         if self.selection.is_of_changes {
             values.object().unchanged = state.see(function as u64);
-            self.recorder.record_if(call, values, head, |fields| {
+            self.action.record_if(call, values, head, |fields| {
                 state.differs(fields.get(self.values_at..).unwrap_or(&[])) && is_counted()
             });
         } else if is_counted() {
-            self.recorder.record(call, values, head);
+            self.action.run(call, values, head);
         }
         if is_last {
             self.objects.remove(address);
@@ -265,9 +265,9 @@ impl<const N: usize> fprobe::Handler for AtObjectReturn<N> {
     }
 }
 
-impl<const N: usize> AsRef<Recorder> for AtObjectReturn<N> {
-    fn as_ref(&self) -> &Recorder {
-        &self.0.object.recorder
+impl<const N: usize> AsRef<Action> for AtObjectReturn<N> {
+    fn as_ref(&self) -> &Action {
+        &self.0.object.action
     }
 }
 

@@ -3,6 +3,8 @@
 //! The registration of a probe, by any mechanism of the kernel: kprobes, kretprobes, kprobes on
 //! return instructions, ftrace, tracepoints, trace events, watchpoints.
 
+use core::fmt;
+
 use kernel::prelude::*;
 
 use ktrace::{
@@ -12,19 +14,23 @@ use ktrace::{
     trace_event::EventMutexHeld, //
 };
 
-use crate::recorder::Counts;
+use crate::{
+    action::Counts,
+    compile::Programs,
+    spec::Spec, //
+};
 
 /// A registered probe. Dropping it unregisters the probe. No handler runs after that.
 pub(crate) trait Registered: Send + Sync {
     /// Arms the probe. The caller passes the token if the event is being enabled now. A probe that
     /// is registered only while its event is enabled is armed by its registration.
-    fn enable(&self, _token: Option<&EventMutexHeld>) -> Result {
+    fn enable(&mut self, _token: Option<&EventMutexHeld>) -> Result {
         Ok(())
     }
 
     /// Disarms the probe when its event is disabled. Handlers that run already may still be
     /// running.
-    fn disable(&self, _token: &EventMutexHeld) -> Result {
+    fn disable(&mut self, _token: &EventMutexHeld) -> Result {
         self.disarm()
     }
 
@@ -60,6 +66,15 @@ pub(crate) trait Registered: Send + Sync {
         self.is_gone()
     }
 
+    /// The thing that a part of the probe waits for.
+    fn awaited(&self) -> Option<Awaited<'_>> {
+        None
+    }
+
+    /// Calls `f` with the programs of each part of the probe that has a command of its own, and
+    /// with this command. They are compiled again when modules come and go.
+    fn each_programs(&mut self, _f: &mut dyn FnMut(&Spec, &mut Programs)) {}
+
     /// Maximum number of calls in flight of a return probe.
     fn maxactive(&self) -> u32 {
         0
@@ -78,6 +93,23 @@ pub(crate) trait Registered: Send + Sync {
     }
 }
 
+/// The thing that a probe waits for.
+pub(crate) enum Awaited<'a> {
+    /// A module of this name.
+    Module(&'a str),
+    /// A tracepoint of this name, which a module may bring.
+    Tracepoint(&'a str),
+}
+
+impl fmt::Display for Awaited<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Module(name) => write!(f, "module {name}"),
+            Self::Tracepoint(name) => write!(f, "tracepoint {name}"),
+        }
+    }
+}
+
 /// A registered probe in memory of its own. `ENOMEM`.
 pub(crate) fn boxed(probe: impl Registered + 'static) -> Result<KBox<dyn Registered>> {
     Ok(KBox::new(probe, GFP_KERNEL)?)
@@ -86,13 +118,13 @@ pub(crate) fn boxed(probe: impl Registered + 'static) -> Result<KBox<dyn Registe
 /// The probes of one command on several functions.
 impl Registered for KVec<KBox<dyn Registered>> {
     /// Arms all probes, or none.
-    fn enable(&self, token: Option<&EventMutexHeld>) -> Result {
-        for (index, probe) in self.iter().enumerate() {
+    fn enable(&mut self, token: Option<&EventMutexHeld>) -> Result {
+        for (index, probe) in self.iter_mut().enumerate() {
             if probe.is_gone() {
                 continue;
             }
             if let Err(error) = probe.enable(token) {
-                for enabled in self.iter().take(index) {
+                for enabled in self.iter_mut().take(index) {
                     if let Some(token) = token {
                         let _ = enabled.disable(token);
                     }
@@ -103,8 +135,8 @@ impl Registered for KVec<KBox<dyn Registered>> {
         Ok(())
     }
 
-    fn disable(&self, token: &EventMutexHeld) -> Result {
-        let disabled = self.iter().map(|probe| probe.disable(token));
+    fn disable(&mut self, token: &EventMutexHeld) -> Result {
+        let disabled = self.iter_mut().map(|probe| probe.disable(token));
         disabled.fold(Ok(()), Result::and)
     }
 

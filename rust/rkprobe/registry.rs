@@ -205,7 +205,7 @@ pub(crate) fn append(mut probe: Probe) -> Result<bool> {
         }
         registry.reserve()?;
         if probe.records().state.is_enabled.load(Relaxed) {
-            probe.enable(token)?;
+            probe.hook_mut().enable(token)?;
         }
         registry.add_probe(token, probe);
         Ok(true)
@@ -302,13 +302,13 @@ impl Operations for Records {
         let mut registry = REGISTRY.lock();
         let mut enabled = 0;
         let result = registry.probes_of_mut(self).try_for_each(|probe| {
-            probe.enable(token)?;
+            probe.hook_mut().enable(token)?;
             enabled += 1;
             Ok(())
         });
         if result.is_err() {
             for probe in registry.probes_of_mut(self).take(enabled) {
-                probe.disable(token);
+                probe.hook_mut().disable(token);
             }
         }
         self.state.is_enabled.store(result.is_ok(), Relaxed);
@@ -319,7 +319,7 @@ impl Operations for Records {
         let mut registry = REGISTRY.lock();
         self.state.is_enabled.store(false, Relaxed);
         for probe in registry.probes_of_mut(self) {
-            probe.disable(token);
+            probe.hook_mut().disable(token);
         }
     }
 }
@@ -356,6 +356,12 @@ impl Registry {
         self.probes.get(self.index_from(from)..).unwrap_or(&[])
     }
 
+    /// The probes with the number `from` or a higher one.
+    fn probes_from_mut(&mut self, from: usize) -> &mut [Probe] {
+        let first = self.index_from(from);
+        self.probes.get_mut(first..).unwrap_or(&mut [])
+    }
+
     fn probe(&self, number: usize) -> Option<&Probe> {
         let probe = self.probes_from(number).first()?;
         (probe.number() == number).then_some(probe)
@@ -386,9 +392,9 @@ impl Registry {
         &'a mut self,
         records: &'a Records,
     ) -> impl Iterator<Item = &'a mut Probe> {
-        let first = self.index_from(records.state.first_probe.load(Relaxed) as usize);
+        let first = records.state.first_probe.load(Relaxed) as usize;
         let is_its = move |probe: &&mut Probe| core::ptr::eq(&**probe.records(), records);
-        let probes = self.probes.get_mut(first..).unwrap_or(&mut []).iter_mut();
+        let probes = self.probes_from_mut(first).iter_mut();
         let count = records.state.probes.load(Relaxed) as usize;
         probes.filter(is_its).take(count)
     }

@@ -31,8 +31,6 @@ use probe::{
     }, //
 };
 
-use crate::object::Role;
-
 /// Buffers that assemble the fields of events with strings: the length of such a record is known
 /// after its strings were read.
 pub(crate) type StringBuffer = Scratch<MAX_LEN>;
@@ -67,9 +65,7 @@ struct Details {
     fields: KVec<Field>,
     /// Print format, for user space. `None` before [`Schema::define`].
     print_fmt: Option<CString>,
-    /// For an object probe, and for its feeds.
-    role: Option<Arc<Role>>,
-    /// Only for an event with strings, and for an object probe whose role needs it.
+    /// Only for an event with strings, and for one that compares its records.
     strings: Option<Arc<StringBuffer>>,
 }
 
@@ -105,39 +101,15 @@ impl Schema {
         Ok(details.arguments.push((name, field), GFP_KERNEL)?)
     }
 
-    /// Sets the role of the event's records. `ENOMEM`.
-    pub(crate) fn set_role(&mut self, role: Arc<Role>) -> Result {
-        self.details_mut()?.role = Some(role);
-        Ok(())
-    }
-
-    /// For an object probe, and for its feeds: the role of the event's records.
-    pub(crate) fn role(&self) -> Option<&Role> {
-        self.details.as_ref()?.role.as_deref()
-    }
-
-    /// Whether the fields of a record are assembled in a buffer.
-    pub(crate) fn needs_buffer(&self) -> bool {
-        self.layout.is_dynamic() || self.role().is_some_and(Role::needs_buffer)
-    }
-
     /// Sets the buffer. `ENOMEM`.
     pub(crate) fn set_strings(&mut self, strings: Arc<StringBuffer>) -> Result {
         self.details_mut()?.strings = Some(strings);
         Ok(())
     }
 
-    /// The buffer for an event that [needs](Self::needs_buffer) it.
+    /// The buffer that the fields of a record are assembled in, if the event has it.
     pub(crate) fn strings(&self) -> Option<&Arc<StringBuffer>> {
         self.details.as_ref()?.strings.as_ref()
-    }
-
-    /// For an object probe that records changes: the offset of the values that can change, from the
-    /// first argument on, in bytes.
-    pub(crate) fn values_at(&self) -> usize {
-        // The object, its parameter, and the function that saw it last are before them.
-        let first = self.fields().nth(3);
-        first.map_or(0, |(_, field)| field.offset())
     }
 
     /// Kind of the event's probes.
@@ -204,7 +176,7 @@ impl Schema {
                 (Some(number), None) => Field::number(name, number, offset),
                 (Some(number), Some(len)) => Field::array(name, number, len, offset),
                 // SAFETY: `fetch::record` writes the location of a string with its NUL, or of a
-                // NUL. The `Recorder` passes the start of the record.
+                // NUL. The `Action` passes the start of the record.
                 (None, len) => unsafe { Field::strings(name, len, offset, field.is_signed()) },
             };
             fields.push(field?, GFP_KERNEL)?;

@@ -6,8 +6,7 @@
 
 use kernel::{
     prelude::*,
-    str::CString,
-    sync::Arc, //
+    str::CString, //
 };
 
 use ktrace::{
@@ -32,6 +31,11 @@ use probe::{
 };
 
 use crate::{
+    action::{
+        Action,
+        Counts,
+        Purpose, //
+    },
     compile::Compiled,
     failure::Failure,
     hit_context::CallValues,
@@ -39,11 +43,6 @@ use crate::{
         Kind,
         Start, //
     },
-    recorder::{
-        Counts,
-        Recorder, //
-    },
-    records::Records,
     registered::{
         boxed,
         Registered, //
@@ -76,15 +75,15 @@ impl Attached<'_> {
         &self,
         command: &Command<'_>,
         compiled: &Compiled,
-        records: &Arc<Records>,
+        purpose: &Purpose,
     ) -> Result<KBox<dyn Registered>, Failure> {
         let filter = match command.filter()? {
             Some(filter) => Some(CString::try_from_fmt(format_args!("{filter}"))?),
             None => None,
         };
         let event = self.hold()?;
-        let (recorder, _) = compiled.recorder(records)?;
-        Ok(boxed(EventProbe::new(event, filter, AtEvent(recorder))?)?)
+        let (action, _) = compiled.action(purpose)?;
+        Ok(boxed(EventProbe::new(event, filter, AtEvent(action))?)?)
     }
 }
 
@@ -109,21 +108,21 @@ impl<'a> Kind<'a> for Attached<'a> {
         &self,
         command: &Command<'a>,
         compiled: Result<Compiled, Failure>,
-        records: &Arc<Records>,
+        purpose: &Purpose,
     ) -> Result<Start, Failure> {
         // As in C, the error does not say which symbol is missing.
         let compiled = compiled.map_err(|failure| failure.errno())?;
-        Ok(Start::Once(self.create(command, &compiled, records)?))
+        Ok(Start::Once(self.create(command, &compiled, purpose)?))
     }
 }
 
-impl<H: event_probe::Handler + AsRef<Recorder>> Registered for EventProbe<H> {
+impl<H: event_probe::Handler + AsRef<Action>> Registered for EventProbe<H> {
     /// `EINVAL` without the token.
-    fn enable(&self, token: Option<&EventMutexHeld>) -> Result {
+    fn enable(&mut self, token: Option<&EventMutexHeld>) -> Result {
         self.attach(token.ok_or(EINVAL)?)
     }
 
-    fn disable(&self, token: &EventMutexHeld) -> Result {
+    fn disable(&mut self, token: &EventMutexHeld) -> Result {
         self.detach(token);
         Ok(())
     }
@@ -134,17 +133,17 @@ impl<H: event_probe::Handler + AsRef<Recorder>> Registered for EventProbe<H> {
 }
 
 /// The handler of a trace event that is recorded.
-struct AtEvent(Recorder);
+struct AtEvent(Action);
 
 impl event_probe::Handler for AtEvent {
     #[inline(always)]
     fn hit(&self, record: &Record<'_>) {
-        self.0.record(record, EventRecord(record.bytes()), ());
+        self.0.run(record, EventRecord(record.bytes()), ());
     }
 }
 
-impl AsRef<Recorder> for AtEvent {
-    fn as_ref(&self) -> &Recorder {
+impl AsRef<Action> for AtEvent {
+    fn as_ref(&self) -> &Action {
         &self.0
     }
 }

@@ -7,8 +7,7 @@
 
 use kernel::{
     prelude::*,
-    str::CString,
-    sync::Arc, //
+    str::CString, //
 };
 
 use ktrace::{
@@ -26,6 +25,11 @@ use probe::command::{
 };
 
 use crate::{
+    action::{
+        Action,
+        Counts,
+        Purpose, //
+    },
     compile::Compiled,
     entry_saver::{
         EntryLayout,
@@ -40,11 +44,6 @@ use crate::{
         Kind,
         Start, //
     },
-    recorder::{
-        Counts,
-        Recorder, //
-    },
-    records::Records,
     registered::{
         boxed,
         Registered, //
@@ -79,7 +78,7 @@ impl<'a> Kind<'a> for Functions<'a> {
         &self,
         _command: &Command<'a>,
         compiled: Result<Compiled, Failure>,
-        _records: &Arc<Records>,
+        _purpose: &Purpose,
     ) -> Result<Start, Failure> {
         self.check().map_err(at_target)?;
         Start::with_event(compiled)
@@ -89,15 +88,15 @@ impl<'a> Kind<'a> for Functions<'a> {
         &self,
         command: &Command<'a>,
         compiled: &Compiled,
-        records: &Arc<Records>,
+        purpose: &Purpose,
     ) -> Result<KBox<dyn Registered>, Failure> {
-        let (recorder, entry) = compiled.recorder(records)?;
+        let (action, entry) = compiled.action(purpose)?;
         let pattern = CString::try_from_fmt(format_args!("{}", self.0))?;
         Ok(match command.kind {
-            ProbeKind::FprobeExit => register_exit(&pattern, recorder, entry)?,
+            ProbeKind::FprobeExit => register_exit(&pattern, action, entry)?,
             _ => boxed(Fprobe::new(
                 fprobe::Functions::Glob(&pattern, None),
-                AtEntry(recorder),
+                AtEntry(action),
             )?)?,
         })
     }
@@ -156,7 +155,7 @@ impl Functions<'_> {
 /// handlers need no bounds check.
 fn register_exit(
     pattern: &CStr,
-    recorder: Recorder,
+    action: Action,
     EntryLayout {
         arguments,
         is_timed,
@@ -166,21 +165,21 @@ fn register_exit(
     if is_timed {
         boxed(Fprobe::new(
             functions,
-            EntrySaver::<FEW, true>::new(recorder, arguments)?,
+            EntrySaver::<FEW, true>::new(action, arguments)?,
         )?)
     } else if arguments.is_empty() {
-        boxed(Fprobe::new(functions, AtExit(recorder))?)
+        boxed(Fprobe::new(functions, AtExit(action))?)
     } else {
         boxed(Fprobe::new(
             functions,
-            EntrySaver::<FEW, false>::new(recorder, arguments)?,
+            EntrySaver::<FEW, false>::new(action, arguments)?,
         )?)
     }
 }
 
 /// The kernel traces the functions as soon as the probe is registered. So the probe is registered
 /// only while its event is enabled.
-impl<H: fprobe::Handler + AsRef<Recorder>> Registered for Fprobe<H> {
+impl<H: fprobe::Handler + AsRef<Action>> Registered for Fprobe<H> {
     fn counts(&self) -> Counts {
         Counts::of(self.handler(), self.missed())
     }
@@ -191,7 +190,7 @@ impl<H: fprobe::Handler + AsRef<Recorder>> Registered for Fprobe<H> {
 }
 
 /// The handler at the entry of functions.
-struct AtEntry(Recorder);
+struct AtEntry(Action);
 
 #[vtable]
 impl fprobe::Handler for AtEntry {
@@ -199,19 +198,19 @@ impl fprobe::Handler for AtEntry {
 
     #[inline(always)]
     fn entry(&self, call: &Call<'_>) -> Option<()> {
-        self.0.record(call, (), (call.function(),));
+        self.0.run(call, (), (call.function(),));
         Some(())
     }
 }
 
-impl AsRef<Recorder> for AtEntry {
-    fn as_ref(&self) -> &Recorder {
+impl AsRef<Action> for AtEntry {
+    fn as_ref(&self) -> &Action {
         &self.0
     }
 }
 
 /// The handler at the exit of functions.
-struct AtExit(Recorder);
+struct AtExit(Action);
 
 #[vtable]
 impl fprobe::Handler for AtExit {
@@ -224,12 +223,12 @@ impl fprobe::Handler for AtExit {
 
     #[inline(always)]
     fn exit(&self, call: &Call<'_>, _data: &()) {
-        self.0.record(call, (), (call.function(), call.caller()));
+        self.0.run(call, (), (call.function(), call.caller()));
     }
 }
 
-impl AsRef<Recorder> for AtExit {
-    fn as_ref(&self) -> &Recorder {
+impl AsRef<Action> for AtExit {
+    fn as_ref(&self) -> &Action {
         &self.0
     }
 }

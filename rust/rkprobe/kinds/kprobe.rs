@@ -12,8 +12,7 @@ use core::num::NonZero;
 
 use kernel::{
     prelude::*,
-    str::CString,
-    sync::Arc, //
+    str::CString, //
 };
 
 use ktrace::{
@@ -39,19 +38,19 @@ use probe::{
 };
 
 use crate::{
+    action::Purpose,
     compile::Compiled,
     failure::{
         at_target,
         Failure, //
     },
     kind::{
-        Awaited,
         Kind,
         Start, //
     },
-    records::Records,
     registered::{
         boxed,
+        Awaited,
         Registered, //
     },
     resolve::{
@@ -84,10 +83,10 @@ impl<'a> Kind<'a> for Symbol<'a> {
         &self,
         command: &Command<'a>,
         compiled: Result<Compiled, Failure>,
-        records: &Arc<Records>,
+        purpose: &Purpose,
     ) -> Result<Start, Failure> {
         security::kprobes_allowed().map_err(at_target)?;
-        let register = |compiled| self.register(command, &compiled, records);
+        let register = |compiled| self.register(command, &compiled, purpose);
         let registered = self.check_address(compiled.and_then(register));
         if self.module_symbol().is_none() {
             return Ok(Start::Once(registered?));
@@ -105,9 +104,9 @@ impl<'a> Kind<'a> for Symbol<'a> {
         &self,
         command: &Command<'a>,
         compiled: &Compiled,
-        records: &Arc<Records>,
+        purpose: &Purpose,
     ) -> Result<KBox<dyn Registered>, Failure> {
-        self.check_address(self.register(command, compiled, records))
+        self.check_address(self.register(command, compiled, purpose))
     }
 
     fn module_symbol(&self) -> Option<(&'a str, &'a str)> {
@@ -162,11 +161,11 @@ impl<'a> Symbol<'a> {
         &self,
         command: &Command<'_>,
         compiled: &Compiled,
-        records: &Arc<Records>,
+        purpose: &Purpose,
     ) -> Result<KBox<dyn Registered>, Failure> {
         let symbol = CString::try_from_fmt(format_args!("{}", self.symbol))?;
         let target = kprobe::Target::Symbol(&symbol, self.offset);
-        register(command, target, compiled, records)
+        register(command, target, compiled, purpose)
     }
 
     fn check_address(
@@ -194,10 +193,10 @@ impl<'a> Kind<'a> for Address {
         &self,
         command: &Command<'a>,
         compiled: Result<Compiled, Failure>,
-        records: &Arc<Records>,
+        purpose: &Purpose,
     ) -> Result<Start, Failure> {
         security::kprobes_allowed().map_err(at_target)?;
-        let register = |compiled| self.register(command, &compiled, records);
+        let register = |compiled| self.register(command, &compiled, purpose);
         Ok(Start::Once(self.check(compiled.and_then(register))?))
     }
 }
@@ -207,10 +206,10 @@ impl Address {
         &self,
         command: &Command<'_>,
         compiled: &Compiled,
-        records: &Arc<Records>,
+        purpose: &Purpose,
     ) -> Result<KBox<dyn Registered>, Failure> {
         let target = kprobe::Target::Address(self.0 as usize);
-        register(command, target, compiled, records)
+        register(command, target, compiled, purpose)
     }
 
     fn check(
@@ -240,10 +239,10 @@ impl<'a> Kind<'a> for AllNamed<'a> {
         &self,
         command: &Command<'a>,
         compiled: Result<Compiled, Failure>,
-        records: &Arc<Records>,
+        purpose: &Purpose,
     ) -> Result<Start, Failure> {
         security::kprobes_allowed().map_err(at_target)?;
-        Ok(Start::Once(self.register(command, &compiled?, records)?))
+        Ok(Start::Once(self.register(command, &compiled?, purpose)?))
     }
 }
 
@@ -253,14 +252,14 @@ impl AllNamed<'_> {
         &self,
         command: &Command<'_>,
         compiled: &Compiled,
-        records: &Arc<Records>,
+        purpose: &Purpose,
     ) -> Result<KBox<dyn Registered>, Failure> {
         let addresses = symbol::addresses_of(self.0).map_err(at_target)?;
         let mut probes = KVec::with_capacity(addresses.len(), GFP_KERNEL)?;
         let mut first_failure = None;
         for address in &addresses {
             let address = Address(*address as u64);
-            match address.check(address.register(command, compiled, records)) {
+            match address.check(address.register(command, compiled, purpose)) {
                 Ok(probe) => probes.push(probe, GFP_KERNEL)?,
                 Err(failure) if failure.errno() == ENOMEM => return Err(failure),
                 Err(failure) => first_failure = first_failure.or(Some(failure)),
@@ -293,20 +292,20 @@ fn register(
     command: &Command<'_>,
     target: kprobe::Target<'_>,
     compiled: &Compiled,
-    records: &Arc<Records>,
+    purpose: &Purpose,
 ) -> Result<KBox<dyn Registered>, Failure> {
-    let (recorder, entry) = compiled.recorder(records)?;
+    let (action, entry) = compiled.action(purpose)?;
     Ok(match command.kind {
         ProbeKind::Kretprobe => {
             let maxactive = command.maxactive.map_or(0, NonZero::get);
-            register_return(target, maxactive, recorder, entry).map_err(at_target)?
+            register_return(target, maxactive, action, entry).map_err(at_target)?
         }
         ProbeKind::Kretinsn => {
-            let registered = Kretinsn::register_disabled(target, recorder);
+            let registered = Kretinsn::register_disabled(target, action);
             boxed(registered.map_err(refused::of_retinsn)?)?
         }
         _ => {
-            let probe = Kprobe::register_disabled(target, recorder);
+            let probe = Kprobe::register_disabled(target, action);
             boxed(KBox::pin_init(probe, GFP_KERNEL).map_err(at_target)?)?
         }
     })

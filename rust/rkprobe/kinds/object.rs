@@ -2,10 +2,7 @@
 
 //! Object probes: they hit when a function receives a live object.
 
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 
 use ktrace::fprobe::{
     Fprobe,
@@ -19,18 +16,17 @@ use probe::command::{
 };
 
 use crate::{
+    action::Purpose,
     compile::Compiled,
     entry_saver::FEW,
     failure::Failure,
     kind::Kind,
-    object::Role,
     object_recorder::{
         AtObject,
         AtObjectReturn,
         ObjectSaver,
         MAX_WORDS, //
     },
-    records::Records,
     registered::{
         boxed,
         Registered, //
@@ -59,26 +55,34 @@ impl<'a> Kind<'a> for ObjectTarget<'a> {
         self.returns.map(|_| FEW)
     }
 
+    fn compares_records(&self) -> bool {
+        self.changes.is_some()
+    }
+
     /// Registers a probe by ftrace for each parameter that may be an object: the handler need not
     /// look up the function.
     fn register_again(
         &self,
         _command: &Command<'a>,
         compiled: &Compiled,
-        records: &Arc<Records>,
+        purpose: &Purpose,
     ) -> Result<KBox<dyn Registered>, Failure> {
-        let Some(Role::Follow(following)) = records.schema.role() else {
+        let Purpose::Follow(records, following) = purpose else {
             return Err(EINVAL.into());
         };
+        // A record has the object, its parameter, and the function that saw it last. The values
+        // that can change are after them.
+        let first = records.schema.fields().nth(3);
+        let values_at = first.map_or(0, |(_, field)| field.offset());
         let mut probes = KVec::with_capacity(following.functions.len(), GFP_KERNEL)?;
         for group in &following.functions {
-            let (recorder, entry) = compiled.recorder(records)?;
+            let (action, entry) = compiled.action(purpose)?;
             let handler = AtObject {
-                recorder,
+                action,
                 objects: following.objects.clone(),
                 position: group.position,
                 selection: following.selection,
-                values_at: records.schema.values_at(),
+                values_at,
                 register: group.register,
             };
             let functions = Functions::Addresses(&group.addresses);

@@ -6,8 +6,7 @@
 
 use kernel::{
     prelude::*,
-    str::CString,
-    sync::Arc, //
+    str::CString, //
 };
 
 use ktrace::tracepoint::{
@@ -20,19 +19,17 @@ use probe::command::{
 };
 
 use crate::{
+    action::{
+        Action,
+        Counts,
+        Purpose, //
+    },
     compile::Compiled,
     failure::Failure,
-    kind::{
-        Awaited,
-        Kind, //
-    },
-    recorder::{
-        Counts,
-        Recorder, //
-    },
-    records::Records,
+    kind::Kind,
     registered::{
         boxed,
+        Awaited,
         Registered, //
     },
     resolve::{
@@ -56,13 +53,13 @@ impl<'a> Kind<'a> for Name<'a> {
         &self,
         _command: &Command<'a>,
         compiled: &Compiled,
-        records: &Arc<Records>,
+        purpose: &Purpose,
     ) -> Result<KBox<dyn Registered>, Failure> {
-        let (recorder, _) = compiled.recorder(records)?;
+        let (action, _) = compiled.action(purpose)?;
         let name = CString::try_from_fmt(format_args!("{}", self.0))?;
         Ok(boxed(Tracepoint::attach_or_wait(
             &name,
-            AtTracepoint(recorder),
+            AtTracepoint(action),
         )?)?)
     }
 
@@ -72,7 +69,7 @@ impl<'a> Kind<'a> for Name<'a> {
     }
 }
 
-impl<H: tracepoint::Handler + AsRef<Recorder>> Registered for Tracepoint<H> {
+impl<H: tracepoint::Handler + AsRef<Action>> Registered for Tracepoint<H> {
     fn counts(&self) -> Counts {
         Counts::of(self.handler(), self.missed())
     }
@@ -87,18 +84,18 @@ impl<H: tracepoint::Handler + AsRef<Recorder>> Registered for Tracepoint<H> {
 }
 
 /// The handler at a tracepoint.
-struct AtTracepoint(Recorder);
+struct AtTracepoint(Action);
 
 impl tracepoint::Handler for AtTracepoint {
     #[inline(always)]
     fn hit(&self, hit: &tracepoint::Hit<'_>) {
         let call = hit.call();
-        self.0.record(call, (), (call.function(),));
+        self.0.run(call, (), (call.function(),));
     }
 }
 
-impl AsRef<Recorder> for AtTracepoint {
-    fn as_ref(&self) -> &Recorder {
+impl AsRef<Action> for AtTracepoint {
+    fn as_ref(&self) -> &Action {
         &self.0
     }
 }

@@ -2,10 +2,7 @@
 
 //! Watchpoints: they hit when the kernel accesses memory.
 
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 
 use ktrace::{
     btf::Object,
@@ -34,6 +31,11 @@ use probe::{
 };
 
 use crate::{
+    action::{
+        Action,
+        Counts,
+        Purpose, //
+    },
     compile::Compiled,
     failure::{
         at_target,
@@ -42,11 +44,6 @@ use crate::{
     hit_context::CallValues,
     kind::Kind,
     reader,
-    recorder::{
-        Counts,
-        Recorder, //
-    },
-    records::Records,
     registered::{
         boxed,
         Registered, //
@@ -95,11 +92,11 @@ impl<'a> Kind<'a> for Watched<'a> {
         &self,
         command: &Command<'a>,
         compiled: &Compiled,
-        records: &Arc<Records>,
+        purpose: &Purpose,
     ) -> Result<KBox<dyn Registered>, Failure> {
-        let (recorder, _) = compiled.recorder(records)?;
+        let (action, _) = compiled.action(purpose)?;
         let memory = memory(self, command, symbols::address_of)?;
-        let registered = Watchpoint::new(memory, recorder).inspect_err(|error| {
+        let registered = Watchpoint::new(memory, action).inspect_err(|error| {
             if *error == ENOSPC {
                 let slots = watchpoint::slots(memory.access);
                 reader::log(format_args!("{self}"), |text| {
@@ -191,7 +188,7 @@ fn variable_size(symbol: &str) -> Result<Option<u32>> {
 
 /// A breakpoint register is in use from the registration on, so a watchpoint is registered only
 /// while its event is enabled.
-impl Registered for Watchpoint<Recorder> {
+impl Registered for Watchpoint<Action> {
     fn counts(&self) -> Counts {
         Counts::of(self.handler(), self.missed())
     }
@@ -210,11 +207,11 @@ impl Registered for Watchpoint<Recorder> {
     }
 }
 
-impl watchpoint::Handler for Recorder {
+impl watchpoint::Handler for Action {
     #[inline(always)]
     fn hit(&self, hit: &watchpoint::Hit<'_>) {
         let ip = hit.registers().instruction_pointer() as usize;
-        self.record(hit, WatchedAddress(hit.address()), (ip,));
+        self.run(hit, WatchedAddress(hit.address()), (ip,));
     }
 }
 

@@ -26,16 +26,16 @@ use probe::{
 };
 
 use crate::{
+    action::{
+        Action,
+        Counts, //
+    },
     entry_saver::{
         EntryLayout,
         EntrySaver,
         FEW, //
     },
     hit_context::CallValues,
-    recorder::{
-        Counts,
-        Recorder, //
-    },
     registered::{
         boxed,
         Registered,
@@ -47,7 +47,7 @@ use crate::{
 pub(super) fn register_return(
     target: kprobe::Target<'_>,
     maxactive: u16,
-    recorder: Recorder,
+    action: Action,
     EntryLayout {
         arguments,
         is_timed,
@@ -59,7 +59,7 @@ pub(super) fn register_return(
         handler: H,
     ) -> Result<KBox<dyn Registered>>
     where
-        H: kretprobe::Handler + AsRef<Recorder>,
+        H: kretprobe::Handler + AsRef<Action>,
     {
         let probe = Kretprobe::register_disabled(target, maxactive, handler);
         boxed(KBox::pin_init(probe, GFP_KERNEL)?)
@@ -68,35 +68,33 @@ pub(super) fn register_return(
     fn register_saver<const N: usize, const IS_TIMED: bool>(
         target: kprobe::Target<'_>,
         maxactive: u16,
-        recorder: Recorder,
+        action: Action,
         arguments: KVec<EntryArgument>,
     ) -> Result<KBox<dyn Registered>> {
-        let saver = EntrySaver::<N, IS_TIMED>::new(recorder, arguments)?;
+        let saver = EntrySaver::<N, IS_TIMED>::new(action, arguments)?;
         register_handler(target, maxactive, saver)
     }
 
     match (arguments.len(), is_timed) {
-        (0, false) => register_handler(target, maxactive, recorder),
+        (0, false) => register_handler(target, maxactive, action),
         // The time alone.
-        (0, true) => register_saver::<1, true>(target, maxactive, recorder, arguments),
+        (0, true) => register_saver::<1, true>(target, maxactive, action, arguments),
         // For most probes.
-        (..=2, false) => register_saver::<2, false>(target, maxactive, recorder, arguments),
+        (..=2, false) => register_saver::<2, false>(target, maxactive, action, arguments),
         // For all arguments in registers.
-        (..=FEW, false) => register_saver::<FEW, false>(target, maxactive, recorder, arguments),
-        (..FEW, true) => register_saver::<FEW, true>(target, maxactive, recorder, arguments),
+        (..=FEW, false) => register_saver::<FEW, false>(target, maxactive, action, arguments),
+        (..FEW, true) => register_saver::<FEW, true>(target, maxactive, action, arguments),
         // For any command. If the probe saves the time, one argument is `$elapsed`.
-        (_, false) => {
-            register_saver::<MAX_ARGUMENTS, false>(target, maxactive, recorder, arguments)
-        }
-        (_, true) => register_saver::<MAX_ARGUMENTS, true>(target, maxactive, recorder, arguments),
+        (_, false) => register_saver::<MAX_ARGUMENTS, false>(target, maxactive, action, arguments),
+        (_, true) => register_saver::<MAX_ARGUMENTS, true>(target, maxactive, action, arguments),
     }
 }
 
 // One of the allocator's sizes. The next one is 256.
-const _: () = assert!(size_of::<Kprobe<Recorder>>() <= 192);
+const _: () = assert!(size_of::<Kprobe<Action>>() <= 192);
 
-impl Registered for Pin<KBox<Kprobe<Recorder>>> {
-    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
+impl Registered for Pin<KBox<Kprobe<Action>>> {
+    fn enable(&mut self, _: Option<&EventMutexHeld>) -> Result {
         Kprobe::enable(self)
     }
 
@@ -124,8 +122,8 @@ impl Registered for Pin<KBox<Kprobe<Recorder>>> {
     }
 }
 
-impl<H: kretprobe::Handler + AsRef<Recorder>> Registered for Pin<KBox<Kretprobe<H>>> {
-    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
+impl<H: kretprobe::Handler + AsRef<Action>> Registered for Pin<KBox<Kretprobe<H>>> {
+    fn enable(&mut self, _: Option<&EventMutexHeld>) -> Result {
         Kretprobe::enable(self)
     }
 
@@ -155,8 +153,8 @@ impl<H: kretprobe::Handler + AsRef<Recorder>> Registered for Pin<KBox<Kretprobe<
     }
 }
 
-impl Registered for Kretinsn<Recorder> {
-    fn enable(&self, _: Option<&EventMutexHeld>) -> Result {
+impl Registered for Kretinsn<Action> {
+    fn enable(&mut self, _: Option<&EventMutexHeld>) -> Result {
         Kretinsn::enable(self)
     }
 
@@ -185,29 +183,29 @@ impl Registered for Kretinsn<Recorder> {
 }
 
 #[vtable]
-impl kprobe::Handler for Recorder {
+impl kprobe::Handler for Action {
     #[inline(always)]
     fn pre(&self, hit: &Hit<'_>) {
-        self.record(hit, (), (hit.address(),));
+        self.run(hit, (), (hit.address(),));
     }
 }
 
 #[vtable]
-impl kretprobe::Handler for Recorder {
+impl kretprobe::Handler for Action {
     type Data = ();
     const WITHOUT_ENTRY: Option<()> = Some(());
 
     #[inline(always)]
     fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, ()>) {
-        self.record(hit, (), (hit.address(), call.caller()));
+        self.run(hit, (), (hit.address(), call.caller()));
     }
 }
 
-impl kretinsn::Handler for Recorder {
+impl kretinsn::Handler for Action {
     #[inline(always)]
     fn ret(&self, hit: &Hit<'_>, call: &kretinsn::Call) {
         let exit = ExitAddress(hit.address());
-        self.record(hit, exit, (call.function(), call.caller()));
+        self.run(hit, exit, (call.function(), call.caller()));
     }
 }
 
