@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What a handler can use at a hit: the context, registers, memory that may be unmapped, stack
-//! traces, and per-CPU memory.
+//! traces, patterns, and per-CPU memory.
 
 pub mod atomic;
 pub mod context;
 pub mod function;
+pub mod glob;
 pub mod nofault;
 pub mod number;
 pub mod percpu;

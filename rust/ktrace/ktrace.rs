@@ -61,6 +61,7 @@ pub use hit::{
     atomic,
     context,
     function,
+    glob,
     nofault,
     number,
     percpu,

@@ -20,6 +20,7 @@ use kernel::{
 
 use crate::{
     bindings,
+    hit::glob,
     modules::{
         ftrace_list,
         module, //
@@ -69,8 +70,6 @@ pub fn exists(pattern: &CStr) -> Result {
 }
 
 /// Whether the name of a function matches a pattern, as in [`Functions::Glob`]. Any context.
-///
-/// C: `glob_match()`.
 pub fn matches(pattern: &CStr, name: &str) -> bool {
     const MAX: usize = bindings::KSYM_NAME_LEN as usize - 1;
 
@@ -79,8 +78,8 @@ pub fn matches(pattern: &CStr, name: &str) -> bool {
         return false;
     };
     to.copy_from_slice(name.as_bytes());
-    // SAFETY: Both are NUL-terminated strings. The last byte of the copy stays 0.
-    unsafe { bindings::glob_match(pattern.as_char_ptr(), text.as_ptr().cast()) }
+    // The last byte of the copy stays 0.
+    CStr::from_bytes_until_nul(&text).is_ok_and(|name| glob::matches(pattern, name))
 }
 
 /// C: `MAX_FPROBE_DATA_SIZE`.
