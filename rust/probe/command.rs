@@ -14,13 +14,15 @@
 //!    argument is a part of its value.
 //! 5. [`Expansion::new`] expands meta arguments, such as `$arg*`.
 //! 6. [`Command::resolve`] counts the arguments. Its iterator resolves them.
-//! 7. The caller looks up the symbols in the arguments, compares the probe with the other probes of
+//! 7. [`Command::condition`] parses the text after `if`, and [`Command::resolve_condition`] resolves
+//!    it.
+//! 8. The caller looks up the symbols in the arguments, compares the probe with the other probes of
 //!    the event, and registers the probe.
 //!
 //! The public constructors of [`Error`] make the errors that the caller finds. A [`Command`]
 //! borrows the line. A [`ProbeSpec`] owns the content of a command.
 //!
-//! Step 2 does not check the functions of `f` and the tracepoints. As in C, step 7 checks them.
+//! Step 2 does not check the functions of `f` and the tracepoints. As in C, step 8 checks them.
 //!
 //! C: `create_or_delete_trace_kprobe()` and `trace_kprobe_create_internal()` in
 //! `kernel/trace/trace_kprobe.c`, `trace_fprobe_create_internal()` in
@@ -88,6 +90,7 @@
 mod arguments;
 mod base;
 mod body;
+mod condition;
 mod create;
 mod delete;
 mod error;
@@ -105,6 +108,7 @@ mod parse_object;
 mod probe_point;
 mod resolve_arguments;
 mod resolve_base;
+mod resolve_condition;
 mod resolve_type;
 mod spec;
 mod symbol;
@@ -117,6 +121,10 @@ mod words;
 pub use arguments::{
     WrittenArgument,
     MAX_ARGUMENTS, //
+};
+pub use condition::{
+    Condition,
+    MAX_COMPARISONS, //
 };
 pub use create::{
     pointed_structure,

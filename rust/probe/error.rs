@@ -276,6 +276,34 @@ kinds! {
     OptionTwice => "Option can be used only once",
     /// rkprobe's own: the command uses `$obj`, but the probe is not an object probe.
     ObjOnProbe => "$obj is only available on object probes",
+    /// rkprobe's own: an operand is missing in the condition.
+    NoOperand => "Operand is missing in the condition",
+    /// rkprobe's own: no operator follows an operand.
+    NoOperator => "Comparison needs an operator: == != < <= > >= & ~",
+    /// rkprobe's own: no value follows an operator.
+    NoComparedValue => "Value is missing after the operator",
+    /// rkprobe's own: text that is no operator follows a comparison.
+    NoConnective => "Comparisons are joined by && or ||",
+    /// rkprobe's own: the closing quote of a value is missing.
+    OpenQuote => "Quoted value is not closed",
+    /// rkprobe's own: the closing `)` is missing.
+    OpenParenthesis => "Parenthesis is not closed",
+    /// rkprobe's own: no `(` belongs to this `)`.
+    ClosedParenthesis => "Parenthesis is not open",
+    /// rkprobe's own: more than 32 comparisons, or open parentheses and operators.
+    ConditionTooLong => "Condition has too many comparisons or parentheses",
+    /// rkprobe's own: the value is not of the operand's type.
+    BadComparedValue => "Value is not a number or an enumerator of the operand's type",
+    /// rkprobe's own: the number exceeds the range of the operand's type.
+    ValueRange => "Value does not fit into the type of the operand",
+    /// rkprobe's own: no value of the operand's type fulfils the comparison.
+    NeverTrue => "Comparison is never true for the type of the operand",
+    /// rkprobe's own: the operand is an array.
+    ArrayOperand => "An array cannot be compared",
+    /// rkprobe's own: a string is ordered, or has bits.
+    BadStringOperator => "Strings are compared by ==, != and ~",
+    /// rkprobe's own: `~` follows a number.
+    GlobOnNumber => "~ compares strings; give the operand the type string",
     /// rkprobe's own: the command contains a NUL.
     NulCharacter => "Invalid character in the command",
 }

@@ -101,6 +101,7 @@
 //! ```
 
 mod compile;
+mod condition;
 mod context;
 mod entry_data;
 mod field;
@@ -118,6 +119,15 @@ pub use self::{
         OBJECT,
         PARAMETER,
         UNCHANGED,
+    },
+    condition::{
+        buffer_for,
+        compile_test,
+        decides,
+        holds,
+        MatchString,
+        Test,
+        SMALL_BUFFER, //
     },
     context::{
         Context,

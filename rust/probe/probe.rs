@@ -16,6 +16,7 @@ pub mod arch;
 pub mod argument;
 pub mod btf;
 pub mod command;
+pub mod condition;
 pub mod error;
 pub mod fetch;
 pub mod hash;

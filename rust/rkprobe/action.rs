@@ -27,6 +27,10 @@ use probe::{
 };
 
 use crate::{
+    condition::{
+        Conditions,
+        Gate, //
+    },
     hit_context::{
         CallValues,
         HitContext, //
@@ -64,22 +68,35 @@ impl Purpose {
             Self::Feed(..) => arguments.iter().all(is_address),
         }
     }
+
+    /// Whether the purpose needs an argument of the command.
+    pub(crate) fn uses(&self, argument: &Argument<'_>) -> bool {
+        match self {
+            Self::Record(_) | Self::Follow(..) => true,
+            Self::Feed(feed, _) => feed.reads(argument),
+        }
+    }
 }
 
-/// The number of executed and of missed hits of a probe.
+/// The numbers of hits of a probe.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
+    /// Hits that did what the probe is for.
     pub(crate) hits: u64,
     pub(crate) missed: u64,
+    /// Hits that did not fulfil the condition. `None` without a condition.
+    pub(crate) left_out: Option<u64>,
 }
 
 impl Counts {
     /// The counts of a handler. `missed` is the number of hits that did not reach it.
     pub(crate) fn of(handler: &impl AsRef<Action>, missed: u64) -> Self {
-        let counters = &handler.as_ref().input().counters;
+        let action = handler.as_ref();
+        let counters = &action.input().counters;
         Self {
             hits: counters.sum::<HITS>(),
             missed: missed.wrapping_add(counters.sum::<MISSED>()),
+            left_out: action.gate().map(Gate::left_out),
         }
     }
 
@@ -87,6 +104,10 @@ impl Counts {
         Self {
             hits: self.hits.wrapping_add(other.hits),
             missed: self.missed.wrapping_add(other.missed),
+            left_out: match (self.left_out, other.left_out) {
+                (None, None) => None,
+                (a, b) => Some(a.unwrap_or(0).wrapping_add(b.unwrap_or(0))),
+            },
         }
     }
 }
@@ -98,20 +119,27 @@ const MISSED: usize = 1;
 
 /// What happens at the hits of one registration of a probe.
 pub(crate) enum Action {
-    /// A record. Its fields are read in their place in the record.
-    Record(Input, Arc<Records>),
+    /// A record. Its fields have this size in bytes, and are read in their place in the record. The
+    /// compiler knows that additions to 16 bits do not overflow.
+    Record(Input, Arc<Records>, u16),
     /// The fields are read into a buffer before anything is done with them.
     Buffered(KBox<Buffered>),
+    /// Another action, at the hits that fulfil a condition.
+    If(KBox<Conditional>),
+}
+
+/// An action with a condition.
+pub(crate) struct Conditional {
+    gate: Gate,
+    /// Not [`Action::If`].
+    action: Action,
 }
 
 /// The input of an action: hits, and fields of them.
 pub(crate) struct Input {
     counters: Counters<2>,
     programs: KVec<Program>,
-    /// The size of the fields without strings, in bytes. The compiler knows that additions to 16
-    /// bits do not overflow.
-    fixed: u16,
-    /// The strings whose addresses the programs contain.
+    /// The strings whose addresses the programs and the condition contain.
     _texts: Option<Arc<KVec<CString>>>,
 }
 
@@ -119,6 +147,8 @@ pub(crate) struct Input {
 pub(crate) struct Buffered {
     input: Input,
     buffer: Arc<StringBuffer>,
+    /// The size of the fields without strings, in bytes.
+    fixed: u16,
     taker: Taker,
 }
 
@@ -137,36 +167,47 @@ impl AsRef<Action> for Action {
 }
 
 impl Action {
-    /// Creates the action for a purpose, from programs and the strings that the programs point at.
-    /// `ENOMEM`.
+    /// Creates the action for a purpose, from programs, conditions and the strings that both point
+    /// at. `ENOMEM`.
     pub(crate) fn new(
         purpose: &Purpose,
         programs: KVec<Program>,
+        conditions: Option<&Arc<Conditions>>,
         texts: Option<Arc<KVec<CString>>>,
     ) -> Result<Self> {
-        let input = |fixed| {
-            Ok::<_, Error>(Input {
-                counters: Counters::new()?,
-                programs,
-                fixed,
-                _texts: texts,
-            })
+        let input = Input {
+            counters: Counters::new()?,
+            programs,
+            _texts: texts,
         };
+        let action = Self::always(purpose, input)?;
+        let Some(conditions) = conditions else {
+            return Ok(action);
+        };
+        let gate = Gate::new(conditions)?;
+        let conditional = KBox::new(Conditional { gate, action }, GFP_KERNEL)?;
+        Ok(Self::If(conditional))
+    }
+
+    /// Creates an action without a condition. `ENOMEM`.
+    fn always(purpose: &Purpose, input: Input) -> Result<Self> {
         let buffered = match purpose {
             Purpose::Record(records) | Purpose::Follow(records, _) => {
-                let input = input(records.schema.layout().bytes().try_into()?)?;
+                let fixed = records.schema.layout().bytes().try_into()?;
                 let Some(buffer) = records.schema.strings() else {
-                    return Ok(Self::Record(input, records.clone()));
+                    return Ok(Self::Record(input, records.clone(), fixed));
                 };
                 Buffered {
                     input,
                     buffer: buffer.clone(),
+                    fixed,
                     taker: Taker::Record(records.clone()),
                 }
             }
             Purpose::Feed(feed, buffer) => Buffered {
-                input: input(Feed::BYTES)?,
+                input,
                 buffer: buffer.clone(),
+                fixed: Feed::BYTES,
                 taker: Taker::Feed(feed.clone()),
             },
         };
@@ -175,8 +216,31 @@ impl Action {
 
     fn input(&self) -> &Input {
         match self {
-            Self::Record(input, _) => input,
+            Self::Record(input, ..) => input,
             Self::Buffered(buffered) => &buffered.input,
+            Self::If(conditional) => conditional.action.input(),
+        }
+    }
+
+    fn gate(&self) -> Option<&Gate> {
+        match self {
+            Self::Record(..) | Self::Buffered(_) => None,
+            Self::If(conditional) => Some(&conditional.gate),
+        }
+    }
+
+    /// Whether a condition is checked at the entry of a call.
+    pub(crate) fn checks_calls(&self) -> bool {
+        self.gate().is_some_and(Gate::checks_calls)
+    }
+
+    /// Whether a call can fulfil the condition at its return. Counts the call otherwise. Any
+    /// context.
+    #[inline(always)]
+    pub(crate) fn admits_call(&self, hit: &impl Origin) -> bool {
+        match self {
+            Self::Record(..) | Self::Buffered(_) => true,
+            Self::If(conditional) => conditional.admits_call(*hit),
         }
     }
 
@@ -184,29 +248,51 @@ impl Action {
     #[inline(always)]
     pub(crate) fn run<O: Origin>(&self, hit: &O, values: impl CallValues, head: impl RecordHead) {
         match self {
-            Self::Record(input, records) => {
-                input.counters.increment::<HITS>();
-                let state = hit.state();
-                let len = || HEADER_LEN + size_of_val(&head) + usize::from(input.fixed);
-                // SAFETY: `Schema::define` makes the event's fields from the head and from the
-                // layout that has `fixed` bytes. A field ends within `MAX_LEN` bytes.
-                unsafe {
-                    records.sink.record_filled(hit, len, || FixedRecord {
-                        head,
-                        input,
-                        context: HitContext { state, values },
-                    });
-                }
-            }
-            Self::Buffered(buffered) => buffered.run(*hit, values, head, |buffered, fields| {
-                buffered.input.counters.increment::<HITS>();
-                buffered.taker.take(fields)
-            }),
+            Self::Record(input, records, fixed) => input.record(records, *fixed, hit, values, head),
+            Self::Buffered(buffered) => buffered.run_always(*hit, values, head),
+            Self::If(conditional) => conditional.run(*hit, values, head),
         }
     }
 
-    /// Makes a record if `is_record` returns true for the bytes of its fields. Only for an event
-    /// with a buffer: see [`Kind::compares_records`](crate::kind::Kind::compares_records).
+    /// Runs an action without a condition.
+    #[inline(always)]
+    pub(crate) fn run_always<O: Origin>(
+        &self,
+        hit: &O,
+        values: impl CallValues,
+        head: impl RecordHead,
+    ) {
+        match self {
+            Self::Record(input, records, fixed) => input.record(records, *fixed, hit, values, head),
+            Self::Buffered(buffered) => buffered.run_always(*hit, values, head),
+            Self::If(_) => {}
+        }
+    }
+
+    /// Runs an action with a condition, at a hit that most likely does not fulfil it. Any context.
+    #[inline(always)]
+    pub(crate) fn run_if<O: Origin>(
+        &self,
+        hit: &O,
+        values: impl CallValues,
+        head: impl RecordHead,
+    ) {
+        let Self::If(conditional) = self else {
+            return;
+        };
+        let state = hit.state();
+        match conditional.gate.admits_here(HitContext { state, values }) {
+            Some(false) => {}
+            Some(true) => conditional.run_admitted(*hit, values, head),
+            None => {
+                conditional.miss();
+            }
+        }
+    }
+
+    /// Makes a record if `is_record` returns true for the bytes of its fields. Only for an action
+    /// without a condition, of an event with a buffer: see
+    /// [`Kind::compares_records`](crate::kind::Kind::compares_records).
     #[inline(always)]
     pub(crate) fn record_if<O: Origin>(
         &self,
@@ -227,7 +313,97 @@ impl Action {
     }
 }
 
+impl Conditional {
+    /// The action of hits that fulfil the condition.
+    pub(crate) fn action(&self) -> &Action {
+        &self.action
+    }
+
+    /// Whether a hit fulfils the condition. Counts the hit otherwise. Any context.
+    #[inline(always)]
+    pub(crate) fn admits(&self, hit: &impl Origin, values: impl CallValues) -> bool {
+        let state = hit.state();
+        let is_admitted = self.gate.admits(HitContext { state, values });
+        is_admitted.unwrap_or_else(|| self.miss())
+    }
+
+    /// Runs the action if a hit fulfils the condition. It is out of line, because the handlers of
+    /// actions without a condition contain the call.
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn run<O: Origin>(&self, hit: O, values: impl CallValues, head: impl RecordHead) {
+        let state = hit.state();
+        match self.gate.admits_here(HitContext { state, values }) {
+            Some(false) => {}
+            Some(true) => self.run_admitted(hit, values, head),
+            None => {
+                self.miss();
+            }
+        }
+    }
+
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn admits_call(&self, hit: impl Origin) -> bool {
+        let (state, values) = (hit.state(), ());
+        let is_admitted = self.gate.admits_call(HitContext { state, values });
+        is_admitted.unwrap_or_else(|| self.miss())
+    }
+
+    /// Counts a hit whose condition found no buffer.
+    #[cold]
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn miss(&self) -> bool {
+        self.action.input().counters.increment::<MISSED>();
+        false
+    }
+
+    /// Runs the action. It is out of line, because most hits do not fulfil a condition.
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn run_admitted<O: Origin>(&self, hit: O, values: impl CallValues, head: impl RecordHead) {
+        self.action.run_always(&hit, values, head);
+    }
+}
+
+impl Input {
+    /// Makes a record of a hit. Its fields have `fixed` bytes.
+    #[inline(always)]
+    fn record<O: Origin>(
+        &self,
+        records: &Records,
+        fixed: u16,
+        hit: &O,
+        values: impl CallValues,
+        head: impl RecordHead,
+    ) {
+        self.counters.increment::<HITS>();
+        let state = hit.state();
+        let len = || HEADER_LEN + size_of_val(&head) + usize::from(fixed);
+        // SAFETY: `Schema::define` makes the event's fields from the head and from the layout that
+        // has `fixed` bytes: `Action::always` keeps both together. A field ends within `MAX_LEN`
+        // bytes.
+        unsafe {
+            records.sink.record_filled(hit, len, || FixedRecord {
+                head,
+                input: self,
+                context: HitContext { state, values },
+            });
+        }
+    }
+}
+
 impl Buffered {
+    /// Takes the fields of a hit.
+    #[inline(always)]
+    fn run_always(&self, hit: impl Origin, values: impl CallValues, head: impl RecordHead) {
+        self.run(hit, values, head, |buffered, fields| {
+            buffered.input.counters.increment::<HITS>();
+            buffered.taker.take(fields)
+        });
+    }
+
     /// Reads the fields once for all users. Makes a record of them if `take` returns an event.
     #[inline(never)]
     #[link_section = ".kprobes.text"]
@@ -248,7 +424,7 @@ impl Buffered {
             };
             let len = area.len().wrapping_sub(fields_at);
             let fields = area.get_mut(..len).unwrap_or(&mut []);
-            let fixed = usize::from(self.input.fixed);
+            let fixed = usize::from(self.fixed);
             let context = HitContext { state, values };
             let len = fetch::record(&self.input.programs, fixed, fields_at, context, fields);
             let Some(bytes) = fields.get(..len) else {
@@ -293,7 +469,7 @@ struct FixedRecord<'a, R, K, H> {
     context: HitContext<R, K>,
 }
 
-// SAFETY: The record has the length of the head and of the event's fields, as `Action::run`
+// SAFETY: The record has the length of the head and of the event's fields, as `Input::record`
 // computes it: `put` writes the head, and `record_fixed` writes the fields and the gaps between
 // them. Both only write.
 unsafe impl<R: RegisterFile, K: CallValues, H: RecordHead> Fill for FixedRecord<'_, R, K, H> {

@@ -24,10 +24,12 @@ use probe::{
         split_symbol,
         Command,
         ParseContext,
+        ProbeKind,
         ProbeSpec,
         SpecText,
         WrittenArgument, //
     },
+    condition::Comparison,
     error::{
         Errno,
         ErrorKind, //
@@ -45,6 +47,11 @@ use crate::{
     action::{
         Action,
         Purpose, //
+    },
+    condition::{
+        Conditions,
+        SharedBuffer,
+        WrittenCondition, //
     },
     entry_saver::EntryLayout,
     failure::{
@@ -72,15 +79,14 @@ pub(crate) fn parse_arguments<'c>(command: &Command<'c>) -> Result<KVVec<Written
 }
 
 /// Resolves the arguments of a command, after those that its kind has of its own.
-pub(crate) fn resolve_arguments<'c>(
+// The kernel's stack is small, so large frames must not add up in one function.
+#[inline(never)]
+fn resolve_arguments<'c>(
     command: &Command<'_>,
     written: &'c [WrittenArgument<'c>],
     context: ParseContext<'c>,
 ) -> Result<KVVec<Argument<'c>>, Failure> {
-    let mut resolved = KVVec::new();
-    for argument in command.own_arguments() {
-        resolved.push(argument, GFP_KERNEL)?;
-    }
+    let mut resolved = own_arguments(command)?;
     let own = resolved.len();
     let arguments = command.resolve(written, context, arch::current::register)?;
     for (argument, written) in arguments.zip(written) {
@@ -94,9 +100,56 @@ pub(crate) fn resolve_arguments<'c>(
     Ok(resolved)
 }
 
-/// The compiled arguments of a command.
+/// The arguments that each probe of the command's kind has of its own. `ENOMEM`.
+#[inline(never)]
+fn own_arguments<'c>(command: &Command<'_>) -> Result<KVVec<Argument<'c>>> {
+    let mut own = KVVec::new();
+    for argument in command.own_arguments() {
+        own.push(argument, GFP_KERNEL)?;
+    }
+    Ok(own)
+}
+
+/// The arguments and the condition of a command, resolved.
+pub(crate) struct Resolved<'a> {
+    pub(crate) arguments: KVVec<Argument<'a>>,
+    pub(crate) comparisons: KVVec<Comparison<'a>>,
+}
+
+impl<'a> Resolved<'a> {
+    /// Resolves the arguments `written` and the condition of a command.
+    pub(crate) fn new(
+        command: &'a Command<'a>,
+        written: &'a [WrittenArgument<'a>],
+        condition: &'a WrittenCondition<'a>,
+        context: ParseContext<'a>,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            arguments: resolve_arguments(command, written, context)?,
+            comparisons: condition.resolve(command, written, context)?,
+        })
+    }
+
+    /// Keeps only the arguments that a purpose has a use for.
+    pub(crate) fn only_for(mut self, purpose: &Purpose) -> Self {
+        self.arguments.retain(|argument| purpose.uses(argument));
+        self
+    }
+
+    /// The entry data that the probe needs. `ENOMEM`.
+    pub(crate) fn entry_layout(&self) -> Result<EntryLayout> {
+        let operands = self
+            .comparisons
+            .iter()
+            .map(|comparison| &comparison.operand);
+        EntryLayout::of(Iterator::chain(self.arguments.iter(), operands))
+    }
+}
+
+/// The compiled arguments and the compiled condition of a command.
 pub(crate) struct Compiled {
     programs: KVec<Program>,
+    conditions: Option<Arc<Conditions>>,
     /// The strings whose addresses the programs contain.
     texts: Option<Arc<KVec<CString>>>,
     entry: EntryLayout,
@@ -119,19 +172,22 @@ impl Needs {
 }
 
 impl Compiled {
-    /// Compiles arguments. `source` is the source of their types. Fails if a symbol is in the
-    /// module `going`, which the kernel is unloading.
+    /// Compiles the arguments and the condition of a command of this kind. `source` is the source of
+    /// their types. `strings` gives the buffer for the condition. Fails if a symbol is in the module
+    /// `going`, which the kernel is unloading.
     ///
     /// Process context. Sleeps, and can read files.
     #[inline(never)]
     pub(crate) fn new(
-        arguments: &[Argument<'_>],
+        kind: ProbeKind,
+        resolved: &Resolved<'_>,
         source: Source<'_>,
+        strings: SharedBuffer,
         going: Option<&Module>,
     ) -> Result<Self, Failure> {
         let mut resolver = KernelResolver {
             texts: KVec::new(),
-            entry: EntryLayout::of(arguments)?,
+            entry: resolved.entry_layout()?,
             needs: Needs::default(),
             going,
         };
@@ -140,6 +196,7 @@ impl Compiled {
             Source::Module(module) => resolver.needs.add(module.try_into()?)?,
             Source::Unknown => resolver.needs.is_open = true,
         }
+        let arguments = &resolved.arguments;
         let mut programs = KVec::with_capacity(arguments.len(), GFP_KERNEL)?;
         let mut layout = Layout::new();
         for argument in arguments {
@@ -149,8 +206,16 @@ impl Compiled {
             layout.add(argument).map_err(|TooBig| E2BIG)?;
             add_program(&mut programs, fetch::compile(argument, &mut resolver)?)?;
         }
+        let conditions = match resolved.comparisons.as_slice() {
+            [] => None,
+            comparisons => {
+                let new = Conditions::new(comparisons, kind, &mut resolver, strings)?;
+                Some(Arc::new(new, GFP_KERNEL)?)
+            }
+        };
         Ok(Self {
             programs,
+            conditions,
             texts: match resolver.texts.is_empty() {
                 true => None,
                 false => Some(Arc::new(resolver.texts, GFP_KERNEL)?),
@@ -160,7 +225,7 @@ impl Compiled {
         })
     }
 
-    /// Compiles the arguments of an accepted probe with the current addresses of symbols. `target`
+    /// Compiles the command of an accepted probe with the current addresses of symbols. `target`
     /// is its target, resolved again. Fails with `EINVAL` if they are no longer arguments for this
     /// purpose.
     ///
@@ -170,19 +235,21 @@ impl Compiled {
         probe: &ProbeSpec<T>,
         target: &ResolvedTarget<'_>,
         purpose: &Purpose,
+        strings: SharedBuffer,
         going: Option<&Module>,
     ) -> Result<Self, Failure> {
         let command = probe.command();
         let written = parse_arguments(&command)?;
-        with_types(&written, target, |types| {
-            let resolve = |context| resolve_again(&command, &written, context, purpose);
-            let arguments = match resolve(types.context)? {
-                Some(arguments) => arguments,
+        let condition = WrittenCondition::parse(&command)?;
+        with_types(&[&written, &condition.operands], target, |types| {
+            let resolve = |context| resolve_again(&command, &written, &condition, context, purpose);
+            let resolved = match resolve(types.context)? {
+                Some(resolved) => resolved,
                 // rkprobe accepted the command without the module, and so without the module's BTF.
                 // So this code does not use that BTF either.
                 None => resolve(types.without_module())?.ok_or(EINVAL)?,
             };
-            Self::new(&arguments, types.source, going)
+            Self::new(command.kind, &resolved, types.source, strings, going)
         })
     }
 
@@ -202,7 +269,8 @@ impl Compiled {
     pub(crate) fn action(&self, purpose: &Purpose) -> Result<(Action, EntryLayout)> {
         let mut programs = KVec::new();
         programs.extend_from_slice(&self.programs, GFP_KERNEL)?;
-        let action = Action::new(purpose, programs, self.texts.clone())?;
+        let conditions = self.conditions.as_ref();
+        let action = Action::new(purpose, programs, conditions, self.texts.clone())?;
         Ok((action, self.entry.try_clone()?))
     }
 }
@@ -251,19 +319,20 @@ fn add_program(programs: &mut KVec<Program>, program: Program) -> Result {
     Ok(())
 }
 
-/// Resolves the arguments of an accepted command. Returns `None` if an argument now has an error,
-/// or if they are no longer arguments for this purpose.
+/// Resolves an accepted command. Returns `None` if it now has an error, or if its arguments are no
+/// longer arguments for this purpose.
 fn resolve_again<'c>(
-    command: &Command<'_>,
+    command: &'c Command<'c>,
     written: &'c [WrittenArgument<'c>],
+    condition: &'c WrittenCondition<'c>,
     context: ParseContext<'c>,
     purpose: &Purpose,
-) -> Result<Option<KVVec<Argument<'c>>>, Failure> {
-    let arguments = match resolve_arguments(command, written, context) {
+) -> Result<Option<Resolved<'c>>, Failure> {
+    let resolved = match Resolved::new(command, written, condition, context) {
         Err(Failure::Command(_)) => return Ok(None),
-        arguments => arguments?,
+        resolved => resolved?.only_for(purpose),
     };
-    Ok(purpose.accepts(&arguments).then_some(arguments))
+    Ok(purpose.accepts(&resolved.arguments).then_some(resolved))
 }
 
 /// Finds the kernel addresses of symbols and strings for programs.

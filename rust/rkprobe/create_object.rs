@@ -6,7 +6,8 @@ use core::slice;
 
 use kernel::{
     prelude::*,
-    str::CString, //
+    str::CString,
+    sync::Arc, //
 };
 
 use probe::{
@@ -18,7 +19,6 @@ use probe::{
         Command,
         EventField,
         EventFields,
-        EventName,
         ObjectTarget,
         WrittenArgument, //
     },
@@ -30,13 +30,17 @@ use probe::{
 
 use crate::{
     action::Purpose,
-    compile::resolve_arguments,
+    compile::{
+        parse_arguments,
+        Resolved, //
+    },
+    condition::WrittenCondition,
     failure::Failure,
     hook::Hook,
     kinds,
     new_probe::{
         create_with,
-        NewProbe, //
+        NewHook, //
     },
     object::{
         self,
@@ -47,11 +51,7 @@ use crate::{
     },
     object_probe::NewObjectProbe,
     registry,
-    resolve::{
-        vmlinux,
-        with_types,
-        Types, //
-    },
+    resolve::{vmlinux, with_types},
     spec::{
         self,
         Spec, //
@@ -96,16 +96,21 @@ pub(crate) fn create_object(
     };
 
     let buffer = registry::string_buffer()?;
-    let purpose = |change| {
-        let objects = objects.clone();
-        Purpose::Feed(Feed { objects, change }, buffer.clone())
-    };
     let mut feeds = KVec::new();
+    let mut add_feeds = |field: &SourceField<'_>, change| {
+        let name = CString::try_from_fmt(format_args!("{}", field.field.field))?;
+        let feed = Feed {
+            objects: objects.clone(),
+            change,
+            field: Arc::new(name, GFP_KERNEL)?,
+        };
+        field.add_feeds(&Purpose::Feed(feed, buffer.clone()), &mut feeds)
+    };
     for end in &ends {
-        end.add_feeds(&purpose(Change::Remove), &mut feeds)?;
+        add_feeds(end, Change::Remove)?;
     }
     for source in &sources {
-        source.add_feeds(&purpose(Change::Add), &mut feeds)?;
+        add_feeds(source, Change::Add)?;
     }
     let with_structure = command.with_structure(name);
     let object = NewObjectProbe::new(following, feeds)?;
@@ -200,7 +205,7 @@ impl<'a> SourceField<'a> {
             let argument = self.argument(&command)?;
             let target = kinds::with(command.target, |kind| kind.resolve(&command))
                 .map_err(|failure| self.failure(failure))?;
-            let name = with_types(slice::from_ref(&argument), &target, |types| {
+            let name = with_types(&[slice::from_ref(&argument)], &target, |types| {
                 let register = arch::current::register;
                 let name = command::pointed_structure(&argument, types.context, register);
                 let copy = |name| CString::try_from_fmt(format_args!("{name}"));
@@ -216,52 +221,32 @@ impl<'a> SourceField<'a> {
     /// Adds a probe for each probe of the event.
     fn add_feeds(&self, purpose: &Purpose, feeds: &mut KVec<Hook>) -> Result<(), Failure> {
         for probe in &self.probes {
-            let command = probe.command();
-            let argument = self.argument(&command)?;
-            let feed = self
-                .feed(&command, slice::from_ref(&argument), purpose)
-                .map_err(|failure| self.failure(failure))?;
-            feeds.push(feed, GFP_KERNEL)?;
+            // The event has the field.
+            self.argument(&probe.command())?;
+            let feed = self.feed(probe, purpose);
+            feeds.push(feed.map_err(|failure| self.failure(failure))?, GFP_KERNEL)?;
         }
         Ok(())
     }
 
-    /// Creates a probe with one argument, `written`.
-    fn feed(
-        &self,
-        command: &Command<'_>,
-        written: &[WrittenArgument<'_>],
-        purpose: &Purpose,
-    ) -> Result<Hook, Failure> {
-        let target = kinds::with(command.target, |kind| kind.resolve(command))?;
-        with_types(written, &target, |types| {
-            self.feed_with(command, written, types, purpose)
+    /// Creates a probe like `probe`, for another purpose.
+    fn feed(&self, probe: &Spec, purpose: &Purpose) -> Result<Hook, Failure> {
+        let command = probe.command();
+        let target = kinds::with(command.target, |kind| kind.resolve(&command))?;
+        let written = parse_arguments(&command)?;
+        let condition = WrittenCondition::parse(&command)?;
+        with_types(&[&written, &condition.operands], &target, |types| {
+            let resolved = Resolved::new(&command, &written, &condition, types.context)?;
+            let resolved = resolved.only_for(purpose);
+            if !purpose.accepts(&resolved.arguments) {
+                return Err(self.error(ErrorKind::BadObjectField).into());
+            }
+            let new = NewHook {
+                command: &command,
+                resolved,
+                source: types.source,
+            };
+            new.hook(spec::try_clone(probe)?, purpose)
         })
-    }
-
-    fn feed_with(
-        &self,
-        command: &Command<'_>,
-        written: &[WrittenArgument<'_>],
-        types: &Types<'_>,
-        purpose: &Purpose,
-    ) -> Result<Hook, Failure> {
-        let arguments = resolve_arguments(command, written, types.context)?;
-        if !purpose.accepts(&arguments) {
-            return Err(self.error(ErrorKind::BadObjectField).into());
-        }
-        let name = EventName {
-            group: self.field.group,
-            event: command::Event::Given(self.field.event),
-        };
-        let new = NewProbe {
-            command,
-            written,
-            name: &name,
-            arguments,
-            source: types.source,
-            object: None,
-        };
-        new.hook(spec::new(command, written, &name)?, purpose)
     }
 }

@@ -45,7 +45,7 @@ impl EntryLayout {
     /// The layout of the entry data that these arguments need. Fails with `ENOMEM`.
     ///
     /// C: `traceprobe_get_entry_data_size()`.
-    pub(crate) fn of(arguments: &[Argument<'_>]) -> Result<Self> {
+    pub(crate) fn of<'a>(arguments: impl Iterator<Item = &'a Argument<'a>>) -> Result<Self> {
         let mut layout = Self::default();
         for argument in arguments {
             layout.is_timed |= argument.fetch.base == Base::Elapsed;
@@ -135,7 +135,7 @@ impl<const N: usize, const IS_TIMED: bool> kretprobe::Handler for EntrySaver<N, 
 
     #[inline(always)]
     fn entry(&self, hit: &Hit<'_>) -> Option<[u64; N]> {
-        Some(self.save(hit))
+        self.action.admits_call(hit).then(|| self.save(hit))
     }
 
     #[inline(always)]
@@ -154,7 +154,7 @@ impl<const N: usize, const IS_TIMED: bool> fprobe::Handler for EntrySaver<N, IS_
 
     #[inline(always)]
     fn entry(&self, call: &Call<'_>) -> Option<[u64; N]> {
-        Some(self.save(call))
+        self.action.admits_call(call).then(|| self.save(call))
     }
 
     #[inline(always)]

@@ -112,8 +112,14 @@ impl ControlFile for Profile {
                 counts.hits,
                 counts.missed
             ));
-            if let (EventsFile::DynamicEvents, Some(awaited)) = (self.0, probe.hook().awaited()) {
-                to.call_printf(format_args!("  waiting for {}", format_args!("{awaited}")));
+            // The kernel's own file has only the numbers.
+            if self.0 == EventsFile::DynamicEvents {
+                if let Some(left_out) = counts.left_out {
+                    to.call_printf(format_args!("  left out: {left_out}"));
+                }
+                if let Some(awaited) = probe.hook().awaited() {
+                    to.call_printf(format_args!("  waiting for {}", format_args!("{awaited}")));
+                }
             }
             to.call_printf(format_args!("\n"));
         });

@@ -28,6 +28,7 @@ use crate::commands::{
 mod action;
 mod commands;
 mod compile;
+mod condition;
 mod create;
 mod create_object;
 mod entry_saver;

@@ -19,7 +19,6 @@ use ktrace::{
     vfs, //
 };
 use probe::{
-    argument::Argument,
     command::{
         self,
         Command,
@@ -40,10 +39,10 @@ use crate::{
     action::Purpose,
     compile::{
         parse_arguments,
-        resolve_arguments,
-        Compiled, //
+        Compiled,
+        Resolved, //
     },
-    entry_saver::EntryLayout,
+    condition::WrittenCondition,
     event::Probe,
     failure::Failure,
     hook::Hook,
@@ -81,8 +80,9 @@ pub(crate) fn create_with(
     let target = kinds::with(command.target, |kind| kind.resolve(command))?;
     let name = command.name(security::hash_address)?;
     let written = parse_arguments(command)?;
-    with_types(&written, &target, |types| {
-        create_typed(command, &written, &name, types, object)
+    let condition = WrittenCondition::parse(command)?;
+    with_types(&[&written, &condition.operands], &target, |types| {
+        create_typed(command, &written, &condition, &name, types, object)
     })
 }
 
@@ -91,18 +91,21 @@ pub(crate) fn create_with(
 fn create_typed(
     command: &Command<'_>,
     written: &[WrittenArgument<'_>],
+    condition: &WrittenCondition<'_>,
     name: &EventName<'_>,
     types: &Types<'_>,
     object: Option<&NewObjectProbe>,
 ) -> Result<(), Failure> {
     let create = |written: &[WrittenArgument<'_>]| {
         let new = NewProbe {
-            command,
             written,
             name,
-            arguments: resolve_arguments(command, written, types.context)?,
-            source: types.source,
             object,
+            hook: NewHook {
+                command,
+                resolved: Resolved::new(command, written, condition, types.context)?,
+                source: types.source,
+            },
         };
         new.add()
     };
@@ -187,22 +190,39 @@ impl fmt::Display for Omission<'_> {
 }
 
 /// A probe whose command was read without an error.
-pub(crate) struct NewProbe<'a> {
-    pub(crate) command: &'a Command<'a>,
+struct NewProbe<'a> {
+    hook: NewHook<'a>,
     /// The arguments as the user wrote them, expanded.
-    pub(crate) written: &'a [WrittenArgument<'a>],
-    pub(crate) name: &'a EventName<'a>,
-    pub(crate) arguments: KVVec<Argument<'a>>,
-    /// The source of the arguments' types.
-    pub(crate) source: Source<'a>,
+    written: &'a [WrittenArgument<'a>],
+    name: &'a EventName<'a>,
     /// For an object probe.
-    pub(crate) object: Option<&'a NewObjectProbe>,
+    object: Option<&'a NewObjectProbe>,
+}
+
+/// The part of a probe that the kernel is to call.
+pub(crate) struct NewHook<'a> {
+    pub(crate) command: &'a Command<'a>,
+    pub(crate) resolved: Resolved<'a>,
+    /// The source of the types.
+    pub(crate) source: Source<'a>,
+}
+
+impl NewHook<'_> {
+    /// Compiles the command, and starts it for a purpose.
+    pub(crate) fn hook(&self, spec: Spec, purpose: &Purpose) -> Result<Hook, Failure> {
+        let (kind, strings) = (self.command.kind, registry::string_buffer);
+        let compiled = Compiled::new(kind, &self.resolved, self.source, strings, None);
+        let start = kinds::with(self.command.target, |kind| {
+            kind.start(self.command, compiled, purpose)
+        })?;
+        Ok(Hook::new(spec, start, purpose)?)
+    }
 }
 
 impl NewProbe<'_> {
     /// Adds the probe to its event. Creates the event unless it exists.
     fn add(&self) -> Result<(), Failure> {
-        let kind = self.command.kind;
+        let kind = self.hook.command.kind;
         self.check_entry_data()?;
         self.add_to_event(self.schema()?)
             .map_err(|failure| match failure {
@@ -213,16 +233,17 @@ impl NewProbe<'_> {
 
     /// Creates an error of the argument `index`, counted from 0.
     fn argument_error(&self, index: usize, kind: ErrorKind, errno: Errno) -> command::Error {
-        self.command
+        self.hook
+            .command
             .argument_error(self.written, index, kind, errno)
     }
 
     /// Checks that a probe of functions by ftrace can save its entry data.
     fn check_entry_data(&self) -> Result<(), Failure> {
-        let Some(max) = kinds::with(self.command.target, |kind| kind.max_entry_words()) else {
+        let Some(max) = kinds::with(self.hook.command.target, |kind| kind.max_entry_words()) else {
             return Ok(());
         };
-        if EntryLayout::of(&self.arguments)?.words() > max {
+        if self.hook.resolved.entry_layout()?.words() > max {
             return Err(self
                 .argument_error(0, ErrorKind::TooManyEargs, Errno::E2BIG)
                 .into());
@@ -232,9 +253,9 @@ impl NewProbe<'_> {
 
     /// Lays out the fields of the event.
     fn schema(&self) -> Result<Schema> {
-        let attached = kinds::with(self.command.target, |kind| kind.attached())?;
-        let mut schema = Schema::new(self.command.kind, attached)?;
-        for argument in &self.arguments {
+        let attached = kinds::with(self.hook.command.target, |kind| kind.attached())?;
+        let mut schema = Schema::new(self.hook.command.kind, attached)?;
+        for argument in &self.hook.resolved.arguments {
             schema.add(argument)?;
         }
         Ok(schema)
@@ -243,7 +264,7 @@ impl NewProbe<'_> {
     #[inline(never)]
     fn add_to_event(&self, schema: Schema) -> Result<(), Failure> {
         loop {
-            let spec = spec::new(self.command, self.written, self.name)?;
+            let spec = spec::new(self.hook.command, self.written, self.name)?;
             let existing = registry::with_event(spec.group(), spec.event(), |records, probes| {
                 self.check_siblings(records, probes, &spec, &schema)?;
                 Ok::<_, Failure>(records.clone())
@@ -297,7 +318,7 @@ impl NewProbe<'_> {
         if matches!(name, Err(EEXIST)) {
             return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
         }
-        let compares = kinds::with(self.command.target, |kind| kind.compares_records());
+        let compares = kinds::with(self.hook.command.target, |kind| kind.compares_records());
         if schema.layout().is_dynamic() || compares {
             schema.set_strings(registry::string_buffer()?)?;
         }
@@ -318,18 +339,9 @@ impl NewProbe<'_> {
     #[inline(never)]
     fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<Probe, Failure> {
         let hook = match self.object {
-            None => self.hook(spec, &Purpose::Record(records.clone()))?,
-            Some(object) => object.hook(self.hook(spec, &object.purpose(records.clone()))?)?,
+            None => self.hook.hook(spec, &Purpose::Record(records.clone()))?,
+            Some(object) => object.hook(self.hook.hook(spec, &object.purpose(records.clone()))?)?,
         };
         Ok(Probe::new(records, hook)?)
-    }
-
-    /// Compiles the arguments, and starts the command for a purpose.
-    pub(crate) fn hook(&self, spec: Spec, purpose: &Purpose) -> Result<Hook, Failure> {
-        let compiled = Compiled::new(&self.arguments, self.source, None);
-        let start = kinds::with(self.command.target, |kind| {
-            kind.start(self.command, compiled, purpose)
-        })?;
-        Ok(Hook::new(spec, start, purpose)?)
     }
 }

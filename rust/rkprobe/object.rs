@@ -23,7 +23,10 @@ use probe::{
         Register,
         Slot, //
     },
-    argument::Argument,
+    argument::{
+        Argument,
+        Name, //
+    },
     btf::{
         Btf,
         Receiver,
@@ -111,11 +114,19 @@ pub(crate) enum Change {
 pub(crate) struct Feed {
     pub(crate) objects: Arc<Objects>,
     pub(crate) change: Change,
+    /// The name of the field with the address of the object.
+    pub(crate) field: Arc<CString>,
 }
 
 impl Feed {
     /// The size of the field with the address of the object.
     pub(crate) const BYTES: u16 = size_of::<u64>() as u16;
+
+    /// Whether an argument of the event is the address of the object.
+    pub(crate) fn reads(&self, argument: &Argument<'_>) -> bool {
+        let field = self.field.to_str().unwrap_or("");
+        argument.name.is_same(Name::Given(field))
+    }
 
     /// Changes the table. `fields` begins with the address of the object. Any context.
     #[inline(never)]

@@ -122,8 +122,8 @@ impl Registered for ObjectProbe {
             missed = missed.wrapping_add(hook.counts().missed);
         }
         Counts {
-            hits: follower.unwrap_or_default().hits,
             missed,
+            ..follower.unwrap_or_default()
         }
     }
 

@@ -26,6 +26,7 @@ use probe::{
 use crate::{
     action::{
         Action,
+        Conditional,
         RecordHead, //
     },
     entry_saver::{
@@ -102,13 +103,49 @@ impl AtObject {
     fn record(
         &self,
         call: &impl Origin,
-        mut values: impl ObjectValues,
+        values: impl ObjectValues,
         head: impl RecordHead,
         function: usize,
     ) {
         if self.selection.is_all() {
             return self.action.run(call, values, head);
         }
+        match &self.action {
+            Action::If(conditional) => {
+                self.select_admitted(conditional, *call, values, head, function);
+            }
+            action => self.select(action, call, values, head, function, |_| true),
+        }
+    }
+
+    /// Records a call if it also fulfils the condition.
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn select_admitted(
+        &self,
+        conditional: &Conditional,
+        call: impl Origin,
+        values: impl ObjectValues,
+        head: impl RecordHead,
+        function: usize,
+    ) {
+        let action = conditional.action();
+        self.select(action, &call, values, head, function, |values| {
+            conditional.admits(&call, values)
+        });
+    }
+
+    /// Records a call if the selection has a record for it, and `is_admitted` returns true.
+    #[inline(always)]
+    fn select<V: ObjectValues>(
+        &self,
+        action: &Action,
+        call: &impl Origin,
+        mut values: V,
+        head: impl RecordHead,
+        function: usize,
+        is_admitted: impl FnOnce(V) -> bool,
+    ) {
         let address = values.object().address;
         let Some(state) = self.objects.state(address) else {
             // The object has ended.
@@ -128,11 +165,16 @@ impl AtObject {
         };
         if self.selection.is_of_changes {
             values.object().unchanged = state.see(function as u64);
-            self.action.record_if(call, values, head, |fields| {
+        }
+        if !is_admitted(values) {
+            return;
+        }
+        if self.selection.is_of_changes {
+            action.record_if(call, values, head, |fields| {
                 state.differs(fields.get(self.values_at..).unwrap_or(&[])) && is_counted()
             });
         } else if is_counted() {
-            self.action.run(call, values, head);
+            action.run_always(call, values, head);
         }
         if is_last {
             self.objects.remove(address);
@@ -253,6 +295,9 @@ impl<const N: usize> fprobe::Handler for AtObjectReturn<N> {
     #[inline(always)]
     fn entry(&self, call: &Call<'_>) -> Option<[u64; N]> {
         let address = self.0.object.received(call)?;
+        if !self.0.object.action.admits_call(call) {
+            return None;
+        }
         let mut words = [0; N];
         self.0.save(call.origin(), address, &mut words);
         Some(words)

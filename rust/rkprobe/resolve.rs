@@ -96,10 +96,10 @@ impl<'s> Types<'s> {
     }
 }
 
-/// Finds and reads the types for the arguments `written` at a target, and calls `f` with them.
-/// Process context. Sleeps, and can read files. Fails with `ENOMEM`, and with the errors of `f`.
+/// Finds and reads the types for the arguments of the lists `written` at a target, and calls `f` with
+/// them. Process context. Sleeps, and can read files. Fails with `ENOMEM`, and with the errors of `f`.
 pub(crate) fn with_types<R>(
-    written: &[WrittenArgument<'_>],
+    written: &[&[WrittenArgument<'_>]],
     target: &ResolvedTarget<'_>,
     f: impl FnOnce(&Types<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
@@ -167,10 +167,11 @@ pub(crate) enum Source<'a> {
 impl ReadTypes {
     /// Finds and reads the types. Fails with `ENOMEM`.
     #[inline(never)]
-    fn of(source: &TypeSource<'_>, written: &[WrittenArgument<'_>]) -> Result<Self> {
+    fn of(source: &TypeSource<'_>, written: &[&[WrittenArgument<'_>]]) -> Result<Self> {
+        let written = written.iter().copied().flatten();
         let mut this = Self {
             are_needed: matches!(source, TypeSource::Structure(_))
-                || written.iter().any(WrittenArgument::needs_types),
+                || written.clone().any(WrittenArgument::needs_types),
             kernel: None,
             is_tracepoint: matches!(source, TypeSource::Tracepoint(_)),
             function: FunctionTypes::None,
@@ -196,7 +197,7 @@ impl ReadTypes {
             }
             TypeSource::Structure(name) => FunctionTypes::Structure(text(format_args!("{name}"))?),
         };
-        for name in written.iter().flat_map(WrittenArgument::structures) {
+        for name in written.flat_map(WrittenArgument::structures) {
             if !this.has_structure(name, &kernel)? {
                 if let Some(object) = Object::with_structure(name, &kernel)? {
                     this.modules.push(object, GFP_KERNEL)?;

@@ -100,6 +100,27 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The value of the enumerator with this name, if the value is an enumeration that has it.
+    pub fn enumerator(&self, btf: &Btf<'a>, name: &str) -> Option<i64> {
+        let is_it = |place| btf.sections.is_text(place, name.as_bytes());
+        match self.ty.kind() {
+            TypeKind::Enum => {
+                let mut all = self.ty.elements(0);
+                let [_, value] = all.find(|[name, _]: &[u32; 2]| is_it(*name))?;
+                Some(match self.ty.flag() {
+                    true => i64::from(value as i32),
+                    false => i64::from(value),
+                })
+            }
+            TypeKind::Enum64 => {
+                let mut all = self.ty.elements(0);
+                let [_, low, high] = all.find(|[name, ..]: &[u32; 3]| is_it(*name))?;
+                Some((u64::from(low) | u64::from(high) << 32) as i64)
+            }
+            _ => None,
+        }
+    }
+
     /// The kind of the value, if it is an array of bytes or a pointer to bytes. Otherwise `None`.
     /// Bytes are unsigned, like `char` in the kernel.
     ///

@@ -18,7 +18,8 @@ use super::{
         ArgumentError,
         Error, //
     },
-    name::is_valid_field, //
+    name::is_valid_field,
+    words::Position, //
 };
 
 /// Maximum number of arguments of a command.
@@ -51,6 +52,8 @@ enum Place<'a> {
     Expanded(usize, &'a str),
     /// The argument is a part of the expansion of the word with this index.
     Part(usize),
+    /// The argument is an operand of the condition, and starts here.
+    Operand(Position),
 }
 
 impl<'a> WrittenArgument<'a> {
@@ -71,6 +74,18 @@ impl<'a> WrittenArgument<'a> {
         }
     }
 
+    /// Parses the operand `body` of a condition, which starts at `at`.
+    pub(super) fn operand(body: &'a str, at: Position) -> Self {
+        Self {
+            word: body,
+            given: None,
+            name: name(None, body, 0),
+            body,
+            written: WrittenBody::parse(body, false),
+            place: Place::Operand(at),
+        }
+    }
+
     /// Parses an argument to which this argument expands, as one of `count`. `index` is its number,
     /// counted from 0.
     pub(super) fn expanded(
@@ -80,7 +95,10 @@ impl<'a> WrittenArgument<'a> {
         index: usize,
         is_event: bool,
     ) -> Self {
-        let (Place::Word(at) | Place::Expanded(at, _) | Place::Part(at)) = self.place;
+        let at = match self.place {
+            Place::Word(at) | Place::Expanded(at, _) | Place::Part(at) => at,
+            Place::Operand(at) => at.word,
+        };
         Self {
             place: match count {
                 1 => Place::Expanded(at, self.word),
@@ -157,6 +175,7 @@ impl<'a> WrittenArgument<'a> {
             Place::Word(at) => (at, offset),
             Place::Expanded(at, original) => (at, offset_before(original, self.word, offset)),
             Place::Part(at) => (at, 0),
+            Place::Operand(at) => (at.word, at.offset.saturating_add(offset)),
         };
         Error::new(kind, at, offset, errno)
     }

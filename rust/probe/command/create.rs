@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A command that creates a probe: `LETTER[MAXACTIVE][:LABEL] TARGET [ARGS] [if FILTER]`.
+//! A command that creates a probe: `LETTER[MAXACTIVE][:LABEL] TARGET [ARGS] [if CONDITION]`.
 //!
 //! C: `trace_kprobe_create_internal()` in `kernel/trace/trace_kprobe.c`,
 //! `trace_fprobe_create_internal()` in `kernel/trace/trace_fprobe.c`, `__trace_eprobe_create()` in
@@ -10,6 +10,7 @@ use core::num::NonZero;
 
 use crate::{
     argument::Argument,
+    condition::Comparison,
     error::{
         Errno,
         ErrorKind, //
@@ -18,6 +19,7 @@ use crate::{
 
 use super::{
     arguments::WrittenArgument,
+    condition::Condition,
     error::{
         Error,
         Normalized, //
@@ -35,6 +37,7 @@ use super::{
         BaseResolver,
         Registers, //
     },
+    resolve_condition::Comparisons,
     target::{
         ProbeKind,
         Target, //
@@ -65,7 +68,7 @@ pub struct Command<'a> {
     pub(super) label: Option<Label<'a>>,
     /// The words of the arguments.
     pub(super) arguments: Words<'a>,
-    /// The words after the `if` of an event probe.
+    /// The words after `if`.
     pub(super) filter: Option<Words<'a>>,
 }
 
@@ -92,23 +95,48 @@ impl<'a> Command<'a> {
         })
     }
 
-    /// The filter of an event probe, which selects records of the event.
+    /// The filter of an event probe, which selects records of the event. Other kinds have a
+    /// [condition](Self::condition).
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NoEpFilter`] if no filter follows the `if`. C reports this error after it finds
     /// the event.
     pub fn filter(&self) -> Result<Option<Normalized<'a>>, Error> {
-        let Some(filter) = self.filter.clone() else {
+        let Some((filter, word)) = self.words_of_if() else {
             return Ok(None);
         };
-        let filter = filter.text();
         if filter.trim_start_matches(is_space).is_empty() {
-            // Counts the words of the command up to and including the `if`.
-            let word = self.arguments.clone().count().saturating_add(3);
             return Err(Error::invalid(ErrorKind::NoEpFilter, word, 0));
         }
         Ok(Some(Normalized(filter)))
+    }
+
+    /// Parses the condition after the `if`, which decides whether a hit counts. An event probe has
+    /// a [filter](Self::filter) instead.
+    ///
+    /// # Errors
+    ///
+    /// The condition is malformed (EINVAL).
+    pub fn condition(&self) -> Result<Option<Condition<'a>>, Error> {
+        match self.words_of_if() {
+            Some((text, word)) if self.kind != ProbeKind::EventProbe => {
+                Condition::parse(text, word).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The text after the `if`, and the index of the word after the `if`.
+    fn words_of_if(&self) -> Option<(&'a str, usize)> {
+        let text = self.filter.as_ref()?.text();
+        let arguments = self.arguments.clone().count();
+        Some((
+            text,
+            self.first_argument()
+                .saturating_add(arguments)
+                .saturating_add(1),
+        ))
     }
 
     /// Parses the arguments, in order. An error in an argument is a part of it:
@@ -124,14 +152,7 @@ impl<'a> Command<'a> {
 
     /// The arguments at the start of each probe of this kind.
     pub fn own_arguments(&self) -> impl Iterator<Item = Argument<'static>> {
-        let object = match self.target {
-            Target::Object(target) => Some(target),
-            _ => None,
-        };
-        object
-            .map(ObjectTarget::own_arguments)
-            .into_iter()
-            .flatten()
+        self.target.own_arguments()
     }
 
     /// Returns this command with `len`, in bytes, as the length of the watched memory.
@@ -213,6 +234,28 @@ impl<'a> Command<'a> {
         // For other kinds of probes, the kernel saves only some registers.
         let registers = self.kind.has_all_registers().then_some(registers);
         Arguments::new(written, context, registers)
+    }
+
+    /// Resolves the comparisons of this command's condition. `operands` are the
+    /// [operands](Condition::operands) of the condition, and `arguments` the arguments of the
+    /// command.
+    pub fn resolve_condition<'c>(
+        &'c self,
+        condition: &'c Condition<'c>,
+        operands: &'c [WrittenArgument<'c>],
+        arguments: &'c [WrittenArgument<'c>],
+        context: ParseContext<'c>,
+        registers: Registers,
+    ) -> impl Iterator<Item = Result<Comparison<'c>, Error>> {
+        let registers = self.kind.has_all_registers().then_some(registers);
+        Comparisons {
+            target: self.target,
+            condition,
+            operands,
+            arguments,
+            bases: BaseResolver { context, registers },
+            index: 0,
+        }
     }
 }
 

@@ -28,6 +28,7 @@ use super::{
     number,
     object::ObjectTarget,
     parse_object::parse_object,
+    spec::IF,
     symbol::split_symbol,
     target::{
         ProbeKind,
@@ -125,7 +126,8 @@ impl EventsFile {
             }
             _ => TARGET,
         };
-        let (target, kind) = parse_target(kind, target, &mut words)?;
+        let (mut words, filter) = words.split_at(IF);
+        let (target, kind) = parse_target(kind, target, &mut words, filter.as_ref())?;
         if let Target::Object(ObjectTarget {
             changes: Some(word),
             ..
@@ -138,12 +140,8 @@ impl EventsFile {
         if kind == ProbeKind::Kretinsn && maxactive.is_some() {
             return Err(Error::invalid(ErrorKind::MaxactOnRetinsn, 0, 1));
         }
-        let (arguments, filter) = match kind {
-            ProbeKind::EventProbe => words.split_at("if"),
-            _ => (words, None),
-        };
         // For other kinds, C counts the arguments after it finds the target.
-        if kind == ProbeKind::EventProbe && arguments.clone().count() > MAX_ARGUMENTS {
+        if kind == ProbeKind::EventProbe && words.clone().count() > MAX_ARGUMENTS {
             return Err(Error::new(ErrorKind::TooManyArgs, 2, 0, Errno::E2BIG));
         }
         Ok(Line::Create(Command {
@@ -152,7 +150,7 @@ impl EventsFile {
             target,
             place_at,
             label,
-            arguments,
+            arguments: words,
             filter,
         }))
     }
@@ -230,7 +228,8 @@ fn parse_head(
 }
 
 /// Parses the target that starts with `word`. Takes the other words of the target from `words`.
-/// A suffix of the target or an argument can change the kind.
+/// `condition` has the words of the condition. A suffix of the target or an argument can
+/// change the kind.
 ///
 /// # Errors
 ///
@@ -239,12 +238,13 @@ fn parse_target<'a>(
     kind: ProbeKind,
     word: &'a str,
     words: &mut Words<'a>,
+    condition: Option<&Words<'a>>,
 ) -> Result<(Target<'a>, ProbeKind), Error> {
     Ok(match kind {
         ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Kretinsn => {
             parse_instruction(word, kind)?
         }
-        ProbeKind::FprobeEntry | ProbeKind::FprobeExit => parse_functions(word, words)?,
+        ProbeKind::FprobeEntry | ProbeKind::FprobeExit => parse_functions(word, words, condition)?,
         ProbeKind::Tracepoint => (parse_tracepoint(word, words)?, kind),
         ProbeKind::EventProbe => (parse_event(word)?, kind),
         ProbeKind::Watchpoint => (Target::Memory(Watched::parse(word)?), kind),
@@ -332,15 +332,19 @@ fn parse_event(word: &str) -> Result<Target<'_>, Error> {
     }
 }
 
-/// Parses `PATTERN[%return]`. An argument with `$retval` also selects the exit.
+/// Parses `PATTERN[%return]`. `$retval` in an argument or in the condition also selects the exit.
 ///
 /// C: `parse_symbol_and_return()`.
 fn parse_functions<'a>(
     word: &'a str,
     arguments: &Words<'a>,
+    condition: Option<&Words<'a>>,
 ) -> Result<(Target<'a>, ProbeKind), Error> {
     let (pattern, is_return) = match word.split_once('%') {
-        None => (word, find_retval(arguments).is_some()),
+        None => {
+            let in_arguments = find_retval(arguments).is_some();
+            (word, in_arguments || condition.is_some_and(has_retval))
+        }
         Some((pattern, "return")) => (pattern, true),
         Some((pattern, _)) => {
             let offset = pattern.len();
@@ -370,6 +374,20 @@ fn parse_tracepoint<'a>(word: &'a str, arguments: &Words<'a>) -> Result<Target<'
         return Err(Error::invalid(ErrorKind::RetvalOnProbe, word, offset));
     }
     Ok(Target::Tracepoint(word))
+}
+
+/// Whether a condition has `$retval` outside of quotes.
+fn has_retval(condition: &Words<'_>) -> bool {
+    let mut rest = condition.text();
+    while let Some(start) = rest.find(['"', '\'']) {
+        let (before, quoted) = rest.split_at_checked(start).unwrap_or((rest, ""));
+        if find_retval(&Words::new(before)).is_some() {
+            return true;
+        }
+        let mut parts = quoted.splitn(3, |c| quoted.starts_with(c));
+        rest = parts.nth(2).unwrap_or("");
+    }
+    find_retval(&Words::new(rest)).is_some()
 }
 
 /// Finds the first argument with `$retval`. Returns the argument's index and the byte offset of

@@ -83,6 +83,8 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    // The kernel's stack is small, so large frames must not add up in one function.
+    #[inline(never)]
     fn resolve(
         &mut self,
         earlier: &[WrittenArgument<'_>],
@@ -95,44 +97,50 @@ impl<'a> Arguments<'a> {
         {
             return Err(argument.error(ErrorKind::UsedArgName, Errno::EINVAL));
         }
-        self.resolve_body(argument)
+        resolve_body(&self.bases, argument, &mut self.size, |_| ())
+            .map(|(argument, ())| argument)
             .map_err(|error| argument.error_in_body(error))
     }
+}
 
-    #[inline(never)]
-    fn resolve_body(
-        &mut self,
-        argument: &'a WrittenArgument<'a>,
-    ) -> Result<Argument<'a>, ArgumentError> {
-        let WrittenArgument { body, written, .. } = argument;
-        if body.len() > MAX_BODY {
-            return Err(ArgumentError::new(ErrorKind::ArgTooLong, 0, Errno::E2BIG));
-        }
-        if body.is_empty() {
-            return Err(ArgumentError::invalid(ErrorKind::NoArgBody, 0));
-        }
-        let mut suffix = written.suffix?;
-        let mut fetch = ResolvedFetch::resolve(&self.bases, body, written)?;
-        if let Some(value) = fetch.value {
-            apply_btf_type(&value, &mut suffix, &mut fetch)?;
-        }
-
-        let count = suffix.count.map_or(1, |count| usize::from(count.get()));
-        self.size = self
-            .size
-            .saturating_add(suffix.ty.size().saturating_mul(count));
-        if self.size > MAX_EVENT_SIZE {
-            let kind = ErrorKind::EventTooBig;
-            return Err(ArgumentError::new(kind, fetch.at, Errno::E2BIG));
-        }
-
-        Ok(Argument {
-            name: argument.name,
-            ty: resolve_type(&suffix, &fetch)?,
-            fetch: fetch.fetch,
-            count: suffix.count,
-        })
+/// Resolves the body of an argument. Adds its size in the record to `size`, in bytes. Returns the
+/// argument, and what `f` finds out about its fetch.
+#[inline(never)]
+pub(super) fn resolve_body<'a, 'b, R>(
+    bases: &BaseResolver<'b>,
+    argument: &'a WrittenArgument<'a>,
+    size: &mut usize,
+    f: impl FnOnce(&ResolvedFetch<'a, 'b>) -> R,
+) -> Result<(Argument<'a>, R), ArgumentError> {
+    let WrittenArgument { body, written, .. } = argument;
+    if body.len() > MAX_BODY {
+        return Err(ArgumentError::new(ErrorKind::ArgTooLong, 0, Errno::E2BIG));
     }
+    if body.is_empty() {
+        return Err(ArgumentError::invalid(ErrorKind::NoArgBody, 0));
+    }
+    let mut suffix = written.suffix?;
+    let mut fetch = ResolvedFetch::resolve(bases, body, written)?;
+    if let Some(value) = fetch.value {
+        apply_btf_type(&value, &mut suffix, &mut fetch)?;
+    }
+
+    let count = suffix.count.map_or(1, |count| usize::from(count.get()));
+    *size = size.saturating_add(suffix.ty.size().saturating_mul(count));
+    if *size > MAX_EVENT_SIZE {
+        let kind = ErrorKind::EventTooBig;
+        return Err(ArgumentError::new(kind, fetch.at, Errno::E2BIG));
+    }
+
+    let ty = resolve_type(&suffix, &fetch)?;
+    let found = f(&fetch);
+    let argument = Argument {
+        name: argument.name,
+        ty,
+        fetch: fetch.fetch,
+        count: suffix.count,
+    };
+    Ok((argument, found))
 }
 
 impl<'a> Iterator for Arguments<'a> {

@@ -50,7 +50,7 @@ pub struct ProbeSpec<T> {
     name_ends: [u8; 2],
     /// The end of the target in the string.
     target_end: u16,
-    /// `GROUP/EVENT TARGET[%SUFFIX] NAME=BODY... [if FILTER]`
+    /// `GROUP/EVENT TARGET[%SUFFIX] NAME=BODY... [if CONDITION]`
     text: T,
 }
 
@@ -103,7 +103,7 @@ impl<T: SpecText> ProbeSpec<T> {
                 "{}/{} {}{suffix}{arguments}{filter}",
                 name.group, name.event, command.target,
             ),
-            TargetParts::of(&command.target, len(format_args!("{filter}"))),
+            TargetParts::of(&command.target),
         )?;
         Ok(Self {
             kind: command.kind,
@@ -155,14 +155,13 @@ impl<T: SpecText> ProbeSpec<T> {
 
     /// The command: resolving it again gives the same probe, where the kernel still says the same.
     pub fn command(&self) -> Command<'_> {
-        let text = self.text();
-        let end = text.len().saturating_sub(self.text.target().filter_len());
+        let words = Words::new(self.span(self.target_end.into(), self.text().len()));
+        let (arguments, filter) = words.split_at(IF);
         let target = self.target();
         let access = match target {
             Target::Memory(watched) => watched.access.text().len().saturating_add("@".len()),
             _ => 0,
         };
-        let filter = self.span(end, text.len());
         Command {
             kind: self.kind,
             maxactive: self.maxactive,
@@ -172,8 +171,8 @@ impl<T: SpecText> ProbeSpec<T> {
                 offset: access,
             },
             label: None,
-            arguments: Words::new(self.span(self.target_end.into(), end)),
-            filter: filter.strip_prefix(IF).map(Words::new),
+            arguments,
+            filter,
         }
     }
 
@@ -271,16 +270,16 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// The text between the arguments and the filter.
-const IF: &str = " if ";
+/// The word between the arguments and the condition.
+pub(super) const IF: &str = "if";
 
-/// The filter of an event probe, with the text before it.
+/// The condition, or the filter of an event probe, with the text before it.
 struct Filter<'a>(Option<&'a Words<'a>>);
 
 impl fmt::Display for Filter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(filter) => write!(f, "{IF}{}", Normalized(filter.text())),
+            Some(filter) => write!(f, " {IF} {}", Normalized(filter.text())),
             None => Ok(()),
         }
     }

@@ -4,6 +4,8 @@
 
 use core::fmt;
 
+use crate::argument::Argument;
+
 use super::object::ObjectTarget;
 
 /// The kind of a probe. It decides when the probe hits, and which mechanism of the kernel the probe
@@ -75,6 +77,11 @@ impl ProbeKind {
             self,
             Self::Kretprobe | Self::Kretinsn | Self::FprobeExit | Self::ObjectReturn
         )
+    }
+
+    /// Whether the probe of a return also hits at the entry of the call.
+    pub const fn has_entry(self) -> bool {
+        self.is_return() && !matches!(self, Self::Kretinsn)
     }
 
     /// Whether the probe follows objects.
@@ -205,6 +212,20 @@ pub enum Target<'a> {
     Memory(Watched<'a>),
     /// Objects, and the functions that can receive them. C has no such target.
     Object(ObjectTarget<'a>),
+}
+
+impl Target<'_> {
+    /// The arguments at the start of each probe of this target.
+    pub(super) fn own_arguments(&self) -> impl Iterator<Item = Argument<'static>> {
+        let object = match *self {
+            Self::Object(target) => Some(target),
+            _ => None,
+        };
+        object
+            .map(ObjectTarget::own_arguments)
+            .into_iter()
+            .flatten()
+    }
 }
 
 impl fmt::Display for Target<'_> {

@@ -52,14 +52,8 @@ pub enum NameParts {
     Functions(u16),
     /// The name of a tracepoint.
     Tracepoint(u16),
-    /// A trace event.
-    Event {
-        /// Length of the group, in bytes. The name follows after one byte.
-        system: u16,
-        /// Length of the filter of its records, at the end of the command, with the ` if ` before
-        /// it, in bytes. 0 without a filter.
-        filter: u16,
-    },
+    /// A trace event. The name follows after the group and one byte.
+    Event(u16),
 }
 
 /// The parts of the memory of a watchpoint.
@@ -90,8 +84,8 @@ pub struct ObjectParts {
 }
 
 impl TargetParts {
-    /// The parts of a target. `filter` is the length of the filter of an event probe.
-    pub(super) fn of(target: &Target<'_>, filter: usize) -> Self {
+    /// The parts of a target.
+    pub(super) fn of(target: &Target<'_>) -> Self {
         let len = |text: &str| to_u16(text.len());
         Self::Names(match *target {
             Target::Symbol { symbol, offset } => NameParts::Symbol {
@@ -101,10 +95,7 @@ impl TargetParts {
             Target::AllNamed(name) => NameParts::AllNamed(len(name)),
             Target::Functions(pattern) => NameParts::Functions(len(pattern)),
             Target::Tracepoint(name) => NameParts::Tracepoint(len(name)),
-            Target::Event { system, .. } => NameParts::Event {
-                system: len(system),
-                filter: to_u16(filter),
-            },
+            Target::Event { system, .. } => NameParts::Event(len(system)),
             Target::Address(address) => return Self::Address(address),
             Target::Memory(watched) => {
                 return Self::Memory(MemoryParts {
@@ -144,7 +135,7 @@ impl TargetParts {
             Self::Names(NameParts::AllNamed(len)) => Target::AllNamed(span(text, 0, len)),
             Self::Names(NameParts::Functions(len)) => Target::Functions(span(text, 0, len)),
             Self::Names(NameParts::Tracepoint(len)) => Target::Tracepoint(span(text, 0, len)),
-            Self::Names(NameParts::Event { system: len, .. }) => {
+            Self::Names(NameParts::Event(len)) => {
                 let name = len.saturating_add(1);
                 Target::Event {
                     system: span(text, 0, len),
@@ -154,14 +145,6 @@ impl TargetParts {
             Self::Address(address) => Target::Address(address),
             Self::Memory(parts) => Target::Memory(parts.watched(text)),
             Self::Object(parts) => Target::Object(parts.target(text)),
-        }
-    }
-
-    /// Length of the filter of an event probe.
-    pub(super) fn filter_len(self) -> usize {
-        match self {
-            Self::Names(NameParts::Event { filter, .. }) => filter.into(),
-            Self::Names(_) | Self::Address(_) | Self::Memory(_) | Self::Object(_) => 0,
         }
     }
 }

@@ -115,6 +115,32 @@ fn run<C: Context + Copy>(
     }
 }
 
+impl Program {
+    /// The number that the program of a number stores, if that is a register or a word of entry
+    /// data. Bits above the width of the field are undefined.
+    #[inline(always)]
+    pub(super) fn quick_number<C: Context>(&self, ctx: C) -> Option<u64> {
+        match &self.0 {
+            FetchOp::Register(from, _) => Some(ctx.register(*from)),
+            FetchOp::Slow(SlowFetchOp::Slower(SlowerFetchOp::Word(index, _))) => {
+                Some(ctx.entry_data(*index))
+            }
+            FetchOp::Slow(_) => None,
+        }
+    }
+
+    /// The number that the program of a number stores. Bits above the width of the field are
+    /// undefined.
+    #[inline(always)]
+    pub(super) fn number<C: Context + Copy>(&self, ctx: C) -> u64 {
+        match &self.0 {
+            FetchOp::Register(from, _) => ctx.register(*from),
+            FetchOp::Slow(SlowFetchOp::Number(number)) => number.read(ctx),
+            FetchOp::Slow(op) => op.number(ctx),
+        }
+    }
+}
+
 /// Provides the place for strings to the operations that need it.
 trait ProvideStrings {
     fn with<R>(&mut self, f: impl FnOnce(&mut Strings<'_>) -> R) -> R;
@@ -164,6 +190,16 @@ impl SlowFetchOp {
             Self::Number(number) => put(fields, number.read(ctx), number.advance.bytes()),
             Self::Slower(op) => op.run(ctx, fields, strings),
         }
+    }
+}
+
+impl SlowFetchOp {
+    /// The number that the operation of a number stores.
+    #[inline(never)]
+    fn number<C: Context + Copy>(&self, ctx: C) -> u64 {
+        let mut word = [0; 8];
+        self.run(ctx, &mut word, &mut NoStrings);
+        u64::from_le_bytes(word)
     }
 }
 

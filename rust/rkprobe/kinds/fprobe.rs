@@ -94,10 +94,7 @@ impl<'a> Kind<'a> for Functions<'a> {
         let pattern = CString::try_from_fmt(format_args!("{}", self.0))?;
         Ok(match command.kind {
             ProbeKind::FprobeExit => register_exit(&pattern, action, entry)?,
-            _ => boxed(Fprobe::new(
-                fprobe::Functions::Glob(&pattern, None),
-                AtEntry(action),
-            )?)?,
+            _ => register_entry(&pattern, action)?,
         })
     }
 }
@@ -150,6 +147,15 @@ impl Functions<'_> {
     }
 }
 
+/// Registers a probe by ftrace on the entries of functions.
+fn register_entry(pattern: &CStr, action: Action) -> Result<KBox<dyn Registered>> {
+    let functions = fprobe::Functions::Glob(pattern, None);
+    match action {
+        Action::If(_) => boxed(Fprobe::new(functions, AtEntryIf(action))?),
+        _ => boxed(Fprobe::new(functions, AtEntry(action))?),
+    }
+}
+
 /// Registers a probe by ftrace on the exits of functions. The size of the entry data is a constant
 /// of the handler's type. So the kernel reserves exactly this size for each call in flight, and the
 /// handlers need no bounds check.
@@ -167,7 +173,7 @@ fn register_exit(
             functions,
             EntrySaver::<FEW, true>::new(action, arguments)?,
         )?)
-    } else if arguments.is_empty() {
+    } else if arguments.is_empty() && !action.checks_calls() {
         boxed(Fprobe::new(functions, AtExit(action))?)
     } else {
         boxed(Fprobe::new(
@@ -204,6 +210,27 @@ impl fprobe::Handler for AtEntry {
 }
 
 impl AsRef<Action> for AtEntry {
+    fn as_ref(&self) -> &Action {
+        &self.0
+    }
+}
+
+/// The handler at the entry of functions, with a condition. It saves no registers for the record,
+/// which most hits do not have.
+struct AtEntryIf(Action);
+
+#[vtable]
+impl fprobe::Handler for AtEntryIf {
+    type Data = ();
+
+    #[inline(always)]
+    fn entry(&self, call: &Call<'_>) -> Option<()> {
+        self.0.run_if(call, (), (call.function(),));
+        Some(())
+    }
+}
+
+impl AsRef<Action> for AtEntryIf {
     fn as_ref(&self) -> &Action {
         &self.0
     }

@@ -91,7 +91,9 @@ fn compile_again(going: Option<&Module>, is_meant: impl Fn(&Spec, &Programs) -> 
         let spec = spec?;
         let command = spec.command();
         let target = kinds::with(command.target, |kind| kind.resolve_again(&command))?;
-        Compiled::again(&spec, &target, purpose, going).map_err(|failure| failure.errno())
+        let strings = super::string_buffer;
+        let compiled = Compiled::again(&spec, &target, purpose, strings, going);
+        compiled.map_err(|failure| failure.errno())
     };
     let mut from = (0, 0);
     while let Some((at, spec, purpose)) = find_programs(from, &is_meant) {

@@ -76,7 +76,7 @@ pub(super) fn register_return(
     }
 
     match (arguments.len(), is_timed) {
-        (0, false) => register_handler(target, maxactive, action),
+        (0, false) if !action.checks_calls() => register_handler(target, maxactive, action),
         // The time alone.
         (0, true) => register_saver::<1, true>(target, maxactive, action, arguments),
         // For most probes.

@@ -47,6 +47,7 @@ use probe::{
         Watched,
         WrittenArgument, //
     },
+    condition::Comparison,
     fetch::{
         Field,
         Layout, //
@@ -164,12 +165,13 @@ impl RecordFields for AnyField {
     }
 }
 
-/// Reads the arguments of a command, as the module does; `then` gets them as written, with those
-/// expanded that stand for others, and resolved.
+/// Reads the arguments and the condition of a command, as the module does. `then` gets the
+/// arguments as written, with those expanded that stand for others, and resolved; and the
+/// comparisons of the condition.
 pub fn read<T>(
     command: &Command<'_>,
     point: ProbePoint,
-    then: impl FnOnce(&[WrittenArgument<'_>], &[Argument<'_>]) -> T,
+    then: impl FnOnce(&[WrittenArgument<'_>], &[Argument<'_>], &[Comparison<'_>]) -> T,
 ) -> Result<T, Error> {
     const OFFSETS: FileOffsets = FileOffsets {
         name: 0x28,
@@ -194,7 +196,9 @@ pub fn read<T>(
                 TypeInfo::Object(*BTF, structure)
             }),
     };
-    command.filter()?;
+    if command.kind == ProbeKind::EventProbe {
+        command.filter()?;
+    }
     let context = ParseContext {
         point,
         types,
@@ -212,7 +216,14 @@ pub fn read<T>(
     let arguments = command
         .resolve(&expanded, context, register)?
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(then(&expanded, &arguments))
+    let Some(condition) = command.condition()? else {
+        return Ok(then(&expanded, &arguments, &[]));
+    };
+    let operands: Vec<_> = condition.operands().collect();
+    let comparisons = command
+        .resolve_condition(&condition, &operands, &expanded, context, register)
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(then(&expanded, &arguments, &comparisons))
 }
 
 /// The command that an input starts with, up to its newline, with what follows that.

@@ -8,7 +8,10 @@
 
 #![no_main]
 
-use std::convert::Infallible;
+use std::{
+    convert::Infallible,
+    ops::Range, //
+};
 
 use fuzz::{
     measure,
@@ -35,10 +38,18 @@ use probe::{
         ProbeSpec,
         TargetParts,
         Words,
-        WrittenArgument, //
+        WrittenArgument,
+        MAX_COMPARISONS, //
+    },
+    condition::{
+        Branch,
+        Check,
+        Comparison,
+        StringCheck, //
     },
     error::ErrorKind,
-    fetch::Layout, //
+    fetch::Layout,
+    types::Width, //
 };
 
 /// In place of the kernel's hash, which nobody can find an address out from.
@@ -91,7 +102,7 @@ fn all_errors(line: &str) -> (EventsFile, Vec<Error>) {
     let errors = match parsed {
         Err(error) => vec![error],
         Ok(Line::Create(command)) => {
-            let arguments = read(&command, point, |_, _| ()).err();
+            let arguments = read(&command, point, |_, _, _| ()).err();
             command
                 .name(hash)
                 .err()
@@ -143,7 +154,7 @@ fn check_listing(line: &str) {
     let (Some(point), Ok(name)) = (probe_point(&command), command.name(hash)) else {
         return;
     };
-    let _ = read(&command, point, |written, arguments| {
+    let _ = read(&command, point, |written, arguments, condition| {
         let mut layout = Layout::new();
         for argument in arguments {
             layout.add(argument).unwrap();
@@ -151,7 +162,10 @@ fn check_listing(line: &str) {
 
         let probe = spec(&command, written, &name);
         let listed = probe.to_string();
-        if arguments.iter().any(reads_secret) {
+        let operands = condition.iter().map(|comparison| &comparison.operand);
+        if arguments.iter().chain(operands).any(reads_secret)
+            || condition.iter().any(compares_secret)
+        {
             assert!(has_address(&listed), "{listed}");
         }
         let Ok(Line::Create(again)) = EventsFile::DynamicEvents.parse(&listed) else {
@@ -161,23 +175,69 @@ fn check_listing(line: &str) {
         assert_eq!(again.maxactive, command.maxactive);
         assert_eq!(again.target, command.target);
         let name_again = again.name(hash).unwrap();
-        let is_same = |written_again: &[WrittenArgument<'_>], arguments_again: &[Argument<'_>]| {
+        let is_same = |written_again: &[WrittenArgument<'_>],
+                       arguments_again: &[Argument<'_>],
+                       condition_again: &[Comparison<'_>]| {
             assert_eq!(spec(&again, written_again, &name_again), probe);
             assert_eq!(arguments_again.len(), arguments.len());
             for (a, b) in arguments_again.iter().zip(arguments) {
                 assert_eq!(a.name.to_string(), b.name.to_string());
                 assert_eq!((&a.fetch, a.ty, a.count), (&b.fetch, b.ty, b.count));
             }
+            assert_eq!(condition_again.len(), condition.len());
+            for (a, b) in condition_again.iter().zip(condition) {
+                assert_eq!(
+                    (&a.operand.fetch, a.operand.ty, a.branches, shown(&a.check)),
+                    (&b.operand.fetch, b.operand.ty, b.branches, shown(&b.check))
+                );
+            }
         };
         read(&again, point, is_same).unwrap();
         assert_eq!(probe.command().kind, command.kind);
         read(&probe.command(), point, is_same).unwrap();
         check_delete(&probe);
+        check_branches(condition);
     });
 }
 
-/// Is a number of the argument, or its sum with an offset, an address of the kernel? The last 16 MiB
-/// contain nothing secret.
+/// What a comparison decides, with one space in place of several.
+fn shown(check: &Check<'_>) -> String {
+    match check {
+        Check::String(StringCheck::Equal(text)) => format!("== {text}"),
+        Check::String(StringCheck::Glob(text)) => format!("~ {text}"),
+        check => format!("{check:?}"),
+    }
+}
+
+/// All ways lead forward, and none leads beyond the end. The condition can have both results.
+fn check_branches(condition: &[Comparison<'_>]) {
+    let mut results = vec![];
+    for (index, comparison) in condition.iter().enumerate() {
+        assert_eq!(comparison.operand.count, None);
+        for result in [true, false] {
+            match comparison.branches.after(result) {
+                Branch::Skip(count) => assert!(index + 1 + usize::from(count) < condition.len()),
+                Branch::Leave(result) => results.push(result),
+            }
+        }
+    }
+    assert!(condition.len() <= MAX_COMPARISONS);
+    assert!(condition.is_empty() || results.contains(&true) && results.contains(&false));
+}
+
+/// Is a value of the comparison an address of the kernel?
+fn compares_secret(comparison: &Comparison<'_>) -> bool {
+    let Check::Range(range) = comparison.check else {
+        return false;
+    };
+    let number = range.first ^ u64::from(range.is_signed) << 63;
+    range.span == 0 && range.width == Width::W8 && SECRET.contains(&number)
+}
+
+/// The addresses of the kernel. The last 16 MiB contain nothing secret.
+const SECRET: Range<u64> = 1 << 63..0u64.wrapping_sub(16 << 20);
+
+/// Is a number of the argument, or its sum with an offset, an address of the kernel?
 fn reads_secret(argument: &Argument<'_>) -> bool {
     let Base::Immediate(value) = argument.fetch.base else {
         return false;
@@ -186,10 +246,9 @@ fn reads_secret(argument: &Argument<'_>) -> bool {
         [Step::Deref(deref), ..] => deref.offset,
         _ => 0,
     };
-    let secret = 1 << 63..0u64.wrapping_sub(16 << 20);
     [value, value.wrapping_add(i64::from(offset) as u64)]
         .iter()
-        .any(|address| secret.contains(address))
+        .any(|address| SECRET.contains(address))
 }
 
 /// A probe is deleted by the words of its listing.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A command, compiled and run on a machine whose memory can fault at every read.
+//! A command and its condition, compiled and run on a machine whose memory can fault at every read.
 //!
 //! The input is the command, a newline, the size of the room for strings, which reads fault, and what
 //! is in registers, stack and memory.
 //!
 //! Whatever there is, the record is written as a whole and nothing else is: no byte of it is what
 //! was there before. The strings are behind the fields, one behind the other. What is read is what
-//! the command asks for.
+//! the command asks for. The condition decides as on a record of its operands.
 
 #![no_main]
 
@@ -31,15 +31,25 @@ use libfuzzer_sys::{
 use probe::{
     arch::Register,
     argument::Argument,
+    condition::{
+        Branch,
+        Check,
+        Comparison,
+        StringCheck, //
+    },
     fetch::{
         self,
+        buffer_for,
+        compile_test,
         Context,
         EntryArgument,
         Fault,
         Field,
         Layout,
+        MatchString,
         Program,
         Resolver,
+        Test,
         MAX_STRING, //
     },
     types::Space, //
@@ -56,9 +66,16 @@ fuzz_target!(|input: &[u8]| -> Corpus { keep(run(input)) });
 fn run(input: &[u8]) -> Option<()> {
     let (command, rest) = split(input)?;
     let (parameters, memory) = rest.split_first_chunk()?;
-    read(&command, probe_point(&command)?, |_, arguments| {
-        record(arguments, *parameters, memory);
-    })
+    read(
+        &command,
+        probe_point(&command)?,
+        |_, arguments, condition| {
+            record(arguments, *parameters, memory);
+            if !condition.is_empty() {
+                decide(condition, *parameters, memory);
+            }
+        },
+    )
     .ok()
 }
 
@@ -147,6 +164,117 @@ fn check_reads(arguments: &[Argument<'_>], reads: &[usize]) {
     assert!(reads.iter().all(|len| (1..=MAX_STRING).contains(len)));
 }
 
+/// A string, or in place of a pattern, the length of it.
+enum Pattern {
+    Equal(String),
+    Length(usize),
+}
+
+impl Pattern {
+    fn new(check: StringCheck<'_>) -> Self {
+        match check {
+            StringCheck::Equal(text) => Self::Equal(text.to_string()),
+            StringCheck::Glob(text) => Self::Length(text.to_string().len()),
+        }
+    }
+}
+
+impl MatchString for Pattern {
+    fn matches(&self, text: &[u8]) -> bool {
+        let (nul, text) = text.split_last().unwrap();
+        assert!(*nul == 0 && !text.contains(&0));
+        match self {
+            Self::Equal(string) => string.as_bytes() == text,
+            Self::Length(len) => text.len() <= *len,
+        }
+    }
+}
+
+/// Runs the condition, and checks its result. What was in the buffer has no effect. Without faults,
+/// it decides as on a record of the operands, and the tests at the entry of a call do not exclude a
+/// call that fulfils the condition.
+fn decide(condition: &[Comparison<'_>], parameters: [u8; 10], memory: &[u8]) {
+    let [low, high, faults @ ..] = parameters;
+    let large = usize::from(u16::from_le_bytes([low, high])) + 100;
+    let sizes = condition
+        .iter()
+        .map(|comparison| buffer_for(&comparison.operand).unwrap_or(large));
+    let size = sizes.max().unwrap_or(0);
+
+    let mut resolver = Symbols::default();
+    let mut tests = vec![];
+    let mut at_entry = vec![];
+    for comparison in condition {
+        let operand = Some(&comparison.operand);
+        let string = |check| Ok(Pattern::new(check));
+        let Ok(test) = compile_test(comparison, operand, &mut resolver, string);
+        tests.push(test);
+        let operand = comparison.operand_at_entry();
+        let Ok(test) = compile_test(comparison, operand.as_ref(), &mut resolver, string);
+        at_entry.push(test);
+    }
+    let faults = u64::from_le_bytes(faults);
+    let run = |tests: &[Test<Pattern>], fill| {
+        let machine = Machine::new(faults, memory, &resolver.entry_arguments);
+        let result = fetch::holds(tests, &machine, &mut vec![fill; size]);
+        (result, machine.reads.into_inner())
+    };
+    let (result, reads) = run(&tests, 0);
+    assert_eq!(
+        (result, &reads),
+        (run(&tests, 0xff).0, &run(&tests, 0xff).1)
+    );
+    let operands: Vec<_> = condition
+        .iter()
+        .map(|comparison| comparison.operand.clone())
+        .collect();
+    check_reads(&operands, &reads);
+
+    let (can_hold, _) = run(&at_entry, 0);
+    assert!(can_hold || fetch::decides(&at_entry));
+    if faults == 0 {
+        assert_eq!(result, decide_on_records(condition, memory, size));
+        assert!(can_hold || !result);
+    }
+}
+
+/// Decides on a record of each operand.
+fn decide_on_records(condition: &[Comparison<'_>], memory: &[u8], size: usize) -> bool {
+    let mut index = 0;
+    loop {
+        let Comparison {
+            operand,
+            check,
+            branches,
+        } = &condition[index];
+        let mut bytes = vec![0; size.max(8)];
+        let mut resolver = Symbols::default();
+        let Ok(program) = fetch::compile(operand, &mut resolver);
+        let machine = Machine::new(0, memory, &resolver.entry_arguments);
+        let fixed = operand.ty.size();
+        let space = if operand.ty.is_text() { size } else { fixed };
+        fetch::record(&[program], fixed, 0, &machine, &mut bytes[..space]);
+        let number = || {
+            bytes[..8]
+                .iter()
+                .rev()
+                .fold(0, |n, b| n << 8 | u64::from(*b))
+        };
+        let result = match *check {
+            Check::Range(range) => range.contains(number()),
+            Check::Bits(mask) => number() & mask != 0,
+            Check::String(check) => match location(&bytes, 0) {
+                (_, 0) => Pattern::new(check).matches(&[0]),
+                (start, len) => Pattern::new(check).matches(&bytes[start..][..len]),
+            },
+        };
+        match branches.after(result) {
+            Branch::Skip(count) => index += 1 + usize::from(count),
+            Branch::Leave(result) => return result,
+        }
+    }
+}
+
 /// Any symbol and any text has an address, and each entry argument has an index.
 #[derive(Default)]
 struct Symbols {
@@ -231,7 +359,9 @@ impl Context for Machine<'_> {
     }
 
     fn entry_data(&self, index: u8) -> u64 {
-        self.entry_data[usize::from(index)]
+        // The data of an object is at the end.
+        let word = self.entry_data.get(usize::from(index));
+        word.copied().unwrap_or_else(|| self.word(index.into()))
     }
 
     fn elapsed(&self) -> u64 {

@@ -39,7 +39,7 @@ fuzz_target!(|input: &[u8]| -> Corpus { keep(run(input)) });
 fn run(input: &[u8]) -> Option<()> {
     let (command, rest) = split(input)?;
     let (&header, record) = rest.split_first()?;
-    let (fields, _) = read(&command, probe_point(&command)?, |_, arguments| {
+    let (fields, _) = read(&command, probe_point(&command)?, |_, arguments, _| {
         fields(arguments)
     })
     .ok()?;

@@ -149,6 +149,55 @@ fn a_number_of_odd_bits_is_a_bitfield() {
 }
 
 #[test]
+fn an_enumeration_has_its_enumerators() {
+    let mut b = Builder::new();
+    let names = ["NONE", "ONE", "MOST"].map(|name| b.string(name));
+    let (none, one, most) = (names[0], names[1], names[2]);
+    let unsigned = b.add("u", 6 << 24 | 3, 4, &[none, 0, one, 1, most, u32::MAX]);
+    let signed = b.add("s", 6 << 24 | FLAG | 2, 4, &[one, u32::MAX, most, 1 << 31]);
+    let wide = b.add(
+        "w",
+        19 << 24 | 3,
+        8,
+        &[none, 5, 0, one, 0, 1, most, u32::MAX, u32::MAX],
+    );
+    let signed_wide = b.add("sw", 19 << 24 | FLAG | 1, 8, &[one, -2i32 as u32, u32::MAX]);
+    let empty = b.add("e", 6 << 24, 4, &[]);
+    let int = b.int("ONE", 4, 0);
+    let unnamed = b.add("z", 6 << 24 | 1, 4, &[0, 9]);
+    let constant = b.refer(10, "", signed);
+    let typedef = b.refer(8, "s_t", constant);
+    let btf = open(b.bytes());
+    let find = |id, name| value(&btf, id, 0, 0).enumerator(&btf, name);
+    for (id, name, expected) in [
+        (unsigned, "NONE", Some(0)),
+        (unsigned, "ONE", Some(1)),
+        (unsigned, "MOST", Some(0xffff_ffff)),
+        (signed, "ONE", Some(-1)),
+        (signed, "MOST", Some(-0x8000_0000)),
+        (signed, "NONE", None),
+        (wide, "NONE", Some(5)),
+        (wide, "ONE", Some(1 << 32)),
+        (wide, "MOST", Some(-1)),
+        (signed_wide, "ONE", Some(-2)),
+        (typedef, "ONE", Some(-1)),
+        // The whole name.
+        (unsigned, "ON", None),
+        (unsigned, "ONES", None),
+        (unsigned, "one", None),
+        (unsigned, "", None),
+        (unsigned, "u", None),
+        (empty, "ONE", None),
+        (int, "ONE", None),
+        (unnamed, "9", None),
+    ] {
+        assert_eq!(find(id, name), expected, "{id:?} {name}");
+    }
+    // A bitfield has the enumerators of its type.
+    assert_eq!(value(&btf, signed, 3, 2).enumerator(&btf, "ONE"), Some(-1));
+}
+
+#[test]
 fn a_string_is_an_array_of_bytes_or_behind_a_pointer() {
     let mut b = Builder::new();
     let char = b.int("char", 1, 0);

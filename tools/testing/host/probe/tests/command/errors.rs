@@ -19,7 +19,10 @@ use probe::{
     },
 };
 
-use super::create;
+use super::{
+    conditions,
+    create, //
+};
 
 const EINVAL: Errno = Errno::EINVAL;
 const E2BIG: Errno = Errno::E2BIG;
@@ -343,6 +346,11 @@ const MORE: &[Case] = &[
     ("p vfs_read $stack:^string[2]", BadString, EINVAL),
 ];
 
+/// All cases without BTF.
+fn all() -> impl Iterator<Item = &'static Case> {
+    SELFTEST.iter().chain(MORE).chain(conditions::ERRORS)
+}
+
 /// The line without the `^`, and the column of the `^`.
 pub(super) fn unmark(marked: &str) -> (String, usize) {
     let (before, after) = marked.split_once('^').unwrap_or((marked, ""));
@@ -351,7 +359,7 @@ pub(super) fn unmark(marked: &str) -> (String, usize) {
 
 #[test]
 fn each_error_is_found_at_its_place() {
-    for &(marked, kind, errno) in SELFTEST.iter().chain(MORE) {
+    for &(marked, kind, errno) in all() {
         let (line, column) = unmark(marked);
         let error = create(&line).expect_err(&line);
         assert_eq!((error.kind, error.errno), (kind, errno), "{line}");
@@ -394,7 +402,6 @@ fn each_kind_is_tested() {
         BadAttachEvent,
         NoEventField,
         NosupPercpu,
-        NoEpFilter,
         BadAccessFmt,
         BadAccessType,
         BadAccessLen,
@@ -436,7 +443,7 @@ fn each_kind_is_tested() {
         BadType4str,
     ];
     for kind in ErrorKind::ALL {
-        let is_tested = SELFTEST.iter().chain(MORE).any(|case| case.1 == *kind)
+        let is_tested = all().any(|case| case.1 == *kind)
             || executor.contains(kind)
             || elsewhere.contains(kind)
             || btf.contains(kind);

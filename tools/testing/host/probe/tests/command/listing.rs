@@ -2,15 +2,26 @@
 
 //! The canonical form of a command.
 
-use probe::command::{
-    parse,
-    without_comment,
-    Line,
-    ProbeKind,
-    Target, //
+use probe::{
+    command::{
+        parse,
+        without_comment,
+        EventsFile,
+        Line,
+        ProbeKind,
+        Target, //
+    },
+    condition::{
+        Check,
+        Comparison,
+        StringCheck, //
+    },
 };
 
-use super::create;
+use super::{
+    create,
+    create_in, //
+};
 
 #[test]
 fn a_listing_is_canonical() {
@@ -42,6 +53,86 @@ fn a_listing_is_canonical() {
         let listing = create(line).expect(line).listing();
         assert_eq!(listing, expected, "{line}");
         assert_eq!(create(&listing).unwrap().listing(), expected, "{line}");
+    }
+}
+
+#[test]
+fn a_condition_is_listed_with_one_space_between_words() {
+    for (line, expected) in [
+        (
+            "p:ev vfs_read if %di == 1",
+            "p:kprobes/ev vfs_read if %di == 1",
+        ),
+        (
+            "p:ev vfs_read  %di  if\t%di==1&&!( $comm  ~ 'a   b' ) ",
+            "p:kprobes/ev vfs_read arg1=%di if %di==1&&!( $comm ~ 'a b' )",
+        ),
+        (
+            "r8:ev vfs_read n=$arg3 if n > 0x10 || $retval & 1",
+            "r8:kprobes/ev vfs_read n=$arg3 if n > 0x10 || $retval & 1",
+        ),
+        (
+            "p:ev vfs_read if $comm == \"  a \t b  \"",
+            "p:kprobes/ev vfs_read if $comm == \" a b \"",
+        ),
+        (
+            "f:ev vfs_read if $retval == 1",
+            "f:fprobes/ev vfs_read%return if $retval == 1",
+        ),
+        (
+            "t kfree if $arg2==1",
+            "t:tracepoints/kfree kfree if $arg2==1",
+        ),
+        (
+            "w:ev w@jiffies:8 if  $comm == cat",
+            "w:wprobes/ev w@jiffies:8 if $comm == cat",
+        ),
+        (
+            "o:ev (inode)a/b.c vfs_*  until=d/e.f if $obj == 1",
+            "o:objects/ev (inode)a/b.c vfs_* until=d/e.f if $obj == 1",
+        ),
+        (
+            "p:ev vfs_read if \\\"if\" == if",
+            "p:kprobes/ev vfs_read if \\\"if\" == if",
+        ),
+    ] {
+        let whole = create_in(EventsFile::DynamicEvents, line).expect(line);
+        let listing = whole.listing();
+        assert_eq!(listing, expected, "{line}");
+        let again = create_in(EventsFile::DynamicEvents, &listing).expect(&listing);
+        assert_eq!(again.listing(), expected, "{line}");
+        assert_eq!(again.spec(), whole.spec(), "{line}");
+        assert_eq!(again.command.kind, whole.command.kind);
+        assert_same_condition(&again.condition, &whole.condition);
+        // The condition is a part of the probe, which is compared and parsed again.
+        let probe = whole.spec();
+        assert_eq!(
+            probe
+                .command()
+                .condition()
+                .map(|condition| condition.is_some()),
+            Ok(true)
+        );
+        let (without, _) = line.split_once("if").unwrap();
+        let other = create_in(EventsFile::DynamicEvents, without).expect(without);
+        assert!(!probe.is_same_probe(&other.spec()), "{line}");
+    }
+}
+
+/// Both conditions decide the same.
+pub fn assert_same_condition(a: &[Comparison<'_>], b: &[Comparison<'_>]) {
+    let shown = |check: &Check<'_>| match check {
+        Check::String(StringCheck::Equal(text)) => format!("== {text}"),
+        Check::String(StringCheck::Glob(text)) => format!("~ {text}"),
+        check => format!("{check:?}"),
+    };
+    assert_eq!(a.len(), b.len());
+    for (a, b) in a.iter().zip(b) {
+        assert_eq!(
+            (&a.operand.fetch, a.operand.ty, a.branches),
+            (&b.operand.fetch, b.operand.ty, b.branches)
+        );
+        assert_eq!(shown(&a.check), shown(&b.check));
     }
 }
 

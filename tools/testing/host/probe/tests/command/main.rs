@@ -7,6 +7,7 @@ mod arguments;
 #[path = "../btf/builder.rs"]
 mod builder;
 mod casts;
+mod conditions;
 mod delete;
 mod dynamic;
 mod errors;
@@ -35,6 +36,7 @@ use probe::{
     },
     command::{
         Command,
+        Condition,
         Error,
         EventName,
         EventsFile,
@@ -50,6 +52,7 @@ use probe::{
         TypeInfo,
         WrittenArgument, //
     },
+    condition::Comparison,
     error::{
         Errno,
         ErrorKind, //
@@ -66,6 +69,8 @@ struct Whole<'a> {
     written: Vec<WrittenArgument<'a>>,
     name: EventName<'a>,
     arguments: Vec<Argument<'a>>,
+    /// The condition, without comparisons if there is none.
+    condition: Vec<Comparison<'a>>,
 }
 
 impl Whole<'_> {
@@ -167,7 +172,9 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
             }
         }
     };
-    command.filter()?;
+    if command.kind == ProbeKind::EventProbe {
+        command.filter()?;
+    }
     let name = command.name(|address| address as u32)?;
     let context = ParseContext {
         point,
@@ -178,6 +185,7 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
     let arguments = command
         .resolve(written, context, register)?
         .collect::<Result<Vec<_>, _>>()?;
+    let condition = condition(&command, written, context)?;
     match command.target {
         Target::Symbol { offset: 3, .. } => {
             Err(Error::at_target(ErrorKind::BadInsnBndry, Errno::EILSEQ))
@@ -191,8 +199,26 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
             written: written.to_vec(),
             name,
             arguments,
+            condition,
         }),
     }
+}
+
+/// The comparisons of a command's condition, resolved.
+fn condition<'a>(
+    command: &Command<'a>,
+    arguments: &'a [WrittenArgument<'a>],
+    context: ParseContext<'a>,
+) -> Result<Vec<Comparison<'a>>, Error> {
+    let command: &'a Command<'a> = Box::leak(Box::new(command.clone()));
+    let Some(condition) = command.condition()? else {
+        return Ok(vec![]);
+    };
+    let condition: &'a Condition<'a> = Box::leak(Box::new(condition));
+    let operands = condition.operands().collect::<Vec<_>>().leak();
+    command
+        .resolve_condition(condition, operands, arguments, context, register)
+        .collect()
 }
 
 /// The arguments of a command, expanded.

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::{
     create,
     deletes,
+    listing::assert_same_condition,
     spec, //
 };
 
@@ -22,6 +23,32 @@ fn body() -> impl Strategy<Value = String> {
     })
 }
 
+/// A condition, ` if ...`, or nothing.
+fn condition() -> impl Strategy<Value = String> {
+    let operator = prop::sample::select(vec!["==", "!=", "<=", ">", "&"]);
+    let number = (body(), "[ \t]{0,2}", operator, "[ \t]{0,2}", 1u8..7).prop_map(
+        |(body, before, operator, after, value)| format!("{body}{before}{operator}{after}{value}"),
+    );
+    let string = (
+        prop::sample::select(vec!["==", "!=", "~"]),
+        "\"[a-c*&(  \t]{0,6}\"|'[!|\" ]{0,3}'|[a-z*]{1,5}",
+    )
+        .prop_map(|(operator, value)| format!("$comm {operator} {value}"));
+    let comparison = prop_oneof![3 => number, 1 => string];
+    let part = comparison.prop_recursive(4, 16, 3, |part| {
+        let joined = (
+            part.clone(),
+            "[ \t]{0,2}(&&|\\|\\|)[ \t]{0,2}",
+            part.clone(),
+        );
+        prop_oneof![
+            joined.prop_map(|(left, operator, right)| format!("{left}{operator}{right}")),
+            part.prop_map(|part| format!("!( {part})")),
+        ]
+    });
+    prop::option::of(part).prop_map(|part| part.map_or(String::new(), |part| format!(" if {part}")))
+}
+
 /// A well-formed command.
 fn command() -> impl Strategy<Value = String> {
     let head = prop::sample::select(vec!["p", "p:ev", "p:g/ev", "p:g.", "probe:g-1/"]);
@@ -34,8 +61,12 @@ fn command() -> impl Strategy<Value = String> {
         // A name of two letters up to five is neither reserved nor automatic.
         format!("{space}{name}{body}")
     });
-    (head, space, target, prop::collection::vec(argument, 0..6)).prop_map(
-        |(head, space, target, arguments)| format!("{head}{space}{target}{}", arguments.concat()),
+    let arguments = prop::collection::vec(argument, 0..6);
+    (head, space, target, arguments, condition()).prop_map(
+        |(head, space, target, arguments, condition)| {
+            let arguments = arguments.concat();
+            format!("{head}{space}{target}{arguments}{condition}")
+        },
     )
 }
 
@@ -60,6 +91,7 @@ proptest! {
             prop_assert_eq!(a.name.to_string(), b.name.to_string());
         }
         prop_assert_eq!(again.arguments.len(), whole.arguments.len());
+        assert_same_condition(&again.condition, &whole.condition);
     }
 
     #[test]

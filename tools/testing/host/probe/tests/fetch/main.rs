@@ -4,6 +4,7 @@
 
 mod arrays;
 mod commands;
+mod conditions;
 mod fields;
 mod machine;
 mod model;

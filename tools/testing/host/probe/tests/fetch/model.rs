@@ -125,7 +125,7 @@ pub fn argument() -> impl Strategy<Value = Argument<'static>> {
 
 prop_compose! {
     /// Pages full of pointers into each other and of short texts.
-    fn machine()(
+    pub fn machine()(
         words in vec(vec(prop_oneof![
             3 => address(),
             1 => any::<u64>(),
