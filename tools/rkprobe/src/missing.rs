@@ -116,7 +116,7 @@ impl Missing {
     }
 
     fn add_probe(&mut self, probe: &profile::Probe) {
-        self.hits += probe.hits;
+        self.hits += probe.hits + probe.left_out.unwrap_or(0);
         self.missed += probe.missed;
         if probe.missed > 0 && !self.reasons.contains(&probe.reason()) {
             self.reasons.push(probe.reason());
@@ -238,6 +238,7 @@ mod tests {
             event: "g/e".into(),
             command: command.into(),
             hits,
+            left_out: None,
             missed,
             awaited: None,
         }

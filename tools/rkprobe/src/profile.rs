@@ -28,6 +28,8 @@ pub struct Probe {
     pub command: String,
     /// The number of hits, also of those that a filter then drops.
     pub hits: u64,
+    /// The number of hits that the condition of the command left out. `None` without a condition.
+    pub left_out: Option<u64>,
     /// The number of hits that the probe missed.
     pub missed: u64,
     /// What must exist before the probe can hit, such as `module NAME`.
@@ -89,11 +91,18 @@ fn parse(listing: &str, profile: &str) -> Option<Vec<Probe>> {
         let mut words = counts.split_whitespace();
         let name = words.next()?;
         let (hits, missed) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let rest = words.collect::<Vec<_>>().join(" ");
+        let mut rest = words.collect::<Vec<_>>().join(" ");
+        let mut left_out = None;
+        if let Some(text) = rest.strip_prefix("left out: ") {
+            let (number, behind) = text.split_once(' ').unwrap_or((text, ""));
+            left_out = Some(number.parse().ok()?);
+            rest = behind.into();
+        }
         (event.rsplit('/').next() == Some(name)).then(|| Probe {
             event: event.into(),
             command: command.into(),
             hits,
+            left_out,
             missed,
             awaited: rest.strip_prefix("waiting for ").map(String::from),
         })
@@ -107,10 +116,14 @@ mod tests {
 
     #[test]
     fn a_line_of_both_files_is_a_probe() {
-        let listing = "p:kprobes/a x:y\nr10:rkp/b vfs_read ret=$retval\n";
-        let profile = "  a    5   0  waiting for module x\n  b   7   2\n";
+        let listing =
+            "p:kprobes/a x:y if $comm == z\nr10:rkp/b vfs_read ret=$retval\np:k/c f if %ax == 1\n";
+        let profile =
+            "  a    5   0  left out: 8  waiting for module x\n  b   7   2\n  c 1 2  left out: 3\n";
         let probes = parse(listing, profile).unwrap();
         assert_eq!((probes[0].hits, probes[0].missed), (5, 0));
+        assert_eq!((probes[0].left_out, probes[1].left_out), (Some(8), None));
+        assert_eq!((probes[2].left_out, &probes[2].awaited), (Some(3), &None));
         assert_eq!(probes[0].awaited.as_deref(), Some("module x"));
         assert_eq!(probes[1].event, "rkp/b");
         assert_eq!((probes[1].missed, &probes[1].awaited), (2, &None));

@@ -83,10 +83,13 @@ fn show(name: &str, probes: &[Probe], places: &[String], tracepoints: &[String])
     };
     let sum = |number: fn(&Probe) -> u64| -> u64 { probes.iter().map(number).sum() };
     let missed = sum(|probe| probe.missed);
-    let mut text = format!(
-        "{name}: enabled: {enabled}; hits: {}; missed: {missed}\n",
-        sum(|probe| probe.hits)
-    );
+    let hits = sum(|probe| probe.hits);
+    let mut text = format!("{name}: enabled: {enabled}; hits: {hits}; missed: {missed}");
+    if probes.iter().any(|probe| probe.left_out.is_some()) {
+        let left_out = sum(|probe| probe.left_out.unwrap_or(0));
+        text += &format!("; left out by the condition: {left_out}");
+    }
+    text.push('\n');
     for probe in probes {
         text += &format!("  {}\n", probe.command);
         if let Some(awaited) = &probe.awaited {
@@ -117,6 +120,13 @@ fn json(name: &str, probes: &[Probe], places: &[String]) -> String {
         .number(
             "missed",
             probes.iter().map(|probe| probe.missed).sum::<u64>(),
+        )
+        .number(
+            "left_out",
+            probes
+                .iter()
+                .filter_map(|probe| probe.left_out)
+                .sum::<u64>(),
         )
         .raw(
             "waiting",
@@ -161,6 +171,7 @@ mod tests {
             event: command[command.find(':').unwrap() + 1..command.find(' ').unwrap()].into(),
             command: command.into(),
             hits,
+            left_out: None,
             missed,
             awaited: awaited.map(String::from),
         }
@@ -180,8 +191,9 @@ mod tests {
         );
         assert!(show("rkp/b", &events["rkp/b"], &[], &[])
             .ends_with("  missed: more calls were in flight than MAXACTIVE, or a hit was inside another probe: use a larger rN\n"));
-        assert!(json("kprobes/a", &events["kprobes/a"], &[])
-            .ends_with("\"enabled\":[],\"hits\":6,\"missed\":3,\"waiting\":[\"module x\"]}"));
+        assert!(json("kprobes/a", &events["kprobes/a"], &[]).ends_with(
+            "\"enabled\":[],\"hits\":6,\"missed\":3,\"left_out\":0,\"waiting\":[\"module x\"]}"
+        ));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::{
 
 /// The commands to try: some functions return nothing, and BTF does not describe all of them. A parameter can have the
 /// name `ns` or `ret`, so the other fields have longer names.
-fn commands(group: &str, function: &probes::Function<'_>) -> Vec<String> {
+fn commands(group: &str, function: &probes::Function<'_>, limit: u64) -> Vec<String> {
     let all_fields = [
         " rkprobe_ret=$retval $arg*",
         " $arg*",
@@ -23,7 +23,8 @@ fn commands(group: &str, function: &probes::Function<'_>) -> Vec<String> {
     ];
     let commands = function.at_return(group, "slow");
     let all = all_fields.iter().flat_map(|fields| {
-        let with_fields = move |command| format!("{command} rkprobe_ns=$elapsed{fields}");
+        let with_fields =
+            move |command| format!("{command} rkprobe_ns=$elapsed{fields} if rkprobe_ns > {limit}");
         commands.iter().map(with_fields)
     });
     all.collect()
@@ -80,13 +81,15 @@ fn json(record: &Record<'_>) -> String {
 /// Runs the command. `limit` is in ns, and `count` is the number of calls to show.
 pub fn run(context: &Context, function: &str, limit: u64, count: Option<u64>) -> Result {
     let probed = probes::check_function(function)?;
-    for command in commands("rkprobe", &probed) {
+    for command in commands("rkprobe", &probed, limit) {
         probes::check_syntax(&command)?;
     }
     let instance = Instance::create(&context.tracefs)?;
-    probes::define(&context.tracefs, &commands(instance.group(), &probed))?;
-    let condition = format!("rkprobe_ns > {limit}");
-    context.enable(&instance, "slow", &[condition])?;
+    probes::define(
+        &context.tracefs,
+        &commands(instance.group(), &probed, limit),
+    )?;
+    context.enable(&instance, "slow", &[])?;
     let none = format!(
         "{function}: 0 calls took more than {}",
         duration::show(limit)
