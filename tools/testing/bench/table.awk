@@ -56,7 +56,7 @@ function command(row, unit, divisor, most, text,	c, o, ratio) {
 	}
 	printf "%-14s %12s %12.3f %7s %5s  %s\n", row, c, o, ratio, most, unit ", " text
 	if (tsv)
-		printf "%s\t\t%s\t%.3f\t\t%s\t\t%s\n", row, c, o, ratio, unit >tsv
+		printf "%s\t\t%s\t%.3f\t\t\t%s\t\t%s\n", row, c, o, ratio, unit >tsv
 }
 
 function bar(x, y, width, color) {
@@ -99,6 +99,7 @@ FILENAME == ARGV[1] {
 		most[$1] = $2 !~ /^\+/ && $2 < lowest_most ? lowest_most : $2
 		$1 = $2 = $3 = ""
 		sub(/^ */, "")
+		sub(/ \| .*/, "")
 		event[rows[count]] = $0
 	}
 	next
@@ -107,10 +108,10 @@ FILENAME == ARGV[1] {
 { figures[$1, $2, ++rounds[$1, $2]] = $3 }
 
 END {
-	printf "%-8s %8s %8s %8s %8s %7s %7s %6s %6s  %s\n", "row", "bare", "C", "ours", "limit",
-		"ours/C", "limit/C", "most", "spread", "event"
+	printf "%-8s %8s %8s %8s %8s %8s %7s %7s %8s %6s %6s  %s\n", "row", "bare", "C", "ours", "limit", "bpf",
+		"ours/C", "limit/C", "ours/bpf", "most", "spread", "event"
 	if (tsv)
-		print "row\tbare\tC\tours\tlimit\tratio\tspread\tunit" >tsv
+		print "row\tbare\tC\tours\tlimit\tbpf\tratio\tspread\tunit" >tsv
 	for (i = 1; i <= count; i++) {
 		row = rows[i]
 		if (!rounds[row, "ours"])
@@ -122,6 +123,16 @@ END {
 		if (percent(spread, o) > apart)
 			apart = percent(spread, o)
 		l = rounds[row, "limit"] ? middle(row, "limit") - bare : -1
+		b = -1
+		if (rounds[row, "bpf"]) {
+			b = middle(row, "bpf") - bare
+			if (percent(spread, b) > apart)
+				apart = percent(spread, b)
+			if (o < b)
+				ahead = ahead " " row
+			else
+				behind = behind " " row
+		}
 		# What costs nothing has no ratio.
 		free = c < 1
 		if (free)
@@ -134,12 +145,13 @@ END {
 			note = "MISSED  "
 			missed = missed " " row
 		}
-		printf "%-8s %8.1f %8.1f %8.1f %8s %7s %7s %6.2f %5.1f%%  %s%s\n", row, bare, c, o,
-			l < 0 ? "" : sprintf("%.1f", l), free ? "" : sprintf("%.3f", o / c),
-			l < 0 ? "" : sprintf("%.3f", l / c), most[row], apart, note, event[row]
+		printf "%-8s %8.1f %8.1f %8.1f %8s %8s %7s %7s %8s %6.2f %5.1f%%  %s%s\n", row, bare, c, o,
+			l < 0 ? "" : sprintf("%.1f", l), b < 0 ? "" : sprintf("%.1f", b),
+			free ? "" : sprintf("%.3f", o / c), l < 0 ? "" : sprintf("%.3f", l / c),
+			b < 0 ? "" : sprintf("%.3f", o / b), most[row], apart, note, event[row]
 		if (tsv)
-			printf "%s\t%.1f\t%.1f\t%.1f\t%s\t%s\t%.2f%%\tinstructions\n", row, bare, c, o,
-				l < 0 ? "" : sprintf("%.1f", l), free ? "" : sprintf("%.3f", o / c), apart >tsv
+			printf "%s\t%.1f\t%.1f\t%.1f\t%s\t%s\t%s\t%.2f%%\tinstructions\n", row, bare, c, o,
+				l < 0 ? "" : sprintf("%.1f", l), b < 0 ? "" : sprintf("%.1f", b), free ? "" : sprintf("%.3f", o / c), apart >tsv
 		if (!free && !is_difference) {
 			drawn++
 			rows[drawn] = row
@@ -149,6 +161,8 @@ END {
 				least[row] = l
 		}
 	}
+	if (ahead behind)
+		printf "\nahead of bpftrace:%s\nbehind:%s\n", ahead, behind
 	if (svg)
 		draw()
 
@@ -184,7 +198,7 @@ END {
 		printf "\ncpus: on 4 CPUs at once, not counted, a call takes %.2f us bare, %.2f with C, %.2f with ours: " \
 			"ours lets through %.2f times as many\n", bare, c, o, c / o
 		if (tsv)
-			printf "cpus\t%.2f\t%.2f\t%.2f\t\t%.3f\t\tus\n", bare, c, o, o / c >tsv
+			printf "cpus\t%.2f\t%.2f\t%.2f\t\t\t%.3f\t\tus\n", bare, c, o, o / c >tsv
 	}
 	if (missed) {
 		print "missed:" missed
