@@ -531,6 +531,27 @@ static int f_entry(struct fprobe *fprobe, unsigned long address, unsigned long c
 	return 0;
 }
 
+/* The conditions of these two are false, so there is no record. */
+static int f_if_entry(struct fprobe *fprobe, unsigned long address, unsigned long caller,
+		      struct ftrace_regs *regs, void *data);
+NOKPROBE_SYMBOL(f_if_entry);
+EVENT(f_if, attach_fprobe, detach_fprobe, .fprobe = { .entry_handler = f_if_entry });
+
+static int f_if_entry(struct fprobe *fprobe, unsigned long address, unsigned long caller,
+		      struct ftrace_regs *regs, void *data)
+{
+	if (ftrace_regs_get_argument(regs, 2) > 1000000)
+		raw_cpu_inc(hits);
+	return 0;
+}
+
+KRETPROBE(r_if, "vfs_read")
+{
+	if ((long)regs_return_value(regs) < 0)
+		raw_cpu_inc(hits);
+	return 0;
+}
+
 static int nothing_entry(struct fprobe *fprobe, unsigned long address, unsigned long caller,
 			 struct ftrace_regs *regs, void *data);
 NOKPROBE_SYMBOL(nothing_entry);

@@ -96,7 +96,7 @@ function draw(	i, y, x, width, row) {
 FILENAME == ARGV[1] {
 	if ($0 !~ /^(#|$)/) {
 		rows[++count] = $1
-		most[$1] = $2 !~ /^\+/ && $2 < lowest_most ? lowest_most : $2
+		most[$1] = lowest_most && ($2 ~ /^=/ || $2 !~ /^\+/ && $2 < lowest_most) ? lowest_most : $2
 		$1 = $2 = $3 = ""
 		sub(/^ */, "")
 		sub(/ \| .*/, "")
@@ -141,6 +141,8 @@ END {
 		is_difference = most[row] ~ /^\+/
 		if (is_difference)
 			most[row] = c ? 1 + substr(most[row], 2) / c : 1
+		else if (most[row] ~ /^=/)
+			most[row] = substr(most[row], 2) / c
 		if (free ? o > 1 : o / c > most[row] && (l < 0 || l / c <= most[row] || o > 1.05 * l)) {
 			note = "MISSED  "
 			missed = missed " " row
