@@ -24,6 +24,7 @@ use kernel::{
         c_char,
         c_int,
         c_uint,
+        c_ulong,
         c_void, //
     },
     prelude::*,
@@ -398,10 +399,37 @@ unsafe extern "C" fn ktrace_call_reg(
     // SAFETY: The kernel holds `event_mutex` for these two types of calls.
     let token = unsafe { EventMutexHeld::assume_held() };
     if is_added {
-        from_result(|| inner.add(&token, file).map(|()| 0))
+        let added = inner.add(&token, file);
+        if added.is_err() && !file.is_null() {
+            // SAFETY: The kernel enables the event in this file, so the file is live.
+            unsafe { forget_recording(file, &token) };
+        }
+        from_result(|| added.map(|()| 0))
     } else {
         inner.remove(&token, file);
         0
+    }
+}
+
+/// Clears the bits of a file that say that the kernel records names and thread groups of tasks for
+/// this file. The event could not be enabled.
+///
+/// C's `__ftrace_event_enable_disable()` sets the bits before it calls `class->reg`. On an error,
+/// it stops the recording, but does not clear the bits. When the event is disabled later, it would
+/// stop a recording that it has not started. It does not read the bits when it handles the error.
+///
+/// # Safety
+///
+/// `file` must be live.
+unsafe fn forget_recording(file: *mut bindings::trace_event_file, _: &EventMutexHeld) {
+    for bit in [
+        bindings::EVENT_FILE_FL_RECORDED_CMD_BIT,
+        bindings::EVENT_FILE_FL_RECORDED_TGID_BIT,
+    ] {
+        // SAFETY: The caller guarantees a live file. The change is atomic. All code that changes
+        // the flags other than by atomic instructions holds `event_mutex`, and the token proves
+        // that this task holds it.
+        unsafe { kernel::bindings::clear_bit(bit as c_ulong, &raw mut (*file).flags) };
     }
 }
 
