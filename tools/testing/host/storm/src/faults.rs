@@ -33,11 +33,6 @@ pub const KINDS: [&str; 9] = [
 
 const MODULES: [&str; 2] = ["0xffffffffa0000000", "0xffffffffff000000"];
 
-/// Whether the kernel has fault injection.
-pub fn are_possible() -> bool {
-    DIRECTORIES.iter().any(|path| Path::new(path).exists())
-}
-
 /// Sets fault injection up, where the kernel has it.
 pub fn prepare() -> io::Result<()> {
     for directory in DIRECTORIES {
