@@ -2,7 +2,13 @@
 
 //! Commands: valid ones, almost valid ones and random bytes.
 
-use crate::rng::Rng;
+use crate::{
+    conditions::{
+        self,
+        Has, //
+    },
+    rng::Rng, //
+};
 
 /// Groups and events that workers define: `s0` to `s3`, each with `e0` to `e5`.
 pub const GROUPS: usize = 4;
@@ -252,8 +258,8 @@ pub fn define(rng: &mut Rng) -> String {
         _ => rng.pick(&FUNCTIONS),
     };
     let mut command = format!("{letter}:{event} {target}{suffix}");
+    let is_return = letter.starts_with('r') || ["%return", "%retinsn"].contains(&suffix);
     for _ in 0..rng.below(4) {
-        let is_return = letter.starts_with('r') || ["%return", "%retinsn"].contains(&suffix);
         let argument = match rng.below(4) {
             0 if letter != "f" && letter != "t" => rng.pick(&REGISTERS),
             1 | 2 if letter == "w" => rng.pick(&WATCHED),
@@ -264,20 +270,27 @@ pub fn define(rng: &mut Rng) -> String {
         command.push(' ');
         command.push_str(argument);
     }
-    command
+    let has = Has {
+        registers: letter != "f" && letter != "t",
+        entry: letter != "w" && suffix != "%retinsn",
+        returns: is_return,
+    };
+    command + &conditions::sometimes(rng, has)
 }
 
 /// A command that appends a probe to an event, if the event is of the same kind, or defines it.
 pub fn append(rng: &mut Rng) -> String {
     let event = event(rng);
     let function = rng.pick(&FUNCTIONS);
-    match event.as_bytes()[4] {
+    let condition = conditions::sometimes(rng, Has::NOTHING);
+    let command = match event.as_bytes()[4] {
         b'0' | b'1' => format!("p:{event} {function} c=$comm"),
         b'2' => format!("r:{event} {function} r=$retval:s32"),
         b'3' => format!("p:{event} {function} x=%di:x64 $stack2"),
         b'4' => format!("p:{event} {function}%retinsn ret=$retval"),
         _ => format!("r:{event} {function} $comm"),
-    }
+    };
+    command + &condition
 }
 
 /// An event with an object, such as `s0/file1`. These events have names of their own: if they had
@@ -320,12 +333,25 @@ pub fn follow(rng: &mut Rng) -> [String; 4] {
             command = format!("{command} ret=$retval{saved}");
         }
     }
-    let define = |event: String| {
+    let has = Has {
+        entry: is_return,
+        returns: is_return,
+        ..Has::NOTHING
+    };
+    command += &conditions::sometimes(rng, has);
+    let conditions = [(); 3].map(|()| conditions::sometimes(rng, Has::NOTHING));
+    let [from_condition, other_condition, end_condition] = &conditions;
+    let define = |event: String, condition: &str| {
         let (letter, rest) =
             followed.sources[usize::from(event.as_bytes()[event.len() - 1] - b'0')];
-        format!("{letter}:{event} {rest}")
+        format!("{letter}:{event} {rest}{condition}")
     };
-    [define(from), define(other), define(end), command]
+    [
+        define(from, from_condition),
+        define(other, other_condition),
+        define(end, end_condition),
+        command,
+    ]
 }
 
 /// A command that deletes an event, a group, or one probe.
@@ -347,7 +373,7 @@ pub fn delete(rng: &mut Rng) -> String {
 pub fn good_parameter(rng: &mut Rng) -> String {
     match rng.below(4) {
         0 => String::new(),
-        1 => "event=p:s0/e0,vfs_read,c=$comm".into(),
+        1 => "event=p:s0/e0,vfs_read,c=$comm,if,c~st*".into(),
         2 => "event=p:s1/e0,__x64_sys_kill;r:s1/e2,vfs_open,r=$retval:s32".into(),
         _ => "event=p:s2/e4,exits_target:exits_deep%retinsn,ret=$retval;p:s0/e1,vfs_open".into(),
     }
@@ -372,7 +398,8 @@ pub fn bad_parameter(rng: &mut Rng) -> String {
 /// for the function before it reads the arguments, which takes a hundred times longer.
 pub fn invalid(rng: &mut Rng) -> Vec<u8> {
     let mut text = define(rng).into_bytes();
-    match rng.below(48) {
+    match rng.below(50) {
+        48 | 49 => text.extend_from_slice(conditions::wrong(rng).as_bytes()),
         0 => {
             text.push(b' ');
             text.extend_from_slice(rng.pick(&STRANGE_ARGUMENTS).as_bytes());

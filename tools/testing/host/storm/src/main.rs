@@ -34,6 +34,7 @@ use worker::{
 
 mod bpf;
 mod check;
+mod conditions;
 mod count;
 mod faults;
 mod gate;
