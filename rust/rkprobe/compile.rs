@@ -172,9 +172,9 @@ impl Needs {
 }
 
 impl Compiled {
-    /// Compiles the arguments and the condition of a command of this kind. `source` is the source of
-    /// their types. `strings` gives the buffer for the condition. Fails if a symbol is in the module
-    /// `going`, which the kernel is unloading.
+    /// Compiles the arguments and the condition of a command of this kind. `source` is the source
+    /// of their types. `strings` gives the buffer for the condition. Fails if a symbol is in the
+    /// module `going`, which the kernel is unloading.
     ///
     /// Process context. Sleeps, and can read files.
     #[inline(never)]

@@ -230,6 +230,11 @@ impl ObjectSaver {
         Self { object, entry }
     }
 
+    /// Whether a condition is checked at the entry of a call.
+    pub(crate) fn checks_calls(&self) -> bool {
+        self.object.action.checks_calls()
+    }
+
     /// The number of words of entry data.
     pub(crate) fn words(&self) -> usize {
         1 + self.entry.words()
@@ -283,19 +288,20 @@ impl ObjectSaver {
 }
 
 /// The handler at the return of functions that may receive an object, with `N` words of entry data.
+/// `CHECKS` is whether a condition is checked at the entry of a call.
 ///
 /// The kernel reserves memory for these words in each call, and skips the exit of a call that
 /// receives no object.
-pub(crate) struct AtObjectReturn<const N: usize>(pub(crate) ObjectSaver);
+pub(crate) struct AtObjectReturn<const N: usize, const CHECKS: bool>(pub(crate) ObjectSaver);
 
 #[vtable]
-impl<const N: usize> fprobe::Handler for AtObjectReturn<N> {
+impl<const N: usize, const CHECKS: bool> fprobe::Handler for AtObjectReturn<N, CHECKS> {
     type Data = [u64; N];
 
     #[inline(always)]
     fn entry(&self, call: &Call<'_>) -> Option<[u64; N]> {
         let address = self.0.object.received(call)?;
-        if !self.0.object.action.admits_call(call) {
+        if CHECKS && !self.0.object.action.admits_call(call) {
             return None;
         }
         let mut words = [0; N];
@@ -310,7 +316,7 @@ impl<const N: usize> fprobe::Handler for AtObjectReturn<N> {
     }
 }
 
-impl<const N: usize> AsRef<Action> for AtObjectReturn<N> {
+impl<const N: usize, const CHECKS: bool> AsRef<Action> for AtObjectReturn<N, CHECKS> {
     fn as_ref(&self) -> &Action {
         &self.0.object.action
     }

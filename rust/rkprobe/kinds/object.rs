@@ -108,7 +108,10 @@ fn register_return(functions: Functions<'_>, saver: ObjectSaver) -> Result<KBox<
         functions: Functions<'_>,
         saver: ObjectSaver,
     ) -> Result<KBox<dyn Registered>> {
-        boxed(Fprobe::new(functions, AtObjectReturn::<N>(saver))?)
+        match saver.checks_calls() {
+            true => boxed(Fprobe::new(functions, AtObjectReturn::<N, true>(saver))?),
+            false => boxed(Fprobe::new(functions, AtObjectReturn::<N, false>(saver))?),
+        }
     }
 
     match saver.words() {
