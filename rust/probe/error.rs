@@ -304,6 +304,8 @@ kinds! {
     BadStringOperator => "Strings are compared by ==, != and ~",
     /// rkprobe's own: `~` follows a number.
     GlobOnNumber => "~ compares strings; give the operand the type string",
+    /// rkprobe's own: the pattern of `~` would take long to match.
+    SlowPattern => "Pattern has more than 255 bytes, or a [ without ]",
     /// rkprobe's own: the command contains a NUL.
     NulCharacter => "Invalid character in the command",
 }

@@ -144,6 +144,7 @@ impl<'a> Value<'a> {
                 };
                 return match operator {
                     Operator::Equal | Operator::NotEqual => string(StringCheck::Equal),
+                    Operator::Glob if !is_bounded(self.text) => Err(ErrorKind::SlowPattern),
                     Operator::Glob => string(StringCheck::Glob),
                     _ => Err(ErrorKind::BadStringOperator),
                 };
@@ -221,6 +222,33 @@ impl<'a> Value<'a> {
             false => Err(ErrorKind::ValueRange),
         }
     }
+}
+
+/// Maximum length of a pattern, in bytes.
+///
+/// C: `MAX_FILTER_STR_VAL`.
+const MAX_PATTERN: usize = 255;
+
+/// Whether the time to match a pattern has a bound: the product of the lengths of the pattern and
+/// the string. For a `[` without `]`, `glob_match()` reads the rest of the pattern each time.
+fn is_bounded(pattern: &str) -> bool {
+    let mut rest = pattern.bytes();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'\\' => drop(rest.next()),
+            b'[' => {
+                // Behind `[` or `[!`, a `]` is a member of the class.
+                if rest.next() == Some(b'!') {
+                    rest.next();
+                }
+                if !rest.any(|byte| byte == b']') {
+                    return false;
+                }
+            }
+            _ => {}
+        }
+    }
+    pattern.len() <= MAX_PATTERN
 }
 
 /// The lowest `bits` bits, of 1 to 64.

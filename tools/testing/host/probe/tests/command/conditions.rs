@@ -189,6 +189,11 @@ pub(super) const ERRORS: &[Case] = &[
     ("p vfs_read if %di:symstr > ^1", BadStringOperator, EINVAL),
     ("p vfs_read if %di ~ ^a*", GlobOnNumber, EINVAL),
     ("p vfs_read if %di:char ~ \"^a*\"", GlobOnNumber, EINVAL),
+    // Patterns that take long.
+    ("p vfs_read if $comm ~ ^[", SlowPattern, EINVAL),
+    ("p vfs_read if $comm ~ \"^a*[!]\"", SlowPattern, EINVAL),
+    ("p vfs_read if $comm ~ ^[a][]", SlowPattern, EINVAL),
+    ("p vfs_read if $comm ~ ^\\\\[[", SlowPattern, EINVAL),
     // Errors in the operand, like those in an argument.
     ("p vfs_read if ^%none == 1", BadRegName, EINVAL),
     ("p vfs_read if %di==1&&!(+8(^%none)>1)", BadRegName, EINVAL),
@@ -732,6 +737,22 @@ fn errors_of_btf_are_in_the_operand() {
             ("p vfs_read if buf ~ ^a", GlobOnNumber, EINVAL),
         ],
     );
+}
+
+#[test]
+fn patterns_have_closed_brackets_and_255_bytes() {
+    for pattern in ["[]]", "[!]]", "\\[", "a]", "[a-]", "[[]", "[\\]", "\\"] {
+        let line = format!("p vfs_read if $comm ~ {pattern}");
+        assert!(condition(&line, TypeInfo::Unsupported).is_ok(), "{pattern}");
+    }
+    let with = |len| {
+        let line = format!("p vfs_read if $comm ~ {}", "*".repeat(len));
+        condition(&line, TypeInfo::Unsupported).map_err(|error| error.kind)
+    };
+    assert!(with(255).is_ok());
+    assert_eq!(with(256).unwrap_err(), SlowPattern);
+    let equal = format!("p vfs_read if $comm == {}[", "a".repeat(300));
+    assert!(condition(&equal, TypeInfo::Unsupported).is_ok());
 }
 
 #[test]
