@@ -70,17 +70,33 @@ pub(crate) fn create_object(
         Some(until) => SourceField::all(until)?,
         None => KVec::new(),
     };
-    let name = match target.structure {
+    let structure = match target.structure {
         Some(name) => CString::try_from_fmt(format_args!("{name}"))?,
         None => structure_of(&sources)?,
     };
-    let name = name.to_str().map_err(Error::from)?;
-    let at_structure = |kind| command::Error::at(kind, target.structure_at(), Errno::ENOENT);
+    let name = structure.to_str().map_err(Error::from)?;
+    let following = follow(&target, name)?;
+    let mut feeds = KVec::new();
+    for end in &ends {
+        end.add_feeds(&following, Change::Remove, &mut feeds)?;
+    }
+    for source in &sources {
+        source.add_feeds(&following, Change::Add, &mut feeds)?;
+    }
+    let object = NewObjectProbe::new(following, feeds)?;
+    create_with(&command.with_structure(name), Some(&object))
+}
 
+/// Finds the structure of this name and the functions that receive it, and makes the table of the
+/// objects.
+// The kernel's stack is small, so large frames must not add up in one function.
+#[inline(never)]
+fn follow(target: &ObjectTarget<'_>, structure: &str) -> Result<Following, Failure> {
+    let at_structure = |kind| command::Error::at(kind, target.structure_at(), Errno::ENOENT);
     let vmlinux = vmlinux()?.ok_or(at_structure(ErrorKind::NosupBtfarg))?;
     let btf = vmlinux.btf(None)?;
     let structure = btf
-        .find(name, TypeKind::Struct)
+        .find(structure, TypeKind::Struct)
         .ok_or(at_structure(ErrorKind::NoPtrStrct))?;
     let functions = object::functions(&btf, structure, target.functions)?;
     let no_function = command::Error::at(
@@ -88,36 +104,15 @@ pub(crate) fn create_object(
         target.functions_at(),
         Errno::ENOENT,
     );
-    let objects = object::new_table(&target)?;
-    let following = Following {
-        objects: objects.clone(),
-        selection: Selection::of(&target),
+    Ok(Following {
+        objects: object::new_table(target)?,
+        selection: Selection::of(target),
         functions: functions.ok_or(no_function)?,
-    };
-
-    let buffer = registry::string_buffer()?;
-    let mut feeds = KVec::new();
-    let mut add_feeds = |field: &SourceField<'_>, change| {
-        let name = CString::try_from_fmt(format_args!("{}", field.field.field))?;
-        let feed = Feed {
-            objects: objects.clone(),
-            change,
-            field: Arc::new(name, GFP_KERNEL)?,
-        };
-        field.add_feeds(&Purpose::Feed(feed, buffer.clone()), &mut feeds)
-    };
-    for end in &ends {
-        add_feeds(end, Change::Remove)?;
-    }
-    for source in &sources {
-        add_feeds(source, Change::Add)?;
-    }
-    let with_structure = command.with_structure(name);
-    let object = NewObjectProbe::new(following, feeds)?;
-    create_with(&with_structure, Some(&object))
+    })
 }
 
 /// The name of the structure that the sources point to, as far as BTF knows their types.
+#[inline(never)]
 fn structure_of(sources: &[SourceField<'_>]) -> Result<CString, Failure> {
     let mut found = None::<CString>;
     for source in sources {
@@ -143,6 +138,7 @@ struct SourceField<'a> {
 
 impl<'a> SourceField<'a> {
     /// The fields of a list.
+    #[inline(never)]
     fn all(fields: EventFields<'a>) -> Result<KVec<Self>, Failure> {
         let mut all = KVec::new();
         for field in fields.iter() {
@@ -218,18 +214,32 @@ impl<'a> SourceField<'a> {
         Ok(None)
     }
 
-    /// Adds a probe for each probe of the event.
-    fn add_feeds(&self, purpose: &Purpose, feeds: &mut KVec<Hook>) -> Result<(), Failure> {
+    /// Adds a probe for each probe of the event, which changes the table of the objects.
+    #[inline(never)]
+    fn add_feeds(
+        &self,
+        following: &Following,
+        change: Change,
+        feeds: &mut KVec<Hook>,
+    ) -> Result<(), Failure> {
+        let name = CString::try_from_fmt(format_args!("{}", self.field.field))?;
+        let feed = Feed {
+            objects: following.objects.clone(),
+            change,
+            field: Arc::new(name, GFP_KERNEL)?,
+        };
+        let purpose = Purpose::Feed(feed, registry::string_buffer()?);
         for probe in &self.probes {
             // The event has the field.
             self.argument(&probe.command())?;
-            let feed = self.feed(probe, purpose);
+            let feed = self.feed(probe, &purpose);
             feeds.push(feed.map_err(|failure| self.failure(failure))?, GFP_KERNEL)?;
         }
         Ok(())
     }
 
     /// Creates a probe like `probe`, for another purpose.
+    #[inline(never)]
     fn feed(&self, probe: &Spec, purpose: &Purpose) -> Result<Hook, Failure> {
         let command = probe.command();
         let target = kinds::with(command.target, |kind| kind.resolve(&command))?;

@@ -97,27 +97,51 @@ fn create_typed(
     object: Option<&NewObjectProbe>,
 ) -> Result<(), Failure> {
     let create = |written: &[WrittenArgument<'_>]| {
-        let new = NewProbe {
-            written,
-            name,
-            object,
-            hook: NewHook {
-                command,
-                resolved: Resolved::new(command, written, condition, types.context)?,
-                source: types.source,
-            },
-        };
-        new.add()
+        create_resolved(command, written, condition, name, types, object)
     };
-    let Some(expansion) = Expansion::new(written, types.context, FILE_OFFSETS)? else {
-        return create(written);
-    };
+    match Expansion::new(written, types.context, FILE_OFFSETS)? {
+        None => create(written),
+        Some(expansion) => create_expanded(&expansion, name, create),
+    }
+}
+
+/// Creates a probe whose arguments have expansions.
+#[inline(never)]
+fn create_expanded(
+    expansion: &Expansion<'_>,
+    name: &EventName<'_>,
+    create: impl FnOnce(&[WrittenArgument<'_>]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let text = CString::try_from_fmt(format_args!("{expansion}"))?;
     let text = text.to_str().map_err(Error::from)?;
-    create(&parse_expanded(&expansion, text)?)?;
+    create(&parse_expanded(expansion, text)?)?;
     // The probe exists, even if there is no memory for the message.
-    let _ = log_left_out(&expansion, name);
+    let _ = log_left_out(expansion, name);
     Ok(())
+}
+
+/// Creates a probe whose arguments have no expansion.
+// The kernel's stack is small, so large frames must not add up in one function.
+#[inline(never)]
+fn create_resolved(
+    command: &Command<'_>,
+    written: &[WrittenArgument<'_>],
+    condition: &WrittenCondition<'_>,
+    name: &EventName<'_>,
+    types: &Types<'_>,
+    object: Option<&NewObjectProbe>,
+) -> Result<(), Failure> {
+    let new = NewProbe {
+        written,
+        name,
+        object,
+        hook: NewHook {
+            command,
+            resolved: Resolved::new(command, written, condition, types.context)?,
+            source: types.source,
+        },
+    };
+    new.add()
 }
 
 /// Parses the arguments of a command whose expansions are `text`. `ENOMEM`.
@@ -221,6 +245,7 @@ impl NewHook<'_> {
 
 impl NewProbe<'_> {
     /// Adds the probe to its event. Creates the event unless it exists.
+    #[inline(never)]
     fn add(&self) -> Result<(), Failure> {
         let kind = self.hook.command.kind;
         self.check_entry_data()?;
