@@ -21,8 +21,8 @@ const ANY: [&str; 16] = [
     "+8(+8(@init_uts_ns)):x64 == 0",
     "+0(\\0):string == \"\"",
     // Memory of modules that come and go.
-    "@tracepoint_target:rkprobe_target_text:char == 'd'",
-    "@tracepoint_target:rkprobe_target_sum:s32 >= 0",
+    "@rkprobe_target_text:char == 'd'",
+    "@rkprobe_target_sum:s32 >= 0",
     "c ~ \"st*\"",
 ];
 const REGISTERS: [&str; 5] = [
