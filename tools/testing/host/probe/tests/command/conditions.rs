@@ -874,15 +874,11 @@ fn the_return_value_in_a_condition_selects_the_exit() {
         ("f:x vfs_read if $retval < 10", ProbeKind::FprobeExit),
         ("f:x vfs_read if !($retval:s32<0)", ProbeKind::FprobeExit),
         (
-            "f:x vfs_read if $comm == 'a b' && $retval < 0",
+            "f:x vfs_read if $comm == 'a b' && $retval < 9",
             ProbeKind::FprobeExit,
         ),
         (
             "f:x vfs_read if $comm == \"it's $retval\"",
-            ProbeKind::FprobeEntry,
-        ),
-        (
-            "f:x vfs_read if $comm == 'a $retval",
             ProbeKind::FprobeEntry,
         ),
         ("f:x vfs_read r=$retval if r < 10", ProbeKind::FprobeExit),
