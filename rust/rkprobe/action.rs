@@ -277,16 +277,8 @@ impl Action {
         values: impl CallValues,
         head: impl RecordHead,
     ) {
-        let Self::If(conditional) = self else {
-            return;
-        };
-        let state = hit.state();
-        match conditional.gate.admits_here(HitContext { state, values }) {
-            Some(false) => {}
-            Some(true) => conditional.run_admitted(*hit, values, head),
-            None => {
-                conditional.miss();
-            }
+        if let Self::If(conditional) = self {
+            conditional.run_here(hit, values, head);
         }
     }
 
@@ -332,10 +324,16 @@ impl Conditional {
     #[inline(never)]
     #[link_section = ".kprobes.text"]
     fn run<O: Origin>(&self, hit: O, values: impl CallValues, head: impl RecordHead) {
+        self.run_here(&hit, values, head);
+    }
+
+    /// Like [`run`](Self::run), in the code of the handler.
+    #[inline(always)]
+    fn run_here<O: Origin>(&self, hit: &O, values: impl CallValues, head: impl RecordHead) {
         let state = hit.state();
         match self.gate.admits_here(HitContext { state, values }) {
             Some(false) => {}
-            Some(true) => self.run_admitted(hit, values, head),
+            Some(true) => self.run_admitted(*hit, values, head),
             None => {
                 self.miss();
             }

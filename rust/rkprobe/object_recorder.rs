@@ -165,15 +165,12 @@ impl AtObject {
         };
         if self.selection.is_of_changes {
             values.object().unchanged = state.see(function as u64);
-        }
-        if !is_admitted(values) {
-            return;
-        }
-        if self.selection.is_of_changes {
-            action.record_if(call, values, head, |fields| {
-                state.differs(fields.get(self.values_at..).unwrap_or(&[])) && is_counted()
-            });
-        } else if is_counted() {
+            if is_admitted(values) {
+                action.record_if(call, values, head, |fields| {
+                    state.differs(fields.get(self.values_at..).unwrap_or(&[])) && is_counted()
+                });
+            }
+        } else if is_admitted(values) && is_counted() {
             action.run_always(call, values, head);
         }
         if is_last {
