@@ -14,7 +14,8 @@
 //!    argument is a part of its value.
 //! 5. [`Expansion::new`] expands meta arguments, such as `$arg*`.
 //! 6. [`Command::resolve`] counts the arguments. Its iterator resolves them.
-//! 7. [`Command::condition`] parses the text after `if`. [`Command::resolve_condition`] resolves it.
+//! 7. [`Command::condition`] parses the text after `if`, and [`Command::resolve_condition`] finds
+//!    its operands.
 //! 8. The caller looks up the symbols in the arguments, compares the probe with the other probes of
 //!    the event, and registers the probe.
 //!

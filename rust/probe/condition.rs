@@ -92,11 +92,12 @@ impl fmt::Display for OneSpaced<'_> {
 /// Numbers of one type in a range. The range contains at least one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    keys: Keys,
+    /// The map of the numbers.
+    pub keys: Keys,
     /// The key of the first number.
-    first: u64,
+    pub first: u64,
     /// The difference between the keys of the last and the first number.
-    span: u64,
+    pub span: u64,
 }
 
 impl Range {
@@ -119,10 +120,10 @@ impl Range {
 /// Maps the numbers of a type to unsigned numbers of 64 bits, so that the order stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keys {
-    /// The number of bits that the type does not have.
-    unused: u8,
+    /// The number of bits, of 64, that the type does not have.
+    pub unused: u8,
     /// Whether the numbers are signed.
-    is_signed: bool,
+    pub is_signed: bool,
 }
 
 impl Keys {

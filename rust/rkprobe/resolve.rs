@@ -96,8 +96,9 @@ impl<'s> Types<'s> {
     }
 }
 
-/// Finds and reads the types for the arguments of the lists `written` at a target, and calls `f` with
-/// them. Process context. Sleeps, and can read files. Fails with `ENOMEM`, and with the errors of `f`.
+/// Finds and reads the types for the arguments of the lists `written` at a target, and calls `f`
+/// with them. Process context. Sleeps, and can read files. Fails with `ENOMEM`, and with the errors
+/// of `f`.
 pub(crate) fn with_types<R>(
     written: &[&[WrittenArgument<'_>]],
     target: &ResolvedTarget<'_>,

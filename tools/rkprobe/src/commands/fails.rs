@@ -2,8 +2,6 @@
 
 //! `rkprobe fails PATTERN`: which functions return errors, which errors, how often, and to whom?
 
-use std::io;
-
 use probe::error::ErrorKind;
 
 use crate::{
@@ -321,6 +319,8 @@ impl Failed {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     #[test]

@@ -48,8 +48,7 @@ use probe::{
         StringCheck, //
     },
     error::ErrorKind,
-    fetch::Layout,
-    types::Width, //
+    fetch::Layout, //
 };
 
 /// In place of the kernel's hash, which nobody can find an address out from.
@@ -230,8 +229,8 @@ fn compares_secret(comparison: &Comparison<'_>) -> bool {
     let Check::Range(range) = comparison.check else {
         return false;
     };
-    let number = range.first ^ u64::from(range.is_signed) << 63;
-    range.span == 0 && range.width == Width::W8 && SECRET.contains(&number)
+    let number = range.first ^ u64::from(range.keys.is_signed) << 63;
+    range.span == 0 && range.keys.unused == 0 && SECRET.contains(&number)
 }
 
 /// The addresses of the kernel. The last 16 MiB contain nothing secret.

@@ -19,8 +19,8 @@ use probe::{
         Branches,
         Check,
         Comparison,
-        OneSpaced,
         Keys,
+        OneSpaced,
         Range,
         StringCheck, //
     },
