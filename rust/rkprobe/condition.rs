@@ -259,8 +259,7 @@ impl Gate {
     }
 
     /// Whether a call can fulfil the condition at its return. `None` without a buffer.
-    #[inline(never)]
-    #[link_section = ".kprobes.text"]
+    #[inline(always)]
     pub(crate) fn admits_call<R: RegisterFile>(&self, context: HitContext<R, ()>) -> Option<bool> {
         match &self.conditions.at_entry {
             Some(condition) => self.admits_by(condition, context),
@@ -269,18 +268,8 @@ impl Gate {
     }
 
     /// Whether a hit fulfils the condition. `None` without a buffer.
-    #[inline(never)]
-    #[link_section = ".kprobes.text"]
-    pub(crate) fn admits<R: RegisterFile, K: CallValues>(
-        &self,
-        context: HitContext<R, K>,
-    ) -> Option<bool> {
-        self.admits_here(context)
-    }
-
-    /// Like [`admits`](Self::admits), in the code of the handler.
     #[inline(always)]
-    pub(crate) fn admits_here<R: RegisterFile, K: CallValues>(
+    pub(crate) fn admits<R: RegisterFile, K: CallValues>(
         &self,
         context: HitContext<R, K>,
     ) -> Option<bool> {
