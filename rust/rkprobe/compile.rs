@@ -62,15 +62,33 @@ use crate::{
     resolve::{
         with_types,
         ResolvedTarget,
-        Source, //
+        Source,
+        Types, //
     },
     symbols, //
 };
 
+/// Parses the arguments and the condition of a command, finds their types at its target, and calls
+/// `f` with them.
+///
+/// Process context. Sleeps, and can read files. Fails with `ENOMEM`, and with the errors of the
+/// condition and of `f`.
+pub(crate) fn with_written<R>(
+    command: &Command<'_>,
+    target: &ResolvedTarget<'_>,
+    f: impl FnOnce(&[WrittenArgument<'_>], &WrittenCondition<'_>, &Types<'_>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let written = parse_arguments(command)?;
+    let condition = WrittenCondition::parse(command)?;
+    with_types(&[&written, &condition.operands], target, |types| {
+        f(&written, &condition, types)
+    })
+}
+
 /// Parses the arguments of a command. Fails with `ENOMEM`: an error in an argument is a part of it.
 // The caller's frame stays while the arguments are resolved, so it must not contain this one.
 #[inline(never)]
-pub(crate) fn parse_arguments<'c>(command: &Command<'c>) -> Result<KVVec<WrittenArgument<'c>>> {
+fn parse_arguments<'c>(command: &Command<'c>) -> Result<KVVec<WrittenArgument<'c>>> {
     let mut written = KVVec::new();
     for argument in command.arguments() {
         written.push(argument, GFP_KERNEL)?;
@@ -239,10 +257,8 @@ impl Compiled {
         going: Option<&Module>,
     ) -> Result<Self, Failure> {
         let command = probe.command();
-        let written = parse_arguments(&command)?;
-        let condition = WrittenCondition::parse(&command)?;
-        with_types(&[&written, &condition.operands], target, |types| {
-            let resolve = |context| resolve_again(&command, &written, &condition, context, purpose);
+        with_written(&command, target, |written, condition, types| {
+            let resolve = |context| resolve_again(&command, written, condition, context, purpose);
             let resolved = match resolve(types.context)? {
                 Some(resolved) => resolved,
                 // rkprobe accepted the command without the module, and so without the module's BTF.

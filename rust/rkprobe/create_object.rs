@@ -31,10 +31,9 @@ use probe::{
 use crate::{
     action::Purpose,
     compile::{
-        parse_arguments,
+        with_written,
         Resolved, //
     },
-    condition::WrittenCondition,
     failure::Failure,
     hook::Hook,
     kinds,
@@ -51,7 +50,10 @@ use crate::{
     },
     object_probe::NewObjectProbe,
     registry,
-    resolve::{vmlinux, with_types},
+    resolve::{
+        vmlinux,
+        with_types, //
+    },
     spec::{
         self,
         Spec, //
@@ -243,10 +245,8 @@ impl<'a> SourceField<'a> {
     fn feed(&self, probe: &Spec, purpose: &Purpose) -> Result<Hook, Failure> {
         let command = probe.command();
         let target = kinds::with(command.target, |kind| kind.resolve(&command))?;
-        let written = parse_arguments(&command)?;
-        let condition = WrittenCondition::parse(&command)?;
-        with_types(&[&written, &condition.operands], &target, |types| {
-            let resolved = Resolved::new(&command, &written, &condition, types.context)?;
+        with_written(&command, &target, |written, condition, types| {
+            let resolved = Resolved::new(&command, written, condition, types.context)?;
             let resolved = resolved.only_for(purpose);
             if !purpose.accepts(&resolved.arguments) {
                 return Err(self.error(ErrorKind::BadObjectField).into());

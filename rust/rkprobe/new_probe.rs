@@ -38,7 +38,7 @@ use probe::{
 use crate::{
     action::Purpose,
     compile::{
-        parse_arguments,
+        with_written,
         Compiled,
         Resolved, //
     },
@@ -55,7 +55,6 @@ use crate::{
     },
     registry,
     resolve::{
-        with_types,
         Source,
         Types, //
     },
@@ -79,10 +78,8 @@ pub(crate) fn create_with(
 ) -> Result<(), Failure> {
     let target = kinds::with(command.target, |kind| kind.resolve(command))?;
     let name = command.name(security::hash_address)?;
-    let written = parse_arguments(command)?;
-    let condition = WrittenCondition::parse(command)?;
-    with_types(&[&written, &condition.operands], &target, |types| {
-        create_typed(command, &written, &condition, &name, types, object)
+    with_written(command, &target, |written, condition, types| {
+        create_typed(command, written, condition, &name, types, object)
     })
 }
 
