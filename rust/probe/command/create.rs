@@ -130,13 +130,7 @@ impl<'a> Command<'a> {
     /// The text after the `if`, and the index of the word after the `if`.
     fn words_of_if(&self) -> Option<(&'a str, usize)> {
         let text = self.filter.as_ref()?.text();
-        let arguments = self.arguments.clone().count();
-        Some((
-            text,
-            self.first_argument()
-                .saturating_add(arguments)
-                .saturating_add(1),
-        ))
+        Some((text, self.after_arguments().saturating_add(1)))
     }
 
     /// Parses the arguments, in order. An error in an argument is a part of it:
@@ -179,6 +173,12 @@ impl<'a> Command<'a> {
         }
     }
 
+    /// The index of the word after the arguments.
+    fn after_arguments(&self) -> usize {
+        let arguments = self.arguments.clone().count();
+        self.first_argument().saturating_add(arguments)
+    }
+
     /// Creates an error of the argument `index` of `written`, counted from 0. If there is no such
     /// argument, the error is after the arguments.
     ///
@@ -192,10 +192,7 @@ impl<'a> Command<'a> {
     ) -> Error {
         match written.get(index) {
             Some(argument) => argument.error(kind, errno),
-            None => {
-                let words = self.arguments.clone().count();
-                Error::new(kind, self.first_argument().saturating_add(words), 0, errno)
-            }
+            None => Error::new(kind, self.after_arguments(), 0, errno),
         }
     }
 
@@ -231,9 +228,16 @@ impl<'a> Command<'a> {
         context: ParseContext<'c>,
         registers: Registers,
     ) -> Result<Arguments<'c>, Error> {
-        // For other kinds of probes, the kernel saves only some registers.
-        let registers = self.kind.has_all_registers().then_some(registers);
-        Arguments::new(written, context, registers)
+        Arguments::new(written, self.bases(context, registers))
+    }
+
+    /// The resolver of the bases of this command's arguments and operands.
+    fn bases<'c>(&self, context: ParseContext<'c>, registers: Registers) -> BaseResolver<'c> {
+        BaseResolver {
+            context,
+            // For other kinds of probes, the kernel saves only some registers.
+            registers: self.kind.has_all_registers().then_some(registers),
+        }
     }
 
     /// Resolves the comparisons of this command's condition. `operands` are the
@@ -247,13 +251,12 @@ impl<'a> Command<'a> {
         context: ParseContext<'c>,
         registers: Registers,
     ) -> impl Iterator<Item = Result<Comparison<'c>, Error>> {
-        let registers = self.kind.has_all_registers().then_some(registers);
         Comparisons {
             target: self.target,
             condition,
             operands,
             arguments,
-            bases: BaseResolver { context, registers },
+            bases: self.bases(context, registers),
             index: 0,
         }
     }

@@ -29,11 +29,7 @@ use super::{
         Error, //
     },
     fetch::ResolvedFetch,
-    parse_context::ParseContext,
-    resolve_base::{
-        BaseResolver,
-        Registers, //
-    },
+    resolve_base::BaseResolver,
     resolve_type::{
         apply_btf_type,
         resolve_type, //
@@ -67,8 +63,7 @@ impl<'a> Arguments<'a> {
     /// Checks the number of arguments.
     pub(super) fn new(
         written: &'a [WrittenArgument<'a>],
-        context: ParseContext<'a>,
-        registers: Option<Registers>,
+        bases: BaseResolver<'a>,
     ) -> Result<Self, Error> {
         match written.first() {
             Some(first) if written.len() > MAX_ARGUMENTS => {
@@ -77,7 +72,7 @@ impl<'a> Arguments<'a> {
             _ => Ok(Self {
                 written,
                 index: 0,
-                bases: BaseResolver { context, registers },
+                bases,
                 size: 0,
             }),
         }

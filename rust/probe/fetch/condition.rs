@@ -29,11 +29,12 @@ use super::{
     },
     context::Context,
     program::Program,
-    run::record, //
+    run::record,
+    string::{
+        place_of,
+        LOCATION_BYTES, //
+    },
 };
-
-/// The size of a string's locator, in bytes.
-const LOCATION_BYTES: usize = 4;
 
 /// Size of a buffer for the name of a task, in bytes.
 pub const SMALL_BUFFER: usize = LOCATION_BYTES + 64;
@@ -198,10 +199,7 @@ fn text<'b, C: Context + Copy>(program: &Program, ctx: C, buffer: &'b mut [u8]) 
     let location = buffer
         .first_chunk()
         .map_or(0, |bytes| u32::from_le_bytes(*bytes));
-    let (start, len) = (
-        usize::from(location as u16),
-        usize::from((location >> 16) as u16),
-    );
+    let (start, len) = place_of(location);
     let text = buffer.get(start..).and_then(|rest| rest.get(..len));
     match text {
         Some(text @ [.., _]) => text,

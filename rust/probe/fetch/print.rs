@@ -13,7 +13,10 @@ use crate::types::{
     Width, //
 };
 
-use super::field::Field;
+use super::{
+    field::Field,
+    string::place_of, //
+};
 
 /// The text for a missing value.
 ///
@@ -114,8 +117,7 @@ fn signed(value: u64, width: Width) -> i64 {
 /// The string at a location, up to its first NUL. If the record is incomplete, returns the part of
 /// the string in the record.
 fn string(record: &[u8], location: u32) -> Option<&[u8]> {
-    let len = usize::from((location >> 16) as u16);
-    let start = usize::from(location as u16);
+    let (start, len) = place_of(location);
     if len == 0 {
         return None;
     }

@@ -50,11 +50,11 @@ use super::{
         Store,
         StringFetch, //
     },
-    string::Strings, //
+    string::{
+        Strings,
+        LOCATION_BYTES, //
+    },
 };
-
-/// The size of a string's locator, in bytes.
-const LOCATION_BYTES: usize = 4;
 
 /// Runs the programs of an event. Writes their fields to `out`, and their strings after the fields.
 /// Returns the number of used bytes: `fixed` plus the size of the strings.
@@ -191,9 +191,7 @@ impl SlowFetchOp {
             Self::Slower(op) => op.run(ctx, fields, strings),
         }
     }
-}
 
-impl SlowFetchOp {
     /// The number that the operation of a number stores.
     #[inline(never)]
     fn number<C: Context + Copy>(&self, ctx: C) -> u64 {

@@ -16,6 +16,9 @@ use super::context::{
 /// C: `MAX_STRING_SIZE`.
 pub const MAX_STRING: usize = 4096;
 
+/// The size of a location, in bytes.
+pub(super) const LOCATION_BYTES: usize = 4;
+
 /// The minimum size of a page, in bytes. Memory that does not cross a multiple of this size is
 /// readable as a whole or not at all.
 const PAGE: u64 = 4096;
@@ -120,6 +123,15 @@ fn room_of_one(room: &mut [u8]) -> &mut [u8] {
 #[inline]
 fn location(offset: usize, len: usize) -> u32 {
     u32::from(len as u16).wrapping_shl(16) | u32::from(offset as u16)
+}
+
+/// The offset of a string in its record and its length, in bytes, by its location.
+///
+/// C: `get_loc_offs()`, `get_loc_len()`.
+#[inline]
+pub(super) fn place_of(location: u32) -> (usize, usize) {
+    let len = (location >> 16) as u16;
+    (usize::from(location as u16), usize::from(len))
 }
 
 /// Copies the string at `address` to `room`. Returns its length including the NUL. Truncates a
