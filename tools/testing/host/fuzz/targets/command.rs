@@ -199,7 +199,7 @@ fn check_listing(line: &str) {
     });
 }
 
-/// What a comparison decides, with one space in place of several.
+/// The decision of a comparison, with one space in place of several.
 fn shown(check: &Check<'_>) -> String {
     match check {
         Check::String(StringCheck::Equal(text)) => format!("== {text}"),

@@ -70,7 +70,7 @@ const WRONG: [&str; 20] = [
     "$comm ~ \"a",
 ];
 
-/// What a condition can use, beside what every probe has.
+/// The variables that a condition can use, beside those of every probe.
 #[derive(Clone, Copy)]
 pub struct Has {
     pub registers: bool,
