@@ -17,6 +17,7 @@ pub mod argument;
 pub mod btf;
 pub mod command;
 pub mod condition;
+pub mod count_table;
 pub mod error;
 pub mod fetch;
 pub mod hash;
