@@ -28,6 +28,7 @@ struct pt_regs *ktrace_place_regs(struct pt_regs *room, unsigned long code, unsi
 #ifdef CONFIG_X86_64
 #include <asm/ibt.h>
 #include <asm/nops.h>
+#include <asm/unwind.h>
 
 /* Compares FTRACE_SITE in ktrace/arch/x86_64.rs with the kernel's no-op. */
 #define KTRACE_IS_NOP5(a, b, c, d, e) \
@@ -35,9 +36,32 @@ struct pt_regs *ktrace_place_regs(struct pt_regs *room, unsigned long code, unsi
 #define KTRACE_EXPANDED(...) KTRACE_IS_NOP5(__VA_ARGS__)
 static_assert(KTRACE_EXPANDED(BYTES_NOP5));
 
+unsigned long ktrace_callers(unsigned long ip, u64 sp, u64 bp, unsigned long *to,
+			     unsigned long len);
 bool ktrace_landing_pads_match(u32 endbr, u32 sealed);
 void ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long a1, unsigned long a2,
 			    unsigned long a3, unsigned long a4);
+
+/* Writes the addresses of the callers of the code with these registers. Returns their number. */
+unsigned long ktrace_callers(unsigned long ip, u64 sp, u64 bp, unsigned long *to,
+			     unsigned long len)
+{
+	struct pt_regs regs = { .ip = ip, .sp = sp, .bp = bp, .cs = __KERNEL_CS };
+	struct unwind_state state;
+	unsigned long count = 0;
+
+	unwind_start(&state, current, &regs, NULL);
+	while (count < len && !unwind_done(&state)) {
+		unsigned long address = unwind_get_return_address(&state);
+
+		if (!address)
+			break;
+		to[count++] = address;
+		unwind_next_frame(&state);
+	}
+	return count;
+}
+NOKPROBE_SYMBOL(ktrace_callers);
 
 /* Compares LANDING_PADS in ktrace/arch/x86_64.rs with the kernel's instructions. */
 bool ktrace_landing_pads_match(u32 endbr, u32 sealed)

@@ -5,10 +5,12 @@
 
 pub mod atomic;
 pub mod context;
+pub mod counter_array;
 pub mod function;
 pub mod glob;
 pub mod nofault;
 pub mod number;
 pub mod percpu;
 pub mod registers;
+pub mod replaceable;
 pub mod stack;

@@ -14,7 +14,8 @@
 //!   buffers. The macro [`trace_event!`] defines events of a module;
 //! - [`tracefs`]: control files;
 //! - [`dyn_event`], [`error_log`]: files of the kernel, only in the kernel tree;
-//! - [`percpu`]: memory that handlers may write to;
+//! - [`percpu`], [`counter_array`]: memory that handlers may write to;
+//! - [`replaceable`]: a value that a task can replace while handlers use it;
 //! - [`thread`]: threads, one for each CPU;
 //! - [`stack`], [`tracing`]: stack traces, and the switch of the trace;
 //! - [`symbol`]: names and addresses;
@@ -60,12 +61,14 @@ pub use files::{
 pub use hit::{
     atomic,
     context,
+    counter_array,
     function,
     glob,
     nofault,
     number,
     percpu,
     registers,
+    replaceable,
     stack, //
 };
 pub use modules::{

@@ -8,7 +8,10 @@ use kernel::prelude::*;
 mod tests {
     use super::*;
 
+    use kernel::sync::Arc;
+
     use ktrace::{
+        counter_array::CounterArray,
         kprobe::{
             Handler,
             Hit,
@@ -20,6 +23,7 @@ mod tests {
             Histogram,
             Scratch, //
         },
+        replaceable::Replaceable, //
     };
 
     use crate::{
@@ -135,6 +139,64 @@ mod tests {
         assert!(is_same);
         assert!(cpus > 1);
         assert_eq!(left, 0);
+        Ok(())
+    }
+
+    #[test]
+    fn an_array_of_counters_counts_by_cpu() -> Result {
+        struct ByNumber(CounterArray);
+
+        #[vtable]
+        impl Handler for ByNumber {
+            fn pre(&self, hit: &Hit<'_>) {
+                let atomic = hit.atomic();
+                self.0.add(atomic, 1, 2);
+                self.0.add(atomic, 9_999, u64::MAX);
+                // There is no such counter.
+                self.0.add(atomic, 10_000, 1);
+            }
+        }
+
+        let probe = boxed(Kprobe::new(VISIT, ByNumber(CounterArray::new(10_000)?)))?;
+        let mut calls = 0;
+        for _ in 0..10 {
+            calls += u64::from(visit_cpus());
+        }
+        let hits = calls - probe.missed();
+        let counters = &probe.handler().0;
+        let sums = [0, 1, 2, 9_999, 10_000].map(|index| counters.sum(index));
+        drop(probe);
+        assert!(hits > 0);
+        assert_eq!(sums, [0, 2 * hits, 0, 0u64.wrapping_sub(hits), 0]);
+        Ok(())
+    }
+
+    #[test]
+    fn each_hit_counts_in_one_value_while_values_are_replaced() -> Result {
+        struct Replaced(Replaceable<Counter>);
+
+        #[vtable]
+        impl Handler for Replaced {
+            fn pre(&self, hit: &Hit<'_>) {
+                self.0.get(hit.atomic()).increment();
+            }
+        }
+
+        let new = || Arc::new(Counter::new()?, GFP_KERNEL).map_err(Error::from);
+        let probe = boxed(Kprobe::new(VISIT, Replaced(Replaceable::new(new()?))))?;
+        let value = &probe.handler().0;
+        let (mut calls, mut sum) = (0, 0);
+        for _ in 0..10 {
+            calls += u64::from(visit_cpus());
+            let before = value.replace(new()?);
+            sum += before.sum();
+        }
+        calls += u64::from(visit_cpus());
+        sum += value.load().sum();
+        let missed = probe.missed();
+        drop(probe);
+        assert!(sum > 0);
+        assert_eq!(sum + missed, calls);
         Ok(())
     }
 

@@ -143,16 +143,28 @@ pub(crate) unsafe fn percpu_increment(counter: *mut u64) {
 #[inline(always)]
 pub(crate) unsafe fn percpu_add(counter: *mut u64, number: u64) {
     let copy = counter.wrapping_byte_add(cpu_offset());
-    // SAFETY: The caller guarantees a live per-CPU allocation, and this is one of its copies. The
-    // instructions change no other memory, and repeat until no other access came between.
+    // SAFETY: The caller guarantees a live per-CPU allocation, and this is one of its copies.
+    unsafe { local_add(copy, number) };
+}
+
+/// Adds a number to a word that an interrupt of this CPU may also change. The addition is atomic.
+/// C: `local64_add()`.
+///
+/// # Safety
+///
+/// `word` must be valid.
+#[inline(always)]
+pub(crate) unsafe fn local_add(word: *mut u64, number: u64) {
+    // SAFETY: The caller guarantees that the pointer is valid. The instructions change no other
+    // memory, and repeat until no other access came between.
     unsafe {
         asm!(
             "2:",
-            "ldxr {value}, [{copy}]",
+            "ldxr {value}, [{word}]",
             "add {value}, {value}, {number}",
-            "stxr {is_disturbed:w}, {value}, [{copy}]",
+            "stxr {is_disturbed:w}, {value}, [{word}]",
             "cbnz {is_disturbed:w}, 2b",
-            copy = in(reg) copy,
+            word = in(reg) word,
             number = in(reg) number,
             value = out(reg) _,
             is_disturbed = out(reg) _,
@@ -241,6 +253,11 @@ pub(crate) fn place() -> super::CodePlace {
              options(nomem, nostack, preserves_flags))
     };
     super::CodePlace { code, frame }
+}
+
+/// Writes nothing: a walk from the handler costs little, and the kernel exports no other.
+pub(crate) fn callers(_registers: impl RegisterFile, _ip: usize, _to: &mut [usize]) -> usize {
+    0
 }
 
 /// The registers that ftrace saves: x0 to x8, the frame pointer, the link register, the stack
@@ -396,6 +413,10 @@ fn may_begin_with_site(start: usize) -> bool {
 
 /// The instruction at the ftrace site while the function is not traced: `nop`.
 pub(crate) const FTRACE_SITE: [u8; MCOUNT_INSN_SIZE as usize] = [0x1f, 0x20, 0x03, 0xd5];
+
+/// The names of the code that a function returns to if it has a kretprobe, or an fprobe at its
+/// exit.
+pub(crate) const RETURN_CODE: [&CStr; 2] = [c"__kretprobe_trampoline", c"return_to_handler"];
 
 /// The symbol at the address that a function with a return probe returns to. C:
 /// `is_kretprobe_trampoline()`.

@@ -83,6 +83,18 @@ pub(crate) unsafe fn percpu_add(counter: *mut u64, number: u64) {
     }
 }
 
+/// Adds a number to a word that only this CPU writes. A single instruction does this, so no
+/// interrupt can come between. C: `local64_add()`.
+///
+/// # Safety
+///
+/// `word` must be valid, and no other CPU may write it.
+#[inline(always)]
+pub(crate) unsafe fn local_add(word: *mut u64, number: u64) {
+    // SAFETY: The caller guarantees that the pointer is valid.
+    unsafe { asm!("add qword ptr [{}], {}", in(reg) word, in(reg) number, options(nostack)) }
+}
+
 /// Reads this CPU's copy of a per-CPU pointer. C: `raw_cpu_read()`.
 ///
 /// # Safety
@@ -284,6 +296,26 @@ pub(crate) fn place() -> super::CodePlace {
     super::CodePlace { code, frame }
 }
 
+/// Writes the addresses of the callers of the code at `ip`, which has these registers. Returns the
+/// number of addresses, or 0 if the walk must begin in the handler. C: `unwind_start()`.
+pub(crate) fn callers(registers: impl RegisterFile, ip: usize, to: &mut [usize]) -> usize {
+    let (sp, bp) = (registers.get(STACK_POINTER), registers.get(FRAME_POINTER));
+    if bp == 0 {
+        // ktrace may not have the register.
+        return 0;
+    }
+    // SAFETY: The slice has space for this number of addresses. The unwinder checks all addresses
+    // that it reads.
+    let len = unsafe { ktrace_callers(ip, sp, bp, to.as_mut_ptr(), to.len()) };
+    len.min(to.len())
+}
+
+/// The frame pointer, or the register that a function uses instead of it.
+const FRAME_POINTER: probe::arch::Register = match register("bp") {
+    Some(register) => register,
+    None => panic!("there is no such register"),
+};
+
 /// The registers that ftrace saves: a `struct pt_regs`, of which some fields may be missing.
 pub(crate) type CallRegisters<'a> = &'a Registers;
 
@@ -371,6 +403,10 @@ pub(crate) fn may_have_bytes_before(_start: usize) -> bool {
 /// The instruction at the ftrace site while the function is not traced. C: `BYTES_NOP5`.
 pub(crate) const FTRACE_SITE: [u8; MCOUNT_INSN_SIZE as usize] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
 
+/// The names of the code that a function returns to if it has a kretprobe, or an fprobe at its
+/// exit.
+pub(crate) const RETURN_CODE: [&CStr; 2] = [c"arch_rethook_trampoline", c"return_to_handler"];
+
 /// The symbol at the address that a function with a return probe returns to. C:
 /// `is_kretprobe_trampoline()`.
 pub(crate) const RETURN_TRAMPOLINE: &[u8] = b"arch_rethook_trampoline+0x0/";
@@ -398,6 +434,7 @@ assert_offsets! {
 
 extern "C" {
     fn ktrace_landing_pads_match(endbr: u32, sealed: u32) -> bool;
+    fn ktrace_callers(ip: usize, sp: u64, bp: u64, to: *mut usize, len: usize) -> usize;
     fn ktrace_get_regs(fregs: *mut c_void) -> *mut pt_regs;
 }
 

@@ -2,6 +2,7 @@
 
 //! Records: where a record comes from, who gets it, and how it is printed.
 
+pub(crate) mod callers;
 pub(crate) mod here;
 pub(crate) mod origin;
 pub(crate) mod print;

@@ -24,6 +24,7 @@ pub use super::{
         EventMutexHeld, //
     },
     record::{
+        callers::prepare_callers,
         origin::{
             Origin,
             State, //

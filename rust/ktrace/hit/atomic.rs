@@ -12,6 +12,7 @@ use kernel::sync::{
         Acquire,
         Atomic,
         AtomicType,
+        Full,
         Relaxed,
         Release, //
     },
@@ -91,6 +92,12 @@ impl<T> Published<T> {
         // SAFETY: The pointer is from a reference, and all other accesses to it are atomic, or
         // reads in C.
         unsafe { assign(self.0.as_ptr(), pointer) };
+    }
+
+    /// Publishes a pointer, and returns the one from before. Readers may use that one until a grace
+    /// period later. C: `rcu_replace_pointer()`.
+    pub(crate) fn replace(&self, pointer: *mut T) -> *mut T {
+        self.0.xchg(pointer, Full)
     }
 
     /// Publishes NULL, and returns the pointer from before. Readers may use it until a grace period

@@ -48,6 +48,23 @@ impl Atomic {
         arch::current().addr()
     }
 
+    /// The number of the current task. C: `current->pid`.
+    #[inline(always)]
+    pub fn pid(&self) -> u32 {
+        // SAFETY: The current task exists, and its number does not change.
+        unsafe { (*arch::current()).pid as u32 }
+    }
+
+    /// The name of the current task, as words in the order of memory. The task may change it
+    /// meanwhile. C: `current->comm`.
+    #[inline(always)]
+    pub fn comm_words(&self) -> [u64; 2] {
+        let comm = self.comm() as *const u64;
+        // SAFETY: The current task exists, and its name has 16 bytes. An interrupt of the task that
+        // changes the name reads parts of both names.
+        unsafe { [comm.read_unaligned(), comm.add(1).read_unaligned()] }
+    }
+
     /// The number of the current CPU. C: `smp_processor_id()`.
     pub fn cpu(&self) -> u32 {
         CpuId::current().as_u32()

@@ -40,11 +40,11 @@ extern "C" {
 /// # Invariants
 ///
 /// The pointer is a live allocation of the per-CPU allocator.
-struct Area<T>(NonNull<T>);
+pub(super) struct Area<T>(NonNull<T>);
 
 impl<T> Area<T> {
     /// Allocates the memory. Process context. `ENOMEM`.
-    fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         // SAFETY: The size is not zero. The alignment is a power of two, as for any sized type.
         let area = unsafe {
             bindings::pcpu_alloc_noprof(
@@ -56,6 +56,21 @@ impl<T> Area<T> {
         };
         // INVARIANT: `pcpu_alloc_noprof()` has just returned the pointer.
         Ok(Self(NonNull::new(area.cast()).ok_or(ENOMEM)?))
+    }
+
+    /// The per-CPU pointer.
+    #[inline(always)]
+    pub(super) fn as_ptr(&self) -> *mut T {
+        self.0.as_ptr()
+    }
+
+    /// The copies of all possible CPUs.
+    pub(super) fn copies(&self) -> impl Iterator<Item = *mut T> + '_ {
+        (0..nr_cpu_ids()).filter_map(|cpu| {
+            // SAFETY: By the type invariant, this is a live per-CPU allocation.
+            let copy = unsafe { ktrace_per_cpu_ptr(self.0.as_ptr().cast(), cpu) };
+            (!copy.is_null()).then_some(copy.cast())
+        })
     }
 }
 
@@ -348,14 +363,9 @@ impl<const N: usize> Scratch<N> {
     pub fn new() -> Result<Self> {
         const { Self::FITS };
         let area = Area::<Levels<N>>::new()?;
-        for cpu in 0..nr_cpu_ids() {
-            // SAFETY: `area` is a live per-CPU allocation.
-            let levels = unsafe { ktrace_per_cpu_ptr(area.0.as_ptr().cast(), cpu) };
-            let levels = levels.cast::<Levels<N>>();
-            if !levels.is_null() {
-                // SAFETY: This is the copy of a possible CPU, and no other code has the area yet.
-                unsafe { (*levels).own = levels };
-            }
+        for levels in area.copies() {
+            // SAFETY: This is the copy of a possible CPU, and no other code has the area yet.
+            unsafe { (*levels).own = levels };
         }
         // INVARIANT: The loop above has set `own` for every possible CPU.
         Ok(Self(area))

@@ -15,6 +15,14 @@ use super::atomic::{
     write_once, //
 };
 
+/// Saves the stack of the caller, starting with the innermost address. Returns the number of
+/// addresses. Any context. C: `stack_trace_save()`.
+pub(crate) fn save(to: &mut [usize]) -> usize {
+    // SAFETY: The slice has space for this number of addresses.
+    let len = unsafe { bindings::stack_trace_save(to.as_mut_ptr().cast(), to.len() as c_uint, 1) };
+    len as usize
+}
+
 /// A stack trace of up to `N` addresses, 1 to 64. One context saves it, and another context reads
 /// it.
 ///

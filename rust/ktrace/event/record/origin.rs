@@ -32,6 +32,8 @@ use crate::{
     },
 };
 
+use super::callers::callers;
+
 /// A hit of a probe, in its handler: [`kprobe::Hit`](crate::kprobe::Hit) or
 /// [`function::Call`](crate::function::Call).
 pub trait Origin: Copy + Sealed {
@@ -75,6 +77,15 @@ impl<R: RegisterFile> State<R> {
     #[inline(always)]
     pub fn stack(&self, n: u16) -> u64 {
         registers::stack(self.registers, n)
+    }
+
+    /// Writes the addresses of the callers to `to`, the innermost first, and 0 after the last one.
+    /// Writes at most 16.
+    ///
+    /// `probe` is the address of the probe. At a return, `caller` is the address that the function
+    /// returns to, and the first one. C: `stack_trace_save_regs()`.
+    pub fn callers(&self, probe: usize, caller: Option<usize>, to: &mut [u64]) {
+        callers(self.registers, probe, caller, to);
     }
 
     /// Proof of the atomic context.

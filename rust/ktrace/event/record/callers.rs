@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The callers at a hit.
+
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+
+use crate::{
+    arch,
+    hit::{
+        atomic::read_once,
+        registers::RegisterFile,
+        stack, //
+    },
+    modules::module,
+    symbols::symbol, //
+};
+
+/// The maximum number of addresses that [`callers`] writes.
+const MAX_CALLERS: usize = 16;
+
+/// The number of addresses that may precede the callers, if the walk begins in the handler.
+const OWN: usize = 24;
+
+/// The maximum distance from a probe to the instruction behind its breakpoint or its call of
+/// ftrace, in bytes.
+const PROBE_LEN: usize = 16;
+
+/// The functions that a function with a return probe returns to. 0 before [`prepare_callers`] has
+/// found them.
+static RETURN_CODE: [Atomic<usize>; 2] = [const { Atomic::new(0) }; 2];
+
+/// Finds what makes [`State::callers`](super::origin::State::callers) fast at returns.
+///
+/// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps.
+#[export_name = "ktrace_own_prepare_callers"]
+pub fn prepare_callers() {
+    for (place, name) in RETURN_CODE.iter().zip(arch::RETURN_CODE) {
+        // The kernel may have no such code.
+        place.store(symbol::address_of(name).unwrap_or(1), Relaxed);
+    }
+}
+
+/// Writes the addresses of the callers at a hit to `to`, the innermost first, and 0 after the last
+/// one. Writes at most [`MAX_CALLERS`].
+///
+/// `probe` is the address of the probe. At a return, `caller` is the address that the function
+/// returns to, and the first one. Without the place of the hit on the stack, the callers begin
+/// outside of the module that contains ktrace. Any context.
+#[inline(never)]
+pub(super) fn callers(
+    registers: impl RegisterFile,
+    probe: usize,
+    caller: Option<usize>,
+    to: &mut [u64],
+) {
+    let mut room = [0usize; OWN + MAX_CALLERS];
+    let found = match caller {
+        None => callers_at_probe(registers, probe, &mut room),
+        Some(caller) => callers_at_return(registers, caller, &mut room),
+    };
+    let padded = found.iter().copied().chain(core::iter::repeat(0));
+    for (to, address) in to.iter_mut().take(MAX_CALLERS).zip(padded) {
+        *to = address as u64;
+    }
+}
+
+fn callers_at_probe(registers: impl RegisterFile, probe: usize, room: &mut [usize]) -> &[usize] {
+    let quick = room.get_mut(..MAX_CALLERS).unwrap_or(&mut []);
+    let len = arch::callers(registers, probe, quick);
+    if len > 0 {
+        return room.get(..len).unwrap_or(&[]);
+    }
+    let len = stack::save(room);
+    let stack = room.get(..len).unwrap_or(&[]);
+    let is_probe = |address: &usize| address.wrapping_sub(probe) <= PROBE_LEN;
+    let first = match stack.iter().position(is_probe) {
+        Some(probe) => probe + 1,
+        None => first_outside(stack),
+    };
+    stack.get(first..).unwrap_or(&[])
+}
+
+fn callers_at_return(registers: impl RegisterFile, caller: usize, room: &mut [usize]) -> &[usize] {
+    let code = RETURN_CODE.each_ref().map(read_once);
+    // Another return probe of the function may have the true caller.
+    let is_known = !code.contains(&0) && !code.contains(&caller);
+    if let Some((first, rest)) = room
+        .get_mut(..MAX_CALLERS)
+        .and_then(|quick| quick.split_first_mut())
+        .filter(|_| is_known)
+    {
+        *first = caller;
+        let len = arch::callers(registers, caller, rest);
+        if len > 0 {
+            return room.get(..len + 1).unwrap_or(&[]);
+        }
+    }
+    let len = stack::save(room);
+    let stack = room.get(..len).unwrap_or(&[]);
+    let start = match stack.iter().position(|address| *address == caller) {
+        Some(start) => start,
+        None => {
+            let outside = first_outside(stack);
+            let mut returns = stack.iter().enumerate().skip(outside).take(RETURN_FRAMES);
+            match returns.rfind(|(_, address)| is_return_code(**address)) {
+                // On arm64, the caller is not on the stack.
+                Some((last, _)) if is_known => {
+                    if let Some(place) = room.get_mut(last) {
+                        *place = caller;
+                    }
+                    last
+                }
+                Some((last, _)) => last + 1,
+                None => outside,
+            }
+        }
+    };
+    room.get(start..len).unwrap_or(&[])
+}
+
+/// The position of the first address outside of the module that contains ktrace.
+fn first_outside(stack: &[usize]) -> usize {
+    let outside = stack.iter().position(|address| !module::is_own(*address));
+    outside.unwrap_or(0)
+}
+
+/// The number of addresses of the kernel from the return of a function to the handler.
+const RETURN_FRAMES: usize = 8;
+
+/// Whether a function with a return probe returns to this code.
+fn is_return_code(address: usize) -> bool {
+    let mut buffer = [0; symbol::LEN];
+    symbol::location(address, &mut buffer).is_some_and(|location| {
+        let name = location.name.as_bytes();
+        arch::RETURN_CODE.iter().any(|code| code.to_bytes() == name)
+    })
+}
