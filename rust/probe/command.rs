@@ -14,15 +14,17 @@
 //!    argument is a part of its value.
 //! 5. [`Expansion::new`] expands meta arguments, such as `$arg*`.
 //! 6. [`Command::resolve`] counts the arguments. Its iterator resolves them.
-//! 7. [`Command::condition`] parses the text after `if`, and [`Command::resolve_condition`] finds
+//! 7. [`Command::by`] parses the text after `by`. [`Command::resolve_keys`] and
+//!    [`Command::resolve_sums`] resolve it.
+//! 8. [`Command::condition`] parses the text after `if`, and [`Command::resolve_condition`] finds
 //!    its operands.
-//! 8. The caller looks up the symbols in the arguments, compares the probe with the other probes of
+//! 9. The caller looks up the symbols in the arguments, compares the probe with the other probes of
 //!    the event, and registers the probe.
 //!
 //! The public constructors of [`Error`] make the errors that the caller finds. A [`Command`]
 //! borrows the line. A [`ProbeSpec`] owns the content of a command.
 //!
-//! Step 2 does not check the functions of `f` and the tracepoints. As in C, step 8 checks them.
+//! Step 2 does not check the functions of `f` and the tracepoints. As in C, step 9 checks them.
 //!
 //! C: `create_or_delete_trace_kprobe()` and `trace_kprobe_create_internal()` in
 //! `kernel/trace/trace_kprobe.c`, `trace_fprobe_create_internal()` in
@@ -90,6 +92,7 @@
 mod arguments;
 mod base;
 mod body;
+mod by;
 mod condition;
 mod create;
 mod delete;
@@ -108,6 +111,7 @@ mod parse_object;
 mod probe_point;
 mod resolve_arguments;
 mod resolve_base;
+mod resolve_by;
 mod resolve_condition;
 mod resolve_type;
 mod spec;
@@ -121,6 +125,12 @@ mod words;
 pub use arguments::{
     WrittenArgument,
     MAX_ARGUMENTS, //
+};
+pub use by::{
+    By,
+    DEFAULT_TABLE_SIZE,
+    MAX_KEYS,
+    MAX_SUMS, //
 };
 pub use condition::{
     Condition,

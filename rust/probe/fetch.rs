@@ -105,6 +105,7 @@ mod condition;
 mod context;
 mod entry_data;
 mod field;
+mod key;
 mod place;
 mod print;
 mod print_fmt;
@@ -143,6 +144,14 @@ pub use self::{
         Layout,
         TooBig,
         TypeText, //
+    },
+    key::{
+        compile_key,
+        compile_sum,
+        write_key,
+        KeyContext,
+        KeyProgram,
+        SumProgram, //
     },
     print::{
         print,

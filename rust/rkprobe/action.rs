@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The actions of probes at their hits: they make records, or change the objects of an object
-//! probe.
+//! The actions of probes at their hits: they make records, count, or change the objects of an
+//! object probe.
 
 use kernel::{
     prelude::*,
@@ -32,6 +32,12 @@ use crate::{
         Conditions,
         Gate, //
     },
+    counting::{
+        CountPrograms,
+        Counting,
+        KeysAndSums,
+        Place, //
+    },
     hit_context::{
         CallValues,
         HitContext, //
@@ -58,13 +64,23 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// Whether these are arguments of the probe. A module can have other types when it loads again.
-    pub(crate) fn accepts(&self, arguments: &[Argument<'_>]) -> bool {
+    /// Whether these are arguments, keys and sums of the probe. A module can have other types when
+    /// it loads again.
+    pub(crate) fn accepts(
+        &self,
+        arguments: &[Argument<'_>],
+        counted: Option<&KeysAndSums<'_>>,
+    ) -> bool {
         match self {
             Self::Record(records) | Self::Follow(records, _) => {
                 let mut layout = Layout::new();
                 let mut both = arguments.iter().zip(records.schema.fields());
                 both.all(|(argument, (_, field))| layout.add(argument) == Ok(field))
+                    && match (counted, records.schema.tally()) {
+                        (Some(counted), Some(tally)) => counted.fit(tally),
+                        (None, None) => true,
+                        _ => false,
+                    }
             }
             Self::Feed(..) => arguments.iter().all(is_address),
         }
@@ -125,14 +141,23 @@ pub(crate) enum Action {
     Record(Input, Arc<Records>, u16),
     /// The fields are read into a buffer before anything is done with them.
     Buffered(KBox<Buffered>),
+    /// An action that few probes have. A third variant costs the other two nothing at a hit, and
+    /// more variants would.
+    Rare(KBox<Rare>),
+}
+
+/// An action that few probes have.
+pub(crate) enum Rare {
+    /// The hit is counted in the table of the event.
+    Count(Counted),
     /// Another action, at the hits that fulfil a condition.
-    If(KBox<Conditional>),
+    If(Conditional),
 }
 
 /// An action with a condition.
 pub(crate) struct Conditional {
     gate: Gate,
-    /// Not [`Action::If`].
+    /// Not [`Rare::If`].
     action: Action,
 }
 
@@ -142,6 +167,12 @@ pub(crate) struct Input {
     programs: KVec<Program>,
     /// The strings whose addresses the programs and the condition contain.
     _texts: Option<Arc<KVec<CString>>>,
+}
+
+/// An action that counts.
+pub(crate) struct Counted {
+    input: Input,
+    counting: Counting,
 }
 
 /// An action that reads the fields into a buffer first.
@@ -168,11 +199,12 @@ impl AsRef<Action> for Action {
 }
 
 impl Action {
-    /// Creates the action for a purpose, from programs, conditions and the strings that both point
-    /// at. `ENOMEM`.
+    /// Creates the action for a purpose, from programs, those of an event that counts, conditions
+    /// and the strings that all point at. `ENOMEM`.
     pub(crate) fn new(
         purpose: &Purpose,
         programs: KVec<Program>,
+        counted: Option<&Arc<CountPrograms>>,
         conditions: Option<&Arc<Conditions>>,
         texts: Option<Arc<KVec<CString>>>,
     ) -> Result<Self> {
@@ -181,19 +213,26 @@ impl Action {
             programs,
             _texts: texts,
         };
-        let action = Self::always(purpose, input)?;
+        let action = Self::always(purpose, counted, input)?;
         let Some(conditions) = conditions else {
             return Ok(action);
         };
         let gate = Gate::new(conditions)?;
-        let conditional = KBox::new(Conditional { gate, action }, GFP_KERNEL)?;
-        Ok(Self::If(conditional))
+        Self::rare(Rare::If(Conditional { gate, action }))
     }
 
     /// Creates an action without a condition. `ENOMEM`.
-    fn always(purpose: &Purpose, input: Input) -> Result<Self> {
+    fn always(
+        purpose: &Purpose,
+        counted: Option<&Arc<CountPrograms>>,
+        input: Input,
+    ) -> Result<Self> {
         let buffered = match purpose {
             Purpose::Record(records) | Purpose::Follow(records, _) => {
+                if let (Some(programs), Some(tally)) = (counted, records.schema.tally()) {
+                    let counting = Counting::new(programs.clone(), tally.clone());
+                    return Self::rare(Rare::Count(Counted { input, counting }));
+                }
                 let fixed = records.schema.layout().bytes().try_into()?;
                 let Some(buffer) = records.schema.strings() else {
                     return Ok(Self::Record(input, records.clone(), fixed));
@@ -215,19 +254,36 @@ impl Action {
         Ok(Self::Buffered(KBox::new(buffered, GFP_KERNEL)?))
     }
 
+    /// `ENOMEM`.
+    fn rare(action: Rare) -> Result<Self> {
+        Ok(Self::Rare(KBox::new(action, GFP_KERNEL)?))
+    }
+
     fn input(&self) -> &Input {
         match self {
             Self::Record(input, ..) => input,
             Self::Buffered(buffered) => &buffered.input,
-            Self::If(conditional) => conditional.action.input(),
+            Self::Rare(rare) => match &**rare {
+                Rare::Count(counted) => &counted.input,
+                Rare::If(conditional) => conditional.action.input(),
+            },
+        }
+    }
+
+    /// The action with a condition, if it is one.
+    #[inline(always)]
+    pub(crate) fn conditional(&self) -> Option<&Conditional> {
+        match self {
+            Self::Rare(rare) => match &**rare {
+                Rare::If(conditional) => Some(conditional),
+                Rare::Count(_) => None,
+            },
+            Self::Record(..) | Self::Buffered(_) => None,
         }
     }
 
     fn gate(&self) -> Option<&Gate> {
-        match self {
-            Self::Record(..) | Self::Buffered(_) => None,
-            Self::If(conditional) => Some(&conditional.gate),
-        }
+        self.conditional().map(|conditional| &conditional.gate)
     }
 
     /// Whether a condition is checked at the entry of a call.
@@ -239,9 +295,9 @@ impl Action {
     /// context.
     #[inline(always)]
     pub(crate) fn admits_call(&self, hit: &impl Origin) -> bool {
-        match self {
-            Self::Record(..) | Self::Buffered(_) => true,
-            Self::If(conditional) => conditional.admits_call(*hit),
+        match self.conditional() {
+            None => true,
+            Some(conditional) => conditional.admits_call(*hit),
         }
     }
 
@@ -251,7 +307,7 @@ impl Action {
         match self {
             Self::Record(input, records, fixed) => input.record(records, *fixed, hit, values, head),
             Self::Buffered(buffered) => buffered.run_always(*hit, values, head),
-            Self::If(conditional) => conditional.run(*hit, values, head),
+            Self::Rare(rare) => rare.run(*hit, values, head),
         }
     }
 
@@ -267,7 +323,7 @@ impl Action {
         match self {
             Self::Record(input, records, fixed) => input.record(records, *fixed, hit, values, head),
             Self::Buffered(buffered) => buffered.run_always(*hit, values, head),
-            Self::If(_) => {}
+            Self::Rare(rare) => rare.run_always(hit, values, head),
         }
     }
 
@@ -279,8 +335,23 @@ impl Action {
         values: impl CallValues,
         head: impl RecordHead,
     ) {
-        if let Self::If(conditional) = self {
-            conditional.run_here(hit, values, head);
+        if let Some(conditional) = self.conditional() {
+            conditional.run(hit, values, head);
+        }
+    }
+
+    /// Counts a hit, if that is the action. Any context.
+    #[inline(always)]
+    pub(crate) fn run_count<O: Origin>(
+        &self,
+        hit: &O,
+        values: impl CallValues,
+        head: impl RecordHead,
+    ) {
+        if let Self::Rare(rare) = self {
+            if !rare.count_by_shortcut(hit, head) {
+                rare.run(*hit, values, head);
+            }
         }
     }
 
@@ -307,6 +378,39 @@ impl Action {
     }
 }
 
+impl Rare {
+    /// Runs the action. It is out of line, because the handlers of other actions contain the call.
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn run<O: Origin>(&self, hit: O, values: impl CallValues, head: impl RecordHead) {
+        match self {
+            Self::Count(counted) => counted.run(&hit, values, head),
+            Self::If(conditional) => conditional.run(&hit, values, head),
+        }
+    }
+
+    /// Counts a hit if there is a shortcut to its key. Returns false otherwise.
+    #[inline(always)]
+    fn count_by_shortcut(&self, hit: &impl Origin, head: impl RecordHead) -> bool {
+        let Self::Count(Counted { input, counting }) = self else {
+            return false;
+        };
+        let has_room = counting.count_by_shortcut(hit, head.place());
+        if let Some(has_room) = has_room {
+            input.note(has_room);
+        }
+        has_room.is_some()
+    }
+
+    /// Runs an action without a condition.
+    #[inline(always)]
+    fn run_always<O: Origin>(&self, hit: &O, values: impl CallValues, head: impl RecordHead) {
+        if let Self::Count(counted) = self {
+            counted.run(hit, values, head);
+        }
+    }
+}
+
 impl Conditional {
     /// The action of hits that fulfil the condition.
     pub(crate) fn action(&self) -> &Action {
@@ -321,17 +425,9 @@ impl Conditional {
         is_admitted.unwrap_or_else(|| self.miss())
     }
 
-    /// Runs the action if a hit fulfils the condition. It is out of line, because the handlers of
-    /// actions without a condition contain the call.
-    #[inline(never)]
-    #[link_section = ".kprobes.text"]
-    fn run<O: Origin>(&self, hit: O, values: impl CallValues, head: impl RecordHead) {
-        self.run_here(&hit, values, head);
-    }
-
-    /// Like [`run`](Self::run), in the code of the handler.
+    /// Runs the action if a hit fulfils the condition.
     #[inline(always)]
-    fn run_here<O: Origin>(&self, hit: &O, values: impl CallValues, head: impl RecordHead) {
+    fn run<O: Origin>(&self, hit: &O, values: impl CallValues, head: impl RecordHead) {
         if self.admits(hit, values) {
             self.run_admitted(*hit, values, head);
         }
@@ -363,6 +459,16 @@ impl Conditional {
 }
 
 impl Input {
+    /// Counts a hit, or a hit that found no room.
+    #[inline(always)]
+    fn note(&self, has_room: bool) {
+        if has_room {
+            self.counters.increment::<HITS>();
+        } else {
+            self.counters.increment::<MISSED>();
+        }
+    }
+
     /// Makes a record of a hit. Its fields have `fixed` bytes.
     #[inline(always)]
     fn record<O: Origin>(
@@ -386,6 +492,15 @@ impl Input {
                 context: HitContext { state, values },
             });
         }
+    }
+}
+
+impl Counted {
+    /// Counts a hit.
+    #[inline(always)]
+    fn run<O: Origin>(&self, hit: &O, values: impl CallValues, head: impl RecordHead) {
+        self.input
+            .note(self.counting.count(hit, values, head.place()));
     }
 }
 
@@ -500,6 +615,9 @@ unsafe impl<H: RecordHead> Fill for RecordWithStrings<'_, H> {
 pub(crate) trait RecordHead: Copy {
     /// Writes the addresses. Returns the rest of the record.
     fn put(self, record: &mut [u8]) -> Option<&mut [u8]>;
+
+    /// The place of the hit.
+    fn place(self) -> Place;
 }
 
 /// The record of an event probe starts with no address.
@@ -507,6 +625,12 @@ impl RecordHead for () {
     #[inline(always)]
     fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
         Some(record)
+    }
+
+    #[inline(always)]
+    fn place(self) -> Place {
+        let (address, caller) = (0, None);
+        Place { address, caller }
     }
 }
 
@@ -516,6 +640,12 @@ impl RecordHead for (usize,) {
     fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
         put_address(record, self.0)
     }
+
+    #[inline(always)]
+    fn place(self) -> Place {
+        let (address, caller) = (self.0, None);
+        Place { address, caller }
+    }
 }
 
 /// The address of the function, and the address that it returns to.
@@ -523,6 +653,12 @@ impl RecordHead for (usize, usize) {
     #[inline(always)]
     fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
         put_address(put_address(record, self.0)?, self.1)
+    }
+
+    #[inline(always)]
+    fn place(self) -> Place {
+        let (address, caller) = (self.0, Some(self.1));
+        Place { address, caller }
     }
 }
 

@@ -53,6 +53,11 @@ use crate::{
         SharedBuffer,
         WrittenCondition, //
     },
+    counting::{
+        CountPrograms,
+        KeysAndSums,
+        WrittenBy, //
+    },
     entry_saver::EntryLayout,
     failure::{
         at_target,
@@ -68,20 +73,31 @@ use crate::{
     symbols, //
 };
 
-/// Parses the arguments and the condition of a command, finds their types at its target, and calls
+/// The clauses after the arguments of a command, as the user wrote them.
+pub(crate) struct Clauses<'a> {
+    by: WrittenBy<'a>,
+    condition: WrittenCondition<'a>,
+}
+
+/// Parses the arguments and the clauses of a command, finds their types at its target, and calls
 /// `f` with them.
 ///
 /// Process context. Sleeps, and can read files. Fails with `ENOMEM`, and with the errors of the
-/// condition and of `f`.
+/// clauses and of `f`.
 pub(crate) fn with_written<R>(
     command: &Command<'_>,
     target: &ResolvedTarget<'_>,
-    f: impl FnOnce(&[WrittenArgument<'_>], &WrittenCondition<'_>, &Types<'_>) -> Result<R, Failure>,
+    f: impl FnOnce(&[WrittenArgument<'_>], &Clauses<'_>, &Types<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let written = parse_arguments(command)?;
-    let condition = WrittenCondition::parse(command)?;
-    with_types(&[&written, &condition.operands], target, |types| {
-        f(&written, &condition, types)
+    let clauses = Clauses {
+        by: WrittenBy::parse(command)?,
+        condition: WrittenCondition::parse(command)?,
+    };
+    let Clauses { by, condition } = &clauses;
+    let operands = [&written, &by.keys, &by.sums, &condition.operands];
+    with_types(&operands.map(|list| list.as_slice()), target, |types| {
+        f(&written, &clauses, types)
     })
 }
 
@@ -128,30 +144,42 @@ fn own_arguments<'c>(command: &Command<'_>) -> Result<KVVec<Argument<'c>>> {
     Ok(own)
 }
 
-/// The arguments and the condition of a command, resolved.
+/// The arguments and the clauses of a command, resolved.
 pub(crate) struct Resolved<'a> {
     pub(crate) arguments: KVVec<Argument<'a>>,
+    /// `None` if the command makes records.
+    pub(crate) counted: Option<KeysAndSums<'a>>,
     pub(crate) comparisons: KVVec<Comparison<'a>>,
 }
 
 impl<'a> Resolved<'a> {
-    /// Resolves the arguments `written` and the condition of a command.
+    /// Resolves the arguments `written` and the clauses of a command.
     pub(crate) fn new(
         command: &'a Command<'a>,
         written: &'a [WrittenArgument<'a>],
-        condition: &'a WrittenCondition<'a>,
+        clauses: &'a Clauses<'a>,
         context: ParseContext<'a>,
     ) -> Result<Self, Failure> {
+        let Clauses { by, condition } = clauses;
         Ok(Self {
             arguments: resolve_arguments(command, written, context)?,
+            counted: by.resolve(command, written, context)?,
             comparisons: condition.resolve(command, written, context)?,
         })
     }
 
-    /// Keeps only the arguments that a purpose has a use for.
+    /// Keeps only what a purpose has a use for.
     pub(crate) fn only_for(mut self, purpose: &Purpose) -> Self {
         self.arguments.retain(|argument| purpose.uses(argument));
+        if let Purpose::Feed(..) = purpose {
+            self.counted = None;
+        }
         self
+    }
+
+    /// Whether these are arguments, keys and sums for a purpose.
+    pub(crate) fn are_for(&self, purpose: &Purpose) -> bool {
+        purpose.accepts(&self.arguments, self.counted.as_ref())
     }
 
     /// The entry data that the probe needs. `ENOMEM`.
@@ -160,13 +188,16 @@ impl<'a> Resolved<'a> {
             .comparisons
             .iter()
             .map(|comparison| &comparison.operand);
-        EntryLayout::of(Iterator::chain(self.arguments.iter(), operands))
+        let counted = self.counted.iter().flat_map(KeysAndSums::arguments);
+        let clauses = Iterator::chain(counted, operands);
+        EntryLayout::of(Iterator::chain(self.arguments.iter(), clauses))
     }
 }
 
-/// The compiled arguments and the compiled condition of a command.
+/// The compiled arguments and the compiled clauses of a command.
 pub(crate) struct Compiled {
     programs: KVec<Program>,
+    counted: Option<Arc<CountPrograms>>,
     conditions: Option<Arc<Conditions>>,
     /// The strings whose addresses the programs contain.
     texts: Option<Arc<KVec<CString>>>,
@@ -190,7 +221,7 @@ impl Needs {
 }
 
 impl Compiled {
-    /// Compiles the arguments and the condition of a command of this kind. `source` is the source
+    /// Compiles the arguments and the clauses of a command of this kind. `source` is the source
     /// of their types. `strings` gives the buffer for the condition. Fails if a symbol is in the
     /// module `going`, which the kernel is unloading.
     ///
@@ -224,6 +255,10 @@ impl Compiled {
             layout.add(argument).map_err(|TooBig| E2BIG)?;
             add_program(&mut programs, fetch::compile(argument, &mut resolver)?)?;
         }
+        let counted = match &resolved.counted {
+            Some(counted) => Some(Arc::new(counted.compile(&mut resolver)?, GFP_KERNEL)?),
+            None => None,
+        };
         let conditions = match resolved.comparisons.as_slice() {
             [] => None,
             comparisons => {
@@ -233,6 +268,7 @@ impl Compiled {
         };
         Ok(Self {
             programs,
+            counted,
             conditions,
             texts: match resolver.texts.is_empty() {
                 true => None,
@@ -257,8 +293,8 @@ impl Compiled {
         going: Option<&Module>,
     ) -> Result<Self, Failure> {
         let command = probe.command();
-        with_written(&command, target, |written, condition, types| {
-            let resolve = |context| resolve_again(&command, written, condition, context, purpose);
+        with_written(&command, target, |written, clauses, types| {
+            let resolve = |context| resolve_again(&command, written, clauses, context, purpose);
             let resolved = match resolve(types.context)? {
                 Some(resolved) => resolved,
                 // rkprobe accepted the command without the module, and so without the module's BTF.
@@ -285,8 +321,8 @@ impl Compiled {
     pub(crate) fn action(&self, purpose: &Purpose) -> Result<(Action, EntryLayout)> {
         let mut programs = KVec::new();
         programs.extend_from_slice(&self.programs, GFP_KERNEL)?;
-        let conditions = self.conditions.as_ref();
-        let action = Action::new(purpose, programs, conditions, self.texts.clone())?;
+        let (counted, conditions) = (self.counted.as_ref(), self.conditions.as_ref());
+        let action = Action::new(purpose, programs, counted, conditions, self.texts.clone())?;
         Ok((action, self.entry.try_clone()?))
     }
 }
@@ -340,15 +376,15 @@ fn add_program(programs: &mut KVec<Program>, program: Program) -> Result {
 fn resolve_again<'c>(
     command: &'c Command<'c>,
     written: &'c [WrittenArgument<'c>],
-    condition: &'c WrittenCondition<'c>,
+    clauses: &'c Clauses<'c>,
     context: ParseContext<'c>,
     purpose: &Purpose,
 ) -> Result<Option<Resolved<'c>>, Failure> {
-    let resolved = match Resolved::new(command, written, condition, context) {
+    let resolved = match Resolved::new(command, written, clauses, context) {
         Err(Failure::Command(_)) => return Ok(None),
         resolved => resolved?.only_for(purpose),
     };
-    Ok(purpose.accepts(&resolved.arguments).then_some(resolved))
+    Ok(resolved.are_for(purpose).then_some(resolved))
 }
 
 /// Finds the kernel addresses of symbols and strings for programs.

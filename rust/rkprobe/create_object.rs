@@ -245,10 +245,10 @@ impl<'a> SourceField<'a> {
     fn feed(&self, probe: &Spec, purpose: &Purpose) -> Result<Hook, Failure> {
         let command = probe.command();
         let target = kinds::with(command.target, |kind| kind.resolve(&command))?;
-        with_written(&command, &target, |written, condition, types| {
-            let resolved = Resolved::new(&command, written, condition, types.context)?;
+        with_written(&command, &target, |written, clauses, types| {
+            let resolved = Resolved::new(&command, written, clauses, types.context)?;
             let resolved = resolved.only_for(purpose);
-            if !purpose.accepts(&resolved.arguments) {
+            if !resolved.are_for(purpose) {
                 return Err(self.error(ErrorKind::BadObjectField).into());
             }
             let new = NewHook {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The control files: `rkprobe_events`, `rkprobe_dynamic_events`, `rkprobe_profile`,
-//! `rkprobe_error_log` and `rkprobe_exits`. Files that the kernel lacks also exist under the
-//! kernel's names.
+//! `rkprobe_counts`, `rkprobe_error_log` and `rkprobe_exits`. Files that the kernel lacks also
+//! exist under the kernel's names.
 
 use kernel::{
     prelude::*,
@@ -18,6 +18,7 @@ use probe::command::EventsFile;
 
 use crate::{
     commands,
+    counts,
     error_log,
     exits,
     reader,
@@ -47,6 +48,7 @@ pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Res
         module,
         Profile(DynamicEvents),
     ))?;
+    add(File::create(c"rkprobe_counts", module, Counts))?;
     if !ktrace::error_log::IS_OPEN {
         add(File::create(c"rkprobe_error_log", module, ErrorLog))?;
     }
@@ -123,6 +125,24 @@ impl ControlFile for Profile {
             }
             to.call_printf(format_args!("\n"));
         });
+    }
+}
+
+/// The tables of the events that count. A written line empties those of the events that it names.
+struct Counts;
+
+#[vtable]
+impl ControlFile for Counts {
+    fn next(&self, from: usize) -> Option<usize> {
+        counts::next(from)
+    }
+
+    fn show(&self, number: usize, to: &SeqFile) {
+        counts::show(number, to);
+    }
+
+    fn write_line(&self, line: &[u8]) -> Result {
+        counts::reset(line)
     }
 }
 

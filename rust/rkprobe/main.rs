@@ -29,6 +29,8 @@ mod action;
 mod commands;
 mod compile;
 mod condition;
+mod counting;
+mod counts;
 mod create;
 mod create_object;
 mod entry_saver;
@@ -53,8 +55,10 @@ mod registered;
 mod registry;
 mod resolve;
 mod schema;
+mod seq_text;
 mod spec;
 mod symbols;
+mod tally;
 
 module! {
     type: Rkprobe,

@@ -39,10 +39,10 @@ use crate::{
     action::Purpose,
     compile::{
         with_written,
+        Clauses,
         Compiled,
         Resolved, //
     },
-    condition::WrittenCondition,
     event::Probe,
     failure::Failure,
     hook::Hook,
@@ -78,8 +78,8 @@ pub(crate) fn create_with(
 ) -> Result<(), Failure> {
     let target = kinds::with(command.target, |kind| kind.resolve(command))?;
     let name = command.name(security::hash_address)?;
-    with_written(command, &target, |written, condition, types| {
-        create_typed(command, written, condition, &name, types, object)
+    with_written(command, &target, |written, clauses, types| {
+        create_typed(command, written, clauses, &name, types, object)
     })
 }
 
@@ -88,13 +88,13 @@ pub(crate) fn create_with(
 fn create_typed(
     command: &Command<'_>,
     written: &[WrittenArgument<'_>],
-    condition: &WrittenCondition<'_>,
+    clauses: &Clauses<'_>,
     name: &EventName<'_>,
     types: &Types<'_>,
     object: Option<&NewObjectProbe>,
 ) -> Result<(), Failure> {
     let create = |written: &[WrittenArgument<'_>]| {
-        create_resolved(command, written, condition, name, types, object)
+        create_resolved(command, written, clauses, name, types, object)
     };
     match Expansion::new(written, types.context, FILE_OFFSETS)? {
         None => create(written),
@@ -123,7 +123,7 @@ fn create_expanded(
 fn create_resolved(
     command: &Command<'_>,
     written: &[WrittenArgument<'_>],
-    condition: &WrittenCondition<'_>,
+    clauses: &Clauses<'_>,
     name: &EventName<'_>,
     types: &Types<'_>,
     object: Option<&NewObjectProbe>,
@@ -134,7 +134,7 @@ fn create_resolved(
         object,
         hook: NewHook {
             command,
-            resolved: Resolved::new(command, written, condition, types.context)?,
+            resolved: Resolved::new(command, written, clauses, types.context)?,
             source: types.source,
         },
     };
@@ -326,6 +326,11 @@ impl NewProbe<'_> {
             let kind = ErrorKind::DiffArgType;
             return Err(self.argument_error(index, kind, Errno::EEXIST).into());
         }
+        match (&self.hook.resolved.counted, existing.tally()) {
+            (None, None) => {}
+            (Some(counted), Some(tally)) if counted.fit(tally) => {}
+            _ => return refuse(ErrorKind::DiffKeys),
+        }
         if probes.any(|probe| probe.spec().is_same_probe(spec)) {
             return refuse(ErrorKind::SameProbe);
         }
@@ -343,6 +348,9 @@ impl NewProbe<'_> {
         let compares = kinds::with(self.hook.command.target, |kind| kind.compares_records());
         if schema.layout().is_dynamic() || compares {
             schema.set_strings(registry::string_buffer()?)?;
+        }
+        if let Some(counted) = &self.hook.resolved.counted {
+            schema.set_tally(Arc::new(counted.tally()?, GFP_KERNEL)?)?;
         }
         let records = Records {
             sink: Sink::new(),

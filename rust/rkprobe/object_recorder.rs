@@ -110,11 +110,9 @@ impl AtObject {
         if self.selection.is_all() {
             return self.action.run(call, values, head);
         }
-        match &self.action {
-            Action::If(conditional) => {
-                self.select_admitted(conditional, *call, values, head, function);
-            }
-            action => self.select(action, call, values, head, function, |_| true),
+        match self.action.conditional() {
+            Some(conditional) => self.select_admitted(conditional, *call, values, head, function),
+            None => self.select(&self.action, call, values, head, function, |_| true),
         }
     }
 

@@ -115,6 +115,14 @@ pub(crate) fn with_probe<R>(number: usize, f: impl FnOnce(&Probe) -> R) -> Optio
     registry.probe(number).map(f)
 }
 
+/// Calls `f` with the probe of this number, if it exists and is the first one of its event.
+pub(crate) fn with_first_probe<R>(number: usize, f: impl FnOnce(&Probe) -> R) -> Option<R> {
+    let registry = REGISTRY.lock();
+    let probe = registry.probe(number)?;
+    let first = registry.probes_of(probe.records()).next()?;
+    (first.number() == number).then(|| f(probe))
+}
+
 /// Calls `f` with the event of this name and its probes, if it exists.
 pub(crate) fn with_event<R>(
     group: &str,

@@ -31,6 +31,8 @@ use probe::{
     }, //
 };
 
+use crate::tally::Tally;
+
 /// Buffers that assemble the fields of events with strings: the length of such a record is known
 /// after its strings were read.
 pub(crate) type StringBuffer = Scratch<MAX_LEN>;
@@ -67,6 +69,8 @@ struct Details {
     print_fmt: Option<CString>,
     /// Only for an event with strings, and for one that compares its records.
     strings: Option<Arc<StringBuffer>>,
+    /// Only for an event that counts, and makes no records.
+    tally: Option<Arc<Tally>>,
 }
 
 impl Schema {
@@ -110,6 +114,17 @@ impl Schema {
     /// The buffer that the fields of a record are assembled in, if the event has it.
     pub(crate) fn strings(&self) -> Option<&Arc<StringBuffer>> {
         self.details.as_ref()?.strings.as_ref()
+    }
+
+    /// Sets the table of an event that counts. `ENOMEM`.
+    pub(crate) fn set_tally(&mut self, tally: Arc<Tally>) -> Result {
+        self.details_mut()?.tally = Some(tally);
+        Ok(())
+    }
+
+    /// The table, if the event counts and makes no records.
+    pub(crate) fn tally(&self) -> Option<&Arc<Tally>> {
+        self.details.as_ref()?.tally.as_ref()
     }
 
     /// Kind of the event's probes.

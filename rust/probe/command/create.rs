@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A command that creates a probe: `LETTER[MAXACTIVE][:LABEL] TARGET [ARGS] [if CONDITION]`.
+//! A command that creates a probe: `LETTER[MAXACTIVE][:LABEL] TARGET [ARGS] [by KEYS] [if
+//! CONDITION]`.
 //!
 //! C: `trace_kprobe_create_internal()` in `kernel/trace/trace_kprobe.c`,
 //! `trace_fprobe_create_internal()` in `kernel/trace/trace_fprobe.c`, `__trace_eprobe_create()` in
@@ -11,6 +12,7 @@ use core::num::NonZero;
 use crate::{
     argument::Argument,
     condition::Comparison,
+    counting::Key,
     error::{
         Errno,
         ErrorKind, //
@@ -19,6 +21,7 @@ use crate::{
 
 use super::{
     arguments::WrittenArgument,
+    by::By,
     condition::Condition,
     error::{
         Error,
@@ -37,6 +40,7 @@ use super::{
         BaseResolver,
         Registers, //
     },
+    resolve_by::ByResolver,
     resolve_condition::Comparisons,
     target::{
         ProbeKind,
@@ -68,6 +72,8 @@ pub struct Command<'a> {
     pub(super) label: Option<Label<'a>>,
     /// The words of the arguments.
     pub(super) arguments: Words<'a>,
+    /// The words after `by`.
+    pub(super) by: Option<Words<'a>>,
     /// The words after `if`.
     pub(super) filter: Option<Words<'a>>,
 }
@@ -130,7 +136,36 @@ impl<'a> Command<'a> {
     /// The text after the `if`, and the index of the word after the `if`.
     fn words_of_if(&self) -> Option<(&'a str, usize)> {
         let text = self.filter.as_ref()?.text();
-        Some((text, self.after_arguments().saturating_add(1)))
+        let by = self.by.clone().map_or(0, |by| by.count().saturating_add(1));
+        Some((
+            text,
+            self.after_arguments().saturating_add(by).saturating_add(1),
+        ))
+    }
+
+    /// Parses the text after the `by`, which lets hits count in a table instead of making records.
+    ///
+    /// # Errors
+    ///
+    /// The text is malformed (EINVAL).
+    pub fn by(&self) -> Result<Option<By<'a>>, Error> {
+        let Some(words) = self.by.clone() else {
+            return Ok(None);
+        };
+        let at = self.after_arguments();
+        if let Target::Object(ObjectTarget {
+            changes: Some(_), ..
+        }) = self.target
+        {
+            return Err(Error::invalid(ErrorKind::ByOfChanges, at, 0));
+        }
+        By::parse(words, at.saturating_add(1)).map(Some)
+    }
+
+    /// The index of the word after the arguments.
+    fn after_arguments(&self) -> usize {
+        let arguments = self.arguments.clone().count();
+        self.first_argument().saturating_add(arguments)
     }
 
     /// Parses the arguments, in order. An error in an argument is a part of it:
@@ -171,12 +206,6 @@ impl<'a> Command<'a> {
             Target::Object(target) => target.words().saturating_add(1),
             _ => 2,
         }
-    }
-
-    /// The index of the word after the arguments.
-    fn after_arguments(&self) -> usize {
-        let arguments = self.arguments.clone().count();
-        self.first_argument().saturating_add(arguments)
     }
 
     /// Creates an error of the argument `index` of `written`, counted from 0. If there is no such
@@ -237,6 +266,50 @@ impl<'a> Command<'a> {
             context,
             // For other kinds of probes, the kernel saves only some registers.
             registers: self.kind.has_all_registers().then_some(registers),
+        }
+    }
+
+    /// Resolves the keys of this command. `operands` are the [values](By::key_operands) of the
+    /// keys, and `arguments` the arguments of the command.
+    pub fn resolve_keys<'c>(
+        &'c self,
+        by: &'c By<'c>,
+        operands: &'c [WrittenArgument<'c>],
+        arguments: &'c [WrittenArgument<'c>],
+        context: ParseContext<'c>,
+        registers: Registers,
+    ) -> impl Iterator<Item = Result<Key<'c>, Error>> {
+        let resolver = self.by_resolver(arguments, context, registers);
+        let keys = by.keys().iter().zip(operands);
+        keys.map(move |(item, operand)| resolver.key(item, operand))
+    }
+
+    /// Resolves the sums of this command. `operands` are the [values](By::sum_operands) that the
+    /// table adds up, and `arguments` the arguments of the command. The sums are numbers.
+    pub fn resolve_sums<'c>(
+        &'c self,
+        by: &'c By<'c>,
+        operands: &'c [WrittenArgument<'c>],
+        arguments: &'c [WrittenArgument<'c>],
+        context: ParseContext<'c>,
+        registers: Registers,
+    ) -> impl Iterator<Item = Result<Argument<'c>, Error>> {
+        let resolver = self.by_resolver(arguments, context, registers);
+        let sums = by.sums().iter().zip(operands);
+        sums.map(move |(item, operand)| resolver.sum(item, operand))
+    }
+
+    fn by_resolver<'c>(
+        &'c self,
+        arguments: &'c [WrittenArgument<'c>],
+        context: ParseContext<'c>,
+        registers: Registers,
+    ) -> ByResolver<'c> {
+        let registers = self.kind.has_all_registers().then_some(registers);
+        ByResolver {
+            target: self.target,
+            arguments,
+            bases: BaseResolver { context, registers },
         }
     }
 

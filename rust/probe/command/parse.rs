@@ -28,7 +28,7 @@ use super::{
     number,
     object::ObjectTarget,
     parse_object::parse_object,
-    spec::IF,
+    spec::split_clauses,
     symbol::split_symbol,
     target::{
         ProbeKind,
@@ -126,8 +126,9 @@ impl EventsFile {
             }
             _ => TARGET,
         };
-        let (mut words, filter) = words.split_at(IF);
-        let (target, kind) = parse_target(kind, target, &mut words, filter.as_ref())?;
+        let (mut words, by, filter) = split_clauses(kind, words);
+        let clauses = [by.as_ref(), filter.as_ref()];
+        let (target, kind) = parse_target(kind, target, &mut words, clauses)?;
         if let Target::Object(ObjectTarget {
             changes: Some(word),
             ..
@@ -151,6 +152,7 @@ impl EventsFile {
             place_at,
             label,
             arguments: words,
+            by,
             filter,
         }))
     }
@@ -228,8 +230,8 @@ fn parse_head(
 }
 
 /// Parses the target that starts with `word`. Takes the other words of the target from `words`.
-/// `condition` has the words of the condition. A suffix of the target or an argument can
-/// change the kind.
+/// `clauses` has the words after `by` and those after `if`. A suffix of the target, an argument or
+/// a clause can change the kind.
 ///
 /// # Errors
 ///
@@ -238,13 +240,13 @@ fn parse_target<'a>(
     kind: ProbeKind,
     word: &'a str,
     words: &mut Words<'a>,
-    condition: Option<&Words<'a>>,
+    clauses: [Option<&Words<'a>>; 2],
 ) -> Result<(Target<'a>, ProbeKind), Error> {
     Ok(match kind {
         ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Kretinsn => {
             parse_instruction(word, kind)?
         }
-        ProbeKind::FprobeEntry | ProbeKind::FprobeExit => parse_functions(word, words, condition)?,
+        ProbeKind::FprobeEntry | ProbeKind::FprobeExit => parse_functions(word, words, clauses)?,
         ProbeKind::Tracepoint => (parse_tracepoint(word, words)?, kind),
         ProbeKind::EventProbe => (parse_event(word)?, kind),
         ProbeKind::Watchpoint => (Target::Memory(Watched::parse(word)?), kind),
@@ -332,18 +334,21 @@ fn parse_event(word: &str) -> Result<Target<'_>, Error> {
     }
 }
 
-/// Parses `PATTERN[%return]`. `$retval` in an argument or in the condition also selects the exit.
+/// Parses `PATTERN[%return]`. `$retval` in an argument or in a clause also selects the exit.
 ///
 /// C: `parse_symbol_and_return()`.
 fn parse_functions<'a>(
     word: &'a str,
     arguments: &Words<'a>,
-    condition: Option<&Words<'a>>,
+    clauses: [Option<&Words<'a>>; 2],
 ) -> Result<(Target<'a>, ProbeKind), Error> {
     let (pattern, is_return) = match word.split_once('%') {
         None => {
             let in_arguments = find_retval(arguments).is_some();
-            (word, in_arguments || condition.is_some_and(has_retval))
+            (
+                word,
+                in_arguments || clauses.into_iter().flatten().any(has_retval),
+            )
         }
         Some((pattern, "return")) => (pattern, true),
         Some((pattern, _)) => {
@@ -376,9 +381,9 @@ fn parse_tracepoint<'a>(word: &'a str, arguments: &Words<'a>) -> Result<Target<'
     Ok(Target::Tracepoint(word))
 }
 
-/// Whether a condition has `$retval` outside of quotes.
-fn has_retval(condition: &Words<'_>) -> bool {
-    let mut rest = condition.text();
+/// Whether a clause has `$retval` outside of quotes.
+fn has_retval(clause: &Words<'_>) -> bool {
+    let mut rest = clause.text();
     while let Some(start) = rest.find(['"', '\'']) {
         let (before, quoted) = rest.split_at_checked(start).unwrap_or((rest, ""));
         if find_retval(&Words::new(before)).is_some() {

@@ -35,6 +35,7 @@ use super::{
         Operator, //
     },
     error::Error,
+    fetch::ResolvedFetch,
     number,
     resolve_arguments::resolve_body,
     resolve_base::BaseResolver,
@@ -101,29 +102,42 @@ impl<'a> Comparisons<'a> {
         written: &'a WrittenArgument<'a>,
         name: &str,
     ) -> Result<(Argument<'a>, Option<i64>), Error> {
-        let field = Name::Given(written.word());
-        if let Some(own) = self.own_argument(field) {
-            return Ok((own, None));
-        }
-        let mut arguments = self.arguments.iter();
-        let named = arguments.find(|argument| argument.name().is_same(field));
-        let source = named.unwrap_or(written);
-        let resolved = resolve_body(&self.bases, source, &mut 0, |fetch| {
+        let known = (self.target, self.arguments, &self.bases);
+        resolve_operand(known, written, ErrorKind::ArrayOperand, |fetch| {
             fetch.value?.enumerator(&fetch.btf?, name)
-        });
-        let (argument, enumerator) = resolved.map_err(|error| source.error_in_body(error))?;
-        match argument.count {
-            None => Ok((argument, enumerator)),
-            Some(_) => Err(written.error(ErrorKind::ArrayOperand, Errno::EINVAL)),
-        }
+        })
     }
+}
 
-    /// The argument of this name at the start of each probe of this kind.
-    #[inline(never)]
-    fn own_argument(&self, name: Name<'_>) -> Option<Argument<'static>> {
-        let mut own = self.target.own_arguments();
-        own.find(|own| own.name.is_same(name))
+/// Resolves an operand, which can be the name of an argument: of those of the target, or of those
+/// that the user wrote. Returns it, and what `f` finds out about its fetch. `array` is the
+/// error for an array.
+pub(super) fn resolve_operand<'a, R>(
+    (target, arguments, bases): (Target<'a>, &'a [WrittenArgument<'a>], &BaseResolver<'a>),
+    written: &'a WrittenArgument<'a>,
+    array: ErrorKind,
+    f: impl FnOnce(&ResolvedFetch<'a, '_>) -> Option<R>,
+) -> Result<(Argument<'a>, Option<R>), Error> {
+    let field = Name::Given(written.word());
+    if let Some(own) = own_argument(target, field) {
+        return Ok((own, None));
     }
+    let mut arguments = arguments.iter();
+    let named = arguments.find(|argument| argument.name().is_same(field));
+    let source = named.unwrap_or(written);
+    let resolved = resolve_body(bases, source, &mut 0, f);
+    let (argument, found) = resolved.map_err(|error| source.error_in_body(error))?;
+    match argument.count {
+        None => Ok((argument, found)),
+        Some(_) => Err(written.error(array, Errno::EINVAL)),
+    }
+}
+
+/// The argument of this name at the start of each probe of this kind.
+#[inline(never)]
+pub(super) fn own_argument(target: Target<'_>, name: Name<'_>) -> Option<Argument<'static>> {
+    let mut own = target.own_arguments();
+    own.find(|own| own.name.is_same(name))
 }
 
 /// The value that an operand is compared with.

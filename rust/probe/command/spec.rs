@@ -25,6 +25,7 @@ use super::{
         TargetParts, //
     },
     words::{
+        is_space,
         Length,
         Position,
         Words, //
@@ -50,7 +51,7 @@ pub struct ProbeSpec<T> {
     name_ends: [u8; 2],
     /// The end of the target in the string.
     target_end: u16,
-    /// `GROUP/EVENT TARGET[%SUFFIX] NAME=BODY... [if CONDITION]`
+    /// `GROUP/EVENT TARGET[%SUFFIX] NAME=BODY... [by KEYS] [if CONDITION]`
     text: T,
 }
 
@@ -94,13 +95,14 @@ impl<T: SpecText> ProbeSpec<T> {
             _ => "",
         };
         let arguments = Listed(arguments);
-        let filter = Filter(command.filter.as_ref());
+        let by = Clause(BY, command.by.as_ref());
+        let filter = Clause(IF, command.filter.as_ref());
         let group = len(format_args!("{}", name.group));
         let event = after(group, 1, format_args!("{}", name.event));
         let target = after(event, 1, format_args!("{}{suffix}", command.target));
         let text = make(
             format_args!(
-                "{}/{} {}{suffix}{arguments}{filter}",
+                "{}/{} {}{suffix}{arguments}{by}{filter}",
                 name.group, name.event, command.target,
             ),
             TargetParts::of(&command.target),
@@ -156,7 +158,7 @@ impl<T: SpecText> ProbeSpec<T> {
     /// The command: resolving it again gives the same probe, where the kernel still says the same.
     pub fn command(&self) -> Command<'_> {
         let words = Words::new(self.span(self.target_end.into(), self.text().len()));
-        let (arguments, filter) = words.split_at(IF);
+        let (arguments, by, filter) = split_clauses(self.kind, words);
         let target = self.target();
         let access = match target {
             Target::Memory(watched) => watched.access.text().len().saturating_add("@".len()),
@@ -172,6 +174,7 @@ impl<T: SpecText> ProbeSpec<T> {
             },
             label: None,
             arguments,
+            by,
             filter,
         }
     }
@@ -270,17 +273,38 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// The word between the arguments and the condition.
-pub(super) const IF: &str = "if";
+/// The word before the condition.
+const IF: &str = "if";
 
-/// The condition, or the filter of an event probe, with the text before it.
-struct Filter<'a>(Option<&'a Words<'a>>);
+/// The word before the keys.
+const BY: &str = "by";
 
-impl fmt::Display for Filter<'_> {
+/// Splits the words after the target into the arguments, the words after `by`, and those after
+/// `if`. An event probe has no keys.
+pub(super) fn split_clauses(
+    kind: ProbeKind,
+    words: Words<'_>,
+) -> (Words<'_>, Option<Words<'_>>, Option<Words<'_>>) {
+    let (words, filter) = words.split_at(IF);
+    let (words, by) = match kind {
+        ProbeKind::EventProbe => (words, None),
+        _ => words.split_at(BY),
+    };
+    (words, by, filter)
+}
+
+/// A clause after the arguments, if the command has it: its first word, and the others.
+struct Clause<'a>(&'static str, Option<&'a Words<'a>>);
+
+impl fmt::Display for Clause<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(filter) => write!(f, " {IF} {}", Normalized(filter.text())),
-            None => Ok(()),
+        let Some(words) = self.1 else {
+            return Ok(());
+        };
+        write!(f, " {}", self.0)?;
+        match words.text().trim_start_matches(is_space) {
+            "" => Ok(()),
+            text => write!(f, " {}", Normalized(text)),
         }
     }
 }

@@ -193,7 +193,11 @@ impl<P: MatchString> Test<P> {
 
 /// The string of an operand, with its NUL. Only the NUL if it is not readable.
 #[inline(never)]
-fn text<'b, C: Context + Copy>(program: &Program, ctx: C, buffer: &'b mut [u8]) -> &'b [u8] {
+pub(super) fn text<'b, C: Context + Copy>(
+    program: &Program,
+    ctx: C,
+    buffer: &'b mut [u8],
+) -> &'b [u8] {
     let programs = core::slice::from_ref(program);
     record(programs, LOCATION_BYTES, 0, ctx, buffer);
     let location = buffer

@@ -151,7 +151,10 @@ impl Functions<'_> {
 fn register_entry(pattern: &CStr, action: Action) -> Result<KBox<dyn Registered>> {
     let functions = fprobe::Functions::Glob(pattern, None);
     match action {
-        Action::If(_) => boxed(Fprobe::new(functions, AtEntryIf(action))?),
+        Action::Rare(_) if action.conditional().is_some() => {
+            boxed(Fprobe::new(functions, AtEntryIf(action))?)
+        }
+        Action::Rare(_) => boxed(Fprobe::new(functions, AtEntryCount(action))?),
         _ => boxed(Fprobe::new(functions, AtEntry(action))?),
     }
 }
@@ -231,6 +234,26 @@ impl fprobe::Handler for AtEntryIf {
 }
 
 impl AsRef<Action> for AtEntryIf {
+    fn as_ref(&self) -> &Action {
+        &self.0
+    }
+}
+
+/// The handler at the entry of functions, which counts.
+struct AtEntryCount(Action);
+
+#[vtable]
+impl fprobe::Handler for AtEntryCount {
+    type Data = ();
+
+    #[inline(always)]
+    fn entry(&self, call: &Call<'_>) -> Option<()> {
+        self.0.run_count(call, (), (call.function(),));
+        Some(())
+    }
+}
+
+impl AsRef<Action> for AtEntryCount {
     fn as_ref(&self) -> &Action {
         &self.0
     }

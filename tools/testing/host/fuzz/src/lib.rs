@@ -48,6 +48,7 @@ use probe::{
         WrittenArgument, //
     },
     condition::Comparison,
+    counting::STACK_WORDS,
     fetch::{
         Field,
         Layout, //
@@ -216,6 +217,16 @@ pub fn read<T>(
     let arguments = command
         .resolve(&expanded, context, register)?
         .collect::<Result<Vec<_>, _>>()?;
+    if let Some(by) = command.by()? {
+        let operands: Vec<_> = by.key_operands().collect();
+        for key in command.resolve_keys(&by, &operands, &expanded, context, register) {
+            assert!((1..=STACK_WORDS).contains(&key?.form().words()));
+        }
+        let operands: Vec<_> = by.sum_operands().collect();
+        for sum in command.resolve_sums(&by, &operands, &expanded, context, register) {
+            assert!(!sum?.ty.is_text());
+        }
+    }
     let Some(condition) = command.condition()? else {
         return Ok(then(&expanded, &arguments, &[]));
     };

@@ -377,6 +377,7 @@ fn each_kind_is_tested() {
         FailRegProbe,
         DiffProbeType,
         DiffArgType,
+        DiffKeys,
         SameProbe,
         TooManyEargs,
         NoSuchEvent,
@@ -424,6 +425,20 @@ fn each_kind_is_tested() {
         BadPattern,
         OptionTwice,
         ObjOnProbe,
+        // Of keys.
+        ByOfChanges,
+        NoKey,
+        TooManyKeys,
+        SameKey,
+        BadModifier,
+        ModifierType,
+        BadBuckets,
+        ArrayKey,
+        NoSumField,
+        TooManySums,
+        SumOfString,
+        BadBy,
+        BadTableSize,
     ];
     // What only BTF tells.
     let btf = [

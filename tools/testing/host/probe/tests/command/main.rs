@@ -6,6 +6,7 @@ mod arguments;
 #[allow(dead_code)]
 #[path = "../btf/builder.rs"]
 mod builder;
+mod by;
 mod casts;
 mod conditions;
 mod delete;

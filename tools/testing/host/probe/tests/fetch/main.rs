@@ -6,6 +6,7 @@ mod arrays;
 mod commands;
 mod conditions;
 mod fields;
+mod keys;
 mod machine;
 mod model;
 mod numbers;

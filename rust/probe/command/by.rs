@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Parses the text after `by`: `[KEY,KEY...] [sum FIELD,...] [size=N]`.
+//!
+//! A KEY is `VALUE[.MODIFIER]`, with the modifiers of the kernel's histograms. The parser needs no
+//! data from the kernel: see [`Command::resolve_keys`](super::Command::resolve_keys).
+//!
+//! C: `parse_hist_trigger_attrs()` and `parse_field()` in `kernel/trace/trace_events_hist.c`.
+
+use core::num::NonZeroU64;
+
+use crate::{
+    counting::Modifier,
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+};
+
+use super::{
+    arguments::WrittenArgument,
+    error::Error,
+    number,
+    words::{
+        Position,
+        Words, //
+    },
+};
+
+/// Maximum number of keys.
+pub const MAX_KEYS: usize = 4;
+
+/// Maximum number of sums.
+pub const MAX_SUMS: usize = 4;
+
+/// The number of entries of a table without a `size`.
+///
+/// C: `TRACING_MAP_BITS_DEFAULT`.
+pub const DEFAULT_TABLE_SIZE: u32 = 2048;
+
+/// The smallest size of a table.
+///
+/// C: `TRACING_MAP_BITS_MIN`.
+const MIN_TABLE_SIZE: u32 = 128;
+
+/// The word before the sums.
+const SUM: &str = "sum";
+
+/// The start of the word with the size of the table.
+const SIZE: &str = "size=";
+
+/// A key or a sum, as the user wrote it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Item<'a> {
+    /// The text without the modifier.
+    pub(super) text: &'a str,
+    at: Position,
+    pub(super) modifier: Modifier,
+}
+
+impl<'a> Item<'a> {
+    pub(super) fn error(&self, kind: ErrorKind) -> Error {
+        self.error_at(kind, 0)
+    }
+
+    /// Creates an error of the modifier, which is after the text and a `.`.
+    pub(super) fn modifier_error(&self, kind: ErrorKind) -> Error {
+        self.error_at(kind, self.text.len().saturating_add(1))
+    }
+
+    /// Creates an error at byte `offset`.
+    pub(super) fn error_at(&self, kind: ErrorKind, offset: usize) -> Error {
+        Error::at(kind, self.at.skip(offset), Errno::EINVAL)
+    }
+
+    fn operand(&self) -> WrittenArgument<'a> {
+        WrittenArgument::operand(self.text, self.at)
+    }
+}
+
+/// A list of items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Items<'a, const N: usize> {
+    items: [Item<'a>; N],
+    len: usize,
+}
+
+impl<'a, const N: usize> Items<'a, N> {
+    const EMPTY: Item<'static> = Item {
+        text: "",
+        at: Position { word: 0, offset: 0 },
+        modifier: Modifier::None,
+    };
+
+    const fn new() -> Self {
+        Self {
+            items: [Self::EMPTY; N],
+            len: 0,
+        }
+    }
+
+    fn get(&self) -> &[Item<'a>] {
+        self.items.get(..self.len).unwrap_or(&[])
+    }
+
+    /// Parses the word at `at`. `parse_item` parses an item.
+    fn parse(
+        word: &'a str,
+        mut at: Position,
+        parse_item: impl Fn(&'a str, Position) -> Result<Item<'a>, Error>,
+        none: ErrorKind,
+        too_many: ErrorKind,
+    ) -> Result<Self, Error> {
+        let mut list = Self::new();
+        let mut rest = Some(word);
+        while let Some(text) = rest {
+            let (text, behind) = split_item(text);
+            rest = behind;
+            let item = parse_item(text, at)?;
+            if item.text.is_empty() {
+                return Err(item.error(none));
+            }
+            let same = |earlier: &Item<'_>| earlier.text == item.text;
+            if list.get().iter().any(same) {
+                return Err(item.error(ErrorKind::SameKey));
+            }
+            *list
+                .items
+                .get_mut(list.len)
+                .ok_or_else(|| item.error(too_many))? = item;
+            list.len = list.len.saturating_add(1);
+            at = at.skip(text.len()).skip(",".len());
+        }
+        Ok(list)
+    }
+}
+
+/// The keys, the sums and the size of a table, as the user wrote them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct By<'a> {
+    keys: Items<'a, MAX_KEYS>,
+    sums: Items<'a, MAX_SUMS>,
+    size: u32,
+}
+
+impl<'a> By<'a> {
+    /// Parses `words`, of which the first has the index `first_word` in the command.
+    ///
+    /// # Errors
+    ///
+    /// The kinds from [`ErrorKind::NoKey`] to [`ErrorKind::BadTableSize`], all EINVAL.
+    pub(super) fn parse(words: Words<'a>, first_word: usize) -> Result<Self, Error> {
+        let mut by = Self {
+            keys: Items::new(),
+            sums: Items::new(),
+            size: DEFAULT_TABLE_SIZE,
+        };
+        let mut words = words.enumerate().peekable();
+        let at = |index| Position {
+            word: first_word.saturating_add(index),
+            offset: 0,
+        };
+        let is_key = |word: &str| word != SUM && !word.starts_with(SIZE);
+        if let Some((index, word)) = words.next_if(|(_, word)| is_key(word)) {
+            let (none, too_many) = (ErrorKind::NoKey, ErrorKind::TooManyKeys);
+            by.keys = Items::parse(word, at(index), parse_key, none, too_many)?;
+        }
+        if let Some((index, _)) = words.next_if(|(_, word)| *word == SUM) {
+            let (none, too_many) = (ErrorKind::NoSumField, ErrorKind::TooManySums);
+            let at = at(index.saturating_add(1));
+            let word = words.next_if(|(_, word)| !word.starts_with(SIZE));
+            let word = word.map_or("", |(_, word)| word);
+            by.sums = Items::parse(word, at, |text, at| Ok(sum(text, at)), none, too_many)?;
+        }
+        if let Some((index, word)) = words.next_if(|(_, word)| word.starts_with(SIZE)) {
+            let size = word.strip_prefix(SIZE).unwrap_or(word);
+            let wrong = Error::at(
+                ErrorKind::BadTableSize,
+                at(index).skip(SIZE.len()),
+                Errno::EINVAL,
+            );
+            by.size = number::unsigned(size, 0)
+                .ok()
+                .and_then(|size| u32::try_from(size).ok())
+                .filter(|size| size.is_power_of_two())
+                .filter(|size| (MIN_TABLE_SIZE..=crate::count_table::MAX_CAPACITY).contains(size))
+                .ok_or(wrong)?;
+        }
+        match words.next() {
+            Some((index, _)) => Err(Error::at(ErrorKind::BadBy, at(index), Errno::EINVAL)),
+            None => Ok(by),
+        }
+    }
+
+    /// The maximum number of entries of the table.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The values of the keys, in their order, without their modifiers.
+    pub fn key_operands(&self) -> impl Iterator<Item = WrittenArgument<'a>> + use<'a, '_> {
+        self.keys().iter().map(Item::operand)
+    }
+
+    /// The values that the table adds up, in their order.
+    pub fn sum_operands(&self) -> impl Iterator<Item = WrittenArgument<'a>> + use<'a, '_> {
+        self.sums().iter().map(Item::operand)
+    }
+
+    /// The names of the keys in the table, in their order.
+    pub fn key_names(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a, '_> {
+        self.keys().iter().map(|key| key.text)
+    }
+
+    /// The names of the sums in the table, in their order.
+    pub fn sum_names(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a, '_> {
+        self.sums().iter().map(|sum| sum.text)
+    }
+
+    pub(super) fn keys(&self) -> &[Item<'a>] {
+        self.keys.get()
+    }
+
+    pub(super) fn sums(&self) -> &[Item<'a>] {
+        self.sums.get()
+    }
+}
+
+/// Parses a key, which is at `at`.
+///
+/// A fetch can contain a `.`, too. So only the name of a modifier after the last `.` is a modifier.
+fn parse_key(text: &str, at: Position) -> Result<Item<'_>, Error> {
+    let plain = Item {
+        text,
+        at,
+        modifier: Modifier::None,
+    };
+    let Some((value, suffix)) = text.rsplit_once('.') else {
+        return Ok(plain);
+    };
+    let item = |modifier| Item {
+        text: value,
+        at,
+        modifier,
+    };
+    Ok(match suffix {
+        "hex" => item(Modifier::Hex),
+        "sym" => item(Modifier::Sym),
+        "sym-offset" => item(Modifier::SymOffset),
+        "execname" => item(Modifier::Execname),
+        "syscall" => item(Modifier::Syscall),
+        "log2" => item(Modifier::Log2),
+        _ => {
+            let Some(size) = suffix
+                .strip_prefix("buckets=")
+                .or_else(|| suffix.strip_prefix("bucket="))
+            else {
+                return Ok(plain);
+            };
+            let offset = text.len().saturating_sub(size.len());
+            let size = number::unsigned(size, 0).ok().and_then(NonZeroU64::new);
+            let wrong = plain.error_at(ErrorKind::BadBuckets, offset);
+            item(Modifier::Buckets(size.ok_or(wrong)?))
+        }
+    })
+}
+
+/// A sum, which is at `at`.
+fn sum(text: &str, at: Position) -> Item<'_> {
+    Item {
+        text,
+        at,
+        modifier: Modifier::None,
+    }
+}
+
+/// Splits a list at its first comma. A comma in parentheses is a part of a typecast.
+fn split_item(text: &str) -> (&str, Option<&str>) {
+    let mut depth = 0usize;
+    let comma = text.find(|c| {
+        match c {
+            '(' => depth = depth.saturating_add(1),
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    match comma.and_then(|comma| text.split_at_checked(comma)) {
+        Some((item, rest)) => (item, rest.strip_prefix(',')),
+        None => (text, None),
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Resolves the keys and the sums of a command: finds their values, and checks the modifiers.
+//!
+//! C: `create_key_field()` and `create_val_field()` in `kernel/trace/trace_events_hist.c`.
+
+use crate::{
+    argument::{
+        Argument,
+        Name, //
+    },
+    counting::{
+        Key,
+        KeySource,
+        Modifier, //
+    },
+    error::ErrorKind,
+    types::FetchType, //
+};
+
+use super::{
+    arguments::WrittenArgument,
+    by::Item,
+    error::Error,
+    resolve_base::BaseResolver,
+    resolve_condition::{
+        own_argument,
+        resolve_operand, //
+    },
+    target::Target, //
+};
+
+/// What the keys and the sums of a command are resolved with.
+pub(super) struct ByResolver<'a> {
+    pub(super) target: Target<'a>,
+    /// The arguments of the command. A key or a sum can be the name of one.
+    pub(super) arguments: &'a [WrittenArgument<'a>],
+    pub(super) bases: BaseResolver<'a>,
+}
+
+impl<'a> ByResolver<'a> {
+    /// Resolves a key. `operand` is its value.
+    pub(super) fn key(
+        &self,
+        item: &Item<'a>,
+        operand: &'a WrittenArgument<'a>,
+    ) -> Result<Key<'a>, Error> {
+        if let Some((value, suffix)) = item.text.rsplit_once('.') {
+            if self.is_argument(value) || own_source(value).is_some() {
+                let offset = item.text.len().saturating_sub(suffix.len());
+                return Err(item.error_at(ErrorKind::BadModifier, offset));
+            }
+        }
+        let own = own_source(item.text).filter(|_| !self.is_argument(item.text));
+        let source = match own {
+            Some(source) => source,
+            None => KeySource::Argument(self.argument(operand)?),
+        };
+        // The address of a function is shown with its name.
+        let modifier = match (&source, item.modifier) {
+            (KeySource::Function, Modifier::None) => Modifier::Sym,
+            (_, modifier) => modifier,
+        };
+        let key = Key {
+            name: item.text,
+            source,
+            modifier,
+        };
+        match key.fits() {
+            true => Ok(key),
+            false => Err(item.modifier_error(ErrorKind::ModifierType)),
+        }
+    }
+
+    /// Resolves a sum. `operand` is its value. Its name in the table is the text of the sum.
+    pub(super) fn sum(
+        &self,
+        item: &Item<'a>,
+        operand: &'a WrittenArgument<'a>,
+    ) -> Result<Argument<'a>, Error> {
+        let mut argument = self.argument(operand)?;
+        argument.name = Name::Given(item.text);
+        match argument.ty {
+            FetchType::Number(..) | FetchType::Bitfield(..) => Ok(argument),
+            FetchType::String(_) | FetchType::Symstr => Err(item.error(ErrorKind::SumOfString)),
+        }
+    }
+
+    #[inline(never)]
+    fn argument(&self, operand: &'a WrittenArgument<'a>) -> Result<Argument<'a>, Error> {
+        let (argument, _) = resolve_operand(
+            (self.target, self.arguments, &self.bases),
+            operand,
+            ErrorKind::ArrayKey,
+            |_| Some(()),
+        )?;
+        Ok(argument)
+    }
+
+    /// Whether the event has an argument with this name.
+    fn is_argument(&self, name: &str) -> bool {
+        let name = Name::Given(name);
+        own_argument(self.target, name).is_some()
+            || self
+                .arguments
+                .iter()
+                .any(|argument| argument.name().is_same(name))
+    }
+}
+
+/// The source of a key with a name of its own.
+fn own_source(name: &str) -> Option<KeySource<'static>> {
+    match name {
+        "func" => Some(KeySource::Function),
+        "stack" => Some(KeySource::Stack),
+        "common_pid" => Some(KeySource::Pid),
+        _ => None,
+    }
+}

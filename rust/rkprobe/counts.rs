@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The file of the tables of all events that count.
+
+use kernel::{
+    prelude::*,
+    seq_file::SeqFile,
+    str::CString,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
+};
+
+use ktrace::glob;
+use probe::command::{
+    EventsFile,
+    Normalized, //
+};
+
+use crate::{
+    event::Probe,
+    registry,
+    tally::Tally, //
+};
+
+/// An event that counts.
+struct CountingEvent {
+    tally: Arc<Tally>,
+    group: CString,
+    event: CString,
+    is_enabled: bool,
+    /// The conditions of its probes, in the order of the probes.
+    condition: Option<CString>,
+}
+
+impl CountingEvent {
+    /// The event of a probe, if it counts and no older probe is of the same event. `ENOMEM`.
+    fn of(probe: &Probe) -> Result<Option<Self>> {
+        let (records, spec) = (probe.records(), probe.spec());
+        let Some(tally) = records.schema.tally() else {
+            return Ok(None);
+        };
+        let command = spec.command();
+        let condition = match command.filter() {
+            Ok(Some(condition)) => Some(CString::try_from_fmt(format_args!("{condition}"))?),
+            _ => None,
+        };
+        Ok(Some(Self {
+            tally: tally.clone(),
+            group: CString::try_from_fmt(format_args!("{}", spec.group()))?,
+            event: CString::try_from_fmt(format_args!("{}", spec.event()))?,
+            is_enabled: records.state.is_enabled.load(Relaxed),
+            condition,
+        }))
+    }
+
+    /// The first event whose first probe has the number `from` or a higher one, with this number.
+    fn next(mut from: usize) -> Result<Option<(usize, Self)>> {
+        while let Some(number) = registry::next(EventsFile::DynamicEvents, from) {
+            from = number + 1;
+            if let Some(event) = registry::with_first_probe(number, Self::of)
+                .transpose()?
+                .flatten()
+            {
+                return Ok(Some((number, event)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a pattern is for the event: `[GROUP/]EVENT`, with `*`, `?` and `[...]`.
+    fn is_meant(&self, pattern: &str) -> Result<bool> {
+        let text = |text| CString::try_from_fmt(format_args!("{text}"));
+        let (group, event) = match pattern.split_once('/') {
+            Some((group, event)) => (Some(text(group)?), text(event)?),
+            None => (None, text(pattern)?),
+        };
+        let is_group = |group: &CString| glob::matches(group, &self.group);
+        Ok(group.as_ref().is_none_or(is_group) && glob::matches(&event, &self.event))
+    }
+}
+
+/// The number of the first event from `from` on.
+pub(crate) fn next(from: usize) -> Option<usize> {
+    let event = CountingEvent::next(from);
+    event.ok().flatten().map(|(number, _)| number)
+}
+
+/// Writes the table of the event with this number, if it exists.
+pub(crate) fn show(number: usize, to: &SeqFile) {
+    let Ok(Some((found, event))) = CountingEvent::next(number) else {
+        return;
+    };
+    if found != number {
+        return;
+    }
+    let (group, name) = (text(&event.group), text(&event.event));
+    to.call_printf(format_args!("# event: {group}/{name}\n"));
+    let condition = event
+        .condition
+        .as_ref()
+        .map(|condition| Normalized(text(condition)));
+    if event
+        .tally
+        .show(condition.as_ref(), event.is_enabled, to)
+        .is_err()
+    {
+        to.call_printf(format_args!("# no memory to copy the table\n"));
+    }
+    to.call_printf(format_args!("\n\n"));
+}
+
+/// Empties the tables of the events whose names match a pattern. `ENOENT` if there are none.
+/// `ENOMEM`.
+pub(crate) fn reset(line: &[u8]) -> Result {
+    let pattern = core::str::from_utf8(line).map_err(|_| EINVAL)?.trim();
+    if pattern.is_empty() {
+        return Ok(());
+    }
+    let (mut from, mut is_found) = (0, false);
+    while let Some((number, event)) = CountingEvent::next(from)? {
+        if event.is_meant(pattern)? {
+            event.tally.reset()?;
+            is_found = true;
+        }
+        from = number + 1;
+    }
+    match is_found {
+        true => Ok(()),
+        false => Err(ENOENT),
+    }
+}
+
+/// A part of a command, which was checked to be UTF-8.
+fn text(part: &CString) -> &str {
+    part.to_str().unwrap_or("")
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The table of an event that counts its hits by keys, and makes no records.
+//!
+//! C: `struct hist_trigger_data` in `kernel/trace/trace_events_hist.c`.
+
+use core::{
+    fmt,
+    iter, //
+};
+
+use kernel::{
+    prelude::*,
+    seq_file::SeqFile,
+    str::CString,
+    sync::Arc, //
+};
+
+use ktrace::{
+    atomic::Word,
+    context::Atomic,
+    counter_array::CounterArray,
+    percpu::Counter,
+    replaceable::Replaceable,
+    trace_event::prepare_callers, //
+};
+use probe::{
+    argument::{
+        Argument,
+        Name, //
+    },
+    command::Normalized,
+    count_table::{
+        slots,
+        table_words,
+        CountTable, //
+    },
+    counting::{
+        Key,
+        KeyForm,
+        KeySource, //
+    },
+    histogram::{
+        print_entry,
+        print_head,
+        print_totals,
+        Rows, //
+    },
+};
+
+use crate::seq_text::SeqText;
+
+/// The keys and sums of an event, and the table of its counts. All probes of the event share it.
+pub(crate) struct Tally {
+    size: u32,
+    keys: KVec<(CString, KeyForm)>,
+    sums: KVec<CString>,
+    table: Replaceable<Table>,
+}
+
+/// The counts of an event since the last reset.
+pub(crate) struct Table {
+    keys: CountTable<KVVec<Word>, Word>,
+    /// For each slot the number of hits, and then the sums.
+    values: CounterArray,
+    /// The number of values of a slot.
+    stride: usize,
+    /// Hits that found no slot.
+    dropped: Counter,
+}
+
+impl Tally {
+    /// Creates an empty table for `size` keys. `ENOMEM`.
+    pub(crate) fn new(size: u32, keys: &[Key<'_>], sums: &[Argument<'_>]) -> Result<Self> {
+        let mut names = KVec::with_capacity(keys.len(), GFP_KERNEL)?;
+        for key in keys {
+            let name = CString::try_from_fmt(format_args!("{}", key.name))?;
+            names.push((name, key.form()), GFP_KERNEL)?;
+        }
+        if keys.iter().any(|key| key.source == KeySource::Stack) {
+            prepare_callers();
+        }
+        let mut sum_names = KVec::with_capacity(sums.len(), GFP_KERNEL)?;
+        for sum in sums {
+            let name = CString::try_from_fmt(format_args!("{}", sum.name))?;
+            sum_names.push(name, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            size,
+            table: Replaceable::new(Table::new(size, words(&names), sums.len())?),
+            keys: names,
+            sums: sum_names,
+        })
+    }
+
+    /// Whether a probe with these keys and sums can count in the table.
+    pub(crate) fn accepts(&self, size: u32, keys: &[Key<'_>], sums: &[Argument<'_>]) -> bool {
+        let is_key = |((name, form), key): ((&str, KeyForm), &Key<'_>)| {
+            name == key.name && form == key.form()
+        };
+        let is_sum = |(name, sum): (&str, &Argument<'_>)| sum.name.is_same(Name::Given(name));
+        self.size == size
+            && self.keys.len() == keys.len()
+            && self.sums.len() == sums.len()
+            && self.keys().zip(keys).all(is_key)
+            && self.sums().zip(sums).all(is_sum)
+    }
+
+    /// The number of words of all keys.
+    pub(crate) fn key_words(&self) -> usize {
+        words(&self.keys)
+    }
+
+    /// The table, in a handler.
+    #[inline(always)]
+    pub(crate) fn table<'a>(&'a self, atomic: &'a Atomic) -> &'a Table {
+        self.table.get(atomic)
+    }
+
+    /// Empties the table. Hits count all the time: those until then are lost together with the
+    /// counts. Process context; sleeps. `ENOMEM`.
+    pub(crate) fn reset(&self) -> Result {
+        let table = Table::new(self.size, self.key_words(), self.sums.len())?;
+        drop(self.table.replace(table));
+        Ok(())
+    }
+
+    /// Writes the table. `condition` is that of the event. `ENOMEM`.
+    pub(crate) fn show(
+        &self,
+        condition: Option<&Normalized<'_>>,
+        is_active: bool,
+        to: &SeqFile,
+    ) -> Result {
+        let table = self.table.load();
+        let key_words = self.key_words();
+        let mut words = table.copy(key_words)?;
+        let dropped = table.dropped.sum();
+        let width = (key_words + table.stride).max(1);
+        let mut order = KVVec::from_elem(0, words.len() / width, GFP_KERNEL)?;
+        let mut rows = Rows::new(&mut words, key_words, table.stride);
+        let order = rows.merge(&mut order);
+
+        let mut out = SeqText::new(to);
+        // Writing to a `SeqFile` does not fail. The kernel detects an overflow.
+        let condition = condition.map(|condition| condition as &dyn fmt::Display);
+        let _ = print_head(
+            self.keys(),
+            self.sums(),
+            self.size,
+            condition,
+            is_active,
+            &mut out,
+        );
+        let mut hits = 0u64;
+        for (key, values) in order.iter().filter_map(|row| rows.get(*row)) {
+            hits = hits.wrapping_add(values.first().copied().unwrap_or(0));
+            let _ = print_entry(self.keys(), self.sums(), key, values, &mut out);
+        }
+        let _ = print_totals(hits, order.len(), dropped, &mut out);
+        Ok(())
+    }
+
+    fn keys(&self) -> impl Iterator<Item = (&str, KeyForm)> {
+        let keys = self.keys.iter();
+        keys.map(|(name, form)| (name.to_str().unwrap_or(""), *form))
+    }
+
+    fn sums(&self) -> impl Iterator<Item = &str> {
+        self.sums.iter().map(|name| name.to_str().unwrap_or(""))
+    }
+}
+
+/// The number of words of all keys.
+fn words(keys: &[(CString, KeyForm)]) -> usize {
+    keys.iter().map(|(_, form)| form.words()).sum()
+}
+
+impl Table {
+    /// Creates an empty table. `ENOMEM`.
+    fn new(size: u32, key_words: usize, sums: usize) -> Result<Arc<Self>> {
+        let len = table_words(size, key_words);
+        let mut words = KVVec::with_capacity(len, GFP_KERNEL)?;
+        for _ in 0..len {
+            words.push(Word::default(), GFP_KERNEL)?;
+        }
+        let stride = 1 + sums;
+        let table = Self {
+            keys: CountTable::new(words, size, key_words),
+            values: CounterArray::new(slots(size, key_words) * stride)?,
+            stride,
+            dropped: Counter::new()?,
+        };
+        Ok(Arc::new(table, GFP_KERNEL)?)
+    }
+
+    /// Counts a hit with a key. Returns false if the key has no slot.
+    #[inline(always)]
+    pub(crate) fn count(&self, atomic: &Atomic, key: &[u64]) -> bool {
+        self.add_up(atomic, key, iter::empty())
+    }
+
+    /// Counts a hit with a key, and adds up its numbers. Returns false if the key has no slot.
+    #[inline(always)]
+    pub(crate) fn add_up(
+        &self,
+        atomic: &Atomic,
+        key: &[u64],
+        numbers: impl Iterator<Item = u64>,
+    ) -> bool {
+        let Some(slot) = self.keys.find_or_add(key) else {
+            self.dropped.increment();
+            return false;
+        };
+        let first = slot.wrapping_mul(self.stride);
+        for (index, number) in (1..).zip(numbers) {
+            self.values.add(atomic, first.wrapping_add(index), number);
+        }
+        self.values.add(atomic, first, 1);
+        true
+    }
+
+    /// Copies the keys and the values. `ENOMEM`.
+    fn copy(&self, key_words: usize) -> Result<KVVec<u64>> {
+        let rows = self.keys.used();
+        let mut copy = KVVec::with_capacity(rows * (key_words + self.stride), GFP_KERNEL)?;
+        for key in self.keys.keys() {
+            for word in key.words() {
+                copy.push(word, GFP_KERNEL)?;
+            }
+            for value in 0..self.stride {
+                copy.push(
+                    self.values.sum(key.slot() * self.stride + value),
+                    GFP_KERNEL,
+                )?;
+            }
+        }
+        Ok(copy)
+    }
+}
