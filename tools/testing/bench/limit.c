@@ -17,6 +17,7 @@
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
 #include <linux/sched.h>
+#include <linux/timekeeping.h>
 #include <linux/trace_events.h>
 #include <linux/tracepoint.h>
 #include <linux/uaccess.h>
@@ -549,6 +550,56 @@ KRETPROBE(r_if, "vfs_read")
 {
 	if ((long)regs_return_value(regs) < 0)
 		raw_cpu_inc(hits);
+	return 0;
+}
+
+/*
+ * These count. A key needs no search: it is a small number. That of "by_errno" is so small that two
+ * errors and two programs may have the same one.
+ */
+static int by_entry(struct fprobe *fprobe, unsigned long address, unsigned long caller,
+		    struct ftrace_regs *regs, void *data);
+NOKPROBE_SYMBOL(by_entry);
+EVENT(by, attach_fprobe, detach_fprobe, .fprobe = { .entry_handler = by_entry });
+
+static int by_entry(struct fprobe *fprobe, unsigned long address, unsigned long caller,
+		    struct ftrace_regs *regs, void *data)
+{
+	raw_cpu_inc(hits);
+	return 0;
+}
+
+KPROBE(by_p, "vfs_read")
+{
+	raw_cpu_inc(hits);
+	return 0;
+}
+
+static DEFINE_PER_CPU(u64[64], by_log2_hits);
+
+static int by_log2_entry(struct kretprobe_instance *call, struct pt_regs *regs)
+{
+	*(u64 *)call->data = ktime_get_mono_fast_ns();
+	return 0;
+}
+NOKPROBE_SYMBOL(by_log2_entry);
+
+KRETPROBE(by_log2, "vfs_read", .entry_handler = by_log2_entry, .data_size = sizeof(u64))
+{
+	u64 ns = ktime_get_mono_fast_ns() - *(u64 *)call->data;
+
+	raw_cpu_inc(by_log2_hits[fls64(ns) & 63]);
+	return 0;
+}
+
+static DEFINE_PER_CPU(u64[256], by_errno_hits);
+
+KRETPROBE(by_errno, "vfs_read")
+{
+	u64 comm;
+
+	memcpy(&comm, current->comm, sizeof(comm));
+	raw_cpu_inc(by_errno_hits[(comm ^ regs_return_value(regs)) & 255]);
 	return 0;
 }
 

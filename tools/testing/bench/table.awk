@@ -117,7 +117,9 @@ END {
 		if (!rounds[row, "ours"])
 			continue
 		bare = middle(row, "bare")
-		c = middle(row, "C") - bare
+		# The kernel has nothing for some rows.
+		has_c = rounds[row, "C"]
+		c = has_c ? middle(row, "C") - bare : 0
 		apart = percent(spread, c)
 		o = middle(row, "ours") - bare
 		if (percent(spread, o) > apart)
@@ -135,24 +137,29 @@ END {
 		}
 		# What costs nothing has no ratio.
 		free = c < 1
-		if (free)
+		if (free && has_c)
 			apart = 0
 		note = ""
 		is_difference = most[row] ~ /^\+/
-		if (is_difference)
-			most[row] = c ? 1 + substr(most[row], 2) / c : 1
-		else if (most[row] ~ /^=/)
-			most[row] = substr(most[row], 2) / c
-		if (free ? o > 1 : o / c > most[row] && (l < 0 || l / c <= most[row] || o > 1.05 * l)) {
+		# The most instructions.
+		if (most[row] ~ /^=/)
+			most_of = substr(most[row], 2)
+		else if (is_difference)
+			most_of = c + substr(most[row], 2)
+		else
+			most_of = free ? 1 : c * most[row]
+		if (o > most_of && (l < 0 || l <= most_of || o > 1.05 * l)) {
 			note = "MISSED  "
 			missed = missed " " row
 		}
-		printf "%-8s %8.1f %8.1f %8.1f %8s %8s %7s %7s %8s %6.2f %5.1f%%  %s%s\n", row, bare, c, o,
+		printf "%-8s %8.1f %8s %8.1f %8s %8s %7s %7s %8s %6s %5.1f%%  %s%s\n", row, bare,
+			has_c ? sprintf("%.1f", c) : "", o,
 			l < 0 ? "" : sprintf("%.1f", l), b < 0 ? "" : sprintf("%.1f", b),
-			free ? "" : sprintf("%.3f", o / c), l < 0 ? "" : sprintf("%.3f", l / c),
-			b < 0 ? "" : sprintf("%.3f", o / b), most[row], apart, note, event[row]
+			free ? "" : sprintf("%.3f", o / c), l < 0 || free ? "" : sprintf("%.3f", l / c),
+			b < 0 ? "" : sprintf("%.3f", o / b), free ? "" : sprintf("%.2f", most_of / c), apart, note, event[row]
 		if (tsv)
-			printf "%s\t%.1f\t%.1f\t%.1f\t%s\t%s\t%s\t%.2f%%\tinstructions\n", row, bare, c, o,
+			printf "%s\t%.1f\t%s\t%.1f\t%s\t%s\t%s\t%.2f%%\tinstructions\n", row, bare,
+				has_c ? sprintf("%.1f", c) : "", o,
 				l < 0 ? "" : sprintf("%.1f", l), b < 0 ? "" : sprintf("%.1f", b), free ? "" : sprintf("%.3f", o / c), apart >tsv
 		if (!free && !is_difference) {
 			drawn++
