@@ -19,12 +19,13 @@ const DIRECTORIES: [&str; 2] = [
 ];
 /// The kinds of operations that may fail so. The others may disable a probe, and the kernel warns if
 /// it has no memory to disarm one that ftrace calls (`disarm_kprobe_ftrace()`).
-pub const KINDS: [&str; 9] = [
+pub const KINDS: [&str; 10] = [
     "invalid",
     "read",
     "hold",
     "define",
     "append",
+    "empty_table",
     "filter",
     "exits",
     "write_back",

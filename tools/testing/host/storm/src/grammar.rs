@@ -3,7 +3,7 @@
 //! Commands: valid ones, almost valid ones and random bytes.
 
 use crate::{
-    conditions::{
+    clauses::{
         self,
         Has, //
     },
@@ -275,14 +275,14 @@ pub fn define(rng: &mut Rng) -> String {
         entry: letter != "w" && suffix != "%retinsn",
         returns: is_return,
     };
-    command + &conditions::sometimes(rng, has)
+    command + &clauses::sometimes(rng, has)
 }
 
 /// A command that appends a probe to an event, if the event is of the same kind, or defines it.
 pub fn append(rng: &mut Rng) -> String {
     let event = event(rng);
     let function = rng.pick(&FUNCTIONS);
-    let condition = conditions::sometimes(rng, Has::NOTHING);
+    let clauses = clauses::sometimes(rng, Has::NOTHING);
     let command = match event.as_bytes()[4] {
         b'0' | b'1' => format!("p:{event} {function} c=$comm"),
         b'2' => format!("r:{event} {function} r=$retval:s32"),
@@ -290,7 +290,7 @@ pub fn append(rng: &mut Rng) -> String {
         b'4' => format!("p:{event} {function}%retinsn ret=$retval"),
         _ => format!("r:{event} {function} $comm"),
     };
-    command + &condition
+    command + &clauses
 }
 
 /// An event with an object, such as `s0/file1`. These events have names of their own: if they had
@@ -338,18 +338,18 @@ pub fn follow(rng: &mut Rng) -> [String; 4] {
         returns: is_return,
         ..Has::NOTHING
     };
-    command += &conditions::sometimes(rng, has);
-    let conditions = [(); 3].map(|()| conditions::sometimes(rng, Has::NOTHING));
-    let [from_condition, other_condition, end_condition] = &conditions;
-    let define = |event: String, condition: &str| {
+    command += &clauses::sometimes(rng, has);
+    let clauses = [(); 3].map(|()| clauses::sometimes(rng, Has::NOTHING));
+    let [from_clauses, other_clauses, end_clauses] = &clauses;
+    let define = |event: String, clauses: &str| {
         let (letter, rest) =
             followed.sources[usize::from(event.as_bytes()[event.len() - 1] - b'0')];
-        format!("{letter}:{event} {rest}{condition}")
+        format!("{letter}:{event} {rest}{clauses}")
     };
     [
-        define(from, from_condition),
-        define(other, other_condition),
-        define(end, end_condition),
+        define(from, from_clauses),
+        define(other, other_clauses),
+        define(end, end_clauses),
         command,
     ]
 }
@@ -399,7 +399,7 @@ pub fn bad_parameter(rng: &mut Rng) -> String {
 pub fn invalid(rng: &mut Rng) -> Vec<u8> {
     let mut text = define(rng).into_bytes();
     match rng.below(50) {
-        48 | 49 => text.extend_from_slice(conditions::wrong(rng).as_bytes()),
+        48 | 49 => text.extend_from_slice(clauses::wrong(rng).as_bytes()),
         0 => {
             text.push(b' ');
             text.extend_from_slice(rng.pick(&STRANGE_ARGUMENTS).as_bytes());

@@ -34,7 +34,7 @@ use worker::{
 
 mod bpf;
 mod check;
-mod conditions;
+mod clauses;
 mod count;
 mod faults;
 mod gate;

@@ -67,6 +67,7 @@ pub const KINDS: &[Kind] = &[
     kind("filter", 150, 10, events::filter),
     kind("exits", 30, 50, events::exits),
     kind("append", 60, 50, events::append),
+    kind("empty_table", 60, 10, files::empty_table),
     kind("follow", 60, 50, events::follow),
     kind("set_event", 100, 10, events::set_event),
     kind("trigger", 50, 10, events::trigger),

@@ -22,6 +22,7 @@ use crate::{
         open,
         random_event,
         read_some,
+        write,
         Worker,
         INSTANCES,
         SLOTS, //
@@ -34,6 +35,7 @@ fn random_file(rng: &mut Rng) -> String {
         "rkprobe_events",
         "rkprobe_dynamic_events",
         "rkprobe_profile",
+        "rkprobe_counts",
         "rkprobe_error_log",
         "rkprobe_exits",
     ];
@@ -76,6 +78,13 @@ pub fn read(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     let len = 1 + rng.below(8192);
     worker.note(format_args!("{path}"));
     read_some(&mut open(&path)?, len)
+}
+
+/// Empties the tables of events that count.
+pub fn empty_table(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    let pattern = rng.pick(&["*", "s?/*", "e1", "s0/e*", "no/such", "s1/[e-f]2"]);
+    worker.note(format_args!("{pattern}"));
+    write("rkprobe_counts", pattern.as_bytes())
 }
 
 pub fn hold(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Conditions of commands: valid ones, and wrong ones.
+//! The clauses at the end of commands, keys and conditions: valid ones, and wrong ones.
 
 use crate::rng::Rng;
 
@@ -47,6 +47,38 @@ const RETURN: [&str; 5] = [
     "$elapsed>0&&$retval:s32!=-2",
     "($retval:s64 >= 0 || $comm ~ \"s*\")",
 ];
+/// Keys of every kind of probe.
+const KEYS: [&str; 12] = [
+    "func",
+    "func.sym-offset",
+    "stack",
+    "common_pid",
+    "common_pid.execname",
+    "$comm",
+    "@init_uts_ns:string",
+    "@rkprobe_target_text:string",
+    "$current->tgid.buckets=7",
+    "@jiffies_64:u64.log2",
+    "+8(+8(@init_uts_ns)):x64.hex",
+    "\\2.syscall",
+];
+const REGISTER_KEYS: [&str; 3] = ["%di", "%si:s8.log2", "$stack0.sym"];
+const ENTRY_KEYS: [&str; 3] = ["$arg1", "$arg2:u32.log2", "+0($arg1):ustring"];
+const RETURN_KEYS: [&str; 2] = ["$retval:s64", "$elapsed.log2"];
+const WRONG_KEYS: [&str; 12] = [
+    ",",
+    "func,",
+    "func,func.hex",
+    "stack.log2",
+    "$comm.log2",
+    "func,stack,common_pid,$comm,@jiffies_64",
+    "@init_uts_ns:x8[4]",
+    "@nosuch_symbol",
+    "func sum $comm",
+    "func sum",
+    "func size=100",
+    "$nosuch.buckets=0",
+];
 const WRONG: [&str; 20] = [
     "",
     "if",
@@ -70,7 +102,7 @@ const WRONG: [&str; 20] = [
     "$comm ~ \"a",
 ];
 
-/// The variables that a condition can use, beside those of every probe.
+/// The variables that a clause can use, beside those of every probe.
 #[derive(Clone, Copy)]
 pub struct Has {
     pub registers: bool,
@@ -86,13 +118,37 @@ impl Has {
     };
 }
 
-/// The end of a command: mostly nothing, else a condition.
+/// The end of a command: mostly nothing, else keys, a condition, or both.
 pub fn sometimes(rng: &mut Rng, has: Has) -> String {
-    if rng.one_in(3) {
-        valid(rng, has)
-    } else {
-        String::new()
+    let mut text = String::new();
+    if rng.one_in(5) {
+        text += &keys(rng, has);
     }
+    if rng.one_in(3) {
+        text += &valid(rng, has);
+    }
+    text
+}
+
+/// ` by `, up to three keys, sometimes a sum, and sometimes a small table.
+fn keys(rng: &mut Rng, has: Has) -> String {
+    let mut text = String::from(" by");
+    for index in 0..rng.below(4) {
+        text.push(if index > 0 { ',' } else { ' ' });
+        text.push_str(match rng.below(4) {
+            0 if has.registers => rng.pick(&REGISTER_KEYS),
+            1 if has.returns => rng.pick(&RETURN_KEYS),
+            1 | 2 if has.entry => rng.pick(&ENTRY_KEYS),
+            _ => rng.pick(&KEYS),
+        });
+    }
+    if rng.one_in(3) {
+        text.push_str(" sum @jiffies_64:u64,+8(\\0):s8");
+    }
+    if rng.one_in(2) {
+        text.push_str(" size=128");
+    }
+    text
 }
 
 /// ` if ` and up to four comparisons.
@@ -112,9 +168,9 @@ fn valid(rng: &mut Rng, has: Has) -> String {
     text
 }
 
-/// The end of a command: a condition that is wrong, or too long.
+/// The end of a command: keys or a condition that are wrong, or too long.
 pub fn wrong(rng: &mut Rng) -> String {
-    match rng.below(4) {
+    match rng.below(5) {
         0 => {
             let piece = rng.pick(&[
                 "(",
@@ -135,6 +191,7 @@ pub fn wrong(rng: &mut Rng) -> String {
             };
             format!("{} && {}", valid(rng, has), rng.pick(&WRONG))
         }
+        2 => format!(" by {}", rng.pick(&WRONG_KEYS)),
         _ => format!(" if {}", rng.pick(&WRONG)),
     }
 }
