@@ -22,6 +22,7 @@ use std::{
 };
 
 use crate::{
+    counts::COUNTS,
     draw::{
         self,
         Screen, //
@@ -111,8 +112,8 @@ impl Context {
     }
 
     /// Waits until the answer is due. If the output is a terminal, draws the answer of `answer` each second, on a screen
-    /// of its own. The answer comes from `files`.
-    pub fn watch(&self, files: &[String], mut answer: impl FnMut() -> Result<String>) -> Result {
+    /// of its own. The answer comes from the tables of the events that count.
+    pub fn watch(&self, mut answer: impl FnMut() -> Result<String>) -> Result {
         if let Some(duration) = self.time.duration {
             self.tracefs
                 .show(&format!("sleep {}", duration.as_secs_f64()));
@@ -127,21 +128,25 @@ impl Context {
             live.draw(&text)?;
         }
         drop(live);
-        for file in files {
-            self.tracefs.show_read(file);
-        }
+        self.tracefs.show_read(COUNTS);
         Ok(())
     }
 
-    /// Enables an event of the instance, without the tool's own calls and for other conditions.
-    pub fn enable(&self, instance: &Instance<'_>, event: &str, conditions: &[String]) -> Result {
-        for (name, line) in [("filter", &*self.filter(conditions)), ("enable", "1")] {
-            let file = instance.event_file(event, name);
-            self.tracefs
-                .write(&file, line)
-                .map_err(|error| Failure::file(&file, &error))?;
-        }
-        Ok(())
+    /// Enables an event of the instance that makes records, without those of the tool's own calls.
+    pub fn enable(&self, instance: &Instance<'_>, event: &str) -> Result {
+        let file = instance.event_file(event, "filter");
+        self.tracefs
+            .write(&file, &format!("common_pid != {}", process::id()))
+            .map_err(|error| Failure::file(&file, &error))?;
+        self.switch_on(instance, event)
+    }
+
+    /// Enables an event of the instance that counts. Its command says which calls count.
+    pub fn switch_on(&self, instance: &Instance<'_>, event: &str) -> Result {
+        let file = instance.event_file(event, "enable");
+        self.tracefs
+            .write(&file, "1")
+            .map_err(|error| Failure::file(&file, &error))
     }
 
     /// Shows the shell command that reads the records of the instance, or the first `count` of them.
@@ -247,13 +252,6 @@ impl Context {
                 return Ok(());
             }
         }
-    }
-
-    /// The filter that leaves out the tool's own calls, with other conditions.
-    pub fn filter(&self, conditions: &[String]) -> String {
-        let mut all = vec![format!("common_pid != {}", process::id())];
-        all.extend_from_slice(conditions);
-        all.join(" && ")
     }
 
     fn is_over(&self) -> bool {

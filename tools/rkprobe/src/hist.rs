@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel's histograms, as the file `hist` of an event shows them.
+//! Tables of counts, in the text of the kernel's histograms.
 
-/// A row of a histogram.
+/// A row of a table.
 #[derive(Debug, PartialEq)]
 pub struct Row {
     /// The values of the keys, in the order of the keys.
     pub keys: Vec<String>,
     /// The number of hits.
     pub hits: u64,
-    /// The sum of the value field, if there is one.
+    /// The sum of a field, if there is one.
     pub sum: u64,
 }
 
-/// A histogram.
+/// A table.
 #[derive(Debug, Default, PartialEq)]
 pub struct Hist {
     /// Its rows, in the order of the file.
     pub rows: Vec<Row>,
-    /// The hits for which the kernel had no row left.
+    /// The hits for which the table had no row left.
     pub dropped: u64,
 }
 
@@ -29,7 +29,7 @@ impl Hist {
     }
 }
 
-/// Parses the file. `keys` are the names of the keys, and `value` is the name of the value field.
+/// Parses a table. `keys` are the names of the keys, and `value` is the name of the field that is added up.
 pub fn parse(text: &str, keys: &[&str], value: Option<&str>) -> Hist {
     const END: &str = "} hitcount:";
 

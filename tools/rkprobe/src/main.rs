@@ -4,7 +4,7 @@
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `json`, `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `relocate`, `debug_files`, `lines`,
-//! `tracefs`, `profile`, `probes`, `instance`, `missing`, `context`, `commands`, `cli`.
+//! `tracefs`, `profile`, `probes`, `instance`, `missing`, `counts`, `context`, `commands`, `cli`.
 
 use std::process::ExitCode;
 
@@ -12,6 +12,7 @@ mod btf;
 mod cli;
 mod commands;
 mod context;
+mod counts;
 mod debug_files;
 mod draw;
 mod duration;

@@ -9,6 +9,7 @@ use std::fs;
 
 use crate::{
     failure::Result,
+    hist::Hist,
     instance::Instance,
     json::{
         self,
@@ -56,15 +57,23 @@ fn uses_ftrace(command: &str) -> bool {
     }
 }
 
+/// Hits that the probes of an event missed.
+#[derive(Debug, PartialEq)]
+struct Missed {
+    /// `GROUP/EVENT`.
+    event: String,
+    /// Why they missed them.
+    reason: &'static str,
+    hits: u64,
+}
+
 /// What an answer lacks.
 #[derive(Debug, Default, PartialEq)]
 pub struct Missing {
     /// Hits of the probes, also of those that the answer leaves out on purpose.
     hits: u64,
-    /// Hits that the probes missed.
-    missed: u64,
-    /// Why they missed them.
-    reasons: Vec<&'static str>,
+    /// Hits that the probes missed, by event and reason.
+    missed: Vec<Missed>,
     /// Hits that the answer has, of probes that count in a table.
     counted: u64,
     /// Hits for which the table had no row left.
@@ -102,11 +111,21 @@ impl Missing {
         Ok(missing)
     }
 
-    /// Adds the table of a histogram: the hits that it counts, and those without a row.
-    pub fn with_table(mut self, counted: u64, dropped: u64) -> Self {
-        self.counted += counted;
-        self.dropped += dropped;
-        self
+    /// Adds the table of an event, `GROUP/EVENT`: the hits that it counts, and those without a row. Its probes miss
+    /// the latter, too.
+    pub fn add_table(&mut self, event: &str, hist: &Hist) {
+        self.counted += hist.counted();
+        self.dropped += hist.dropped;
+        let mut dropped = hist.dropped;
+        for missed in self
+            .missed
+            .iter_mut()
+            .filter(|missed| missed.event == event)
+        {
+            let both = dropped.min(missed.hits);
+            missed.hits -= both;
+            dropped -= both;
+        }
     }
 
     /// Adds functions that cannot be probed.
@@ -117,9 +136,15 @@ impl Missing {
 
     fn add_probe(&mut self, probe: &profile::Probe) {
         self.hits += probe.hits + probe.left_out.unwrap_or(0);
-        self.missed += probe.missed;
-        if probe.missed > 0 && !self.reasons.contains(&probe.reason()) {
-            self.reasons.push(probe.reason());
+        let (event, reason) = (&probe.event, probe.reason());
+        let is_same = |missed: &&mut Missed| missed.event == *event && missed.reason == reason;
+        match self.missed.iter_mut().find(is_same) {
+            Some(missed) => missed.hits += probe.missed,
+            None => self.missed.push(Missed {
+                event: event.clone(),
+                reason,
+                hits: probe.missed,
+            }),
         }
         for switch in SWITCHES {
             if (switch.affects)(&probe.command)
@@ -150,10 +175,26 @@ impl Missing {
         self.lost += sum(&["overrun", "commit overrun", "dropped events"]);
     }
 
+    /// The number of hits that the probes missed.
+    fn missed(&self) -> u64 {
+        self.missed.iter().map(|missed| missed.hits).sum()
+    }
+
+    /// Why the probes missed hits, each reason once.
+    fn reasons(&self) -> Vec<&'static str> {
+        let mut reasons = Vec::new();
+        for missed in self.missed.iter().filter(|missed| missed.hits > 0) {
+            if !reasons.contains(&missed.reason) {
+                reasons.push(missed.reason);
+            }
+        }
+        reasons
+    }
+
     /// Whether more than one hit of a hundred is missing, or all are.
     fn is_large(&self) -> bool {
         let is_large = |missing: u64, present: u64| missing > (missing + present) / 100;
-        is_large(self.missed, self.hits)
+        is_large(self.missed(), self.hits)
             || is_large(self.dropped, self.counted)
             || is_large(self.lost, self.read)
             || !self.switches.is_empty()
@@ -174,8 +215,8 @@ impl Missing {
                 text += &format!("missing: {number} {what}{ending}{share}: {reason}\n");
             }
         };
-        let reasons = self.reasons.join("; or ");
-        line(self.missed, self.hits, "hit", &reasons);
+        let reasons = self.reasons().join("; or ");
+        line(self.missed(), self.hits, "hit", &reasons);
         line(
             self.dropped,
             self.counted,
@@ -219,7 +260,7 @@ impl Missing {
         let quoted = |texts: &[&str]| json::array(texts.iter().map(|text| json::quote(text)));
         let awaited: Vec<&str> = self.awaited.iter().map(|text| &**text).collect();
         Object::new()
-            .number("missed", self.missed)
+            .number("missed", self.missed())
             .number("dropped", self.dropped)
             .number("lost", self.lost)
             .number("unprobed", self.unprobed)
@@ -232,6 +273,7 @@ impl Missing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hist::Row;
 
     fn probe(command: &str, hits: u64, missed: u64) -> profile::Probe {
         profile::Probe {
@@ -261,11 +303,40 @@ mod tests {
         assert_eq!(Missing::default().around("answer\n"), "answer\n");
     }
 
+    /// A table with 10 hits, and 5 without a row.
+    fn full() -> Hist {
+        Hist {
+            rows: vec![Row {
+                keys: Vec::new(),
+                hits: 10,
+                sum: 0,
+            }],
+            dropped: 5,
+        }
+    }
+
+    #[test]
+    fn a_hit_without_a_row_is_missing_once() {
+        let mut missing = Missing::default();
+        missing.add_probe(&probe("f:g/e x", 10, 5));
+        missing.add_table("g/e", &full());
+        assert_eq!(
+            missing.lines(),
+            "missing: 5 hits (33.3 %): the kernel's table was full\n"
+        );
+        assert!(missing.json().starts_with("{\"missed\":0,\"dropped\":5,"));
+        missing.add_probe(&probe("f:g/e y", 0, 1));
+        missing.add_table("g/other", &full());
+        assert!(missing.json().starts_with("{\"missed\":1,\"dropped\":10,"));
+    }
+
     #[test]
     fn each_reason_has_a_line() {
-        let mut missing = Missing::default().with_table(10, 5).with_unprobed(1);
-        missing.add_probe(&probe("r10:g/e x", 10, 90));
+        let mut missing = Missing::default().with_unprobed(1);
+        missing.add_probe(&probe("r10:g/e x", 6, 40));
+        missing.add_probe(&probe("r10:g/e y", 4, 55));
         missing.add_probe(&probe("p:g/e x", 0, 0));
+        missing.add_table("g/e", &full());
         missing.add_buffer(
             "entries: 3\noverrun: 4\ncommit overrun: 2\nbytes: 7\nnow ts:     1.0\ndropped events: 1\nread events: 5\n",
         );

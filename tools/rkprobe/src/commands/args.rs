@@ -45,7 +45,7 @@ pub fn run(context: &Context, function: &str, count: Option<u64>) -> Result {
     probes::check_syntax(&command("rkprobe"))?;
     let instance = Instance::create(&context.tracefs)?;
     probes::define(&context.tracefs, &[command(instance.group())])?;
-    context.enable(&instance, "args", &[])?;
+    context.enable(&instance, "args")?;
     let none = format!("{function}: 0 calls");
     context.print_records(&instance, "args", count, &none, |record| {
         if context.is_json {

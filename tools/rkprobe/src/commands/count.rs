@@ -5,14 +5,16 @@
 use crate::{
     commands::lat::By,
     context::Context,
+    counts::{
+        self,
+        Count,
+        Table, //
+    },
     draw::{
         self,
         Bar, //
     },
-    failure::{
-        Failure,
-        Result, //
-    },
+    failure::Result,
     hist::{
         self,
         Hist,
@@ -62,31 +64,32 @@ fn picture(context: &Context, pattern: &str, hist: &Hist, missing: &Missing) -> 
 /// Runs the command. `by` divides the calls of a function, and `image` is the path of an image.
 pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&String>) -> Result {
     probes::check_pattern(pattern)?;
-    let command = |group: &str| format!("f:{group}/count {pattern}{}", by.map_or("", By::field));
+    let (mut keys, mut names) = (vec!["func"], vec!["func"]);
+    if let Some(by) = by {
+        keys.push(by.key());
+        names.push(by.name());
+    }
+    let count = Count {
+        keys: &keys,
+        sum: None,
+        size: 8192,
+        condition: counts::not_own(),
+    };
+    let command = |group: &str| {
+        let field = by.map_or("", By::field);
+        format!("f:{group}/count {pattern}{field}{}", count.clauses())
+    };
     probes::check_syntax(&command("rkprobe"))?;
     let instance = Instance::create(&context.tracefs)?;
     probes::define_pattern(&context.tracefs, pattern, command(instance.group()))?;
-    let mut keys = "__probe_ip.sym".to_string();
-    let mut names = vec!["__probe_ip"];
-    if let Some((key, name)) = by.map(By::key) {
-        keys += &format!(",{key}");
-        names.push(name);
-    }
-    let trigger = format!("hist:keys={keys}:size=8192 if {}", context.filter(&[]));
-    let file = instance.event_file("count", "trigger");
-    context
-        .tracefs
-        .write(&file, &trigger)
-        .map_err(|error| Failure::file(&file, &error))?;
-    let answer = instance.event_file("count", "hist");
-    let read = || -> Result<(Hist, Missing)> {
-        let text = context.tracefs.read(&answer)?;
-        let hist = hist::parse(&text, &names, None);
-        let missing =
-            Missing::read(&context.tracefs, &instance)?.with_table(hist.counted(), hist.dropped);
-        Ok((hist, missing))
+    context.switch_on(&instance, "count")?;
+    let table = Table {
+        event: "count",
+        keys: &names,
+        sum: None,
     };
-    context.watch(std::slice::from_ref(&answer), || {
+    let read = || counts::read_one(&context.tracefs, &instance, table);
+    context.watch(|| {
         let (hist, missing) = read()?;
         Ok(picture(context, pattern, &hist, &missing))
     })?;
@@ -123,9 +126,10 @@ mod tests {
 
     #[test]
     fn divides_the_calls_of_a_function() {
-        let text = "{ __probe_ip: [ffff] a, common_stacktrace:\n   a+0x1/0x2\n   b+0x1/0x2\n} hitcount: 2\n\
-            { __probe_ip: [ffff] b, common_stacktrace:\n   c+0x1/0x2\n} hitcount: 5\n";
-        let hist = hist::parse(text, &["__probe_ip", "common_stacktrace"], None);
+        let text =
+            "{ func: [ffff] a, common_stacktrace:\n   a+0x1/0x2\n   b+0x1/0x2\n} hitcount: 2\n\
+            { func: [ffff] b, common_stacktrace:\n   c+0x1/0x2\n} hitcount: 5\n";
+        let hist = hist::parse(text, &["func", "common_stacktrace"], None);
         let labels: Vec<String> = functions(&hist).into_iter().map(|bar| bar.label).collect();
         assert_eq!(labels, ["b  c+0x1/0x2", "a  a+0x1/0x2 < b+0x1/0x2"]);
     }

@@ -7,6 +7,11 @@ use probe::error::ErrorKind;
 use crate::{
     commands::lat::By,
     context::Context,
+    counts::{
+        self,
+        Count,
+        Table, //
+    },
     draw::Bar,
     errno,
     failure::{
@@ -131,16 +136,37 @@ fn table(pattern: &str, errors: &[Failed]) -> String {
     text
 }
 
+/// The end of a command that counts the errors of each place.
+///
+/// An error is not 0. But with `error == 0`, the kernel looks at the task only after an error, and not at the entry of
+/// each call.
+fn errors_by(place: &str, by: By) -> String {
+    let not_own = counts::not_own();
+    let count = Count {
+        keys: &[place, "error", by.key()],
+        sum: None,
+        size: 8192,
+        condition: format!("error < 0 && error >= {MIN_ERROR} && ({not_own} || error == 0)"),
+    };
+    format!("error=$retval:s32{}{}", by.field(), count.clauses())
+}
+
+/// The command for the returns of functions.
+fn at_return(group: &str, by: By, pattern: &str) -> String {
+    let count = errors_by("func", by);
+    format!("f:{group}/{FUNCTIONS} {pattern}%return {count}")
+}
+
 /// The commands of both events for a pattern. With source lines, each function has its own probe: at its return
 /// instructions, or else at its return. Returns the number of functions that the kernel refuses.
 fn define(
     context: &Context,
     group: &str,
-    fields: &str,
+    by: By,
     functions: Option<&[String]>,
     pattern: &str,
 ) -> Result<u64> {
-    let at_return = |name: &str| format!("f:{group}/{FUNCTIONS} {name}%return {fields}");
+    let at_return = |name: &str| at_return(group, by, name);
     let Some(functions) = functions else {
         probes::define_pattern(&context.tracefs, pattern, at_return(pattern))?;
         return Ok(0);
@@ -149,8 +175,10 @@ fn define(
     let mut probed = 0;
     let mut refused = 0;
     for function in functions {
-        let at_instructions =
-            format!("p:{group}/{INSTRUCTIONS} {function}%retinsn exit=$exit {fields}");
+        let at_instructions = format!(
+            "p:{group}/{INSTRUCTIONS} {function}%retinsn exit=$exit {}",
+            errors_by("exit.sym-offset", by)
+        );
         // `f` takes no module.
         let name = function.rsplit(':').next().unwrap_or(function);
         match probes::define(&context.tracefs, &[at_instructions, at_return(name)]) {
@@ -196,8 +224,7 @@ pub fn run(
         }
     }
     let by = by.unwrap_or(By::Comm);
-    let fields = format!("error=$retval:s32{}", by.field());
-    probes::check_syntax(&format!("f:rkprobe/fails {pattern}%return {fields}"))?;
+    probes::check_syntax(&at_return("rkprobe", by, pattern))?;
     let (functions, lines) = if has_source {
         let functions = probes::matching(&context.tracefs, pattern, MAX_PROBED)?;
         let modules: Vec<String> = match probes::is_pattern(pattern) {
@@ -210,20 +237,8 @@ pub fn run(
         (None, None)
     };
     let instance = Instance::create(&context.tracefs)?;
-    let refused = define(
-        context,
-        instance.group(),
-        &fields,
-        functions.as_deref(),
-        pattern,
-    )?;
-    let conditions = [format!("error >= {MIN_ERROR}"), "error < 0".into()];
-    let (key, name) = by.key();
-    let mut events = Vec::new();
-    for (event, place) in [
-        (FUNCTIONS, "__probe_func.sym"),
-        (INSTRUCTIONS, "exit.sym-offset"),
-    ] {
+    let refused = define(context, instance.group(), by, functions.as_deref(), pattern)?;
+    for event in [FUNCTIONS, INSTRUCTIONS] {
         let directory = context.tracefs.path(&instance.event_file(event, ""));
         // A dry run shows the first command for each function, and takes it for accepted.
         let is_used = match (has_source, context.tracefs.is_dry()) {
@@ -234,42 +249,26 @@ pub fn run(
         if !is_used {
             continue;
         }
-        let trigger = format!(
-            "hist:keys={place},error,{key}:size=8192 if {}",
-            context.filter(&conditions)
-        );
-        let file = instance.event_file(event, "trigger");
-        context
-            .tracefs
-            .write(&file, &trigger)
-            .map_err(|error| Failure::file(&file, &error))?;
-        events.push(event);
+        context.switch_on(&instance, event)?;
     }
+    let name = by.name();
+    let (functions_keys, exits_keys) = (["func", "error", name], ["exit", "error", name]);
     let mut read = || -> Result<(Vec<Failed>, Missing)> {
-        let read_one = |event, place| -> Result<Hist> {
-            if !events.contains(&event) {
-                return Ok(Hist::default());
-            }
-            let text = context.tracefs.read(&instance.event_file(event, "hist"))?;
-            Ok(hist::parse(&text, &[place, "error", name], None))
-        };
-        let hist = read_one(FUNCTIONS, "__probe_func")?;
-        let exits = read_one(INSTRUCTIONS, "exit")?;
+        // An event that does not exist has an empty table.
+        let tables = [(FUNCTIONS, &functions_keys), (INSTRUCTIONS, &exits_keys)];
+        let tables = tables.map(|(event, keys)| Table {
+            event,
+            keys,
+            sum: None,
+        });
+        let ([hist, exits], missing) = counts::read(&context.tracefs, &instance, tables)?;
         let mut errors = errors(&hist, &exits, lines.as_ref());
         // Functions that return nothing have no errors.
         returns.look_up(errors.iter().map(|failed| &*failed.function));
         errors.retain(|failed| !returns.is_void(&failed.function));
-        let missing = Missing::read(&context.tracefs, &instance)?
-            .with_table(hist.counted(), hist.dropped)
-            .with_table(exits.counted(), exits.dropped)
-            .with_unprobed(refused);
-        Ok((errors, missing))
+        Ok((errors, missing.with_unprobed(refused)))
     };
-    let files: Vec<String> = events
-        .iter()
-        .map(|event| instance.event_file(event, "hist"))
-        .collect();
-    context.watch(&files, || {
+    context.watch(|| {
         let (errors, missing) = read()?;
         Ok(missing.around(&table(pattern, &errors)))
     })?;
@@ -325,10 +324,9 @@ mod tests {
 
     #[test]
     fn names_errors_and_sorts_by_count() {
-        let text =
-            "{ __probe_func: [ffff] b, error: 18446744073709551614, comm: cat   } hitcount: 1\n\
-            { __probe_func: [ffff] a, error: -13, comm: a, b } hitcount: 20\n";
-        let hist = hist::parse(text, &["__probe_func", "error", "comm"], None);
+        let text = "{ func: [ffff] b, error: 18446744073709551614, comm: cat   } hitcount: 1\n\
+            { func: [ffff] a, error: -13, comm: a, b } hitcount: 20\n";
+        let hist = hist::parse(text, &["func", "error", "comm"], None);
         let none = Hist::default();
         assert_eq!(
             table("x", &errors(&hist, &none, None)),

@@ -425,7 +425,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
     // A life without its first step is not shown. So the first step comes last.
     for event in ["follow", "until", "from"] {
         if event != "until" || commands.until.is_some() {
-            context.enable(&instance, event, &[])?;
+            context.enable(&instance, event)?;
         }
     }
     let name = |function: &'_ str| function.rsplit(':').next().unwrap_or(function).to_string();

@@ -6,15 +6,17 @@ use std::collections::BTreeMap;
 
 use crate::{
     context::Context,
+    counts::{
+        self,
+        Count,
+        Table, //
+    },
     draw::{
         self,
         Bar, //
     },
     duration,
-    failure::{
-        Failure,
-        Result, //
-    },
+    failure::Result,
     hist::{
         self,
         Hist, //
@@ -58,17 +60,26 @@ impl By {
     pub fn field(self) -> &'static str {
         match self {
             Self::Comm => " comm=$comm",
-            _ => "",
+            Self::Cpu => " common_cpu=$current->thread_info.cpu",
+            Self::Pid | Self::Stack => "",
         }
     }
 
-    /// The key of the kernel's histogram, and the name that it has in the file.
-    pub fn key(self) -> (&'static str, &'static str) {
+    /// The key of the table.
+    pub fn key(self) -> &'static str {
         match self {
-            Self::Comm => ("comm", "comm"),
-            Self::Pid => ("common_pid", "common_pid"),
-            Self::Cpu => ("common_cpu", "common_cpu"),
-            Self::Stack => ("common_stacktrace", "common_stacktrace"),
+            Self::Stack => "stack",
+            _ => self.name(),
+        }
+    }
+
+    /// The name of the key in the text of the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Comm => "comm",
+            Self::Pid => "common_pid",
+            Self::Cpu => "common_cpu",
+            Self::Stack => "common_stacktrace",
         }
     }
 }
@@ -212,13 +223,20 @@ fn picture(context: &Context, function: &str, hist: &Hist, missing: &Missing) ->
 /// The commands to try.
 fn commands(function: &probes::Function<'_>, group: &str, by: Option<By>) -> Vec<String> {
     let field = by.map_or("", By::field);
+    let keys: Vec<&str> = by.map(By::key).into_iter().chain(["ns.log2"]).collect();
+    let count = Count {
+        keys: &keys,
+        sum: Some("ns"),
+        size: if by.is_some() { 4096 } else { 128 },
+        condition: counts::not_own(),
+    };
     let mut commands = function.at_return(group, "lat");
     if by == Some(By::Stack) && STACK_LACKS_CALLER {
         commands.reverse();
     }
     let commands = commands.into_iter();
     commands
-        .map(|command| format!("{command} ns=$elapsed{field}"))
+        .map(|command| format!("{command} ns=$elapsed{field}{}", count.clauses()))
         .collect()
 }
 
@@ -230,28 +248,15 @@ pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&Str
     }
     let instance = Instance::create(&context.tracefs)?;
     probes::define(&context.tracefs, &commands(&probed, instance.group(), by))?;
-    let (key, names) = match by {
-        Some(by) => (format!("{},", by.key().0), vec![by.key().1, "ns"]),
-        None => (String::new(), vec!["ns"]),
+    context.switch_on(&instance, "lat")?;
+    let names: Vec<&str> = by.map(By::name).into_iter().chain(["ns"]).collect();
+    let table = Table {
+        event: "lat",
+        keys: &names,
+        sum: Some("ns"),
     };
-    let trigger = format!(
-        "hist:keys={key}ns.log2:vals=ns:size=4096 if {}",
-        context.filter(&[])
-    );
-    let file = instance.event_file("lat", "trigger");
-    context
-        .tracefs
-        .write(&file, &trigger)
-        .map_err(|error| Failure::file(&file, &error))?;
-    let answer = instance.event_file("lat", "hist");
-    let read = || -> Result<(Hist, Missing)> {
-        let text = context.tracefs.read(&answer)?;
-        let hist = hist::parse(&text, &names, Some("ns"));
-        let missing =
-            Missing::read(&context.tracefs, &instance)?.with_table(hist.counted(), hist.dropped);
-        Ok((hist, missing))
-    };
-    context.watch(std::slice::from_ref(&answer), || {
+    let read = || counts::read_one(&context.tracefs, &instance, table);
+    context.watch(|| {
         let (hist, missing) = read()?;
         Ok(picture(context, function, &hist, &missing))
     })?;

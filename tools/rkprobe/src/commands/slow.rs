@@ -89,7 +89,7 @@ pub fn run(context: &Context, function: &str, limit: u64, count: Option<u64>) ->
         &context.tracefs,
         &commands(instance.group(), &probed, limit),
     )?;
-    context.enable(&instance, "slow", &[])?;
+    context.enable(&instance, "slow")?;
     let none = format!(
         "{function}: 0 calls took more than {}",
         duration::show(limit)

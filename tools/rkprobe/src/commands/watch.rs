@@ -10,6 +10,11 @@ use std::{
 use crate::{
     btf,
     context::Context,
+    counts::{
+        self,
+        Count,
+        Table, //
+    },
     draw::{
         self,
         Bar, //
@@ -207,18 +212,27 @@ pub fn run(context: &Context, memory: &str, is_each: bool, count: Option<u64>) -
     let length = parsed.length(&symbols, |symbol| {
         btf::with(None, |btf| btf.variable_size(symbol)).flatten()
     })?;
+    let count_writes = Count {
+        keys: &["func.sym-offset", "comm"],
+        sum: None,
+        size: 4096,
+        condition: counts::not_own(),
+    };
+    let rest = match is_each {
+        true => format!(" value=+0($addr):x{}", length * 8),
+        false => count_writes.clauses(),
+    };
     let command = |group: &str| {
         format!(
-            "w:{group}/watch w@{}:{length} value=+0($addr):x{} comm=$comm",
-            parsed.text,
-            length * 8
+            "w:{group}/watch w@{}:{length} comm=$comm{rest}",
+            parsed.text
         )
     };
     probes::check_syntax(&command("rkprobe"))?;
     let instance = Instance::create(&context.tracefs)?;
     probes::define(&context.tracefs, &[command(instance.group())])?;
     if is_each {
-        context.enable(&instance, "watch", &[]).map_err(explain)?;
+        context.enable(&instance, "watch").map_err(explain)?;
         let none = format!("{memory}: 0 writes");
         return context.print_records(&instance, "watch", count, &none, |record| {
             if context.is_json {
@@ -228,25 +242,14 @@ pub fn run(context: &Context, memory: &str, is_each: bool, count: Option<u64>) -
             }
         });
     }
-    let trigger = format!(
-        "hist:keys=__probe_ip.sym-offset,comm:size=4096 if {}",
-        context.filter(&[])
-    );
-    let file = instance.event_file("watch", "trigger");
-    if let Err(error) = context.tracefs.write(&file, &trigger) {
-        // A trigger does not report why the event cannot be enabled.
-        context.enable(&instance, "watch", &[]).map_err(explain)?;
-        return Err(Failure::file(&file, &error));
-    }
-    let answer = instance.event_file("watch", "hist");
-    let read = || -> Result<(Hist, Missing)> {
-        let text = context.tracefs.read(&answer)?;
-        let hist = hist::parse(&text, &["__probe_ip", "comm"], None);
-        let missing =
-            Missing::read(&context.tracefs, &instance)?.with_table(hist.counted(), hist.dropped);
-        Ok((hist, missing))
+    context.switch_on(&instance, "watch").map_err(explain)?;
+    let table = Table {
+        event: "watch",
+        keys: &["func", "comm"],
+        sum: None,
     };
-    context.watch(std::slice::from_ref(&answer), || {
+    let read = || counts::read_one(&context.tracefs, &instance, table);
+    context.watch(|| {
         let (hist, missing) = read()?;
         Ok(picture(context, memory, &hist, &missing))
     })?;
@@ -324,9 +327,9 @@ mod tests {
     #[test]
     fn shows_who_writes() {
         let hist = hist::parse(
-            "{ __probe_ip: [ffff] f+0x10/0x20 [m]  , comm: cat } hitcount: 1\n\
-             { __probe_ip: [ffff] g+0x10, comm: sh } hitcount: 7\n",
-            &["__probe_ip", "comm"],
+            "{ func: [ffff] f+0x10/0x20 [m]  , comm: cat } hitcount: 1\n\
+             { func: [ffff] g+0x10, comm: sh } hitcount: 7\n",
+            &["func", "comm"],
             None,
         );
         let labels: Vec<String> = writers(&hist).into_iter().map(|bar| bar.label).collect();

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events that count at the hit, and their tables.
+
+use std::{
+    path::Path,
+    process, //
+};
+
+use crate::{
+    failure::Result,
+    hist::{
+        self,
+        Hist, //
+    },
+    instance::Instance,
+    missing::Missing,
+    tracefs::Tracefs, //
+};
+
+/// The file with the tables of all events that count.
+pub const COUNTS: &str = "rkprobe_counts";
+
+/// How the hits of a run are counted.
+pub struct Count<'a> {
+    /// The keys, with their modifiers.
+    pub keys: &'a [&'a str],
+    /// The field that is added up, if there is one.
+    pub sum: Option<&'a str>,
+    /// The number of rows of the table: a power of two.
+    pub size: u32,
+    /// What must be true of a hit that counts.
+    pub condition: String,
+}
+
+impl Count<'_> {
+    /// The end of a command whose event counts.
+    pub fn clauses(&self) -> String {
+        let sum = self.sum.map_or(String::new(), |sum| format!(" sum {sum}"));
+        let (keys, size, condition) = (self.keys.join(","), self.size, &self.condition);
+        format!(" by {keys}{sum} size={size} if {condition}")
+    }
+}
+
+/// The condition that is false for the tool's own calls. Without BTF, it is false for all runs of the tool.
+pub fn not_own() -> String {
+    let has_types = Path::new("/sys/kernel/btf/vmlinux").exists();
+    not_by(has_types, process::id())
+}
+
+fn not_by(has_types: bool, pid: u32) -> String {
+    match has_types {
+        true => format!("$current->pid != {pid}"),
+        false => format!("$comm != \"{}\"", env!("CARGO_PKG_NAME")),
+    }
+}
+
+/// The table of an event of a run, and how its file shows it.
+#[derive(Clone, Copy)]
+pub struct Table<'a> {
+    /// The event.
+    pub event: &'a str,
+    /// The names of its keys.
+    pub keys: &'a [&'a str],
+    /// The name of the field that is added up.
+    pub sum: Option<&'a str>,
+}
+
+/// Reads the tables of events of a run, and what they miss.
+pub fn read<const N: usize>(
+    tracefs: &Tracefs,
+    instance: &Instance<'_>,
+    tables: [Table<'_>; N],
+) -> Result<([Hist; N], Missing)> {
+    // A hit that finds no row is a missed hit of its probe, too. The tables are read last, so none of these hits is
+    // taken for one that the probe missed for another reason.
+    let mut missing = Missing::read(tracefs, instance)?;
+    let text = tracefs.read(COUNTS)?;
+    let hists = tables.map(|table| {
+        let event = format!("{}/{}", instance.group(), table.event);
+        let hist = hist::parse(table_of(&text, &event), table.keys, table.sum);
+        missing.add_table(&event, &hist);
+        hist
+    });
+    Ok((hists, missing))
+}
+
+/// Reads the table of the run's only event that counts, and what it misses.
+pub fn read_one(
+    tracefs: &Tracefs,
+    instance: &Instance<'_>,
+    table: Table<'_>,
+) -> Result<(Hist, Missing)> {
+    let ([hist], missing) = read(tracefs, instance, [table])?;
+    Ok((hist, missing))
+}
+
+/// The text of an event's table. Empty if there is none.
+///
+/// The name of a task can contain a line break. But it is too short for the text that begins a table.
+fn table_of<'t>(text: &'t str, event: &str) -> &'t str {
+    const HEAD: &str = "\n# event histogram\n#\n# trigger info: ";
+
+    let start = format!("# event: {event}{HEAD}");
+    let Some((_, rest)) = text.split_once(&start) else {
+        return "";
+    };
+    rest.split_once(HEAD).map_or(rest, |(table, _)| table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clauses_have_their_order() {
+        let count = Count {
+            keys: &["$comm", "ns.log2"],
+            sum: Some("ns"),
+            size: 128,
+            condition: "ns > 5".into(),
+        };
+        assert_eq!(
+            count.clauses(),
+            " by $comm,ns.log2 sum ns size=128 if ns > 5"
+        );
+        let count = Count {
+            keys: &["func"],
+            sum: None,
+            size: 256,
+            condition: not_own(),
+        };
+        assert!(count.clauses().starts_with(" by func size=256 if $c"));
+    }
+
+    #[test]
+    fn the_tool_knows_its_own_calls() {
+        assert_eq!(not_by(true, 7), "$current->pid != 7");
+        assert_eq!(not_by(false, 7), "$comm != \"rkprobe\"");
+    }
+
+    #[test]
+    fn finds_the_table_of_an_event() {
+        let table = |event, rows| {
+            format!(
+                "# event: {event}\n# event histogram\n#\n# trigger info: hist:keys=$comm [active]\n#\n\n{rows}\n\
+                 Totals:\n    Hits: 1\n    Entries: 1\n    Dropped: 4\n\n\n"
+            )
+        };
+        let row = |comm, hits| format!("{{ $comm: {comm} }} hitcount: {hits}\n");
+        let text = table("g/a2", row("x", 1))
+            + &table("g/a", row("\n# event: g/b\n", 2) + &row("y", 3))
+            + &table("h/g/a", row("z", 5))
+            + &table("g/b", row("w", 6));
+        let hits = |event| {
+            let hist = hist::parse(table_of(&text, event), &["$comm"], None);
+            (hist.rows.len(), hist.counted(), hist.dropped)
+        };
+        assert_eq!(hits("g/a"), (2, 5, 4));
+        assert_eq!(hits("g/b"), (1, 6, 4));
+        assert_eq!(hits("g/c"), (0, 0, 0));
+    }
+}
