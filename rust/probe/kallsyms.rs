@@ -33,6 +33,7 @@
 mod compressed;
 
 pub use compressed::{
+    expand,
     token_texts,
     Names,
     Token,

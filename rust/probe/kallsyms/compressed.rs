@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hashes the names of the kernel's symbols in their compressed form in memory.
+//! Hashes and expands the names of the kernel's symbols, which are compressed in memory.
 //!
 //! The names follow each other. A name is its length in bytes, and then the bytes. Each byte is the
 //! number of a token, which stands for some characters. The first character is the symbol's type.
-//! rkprobe needs only the hashes of names. It computes them from the hashes of tokens, so it
-//! expands no name.
+//! To find a name, rkprobe needs only the hashes of names. It computes them from the hashes of
+//! tokens. It expands only the names that may match a pattern.
 //!
 //! C: `kallsyms_expand_symbol()` in `kernel/kallsyms.c`, `write_src()` in `scripts/kallsyms.c`.
 
@@ -30,6 +30,49 @@ pub fn token_texts<'a>(
         let text = table.get(usize::from(start)..)?;
         text.get(..text.iter().position(|&byte| byte == 0)?)
     })
+}
+
+/// Expands a compressed name, without the type, to the start of `to`, and returns it. `None` if the
+/// name does not begin with `prefix`, if `to` is too short, or without a text for a token.
+///
+/// # Examples
+///
+/// ```
+/// use probe::kallsyms::{
+///     expand,
+///     TOKENS, //
+/// };
+///
+/// let mut texts: [&[u8]; TOKENS] = [b""; TOKENS];
+/// texts[1] = b"Tvfs_";
+/// texts[2] = b"re";
+/// texts[3] = b"ad";
+/// let mut to = [0; 16];
+/// assert_eq!(expand(&[1, 2, 3], &texts, b"vfs_r", &mut to), Some(b"vfs_read".as_slice()));
+/// assert_eq!(expand(&[1, 2, 3], &texts, b"vfs_w", &mut to), None);
+/// ```
+pub fn expand<'a>(
+    name: &[u8],
+    texts: &[&[u8]; TOKENS],
+    prefix: &[u8],
+    to: &'a mut [u8],
+) -> Option<&'a [u8]> {
+    let (first, rest) = name.split_first()?;
+    let (_, first) = texts[usize::from(*first)].split_first()?;
+    let rest = rest.iter().map(|&number| texts[usize::from(number)]);
+    let mut len = 0usize;
+    for text in core::iter::once(first).chain(rest) {
+        let end = len.checked_add(text.len())?;
+        to.get_mut(len..end)?.copy_from_slice(text);
+        // Most names differ from the prefix in their first tokens.
+        if let Some(expected) = prefix.get(len..) {
+            if !text.iter().zip(expected).all(|(a, b)| a == b) {
+                return None;
+            }
+        }
+        len = end;
+    }
+    to.get(..len).filter(|name| name.len() >= prefix.len())
 }
 
 /// The hash of the characters that a byte of a compressed name stands for.

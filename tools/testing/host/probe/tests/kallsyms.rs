@@ -8,6 +8,7 @@ use probe::{
     hash::hash,
     kallsyms::{
         contains,
+        expand,
         insert,
         token_texts,
         Location,
@@ -284,4 +285,50 @@ proptest! {
         hashes.extend(second.map(|name| tokens.hash(name)));
         prop_assert_eq!(hashes, expected);
     }
+}
+
+/// The texts of tokens: `T` and some names, and the rest empty.
+fn texts() -> [&'static [u8]; TOKENS] {
+    let mut texts: [&[u8]; TOKENS] = [b""; TOKENS];
+    texts[1] = b"T";
+    texts[2] = b"Tvfs_";
+    texts[3] = b"vfs_";
+    texts[4] = b"read";
+    texts
+}
+
+#[test]
+fn expanded_names_begin_with_the_prefix() {
+    let name = |compressed: &[u8], prefix: &str| {
+        let mut to = [0; 32];
+        expand(compressed, &texts(), prefix.as_bytes(), &mut to)
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+    };
+    for compressed in [&[2, 4][..], &[1, 3, 4]] {
+        for prefix in ["", "v", "vfs_", "vfs_r", "vfs_read"] {
+            assert_eq!(
+                name(compressed, prefix).as_deref(),
+                Some("vfs_read"),
+                "{prefix}"
+            );
+        }
+        for prefix in ["x", "vx", "vfs_x", "vfs_ready", "vfs_read_iter"] {
+            assert_eq!(name(compressed, prefix), None, "{prefix}");
+        }
+    }
+    // Without a type, and with a type only.
+    assert_eq!(name(&[], ""), None);
+    assert_eq!(name(&[0], ""), None);
+    assert_eq!(name(&[1], ""), Some(String::new()));
+}
+
+#[test]
+fn a_name_that_is_too_long_is_not_expanded() {
+    for len in 0..8 {
+        assert_eq!(expand(&[2, 4], &texts(), b"", &mut vec![0; len]), None);
+    }
+    assert_eq!(
+        expand(&[2, 4], &texts(), b"", &mut [0; 8]),
+        Some(b"vfs_read".as_slice())
+    );
 }
