@@ -7,6 +7,7 @@
 #include "arch.c"
 #include "assumptions.c"
 #include "file.c"
+#include "fprobe.c"
 #include "ftrace.c"
 #include "jump_label.c"
 #include "kmemleak.c"

@@ -161,6 +161,51 @@ mod tests {
     }
 
     #[test]
+    fn probes_of_a_function_come_and_go_alone() -> Result {
+        static FIRST: Seen = Seen::new();
+        static SECOND: Seen = Seen::new();
+        let first = Fprobe::new(Functions::Names(&[ADD, DEPTH]), Entered::new(&FIRST))?;
+        let addresses = [address_of_add()];
+        let second = Fprobe::new(Functions::Addresses(&addresses), Entered::new(&SECOND))?;
+        add(1, 0);
+        drop(first);
+        add(2, 0);
+        depth(0);
+        drop(second);
+        add(3, 0);
+        assert!(FIRST.is(&[1]));
+        assert!(SECOND.is(&[1, 2]));
+        Ok(())
+    }
+
+    /// Calls the probed function.
+    struct Calling(&'static Seen);
+
+    #[vtable]
+    impl Handler for Calling {
+        type Data = ();
+
+        fn entry(&self, call: &Call<'_>) -> Option<()> {
+            let first = call.arg::<u64>(0);
+            self.0.push(first);
+            add(first + 1, 0);
+            Some(())
+        }
+    }
+
+    #[test]
+    fn two_handlers_nest_and_the_third_call_is_missed() -> Result {
+        static SEEN: Seen = Seen::new();
+        let probe = Fprobe::new(Functions::Names(&[ADD]), Calling(&SEEN))?;
+        add(1, 0);
+        let missed = probe.missed();
+        drop(probe);
+        assert!(SEEN.is(&[1, 2]));
+        assert_eq!(missed, 1);
+        Ok(())
+    }
+
+    #[test]
     fn calls_are_seen_while_enabled() -> Result {
         static SEEN: Seen = Seen::new();
         static DROPPED: Seen = Seen::new();

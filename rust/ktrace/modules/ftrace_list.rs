@@ -19,10 +19,12 @@ use kernel::{
     bindings,
     error::to_result,
     ffi::{
+        c_int,
         c_uint,
         c_ulong, //
     },
-    prelude::*, //
+    prelude::*,
+    sync::GlobalGuard, //
 };
 
 use crate::{
@@ -35,6 +37,12 @@ use crate::{
         Module, //
     },
 };
+
+// `kernel::bindings` defines the type of the module.
+#[allow(improper_ctypes)]
+extern "C" {
+    fn ktrace_remove_sites_in(module: *mut bindings::module);
+}
 
 /// Registered `ftrace_ops`.
 struct ListedOps(*mut bindings::ftrace_ops);
@@ -84,15 +92,105 @@ pub(crate) unsafe fn register(ops: *mut bindings::ftrace_ops) -> Result {
     Ok(())
 }
 
-/// Returns a guard for the registration of an fprobe, which must not give functions of modules that
-/// are being unloaded to ftrace.
+/// The list, locked.
 ///
-/// The state of a module changes before [`remove_functions_of`] takes the lock, and the kernel
-/// calls fprobe's notifier after [`remove_functions_of`]. So the registration sees the state, or
-/// fprobe sees the functions that it adds.
-#[must_use]
-pub(crate) fn before_fprobe_removes() -> impl Sized {
-    OPS.lock()
+/// A registration of an fprobe locks the list, because it must not give functions of modules that
+/// are being unloaded to ftrace. The state of a module changes before [`remove_functions_of`] takes
+/// the lock, and the kernel calls fprobe's notifier after [`remove_functions_of`]. So the
+/// registration sees the state, or the notifiers see the functions that it adds.
+pub(crate) struct Locked(GlobalGuard<OPS>);
+
+/// Locks the list. Process context; sleeps.
+pub(crate) fn lock() -> Locked {
+    Locked(OPS.lock())
+}
+
+impl Locked {
+    /// Adds functions to the filter of `ops`, and registers `ops` if they are not registered. The
+    /// addresses must not be in modules that are being unloaded.
+    ///
+    /// Process context; sleeps. `EINVAL` if ftrace cannot trace one of the functions. `ENOMEM`. If
+    /// this function fails, it adds none.
+    ///
+    /// # Safety
+    ///
+    /// `ops` must be complete. There must be at least one address. If this function succeeds, `ops`
+    /// must stay in place until [`remove_functions`](Self::remove_functions) has removed all of its
+    /// functions.
+    pub(crate) unsafe fn add_functions(
+        &mut self,
+        ops: *mut bindings::ftrace_ops,
+        addresses: &mut [c_ulong],
+    ) -> Result {
+        let count = c_uint::try_from(addresses.len())?;
+        let is_registered = self.position(ops).is_some();
+        self.0.reserve(1, GFP_KERNEL)?;
+        // Functions of a module that is gone may be left in a filter that is not registered.
+        let replaces = c_int::from(!is_registered);
+        // SAFETY: The caller guarantees that `ops` are complete. The array has `count` addresses.
+        to_result(unsafe {
+            bindings::ftrace_set_filter_ips(ops, addresses.as_mut_ptr(), count, 0, replaces)
+        })?;
+        if is_registered {
+            return Ok(());
+        }
+        // SAFETY: The caller guarantees that `ops` are complete and stay in place.
+        if let Err(error) = to_result(unsafe { bindings::register_ftrace_function(ops) }) {
+            // SAFETY: The registration failed, so `ops` are not registered.
+            unsafe { bindings::ftrace_free_filter(ops) };
+            return Err(error);
+        }
+        // The list has space, so this cannot fail.
+        let _ = self.0.push_within_capacity(ListedOps(ops));
+        Ok(())
+    }
+
+    /// Removes functions from the filter of `ops`. If they `are_all` functions of `ops`,
+    /// unregisters `ops` instead, and waits until no handler runs. Does nothing if `ops` are not
+    /// registered.
+    ///
+    /// Process context; sleeps. If this fails, ftrace may still call `ops` for the functions.
+    ///
+    /// # Safety
+    ///
+    /// [`add_functions`](Self::add_functions) must have added the functions.
+    pub(crate) unsafe fn remove_functions(
+        &mut self,
+        ops: *mut bindings::ftrace_ops,
+        addresses: &mut [c_ulong],
+        are_all: bool,
+    ) -> Result {
+        if self.position(ops).is_none() || (addresses.is_empty() && !are_all) {
+            return Ok(());
+        }
+        if are_all {
+            self.unregister(ops)?;
+            // SAFETY: `ops` are not registered any more.
+            unsafe { bindings::ftrace_free_filter(ops) };
+            return Ok(());
+        }
+        let count = c_uint::try_from(addresses.len())?;
+        // SAFETY: The list has registered `ftrace_ops` only. The array has `count` addresses.
+        to_result(unsafe {
+            bindings::ftrace_set_filter_ips(ops, addresses.as_mut_ptr(), count, 1, 0)
+        })
+    }
+
+    fn position(&self, ops: *mut bindings::ftrace_ops) -> Option<usize> {
+        // Most `ftrace_ops` leave in the reverse order of their registration.
+        self.0.iter().rposition(|listed| listed.0 == ops)
+    }
+
+    /// See [`unregister`].
+    fn unregister(&mut self, ops: *mut bindings::ftrace_ops) -> Result {
+        if let Some(index) = self.position(ops) {
+            // SAFETY: The list has registered `ftrace_ops` only.
+            to_result(unsafe { bindings::unregister_ftrace_function(ops) })?;
+            // The index is in range, so this cannot fail.
+            let _ = self.0.remove(index);
+        }
+        Ok(())
+    }
 }
 
 /// Unregisters `ops`, and waits until no handler runs. Does nothing if `ops` are not listed.
@@ -100,22 +198,18 @@ pub(crate) fn before_fprobe_removes() -> impl Sized {
 /// Process context; sleeps. If this fails, `ops` stay registered and listed. C:
 /// `unregister_ftrace_function()`.
 pub(crate) fn unregister(ops: *mut bindings::ftrace_ops) -> Result {
-    let mut list = OPS.lock();
-    // Most `ftrace_ops` leave in the reverse order of their registration.
-    if let Some(index) = list.iter().rposition(|listed| listed.0 == ops) {
-        // SAFETY: The list has registered `ftrace_ops` only.
-        to_result(unsafe { bindings::unregister_ftrace_function(ops) })?;
-        // The index is in range, so this cannot fail.
-        let _ = list.remove(index);
-    }
-    Ok(())
+    lock().unregister(ops)
 }
 
-/// Removes the functions of `module`, which is being unloaded, from all filters. Process context.
+/// Removes the functions of `module`, which is being unloaded, from all filters, and the sites of
+/// fprobes in them. Process context.
 ///
 /// Unregisters `ftrace_ops` that have no other functions.
 pub(crate) fn remove_functions_of(module: &Module) {
-    OPS.lock().retain(|listed| {
+    let mut list = OPS.lock();
+    // SAFETY: The module exists. The lock excludes other functions of `rust/helpers/fprobe.c`.
+    unsafe { ktrace_remove_sites_in(module.as_ptr()) };
+    list.retain(|listed| {
         let ops = listed.0;
         // SAFETY: The list has registered `ftrace_ops` only, and has the lock.
         let removed = unsafe { remove_functions(ops, |address| module.contains(address)) };

@@ -89,15 +89,20 @@ impl Module {
     /// imports. Any context.
     pub fn count_symbols(&self, name: &str) -> usize {
         let mut count = 0usize;
-        self.each_symbol(name, |_| count += 1);
+        let is_named = |other: &CStr| other.to_bytes() == name.as_bytes();
+        self.each_symbol(is_named, |_| count += 1);
         count
     }
 
-    /// Adds the addresses of the module's symbols with this name to `addresses`. Any context.
-    /// `ENOMEM`.
-    pub(crate) fn add_symbols(&self, name: &str, addresses: &mut KVec<usize>) -> Result {
+    /// Adds the addresses of the module's symbols whose name matches to `addresses`. `matches` must
+    /// not sleep. Any context. `ENOMEM`.
+    pub(crate) fn add_symbols(
+        &self,
+        matches: impl Fn(&CStr) -> bool,
+        addresses: &mut KVec<usize>,
+    ) -> Result {
         let mut result = Ok(());
-        self.each_symbol(name, |address| {
+        self.each_symbol(matches, |address| {
             if result.is_ok() {
                 result = addresses.push(address, GFP_ATOMIC);
             }
@@ -105,9 +110,9 @@ impl Module {
         Ok(result?)
     }
 
-    /// Calls `f` with the address of each symbol of the module with this name. `f` must not sleep.
-    /// Any context.
-    fn each_symbol(&self, name: &str, mut f: impl FnMut(usize)) {
+    /// Calls `f` with the address of each symbol of the module whose name matches. Neither function
+    /// may sleep. Any context.
+    fn each_symbol(&self, matches: impl Fn(&CStr) -> bool, mut f: impl FnMut(usize)) {
         let guard = rcu::read_lock();
         // SAFETY: The kernel replaces the table after the initialisation of the module, and frees
         // the old table after an RCU grace period. The table has the number of symbols that it
@@ -117,10 +122,8 @@ impl Module {
             if !table.is_null() {
                 for index in 0..(*table).num_symtab as usize {
                     let symbol = (*table).symtab.add(index);
-                    let other = (*table).strtab.add((*symbol).st_name as usize);
-                    if (*symbol).st_shndx != 0
-                        && CStr::from_char_ptr(other).to_bytes() == name.as_bytes()
-                    {
+                    let name = (*table).strtab.add((*symbol).st_name as usize);
+                    if (*symbol).st_shndx != 0 && matches(CStr::from_char_ptr(name)) {
                         f((*symbol).st_value as usize);
                     }
                 }

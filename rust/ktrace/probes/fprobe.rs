@@ -6,6 +6,10 @@
 //!
 //! Reference: <https://docs.kernel.org/trace/fprobe.html>
 //!
+//! The kernel's fprobe calls the handlers of a probe with an exit handler. For a probe without one,
+//! ktrace takes the structure and the rules of the kernel's fprobe, but calls the handlers itself,
+//! which costs less: see `fprobe/sites.rs`.
+//!
 //! A probe with an exit handler saves entry data on the task's shadow stack. Calls that are in
 //! flight when the probe is unregistered return later, maybe after ktrace's module was unloaded and
 //! loaded again. The kernel then checks only whether a probe is registered *at this address*. If
@@ -42,18 +46,18 @@ use kernel::{
 use crate::{
     bindings,
     hit::function::Call,
-    modules::leftover::{
-        self,
-        Entry,
-        Kind, //
+    modules::{
+        ftrace_list,
+        leftover::{
+            self,
+            Entry,
+            Kind, //
+        },
     },
     probes::pointers::impl_for_pointers, //
 };
 
-use functions::{
-    register,
-    MAX_FPROBE_DATA_SIZE, //
-};
+use functions::MAX_FPROBE_DATA_SIZE;
 use slot::FprobeSlot;
 
 pub use functions::{
@@ -67,6 +71,7 @@ pub(crate) use slot::{
 };
 
 mod functions;
+mod sites;
 mod slot;
 
 /// The handler of the entry and the exit of a function.
@@ -119,7 +124,8 @@ struct SavedData<D> {
 /// A registered fprobe. Dropping it unregisters it.
 ///
 /// Dropping waits for an RCU grace period, until no handler runs. Process context. For calls in
-/// flight, the exit handler does not run after this.
+/// flight, the exit handler does not run after this. Dropping the last probe without an exit
+/// handler also waits for a grace period of RCU tasks, which takes some tenths of a second.
 ///
 /// # Examples
 ///
@@ -251,7 +257,7 @@ impl<H: Handler> Fprobe<H> {
         let tracked = unsafe { leftover::track(Kind::Other, &[code], fprobe.cast(), remove) };
         // SAFETY: The slot is initialised and does not move. It is unregistered before it is used
         // again.
-        match tracked.and_then(|claim| unsafe { register(fprobe, functions) }.map(|()| claim)) {
+        match tracked.and_then(|claim| unsafe { register(slot, functions) }.map(|()| claim)) {
             // INVARIANT: This function has just registered the slot.
             Ok(claim) => Ok(Self {
                 // SAFETY: The pointer is from a `KBox`, so it is not NULL.
@@ -293,8 +299,9 @@ impl<H: Handler> Fprobe<H> {
     /// The number of calls that the kernel missed at their entry, or whose entry data found no
     /// memory. Any context.
     ///
-    /// The kernel does not count the calls by a handler of ftrace which itself runs inside another
-    /// one: see `ftrace_test_recursion_trylock()`.
+    /// A call by a handler of ftrace which itself runs inside another one does not reach the probe:
+    /// see `ftrace_test_recursion_trylock()`. Such a call is counted only for a probe without an
+    /// exit handler, and only if no other kind of probe is at the same function.
     ///
     /// C: `nmissed` in `struct fprobe`, which is counted without a lock.
     pub fn missed(&self) -> u64 {
@@ -344,13 +351,49 @@ impl<H: Handler> Drop for Fprobe<H> {
     }
 }
 
+/// Registers a slot. Context and errors are those of [`Fprobe::new`].
+///
+/// The kernel's fprobe calls the handlers of probes with an exit handler, and those of other probes
+/// whose functions ktrace does not find.
+///
+/// # Safety
+///
+/// `slot` must be initialised, and must not move until it has been unregistered.
+unsafe fn register(slot: *mut FprobeSlot, functions: Functions<'_>) -> Result {
+    // SAFETY: The caller guarantees that the slot is initialised. Nobody else uses it yet.
+    let (fprobe, has_exit) = unsafe {
+        let fprobe = (*slot).fprobe.get();
+        (fprobe, (*fprobe).exit_handler.is_some())
+    };
+    if !has_exit {
+        // SAFETY: The caller guarantees that the fprobe is initialised and does not move.
+        if let Some(sites) = unsafe { sites::register(fprobe, &functions) }? {
+            // SAFETY: The slot is live, and only this task uses the field.
+            unsafe { *(*slot).sites.get() = sites };
+            return Ok(());
+        }
+    }
+    let list = ftrace_list::lock();
+    // SAFETY: The caller guarantees that the fprobe is initialised and does not move.
+    unsafe { functions::register(&list, fprobe, &functions) }
+}
+
 /// Unregisters an fprobe, and waits until no handler runs. If this fails, keeps the code loaded.
 /// The caller must then keep the memory.
 ///
 /// # Safety
 ///
-/// `fprobe` must be registered.
+/// `fprobe` must be in a slot that [`register`] has registered.
 unsafe fn unregister(fprobe: *mut bindings::fprobe) -> Result {
+    // SAFETY: The caller guarantees that the fprobe is in a slot.
+    let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), FprobeSlot, fprobe) };
+    // SAFETY: Only the task that unregisters the slot uses the field.
+    let mut sites = core::mem::take(unsafe { &mut *slot.sites.get() });
+    if !sites.is_empty() {
+        // SAFETY: `register` has registered the sites.
+        unsafe { sites::unregister(&mut sites) };
+        return Ok(());
+    }
     // SAFETY: The caller guarantees that the fprobe is registered.
     let unregistered = to_result(unsafe { bindings::unregister_fprobe(fprobe) });
     if unregistered.is_err() {
@@ -365,7 +408,7 @@ unsafe fn unregister(fprobe: *mut bindings::fprobe) -> Result {
 ///
 /// # Safety
 ///
-/// `object` must be a registered `struct fprobe`. Only the caller may unregister it.
+/// `object` must be the `struct fprobe` of a registered slot. Only the caller may unregister it.
 unsafe fn remove(object: *mut c_void) {
     // SAFETY: The caller guarantees that the fprobe is registered. Its memory is not freed.
     let _ = unsafe { unregister(object.cast()) };

@@ -375,10 +375,17 @@ unsafe fn set_filter(ops: *mut bindings::ftrace_ops, filter: Filter<'_>) -> Resu
             Ok(())
         }
         Filter::Addresses([]) => Err(EINVAL),
-        Filter::Addresses(addresses) => addresses.iter().try_for_each(|address| {
-            // SAFETY: The caller guarantees that `ops` is valid.
-            to_result(unsafe { bindings::ftrace_set_filter_ip(ops, *address as c_ulong, 0, 0) })
-        }),
+        Filter::Addresses(addresses) => {
+            let mut copy = KVVec::<c_ulong>::with_capacity(addresses.len(), GFP_KERNEL)?;
+            for address in addresses {
+                copy.push(*address as c_ulong, GFP_KERNEL)?;
+            }
+            let count = c_uint::try_from(copy.len())?;
+            // SAFETY: The caller guarantees that `ops` is valid. The array has `count` addresses.
+            to_result(unsafe {
+                bindings::ftrace_set_filter_ips(ops, copy.as_mut_ptr(), count, 0, 0)
+            })
+        }
     }
 }
 

@@ -56,7 +56,8 @@ pub fn addresses_of(name: &str) -> Result<KVec<usize>> {
     module::for_each(|other| {
         let is_meant = module.is_none_or(|module| module.as_bytes() == &**other.name());
         if is_meant && !other.is_going() && result.is_ok() {
-            result = other.add_symbols(name, &mut addresses);
+            let is_named = |other: &CStr| other.to_bytes() == name.as_bytes();
+            result = other.add_symbols(is_named, &mut addresses);
         }
     });
     result?;
@@ -75,6 +76,32 @@ pub fn each_named(
     mut found: impl FnMut(usize, usize) -> Result, //
 ) -> Result {
     tree::each_named(names, &mut found)
+}
+
+/// Adds the addresses of all symbols whose name matches, of the kernel image and of the modules
+/// that are not being unloaded. All matching names begin with `prefix`. `matches` must not sleep.
+/// Returns false if the symbols cannot be read. Then the caller must ignore the addresses.
+///
+/// Process context; sleeps. Takes about 0.01 s. Returns false without `CONFIG_VMCORE_INFO`, and in
+/// the kernel tree. `ENOMEM`.
+pub(crate) fn add_matching(
+    prefix: &[u8],
+    matches: &dyn Fn(&CStr) -> bool,
+    addresses: &mut KVVec<usize>,
+) -> Result<bool> {
+    if !tree::add_matching_in_kernel(prefix, matches, addresses)? {
+        return Ok(false);
+    }
+    let mut in_modules = KVec::new();
+    let mut result = Ok(());
+    module::for_each(|module| {
+        if !module.is_going() && result.is_ok() {
+            result = module.add_symbols(matches, &mut in_modules);
+        }
+    });
+    result?;
+    addresses.extend_from_slice(&in_modules, GFP_KERNEL)?;
+    Ok(true)
 }
 
 /// Whether a symbol of text or data has the name `NAME` or `MODULE:NAME`.

@@ -22,7 +22,7 @@ use crate::{
     bindings,
     hit::glob,
     modules::{
-        ftrace_list,
+        ftrace_list::Locked,
         module, //
     },
     probes::ftrace::{
@@ -87,7 +87,7 @@ pub(super) const MAX_FPROBE_DATA_SIZE: usize = 15 * size_of::<c_ulong>();
 
 /// Whether a module that is being unloaded has one of the functions. fprobe removes the functions
 /// of such a module once, so fprobe must not get them afterwards.
-fn are_in_going(functions: &Functions<'_>) -> bool {
+pub(super) fn are_in_going(functions: &Functions<'_>) -> bool {
     module::any_going(|module| match functions {
         // The kernel ignores the functions of such a module.
         Functions::Glob(..) => false,
@@ -101,15 +101,18 @@ fn are_in_going(functions: &Functions<'_>) -> bool {
     })
 }
 
-/// Registers an fprobe on the functions. Context and errors are those of
+/// Registers an fprobe of the kernel on the functions. Context and errors are those of
 /// [`Fprobe::new`](super::Fprobe::new).
 ///
 /// # Safety
 ///
 /// `fprobe` must be initialised, and must not move until it has been unregistered.
-pub(super) unsafe fn register(fprobe: *mut bindings::fprobe, functions: Functions<'_>) -> Result {
-    let _before = ftrace_list::before_fprobe_removes();
-    if are_in_going(&functions) {
+pub(super) unsafe fn register(
+    _list: &Locked,
+    fprobe: *mut bindings::fprobe,
+    functions: &Functions<'_>,
+) -> Result {
+    if are_in_going(functions) {
         return Err(ENOENT);
     }
     match functions {
@@ -121,7 +124,7 @@ pub(super) unsafe fn register(fprobe: *mut bindings::fprobe, functions: Function
         }
         Functions::Names(names) => {
             let mut pointers = KVec::<*const c_char>::with_capacity(names.len(), GFP_KERNEL)?;
-            for name in names {
+            for name in *names {
                 pointers.push(name.as_char_ptr(), GFP_KERNEL)?;
             }
             let count = c_int::try_from(pointers.len())?;
@@ -133,7 +136,7 @@ pub(super) unsafe fn register(fprobe: *mut bindings::fprobe, functions: Function
         }
         Functions::Addresses(addresses) => {
             let mut copy = KVec::<c_ulong>::with_capacity(addresses.len(), GFP_KERNEL)?;
-            for address in addresses {
+            for address in *addresses {
                 copy.push(*address as c_ulong, GFP_KERNEL)?;
             }
             let count = c_int::try_from(copy.len())?;

@@ -3,6 +3,7 @@
 //! The memory of probes, which the kernel may look at after the probe is unregistered.
 
 use core::{
+    cell::UnsafeCell,
     mem::MaybeUninit,
     ptr::{
         self,
@@ -25,6 +26,8 @@ use crate::{
     hit::context::monotonic_clock, //
 };
 
+use super::sites::Site;
+
 /// The kernel's structure of a probe. It must not move while it is registered.
 #[repr(C)]
 pub(super) struct FprobeSlot {
@@ -33,6 +36,9 @@ pub(super) struct FprobeSlot {
     pub(super) number: u64,
     /// The handler. Its type is the type parameter of the functions in `fprobe`.
     pub(super) handler: *const c_void,
+    /// The functions of a probe that the kernel's fprobe does not call. Otherwise empty. Only the
+    /// task that registers or unregisters the slot uses this field.
+    pub(super) sites: UnsafeCell<KVVec<Site>>,
     /// The next slot in the pool.
     next: *mut FprobeSlot,
 }
@@ -96,6 +102,7 @@ pub(super) fn take(has_exit: bool) -> Result<*mut FprobeSlot> {
                 fprobe: Opaque::new(unsafe { MaybeUninit::zeroed().assume_init() }),
                 number: 0,
                 handler: ptr::null(),
+                sites: UnsafeCell::new(KVVec::new()),
                 next: ptr::null_mut(),
             },
             GFP_KERNEL,

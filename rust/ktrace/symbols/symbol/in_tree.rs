@@ -58,6 +58,15 @@ pub(crate) fn each_named(
     Ok(())
 }
 
+/// See [`crate::symbol::add_matching`].
+pub(crate) fn add_matching_in_kernel(
+    _prefix: &[u8],
+    _matches: &dyn Fn(&CStr) -> bool,
+    _addresses: &mut KVVec<usize>,
+) -> Result<bool> {
+    Ok(false)
+}
+
 /// See [`crate::symbol::exists`].
 pub(crate) fn exists(name: &CStr) -> Result<bool> {
     Ok(address_of(name).is_ok())

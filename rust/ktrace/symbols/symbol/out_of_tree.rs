@@ -15,7 +15,10 @@ use kernel::{
 
 use probe::hash::hash;
 
-use crate::bindings as tracing;
+use crate::bindings::{
+    self as tracing,
+    KSYM_NAME_LEN, //
+};
 
 use kallsyms::Kallsyms;
 
@@ -118,6 +121,23 @@ pub(crate) fn each_named(
             Ok(index) => found(index, symbol.address as usize),
             Err(_) => Ok(()),
         }
+    })
+}
+
+/// See [`crate::symbol::add_matching`].
+pub(crate) fn add_matching_in_kernel(
+    prefix: &[u8],
+    matches: &dyn Fn(&CStr) -> bool,
+    addresses: &mut KVVec<usize>,
+) -> Result<bool> {
+    const LEN: usize = KSYM_NAME_LEN as usize;
+
+    let mut name = KVVec::from_elem(0u8, LEN, GFP_KERNEL)?;
+    symbol_table::each(|_, symbol| {
+        if symbol.name(prefix, &mut name).is_some_and(matches) {
+            addresses.push(symbol.address()?, GFP_KERNEL)?;
+        }
+        Ok(())
     })
 }
 

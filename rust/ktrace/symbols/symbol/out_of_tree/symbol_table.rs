@@ -15,12 +15,14 @@
 use kernel::{
     bindings,
     ffi::c_void,
-    prelude::*, //
+    prelude::*,
+    str::CStr, //
 };
 
 use probe::{
     hash::hash,
     kallsyms::{
+        expand,
         token_texts,
         Names,
         Token,
@@ -82,6 +84,9 @@ pub(super) struct TableSymbol<'a> {
     /// The position in the table.
     index: usize,
     table: &'a SymbolTable,
+    /// The compressed name.
+    name: &'a [u8],
+    texts: &'a [&'a [u8]; TOKENS],
 }
 
 /// Calls `found` for each symbol, with the number of all symbols. Returns false if the table cannot
@@ -156,8 +161,24 @@ impl SymbolTable {
         const CHUNK: usize = 32 << 10;
         const { assert!(CHUNK > MAX_COMPRESSED) };
 
-        let tokens = self.tokens()?;
+        let mut index = [0; 2 * TOKENS];
+        read_kernel(self.token_index, &mut index)?;
+        // The index directly follows the table.
+        let len = self.token_index.wrapping_sub(self.token_table);
+        if len > usize::from(u16::MAX) {
+            return Err(ReadError::Different);
+        }
+        let mut token_table = KVVec::from_elem(0, len, GFP_KERNEL)?;
+        read_kernel(self.token_table, &mut token_table)?;
+        let mut tokens = KVVec::with_capacity(TOKENS, GFP_KERNEL)?;
+        let mut texts = KVVec::with_capacity(TOKENS, GFP_KERNEL)?;
+        for text in token_texts(&token_table, &index) {
+            let text = text.ok_or(ReadError::Different)?;
+            tokens.push(Token::new(text), GFP_KERNEL)?;
+            texts.push(text, GFP_KERNEL)?;
+        }
         let tokens = Tokens::new(&tokens).ok_or(ReadError::Different)?;
+        let texts = texts.first_chunk().ok_or(ReadError::Different)?;
         if self.len > TOO_MANY {
             return Err(ReadError::Different);
         }
@@ -180,6 +201,8 @@ impl SymbolTable {
                     hash: tokens.hash(name).ok_or(ReadError::Different)?,
                     index: self.len.wrapping_sub(left),
                     table: self,
+                    name,
+                    texts,
                 };
                 has_known |= symbol.hash == known && symbol.address() == Ok(known_address());
                 has_end |= symbol.hash == end;
@@ -198,29 +221,20 @@ impl SymbolTable {
             Err(ReadError::Different)
         }
     }
-
-    fn tokens(&self) -> Result<KVVec<Token>, ReadError> {
-        let mut index = [0; 2 * TOKENS];
-        read_kernel(self.token_index, &mut index)?;
-        // The index directly follows the table.
-        let len = self.token_index.wrapping_sub(self.token_table);
-        if len > usize::from(u16::MAX) {
-            return Err(ReadError::Different);
-        }
-        let mut table = KVVec::from_elem(0, len, GFP_KERNEL)?;
-        read_kernel(self.token_table, &mut table)?;
-        let mut tokens = KVVec::with_capacity(TOKENS, GFP_KERNEL)?;
-        for text in token_texts(&table, &index) {
-            tokens.push(Token::new(text.ok_or(ReadError::Different)?), GFP_KERNEL)?;
-        }
-        Ok(tokens)
-    }
 }
 
 /// The bytes of an offset, which is the distance of a symbol from the place of the offset.
 const OFFSET_BYTES: usize = size_of::<i32>();
 
 impl TableSymbol<'_> {
+    /// Writes the name to `to`, and returns it. `None` if it does not begin with `prefix`, or is
+    /// too long.
+    pub(super) fn name<'a>(&self, prefix: &[u8], to: &'a mut [u8]) -> Option<&'a CStr> {
+        let len = expand(self.name, self.texts, prefix, to)?.len();
+        *to.get_mut(len)? = 0;
+        CStr::from_bytes_with_nul(to.get(..=len)?).ok()
+    }
+
     /// The address of the symbol.
     ///
     /// C: `kallsyms_sym_address()`.

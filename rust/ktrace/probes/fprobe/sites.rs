@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The functions of probes without an exit handler. `rust/helpers/fprobe.c` calls their handlers,
+//! with fewer instructions than the kernel's fprobe.
+
+use kernel::{
+    bindings::{
+        ftrace_ops,
+        hlist_node,
+        synchronize_rcu, //
+    },
+    error::to_result,
+    ffi::c_ulong,
+    prelude::*,
+    str::CStr, //
+};
+
+use crate::{
+    bindings,
+    hit::glob,
+    modules::{
+        ftrace_list::{
+            self,
+            Locked, //
+        },
+        leftover, //
+    },
+    probes::ftrace::{
+        self,
+        Filter, //
+    },
+    symbols::symbol, //
+};
+
+use super::functions::{
+    self,
+    Functions, //
+};
+
+/// A probe at the ftrace site of a function. C: `struct ktrace_site`.
+#[repr(C)]
+pub(super) struct Site {
+    node: hlist_node,
+    address: c_ulong,
+    fprobe: *mut bindings::fprobe,
+}
+
+impl Site {
+    /// Whether the table has the site. C: `hlist_unhashed()`.
+    fn is_in_table(&self) -> bool {
+        !self.node.pprev.is_null()
+    }
+}
+
+// Rust only passes on pointers to the structure of the kernel.
+#[allow(improper_ctypes)]
+extern "C" {
+    fn ktrace_has_site(address: c_ulong) -> bool;
+    fn ktrace_has_sites() -> bool;
+    fn ktrace_add_sites(sites: *mut Site, count: usize);
+    fn ktrace_remove_sites(sites: *mut Site, count: usize);
+    fn ktrace_site_ops() -> *mut ftrace_ops;
+}
+
+/// Registers a probe on functions. The sites must be those of [`register`] until [`unregister`]
+/// has removed them.
+///
+/// Context and errors are those of [`Fprobe::new`](super::Fprobe::new). `None` if ktrace does not
+/// [find] the functions. Then the probe is not registered.
+///
+/// # Safety
+///
+/// `fprobe` must be initialised and have no exit handler. It must stay in place until
+/// [`unregister`] has removed its sites.
+pub(super) unsafe fn register(
+    fprobe: *mut bindings::fprobe,
+    functions: &Functions<'_>,
+) -> Result<Option<KVVec<Site>>> {
+    let mut list = ftrace_list::lock();
+    let Some(mut addresses) = find(&list, functions)? else {
+        return Ok(None);
+    };
+    let mut sites = KVVec::with_capacity(addresses.len(), GFP_KERNEL)?;
+    for address in &addresses {
+        let node = hlist_node::default();
+        let address = *address;
+        sites.push(
+            Site {
+                node,
+                address,
+                fprobe,
+            },
+            GFP_KERNEL,
+        )?;
+    }
+    // SAFETY: The lock excludes other callers. The structure is static, and has a function. There
+    // is an address, because `find` returns at least one.
+    unsafe { list.add_functions(ktrace_site_ops(), &mut addresses) }?;
+    // SAFETY: The lock excludes other callers. The sites stay in place until `unregister` removes
+    // them, because the memory of a vector does not move with the vector.
+    unsafe { ktrace_add_sites(sites.as_mut_ptr(), sites.len()) };
+    Ok(Some(sites))
+}
+
+/// Removes sites, and waits until no handler of them runs. The code of the handlers and `sites` can
+/// be freed afterwards.
+///
+/// Process context; sleeps.
+///
+/// # Safety
+///
+/// The sites must be those of a successful call of [`register`].
+pub(super) unsafe fn unregister(sites: &mut [Site]) {
+    let mut list = ftrace_list::lock();
+    let mut addresses = KVVec::new();
+    let mut has_all = true;
+    // When a module unloads, `ftrace_list` removes the sites in this module.
+    for site in sites.iter().filter(|site| site.is_in_table()) {
+        has_all &= addresses.push(site.address, GFP_KERNEL).is_ok();
+    }
+    // SAFETY: The lock excludes other callers. `register` has added the sites, and C skips those
+    // that are not in the table any more.
+    unsafe { ktrace_remove_sites(sites.as_mut_ptr(), sites.len()) };
+    // SAFETY: The lock excludes other callers.
+    addresses.retain(|address| !unsafe { ktrace_has_site(*address) });
+    // SAFETY: The lock excludes other callers.
+    let are_all = !unsafe { ktrace_has_sites() };
+    let ops = ktrace_site_ops;
+    // SAFETY: `register` has added the functions, and no other probe has one of them.
+    let removed = unsafe { list.remove_functions(ops(), &mut addresses, are_all) };
+    match removed {
+        Ok(()) if are_all || has_all => {}
+        Err(_) if are_all => {
+            // SAFETY: The structure is static, and its function does not change.
+            let func = unsafe { (*ops()).func };
+            leftover::keep_code_of(func.map_or(0, |func| func as usize));
+        }
+        // ftrace calls `rust/helpers/fprobe.c`, which finds no handler, until the last probe goes.
+        _ => pr_warn!("functions without a handler still call ftrace\n"),
+    }
+    drop(list);
+    // SAFETY: The caller is in process context.
+    unsafe { synchronize_rcu() };
+}
+
+/// Finds the ftrace sites of functions, each once. There is at least one. `None` if ktrace cannot
+/// read the kernel's symbols or filters, or for a pattern that [too many](MAX_MATCHING) match.
+///
+/// Process context; sleeps. `ENOENT` and `EINVAL` as for [`Fprobe::new`](super::Fprobe::new).
+/// `ENOMEM`.
+fn find(list: &Locked, functions: &Functions<'_>) -> Result<Option<KVVec<c_ulong>>> {
+    if functions::are_in_going(functions) {
+        return Err(ENOENT);
+    }
+    match functions {
+        Functions::Glob(pattern, not) => match find_matching(pattern, *not)? {
+            Some(addresses) => sites_at(&addresses),
+            None => Ok(None),
+        },
+        Functions::Addresses([]) => Err(EINVAL),
+        Functions::Addresses(addresses) => sites_at(addresses),
+        Functions::Names(_) => {
+            let mut sites = find_by_name(list, functions)?;
+            sort(&mut sites);
+            Ok(Some(sites))
+        }
+    }
+}
+
+/// The ftrace sites of the functions at these addresses. `ENOENT` without addresses, or if ftrace
+/// cannot trace one of them.
+fn sites_at(addresses: &[usize]) -> Result<Option<KVVec<c_ulong>>> {
+    match ftrace::selected(Filter::Addresses(addresses)) {
+        // A filter has each site once.
+        Ok(sites) => Ok(Some(sites)),
+        Err(EFAULT) => Ok(None),
+        Err(EINVAL) => Err(ENOENT),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sorts numbers, and removes duplicates.
+fn sort(numbers: &mut KVVec<usize>) {
+    numbers.sort_unstable();
+    let mut last = 0;
+    numbers.retain(|number| core::mem::replace(&mut last, *number) != *number);
+}
+
+/// The maximum number of symbols that match a pattern. ktrace asks ftrace about each symbol, which
+/// takes longer than in the kernel's fprobe.
+const MAX_MATCHING: usize = 1 << 14;
+
+/// Finds the functions that match the first pattern, but not the second, and that ftrace can trace.
+/// `None` if ktrace cannot read the symbols, or if more than [`MAX_MATCHING`] match.
+///
+/// C: `get_ips_from_filter()`.
+fn find_matching(pattern: &CStr, not: Option<&CStr>) -> Result<Option<KVVec<usize>>> {
+    let wildcard = |byte: &u8| b"*?[\\".contains(byte);
+    let prefix = pattern.to_bytes().split(wildcard).next().unwrap_or(&[]);
+    let matches = |name: &CStr| {
+        glob::matches(pattern, name) && !not.is_some_and(|not| glob::matches(not, name))
+    };
+    let mut addresses = KVVec::new();
+    let is_read = symbol::add_matching(prefix, &matches, &mut addresses)?;
+    if !is_read || addresses.len() > MAX_MATCHING {
+        return Ok(None);
+    }
+    sort(&mut addresses);
+    let untraceable = ftrace::untraceable(&addresses)?;
+    let mut left_out = untraceable.iter().peekable();
+    let mut index = 0usize;
+    addresses.retain(|_| {
+        let is_left_out = left_out.next_if(|next| **next == index).is_some();
+        index = index.wrapping_add(1);
+        !is_left_out
+    });
+    Ok(Some(addresses))
+}
+
+/// Finds functions by their names. The kernel exports no function that does this, except the
+/// registration of an fprobe.
+fn find_by_name(list: &Locked, functions: &Functions<'_>) -> Result<KVVec<c_ulong>> {
+    let mut fprobe = KBox::new(bindings::fprobe::default(), GFP_KERNEL)?;
+    fprobe.flags = bindings::FPROBE_FL_DISABLED;
+    // SAFETY: The fprobe is initialised. It stays in its box until it is unregistered.
+    unsafe { functions::register(list, &mut *fprobe, functions) }?;
+    let found = sites_of(&fprobe);
+    // SAFETY: This function has registered the fprobe.
+    let unregistered = to_result(unsafe { bindings::unregister_fprobe(&mut *fprobe) });
+    if unregistered.is_err() {
+        // The kernel still has pointers to the structure, which has no handler.
+        core::mem::forget(fprobe);
+    }
+    found
+}
+
+/// The ftrace sites of a registered fprobe.
+fn sites_of(fprobe: &bindings::fprobe) -> Result<KVVec<c_ulong>> {
+    let list = fprobe.hlist_array;
+    // SAFETY: The kernel keeps the list and its size until the fprobe is unregistered. The entries
+    // follow the structure.
+    let nodes = unsafe {
+        let size = usize::try_from((*list).size)?;
+        core::slice::from_raw_parts((*list).array.as_ptr(), size)
+    };
+    let mut sites = KVVec::with_capacity(nodes.len(), GFP_KERNEL)?;
+    for node in nodes {
+        sites.push(node.addr, GFP_KERNEL)?;
+    }
+    Ok(sites)
+}
