@@ -5,7 +5,10 @@
 //! As in a record, memory that is not readable is the number 0, or an empty string.
 
 use crate::{
-    argument::Argument,
+    argument::{
+        Argument,
+        Base, //
+    },
     counting::{
         cut_comm,
         write_string,
@@ -17,6 +20,10 @@ use crate::{
         Modifier,
         COMM_WORDS,
         STACK_WORDS, //
+    },
+    types::{
+        FetchType,
+        Width, //
     },
 };
 
@@ -65,7 +72,9 @@ pub struct KeyProgram(KeyOp);
 enum KeyOp {
     /// The address of the function.
     Function,
-    /// A number.
+    /// The duration of the call.
+    Elapsed(KeyNumber),
+    /// Any other number.
     Number(Program, KeyNumber),
     /// The name of the task.
     Comm,
@@ -110,6 +119,9 @@ pub fn compile_key<R: Resolver>(key: &Key<'_>, resolver: &mut R) -> Result<KeyPr
         (KeySource::Pid, _) if key.modifier == Modifier::Execname => KeyOp::Slow(SlowKeyOp::Task),
         (KeySource::Pid, _) => KeyOp::Slow(SlowKeyOp::Pid),
         (KeySource::Argument(_), KeyValue::Comm) => KeyOp::Comm,
+        (KeySource::Argument(argument), KeyValue::Number) if is_elapsed(argument) => {
+            KeyOp::Elapsed(key.number())
+        }
         (KeySource::Argument(argument), KeyValue::Number) => {
             KeyOp::Number(compile(argument, resolver)?, key.number())
         }
@@ -118,6 +130,13 @@ pub fn compile_key<R: Resolver>(key: &Key<'_>, resolver: &mut R) -> Result<KeyPr
             form.words(),
         )),
     }))
+}
+
+/// Whether the argument is `$elapsed`, whole.
+fn is_elapsed(argument: &Argument<'_>) -> bool {
+    argument.fetch.base == Base::Elapsed
+        && argument.fetch.steps.as_slice().is_empty()
+        && matches!(argument.ty, FetchType::Number(Width::W8, _))
 }
 
 /// Writes the words of all keys to `words`, which has the number of words of all
@@ -134,6 +153,7 @@ pub fn write_key<C: Context + Copy>(
     while let [KeyProgram(op), rest @ ..] = programs {
         words = match op {
             KeyOp::Function => put(words, hit.function()),
+            KeyOp::Elapsed(number) => put(words, number.word(ctx.elapsed())),
             KeyOp::Number(program, number) => put(words, number.word(program.number(ctx))),
             KeyOp::Comm => put_comm(words, hit),
             KeyOp::Slow(op) => op.write(ctx, hit, words),
