@@ -87,6 +87,8 @@ void notrace ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long 
 			.r8 = a3,
 			.r9 = a4,
 			.ip = READ_ONCE(hook->stub) + MCOUNT_INSN_SIZE,
+			/* For the unwinder: the caller's, which this function has saved first. */
+			.bp = *(unsigned long *)__builtin_frame_address(0),
 			/* The return address is directly above the saved frame pointer. */
 			.sp = (unsigned long)__builtin_frame_address(0) + sizeof(long),
 		},

@@ -259,7 +259,8 @@ impl Counting {
     ) -> bool {
         let state = context.state;
         let CountPrograms { keys, sums } = &*self.programs;
-        fetch::write_key(keys, context, &KeyHit { state, place }, words);
+        let exit = context.values.exit();
+        fetch::write_key(keys, context, &KeyHit { state, place, exit }, words);
         if sums.is_empty() {
             return table.count(state.atomic(), words);
         }
@@ -281,6 +282,8 @@ pub(crate) struct Place {
 struct KeyHit<R> {
     state: State<R>,
     place: Place,
+    /// The address of the return instruction, or 0 if the hit is not at one.
+    exit: u64,
 }
 
 impl<R: RegisterFile> KeyContext for KeyHit<R> {
@@ -302,6 +305,10 @@ impl<R: RegisterFile> KeyContext for KeyHit<R> {
     #[inline(always)]
     fn callers(&self, to: &mut [u64]) {
         let Place { address, caller } = self.place;
-        self.state.callers(address, caller, to);
+        match self.exit {
+            0 => self.state.callers(address, caller, to),
+            // The stack is still that of the function.
+            exit => self.state.callers(exit as usize, None, to),
+        }
     }
 }

@@ -296,14 +296,11 @@ pub(crate) fn place() -> super::CodePlace {
     super::CodePlace { code, frame }
 }
 
-/// Writes the addresses of the callers of the code at `ip`, which has these registers. Returns the
-/// number of addresses, or 0 if the walk must begin in the handler. C: `unwind_start()`.
+/// Writes the addresses of the callers of the code at `ip`, which has these registers. ftrace and
+/// the tracepoint stub save the frame pointer, too. Returns the number of addresses, or 0 if the
+/// walk must begin in the handler. C: `unwind_start()`.
 pub(crate) fn callers(registers: impl RegisterFile, ip: usize, to: &mut [usize]) -> usize {
     let (sp, bp) = (registers.get(STACK_POINTER), registers.get(FRAME_POINTER));
-    if bp == 0 {
-        // ktrace may not have the register.
-        return 0;
-    }
     // SAFETY: The slice has space for this number of addresses. The unwinder checks all addresses
     // that it reads.
     let len = unsafe { ktrace_callers(ip, sp, bp, to.as_mut_ptr(), to.len()) };

@@ -51,18 +51,19 @@ impl Atomic {
     /// The number of the current task. C: `current->pid`.
     #[inline(always)]
     pub fn pid(&self) -> u32 {
-        // SAFETY: The current task exists, and its number does not change.
-        unsafe { (*arch::current()).pid as u32 }
+        // SAFETY: The current task exists. Only the task itself changes its number, in `execve()`.
+        unsafe { (&raw const (*arch::current()).pid).read_volatile() as u32 }
     }
 
     /// The name of the current task, as words in the order of memory. The task may change it
     /// meanwhile. C: `current->comm`.
     #[inline(always)]
     pub fn comm_words(&self) -> [u64; 2] {
+        const { assert!(offset_of!(task_struct, comm) % size_of::<u64>() == 0) };
         let comm = self.comm() as *const u64;
-        // SAFETY: The current task exists, and its name has 16 bytes. An interrupt of the task that
-        // changes the name reads parts of both names.
-        unsafe { [comm.read_unaligned(), comm.add(1).read_unaligned()] }
+        // SAFETY: The current task exists, its name has 16 bytes, and the structure is aligned to
+        // words. Who reads while the name changes gets parts of both names.
+        unsafe { [comm.read_volatile(), comm.add(1).read_volatile()] }
     }
 
     /// The number of the current CPU. C: `smp_processor_id()`.

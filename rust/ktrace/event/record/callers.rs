@@ -28,19 +28,28 @@ const OWN: usize = 24;
 /// ftrace, in bytes.
 const PROBE_LEN: usize = 16;
 
-/// The functions that a function with a return probe returns to. 0 before [`prepare_callers`] has
-/// found them.
-static RETURN_CODE: [Atomic<usize>; 2] = [const { Atomic::new(0) }; 2];
+/// Code that a function with a return probe returns to: start and end, or 0.
+static RETURN_CODE: [[Atomic<usize>; 2]; 2] = [const { [const { Atomic::new(0) }; 2] }; 2];
 
-/// Finds what makes [`State::callers`](super::origin::State::callers) fast at returns.
+/// Finds what makes [`State::callers`](super::origin::State::callers) fast and exact at returns.
 ///
 /// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps.
 #[export_name = "ktrace_own_prepare_callers"]
 pub fn prepare_callers() {
-    for (place, name) in RETURN_CODE.iter().zip(arch::RETURN_CODE) {
+    for ([start, end], name) in RETURN_CODE.iter().zip(arch::RETURN_CODE) {
         // The kernel may have no such code.
-        place.store(symbol::address_of(name).unwrap_or(1), Relaxed);
+        let extent = symbol::address_of(name).ok().and_then(symbol::extent);
+        if let Some((address, len)) = extent {
+            end.store(address.wrapping_add(len), Relaxed);
+            start.store(address, Relaxed);
+        }
     }
+}
+
+/// Whether a function with a return probe returns to this code.
+fn is_return_code(address: usize) -> bool {
+    let mut code = RETURN_CODE.iter();
+    code.any(|[start, end]| (read_once(start)..read_once(end)).contains(&address))
 }
 
 /// Writes the addresses of the callers at a hit to `to`, the innermost first, and 0 after the last
@@ -84,9 +93,8 @@ fn callers_at_probe(registers: impl RegisterFile, probe: usize, room: &mut [usiz
 }
 
 fn callers_at_return(registers: impl RegisterFile, caller: usize, room: &mut [usize]) -> &[usize] {
-    let code = RETURN_CODE.each_ref().map(read_once);
     // Another return probe of the function may have the true caller.
-    let is_known = !code.contains(&0) && !code.contains(&caller);
+    let is_known = !is_return_code(caller);
     if let Some((first, rest)) = room
         .get_mut(..MAX_CALLERS)
         .and_then(|quick| quick.split_first_mut())
@@ -129,12 +137,3 @@ fn first_outside(stack: &[usize]) -> usize {
 
 /// The number of addresses of the kernel from the return of a function to the handler.
 const RETURN_FRAMES: usize = 8;
-
-/// Whether a function with a return probe returns to this code.
-fn is_return_code(address: usize) -> bool {
-    let mut buffer = [0; symbol::LEN];
-    symbol::location(address, &mut buffer).is_some_and(|location| {
-        let name = location.name.as_bytes();
-        arch::RETURN_CODE.iter().any(|code| code.to_bytes() == name)
-    })
-}
