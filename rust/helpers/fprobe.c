@@ -11,6 +11,7 @@
  * to unregister the ftrace_ops of a module takes a grace period of RCU tasks.
  */
 
+#include <linux/build_bug.h>
 #include <linux/context_tracking.h>
 #include <linux/fprobe.h>
 #include <linux/ftrace.h>
@@ -27,6 +28,9 @@ struct ktrace_site {
 	struct fprobe *probe;
 };
 
+static_assert(sizeof(struct ktrace_site) == 4 * sizeof(long));
+static_assert(offsetof(struct ktrace_site, address) == 2 * sizeof(long));
+
 bool ktrace_has_site(unsigned long address);
 bool ktrace_has_sites(void);
 void ktrace_add_sites(struct ktrace_site *sites, size_t count);
@@ -38,7 +42,7 @@ struct ftrace_ops *ktrace_site_ops(void);
 
 static struct hlist_head ktrace_site_table[1 << KTRACE_SITE_BITS];
 
-/* Functions are aligned to 16 bytes, so the lowest bits are the same for most functions. */
+/* Most functions are aligned to 16 bytes, so their lowest bits are the same. */
 static __always_inline struct hlist_head *ktrace_site_bucket(unsigned long address)
 {
 	return &ktrace_site_table[(address >> 4) % ARRAY_SIZE(ktrace_site_table)];

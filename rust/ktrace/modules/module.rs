@@ -112,7 +112,7 @@ impl Module {
 
     /// Calls `f` with the address of each symbol of the module whose name matches. Neither function
     /// may sleep. Any context.
-    fn each_symbol(&self, matches: impl Fn(&CStr) -> bool, mut f: impl FnMut(usize)) {
+    pub(crate) fn each_symbol(&self, matches: impl Fn(&CStr) -> bool, mut f: impl FnMut(usize)) {
         let guard = rcu::read_lock();
         // SAFETY: The kernel replaces the table after the initialisation of the module, and frees
         // the old table after an RCU grace period. The table has the number of symbols that it

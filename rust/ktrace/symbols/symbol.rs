@@ -80,28 +80,33 @@ pub fn each_named(
 
 /// Adds the addresses of all symbols whose name matches, of the kernel image and of the modules
 /// that are not being unloaded. All matching names begin with `prefix`. `matches` must not sleep.
-/// Returns false if the symbols cannot be read. Then the caller must ignore the addresses.
+/// Returns false if the symbols cannot be read, or if more than `most` match. Then the caller must
+/// ignore the addresses.
 ///
 /// Process context; sleeps. Takes about 0.01 s. Returns false without `CONFIG_VMCORE_INFO`, and in
 /// the kernel tree. `ENOMEM`.
 pub(crate) fn add_matching(
     prefix: &[u8],
     matches: &dyn Fn(&CStr) -> bool,
+    most: usize,
     addresses: &mut KVVec<usize>,
 ) -> Result<bool> {
-    if !tree::add_matching_in_kernel(prefix, matches, addresses)? {
+    if !tree::add_matching_in_kernel(prefix, matches, most, addresses)? || addresses.len() > most {
         return Ok(false);
     }
-    let mut in_modules = KVec::new();
-    let mut result = Ok(());
+    // The list of modules is locked below, so nothing can be allocated there.
+    let mut in_modules = KVVec::with_capacity(most, GFP_KERNEL)?;
+    let mut have_room = true;
+    let matches = |name: &CStr| name.to_bytes().starts_with(prefix) && matches(name);
     module::for_each(|module| {
-        if !module.is_going() && result.is_ok() {
-            result = module.add_symbols(matches, &mut in_modules);
+        if !module.is_going() && have_room {
+            module.each_symbol(matches, |address| {
+                have_room &= in_modules.push_within_capacity(address).is_ok();
+            });
         }
     });
-    result?;
     addresses.extend_from_slice(&in_modules, GFP_KERNEL)?;
-    Ok(true)
+    Ok(have_room && addresses.len() <= most)
 }
 
 /// Whether a symbol of text or data has the name `NAME` or `MODULE:NAME`.

@@ -45,6 +45,9 @@ pub(super) struct Site {
     fprobe: *mut bindings::fprobe,
 }
 
+// `rust/helpers/fprobe.c` compares the structure in C with the same number.
+const _: () = assert!(size_of::<Site>() == 4 * size_of::<usize>());
+
 impl Site {
     /// Whether the table has the site. C: `hlist_unhashed()`.
     fn is_in_table(&self) -> bool {
@@ -201,8 +204,7 @@ fn find_matching(pattern: &CStr, not: Option<&CStr>) -> Result<Option<KVVec<usiz
         glob::matches(pattern, name) && !not.is_some_and(|not| glob::matches(not, name))
     };
     let mut addresses = KVVec::new();
-    let is_read = symbol::add_matching(prefix, &matches, &mut addresses)?;
-    if !is_read || addresses.len() > MAX_MATCHING {
+    if !symbol::add_matching(prefix, &matches, MAX_MATCHING, &mut addresses)? {
         return Ok(None);
     }
     sort(&mut addresses);

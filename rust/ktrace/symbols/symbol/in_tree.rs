@@ -62,6 +62,7 @@ pub(crate) fn each_named(
 pub(crate) fn add_matching_in_kernel(
     _prefix: &[u8],
     _matches: &dyn Fn(&CStr) -> bool,
+    _most: usize,
     _addresses: &mut KVVec<usize>,
 ) -> Result<bool> {
     Ok(false)

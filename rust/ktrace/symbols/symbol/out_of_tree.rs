@@ -128,13 +128,15 @@ pub(crate) fn each_named(
 pub(crate) fn add_matching_in_kernel(
     prefix: &[u8],
     matches: &dyn Fn(&CStr) -> bool,
+    most: usize,
     addresses: &mut KVVec<usize>,
 ) -> Result<bool> {
     const LEN: usize = KSYM_NAME_LEN as usize;
 
     let mut name = KVVec::from_elem(0u8, LEN, GFP_KERNEL)?;
     symbol_table::each(|_, symbol| {
-        if symbol.name(prefix, &mut name).is_some_and(matches) {
+        let has_room = addresses.len() <= most;
+        if has_room && symbol.name(prefix, &mut name).is_some_and(matches) {
             addresses.push(symbol.address()?, GFP_KERNEL)?;
         }
         Ok(())
