@@ -128,9 +128,7 @@ pub use arguments::{
 };
 pub use by::{
     By,
-    DEFAULT_TABLE_SIZE,
-    MAX_KEYS,
-    MAX_SUMS, //
+    MAX_KEYS, //
 };
 pub use condition::{
     Condition,

@@ -24,18 +24,22 @@ use crate::{
     tally::Tally, //
 };
 
+/// The line instead of a table. The tool knows it, too.
+const NO_MEMORY: &str = "# no memory to show a table\n";
+
 /// An event that counts.
 struct CountingEvent {
     tally: Arc<Tally>,
     group: CString,
     event: CString,
     is_enabled: bool,
-    /// The conditions of its probes, in the order of the probes.
+    /// The condition of its probe. Several probes may have several conditions, so then it is left
+    /// out.
     condition: Option<CString>,
 }
 
 impl CountingEvent {
-    /// The event of a probe, if it counts and no older probe is of the same event. `ENOMEM`.
+    /// The event of a probe. `None` if it makes records. `ENOMEM`.
     fn of(probe: &Probe) -> Result<Option<Self>> {
         let (records, spec) = (probe.records(), probe.spec());
         let Some(tally) = records.schema.tally() else {
@@ -43,7 +47,9 @@ impl CountingEvent {
         };
         let command = spec.command();
         let condition = match command.filter() {
-            Ok(Some(condition)) => Some(CString::try_from_fmt(format_args!("{condition}"))?),
+            Ok(Some(condition)) if records.state.probes.load(Relaxed) == 1 => {
+                Some(CString::try_from_fmt(format_args!("{condition}"))?)
+            }
             _ => None,
         };
         Ok(Some(Self {
@@ -55,18 +61,10 @@ impl CountingEvent {
         }))
     }
 
-    /// The first event whose first probe has the number `from` or a higher one, with this number.
-    fn next(mut from: usize) -> Result<Option<(usize, Self)>> {
-        while let Some(number) = registry::next(EventsFile::DynamicEvents, from) {
-            from = number + 1;
-            if let Some(event) = registry::with_first_probe(number, Self::of)
-                .transpose()?
-                .flatten()
-            {
-                return Ok(Some((number, event)));
-            }
-        }
-        Ok(None)
+    /// The event whose first probe has this number. `None` if there is none any more. `ENOMEM`.
+    fn at(number: usize) -> Result<Option<Self>> {
+        let event = registry::with_first_probe(number, Self::of).transpose()?;
+        Ok(event.flatten())
     }
 
     /// Whether a pattern is for the event: `[GROUP/]EVENT`, with `*`, `?` and `[...]`.
@@ -81,20 +79,25 @@ impl CountingEvent {
     }
 }
 
-/// The number of the first event from `from` on.
-pub(crate) fn next(from: usize) -> Option<usize> {
-    let event = CountingEvent::next(from);
-    event.ok().flatten().map(|(number, _)| number)
+/// The number of the first probe of an event that counts, from `from` on.
+pub(crate) fn next(mut from: usize) -> Option<usize> {
+    let counts = |probe: &Probe| probe.records().schema.tally().is_some();
+    loop {
+        let number = registry::next(EventsFile::DynamicEvents, from)?;
+        if registry::with_first_probe(number, counts) == Some(true) {
+            return Some(number);
+        }
+        from = number + 1;
+    }
 }
 
-/// Writes the table of the event with this number, if it exists.
+/// Writes the table of the event whose first probe has this number.
 pub(crate) fn show(number: usize, to: &SeqFile) {
-    let Ok(Some((found, event))) = CountingEvent::next(number) else {
-        return;
+    let event = match CountingEvent::at(number) {
+        Ok(Some(event)) => event,
+        Ok(None) => return,
+        Err(_) => return to.call_printf(format_args!("{NO_MEMORY}")),
     };
-    if found != number {
-        return;
-    }
     let (group, name) = (text(&event.group), text(&event.event));
     to.call_printf(format_args!("# event: {group}/{name}\n"));
     let condition = event
@@ -106,7 +109,7 @@ pub(crate) fn show(number: usize, to: &SeqFile) {
         .show(condition.as_ref(), event.is_enabled, to)
         .is_err()
     {
-        to.call_printf(format_args!("# no memory to copy the table\n"));
+        to.call_printf(format_args!("{NO_MEMORY}"));
     }
     to.call_printf(format_args!("\n\n"));
 }
@@ -119,10 +122,12 @@ pub(crate) fn reset(line: &[u8]) -> Result {
         return Ok(());
     }
     let (mut from, mut is_found) = (0, false);
-    while let Some((number, event)) = CountingEvent::next(from)? {
-        if event.is_meant(pattern)? {
-            event.tally.reset()?;
-            is_found = true;
+    while let Some(number) = next(from) {
+        if let Some(event) = CountingEvent::at(number)? {
+            if event.is_meant(pattern)? {
+                event.tally.reset()?;
+                is_found = true;
+            }
         }
         from = number + 1;
     }

@@ -24,8 +24,9 @@ use crate::symbols;
 /// overflow.
 pub(crate) struct SeqText<'a> {
     to: &'a SeqFile,
-    /// The address of the kernel's `sys_call_table`, or 0 if it cannot be found.
-    syscalls: Option<usize>,
+    /// The address and the length of the kernel's `sys_call_table`, if it can be found. `None`
+    /// before the first look.
+    syscalls: Option<Option<(usize, usize)>>,
 }
 
 impl<'a> SeqText<'a> {
@@ -43,19 +44,20 @@ impl<'a> SeqText<'a> {
 
     /// The address of the function of a system call.
     fn syscall_function(&mut self, number: u64) -> Option<usize> {
-        /// More than any architecture has.
-        const LIMIT: usize = 4096;
+        const WORD: usize = size_of::<usize>();
 
-        let find = || symbols::address_of("sys_call_table").unwrap_or(0);
-        let table = *self.syscalls.get_or_insert_with(find);
-        let number = usize::try_from(number)
-            .ok()
-            .filter(|number| *number < LIMIT)?;
-        if table == 0 {
+        let find = || {
+            symbols::address_of("sys_call_table")
+                .ok()
+                .and_then(symbol::extent)
+        };
+        let (table, len) = (*self.syscalls.get_or_insert_with(find))?;
+        let number = usize::try_from(number).ok()?;
+        if number >= len / WORD {
             return None;
         }
-        let mut word = [0; size_of::<usize>()];
-        nofault::read_kernel(table + number * word.len(), &mut word).ok()?;
+        let mut word = [0; WORD];
+        nofault::read_kernel(table + number * WORD, &mut word).ok()?;
         Some(usize::from_ne_bytes(word))
     }
 }

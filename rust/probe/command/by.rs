@@ -31,12 +31,12 @@ use super::{
 pub const MAX_KEYS: usize = 4;
 
 /// Maximum number of sums.
-pub const MAX_SUMS: usize = 4;
+const MAX_SUMS: usize = 4;
 
 /// The number of entries of a table without a `size`.
 ///
 /// C: `TRACING_MAP_BITS_DEFAULT`.
-pub const DEFAULT_TABLE_SIZE: u32 = 2048;
+const DEFAULT_TABLE_SIZE: u32 = 2048;
 
 /// The smallest size of a table.
 ///
@@ -205,16 +205,6 @@ impl<'a> By<'a> {
     /// The values that the table adds up, in their order.
     pub fn sum_operands(&self) -> impl Iterator<Item = WrittenArgument<'a>> + use<'a, '_> {
         self.sums().iter().map(Item::operand)
-    }
-
-    /// The names of the keys in the table, in their order.
-    pub fn key_names(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a, '_> {
-        self.keys().iter().map(|key| key.text)
-    }
-
-    /// The names of the sums in the table, in their order.
-    pub fn sum_names(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a, '_> {
-        self.sums().iter().map(|sum| sum.text)
     }
 
     pub(super) fn keys(&self) -> &[Item<'a>] {

@@ -8,7 +8,10 @@ use std::{
 };
 
 use crate::{
-    failure::Result,
+    failure::{
+        Failure,
+        Result, //
+    },
     hist::{
         self,
         Hist, //
@@ -20,6 +23,9 @@ use crate::{
 
 /// The file with the tables of all events that count.
 pub const COUNTS: &str = "rkprobe_counts";
+
+/// The line in it instead of a table.
+const NO_MEMORY: &str = "# no memory to show a table";
 
 /// How the hits of a run are counted.
 pub struct Count<'a> {
@@ -76,6 +82,9 @@ pub fn read<const N: usize>(
     // taken for one that the probe missed for another reason.
     let mut missing = Missing::read(tracefs, instance)?;
     let text = tracefs.read(COUNTS)?;
+    if text.contains(NO_MEMORY) {
+        return Err(Failure::new("the kernel has no memory to show the counts"));
+    }
     let hists = tables.map(|table| {
         let event = format!("{}/{}", instance.group(), table.event);
         let hist = hist::parse(table_of(&text, &event), table.keys, table.sum);
@@ -97,7 +106,7 @@ pub fn read_one(
 
 /// The text of an event's table. Empty if there is none.
 ///
-/// The name of a task can contain a line break. But it is too short for the text that begins a table.
+/// The name of a task has no line break here, and is too short for the text that begins a table.
 fn table_of<'t>(text: &'t str, event: &str) -> &'t str {
     const HEAD: &str = "\n# event histogram\n#\n# trigger info: ";
 

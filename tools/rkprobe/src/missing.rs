@@ -221,7 +221,7 @@ impl Missing {
             self.dropped,
             self.counted,
             "hit",
-            "the kernel's table was full",
+            "the table of counts was full",
         );
         line(self.lost, self.read, "record", "the trace buffer was full");
         line(
@@ -322,7 +322,7 @@ mod tests {
         missing.add_table("g/e", &full());
         assert_eq!(
             missing.lines(),
-            "missing: 5 hits (33.3 %): the kernel's table was full\n"
+            "missing: 5 hits (33.3 %): the table of counts was full\n"
         );
         assert!(missing.json().starts_with("{\"missed\":0,\"dropped\":5,"));
         missing.add_probe(&probe("f:g/e y", 0, 1));
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(
             missing.lines(),
             "missing: 90 hits (90.0 %): more calls were in flight than MAXACTIVE, or a hit was inside another probe\n\
-             missing: 5 hits (33.3 %): the kernel's table was full\n\
+             missing: 5 hits (33.3 %): the table of counts was full\n\
              missing: 7 records (58.3 %): the trace buffer was full\n\
              missing: 1 function: the kernel refuses a probe there\n"
         );
