@@ -59,6 +59,15 @@ pub(super) struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
+    /// An item without a modifier, which is at `at`.
+    const fn plain(text: &'a str, at: Position) -> Self {
+        Self {
+            text,
+            at,
+            modifier: Modifier::None,
+        }
+    }
+
     pub(super) fn error(&self, kind: ErrorKind) -> Error {
         self.error_at(kind, 0)
     }
@@ -86,15 +95,9 @@ struct Items<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> Items<'a, N> {
-    const EMPTY: Item<'static> = Item {
-        text: "",
-        at: Position { word: 0, offset: 0 },
-        modifier: Modifier::None,
-    };
-
-    const fn new() -> Self {
+    fn new() -> Self {
         Self {
-            items: [Self::EMPTY; N],
+            items: [Item::default(); N],
             len: 0,
         }
     }
@@ -170,7 +173,13 @@ impl<'a> By<'a> {
             let at = at(index.saturating_add(1));
             let word = words.next_if(|(_, word)| !word.starts_with(SIZE));
             let word = word.map_or("", |(_, word)| word);
-            by.sums = Items::parse(word, at, |text, at| Ok(sum(text, at)), none, too_many)?;
+            by.sums = Items::parse(
+                word,
+                at,
+                |text, at| Ok(Item::plain(text, at)),
+                none,
+                too_many,
+            )?;
         }
         if let Some((index, word)) = words.next_if(|(_, word)| word.starts_with(SIZE)) {
             let size = word.strip_prefix(SIZE).unwrap_or(word);
@@ -220,18 +229,13 @@ impl<'a> By<'a> {
 ///
 /// A fetch can contain a `.`, too. So only the name of a modifier after the last `.` is a modifier.
 fn parse_key(text: &str, at: Position) -> Result<Item<'_>, Error> {
-    let plain = Item {
-        text,
-        at,
-        modifier: Modifier::None,
-    };
+    let plain = Item::plain(text, at);
     let Some((value, suffix)) = text.rsplit_once('.') else {
         return Ok(plain);
     };
     let item = |modifier| Item {
-        text: value,
-        at,
         modifier,
+        ..Item::plain(value, at)
     };
     Ok(match suffix {
         "hex" => item(Modifier::Hex),
@@ -253,15 +257,6 @@ fn parse_key(text: &str, at: Position) -> Result<Item<'_>, Error> {
             item(Modifier::Buckets(size.ok_or(wrong)?))
         }
     })
-}
-
-/// A sum, which is at `at`.
-fn sum(text: &str, at: Position) -> Item<'_> {
-    Item {
-        text,
-        at,
-        modifier: Modifier::None,
-    }
 }
 
 /// Splits a list at its first comma. A comma in parentheses is a part of a typecast.

@@ -305,11 +305,10 @@ impl<'a> Command<'a> {
         context: ParseContext<'c>,
         registers: Registers,
     ) -> ByResolver<'c> {
-        let registers = self.kind.has_all_registers().then_some(registers);
         ByResolver {
             target: self.target,
             arguments,
-            bases: BaseResolver { context, registers },
+            bases: self.bases(context, registers),
         }
     }
 
