@@ -89,25 +89,26 @@ impl Module {
     /// imports. Any context.
     pub fn count_symbols(&self, name: &str) -> usize {
         let mut count = 0usize;
-        let is_named = |other: &CStr| other.to_bytes() == name.as_bytes();
-        self.each_symbol(is_named, |_| count += 1);
+        self.each_named(name, |_| count += 1);
         count
     }
 
-    /// Adds the addresses of the module's symbols whose name matches to `addresses`. `matches` must
-    /// not sleep. Any context. `ENOMEM`.
-    pub(crate) fn add_symbols(
-        &self,
-        matches: impl Fn(&CStr) -> bool,
-        addresses: &mut KVec<usize>,
-    ) -> Result {
+    /// Adds the addresses of the module's symbols with this name to `addresses`. Any context.
+    /// `ENOMEM`.
+    pub(crate) fn add_symbols(&self, name: &str, addresses: &mut KVec<usize>) -> Result {
         let mut result = Ok(());
-        self.each_symbol(matches, |address| {
+        self.each_named(name, |address| {
             if result.is_ok() {
                 result = addresses.push(address, GFP_ATOMIC);
             }
         });
         Ok(result?)
+    }
+
+    /// Calls `f` with the address of each symbol of the module with this name. `f` must not sleep.
+    /// Any context.
+    fn each_named(&self, name: &str, f: impl FnMut(usize)) {
+        self.each_symbol(|other| other.to_bytes() == name.as_bytes(), f);
     }
 
     /// Calls `f` with the address of each symbol of the module whose name matches. Neither function

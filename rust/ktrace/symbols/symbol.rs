@@ -56,8 +56,7 @@ pub fn addresses_of(name: &str) -> Result<KVec<usize>> {
     module::for_each(|other| {
         let is_meant = module.is_none_or(|module| module.as_bytes() == &**other.name());
         if is_meant && !other.is_going() && result.is_ok() {
-            let is_named = |other: &CStr| other.to_bytes() == name.as_bytes();
-            result = other.add_symbols(is_named, &mut addresses);
+            result = other.add_symbols(name, &mut addresses);
         }
     });
     result?;
