@@ -234,7 +234,7 @@ impl<const N: usize> Counters<N> {
     pub fn reset(&self) {
         // SAFETY: The area is a live per-CPU allocation of this size. By the type's `Sync`, each
         // CPU's writes to its copy do not conflict.
-        unsafe { ktrace_percpu_reset(self.0 .0.as_ptr().cast(), N) };
+        unsafe { ktrace_percpu_reset(self.0.as_ptr().cast(), N) };
     }
 
     /// The per-CPU pointer to counter `I`.
@@ -242,13 +242,13 @@ impl<const N: usize> Counters<N> {
     fn counter<const I: usize>(&self) -> *mut u64 {
         const { assert!(I < N, "there is no such counter") };
         // A per-CPU pointer is no address of memory, so the addition must be one that wraps.
-        self.0 .0.as_ptr().cast::<u64>().wrapping_add(I)
+        self.0.as_ptr().cast::<u64>().wrapping_add(I)
     }
 
     /// The per-CPU pointer to the counter `index`, if there is such a counter.
     #[inline(always)]
     fn find(&self, index: usize) -> Option<*mut u64> {
-        (index < N).then(|| self.0 .0.as_ptr().cast::<u64>().wrapping_add(index))
+        (index < N).then(|| self.0.as_ptr().cast::<u64>().wrapping_add(index))
     }
 }
 
@@ -377,7 +377,7 @@ impl<const N: usize> Scratch<N> {
     #[inline(always)]
     pub fn with<R>(&self, _atomic: &Atomic, f: impl FnOnce(Option<&mut [u8; N]>) -> R) -> R {
         // SAFETY: The area is live, and its first field is a pointer.
-        let levels = unsafe { arch::percpu_read(self.0 .0.as_ptr().cast::<*mut Levels<N>>()) };
+        let levels = unsafe { arch::percpu_read(self.0.as_ptr().cast::<*mut Levels<N>>()) };
         // SAFETY: By the type invariant, this is this CPU's copy. Preemption is disabled, so only
         // handlers that interrupt this one can use the copy meanwhile. They restore `depth`.
         let depth = unsafe { &raw mut (*levels).depth };
