@@ -414,13 +414,9 @@ fn may_begin_with_site(start: usize) -> bool {
 /// The instruction at the ftrace site while the function is not traced: `nop`.
 pub(crate) const FTRACE_SITE: [u8; MCOUNT_INSN_SIZE as usize] = [0x1f, 0x20, 0x03, 0xd5];
 
-/// The names of the code that a function returns to if it has a kretprobe, or an fprobe at its
-/// exit.
-pub(crate) const RETURN_CODE: [&CStr; 2] = [c"__kretprobe_trampoline", c"return_to_handler"];
-
-/// The symbol at the address that a function with a return probe returns to. C:
+/// The name of the code that a function with a kretprobe returns to. C:
 /// `is_kretprobe_trampoline()`.
-pub(crate) const RETURN_TRAMPOLINE: &[u8] = b"__kretprobe_trampoline+0x0/";
+pub(crate) const RETURN_TRAMPOLINE: &CStr = c"__kretprobe_trampoline";
 
 /// Whether a jump can hide instructions. On arm64, no kprobe is a jump, and ftrace writes only
 /// calls.

@@ -400,13 +400,9 @@ pub(crate) fn may_have_bytes_before(_start: usize) -> bool {
 /// The instruction at the ftrace site while the function is not traced. C: `BYTES_NOP5`.
 pub(crate) const FTRACE_SITE: [u8; MCOUNT_INSN_SIZE as usize] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
 
-/// The names of the code that a function returns to if it has a kretprobe, or an fprobe at its
-/// exit.
-pub(crate) const RETURN_CODE: [&CStr; 2] = [c"arch_rethook_trampoline", c"return_to_handler"];
-
-/// The symbol at the address that a function with a return probe returns to. C:
+/// The name of the code that a function with a kretprobe returns to. C:
 /// `is_kretprobe_trampoline()`.
-pub(crate) const RETURN_TRAMPOLINE: &[u8] = b"arch_rethook_trampoline+0x0/";
+pub(crate) const RETURN_TRAMPOLINE: &CStr = c"arch_rethook_trampoline";
 
 /// Whether a jump can hide instructions. An optimized kprobe is a jump, and ftrace can write jumps.
 pub(crate) const JUMPS_HIDE: bool = true;

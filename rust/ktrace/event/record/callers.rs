@@ -2,9 +2,12 @@
 
 //! The callers at a hit.
 
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
+use kernel::{
+    str::CStr,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
 };
 
 use crate::{
@@ -28,7 +31,11 @@ const OWN: usize = 24;
 /// ftrace, in bytes.
 const PROBE_LEN: usize = 16;
 
-/// Code that a function with a return probe returns to: start and end, or 0.
+/// The names of the code that a function returns to if it has a kretprobe, or an fprobe at its
+/// exit.
+const RETURN_CODE_NAMES: [&CStr; 2] = [arch::RETURN_TRAMPOLINE, c"return_to_handler"];
+
+/// This code: start and end, or 0.
 static RETURN_CODE: [[Atomic<usize>; 2]; 2] = [const { [const { Atomic::new(0) }; 2] }; 2];
 
 /// Finds what makes [`State::callers`](super::origin::State::callers) fast and exact at returns.
@@ -36,7 +43,7 @@ static RETURN_CODE: [[Atomic<usize>; 2]; 2] = [const { [const { Atomic::new(0) }
 /// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps.
 #[export_name = "ktrace_own_prepare_callers"]
 pub fn prepare_callers() {
-    for ([start, end], name) in RETURN_CODE.iter().zip(arch::RETURN_CODE) {
+    for ([start, end], name) in RETURN_CODE.iter().zip(RETURN_CODE_NAMES) {
         // The kernel may have no such code.
         let extent = symbol::address_of(name).ok().and_then(symbol::extent);
         if let Some((address, len)) = extent {

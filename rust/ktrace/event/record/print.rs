@@ -61,7 +61,8 @@ impl TraceSeq {
         }
         let mut buffer = [0; symbol::LEN];
         let name = symbol::format(address, with_offset, &mut buffer);
-        if name.starts_with(arch::RETURN_TRAMPOLINE) {
+        let behind = name.strip_prefix(arch::RETURN_TRAMPOLINE.to_bytes());
+        if behind.is_some_and(|behind| behind.starts_with(b"+0x0/")) {
             // The return probe that replaced the return address has the true caller.
             self.bytes(b"[unknown/kretprobe'd]");
         } else if with_offset {
