@@ -17,59 +17,17 @@ use std::{
     thread, //
 };
 
-use probe::{
-    count_table::{
-        slots,
-        table_words,
-        CountTable,
-        MAX_CAPACITY, //
-    },
-    object_table::Word, //
+use probe::count_table::{
+    slots,
+    table_words,
+    CountTable,
+    MAX_CAPACITY, //
 };
 use proptest::prelude::*;
 
-#[derive(Debug, Default)]
-struct Number(AtomicU64);
+use number::Number;
 
-impl Word for Number {
-    fn load(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn load_acquire(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-
-    fn store(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    fn fetch_add(&self, number: u64) -> u64 {
-        self.0.fetch_add(number, Ordering::Relaxed)
-    }
-
-    fn swap(&self, value: u64) -> u64 {
-        self.0.swap(value, Ordering::Relaxed)
-    }
-
-    fn replace(&self, old: u64, new: u64) -> Result<(), u64> {
-        self.0
-            .compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed)
-            .map(drop)
-    }
-
-    fn replace_acquire(&self, old: u64, new: u64) -> Result<(), u64> {
-        self.0
-            .compare_exchange(old, new, Ordering::Acquire, Ordering::Relaxed)
-            .map(drop)
-    }
-
-    fn replace_release(&self, old: u64, new: u64) -> Result<(), u64> {
-        self.0
-            .compare_exchange(old, new, Ordering::Release, Ordering::Relaxed)
-            .map(drop)
-    }
-}
+mod number;
 
 type Table = CountTable<Vec<Number>, Number>;
 
