@@ -66,16 +66,33 @@ impl CountingEvent {
         let event = registry::with_first_probe(number, Self::of).transpose()?;
         Ok(event.flatten())
     }
+}
 
-    /// Whether a pattern is for the event: `[GROUP/]EVENT`, with `*`, `?` and `[...]`.
-    fn is_meant(&self, pattern: &str) -> Result<bool> {
-        let text = |text| CString::try_from_fmt(format_args!("{text}"));
-        let (group, event) = match pattern.split_once('/') {
-            Some((group, event)) => (Some(text(group)?), text(event)?),
-            None => (None, text(pattern)?),
-        };
-        let is_group = |group: &CString| glob::matches(group, &self.group);
-        Ok(group.as_ref().is_none_or(is_group) && glob::matches(&event, &self.event))
+/// A pattern for the names of events: `[GROUP/]EVENT`, with `*`, `?` and `[...]`.
+struct Pattern {
+    group: Option<CString>,
+    event: CString,
+}
+
+impl Pattern {
+    /// `ENOMEM`.
+    fn new(text: &str) -> Result<Self> {
+        let copy = |text| CString::try_from_fmt(format_args!("{text}"));
+        Ok(match text.split_once('/') {
+            Some((group, event)) => Self {
+                group: Some(copy(group)?),
+                event: copy(event)?,
+            },
+            None => Self {
+                group: None,
+                event: copy(text)?,
+            },
+        })
+    }
+
+    fn matches(&self, event: &CountingEvent) -> bool {
+        let is_group = |group: &CString| glob::matches(group, &event.group);
+        self.group.as_ref().is_none_or(is_group) && glob::matches(&self.event, &event.event)
     }
 }
 
@@ -121,13 +138,12 @@ pub(crate) fn reset(line: &[u8]) -> Result {
     if pattern.is_empty() {
         return Ok(());
     }
+    let pattern = Pattern::new(pattern)?;
     let (mut from, mut is_found) = (0, false);
     while let Some(number) = next(from) {
-        if let Some(event) = CountingEvent::at(number)? {
-            if event.is_meant(pattern)? {
-                event.tally.reset()?;
-                is_found = true;
-            }
+        if let Some(event) = CountingEvent::at(number)?.filter(|event| pattern.matches(event)) {
+            event.tally.reset()?;
+            is_found = true;
         }
         from = number + 1;
     }
