@@ -244,6 +244,11 @@ impl<'a> Rows<'a> {
         self.key_words.saturating_add(self.values).max(1)
     }
 
+    /// The number of rows.
+    pub fn count(&self) -> usize {
+        self.words.len().checked_div(self.stride()).unwrap_or(0)
+    }
+
     /// The words of the key and the values of a row.
     pub fn get(&self, row: u32) -> Option<(&[u64], &[u64])> {
         let stride = self.stride();
@@ -266,8 +271,7 @@ impl<'a> Rows<'a> {
     ///
     /// Returns the rows in their order, in `order`, which has an element for each row.
     pub fn merge<'o>(&mut self, order: &'o mut [u32]) -> &'o [u32] {
-        let rows = self.words.len().checked_div(self.stride()).unwrap_or(0);
-        let rows = rows.min(order.len());
+        let rows = self.count().min(order.len());
         let Some(order) = order.get_mut(..rows) else {
             return &[];
         };

@@ -42,6 +42,7 @@ use probe::{
 };
 
 use crate::{
+    collect::collect,
     failure::Failure,
     hit_context::{
         CallValues,
@@ -65,13 +66,9 @@ impl<'a> WrittenCondition<'a> {
         let Some(condition) = command.condition()? else {
             return Ok(Self::default());
         };
-        let mut operands = KVVec::new();
-        for operand in condition.operands() {
-            operands.push(operand, GFP_KERNEL)?;
-        }
         Ok(Self {
+            operands: collect(condition.operands())?,
             condition: Some(KBox::new(condition, GFP_KERNEL)?),
-            operands,
         })
     }
 

@@ -39,6 +39,7 @@ use probe::{
 };
 
 use crate::{
+    collect::collect,
     failure::Failure,
     hit_context::{
         CallValues,
@@ -66,15 +67,11 @@ impl<'a> WrittenBy<'a> {
         let Some(by) = command.by()? else {
             return Ok(Self::default());
         };
-        let (mut keys, mut sums) = (KVVec::new(), KVVec::new());
-        for key in by.key_operands() {
-            keys.push(key, GFP_KERNEL)?;
-        }
-        for sum in by.sum_operands() {
-            sums.push(sum, GFP_KERNEL)?;
-        }
-        let by = Some(KBox::new(by, GFP_KERNEL)?);
-        Ok(Self { by, keys, sums })
+        Ok(Self {
+            keys: collect(by.key_operands())?,
+            sums: collect(by.sum_operands())?,
+            by: Some(KBox::new(by, GFP_KERNEL)?),
+        })
     }
 
     /// Resolves the keys and the sums. `arguments` are the arguments of the command. `None` if the

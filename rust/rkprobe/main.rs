@@ -26,6 +26,7 @@ use crate::commands::{
 };
 
 mod action;
+mod collect;
 mod commands;
 mod compile;
 mod condition;

@@ -3,7 +3,10 @@
 //! The parts of an object probe: the table of live objects, the functions that may receive them,
 //! and the changes to the table at the hits of other events.
 
-use core::num::NonZero;
+use core::{
+    iter,
+    num::NonZero, //
+};
 
 use kernel::{
     prelude::*,
@@ -29,7 +32,6 @@ use probe::{
     },
     btf::{
         Btf,
-        Receiver,
         TypeId, //
     },
     command::ObjectTarget,
@@ -44,6 +46,8 @@ use probe::{
         Width, //
     },
 };
+
+use crate::collect::collect;
 
 /// The live objects of an object probe.
 pub(crate) type Objects = ObjectTable<KVVec<Bucket<Word>>, KVVec<BucketStates<Word>>, Word>;
@@ -60,20 +64,11 @@ pub(crate) fn new_table(target: &ObjectTarget<'_>) -> Result<Arc<Objects>> {
         false => len,
     };
     let table = ObjectTable::new(
-        filled_with(Bucket::default, len)?,
-        filled_with(BucketStates::default, states)?,
+        collect(iter::repeat_with(Bucket::default).take(len))?,
+        collect(iter::repeat_with(BucketStates::default).take(states))?,
         limit,
     );
     Ok(Arc::new(table, GFP_KERNEL)?)
-}
-
-/// A vector with so many default values. `ENOMEM`.
-fn filled_with<T>(default: fn() -> T, len: usize) -> Result<KVVec<T>> {
-    let mut values = KVVec::with_capacity(len, GFP_KERNEL)?;
-    for _ in 0..len {
-        values.push(default(), GFP_KERNEL)?;
-    }
-    Ok(values)
 }
 
 /// The calls with a live object that have a record.
@@ -190,18 +185,10 @@ pub(crate) fn functions(
     }
     let is_meant =
         |name: &str| texts.is_empty() || texts.iter().any(|pattern| fprobe::matches(pattern, name));
-    let mut receivers = KVVec::<Receiver<'_>>::new();
-    for receiver in btf
-        .receivers(structure)
-        .filter(|found| is_meant(found.name))
-    {
-        receivers.push(receiver, GFP_KERNEL)?;
-    }
+    let receivers = btf.receivers(structure);
+    let mut receivers = collect(receivers.filter(|found| is_meant(found.name)))?;
     receivers.sort_unstable_by_key(|receiver| receiver.name);
-    let mut names = KVVec::with_capacity(receivers.len(), GFP_KERNEL)?;
-    for receiver in &receivers {
-        names.push(receiver.name, GFP_KERNEL)?;
-    }
+    let names = collect(receivers.iter().map(|receiver| receiver.name))?;
     // 0 for a name without a symbol.
     let mut addresses = KVVec::from_elem(0usize, names.len(), GFP_KERNEL)?;
     symbol::each_named(&names, |index, address| {

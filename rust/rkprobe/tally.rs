@@ -48,7 +48,10 @@ use probe::{
     },
 };
 
-use crate::seq_text::SeqText;
+use crate::{
+    collect::collect,
+    seq_text::SeqText, //
+};
 
 /// The keys and sums of an event, and the table of its counts. All probes of the event share it.
 pub(crate) struct Tally {
@@ -136,9 +139,8 @@ impl Tally {
         let key_words = self.key_words();
         let mut words = table.copy(key_words)?;
         let dropped = table.dropped.sum();
-        let width = (key_words + table.stride).max(1);
-        let mut order = KVVec::from_elem(0, words.len() / width, GFP_KERNEL)?;
         let mut rows = Rows::new(&mut words, key_words, table.stride);
+        let mut order = KVVec::from_elem(0, rows.count(), GFP_KERNEL)?;
         let order = rows.merge(&mut order);
 
         let mut out = SeqText::new(to);
@@ -179,11 +181,8 @@ fn words(keys: &[(CString, KeyForm)]) -> usize {
 impl Table {
     /// Creates an empty table. `ENOMEM`.
     fn new(size: u32, key_words: usize, sums: usize) -> Result<Arc<Self>> {
-        let len = table_words(size, key_words);
-        let mut words = KVVec::with_capacity(len, GFP_KERNEL)?;
-        for _ in 0..len {
-            words.push(Word::default(), GFP_KERNEL)?;
-        }
+        let words = iter::repeat_with(Word::default).take(table_words(size, key_words));
+        let words = collect(words)?;
         let stride = 1 + sums;
         let table = Self {
             keys: CountTable::new(words, size, key_words),
