@@ -35,8 +35,7 @@ use crate::{
     counting::{
         CountPrograms,
         Counting,
-        KeysAndSums,
-        Place, //
+        KeysAndSums, //
     },
     hit_context::{
         CallValues,
@@ -47,6 +46,7 @@ use crate::{
         Feed,
         Following, //
     },
+    record_head::RecordHead,
     records::Records,
     schema::StringBuffer, //
 };
@@ -598,7 +598,7 @@ struct RecordWithStrings<'a, H> {
     bytes: &'a [u8],
 }
 
-// SAFETY: The record has the length of the head and of `bytes`, as `Action::run_buffered`
+// SAFETY: The record has the length of the head and of `bytes`, as `Buffered::run`
 // computes it. Both are written, and nothing is read.
 unsafe impl<H: RecordHead> Fill for RecordWithStrings<'_, H> {
     #[inline(always)]
@@ -609,62 +609,4 @@ unsafe impl<H: RecordHead> Fill for RecordWithStrings<'_, H> {
             }
         }
     }
-}
-
-/// The addresses at the start of a record. Their size in the record is the size of this type.
-pub(crate) trait RecordHead: Copy {
-    /// Writes the addresses. Returns the rest of the record.
-    fn put(self, record: &mut [u8]) -> Option<&mut [u8]>;
-
-    /// The place of the hit.
-    fn place(self) -> Place;
-}
-
-/// The record of an event probe starts with no address.
-impl RecordHead for () {
-    #[inline(always)]
-    fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
-        Some(record)
-    }
-
-    #[inline(always)]
-    fn place(self) -> Place {
-        let (address, caller) = (0, None);
-        Place { address, caller }
-    }
-}
-
-/// The address of the probe.
-impl RecordHead for (usize,) {
-    #[inline(always)]
-    fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
-        put_address(record, self.0)
-    }
-
-    #[inline(always)]
-    fn place(self) -> Place {
-        let (address, caller) = (self.0, None);
-        Place { address, caller }
-    }
-}
-
-/// The address of the function, and the address that it returns to.
-impl RecordHead for (usize, usize) {
-    #[inline(always)]
-    fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
-        put_address(put_address(record, self.0)?, self.1)
-    }
-
-    #[inline(always)]
-    fn place(self) -> Place {
-        let (address, caller) = (self.0, Some(self.1));
-        Place { address, caller }
-    }
-}
-
-#[inline(always)]
-fn put_address(record: &mut [u8], address: usize) -> Option<&mut [u8]> {
-    let (first, rest) = record.split_first_chunk_mut()?;
-    *first = address.to_ne_bytes();
-    Some(rest)
 }

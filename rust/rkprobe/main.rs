@@ -51,6 +51,7 @@ mod object_recorder;
 mod parameters;
 mod printer;
 mod reader;
+mod record_head;
 mod records;
 mod registered;
 mod registry;

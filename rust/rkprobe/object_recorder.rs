@@ -26,8 +26,7 @@ use probe::{
 use crate::{
     action::{
         Action,
-        Conditional,
-        RecordHead, //
+        Conditional, //
     },
     entry_saver::{
         elapsed_since,
@@ -42,6 +41,7 @@ use crate::{
         Objects,
         Selection, //
     },
+    record_head::RecordHead,
 };
 
 /// The handler at the entry of functions that may receive an object.
