@@ -160,7 +160,7 @@ pub enum KeyValue {
     Comm,
     /// A string of [`STRING_WORDS`].
     String,
-    /// Addresses, of which 0 ends the stack.
+    /// Addresses. A 0 ends the stack.
     Stack,
 }
 
@@ -258,7 +258,7 @@ impl Extend {
         }
     }
 
-    /// The number, of which bits above its width have no effect. Any context.
+    /// Extends a number. Its bits above its width have no effect. Any context.
     #[inline(always)]
     pub const fn extend(self, number: u64) -> u64 {
         let unused = self.unused as u32;
@@ -279,7 +279,7 @@ pub struct KeyNumber {
 }
 
 impl KeyNumber {
-    /// The word of a number, of which bits above its width have no effect. Any context.
+    /// The word of a number. The bits above its width have no effect. Any context.
     ///
     /// C: `hist_field_log2()`, `hist_field_bucket()`.
     #[inline(always)]

@@ -230,8 +230,8 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Takes rows of `key_words` words and `values` values each, of which the first is the number
-    /// of hits.
+    /// Takes rows of `key_words` words and `values` values each. The first value is the number of
+    /// hits.
     pub fn new(words: &'a mut [u64], key_words: usize, values: usize) -> Self {
         Self {
             words,

@@ -275,7 +275,7 @@ pub(crate) struct Place {
     pub(crate) caller: Option<usize>,
 }
 
-/// What a key reads of a hit.
+/// A hit, as a key reads it.
 struct KeyHit<R> {
     state: State<R>,
     place: Place,

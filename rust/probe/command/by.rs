@@ -147,7 +147,7 @@ pub struct By<'a> {
 }
 
 impl<'a> By<'a> {
-    /// Parses `words`, of which the first has the index `first_word` in the command.
+    /// Parses `words`. The first one has the index `first_word` in the command.
     ///
     /// # Errors
     ///

@@ -30,7 +30,7 @@ use super::{
     target::Target, //
 };
 
-/// What the keys and the sums of a command are resolved with.
+/// Resolves the keys and the sums of a command.
 pub(super) struct ByResolver<'a> {
     pub(super) target: Target<'a>,
     /// The arguments of the command. A key or a sum can be the name of one.

@@ -40,7 +40,7 @@ use super::{
     program::Program, //
 };
 
-/// What a key reads of a hit, and no argument.
+/// A hit, for the keys that are not arguments.
 ///
 /// A key calls the methods in the context of the probe, like those of [`Context`].
 pub trait KeyContext {

@@ -35,7 +35,7 @@ pub struct Count<'a> {
     pub sum: Option<&'a str>,
     /// The number of rows of the table: a power of two.
     pub size: u32,
-    /// What must be true of a hit that counts.
+    /// The condition of a hit that counts.
     pub condition: String,
 }
 

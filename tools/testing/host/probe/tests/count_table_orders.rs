@@ -26,7 +26,7 @@ fn check(capacity: u32, key_words: usize, test: impl Fn(Arc<Table>) + Send + Syn
     });
 }
 
-/// The keys of a table, each of which is 7 or 8, or one of both twice.
+/// The keys of a table: 7 or 8 each, or one of both twice.
 fn keys(table: &Table) -> Vec<u64> {
     let keys = table.keys().map(|key| {
         let words: Vec<_> = key.words().collect();
