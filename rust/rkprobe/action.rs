@@ -10,7 +10,10 @@ use kernel::{
 };
 
 use ktrace::{
-    percpu::Counters,
+    percpu::{
+        Counter,
+        Counters, //
+    },
     registers::RegisterFile,
     trace_event::{
         Fill,
@@ -35,7 +38,8 @@ use crate::{
     counting::{
         CountPrograms,
         Counting,
-        KeysAndSums, //
+        KeysAndSums,
+        Outcome, //
     },
     hit_context::{
         CallValues,
@@ -101,7 +105,8 @@ pub(crate) struct Counts {
     /// Hits that did what the probe is for.
     pub(crate) hits: u64,
     pub(crate) missed: u64,
-    /// Hits that did not fulfil the condition. `None` without a condition.
+    /// Hits that did not fulfil the condition, and hits of an event that counts that no user of it
+    /// took. `None` if there are none, and no condition.
     pub(crate) left_out: Option<u64>,
 }
 
@@ -113,7 +118,12 @@ impl Counts {
         Self {
             hits: counters.sum::<HITS>(),
             missed: missed.wrapping_add(counters.sum::<MISSED>()),
-            left_out: action.gate().map(Gate::left_out),
+            left_out: match (action.gate().map(Gate::left_out), action.not_taken()) {
+                (None, 0) => None,
+                (by_condition, not_taken) => {
+                    Some(by_condition.unwrap_or(0).wrapping_add(not_taken))
+                }
+            },
         }
     }
 
@@ -173,6 +183,8 @@ pub(crate) struct Input {
 pub(crate) struct Counted {
     input: Input,
     counting: Counting,
+    /// Hits that no user of the event took.
+    not_taken: Counter,
 }
 
 /// An action that reads the fields into a buffer first.
@@ -230,8 +242,12 @@ impl Action {
         let buffered = match purpose {
             Purpose::Record(records) | Purpose::Follow(records, _) => {
                 if let (Some(programs), Some(tally)) = (counted, records.schema.tally()) {
-                    let counting = Counting::new(programs.clone(), tally.clone());
-                    return Self::rare(Rare::Count(Counted { input, counting }));
+                    let (programs, tally) = (programs.clone(), tally.clone());
+                    return Self::rare(Rare::Count(Counted {
+                        input,
+                        counting: Counting::new(programs, records.clone(), tally),
+                        not_taken: Counter::new()?,
+                    }));
                 }
                 let fixed = records.schema.layout().bytes().try_into()?;
                 let Some(buffer) = records.schema.strings() else {
@@ -284,6 +300,17 @@ impl Action {
 
     fn gate(&self) -> Option<&Gate> {
         self.conditional().map(|conditional| &conditional.gate)
+    }
+
+    /// The number of hits that no user of an event that counts took.
+    fn not_taken(&self) -> u64 {
+        match self {
+            Self::Rare(rare) => match &**rare {
+                Rare::Count(counted) => counted.not_taken.sum(),
+                Rare::If(conditional) => conditional.action.not_taken(),
+            },
+            Self::Record(..) | Self::Buffered(_) => 0,
+        }
     }
 
     /// Whether a condition is checked at the entry of a call.
@@ -389,17 +416,17 @@ impl Rare {
         }
     }
 
-    /// Counts a hit if there is a shortcut to its key. Returns false otherwise.
+    /// Counts a hit by [`Counting::count_by_shortcut`]. Returns false if it cannot.
     #[inline(always)]
     fn count_by_shortcut(&self, hit: &impl Origin, head: impl RecordHead) -> bool {
-        let Self::Count(Counted { input, counting }) = self else {
+        let Self::Count(counted) = self else {
             return false;
         };
-        let has_room = counting.count_by_shortcut(hit, head.place());
-        if let Some(has_room) = has_room {
-            input.note(has_room);
+        let outcome = counted.counting.count_by_shortcut(hit, head.place());
+        if let Some(outcome) = outcome {
+            counted.note(outcome);
         }
-        has_room.is_some()
+        outcome.is_some()
     }
 
     /// Runs an action without a condition.
@@ -459,16 +486,6 @@ impl Conditional {
 }
 
 impl Input {
-    /// Counts a hit, or a hit that found no room.
-    #[inline(always)]
-    fn note(&self, has_room: bool) {
-        if has_room {
-            self.counters.increment::<HITS>();
-        } else {
-            self.counters.increment::<MISSED>();
-        }
-    }
-
     /// Makes a record of a hit. Its fields have `fixed` bytes.
     #[inline(always)]
     fn record<O: Origin>(
@@ -499,8 +516,17 @@ impl Counted {
     /// Counts a hit.
     #[inline(always)]
     fn run<O: Origin>(&self, hit: &O, values: impl CallValues, head: impl RecordHead) {
-        self.input
-            .note(self.counting.count(hit, values, head.place()));
+        self.note(self.counting.count(hit, values, head.place()));
+    }
+
+    /// Counts a hit in the profile.
+    #[inline(always)]
+    fn note(&self, outcome: Outcome) {
+        match outcome {
+            Outcome::Counted => self.input.counters.increment::<HITS>(),
+            Outcome::NoRoom => self.input.counters.increment::<MISSED>(),
+            Outcome::LeftOut => self.not_taken.increment(),
+        }
     }
 }
 

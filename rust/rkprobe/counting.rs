@@ -45,6 +45,8 @@ use crate::{
         CallValues,
         HitContext, //
     },
+    record_head::Place,
+    records::Records,
     tally::{
         Table,
         Tally, //
@@ -147,9 +149,32 @@ pub(crate) struct CountPrograms {
     sums: KVec<SumProgram>,
 }
 
+/// What became of a hit.
+#[derive(Clone, Copy)]
+pub(crate) enum Outcome {
+    /// It is in the table.
+    Counted,
+    /// The table has no room for its keys.
+    NoRoom,
+    /// No user of the event takes hits of the task.
+    LeftOut,
+}
+
+impl Outcome {
+    #[inline(always)]
+    const fn of(has_room: bool) -> Self {
+        match has_room {
+            true => Self::Counted,
+            false => Self::NoRoom,
+        }
+    }
+}
+
 /// Counts the hits of a probe.
 pub(crate) struct Counting {
     programs: Arc<CountPrograms>,
+    /// The users of the event.
+    records: Arc<Records>,
     tally: Arc<Tally>,
     key_words: usize,
     shortcut: Shortcut,
@@ -174,7 +199,11 @@ const FEW: usize = 4;
 const MANY: usize = MAX_KEYS * STACK_WORDS;
 
 impl Counting {
-    pub(crate) fn new(programs: Arc<CountPrograms>, tally: Arc<Tally>) -> Self {
+    pub(crate) fn new(
+        programs: Arc<CountPrograms>,
+        records: Arc<Records>,
+        tally: Arc<Tally>,
+    ) -> Self {
         Self {
             key_words: tally.key_words(),
             shortcut: match (&*programs.keys, &*programs.sums) {
@@ -184,33 +213,56 @@ impl Counting {
                 _ => Shortcut::None,
             },
             programs,
+            records,
             tally,
         }
     }
 
-    /// Counts a hit if there is a shortcut to its key. Returns whether the table has room for it,
-    /// or `None` without a shortcut. Any context.
+    /// Counts a hit if there is a shortcut to its key, and the only user of the event takes each
+    /// hit. Returns `None` otherwise. Any context.
+    ///
+    /// It calls no function to find out who takes the hit, so handlers need not save registers.
     #[inline(always)]
-    pub(crate) fn count_by_shortcut<O: Origin>(&self, hit: &O, place: Place) -> Option<bool> {
+    pub(crate) fn count_by_shortcut<O: Origin>(&self, hit: &O, place: Place) -> Option<Outcome> {
         let state = hit.state();
-        let count = |key: &[u64]| self.tally.table(state.atomic()).count(state.atomic(), key);
+        match self.records.sink.takes_all(state.atomic()) {
+            true => self.count_shortcut(hit, place).map(Outcome::of),
+            false => None,
+        }
+    }
+
+    /// Counts a hit that a user takes, if there is a shortcut to its key. Returns whether the table
+    /// has room for it.
+    #[inline(always)]
+    fn count_shortcut<O: Origin>(&self, hit: &O, place: Place) -> Option<bool> {
+        let state = hit.state();
+        let atomic = state.atomic();
+        let table = self.tally.table(atomic);
         match self.shortcut {
-            Shortcut::NoKey => Some(count(&[])),
-            Shortcut::Function => Some(count(&[place.address as u64])),
-            Shortcut::Comm => Some(count(&cut_comm(state.atomic().comm_words()))),
+            Shortcut::NoKey => Some(table.count(atomic, &[])),
+            Shortcut::Function => Some(table.count(atomic, &[place.address as u64])),
+            Shortcut::Comm => Some(table.count(atomic, &cut_comm(atomic.comm_words()))),
             Shortcut::None => None,
         }
     }
 
-    /// Counts a hit. Returns false if the table has no room. Any context.
+    /// Counts a hit. Any context.
     #[inline(always)]
-    pub(crate) fn count<O: Origin>(&self, hit: &O, values: impl CallValues, place: Place) -> bool {
-        if let Some(has_room) = self.count_by_shortcut(hit, place) {
-            return has_room;
-        }
+    pub(crate) fn count<O: Origin>(
+        &self,
+        hit: &O,
+        values: impl CallValues,
+        place: Place,
+    ) -> Outcome {
         let state = hit.state();
+        if !self.records.sink.takes(state.atomic()) {
+            return Outcome::LeftOut;
+        }
+        if let Some(has_room) = self.count_shortcut(hit, place) {
+            return Outcome::of(has_room);
+        }
         let table = self.tally.table(state.atomic());
-        self.count_keys(table, HitContext { state, values }, place)
+        Outcome::of(self.count_keys(table, HitContext { state, values }, place))
     }
 
     /// Reads the keys of a hit, and counts it.
@@ -264,15 +316,6 @@ impl Counting {
         let numbers = sums.iter().map(|sum| sum.number(context));
         table.add_up(state.atomic(), words, numbers)
     }
-}
-
-/// The place of a hit.
-#[derive(Clone, Copy)]
-pub(crate) struct Place {
-    /// The address of the probe, or of the function that returns.
-    pub(crate) address: usize,
-    /// At a return, the address that the function returns to.
-    pub(crate) caller: Option<usize>,
 }
 
 /// A hit, as a key reads it.

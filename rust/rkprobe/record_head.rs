@@ -2,7 +2,14 @@
 
 //! The start of a record: where the hit was.
 
-use crate::counting::Place;
+/// The place of a hit.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    /// The address of the probe, or of the function that returns.
+    pub(crate) address: usize,
+    /// At a return, the address that the function returns to.
+    pub(crate) caller: Option<usize>,
+}
 
 /// The addresses at the start of a record. Their size in the record is the size of this type.
 pub(crate) trait RecordHead: Copy {

@@ -28,9 +28,12 @@ use kernel::{
 
 use crate::{
     arch, bindings,
-    hit::atomic::{
-        read_once,
-        Published, //
+    hit::{
+        atomic::{
+            read_once,
+            Published, //
+        },
+        context, //
     },
 };
 
@@ -256,6 +259,60 @@ impl Sink {
         removed
     }
 
+    /// Whether at least one user takes a hit of the current task. An event that makes no records
+    /// asks this instead.
+    ///
+    /// A trace instance does not take a hit while the event is only softly enabled there, or if its
+    /// PID filter leaves the current task out. perf takes each hit. Runs no triggers. While the
+    /// last user leaves, the result is true. Any context. C: `trace_trigger_soft_disabled()`.
+    #[inline(always)]
+    pub fn takes(&self, guard: &context::Atomic) -> bool {
+        self.takes_all(guard) || self.has_taker(guard)
+    }
+
+    /// Whether there is only one user, which takes each hit of all tasks. Costs less than
+    /// [`takes`](Self::takes). Any context.
+    #[inline(always)]
+    pub fn takes_all(&self, guard: &context::Atomic) -> bool {
+        let only = self.only.read(guard);
+        // SAFETY: The file belongs to a user. The kernel frees the file of a user that left after
+        // an RCU grace period. `guard` proves that preemption is disabled, so none ends meanwhile.
+        !only.is_null() && !unsafe { is_picky(only) }
+    }
+
+    /// Whether one of any number of users takes a hit of the current task.
+    #[cold]
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn has_taker(&self, guard: &context::Atomic) -> bool {
+        let only = self.only.read(guard);
+        if !only.is_null() {
+            // SAFETY: The file belongs to a user. See `takes`.
+            return unsafe { takes_current(only) };
+        }
+        // SAFETY: By the type invariant, the pointer is NULL or live. The kernel frees the
+        // structure after a grace period, and `guard` proves that none ends meanwhile.
+        let Some(users) = (unsafe { self.users.read(guard).as_ref() }) else {
+            return true;
+        };
+        let first = users.files.read(guard);
+        if first.is_null() || !users.perf.read(guard).is_null() {
+            return true;
+        }
+        let mut link = first;
+        while !link.is_null() {
+            // SAFETY: By the type invariant, a link lives until a grace period after it left the
+            // list, and `guard` proves that none ends meanwhile.
+            let this = unsafe { &*link };
+            // SAFETY: The kernel also frees the file of a user that left after a grace period.
+            if unsafe { takes_current(this.file) } {
+                return true;
+            }
+            link = this.next.read(guard);
+        }
+        false
+    }
+
     /// Makes a record of `len` bytes for each user. Makes no record if `len` is less than the size
     /// of the event's fields or more than [`MAX_LEN`], or if a buffer has no space.
     ///
@@ -420,6 +477,38 @@ impl Users {
             place = &this.next;
         }
     }
+}
+
+/// The flags of a file that does not take every hit.
+const PICKY: c_ulong =
+    (bindings::EVENT_FILE_FL_SOFT_DISABLED | bindings::EVENT_FILE_FL_PID_FILTER) as c_ulong;
+
+/// Whether the user may not take each hit.
+///
+/// # Safety
+///
+/// `file` must be live.
+#[inline(always)]
+unsafe fn is_picky(file: *mut bindings::trace_event_file) -> bool {
+    // SAFETY: The caller guarantees a live file. Its flags can change at any time.
+    let flags = unsafe { ptr::read_volatile(&raw const (*file).flags) };
+    flags & PICKY != 0
+}
+
+/// Whether the user takes a hit of the current task.
+///
+/// # Safety
+///
+/// `file` must be live.
+unsafe fn takes_current(file: *mut bindings::trace_event_file) -> bool {
+    // SAFETY: The caller guarantees a live file. Its flags can change at any time.
+    let flags = unsafe { ptr::read_volatile(&raw const (*file).flags) };
+    if flags & bindings::EVENT_FILE_FL_SOFT_DISABLED as c_ulong != 0 {
+        return false;
+    }
+    flags & bindings::EVENT_FILE_FL_PID_FILTER as c_ulong == 0
+        // SAFETY: The caller guarantees a live file. Preemption is disabled in a handler.
+        || !unsafe { bindings::trace_event_ignore_this_pid(file) }
 }
 
 /// Whether the user does not want records at this time. Runs the triggers that do not need the
