@@ -3,6 +3,7 @@
 //! The command line.
 
 use std::{
+    ffi::OsString,
     fs,
     io,
     path::Path, //
@@ -34,7 +35,11 @@ use crate::{
         Failure,
         Result, //
     },
-    tracefs::Tracefs, //
+    tracefs::Tracefs,
+    whom::{
+        Options,
+        Whom, //
+    }, //
 };
 
 fn option(name: &'static str, short: char, help: &'static str) -> Arg {
@@ -80,6 +85,103 @@ fn source() -> Arg {
         .help("Show source lines, from the debug information of the kernel")
 }
 
+/// Adds the options of a command that traces: when it ends, and whom it traces.
+fn traces(command: Command) -> Command {
+    const HEADING: &str = "Whom";
+
+    let text = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_name(value)
+            .help_heading(HEADING)
+            .help(help)
+    };
+    command
+        .arg(
+            Arg::new("duration")
+                .long("duration")
+                .short('d')
+                .value_name("TIME")
+                .value_parser(|text: &str| duration::parse(text, "s"))
+                .help("End after this time: 10, 500ms, 2m. Otherwise ctrl-C ends the run"),
+        )
+        .arg(
+            text(
+                "pid",
+                "PID,...",
+                "Only these processes. Their end ends the run",
+            )
+            .short('p')
+            .value_delimiter(',')
+            .value_parser(value_parser!(u32).range(1..)),
+        )
+        .arg(
+            Arg::new("children")
+                .long("children")
+                .action(ArgAction::SetTrue)
+                .requires("pid")
+                .help_heading(HEADING)
+                .help("With -p: also their children, now and later"),
+        )
+        .arg(text(
+            "comm",
+            "GLOB",
+            "Only tasks with this name, which can have *, ? and [...]",
+        ))
+        .arg(text(
+            "cgroup",
+            "PATH",
+            "Only tasks of this cgroup and of those below it",
+        ))
+        .arg(text(
+            "cpu",
+            "LIST",
+            "Only calls on these CPUs, such as 0,2-3",
+        ))
+        .arg(text(
+            "if",
+            "CONDITION",
+            "Only calls with this condition of the command language, such as 'count > 100'",
+        ))
+        .arg(
+            Arg::new("COMMAND")
+                .value_name("COMMAND")
+                .last(true)
+                .num_args(1..)
+                .conflicts_with("pid")
+                .value_parser(value_parser!(OsString))
+                .help("Start this command, trace it and its children, and end with it"),
+        )
+}
+
+/// Whom the options of a command choose.
+fn whom(matches: &ArgMatches) -> Result<Whom> {
+    // The other commands lack these options.
+    let Ok(Some(with_children)) = matches.try_get_one::<bool>("children") else {
+        return Ok(Whom::default());
+    };
+    let text = |name| matches.get_one::<String>(name).map(String::as_str);
+    Whom::new(Options {
+        processes: matches
+            .get_many("pid")
+            .into_iter()
+            .flatten()
+            .copied()
+            .collect(),
+        with_children: *with_children,
+        comm: text("comm"),
+        cgroup: text("cgroup"),
+        cpus: text("cpu"),
+        condition: text("if"),
+        command: matches
+            .get_many("COMMAND")
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect(),
+    })
+}
+
 /// The commands and their options.
 fn command() -> Command {
     let function = || word("FUNCTION", "A function of the kernel, or MODULE:FUNCTION");
@@ -94,15 +196,6 @@ fn command() -> Command {
         .about("Answers questions about the running kernel, with the kernel module rkprobe")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .arg(
-            option(
-                "duration",
-                'd',
-                "End after this time: 10, 500ms, 2m. Otherwise ctrl-C ends the command",
-            )
-            .value_name("TIME")
-            .value_parser(|text: &str| duration::parse(text, "s")),
-        )
         .arg(
             option("verbose", 'v', "Print the shell commands that do the same")
                 .action(ArgAction::SetTrue),
@@ -121,7 +214,7 @@ fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Answer in JSON"),
         )
-        .subcommand(
+        .subcommand(traces(
             Command::new("lat")
                 .about("How long do calls of a function take?")
                 .arg(function())
@@ -129,8 +222,8 @@ fn command() -> Command {
                     "One histogram for each program name, thread, CPU or stack",
                 ))
                 .arg(svg()),
-        )
-        .subcommand(
+        ))
+        .subcommand(traces(
             Command::new("slow")
                 .about("Which calls of a function take longer than a limit?")
                 .arg(function())
@@ -139,8 +232,8 @@ fn command() -> Command {
                         .value_parser(|text: &str| duration::parse(text, "ms")),
                 )
                 .arg(number()),
-        )
-        .subcommand(
+        ))
+        .subcommand(traces(
             Command::new("fails")
                 .about("Which functions return errors, which errors, how often, and to whom?")
                 .arg(functions())
@@ -149,20 +242,20 @@ fn command() -> Command {
                 ))
                 .arg(svg())
                 .arg(source()),
-        )
-        .subcommand(
+        ))
+        .subcommand(traces(
             Command::new("args")
                 .about("With which arguments is a function called?")
                 .arg(function())
                 .arg(number()),
-        )
+        ))
         .subcommand(
             Command::new("exits")
                 .about("Where does a function leave?")
                 .arg(function())
                 .arg(source()),
         )
-        .subcommand(
+        .subcommand(traces(
             Command::new("follow")
                 .about("What happens to an object, from its start to its end?")
                 .override_usage("rkprobe follow [OPTIONS] STRUCT from FUNCTION [until FUNCTION]")
@@ -232,8 +325,8 @@ fn command() -> Command {
                         .requires("END")
                         .help("End after N objects have ended"),
                 ),
-        )
-        .subcommand(
+        ))
+        .subcommand(traces(
             Command::new("watch")
                 .about("Who writes some memory of the kernel?")
                 .arg(word(
@@ -247,14 +340,14 @@ fn command() -> Command {
                         .help("Print each write with the new value (on arm64, the old one), instead of counting"),
                 )
                 .arg(number().requires("each").help("End after N writes")),
-        )
-        .subcommand(
+        ))
+        .subcommand(traces(
             Command::new("count")
                 .about("Which functions are called how often?")
                 .arg(functions())
                 .arg(by("Divide the calls by program name, thread, CPU or stack"))
                 .arg(svg()),
-        )
+        ))
         .subcommand(
             Command::new("events")
                 .about("Which events exist, where are they enabled, what do they miss?"),
@@ -300,11 +393,11 @@ fn text<'a>(matches: &'a ArgMatches, name: &str) -> &'a str {
     matches.get_one::<String>(name).map_or("", |text| text)
 }
 
-/// Carries out the command of the command line.
-pub fn run() -> Result {
+/// Carries out the command of the command line. Returns the exit status.
+pub fn run() -> Result<u8> {
     let matches = command().get_matches();
     let Some((name, matches)) = matches.subcommand() else {
-        return Ok(());
+        return Ok(0);
     };
     match name {
         "completion" => {
@@ -313,14 +406,18 @@ pub fn run() -> Result {
                 clap_complete::generate(*shell, &mut command(), "rkprobe", &mut script);
                 io::Write::write_all(&mut io::stdout(), &script)?;
             }
-            return Ok(());
+            return Ok(0);
         }
-        "man" => return write_man_pages(Path::new(text(matches, "DIRECTORY"))),
+        "man" => {
+            write_man_pages(Path::new(text(matches, "DIRECTORY")))?;
+            return Ok(0);
+        }
         _ => {}
     }
     let tracefs = Tracefs::find(matches.get_flag("verbose"), matches.get_flag("dry-run"))?;
-    let duration = matches.get_one::<u64>("duration").copied();
-    let context = Context::new(tracefs, matches.get_flag("json"), duration);
+    let duration = matches.try_get_one::<u64>("duration").ok().flatten();
+    let is_json = matches.get_flag("json");
+    let context = Context::new(tracefs, is_json, duration.copied(), whom(matches)?);
     let by = |matches: &ArgMatches| {
         matches
             .get_one::<String>("by")
@@ -380,7 +477,8 @@ pub fn run() -> Result {
             matches.get_one("svg"),
         ),
         _ => events::run(&context),
-    }
+    }?;
+    Ok(context.status())
 }
 
 #[cfg(test)]
@@ -390,6 +488,39 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn the_command_comes_last() {
+        let parse = |words: &[&str]| {
+            let all = command().try_get_matches_from([&["rkprobe", "count", "f"], words].concat());
+            all.ok()
+                .and_then(|all| whom(all.subcommand().unwrap().1).ok())
+        };
+        let started = parse(&["--comm", "a", "--", "cat", "-d", "--json"]).unwrap();
+        assert_eq!(started.command, ["cat", "-d", "--json"]);
+        assert_eq!(started.clause(), " if $comm ~ \"a\"");
+        assert!(parse(&[]).unwrap().command.is_empty());
+        for wrong in [
+            &["cat"][..],
+            &["-p", "1", "--", "cat"],
+            &["-p", "1,,2"],
+            &["--children"],
+        ] {
+            assert!(parse(wrong).is_none(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn commands_that_trace_nothing_lack_options() {
+        for words in [&["exits", "f"][..], &["events"]] {
+            let all = command().try_get_matches_from([&["rkprobe"], words].concat());
+            assert!(whom(all.unwrap().subcommand().unwrap().1).is_ok());
+            for option in [&["-d", "1"][..], &["-p", "1"], &["--", "cat"]] {
+                let all = [&["rkprobe"], words, option].concat();
+                assert!(command().try_get_matches_from(all).is_err());
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,10 @@
 //! What every command has: tracefs, the output, and the time.
 
 use std::{
-    cell::OnceCell,
+    cell::{
+        Cell,
+        OnceCell, //
+    },
     env,
     fs::OpenOptions,
     io::{
@@ -27,6 +30,7 @@ use crate::{
         self,
         Screen, //
     },
+    duration,
     failure::{
         note,
         Failure,
@@ -35,13 +39,24 @@ use crate::{
     instance::Instance,
     json::Object,
     missing::Missing,
+    probes,
+    profile,
     record::Record,
     sys,
-    tracefs::Tracefs, //
+    tracefs::Tracefs,
+    whom::{
+        self,
+        Whom, //
+    },
+    workload::Workload, //
 };
 
 /// How often records are read.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the run looks whether its command has ended.
+const COMMAND_INTERVAL: Duration = Duration::from_millis(10);
+/// The most process IDs in one write.
+const PIDS_OF_A_WRITE: usize = 256;
 /// How often a live answer is drawn.
 const DRAW_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -54,6 +69,12 @@ pub struct Context {
     pub tracefs: Tracefs,
     /// Whether the answer is JSON.
     pub is_json: bool,
+    /// Whom the run traces.
+    pub whom: Whom,
+    /// The command that the run has started.
+    workload: OnceCell<Workload>,
+    /// Whether the run is over, and its command did not end it.
+    is_ended: Cell<bool>,
     /// Whether the output is a terminal that knows escape sequences.
     is_terminal: bool,
     time: RunTime,
@@ -83,10 +104,13 @@ impl RunTime {
 
 impl Context {
     /// `duration` is in ns.
-    pub fn new(tracefs: Tracefs, is_json: bool, duration: Option<u64>) -> Self {
+    pub fn new(tracefs: Tracefs, is_json: bool, duration: Option<u64>, whom: Whom) -> Self {
         Self {
             tracefs,
             is_json,
+            whom,
+            workload: OnceCell::new(),
+            is_ended: Cell::new(false),
             is_terminal: io::stdout().is_terminal()
                 && env::var_os("TERM").is_none_or(|name| name != "dumb"),
             time: RunTime::new(duration),
@@ -111,13 +135,140 @@ impl Context {
         Ok(())
     }
 
+    /// Makes the instance of the run. It selects the processes of the run if their children count, too.
+    pub fn start(&self) -> Result<Instance<'_>> {
+        self.tracefs.show("trap : INT");
+        let instance = Instance::create(&self.tracefs)?;
+        let has_command = !self.whom.command.is_empty();
+        if !has_command && !self.whom.with_children {
+            return Ok(instance);
+        }
+        let option = instance.file("options/event-fork");
+        self.tracefs
+            .write(&option, "1")
+            .map_err(|error| Failure::file(&option, &error))?;
+        let file = instance.file("set_event_pid");
+        let failed = |error| Failure::file(&file, &error);
+        if has_command {
+            Workload::show(&self.tracefs, &self.whom.command);
+            let mut pid = 0;
+            if !self.tracefs.is_dry() {
+                let workload = Workload::start(&self.whom.command)?;
+                pid = workload.pid();
+                self.workload.get_or_init(|| workload);
+            }
+            self.tracefs
+                .write_as(&file, &pid.to_string(), "$pid")
+                .map_err(failed)?;
+            return Ok(instance);
+        }
+        // The kernel adds the children of those that it knows. So the list is complete when nobody is new.
+        let mut known: Vec<u32> = Vec::new();
+        loop {
+            let mut new = whom::threads_of(&self.whom.processes);
+            new.retain(|pid| !known.contains(pid));
+            if new.is_empty() {
+                return Ok(instance);
+            }
+            for pids in new.chunks(PIDS_OF_A_WRITE) {
+                let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+                self.tracefs
+                    .append(&file, &pids.join(" "))
+                    .map_err(failed)?;
+            }
+            known.append(&mut new);
+            if self.tracefs.is_dry() {
+                return Ok(instance);
+            }
+        }
+    }
+
+    /// Begins the run: the probes are armed. Says so, or lets the command of the run begin.
+    fn begin(&self, instance: &Instance<'_>) -> Result {
+        if !self.whom.command.is_empty() {
+            self.tracefs.show("kill -CONT $pid");
+            if let Some(workload) = self.workload.get() {
+                workload.resume();
+            }
+            return Ok(());
+        }
+        if self.tracefs.is_dry() {
+            return Ok(());
+        }
+        let end = match self.time.duration {
+            Some(duration) => format!(
+                " for {}",
+                duration::show(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+            ),
+            None => "; ctrl-C ends".into(),
+        };
+        let what = self.probed(instance)?;
+        note(format!("rkprobe: tracing {what}{end}"));
+        Ok(())
+    }
+
+    /// What the probes of the run are on.
+    fn probed(&self, instance: &Instance<'_>) -> Result<String> {
+        let probes = profile::read(&self.tracefs)?;
+        let group = format!("{}/", instance.group());
+        let own = probes
+            .iter()
+            .filter(|probe| probe.event.starts_with(&group) && !probe.command.starts_with('o'));
+        let mut places: Vec<&str> = own
+            .filter_map(|probe| probe.command.split(' ').nth(1))
+            .map(|place| place.split('%').next().unwrap_or(place))
+            .collect();
+        places.dedup();
+        if let [pattern] = places[..] {
+            if probes::is_pattern(pattern) {
+                let count = probes::matching(&self.tracefs, pattern, usize::MAX)?.len();
+                return Ok(functions(count));
+            }
+        }
+        Ok(match places.len() {
+            0..=3 => places.join(", "),
+            count => functions(count),
+        })
+    }
+
+    /// Shows the shell commands that wait until the run is over, or reads records meanwhile.
+    fn show_waiting(&self, reader: Option<&str>) {
+        let time = self.time.duration.map(|time| time.as_secs_f64());
+        let wait = match (self.whom.command.is_empty(), time, reader) {
+            (false, None, _) => "wait $pid".into(),
+            (false, Some(time), _) => {
+                format!("(sleep {time}; kill $pid 2> /dev/null) & wait $pid; kill $!")
+            }
+            (true, Some(time), None) => format!("sleep {time}"),
+            (true, None, None) => "sleep infinity".into(),
+            (true, Some(time), Some(reader)) => format!("timeout {time} {reader}_pipe"),
+            (true, None, Some(reader)) => format!("{reader}_pipe"),
+        };
+        self.tracefs.show(&wait);
+        if let (false, Some(reader)) = (self.whom.command.is_empty(), reader) {
+            self.tracefs.show(reader);
+        }
+    }
+
+    /// The exit status of the run: that of its command, if the command has ended the run.
+    pub fn status(&self) -> u8 {
+        self.workload
+            .get()
+            .map_or(0, |workload| match self.is_ended.get() {
+                true => 0,
+                false => workload.report(),
+            })
+    }
+
     /// Waits until the answer is due. If the output is a terminal, draws the answer of `answer` each second, on a screen
     /// of its own. The answer comes from the tables of the events that count.
-    pub fn watch(&self, mut answer: impl FnMut() -> Result<String>) -> Result {
-        if let Some(duration) = self.time.duration {
-            self.tracefs
-                .show(&format!("sleep {}", duration.as_secs_f64()));
-        }
+    pub fn watch(
+        &self,
+        instance: &Instance<'_>,
+        mut answer: impl FnMut() -> Result<String>,
+    ) -> Result {
+        self.begin(instance)?;
+        self.show_waiting(None);
         let mut live = None;
         while self.wait(DRAW_INTERVAL)? {
             if !self.is_terminal || self.is_json {
@@ -149,15 +300,13 @@ impl Context {
             .map_err(|error| Failure::file(&file, &error))
     }
 
-    /// Shows the shell command that reads the records of the instance, or the first `count` of them.
-    pub fn show_reading(&self, instance: &Instance<'_>, count: Option<u64>) {
-        let limit = self.time.duration.map_or(String::new(), |duration| {
-            format!("timeout {} ", duration.as_secs_f64())
-        });
+    /// Begins the run. Shows the shell command that reads the records of the instance, or the first `count` of them.
+    pub fn begin_reading(&self, instance: &Instance<'_>, count: Option<u64>) -> Result {
+        self.begin(instance)?;
         let program = count.map_or("cat".into(), |count| format!("head -n {count}"));
-        let pipe = self.tracefs.path(&instance.file("trace_pipe"));
-        self.tracefs
-            .show(&format!("{limit}{program} {}", pipe.display()));
+        let trace = self.tracefs.path(&instance.file("trace"));
+        self.show_waiting(Some(&format!("{program} {}", trace.display())));
+        Ok(())
     }
 
     /// Prints the text of `show` for each record of an event of the instance, until the time is over, or for `count`
@@ -170,7 +319,7 @@ impl Context {
         none: &str,
         show: impl Fn(&Record<'_>) -> String,
     ) -> Result {
-        self.show_reading(instance, count);
+        self.begin_reading(instance, count)?;
         let mut printed = 0;
         self.read_records(instance, |line| {
             if let Some(record) = Record::parse(line, event) {
@@ -240,11 +389,12 @@ impl Context {
                     if is_loss(line) {
                         note(format!("rkprobe: {line}"));
                     } else if !show(line)? {
+                        self.end();
                         return Ok(());
                     }
                 }
                 // A function that is called all the time must not keep the command from ending.
-                if goes_on && (sys::is_interrupted() || self.is_over()) {
+                if goes_on && self.is_over() {
                     break;
                 }
             }
@@ -254,8 +404,37 @@ impl Context {
         }
     }
 
+    /// Whether the run ends now: by a signal, by its time, or because those that it traces have ended.
     fn is_over(&self) -> bool {
-        self.time.end().is_some_and(|end| Instant::now() >= end)
+        if self
+            .workload
+            .get()
+            .is_some_and(|workload| workload.status().is_some())
+        {
+            return true;
+        }
+        if sys::is_interrupted() || self.time.end().is_some_and(|end| Instant::now() >= end) {
+            self.end();
+            return true;
+        }
+        let processes = &self.whom.processes;
+        let is_over = !processes.is_empty() && processes.iter().all(|pid| whom::has_ended(*pid));
+        if is_over && !self.is_ended.replace(true) {
+            let list: Vec<String> = processes.iter().map(u32::to_string).collect();
+            note(match &list[..] {
+                [one] => format!("rkprobe: process {one} has ended"),
+                _ => format!("rkprobe: the processes {} have ended", list.join(", ")),
+            });
+        }
+        is_over
+    }
+
+    /// Ends the command of the run, because the run is over.
+    fn end(&self) {
+        self.is_ended.set(true);
+        if let Some(workload) = self.workload.get() {
+            workload.end();
+        }
     }
 
     /// Waits. Returns false at the end of the run.
@@ -266,15 +445,19 @@ impl Context {
         let until = Instant::now() + time;
         let until = self.time.end().map_or(until, |end| end.min(until));
         loop {
-            if sys::is_interrupted() || self.is_over() {
+            if self.is_over() {
                 return Ok(false);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(true);
             }
+            let step = match self.workload.get() {
+                Some(_) => COMMAND_INTERVAL,
+                None => READ_INTERVAL,
+            };
             // Rounded up, or the last millisecond would be a busy loop.
-            if sys::wait((left + Duration::from_millis(1)).min(READ_INTERVAL)) {
+            if sys::wait((left + Duration::from_millis(1)).min(step)) {
                 return Err(Failure::ClosedPipe);
             }
         }
@@ -317,6 +500,19 @@ impl Drop for LiveScreen {
     }
 }
 
+/// A number of functions, with commas between the thousands.
+fn functions(count: usize) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    format!("{text} function{}", if count == 1 { "" } else { "s" })
+}
+
 /// Whether a line says that the kernel lost records.
 fn is_loss(line: &str) -> bool {
     line.starts_with("CPU:") && line.ends_with(" EVENTS]")
@@ -342,6 +538,14 @@ mod tests {
         assert!(end >= asked + Duration::from_secs(1));
         assert_eq!(time.end(), Some(end));
         assert_eq!(RunTime::new(None).end(), None);
+    }
+
+    #[test]
+    fn large_numbers_have_commas() {
+        assert_eq!(functions(1), "1 function");
+        assert_eq!(functions(999), "999 functions");
+        assert_eq!(functions(1423), "1,423 functions");
+        assert_eq!(functions(1_000_000), "1,000,000 functions");
     }
 
     #[test]

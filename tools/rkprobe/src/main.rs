@@ -4,7 +4,7 @@
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `json`, `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `relocate`, `debug_files`, `lines`,
-//! `tracefs`, `profile`, `probes`, `instance`, `missing`, `counts`, `context`, `commands`, `cli`.
+//! `tracefs`, `profile`, `probes`, `instance`, `missing`, `counts`, `whom`, `workload`, `context`, `commands`, `cli`.
 
 use std::process::ExitCode;
 
@@ -32,11 +32,14 @@ mod similar;
 mod svg;
 mod sys;
 mod tracefs;
+mod whom;
+mod workload;
 
 fn main() -> ExitCode {
     sys::catch_signals();
     match cli::run() {
-        Ok(()) | Err(failure::Failure::ClosedPipe) => ExitCode::SUCCESS,
+        Ok(status) => ExitCode::from(status),
+        Err(failure::Failure::ClosedPipe) => ExitCode::SUCCESS,
         Err(failure::Failure::Message(text) | failure::Failure::Refused(text, _)) => {
             failure::note(format!("rkprobe: {}", text.trim_end()));
             ExitCode::FAILURE

@@ -3,7 +3,11 @@
 //! The system calls that the standard library does not offer.
 
 use std::{
-    fs::File,
+    env,
+    fs::{
+        self,
+        File, //
+    },
     io::{
         self,
         Write, //
@@ -12,6 +16,8 @@ use std::{
         AsRawFd,
         FromRawFd, //
     },
+    os::unix::fs::PermissionsExt,
+    path::Path,
     sync::atomic::{
         AtomicBool,
         Ordering::Relaxed, //
@@ -92,6 +98,29 @@ pub fn terminal_size() -> Option<(usize, usize)> {
     let status = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
     let is_known = status == 0 && size.ws_col > 0 && size.ws_row > 0;
     is_known.then_some((usize::from(size.ws_col), usize::from(size.ws_row)))
+}
+
+/// Sends a signal to a process. Returns whether the kernel sent it.
+pub fn signal(pid: u32, signal: i32) -> bool {
+    // A negative number would be a group of processes.
+    libc::pid_t::try_from(pid).is_ok_and(|pid| {
+        // SAFETY: The call has no pointers.
+        pid > 0 && unsafe { libc::kill(pid, signal) == 0 }
+    })
+}
+
+/// Whether a shell finds a program.
+pub fn has_program(name: &str) -> bool {
+    let is_program = |path: &Path| {
+        fs::metadata(path)
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        return is_program(Path::new(name));
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).any(|directory| is_program(&directory.join(name)));
+    found && !name.is_empty()
 }
 
 /// Whether the process has the user ID 0.

@@ -76,9 +76,12 @@ impl Tracefs {
         self.root.join(name)
     }
 
-    /// Shows a shell command, if the user wants to see the commands.
+    /// Shows a shell command, if the user wants to see the commands. A dry run prints what a shell runs as it is.
     pub fn show(&self, command: &str) {
-        if self.is_verbose {
+        if self.is_dry {
+            // Its reader can have gone. That is no error: nothing has to be cleaned up.
+            let _ = writeln!(io::stdout(), "{command}");
+        } else if self.is_verbose {
             note(format!("# {command}"));
         }
     }
@@ -98,16 +101,18 @@ impl Tracefs {
 
     /// Writes a line to a file.
     pub fn write(&self, name: &str, line: &str) -> io::Result<()> {
+        self.write_as(name, line, &quote(line))
+    }
+
+    /// Writes a line to a file that appears as the shell word `shown` in the shell command.
+    pub fn write_as(&self, name: &str, line: &str, shown: &str) -> io::Result<()> {
         let path = self.path(name);
-        self.change(
-            &format!("echo {} > {}", quote(line), path.display()),
-            || {
-                OpenOptions::new()
-                    .write(true)
-                    .open(&path)?
-                    .write_all(format!("{line}\n").as_bytes())
-            },
-        )
+        self.change(&format!("echo {shown} > {}", path.display()), || {
+            OpenOptions::new()
+                .write(true)
+                .open(&path)?
+                .write_all(format!("{line}\n").as_bytes())
+        })
     }
 
     /// Appends a line to a file: the commands in the file stay.
@@ -164,7 +169,7 @@ impl Tracefs {
 }
 
 /// A word for the shell.
-fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 

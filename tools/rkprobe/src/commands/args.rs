@@ -5,7 +5,6 @@
 use crate::{
     context::Context,
     failure::Result,
-    instance::Instance,
     json::Object,
     probes,
     record::Record, //
@@ -41,9 +40,9 @@ fn json(record: &Record<'_>) -> String {
 /// Runs the command. `count` is the number of calls to show.
 pub fn run(context: &Context, function: &str, count: Option<u64>) -> Result {
     probes::check_function(function)?;
-    let command = |group: &str| format!("p:{group}/args {function} $arg*");
+    let command = |group: &str| format!("p:{group}/args {function} $arg*{}", context.whom.clause());
     probes::check_syntax(&command("rkprobe"))?;
-    let instance = Instance::create(&context.tracefs)?;
+    let instance = context.start()?;
     probes::define(&context.tracefs, &[command(instance.group())])?;
     context.enable(&instance, "args")?;
     let none = format!("{function}: 0 calls");

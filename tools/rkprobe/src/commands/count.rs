@@ -20,7 +20,6 @@ use crate::{
         Hist,
         Row, //
     },
-    instance::Instance,
     json::{
         self,
         Object, //
@@ -73,14 +72,14 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&Stri
         keys: &keys,
         sum: None,
         size: 8192,
-        condition: counts::not_own(),
+        condition: context.whom.counted(),
     };
     let command = |group: &str| {
         let field = by.map_or("", By::field);
         format!("f:{group}/count {pattern}{field}{}", count.clauses())
     };
     probes::check_syntax(&command("rkprobe"))?;
-    let instance = Instance::create(&context.tracefs)?;
+    let instance = context.start()?;
     probes::define_pattern(&context.tracefs, pattern, command(instance.group()))?;
     context.switch_on(&instance, "count")?;
     let table = Table {
@@ -89,7 +88,7 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&Stri
         sum: None,
     };
     let read = || counts::read_one(&context.tracefs, &instance, table);
-    context.watch(|| {
+    context.watch(&instance, || {
         let (hist, missing) = read()?;
         Ok(picture(context, pattern, &hist, &missing))
     })?;

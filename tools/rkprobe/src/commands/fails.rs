@@ -24,7 +24,6 @@ use crate::{
         Hist,
         Row, //
     },
-    instance::Instance,
     json::{
         self,
         Object, //
@@ -33,7 +32,8 @@ use crate::{
     missing::Missing,
     probes,
     returns::Returns,
-    svg, //
+    svg,
+    whom::Whom, //
 };
 
 /// The lowest number that is an error. C: `MAX_ERRNO`.
@@ -140,20 +140,20 @@ fn table(pattern: &str, errors: &[Failed]) -> String {
 ///
 /// An error is not 0. But with `error == 0`, the kernel looks at the task only after an error, and not at the entry of
 /// each call.
-fn errors_by(place: &str, by: By) -> String {
-    let not_own = counts::not_own();
+fn errors_by(place: &str, by: By, whom: &Whom) -> String {
+    let (not_own, and) = (counts::not_own(), whom.and());
     let count = Count {
         keys: &[place, "error", by.key()],
         sum: None,
         size: 8192,
-        condition: format!("error < 0 && error >= {MIN_ERROR} && ({not_own} || error == 0)"),
+        condition: format!("error < 0 && error >= {MIN_ERROR} && ({not_own} || error == 0){and}"),
     };
     format!("error=$retval:s32{}{}", by.field(), count.clauses())
 }
 
 /// The command for the returns of functions.
-fn at_return(group: &str, by: By, pattern: &str) -> String {
-    let count = errors_by("func", by);
+fn at_return(group: &str, by: By, pattern: &str, whom: &Whom) -> String {
+    let count = errors_by("func", by, whom);
     format!("f:{group}/{FUNCTIONS} {pattern}%return {count}")
 }
 
@@ -166,7 +166,7 @@ fn define(
     functions: Option<&[String]>,
     pattern: &str,
 ) -> Result<u64> {
-    let at_return = |name: &str| at_return(group, by, name);
+    let at_return = |name: &str| at_return(group, by, name, &context.whom);
     let Some(functions) = functions else {
         probes::define_pattern(&context.tracefs, pattern, at_return(pattern))?;
         return Ok(0);
@@ -177,7 +177,7 @@ fn define(
     for function in functions {
         let at_instructions = format!(
             "p:{group}/{INSTRUCTIONS} {function}%retinsn exit=$exit {}",
-            errors_by("exit.sym-offset", by)
+            errors_by("exit.sym-offset", by, &context.whom)
         );
         // `f` takes no module.
         let name = function.rsplit(':').next().unwrap_or(function);
@@ -224,7 +224,7 @@ pub fn run(
         }
     }
     let by = by.unwrap_or(By::Comm);
-    probes::check_syntax(&at_return("rkprobe", by, pattern))?;
+    probes::check_syntax(&at_return("rkprobe", by, pattern, &context.whom))?;
     let (functions, lines) = if has_source {
         let functions = probes::matching(&context.tracefs, pattern, MAX_PROBED)?;
         let modules: Vec<String> = match probes::is_pattern(pattern) {
@@ -236,7 +236,7 @@ pub fn run(
     } else {
         (None, None)
     };
-    let instance = Instance::create(&context.tracefs)?;
+    let instance = context.start()?;
     let refused = define(context, instance.group(), by, functions.as_deref(), pattern)?;
     for event in [FUNCTIONS, INSTRUCTIONS] {
         let directory = context.tracefs.path(&instance.event_file(event, ""));
@@ -268,7 +268,7 @@ pub fn run(
         errors.retain(|failed| !returns.is_void(&failed.function));
         Ok((errors, missing.with_unprobed(refused)))
     };
-    context.watch(|| {
+    context.watch(&instance, || {
         let (errors, missing) = read()?;
         Ok(missing.around(&table(pattern, &errors)))
     })?;

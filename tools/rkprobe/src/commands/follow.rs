@@ -26,13 +26,13 @@ use crate::{
         Failure,
         Result, //
     },
-    instance::Instance,
     json::{
         self,
         Object, //
     },
     probes,
-    record::Record, //
+    record::Record,
+    whom::Whom, //
 };
 
 /// The most steps of a life that are kept. Others are counted.
@@ -152,7 +152,8 @@ struct Ends<'a> {
     until: Option<(probes::Function<'a>, String)>,
 }
 
-/// The commands of the three events, each with others to try. The end is at the return of its function: so the call
+/// The commands of the three events, each with others to try. The tasks of the run are those whose objects it follows:
+/// the steps of other tasks belong to a life, too. The end is at the return of its function: so the call
 /// belongs to the life.
 struct Commands {
     from: Vec<String>,
@@ -162,12 +163,13 @@ struct Commands {
 }
 
 impl Commands {
-    fn new(group: &str, question: &Question<'_>, ends: &Ends<'_>) -> Self {
+    fn new(group: &str, question: &Question<'_>, ends: &Ends<'_>, whom: &Whom) -> Self {
         let (from, object) = &ends.from;
         let until = &ends.until;
         let is_returned = object.contains("$retval");
-        let with_object = |commands: Vec<String>, object: &str| {
-            let with_object = |command| format!("{command} object={object}");
+        let clause = whom.clause();
+        let with_object = |commands: Vec<String>, object: &str, clause: &str| {
+            let with_object = |command| format!("{command} object={object}{clause}");
             commands.into_iter().map(with_object).collect()
         };
         let mut follow = format!(
@@ -188,12 +190,15 @@ impl Commands {
         }
         Self {
             from: match is_returned {
-                true => with_object(from.at_return(group, "from"), object),
-                false => vec![format!("p:{group}/from {} object={object}", question.from)],
+                true => with_object(from.at_return(group, "from"), object, &clause),
+                false => vec![format!(
+                    "p:{group}/from {} object={object}{clause}",
+                    question.from
+                )],
             },
             until: until
                 .as_ref()
-                .map(|(until, end)| with_object(until.at_return(group, "until"), end)),
+                .map(|(until, end)| with_object(until.at_return(group, "until"), end, "")),
             follow,
             is_returned,
         }
@@ -407,11 +412,11 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
             None => None,
         },
     };
-    let commands = |group: &str| Commands::new(group, question, &ends);
+    let commands = |group: &str| Commands::new(group, question, &ends, &context.whom);
     for command in commands("rkprobe").all().flatten() {
         probes::check_syntax(command)?;
     }
-    let instance = Instance::create(&context.tracefs)?;
+    let instance = context.start()?;
     let commands = commands(instance.group());
     for command in commands.all() {
         probes::define(&context.tracefs, command)?;
@@ -445,7 +450,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
         })
     };
     let mut left = question.count.unwrap_or(u64::MAX);
-    context.show_reading(&instance, None);
+    context.begin_reading(&instance, None)?;
     context.read_records(&instance, |line| {
         if let Some(life) = lives.take(line) {
             print(&life, true)?;
@@ -610,7 +615,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
             from: (function("a", true), "$retval".into()),
             until: Some((function("b", false), "inode".into())),
         };
-        let commands = Commands::new("g", &question, &ends);
+        let commands = Commands::new("g", &question, &ends, &Whom::default());
         let all: Vec<&[String]> = commands.all().collect();
         assert_eq!(
             all,
@@ -628,7 +633,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
         question.only_changes = false;
         ends.from.1 = "inode".into();
         ends.until = None;
-        let commands = Commands::new("g", &question, &ends);
+        let commands = Commands::new("g", &question, &ends, &Whom::default());
         let all: Vec<&[String]> = commands.all().collect();
         assert_eq!(
             all,

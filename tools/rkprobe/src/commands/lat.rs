@@ -21,14 +21,14 @@ use crate::{
         self,
         Hist, //
     },
-    instance::Instance,
     json::{
         self,
         Object, //
     },
     missing::Missing,
     probes,
-    svg, //
+    svg,
+    whom::Whom, //
 };
 
 /// How the calls are divided.
@@ -221,14 +221,19 @@ fn picture(context: &Context, function: &str, hist: &Hist, missing: &Missing) ->
 }
 
 /// The commands to try.
-fn commands(function: &probes::Function<'_>, group: &str, by: Option<By>) -> Vec<String> {
+fn commands(
+    function: &probes::Function<'_>,
+    group: &str,
+    by: Option<By>,
+    whom: &Whom,
+) -> Vec<String> {
     let field = by.map_or("", By::field);
     let keys: Vec<&str> = by.map(By::key).into_iter().chain(["ns.log2"]).collect();
     let count = Count {
         keys: &keys,
         sum: Some("ns"),
         size: if by.is_some() { 4096 } else { 128 },
-        condition: counts::not_own(),
+        condition: whom.counted(),
     };
     let mut commands = function.at_return(group, "lat");
     if by == Some(By::Stack) && STACK_LACKS_CALLER {
@@ -243,11 +248,14 @@ fn commands(function: &probes::Function<'_>, group: &str, by: Option<By>) -> Vec
 /// Runs the command.
 pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&String>) -> Result {
     let probed = probes::check_function(function)?;
-    for command in commands(&probed, "rkprobe", by) {
+    for command in commands(&probed, "rkprobe", by, &context.whom) {
         probes::check_syntax(&command)?;
     }
-    let instance = Instance::create(&context.tracefs)?;
-    probes::define(&context.tracefs, &commands(&probed, instance.group(), by))?;
+    let instance = context.start()?;
+    probes::define(
+        &context.tracefs,
+        &commands(&probed, instance.group(), by, &context.whom),
+    )?;
     context.switch_on(&instance, "lat")?;
     let names: Vec<&str> = by.map(By::name).into_iter().chain(["ns"]).collect();
     let table = Table {
@@ -256,7 +264,7 @@ pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&Str
         sum: Some("ns"),
     };
     let read = || counts::read_one(&context.tracefs, &instance, table);
-    context.watch(|| {
+    context.watch(&instance, || {
         let (hist, missing) = read()?;
         Ok(picture(context, function, &hist, &missing))
     })?;

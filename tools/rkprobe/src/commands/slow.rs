@@ -6,15 +6,15 @@ use crate::{
     context::Context,
     duration,
     failure::Result,
-    instance::Instance,
     json::Object,
     probes,
-    record::Record, //
+    record::Record,
+    whom::Whom, //
 };
 
 /// The commands to try: some functions return nothing, and BTF does not describe all of them. A parameter can have the
 /// name `ns` or `ret`, so the other fields have longer names.
-fn commands(group: &str, function: &probes::Function<'_>, limit: u64) -> Vec<String> {
+fn commands(group: &str, function: &probes::Function<'_>, limit: u64, whom: &Whom) -> Vec<String> {
     let all_fields = [
         " rkprobe_ret=$retval $arg*",
         " $arg*",
@@ -22,9 +22,11 @@ fn commands(group: &str, function: &probes::Function<'_>, limit: u64) -> Vec<Str
         "",
     ];
     let commands = function.at_return(group, "slow");
+    let and = &whom.and();
     let all = all_fields.iter().flat_map(|fields| {
-        let with_fields =
-            move |command| format!("{command} rkprobe_ns=$elapsed{fields} if rkprobe_ns > {limit}");
+        let with_fields = move |command| {
+            format!("{command} rkprobe_ns=$elapsed{fields} if rkprobe_ns > {limit}{and}")
+        };
         commands.iter().map(with_fields)
     });
     all.collect()
@@ -81,13 +83,13 @@ fn json(record: &Record<'_>) -> String {
 /// Runs the command. `limit` is in ns, and `count` is the number of calls to show.
 pub fn run(context: &Context, function: &str, limit: u64, count: Option<u64>) -> Result {
     let probed = probes::check_function(function)?;
-    for command in commands("rkprobe", &probed, limit) {
+    for command in commands("rkprobe", &probed, limit, &context.whom) {
         probes::check_syntax(&command)?;
     }
-    let instance = Instance::create(&context.tracefs)?;
+    let instance = context.start()?;
     probes::define(
         &context.tracefs,
-        &commands(instance.group(), &probed, limit),
+        &commands(instance.group(), &probed, limit, &context.whom),
     )?;
     context.enable(&instance, "slow")?;
     let none = format!(

@@ -28,7 +28,6 @@ use crate::{
         self,
         Hist, //
     },
-    instance::Instance,
     json::{
         self,
         Object, //
@@ -216,10 +215,10 @@ pub fn run(context: &Context, memory: &str, is_each: bool, count: Option<u64>) -
         keys: &["func.sym-offset", "comm"],
         sum: None,
         size: 4096,
-        condition: counts::not_own(),
+        condition: context.whom.counted(),
     };
     let rest = match is_each {
-        true => format!(" value=+0($addr):x{}", length * 8),
+        true => format!(" value=+0($addr):x{}{}", length * 8, context.whom.clause()),
         false => count_writes.clauses(),
     };
     let command = |group: &str| {
@@ -229,7 +228,7 @@ pub fn run(context: &Context, memory: &str, is_each: bool, count: Option<u64>) -
         )
     };
     probes::check_syntax(&command("rkprobe"))?;
-    let instance = Instance::create(&context.tracefs)?;
+    let instance = context.start()?;
     probes::define(&context.tracefs, &[command(instance.group())])?;
     if is_each {
         context.enable(&instance, "watch").map_err(explain)?;
@@ -249,7 +248,7 @@ pub fn run(context: &Context, memory: &str, is_each: bool, count: Option<u64>) -
         sum: None,
     };
     let read = || counts::read_one(&context.tracefs, &instance, table);
-    context.watch(|| {
+    context.watch(&instance, || {
         let (hist, missing) = read()?;
         Ok(picture(context, memory, &hist, &missing))
     })?;

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The command that a run starts and traces.
+//!
+//! A shell stops itself, and becomes the command when the probes are armed. So the run sees the whole life of the
+//! command, and its process ID is known before.
+
+use std::{
+    cell::RefCell,
+    ffi::OsString,
+    os::unix::process::ExitStatusExt,
+    process::{
+        Child,
+        Command,
+        ExitStatus, //
+    },
+    thread::sleep,
+    time::{
+        Duration,
+        Instant, //
+    }, //
+};
+
+use crate::{
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    sys,
+    tracefs::{
+        quote,
+        Tracefs, //
+    },
+    whom, //
+};
+
+/// What the shell does.
+const SCRIPT: &str = "kill -STOP $$; exec \"$@\"";
+/// The time that a command has to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(2);
+/// How often the state of the process is read.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// A command. Dropping it ends it.
+pub struct Workload {
+    name: String,
+    process: RefCell<Child>,
+}
+
+impl Workload {
+    /// Shows the shell commands that start a command stopped. Afterwards, `$pid` is its process.
+    pub fn show(tracefs: &Tracefs, command: &[OsString]) {
+        let words: Vec<String> = command
+            .iter()
+            .map(|word| quote(&word.to_string_lossy()))
+            .collect();
+        let words = words.join(" ");
+        tracefs.show(&format!("sh -c {} sh {words} & pid=$!", quote(SCRIPT)));
+        tracefs.show("until grep -q '^State:.T' /proc/$pid/status; do sleep 0.1; done");
+    }
+
+    /// Starts a command, which stops before it does anything.
+    pub fn start(command: &[OsString]) -> Result<Self> {
+        let name = command
+            .first()
+            .map_or(String::new(), |name| name.to_string_lossy().into_owned());
+        if !sys::has_program(&name) {
+            return Err(Failure::new(format!("there is no program {name}")));
+        }
+        let process = Command::new("sh")
+            .args(["-c", SCRIPT, "sh"])
+            .args(command)
+            .spawn()
+            .map_err(|error| Failure::file("sh", &error))?;
+        let workload = Self {
+            name,
+            process: RefCell::new(process),
+        };
+        let pid = workload.pid();
+        while whom::state(pid) != Some('T') && !sys::is_interrupted() {
+            if workload.status().is_some() {
+                return Err(Failure::new("sh does not start the command"));
+            }
+            sleep(INTERVAL);
+        }
+        Ok(workload)
+    }
+
+    /// The number of the process.
+    pub fn pid(&self) -> u32 {
+        self.process.borrow().id()
+    }
+
+    /// Lets the command begin.
+    pub fn resume(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    /// How the command has ended. `None` if it has not.
+    pub fn status(&self) -> Option<ExitStatus> {
+        self.process.borrow_mut().try_wait().ok().flatten()
+    }
+
+    /// Asks the command to end, if it has not.
+    pub fn end(&self) {
+        if self.status().is_none() {
+            self.signal(libc::SIGTERM);
+            self.signal(libc::SIGCONT);
+        }
+    }
+
+    /// The exit status for the run: that of the command, or 128 and the number of the signal that ended it, as in a
+    /// shell. Reports a failure of the command.
+    pub fn report(&self) -> u8 {
+        let Some(status) = self.status() else {
+            return 0;
+        };
+        let (text, code) = match (status.code(), status.signal()) {
+            (Some(0), _) => return 0,
+            (Some(code), _) => (format!("exit status {code}"), code),
+            (None, signal) => {
+                let signal = signal.unwrap_or(0);
+                (format!("signal {signal}"), 128 + signal)
+            }
+        };
+        note(format!("rkprobe: {} ended with {text}", self.name));
+        u8::try_from(code).unwrap_or(u8::MAX)
+    }
+
+    /// The process is a child that nobody has waited for, or the kernel refuses the signal.
+    fn signal(&self, signal: i32) {
+        if self.status().is_none() {
+            sys::signal(self.pid(), signal);
+        }
+    }
+}
+
+impl Drop for Workload {
+    fn drop(&mut self) {
+        self.end();
+        let end = Instant::now() + GRACE;
+        while self.status().is_none() {
+            if Instant::now() >= end {
+                note(format!(
+                    "rkprobe: {} still runs as {}",
+                    self.name,
+                    self.pid()
+                ));
+                return;
+            }
+            sleep(INTERVAL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(words: &[&str]) -> Result<Workload> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        Workload::start(&words)
+    }
+
+    fn wait(workload: &Workload) -> u8 {
+        while workload.status().is_none() {
+            sleep(INTERVAL);
+        }
+        workload.report()
+    }
+
+    #[test]
+    fn a_command_begins_when_it_is_told_to() {
+        let workload = start(&["sh", "-c", "exit $(($1 + 1))", "name", "6"]).unwrap();
+        assert_eq!(whom::state(workload.pid()), Some('T'));
+        workload.resume();
+        assert_eq!(wait(&workload), 7);
+        let workload = start(&["sh", "-c", "kill -KILL $$"]).unwrap();
+        workload.resume();
+        assert_eq!(wait(&workload), 137);
+        let workload = start(&["true"]).unwrap();
+        workload.resume();
+        assert_eq!(wait(&workload), 0);
+    }
+
+    #[test]
+    fn a_command_ends_with_the_run() {
+        let pid = start(&["sleep", "1000"]).unwrap().pid();
+        assert!(whom::has_ended(pid));
+        let workload = start(&["sleep", "1000"]).unwrap();
+        workload.resume();
+        let pid = workload.pid();
+        drop(workload);
+        assert!(whom::has_ended(pid));
+        assert!(start(&["no-such-program"]).is_err());
+        assert!(start(&["/no/such/program"]).is_err());
+    }
+}
