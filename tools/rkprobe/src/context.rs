@@ -271,7 +271,8 @@ impl Context {
         self.show_waiting(None);
         let mut live = None;
         while self.wait(DRAW_INTERVAL)? {
-            if !self.is_terminal || self.is_json {
+            // A command has the screen for its own output.
+            if !self.is_terminal || self.is_json || self.workload.get().is_some() {
                 continue;
             }
             let text = answer()?;
@@ -406,15 +407,13 @@ impl Context {
 
     /// Whether the run ends now: by a signal, by its time, or because those that it traces have ended.
     fn is_over(&self) -> bool {
-        if self
-            .workload
-            .get()
-            .is_some_and(|workload| workload.status().is_some())
-        {
-            return true;
-        }
+        // Ctrl-C ends both the command and the run.
         if sys::is_interrupted() || self.time.end().is_some_and(|end| Instant::now() >= end) {
             self.end();
+            return true;
+        }
+        let workload = self.workload.get();
+        if workload.is_some_and(|workload| workload.status().is_some()) {
             return true;
         }
         let processes = &self.whom.processes;
