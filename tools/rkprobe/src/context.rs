@@ -231,23 +231,20 @@ impl Context {
         })
     }
 
-    /// Shows the shell commands that wait until the run is over, or reads records meanwhile.
+    /// Shows the shell commands that wait until the run is over. `reader` reads the records meanwhile.
     fn show_waiting(&self, reader: Option<&str>) {
         let time = self.time.duration.map(|time| time.as_secs_f64());
-        let wait = match (self.whom.command.is_empty(), time, reader) {
+        let command = match (self.whom.command.is_empty(), time, reader) {
             (false, None, _) => "wait $pid".into(),
             (false, Some(time), _) => {
-                format!("(sleep {time}; kill $pid 2> /dev/null) & wait $pid; kill $!")
+                format!("(sleep {time}; kill $pid) 2> /dev/null & wait $pid; kill $! 2> /dev/null")
             }
             (true, Some(time), None) => format!("sleep {time}"),
             (true, None, None) => "sleep infinity".into(),
-            (true, Some(time), Some(reader)) => format!("timeout {time} {reader}_pipe"),
-            (true, None, Some(reader)) => format!("{reader}_pipe"),
+            (true, Some(time), Some(reader)) => format!("timeout {time} {reader}"),
+            (true, None, Some(reader)) => reader.into(),
         };
-        self.tracefs.show(&wait);
-        if let (false, Some(reader)) = (self.whom.command.is_empty(), reader) {
-            self.tracefs.show(reader);
-        }
+        self.tracefs.show(&command);
     }
 
     /// The exit status of the run: that of its command, if the command has ended the run.
@@ -306,7 +303,13 @@ impl Context {
         self.begin(instance)?;
         let program = count.map_or("cat".into(), |count| format!("head -n {count}"));
         let trace = self.tracefs.path(&instance.file("trace"));
-        self.show_waiting(Some(&format!("{program} {}", trace.display())));
+        let trace = trace.display();
+        self.show_waiting(Some(&format!("{program} {trace}_pipe")));
+        if !self.whom.command.is_empty() {
+            // A pipe would not end with the command.
+            self.tracefs
+                .show(&format!("grep -v '^#' {trace} | {program}"));
+        }
         Ok(())
     }
 
