@@ -12,6 +12,8 @@
 #include <linux/ftrace.h>
 #include <linux/kprobes.h>
 #include <linux/perf_event.h>
+#include <linux/rethook.h>
+#include <linux/sched.h>
 
 #include "handlers.h"
 
@@ -36,15 +38,91 @@ struct pt_regs *ktrace_place_regs(struct pt_regs *room, unsigned long code, unsi
 #define KTRACE_EXPANDED(...) KTRACE_IS_NOP5(__VA_ARGS__)
 static_assert(KTRACE_EXPANDED(BYTES_NOP5));
 
+/* The code to which a function with a return probe returns: of rethook, and of function graphs. */
+struct ktrace_return_code {
+	unsigned long rethook;
+	unsigned long graph;
+};
+
+unsigned long ktrace_true_caller(unsigned long address, u64 sp,
+				 const struct ktrace_return_code *code);
 unsigned long ktrace_callers(unsigned long ip, u64 sp, u64 bp, unsigned long *to,
-			     unsigned long len);
+			     unsigned long len, const struct ktrace_return_code *code);
 bool ktrace_landing_pads_match(u32 endbr, u32 sealed);
 void ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long a1, unsigned long a2,
 			    unsigned long a3, unsigned long a4);
 
+/* The address that rethook replaced at this place of the stack, or 0. */
+static unsigned long ktrace_rethook_caller(unsigned long place, unsigned long rethook)
+{
+#ifdef CONFIG_RETHOOK
+	struct llist_node *node;
+
+	for (node = READ_ONCE(current->rethooks.first); node; node = READ_ONCE(node->next)) {
+		struct rethook_node *call = container_of(node, struct rethook_node, llist);
+
+		if (call->frame == place && call->ret_addr != rethook)
+			return call->ret_addr;
+	}
+#endif
+	return 0;
+}
+NOKPROBE_SYMBOL(ktrace_rethook_caller);
+
+/*
+ * The address that a function graph replaced at this place of the stack, or 0. The task's array has
+ * an entry for each call, and other words between them, whose form only the kernel knows.
+ */
+static unsigned long ktrace_graph_caller(unsigned long place, unsigned long graph)
+{
+#ifdef CONFIG_FUNCTION_GRAPH_TRACER
+	unsigned long *words = READ_ONCE(current->ret_stack);
+	int at = READ_ONCE(current->curr_ret_stack);
+
+	at -= sizeof(struct ftrace_ret_stack) / sizeof(*words);
+	for (; words && at >= 0; at--) {
+		struct ftrace_ret_stack *call = (void *)&words[at];
+
+		if ((unsigned long)call->retp == place && call->ret != graph)
+			return call->ret;
+	}
+#endif
+	return 0;
+}
+NOKPROBE_SYMBOL(ktrace_graph_caller);
+
+/*
+ * The address that a function returns to. @address is the one on the stack, and @sp is the stack
+ * pointer behind it.
+ *
+ * If both rethook and a function graph have replaced it, the kernel's unwinder finds the first one
+ * only if rethook was first. And it reads the place on the stack, which an interrupt may have
+ * overwritten when the function has returned.
+ */
+unsigned long ktrace_true_caller(unsigned long address, u64 sp,
+				 const struct ktrace_return_code *code)
+{
+	unsigned long place = sp - sizeof(address);
+	int tries;
+
+	for (tries = 0; tries < 2; tries++) {
+		unsigned long found = 0;
+
+		if (address == code->rethook)
+			found = ktrace_rethook_caller(place, code->rethook);
+		else if (address == code->graph)
+			found = ktrace_graph_caller(place, code->graph);
+		if (!found)
+			break;
+		address = found;
+	}
+	return address;
+}
+NOKPROBE_SYMBOL(ktrace_true_caller);
+
 /* Writes the addresses of the callers of the code with these registers. Returns their number. */
 unsigned long ktrace_callers(unsigned long ip, u64 sp, u64 bp, unsigned long *to,
-			     unsigned long len)
+			     unsigned long len, const struct ktrace_return_code *code)
 {
 	struct pt_regs regs = { .ip = ip, .sp = sp, .bp = bp, .cs = __KERNEL_CS };
 	struct unwind_state state;
@@ -52,8 +130,12 @@ unsigned long ktrace_callers(unsigned long ip, u64 sp, u64 bp, unsigned long *to
 
 	unwind_start(&state, current, &regs, NULL);
 	while (count < len && !unwind_done(&state)) {
-		unsigned long address = unwind_get_return_address(&state);
+		unsigned long address;
 
+#ifdef CONFIG_UNWINDER_ORC
+		state.ip = ktrace_true_caller(state.ip, state.sp, code);
+#endif
+		address = unwind_get_return_address(&state);
 		if (!address)
 			break;
 		to[count++] = address;

@@ -31,6 +31,16 @@ pub(crate) fn barrier() {
     unsafe { asm!("", options(nostack, preserves_flags)) };
 }
 
+/// The first instructions of the code that a function with a return probe returns to, or 0. C code
+/// reads this.
+#[repr(C)]
+pub(crate) struct ReturnCode {
+    /// The code of rethook, for kretprobes.
+    pub(crate) rethook: usize,
+    /// The code of function graphs, for fprobes at exits.
+    pub(crate) graph: usize,
+}
+
 /// Registers that a handler reads: all registers, or only the registers that ftrace saves.
 pub trait RegisterFile: Copy {
     /// The value of a register. See [`State::register`](crate::trace_event::State::register).

@@ -56,7 +56,8 @@ use crate::bindings::{
 
 use super::{
     code_at,
-    RegisterFile, //
+    RegisterFile,
+    ReturnCode, //
 };
 
 pub(crate) use probe::insn::arm64::Arm64 as Decoder;
@@ -256,8 +257,22 @@ pub(crate) fn place() -> super::CodePlace {
 }
 
 /// Writes nothing: a walk from the handler costs little, and the kernel exports no other.
-pub(crate) fn callers(_registers: impl RegisterFile, _ip: usize, _to: &mut [usize]) -> usize {
+pub(crate) fn callers(
+    _registers: impl RegisterFile,
+    _ip: usize,
+    _code: &ReturnCode,
+    _to: &mut [usize],
+) -> usize {
     0
+}
+
+/// Returns `address`: the walk from the handler finds the caller.
+pub(crate) fn true_caller(
+    _registers: impl RegisterFile,
+    address: usize,
+    _code: &ReturnCode,
+) -> usize {
+    address
 }
 
 /// The registers that ftrace saves: x0 to x8, the frame pointer, the link register, the stack

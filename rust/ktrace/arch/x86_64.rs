@@ -45,7 +45,8 @@ use super::{
     barrier,
     code_at,
     RegisterFile,
-    Registers, //
+    Registers,
+    ReturnCode, //
 };
 
 pub(crate) use probe::insn::x86::{
@@ -299,12 +300,29 @@ pub(crate) fn place() -> super::CodePlace {
 /// Writes the addresses of the callers of the code at `ip`, which has these registers. ftrace and
 /// the tracepoint stub save the frame pointer, too. Returns the number of addresses, or 0 if the
 /// walk must begin in the handler. C: `unwind_start()`.
-pub(crate) fn callers(registers: impl RegisterFile, ip: usize, to: &mut [usize]) -> usize {
+pub(crate) fn callers(
+    registers: impl RegisterFile,
+    ip: usize,
+    code: &ReturnCode,
+    to: &mut [usize],
+) -> usize {
     let (sp, bp) = (registers.get(STACK_POINTER), registers.get(FRAME_POINTER));
     // SAFETY: The slice has space for this number of addresses. The unwinder checks all addresses
     // that it reads.
-    let len = unsafe { ktrace_callers(ip, sp, bp, to.as_mut_ptr(), to.len()) };
+    let len = unsafe { ktrace_callers(ip, sp, bp, to.as_mut_ptr(), to.len(), code) };
     len.min(to.len())
+}
+
+/// The address that a function returns to, if return probes have replaced it by `address`. The
+/// registers are those after the return. Returns `address` otherwise.
+pub(crate) fn true_caller(
+    registers: impl RegisterFile,
+    address: usize,
+    code: &ReturnCode,
+) -> usize {
+    // SAFETY: C only reads the lists of calls of the current task, which no other task changes. An
+    // interrupt leaves them as they were.
+    unsafe { ktrace_true_caller(address, registers.get(STACK_POINTER), code) }
 }
 
 /// The frame pointer, or the register that a function uses instead of it.
@@ -427,7 +445,15 @@ assert_offsets! {
 
 extern "C" {
     fn ktrace_landing_pads_match(endbr: u32, sealed: u32) -> bool;
-    fn ktrace_callers(ip: usize, sp: u64, bp: u64, to: *mut usize, len: usize) -> usize;
+    fn ktrace_true_caller(address: usize, sp: u64, code: &ReturnCode) -> usize;
+    fn ktrace_callers(
+        ip: usize,
+        sp: u64,
+        bp: u64,
+        to: *mut usize,
+        len: usize,
+        code: &ReturnCode,
+    ) -> usize;
     fn ktrace_get_regs(fregs: *mut c_void) -> *mut pt_regs;
 }
 

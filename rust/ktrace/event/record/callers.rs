@@ -11,7 +11,10 @@ use kernel::{
 };
 
 use crate::{
-    arch,
+    arch::{
+        self,
+        ReturnCode, //
+    },
     hit::{
         atomic::read_once,
         registers::RegisterFile,
@@ -32,7 +35,7 @@ const OWN: usize = 24;
 const PROBE_LEN: usize = 16;
 
 /// The names of the code that a function returns to if it has a kretprobe, or an fprobe at its
-/// exit.
+/// exit, in the order of [`ReturnCode`].
 const RETURN_CODE_NAMES: [&CStr; 2] = [arch::RETURN_TRAMPOLINE, c"return_to_handler"];
 
 /// This code: start and end, or 0.
@@ -57,6 +60,15 @@ pub fn prepare_callers() {
 fn is_return_code(address: usize) -> bool {
     let mut code = RETURN_CODE.iter();
     code.any(|[start, end]| (read_once(start)..read_once(end)).contains(&address))
+}
+
+/// Where this code starts.
+fn return_code() -> ReturnCode {
+    let [[rethook, _], [graph, _]] = &RETURN_CODE;
+    ReturnCode {
+        rethook: read_once(rethook),
+        graph: read_once(graph),
+    }
 }
 
 /// Writes the addresses of the callers at a hit to `to`, the innermost first, and 0 after the last
@@ -85,7 +97,7 @@ pub(super) fn callers(
 
 fn callers_at_probe(registers: impl RegisterFile, probe: usize, room: &mut [usize]) -> &[usize] {
     let quick = room.get_mut(..MAX_CALLERS).unwrap_or(&mut []);
-    let len = arch::callers(registers, probe, quick);
+    let len = arch::callers(registers, probe, &return_code(), quick);
     if len > 0 {
         return room.get(..len).unwrap_or(&[]);
     }
@@ -101,6 +113,8 @@ fn callers_at_probe(registers: impl RegisterFile, probe: usize, room: &mut [usiz
 
 fn callers_at_return(registers: impl RegisterFile, caller: usize, room: &mut [usize]) -> &[usize] {
     // Another return probe of the function may have the true caller.
+    let code = return_code();
+    let caller = arch::true_caller(registers, caller, &code);
     let is_known = !is_return_code(caller);
     if let Some((first, rest)) = room
         .get_mut(..MAX_CALLERS)
@@ -108,7 +122,7 @@ fn callers_at_return(registers: impl RegisterFile, caller: usize, room: &mut [us
         .filter(|_| is_known)
     {
         *first = caller;
-        let len = arch::callers(registers, caller, rest);
+        let len = arch::callers(registers, caller, &code, rest);
         if len > 0 {
             return room.get(..len + 1).unwrap_or(&[]);
         }
