@@ -42,6 +42,26 @@ pub enum StringSource {
     Pointer(Space),
 }
 
+impl<'a> Btf<'a> {
+    /// The names and the values of the enumerators of a type. A type that is not an enumeration has
+    /// none.
+    pub fn enumerators(&self, ty: Type<'a>) -> impl Iterator<Item = (&'a str, i64)> + use<'a> {
+        let sections = self.sections;
+        let count = |kind| if ty.kind() == kind { ty.count() } else { 0 };
+        let narrow = ty.elements(0).take(count(TypeKind::Enum));
+        let wide = ty.elements(0).take(count(TypeKind::Enum64));
+        let narrow = narrow.map(move |[name, value]| match ty.flag() {
+            true => (name, i64::from(value as i32)),
+            false => (name, i64::from(value)),
+        });
+        let wide =
+            wide.map(|[name, low, high]| (name, (u64::from(low) | u64::from(high) << 32) as i64));
+        narrow
+            .chain(wide)
+            .map(move |(name, value)| (sections.text(name).unwrap_or(""), value))
+    }
+}
+
 impl<'a> Value<'a> {
     /// Creates a value that consists of whole bytes.
     pub(super) const fn new(ty: Type<'a>) -> Self {
@@ -102,23 +122,8 @@ impl<'a> Value<'a> {
 
     /// The value of the enumerator with this name, if the value is an enumeration that has it.
     pub fn enumerator(&self, btf: &Btf<'a>, name: &str) -> Option<i64> {
-        let is_it = |place| btf.sections.is_text(place, name.as_bytes());
-        match self.ty.kind() {
-            TypeKind::Enum => {
-                let mut all = self.ty.elements(0);
-                let [_, value] = all.find(|[name, _]: &[u32; 2]| is_it(*name))?;
-                Some(match self.ty.flag() {
-                    true => i64::from(value as i32),
-                    false => i64::from(value),
-                })
-            }
-            TypeKind::Enum64 => {
-                let mut all = self.ty.elements(0);
-                let [_, low, high] = all.find(|[name, ..]: &[u32; 3]| is_it(*name))?;
-                Some((u64::from(low) | u64::from(high) << 32) as i64)
-            }
-            _ => None,
-        }
+        btf.enumerators(self.ty)
+            .find_map(|(other, value)| (other == name).then_some(value))
     }
 
     /// The kind of the value, if it is an array of bytes or a pointer to bytes. Otherwise `None`.

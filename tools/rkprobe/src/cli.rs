@@ -35,6 +35,7 @@ use crate::{
         Failure,
         Result, //
     },
+    stream,
     tracefs::Tracefs,
     whom::{
         Options,
@@ -83,6 +84,43 @@ fn source() -> Arg {
         .long("source")
         .action(ArgAction::SetTrue)
         .help("Show source lines, from the debug information of the kernel")
+}
+
+fn show() -> Arg {
+    Arg::new("show")
+        .long("show")
+        .value_name("NAME=FETCHARG")
+        .action(ArgAction::Append)
+        .help("Also show a value, such as 'name=file->f_path:%pd'")
+}
+
+fn stack() -> Arg {
+    Arg::new("stack")
+        .long("stack")
+        .action(ArgAction::SetTrue)
+        .help("Show the functions that led to it, one a line")
+}
+
+fn time() -> Arg {
+    Arg::new("time")
+        .long("time")
+        .action(ArgAction::SetTrue)
+        .help("Show the time of day and the CPU")
+}
+
+/// What a command shows beside the values of its records.
+fn stream(matches: &ArgMatches) -> stream::Options {
+    stream::Options {
+        count: matches.get_one::<u64>("number").copied(),
+        has_stack: matches.get_flag("stack"),
+        has_time: matches.get_flag("time"),
+    }
+}
+
+/// The fetch arguments of `--show`.
+fn shown(matches: &ArgMatches) -> Vec<&str> {
+    let all = matches.get_many::<String>("show").into_iter().flatten();
+    all.map(String::as_str).collect()
 }
 
 /// Adds the options of a command that traces: when it ends, and whom it traces.
@@ -231,7 +269,7 @@ fn command() -> Command {
                     word("LIMIT", "A duration, such as 10ms")
                         .value_parser(|text: &str| duration::parse(text, "ms")),
                 )
-                .arg(number()),
+                .args([number(), show(), stack(), time()]),
         ))
         .subcommand(traces(
             Command::new("fails")
@@ -241,13 +279,13 @@ fn command() -> Command {
                     "Whom: a program name (the default), thread, CPU or stack",
                 ))
                 .arg(svg())
-                .arg(source()),
+                .args([source(), stack()]),
         ))
         .subcommand(traces(
             Command::new("args")
                 .about("With which arguments is a function called?")
                 .arg(function())
-                .arg(number()),
+                .args([number(), show(), stack(), time()]),
         ))
         .subcommand(
             Command::new("exits")
@@ -307,11 +345,7 @@ fn command() -> Command {
                         .help("Show the calls of these functions only"),
                 )
                 .arg(
-                    Arg::new("show")
-                        .long("show")
-                        .value_name("NAME=FETCHARG")
-                        .action(ArgAction::Append)
-                        .help("Show a value at each call, such as 'mode=$obj->i_mode:x16'"),
+                    show().help("Show a value at each call, such as 'mode=$obj->i_mode:x16'"),
                 )
                 .arg(
                     Arg::new("changes")
@@ -339,7 +373,8 @@ fn command() -> Command {
                         .action(ArgAction::SetTrue)
                         .help("Print each write with the new value (on arm64, the old one), instead of counting"),
                 )
-                .arg(number().requires("each").help("End after N writes")),
+                .arg(number().requires("each").help("End after N writes"))
+                .args([stack(), time()].map(|arg| arg.requires("each"))),
         ))
         .subcommand(traces(
             Command::new("count")
@@ -433,7 +468,13 @@ pub fn run() -> Result<u8> {
         ),
         "slow" => {
             let limit = matches.get_one::<u64>("LIMIT").copied().unwrap_or(0);
-            slow::run(&context, text(matches, "FUNCTION"), limit, count(matches))
+            slow::run(
+                &context,
+                text(matches, "FUNCTION"),
+                limit,
+                &shown(matches),
+                &stream(matches),
+            )
         }
         "fails" => fails::run(
             &context,
@@ -441,11 +482,16 @@ pub fn run() -> Result<u8> {
             by(matches),
             matches.get_one("svg"),
             matches.get_flag("source"),
+            matches.get_flag("stack"),
         ),
-        "args" => args::run(&context, text(matches, "FUNCTION"), count(matches)),
+        "args" => args::run(
+            &context,
+            text(matches, "FUNCTION"),
+            &shown(matches),
+            &stream(matches),
+        ),
         "follow" => {
             let given = |name| matches.get_one::<String>(name).map(String::as_str);
-            let shown = matches.get_many::<String>("show");
             let question = follow::Question {
                 structure: text(matches, "STRUCT"),
                 from: text(matches, "START"),
@@ -453,7 +499,7 @@ pub fn run() -> Result<u8> {
                 object: given("object"),
                 end: given("end-object"),
                 only: given("only"),
-                fields: shown.into_iter().flatten().map(String::as_str).collect(),
+                fields: shown(matches),
                 only_changes: matches.get_flag("changes"),
                 count: count(matches),
             };
@@ -463,7 +509,7 @@ pub fn run() -> Result<u8> {
             &context,
             text(matches, "MEMORY"),
             matches.get_flag("each"),
-            count(matches),
+            &stream(matches),
         ),
         "exits" => exits::run(
             &context,

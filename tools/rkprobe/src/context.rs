@@ -16,6 +16,7 @@ use std::{
         Read,
         Write, //
     },
+    mem,
     os::unix::fs::OpenOptionsExt,
     process,
     time::{
@@ -41,7 +42,16 @@ use crate::{
     missing::Missing,
     probes,
     profile,
-    record::Record,
+    record::{
+        self,
+        Record, //
+    },
+    stream::{
+        self,
+        Options,
+        Pending,
+        Stacks, //
+    },
     sys,
     tracefs::Tracefs,
     whom::{
@@ -51,6 +61,8 @@ use crate::{
     workload::Workload, //
 };
 
+/// A longer record is not taken for one that goes on in the next line.
+const MAX_RECORD: usize = 16 * 1024;
 /// How often records are read.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 /// How often the run looks whether its command has ended.
@@ -313,25 +325,39 @@ impl Context {
         Ok(())
     }
 
-    /// Prints the text of `show` for each record of an event of the instance, until the time is over, or for `count`
-    /// records. Then prints the line `none` if there was no record, but not in JSON, and what is missing.
+    /// Prints the text of `show` for each record of an event of the instance, until the time is over, or for as many
+    /// records as the options say. Then prints the line `none` if there was no record, but not in JSON, and what is
+    /// missing.
     pub fn print_records(
         &self,
         instance: &Instance<'_>,
         event: &str,
-        count: Option<u64>,
+        options: &Options,
         none: &str,
         show: impl Fn(&Record<'_>) -> String,
     ) -> Result {
+        let count = options.count;
         self.begin_reading(instance, count)?;
         let mut printed = 0;
-        self.read_records(instance, |line| {
-            if let Some(record) = Record::parse(line, event) {
-                self.print(&show(&record))?;
-                printed += 1;
+        let mut stacks = Stacks::new(options.has_stack);
+        let mut print = |complete: Vec<Pending>| -> Result<bool> {
+            for pending in complete {
+                let record = Record::parse(&pending.line, event);
+                if let Some(record) = record.filter(|_| count.is_none_or(|count| printed < count)) {
+                    let stack = stream::without_probe(&pending.stack);
+                    self.print(&show(&Record { stack, ..record }))?;
+                    printed += 1;
+                }
             }
             Ok(count.is_none_or(|count| printed < count))
+        };
+        self.read_records(instance, |line| {
+            print(match line {
+                "" => stacks.rest(),
+                line => stacks.take(line, Record::parse(line, event).is_some()),
+            })
         })?;
+        print(stacks.end())?;
         let none = match printed {
             0 => format!("{none}\n"),
             _ => String::new(),
@@ -352,7 +378,8 @@ impl Context {
     }
 
     /// Reads records of the instance, and calls `show` with each line, until the time is over or `show` returns false.
-    /// Stops tracing when the time is over, and reads what is left. Reports where records were lost.
+    /// The line is empty if no other line is there yet. Stops tracing when the time is over, and reads what is left.
+    /// Reports where records were lost.
     pub fn read_records(
         &self,
         instance: &Instance<'_>,
@@ -369,7 +396,9 @@ impl Context {
             .map_err(|error| Failure::file(&name, &error))?;
         let mut buffer = vec![0; 64 * 1024];
         let mut rest = Vec::new();
-        loop {
+        // A record whose string goes on in the next line.
+        let mut open = String::new();
+        'reading: loop {
             let goes_on = self.wait(READ_INTERVAL)?;
             if !goes_on {
                 let switch = instance.file("tracing_on");
@@ -388,7 +417,11 @@ impl Context {
                 rest.extend_from_slice(&buffer[..count]);
                 while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = rest.drain(..=end).collect();
-                    let line = String::from_utf8_lossy(&line);
+                    open += &String::from_utf8_lossy(&line);
+                    if open.len() < MAX_RECORD && record::is_open(&open) {
+                        continue;
+                    }
+                    let line = mem::take(&mut open);
                     let line = line.trim_end();
                     if is_loss(line) {
                         note(format!("rkprobe: {line}"));
@@ -399,10 +432,15 @@ impl Context {
                 }
                 // A function that is called all the time must not keep the command from ending.
                 if goes_on && self.is_over() {
-                    break;
+                    continue 'reading;
                 }
             }
-            if !goes_on {
+            // The kernel writes whole records, so no other line of this one comes.
+            let wants_more = (open.is_empty() || show(&mem::take(&mut open))?) && show("")?;
+            if !wants_more {
+                self.end();
+            }
+            if !wants_more || !goes_on {
                 return Ok(());
             }
         }

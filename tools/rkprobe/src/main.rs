@@ -3,8 +3,9 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `json`, `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `relocate`, `debug_files`, `lines`,
-//! `tracefs`, `profile`, `probes`, `instance`, `missing`, `counts`, `whom`, `workload`, `context`, `commands`, `cli`.
+//! `json`, `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `flags`, `relocate`, `debug_files`,
+//! `lines`, `tracefs`, `profile`, `probes`, `values`, `instance`, `stream`, `missing`, `counts`, `whom`, `workload`,
+//! `context`, `commands`, `cli`.
 
 use std::process::ExitCode;
 
@@ -18,6 +19,7 @@ mod draw;
 mod duration;
 mod errno;
 mod failure;
+mod flags;
 mod hist;
 mod instance;
 mod json;
@@ -29,9 +31,11 @@ mod record;
 mod relocate;
 mod returns;
 mod similar;
+mod stream;
 mod svg;
 mod sys;
 mod tracefs;
+mod values;
 mod whom;
 mod workload;
 

@@ -9,12 +9,16 @@ pub struct Record<'a> {
     pub comm: &'a str,
     /// The thread ID of the task.
     pub pid: &'a str,
+    /// The number of the CPU.
+    pub cpu: u32,
     /// The time, in ns. The kernel prints microseconds.
     pub time: u64,
     /// The place of the probe, without parentheses.
     pub place: &'a str,
     /// The names and the values of the fields.
     pub fields: Vec<(&'a str, &'a str)>,
+    /// The functions that led to the record, the innermost first.
+    pub stack: Vec<&'a str>,
 }
 
 impl<'a> Record<'a> {
@@ -22,14 +26,16 @@ impl<'a> Record<'a> {
     pub fn parse(line: &'a str, event: &str) -> Option<Self> {
         let (head, rest) = line.split_once(&format!(": {event}: ("))?;
         let (place, fields) = rest.split_once(')')?;
-        let task = head[..head.rfind(" [")?].trim();
+        let (task, cpu) = split_head(head)?;
         let (comm, pid) = task.rsplit_once('-')?;
         Some(Self {
             comm,
             pid: pid.trim(),
+            cpu,
             time: parse_time(head).unwrap_or(0),
             place,
             fields: split_fields(fields),
+            stack: Vec::new(),
         })
     }
 
@@ -45,6 +51,24 @@ impl<'a> Record<'a> {
     pub fn caller(&self) -> &'a str {
         self.place.split(['+', ' ']).next().unwrap_or(self.place)
     }
+}
+
+/// Whether a record goes on in the next line: a string can have line breaks.
+pub fn is_open(line: &str) -> bool {
+    let fields = line
+        .split_once(": (")
+        .and_then(|(_, rest)| rest.split_once(')'));
+    fields.is_some_and(|(_, fields)| {
+        let mut values = split_fields(fields).into_iter().map(|(_, value)| value);
+        values.any(|value| value.starts_with('"') && (value.len() == 1 || !value.ends_with('"')))
+    })
+}
+
+/// The task and the CPU of `TASK [CPU] FLAGS SECONDS.MICROSECONDS`.
+pub fn split_head(head: &str) -> Option<(&str, u32)> {
+    let at = head.rfind(" [")?;
+    let (cpu, _) = head[at..].trim_start_matches([' ', '[']).split_once(']')?;
+    Some((head[..at].trim(), cpu.parse().ok()?))
 }
 
 /// The time at the end of `TASK [CPU] FLAGS SECONDS.MICROSECONDS`, in ns.
@@ -95,13 +119,24 @@ mod tests {
             ns=111 name=\"a b=c \\\" d\" at=f+0x1/0x2 list={1,2} ret=-2";
         let record = Record::parse(line, "slow").unwrap();
         assert_eq!((record.comm, record.pid), ("my-cat x", "123"));
-        assert_eq!(record.time, 6_152_338_000);
+        assert_eq!((record.cpu, record.time), (1, 6_152_338_000));
         assert_eq!(record.caller(), "ksys_read");
         assert_eq!(record.field("ns"), Some("111"));
         assert_eq!(record.field("name"), Some("\"a b=c \\\" d\""));
         assert_eq!(record.field("list"), Some("{1,2}"));
         assert_eq!(record.field("ret"), Some("-2"));
         assert_eq!(record.fields.len(), 5);
+    }
+
+    #[test]
+    fn a_string_can_have_lines() {
+        let head = "cat-1 [000] ..... 1.0: e: (f+0x1/0x2)";
+        assert!(is_open(&format!("{head} a=1 s=\"one")));
+        assert!(is_open(&format!("{head} s=\"")));
+        for whole in ["", " a=1", " s=\"one\ntwo\" a=1", " s=\"\"", " s=(fault)"] {
+            assert!(!is_open(&format!("{head}{whole}")), "{whole}");
+        }
+        assert!(!is_open("CPU:0 [LOST 5 EVENTS]"));
     }
 
     #[test]

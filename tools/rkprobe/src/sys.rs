@@ -22,7 +22,11 @@ use std::{
         AtomicBool,
         Ordering::Relaxed, //
     },
-    time::Duration, //
+    time::{
+        Duration,
+        SystemTime,
+        UNIX_EPOCH, //
+    }, //
 };
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -98,6 +102,30 @@ pub fn terminal_size() -> Option<(usize, usize)> {
     let status = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
     let is_known = status == 0 && size.ws_col > 0 && size.ws_row > 0;
     is_known.then_some((usize::from(size.ws_col), usize::from(size.ws_row)))
+}
+
+/// The time from the start of `CLOCK_MONOTONIC` to that of `CLOCK_REALTIME`, in ns, as it is now.
+pub fn monotonic_epoch() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: The call writes one `timespec`, and `now` is one.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    let since_boot = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    let epoch = since_epoch.unwrap_or_default().saturating_sub(since_boot);
+    epoch.as_nanos() as u64
+}
+
+/// The hours, minutes and seconds of a time in the time zone of the user. `seconds` is the time since the epoch.
+pub fn time_of_day(seconds: u64) -> (i32, i32, i32) {
+    let seconds = seconds as libc::time_t;
+    // SAFETY: A `tm` is numbers and a pointer to a name, for which zeros are valid.
+    let mut time: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: The call reads one `time_t` and writes one `tm`, and these are such.
+    unsafe { libc::localtime_r(&seconds, &mut time) };
+    (time.tm_hour, time.tm_min, time.tm_sec)
 }
 
 /// Sends a signal to a process. Returns whether the kernel sent it.

@@ -5,52 +5,47 @@
 use crate::{
     context::Context,
     failure::Result,
-    json::Object,
     probes,
-    record::Record, //
+    record::Record,
+    stream::Options,
+    values::Values, //
 };
 
-fn show(record: &Record<'_>, function: &str) -> String {
-    let arguments: Vec<String> = record
-        .fields
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    format!(
-        "{}-{}  {function}({})\n",
-        record.comm,
-        record.pid,
-        arguments.join(", ")
-    )
+fn show(record: &Record<'_>, function: &str, values: &Values, options: &Options) -> String {
+    let arguments = values.show(record, &[]);
+    let lines = options.lines(record);
+    format!("{}  {function}({arguments})\n{lines}", options.head(record))
 }
 
-fn json(record: &Record<'_>) -> String {
-    let arguments = record
-        .fields
-        .iter()
-        .fold(Object::new(), |object, (name, value)| {
-            object.string(name, value)
-        });
-    let object = Object::new()
-        .string("comm", record.comm)
-        .raw("pid", record.pid);
-    object.raw("arguments", &arguments.end()).end() + "\n"
+fn json(record: &Record<'_>, values: &Values, options: &Options) -> String {
+    let object = options.object(record);
+    let object = object.raw("arguments", &values.json(record, &[]));
+    options.add_stack(object, record).end() + "\n"
 }
 
-/// Runs the command. `count` is the number of calls to show.
-pub fn run(context: &Context, function: &str, count: Option<u64>) -> Result {
+/// Runs the command. `shown` are fetch arguments that the user wants to see.
+pub fn run(context: &Context, function: &str, shown: &[&str], options: &Options) -> Result {
     probes::check_function(function)?;
-    let command = |group: &str| format!("p:{group}/args {function} $arg*{}", context.whom.clause());
-    probes::check_syntax(&command("rkprobe"))?;
+    let values = Values::of(function, "", shown);
+    let clause = context.whom.clause();
+    let commands = |group: &str| -> Vec<String> {
+        let all = values.fetch_arguments("", false).into_iter();
+        all.map(|fetch| format!("p:{group}/args {function}{fetch}{clause}"))
+            .collect()
+    };
+    for command in commands("rkprobe") {
+        probes::check_syntax(&command)?;
+    }
     let instance = context.start()?;
-    probes::define(&context.tracefs, &[command(instance.group())])?;
+    probes::define(&context.tracefs, &commands(instance.group()))?;
+    options.prepare(&context.tracefs, &instance, context.is_json)?;
     context.enable(&instance, "args")?;
     let none = format!("{function}: 0 calls");
-    context.print_records(&instance, "args", count, &none, |record| {
+    context.print_records(&instance, "args", options, &none, |record| {
         if context.is_json {
-            json(record)
+            json(record, &values, options)
         } else {
-            show(record, function)
+            show(record, function, &values, options)
         }
     })
 }
@@ -62,11 +57,23 @@ mod tests {
     #[test]
     fn shows_a_call_as_in_source() {
         let line = " cat-7 [001] ..... 6.1: args: (vfs_read+0x4/0x370) file=0x1 count=5";
-        let record = Record::parse(line, "args").unwrap();
-        assert_eq!(show(&record, "f"), "cat-7  f(file=0x1, count=5)\n");
+        let mut record = Record::parse(line, "args").unwrap();
+        let values = Values::default();
+        let mut options = Options::default();
+        let text = show(&record, "f", &values, &options);
+        assert_eq!(text, "cat-7  f(file=0x1, count=5)\n");
+        let text = json(&record, &values, &options);
+        assert!(text.starts_with("{\"time\":"));
+        assert!(text.ends_with(
+            ",\"cpu\":1,\"comm\":\"cat\",\"pid\":7,\"arguments\":{\"file\":\"0x1\",\"count\":5}}\n"
+        ));
+        options.has_stack = true;
+        record.stack = vec!["g+0x1/0x2", "h+0x1/0x2 [m]"];
         assert_eq!(
-            json(&record),
-            "{\"comm\":\"cat\",\"pid\":7,\"arguments\":{\"file\":\"0x1\",\"count\":\"5\"}}\n"
+            show(&record, "f", &values, &options),
+            "cat-7  f(file=0x1, count=5)\n          g+0x1/0x2\n          h+0x1/0x2 [m]\n"
         );
+        let text = json(&record, &values, &options);
+        assert!(text.ends_with(",\"stack\":[\"g+0x1/0x2\",\"h+0x1/0x2 [m]\"]}\n"));
     }
 }

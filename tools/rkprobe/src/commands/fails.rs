@@ -32,6 +32,7 @@ use crate::{
     missing::Missing,
     probes,
     returns::Returns,
+    stream,
     svg,
     whom::Whom, //
 };
@@ -47,6 +48,24 @@ const FUNCTIONS: &str = "fails";
 /// The event of `%retinsn`, which knows the return instruction.
 const INSTRUCTIONS: &str = "exits";
 
+/// How the errors are divided.
+#[derive(Clone, Copy)]
+struct Groups {
+    who: By,
+    has_stack: bool,
+}
+
+impl Groups {
+    /// The keys of a table of the errors of each place. `name` is the form of a key.
+    fn keys<'a>(&self, place: &'a str, name: impl Fn(By) -> &'static str) -> Vec<&'a str> {
+        let mut keys = vec![place, "error", name(self.who)];
+        if self.has_stack {
+            keys.push(name(By::Stack));
+        }
+        keys
+    }
+}
+
 /// An error of a function.
 struct Failed {
     function: String,
@@ -56,6 +75,8 @@ struct Failed {
     /// The task, or what `--by` says.
     group: String,
     count: u64,
+    /// The functions that led to the error, with `--stack`.
+    stack: Vec<String>,
 }
 
 /// The positive number of an error. The kernel prints a negative key as an unsigned number of 64 bits.
@@ -87,6 +108,11 @@ fn errors(hist: &Hist, exits: &Hist, lines: Option<&Lines>) -> Vec<Failed> {
         error: errno::name(error_number(&row.keys[1]).into()).into(),
         group: one_line(&row.keys[2]),
         count: row.hits,
+        stack: row.keys.get(3).map_or(Vec::new(), |stack| {
+            let frames = stack.lines().map(str::trim);
+            let frames = frames.filter(|frame| !frame.is_empty());
+            frames.map(String::from).collect()
+        }),
     };
     let by_function = hist
         .rows
@@ -129,8 +155,12 @@ fn table(pattern: &str, errors: &[Failed]) -> String {
             _ => format!("{:places$}  ", failed.place),
         };
         text += &format!(
-            "{:>8}  {:functions$}  {:names$}  {place}{}\n",
-            failed.count, failed.function, failed.error, failed.group
+            "{:>8}  {:functions$}  {:names$}  {place}{}\n{}",
+            failed.count,
+            failed.function,
+            failed.error,
+            failed.group,
+            stream::show_stack(&failed.stack),
         );
     }
     text
@@ -140,19 +170,19 @@ fn table(pattern: &str, errors: &[Failed]) -> String {
 ///
 /// An error is not 0. But with `error == 0`, the kernel looks at the task only after an error, and not at the entry of
 /// each call.
-fn errors_by(place: &str, by: By, whom: &Whom) -> String {
+fn errors_by(place: &str, by: Groups, whom: &Whom) -> String {
     let (not_own, and) = (counts::not_own(), whom.and());
     let count = Count {
-        keys: &[place, "error", by.key()],
+        keys: &by.keys(place, |by| by.key()),
         sum: None,
         size: 8192,
         condition: format!("error < 0 && error >= {MIN_ERROR} && ({not_own} || error == 0){and}"),
     };
-    format!("error=$retval:s32{}{}", by.field(), count.clauses())
+    format!("error=$retval:s32{}{}", by.who.field(), count.clauses())
 }
 
 /// The command for the returns of functions.
-fn at_return(group: &str, by: By, pattern: &str, whom: &Whom) -> String {
+fn at_return(group: &str, by: Groups, pattern: &str, whom: &Whom) -> String {
     let count = errors_by("func", by, whom);
     format!("f:{group}/{FUNCTIONS} {pattern}%return {count}")
 }
@@ -162,7 +192,7 @@ fn at_return(group: &str, by: By, pattern: &str, whom: &Whom) -> String {
 fn define(
     context: &Context,
     group: &str,
-    by: By,
+    by: Groups,
     functions: Option<&[String]>,
     pattern: &str,
 ) -> Result<u64> {
@@ -203,7 +233,8 @@ fn returns_nothing(failure: &Failure) -> bool {
 }
 
 /// Runs the command. `by` replaces the task, and `image` is the path of an image. If `has_source`, the errors have
-/// their return instructions, with source lines if the kernel's debug information is present.
+/// their return instructions, with source lines if the kernel's debug information is present. If `has_stack`, they have
+/// stack traces, and count for each stack trace on its own.
 ///
 /// The error is in the lower half of the register, also for functions that return a `long` or a pointer.
 pub fn run(
@@ -212,6 +243,7 @@ pub fn run(
     by: Option<By>,
     image: Option<&String>,
     has_source: bool,
+    has_stack: bool,
 ) -> Result {
     let mut returns = Returns::default();
     probes::check_pattern(pattern)?;
@@ -223,7 +255,9 @@ pub fn run(
             )));
         }
     }
-    let by = by.unwrap_or(By::Comm);
+    let who = by.unwrap_or(By::Comm);
+    let has_stack = has_stack && who != By::Stack;
+    let by = Groups { who, has_stack };
     probes::check_syntax(&at_return("rkprobe", by, pattern, &context.whom))?;
     let (functions, lines) = if has_source {
         let functions = probes::matching(&context.tracefs, pattern, MAX_PROBED)?;
@@ -251,8 +285,9 @@ pub fn run(
         }
         context.switch_on(&instance, event)?;
     }
-    let name = by.name();
-    let (functions_keys, exits_keys) = (["func", "error", name], ["exit", "error", name]);
+    let name = who.name();
+    let keys = |place| by.keys(place, |by| by.name());
+    let (functions_keys, exits_keys) = (keys("func"), keys("exit"));
     let mut read = || -> Result<(Vec<Failed>, Missing)> {
         // An event that does not exist has an empty table.
         let tables = [(FUNCTIONS, &functions_keys), (INSTRUCTIONS, &exits_keys)];
@@ -309,10 +344,13 @@ impl Failed {
             "" => object,
             place => object.string("place", place),
         };
-        object
+        let object = object
             .string(group, &self.group)
-            .number("count", self.count)
-            .end()
+            .number("count", self.count);
+        match self.stack.is_empty() {
+            true => object.end(),
+            false => object.raw("stack", &stream::json_stack(&self.stack)).end(),
+        }
     }
 }
 
@@ -333,6 +371,16 @@ mod tests {
             "      20  a  EACCES  a, b\n       1  b  ENOENT  cat\n"
         );
         assert_eq!(table("x", &[]), "x: 0 errors\n");
+        let text = "{ func: [ffff] a, error: -2, comm: b, common_stacktrace:\n   f+0x1/0x2\n   g+0x1/0x2 [m]\n} \
+            hitcount: 3\n";
+        let hist = hist::parse(text, &["func", "error", "comm", "common_stacktrace"], None);
+        let errors = errors(&hist, &none, None);
+        assert_eq!(
+            table("x", &errors),
+            "       3  a  ENOENT  b\n          f+0x1/0x2\n          g+0x1/0x2 [m]\n"
+        );
+        let json = errors[0].json("comm");
+        assert!(json.ends_with(",\"count\":3,\"stack\":[\"f+0x1/0x2\",\"g+0x1/0x2 [m]\"]}"));
     }
 
     #[test]

@@ -6,101 +6,91 @@ use crate::{
     context::Context,
     duration,
     failure::Result,
-    json::Object,
     probes,
     record::Record,
+    stream::Options,
+    values::Values,
     whom::Whom, //
 };
 
-/// The commands to try: some functions return nothing, and BTF does not describe all of them. A parameter can have the
-/// name `ns` or `ret`, so the other fields have longer names.
-fn commands(group: &str, function: &probes::Function<'_>, limit: u64, whom: &Whom) -> Vec<String> {
-    let all_fields = [
-        " rkprobe_ret=$retval $arg*",
-        " $arg*",
-        " rkprobe_ret=$retval",
-        "",
-    ];
+/// The field with the duration. A parameter can have the name `ns` or `ret`, so the fields have longer names.
+const NS: &str = "rkprobe_ns";
+/// The field with the return value.
+const RESULT: &str = "rkprobe_ret";
+/// The fields of a record that are no arguments.
+const OWN: [&str; 2] = [NS, RESULT];
+
+/// The commands to try: some functions return nothing, and BTF does not describe all of them.
+fn commands(
+    group: &str,
+    function: &probes::Function<'_>,
+    values: &Values,
+    limit: u64,
+    whom: &Whom,
+) -> Vec<String> {
     let commands = function.at_return(group, "slow");
-    let and = &whom.and();
-    let all = all_fields.iter().flat_map(|fields| {
-        let with_fields = move |command| {
-            format!("{command} rkprobe_ns=$elapsed{fields} if rkprobe_ns > {limit}{and}")
-        };
-        commands.iter().map(with_fields)
-    });
-    all.collect()
+    let and = whom.and();
+    let all = values.fetch_arguments(RESULT, true).into_iter();
+    all.flat_map(|fetch| {
+        let with_fields =
+            |command| format!("{command} {NS}=$elapsed{fetch} if {NS} > {limit}{and}");
+        commands.iter().map(with_fields).collect::<Vec<_>>()
+    })
+    .collect()
 }
 
-/// The arguments of a record, without the fields `rkprobe_ns` and `rkprobe_ret`, which come first.
-fn arguments<'a, 'b>(record: &'b Record<'a>) -> impl Iterator<Item = (&'a str, &'a str)> + 'b {
-    let own = 1 + usize::from(
-        record
-            .fields
-            .get(1)
-            .is_some_and(|(name, _)| *name == "rkprobe_ret"),
-    );
-    record.fields.iter().copied().skip(own)
-}
-
-fn show(record: &Record<'_>, function: &str) -> String {
-    let ns = record
-        .field("rkprobe_ns")
-        .and_then(|ns| ns.parse().ok())
-        .unwrap_or(0);
-    let arguments: Vec<String> = arguments(record)
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    let ret = record
-        .field("rkprobe_ret")
-        .map_or(String::new(), |ret| format!(" = {ret}"));
+fn show(record: &Record<'_>, function: &str, values: &Values, options: &Options) -> String {
+    let ns = record.field(NS).and_then(|ns| ns.parse().ok()).unwrap_or(0);
+    let result = values.show_result(record, RESULT);
     format!(
-        "{:>8}  {}-{}  {function}({}){ret}  from {}\n",
+        "{:>8}  {}  {function}({}){}  from {}\n{}",
         duration::show(ns),
-        record.comm,
-        record.pid,
-        arguments.join(", "),
+        options.head(record),
+        values.show(record, &OWN),
+        result.map_or(String::new(), |result| format!(" = {result}")),
         record.caller(),
+        options.lines(record),
     )
 }
 
-fn json(record: &Record<'_>) -> String {
-    let arguments = arguments(record).fold(Object::new(), |object, (name, value)| {
-        object.string(name, value)
-    });
-    let mut object = Object::new()
-        .string("comm", record.comm)
-        .raw("pid", record.pid);
-    object = object
-        .raw("ns", record.field("rkprobe_ns").unwrap_or("0"))
+fn json(record: &Record<'_>, values: &Values, options: &Options) -> String {
+    let object = options
+        .object(record)
+        .raw("ns", record.field(NS).unwrap_or("0"))
         .string("caller", record.caller());
-    if let Some(ret) = record.field("rkprobe_ret") {
-        object = object.string("ret", ret);
-    }
-    object.raw("arguments", &arguments.end()).end() + "\n"
+    let object = values
+        .add_result(object, record, RESULT)
+        .raw("arguments", &values.json(record, &OWN));
+    options.add_stack(object, record).end() + "\n"
 }
 
-/// Runs the command. `limit` is in ns, and `count` is the number of calls to show.
-pub fn run(context: &Context, function: &str, limit: u64, count: Option<u64>) -> Result {
+/// Runs the command. `limit` is in ns, and `shown` are fetch arguments that the user wants to see.
+pub fn run(
+    context: &Context,
+    function: &str,
+    limit: u64,
+    shown: &[&str],
+    options: &Options,
+) -> Result {
     let probed = probes::check_function(function)?;
-    for command in commands("rkprobe", &probed, limit, &context.whom) {
+    let values = Values::of(function, RESULT, shown);
+    for command in commands("rkprobe", &probed, &values, limit, &context.whom) {
         probes::check_syntax(&command)?;
     }
     let instance = context.start()?;
-    probes::define(
-        &context.tracefs,
-        &commands(instance.group(), &probed, limit, &context.whom),
-    )?;
+    let commands = commands(instance.group(), &probed, &values, limit, &context.whom);
+    probes::define(&context.tracefs, &commands)?;
+    options.prepare(&context.tracefs, &instance, context.is_json)?;
     context.enable(&instance, "slow")?;
     let none = format!(
         "{function}: 0 calls took more than {}",
         duration::show(limit)
     );
-    context.print_records(&instance, "slow", count, &none, |record| {
+    context.print_records(&instance, "slow", options, &none, |record| {
         if context.is_json {
-            json(record)
+            json(record, &values, options)
         } else {
-            show(record, function)
+            show(record, function, &values, options)
         }
     })
 }
@@ -114,14 +104,14 @@ mod tests {
     #[test]
     fn shows_a_call_as_in_source() {
         let record = Record::parse(LINE, "slow").unwrap();
+        let (values, options) = (Values::default(), Options::default());
         assert_eq!(
-            show(&record, "f"),
-            " 2.50 ms  cat-7  f(file=0x1, ret=5) = -2  from ksys_read\n"
+            show(&record, "f", &values, &options),
+            " 2.50 ms  cat-7  f(file=0x1, ret=5) = -ENOENT  from ksys_read\n"
         );
-        assert_eq!(
-            json(&record),
-            "{\"comm\":\"cat\",\"pid\":7,\"ns\":2500000,\"caller\":\"ksys_read\",\"ret\":\"-2\",\
-             \"arguments\":{\"file\":\"0x1\",\"ret\":\"5\"}}\n"
-        );
+        assert!(json(&record, &values, &options).ends_with(
+            ",\"cpu\":1,\"comm\":\"cat\",\"pid\":7,\"ns\":2500000,\"caller\":\"ksys_read\",\"ret\":-2,\
+             \"error\":\"ENOENT\",\"arguments\":{\"file\":\"0x1\",\"ret\":5}}\n"
+        ));
     }
 }

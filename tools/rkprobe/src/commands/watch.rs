@@ -34,7 +34,8 @@ use crate::{
     },
     missing::Missing,
     probes,
-    record::Record, //
+    record::Record,
+    stream::Options, //
 };
 
 /// The lengths that the processor can watch, in bytes, the longest first.
@@ -170,26 +171,24 @@ fn picture(context: &Context, memory: &str, hist: &Hist, missing: &Missing) -> S
     })
 }
 
-fn show(record: &Record<'_>, memory: &str, is_before: bool) -> String {
+fn show(record: &Record<'_>, memory: &str, is_before: bool, options: &Options) -> String {
     format!(
-        "{}-{}  {}  {memory} {} {}\n",
-        record.comm,
-        record.pid,
+        "{}  {}  {memory} {} {}\n{}",
+        options.head(record),
         record.place,
         if is_before { "was" } else { "=" },
-        record.field("value").unwrap_or("?")
+        record.field("value").unwrap_or("?"),
+        options.lines(record),
     )
 }
 
-fn json(record: &Record<'_>, is_before: bool) -> String {
+fn json(record: &Record<'_>, is_before: bool, options: &Options) -> String {
     let value = if is_before { "old" } else { "value" };
-    Object::new()
-        .string("comm", record.comm)
-        .raw("pid", record.pid)
+    let object = options
+        .object(record)
         .string("place", record.place)
-        .string(value, record.field("value").unwrap_or(""))
-        .end()
-        + "\n"
+        .string(value, record.field("value").unwrap_or(""));
+    options.add_stack(object, record).end() + "\n"
 }
 
 /// Explains why a watchpoint cannot be enabled.
@@ -204,8 +203,8 @@ fn explain(failure: Failure) -> Failure {
     }
 }
 
-/// Runs the command. If `is_each`, prints each write, and `count` is the number of writes.
-pub fn run(context: &Context, memory: &str, is_each: bool, count: Option<u64>) -> Result {
+/// Runs the command. If `is_each`, prints each write, with these options.
+pub fn run(context: &Context, memory: &str, is_each: bool, options: &Options) -> Result {
     let parsed = Memory::parse(memory);
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let length = parsed.length(&symbols, |symbol| {
@@ -231,13 +230,14 @@ pub fn run(context: &Context, memory: &str, is_each: bool, count: Option<u64>) -
     let instance = context.start()?;
     probes::define(&context.tracefs, &[command(instance.group())])?;
     if is_each {
+        options.prepare(&context.tracefs, &instance, context.is_json)?;
         context.enable(&instance, "watch").map_err(explain)?;
         let none = format!("{memory}: 0 writes");
-        return context.print_records(&instance, "watch", count, &none, |record| {
+        return context.print_records(&instance, "watch", options, &none, |record| {
             if context.is_json {
-                json(record, IS_BEFORE)
+                json(record, IS_BEFORE, options)
             } else {
-                show(record, parsed.text, IS_BEFORE)
+                show(record, parsed.text, IS_BEFORE, options)
             }
         });
     }
@@ -339,13 +339,11 @@ mod tests {
             (false, "sh-7  f+0x1/0x2  x = 0x6\n", "value"),
             (true, "sh-7  f+0x1/0x2  x was 0x6\n", "old"),
         ] {
-            assert_eq!(show(&record, "x", is_before), line);
-            assert_eq!(
-                json(&record, is_before),
-                format!(
-                    "{{\"comm\":\"sh\",\"pid\":7,\"place\":\"f+0x1/0x2\",\"{value}\":\"0x6\"}}\n"
-                )
-            );
+            let options = Options::default();
+            assert_eq!(show(&record, "x", is_before, &options), line);
+            assert!(json(&record, is_before, &options).ends_with(&format!(
+                "\"comm\":\"sh\",\"pid\":7,\"place\":\"f+0x1/0x2\",\"{value}\":\"0x6\"}}\n"
+            )));
         }
     }
 }

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Flags of well-known types, by name. The bits come from BTF, except those that have been the same in all kernels.
+
+use probe::btf::{
+    Btf,
+    Type,
+    TypeId,
+    TypeKind, //
+};
+
+/// Names of bits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Flags {
+    /// The lower bits that are one number, and not flags.
+    number_mask: u64,
+    /// The names of this number.
+    numbers: Vec<(String, u64)>,
+    /// The names of the other bits. A name of several bits comes before their names.
+    bits: Vec<(String, u64)>,
+}
+
+/// Names of several bits of `gfp_t`, each by the names of its bits, those with more bits first. C: `GFP_KERNEL` and so
+/// on.
+const GFP: [(&str, &[&str]); 7] = [
+    (
+        "GFP_HIGHUSER",
+        &[
+            "DIRECT_RECLAIM",
+            "KSWAPD_RECLAIM",
+            "IO",
+            "FS",
+            "HARDWALL",
+            "HIGHMEM",
+        ],
+    ),
+    (
+        "GFP_USER",
+        &["DIRECT_RECLAIM", "KSWAPD_RECLAIM", "IO", "FS", "HARDWALL"],
+    ),
+    (
+        "GFP_KERNEL_ACCOUNT",
+        &["DIRECT_RECLAIM", "KSWAPD_RECLAIM", "IO", "FS", "ACCOUNT"],
+    ),
+    (
+        "GFP_KERNEL",
+        &["DIRECT_RECLAIM", "KSWAPD_RECLAIM", "IO", "FS"],
+    ),
+    ("GFP_NOFS", &["DIRECT_RECLAIM", "KSWAPD_RECLAIM", "IO"]),
+    ("GFP_NOIO", &["DIRECT_RECLAIM", "KSWAPD_RECLAIM"]),
+    ("GFP_ATOMIC", &["HIGH", "KSWAPD_RECLAIM"]),
+];
+
+/// The bits of `fmode_t` that programs know, by `open(2)`.
+const FMODE: [(&str, u64); 6] = [
+    ("FMODE_READ", 1),
+    ("FMODE_WRITE", 2),
+    ("FMODE_LSEEK", 4),
+    ("FMODE_PREAD", 8),
+    ("FMODE_PWRITE", 16),
+    ("FMODE_EXEC", 32),
+];
+
+/// The types of files. C: `S_IFMT`.
+const FILES: [(&str, u64); 7] = [
+    ("S_IFIFO", 0o010000),
+    ("S_IFCHR", 0o020000),
+    ("S_IFDIR", 0o040000),
+    ("S_IFBLK", 0o060000),
+    ("S_IFREG", 0o100000),
+    ("S_IFLNK", 0o120000),
+    ("S_IFSOCK", 0o140000),
+];
+
+impl Flags {
+    /// The bits of `gfp_t`. `None` if BTF does not name them.
+    pub fn gfp(btf: &Btf<'_>) -> Option<Self> {
+        let ty = enumeration_with(btf, "___GFP_DMA_BIT")?;
+        let name = |name: &str| {
+            let name = name.strip_prefix("___GFP_")?.strip_suffix("_BIT")?;
+            Some(name.to_string())
+        };
+        let single: Vec<(String, u64)> = bits_of(btf, ty, name);
+        let several = GFP.iter().filter_map(|(name, parts)| {
+            let bit = |part: &&str| Some(single.iter().find(|(name, _)| name == part)?.1);
+            let bits = parts
+                .iter()
+                .map(bit)
+                .try_fold(0, |all, bit| Some(all | bit?));
+            Some((name.to_string(), bits?))
+        });
+        let single = single.iter();
+        let single = single.map(|(name, bit)| (format!("__GFP_{name}"), *bit));
+        Some(Self {
+            bits: several.chain(single).collect(),
+            ..Self::default()
+        })
+    }
+
+    /// The bits of `fmode_t`.
+    pub fn fmode() -> Self {
+        let named = |(name, bit): (&str, u64)| (name.to_string(), bit);
+        Self {
+            bits: FMODE.into_iter().map(named).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The operation and the flags of a block request, `blk_opf_t`. `None` if BTF does not name them.
+    pub fn block_operation(btf: &Btf<'_>) -> Option<Self> {
+        let operation = btf.get(btf.find("req_op", TypeKind::Enum)?)?;
+        let numbers = btf.enumerators(operation);
+        let flags = btf.get(btf.find("req_flag_bits", TypeKind::Enum)?)?;
+        let name = |name: &str| Some(name.strip_prefix("__")?.to_string());
+        Some(Self {
+            // C: `REQ_OP_MASK`.
+            number_mask: 0xff,
+            numbers: numbers
+                .map(|(name, value)| (name.into(), value as u64))
+                .collect(),
+            bits: bits_of(btf, flags, name),
+        })
+    }
+
+    /// The names, with `|` between them. Bits without a name are a number at the end.
+    pub fn show(&self, value: u64) -> String {
+        let number = value & self.number_mask;
+        let mut rest = value & !self.number_mask;
+        let mut names: Vec<&str> = Vec::new();
+        match self.numbers.iter().find(|(_, value)| *value == number) {
+            Some((name, _)) => names.push(name),
+            None => rest |= number,
+        }
+        for (name, bits) in &self.bits {
+            if rest & bits == *bits {
+                rest &= !bits;
+                names.push(name);
+            }
+        }
+        let rest_text = format!("{rest:#x}");
+        match (names.is_empty(), rest) {
+            (true, 0) => return "0".into(),
+            (_, 0) => {}
+            _ => names.push(&rest_text),
+        }
+        names.join("|")
+    }
+}
+
+/// The type and the permissions of a file, such as `S_IFREG|0644`.
+pub fn mode(mode: u64) -> String {
+    let (kind, permissions) = (mode & 0o170000, mode & !0o170000);
+    match FILES.iter().find(|(_, file)| *file == kind) {
+        Some((name, _)) => format!("{name}|{permissions:04o}"),
+        None => format!("{mode:04o}"),
+    }
+}
+
+/// The bits whose numbers are the enumerators with a `name`.
+fn bits_of<'a>(
+    btf: &Btf<'a>,
+    ty: Type<'a>,
+    name: impl Fn(&str) -> Option<String>,
+) -> Vec<(String, u64)> {
+    let bit = |(text, number): (&'a str, i64)| {
+        let bit = 1u64.checked_shl(u32::try_from(number).ok()?)?;
+        Some((name(text)?, bit))
+    };
+    let mut bits: Vec<(String, u64)> = btf.enumerators(ty).filter_map(bit).collect();
+    bits.retain(|(name, _)| !name.ends_with("NR_BITS") && !name.contains("LAST"));
+    bits
+}
+
+/// The enumeration that has an enumerator. It need not have a name.
+fn enumeration_with<'a>(btf: &Btf<'a>, enumerator: &str) -> Option<Type<'a>> {
+    (1..btf.type_count())
+        .filter_map(|id| btf.get(TypeId::new(id)))
+        .filter(|ty| ty.kind() == TypeKind::Enum)
+        .find(|ty| btf.enumerators(*ty).any(|(name, _)| name == enumerator))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::btf;
+
+    #[test]
+    fn names_flags_that_btf_knows() {
+        let mut types = btf::builder::Builder::new();
+        let mut enumeration = |name: &str, all: &[(&str, u32)]| {
+            let mut tail = Vec::new();
+            for (name, value) in all {
+                tail.extend_from_slice(&[types.string(name), *value]);
+            }
+            types.add(name, 6 << 24 | all.len() as u32, 4, &tail);
+        };
+        let bits = [
+            "DMA",
+            "IO",
+            "FS",
+            "DIRECT_RECLAIM",
+            "KSWAPD_RECLAIM",
+            "HIGH",
+        ];
+        let names: Vec<String> = bits
+            .iter()
+            .map(|name| format!("___GFP_{name}_BIT"))
+            .chain(["___GFP_LAST_BIT".into()])
+            .collect();
+        let gfp: Vec<(&str, u32)> = names.iter().map(|name| &**name).zip(0..).collect();
+        enumeration("", &gfp);
+        enumeration("req_op", &[("REQ_OP_READ", 0), ("REQ_OP_WRITE", 1)]);
+        enumeration(
+            "req_flag_bits",
+            &[("__REQ_SYNC", 11), ("__REQ_NR_BITS", 12)],
+        );
+        let bytes = types.bytes();
+        let mut index = Vec::new();
+        let btf = btf::parse(&bytes, None, &mut index).unwrap();
+
+        let gfp = Flags::gfp(&btf).unwrap();
+        assert_eq!(gfp.show(0b11110), "GFP_KERNEL");
+        assert_eq!(gfp.show(0b11111), "GFP_KERNEL|__GFP_DMA");
+        assert_eq!(gfp.show(0b11000), "GFP_NOIO");
+        assert_eq!(gfp.show(0b110000), "GFP_ATOMIC");
+        assert_eq!(gfp.show(0b1000010), "__GFP_IO|0x40");
+        assert_eq!(gfp.show(0), "0");
+        let block = Flags::block_operation(&btf).unwrap();
+        assert_eq!(block.show(0x801), "REQ_OP_WRITE|REQ_SYNC");
+        assert_eq!(block.show(0x1000), "REQ_OP_READ|0x1000");
+        assert_eq!(block.show(0x7), "0x7");
+        assert_eq!(Flags::fmode().show(0x41), "FMODE_READ|0x40");
+    }
+
+    #[test]
+    fn shows_modes_of_files() {
+        assert_eq!(mode(0o100644), "S_IFREG|0644");
+        assert_eq!(mode(0o755), "0755");
+        assert_eq!(mode(0), "0000");
+        assert_eq!(mode(0o041777), "S_IFDIR|1777");
+    }
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Streams of records: when and where each record was made, and the functions that led to it.
+//!
+//! The kernel writes the stack trace of a record as a record of its own, behind it in the buffer of the same CPU.
+
+use crate::{
+    failure::{
+        Failure,
+        Result, //
+    },
+    instance::Instance,
+    json::{
+        self,
+        Object, //
+    },
+    record::{
+        self,
+        Record, //
+    },
+    sys,
+    tracefs::Tracefs, //
+};
+
+/// The functions through which the kernel calls a probe, without their offsets. They come first in a stack trace.
+const OF_PROBES: [&str; 8] = [
+    "return_to_handler",
+    "arch_rethook_trampoline",
+    "arch_rethook_trampoline_callback",
+    "rethook_trampoline_handler",
+    "ftrace_call",
+    "ftrace_regs_call",
+    "ftrace_caller",
+    "ftrace_regs_caller",
+];
+
+/// What a stream shows beside the values of its records.
+#[derive(Clone, Copy, Default)]
+pub struct Options {
+    /// The number of records after which the stream ends.
+    pub count: Option<u64>,
+    /// Whether each record has a stack trace.
+    pub has_stack: bool,
+    /// Whether the time and the CPU are also in an answer that is not JSON.
+    pub has_time: bool,
+}
+
+impl Options {
+    /// Prepares an instance before its event is enabled. JSON always has the time.
+    pub fn prepare(&self, tracefs: &Tracefs, instance: &Instance<'_>, is_json: bool) -> Result {
+        let mut changes = Vec::new();
+        if self.has_time || is_json {
+            // The default clock of tracing has no constant distance from the time of day.
+            changes.push(("trace_clock", "mono"));
+        }
+        if self.has_stack {
+            changes.extend([("options/sym-offset", "1"), ("options/stacktrace", "1")]);
+        }
+        for (name, value) in changes {
+            let file = instance.file(name);
+            tracefs
+                .write(&file, value)
+                .map_err(|error| Failure::file(&file, &error))?;
+        }
+        Ok(())
+    }
+
+    /// The task of a record, with the time and the CPU if they are wanted.
+    pub fn head(&self, record: &Record<'_>) -> String {
+        let task = format!("{}-{}", record.comm, record.pid);
+        match self.has_time {
+            true => format!("{} [{:03}]  {task}", time_of_day(record), record.cpu),
+            false => task,
+        }
+    }
+
+    /// An object with the time, the CPU and the task of a record.
+    pub fn object(&self, record: &Record<'_>) -> Object {
+        Object::new()
+            .raw("time", &seconds(since_epoch(record)))
+            .number("cpu", record.cpu)
+            .string("comm", record.comm)
+            .raw("pid", record.pid)
+    }
+
+    /// Adds the stack trace of a record to an object.
+    pub fn add_stack(&self, object: Object, record: &Record<'_>) -> Object {
+        match self.has_stack {
+            true => object.raw("stack", &json_stack(&record.stack)),
+            false => object,
+        }
+    }
+
+    /// The lines below a record: one for each function of its stack trace.
+    pub fn lines(&self, record: &Record<'_>) -> String {
+        show_stack(&record.stack)
+    }
+}
+
+/// A line for each function of a stack trace.
+pub fn show_stack<T: AsRef<str>>(stack: &[T]) -> String {
+    let lines = stack.iter();
+    lines
+        .map(|frame| format!("          {}\n", frame.as_ref()))
+        .collect()
+}
+
+/// A stack trace as an array of strings.
+pub fn json_stack<T: AsRef<str>>(stack: &[T]) -> String {
+    json::array(stack.iter().map(|frame| json::quote(frame.as_ref())))
+}
+
+/// The time of a record since the epoch, in ns.
+fn since_epoch(record: &Record<'_>) -> u64 {
+    record.time + sys::monotonic_epoch()
+}
+
+/// Seconds with the microseconds, which is the unit of the kernel's records.
+fn seconds(ns: u64) -> String {
+    let us = ns / 1000;
+    format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
+}
+
+fn time_of_day(record: &Record<'_>) -> String {
+    let us = since_epoch(record) / 1000;
+    let (hours, minutes, seconds) = sys::time_of_day(us / 1_000_000);
+    format!("{hours:02}:{minutes:02}:{seconds:02}.{:06}", us % 1_000_000)
+}
+
+/// A record that waits for its stack trace.
+#[derive(Debug, PartialEq)]
+pub struct Pending {
+    cpu: u32,
+    /// The line of the record.
+    pub line: String,
+    /// The functions of its stack trace, the innermost first.
+    pub stack: Vec<String>,
+    has_stack: bool,
+    /// Whether there was a time without new lines since the record.
+    is_old: bool,
+}
+
+/// Gives the records of a stream their stack traces.
+pub struct Stacks {
+    has_stacks: bool,
+    pending: Vec<Pending>,
+    /// The CPU whose stack trace the lines are.
+    open: Option<u32>,
+}
+
+impl Stacks {
+    /// Without `has_stacks`, no record waits for a stack trace.
+    pub fn new(has_stacks: bool) -> Self {
+        Self {
+            has_stacks,
+            pending: Vec::new(),
+            open: None,
+        }
+    }
+
+    /// Takes a line. `is_record` says whether it is a record to show. Returns the records that are complete.
+    pub fn take(&mut self, line: &str, is_record: bool) -> Vec<Pending> {
+        if let (Some(cpu), Some(frame)) = (self.open, line.trim_start().strip_prefix("=> ")) {
+            if let Some(record) = self.pending.iter_mut().find(|record| record.cpu == cpu) {
+                record.stack.push(frame.trim().into());
+            }
+            return Vec::new();
+        }
+        let mut complete = match self.open.take() {
+            Some(cpu) => self.remove(|record| record.cpu == cpu),
+            None => Vec::new(),
+        };
+        if let Some(head) = line.strip_suffix(": <stack trace>") {
+            let Some((_, cpu)) = record::split_head(head) else {
+                return complete;
+            };
+            if let Some(record) = self.pending.iter_mut().find(|record| record.cpu == cpu) {
+                record.has_stack = true;
+                self.open = Some(cpu);
+            }
+        } else if is_record {
+            let head = line.split_once(": ").map_or(line, |(head, _)| head);
+            let cpu = record::split_head(head).map_or(0, |(_, cpu)| cpu);
+            // The kernel had no room for the stack trace of the record before.
+            complete.extend(self.remove(|record| record.cpu == cpu));
+            let record = Pending {
+                cpu,
+                line: line.into(),
+                stack: Vec::new(),
+                has_stack: false,
+                is_old: false,
+            };
+            match self.has_stacks {
+                true => self.pending.push(record),
+                false => complete.push(record),
+            }
+        }
+        complete
+    }
+
+    /// There are no more lines now. Returns the records that are complete.
+    pub fn rest(&mut self) -> Vec<Pending> {
+        self.open = None;
+        let complete = self.remove(|record| record.has_stack || record.is_old);
+        for record in &mut self.pending {
+            record.is_old = true;
+        }
+        complete
+    }
+
+    /// The end of the stream. Returns all other records.
+    pub fn end(&mut self) -> Vec<Pending> {
+        self.remove(|_| true)
+    }
+
+    fn remove(&mut self, is_complete: impl Fn(&Pending) -> bool) -> Vec<Pending> {
+        let (complete, pending) = self.pending.drain(..).partition(is_complete);
+        self.pending = pending;
+        complete
+    }
+}
+
+/// The functions of a stack trace, without those of the probe itself.
+pub fn without_probe(stack: &[String]) -> Vec<&str> {
+    let is_of_probe = |frame: &&String| {
+        let name = frame.split('+').next().unwrap_or("");
+        OF_PROBES.contains(&name) || frame.ends_with("[rkprobe]") || frame.starts_with("0x")
+    };
+    let first = stack.iter().take_while(is_of_probe).count();
+    stack[first..].iter().map(String::as_str).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stacks(records: &[Pending]) -> Vec<(&str, Vec<&str>)> {
+        records
+            .iter()
+            .map(|record| (&*record.line, without_probe(&record.stack)))
+            .collect()
+    }
+
+    #[test]
+    fn a_record_gets_the_stack_of_its_cpu() {
+        let mut all = Stacks::new(true);
+        let (one, two) = (
+            "cat-1 [000] ..... 1.0: e: (f+0x1/0x2) a=1",
+            "sh-2 [001] ..... 1.1: e: (f+0x1/0x2) a=2",
+        );
+        assert!(all.take(one, true).is_empty());
+        assert!(all.take(two, true).is_empty());
+        assert!(all
+            .take("sh-2 [001] ..... 1.2: <stack trace>", false)
+            .is_empty());
+        assert!(all.take(" => return_to_handler+0x0/0x50", false).is_empty());
+        assert!(all.take(" => 0xffff", false).is_empty());
+        assert!(all.take(" => f+0x1/0x2", false).is_empty());
+        assert!(all.take(" => 0xffff", false).is_empty());
+        let complete = all.take("cat-1 [000] ..... 1.3: <stack trace>", false);
+        assert_eq!(stacks(&complete), [(two, vec!["f+0x1/0x2", "0xffff"])]);
+        assert!(all.take(" => g+0x1/0x2 [m]", false).is_empty());
+        assert_eq!(stacks(&all.rest()), [(one, vec!["g+0x1/0x2 [m]"])]);
+        assert!(all.end().is_empty());
+    }
+
+    #[test]
+    fn a_record_without_a_stack_is_shown_later() {
+        let mut all = Stacks::new(true);
+        let (one, two) = ("a-1 [000] ..... 1.0: e: (f)", "b-1 [000] ..... 1.1: e: (f)");
+        assert!(all.take(one, true).is_empty());
+        assert_eq!(stacks(&all.take(two, true)), [(one, vec![])]);
+        assert!(all.rest().is_empty());
+        assert_eq!(stacks(&all.rest()), [(two, vec![])]);
+        assert!(all.take(one, true).is_empty());
+        assert_eq!(stacks(&all.end()), [(one, vec![])]);
+        let complete = Stacks::new(false).take(two, true);
+        assert_eq!(stacks(&complete), [(two, vec![])]);
+    }
+
+    #[test]
+    fn times_have_microseconds() {
+        assert_eq!(seconds(1_764_240_000_012_345_678), "1764240000.012345");
+    }
+}

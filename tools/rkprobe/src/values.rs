@@ -1,0 +1,658 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Values as people read them: which fetch arguments record a value, and how the answer shows it. Its type in BTF
+//! decides.
+
+use probe::btf::{
+    Btf,
+    Function,
+    Param,
+    Type,
+    TypeId,
+    TypeKind, //
+};
+
+use crate::{
+    btf,
+    errno,
+    flags::{
+        self,
+        Flags, //
+    },
+    json::{
+        self,
+        Object, //
+    },
+    probes,
+    record::Record, //
+};
+
+/// How a string that cannot be read is shown.
+const FAULT: &str = "(fault)";
+/// The most characters of a string in an answer that is not JSON.
+const MAX_TEXT: usize = 200;
+/// The lowest number of 64 bits that is an error. C: `MAX_ERRNO`.
+const MIN_ERROR: u64 = u64::MAX - 4094;
+
+/// How a value is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// As the kernel prints it.
+    Plain,
+    /// `true` or `false`.
+    Boolean,
+    /// A number in hexadecimal digits.
+    Hex,
+    /// An address.
+    Pointer,
+    /// A string, after a field with its address. The string ends after as many bytes as the parameter with this name
+    /// says.
+    Text(Option<String>),
+    /// The address of a function.
+    Symbol,
+    /// An enumeration.
+    Names(Vec<(String, i64)>),
+    /// A set of flags.
+    Flags(Flags),
+    /// The type and the permissions of a file.
+    Mode,
+}
+
+/// A value of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// The name of its field.
+    name: String,
+    /// The fetch arguments that record it.
+    fetch: String,
+    kind: Kind,
+}
+
+impl Value {
+    /// The value that `fetch` reads. `kind` adds the type to it.
+    fn new(name: &str, fetch: &str, kind: Kind) -> Self {
+        let fetch = match kind {
+            Kind::Text(_) => format!("{name}_at={fetch}:x64 {name}={fetch}:string"),
+            Kind::Symbol => format!("{name}={fetch}:symbol"),
+            _ => format!("{name}={fetch}"),
+        };
+        Self {
+            name: name.into(),
+            fetch,
+            kind,
+        }
+    }
+
+    /// A value that the kernel prints as it is shown. `field` is `NAME=FETCHARG`.
+    fn plain(field: &str) -> Self {
+        let name = field.split('=').next().unwrap_or(field);
+        Self {
+            name: name.into(),
+            fetch: field.into(),
+            kind: Kind::Plain,
+        }
+    }
+
+    fn parameter(btf: &Btf<'_>, param: &Param<'_>, length: Option<String>) -> Self {
+        let kind = match kind(btf, param.ty, param.name) {
+            // Without a name, BTF does not give the string its address.
+            Kind::Text(_) if param.name.is_empty() => Kind::Pointer,
+            Kind::Text(_) => Kind::Text(length),
+            kind => kind,
+        };
+        match param.name {
+            "" => {
+                let number = param.position + 1;
+                Self::new(&format!("arg{number}"), &format!("$arg{number}"), kind)
+            }
+            name => Self::new(name, name, kind),
+        }
+    }
+
+    /// The field as the kernel prints it.
+    fn raw<'a>(&self, record: &Record<'a>) -> &'a str {
+        record.field(&self.name).unwrap_or("")
+    }
+
+    /// The field with the address of a string.
+    fn address_name(&self) -> Option<String> {
+        matches!(self.kind, Kind::Text(_)).then(|| format!("{}_at", self.name))
+    }
+
+    /// The address of a string.
+    fn address<'a>(&self, record: &Record<'a>) -> Option<&'a str> {
+        record.field(&self.address_name()?)
+    }
+
+    /// The string without its quotes. `None` if it cannot be read.
+    fn string<'a>(&self, record: &Record<'a>, length: Option<&str>) -> Option<&'a str> {
+        let text = unquote(self.raw(record))?;
+        let length = length
+            .and_then(|name| record.field(name)?.parse().ok())
+            .unwrap_or(usize::MAX);
+        let end = text
+            .char_indices()
+            .map(|(at, _)| at)
+            .find(|at| *at >= length);
+        Some(end.map_or(text, |end| &text[..end]))
+    }
+
+    /// The value as text.
+    pub fn show(&self, record: &Record<'_>) -> String {
+        let raw = self.raw(record);
+        let shown = match &self.kind {
+            Kind::Plain => None,
+            Kind::Boolean => boolean(raw).map(String::from),
+            Kind::Hex => raw.parse().ok().map(hex),
+            Kind::Pointer => address(raw).map(|address| match address {
+                0 => "NULL".into(),
+                _ => error_of(address).unwrap_or_else(|| raw.into()),
+            }),
+            Kind::Text(length) => Some(match self.string(record, length.as_deref()) {
+                Some(text) => quote(text),
+                None => match self.address(record) {
+                    Some("0x0") => "NULL".into(),
+                    Some(address) => format!("{address} {FAULT}"),
+                    None => raw.into(),
+                },
+            }),
+            Kind::Symbol => Some(match raw {
+                "0x0" => "NULL".into(),
+                _ => symbol(raw),
+            }),
+            Kind::Names(names) => raw.parse().ok().map(|number| enumerator(names, number)),
+            Kind::Flags(flags) => raw.parse().ok().map(|number| flags.show(number)),
+            Kind::Mode => raw.parse().ok().map(flags::mode),
+        };
+        shown.unwrap_or_else(|| raw.into())
+    }
+
+    /// The value as JSON. Numbers are numbers, and addresses are strings.
+    pub fn json(&self, record: &Record<'_>) -> String {
+        let raw = self.raw(record);
+        match &self.kind {
+            Kind::Boolean => boolean(raw).map_or_else(|| json::quote(raw), String::from),
+            Kind::Text(length) => match self.string(record, length.as_deref()) {
+                Some(text) => json::quote(text),
+                None => "null".into(),
+            },
+            // An enumeration can have a value without a name.
+            Kind::Names(_) => plain_json(&self.show(record)),
+            Kind::Symbol | Kind::Flags(_) | Kind::Mode => json::quote(&self.show(record)),
+            Kind::Plain | Kind::Hex | Kind::Pointer => plain_json(raw),
+        }
+    }
+
+    /// The name of the error that a return value is.
+    fn error(&self, record: &Record<'_>) -> Option<String> {
+        let raw = self.raw(record);
+        match self.kind {
+            Kind::Pointer | Kind::Text(_) => {
+                error_of(address(self.address(record).unwrap_or(raw))?)
+            }
+            Kind::Plain | Kind::Hex => match raw.parse::<i128>().ok()? {
+                number @ -4095..=-1 => error_of(number as u64),
+                number => error_of(u64::try_from(number).ok()?),
+            },
+            _ => None,
+        }
+    }
+}
+
+/// The values of the records of an event.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    /// The parameters. `None` if BTF does not describe the function.
+    parameters: Option<Vec<Value>>,
+    returned: Option<Value>,
+    shown: Vec<Value>,
+}
+
+impl Values {
+    /// The values of a function, with `NAME=FETCHARG` of the user. The return value has the name `returned`.
+    pub fn of(function: &str, returned: &str, shown: &[&str]) -> Self {
+        let module = probes::module_of(function);
+        let name = function.rsplit(':').next().unwrap_or(function);
+        btf::with(module.as_deref(), |btf| {
+            Self::find(btf, name, returned, shown)
+        })
+        .unwrap_or_else(|| Self {
+            shown: shown.iter().map(|field| Value::plain(field)).collect(),
+            ..Self::default()
+        })
+    }
+
+    fn find(btf: &Btf<'_>, function: &str, returned: &str, shown: &[&str]) -> Self {
+        let function = btf.function(function);
+        let chosen = shown
+            .iter()
+            .map(|field| chosen(btf, function.as_ref(), field));
+        Self {
+            parameters: function
+                .as_ref()
+                .map(|function| parameters(function.btf(), function)),
+            returned: function
+                .as_ref()
+                .map(|function| Value::new(returned, "$retval", result_kind(btf, function))),
+            shown: chosen.collect(),
+        }
+    }
+
+    /// The fetch arguments to try, the best first. With `has_result`, they include the return value, which some
+    /// functions do not have, and BTF does not describe all functions.
+    pub fn fetch_arguments(&self, returned: &str, has_result: bool) -> Vec<String> {
+        let join = |values: &[Value]| {
+            let all = values.iter().map(|value| format!(" {}", value.fetch));
+            all.collect::<String>()
+        };
+        let shown = join(&self.shown);
+        let known = self.parameters.as_deref().map(join);
+        let result = self.returned.as_ref().map_or_else(
+            || format!(" {returned}=$retval"),
+            |value| format!(" {}", value.fetch),
+        );
+        let plain = " $arg*".to_string();
+        if !has_result {
+            let all = known.into_iter().chain([plain]);
+            return all.map(|parameters| parameters + &shown).collect();
+        }
+        let mut all = Vec::new();
+        for parameters in known.into_iter().chain([plain]) {
+            all.push(format!("{result}{parameters}{shown}"));
+            all.push(format!("{parameters}{shown}"));
+        }
+        all.push(format!(" {returned}=$retval{shown}"));
+        all.push(shown);
+        all
+    }
+
+    /// The arguments of a call, and what the user wants to see. `own` tells the other fields of the record.
+    fn arguments(&self, record: &Record<'_>, own: &[&str]) -> Vec<Value> {
+        let is_recorded = |value: &&Value| record.field(&value.name).is_some();
+        let known = self.parameters.iter().flatten().chain(&self.shown);
+        let known: Vec<Value> = known.filter(is_recorded).cloned().collect();
+        let is_known = |name: &str| {
+            let is_it =
+                |value: &Value| value.name == name || value.address_name().as_deref() == Some(name);
+            let address_of = name.strip_suffix("_at");
+            own.contains(&name)
+                || address_of.is_some_and(|name| own.contains(&name))
+                || known.iter().any(is_it)
+        };
+        // The kernel did not take the fetch arguments of the parameters, and took `$arg*`.
+        let others = record.fields.iter().filter(|(name, _)| !is_known(name));
+        let others = others.map(|(name, _)| Value::plain(name));
+        others.chain(known.iter().cloned()).collect()
+    }
+
+    /// The arguments as in a call in C, and what the user wants to see. `own` are the other fields of the record.
+    pub fn show(&self, record: &Record<'_>, own: &[&str]) -> String {
+        let arguments = self.arguments(record, own).into_iter();
+        let all = arguments.map(|value| format!("{}={}", value.name, value.show(record)));
+        all.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The same as JSON.
+    pub fn json(&self, record: &Record<'_>, own: &[&str]) -> String {
+        let arguments = self.arguments(record, own);
+        let add = |object: Object, value: &Value| object.raw(&value.name, &value.json(record));
+        arguments.iter().fold(Object::new(), add).end()
+    }
+
+    /// The return value as text.
+    pub fn show_result(&self, record: &Record<'_>, name: &str) -> Option<String> {
+        record.field(name)?;
+        let value = self.result(name);
+        Some(value.error(record).unwrap_or_else(|| value.show(record)))
+    }
+
+    /// Adds the return value `ret` to an object, and the name of the `error` that it is.
+    pub fn add_result(&self, object: Object, record: &Record<'_>, name: &str) -> Object {
+        if record.field(name).is_none() {
+            return object;
+        }
+        let value = self.result(name);
+        let object = object.raw("ret", &value.json(record));
+        match value.error(record) {
+            Some(error) => object.string("error", error.trim_start_matches('-')),
+            None => object,
+        }
+    }
+
+    fn result(&self, name: &str) -> Value {
+        let known = self.returned.clone();
+        known.unwrap_or_else(|| Value::plain(name))
+    }
+}
+
+/// The parameters of a function.
+fn parameters(btf: &Btf<'_>, function: &Function<'_>) -> Vec<Value> {
+    let params: Vec<Param<'_>> = function.params().collect();
+    let value = |(index, param)| {
+        let next = params.get(index + 1).filter(|next| is_length(btf, next));
+        Value::parameter(btf, param, next.map(|next| next.name.into()))
+    };
+    params.iter().enumerate().map(value).collect()
+}
+
+/// Whether a parameter says how long the buffer before it is.
+fn is_length(btf: &Btf<'_>, param: &Param<'_>) -> bool {
+    let is_number = btf.resolve(param.ty).is_some_and(|ty| ty.int().is_some());
+    is_number && ["count", "len", "length", "size", "n"].contains(&param.name)
+}
+
+/// The kind of a return value.
+fn result_kind(btf: &Btf<'_>, function: &Function<'_>) -> Kind {
+    kind(btf, function.returned(), "")
+}
+
+/// The kind of a value of a type. The name decides about numbers without a typedef: whether the digits are hexadecimal.
+fn kind(btf: &Btf<'_>, id: TypeId, name: &str) -> Kind {
+    let mut ty = btf.get(id);
+    while let Some(modifier) = ty.filter(|ty| ty.kind().is_modifier()) {
+        let known = match modifier.kind() {
+            TypeKind::Typedef => btf.name(modifier).and_then(|name| known_type(btf, name)),
+            _ => None,
+        };
+        if let Some(known) = known {
+            return known;
+        }
+        ty = btf.get(modifier.target());
+    }
+    ty.map_or(Kind::Plain, |ty| kind_of(btf, ty, name))
+}
+
+fn kind_of(btf: &Btf<'_>, ty: Type<'_>, name: &str) -> Kind {
+    match ty.kind() {
+        TypeKind::Int => match ty.int() {
+            Some(int) if int.is_bool() => Kind::Boolean,
+            Some(int) if int.bits() >= 32 && is_hex(name) => Kind::Hex,
+            _ => Kind::Plain,
+        },
+        TypeKind::Enum | TypeKind::Enum64 => {
+            let names = btf.enumerators(ty);
+            Kind::Names(names.map(|(name, value)| (name.into(), value)).collect())
+        }
+        TypeKind::Ptr if is_string(btf, ty) => Kind::Text(None),
+        TypeKind::Ptr => match btf.resolve(ty.target()).map(|target| target.kind()) {
+            Some(TypeKind::FuncProto) => Kind::Symbol,
+            _ => Kind::Pointer,
+        },
+        _ => Kind::Plain,
+    }
+}
+
+/// Whether a pointer has the type `const char *`. Other pointers to `char` can be buffers that the function fills.
+fn is_string(btf: &Btf<'_>, pointer: Type<'_>) -> bool {
+    let mut is_const = false;
+    let mut ty = btf.get(pointer.target());
+    while let Some(modifier) = ty.filter(|ty| ty.kind().is_modifier()) {
+        is_const |= modifier.kind() == TypeKind::Const;
+        // `u8` is the type of data that is no text.
+        if modifier.kind() == TypeKind::Typedef {
+            return false;
+        }
+        ty = btf.get(modifier.target());
+    }
+    is_const && ty.is_some_and(|ty| ty.int().is_some() && btf.name(ty) == Some("char"))
+}
+
+fn is_hex(name: &str) -> bool {
+    ["flags", "mask", "addr", "address"]
+        .iter()
+        .any(|end| name.ends_with(end))
+}
+
+/// The kind of a well-known typedef.
+fn known_type(btf: &Btf<'_>, name: &str) -> Option<Kind> {
+    match name {
+        "umode_t" => Some(Kind::Mode),
+        "gfp_t" => Some(Kind::Flags(Flags::gfp(btf)?)),
+        "fmode_t" => Some(Kind::Flags(Flags::fmode())),
+        "blk_opf_t" => Some(Kind::Flags(Flags::block_operation(btf)?)),
+        _ => None,
+    }
+}
+
+/// The value that the user wants to see, `NAME=FETCHARG`. Without a type, that of a member in BTF decides.
+fn chosen(btf: &Btf<'_>, function: Option<&Function<'_>>, field: &str) -> Value {
+    let known = field.split_once('=').and_then(|(name, fetch)| {
+        let (kind, is_array) = member_kind(btf, function, fetch)?;
+        Some(match is_array {
+            true => Value::plain(&format!("{field}:string")),
+            false => Value::new(name, fetch, kind),
+        })
+    });
+    known.unwrap_or_else(|| Value::plain(field))
+}
+
+/// The kind of `VARIABLE`, or of a member, `VARIABLE->A.B->C`, and whether it is an array of `char`.
+fn member_kind(
+    btf: &Btf<'_>,
+    function: Option<&Function<'_>>,
+    fetch: &str,
+) -> Option<(Kind, bool)> {
+    let end = fetch.find(['-', '.']).unwrap_or(fetch.len());
+    let (variable, mut rest) = fetch.split_at(end);
+    let param = |number: &str| {
+        let position = number.parse::<u16>().ok()?.checked_sub(1)?;
+        function?.params().find(|param| param.position == position)
+    };
+    let mut ty = match variable.strip_prefix('$') {
+        Some("current") => btf.find("task_struct", TypeKind::Struct)?,
+        Some("retval") => function?.returned(),
+        Some(variable) => param(variable.strip_prefix("arg")?)?.ty,
+        None => function?.find(variable)?.ty,
+    };
+    let mut name = variable;
+    while !rest.is_empty() {
+        let is_arrow = rest.starts_with("->");
+        rest = rest.strip_prefix("->").or(rest.strip_prefix('.'))?;
+        let end = rest.find(['-', '.']).unwrap_or(rest.len());
+        (name, rest) = rest.split_at(end);
+        let container = btf.resolve(ty)?;
+        let container = match container.kind() {
+            TypeKind::Ptr if is_arrow => container.target(),
+            _ => ty,
+        };
+        let member = btf.find_member(container, name)?;
+        if member.bitfield > 0 {
+            return None;
+        }
+        ty = member.ty;
+    }
+    let array = btf.resolve(ty)?.array();
+    let is_text = array
+        .and_then(|array| btf.name(btf.resolve(array.element)?))
+        .is_some_and(|element| element == "char");
+    Some((kind(btf, ty, name), is_text))
+}
+
+fn boolean(raw: &str) -> Option<&'static str> {
+    match raw {
+        "0" => Some("false"),
+        "1" => Some("true"),
+        _ => None,
+    }
+}
+
+fn hex(number: i128) -> String {
+    match number {
+        0 => "0".into(),
+        // A negative number has 32 or 64 bits.
+        number if number >= i32::MIN.into() && number < 0 => format!("{:#x}", number as u32),
+        number => format!("{:#x}", number as u64),
+    }
+}
+
+fn address(raw: &str) -> Option<u64> {
+    u64::from_str_radix(raw.strip_prefix("0x")?, 16).ok()
+}
+
+/// The name of the error that a number of 64 bits is.
+fn error_of(number: u64) -> Option<String> {
+    (number >= MIN_ERROR).then(|| format!("-{}", errno::name(number.wrapping_neg())))
+}
+
+/// A function at its first instruction has no offset.
+fn symbol(raw: &str) -> String {
+    match raw.split_once("+0x0/") {
+        Some((name, rest)) => {
+            let module = rest.split_once(' ').map(|(_, module)| format!(" {module}"));
+            name.to_string() + &module.unwrap_or_default()
+        }
+        None => raw.into(),
+    }
+}
+
+fn enumerator(names: &[(String, i64)], number: i64) -> String {
+    let found = names.iter().find(|(_, value)| *value == number);
+    found.map_or_else(|| number.to_string(), |(name, _)| name.clone())
+}
+
+/// The string in the quotes of the kernel, which does not escape quotes in it.
+fn unquote(raw: &str) -> Option<&str> {
+    raw.strip_prefix('"')?.strip_suffix('"')
+}
+
+/// A string in quotes, as in C. A long one ends with `...`.
+fn quote(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for (count, c) in text.chars().enumerate() {
+        if count == MAX_TEXT {
+            return quoted + "\"...";
+        }
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted.extend(c.escape_default()),
+            c => quoted.push(c),
+        }
+    }
+    quoted + "\""
+}
+
+/// A field that the kernel prints, as JSON.
+fn plain_json(raw: &str) -> String {
+    match (raw.parse::<i64>(), raw.parse::<u64>(), unquote(raw)) {
+        (Ok(number), ..) => number.to_string(),
+        (_, Ok(number), _) => number.to_string(),
+        (.., Some(text)) => json::quote(text),
+        _ if raw == FAULT => "null".into(),
+        _ => json::quote(raw),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "cat-1 [000] ..... 1.0: e: (f+0x1/0x2) name_at=0x7f01 name=\"a\\b \"c\"\" text_at=0x7f02 \
+        text=\"xyz\" len=2 gone_at=0x7f03 gone=(fault) null_at=0x0 null=(fault) on=1 kind=2 other=7 call=g+0x0/0x40 \
+        data=0x0 error=0xfffffffffffffffe io_flags=16 mode=33188 task=\"cat\" rkprobe_ret=-12";
+
+    /// The values of a function that has a parameter of each kind.
+    fn values() -> Values {
+        let mut types = btf::builder::Builder::new();
+        let int = types.int("int", 4, btf::builder::SIGNED);
+        let char = types.int("char", 1, 0);
+        let bool = types.int("bool", 1, btf::builder::BOOL);
+        let short = types.int("unsigned short", 2, 0);
+        let constant = types.refer(10, "", char);
+        let text = types.ptr(constant);
+        let buffer = types.ptr(char);
+        let tail = [types.string("ONE"), 1, types.string("TWO"), 2];
+        let kind = types.add("kind", 6 << 24 | 2, 4, &tail);
+        let proto = types.add("", 13 << 24, int.get(), &[]);
+        let call = types.ptr(proto);
+        let mode = types.refer(8, "umode_t", short);
+        let comm = types.array(char, 16);
+        types.members(4, "task_struct", &[("pid", int, 0), ("comm", comm, 32)]);
+        types.function(
+            "f",
+            &[
+                ("name", text),
+                ("text", text),
+                ("len", int),
+                ("gone", text),
+                ("null", text),
+                ("on", bool),
+                ("kind", kind),
+                ("other", kind),
+                ("call", call),
+                ("data", buffer),
+                ("error", buffer),
+                ("io_flags", int),
+                ("mode", mode),
+            ],
+            int,
+        );
+        let bytes = types.bytes();
+        let mut index = Vec::new();
+        let btf = btf::parse(&bytes, None, &mut index).unwrap();
+        Values::find(&btf, "f", "rkprobe_ret", &["task=$current->comm"])
+    }
+
+    #[test]
+    fn types_decide_how_values_are_recorded() {
+        let commands = values().fetch_arguments("rkprobe_ret", true);
+        assert_eq!(
+            commands[0],
+            " rkprobe_ret=$retval name_at=name:x64 name=name:string text_at=text:x64 text=text:string len=len \
+             gone_at=gone:x64 gone=gone:string null_at=null:x64 null=null:string on=on kind=kind other=other \
+             call=call:symbol data=data error=error io_flags=io_flags mode=mode task=$current->comm:string"
+        );
+        let shown = " task=$current->comm:string";
+        assert_eq!(commands.last().unwrap(), shown);
+        assert!(commands.contains(&format!(" rkprobe_ret=$retval $arg*{shown}")));
+        let unknown = Values::default();
+        assert_eq!(unknown.fetch_arguments("", false), [" $arg*"]);
+    }
+
+    #[test]
+    fn types_decide_how_values_are_shown() {
+        let record = Record::parse(LINE, "e").unwrap();
+        let values = values();
+        assert_eq!(
+            values.show(&record, &["rkprobe_ret"]),
+            "name=\"a\\\\b \\\"c\\\"\", text=\"xy\", len=2, gone=0x7f03 (fault), null=NULL, on=true, kind=TWO, \
+             other=7, call=g, data=NULL, error=-ENOENT, io_flags=0x10, mode=S_IFREG|0644, task=\"cat\""
+        );
+        assert_eq!(
+            values.json(&record, &["rkprobe_ret"]),
+            "{\"name\":\"a\\\\b \\\"c\\\"\",\"text\":\"xy\",\"len\":2,\"gone\":null,\"null\":null,\"on\":true,\
+             \"kind\":\"TWO\",\"other\":7,\"call\":\"g\",\"data\":\"0x0\",\"error\":\"0xfffffffffffffffe\",\
+             \"io_flags\":16,\"mode\":\"S_IFREG|0644\",\"task\":\"cat\"}"
+        );
+        let shown = values.show_result(&record, "rkprobe_ret");
+        assert_eq!(shown.as_deref(), Some("-ENOMEM"));
+        let object = values.add_result(Object::new(), &record, "rkprobe_ret");
+        assert_eq!(object.end(), "{\"ret\":-12,\"error\":\"ENOMEM\"}");
+    }
+
+    #[test]
+    fn long_strings_are_cut() {
+        let text = "x".repeat(MAX_TEXT);
+        assert_eq!(quote(&text), format!("\"{text}\""));
+        assert_eq!(quote(&format!("{text}y")), format!("\"{text}\"..."));
+        assert_eq!(quote("a\n\u{7f}"), "\"a\\n\\u{7f}\"");
+    }
+
+    #[test]
+    fn numbers_and_symbols() {
+        assert_eq!(hex(-1), "0xffffffff");
+        assert_eq!(hex(i64::MIN.into()), "0x8000000000000000");
+        assert_eq!(hex(0), "0");
+        assert_eq!(symbol("f+0x0/0x10 [m]"), "f [m]");
+        assert_eq!(symbol("f+0x4/0x10 [m]"), "f+0x4/0x10 [m]");
+        for (raw, expected) in [
+            ("18446744073709551615", "18446744073709551615"),
+            ("-1", "-1"),
+            ("0x10", "\"0x10\""),
+            ("{1,2}", "\"{1,2}\""),
+            ("(fault)", "null"),
+            ("\"x\"", "\"x\""),
+        ] {
+            assert_eq!(plain_json(raw), expected);
+        }
+    }
+}
