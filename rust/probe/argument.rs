@@ -115,6 +115,8 @@ pub enum Base<'a> {
     Comm,
     /// `$current`: the address of the current task.
     Current,
+    /// `common_pid`: the number of the current task. Only conditions have it.
+    Pid,
     /// `$obj`: the address of the object that an object probe follows. C has no such variable.
     Object,
     /// `$parameter`: the number of the parameter that contains the object, counted from 1. C has no

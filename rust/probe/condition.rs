@@ -41,7 +41,7 @@ impl<'a> Comparison<'a> {
         let steps = self.operand.fetch.steps.as_slice();
         let base = match self.operand.fetch.base {
             Base::EntryArgument(n) if steps.is_empty() => Base::Argument(n),
-            base @ (Base::Comm | Base::Current) => base,
+            base @ (Base::Comm | Base::Current | Base::Pid) => base,
             _ => return None,
         };
         let mut operand = self.operand.clone();

@@ -68,6 +68,9 @@
 //!     fn current(&self) -> u64 {
 //!         0
 //!     }
+//!     fn pid(&self) -> u64 {
+//!         0
+//!     }
 //!     fn this_cpu(&self, address: u64) -> u64 {
 //!         address
 //!     }

@@ -87,6 +87,11 @@ impl<R: RegisterFile, K: CallValues> Context for HitContext<R, K> {
     }
 
     #[inline(always)]
+    fn pid(&self) -> u64 {
+        self.state.atomic().pid().into()
+    }
+
+    #[inline(always)]
     fn this_cpu(&self, address: u64) -> u64 {
         self.state.atomic().this_cpu(address as usize) as u64
     }

@@ -25,6 +25,9 @@ use super::{
 /// Maximum number of arguments of a command.
 pub const MAX_ARGUMENTS: usize = 128;
 
+/// The number of the task, for conditions and as a key. No argument can have this name.
+pub(super) const COMMON_PID: &str = "common_pid";
+
 /// Maximum length of an argument's name, in bytes.
 pub(super) const MAX_ARGUMENT_NAME: usize = 32;
 
@@ -129,7 +132,8 @@ impl<'a> WrittenArgument<'a> {
 
     /// Whether the argument needs [`TypeInfo`](super::TypeInfo).
     pub fn needs_types(&self) -> bool {
-        self.word.starts_with("$arg") || self.written.needs_types(self.body)
+        let needs_types = || self.written.needs_types(self.body);
+        self.word.starts_with("$arg") || self.word != COMMON_PID && needs_types()
     }
 
     /// The names of structures in the typecasts of the argument.

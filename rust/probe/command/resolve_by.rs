@@ -19,7 +19,10 @@ use crate::{
 };
 
 use super::{
-    arguments::WrittenArgument,
+    arguments::{
+        WrittenArgument,
+        COMMON_PID, //
+    },
     by::Item,
     error::Error,
     resolve_base::BaseResolver,
@@ -113,7 +116,7 @@ fn own_source(name: &str) -> Option<KeySource<'static>> {
     match name {
         "func" => Some(KeySource::Function),
         "stack" => Some(KeySource::Stack),
-        "common_pid" => Some(KeySource::Pid),
+        COMMON_PID => Some(KeySource::Pid),
         _ => None,
     }
 }

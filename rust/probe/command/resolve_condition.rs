@@ -7,7 +7,10 @@
 use crate::{
     argument::{
         Argument,
-        Name, //
+        Base,
+        Fetch,
+        Name,
+        Steps, //
     },
     condition::{
         self,
@@ -23,12 +26,16 @@ use crate::{
     },
     types::{
         FetchType,
-        Style, //
+        Style,
+        Width, //
     },
 };
 
 use super::{
-    arguments::WrittenArgument,
+    arguments::{
+        WrittenArgument,
+        COMMON_PID, //
+    },
     condition::{
         Comparison,
         Condition,
@@ -102,10 +109,26 @@ impl<'a> Comparisons<'a> {
         written: &'a WrittenArgument<'a>,
         name: &str,
     ) -> Result<(Argument<'a>, Option<i64>), Error> {
+        if written.word() == COMMON_PID {
+            return Ok((task_number(), None));
+        }
         let known = (self.target, self.arguments, &self.bases);
         resolve_operand(known, written, ErrorKind::ArrayOperand, |fetch| {
             fetch.value?.enumerator(&fetch.btf?, name)
         })
+    }
+}
+
+/// The number of the task. No argument can have this name.
+fn task_number() -> Argument<'static> {
+    Argument {
+        name: Name::Given(COMMON_PID),
+        fetch: Fetch {
+            base: Base::Pid,
+            steps: Steps::new(),
+        },
+        ty: FetchType::Number(Width::W4, Style::Signed),
+        count: None,
     }
 }
 

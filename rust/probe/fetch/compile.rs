@@ -91,6 +91,7 @@ pub fn compile<R: Resolver>(
         Base::Field(field) => Load::Field(field),
         Base::Comm => Load::Comm,
         Base::Current => Load::Current,
+        Base::Pid => Load::Pid,
         Base::Object => Load::EntryData(OBJECT),
         Base::Parameter => Load::EntryData(PARAMETER),
         Base::Unchanged => Load::EntryData(UNCHANGED),

@@ -33,6 +33,9 @@ pub trait Context {
     /// The address of the current task, in kernel memory.
     fn current(&self) -> u64;
 
+    /// The number of the current task, as its records have it.
+    fn pid(&self) -> u64;
+
     /// The address of the current CPU's copy of the per-CPU variable at `address`. `address` can be
     /// any number.
     ///
@@ -142,6 +145,11 @@ impl<C: Context> Context for &C {
     #[inline(always)]
     fn current(&self) -> u64 {
         (**self).current()
+    }
+
+    #[inline(always)]
+    fn pid(&self) -> u64 {
+        (**self).pid()
     }
 
     #[inline(always)]

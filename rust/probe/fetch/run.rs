@@ -116,14 +116,17 @@ fn run<C: Context + Copy>(
 }
 
 impl Program {
-    /// The number that the program of a number stores, if that is a register or a word of entry
-    /// data. Bits above the width of the field are undefined.
+    /// The number that the program of a number stores, if that is a register, a word of entry data
+    /// or the number of the task. Bits above the width of the field are undefined.
     #[inline(always)]
     pub(super) fn quick_number<C: Context>(&self, ctx: C) -> Option<u64> {
         match &self.0 {
             FetchOp::Register(from, _) => Some(ctx.register(*from)),
             FetchOp::Slow(SlowFetchOp::Slower(SlowerFetchOp::Word(index, _))) => {
                 Some(ctx.entry_data(*index))
+            }
+            FetchOp::Slow(SlowFetchOp::Slower(SlowerFetchOp::Base(SlowBase::Pid, _))) => {
+                Some(ctx.pid())
             }
             FetchOp::Slow(_) => None,
         }
@@ -253,6 +256,7 @@ impl SlowBase {
         match *self {
             Self::ThisCpu(address) => ctx.this_cpu(address),
             Self::Current => ctx.current(),
+            Self::Pid => ctx.pid(),
         }
     }
 }
@@ -316,6 +320,7 @@ impl GenericFetch {
             Load::Field(field) => read_field(ctx.record(), field),
             Load::Comm => ctx.comm(),
             Load::Current => ctx.current(),
+            Load::Pid => ctx.pid(),
             Load::Value(value) => value,
         };
         let Ok(value) = self.path.follow(ctx, value) else {

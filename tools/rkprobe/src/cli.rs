@@ -91,7 +91,7 @@ fn show() -> Arg {
         .long("show")
         .value_name("NAME=FETCHARG")
         .action(ArgAction::Append)
-        .help("Also show a value, such as 'name=file->f_path:%pd'")
+        .help("Also show a value, such as 'name=file:%pD'")
 }
 
 fn stack() -> Arg {

@@ -2,10 +2,7 @@
 
 //! Events that count at the hit, and their tables.
 
-use std::{
-    path::Path,
-    process, //
-};
+use std::process;
 
 use crate::{
     failure::{
@@ -48,17 +45,9 @@ impl Count<'_> {
     }
 }
 
-/// The condition that is false for the tool's own calls. Without BTF, it is false for all runs of the tool.
+/// The condition that is false for the tool's own calls.
 pub fn not_own() -> String {
-    let has_types = Path::new("/sys/kernel/btf/vmlinux").exists();
-    not_by(has_types, process::id())
-}
-
-fn not_by(has_types: bool, pid: u32) -> String {
-    match has_types {
-        true => format!("$current->pid != {pid}"),
-        false => format!("$comm != \"{}\"", env!("CARGO_PKG_NAME")),
-    }
+    format!("common_pid != {}", process::id())
 }
 
 /// The table of an event of a run, and how its file shows it.
@@ -139,13 +128,9 @@ mod tests {
             size: 256,
             condition: not_own(),
         };
-        assert!(count.clauses().starts_with(" by func size=256 if $c"));
-    }
-
-    #[test]
-    fn the_tool_knows_its_own_calls() {
-        assert_eq!(not_by(true, 7), "$current->pid != 7");
-        assert_eq!(not_by(false, 7), "$comm != \"rkprobe\"");
+        assert!(count
+            .clauses()
+            .starts_with(" by func size=256 if common_pid != "));
     }
 
     #[test]

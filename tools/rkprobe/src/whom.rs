@@ -146,7 +146,7 @@ fn check_process(pid: u32) -> Result {
     match number_of(&status, "Tgid:") {
         None => Err(Failure::new(format!("there is no process {pid}"))),
         Some(process) if process != pid => Err(Failure::new(format!(
-            "{pid} is a thread of process {process}: use -p {process}, or --if '$current->pid == {pid}'"
+            "{pid} is a thread of process {process}: use -p {process}, or --if 'common_pid == {pid}'"
         ))),
         Some(_) => Ok(()),
     }
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(whom.and(), " && $comm ~ \"a*\" && (x > 1 || y > 2)");
         assert!(whom
             .counted()
-            .starts_with("$comm ~ \"a*\" && (x > 1 || y > 2) && $"));
+            .starts_with("$comm ~ \"a*\" && (x > 1 || y > 2) && common_pid != "));
         let all = Whom::default();
         assert_eq!((all.clause(), all.and()), (String::new(), String::new()));
         assert_eq!(all.counted(), counts::not_own());

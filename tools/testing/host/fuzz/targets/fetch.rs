@@ -354,6 +354,10 @@ impl Context for Machine<'_> {
         self.word(4)
     }
 
+    fn pid(&self) -> u64 {
+        self.word(6)
+    }
+
     fn this_cpu(&self, address: u64) -> u64 {
         address.wrapping_add(self.word(5))
     }

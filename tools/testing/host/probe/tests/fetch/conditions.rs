@@ -236,6 +236,22 @@ fn strings_are_compared_as_a_whole() {
 }
 
 #[test]
+fn the_number_of_the_task_needs_no_types() {
+    let mut machine = Machine::new();
+    machine.set("di", 1).pid = 4711;
+    for (condition, expected) in [
+        ("common_pid == 4711", true),
+        ("common_pid != 4711", false),
+        ("common_pid > 4710 && common_pid < 0x1268", true),
+        ("common_pid < 0", false),
+        ("common_pid & 1", true),
+        ("%di == 2 || common_pid == 4711", true),
+    ] {
+        assert_eq!(is_fulfilled(&machine, condition), expected, "{condition}");
+    }
+}
+
+#[test]
 fn a_long_string_ends_with_the_buffer() {
     let mut machine = Machine::new();
     machine
@@ -293,6 +309,7 @@ fn tests_at_the_entry_decide_if_they_can_exclude_a_call() {
         ("!($retval == 1)", false),
         ("$arg1 == 1", true),
         ("$comm != a", true),
+        ("common_pid != 7", true),
         ("$arg1 == 1 && $retval == 1", true),
         ("$retval == 1 && $arg1 == 1", true),
         ("$retval == 1 || $arg1 == 1", false),

@@ -45,6 +45,7 @@ pub struct Machine {
     pub stack: Vec<u64>,
     pub comm: u64,
     pub current: u64,
+    pub pid: u64,
     /// The distance from a per-CPU variable to the copy of the current CPU.
     pub this_cpu: u64,
     pub kernel: BTreeMap<u64, Vec<u8>>,
@@ -197,6 +198,10 @@ impl Context for Machine {
 
     fn current(&self) -> u64 {
         self.current
+    }
+
+    fn pid(&self) -> u64 {
+        self.pid
     }
 
     fn this_cpu(&self, address: u64) -> u64 {

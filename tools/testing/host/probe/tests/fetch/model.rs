@@ -251,6 +251,7 @@ impl Model<'_> {
             Base::Field(field) => event_field(&self.machine.event, field),
             Base::Comm => self.machine.comm,
             Base::Current => self.machine.current,
+            Base::Pid => self.machine.pid,
             Base::Immediate(value) => value,
             Base::Text(text) => 0x7000 + text.len() as u64,
             Base::Symbol(name) => 0x5000 + name.len() as u64,
