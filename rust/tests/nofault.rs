@@ -165,6 +165,10 @@ mod tests {
             0
         }
 
+        fn pid(&self) -> u64 {
+            0
+        }
+
         fn this_cpu(&self, address: u64) -> u64 {
             address
         }
