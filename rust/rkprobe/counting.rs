@@ -149,7 +149,7 @@ pub(crate) struct CountPrograms {
     sums: KVec<SumProgram>,
 }
 
-/// What became of a hit.
+/// The result of a hit.
 #[derive(Clone, Copy)]
 pub(crate) enum Outcome {
     /// It is in the table.

@@ -62,7 +62,7 @@ fn is_return_code(address: usize) -> bool {
     code.any(|[start, end]| (read_once(start)..read_once(end)).contains(&address))
 }
 
-/// Where this code starts.
+/// The addresses at which this code starts.
 fn return_code() -> ReturnCode {
     let [[rethook, _], [graph, _]] = &RETURN_CODE;
     ReturnCode {

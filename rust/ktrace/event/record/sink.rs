@@ -295,22 +295,11 @@ impl Sink {
         let Some(users) = (unsafe { self.users.read(guard).as_ref() }) else {
             return true;
         };
-        let first = users.files.read(guard);
-        if first.is_null() || !users.perf.read(guard).is_null() {
+        if users.files.read(guard).is_null() || !users.perf.read(guard).is_null() {
             return true;
         }
-        let mut link = first;
-        while !link.is_null() {
-            // SAFETY: By the type invariant, a link lives until a grace period after it left the
-            // list, and `guard` proves that none ends meanwhile.
-            let this = unsafe { &*link };
-            // SAFETY: The kernel also frees the file of a user that left after a grace period.
-            if unsafe { takes_current(this.file) } {
-                return true;
-            }
-            link = this.next.read(guard);
-        }
-        false
+        // SAFETY: The file is live, because `any_file` calls the closure with `guard` in use.
+        users.any_file(guard, |file| unsafe { takes_current(file) })
     }
 
     /// Makes a record of `len` bytes for each user. Makes no record if `len` is less than the size
@@ -370,15 +359,11 @@ impl Sink {
         let Some(users) = (unsafe { self.users.read(guard).as_ref() }) else {
             return;
         };
-        let mut link = users.files.read(guard);
-        while !link.is_null() {
-            // SAFETY: By the type invariant, a link lives until a grace period after it left the
-            // list. Preemption is disabled in a handler, so no grace period ends during the call.
-            let this = unsafe { &*link };
-            // SAFETY: The kernel also frees the file of a user that left after a grace period.
-            unsafe { record_to_file(this.file, &hit, len, fill) };
-            link = this.next.read(guard);
-        }
+        users.any_file(guard, |file| {
+            // SAFETY: The file is live, because `any_file` calls the closure with `guard` in use.
+            unsafe { record_to_file(file, &hit, len, fill) };
+            false
+        });
         let perf = users.perf.read(guard);
         if !perf.is_null() {
             // SAFETY: When perf leaves, C's `perf_trace_event_unreg()` waits for handlers before it
@@ -421,6 +406,26 @@ impl Users {
     fn is_perf(&self) -> bool {
         let is_list_empty = self.files.get().is_null();
         is_list_empty && !self.perf.get().is_null()
+    }
+
+    /// Calls `f` with the live file of each user, until it returns true. Returns whether it did.
+    #[inline(always)]
+    fn any_file(
+        &self,
+        guard: &context::Atomic,
+        mut f: impl FnMut(*mut bindings::trace_event_file) -> bool,
+    ) -> bool {
+        let mut link = self.files.read(guard);
+        while !link.is_null() {
+            // SAFETY: By the type invariant, a link lives until a grace period after it left the
+            // list, and `guard` proves that none ends meanwhile. The same is true of the file.
+            let this = unsafe { &*link };
+            if f(this.file) {
+                return true;
+            }
+            link = this.next.read(guard);
+        }
+        false
     }
 
     /// The file of the only user, or NULL.
