@@ -155,10 +155,8 @@ impl Context {
         if !has_command && !self.whom.with_children {
             return Ok(instance);
         }
-        let option = instance.file("options/event-fork");
         self.tracefs
-            .write(&option, "1")
-            .map_err(|error| Failure::file(&option, &error))?;
+            .write(&instance.file("options/event-fork"), "1")?;
         let file = instance.file("set_event_pid");
         let failed = |error| Failure::file(&file, &error);
         if has_command {
@@ -174,23 +172,27 @@ impl Context {
                 .map_err(failed)?;
             return Ok(instance);
         }
-        // The kernel adds the children of those that it knows. So the list is complete when nobody is new.
+        self.select_processes(&file).map_err(failed)?;
+        Ok(instance)
+    }
+
+    /// Writes the processes of the run and all their descendants to `file`. The kernel adds the children of those that
+    /// it knows. So the list is complete when nobody is new.
+    fn select_processes(&self, file: &str) -> io::Result<()> {
         let mut known: Vec<u32> = Vec::new();
         loop {
             let mut new = whom::threads_of(&self.whom.processes);
             new.retain(|pid| !known.contains(pid));
             if new.is_empty() {
-                return Ok(instance);
+                return Ok(());
             }
             for pids in new.chunks(PIDS_OF_A_WRITE) {
                 let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-                self.tracefs
-                    .append(&file, &pids.join(" "))
-                    .map_err(failed)?;
+                self.tracefs.append(file, &pids.join(" "))?;
             }
             known.append(&mut new);
             if self.tracefs.is_dry() {
-                return Ok(instance);
+                return Ok(());
             }
         }
     }
@@ -219,7 +221,7 @@ impl Context {
         Ok(())
     }
 
-    /// What the probes of the run are on.
+    /// The functions and the memory that the run traces, as a text.
     fn probed(&self, instance: &Instance<'_>) -> Result<String> {
         let probes = profile::read(&self.tracefs)?;
         let group = format!("{}/", instance.group());
@@ -297,17 +299,14 @@ impl Context {
     pub fn enable(&self, instance: &Instance<'_>, event: &str) -> Result {
         let file = instance.event_file(event, "filter");
         self.tracefs
-            .write(&file, &format!("common_pid != {}", process::id()))
-            .map_err(|error| Failure::file(&file, &error))?;
+            .write(&file, &format!("common_pid != {}", process::id()))?;
         self.switch_on(instance, event)
     }
 
     /// Enables an event of the instance that counts. Its command says which calls count.
     pub fn switch_on(&self, instance: &Instance<'_>, event: &str) -> Result {
-        let file = instance.event_file(event, "enable");
         self.tracefs
-            .write(&file, "1")
-            .map_err(|error| Failure::file(&file, &error))
+            .write(&instance.event_file(event, "enable"), "1")
     }
 
     /// Begins the run. Shows the shell command that reads the records of the instance, or the first `count` of them.
@@ -354,7 +353,7 @@ impl Context {
         self.read_records(instance, |line| {
             print(match line {
                 "" => stacks.rest(),
-                line => stacks.take(line, Record::parse(line, event).is_some()),
+                line => stacks.take(line, Record::parse(line, event).map(|record| record.cpu)),
             })
         })?;
         print(stacks.end())?;
@@ -401,10 +400,7 @@ impl Context {
         'reading: loop {
             let goes_on = self.wait(READ_INTERVAL)?;
             if !goes_on {
-                let switch = instance.file("tracing_on");
-                self.tracefs
-                    .write(&switch, "0")
-                    .map_err(|error| Failure::file(&switch, &error))?;
+                self.tracefs.write(&instance.file("tracing_on"), "0")?;
             }
             loop {
                 let count = match pipe.read(&mut buffer) {

@@ -5,10 +5,7 @@
 //! The kernel writes the stack trace of a record as a record of its own, behind it in the buffer of the same CPU.
 
 use crate::{
-    failure::{
-        Failure,
-        Result, //
-    },
+    failure::Result,
     instance::Instance,
     json::{
         self,
@@ -34,7 +31,7 @@ const OF_PROBES: [&str; 8] = [
     "ftrace_regs_caller",
 ];
 
-/// What a stream shows beside the values of its records.
+/// The options of a stream of records.
 #[derive(Clone, Copy, Default)]
 pub struct Options {
     /// The number of records after which the stream ends.
@@ -57,10 +54,7 @@ impl Options {
             changes.extend([("options/sym-offset", "1"), ("options/stacktrace", "1")]);
         }
         for (name, value) in changes {
-            let file = instance.file(name);
-            tracefs
-                .write(&file, value)
-                .map_err(|error| Failure::file(&file, &error))?;
+            tracefs.write(&instance.file(name), value)?;
         }
         Ok(())
     }
@@ -158,8 +152,8 @@ impl Stacks {
         }
     }
 
-    /// Takes a line. `is_record` says whether it is a record to show. Returns the records that are complete.
-    pub fn take(&mut self, line: &str, is_record: bool) -> Vec<Pending> {
+    /// Takes a line. `cpu` is the CPU of a record to show. Returns the records that are complete.
+    pub fn take(&mut self, line: &str, cpu: Option<u32>) -> Vec<Pending> {
         if let (Some(cpu), Some(frame)) = (self.open, line.trim_start().strip_prefix("=> ")) {
             if let Some(record) = self.pending.iter_mut().find(|record| record.cpu == cpu) {
                 record.stack.push(frame.trim().into());
@@ -178,9 +172,7 @@ impl Stacks {
                 record.has_stack = true;
                 self.open = Some(cpu);
             }
-        } else if is_record {
-            let head = line.split_once(": ").map_or(line, |(head, _)| head);
-            let cpu = record::split_head(head).map_or(0, |(_, cpu)| cpu);
+        } else if let Some(cpu) = cpu {
             // The kernel had no room for the stack trace of the record before.
             complete.extend(self.remove(|record| record.cpu == cpu));
             let record = Pending {
@@ -248,18 +240,18 @@ mod tests {
             "cat-1 [000] ..... 1.0: e: (f+0x1/0x2) a=1",
             "sh-2 [001] ..... 1.1: e: (f+0x1/0x2) a=2",
         );
-        assert!(all.take(one, true).is_empty());
-        assert!(all.take(two, true).is_empty());
+        assert!(all.take(one, Some(0)).is_empty());
+        assert!(all.take(two, Some(1)).is_empty());
         assert!(all
-            .take("sh-2 [001] ..... 1.2: <stack trace>", false)
+            .take("sh-2 [001] ..... 1.2: <stack trace>", None)
             .is_empty());
-        assert!(all.take(" => return_to_handler+0x0/0x50", false).is_empty());
-        assert!(all.take(" => 0xffff", false).is_empty());
-        assert!(all.take(" => f+0x1/0x2", false).is_empty());
-        assert!(all.take(" => 0xffff", false).is_empty());
-        let complete = all.take("cat-1 [000] ..... 1.3: <stack trace>", false);
+        assert!(all.take(" => return_to_handler+0x0/0x50", None).is_empty());
+        assert!(all.take(" => 0xffff", None).is_empty());
+        assert!(all.take(" => f+0x1/0x2", None).is_empty());
+        assert!(all.take(" => 0xffff", None).is_empty());
+        let complete = all.take("cat-1 [000] ..... 1.3: <stack trace>", None);
         assert_eq!(stacks(&complete), [(two, vec!["f+0x1/0x2", "0xffff"])]);
-        assert!(all.take(" => g+0x1/0x2 [m]", false).is_empty());
+        assert!(all.take(" => g+0x1/0x2 [m]", None).is_empty());
         assert_eq!(stacks(&all.rest()), [(one, vec!["g+0x1/0x2 [m]"])]);
         assert!(all.end().is_empty());
     }
@@ -268,13 +260,13 @@ mod tests {
     fn a_record_without_a_stack_is_shown_later() {
         let mut all = Stacks::new(true);
         let (one, two) = ("a-1 [000] ..... 1.0: e: (f)", "b-1 [000] ..... 1.1: e: (f)");
-        assert!(all.take(one, true).is_empty());
-        assert_eq!(stacks(&all.take(two, true)), [(one, vec![])]);
+        assert!(all.take(one, Some(0)).is_empty());
+        assert_eq!(stacks(&all.take(two, Some(0))), [(one, vec![])]);
         assert!(all.rest().is_empty());
         assert_eq!(stacks(&all.rest()), [(two, vec![])]);
-        assert!(all.take(one, true).is_empty());
+        assert!(all.take(one, Some(0)).is_empty());
         assert_eq!(stacks(&all.end()), [(one, vec![])]);
-        let complete = Stacks::new(false).take(two, true);
+        let complete = Stacks::new(false).take(two, Some(0));
         assert_eq!(stacks(&complete), [(two, vec![])]);
     }
 

@@ -100,8 +100,9 @@ impl Tracefs {
     }
 
     /// Writes a line to a file.
-    pub fn write(&self, name: &str, line: &str) -> io::Result<()> {
+    pub fn write(&self, name: &str, line: &str) -> Result {
         self.write_as(name, line, &quote(line))
+            .map_err(|error| Failure::file(name, &error))
     }
 
     /// Writes a line to a file that appears as the shell word `shown` in the shell command.

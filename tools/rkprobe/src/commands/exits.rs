@@ -14,7 +14,8 @@ use crate::{
     },
     lines::Lines,
     probes,
-    sys, //
+    sys,
+    tracefs::quote, //
 };
 
 const FILE: &str = "rkprobe_exits";
@@ -50,7 +51,7 @@ pub fn run(context: &Context, function: &str, has_source: bool) -> Result {
         sys::lock(file).map_err(|error| Failure::file(FILE, &error))?;
     }
     tracefs
-        .write(FILE, function)
+        .write_as(FILE, function, &quote(function))
         .map_err(|error| Failure::file(function, &error))?;
     tracefs.show_read(FILE);
     if tracefs.is_dry() {

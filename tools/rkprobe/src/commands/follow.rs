@@ -422,11 +422,9 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
         probes::define(&context.tracefs, command)?;
     }
     // The default clock of tracing differs a little between CPUs.
-    let clock = instance.file("trace_clock");
     context
         .tracefs
-        .write(&clock, "mono")
-        .map_err(|error| Failure::file(&clock, &error))?;
+        .write(&instance.file("trace_clock"), "mono")?;
     // A life without its first step is not shown. So the first step comes last.
     for event in ["follow", "until", "from"] {
         if event != "until" || commands.until.is_some() {
