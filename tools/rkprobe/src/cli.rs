@@ -79,11 +79,18 @@ fn svg() -> Arg {
         .help("Also draw the answer into FILE")
 }
 
-fn source() -> Arg {
-    Arg::new("source")
-        .long("source")
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
         .action(ArgAction::SetTrue)
-        .help("Show source lines, from the debug information of the kernel")
+        .help(help)
+}
+
+fn source() -> Arg {
+    flag(
+        "source",
+        "Show source lines, from the debug information of the kernel",
+    )
 }
 
 fn show() -> Arg {
@@ -95,23 +102,22 @@ fn show() -> Arg {
 }
 
 fn stack() -> Arg {
-    Arg::new("stack")
-        .long("stack")
-        .action(ArgAction::SetTrue)
-        .help("Show the functions that led to it, one a line")
+    flag("stack", "Show the functions that led to it, one a line")
 }
 
 fn time() -> Arg {
-    Arg::new("time")
-        .long("time")
-        .action(ArgAction::SetTrue)
-        .help("Show the time of day and the CPU")
+    flag("time", "Show the time of day and the CPU")
 }
 
-/// What a command shows beside the values of its records.
+/// The number of `-n`.
+fn count(matches: &ArgMatches) -> Option<u64> {
+    matches.get_one("number").copied()
+}
+
+/// The options of a stream of records.
 fn stream(matches: &ArgMatches) -> stream::Options {
     stream::Options {
-        count: matches.get_one::<u64>("number").copied(),
+        count: count(matches),
         has_stack: matches.get_flag("stack"),
         has_time: matches.get_flag("time"),
     }
@@ -154,12 +160,9 @@ fn traces(command: Command) -> Command {
             .value_parser(value_parser!(u32).range(1..)),
         )
         .arg(
-            Arg::new("children")
-                .long("children")
-                .action(ArgAction::SetTrue)
+            flag("children", "With -p: also their children, now and later")
                 .requires("pid")
-                .help_heading(HEADING)
-                .help("With -p: also their children, now and later"),
+                .help_heading(HEADING),
         )
         .arg(text(
             "comm",
@@ -239,19 +242,13 @@ fn command() -> Command {
                 .action(ArgAction::SetTrue),
         )
         .arg(
-            Arg::new("dry-run")
-                .long("dry-run")
-                .global(true)
-                .action(ArgAction::SetTrue)
-                .help("Print the shell commands that do the same, and change nothing"),
+            flag(
+                "dry-run",
+                "Print the shell commands that do the same, and change nothing",
+            )
+            .global(true),
         )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .global(true)
-                .action(ArgAction::SetTrue)
-                .help("Answer in JSON"),
-        )
+        .arg(flag("json", "Answer in JSON").global(true))
         .subcommand(traces(
             Command::new("lat")
                 .about("How long do calls of a function take?")
@@ -348,11 +345,11 @@ fn command() -> Command {
                     show().help("Show a value at each call, such as 'mode=$obj->i_mode:x16'"),
                 )
                 .arg(
-                    Arg::new("changes")
-                        .long("changes")
-                        .action(ArgAction::SetTrue)
-                        .requires("show")
-                        .help("Show a call only if one of these values has changed"),
+                    flag(
+                        "changes",
+                        "Show a call only if one of these values has changed",
+                    )
+                    .requires("show"),
                 )
                 .arg(
                     number()
@@ -367,12 +364,10 @@ fn command() -> Command {
                     "MEMORY",
                     "[MODULE:]SYMBOL[+OFFSET][:LENGTH] or ADDRESS[:LENGTH]",
                 ))
-                .arg(
-                    Arg::new("each")
-                        .long("each")
-                        .action(ArgAction::SetTrue)
-                        .help("Print each write with the new value (on arm64, the old one), instead of counting"),
-                )
+                .arg(flag(
+                    "each",
+                    "Print each write with the new value (on arm64, the old one), instead of counting",
+                ))
                 .arg(number().requires("each").help("End after N writes"))
                 .args([stack(), time()].map(|arg| arg.requires("each"))),
         ))
@@ -458,7 +453,6 @@ pub fn run() -> Result<u8> {
             .get_one::<String>("by")
             .and_then(|by| lat::By::parse(by))
     };
-    let count = |matches: &ArgMatches| matches.get_one::<u64>("number").copied();
     match name {
         "lat" => lat::run(
             &context,

@@ -90,9 +90,14 @@ pub fn symbol(value: &str) -> &str {
         .trim()
 }
 
-/// A key in one line. A stack has a place in each line, and then the first place is the innermost.
+/// The lines of a key. A stack has a place in each line, the innermost first.
+pub fn lines(key: &str) -> impl Iterator<Item = &str> {
+    key.lines().map(str::trim)
+}
+
+/// A key in one line.
 pub fn one_line(key: &str) -> String {
-    key.lines().map(str::trim).collect::<Vec<_>>().join(" < ")
+    lines(key).collect::<Vec<_>>().join(" < ")
 }
 
 #[cfg(test)]

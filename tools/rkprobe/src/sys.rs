@@ -128,13 +128,13 @@ pub fn time_of_day(seconds: u64) -> (i32, i32, i32) {
     (time.tm_hour, time.tm_min, time.tm_sec)
 }
 
-/// Sends a signal to a process. Returns whether the kernel sent it.
-pub fn signal(pid: u32, signal: i32) -> bool {
-    // A negative number would be a group of processes.
-    libc::pid_t::try_from(pid).is_ok_and(|pid| {
+/// Sends a signal to a process. Nothing happens if the kernel refuses it.
+pub fn signal(pid: u32, signal: i32) {
+    // 0 and negative numbers would be groups of processes.
+    if let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0) {
         // SAFETY: The call has no pointers.
-        pid > 0 && unsafe { libc::kill(pid, signal) == 0 }
-    })
+        unsafe { libc::kill(pid, signal) };
+    }
 }
 
 /// Whether a shell finds a program.

@@ -3,6 +3,8 @@
 //! Values as people read them: which fetch arguments record a value, and how the answer shows it. Its type in BTF
 //! decides.
 
+use std::borrow::Cow;
+
 use probe::btf::{
     Btf,
     Function,
@@ -267,13 +269,14 @@ impl Values {
     }
 
     /// The arguments of a call, and what the user wants to see. `own` tells the other fields of the record.
-    fn arguments(&self, record: &Record<'_>, own: &[&str]) -> Vec<Value> {
+    fn arguments(&self, record: &Record<'_>, own: &[&str]) -> Vec<Cow<'_, Value>> {
         let is_recorded = |value: &&Value| record.field(&value.name).is_some();
         let known = self.parameters.iter().flatten().chain(&self.shown);
-        let known: Vec<Value> = known.filter(is_recorded).cloned().collect();
+        let known: Vec<&Value> = known.filter(is_recorded).collect();
         let is_known = |name: &str| {
-            let is_it =
-                |value: &Value| value.name == name || value.address_name().as_deref() == Some(name);
+            let is_it = |value: &&Value| {
+                value.name == name || value.address_name().as_deref() == Some(name)
+            };
             let address_of = name.strip_suffix("_at");
             own.contains(&name)
                 || address_of.is_some_and(|name| own.contains(&name))
@@ -281,8 +284,10 @@ impl Values {
         };
         // The kernel did not take the fetch arguments of the parameters, and took `$arg*`.
         let others = record.fields.iter().filter(|(name, _)| !is_known(name));
-        let others = others.map(|(name, _)| Value::plain(name));
-        others.chain(known.iter().cloned()).collect()
+        let others = others.map(|(name, _)| Cow::Owned(Value::plain(name)));
+        others
+            .chain(known.iter().copied().map(Cow::Borrowed))
+            .collect()
     }
 
     /// The arguments as in a call in C, and what the user wants to see. `own` are the other fields of the record.
@@ -295,7 +300,8 @@ impl Values {
     /// The same as JSON.
     pub fn json(&self, record: &Record<'_>, own: &[&str]) -> String {
         let arguments = self.arguments(record, own);
-        let add = |object: Object, value: &Value| object.raw(&value.name, &value.json(record));
+        let add =
+            |object: Object, value: &Cow<'_, Value>| object.raw(&value.name, &value.json(record));
         arguments.iter().fold(Object::new(), add).end()
     }
 
@@ -319,9 +325,9 @@ impl Values {
         }
     }
 
-    fn result(&self, name: &str) -> Value {
-        let known = self.returned.clone();
-        known.unwrap_or_else(|| Value::plain(name))
+    fn result(&self, name: &str) -> Cow<'_, Value> {
+        let known = self.returned.as_ref().map(Cow::Borrowed);
+        known.unwrap_or_else(|| Cow::Owned(Value::plain(name)))
     }
 }
 

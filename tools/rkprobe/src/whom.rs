@@ -29,7 +29,7 @@ use crate::{
     }, //
 };
 
-/// Where the hierarchy of cgroups usually is.
+/// The usual directory of the hierarchy of cgroups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 /// A file that each directory of the hierarchy has, and those of older hierarchies lack.
 const CGROUP_FILE: &str = "cgroup.controllers";
@@ -282,10 +282,7 @@ fn on_cpus(list: &str) -> Result<String> {
     };
     let ranges: Option<Vec<String>> = list.split(',').map(parse).collect();
     match ranges {
-        Some(ranges) => Ok(match &ranges[..] {
-            [one] => one.clone(),
-            _ => join_or(ranges),
-        }),
+        Some(ranges) => Ok(join_or(ranges)),
         None => Err(Failure::new(format!(
             "--cpu {list}: a list of CPUs is such as 0,2-3"
         ))),

@@ -35,7 +35,7 @@ use crate::{
     whom, //
 };
 
-/// What the shell does.
+/// The script of the shell.
 const SCRIPT: &str = "kill -STOP $$; exec \"$@\"";
 /// The time that a command has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -128,7 +128,7 @@ impl Workload {
         u8::try_from(code).unwrap_or(u8::MAX)
     }
 
-    /// The process is a child that nobody has waited for, or the kernel refuses the signal.
+    /// Sends a signal, if the command has not ended.
     fn signal(&self, signal: i32) {
         if self.status().is_none() {
             sys::signal(self.pid(), signal);

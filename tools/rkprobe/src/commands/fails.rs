@@ -109,9 +109,7 @@ fn errors(hist: &Hist, exits: &Hist, lines: Option<&Lines>) -> Vec<Failed> {
         group: one_line(&row.keys[2]),
         count: row.hits,
         stack: row.keys.get(3).map_or(Vec::new(), |stack| {
-            let frames = stack.lines().map(str::trim);
-            let frames = frames.filter(|frame| !frame.is_empty());
-            frames.map(String::from).collect()
+            hist::lines(stack).map(String::from).collect()
         }),
     };
     let by_function = hist

@@ -208,9 +208,8 @@ fn sorted(groups: &BTreeMap<String, Calls>) -> Vec<(&String, &Calls)> {
 fn picture(context: &Context, function: &str, hist: &Hist, missing: &Missing) -> String {
     let mut text = String::new();
     for (name, calls) in sorted(&group(hist)) {
-        // A stack has a line for each function.
-        for line in name.lines() {
-            text += &format!("{}\n", line.trim());
+        for line in hist::lines(name) {
+            text += &format!("{line}\n");
         }
         text += &draw::bars(&calls.bars(), context.screen());
         text += &format!("{function}: {}", calls.summary());
