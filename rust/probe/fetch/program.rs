@@ -98,8 +98,6 @@ pub(super) enum SlowBase {
     ThisCpu(u64),
     /// The current task.
     Current,
-    /// The number of the current task. No number in memory has this base.
-    Pid,
 }
 
 /// Stores a number in memory. The base points to the number.
@@ -337,7 +335,6 @@ impl DirectBase {
                 Some(Self::Slow(SlowBase::ThisCpu(address)))
             }
             (Load::Current, 0) => Some(Self::Slow(SlowBase::Current)),
-            (Load::Pid, 0) => Some(Self::Slow(SlowBase::Pid)),
             _ => None,
         }
     }

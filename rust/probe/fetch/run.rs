@@ -125,9 +125,10 @@ impl Program {
             FetchOp::Slow(SlowFetchOp::Slower(SlowerFetchOp::Word(index, _))) => {
                 Some(ctx.entry_data(*index))
             }
-            FetchOp::Slow(SlowFetchOp::Slower(SlowerFetchOp::Base(SlowBase::Pid, _))) => {
-                Some(ctx.pid())
-            }
+            FetchOp::Slow(SlowFetchOp::Slower(SlowerFetchOp::Generic(GenericFetch {
+                load: Load::Pid,
+                ..
+            }))) => Some(ctx.pid()),
             FetchOp::Slow(_) => None,
         }
     }
@@ -256,7 +257,6 @@ impl SlowBase {
         match *self {
             Self::ThisCpu(address) => ctx.this_cpu(address),
             Self::Current => ctx.current(),
-            Self::Pid => ctx.pid(),
         }
     }
 }
