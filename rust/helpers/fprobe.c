@@ -8,7 +8,9 @@
  *
  * All probes share one ftrace_ops, and not one each, because where two ftrace_ops trace the same
  * function, ftrace compares the function with the filter of every ftrace_ops in the kernel. Also,
- * to unregister the ftrace_ops of a module takes a grace period of RCU tasks.
+ * to unregister the ftrace_ops of a module takes a grace period of RCU tasks. So these stay
+ * registered until the module unloads, and without probes their filter has only the function of
+ * never_called.c.
  */
 
 #include <linux/build_bug.h>
@@ -32,7 +34,6 @@ static_assert(sizeof(struct ktrace_site) == 4 * sizeof(long));
 static_assert(offsetof(struct ktrace_site, address) == 2 * sizeof(long));
 
 bool ktrace_has_site(unsigned long address);
-bool ktrace_has_sites(void);
 void ktrace_add_sites(struct ktrace_site *sites, size_t count);
 void ktrace_remove_sites(struct ktrace_site *sites, size_t count);
 void ktrace_remove_sites_in(struct module *module);
@@ -110,7 +111,7 @@ unlock:
 }
 NOKPROBE_SYMBOL(ktrace_enter_function);
 
-/* Its filter has the addresses of all sites. */
+/* Its filter has the addresses of all sites, and ktrace_never_called(). */
 struct ftrace_ops *ktrace_site_ops(void)
 {
 	static struct ftrace_ops ops = {
@@ -130,18 +131,6 @@ bool ktrace_has_site(unsigned long address)
 
 	hlist_for_each_entry(site, ktrace_site_bucket(address), node) {
 		if (site->address == address)
-			return true;
-	}
-	return false;
-}
-
-/* Whether any probe has a site. */
-bool ktrace_has_sites(void)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(ktrace_site_table); i++) {
-		if (!hlist_empty(&ktrace_site_table[i]))
 			return true;
 	}
 	return false;

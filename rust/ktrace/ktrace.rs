@@ -139,10 +139,10 @@ pub unsafe fn exit() {
     event::registration::exit();
     // SAFETY: The caller calls this once, after `init`.
     unsafe { module_notifier::exit() };
+    fprobe::exit();
     modules::ftrace_list::exit();
     modules::kprobe_list::exit();
     modules::leftover::exit();
     watchpoint::exit();
-    fprobe::exit();
     dyn_event::exit();
 }

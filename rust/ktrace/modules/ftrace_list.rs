@@ -106,35 +106,28 @@ pub(crate) fn lock() -> Locked {
 }
 
 impl Locked {
-    /// Adds functions to the filter of `ops`, and registers `ops` if they are not registered. The
-    /// addresses must not be in modules that are being unloaded.
+    /// Registers `ops`, with one function in the filter, if they are not registered. They stay
+    /// registered until [`unregister`], which waits for all tasks.
     ///
-    /// Process context; sleeps. `EINVAL` if ftrace cannot trace one of the functions. `ENOMEM`. If
-    /// this function fails, it adds none.
+    /// Process context; sleeps. `EINVAL` if ftrace cannot trace the function. `ENOMEM`. C:
+    /// `register_ftrace_function()`.
     ///
     /// # Safety
     ///
-    /// `ops` must be complete. There must be at least one address. If this function succeeds, `ops`
-    /// must stay in place until [`remove_functions`](Self::remove_functions) has removed all of its
-    /// functions.
-    pub(crate) unsafe fn add_functions(
+    /// `ops` must be complete except for the filter, and must stay in place until [`unregister`]
+    /// succeeds. The function must not be in a module that unloads before.
+    pub(crate) unsafe fn register_once(
         &mut self,
         ops: *mut bindings::ftrace_ops,
-        addresses: &mut [c_ulong],
+        function: c_ulong,
     ) -> Result {
-        let count = c_uint::try_from(addresses.len())?;
-        let is_registered = self.position(ops).is_some();
-        self.0.reserve(1, GFP_KERNEL)?;
-        // Functions of a module that is gone may be left in a filter that is not registered.
-        let replaces = c_int::from(!is_registered);
-        // SAFETY: The caller guarantees that `ops` are complete. The array has `count` addresses.
-        to_result(unsafe {
-            bindings::ftrace_set_filter_ips(ops, addresses.as_mut_ptr(), count, 0, replaces)
-        })?;
-        if is_registered {
+        if self.position(ops).is_some() {
             return Ok(());
         }
-        // SAFETY: The caller guarantees that `ops` are complete and stay in place.
+        self.0.reserve(1, GFP_KERNEL)?;
+        // SAFETY: The caller guarantees that `ops` are complete.
+        unsafe { change_filter(ops, &mut [function], Change::Add) }?;
+        // SAFETY: `ops` are complete. The caller guarantees that they stay in place.
         if let Err(error) = to_result(unsafe { bindings::register_ftrace_function(ops) }) {
             // SAFETY: The registration failed, so `ops` are not registered.
             unsafe { bindings::ftrace_free_filter(ops) };
@@ -145,35 +138,40 @@ impl Locked {
         Ok(())
     }
 
-    /// Removes functions from the filter of `ops`. If they `are_all` functions of `ops`,
-    /// unregisters `ops` instead, and waits until no handler runs. Does nothing if `ops` are not
-    /// registered.
+    /// Adds functions to the filter of registered `ops`. The addresses must not be in modules that
+    /// are being unloaded.
     ///
-    /// Process context; sleeps. If this fails, ftrace may still call `ops` for the functions.
+    /// Process context; sleeps. `EINVAL` if ftrace cannot trace one of the functions. `ENOMEM`. If
+    /// this function fails, it adds none.
     ///
     /// # Safety
     ///
-    /// [`add_functions`](Self::add_functions) must have added the functions.
+    /// `ops` must be registered.
+    pub(crate) unsafe fn add_functions(
+        &mut self,
+        ops: *mut bindings::ftrace_ops,
+        addresses: &mut [c_ulong],
+    ) -> Result {
+        // SAFETY: The caller guarantees that `ops` are registered. `self` has the lock.
+        unsafe { change_filter(ops, addresses, Change::Add) }
+    }
+
+    /// Removes functions from the filter of registered `ops`. At least one other function must be
+    /// in the filter, because an empty filter selects all functions of the kernel.
+    ///
+    /// Process context; sleeps. If this function fails, ftrace may still call `ops` for the
+    /// functions.
+    ///
+    /// # Safety
+    ///
+    /// `ops` must be registered.
     pub(crate) unsafe fn remove_functions(
         &mut self,
         ops: *mut bindings::ftrace_ops,
         addresses: &mut [c_ulong],
-        are_all: bool,
     ) -> Result {
-        if self.position(ops).is_none() || (addresses.is_empty() && !are_all) {
-            return Ok(());
-        }
-        if are_all {
-            self.unregister(ops)?;
-            // SAFETY: `ops` are not registered any more.
-            unsafe { bindings::ftrace_free_filter(ops) };
-            return Ok(());
-        }
-        let count = c_uint::try_from(addresses.len())?;
-        // SAFETY: The list has registered `ftrace_ops` only. The array has `count` addresses.
-        to_result(unsafe {
-            bindings::ftrace_set_filter_ips(ops, addresses.as_mut_ptr(), count, 1, 0)
-        })
+        // SAFETY: The caller guarantees that `ops` are registered. `self` has the lock.
+        unsafe { change_filter(ops, addresses, Change::Remove) }
     }
 
     fn position(&self, ops: *mut bindings::ftrace_ops) -> Option<usize> {
@@ -243,15 +241,40 @@ unsafe fn remove_functions(
     let mut addresses = unsafe { addresses(ops) }?;
     let all = addresses.len();
     addresses.retain(|address| is_removed(*address));
-    if addresses.is_empty() {
-        return Ok(());
-    }
     if addresses.len() == all {
         return Err(EINVAL);
     }
+    // SAFETY: The caller guarantees that `ops` are valid and not changed by other code.
+    unsafe { change_filter(ops, &mut addresses, Change::Remove) }
+}
+
+/// What [`change_filter`] does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Add,
+    Remove,
+}
+
+/// Adds functions to the filter of `ops`, or removes them from it. If this fails, the filter does
+/// not change. Process context; sleeps. C: `ftrace_set_filter_ips()`.
+///
+/// # Safety
+///
+/// `ops` must be valid, and no other code may change the filter during this call.
+unsafe fn change_filter(
+    ops: *mut bindings::ftrace_ops,
+    addresses: &mut [c_ulong],
+    change: Change,
+) -> Result {
+    if addresses.is_empty() {
+        return Ok(());
+    }
     let count = c_uint::try_from(addresses.len())?;
+    let removes = c_int::from(change == Change::Remove);
     // SAFETY: The caller guarantees that `ops` are valid. The array has `count` addresses.
-    to_result(unsafe { bindings::ftrace_set_filter_ips(ops, addresses.as_mut_ptr(), count, 1, 0) })
+    to_result(unsafe {
+        bindings::ftrace_set_filter_ips(ops, addresses.as_mut_ptr(), count, removes, 0)
+    })
 }
 
 /// The first fields of `struct ftrace_hash`: the binary logarithm of the number of buckets, the

@@ -65,10 +65,7 @@ pub use functions::{
     matches,
     Functions, //
 };
-pub(crate) use slot::{
-    exit,
-    init, //
-};
+pub(crate) use slot::init;
 
 mod functions;
 mod sites;
@@ -124,8 +121,7 @@ struct SavedData<D> {
 /// A registered fprobe. Dropping it unregisters it.
 ///
 /// Dropping waits for an RCU grace period, until no handler runs. Process context. For calls in
-/// flight, the exit handler does not run after this. Dropping the last probe without an exit
-/// handler also waits for a grace period of RCU tasks, which takes some tenths of a second.
+/// flight, the exit handler does not run after this.
 ///
 /// # Examples
 ///
@@ -349,6 +345,12 @@ impl<H: Handler> Drop for Fprobe<H> {
         // SAFETY: `self` is not used after `drop`.
         unsafe { self.unregister_then(|_, _| ()) };
     }
+}
+
+/// Cleans up after all probes, when ktrace's module unloads. Process context; sleeps.
+pub(crate) fn exit() {
+    sites::exit();
+    slot::exit();
 }
 
 /// Registers a slot. Context and errors are those of [`Fprobe::new`].

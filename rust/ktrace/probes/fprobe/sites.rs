@@ -5,6 +5,7 @@
 
 use kernel::{
     bindings::{
+        ftrace_free_filter,
         ftrace_ops,
         hlist_node,
         synchronize_rcu, //
@@ -59,10 +60,10 @@ impl Site {
 #[allow(improper_ctypes)]
 extern "C" {
     fn ktrace_has_site(address: c_ulong) -> bool;
-    fn ktrace_has_sites() -> bool;
     fn ktrace_add_sites(sites: *mut Site, count: usize);
     fn ktrace_remove_sites(sites: *mut Site, count: usize);
     fn ktrace_site_ops() -> *mut ftrace_ops;
+    fn ktrace_never_called();
 }
 
 /// Registers a probe on functions. The sites must be those of [`register`] until [`unregister`]
@@ -96,9 +97,14 @@ pub(super) unsafe fn register(
             GFP_KERNEL,
         )?;
     }
-    // SAFETY: The lock excludes other callers. The structure is static, and has a function. There
-    // is an address, because `find` returns at least one.
-    unsafe { list.add_functions(ktrace_site_ops(), &mut addresses) }?;
+    // SAFETY: The function has no requirements.
+    let ops = unsafe { ktrace_site_ops() };
+    let anchor = ktrace_never_called as unsafe extern "C" fn() as usize;
+    // SAFETY: The structure is static, and has a handler. `exit` unregisters it, before this module
+    // unloads.
+    unsafe { list.register_once(ops, anchor as c_ulong) }?;
+    // SAFETY: `ops` are registered.
+    unsafe { list.add_functions(ops, &mut addresses) }?;
     // SAFETY: The lock excludes other callers. The sites stay in place until `unregister` removes
     // them, because the memory of a vector does not move with the vector.
     unsafe { ktrace_add_sites(sites.as_mut_ptr(), sites.len()) };
@@ -126,24 +132,35 @@ pub(super) unsafe fn unregister(sites: &mut [Site]) {
     unsafe { ktrace_remove_sites(sites.as_mut_ptr(), sites.len()) };
     // SAFETY: The lock excludes other callers.
     addresses.retain(|address| !unsafe { ktrace_has_site(*address) });
-    // SAFETY: The lock excludes other callers.
-    let are_all = !unsafe { ktrace_has_sites() };
-    let ops = ktrace_site_ops;
-    // SAFETY: `register` has added the functions, and no other probe has one of them.
-    let removed = unsafe { list.remove_functions(ops(), &mut addresses, are_all) };
-    match removed {
-        Ok(()) if are_all || has_all => {}
-        Err(_) if are_all => {
-            // SAFETY: The structure is static, and its function does not change.
-            let func = unsafe { (*ops()).func };
-            leftover::keep_code_of(func.map_or(0, |func| func as usize));
-        }
-        // ftrace calls `rust/helpers/fprobe.c`, which finds no handler, until the last probe goes.
-        _ => pr_warn!("functions without a handler still call ftrace\n"),
+    // SAFETY: `register` has registered the structure. `ktrace_never_called` stays in the filter.
+    let removed = unsafe { list.remove_functions(ktrace_site_ops(), &mut addresses) };
+    if removed.is_err() || !has_all {
+        // ftrace calls `rust/helpers/fprobe.c`, which finds no handler, until this module goes.
+        pr_warn!("functions without a handler still call ftrace\n");
     }
     drop(list);
     // SAFETY: The caller is in process context.
     unsafe { synchronize_rcu() };
+}
+
+/// Unregisters the `ftrace_ops` of all probes, which were registered with the first probe, and waits
+/// for a grace period of RCU tasks. If this fails, the module's code stays: see
+/// [`leftover::keep_code_of`].
+///
+/// A grace period of RCU tasks ends after every task has slept or has been in user mode, so one task
+/// that stays in the kernel delays it without limit. To disable an event must not wait for this,
+/// because the caller holds `event_mutex`, and everything else in tracing would wait, too.
+pub(super) fn exit() {
+    // SAFETY: The function has no requirements.
+    let ops = unsafe { ktrace_site_ops() };
+    if ftrace_list::unregister(ops).is_err() {
+        // SAFETY: The structure is static, and its function does not change.
+        let func = unsafe { (*ops).func };
+        leftover::keep_code_of(func.map_or(0, |func| func as usize));
+        return;
+    }
+    // SAFETY: `ops` are not registered any more.
+    unsafe { ftrace_free_filter(ops) };
 }
 
 /// Finds the ftrace sites of functions, each once. There is at least one. `None` if ktrace cannot

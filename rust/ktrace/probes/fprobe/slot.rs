@@ -75,7 +75,7 @@ pub(crate) unsafe fn init() {
 
 /// Leaves the memory of the pool allocated when the code is unloaded, because a call in flight may
 /// still refer to this memory.
-pub(crate) fn exit() {
+pub(super) fn exit() {
     while let Some(slot) = take_from_pool() {
         // SAFETY: The slot is a live allocation that no code frees.
         unsafe { ktrace_never_free(slot.cast()) };
