@@ -343,7 +343,7 @@ impl Context {
             for pending in complete {
                 let record = Record::parse(&pending.line, event);
                 if let Some(record) = record.filter(|_| count.is_none_or(|count| printed < count)) {
-                    let stack = stream::without_probe(&pending.stack);
+                    let stack = stream::without_probe(&pending.stack, &record);
                     self.print(&show(&Record { stack, ..record }))?;
                     printed += 1;
                 }

@@ -47,6 +47,11 @@ impl<'a> Record<'a> {
             .map(|(_, value)| *value)
     }
 
+    /// The place `CALLER+0x1/0x2` of a return, from `CALLER+0x1/0x2 <- FUNCTION`.
+    pub fn return_address(&self) -> Option<&'a str> {
+        self.place.split_once(" <- ").map(|(caller, _)| caller)
+    }
+
     /// The function that called, from the place `CALLER+0x1/0x2 <- FUNCTION`.
     pub fn caller(&self) -> &'a str {
         self.place.split(['+', ' ']).next().unwrap_or(self.place)

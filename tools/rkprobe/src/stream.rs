@@ -19,7 +19,8 @@ use crate::{
     tracefs::Tracefs, //
 };
 
-/// The functions through which the kernel calls a probe, without their offsets. They come first in a stack trace.
+/// The functions through which the kernel calls a probe, without their offsets. A stack trace begins with them and the
+/// functions that they call.
 const OF_PROBES: [&str; 8] = [
     "return_to_handler",
     "arch_rethook_trampoline",
@@ -30,6 +31,9 @@ const OF_PROBES: [&str; 8] = [
     "ftrace_caller",
     "ftrace_regs_caller",
 ];
+
+/// The maximum number of such functions.
+const MAX_OF_PROBES: usize = 12;
 
 /// The options of a stream of records.
 #[derive(Clone, Copy, Default)]
@@ -212,14 +216,30 @@ impl Stacks {
     }
 }
 
-/// The functions of a stack trace, without those of the probe itself.
-pub fn without_probe(stack: &[String]) -> Vec<&str> {
-    let is_of_probe = |frame: &&String| {
-        let name = frame.split('+').next().unwrap_or("");
-        OF_PROBES.contains(&name) || frame.ends_with("[rkprobe]") || frame.starts_with("0x")
-    };
+/// The functions of a record's stack trace, without those of the probe itself. At a return on arm64, the stack trace of
+/// the kernel lacks the caller.
+pub fn without_probe<'a>(stack: &'a [String], record: &Record<'a>) -> Vec<&'a str> {
+    let calls_probe = |frame: &String| OF_PROBES.contains(&function(frame));
+    let is_of_probe = |frame: &&String| frame.ends_with("[rkprobe]") || frame.starts_with("0x");
+    let of_probe = stack.iter().take(MAX_OF_PROBES).rposition(calls_probe);
+    let stack = &stack[of_probe.map_or(0, |last| last + 1)..];
     let first = stack.iter().take_while(is_of_probe).count();
-    stack[first..].iter().map(String::as_str).collect()
+    let mut stack: Vec<_> = stack[first..].iter().map(String::as_str).collect();
+    let caller = record.return_address();
+    // Another return probe of the function can hide the caller.
+    let known =
+        caller.filter(|caller| caller.contains('+') && !OF_PROBES.contains(&function(caller)));
+    if let (Some(first), Some(caller)) = (stack.first(), known) {
+        if function(first) != function(caller) {
+            stack.insert(0, caller);
+        }
+    }
+    stack
+}
+
+/// The function of the frame `FUNCTION+0x1/0x2`.
+fn function(frame: &str) -> &str {
+    frame.split('+').next().unwrap_or(frame)
 }
 
 #[cfg(test)]
@@ -229,7 +249,10 @@ mod tests {
     fn stacks(records: &[Pending]) -> Vec<(&str, Vec<&str>)> {
         records
             .iter()
-            .map(|record| (&*record.line, without_probe(&record.stack)))
+            .map(|pending| {
+                let record = Record::parse(&pending.line, "e").expect("a record");
+                (&*pending.line, without_probe(&pending.stack, &record))
+            })
             .collect()
     }
 
@@ -268,6 +291,27 @@ mod tests {
         assert_eq!(stacks(&all.end()), [(one, vec![])]);
         let complete = Stacks::new(false).take(two, Some(0));
         assert_eq!(stacks(&complete), [(two, vec![])]);
+    }
+
+    #[test]
+    fn a_stack_begins_with_the_caller_of_the_function_that_returned() {
+        let stack = [
+            "fprobe_return+0x1/0x2",
+            "return_to_handler+0x1/0x2",
+            "h+0x1/0x2",
+        ]
+        .map(String::from);
+        for (place, shown) in [
+            ("g+0x1/0x2 <- f", vec!["g+0x1/0x2", "h+0x1/0x2"]),
+            ("h+0x1/0x2 <- f", vec!["h+0x1/0x2"]),
+            ("return_to_handler+0x0/0x2 <- f", vec!["h+0x1/0x2"]),
+            ("f+0x0/0x2", vec!["h+0x1/0x2"]),
+        ] {
+            let line = format!("a-1 [000] ..... 1.0: e: ({place}) a=1");
+            let record = Record::parse(&line, "e").expect("a record");
+            assert_eq!(without_probe(&stack, &record), shown);
+            assert_eq!(without_probe(&[], &record), [""; 0]);
+        }
     }
 
     #[test]
