@@ -52,6 +52,7 @@ struct state {
 	/* An interrupt does not share its object. */
 	struct object own[CONTEXTS];
 	int made[CONTEXTS];
+	bool has_run[CONTEXTS];
 	bool expects_nmi;
 };
 
@@ -116,8 +117,10 @@ static void release(struct object *object, enum context context)
 /* The life of an object in an interrupt. Between two objects, the memory is used without one. */
 static void run_once(enum context context)
 {
-	struct object *object = &this_cpu_ptr(&states)->own[context];
+	struct state *state = this_cpu_ptr(&states);
+	struct object *object = &state->own[context];
 
+	WRITE_ONCE(state->has_run[context], true);
 	if (!object->is_live) {
 		use(object, context);
 		make(object, context);
@@ -186,14 +189,20 @@ static struct object *pass(struct object *object, unsigned int round)
 	return object ?: kzalloc(sizeof(*object), GFP_KERNEL);
 }
 
+static bool have_timers_run(struct state *state)
+{
+	return READ_ONCE(state->has_run[SOFTIRQ]) && READ_ONCE(state->has_run[HARDIRQ]);
+}
+
 static void run_on_cpu(struct work_struct *work)
 {
 	struct state *state = container_of(work, struct state, work);
 	unsigned int round;
 
+	memset(state->has_run, 0, sizeof(state->has_run));
 	hrtimer_start(&state->softirq, SOFTIRQ_PERIOD, HRTIMER_MODE_REL_PINNED_SOFT);
 	hrtimer_start(&state->hardirq, HARDIRQ_PERIOD, HRTIMER_MODE_REL_PINNED_HARD);
-	for (round = 0; round < rounds; round++) {
+	for (round = 0; round < rounds || !have_timers_run(state); round++) {
 		struct object **kept = &state->kept[round % KEPT];
 
 		if (!*kept)
