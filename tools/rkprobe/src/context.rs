@@ -390,7 +390,7 @@ impl Context {
         let name = instance.file("trace_pipe");
         let mut pipe = OpenOptions::new()
             .read(true)
-            .custom_flags(libc::O_NONBLOCK)
+            .custom_flags(sys::NON_BLOCKING)
             .open(self.tracefs.path(&name))
             .map_err(|error| Failure::file(&name, &error))?;
         let mut buffer = vec![0; 64 * 1024];

@@ -7,6 +7,8 @@
 //! `lines`, `tracefs`, `profile`, `probes`, `values`, `instance`, `stream`, `missing`, `counts`, `whom`, `workload`,
 //! `context`, `commands`, `cli`.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 mod btf;
@@ -40,8 +42,8 @@ mod whom;
 mod workload;
 
 fn main() -> ExitCode {
-    sys::catch_signals();
-    match cli::run() {
+    let caught = sys::catch_signals().map_err(|error| failure::Failure::file("signals", &error));
+    match caught.and_then(|()| cli::run()) {
         Ok(status) => ExitCode::from(status),
         Err(failure::Failure::ClosedPipe) => ExitCode::SUCCESS,
         Err(failure::Failure::Message(text) | failure::Failure::Refused(text, _)) => {

@@ -67,7 +67,11 @@ impl Options {
     pub fn head(&self, record: &Record<'_>) -> String {
         let task = format!("{}-{}", record.comm, record.pid);
         match self.has_time {
-            true => format!("{} [{:03}]  {task}", time_of_day(record), record.cpu),
+            true => format!(
+                "{} [{:03}]  {task}",
+                sys::time_of_day(since_epoch(record)),
+                record.cpu
+            ),
             false => task,
         }
     }
@@ -117,12 +121,6 @@ fn since_epoch(record: &Record<'_>) -> u64 {
 fn seconds(ns: u64) -> String {
     let us = ns / 1000;
     format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
-}
-
-fn time_of_day(record: &Record<'_>) -> String {
-    let us = since_epoch(record) / 1000;
-    let (hours, minutes, seconds) = sys::time_of_day(us / 1_000_000);
-    format!("{hours:02}:{minutes:02}:{seconds:02}.{:06}", us % 1_000_000)
 }
 
 /// A record that waits for its stack trace.

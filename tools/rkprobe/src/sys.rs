@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The system calls that the standard library does not offer.
+//! The system calls that the standard library does not offer, and the time zone.
 
 use std::{
     env,
@@ -12,15 +12,15 @@ use std::{
         self,
         Write, //
     },
-    os::fd::{
-        AsRawFd,
-        FromRawFd, //
-    },
     os::unix::fs::PermissionsExt,
     path::Path,
-    sync::atomic::{
-        AtomicBool,
-        Ordering::Relaxed, //
+    sync::{
+        atomic::{
+            AtomicBool,
+            Ordering::Relaxed, //
+        },
+        Arc,
+        LazyLock, //
     },
     time::{
         Duration,
@@ -29,23 +29,67 @@ use std::{
     }, //
 };
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+use jiff::{
+    tz::TimeZone,
+    Timestamp, //
+};
+pub use rustix::process::Signal;
+use rustix::{
+    event::{
+        poll,
+        PollFd,
+        PollFlags,
+        Timespec, //
+    },
+    fs::{
+        flock,
+        memfd_create,
+        FlockOperation,
+        MemfdFlags,
+        OFlags, //
+    },
+    process::{
+        geteuid,
+        kill_process,
+        Pid, //
+    },
+    termios::tcgetwinsize,
+    time::{
+        clock_gettime,
+        ClockId, //
+    }, //
+};
+use signal_hook::{
+    consts::{
+        SIGHUP,
+        SIGINT,
+        SIGTERM, //
+    },
+    flag, //
+};
 
-extern "C" fn interrupt(_signal: libc::c_int) {
-    INTERRUPTED.store(true, Relaxed);
-}
+/// The flag of `open` for a file that does not block.
+pub const NON_BLOCKING: i32 = OFlags::NONBLOCK.bits() as i32;
+
+static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Makes SIGINT, SIGTERM and SIGHUP end the command in order, see [`is_interrupted`]. `nohup` still works.
-pub fn catch_signals() {
-    let handler: extern "C" fn(libc::c_int) = interrupt;
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: `interrupt` only stores to an atomic variable, which a signal handler may do.
-        let before = unsafe { libc::signal(signal, handler as libc::sighandler_t) };
-        if signal == libc::SIGHUP && before == libc::SIG_IGN {
-            // SAFETY: `SIG_IGN` runs no code.
-            unsafe { libc::signal(signal, libc::SIG_IGN) };
+pub fn catch_signals() -> io::Result<()> {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if signal != SIGHUP || !is_ignored(signal) {
+            flag::register(signal, Arc::clone(&INTERRUPTED))?;
         }
     }
+    Ok(())
+}
+
+/// Whether the process ignores a signal, as the program that started it wanted.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// Whether a signal asks the command to end.
@@ -55,85 +99,55 @@ pub fn is_interrupted() -> bool {
 
 /// Waits for at most `time`, or until a signal arrives. Returns whether the reader of the standard output has gone.
 pub fn wait(time: Duration) -> bool {
-    let mut stdout = libc::pollfd {
-        fd: libc::STDOUT_FILENO,
-        events: 0,
-        revents: 0,
-    };
-    let ms = time.as_millis().min(1_000_000) as libc::c_int;
-    // SAFETY: The pointer is to one `pollfd`, which outlives the call.
-    let ready = unsafe { libc::poll(&mut stdout, 1, ms) };
-    ready > 0 && stdout.revents & libc::POLLERR != 0
+    let stdout = io::stdout();
+    let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+    let time = Timespec::try_from(time).ok();
+    poll(&mut fds, time.as_ref()).is_ok_and(|_| fds[0].revents().contains(PollFlags::ERR))
 }
 
 /// Takes the lock of `file` if nobody has it. The kernel gives the lock back when the process ends.
 pub fn try_lock(file: &File) -> bool {
-    // SAFETY: The call has no pointers, and `file` is open.
-    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+    flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
 /// Waits for the lock of `file`, and takes it.
 pub fn lock(file: &File) -> io::Result<()> {
-    // SAFETY: The call has no pointers, and `file` is open.
-    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(flock(file, FlockOperation::LockExclusive)?)
 }
 
 /// A file in memory, with these contents.
 pub fn memory_file(contents: &[u8]) -> io::Result<File> {
-    // SAFETY: The name is a C string.
-    let fd = unsafe { libc::memfd_create(c"rkprobe".as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: The descriptor is new, and nothing else owns it.
-    let mut file = unsafe { File::from_raw_fd(fd) };
+    let mut file = File::from(memfd_create("rkprobe", MemfdFlags::CLOEXEC)?);
     file.write_all(contents)?;
     Ok(file)
 }
 
 /// The columns and the lines of the terminal.
 pub fn terminal_size() -> Option<(usize, usize)> {
-    // SAFETY: A `winsize` is numbers only, for which zeros are valid.
-    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
-    // SAFETY: `TIOCGWINSZ` writes one `winsize`, and `size` is one.
-    let status = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
-    let is_known = status == 0 && size.ws_col > 0 && size.ws_row > 0;
-    is_known.then_some((usize::from(size.ws_col), usize::from(size.ws_row)))
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    let is_known = size.ws_col > 0 && size.ws_row > 0;
+    is_known.then_some((size.ws_col.into(), size.ws_row.into()))
 }
 
 /// The time from the start of `CLOCK_MONOTONIC` to that of `CLOCK_REALTIME`, in ns, as it is now.
 pub fn monotonic_epoch() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: The call writes one `timespec`, and `now` is one.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    let since_boot = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
+    let since_boot = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
     let epoch = since_epoch.unwrap_or_default().saturating_sub(since_boot);
     epoch.as_nanos() as u64
 }
 
-/// The hours, minutes and seconds of a time in the time zone of the user. `seconds` is the time since the epoch.
-pub fn time_of_day(seconds: u64) -> (i32, i32, i32) {
-    let seconds = seconds as libc::time_t;
-    // SAFETY: A `tm` is numbers and a pointer to a name, for which zeros are valid.
-    let mut time: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: The call reads one `time_t` and writes one `tm`, and these are such.
-    unsafe { libc::localtime_r(&seconds, &mut time) };
-    (time.tm_hour, time.tm_min, time.tm_sec)
+/// The time of day in the time zone of the user, with microseconds. `ns` is the time since the epoch.
+pub fn time_of_day(ns: u64) -> String {
+    let time = Timestamp::from_nanosecond(ns.into()).unwrap_or_default();
+    let time = time.to_zoned(TimeZone::system());
+    time.strftime("%H:%M:%S.%6f").to_string()
 }
 
 /// Sends a signal to a process. Nothing happens if the kernel refuses it.
-pub fn signal(pid: u32, signal: i32) {
-    // 0 and negative numbers would be groups of processes.
-    if let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0) {
-        // SAFETY: The call has no pointers.
-        unsafe { libc::kill(pid, signal) };
+pub fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = pid.try_into().ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, signal);
     }
 }
 
@@ -153,6 +167,5 @@ pub fn has_program(name: &str) -> bool {
 
 /// Whether the process has the user ID 0.
 pub fn is_root() -> bool {
-    // SAFETY: The call has no conditions.
-    unsafe { libc::geteuid() == 0 }
+    geteuid().is_root()
 }

@@ -27,7 +27,10 @@ use crate::{
         Failure,
         Result, //
     },
-    sys,
+    sys::{
+        self,
+        Signal, //
+    },
     tracefs::{
         quote,
         Tracefs, //
@@ -94,7 +97,7 @@ impl Workload {
 
     /// Lets the command begin.
     pub fn resume(&self) {
-        self.signal(libc::SIGCONT);
+        self.signal(Signal::CONT);
     }
 
     /// How the command has ended. `None` if it has not.
@@ -105,8 +108,8 @@ impl Workload {
     /// Asks the command to end, if it has not.
     pub fn end(&self) {
         if self.status().is_none() {
-            self.signal(libc::SIGTERM);
-            self.signal(libc::SIGCONT);
+            self.signal(Signal::TERM);
+            self.signal(Signal::CONT);
         }
     }
 
@@ -129,7 +132,7 @@ impl Workload {
     }
 
     /// Sends a signal, if the command has not ended.
-    fn signal(&self, signal: i32) {
+    fn signal(&self, signal: Signal) {
         if self.status().is_none() {
             sys::signal(self.pid(), signal);
         }
