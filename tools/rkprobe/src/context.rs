@@ -7,6 +7,7 @@ use std::{
         Cell,
         OnceCell, //
     },
+    collections::BTreeMap,
     env,
     fs::OpenOptions,
     io::{
@@ -25,6 +26,8 @@ use std::{
     }, //
 };
 
+use serde::Serialize;
+
 use crate::{
     counts::COUNTS,
     draw::{
@@ -38,7 +41,6 @@ use crate::{
         Result, //
     },
     instance::Instance,
-    json::Object,
     missing::Missing,
     probes,
     profile,
@@ -74,6 +76,16 @@ const DRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The size of a terminal that does not say its size.
 const DEFAULT_SIZE: (usize, usize) = (80, 24);
+
+/// A table in JSON, or the end of a stream.
+#[derive(Serialize)]
+struct Answer<'a, T> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<&'a str>,
+    #[serde(flatten)]
+    rows: BTreeMap<&'a str, &'a [T]>,
+    missing: &'a Missing,
+}
 
 /// What every command has.
 pub struct Context {
@@ -145,6 +157,27 @@ impl Context {
         stdout.write_all(text.as_bytes())?;
         stdout.flush()?;
         Ok(())
+    }
+
+    /// Prints a line of JSON.
+    pub fn print_json(&self, value: &impl Serialize) -> Result {
+        let line = serde_json::to_string(value).map_err(io::Error::from)?;
+        self.print(&(line + "\n"))
+    }
+
+    /// Prints a table as JSON: its `rows` under `name`, and what is missing.
+    pub fn print_table<T: Serialize>(
+        &self,
+        function: Option<&str>,
+        name: &str,
+        rows: &[T],
+        missing: &Missing,
+    ) -> Result {
+        self.print_json(&Answer {
+            function,
+            rows: BTreeMap::from([(name, rows)]),
+            missing,
+        })
     }
 
     /// Makes the instance of the run. It selects the processes of the run if their children count, too.
@@ -370,10 +403,14 @@ impl Context {
             return Ok(());
         }
         let missing = Missing::read(&self.tracefs, instance)?;
-        self.print(&match self.is_json {
-            true => Object::new().raw("missing", &missing.json()).end() + "\n",
-            false => missing.around(end),
-        })
+        match self.is_json {
+            true => self.print_json(&Answer::<()> {
+                function: None,
+                rows: BTreeMap::new(),
+                missing: &missing,
+            }),
+            false => self.print(&missing.around(end)),
+        }
     }
 
     /// Reads records of the instance, and calls `show` with each line, until the time is over or `show` returns false.

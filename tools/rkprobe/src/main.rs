@@ -3,7 +3,7 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `json`, `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `flags`, `relocate`, `debug_files`,
+//! `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `flags`, `relocate`, `debug_files`,
 //! `lines`, `tracefs`, `profile`, `probes`, `values`, `instance`, `stream`, `missing`, `counts`, `whom`, `workload`,
 //! `context`, `commands`, `cli`.
 
@@ -24,7 +24,6 @@ mod failure;
 mod flags;
 mod hist;
 mod instance;
-mod json;
 mod lines;
 mod missing;
 mod probes;

@@ -7,14 +7,15 @@
 
 use std::fs;
 
+use serde::{
+    Serialize,
+    Serializer, //
+};
+
 use crate::{
     failure::Result,
     hist::Hist,
     instance::Instance,
-    json::{
-        self,
-        Object, //
-    },
     profile,
     tracefs::Tracefs, //
 };
@@ -65,6 +66,17 @@ struct Missed {
     /// Why they missed them.
     reason: &'static str,
     hits: u64,
+}
+
+/// The numbers of [`Missing`] in JSON.
+#[derive(Serialize)]
+struct Summary<'a> {
+    missed: u64,
+    dropped: u64,
+    lost: u64,
+    unprobed: u64,
+    waiting: &'a [String],
+    off: &'a [&'static str],
 }
 
 /// What an answer lacks.
@@ -254,19 +266,19 @@ impl Missing {
             .map(|line| format!("; {line}"))
             .collect()
     }
+}
 
-    /// The JSON object.
-    pub fn json(&self) -> String {
-        let quoted = |texts: &[&str]| json::array(texts.iter().map(|text| json::quote(text)));
-        let awaited: Vec<&str> = self.awaited.iter().map(|text| &**text).collect();
-        Object::new()
-            .number("missed", self.missed())
-            .number("dropped", self.dropped)
-            .number("lost", self.lost)
-            .number("unprobed", self.unprobed)
-            .raw("waiting", &quoted(&awaited))
-            .raw("off", &quoted(&self.switches))
-            .end()
+impl Serialize for Missing {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let summary = Summary {
+            missed: self.missed(),
+            dropped: self.dropped,
+            lost: self.lost,
+            unprobed: self.unprobed,
+            waiting: &self.awaited,
+            off: &self.switches,
+        };
+        summary.serialize(serializer)
     }
 }
 
@@ -303,6 +315,10 @@ mod tests {
         assert_eq!(Missing::default().around("answer\n"), "answer\n");
     }
 
+    fn json(missing: &Missing) -> String {
+        serde_json::to_string(missing).unwrap()
+    }
+
     /// A table with 10 hits, and 5 without a row.
     fn full() -> Hist {
         Hist {
@@ -324,10 +340,10 @@ mod tests {
             missing.lines(),
             "missing: 5 hits (33.3 %): the table of counts was full\n"
         );
-        assert!(missing.json().starts_with("{\"missed\":0,\"dropped\":5,"));
+        assert!(json(&missing).starts_with("{\"missed\":0,\"dropped\":5,"));
         missing.add_probe(&probe("f:g/e y", 0, 1));
         missing.add_table("g/other", &full());
-        assert!(missing.json().starts_with("{\"missed\":1,\"dropped\":10,"));
+        assert!(json(&missing).starts_with("{\"missed\":1,\"dropped\":10,"));
     }
 
     #[test]
@@ -348,7 +364,7 @@ mod tests {
              missing: 1 function: the kernel refuses a probe there\n"
         );
         assert_eq!(
-            missing.json(),
+            json(&missing),
             "{\"missed\":90,\"dropped\":5,\"lost\":7,\"unprobed\":1,\"waiting\":[],\"off\":[]}"
         );
         assert!(missing.title().starts_with("; missing: 90 hits"));
@@ -365,7 +381,7 @@ mod tests {
             missing.lines(),
             "missing: all hits until module x is loaded\n"
         );
-        assert!(missing.json().contains("\"waiting\":[\"module x\"]"));
+        assert!(json(&missing).contains("\"waiting\":[\"module x\"]"));
         assert!(uses_ftrace("f:a/b c"));
         assert!(!uses_ftrace("p:a/b c%retinsn"));
         assert!(!uses_ftrace("t:a/b c"));

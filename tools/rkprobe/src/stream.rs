@@ -4,13 +4,11 @@
 //!
 //! The kernel writes the stack trace of a record as a record of its own, behind it in the buffer of the same CPU.
 
+use serde::Serialize;
+
 use crate::{
     failure::Result,
     instance::Instance,
-    json::{
-        self,
-        Object, //
-    },
     record::{
         self,
         Record, //
@@ -34,6 +32,19 @@ const OF_PROBES: [&str; 8] = [
 
 /// The maximum number of such functions.
 const MAX_OF_PROBES: usize = 12;
+
+/// A record in JSON.
+#[derive(Serialize)]
+struct Line<'a, T> {
+    time: f64,
+    cpu: u32,
+    comm: &'a str,
+    pid: Option<u32>,
+    #[serde(flatten)]
+    answer: T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stack: Option<&'a Vec<&'a str>>,
+}
 
 /// The options of a stream of records.
 #[derive(Clone, Copy, Default)]
@@ -76,21 +87,18 @@ impl Options {
         }
     }
 
-    /// An object with the time, the CPU and the task of a record.
-    pub fn object(&self, record: &Record<'_>) -> Object {
-        Object::new()
-            .raw("time", &seconds(since_epoch(record)))
-            .number("cpu", record.cpu)
-            .string("comm", record.comm)
-            .raw("pid", record.pid)
-    }
-
-    /// Adds the stack trace of a record to an object.
-    pub fn add_stack(&self, object: Object, record: &Record<'_>) -> Object {
-        match self.has_stack {
-            true => object.raw("stack", &json_stack(&record.stack)),
-            false => object,
-        }
+    /// A line of JSON: when, where and who, the members of `answer`, and the stack trace.
+    pub fn json(&self, record: &Record<'_>, answer: impl Serialize) -> String {
+        let line = Line {
+            time: seconds(since_epoch(record)),
+            cpu: record.cpu,
+            comm: record.comm,
+            pid: record.pid.parse().ok(),
+            answer,
+            stack: self.has_stack.then_some(&record.stack),
+        };
+        // Only a map whose keys are no strings could not be written.
+        serde_json::to_string(&line).unwrap_or_default() + "\n"
     }
 
     /// The lines below a record: one for each function of its stack trace.
@@ -107,20 +115,14 @@ pub fn show_stack<T: AsRef<str>>(stack: &[T]) -> String {
         .collect()
 }
 
-/// A stack trace as an array of strings.
-pub fn json_stack<T: AsRef<str>>(stack: &[T]) -> String {
-    json::array(stack.iter().map(|frame| json::quote(frame.as_ref())))
-}
-
 /// The time of a record since the epoch, in ns.
 fn since_epoch(record: &Record<'_>) -> u64 {
     record.time + sys::monotonic_epoch()
 }
 
 /// Seconds with the microseconds, which is the unit of the kernel's records.
-fn seconds(ns: u64) -> String {
-    let us = ns / 1000;
-    format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
+fn seconds(ns: u64) -> f64 {
+    (ns / 1000) as f64 / 1e6
 }
 
 /// A record that waits for its stack trace.
@@ -314,6 +316,8 @@ mod tests {
 
     #[test]
     fn times_have_microseconds() {
-        assert_eq!(seconds(1_764_240_000_012_345_678), "1764240000.012345");
+        let text = |ns| serde_json::to_string(&seconds(ns)).unwrap();
+        assert_eq!(text(1_764_240_000_012_345_678), "1764240000.012345");
+        assert_eq!(text(4_102_444_799_999_999_999), "4102444799.999999");
     }
 }

@@ -14,16 +14,18 @@ use probe::btf::{
     TypeKind, //
 };
 
+use serde::{
+    Serialize,
+    Serializer, //
+};
+use serde_json::Value as Json;
+
 use crate::{
     btf,
     errno,
     flags::{
         self,
         Flags, //
-    },
-    json::{
-        self,
-        Object, //
     },
     probes,
     record::Record, //
@@ -144,7 +146,7 @@ impl Value {
         let raw = self.raw(record);
         let shown = match &self.kind {
             Kind::Plain => None,
-            Kind::Boolean => boolean(raw).map(String::from),
+            Kind::Boolean => boolean(raw).map(|value| value.to_string()),
             Kind::Hex => raw.parse().ok().map(hex),
             Kind::Pointer => address(raw).map(|address| match address {
                 0 => "NULL".into(),
@@ -170,17 +172,17 @@ impl Value {
     }
 
     /// The value as JSON. Numbers are numbers, and addresses are strings.
-    pub fn json(&self, record: &Record<'_>) -> String {
+    fn json(&self, record: &Record<'_>) -> Json {
         let raw = self.raw(record);
         match &self.kind {
-            Kind::Boolean => boolean(raw).map_or_else(|| json::quote(raw), String::from),
+            Kind::Boolean => boolean(raw).map_or(raw.into(), Json::from),
             Kind::Text(length) => match self.string(record, length.as_deref()) {
-                Some(text) => json::quote(text),
-                None => "null".into(),
+                Some(text) => text.into(),
+                None => Json::Null,
             },
             // An enumeration can have a value without a name.
             Kind::Names(_) => plain_json(&self.show(record)),
-            Kind::Symbol | Kind::Flags(_) | Kind::Mode => json::quote(&self.show(record)),
+            Kind::Symbol | Kind::Flags(_) | Kind::Mode => self.show(record).into(),
             Kind::Plain | Kind::Hex | Kind::Pointer => plain_json(raw),
         }
     }
@@ -199,6 +201,29 @@ impl Value {
             _ => None,
         }
     }
+}
+
+/// An object of JSON. The user or the kernel chose the names of its members.
+pub struct Members(Vec<(String, Json)>);
+
+impl FromIterator<(String, Json)> for Members {
+    fn from_iter<T: IntoIterator<Item = (String, Json)>>(members: T) -> Self {
+        Self(members.into_iter().collect())
+    }
+}
+
+impl Serialize for Members {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+/// A return value in JSON.
+#[derive(Serialize)]
+pub struct Returned {
+    ret: Json,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 /// The values of the records of an event.
@@ -298,11 +323,10 @@ impl Values {
     }
 
     /// The same as JSON.
-    pub fn json(&self, record: &Record<'_>, own: &[&str]) -> String {
-        let arguments = self.arguments(record, own);
-        let add =
-            |object: Object, value: &Cow<'_, Value>| object.raw(&value.name, &value.json(record));
-        arguments.iter().fold(Object::new(), add).end()
+    pub fn json(&self, record: &Record<'_>, own: &[&str]) -> Members {
+        let arguments = self.arguments(record, own).into_iter();
+        let members = arguments.map(|value| (value.name.clone(), value.json(record)));
+        members.collect()
     }
 
     /// The return value as text.
@@ -312,17 +336,16 @@ impl Values {
         Some(value.error(record).unwrap_or_else(|| value.show(record)))
     }
 
-    /// Adds the return value `ret` to an object, and the name of the `error` that it is.
-    pub fn add_result(&self, object: Object, record: &Record<'_>, name: &str) -> Object {
-        if record.field(name).is_none() {
-            return object;
-        }
+    /// The same as JSON, with the name of the error that it is.
+    pub fn json_result(&self, record: &Record<'_>, name: &str) -> Option<Returned> {
+        record.field(name)?;
         let value = self.result(name);
-        let object = object.raw("ret", &value.json(record));
-        match value.error(record) {
-            Some(error) => object.string("error", error.trim_start_matches('-')),
-            None => object,
-        }
+        Some(Returned {
+            ret: value.json(record),
+            error: value
+                .error(record)
+                .map(|error| error.trim_start_matches('-').into()),
+        })
     }
 
     fn result(&self, name: &str) -> Cow<'_, Value> {
@@ -474,10 +497,10 @@ fn member_kind(
     Some((kind(btf, ty, name), is_text))
 }
 
-fn boolean(raw: &str) -> Option<&'static str> {
+fn boolean(raw: &str) -> Option<bool> {
     match raw {
-        "0" => Some("false"),
-        "1" => Some("true"),
+        "0" => Some(false),
+        "1" => Some(true),
         _ => None,
     }
 }
@@ -538,13 +561,13 @@ fn quote(text: &str) -> String {
 }
 
 /// A field that the kernel prints, as JSON.
-fn plain_json(raw: &str) -> String {
+pub fn plain_json(raw: &str) -> Json {
     match (raw.parse::<i64>(), raw.parse::<u64>(), unquote(raw)) {
-        (Ok(number), ..) => number.to_string(),
-        (_, Ok(number), _) => number.to_string(),
-        (.., Some(text)) => json::quote(text),
-        _ if raw == FAULT => "null".into(),
-        _ => json::quote(raw),
+        (Ok(number), ..) => number.into(),
+        (_, Ok(number), _) => number.into(),
+        (.., Some(text)) => text.into(),
+        _ if raw == FAULT => Json::Null,
+        _ => raw.into(),
     }
 }
 
@@ -624,15 +647,16 @@ mod tests {
              other=7, call=g, data=NULL, error=-ENOENT, io_flags=0x10, mode=S_IFREG|0644, task=\"cat\""
         );
         assert_eq!(
-            values.json(&record, &["rkprobe_ret"]),
+            serde_json::to_string(&values.json(&record, &["rkprobe_ret"])).unwrap(),
             "{\"name\":\"a\\\\b \\\"c\\\"\",\"text\":\"xy\",\"len\":2,\"gone\":null,\"null\":null,\"on\":true,\
              \"kind\":\"TWO\",\"other\":7,\"call\":\"g\",\"data\":\"0x0\",\"error\":\"0xfffffffffffffffe\",\
              \"io_flags\":16,\"mode\":\"S_IFREG|0644\",\"task\":\"cat\"}"
         );
         let shown = values.show_result(&record, "rkprobe_ret");
         assert_eq!(shown.as_deref(), Some("-ENOMEM"));
-        let object = values.add_result(Object::new(), &record, "rkprobe_ret");
-        assert_eq!(object.end(), "{\"ret\":-12,\"error\":\"ENOMEM\"}");
+        let result = values.json_result(&record, "rkprobe_ret");
+        let result = serde_json::to_string(&result).unwrap();
+        assert_eq!(result, "{\"ret\":-12,\"error\":\"ENOMEM\"}");
     }
 
     #[test]
@@ -658,7 +682,7 @@ mod tests {
             ("(fault)", "null"),
             ("\"x\"", "\"x\""),
         ] {
-            assert_eq!(plain_json(raw), expected);
+            assert_eq!(plain_json(raw).to_string(), expected);
         }
     }
 }

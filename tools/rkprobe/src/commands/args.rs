@@ -2,14 +2,25 @@
 
 //! `rkprobe args FUNCTION`: with which arguments is it called?
 
+use serde::Serialize;
+
 use crate::{
     context::Context,
     failure::Result,
     probes,
     record::Record,
     stream::Options,
-    values::Values, //
+    values::{
+        Members,
+        Values, //
+    }, //
 };
+
+/// A call in JSON.
+#[derive(Serialize)]
+struct Call {
+    arguments: Members,
+}
 
 fn show(record: &Record<'_>, function: &str, values: &Values, options: &Options) -> String {
     let arguments = values.show(record, &[]);
@@ -18,9 +29,8 @@ fn show(record: &Record<'_>, function: &str, values: &Values, options: &Options)
 }
 
 fn json(record: &Record<'_>, values: &Values, options: &Options) -> String {
-    let object = options.object(record);
-    let object = object.raw("arguments", &values.json(record, &[]));
-    options.add_stack(object, record).end() + "\n"
+    let arguments = values.json(record, &[]);
+    options.json(record, Call { arguments })
 }
 
 /// Runs the command. `shown` are fetch arguments that the user wants to see.

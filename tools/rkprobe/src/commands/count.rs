@@ -2,6 +2,8 @@
 
 //! `rkprobe count PATTERN`: which functions are called how often? The kernel counts by function.
 
+use serde::Serialize;
+
 use crate::{
     commands::lat::By,
     context::Context,
@@ -20,14 +22,19 @@ use crate::{
         Hist,
         Row, //
     },
-    json::{
-        self,
-        Object, //
-    },
     missing::Missing,
     probes,
     svg, //
 };
+
+/// The calls of a function, in JSON.
+#[derive(Serialize)]
+struct Calls<'a> {
+    function: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a String>,
+    calls: u64,
+}
 
 /// The function, and what `--by` adds. A stack is in one line.
 fn label(row: &Row) -> String {
@@ -105,18 +112,13 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&Stri
     }
     let mut rows: Vec<&Row> = hist.rows.iter().collect();
     rows.sort_by(|a, b| b.hits.cmp(&a.hits).then_with(|| a.keys.cmp(&b.keys)));
-    let functions = rows.into_iter().map(|row| {
-        let object = Object::new().string("function", hist::symbol(&row.keys[0]));
-        let object = match row.keys.get(1) {
-            Some(group) => object.string("group", group),
-            None => object,
-        };
-        object.number("calls", row.hits).end()
+    let functions = rows.into_iter().map(|row| Calls {
+        function: hist::symbol(&row.keys[0]),
+        group: row.keys.get(1),
+        calls: row.hits,
     });
-    let answer = Object::new()
-        .raw("functions", &json::array(functions))
-        .raw("missing", &missing.json());
-    context.print(&(answer.end() + "\n"))
+    let functions: Vec<Calls<'_>> = functions.collect();
+    context.print_table(None, "functions", &functions, &missing)
 }
 
 #[cfg(test)]

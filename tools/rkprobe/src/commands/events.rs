@@ -4,13 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::{
     context::Context,
     failure::Result,
-    json::{
-        self,
-        Object, //
-    },
     profile::{
         self,
         Probe,
@@ -22,6 +20,34 @@ use crate::{
         EVENTS, //
     }, //
 };
+
+/// An event, in JSON.
+#[derive(Serialize)]
+struct Event<'a> {
+    event: &'a str,
+    commands: Vec<&'a str>,
+    enabled: Vec<String>,
+    hits: u64,
+    missed: u64,
+    left_out: u64,
+    waiting: Vec<&'a str>,
+}
+
+impl<'a> Event<'a> {
+    fn new(event: &'a str, probes: &'a [Probe], enabled: Vec<String>) -> Self {
+        let sum = |number: fn(&Probe) -> u64| probes.iter().map(number).sum();
+        let awaited = probes.iter().filter_map(|probe| probe.awaited.as_deref());
+        Self {
+            event,
+            commands: probes.iter().map(|probe| &*probe.command).collect(),
+            enabled,
+            hits: sum(|probe| probe.hits),
+            missed: sum(|probe| probe.missed),
+            left_out: sum(|probe| probe.left_out.unwrap_or(0)),
+            waiting: awaited.collect(),
+        }
+    }
+}
 
 /// The events by `GROUP/EVENT`, with their probes.
 fn events(probes: Vec<Probe>) -> BTreeMap<String, Vec<Probe>> {
@@ -106,35 +132,6 @@ fn show(name: &str, probes: &[Probe], places: &[String], tracepoints: &[String])
     text
 }
 
-fn json(name: &str, probes: &[Probe], places: &[String]) -> String {
-    let quoted =
-        |texts: &mut dyn Iterator<Item = &String>| json::array(texts.map(|text| json::quote(text)));
-    Object::new()
-        .string("event", name)
-        .raw(
-            "commands",
-            &quoted(&mut probes.iter().map(|probe| &probe.command)),
-        )
-        .raw("enabled", &quoted(&mut places.iter()))
-        .number("hits", probes.iter().map(|probe| probe.hits).sum::<u64>())
-        .number(
-            "missed",
-            probes.iter().map(|probe| probe.missed).sum::<u64>(),
-        )
-        .number(
-            "left_out",
-            probes
-                .iter()
-                .filter_map(|probe| probe.left_out)
-                .sum::<u64>(),
-        )
-        .raw(
-            "waiting",
-            &quoted(&mut probes.iter().filter_map(|probe| probe.awaited.as_ref())),
-        )
-        .end()
-}
-
 /// Runs the command.
 pub fn run(context: &Context) -> Result {
     let tracefs = &context.tracefs;
@@ -148,8 +145,8 @@ pub fn run(context: &Context) -> Result {
     if context.is_json {
         let events = events
             .iter()
-            .map(|(name, probes)| json(name, probes, &places(tracefs, name)));
-        return context.print(&(json::array(events) + "\n"));
+            .map(|(name, probes)| Event::new(name, probes, places(tracefs, name)));
+        return context.print_json(&events.collect::<Vec<_>>());
     }
     if events.is_empty() {
         return context.print("no events\n");
@@ -191,7 +188,8 @@ mod tests {
         );
         assert!(show("rkp/b", &events["rkp/b"], &[], &[])
             .ends_with("  missed: more calls were in flight than MAXACTIVE, or a hit was inside another probe: use a larger rN\n"));
-        assert!(json("kprobes/a", &events["kprobes/a"], &[]).ends_with(
+        let event = Event::new("kprobes/a", &events["kprobes/a"], Vec::new());
+        assert!(serde_json::to_string(&event).unwrap().ends_with(
             "\"enabled\":[],\"hits\":6,\"missed\":3,\"left_out\":0,\"waiting\":[\"module x\"]}"
         ));
     }

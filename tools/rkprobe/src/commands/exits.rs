@@ -2,15 +2,13 @@
 
 //! `rkprobe exits FUNCTION`: where does it leave?
 
+use serde::Serialize;
+
 use crate::{
     context::Context,
     failure::{
         Failure,
         Result, //
-    },
-    json::{
-        self,
-        Object, //
     },
     lines::Lines,
     probes,
@@ -19,6 +17,23 @@ use crate::{
 };
 
 const FILE: &str = "rkprobe_exits";
+
+/// An exit, in JSON.
+#[derive(Serialize)]
+struct Exit<'a> {
+    place: &'a str,
+    kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+}
+
+/// The answer in JSON.
+#[derive(Serialize)]
+struct Answer<'a> {
+    function: &'a str,
+    exits: Vec<Exit<'a>>,
+    verdict: &'a str,
+}
 
 /// Adds the source line to each place in the answer.
 fn with_lines(text: &str, find: impl Fn(&str) -> Option<String>) -> String {
@@ -76,22 +91,20 @@ pub fn run(context: &Context, function: &str, has_source: bool) -> Result {
         .lines()
         .filter(|line| !line.starts_with("verdict: "))
         .filter_map(|line| line.split_once(' '))
-        .map(|(place, kind)| {
-            let mut object = Object::new().string("place", place).string("kind", kind);
-            if let Some(source) = find(place) {
-                object = object.string("source", &source);
-            }
-            object.end()
+        .map(|(place, kind)| Exit {
+            place,
+            kind,
+            source: find(place),
         });
     let verdict = text
         .lines()
         .find_map(|line| line.strip_prefix("verdict: "))
         .unwrap_or("");
-    let answer = Object::new()
-        .string("function", function)
-        .raw("exits", &json::array(exits))
-        .string("verdict", verdict);
-    context.print(&(answer.end() + "\n"))
+    context.print_json(&Answer {
+        function,
+        exits: exits.collect(),
+        verdict,
+    })
 }
 
 #[cfg(test)]

@@ -3,6 +3,10 @@
 //! `rkprobe fails PATTERN`: which functions return errors, which errors, how often, and to whom?
 
 use probe::error::ErrorKind;
+use serde::{
+    Serialize,
+    Serializer, //
+};
 
 use crate::{
     commands::lat::By,
@@ -23,10 +27,6 @@ use crate::{
         one_line,
         Hist,
         Row, //
-    },
-    json::{
-        self,
-        Object, //
     },
     lines::Lines,
     missing::Missing,
@@ -66,16 +66,28 @@ impl Groups {
     }
 }
 
+/// The task, or what `--by` says: the name of the key, and its value.
+struct Who(&'static str, String);
+
+impl Serialize for Who {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_map([(self.0, &self.1)])
+    }
+}
+
 /// An error of a function.
+#[derive(Serialize)]
 struct Failed {
     function: String,
-    /// The return instruction or its source line. Empty if it is unknown.
-    place: String,
     error: String,
-    /// The task, or what `--by` says.
-    group: String,
+    /// The return instruction or its source line. Empty if it is unknown.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    place: String,
+    #[serde(flatten)]
+    who: Who,
     count: u64,
     /// The functions that led to the error, with `--stack`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     stack: Vec<String>,
 }
 
@@ -100,13 +112,14 @@ fn module(function: &str) -> &str {
     function.split_once(':').map_or("", |(module, _)| module)
 }
 
-/// The errors, the most frequent first. `hist` counts by function, and `exits` by return instruction.
-fn errors(hist: &Hist, exits: &Hist, lines: Option<&Lines>) -> Vec<Failed> {
+/// The errors, the most frequent first. `hist` counts by function, and `exits` by return instruction. `who` is the name
+/// of the third key.
+fn errors(hist: &Hist, exits: &Hist, who: &'static str, lines: Option<&Lines>) -> Vec<Failed> {
     let failed = |row: &Row, function, place| Failed {
         function,
         place,
         error: errno::name(error_number(&row.keys[1]).into()).into(),
-        group: one_line(&row.keys[2]),
+        who: Who(who, one_line(&row.keys[2])),
         count: row.hits,
         stack: row.keys.get(3).map_or(Vec::new(), |stack| {
             hist::lines(stack).map(String::from).collect()
@@ -157,7 +170,7 @@ fn table(pattern: &str, errors: &[Failed]) -> String {
             failed.count,
             failed.function,
             failed.error,
-            failed.group,
+            failed.who.1,
             stream::show_stack(&failed.stack),
         );
     }
@@ -295,7 +308,7 @@ pub fn run(
             sum: None,
         });
         let ([hist, exits], missing) = counts::read(&context.tracefs, &instance, tables)?;
-        let mut errors = errors(&hist, &exits, lines.as_ref());
+        let mut errors = errors(&hist, &exits, name, lines.as_ref());
         // Functions that return nothing have no errors.
         returns.look_up(errors.iter().map(|failed| &*failed.function));
         errors.retain(|failed| !returns.is_void(&failed.function));
@@ -317,37 +330,16 @@ pub fn run(
     if !context.is_json {
         return context.print(&missing.around(&table(pattern, &errors)));
     }
-    let rows = errors.iter().map(|failed| failed.json(name));
-    let answer = Object::new()
-        .raw("errors", &json::array(rows))
-        .raw("missing", &missing.json());
-    context.print(&(answer.end() + "\n"))
+    context.print_table(None, "errors", &errors, &missing)
 }
 
 impl Failed {
     fn bar(&self) -> Bar {
-        let words = [&*self.function, &self.error, &self.place, &self.group];
+        let words = [&*self.function, &self.error, &self.place, &self.who.1];
         let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
         Bar {
             label: words.join("  "),
             value: self.count,
-        }
-    }
-
-    fn json(&self, group: &str) -> String {
-        let object = Object::new()
-            .string("function", &self.function)
-            .string("error", &self.error);
-        let object = match &*self.place {
-            "" => object,
-            place => object.string("place", place),
-        };
-        let object = object
-            .string(group, &self.group)
-            .number("count", self.count);
-        match self.stack.is_empty() {
-            true => object.end(),
-            false => object.raw("stack", &stream::json_stack(&self.stack)).end(),
         }
     }
 }
@@ -365,19 +357,19 @@ mod tests {
         let hist = hist::parse(text, &["func", "error", "comm"], None);
         let none = Hist::default();
         assert_eq!(
-            table("x", &errors(&hist, &none, None)),
+            table("x", &errors(&hist, &none, "comm", None)),
             "      20  a  EACCES  a, b\n       1  b  ENOENT  cat\n"
         );
         assert_eq!(table("x", &[]), "x: 0 errors\n");
         let text = "{ func: [ffff] a, error: -2, comm: b, common_stacktrace:\n   f+0x1/0x2\n   g+0x1/0x2 [m]\n} \
             hitcount: 3\n";
         let hist = hist::parse(text, &["func", "error", "comm", "common_stacktrace"], None);
-        let errors = errors(&hist, &none, None);
+        let errors = errors(&hist, &none, "comm", None);
         assert_eq!(
             table("x", &errors),
             "       3  a  ENOENT  b\n          f+0x1/0x2\n          g+0x1/0x2 [m]\n"
         );
-        let json = errors[0].json("comm");
+        let json = serde_json::to_string(&errors[0]).unwrap();
         assert!(json.ends_with(",\"count\":3,\"stack\":[\"f+0x1/0x2\",\"g+0x1/0x2 [m]\"]}"));
     }
 
@@ -400,14 +392,14 @@ mod tests {
         assert_eq!(function_of("a+0xf5/0x370 [ext4]"), "a [ext4]");
         let text = "{ exit: [ffff] f+0x5/0x10, error: -2, comm: cat } hitcount: 3\n";
         let exits = hist::parse(text, &["exit", "error", "comm"], None);
-        let errors = errors(&Hist::default(), &exits, None);
+        let errors = errors(&Hist::default(), &exits, "comm", None);
         assert_eq!(
             table("x", &errors),
             "       3  f  ENOENT  f+0x5/0x10  cat\n"
         );
         assert_eq!(errors[0].bar().label, "f  ENOENT  f+0x5/0x10  cat");
         assert_eq!(
-            errors[0].json("comm"),
+            serde_json::to_string(&errors[0]).unwrap(),
             "{\"function\":\"f\",\"error\":\"ENOENT\",\"place\":\"f+0x5/0x10\",\"comm\":\"cat\",\"count\":3}"
         );
     }

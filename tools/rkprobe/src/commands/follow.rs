@@ -12,6 +12,7 @@ use probe::btf::{
     TypeId,
     TypeKind, //
 };
+use serde::Serialize;
 
 use crate::{
     btf,
@@ -26,12 +27,12 @@ use crate::{
         Failure,
         Result, //
     },
-    json::{
-        self,
-        Object, //
-    },
     probes,
     record::Record,
+    values::{
+        plain_json,
+        Members, //
+    },
     whom::Whom, //
 };
 
@@ -248,21 +249,38 @@ impl Step {
         text
     }
 
-    fn json(&self, start: u64) -> String {
-        let fields = self
-            .fields
-            .iter()
-            .fold(Object::new(), |object, (name, value)| {
-                object.string(name, value)
-            });
-        Object::new()
-            .number("ns", self.time.saturating_sub(start))
-            .string("comm", &self.task.0)
-            .raw("pid", &self.task.1)
-            .string("function", &self.function)
-            .raw("fields", &fields.end())
-            .end()
+    fn json(&self, start: u64) -> StepJson<'_> {
+        let fields = self.fields.iter();
+        StepJson {
+            ns: self.time.saturating_sub(start),
+            comm: &self.task.0,
+            pid: self.task.1.parse().ok(),
+            function: &self.function,
+            fields: fields
+                .map(|(name, value)| (name.clone(), plain_json(value)))
+                .collect(),
+        }
     }
+}
+
+/// A step, in JSON.
+#[derive(Serialize)]
+struct StepJson<'a> {
+    ns: u64,
+    comm: &'a str,
+    pid: Option<u32>,
+    function: &'a str,
+    fields: Members,
+}
+
+/// A life, in JSON.
+#[derive(Serialize)]
+struct LifeJson<'a> {
+    structure: &'a str,
+    object: &'a str,
+    ended: bool,
+    left_out: usize,
+    steps: Vec<StepJson<'a>>,
 }
 
 /// A life.
@@ -326,16 +344,15 @@ impl Life {
         text
     }
 
-    fn json(&self, structure: &str, is_over: bool) -> String {
-        let steps = self.steps.iter().map(|step| step.json(self.start()));
-        Object::new()
-            .string("structure", structure)
-            .string("object", &self.address)
-            .raw("ended", if is_over { "true" } else { "false" })
-            .number("left_out", self.left_out as u64)
-            .raw("steps", &json::array(steps))
-            .end()
-            + "\n"
+    fn json<'a>(&'a self, structure: &'a str, ended: bool) -> LifeJson<'a> {
+        let steps = self.steps.iter();
+        LifeJson {
+            structure,
+            object: &self.address,
+            ended,
+            left_out: self.left_out,
+            steps: steps.map(|step| step.json(self.start())).collect(),
+        }
     }
 }
 
@@ -440,12 +457,9 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
         live: HashMap::new(),
         count: 0,
     };
-    let print = |life: &Life, is_over| {
-        context.print(&if context.is_json {
-            life.json(structure, is_over)
-        } else {
-            life.show(structure, is_over, context.screen())
-        })
+    let print = |life: &Life, is_over| match context.is_json {
+        true => context.print_json(&life.json(structure, is_over)),
+        false => context.print(&life.show(structure, is_over, context.screen())),
     };
     let mut left = question.count.unwrap_or(u64::MAX);
     context.begin_reading(&instance, None)?;
@@ -551,11 +565,11 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
              4.00 us  sh-8  use n=2\n  \
              1.00 ms  cat-7  free returns: the end\n"
         );
-        let json = ended[0].json("x", true);
+        let json = serde_json::to_string(&ended[0].json("x", true)).unwrap();
         assert!(json.starts_with(
             "{\"structure\":\"x\",\"object\":\"0xffff01\",\"ended\":true,\"left_out\":0,\"steps\":[{\"ns\":0,"
         ));
-        assert!(json.contains("\"function\":\"use\",\"fields\":{\"n\":\"2\"}}"));
+        assert!(json.contains("\"function\":\"use\",\"fields\":{\"n\":2}}"));
         let rest = lives.rest();
         assert_eq!(rest.len(), 1);
         assert!(rest[0]

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::{
     context::Context,
     counts::{
@@ -20,10 +22,6 @@ use crate::{
     hist::{
         self,
         Hist, //
-    },
-    json::{
-        self,
-        Object, //
     },
     missing::Missing,
     probes,
@@ -88,6 +86,23 @@ impl By {
 /// there. The stack of a kretprobe has it.
 const STACK_LACKS_CALLER: bool = cfg!(target_arch = "aarch64");
 
+/// The calls whose duration is between two powers of two, in JSON.
+#[derive(Serialize)]
+struct Bucket {
+    over_ns: u64,
+    to_ns: u64,
+    calls: u64,
+}
+
+/// The calls of one group, in JSON.
+#[derive(Serialize)]
+struct Group<'a> {
+    group: &'a str,
+    calls: u64,
+    total_ns: u64,
+    buckets: Vec<Bucket>,
+}
+
 /// The calls of one group.
 #[derive(Default)]
 struct Calls {
@@ -115,8 +130,8 @@ impl Calls {
             .map(|(exponent, value)| Bar {
                 label: format!(
                     "{:>7} .. {:>7}",
-                    bound(exponent, true),
-                    bound(exponent, false)
+                    duration::show(lower(exponent)),
+                    duration::show(power(exponent))
                 ),
                 value,
             })
@@ -146,26 +161,18 @@ impl Calls {
         )
     }
 
-    fn json(&self, object: Object) -> String {
-        let buckets = self.all().into_iter().map(|(exponent, count)| {
-            Object::new()
-                .number(
-                    "over_ns",
-                    if exponent == 0 {
-                        0
-                    } else {
-                        power(exponent - 1)
-                    },
-                )
-                .number("to_ns", power(exponent))
-                .number("calls", count)
-                .end()
+    fn json<'a>(&self, group: &'a str) -> Group<'a> {
+        let buckets = self.all().into_iter().map(|(exponent, calls)| Bucket {
+            over_ns: lower(exponent),
+            to_ns: power(exponent),
+            calls,
         });
-        object
-            .number("calls", self.count)
-            .number("total_ns", self.ns)
-            .raw("buckets", &json::array(buckets))
-            .end()
+        Group {
+            group,
+            calls: self.count,
+            total_ns: self.ns,
+            buckets: buckets.collect(),
+        }
     }
 }
 
@@ -173,12 +180,9 @@ fn power(exponent: u32) -> u64 {
     1_u64.checked_shl(exponent).unwrap_or(u64::MAX)
 }
 
-fn bound(exponent: u32, is_lower: bool) -> String {
-    match (exponent, is_lower) {
-        (0, true) => "0 ns".into(),
-        (_, true) => duration::show(power(exponent - 1)),
-        (_, false) => duration::show(power(exponent)),
-    }
+/// The lower bound of a bucket.
+fn lower(exponent: u32) -> u64 {
+    exponent.checked_sub(1).map_or(0, power)
 }
 
 fn group(hist: &Hist) -> BTreeMap<String, Calls> {
@@ -294,12 +298,9 @@ pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&Str
     let groups = group(&hist);
     let groups = sorted(&groups)
         .into_iter()
-        .map(|(name, calls)| calls.json(Object::new().string("group", name)));
-    let answer = Object::new()
-        .string("function", function)
-        .raw("groups", &json::array(groups))
-        .raw("missing", &missing.json());
-    context.print(&(answer.end() + "\n"))
+        .map(|(name, calls)| calls.json(name));
+    let groups: Vec<Group<'_>> = groups.collect();
+    context.print_table(Some(function), "groups", &groups, &missing)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 //! `rkprobe slow FUNCTION DURATION`: which calls take longer?
 
+use serde::Serialize;
+
 use crate::{
     context::Context,
     duration,
@@ -9,7 +11,11 @@ use crate::{
     probes,
     record::Record,
     stream::Options,
-    values::Values,
+    values::{
+        Members,
+        Returned,
+        Values, //
+    },
     whom::Whom, //
 };
 
@@ -39,12 +45,26 @@ fn commands(
     .collect()
 }
 
+/// A call in JSON.
+#[derive(Serialize)]
+struct Call<'a> {
+    ns: u64,
+    caller: &'a str,
+    #[serde(flatten)]
+    result: Option<Returned>,
+    arguments: Members,
+}
+
+/// The duration of the call, in ns.
+fn duration_of(record: &Record<'_>) -> u64 {
+    record.field(NS).and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
 fn show(record: &Record<'_>, function: &str, values: &Values, options: &Options) -> String {
-    let ns = record.field(NS).and_then(|ns| ns.parse().ok()).unwrap_or(0);
     let result = values.show_result(record, RESULT);
     format!(
         "{:>8}  {}  {function}({}){}  from {}\n{}",
-        duration::show(ns),
+        duration::show(duration_of(record)),
         options.head(record),
         values.show(record, &OWN),
         result.map_or(String::new(), |result| format!(" = {result}")),
@@ -54,14 +74,13 @@ fn show(record: &Record<'_>, function: &str, values: &Values, options: &Options)
 }
 
 fn json(record: &Record<'_>, values: &Values, options: &Options) -> String {
-    let object = options
-        .object(record)
-        .raw("ns", record.field(NS).unwrap_or("0"))
-        .string("caller", record.caller());
-    let object = values
-        .add_result(object, record, RESULT)
-        .raw("arguments", &values.json(record, &OWN));
-    options.add_stack(object, record).end() + "\n"
+    let call = Call {
+        ns: duration_of(record),
+        caller: record.caller(),
+        result: values.json_result(record, RESULT),
+        arguments: values.json(record, &OWN),
+    };
+    options.json(record, call)
 }
 
 /// Runs the command. `limit` is in ns, and `shown` are fetch arguments that the user wants to see.

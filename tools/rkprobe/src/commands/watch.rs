@@ -7,6 +7,8 @@ use std::{
     io, //
 };
 
+use serde::Serialize;
+
 use crate::{
     btf,
     context::Context,
@@ -27,10 +29,6 @@ use crate::{
     hist::{
         self,
         Hist, //
-    },
-    json::{
-        self,
-        Object, //
     },
     missing::Missing,
     probes,
@@ -150,6 +148,24 @@ fn find(symbol: &str, symbols: &str) -> Result<(u64, u64)> {
     Ok((address, next.map_or(u64::MAX, |next| next - address)))
 }
 
+/// A write in JSON.
+#[derive(Serialize)]
+struct Write<'a> {
+    place: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old: Option<&'a str>,
+}
+
+/// An instruction that writes, in JSON.
+#[derive(Serialize)]
+struct Writer<'a> {
+    place: &'a str,
+    comm: &'a str,
+    writes: u64,
+}
+
 fn writers(hist: &Hist) -> Vec<Bar> {
     let mut bars: Vec<Bar> = hist
         .rows
@@ -183,12 +199,13 @@ fn show(record: &Record<'_>, memory: &str, is_before: bool, options: &Options) -
 }
 
 fn json(record: &Record<'_>, is_before: bool, options: &Options) -> String {
-    let value = if is_before { "old" } else { "value" };
-    let object = options
-        .object(record)
-        .string("place", record.place)
-        .string(value, record.field("value").unwrap_or(""));
-    options.add_stack(object, record).end() + "\n"
+    let value = record.field("value");
+    let write = Write {
+        place: record.place,
+        value: value.filter(|_| !is_before),
+        old: value.filter(|_| is_before),
+    };
+    options.json(record, write)
 }
 
 /// Explains why a watchpoint cannot be enabled.
@@ -259,17 +276,13 @@ pub fn run(context: &Context, memory: &str, is_each: bool, options: &Options) ->
     if !context.is_json {
         return context.print(&picture(context, memory, &hist, &missing));
     }
-    let writers = hist.rows.iter().map(|row| {
-        Object::new()
-            .string("place", hist::symbol(&row.keys[0]))
-            .string("comm", &row.keys[1])
-            .number("writes", row.hits)
-            .end()
+    let writers = hist.rows.iter().map(|row| Writer {
+        place: hist::symbol(&row.keys[0]),
+        comm: &row.keys[1],
+        writes: row.hits,
     });
-    let answer = Object::new()
-        .raw("writers", &json::array(writers))
-        .raw("missing", &missing.json());
-    context.print(&(answer.end() + "\n"))
+    let writers: Vec<Writer<'_>> = writers.collect();
+    context.print_table(None, "writers", &writers, &missing)
 }
 
 #[cfg(test)]
