@@ -2,44 +2,28 @@
 
 //! The names of errors.
 
-use std::borrow::Cow;
+use linux_errno::Error;
 
-/// By number, as on x86-64 and arm64.
+/// The errors that no system call returns. C: `include/linux/errno.h`.
 #[rustfmt::skip]
-const NAMES: [&str; 134] = [
-    "", "EPERM", "ENOENT", "ESRCH", "EINTR", "EIO", "ENXIO", "E2BIG", "ENOEXEC", "EBADF",
-    "ECHILD", "EAGAIN", "ENOMEM", "EACCES", "EFAULT", "ENOTBLK", "EBUSY", "EEXIST", "EXDEV",
-    "ENODEV", "ENOTDIR", "EISDIR", "EINVAL", "ENFILE", "EMFILE", "ENOTTY", "ETXTBSY", "EFBIG",
-    "ENOSPC", "ESPIPE", "EROFS", "EMLINK", "EPIPE", "EDOM", "ERANGE", "EDEADLK", "ENAMETOOLONG",
-    "ENOLCK", "ENOSYS", "ENOTEMPTY", "ELOOP", "", "ENOMSG", "EIDRM", "ECHRNG", "EL2NSYNC",
-    "EL3HLT", "EL3RST", "ELNRNG", "EUNATCH", "ENOCSI", "EL2HLT", "EBADE", "EBADR", "EXFULL",
-    "ENOANO", "EBADRQC", "EBADSLT", "", "EBFONT", "ENOSTR", "ENODATA", "ETIME", "ENOSR", "ENONET",
-    "ENOPKG", "EREMOTE", "ENOLINK", "EADV", "ESRMNT", "ECOMM", "EPROTO", "EMULTIHOP", "EDOTDOT",
-    "EBADMSG", "EOVERFLOW", "ENOTUNIQ", "EBADFD", "EREMCHG", "ELIBACC", "ELIBBAD", "ELIBSCN",
-    "ELIBMAX", "ELIBEXEC", "EILSEQ", "ERESTART", "ESTRPIPE", "EUSERS", "ENOTSOCK", "EDESTADDRREQ",
-    "EMSGSIZE", "EPROTOTYPE", "ENOPROTOOPT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT", "EOPNOTSUPP",
-    "EPFNOSUPPORT", "EAFNOSUPPORT", "EADDRINUSE", "EADDRNOTAVAIL", "ENETDOWN", "ENETUNREACH",
-    "ENETRESET", "ECONNABORTED", "ECONNRESET", "ENOBUFS", "EISCONN", "ENOTCONN", "ESHUTDOWN",
-    "ETOOMANYREFS", "ETIMEDOUT", "ECONNREFUSED", "EHOSTDOWN", "EHOSTUNREACH", "EALREADY",
-    "EINPROGRESS", "ESTALE", "EUCLEAN", "ENOTNAM", "ENAVAIL", "EISNAM", "EREMOTEIO", "EDQUOT",
-    "ENOMEDIUM", "EMEDIUMTYPE", "ECANCELED", "ENOKEY", "EKEYEXPIRED", "EKEYREVOKED",
-    "EKEYREJECTED", "EOWNERDEAD", "ENOTRECOVERABLE", "ERFKILL", "",
+const OF_THE_KERNEL: [&str; 20] = [
+    "ERESTARTSYS", "ERESTARTNOINTR", "ERESTARTNOHAND", "ENOIOCTLCMD", "ERESTART_RESTARTBLOCK",
+    "EPROBE_DEFER", "EOPENSTALE", "ENOPARAM", "520", "EBADHANDLE", "ENOTSYNC", "EBADCOOKIE",
+    "ENOTSUPP", "ETOOSMALL", "ESERVERFAULT", "EBADTYPE", "EJUKEBOX", "EIOCBQUEUED",
+    "ERECALLCONFLICT", "ENOGRACE",
 ];
 
 /// The name of an error, or its number. `number` is positive.
-pub fn name(number: u64) -> Cow<'static, str> {
-    match NAMES.get(number as usize) {
-        Some(name) if !name.is_empty() => Cow::Borrowed(name),
-        _ => match number {
-            512 => Cow::Borrowed("ERESTARTSYS"),
-            513 => Cow::Borrowed("ERESTARTNOINTR"),
-            514 => Cow::Borrowed("ERESTARTNOHAND"),
-            515 => Cow::Borrowed("ENOIOCTLCMD"),
-            516 => Cow::Borrowed("ERESTART_RESTARTBLOCK"),
-            517 => Cow::Borrowed("EPROBE_DEFER"),
-            number => Cow::Owned(number.to_string()),
-        },
+pub fn name(number: u64) -> String {
+    let of_the_kernel = number.checked_sub(512).map(|index| index as usize);
+    if let Some(name) = of_the_kernel.and_then(|index| OF_THE_KERNEL.get(index)) {
+        return name.to_string();
     }
+    let error = u16::try_from(number).ok().and_then(Error::new);
+    // Without a name, the text is `Error(NUMBER)`.
+    let name = error.map(|error| format!("{error:?}"));
+    name.filter(|name| !name.ends_with(')'))
+        .unwrap_or_else(|| number.to_string())
 }
 
 #[cfg(test)]
@@ -51,6 +35,11 @@ mod tests {
         assert_eq!(name(2), "ENOENT");
         assert_eq!(name(110), "ETIMEDOUT");
         assert_eq!(name(512), "ERESTARTSYS");
-        assert_eq!(name(4095), "4095");
+        assert_eq!(name(519), "ENOPARAM");
+        assert_eq!(name(531), "ENOGRACE");
+        assert_eq!(name(133), "EHWPOISON");
+        for unnamed in [0, 41, 520, 532, 4095, u64::MAX] {
+            assert_eq!(name(unnamed), unnamed.to_string());
+        }
     }
 }

@@ -118,7 +118,7 @@ fn errors(hist: &Hist, exits: &Hist, who: &'static str, lines: Option<&Lines>) -
     let failed = |row: &Row, function, place| Failed {
         function,
         place,
-        error: errno::name(error_number(&row.keys[1]).into()).into(),
+        error: errno::name(error_number(&row.keys[1]).into()),
         who: Who(who, one_line(&row.keys[2])),
         count: row.hits,
         stack: row.keys.get(3).map_or(Vec::new(), |stack| {
