@@ -36,6 +36,7 @@ mod tests {
         assert_eq!(name(110), "ETIMEDOUT");
         assert_eq!(name(512), "ERESTARTSYS");
         assert_eq!(name(519), "ENOPARAM");
+        assert_eq!(name(524), "ENOTSUPP");
         assert_eq!(name(531), "ENOGRACE");
         assert_eq!(name(133), "EHWPOISON");
         for unnamed in [0, 41, 520, 532, 4095, u64::MAX] {

@@ -1,27 +1,110 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which functions return nothing, by the kernel's BTF.
-//!
-//! After such a function, the register of the return value contains anything.
+//! Which return values of a function are errors, by the type that it returns in the kernel's BTF.
 
 use std::collections::HashMap;
 
-use probe::btf::Btf;
+use probe::btf::{
+    Btf,
+    TypeId,
+    TypeKind, //
+};
 
 use crate::btf;
+
+/// The highest number of an error. C: `MAX_ERRNO`.
+const MAX_ERROR: u64 = 4095;
+
+/// Types of points in time, whose low negative values are no errors.
+const TIMES: [&str; 2] = ["ktime_t", "time64_t"];
+
+/// The suffixes of the names that compilers give to changed copies of a function.
+const SUFFIXES: [&str; 3] = [".isra.", ".constprop.", ".part."];
+
+/// What a function returns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Returned {
+    /// Unknown, because BTF does not describe the function.
+    #[default]
+    Unknown,
+    /// Nothing. After such a function, the register of the return value contains anything.
+    Nothing,
+    /// A type whose values are no errors, such as `bool`.
+    NoError(String),
+    /// A signed number of 32 bits.
+    Int,
+    /// 64 bits: a signed number, an `unsigned long` or a pointer. C: `IS_ERR_VALUE()`.
+    Word,
+}
+
+impl Returned {
+    fn of(btf: &Btf<'_>, id: TypeId) -> Self {
+        let mut name = "";
+        let mut ty = btf.get(id);
+        while let Some(modifier) = ty.filter(|ty| ty.kind().is_modifier()) {
+            if modifier.kind() == TypeKind::Typedef && name.is_empty() {
+                name = btf.name(modifier).unwrap_or("");
+            }
+            ty = btf.get(modifier.target());
+        }
+        let Some(ty) = ty else {
+            return Self::Unknown;
+        };
+        // Only `unsigned long` itself can be an error. A `size_t` or a `u64` is a size, a time or a hash.
+        let own = btf.name(ty).unwrap_or("");
+        let can_be_error = name.is_empty() && matches!(own, "unsigned long" | "long unsigned int");
+        let is_signed = ty.int().is_some_and(|int| int.is_signed()) && !TIMES.contains(&name);
+        match (ty.kind(), ty.size()) {
+            (TypeKind::Void, _) => Self::Nothing,
+            (TypeKind::Ptr, _) => Self::Word,
+            (TypeKind::Int, 8) if is_signed || can_be_error => Self::Word,
+            (TypeKind::Int, 4) if is_signed => Self::Int,
+            // The enumerators of such an enumeration can be negative.
+            (TypeKind::Enum, 4) if ty.flag() => Self::Int,
+            _ if name.is_empty() => Self::NoError(own.into()),
+            _ => Self::NoError(name.into()),
+        }
+    }
+
+    /// The positive number of the error that a return value is. `value` is the whole register.
+    pub fn error(&self, value: u64) -> Option<u32> {
+        let whole = value.wrapping_neg();
+        // A number of 32 bits leaves anything in the upper half.
+        let half = u64::from((value as u32).wrapping_neg());
+        let number = match self {
+            Self::Nothing | Self::NoError(_) => return None,
+            Self::Word => whole,
+            Self::Int => half,
+            // A function with 32 bits leaves 0 in the upper half, mostly.
+            Self::Unknown if value >> 32 == 0 => half,
+            Self::Unknown => whole,
+        };
+        let is_error = (1..=MAX_ERROR).contains(&number);
+        is_error.then(|| u32::try_from(number).ok())?
+    }
+
+    /// Why the function has no errors. `None` if it can have some.
+    pub fn why_no_error(&self) -> Option<String> {
+        match self {
+            Self::Nothing => Some("returns nothing".into()),
+            Self::NoError(name) => Some(format!("returns {name}")),
+            _ => None,
+        }
+    }
+}
 
 /// What BTF says about functions. The answers are kept.
 #[derive(Default)]
 pub struct Returns {
     kernel: Vec<u8>,
-    is_void: HashMap<String, bool>,
+    known: HashMap<String, Returned>,
 }
 
 impl Returns {
-    /// Looks up functions, `NAME` or `NAME [MODULE]`. Functions that BTF does not describe return something.
+    /// Looks up functions, `NAME` or `NAME [MODULE]`.
     pub fn look_up<'s>(&mut self, symbols: impl Iterator<Item = &'s str>) {
         let new: Vec<&str> = symbols
-            .filter(|symbol| !self.is_void.contains_key(*symbol))
+            .filter(|symbol| !self.known.contains_key(*symbol))
             .collect();
         if new.is_empty() {
             return;
@@ -32,35 +115,57 @@ impl Returns {
         let mut index = Vec::new();
         let kernel = btf::parse(&self.kernel, None, &mut index);
         for symbol in new {
-            let is_void = kernel
+            let returned = kernel
                 .as_ref()
-                .is_some_and(|kernel| is_void(kernel, symbol));
-            self.is_void.insert(symbol.into(), is_void);
+                .map_or(Returned::Unknown, |kernel| returned(kernel, symbol));
+            self.known.insert(symbol.into(), returned);
         }
     }
 
-    /// Whether a function that was looked up returns nothing.
-    pub fn is_void(&self, symbol: &str) -> bool {
-        self.is_void.get(symbol).copied().unwrap_or(false)
+    /// What a function returns that was looked up.
+    pub fn of(&self, symbol: &str) -> Returned {
+        self.known.get(symbol).cloned().unwrap_or_default()
     }
 }
 
-fn is_void(kernel: &Btf<'_>, symbol: &str) -> bool {
-    let Some((name, module)) = symbol.split_once(" [") else {
-        return kernel
-            .function(symbol)
-            .is_some_and(|function| function.is_void());
+fn returned(kernel: &Btf<'_>, symbol: &str) -> Returned {
+    let (name, module) = match symbol.split_once(" [") {
+        Some((name, module)) => (name, Some(module.trim_end_matches(']'))),
+        None => (symbol, None),
     };
-    let bytes = btf::read(module.trim_end_matches(']'));
+    let Some(module) = module else {
+        return returned_in(kernel, name);
+    };
+    let bytes = btf::read(module);
     let mut index = Vec::new();
     let module = btf::parse(&bytes, Some(kernel), &mut index);
-    module
-        .and_then(|module| module.function(name))
-        .is_some_and(|function| function.is_void())
+    module.map_or(Returned::Unknown, |module| returned_in(&module, name))
+}
+
+fn returned_in(btf: &Btf<'_>, name: &str) -> Returned {
+    if let Some(function) = btf.function(name) {
+        return Returned::of(btf, function.returned());
+    }
+    // A copy by the compiler returns what the function itself returns, or nothing. What can be no error is none.
+    let base = SUFFIXES
+        .iter()
+        .filter_map(|suffix| Some(name.split_once(suffix)?.0))
+        .min_by_key(|base| base.len());
+    let function = base.and_then(|base| btf.function(base));
+    function
+        .map(|function| Returned::of(btf, function.returned()))
+        .filter(|returned| returned.why_no_error().is_some())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::btf::builder::{
+        Builder,
+        BOOL,
+        SIGNED, //
+    };
+
     use super::*;
 
     #[test]
@@ -70,7 +175,87 @@ mod tests {
             ..Returns::default()
         };
         returns.look_up(["do_exit", "no_function [no_module]"].into_iter());
-        assert!(!returns.is_void("do_exit"));
-        assert!(!returns.is_void("no_function [no_module]"));
+        assert_eq!(returns.of("do_exit"), Returned::Unknown);
+        assert_eq!(returns.of("no_function [no_module]"), Returned::Unknown);
+    }
+
+    #[test]
+    fn the_type_decides_what_is_an_error() {
+        const TYPEDEF: u32 = 8;
+
+        let mut types = Builder::new();
+        let int = types.int("int", 4, SIGNED);
+        let unsigned = types.int("unsigned int", 4, 0);
+        let long = types.int("long", 8, SIGNED);
+        let word = types.int("unsigned long", 8, 0);
+        let bool = types.int("bool", 1, BOOL);
+        let short = types.int("short", 2, SIGNED);
+        let pointer = types.ptr(int);
+        let size = types.refer(TYPEDEF, "size_t", word);
+        let time = types.refer(TYPEDEF, "ktime_t", long);
+        let ssize = types.refer(TYPEDEF, "ssize_t", long);
+        let all = [
+            ("nothing", TypeId::VOID, Returned::Nothing),
+            ("int", int, Returned::Int),
+            (
+                "unsigned",
+                unsigned,
+                Returned::NoError("unsigned int".into()),
+            ),
+            ("long", long, Returned::Word),
+            ("word", word, Returned::Word),
+            ("bool", bool, Returned::NoError("bool".into())),
+            ("short", short, Returned::NoError("short".into())),
+            ("pointer", pointer, Returned::Word),
+            ("size", size, Returned::NoError("size_t".into())),
+            ("time", time, Returned::NoError("ktime_t".into())),
+            ("ssize", ssize, Returned::Word),
+        ];
+        for (name, id, _) in &all {
+            types.function(name, &[], *id);
+        }
+        let bytes = types.bytes();
+        let mut index = Vec::new();
+        let btf = btf::parse(&bytes, None, &mut index).unwrap();
+        for (name, _, expected) in all {
+            assert_eq!(returned(&btf, name), expected, "{name}");
+        }
+        for (name, expected) in [
+            ("none", Returned::Unknown),
+            ("int.isra.0", Returned::Unknown),
+            ("int [no_module]", Returned::Unknown),
+            ("nothing.part.0", Returned::Nothing),
+            ("bool.constprop.0.isra.0", Returned::NoError("bool".into())),
+        ] {
+            assert_eq!(returned(&btf, name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_error_has_the_bits_of_its_type() {
+        const ENOENT: u64 = (-2_i64) as u64;
+        const HALF: u64 = 0xffff_fffe;
+        // C: `KTIME_MAX`.
+        const LATE: u64 = i64::MAX as u64;
+
+        let (two, one) = (Some(2), Some(1));
+        for (returned, value, expected) in [
+            (Returned::Int, ENOENT, two),
+            (Returned::Int, HALF, two),
+            (Returned::Int, LATE, one),
+            (Returned::Word, ENOENT, two),
+            (Returned::Word, HALF, None),
+            (Returned::Word, LATE, None),
+            (Returned::Unknown, ENOENT, two),
+            (Returned::Unknown, HALF, two),
+            (Returned::Unknown, LATE, None),
+            (Returned::Nothing, ENOENT, None),
+            (Returned::NoError("bool".into()), ENOENT, None),
+            (Returned::Int, 0, None),
+            (Returned::Word, (-4095_i64) as u64, Some(4095)),
+            (Returned::Word, (-4096_i64) as u64, None),
+        ] {
+            assert_eq!(returned.error(value), expected, "{returned:?} {value:#x}");
+        }
     }
 }

@@ -2,6 +2,11 @@
 
 //! `rkprobe fails PATTERN`: which functions return errors, which errors, how often, and to whom?
 
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap, //
+};
+
 use probe::error::ErrorKind;
 use serde::{
     Serialize,
@@ -25,8 +30,7 @@ use crate::{
     hist::{
         self,
         one_line,
-        Hist,
-        Row, //
+        Hist, //
     },
     lines::Lines,
     missing::Missing,
@@ -58,7 +62,7 @@ struct Groups {
 impl Groups {
     /// The keys of a table of the errors of each place. `name` is the form of a key.
     fn keys<'a>(&self, place: &'a str, name: impl Fn(By) -> &'static str) -> Vec<&'a str> {
-        let mut keys = vec![place, "error", name(self.who)];
+        let mut keys = vec![place, "value", name(self.who)];
         if self.has_stack {
             keys.push(name(By::Stack));
         }
@@ -91,10 +95,9 @@ struct Failed {
     stack: Vec<String>,
 }
 
-/// The positive number of an error. The kernel prints a negative key as an unsigned number of 64 bits.
-fn error_number(key: &str) -> u32 {
-    let value: i128 = key.parse().unwrap_or(0);
-    (value as i32).unsigned_abs()
+/// A return value. The kernel can print a negative key as an unsigned number.
+fn value(key: &str) -> u64 {
+    key.parse::<i128>().map_or(0, |value| value as u64)
 }
 
 /// The function of a return instruction. A part of the function can be elsewhere, in `FUNCTION.cold`.
@@ -113,33 +116,46 @@ fn module(function: &str) -> &str {
 }
 
 /// The errors, the most frequent first. `hist` counts by function, and `exits` by return instruction. `who` is the name
-/// of the third key.
-fn errors(hist: &Hist, exits: &Hist, who: &'static str, lines: Option<&Lines>) -> Vec<Failed> {
-    let failed = |row: &Row, function, place| Failed {
-        function,
-        place,
-        error: errno::name(error_number(&row.keys[1]).into()),
-        who: Who(who, one_line(&row.keys[2])),
-        count: row.hits,
-        stack: row.keys.get(3).map_or(Vec::new(), |stack| {
-            hist::lines(stack).map(String::from).collect()
-        }),
-    };
-    let by_function = hist
-        .rows
-        .iter()
-        .map(|row| failed(row, hist::symbol(&row.keys[0]).into(), String::new()));
+/// of the third key. The type that a function returns decides which of its values are errors.
+fn errors(
+    hist: &Hist,
+    exits: &Hist,
+    who: &'static str,
+    lines: Option<&Lines>,
+    returns: &mut Returns,
+) -> Vec<Failed> {
+    let by_function = hist.rows.iter().map(|row| {
+        let function = hist::symbol(&row.keys[0]).to_string();
+        (row, function, String::new())
+    });
     let by_place = exits.rows.iter().map(|row| {
         let place = hist::symbol(&row.keys[0]);
         let line = lines.and_then(|lines| lines.find_return(place));
-        failed(row, function_of(place), line.unwrap_or(place.into()))
+        (row, function_of(place), line.unwrap_or(place.into()))
     });
-    let mut errors: Vec<Failed> = by_function.chain(by_place).collect();
-    errors.sort_by(|a, b| {
-        b.count
-            .cmp(&a.count)
-            .then_with(|| (&a.function, &a.error, &a.place).cmp(&(&b.function, &b.error, &b.place)))
-    });
+    let rows: Vec<_> = by_function.chain(by_place).collect();
+    returns.look_up(rows.iter().map(|(_, function, _)| &**function));
+    // Different values of a register of 64 bits can be the same error of 32 bits.
+    let mut counts: BTreeMap<_, u64> = BTreeMap::new();
+    for (row, function, place) in rows {
+        if let Some(error) = returns.of(&function).error(value(&row.keys[1])) {
+            let key = (function, errno::name(error.into()), place, &row.keys[2..]);
+            *counts.entry(key).or_default() += row.hits;
+        }
+    }
+    let failed = |((function, error, place, keys), count): ((_, _, _, &[String]), _)| Failed {
+        function,
+        place,
+        error,
+        who: Who(who, one_line(&keys[0])),
+        count,
+        stack: keys.get(1).map_or(Vec::new(), |stack| {
+            hist::lines(stack).map(String::from).collect()
+        }),
+    };
+    let mut errors: Vec<Failed> = counts.into_iter().map(failed).collect();
+    // Where counts are equal, the order of the keys stays.
+    errors.sort_by_key(|failed| Reverse(failed.count));
     errors
 }
 
@@ -179,8 +195,9 @@ fn table(pattern: &str, errors: &[Failed]) -> String {
 
 /// The end of a command that counts the errors of each place.
 ///
-/// An error is not 0. But with `error == 0`, the kernel looks at the task only after an error, and not at the entry of
-/// each call.
+/// An error is in the lower half of the register, for a function that returns a `long` or a pointer, too. The type of the
+/// function then decides about the whole value. An error is not 0. But with `error == 0`, the kernel looks at the task
+/// only after an error, and not at the entry of each call.
 fn errors_by(place: &str, by: Groups, whom: &Whom) -> String {
     let (not_own, and) = (counts::not_own(), whom.and());
     let count = Count {
@@ -189,7 +206,11 @@ fn errors_by(place: &str, by: Groups, whom: &Whom) -> String {
         size: 8192,
         condition: format!("error < 0 && error >= {MIN_ERROR} && ({not_own} || error == 0){and}"),
     };
-    format!("error=$retval:s32{}{}", by.who.field(), count.clauses())
+    let field = by.who.field();
+    format!(
+        "error=$retval:s32 value=$retval:s64{field}{}",
+        count.clauses()
+    )
 }
 
 /// The command for the returns of functions.
@@ -246,8 +267,6 @@ fn returns_nothing(failure: &Failure) -> bool {
 /// Runs the command. `by` replaces the task, and `image` is the path of an image. If `has_source`, the errors have
 /// their return instructions, with source lines if the kernel's debug information is present. If `has_stack`, they have
 /// stack traces, and count for each stack trace on its own.
-///
-/// The error is in the lower half of the register, also for functions that return a `long` or a pointer.
 pub fn run(
     context: &Context,
     pattern: &str,
@@ -260,10 +279,8 @@ pub fn run(
     probes::check_pattern(pattern)?;
     if !probes::is_pattern(pattern) {
         returns.look_up([pattern].into_iter());
-        if returns.is_void(pattern) {
-            return Err(Failure::new(format!(
-                "{pattern} returns nothing, so no error either"
-            )));
+        if let Some(why) = returns.of(pattern).why_no_error() {
+            return Err(Failure::new(format!("{pattern} {why}, so no error either")));
         }
     }
     let who = by.unwrap_or(By::Comm);
@@ -308,10 +325,7 @@ pub fn run(
             sum: None,
         });
         let ([hist, exits], missing) = counts::read(&context.tracefs, &instance, tables)?;
-        let mut errors = errors(&hist, &exits, name, lines.as_ref());
-        // Functions that return nothing have no errors.
-        returns.look_up(errors.iter().map(|failed| &*failed.function));
-        errors.retain(|failed| !returns.is_void(&failed.function));
+        let errors = errors(&hist, &exits, name, lines.as_ref(), &mut returns);
         Ok((errors, missing.with_unprobed(refused)))
     };
     context.watch(&instance, || {
@@ -352,19 +366,22 @@ mod tests {
 
     #[test]
     fn names_errors_and_sorts_by_count() {
-        let text = "{ func: [ffff] b, error: 18446744073709551614, comm: cat   } hitcount: 1\n\
-            { func: [ffff] a, error: -13, comm: a, b } hitcount: 20\n";
-        let hist = hist::parse(text, &["func", "error", "comm"], None);
+        let text = "{ func: [ffff] b, value: 18446744073709551614, comm: cat   } hitcount: 1\n\
+            { func: [ffff] a, value: -13, comm: a, b } hitcount: 20\n";
+        let hist = hist::parse(text, &["func", "value", "comm"], None);
         let none = Hist::default();
         assert_eq!(
-            table("x", &errors(&hist, &none, "comm", None)),
+            table(
+                "x",
+                &errors(&hist, &none, "comm", None, &mut Returns::default())
+            ),
             "      20  a  EACCES  a, b\n       1  b  ENOENT  cat\n"
         );
         assert_eq!(table("x", &[]), "x: 0 errors\n");
-        let text = "{ func: [ffff] a, error: -2, comm: b, common_stacktrace:\n   f+0x1/0x2\n   g+0x1/0x2 [m]\n} \
+        let text = "{ func: [ffff] a, value: -2, comm: b, common_stacktrace:\n   f+0x1/0x2\n   g+0x1/0x2 [m]\n} \
             hitcount: 3\n";
-        let hist = hist::parse(text, &["func", "error", "comm", "common_stacktrace"], None);
-        let errors = errors(&hist, &none, "comm", None);
+        let hist = hist::parse(text, &["func", "value", "comm", "common_stacktrace"], None);
+        let errors = errors(&hist, &none, "comm", None, &mut Returns::default());
         assert_eq!(
             table("x", &errors),
             "       3  a  ENOENT  b\n          f+0x1/0x2\n          g+0x1/0x2 [m]\n"
@@ -390,9 +407,15 @@ mod tests {
         assert_eq!(function_of("vfs_read+0xf5/0x370"), "vfs_read");
         assert_eq!(function_of("vfs_read.cold+0x5/0x10"), "vfs_read");
         assert_eq!(function_of("a+0xf5/0x370 [ext4]"), "a [ext4]");
-        let text = "{ exit: [ffff] f+0x5/0x10, error: -2, comm: cat } hitcount: 3\n";
-        let exits = hist::parse(text, &["exit", "error", "comm"], None);
-        let errors = errors(&Hist::default(), &exits, "comm", None);
+        let text = "{ exit: [ffff] f+0x5/0x10, value: -2, comm: cat } hitcount: 3\n";
+        let exits = hist::parse(text, &["exit", "value", "comm"], None);
+        let errors = errors(
+            &Hist::default(),
+            &exits,
+            "comm",
+            None,
+            &mut Returns::default(),
+        );
         assert_eq!(
             table("x", &errors),
             "       3  f  ENOENT  f+0x5/0x10  cat\n"
