@@ -40,9 +40,10 @@ use crate::{
         Failure,
         Result, //
     },
+    functions::Functions,
     instance::Instance,
     missing::Missing,
-    probes,
+    pattern::is_pattern,
     profile,
     record::{
         self,
@@ -91,6 +92,8 @@ struct Answer<'a, T> {
 pub struct Context {
     /// The files of the kernel.
     pub tracefs: Tracefs,
+    /// The functions of the kernel.
+    pub functions: Functions,
     /// Whether the answer is JSON.
     pub is_json: bool,
     /// Whom the run traces.
@@ -130,6 +133,7 @@ impl Context {
     /// `duration` is in ns.
     pub fn new(tracefs: Tracefs, is_json: bool, duration: Option<u64>, whom: Whom) -> Self {
         Self {
+            functions: Functions::new(&tracefs),
             tracefs,
             is_json,
             whom,
@@ -267,8 +271,8 @@ impl Context {
             .collect();
         places.dedup();
         if let [pattern] = places[..] {
-            if probes::is_pattern(pattern) {
-                let count = probes::matching(&self.tracefs, pattern, usize::MAX)?.len();
+            if is_pattern(pattern) {
+                let count = self.functions.matching(pattern, usize::MAX)?.len();
                 return Ok(functions(count));
             }
         }

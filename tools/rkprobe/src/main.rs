@@ -3,9 +3,9 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `flags`, `relocate`, `debug_files`,
-//! `lines`, `tracefs`, `profile`, `probes`, `values`, `instance`, `stream`, `missing`, `counts`, `whom`, `workload`,
-//! `context`, `commands`, `cli`.
+//! `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`, `profile`,
+//! `pattern`, `functions`, `suggest`, `probes`, `selection`, `values`, `instance`, `stream`, `missing`, `counts`, `whom`,
+//! `workload`, `context`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -22,17 +22,21 @@ mod duration;
 mod errno;
 mod failure;
 mod flags;
+mod functions;
 mod hist;
 mod instance;
 mod lines;
 mod missing;
+mod pattern;
 mod probes;
 mod profile;
 mod record;
 mod relocate;
 mod returns;
+mod selection;
 mod similar;
 mod stream;
+mod suggest;
 mod svg;
 mod sys;
 mod tracefs;

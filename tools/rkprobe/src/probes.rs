@@ -34,11 +34,6 @@ pub fn check_syntax(command: &str) -> Result {
     Err(Failure::new(error.entry(command).to_string()))
 }
 
-/// Whether a name is a pattern for many functions.
-pub fn is_pattern(name: &str) -> bool {
-    name.contains(['*', '?', '['])
-}
-
 /// The most calls in flight for which `r` can have memory.
 const MAXACTIVE: u32 = 4096;
 
@@ -66,45 +61,6 @@ impl Function<'_> {
     }
 }
 
-/// Checks that a function exists. `name` can start with the name of a module and a colon.
-pub fn check_function(name: &str) -> Result<Function<'_>> {
-    if is_pattern(name) {
-        return Err(Failure::new(format!(
-            "{name} is a pattern: this command takes one function"
-        )));
-    }
-    let (module, function) = match name.split_once(':') {
-        Some((module, function)) => (Some(module), function),
-        None => (None, name),
-    };
-    let function = function.split(['+', '%']).next().unwrap_or(function);
-    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    let is_unique = functions_in(&symbols, None)
-        .filter(|name| *name == function)
-        .nth(1)
-        .is_none();
-    if symbols.is_empty() {
-        return Ok(Function { name, is_unique });
-    }
-    match unknown(module, function, &symbols) {
-        Some(failure) => Err(failure),
-        None => Ok(Function { name, is_unique }),
-    }
-}
-
-/// Checks a pattern, or that the function exists. The commands with patterns use `f`, which takes no module.
-pub fn check_pattern(pattern: &str) -> Result {
-    if let Some((_, name)) = pattern.split_once(':') {
-        return Err(Failure::new(format!(
-            "{pattern}: this command takes no module: write {name}"
-        )));
-    }
-    match is_pattern(pattern) {
-        true => Ok(()),
-        false => check_function(pattern).map(|_| ()),
-    }
-}
-
 /// A failure that names similar names.
 pub fn no_such<'s>(what: &str, name: &str, names: impl Iterator<Item = &'s str>) -> Failure {
     let mut text = format!("the kernel has no {what} {name}");
@@ -113,102 +69,6 @@ pub fn no_such<'s>(what: &str, name: &str, names: impl Iterator<Item = &'s str>)
         text += &format!("; similar: {}", names.join(", "));
     }
     Failure::new(text)
-}
-
-/// The names of the functions, or of those of one module.
-fn functions_in<'s>(symbols: &'s str, module: Option<&'s str>) -> impl Iterator<Item = &'s str> {
-    symbols.lines().filter_map(move |line| {
-        let mut words = line.split_whitespace().skip(1);
-        let (kind, name) = (words.next()?, words.next()?);
-        let of = words.next().map(|of| of.trim_matches(['[', ']']));
-        (matches!(kind, "t" | "T" | "w" | "W") && (module.is_none() || of == module))
-            .then_some(name)
-    })
-}
-
-fn unknown(module: Option<&str>, function: &str, symbols: &str) -> Option<Failure> {
-    let functions = || functions_in(symbols, module);
-    if functions().any(|name| name == function) {
-        return None;
-    }
-    match module {
-        Some(module) if functions().next().is_none() => {
-            Some(Failure::new(format!("no module {module} is loaded")))
-        }
-        _ => Some(no_such("function", function, functions())),
-    }
-}
-
-/// The functions that a pattern matches, or the function itself. More than `limit` are a failure.
-pub fn matching(tracefs: &Tracefs, pattern: &str, limit: usize) -> Result<Vec<String>> {
-    if !is_pattern(pattern) {
-        return Ok(vec![pattern.into()]);
-    }
-    let names = tracefs.read("available_filter_functions")?;
-    let names = matching_in(&names, pattern);
-    match names.len() {
-        0 => Err(Failure::new(format!("no function matches {pattern}"))),
-        count if count > limit => Err(Failure::new(format!(
-            "{count} functions match {pattern}: with --source, at most {limit} can"
-        ))),
-        _ => Ok(names),
-    }
-}
-
-/// Each name once: a name of several functions is refused anyway.
-fn matching_in(names: &str, pattern: &str) -> Vec<String> {
-    let mut found: Vec<String> = names
-        .lines()
-        .filter_map(|line| {
-            let mut words = line.split_whitespace();
-            let name = words.next()?;
-            let module = words.next().map(|module| module.trim_matches(['[', ']']));
-            matches(pattern.as_bytes(), name.as_bytes()).then(|| match module {
-                Some(module) => format!("{module}:{name}"),
-                None => name.into(),
-            })
-        })
-        .collect();
-    found.sort();
-    found.dedup();
-    found
-}
-
-/// Whether a text matches a pattern with `*`, `?` and `[...]`.
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let Some((first, rest)) = pattern.split_first() else {
-        return text.is_empty();
-    };
-    let Some((byte, after)) = text.split_first() else {
-        return *first == b'*' && matches(rest, text);
-    };
-    match *first {
-        b'*' => matches(rest, text) || matches(pattern, after),
-        b'?' => matches(rest, after),
-        b'[' => match rest.iter().position(|byte| *byte == b']') {
-            Some(end) => is_in(&rest[..end], *byte) && matches(&rest[end + 1..], after),
-            None => false,
-        },
-        _ => first == byte && matches(rest, after),
-    }
-}
-
-/// Whether a byte is in a set such as `a-c_` or `!x`.
-fn is_in(set: &[u8], byte: u8) -> bool {
-    let (is_negated, mut set) = match set.strip_prefix(b"!") {
-        Some(set) => (true, set),
-        None => (false, set),
-    };
-    let mut is_found = false;
-    while let [low, rest @ ..] = set {
-        let (high, rest) = match rest {
-            [b'-', high, rest @ ..] => (high, rest),
-            _ => (low, rest),
-        };
-        is_found |= (*low..=*high).contains(&byte);
-        set = rest;
-    }
-    is_found != is_negated
 }
 
 /// The module of a function, from `MODULE:FUNCTION` or the list of symbols. `None` if the kernel itself has it.
@@ -247,15 +107,6 @@ pub fn define(tracefs: &Tracefs, commands: &[String]) -> Result {
         }
     }
     result
-}
-
-/// Defines a probe of all functions that a pattern matches. The failure says if no function matches.
-pub fn define_pattern(tracefs: &Tracefs, pattern: &str, command: String) -> Result {
-    define(tracefs, &[command]).map_err(|failure| {
-        matching(tracefs, pattern, usize::MAX)
-            .err()
-            .unwrap_or(failure)
-    })
 }
 
 /// The newest entry of the error log, if it is about the command.
@@ -300,33 +151,6 @@ mod tests {
     }
 
     #[test]
-    fn knows_functions() {
-        let symbols = "ffff t vfs_read\nffff T vfs_write\t[mod]\nffff d vfs_data\n";
-        assert!(unknown(None, "vfs_write", symbols).is_none());
-        assert!(unknown(Some("mod"), "vfs_write", symbols).is_none());
-        for (module, function, expected) in [
-            (
-                None,
-                "vfs_raed",
-                "the kernel has no function vfs_raed; similar: vfs_read",
-            ),
-            (
-                Some("mod"),
-                "vfs_read",
-                "the kernel has no function vfs_read",
-            ),
-            (Some("none"), "vfs_write", "no module none is loaded"),
-        ] {
-            let Some(Failure::Message(text)) = unknown(module, function, symbols) else {
-                panic!();
-            };
-            assert_eq!(text, expected);
-        }
-        assert!(unknown(None, "vfs_data", symbols).is_some());
-        assert!(check_function("vfs_*").is_err());
-    }
-
-    #[test]
     fn a_return_probe_has_memory_for_all_calls_if_it_can() {
         let commands = |name, is_unique| Function { name, is_unique }.at_return("g", "e");
         assert_eq!(
@@ -337,42 +161,6 @@ mod tests {
         assert_eq!(commands("a:b", true), ["r4096:g/e a:b"]);
         for command in commands("vfs_read", true) {
             assert!(check_syntax(&command).is_ok(), "{command}");
-        }
-    }
-
-    #[test]
-    fn a_pattern_has_no_module() {
-        assert!(check_pattern("vfs_*").is_ok());
-        for name in ["ext4_sync_file", "ext4_*"] {
-            let Err(Failure::Message(text)) = check_pattern(&format!("ext4:{name}")) else {
-                panic!();
-            };
-            assert_eq!(
-                text,
-                format!("ext4:{name}: this command takes no module: write {name}")
-            );
-        }
-    }
-
-    #[test]
-    fn finds_the_functions_of_a_pattern() {
-        let names = "vfs_read\next4_a [ext4]\next4_b [ext4]\nvfs_write\nvfs_read\n";
-        assert_eq!(matching_in(names, "vfs_*"), ["vfs_read", "vfs_write"]);
-        assert_eq!(matching_in(names, "*_[a]"), ["ext4:ext4_a"]);
-        assert_eq!(matching_in(names, "*4_?"), ["ext4:ext4_a", "ext4:ext4_b"]);
-        for (pattern, text, expected) in [
-            ("*", "", true),
-            ("a*c", "abc", true),
-            ("a*c", "abcd", false),
-            ("a?", "a", false),
-            ("[!a-c]x", "dx", true),
-            ("[!a-c]x", "bx", false),
-            ("[a-c-]x", "-x", true),
-            ("[a", "a", false),
-            ("**a*", "ba", true),
-        ] {
-            let found = matches(pattern.as_bytes(), text.as_bytes());
-            assert_eq!(found, expected, "{pattern} {text}");
         }
     }
 

@@ -280,7 +280,7 @@ impl Values {
         );
         let plain = " $arg*".to_string();
         if !has_result {
-            let all = known.into_iter().chain([plain]);
+            let all = known.into_iter().chain([plain, String::new()]);
             return all.map(|parameters| parameters + &shown).collect();
         }
         let mut all = Vec::new();
@@ -634,7 +634,7 @@ mod tests {
         assert_eq!(commands.last().unwrap(), shown);
         assert!(commands.contains(&format!(" rkprobe_ret=$retval $arg*{shown}")));
         let unknown = Values::default();
-        assert_eq!(unknown.fetch_arguments("", false), [" $arg*"]);
+        assert_eq!(unknown.fetch_arguments("", false), [" $arg*", ""]);
     }
 
     #[test]

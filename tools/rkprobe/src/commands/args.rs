@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::{
     context::Context,
     failure::Result,
+    functions::Method,
     probes,
     record::Record,
     stream::Options,
@@ -35,7 +36,7 @@ fn json(record: &Record<'_>, values: &Values, options: &Options) -> String {
 
 /// Runs the command. `shown` are fetch arguments that the user wants to see.
 pub fn run(context: &Context, function: &str, shown: &[&str], options: &Options) -> Result {
-    probes::check_function(function)?;
+    context.functions.check(function, Method::Kprobe)?;
     let values = Values::of(function, "", shown);
     let clause = context.whom.clause();
     let commands = |group: &str| -> Vec<String> {

@@ -24,6 +24,7 @@ use crate::{
     },
     missing::Missing,
     probes,
+    selection,
     svg, //
 };
 
@@ -69,7 +70,7 @@ fn picture(context: &Context, pattern: &str, hist: &Hist, missing: &Missing) -> 
 
 /// Runs the command. `by` divides the calls of a function, and `image` is the path of an image.
 pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&String>) -> Result {
-    probes::check_pattern(pattern)?;
+    context.functions.check_pattern(pattern)?;
     let (mut keys, mut names) = (vec!["func"], vec!["func"]);
     if let Some(by) = by {
         keys.push(by.key());
@@ -87,7 +88,12 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&Stri
     };
     probes::check_syntax(&command("rkprobe"))?;
     let instance = context.start()?;
-    probes::define_pattern(&context.tracefs, pattern, command(instance.group()))?;
+    selection::define_pattern(
+        &context.tracefs,
+        &context.functions,
+        pattern,
+        command(instance.group()),
+    )?;
     context.switch_on(&instance, "count")?;
     let table = Table {
         event: "count",

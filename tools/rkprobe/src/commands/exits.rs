@@ -10,6 +10,7 @@ use crate::{
         Failure,
         Result, //
     },
+    functions::Method,
     lines::Lines,
     probes,
     sys,
@@ -49,7 +50,7 @@ fn with_lines(text: &str, find: impl Fn(&str) -> Option<String>) -> String {
 
 /// Runs the command. If `has_source`, adds source lines.
 pub fn run(context: &Context, function: &str, has_source: bool) -> Result {
-    probes::check_function(function)?;
+    context.functions.check(function, Method::Read)?;
     let tracefs = &context.tracefs;
     if !tracefs.is_dry() && !tracefs.path(FILE).exists() {
         return Err(Failure::new(

@@ -34,8 +34,10 @@ use crate::{
     },
     lines::Lines,
     missing::Missing,
+    pattern::is_pattern,
     probes,
     returns::Returns,
+    selection,
     stream,
     svg,
     whom::Whom, //
@@ -230,7 +232,12 @@ fn define(
 ) -> Result<u64> {
     let at_return = |name: &str| at_return(group, by, name, &context.whom);
     let Some(functions) = functions else {
-        probes::define_pattern(&context.tracefs, pattern, at_return(pattern))?;
+        selection::define_pattern(
+            &context.tracefs,
+            &context.functions,
+            pattern,
+            at_return(pattern),
+        )?;
         return Ok(0);
     };
     let mut last = Ok(());
@@ -276,8 +283,8 @@ pub fn run(
     has_stack: bool,
 ) -> Result {
     let mut returns = Returns::default();
-    probes::check_pattern(pattern)?;
-    if !probes::is_pattern(pattern) {
+    context.functions.check_pattern(pattern)?;
+    if !is_pattern(pattern) {
         returns.look_up([pattern].into_iter());
         if let Some(why) = returns.of(pattern).why_no_error() {
             return Err(Failure::new(format!("{pattern} {why}, so no error either")));
@@ -288,8 +295,8 @@ pub fn run(
     let by = Groups { who, has_stack };
     probes::check_syntax(&at_return("rkprobe", by, pattern, &context.whom))?;
     let (functions, lines) = if has_source {
-        let functions = probes::matching(&context.tracefs, pattern, MAX_PROBED)?;
-        let modules: Vec<String> = match probes::is_pattern(pattern) {
+        let functions = context.functions.matching(pattern, MAX_PROBED)?;
+        let modules: Vec<String> = match is_pattern(pattern) {
             true => functions.iter().map(|name| module(name).into()).collect(),
             false => vec![probes::module_of(pattern).unwrap_or_default()],
         };

@@ -27,6 +27,7 @@ use crate::{
         Failure,
         Result, //
     },
+    functions::Method,
     probes,
     record::Record,
     values::{
@@ -419,8 +420,9 @@ fn is_address(value: &str) -> bool {
 /// Runs the command.
 pub fn run(context: &Context, question: &Question<'_>) -> Result {
     let structure = question.structure;
-    let from = probes::check_function(question.from)?;
-    let until = question.until.map(probes::check_function).transpose()?;
+    let check = |name| context.functions.check(name, Method::Any);
+    let from = check(question.from)?;
+    let until = question.until.map(check).transpose()?;
     let object = choose(structure, question.from, question.object, false)?;
     let ends = Ends {
         from: (from, object),

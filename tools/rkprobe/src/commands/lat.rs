@@ -19,6 +19,7 @@ use crate::{
     },
     duration,
     failure::Result,
+    functions::Method,
     hist::{
         self,
         Hist, //
@@ -251,7 +252,7 @@ fn commands(
 
 /// Runs the command.
 pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&String>) -> Result {
-    let probed = probes::check_function(function)?;
+    let probed = context.functions.check(function, Method::Any)?;
     for command in commands(&probed, "rkprobe", by, &context.whom) {
         probes::check_syntax(&command)?;
     }

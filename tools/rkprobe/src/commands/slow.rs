@@ -8,6 +8,7 @@ use crate::{
     context::Context,
     duration,
     failure::Result,
+    functions::Method,
     probes,
     record::Record,
     stream::Options,
@@ -91,7 +92,7 @@ pub fn run(
     shown: &[&str],
     options: &Options,
 ) -> Result {
-    let probed = probes::check_function(function)?;
+    let probed = context.functions.check(function, Method::Any)?;
     let values = Values::of(function, RESULT, shown);
     for command in commands("rkprobe", &probed, &values, limit, &context.whom) {
         probes::check_syntax(&command)?;

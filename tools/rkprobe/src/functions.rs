@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The functions of the kernel and of its loaded modules: which of them can be probed, and why others cannot.
+
+use std::{
+    cell::OnceCell,
+    collections::HashSet,
+    fs,
+    path::PathBuf, //
+};
+
+use crate::{
+    tracefs::Tracefs, //
+};
+
+/// The functions that no kprobe can probe.
+const BLACKLIST: &str = "/sys/kernel/debug/kprobes/blacklist";
+/// The functions that ftrace can trace.
+const TRACEABLE: &str = "available_filter_functions";
+/// How the names of the padding before functions start.
+const PADDING: &str = "__pfx_";
+
+/// How a command probes a function.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Method {
+    /// By ftrace: `f`.
+    Ftrace,
+    /// By a kprobe: `p` and `r`.
+    Kprobe,
+    /// By one of them.
+    Any,
+    /// Not at all: the command only reads the function.
+    Read,
+}
+
+/// A function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Symbol<'s> {
+    pub name: &'s str,
+    /// Its module. Empty for the kernel itself.
+    pub module: &'s str,
+}
+
+impl Symbol<'_> {
+    /// How a command of the tool writes the function.
+    pub fn full_name(&self) -> String {
+        match self.module {
+            "" => self.name.into(),
+            module => format!("{module}:{}", self.name),
+        }
+    }
+}
+
+/// What the kernel says about its functions. The lists are read when they are needed.
+pub struct Functions {
+    traceable_file: PathBuf,
+    symbols: OnceCell<String>,
+    traceable: OnceCell<String>,
+    blacklist: OnceCell<String>,
+}
+
+impl Functions {
+    pub fn new(tracefs: &Tracefs) -> Self {
+        Self {
+            traceable_file: tracefs.path(TRACEABLE),
+            symbols: OnceCell::new(),
+            traceable: OnceCell::new(),
+            blacklist: OnceCell::new(),
+        }
+    }
+
+    /// The list of symbols. Empty if it cannot be read.
+    pub fn symbols(&self) -> &str {
+        self.symbols
+            .get_or_init(|| fs::read_to_string("/proc/kallsyms").unwrap_or_default())
+    }
+
+    /// The list of the functions that ftrace can trace. Empty if it cannot be read.
+    fn traceable_list(&self) -> &str {
+        self.traceable
+            .get_or_init(|| fs::read_to_string(&self.traceable_file).unwrap_or_default())
+    }
+
+    /// The functions that ftrace can trace. Empty if this is unknown.
+    pub fn traceable(&self) -> impl Iterator<Item = Symbol<'_>> {
+        self.traceable_list().lines().filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let name = words.next()?;
+            let is_function = !name.starts_with("__ftrace_invalid_address__");
+            is_function.then(|| symbol(name, words.next()))
+        })
+    }
+
+    /// The functions that no kprobe can probe.
+    pub fn blacklisted(&self) -> impl Iterator<Item = Symbol<'_>> {
+        let read = || fs::read_to_string(BLACKLIST).unwrap_or_default();
+        self.blacklist.get_or_init(read).lines().filter_map(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            Some(symbol(words.next()?, words.next()))
+        })
+    }
+
+    /// All symbols, with their addresses and kinds.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &str, Symbol<'_>)> {
+        self.symbols().lines().filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let (address, kind) = (words.next()?, words.next()?);
+            Some((address, kind, symbol(words.next()?, words.next())))
+        })
+    }
+
+    /// The symbols of code, with their addresses. A few of them are data.
+    pub fn code(&self) -> impl Iterator<Item = (&str, Symbol<'_>)> {
+        self.all()
+            .filter(|(_, kind, _)| matches!(*kind, "t" | "T" | "w" | "W"))
+            .map(|(address, _, symbol)| (address, symbol))
+    }
+
+    /// The functions of a name, with their addresses.
+    pub fn named<'s>(&'s self, name: &str, module: Option<&str>) -> Vec<(&'s str, Symbol<'s>)> {
+        self.code()
+            .filter(|(_, symbol)| {
+                symbol.name == name && module.is_none_or(|of| symbol.module == of)
+            })
+            .collect()
+    }
+
+    /// Whether ftrace can trace a function. True if this is unknown.
+    fn is_traceable(&self, address: &str, symbol: Symbol<'_>) -> bool {
+        if self.traceable_list().is_empty() || self.traceable().any(|other| other == symbol) {
+            return true;
+        }
+        // The list has one of several names of an address.
+        let names: HashSet<Symbol<'_>> = self
+            .code()
+            .filter(|(other, _)| *other == address && address.contains(|digit| digit != '0'))
+            .map(|(_, symbol)| symbol)
+            .collect();
+        self.traceable().any(|other| names.contains(&other))
+    }
+
+    /// Whether a kprobe can be in a function, as far as ftrace decides. The compiler splits parts off functions, and
+    /// the whole function decides. C: `within_notrace_func()`.
+    fn has_traceable_whole(&self, symbol: Symbol<'_>) -> bool {
+        let whole = symbol.name.split_once('.').map(|(whole, _)| whole);
+        whole.is_some_and(|whole| {
+            let all = self.named(whole, None);
+            all.iter()
+                .any(|(address, symbol)| self.is_traceable(address, *symbol))
+        })
+    }
+
+    /// Why a function cannot be probed, as the end of a sentence. `None` if it can.
+    pub fn why_not(&self, address: &str, symbol: Symbol<'_>, method: Method) -> Option<String> {
+        if let Some(name) = symbol.name.strip_prefix(PADDING) {
+            return Some(format!("is padding before {name}, and no function"));
+        }
+        if method == Method::Read {
+            return None;
+        }
+        let is_traceable = self.is_traceable(address, symbol);
+        if method != Method::Kprobe && is_traceable {
+            return None;
+        }
+        if method != Method::Ftrace && self.blacklisted().any(|other| other == symbol) {
+            return Some(match is_traceable {
+                true => "is on the kernel's blacklist of kprobes; count, fails, lat and slow can probe it",
+                false => "is on the kernel's blacklist of kprobes, and ftrace cannot trace it",
+            }.into());
+        }
+        let has_site =
+            is_traceable || (method != Method::Ftrace && self.has_traceable_whole(symbol));
+        (!has_site).then(|| {
+            "cannot be probed: ftrace does not know it (notrace, assembly, or data)".into()
+        })
+    }
+}
+
+fn symbol<'s>(name: &'s str, module: Option<&'s str>) -> Symbol<'s> {
+    Symbol {
+        name,
+        module: module.map_or("", |module| module.trim_matches(['[', ']'])),
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// What a small kernel says.
+    pub fn functions() -> Functions {
+        let symbols = "10 t vfs_read\n11 t __pfx_vfs_read\n12 T vfs_write\n13 t mod_write\t[mod]\n14 d vfs_data\n\
+            15 T memcpy\n15 T __memcpy\n16 t name_show\n17 t name_show\n18 t name_show\t[mod]\n19 t do_int3\n\
+            20 t copied.isra.0\n21 t vfs_read.cold\n22 t lost.cold\n23 t args__execve\n24 T __x64_sys_execve\n\
+            25 T __arm64_sys_execve\n26 t exc_int3\n12 T alias_of_write\n";
+        let traceable = "vfs_read\nvfs_write\nmod_write [mod]\nname_show\nname_show\nname_show [mod]\ndo_int3\n\
+            copied.isra.0\n__x64_sys_execve\n__arm64_sys_execve\n__ftrace_invalid_address___5\n";
+        let blacklist = "0x19-0x20\tdo_int3\n0x26-0x27\texc_int3\n";
+        of(symbols, traceable, blacklist)
+    }
+
+    pub fn of(symbols: &str, traceable: &str, blacklist: &str) -> Functions {
+        Functions {
+            traceable_file: "/no/such/file".into(),
+            symbols: OnceCell::from(symbols.to_string()),
+            traceable: OnceCell::from(traceable.to_string()),
+            blacklist: OnceCell::from(blacklist.to_string()),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the user may have meant by the name of a function that does not exist. It can always be probed.
+
+use std::{
+    collections::BTreeSet,
+    fs, //
+};
+
+use crate::{
+    debug_files::module_file,
+    failure::Failure,
+    functions::{
+        Functions,
+        Method,
+        Symbol, //
+    },
+    similar::similar, //
+};
+
+/// How the names of system calls start in the kernel.
+const SYSTEM_CALL: &str = if cfg!(target_arch = "aarch64") {
+    "__arm64_"
+} else {
+    "__x64_"
+};
+
+/// How many names a message has.
+const MOST: usize = 3;
+
+/// The failure for a function that does not exist, or not in this module.
+pub fn no_function(functions: &Functions, module: Option<&str>, name: &str) -> Failure {
+    if let Some(module) = module {
+        if functions
+            .all()
+            .all(|(_, _, symbol)| symbol.module != module)
+        {
+            return no_module(functions, module);
+        }
+    }
+    Failure::new(meant(
+        functions,
+        module,
+        name,
+        &of_release("modules.symbols"),
+    ))
+}
+
+fn of_release(file: &str) -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    fs::read_to_string(format!("/lib/modules/{}/{file}", release.trim())).unwrap_or_default()
+}
+
+fn no_module(functions: &Functions, module: &str) -> Failure {
+    let text = format!("no module {module} is loaded");
+    if module_file(module, &of_release("modules.dep")).is_some() {
+        return Failure::new(format!("{text}: modprobe {module}"));
+    }
+    let loaded: BTreeSet<&str> = functions
+        .all()
+        .map(|(_, _, symbol)| symbol.module)
+        .collect();
+    let names = loaded.into_iter().filter(|name| !name.is_empty());
+    Failure::new(text + &list("; similar: ", &similar(module, names, MOST)))
+}
+
+/// `exports` has the functions that modules export, as the file `modules.symbols`.
+fn meant(functions: &Functions, module: Option<&str>, name: &str, exports: &str) -> String {
+    let unknown = match module {
+        Some(module) => format!("the module {module} has no function {name}"),
+        None => format!("the kernel has no function {name}"),
+    };
+    let is_here = |symbol: &Symbol<'_>| module.is_none_or(|module| symbol.module == module);
+    let copies: Vec<&str> = functions
+        .code()
+        .filter(|(_, symbol)| is_here(symbol) && is_copy(symbol.name, name))
+        .filter(|(address, symbol)| {
+            functions
+                .why_not(address, *symbol, Method::Kprobe)
+                .is_none()
+        })
+        .map(|(_, symbol)| symbol.name)
+        .collect();
+    if !copies.is_empty() {
+        return unknown + &list(": the compiler has made ", &copies);
+    }
+    let call = format!("{SYSTEM_CALL}{name}");
+    if name.starts_with("sys_") && functions.traceable().any(|symbol| symbol.name == call) {
+        return format!("{unknown}: it is {call}");
+    }
+    if let Some(module) = exporter(exports, name) {
+        return format!(
+            "{unknown}; the module {module} has it, which is not loaded: modprobe {module}"
+        );
+    }
+    let is_data = functions
+        .all()
+        .any(|(_, _, symbol)| is_here(&symbol) && symbol.name == name);
+    let unknown = match is_data {
+        true => format!("{name} is data, and no function"),
+        false => unknown,
+    };
+    let names = functions
+        .traceable()
+        .filter(is_here)
+        .map(|symbol| symbol.name);
+    unknown + &list("; similar: ", &similar(name, names, MOST))
+}
+
+/// Whether the compiler gave this name to a copy or a part of a function, such as `NAME.isra.0`.
+fn is_copy(symbol: &str, name: &str) -> bool {
+    symbol
+        .strip_prefix(name)
+        .is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// The module that exports a function.
+fn exporter<'e>(exports: &'e str, name: &str) -> Option<&'e str> {
+    exports.lines().find_map(|line| {
+        let (symbol, module) = line.strip_prefix("alias symbol:")?.split_once(' ')?;
+        (symbol == name).then_some(module)
+    })
+}
+
+fn list(start: &str, names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        names => start.to_string() + &names.join(", "),
+    }
+}
+
+/// The failure for a name of several functions.
+pub fn not_unique(name: &str, found: &[(&str, Symbol<'_>)]) -> Failure {
+    let count = found.len();
+    let modules: BTreeSet<&str> = found.iter().map(|(_, symbol)| symbol.module).collect();
+    let alone = |module: &&&str| {
+        let of_module = found.iter().filter(|(_, symbol)| symbol.module == **module);
+        !module.is_empty() && of_module.count() == 1
+    };
+    let single: Vec<String> = modules
+        .iter()
+        .filter(alone)
+        .map(|module| format!("{module}:{name}"))
+        .collect();
+    let single: Vec<&str> = single.iter().map(String::as_str).collect();
+    Failure::new(
+        format!("{count} functions have the name {name}: write {name}%all for all of them")
+            + &list(", or ", &single),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::functions::tests::functions;
+
+    use super::*;
+
+    #[test]
+    fn suggestions_can_be_probed() {
+        let call = format!("the kernel has no function sys_execve: it is {SYSTEM_CALL}sys_execve");
+        for (module, name, expected) in [
+            (None, "sys_execve", &*call),
+            (
+                None,
+                "copied",
+                "the kernel has no function copied: the compiler has made copied.isra.0",
+            ),
+            (None, "lost", "the kernel has no function lost"),
+            (
+                None,
+                "vfs_raed",
+                "the kernel has no function vfs_raed; similar: vfs_read",
+            ),
+            (
+                None,
+                "pfx_vfs_read",
+                "the kernel has no function pfx_vfs_read; similar: vfs_read",
+            ),
+            (
+                None,
+                "vfs_data",
+                "vfs_data is data, and no function",
+            ),
+            (
+                Some("mod"),
+                "mod_wirte",
+                "the module mod has no function mod_wirte; similar: mod_write",
+            ),
+            (
+                None,
+                "far",
+                "the kernel has no function far; the module away has it, which is not loaded: modprobe away",
+            ),
+        ] {
+            let exports = "# Aliases\nalias symbol:near here\nalias symbol:far away\n";
+            assert_eq!(meant(&functions(), module, name, exports), expected);
+        }
+    }
+
+    #[test]
+    fn modules_have_similar_names() {
+        let Failure::Message(text) = no_function(&functions(), Some("mob"), "f") else {
+            panic!();
+        };
+        assert_eq!(text, "no module mob is loaded; similar: mod");
+    }
+}
