@@ -76,7 +76,7 @@ fn svg() -> Arg {
     Arg::new("svg")
         .long("svg")
         .value_name("FILE")
-        .help("Also draw the answer into FILE")
+        .help("Also draw the answer into FILE: stacks as a flame graph, and others as bars")
 }
 
 fn flag(name: &'static str, help: &'static str) -> Arg {

@@ -3,7 +3,7 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `draw`, `svg`, `hist`, `record`, `btf`, `returns`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`, `profile`,
+//! `draw`, `svg`, `flame`, `hist`, `record`, `btf`, `returns`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`, `profile`,
 //! `pattern`, `functions`, `suggest`, `probes`, `selection`, `values`, `instance`, `stream`, `missing`, `counts`, `whom`,
 //! `workload`, `context`, `commands`, `cli`.
 
@@ -22,6 +22,7 @@ mod duration;
 mod errno;
 mod failure;
 mod flags;
+mod flame;
 mod functions;
 mod hist;
 mod instance;

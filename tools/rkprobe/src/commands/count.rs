@@ -17,6 +17,10 @@ use crate::{
         Bar, //
     },
     failure::Result,
+    flame::{
+        self,
+        Stack, //
+    },
     hist::{
         self,
         Hist,
@@ -58,6 +62,17 @@ fn functions(hist: &Hist) -> Vec<Bar> {
         .collect();
     bars.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| a.label.cmp(&b.label)));
     bars
+}
+
+/// The calls of each stack.
+fn stacks<'a>(hist: &'a Hist) -> Vec<Stack<'a>> {
+    let stack = |row: &'a Row| Stack {
+        frames: hist::lines(&row.keys[1]).collect(),
+        function: hist::symbol(&row.keys[0]),
+        result: None,
+        value: row.hits,
+    };
+    hist.rows.iter().map(stack).collect()
 }
 
 fn picture(context: &Context, pattern: &str, hist: &Hist, missing: &Missing) -> String {
@@ -111,7 +126,10 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&Stri
     let (hist, missing) = read()?;
     if let Some(path) = image {
         let title = format!("{pattern}: calls{}", missing.title());
-        svg::write(path, &title, &functions(&hist))?;
+        match by {
+            Some(By::Stack) => flame::write(path, &title, "calls", &stacks(&hist))?,
+            _ => svg::write(path, &title, &functions(&hist))?,
+        }
     }
     if !context.is_json {
         return context.print(&picture(context, pattern, &hist, &missing));

@@ -27,6 +27,10 @@ use crate::{
         Failure,
         Result, //
     },
+    flame::{
+        self,
+        Stack, //
+    },
     hist::{
         self,
         one_line,
@@ -344,9 +348,14 @@ pub fn run(
     }
     let (errors, missing) = read()?;
     if let Some(path) = image {
-        let bars: Vec<Bar> = errors.iter().map(Failed::bar).collect();
         let title = format!("{pattern}: errors{}", missing.title());
-        svg::write(path, &title, &bars)?;
+        if has_stack {
+            let stacks: Vec<_> = errors.iter().map(Failed::stack).collect();
+            flame::write(path, &title, "errors", &stacks)?;
+        } else {
+            let bars: Vec<Bar> = errors.iter().map(Failed::bar).collect();
+            svg::write(path, &title, &bars)?;
+        }
     }
     if !context.is_json {
         return context.print(&missing.around(&table(pattern, &errors)));
@@ -355,6 +364,15 @@ pub fn run(
 }
 
 impl Failed {
+    fn stack(&self) -> Stack<'_> {
+        Stack {
+            frames: self.stack.iter().map(String::as_str).collect(),
+            function: &self.function,
+            result: Some(&self.error),
+            value: self.count,
+        }
+    }
+
     fn bar(&self) -> Bar {
         let words = [&*self.function, &self.error, &self.place, &self.who.1];
         let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();

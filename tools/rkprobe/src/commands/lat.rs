@@ -19,10 +19,15 @@ use crate::{
     },
     duration,
     failure::Result,
+    flame::{
+        self,
+        Stack, //
+    },
     functions::Method,
     hist::{
         self,
-        Hist, //
+        Hist,
+        Row, //
     },
     missing::Missing,
     probes,
@@ -250,6 +255,18 @@ fn commands(
         .collect()
 }
 
+/// The duration of the calls of each stack.
+fn stacks<'a>(function: &'a str, hist: &'a Hist) -> Vec<Stack<'a>> {
+    // A stack has a row for each duration, and the flame graph adds them up.
+    let stack = |row: &'a Row| Stack {
+        frames: hist::lines(&row.keys[0]).collect(),
+        function,
+        result: None,
+        value: row.sum,
+    };
+    hist.rows.iter().map(stack).collect()
+}
+
 /// Runs the command.
 pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&String>) -> Result {
     let probed = context.functions.check(function, Method::Any)?;
@@ -291,7 +308,10 @@ pub fn run(context: &Context, function: &str, by: Option<By>, image: Option<&Str
             all.summary().trim_end(),
             missing.title()
         );
-        svg::write(path, &title, &all.bars())?;
+        match by {
+            Some(By::Stack) => flame::write(path, &title, "ns", &stacks(function, &hist))?,
+            _ => svg::write(path, &title, &all.bars())?,
+        }
     }
     if !context.is_json {
         return context.print(&picture(context, function, &hist, &missing));
