@@ -228,8 +228,9 @@ fn command() -> Command {
     let function = || word("FUNCTION", "A function of the kernel, or MODULE:FUNCTION");
     let functions = || {
         word(
-            "PATTERN",
-            "A function, or a pattern with *, ? and [...], without a module",
+            "FUNCTIONS",
+            "Functions: names and patterns with *, ? and [...], with commas between them. MODULE: can be in front, and ! \
+             excludes: 'vfs_*,!vfs_stat*'",
         )
     };
     Command::new("rkprobe")
@@ -251,8 +252,8 @@ fn command() -> Command {
         .arg(flag("json", "Answer in JSON").global(true))
         .subcommand(traces(
             Command::new("lat")
-                .about("How long do calls of a function take?")
-                .arg(function())
+                .about("How long do calls of functions take?")
+                .arg(functions())
                 .arg(by(
                     "One histogram for each program name, thread, CPU or stack",
                 ))
@@ -260,8 +261,8 @@ fn command() -> Command {
         ))
         .subcommand(traces(
             Command::new("slow")
-                .about("Which calls of a function take longer than a limit?")
-                .arg(function())
+                .about("Which calls of functions take longer than a limit?")
+                .arg(functions())
                 .arg(
                     word("LIMIT", "A duration, such as 10ms")
                         .value_parser(|text: &str| duration::parse(text, "ms")),
@@ -280,8 +281,8 @@ fn command() -> Command {
         ))
         .subcommand(traces(
             Command::new("args")
-                .about("With which arguments is a function called?")
-                .arg(function())
+                .about("With which arguments are functions called?")
+                .arg(functions())
                 .args([number(), show(), stack(), time()]),
         ))
         .subcommand(
@@ -456,7 +457,7 @@ pub fn run() -> Result<u8> {
     match name {
         "lat" => lat::run(
             &context,
-            text(matches, "FUNCTION"),
+            text(matches, "FUNCTIONS"),
             by(matches),
             matches.get_one("svg"),
         ),
@@ -464,7 +465,7 @@ pub fn run() -> Result<u8> {
             let limit = matches.get_one::<u64>("LIMIT").copied().unwrap_or(0);
             slow::run(
                 &context,
-                text(matches, "FUNCTION"),
+                text(matches, "FUNCTIONS"),
                 limit,
                 &shown(matches),
                 &stream(matches),
@@ -472,7 +473,7 @@ pub fn run() -> Result<u8> {
         }
         "fails" => fails::run(
             &context,
-            text(matches, "PATTERN"),
+            text(matches, "FUNCTIONS"),
             by(matches),
             matches.get_one("svg"),
             matches.get_flag("source"),
@@ -480,7 +481,7 @@ pub fn run() -> Result<u8> {
         ),
         "args" => args::run(
             &context,
-            text(matches, "FUNCTION"),
+            text(matches, "FUNCTIONS"),
             &shown(matches),
             &stream(matches),
         ),
@@ -512,7 +513,7 @@ pub fn run() -> Result<u8> {
         ),
         "count" => count::run(
             &context,
-            text(matches, "PATTERN"),
+            text(matches, "FUNCTIONS"),
             by(matches),
             matches.get_one("svg"),
         ),

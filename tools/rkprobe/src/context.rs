@@ -43,7 +43,10 @@ use crate::{
     functions::Functions,
     instance::Instance,
     missing::Missing,
-    pattern::is_pattern,
+    pattern::{
+        is_pattern,
+        matches, //
+    },
     profile,
     record::{
         self,
@@ -270,15 +273,20 @@ impl Context {
             .map(|place| place.split('%').next().unwrap_or(place))
             .collect();
         places.dedup();
-        if let [pattern] = places[..] {
-            if is_pattern(pattern) {
-                let count = self.functions.matching(pattern, usize::MAX)?.len();
-                return Ok(functions(count));
+        let matching = |pattern: &str| {
+            let all = self.functions.traceable();
+            all.filter(|symbol| matches(pattern, symbol.name)).count()
+        };
+        let is_short = places.len() <= 3 && !places.iter().any(|place| is_pattern(place));
+        Ok(match is_short {
+            true => places.join(", "),
+            false => {
+                let count = |place: &&str| match is_pattern(place) {
+                    true => matching(place),
+                    false => 1,
+                };
+                functions(places.iter().map(count).sum())
             }
-        }
-        Ok(match places.len() {
-            0..=3 => places.join(", "),
-            count => functions(count),
         })
     }
 
@@ -340,6 +348,15 @@ impl Context {
         self.switch_on(instance, event)
     }
 
+    /// Enables all events of the instance, which make records, as [`Self::enable`] does.
+    pub fn enable_all(&self, instance: &Instance<'_>) -> Result {
+        let directory = instance.file(&format!("events/{}", instance.group()));
+        let filter = format!("common_pid != {}", process::id());
+        self.tracefs
+            .write(&format!("{directory}/filter"), &filter)?;
+        self.tracefs.write(&format!("{directory}/enable"), "1")
+    }
+
     /// Enables an event of the instance that counts. Its command says which calls count.
     pub fn switch_on(&self, instance: &Instance<'_>, event: &str) -> Result {
         self.tracefs
@@ -361,16 +378,16 @@ impl Context {
         Ok(())
     }
 
-    /// Prints the text of `show` for each record of an event of the instance, until the time is over, or for as many
+    /// Prints the text of `show` for each record of the events of the instance, with the index of its event, until the time is over, or for as many
     /// records as the options say. Then prints the line `none` if there was no record, but not in JSON, and what is
     /// missing.
     pub fn print_records(
         &self,
         instance: &Instance<'_>,
-        event: &str,
+        events: &[String],
         options: &Options,
         none: &str,
-        show: impl Fn(&Record<'_>) -> String,
+        show: impl Fn(usize, &Record<'_>) -> String,
     ) -> Result {
         let count = options.count;
         self.begin_reading(instance, count)?;
@@ -378,10 +395,11 @@ impl Context {
         let mut stacks = Stacks::new(options.has_stack);
         let mut print = |complete: Vec<Pending>| -> Result<bool> {
             for pending in complete {
-                let record = Record::parse(&pending.line, event);
-                if let Some(record) = record.filter(|_| count.is_none_or(|count| printed < count)) {
+                let record = Record::parse_any(&pending.line, events);
+                let is_wanted = count.is_none_or(|count| printed < count);
+                if let Some((event, record)) = record.filter(|_| is_wanted) {
                     let stack = stream::without_probe(&pending.stack, &record);
-                    self.print(&show(&Record { stack, ..record }))?;
+                    self.print(&show(event, &Record { stack, ..record }))?;
                     printed += 1;
                 }
             }
@@ -390,7 +408,10 @@ impl Context {
         self.read_records(instance, |line| {
             print(match line {
                 "" => stacks.rest(),
-                line => stacks.take(line, Record::parse(line, event).map(|record| record.cpu)),
+                line => {
+                    let record = Record::parse_any(line, events);
+                    stacks.take(line, record.map(|(_, record)| record.cpu))
+                }
             })
         })?;
         print(stacks.end())?;

@@ -5,6 +5,11 @@
 use std::{
     cell::OnceCell,
     collections::HashSet,
+    fmt::{
+        self,
+        Display,
+        Formatter, //
+    },
     fs,
     path::PathBuf, //
 };
@@ -47,6 +52,16 @@ impl Symbol<'_> {
         match self.module {
             "" => self.name.into(),
             module => format!("{module}:{}", self.name),
+        }
+    }
+}
+
+/// As the kernel prints it.
+impl Display for Symbol<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.module {
+            "" => write!(f, "{}", self.name),
+            module => write!(f, "{} [{module}]", self.name),
         }
     }
 }

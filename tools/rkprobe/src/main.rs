@@ -3,9 +3,9 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `draw`, `svg`, `flame`, `hist`, `record`, `btf`, `returns`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`, `profile`,
-//! `pattern`, `functions`, `suggest`, `probes`, `selection`, `values`, `instance`, `stream`, `missing`, `counts`, `whom`,
-//! `workload`, `context`, `commands`, `cli`.
+//! `draw`, `svg`, `flame`, `hist`, `record`, `btf`, `returns`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
+//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `values`, `instance`, `stream`,
+//! `missing`, `counts`, `whom`, `workload`, `context`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -40,6 +40,7 @@ mod stream;
 mod suggest;
 mod svg;
 mod sys;
+mod targets;
 mod tracefs;
 mod values;
 mod whom;

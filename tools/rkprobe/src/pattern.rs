@@ -48,6 +48,61 @@ fn is_in(set: &[u8], byte: u8) -> bool {
     is_found != is_negated
 }
 
+/// Patterns and names that match all of `chosen` and none of `others`, and no text twice. Both lists are sorted, and
+/// have no name in common.
+pub fn cover(chosen: &[&str], others: &[&str]) -> Vec<String> {
+    let mut patterns = Vec::new();
+    add_cover(chosen, others, 0, &mut patterns);
+    patterns
+}
+
+/// Adds patterns for names whose first `len` bytes are equal, also in `others`.
+fn add_cover(chosen: &[&str], others: &[&str], len: usize, patterns: &mut Vec<String>) {
+    let prefix = match chosen {
+        [] => return,
+        [name] => return patterns.push((*name).into()),
+        [name, ..] => &name[..len],
+    };
+    if others.is_empty() {
+        // The names differ from others already. A longer prefix keeps away what is loaded later.
+        let last = chosen[chosen.len() - 1].bytes();
+        let common = chosen[0].bytes().zip(last).take_while(|(a, b)| a == b);
+        return patterns.push(format!("{}*", &chosen[0][..common.count()]));
+    }
+    let without_prefix = |names: &&[&str]| usize::from(names[0].len() == len);
+    let others = &others[without_prefix(&others)..];
+    let mut chosen = match without_prefix(&chosen) {
+        0 => chosen,
+        _ => {
+            patterns.push(prefix.into());
+            &chosen[1..]
+        }
+    };
+    // The next bytes that only chosen names have share one pattern.
+    let mut set = String::new();
+    let mut only: Vec<&str> = Vec::new();
+    while let Some(first) = chosen.first() {
+        let byte = first.as_bytes()[len];
+        let (mine, rest) =
+            chosen.split_at(chosen.partition_point(|name| name.as_bytes()[len] <= byte));
+        let start = others.partition_point(|name| name.as_bytes()[len] < byte);
+        let end = others.partition_point(|name| name.as_bytes()[len] <= byte);
+        match &others[start..end] {
+            // At the start of names, they have nothing in common.
+            [] if len > 0 => {
+                set.push(byte.into());
+                only.extend(mine);
+            }
+            theirs => add_cover(mine, theirs, len + 1, patterns),
+        }
+        chosen = rest;
+    }
+    match set.len() {
+        0 | 1 => add_cover(&only, &[], len, patterns),
+        _ => patterns.push(format!("{prefix}[{set}]*")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +121,42 @@ mod tests {
             ("**a*", "ba", true),
         ] {
             assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn patterns_cover_names() {
+        for (chosen, others, expected) in [
+            (&[][..], &["a"][..], &[][..]),
+            (&["vfs_read", "vfs_write"], &[], &["vfs_*"]),
+            (
+                &["a1", "vfs_read", "vfs_write"],
+                &["do_exit"],
+                &["a1", "vfs_*"],
+            ),
+            (&["vfs_read"], &["vfs_readv"], &["vfs_read"]),
+            (
+                &["vfs_open", "vfs_read", "vfs_sync", "vfs_write"],
+                &["vfs_stat", "vfs_statx"],
+                &["vfs_sync", "vfs_[orw]*"],
+            ),
+            (&["a", "ab", "abc"], &["ad", "b"], &["a", "ab*"]),
+            (&["ab", "ac", "b", "ba"], &["a"], &["a[bc]*", "b*"]),
+            (&["abx", "aby", "ac", "ad"], &["a"], &["a[bcd]*"]),
+        ] {
+            let found = cover(chosen, others);
+            assert_eq!(found, expected);
+            for name in chosen {
+                let count = found
+                    .iter()
+                    .filter(|pattern| matches(pattern, name))
+                    .count();
+                assert_eq!(count, 1, "{name} {found:?}");
+            }
+            for name in others {
+                let is_covered = found.iter().any(|pattern| matches(pattern, name));
+                assert!(!is_covered, "{name} {found:?}");
+            }
         }
     }
 }

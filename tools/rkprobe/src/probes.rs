@@ -37,27 +37,16 @@ pub fn check_syntax(command: &str) -> Result {
 /// The most calls in flight for which `r` can have memory.
 const MAXACTIVE: u32 = 4096;
 
-/// A function that exists.
-pub struct Function<'a> {
-    /// The name, maybe with a module and a colon in front.
-    pub name: &'a str,
-    /// Whether no other function has the name.
-    pub is_unique: bool,
-}
-
-impl Function<'_> {
-    /// The commands for a probe at the return of the function, without arguments, the best first.
-    ///
-    /// `f` has memory for all calls in flight. But it would probe all functions of the name, and not the function of a
-    /// module that is loaded again.
-    pub fn at_return(&self, group: &str, event: &str) -> Vec<String> {
-        let name = self.name;
-        let by_ftrace = format!("f:{group}/{event} {name}%return");
-        let by_kretprobe = format!("r{MAXACTIVE}:{group}/{event} {name}");
-        match self.is_unique && !name.contains([':', '+', '%']) {
-            true => vec![by_ftrace, by_kretprobe],
-            false => vec![by_kretprobe],
-        }
+/// The commands for a probe at the return of a function, without arguments, the best first.
+///
+/// `f` has memory for all calls in flight. But it would probe all functions of the name, and not the function of a
+/// module that is loaded again.
+pub fn at_return(name: &str, group: &str, event: &str) -> Vec<String> {
+    let by_ftrace = format!("f:{group}/{event} {name}%return");
+    let by_kretprobe = format!("r{MAXACTIVE}:{group}/{event} {name}");
+    match name.contains([':', '+', '%']) {
+        true => vec![by_kretprobe],
+        false => vec![by_ftrace, by_kretprobe],
     }
 }
 
@@ -86,6 +75,21 @@ fn module_in(function: &str, symbols: &str) -> Option<String> {
             .then(|| words.next())?
             .map(|module| module.trim_matches(['[', ']']).into())
     })
+}
+
+/// Checks the syntax of all commands of [`define_all`].
+pub fn check_all(probes: &[Vec<String>]) -> Result {
+    probes
+        .iter()
+        .flatten()
+        .try_for_each(|command| check_syntax(command))
+}
+
+/// Defines several probes, each by the first of its commands that the kernel accepts.
+pub fn define_all(tracefs: &Tracefs, probes: &[Vec<String>]) -> Result {
+    probes
+        .iter()
+        .try_for_each(|commands| define(tracefs, commands))
 }
 
 /// Defines a probe by the first of the commands that the kernel accepts. The last command's error counts.
@@ -152,14 +156,14 @@ mod tests {
 
     #[test]
     fn a_return_probe_has_memory_for_all_calls_if_it_can() {
-        let commands = |name, is_unique| Function { name, is_unique }.at_return("g", "e");
+        let commands = |name| at_return(name, "g", "e");
         assert_eq!(
-            commands("vfs_read", true),
+            commands("vfs_read"),
             ["f:g/e vfs_read%return", "r4096:g/e vfs_read"]
         );
-        assert_eq!(commands("name_show", false), ["r4096:g/e name_show"]);
-        assert_eq!(commands("a:b", true), ["r4096:g/e a:b"]);
-        for command in commands("vfs_read", true) {
+        assert_eq!(commands("name_show%all"), ["r4096:g/e name_show%all"]);
+        assert_eq!(commands("a:b"), ["r4096:g/e a:b"]);
+        for command in commands("vfs_read") {
             assert!(check_syntax(&command).is_ok(), "{command}");
         }
     }

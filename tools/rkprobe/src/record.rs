@@ -39,6 +39,15 @@ impl<'a> Record<'a> {
         })
     }
 
+    /// Parses a line of `trace_pipe` for one of several events. Returns the index of the event, too.
+    pub fn parse_any(line: &'a str, events: &[String]) -> Option<(usize, Self)> {
+        line.match_indices(": (").find_map(|(end, _)| {
+            let name = line[..end].rsplit(": ").next()?;
+            let event = events.iter().position(|event| event == name)?;
+            Some((event, Self::parse(line, name)?))
+        })
+    }
+
     /// The value of a field.
     pub fn field(&self, name: &str) -> Option<&'a str> {
         self.fields
@@ -131,6 +140,15 @@ mod tests {
         assert_eq!(record.field("list"), Some("{1,2}"));
         assert_eq!(record.field("ret"), Some("-2"));
         assert_eq!(record.fields.len(), 5);
+    }
+
+    #[test]
+    fn finds_the_event_of_a_line() {
+        let events = ["slow", "slow2"].map(String::from);
+        let line = "a: (b-1 [001] ..... 6.1: slow2: (f+0xbe/0xe0 <- g) s=\"x: (y\"";
+        let (event, record) = Record::parse_any(line, &events).unwrap();
+        assert_eq!((event, record.comm), (1, "a: (b"));
+        assert_eq!(Record::parse_any(line, &events[..1]), None);
     }
 
     #[test]

@@ -1,107 +1,73 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions that the user chooses.
+//! The functions that the user chooses: a name, or a list of names and patterns with commas between them. `!` in front
+//! of a name or a pattern excludes functions.
+
+use std::collections::{
+    BTreeSet,
+    HashMap,
+    HashSet, //
+};
 
 use crate::{
     failure::{
+        note,
         Failure,
         Result, //
     },
     functions::{
         Functions,
-        Method, //
+        Method,
+        Symbol, //
     },
     pattern::{
         is_pattern,
         matches, //
     },
-    probes::{
-        self,
-        Function, //
-    },
-    suggest,
-    tracefs::Tracefs, //
+    suggest, //
 };
 
-impl Functions {
-    /// Checks that a function exists and can be probed. `name` can start with the name of a module and a colon, and can
-    /// end with an offset or a suffix such as `%all`.
-    pub fn check<'n>(&self, name: &'n str, method: Method) -> Result<Function<'n>> {
-        if is_pattern(name) {
-            return Err(Failure::new(format!(
-                "{name} is a pattern: this command takes one function"
-            )));
-        }
-        let (module, function) = split(name);
-        if self.symbols().is_empty() {
-            return Ok(Function {
-                name,
-                is_unique: true,
-            });
-        }
-        let found = self.named(function, module);
-        let Some((address, symbol)) = found.first() else {
-            return Err(suggest::no_function(self, module, function));
-        };
-        if let Some(why) = self.why_not(address, *symbol, method) {
-            return Err(Failure::new(format!("{function} {why}")));
-        }
-        let is_unique = found.len() == 1;
-        let takes_all = method == Method::Ftrace || name.ends_with("%all");
-        if !is_unique && !takes_all {
-            return Err(suggest::not_unique(name, &found));
-        }
-        Ok(Function { name, is_unique })
-    }
+/// The most functions that have an event or a probe of their own.
+pub const MAX_EACH: usize = 256;
 
-    /// Checks a pattern, or that the function exists. The commands with patterns use `f`, which takes no module.
-    pub fn check_pattern(&self, pattern: &str) -> Result {
-        if let Some((_, name)) = pattern.split_once(':') {
-            return Err(Failure::new(format!(
-                "{pattern}: this command takes no module: write {name}"
-            )));
-        }
-        match is_pattern(pattern) {
-            true => Ok(()),
-            false => self.check(pattern, Method::Ftrace).map(|_| ()),
-        }
-    }
+/// A name or a pattern in a list.
+pub struct Part<'t> {
+    pub is_excluded: bool,
+    pub text: &'t str,
+}
 
-    /// The functions that a pattern matches, or the function itself. More than `limit` are a failure.
-    pub fn matching(&self, pattern: &str, limit: usize) -> Result<Vec<String>> {
-        if !is_pattern(pattern) {
-            return Ok(vec![pattern.into()]);
-        }
-        let names = self
-            .traceable()
-            .filter(|symbol| matches(pattern, symbol.name));
-        let mut found: Vec<String> = names.map(|symbol| symbol.full_name()).collect();
-        // A name of several functions is refused anyway.
-        found.sort();
-        found.dedup();
-        match found.len() {
-            0 => Err(Failure::new(format!("no function matches {pattern}"))),
-            count if count > limit => Err(Failure::new(format!(
-                "{count} functions match {pattern}: with --source, at most {limit} can"
-            ))),
-            _ => Ok(found),
-        }
+impl Part<'_> {
+    fn selects(&self, symbol: &Symbol<'_>) -> bool {
+        let (module, name) = split(self.text);
+        module.is_none_or(|module| module == symbol.module) && matches(name, symbol.name)
     }
 }
 
-/// Defines a probe of all functions that a pattern matches. The failure says if no function matches.
-pub fn define_pattern(
-    tracefs: &Tracefs,
-    functions: &Functions,
-    pattern: &str,
-    command: String,
-) -> Result {
-    probes::define(tracefs, &[command]).map_err(|failure| {
-        functions
-            .matching(pattern, usize::MAX)
-            .err()
-            .unwrap_or(failure)
-    })
+/// The parts of a list. Without names to include, it excludes from all functions.
+pub fn parse(text: &str) -> Result<Vec<Part<'_>>> {
+    let mut parts = Vec::new();
+    for text in text.split(',').map(str::trim) {
+        let (is_excluded, text) = match text.strip_prefix('!') {
+            Some(text) => (true, text),
+            None => (false, text),
+        };
+        if text.is_empty() {
+            return Err(Failure::new("a list of functions has no empty names"));
+        }
+        parts.push(Part { is_excluded, text });
+    }
+    if parts.iter().all(|part| part.is_excluded) {
+        parts.push(Part {
+            is_excluded: false,
+            text: "*",
+        });
+    }
+    Ok(parts)
+}
+
+/// Whether the user chooses more than one function.
+pub fn is_list(text: &str) -> bool {
+    is_pattern(text) || text.contains([',', '!'])
 }
 
 /// Splits `MODULE:FUNCTION+OFFSET` or the like. Leaves out what is behind the name.
@@ -116,6 +82,134 @@ pub fn split(name: &str) -> (Option<&str>, &str) {
     )
 }
 
+impl Functions {
+    /// Checks that a function exists and can be probed. `name` can start with the name of a module and a colon, and can
+    /// end with an offset or a suffix such as `%all`.
+    pub fn check(&self, name: &str, method: Method) -> Result {
+        if is_list(name) {
+            return Err(Failure::new(format!(
+                "{name} can be many functions: this command takes one"
+            )));
+        }
+        let (module, function) = split(name);
+        if self.symbols().is_empty() {
+            return Ok(());
+        }
+        let found = self.named(function, module);
+        let Some((address, symbol)) = found.first() else {
+            return Err(suggest::no_function(self, module, function));
+        };
+        if let Some(why) = self.why_not(address, *symbol, method) {
+            return Err(Failure::new(format!("{function} {why}")));
+        }
+        let takes_all = method == Method::Ftrace || name.ends_with("%all");
+        match found.len() {
+            1 => Ok(()),
+            _ if takes_all => Ok(()),
+            _ => Err(suggest::not_unique(name, &found)),
+        }
+    }
+
+    /// All functions of a list.
+    pub fn choose(&self, text: &str, method: Method) -> Result<BTreeSet<Symbol<'_>>> {
+        let parts = parse(text)?;
+        let mut chosen = self.include(&parts, method)?;
+        exclude(&mut chosen, &parts);
+        match chosen.is_empty() {
+            true => Err(Failure::new(format!("no function is left of {text}"))),
+            false => Ok(chosen),
+        }
+    }
+
+    /// The functions of a list, with those that it excludes.
+    pub fn include(&self, parts: &[Part<'_>], method: Method) -> Result<BTreeSet<Symbol<'_>>> {
+        if parts.iter().any(|part| is_pattern(part.text)) && self.traceable().next().is_none() {
+            return Err(Failure::new(
+                "only root can read which functions ftrace can trace",
+            ));
+        }
+        let blacklisted: HashSet<Symbol<'_>> = match method {
+            Method::Kprobe => self.blacklisted().collect(),
+            _ => HashSet::new(),
+        };
+        let mut chosen = BTreeSet::new();
+        for part in parts.iter().filter(|part| !part.is_excluded) {
+            if !is_pattern(part.text) {
+                let (module, name) = split(part.text);
+                self.check(part.text, method)?;
+                let found = self.named(name, module).into_iter();
+                chosen.extend(found.map(|(_, symbol)| symbol));
+                continue;
+            }
+            let found: Vec<Symbol<'_>> = self
+                .traceable()
+                .filter(|symbol| part.selects(symbol) && !blacklisted.contains(symbol))
+                .collect();
+            if found.is_empty() {
+                return Err(Failure::new(format!("no function matches {}", part.text)));
+            }
+            chosen.extend(found);
+        }
+        Ok(chosen)
+    }
+
+    /// The functions of a list, each of which gets a probe of its own. A name alone stays as it is.
+    pub fn each(&self, text: &str, method: Method) -> Result<Vec<String>> {
+        if !is_list(text) {
+            self.check(text, method)?;
+            return Ok(vec![text.into()]);
+        }
+        let chosen = self.choose(text, method)?;
+        let mut counts: HashMap<Symbol<'_>, usize> = HashMap::new();
+        let mut all: HashMap<&str, usize> = HashMap::new();
+        for (_, symbol) in self.code() {
+            *counts.entry(symbol).or_default() += 1;
+            *all.entry(symbol.name).or_default() += 1;
+        }
+        let is_single = |symbol: &&Symbol<'_>| match symbol.module {
+            "" => all.get(symbol.name).is_none_or(|count| *count == 1),
+            _ => counts.get(*symbol).is_none_or(|count| *count == 1),
+        };
+        let (single, others): (Vec<&Symbol<'_>>, Vec<&Symbol<'_>>) =
+            chosen.iter().partition(is_single);
+        let others: Vec<&str> = others.into_iter().map(|symbol| symbol.name).collect();
+        leave_out(&others, "several functions have the name");
+        match single.len() {
+            0 => Err(Failure::new(format!("no function is left of {text}"))),
+            count if count > MAX_EACH => Err(Failure::new(format!(
+                "{count} functions match {text}: each needs its own probe, and at most {MAX_EACH} can have one"
+            ))),
+            _ => Ok(single.into_iter().map(Symbol::full_name).collect()),
+        }
+    }
+}
+
+/// Removes what a list excludes.
+pub fn exclude(chosen: &mut BTreeSet<Symbol<'_>>, parts: &[Part<'_>]) {
+    for part in parts.iter().filter(|part| part.is_excluded) {
+        let before = chosen.len();
+        chosen.retain(|symbol| !part.selects(symbol));
+        if chosen.len() == before {
+            note(format!("rkprobe: !{} excludes no function", part.text));
+        }
+    }
+}
+
+/// Says which functions of a list are not probed.
+fn leave_out(names: &[&str], why: &str) {
+    const SHOWN: usize = 5;
+
+    if names.is_empty() {
+        return;
+    }
+    let more = match names.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    note(format!("rkprobe: not probed: {shown}{more}: {why}"));
+}
+
 #[cfg(test)]
 mod tests {
     use crate::functions::{
@@ -125,10 +219,10 @@ mod tests {
 
     use super::*;
 
-    fn error(name: &str, method: Method) -> String {
-        match functions().check(name, method) {
+    fn error<T>(result: Result<T>) -> String {
+        match result {
             Err(Failure::Message(text)) => text,
-            other => format!("{:?}", other.is_ok()),
+            _ => String::new(),
         }
     }
 
@@ -160,14 +254,12 @@ mod tests {
                 assert!(functions.check(name, *method).is_ok(), "{name} {method:?}");
             }
         }
-        assert!(!functions.check("name_show", Ftrace).unwrap().is_unique);
-        assert!(functions.check("mod:name_show", Kprobe).unwrap().is_unique);
     }
 
     #[test]
     fn others_have_a_reason() {
         for (name, method, expected) in [
-            ("vfs_*", Method::Any, "vfs_* is a pattern: this command takes one function"),
+            ("vfs_*", Method::Any, "vfs_* can be many functions: this command takes one"),
             (
                 "__pfx_vfs_read",
                 Method::Read,
@@ -204,26 +296,8 @@ mod tests {
                 "lost.cold cannot be probed: ftrace does not know it (notrace, assembly, or data)",
             ),
         ] {
-            assert_eq!(error(name, method), expected);
+            assert_eq!(error(functions().check(name, method)), expected);
         }
-    }
-
-    #[test]
-    fn a_pattern_has_no_module() {
-        assert!(functions().check_pattern("vfs_*").is_ok());
-        let Err(Failure::Message(text)) = functions().check_pattern("mod:mod_*") else {
-            panic!();
-        };
-        assert_eq!(text, "mod:mod_*: this command takes no module: write mod_*");
-    }
-
-    #[test]
-    fn finds_the_functions_of_a_pattern() {
-        let found = |pattern| functions().matching(pattern, 2).unwrap();
-        assert_eq!(found("vfs_*"), ["vfs_read", "vfs_write"]);
-        assert_eq!(found("name_[s]how"), ["mod:name_show", "name_show"]);
-        assert!(functions().matching("*", 2).is_err());
-        assert!(functions().matching("no_*", 2).is_err());
     }
 
     #[test]
@@ -231,5 +305,62 @@ mod tests {
         let empty = functions::tests::of("10 t vfs_read\n", "", "");
         assert!(empty.check("vfs_read", Method::Kprobe).is_ok());
         assert!(empty.check("vfs_raed", Method::Kprobe).is_err());
+    }
+
+    #[test]
+    fn a_list_has_each_function_once() {
+        let functions = functions();
+        let chosen = |text| {
+            let all = functions.choose(text, Method::Ftrace).unwrap();
+            all.iter().map(Symbol::full_name).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            chosen("vfs_*,vfs_read, vfs_read"),
+            ["vfs_read", "vfs_write"]
+        );
+        assert_eq!(chosen("vfs_*,!vfs_r*"), ["vfs_write"]);
+        assert_eq!(chosen("!vfs_*,vfs_read,do_int3"), ["do_int3"]);
+        assert_eq!(
+            chosen("mod:*"),
+            ["mod_write", "name_show"].map(|name| format!("mod:{name}"))
+        );
+        assert_eq!(chosen("*write,!mod:*"), ["vfs_write"]);
+        assert_eq!(chosen("!*_*"), ["copied.isra.0"]);
+        for (text, expected) in [
+            ("vfs_*,no_*", "no function matches no_*"),
+            ("vfs_*,!v*", "no function is left of vfs_*,!v*"),
+            (
+                "vfs_read,,vfs_write",
+                "a list of functions has no empty names",
+            ),
+            (
+                "vfs_*,vfs_raed",
+                "the kernel has no function vfs_raed; similar: vfs_read",
+            ),
+        ] {
+            assert_eq!(error(functions.choose(text, Method::Ftrace)), expected);
+        }
+        assert_eq!(
+            error(functions.choose("do_*", Method::Kprobe)),
+            "no function matches do_*"
+        );
+    }
+
+    #[test]
+    fn each_function_has_one_probe() {
+        let each = |text, method| functions().each(text, method).unwrap();
+        assert_eq!(each("name_show%all", Method::Kprobe), ["name_show%all"]);
+        assert_eq!(
+            each("name_*,mod_*", Method::Kprobe),
+            ["mod:mod_write", "mod:name_show"]
+        );
+        assert_eq!(
+            each("do_int3,vfs_read", Method::Any),
+            ["do_int3", "vfs_read"]
+        );
+        assert_eq!(
+            error(functions().each("name_show,vfs_read", Method::Kprobe)),
+            error(functions().check("name_show", Method::Kprobe))
+        );
     }
 }

@@ -236,17 +236,34 @@ pub struct Values {
 }
 
 impl Values {
-    /// The values of a function, with `NAME=FETCHARG` of the user. The return value has the name `returned`.
-    pub fn of(function: &str, returned: &str, shown: &[&str]) -> Self {
-        let module = probes::module_of(function);
-        let name = function.rsplit(':').next().unwrap_or(function);
-        btf::with(module.as_deref(), |btf| {
-            Self::find(btf, name, returned, shown)
-        })
-        .unwrap_or_else(|| Self {
+    /// The values of each function, with `NAME=FETCHARG` of the user. The return value has the name `returned`.
+    pub fn of_each(functions: &[String], returned: &str, shown: &[&str]) -> Vec<Self> {
+        let unknown = || Self {
             shown: shown.iter().map(|field| Value::plain(field)).collect(),
             ..Self::default()
-        })
+        };
+        let bytes = btf::read("vmlinux");
+        let mut index = Vec::new();
+        let kernel = btf::parse(&bytes, None, &mut index);
+        let values = |function: &String| {
+            let kernel = kernel.as_ref()?;
+            // The list of symbols is long. One function can be of a module without its name in front.
+            let module = match &functions {
+                [one] => probes::module_of(one),
+                _ => function.split_once(':').map(|(module, _)| module.into()),
+            };
+            let name = function.rsplit(':').next().unwrap_or(function);
+            let Some(module) = module else {
+                return Some(Self::find(kernel, name, returned, shown));
+            };
+            let bytes = btf::read(&module);
+            let mut index = Vec::new();
+            let module = btf::parse(&bytes, Some(kernel), &mut index)?;
+            Some(Self::find(&module, name, returned, shown))
+        };
+        let all = functions.iter();
+        all.map(|function| values(function).unwrap_or_else(unknown))
+            .collect()
     }
 
     fn find(btf: &Btf<'_>, function: &str, returned: &str, shown: &[&str]) -> Self {

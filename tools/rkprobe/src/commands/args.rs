@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rkprobe args FUNCTION`: with which arguments is it called?
+//! `rkprobe args FUNCTIONS`: with which arguments are they called?
 
 use serde::Serialize;
 
@@ -10,7 +10,11 @@ use crate::{
     functions::Method,
     probes,
     record::Record,
-    stream::Options,
+    selection::is_list,
+    stream::{
+        self,
+        Options, //
+    },
     values::{
         Members,
         Values, //
@@ -19,7 +23,10 @@ use crate::{
 
 /// A call in JSON.
 #[derive(Serialize)]
-struct Call {
+struct Call<'a> {
+    /// The function, if the run has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<&'a str>,
     arguments: Members,
 }
 
@@ -29,34 +36,49 @@ fn show(record: &Record<'_>, function: &str, values: &Values, options: &Options)
     format!("{}  {function}({arguments})\n{lines}", options.head(record))
 }
 
-fn json(record: &Record<'_>, values: &Values, options: &Options) -> String {
+fn json(record: &Record<'_>, function: Option<&str>, values: &Values, options: &Options) -> String {
     let arguments = values.json(record, &[]);
-    options.json(record, Call { arguments })
+    options.json(
+        record,
+        Call {
+            function,
+            arguments,
+        },
+    )
 }
 
-/// Runs the command. `shown` are fetch arguments that the user wants to see.
-pub fn run(context: &Context, function: &str, shown: &[&str], options: &Options) -> Result {
-    context.functions.check(function, Method::Kprobe)?;
-    let values = Values::of(function, "", shown);
+/// Runs the command. `text` chooses the functions, each of which gets an event. `shown` are fetch arguments that the user
+/// wants to see.
+pub fn run(context: &Context, text: &str, shown: &[&str], options: &Options) -> Result {
+    let functions = context.functions.each(text, Method::Kprobe)?;
+    let events = stream::events("args", functions.len());
+    let values = Values::of_each(&functions, "", shown);
     let clause = context.whom.clause();
-    let commands = |group: &str| -> Vec<String> {
-        let all = values.fetch_arguments("", false).into_iter();
-        all.map(|fetch| format!("p:{group}/args {function}{fetch}{clause}"))
-            .collect()
+    let commands = |group: &str| -> Vec<Vec<String>> {
+        let of_function = |(index, function): (usize, &String)| {
+            let event = &events[index];
+            let all = values[index].fetch_arguments("", false).into_iter();
+            all.map(|fetch| format!("p:{group}/{event} {function}{fetch}{clause}"))
+                .collect()
+        };
+        functions.iter().enumerate().map(of_function).collect()
     };
-    for command in commands("rkprobe") {
-        probes::check_syntax(&command)?;
-    }
+    probes::check_all(&commands("rkprobe"))?;
     let instance = context.start()?;
-    probes::define(&context.tracefs, &commands(instance.group()))?;
+    probes::define_all(&context.tracefs, &commands(instance.group()))?;
     options.prepare(&context.tracefs, &instance, context.is_json)?;
-    context.enable(&instance, "args")?;
-    let none = format!("{function}: 0 calls");
-    context.print_records(&instance, "args", options, &none, |record| {
+    match &events[..] {
+        [event] => context.enable(&instance, event)?,
+        _ => context.enable_all(&instance)?,
+    }
+    let none = format!("{text}: 0 calls");
+    context.print_records(&instance, &events, options, &none, |event, record| {
+        let (function, values) = (&functions[event], &values[event]);
         if context.is_json {
-            json(record, &values, options)
+            let function = is_list(text).then_some(&**function);
+            json(record, function, values, options)
         } else {
-            show(record, function, &values, options)
+            show(record, function, values, options)
         }
     })
 }
@@ -73,7 +95,7 @@ mod tests {
         let mut options = Options::default();
         let text = show(&record, "f", &values, &options);
         assert_eq!(text, "cat-7  f(file=0x1, count=5)\n");
-        let text = json(&record, &values, &options);
+        let text = json(&record, None, &values, &options);
         assert!(text.starts_with("{\"time\":"));
         assert!(text.ends_with(
             ",\"cpu\":1,\"comm\":\"cat\",\"pid\":7,\"arguments\":{\"file\":\"0x1\",\"count\":5}}\n"
@@ -84,7 +106,7 @@ mod tests {
             show(&record, "f", &values, &options),
             "cat-7  f(file=0x1, count=5)\n          g+0x1/0x2\n          h+0x1/0x2 [m]\n"
         );
-        let text = json(&record, &values, &options);
+        let text = json(&record, None, &values, &options);
         assert!(text.ends_with(",\"stack\":[\"g+0x1/0x2\",\"h+0x1/0x2 [m]\"]}\n"));
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rkprobe count PATTERN`: which functions are called how often? The kernel counts by function.
+//! `rkprobe count FUNCTIONS`: which functions are called how often? The kernel counts by function.
 
 use serde::Serialize;
 
@@ -28,7 +28,6 @@ use crate::{
     },
     missing::Missing,
     probes,
-    selection,
     svg, //
 };
 
@@ -85,7 +84,7 @@ fn picture(context: &Context, pattern: &str, hist: &Hist, missing: &Missing) -> 
 
 /// Runs the command. `by` divides the calls of a function, and `image` is the path of an image.
 pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&String>) -> Result {
-    context.functions.check_pattern(pattern)?;
+    let targets = context.functions.targets(pattern)?;
     let (mut keys, mut names) = (vec!["func"], vec!["func"]);
     if let Some(by) = by {
         keys.push(by.key());
@@ -97,25 +96,24 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&Stri
         size: 8192,
         condition: context.whom.counted(),
     };
-    let command = |group: &str| {
-        let field = by.map_or("", By::field);
-        format!("f:{group}/count {pattern}{field}{}", count.clauses())
+    let commands = |group: &str| -> Vec<Vec<String>> {
+        let end = by.map_or("", By::field).to_string() + &count.clauses();
+        let command = |target: &String| vec![format!("f:{group}/count {target}{end}")];
+        targets.texts.iter().map(command).collect()
     };
-    probes::check_syntax(&command("rkprobe"))?;
+    probes::check_all(&commands("rkprobe"))?;
     let instance = context.start()?;
-    selection::define_pattern(
-        &context.tracefs,
-        &context.functions,
-        pattern,
-        command(instance.group()),
-    )?;
+    probes::define_all(&context.tracefs, &commands(instance.group()))?;
     context.switch_on(&instance, "count")?;
     let table = Table {
         event: "count",
         keys: &names,
         sum: None,
     };
-    let read = || counts::read_one(&context.tracefs, &instance, table);
+    let read = || -> Result<(Hist, Missing)> {
+        let (hist, missing) = counts::read_one(&context.tracefs, &instance, table)?;
+        Ok((targets.filter(hist), missing))
+    };
     context.watch(&instance, || {
         let (hist, missing) = read()?;
         Ok(picture(context, pattern, &hist, &missing))

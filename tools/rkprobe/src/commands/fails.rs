@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rkprobe fails PATTERN`: which functions return errors, which errors, how often, and to whom?
+//! `rkprobe fails FUNCTIONS`: which functions return errors, which errors, how often, and to whom?
 
 use std::{
     cmp::Reverse,
@@ -31,6 +31,7 @@ use crate::{
         self,
         Stack, //
     },
+    functions::Method,
     hist::{
         self,
         one_line,
@@ -38,10 +39,12 @@ use crate::{
     },
     lines::Lines,
     missing::Missing,
-    pattern::is_pattern,
     probes,
     returns::Returns,
-    selection,
+    selection::{
+        is_list,
+        split, //
+    },
     stream,
     svg,
     whom::Whom, //
@@ -49,9 +52,6 @@ use crate::{
 
 /// The lowest number that is an error. C: `MAX_ERRNO`.
 const MIN_ERROR: i32 = -4095;
-
-/// The most functions whose return instructions are probed.
-const MAX_PROBED: usize = 256;
 
 /// The event of `f…%return`, which knows the function.
 const FUNCTIONS: &str = "fails";
@@ -225,25 +225,9 @@ fn at_return(group: &str, by: Groups, pattern: &str, whom: &Whom) -> String {
     format!("f:{group}/{FUNCTIONS} {pattern}%return {count}")
 }
 
-/// The commands of both events for a pattern. With source lines, each function has its own probe: at its return
-/// instructions, or else at its return. Returns the number of functions that the kernel refuses.
-fn define(
-    context: &Context,
-    group: &str,
-    by: Groups,
-    functions: Option<&[String]>,
-    pattern: &str,
-) -> Result<u64> {
-    let at_return = |name: &str| at_return(group, by, name, &context.whom);
-    let Some(functions) = functions else {
-        selection::define_pattern(
-            &context.tracefs,
-            &context.functions,
-            pattern,
-            at_return(pattern),
-        )?;
-        return Ok(0);
-    };
+/// Gives each function a probe of its own: at its return instructions, or else at its return. Returns the number of
+/// functions that the kernel refuses.
+fn define_each(context: &Context, group: &str, by: Groups, functions: &[String]) -> Result<u64> {
     let mut last = Ok(());
     let mut probed = 0;
     let mut refused = 0;
@@ -254,7 +238,8 @@ fn define(
         );
         // `f` takes no module.
         let name = function.rsplit(':').next().unwrap_or(function);
-        match probes::define(&context.tracefs, &[at_instructions, at_return(name)]) {
+        let at_return = at_return(group, by, name, &context.whom);
+        match probes::define(&context.tracefs, &[at_instructions, at_return]) {
             Ok(()) => probed += 1,
             Err(failure) => {
                 // Functions that return nothing have no errors.
@@ -287,20 +272,28 @@ pub fn run(
     has_stack: bool,
 ) -> Result {
     let mut returns = Returns::default();
-    context.functions.check_pattern(pattern)?;
-    if !is_pattern(pattern) {
-        returns.look_up([pattern].into_iter());
-        if let Some(why) = returns.of(pattern).why_no_error() {
+    let targets = context.functions.targets(pattern)?;
+    if !is_list(pattern) {
+        let symbol = match split(pattern) {
+            (Some(module), name) => format!("{name} [{module}]"),
+            (None, name) => name.into(),
+        };
+        returns.look_up([&*symbol].into_iter());
+        if let Some(why) = returns.of(&symbol).why_no_error() {
             return Err(Failure::new(format!("{pattern} {why}, so no error either")));
         }
     }
     let who = by.unwrap_or(By::Comm);
     let has_stack = has_stack && who != By::Stack;
     let by = Groups { who, has_stack };
-    probes::check_syntax(&at_return("rkprobe", by, pattern, &context.whom))?;
+    let commands = |group: &str| -> Vec<Vec<String>> {
+        let command = |target: &String| vec![at_return(group, by, target, &context.whom)];
+        targets.texts.iter().map(command).collect()
+    };
+    probes::check_all(&commands("rkprobe"))?;
     let (functions, lines) = if has_source {
-        let functions = context.functions.matching(pattern, MAX_PROBED)?;
-        let modules: Vec<String> = match is_pattern(pattern) {
+        let functions = context.functions.each(pattern, Method::Any)?;
+        let modules: Vec<String> = match is_list(pattern) {
             true => functions.iter().map(|name| module(name).into()).collect(),
             false => vec![probes::module_of(pattern).unwrap_or_default()],
         };
@@ -310,7 +303,13 @@ pub fn run(
         (None, None)
     };
     let instance = context.start()?;
-    let refused = define(context, instance.group(), by, functions.as_deref(), pattern)?;
+    let refused = match &functions {
+        Some(functions) => define_each(context, instance.group(), by, functions)?,
+        None => {
+            probes::define_all(&context.tracefs, &commands(instance.group()))?;
+            0
+        }
+    };
     for event in [FUNCTIONS, INSTRUCTIONS] {
         let directory = context.tracefs.path(&instance.event_file(event, ""));
         // A dry run shows the first command for each function, and takes it for accepted.
@@ -336,7 +335,13 @@ pub fn run(
             sum: None,
         });
         let ([hist, exits], missing) = counts::read(&context.tracefs, &instance, tables)?;
-        let errors = errors(&hist, &exits, name, lines.as_ref(), &mut returns);
+        let errors = errors(
+            &targets.filter(hist),
+            &exits,
+            name,
+            lines.as_ref(),
+            &mut returns,
+        );
         Ok((errors, missing.with_unprobed(refused)))
     };
     context.watch(&instance, || {

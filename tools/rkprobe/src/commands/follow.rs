@@ -150,8 +150,8 @@ fn choose(structure: &str, function: &str, chosen: Option<&str>, is_end: bool) -
 
 /// The functions where a life begins and ends, with their objects.
 struct Ends<'a> {
-    from: (probes::Function<'a>, String),
-    until: Option<(probes::Function<'a>, String)>,
+    from: (&'a str, String),
+    until: Option<(&'a str, String)>,
 }
 
 /// The commands of the three events, each with others to try. The tasks of the run are those whose objects it follows:
@@ -192,7 +192,7 @@ impl Commands {
         }
         Self {
             from: match is_returned {
-                true => with_object(from.at_return(group, "from"), object, &clause),
+                true => with_object(probes::at_return(from, group, "from"), object, &clause),
                 false => vec![format!(
                     "p:{group}/from {} object={object}{clause}",
                     question.from
@@ -200,7 +200,7 @@ impl Commands {
             },
             until: until
                 .as_ref()
-                .map(|(until, end)| with_object(until.at_return(group, "until"), end, "")),
+                .map(|(until, end)| with_object(probes::at_return(until, group, "until"), end, "")),
             follow,
             is_returned,
         }
@@ -421,13 +421,13 @@ fn is_address(value: &str) -> bool {
 pub fn run(context: &Context, question: &Question<'_>) -> Result {
     let structure = question.structure;
     let check = |name| context.functions.check(name, Method::Any);
-    let from = check(question.from)?;
-    let until = question.until.map(check).transpose()?;
+    check(question.from)?;
+    question.until.map(check).transpose()?;
     let object = choose(structure, question.from, question.object, false)?;
     let ends = Ends {
-        from: (from, object),
-        until: match question.until.zip(until) {
-            Some((name, until)) => Some((until, choose(structure, name, question.end, true)?)),
+        from: (question.from, object),
+        until: match question.until {
+            Some(until) => Some((until, choose(structure, until, question.end, true)?)),
             None => None,
         },
     };
@@ -624,10 +624,9 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
             only_changes: true,
             count: None,
         };
-        let function = |name, is_unique| probes::Function { name, is_unique };
         let mut ends = Ends {
-            from: (function("a", true), "$retval".into()),
-            until: Some((function("b", false), "inode".into())),
+            from: ("a", "$retval".into()),
+            until: Some(("b:b", "inode".into())),
         };
         let commands = Commands::new("g", &question, &ends, &Whom::default());
         let all: Vec<&[String]> = commands.all().collect();
@@ -638,7 +637,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
                     "f:g/from a%return object=$retval",
                     "r4096:g/from a object=$retval"
                 ][..],
-                &["r4096:g/until b object=inode"],
+                &["r4096:g/until b:b object=inode"],
                 &["o:g/follow (inode)g/from.object x_*,y until=g/until.object changes m=$obj->i_mode"]
             ]
         );

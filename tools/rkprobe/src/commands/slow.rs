@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rkprobe slow FUNCTION DURATION`: which calls take longer?
+//! `rkprobe slow FUNCTIONS DURATION`: which calls take longer?
 
 use serde::Serialize;
 
@@ -11,7 +11,11 @@ use crate::{
     functions::Method,
     probes,
     record::Record,
-    stream::Options,
+    selection::is_list,
+    stream::{
+        self,
+        Options, //
+    },
     values::{
         Members,
         Returned,
@@ -30,12 +34,13 @@ const OWN: [&str; 2] = [NS, RESULT];
 /// The commands to try: some functions return nothing, and BTF does not describe all of them.
 fn commands(
     group: &str,
-    function: &probes::Function<'_>,
+    event: &str,
+    function: &str,
     values: &Values,
     limit: u64,
     whom: &Whom,
 ) -> Vec<String> {
-    let commands = function.at_return(group, "slow");
+    let commands = probes::at_return(function, group, event);
     let and = whom.and();
     let all = values.fetch_arguments(RESULT, true).into_iter();
     all.flat_map(|fetch| {
@@ -49,6 +54,9 @@ fn commands(
 /// A call in JSON.
 #[derive(Serialize)]
 struct Call<'a> {
+    /// The function, if the run has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<&'a str>,
     ns: u64,
     caller: &'a str,
     #[serde(flatten)]
@@ -74,8 +82,9 @@ fn show(record: &Record<'_>, function: &str, values: &Values, options: &Options)
     )
 }
 
-fn json(record: &Record<'_>, values: &Values, options: &Options) -> String {
+fn json(record: &Record<'_>, function: Option<&str>, values: &Values, options: &Options) -> String {
     let call = Call {
+        function,
         ns: duration_of(record),
         caller: record.caller(),
         result: values.json_result(record, RESULT),
@@ -84,33 +93,35 @@ fn json(record: &Record<'_>, values: &Values, options: &Options) -> String {
     options.json(record, call)
 }
 
-/// Runs the command. `limit` is in ns, and `shown` are fetch arguments that the user wants to see.
-pub fn run(
-    context: &Context,
-    function: &str,
-    limit: u64,
-    shown: &[&str],
-    options: &Options,
-) -> Result {
-    let probed = context.functions.check(function, Method::Any)?;
-    let values = Values::of(function, RESULT, shown);
-    for command in commands("rkprobe", &probed, &values, limit, &context.whom) {
-        probes::check_syntax(&command)?;
-    }
+/// Runs the command. `text` chooses the functions, each of which gets an event. `limit` is in ns, and `shown` are fetch
+/// arguments that the user wants to see.
+pub fn run(context: &Context, text: &str, limit: u64, shown: &[&str], options: &Options) -> Result {
+    let functions = context.functions.each(text, Method::Any)?;
+    let events = stream::events("slow", functions.len());
+    let values = Values::of_each(&functions, RESULT, shown);
+    let commands = |group: &str| -> Vec<Vec<String>> {
+        let of_function = |(index, function): (usize, &String)| {
+            let (event, values) = (&events[index], &values[index]);
+            commands(group, event, function, values, limit, &context.whom)
+        };
+        functions.iter().enumerate().map(of_function).collect()
+    };
+    probes::check_all(&commands("rkprobe"))?;
     let instance = context.start()?;
-    let commands = commands(instance.group(), &probed, &values, limit, &context.whom);
-    probes::define(&context.tracefs, &commands)?;
+    probes::define_all(&context.tracefs, &commands(instance.group()))?;
     options.prepare(&context.tracefs, &instance, context.is_json)?;
-    context.enable(&instance, "slow")?;
-    let none = format!(
-        "{function}: 0 calls took more than {}",
-        duration::show(limit)
-    );
-    context.print_records(&instance, "slow", options, &none, |record| {
+    match &events[..] {
+        [event] => context.enable(&instance, event)?,
+        _ => context.enable_all(&instance)?,
+    }
+    let none = format!("{text}: 0 calls took more than {}", duration::show(limit));
+    context.print_records(&instance, &events, options, &none, |event, record| {
+        let (function, values) = (&functions[event], &values[event]);
         if context.is_json {
-            json(record, &values, options)
+            let function = is_list(text).then_some(&**function);
+            json(record, function, values, options)
         } else {
-            show(record, function, &values, options)
+            show(record, function, values, options)
         }
     })
 }
@@ -129,7 +140,7 @@ mod tests {
             show(&record, "f", &values, &options),
             " 2.50 ms  cat-7  f(file=0x1, ret=5) = -ENOENT  from ksys_read\n"
         );
-        assert!(json(&record, &values, &options).ends_with(
+        assert!(json(&record, None, &values, &options).ends_with(
             ",\"cpu\":1,\"comm\":\"cat\",\"pid\":7,\"ns\":2500000,\"caller\":\"ksys_read\",\"ret\":-2,\
              \"error\":\"ENOENT\",\"arguments\":{\"file\":\"0x1\",\"ret\":5}}\n"
         ));

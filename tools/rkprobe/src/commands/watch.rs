@@ -33,7 +33,10 @@ use crate::{
     missing::Missing,
     probes,
     record::Record,
-    stream::Options, //
+    stream::{
+        self,
+        Options, //
+    }, //
 };
 
 /// The lengths that the processor can watch, in bytes, the longest first.
@@ -250,7 +253,8 @@ pub fn run(context: &Context, memory: &str, is_each: bool, options: &Options) ->
         options.prepare(&context.tracefs, &instance, context.is_json)?;
         context.enable(&instance, "watch").map_err(explain)?;
         let none = format!("{memory}: 0 writes");
-        return context.print_records(&instance, "watch", options, &none, |record| {
+        let events = stream::events("watch", 1);
+        return context.print_records(&instance, &events, options, &none, |_, record| {
             if context.is_json {
                 json(record, IS_BEFORE, options)
             } else {
