@@ -21,11 +21,13 @@ use crate::{
     commands::{
         args,
         count,
+        doctor,
         events,
         exits,
         fails,
         follow,
         lat,
+        list,
         slow,
         watch, //
     },
@@ -384,6 +386,15 @@ fn command() -> Command {
                 .about("Which events exist, where are they enabled, what do they miss?"),
         )
         .subcommand(
+            Command::new("list")
+                .about("Which functions can be probed, and why not the others?")
+                .arg(functions()),
+        )
+        .subcommand(
+            Command::new("doctor")
+                .about("Does the kernel have what the tool needs, and what to do if not?"),
+        )
+        .subcommand(
             Command::new("completion")
                 .about("Print the completion script of a shell")
                 .arg(
@@ -445,7 +456,9 @@ pub fn run() -> Result<u8> {
         }
         _ => {}
     }
-    let tracefs = Tracefs::find(matches.get_flag("verbose"), matches.get_flag("dry-run"))?;
+    // These commands change nothing, and say themselves what is missing.
+    let is_dry = matches.get_flag("dry-run") || matches!(name, "list" | "doctor");
+    let tracefs = Tracefs::find(matches.get_flag("verbose"), is_dry)?;
     let duration = matches.try_get_one::<u64>("duration").ok().flatten();
     let is_json = matches.get_flag("json");
     let context = Context::new(tracefs, is_json, duration.copied(), whom(matches)?);
@@ -517,6 +530,8 @@ pub fn run() -> Result<u8> {
             by(matches),
             matches.get_one("svg"),
         ),
+        "list" => list::run(&context, text(matches, "FUNCTIONS")),
+        "doctor" => return doctor::run(&context),
         _ => events::run(&context),
     }?;
     Ok(context.status())

@@ -4,10 +4,12 @@
 
 pub mod args;
 pub mod count;
+pub mod doctor;
 pub mod events;
 pub mod exits;
 pub mod fails;
 pub mod follow;
 pub mod lat;
+pub mod list;
 pub mod slow;
 pub mod watch;

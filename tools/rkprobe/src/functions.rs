@@ -47,6 +47,11 @@ pub struct Symbol<'s> {
 }
 
 impl Symbol<'_> {
+    /// Whether the symbol is the padding before a function.
+    pub fn is_padding(&self) -> bool {
+        self.name.starts_with(PADDING)
+    }
+
     /// How a command of the tool writes the function.
     pub fn full_name(&self) -> String {
         match self.module {

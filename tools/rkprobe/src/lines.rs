@@ -184,6 +184,11 @@ impl Image {
     }
 }
 
+/// Why there are no source lines of the kernel. `None` if there are.
+pub fn why_none() -> Option<String> {
+    Image::open("").err()
+}
+
 /// The debug information of the kernel and of modules.
 pub struct Lines(HashMap<String, Image>);
 

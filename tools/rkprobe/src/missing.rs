@@ -58,6 +58,12 @@ fn uses_ftrace(command: &str) -> bool {
     }
 }
 
+/// The names of the switches that are off.
+pub fn switches_off() -> Vec<&'static str> {
+    let off = SWITCHES.iter().filter(|switch| switch.is_off());
+    off.map(|switch| switch.name).collect()
+}
+
 /// Hits that the probes of an event missed.
 #[derive(Debug, PartialEq)]
 struct Missed {

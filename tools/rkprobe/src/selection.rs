@@ -110,6 +110,27 @@ impl Functions {
         }
     }
 
+    /// Whether a list chooses a symbol, also if it cannot be probed.
+    pub fn selected<'t>(&self, text: &'t str) -> Result<impl Fn(&Symbol<'_>) -> bool + 't> {
+        let parts = parse(text)?;
+        Ok(move |symbol: &Symbol<'_>| {
+            let is_in = |is_excluded| {
+                let mut parts = parts.iter().filter(|part| part.is_excluded == is_excluded);
+                parts.any(|part| part.selects(symbol))
+            };
+            is_in(false) && !is_in(true)
+        })
+    }
+
+    /// The failure for a list that chooses no symbol.
+    pub fn none_of(&self, text: &str) -> Failure {
+        let (module, name) = split(text);
+        match is_list(text) {
+            true => Failure::new(format!("no function matches {text}")),
+            false => suggest::no_function(self, module, name),
+        }
+    }
+
     /// All functions of a list.
     pub fn choose(&self, text: &str, method: Method) -> Result<BTreeSet<Symbol<'_>>> {
         let parts = parse(text)?;

@@ -46,7 +46,8 @@ pub fn no_function(functions: &Functions, module: Option<&str>, name: &str) -> F
     ))
 }
 
-fn of_release(file: &str) -> String {
+/// The text of a file about the modules of the running kernel.
+pub fn of_release(file: &str) -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     fs::read_to_string(format!("/lib/modules/{}/{file}", release.trim())).unwrap_or_default()
 }

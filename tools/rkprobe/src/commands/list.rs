@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rkprobe list FUNCTIONS`: which functions can be probed, and why not the others?
+
+use std::collections::{
+    BTreeMap,
+    HashMap,
+    HashSet, //
+};
+
+use serde::Serialize;
+
+use crate::{
+    context::Context,
+    failure::Result,
+    functions::{
+        Functions,
+        Method,
+        Symbol, //
+    }, //
+};
+
+/// A function in JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    function: &'a str,
+    module: &'a str,
+    ftrace: bool,
+    kprobe: bool,
+    same_name: usize,
+    remark: String,
+}
+
+/// A function, and what can probe it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Entry {
+    by_ftrace: bool,
+    is_blacklisted: bool,
+    by_kprobe: bool,
+    /// The number of functions of this name in this module.
+    count: usize,
+    is_padding: bool,
+}
+
+impl Entry {
+    /// What a user should know. Empty if all commands can probe the function.
+    fn remark(&self, symbol: &Symbol<'_>, named: usize) -> String {
+        if self.is_padding {
+            return "no: padding before a function".into();
+        }
+        match (self.by_ftrace, self.by_kprobe, self.is_blacklisted) {
+            (false, false, true) => {
+                "no: on the kernel's blacklist of kprobes, and ftrace cannot trace it".into()
+            }
+            (false, false, false) => {
+                "no: ftrace does not know it (notrace, assembly, or data)".into()
+            }
+            (true, false, _) => "not by args: on the kernel's blacklist of kprobes".into(),
+            (false, true, _) => "only by args: a part of a function".into(),
+            (true, true, _) if named == 1 => String::new(),
+            (true, true, _) if self.count == 1 && !symbol.module.is_empty() => {
+                format!(
+                    "one of {named} functions: args, lat and slow need {} or %all",
+                    symbol.full_name()
+                )
+            }
+            (true, true, _) => format!(
+                "one of {named} functions: args, lat and slow need {}%all",
+                symbol.name
+            ),
+        }
+    }
+}
+
+/// The functions that a list chooses, also those that cannot be probed.
+fn entries<'s>(
+    functions: &'s Functions,
+    chosen: impl Fn(&Symbol<'_>) -> bool,
+) -> BTreeMap<Symbol<'s>, Entry> {
+    let traceable: HashSet<Symbol<'_>> = functions.traceable().collect();
+    let blacklisted: HashSet<Symbol<'_>> = functions.blacklisted().collect();
+    // The kernel's list has one of several names of an address. Without root, all addresses are 0.
+    let addresses: HashSet<&str> = functions
+        .code()
+        .filter(|(address, symbol)| {
+            traceable.contains(symbol) && address.contains(|digit| digit != '0')
+        })
+        .map(|(address, _)| address)
+        .collect();
+    let mut entries: BTreeMap<Symbol<'_>, Entry> = BTreeMap::new();
+    for (address, symbol) in functions.code().filter(|(_, symbol)| chosen(symbol)) {
+        if let Some(entry) = entries.get_mut(&symbol) {
+            entry.count += 1;
+            continue;
+        }
+        let by_ftrace = traceable.contains(&symbol) || addresses.contains(address);
+        let is_blacklisted = blacklisted.contains(&symbol);
+        let by_kprobe = match by_ftrace {
+            true => !is_blacklisted,
+            // Few symbols are parts of functions.
+            false => {
+                symbol.name.contains('.')
+                    && functions.why_not(address, symbol, Method::Kprobe).is_none()
+            }
+        };
+        let entry = Entry {
+            by_ftrace,
+            is_blacklisted,
+            by_kprobe,
+            count: 1,
+            is_padding: symbol.is_padding(),
+        };
+        entries.insert(symbol, entry);
+    }
+    entries
+}
+
+/// Runs the command. `text` chooses the functions.
+pub fn run(context: &Context, text: &str) -> Result {
+    let functions = &context.functions;
+    let entries = entries(functions, functions.selected(text)?);
+    if entries.is_empty() {
+        return Err(functions.none_of(text));
+    }
+    let mut named: HashMap<&str, usize> = HashMap::new();
+    for (_, symbol) in functions.code() {
+        *named.entry(symbol.name).or_default() += 1;
+    }
+    let named = |symbol: &Symbol<'_>| named.get(symbol.name).copied().unwrap_or(1);
+    let rows = entries
+        .iter()
+        .map(|(symbol, entry)| (symbol, entry, entry.remark(symbol, named(symbol))));
+    if context.is_json {
+        let all = rows.map(|(symbol, entry, remark)| Line {
+            function: symbol.name,
+            module: symbol.module,
+            ftrace: entry.by_ftrace && !entry.is_padding,
+            kprobe: entry.by_kprobe && !entry.is_padding,
+            same_name: named(symbol),
+            remark,
+        });
+        return context.print_json(&BTreeMap::from([("functions", all.collect::<Vec<_>>())]));
+    }
+    let width = entries
+        .keys()
+        .map(|symbol| symbol.to_string().len())
+        .max()
+        .unwrap_or(0);
+    let lines = rows.map(|(symbol, _, remark)| {
+        let line = format!("{:width$}  {remark}", symbol.to_string());
+        format!("{}\n", line.trim_end())
+    });
+    context.print(&lines.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::functions::tests::functions;
+
+    use super::*;
+
+    #[test]
+    fn each_function_has_a_remark() {
+        let functions = functions();
+        let all = entries(&functions, |_| true);
+        let symbol = |name, module| Symbol { name, module };
+        for (symbol, named, expected) in [
+            (symbol("vfs_read", ""), 1, ""),
+            (symbol("alias_of_write", ""), 1, ""),
+            (
+                symbol("__pfx_vfs_read", ""),
+                1,
+                "no: padding before a function",
+            ),
+            (
+                symbol("memcpy", ""),
+                1,
+                "no: ftrace does not know it (notrace, assembly, or data)",
+            ),
+            (
+                symbol("do_int3", ""),
+                1,
+                "not by args: on the kernel's blacklist of kprobes",
+            ),
+            (
+                symbol("exc_int3", ""),
+                1,
+                "no: on the kernel's blacklist of kprobes, and ftrace cannot trace it",
+            ),
+            (
+                symbol("vfs_read.cold", ""),
+                1,
+                "only by args: a part of a function",
+            ),
+            (
+                symbol("name_show", ""),
+                3,
+                "one of 3 functions: args, lat and slow need name_show%all",
+            ),
+            (
+                symbol("name_show", "mod"),
+                3,
+                "one of 3 functions: args, lat and slow need mod:name_show or %all",
+            ),
+        ] {
+            assert_eq!(all[&symbol].remark(&symbol, named), expected);
+        }
+        assert!(!all.contains_key(&symbol("vfs_data", "")));
+    }
+}
