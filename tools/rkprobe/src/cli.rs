@@ -28,6 +28,7 @@ use crate::{
         follow,
         lat,
         list,
+        names,
         slow,
         watch, //
     },
@@ -395,6 +396,17 @@ fn command() -> Command {
                 .about("Does the kernel have what the tool needs, and what to do if not?"),
         )
         .subcommand(
+            Command::new("names")
+                .about("Print names that a shell completes")
+                .hide(true)
+                .arg(word("KIND", "What has the names").value_parser([
+                    "functions",
+                    "structures",
+                    "symbols",
+                ]))
+                .arg(Arg::new("PREFIX").help("How the names start")),
+        )
+        .subcommand(
             Command::new("completion")
                 .about("Print the completion script of a shell")
                 .arg(
@@ -417,7 +429,7 @@ fn write_man_pages(directory: &Path) -> Result {
         // The name of a subcommand is its own word. Its page has the name of the program in front.
         let name = match page.get_name() {
             "rkprobe" => "rkprobe".into(),
-            "help" => continue,
+            "help" | "names" => continue,
             name => format!("rkprobe-{name}"),
         };
         let path = directory.join(format!("{name}.8"));
@@ -446,6 +458,9 @@ pub fn run() -> Result<u8> {
             if let Some(shell) = matches.get_one::<clap_complete::Shell>("SHELL") {
                 let mut script = Vec::new();
                 clap_complete::generate(*shell, &mut command(), "rkprobe", &mut script);
+                if *shell == clap_complete::Shell::Bash {
+                    script.extend(names::BASH.bytes());
+                }
                 io::Write::write_all(&mut io::stdout(), &script)?;
             }
             return Ok(0);
@@ -457,7 +472,7 @@ pub fn run() -> Result<u8> {
         _ => {}
     }
     // These commands change nothing, and say themselves what is missing.
-    let is_dry = matches.get_flag("dry-run") || matches!(name, "list" | "doctor");
+    let is_dry = matches.get_flag("dry-run") || matches!(name, "list" | "doctor" | "names");
     let tracefs = Tracefs::find(matches.get_flag("verbose"), is_dry)?;
     let duration = matches.try_get_one::<u64>("duration").ok().flatten();
     let is_json = matches.get_flag("json");
@@ -531,6 +546,7 @@ pub fn run() -> Result<u8> {
             matches.get_one("svg"),
         ),
         "list" => list::run(&context, text(matches, "FUNCTIONS")),
+        "names" => names::run(&context, text(matches, "KIND"), text(matches, "PREFIX")),
         "doctor" => return doctor::run(&context),
         _ => events::run(&context),
     }?;

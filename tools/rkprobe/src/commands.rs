@@ -11,5 +11,6 @@ pub mod fails;
 pub mod follow;
 pub mod lat;
 pub mod list;
+pub mod names;
 pub mod slow;
 pub mod watch;

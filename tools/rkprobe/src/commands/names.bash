@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0
+
+# Completes the names of functions, structures and symbols, besides the options.
+_rkprobe_names() {
+	local word previous command='' kind='' last names index
+	_rkprobe "$@"
+	word=${COMP_WORDS[COMP_CWORD]}
+	previous=${COMP_WORDS[COMP_CWORD - 1]}
+	for ((index = 1; index < COMP_CWORD; index++)); do
+		case ${COMP_WORDS[index]} in
+		--) return ;;
+		-*) ;;
+		*) command=${command:-${COMP_WORDS[index]}} ;;
+		esac
+	done
+	case $command,$previous,$word in
+	,*,* | *,*,-*) ;;
+	*,--only,*) kind=functions ;;
+	*,-v,* | *,--verbose,* | *,--json,* | *,--dry-run,* | *,--children,*) ;;
+	*,--source,* | *,--stack,* | *,--time,* | *,--each,* | *,--changes,*) ;;
+	*,-*,*) return ;;
+	esac
+	case $command,$previous,$word in
+	,*,* | *,*,-*) ;;
+	follow,follow,*) kind=structures ;;
+	follow,from,* | follow,until,* | follow,:,*) kind=functions ;;
+	watch,*) kind=symbols ;;
+	lat,* | slow,* | fails,* | args,* | exits,* | count,* | list,*) kind=functions ;;
+	esac
+	[ "$kind" ] || return
+	last=${word##*[,!]}
+	mapfile -t names < <(rkprobe names "$kind" "$last" 2> /dev/null)
+	[ ${#names[@]} = 0 ] || COMPREPLY=("${names[@]/#/${word%"$last"}}")
+}
+complete -F _rkprobe_names -o bashdefault -o default rkprobe

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rkprobe names KIND PREFIX`: the names that a shell completes. It is hidden: the script of `rkprobe completion` runs it.
+
+use std::collections::BTreeSet;
+
+use probe::btf::TypeId;
+
+use crate::{
+    btf,
+    context::Context,
+    failure::Result,
+    functions::Functions, //
+};
+
+/// What the script of bash has besides that of clap.
+pub const BASH: &str = include_str!("names.bash");
+
+/// The names of functions with a prefix. Without root, some of them cannot be probed.
+fn functions<'s>(functions: &'s Functions, prefix: &str) -> BTreeSet<&'s str> {
+    let has_prefix = |name: &&str| name.starts_with(prefix);
+    let found: BTreeSet<&str> = functions
+        .traceable()
+        .map(|symbol| symbol.name)
+        .filter(has_prefix)
+        .collect();
+    if functions.traceable().next().is_some() {
+        return found;
+    }
+    let code = functions.code().map(|(_, symbol)| symbol);
+    code.filter(|symbol| !symbol.is_padding())
+        .map(|symbol| symbol.name)
+        .filter(has_prefix)
+        .collect()
+}
+
+/// The names of data with a prefix.
+fn symbols<'s>(functions: &'s Functions, prefix: &str) -> BTreeSet<&'s str> {
+    let all = functions
+        .all()
+        .filter(|(_, kind, _)| matches!(*kind, "d" | "D" | "b" | "B"));
+    all.map(|(.., symbol)| symbol.name)
+        .filter(|name| name.starts_with(prefix))
+        .collect()
+}
+
+/// The names of structures with a prefix.
+fn structures(prefix: &str) -> BTreeSet<String> {
+    btf::with(None, |btf| {
+        let all = (1..btf.type_count()).filter_map(|id| btf.get(TypeId::new(id)));
+        let names = all
+            .filter(|ty| ty.kind().has_members())
+            .filter_map(|ty| btf.name(ty));
+        names
+            .filter(|name| name.starts_with(prefix))
+            .map(String::from)
+            .collect()
+    })
+    .unwrap_or_default()
+}
+
+/// Runs the command. An empty prefix has too many names.
+pub fn run(context: &Context, kind: &str, prefix: &str) -> Result {
+    let names: Vec<String> = match kind {
+        _ if prefix.is_empty() => Vec::new(),
+        "structures" => structures(prefix).into_iter().collect(),
+        "symbols" => symbols(&context.functions, prefix)
+            .into_iter()
+            .map(String::from)
+            .collect(),
+        _ => functions(&context.functions, prefix)
+            .into_iter()
+            .map(String::from)
+            .collect(),
+    };
+    let lines = names.iter().map(|name| format!("{name}\n"));
+    context.print(&lines.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use crate::functions::tests;
+
+    use super::*;
+
+    #[test]
+    fn names_have_the_prefix() {
+        let known = tests::functions();
+        let found: Vec<&str> = functions(&known, "vfs_").into_iter().collect();
+        assert_eq!(found, ["vfs_read", "vfs_write"]);
+        let found: Vec<&str> = symbols(&known, "vfs_").into_iter().collect();
+        assert_eq!(found, ["vfs_data"]);
+        let unprivileged = tests::of("0 t vfs_read\n0 t __pfx_vfs_read\n0 d vfs_data\n", "", "");
+        let found: Vec<&str> = functions(&unprivileged, "").into_iter().collect();
+        assert_eq!(found, ["vfs_read"]);
+    }
+
+    /// The words behind a prompt, and what bash completes the last one to. `rkprobe` shows what it is asked.
+    #[test]
+    fn bash_completes_names() {
+        let script =
+            "_rkprobe() { COMPREPLY=(); }\nrkprobe() { echo \"$3-$2\"; }\ncomplete() { :; }\n";
+        for (words, expected) in [
+            ("rkprobe lat vfs_re", "vfs_re-functions"),
+            ("rkprobe -v lat vfs_re", "vfs_re-functions"),
+            ("rkprobe count vfs_*,!vfs_st", "vfs_*,!vfs_st-functions"),
+            ("rkprobe args ext4 : ext4_s", "ext4_s-functions"),
+            ("rkprobe follow ino", "ino-structures"),
+            ("rkprobe follow inode from all", "all-functions"),
+            ("rkprobe follow inode from f until end", "end-functions"),
+            (
+                "rkprobe follow inode from f --only x_*,y",
+                "x_*,y-functions",
+            ),
+            ("rkprobe watch jif", "jif-symbols"),
+            ("rkprobe lat f --comm ca", ""),
+            ("rkprobe lat f -- ca", ""),
+            ("rkprobe lat --js", ""),
+            ("rkprobe la", ""),
+            ("rkprobe events x", ""),
+        ] {
+            let words = words
+                .split(' ')
+                .map(|word| format!("'{word}'"))
+                .collect::<Vec<_>>()
+                .join(" ");
+            let run = format!(
+                "{script}{BASH}COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _rkprobe_names\n\
+                 printf '%s' \"${{COMPREPLY[*]}}\""
+            );
+            let output = Command::new("bash")
+                .args(["--norc", "-c", &run])
+                .output()
+                .unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(
+                text,
+                expected,
+                "{words} {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+    }
+}
