@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Resolved keys and sums of an event that counts at the hit.
+//! Resolved keys of an event that counts at the hit.
 //!
 //! The parser creates [`Key`]s. At a hit, the words of all keys form the key of the
 //! [table](crate::count_table).
@@ -256,6 +256,11 @@ impl Extend {
             unused: 64u8.saturating_sub((width.bytes() as u8).saturating_mul(8)),
             is_signed,
         }
+    }
+
+    /// Whether numbers of the type have a sign.
+    pub const fn is_signed(self) -> bool {
+        self.is_signed
     }
 
     /// Extends a number. Its bits above its width have no effect. Any context.

@@ -310,26 +310,26 @@ kinds! {
     NoKey => "Key is missing in the list after by",
     /// rkprobe's own: the list after `by` has more than 4 keys.
     TooManyKeys => "Too many keys after by",
-    /// rkprobe's own: a key or a sum is in its list twice.
-    SameKey => "Key or sum can be used only once",
+    /// rkprobe's own: a key or a field is in its list twice.
+    SameKey => "Key or field can be only once in its list",
     /// rkprobe's own: the text after the `.` of a key is no modifier.
     BadModifier => "Modifier is not log2, buckets=, sym, sym-offset, hex, execname or syscall",
     /// rkprobe's own: the value of the key cannot have this modifier.
     ModifierType => "Modifier does not fit the type of the key",
     /// rkprobe's own: the number after `.buckets=` is malformed or zero.
     BadBuckets => "Size of the buckets must be a number above 0",
-    /// rkprobe's own: the key or the sum is an array.
-    ArrayKey => "An array cannot be a key or a sum",
-    /// rkprobe's own: a field is missing in the list after `sum`.
-    NoSumField => "Field is missing in the list after sum",
-    /// rkprobe's own: the list after `sum` has more than 4 fields.
-    TooManySums => "Too many fields after sum",
-    /// rkprobe's own: the field of a sum is a string.
-    SumOfString => "Only numbers can be added up",
+    /// rkprobe's own: the key or the field is an array.
+    ArrayKey => "An array cannot be a key, and has no sum, min or max",
+    /// rkprobe's own: a field is missing in the list after `sum`, `min` or `max`.
+    NoField => "Field is missing in the list after sum, min or max",
+    /// rkprobe's own: the list after `sum`, `min` or `max` has more than 4 fields.
+    TooManyFields => "Too many fields after sum, min or max",
+    /// rkprobe's own: the field of a sum, minimum or maximum is a string.
+    ValueOfString => "Only numbers have a sum, min or max",
     /// rkprobe's own: another word follows the keys.
-    BadBy => "Only sum FIELD,... and size=N can follow the keys",
+    BadBy => "Only sum, min, max FIELD,... and size=N can follow the keys, in this order",
     /// rkprobe's own: the other probes of the event count by other keys, or make records.
-    DiffKeys => "Keys, sums and size must be those of the other probes of the event",
+    DiffKeys => "Keys, fields and size must be those of the other probes of the event",
     /// rkprobe's own: an object probe with `changes` has `by`.
     ByOfChanges => "An object probe with changes cannot count",
     /// rkprobe's own: the number after `size=` is malformed or out of range.

@@ -150,11 +150,11 @@ pub use self::{
     },
     key::{
         compile_key,
-        compile_sum,
+        compile_number,
         write_key,
         KeyContext,
         KeyProgram,
-        SumProgram, //
+        NumberProgram, //
     },
     print::{
         print,

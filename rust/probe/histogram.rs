@@ -9,10 +9,12 @@
 
 use core::{
     cmp::Ordering,
-    fmt, //
+    fmt,
+    iter, //
 };
 
 use crate::{
+    count_value::ValueForm,
     counting::{
         KeyForm,
         KeyValue,
@@ -42,8 +44,8 @@ pub trait HistogramOutput: Output {
     fn syscall(&mut self, number: u64, width: usize) -> fmt::Result;
 }
 
-/// Prints the head of a table. `keys` has the names and forms of the keys, and `sums` the names of
-/// the sums. A table is active or paused.
+/// Prints the head of a table. `keys` and `values` have the names and forms of the keys and values.
+/// A table is active or paused.
 ///
 /// # Errors
 ///
@@ -52,7 +54,7 @@ pub trait HistogramOutput: Output {
 /// C: `event_hist_trigger_print()`.
 pub fn print_head<'a, O: Output>(
     keys: impl Iterator<Item = (&'a str, KeyForm)>,
-    sums: impl Iterator<Item = &'a str>,
+    values: impl Iterator<Item = (&'a str, ValueForm)>,
     size: u32,
     condition: Option<&dyn fmt::Display>,
     is_active: bool,
@@ -78,8 +80,8 @@ pub fn print_head<'a, O: Output>(
         write!(out, ".{modifier}")?;
     }
     out.write_str(":vals=hitcount")?;
-    for name in sums {
-        write!(out, ",{name}")?;
+    for (name, form) in values {
+        write!(out, ",{}{name}", form.operation().prefix())?;
     }
     write!(out, ":sort=hitcount:size={size}")?;
     if let Some(condition) = condition {
@@ -89,8 +91,8 @@ pub fn print_head<'a, O: Output>(
     write!(out, " [{state}]\n#\n\n")
 }
 
-/// Prints an entry of a table. `key` has the words of the keys, in their order. `values` has the
-/// number of hits and then the sums.
+/// Prints an entry of a table. `key` has the words of the keys, in their order. `words` has the
+/// number of hits and then the words of the values.
 ///
 /// # Errors
 ///
@@ -99,9 +101,9 @@ pub fn print_head<'a, O: Output>(
 /// C: `hist_trigger_print_key()`, `hist_trigger_entry_print()`.
 pub fn print_entry<'a, O: HistogramOutput>(
     keys: impl Iterator<Item = (&'a str, KeyForm)>,
-    sums: impl Iterator<Item = &'a str>,
+    values: impl Iterator<Item = (&'a str, ValueForm)>,
     mut key: &[u64],
-    values: &[u64],
+    words: &[u64],
     out: &mut O,
 ) -> fmt::Result {
     let mut is_multiline = false;
@@ -110,19 +112,20 @@ pub fn print_entry<'a, O: HistogramOutput>(
         if index > 0 {
             out.write_str(", ")?;
         }
-        let (words, rest) = key.split_at_checked(form.words()).unwrap_or((key, &[]));
+        let (own, rest) = key.split_at_checked(form.words()).unwrap_or((key, &[]));
         key = rest;
-        print_key(name, form, words, out)?;
+        print_key(name, form, own, out)?;
         is_multiline |= form.value == KeyValue::Stack;
     }
     if !is_multiline {
         out.write_str(" ")?;
     }
     out.write_str("}")?;
-    let (hits, values) = values.split_first().unwrap_or((&0, &[]));
+    let (hits, words) = words.split_first().unwrap_or((&0, &[]));
     write!(out, " hitcount: {hits:>10}")?;
-    for (name, value) in sums.zip(values) {
-        write!(out, "  {name}: {value:>10}")?;
+    for ((name, form), word) in values.zip(words) {
+        write!(out, "  {}{name}: ", form.operation().prefix())?;
+        form.print(*word, out)?;
     }
     out.write_str("\n")
 }
@@ -221,27 +224,27 @@ pub fn print_totals(
     )
 }
 
-/// A copy of a table: for each key its words, the number of its hits, and its sums.
+/// A copy of a table: for each key its words, the number of its hits, and the words of its values.
 #[derive(Debug)]
 pub struct Rows<'a> {
     words: &'a mut [u64],
     key_words: usize,
-    values: usize,
+    forms: &'a [ValueForm],
 }
 
 impl<'a> Rows<'a> {
-    /// Takes rows of `key_words` words and `values` values each. The first value is the number of
-    /// hits.
-    pub fn new(words: &'a mut [u64], key_words: usize, values: usize) -> Self {
+    /// Takes rows of `key_words` words, the number of hits, and a word for each of `forms`.
+    pub fn new(words: &'a mut [u64], key_words: usize, forms: &'a [ValueForm]) -> Self {
         Self {
             words,
             key_words,
-            values,
+            forms,
         }
     }
 
     fn stride(&self) -> usize {
-        self.key_words.saturating_add(self.values).max(1)
+        let values = self.forms.len().saturating_add(1);
+        self.key_words.saturating_add(values)
     }
 
     /// The number of rows.
@@ -249,7 +252,7 @@ impl<'a> Rows<'a> {
         self.words.len().checked_div(self.stride()).unwrap_or(0)
     }
 
-    /// The words of the key and the values of a row.
+    /// The words of the key, and the hits and the words of the values of a row.
     pub fn get(&self, row: u32) -> Option<(&[u64], &[u64])> {
         let stride = self.stride();
         let start = (row as usize).saturating_mul(stride);
@@ -266,8 +269,8 @@ impl<'a> Rows<'a> {
         values.first().copied().unwrap_or(0)
     }
 
-    /// Adds up the rows with equal keys, and sorts the sums in ascending order of their hits, and
-    /// then of their keys. Rows without a hit are left out.
+    /// Merges the rows with equal keys, and sorts them in ascending order of their hits, and then of
+    /// their keys. Rows without a hit are left out.
     ///
     /// Returns the rows in their order, in `order`, which has an element for each row.
     pub fn merge<'o>(&mut self, order: &'o mut [u32]) -> &'o [u32] {
@@ -282,7 +285,7 @@ impl<'a> Rows<'a> {
         let mut last: Option<u32> = None;
         for row in order.iter() {
             match last.filter(|last| self.compare_keys(*last, *row).is_eq()) {
-                Some(last) => self.add(*row, last),
+                Some(last) => self.move_values(*row, last),
                 None => last = Some(*row),
             }
         }
@@ -299,7 +302,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Moves the values of a row to another row.
-    fn add(&mut self, from: u32, to: u32) {
+    fn move_values(&mut self, from: u32, to: u32) {
         let stride = self.stride();
         let start = |row: u32| {
             (row as usize)
@@ -307,11 +310,12 @@ impl<'a> Rows<'a> {
                 .saturating_add(self.key_words)
         };
         let (from, to) = (start(from), start(to));
-        for value in 0..self.values {
+        let forms = iter::once(&ValueForm::HITS).chain(self.forms);
+        for (value, form) in forms.enumerate() {
             let moved = self.words.get_mut(from.saturating_add(value));
             let moved = moved.map_or(0, core::mem::take);
-            if let Some(sum) = self.words.get_mut(to.saturating_add(value)) {
-                *sum = sum.wrapping_add(moved);
+            if let Some(word) = self.words.get_mut(to.saturating_add(value)) {
+                *word = form.merge(*word, moved);
             }
         }
     }

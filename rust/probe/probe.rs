@@ -18,6 +18,7 @@ pub mod btf;
 pub mod command;
 pub mod condition;
 pub mod count_table;
+pub mod count_value;
 pub mod counting;
 pub mod error;
 pub mod fetch;

@@ -38,7 +38,7 @@ use crate::{
     counting::{
         CountPrograms,
         Counting,
-        KeysAndSums,
+        KeysAndValues,
         Outcome, //
     },
     hit_context::{
@@ -68,12 +68,12 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// Whether these are arguments, keys and sums of the probe. A module can have other types when
+    /// Whether these are arguments, keys and values of the probe. A module can have other types when
     /// it loads again.
     pub(crate) fn accepts(
         &self,
         arguments: &[Argument<'_>],
-        counted: Option<&KeysAndSums<'_>>,
+        counted: Option<&KeysAndValues<'_>>,
     ) -> bool {
         match self {
             Self::Record(records) | Self::Follow(records, _) => {

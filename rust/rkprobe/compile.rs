@@ -56,7 +56,7 @@ use crate::{
     },
     counting::{
         CountPrograms,
-        KeysAndSums,
+        KeysAndValues,
         WrittenBy, //
     },
     entry_saver::EntryLayout,
@@ -96,7 +96,7 @@ pub(crate) fn with_written<R>(
         condition: WrittenCondition::parse(command)?,
     };
     let Clauses { by, condition } = &clauses;
-    let operands = [&written, &by.keys, &by.sums, &condition.operands];
+    let operands = [&written, &by.keys, &by.fields, &condition.operands];
     with_types(&operands.map(|list| list.as_slice()), target, |types| {
         f(&written, &clauses, types)
     })
@@ -146,7 +146,7 @@ fn own_arguments<'c>(command: &Command<'_>) -> Result<KVVec<Argument<'c>>> {
 pub(crate) struct Resolved<'a> {
     pub(crate) arguments: KVVec<Argument<'a>>,
     /// `None` if the command makes records.
-    pub(crate) counted: Option<KeysAndSums<'a>>,
+    pub(crate) counted: Option<KeysAndValues<'a>>,
     pub(crate) comparisons: KVVec<Comparison<'a>>,
 }
 
@@ -175,7 +175,7 @@ impl<'a> Resolved<'a> {
         self
     }
 
-    /// Whether these are arguments, keys and sums for a purpose.
+    /// Whether these are arguments, keys and values for a purpose.
     pub(crate) fn are_for(&self, purpose: &Purpose) -> bool {
         purpose.accepts(&self.arguments, self.counted.as_ref())
     }
@@ -186,7 +186,7 @@ impl<'a> Resolved<'a> {
             .comparisons
             .iter()
             .map(|comparison| &comparison.operand);
-        let counted = self.counted.iter().flat_map(KeysAndSums::arguments);
+        let counted = self.counted.iter().flat_map(KeysAndValues::arguments);
         let clauses = Iterator::chain(counted, operands);
         EntryLayout::of(Iterator::chain(self.arguments.iter(), clauses))
     }

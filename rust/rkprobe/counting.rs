@@ -24,6 +24,11 @@ use probe::{
         WrittenArgument,
         MAX_KEYS, //
     },
+    count_value::{
+        Operation,
+        Value,
+        ValueForm, //
+    },
     counting::{
         cut_comm,
         Key,
@@ -34,7 +39,7 @@ use probe::{
         self,
         KeyContext,
         KeyProgram,
-        SumProgram, //
+        NumberProgram, //
     },
 };
 
@@ -59,7 +64,7 @@ pub(crate) struct WrittenBy<'a> {
     /// `None` if the command makes records.
     by: Option<KBox<By<'a>>>,
     pub(crate) keys: KVVec<WrittenArgument<'a>>,
-    pub(crate) sums: KVVec<WrittenArgument<'a>>,
+    pub(crate) fields: KVVec<WrittenArgument<'a>>,
 }
 
 impl<'a> WrittenBy<'a> {
@@ -71,12 +76,12 @@ impl<'a> WrittenBy<'a> {
         };
         Ok(Self {
             keys: collect(by.key_operands())?,
-            sums: collect(by.sum_operands())?,
+            fields: collect(by.field_operands())?,
             by: Some(KBox::new(by, GFP_KERNEL)?),
         })
     }
 
-    /// Resolves the keys and the sums. `arguments` are the arguments of the command. `None` if the
+    /// Resolves the keys and the fields. `arguments` are the arguments of the command. `None` if the
     /// command makes records.
     #[inline(never)]
     pub(crate) fn resolve<'c>(
@@ -84,46 +89,47 @@ impl<'a> WrittenBy<'a> {
         command: &'c Command<'c>,
         arguments: &'c [WrittenArgument<'c>],
         context: ParseContext<'c>,
-    ) -> Result<Option<KeysAndSums<'c>>, Failure> {
+    ) -> Result<Option<KeysAndValues<'c>>, Failure> {
         let Some(by) = &self.by else {
             return Ok(None);
         };
         let register = arch::current::register;
-        let (mut keys, mut sums) = (KVVec::new(), KVVec::new());
+        let (mut keys, mut values) = (KVVec::new(), KVVec::new());
         for key in command.resolve_keys(by, &self.keys, arguments, context, register) {
             keys.push(key?, GFP_KERNEL)?;
         }
-        for sum in command.resolve_sums(by, &self.sums, arguments, context, register) {
-            sums.push(sum?, GFP_KERNEL)?;
+        for value in command.resolve_values(by, &self.fields, arguments, context, register) {
+            values.push(value?, GFP_KERNEL)?;
         }
         let size = by.size();
-        Ok(Some(KeysAndSums { keys, sums, size }))
+        Ok(Some(KeysAndValues { keys, values, size }))
     }
 }
 
-/// The resolved keys and sums of an event.
-pub(crate) struct KeysAndSums<'a> {
+/// The resolved keys and values of an event.
+pub(crate) struct KeysAndValues<'a> {
     keys: KVVec<Key<'a>>,
-    sums: KVVec<Argument<'a>>,
+    values: KVVec<Value<'a>>,
     /// The maximum number of keys in the table.
     size: u32,
 }
 
-impl<'a> KeysAndSums<'a> {
+impl<'a> KeysAndValues<'a> {
     /// Creates the table for them. `ENOMEM`.
     pub(crate) fn tally(&self) -> Result<Tally> {
-        Tally::new(self.size, &self.keys, &self.sums)
+        Tally::new(self.size, &self.keys, &self.values)
     }
 
     /// Whether they can count in this table.
     pub(crate) fn fit(&self, tally: &Tally) -> bool {
-        tally.accepts(self.size, &self.keys, &self.sums)
+        tally.accepts(self.size, &self.keys, &self.values)
     }
 
-    /// The arguments that the keys and sums read.
+    /// The arguments that the keys and values read.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = &Argument<'a>> {
         let keys = self.keys.iter().filter_map(Key::argument);
-        Iterator::chain(keys, &self.sums)
+        let fields = self.values.iter().map(|value| &value.argument);
+        Iterator::chain(keys, fields)
     }
 
     /// Compiles them. `ENOMEM`, and the errors of `resolver`.
@@ -132,21 +138,62 @@ impl<'a> KeysAndSums<'a> {
         &self,
         resolver: &mut impl fetch::Resolver<Error = Failure>,
     ) -> Result<CountPrograms, Failure> {
-        let (mut keys, mut sums) = (KVec::new(), KVec::new());
+        let mut keys = KVec::new();
         for key in &self.keys {
             keys.push(fetch::compile_key(key, resolver)?, GFP_KERNEL)?;
         }
-        for sum in &self.sums {
-            sums.push(fetch::compile_sum(sum, resolver)?, GFP_KERNEL)?;
+        let (mut sums, mut fields) = (KVec::new(), KVec::new());
+        let is_sum = |value: &Value<'_>| value.operation == Operation::Sum;
+        if self.values.iter().all(is_sum) {
+            for value in &self.values {
+                sums.push(
+                    fetch::compile_number(&value.argument, resolver)?,
+                    GFP_KERNEL,
+                )?;
+            }
+        } else {
+            for (index, value) in self.values.iter().enumerate() {
+                let is_same = |earlier: &Value<'_>| earlier.argument == value.argument;
+                // A field with several values is read once.
+                if !self.values.iter().take(index).any(is_same) {
+                    fields.push(self.field(&value.argument, resolver)?, GFP_KERNEL)?;
+                }
+            }
         }
-        Ok(CountPrograms { keys, sums })
+        Ok(CountPrograms { keys, sums, fields })
+    }
+
+    /// Compiles a field, with all of its values. `ENOMEM`, and the errors of `resolver`.
+    fn field(
+        &self,
+        argument: &Argument<'a>,
+        resolver: &mut impl fetch::Resolver<Error = Failure>,
+    ) -> Result<Field, Failure> {
+        let mut values = KVec::new();
+        // The number of hits comes before the values.
+        for (index, value) in (1..).zip(&self.values) {
+            if value.argument == *argument {
+                values.push((index, value.form()), GFP_KERNEL)?;
+            }
+        }
+        let number = fetch::compile_number(argument, resolver)?;
+        Ok(Field { number, values })
     }
 }
 
-/// The compiled keys and sums of a probe. All registrations of the probe share them.
+/// The compiled keys and values of a probe. All registrations of the probe share them.
 pub(crate) struct CountPrograms {
     keys: KVec<KeyProgram>,
-    sums: KVec<SumProgram>,
+    /// The values, if all of them are sums.
+    sums: KVec<NumberProgram>,
+    /// The values otherwise.
+    fields: KVec<Field>,
+}
+
+/// A compiled field, with its values and their places in an entry of the table.
+struct Field {
+    number: NumberProgram,
+    values: KVec<(usize, ValueForm)>,
 }
 
 /// The result of a hit.
@@ -177,10 +224,13 @@ pub(crate) struct Counting {
     records: Arc<Records>,
     tally: Arc<Tally>,
     key_words: usize,
+    /// `key_words`, or [`usize::MAX`] if there are [fields](CountPrograms::fields). So a hit without
+    /// them makes no comparison to find this out.
+    plain_words: usize,
     shortcut: Shortcut,
 }
 
-/// A way to the key without programs, for the keys that are used most often. There are no sums.
+/// A way to the key without programs, for the keys that are used most often. There are no values.
 enum Shortcut {
     /// There is no key.
     NoKey,
@@ -204,9 +254,13 @@ impl Counting {
         records: Arc<Records>,
         tally: Arc<Tally>,
     ) -> Self {
+        let has_fields = !programs.fields.is_empty();
+        let key_words = tally.key_words();
         Self {
-            key_words: tally.key_words(),
+            key_words,
+            plain_words: if has_fields { usize::MAX } else { key_words },
             shortcut: match (&*programs.keys, &*programs.sums) {
+                _ if has_fields => Shortcut::None,
                 ([], []) => Shortcut::NoKey,
                 ([key], []) if key.is_function() => Shortcut::Function,
                 ([key], []) if key.is_comm() => Shortcut::Comm,
@@ -273,7 +327,7 @@ impl Counting {
         context: HitContext<R, impl CallValues>,
         place: Place,
     ) -> bool {
-        match self.key_words {
+        match self.plain_words {
             1 => self.count_in(table, context, place, &mut [0]),
             len @ ..=FEW => {
                 let mut words = [0; FEW];
@@ -292,9 +346,33 @@ impl Counting {
         context: HitContext<R, impl CallValues>,
         place: Place,
     ) -> bool {
+        if self.plain_words > MANY {
+            return match self.key_words {
+                ..=FEW => self.count_fields::<_, FEW>(table, context, place),
+                _ => self.count_fields::<_, MANY>(table, context, place),
+            };
+        }
         let mut words = [0; MANY];
-        let words = words.get_mut(..self.key_words).unwrap_or(&mut []);
+        let words = words.get_mut(..self.plain_words).unwrap_or(&mut []);
         self.count_in(table, context, place, words)
+    }
+
+    /// Reads the keys, which have at most `N` words, and the fields of a hit, and counts it.
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn count_fields<R: RegisterFile, const N: usize>(
+        &self,
+        table: &Table,
+        context: HitContext<R, impl CallValues>,
+        place: Place,
+    ) -> bool {
+        let mut words = [0; N];
+        let words = words.get_mut(..self.key_words).unwrap_or(&mut []);
+        let CountPrograms { keys, fields, .. } = &*self.programs;
+        fetch::write_key(keys, context, &KeyHit::new(context, place), words);
+        let fields = fields.iter();
+        let numbers = fields.map(|field| (field.number.number(context), &*field.values));
+        table.count_values(context.state.atomic(), words, numbers)
     }
 
     /// Writes the keys to `words`, and counts the hit.
@@ -306,15 +384,13 @@ impl Counting {
         place: Place,
         words: &mut [u64],
     ) -> bool {
-        let state = context.state;
-        let CountPrograms { keys, sums } = &*self.programs;
-        let exit = context.values.exit();
-        fetch::write_key(keys, context, &KeyHit { state, place, exit }, words);
+        let CountPrograms { keys, sums, .. } = &*self.programs;
+        fetch::write_key(keys, context, &KeyHit::new(context, place), words);
         if sums.is_empty() {
-            return table.count(state.atomic(), words);
+            return table.count(context.state.atomic(), words);
         }
         let numbers = sums.iter().map(|sum| sum.number(context));
-        table.add_up(state.atomic(), words, numbers)
+        table.add_up(context.state.atomic(), words, numbers)
     }
 }
 
@@ -324,6 +400,17 @@ struct KeyHit<R> {
     place: Place,
     /// The address of the return instruction, or 0 if the hit is not at one.
     exit: u64,
+}
+
+impl<R> KeyHit<R> {
+    #[inline(always)]
+    fn new(context: HitContext<R, impl CallValues>, place: Place) -> Self {
+        Self {
+            state: context.state,
+            place,
+            exit: context.values.exit(),
+        }
+    }
 }
 
 impl<R: RegisterFile> KeyContext for KeyHit<R> {

@@ -172,6 +172,49 @@ mod tests {
     }
 
     #[test]
+    fn an_array_of_counters_has_the_greatest_number_of_all_cpus() -> Result {
+        /// Raises counters to the number of the CPU, and of the hit.
+        struct ByCpu(CounterArray, Counter);
+
+        #[vtable]
+        impl Handler for ByCpu {
+            fn pre(&self, hit: &Hit<'_>) {
+                let atomic = hit.atomic();
+                self.1.increment();
+                let cpu = u64::from(atomic.cpu()) + 1;
+                let raised = [
+                    self.0.raise(atomic, 0, cpu),
+                    self.0.raise(atomic, 0, 1),
+                    self.0.raise(atomic, 1, u64::MAX - cpu),
+                    // There is no such counter.
+                    self.0.raise(atomic, 3, 1),
+                ];
+                self.0
+                    .add_release(atomic, 2, u64::from(raised == [true; 4]));
+            }
+        }
+
+        let counters = CounterArray::new(3)?;
+        let probe = boxed(Kprobe::new(VISIT, ByCpu(counters, Counter::new()?)))?;
+        for _ in 0..10 {
+            visit_cpus();
+        }
+        let ByCpu(counters, hits) = probe.handler();
+        let cpus = || hits.by_cpu().filter(|(_, hits)| *hits > 0);
+        let numbers = || cpus().map(|(cpu, _)| u64::from(cpu) + 1);
+        let (first, last) = (numbers().min(), numbers().max());
+        let found = [0, 1, 2, 3].map(|index| counters.greatest(index));
+        let counted = counters.sum(2);
+        let hits = hits.sum();
+        drop(probe);
+        let (first, last) = (first.ok_or(EINVAL)?, last.ok_or(EINVAL)?);
+        assert!(last > first);
+        assert_eq!(found[..2], [last, u64::MAX - first]);
+        assert_eq!((found[3], counted), (0, hits));
+        Ok(())
+    }
+
+    #[test]
     fn each_hit_counts_in_one_value_while_values_are_replaced() -> Result {
         struct Replaced(Replaceable<Counter>);
 

@@ -174,6 +174,32 @@ pub(crate) unsafe fn local_add(word: *mut u64, number: u64) {
     }
 }
 
+/// Adds as [`local_add`] does, after all earlier memory accesses.
+///
+/// # Safety
+///
+/// `word` must be valid.
+#[inline(always)]
+pub(crate) unsafe fn local_add_release(word: *mut u64, number: u64) {
+    // SAFETY: The caller guarantees that the pointer is valid. The instructions change no other
+    // memory, and repeat until no other access came between. Without options, the compiler moves no
+    // memory access across them.
+    unsafe {
+        asm!(
+            "2:",
+            "ldxr {value}, [{word}]",
+            "add {value}, {value}, {number}",
+            "stlxr {is_disturbed:w}, {value}, [{word}]",
+            "cbnz {is_disturbed:w}, 2b",
+            word = in(reg) word,
+            number = in(reg) number,
+            value = out(reg) _,
+            is_disturbed = out(reg) _,
+            options(nostack, preserves_flags)
+        )
+    }
+}
+
 /// Reads a pointer before all later memory accesses. C: `smp_load_acquire()`.
 ///
 /// # Safety

@@ -96,6 +96,19 @@ pub(crate) unsafe fn local_add(word: *mut u64, number: u64) {
     unsafe { asm!("add qword ptr [{}], {}", in(reg) word, in(reg) number, options(nostack)) }
 }
 
+/// Adds as [`local_add`] does, after all earlier memory accesses. The processor itself keeps the
+/// order of stores.
+///
+/// # Safety
+///
+/// `word` must be valid, and no other CPU may write it.
+#[inline(always)]
+pub(crate) unsafe fn local_add_release(word: *mut u64, number: u64) {
+    barrier();
+    // SAFETY: The caller guarantees that the pointer is valid, and that only this CPU writes.
+    unsafe { local_add(word, number) };
+}
+
 /// Reads this CPU's copy of a per-CPU pointer. C: `raw_cpu_read()`.
 ///
 /// # Safety

@@ -119,7 +119,8 @@ impl<T> Published<T> {
     }
 }
 
-/// A word of a table of objects. Its plain accesses make no call, and on x86-64 no access does.
+/// A word of a table. Its plain accesses make no call, and on x86-64 no access does.
+#[repr(transparent)]
 pub struct Word(Atomic<u64>);
 
 impl Default for Word {

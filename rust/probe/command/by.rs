@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parses the text after `by`: `[KEY,KEY...] [sum FIELD,...] [size=N]`.
+//! Parses the text after `by`: `[KEY,KEY...] [sum FIELD,...] [min FIELD,...] [max FIELD,...]
+//! [size=N]`.
 //!
 //! A KEY is `VALUE[.MODIFIER]`, with the modifiers of the kernel's histograms. The parser needs no
 //! data from the kernel: see [`Command::resolve_keys`](super::Command::resolve_keys).
@@ -10,6 +11,7 @@
 use core::num::NonZeroU64;
 
 use crate::{
+    count_value::Operation,
     counting::Modifier,
     error::{
         Errno,
@@ -30,8 +32,8 @@ use super::{
 /// Maximum number of keys.
 pub const MAX_KEYS: usize = 4;
 
-/// Maximum number of sums.
-const MAX_SUMS: usize = 4;
+/// Maximum number of fields of an operation.
+const MAX_FIELDS: usize = 4;
 
 /// The number of entries of a table without a `size`.
 ///
@@ -43,13 +45,10 @@ const DEFAULT_TABLE_SIZE: u32 = 2048;
 /// C: `TRACING_MAP_BITS_MIN`.
 const MIN_TABLE_SIZE: u32 = 128;
 
-/// The word before the sums.
-const SUM: &str = "sum";
-
 /// The start of the word with the size of the table.
 const SIZE: &str = "size=";
 
-/// A key or a sum, as the user wrote it.
+/// A key or a field, as the user wrote it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Item<'a> {
     /// The text without the modifier.
@@ -138,11 +137,12 @@ impl<'a, const N: usize> Items<'a, N> {
     }
 }
 
-/// The keys, the sums and the size of a table, as the user wrote them.
+/// The keys, the fields and the size of a table, as the user wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct By<'a> {
     keys: Items<'a, MAX_KEYS>,
-    sums: Items<'a, MAX_SUMS>,
+    /// The fields of each [operation](Operation::ALL).
+    fields: [Items<'a, MAX_FIELDS>; Operation::ALL.len()],
     size: u32,
 }
 
@@ -155,7 +155,7 @@ impl<'a> By<'a> {
     pub(super) fn parse(words: Words<'a>, first_word: usize) -> Result<Self, Error> {
         let mut by = Self {
             keys: Items::new(),
-            sums: Items::new(),
+            fields: [Items::new(); Operation::ALL.len()],
             size: DEFAULT_TABLE_SIZE,
         };
         let mut words = words.enumerate().peekable();
@@ -163,23 +163,22 @@ impl<'a> By<'a> {
             word: first_word.saturating_add(index),
             offset: 0,
         };
-        let is_key = |word: &str| word != SUM && !word.starts_with(SIZE);
+        let is_operation = |word: &str| Operation::ALL.iter().any(|of| of.word() == word);
+        let is_key = |word: &str| !is_operation(word) && !word.starts_with(SIZE);
         if let Some((index, word)) = words.next_if(|(_, word)| is_key(word)) {
             let (none, too_many) = (ErrorKind::NoKey, ErrorKind::TooManyKeys);
             by.keys = Items::parse(word, at(index), parse_key, none, too_many)?;
         }
-        if let Some((index, _)) = words.next_if(|(_, word)| *word == SUM) {
-            let (none, too_many) = (ErrorKind::NoSumField, ErrorKind::TooManySums);
+        for (operation, fields) in Operation::ALL.iter().zip(&mut by.fields) {
+            let Some((index, _)) = words.next_if(|(_, word)| *word == operation.word()) else {
+                continue;
+            };
+            let (none, too_many) = (ErrorKind::NoField, ErrorKind::TooManyFields);
             let at = at(index.saturating_add(1));
             let word = words.next_if(|(_, word)| !word.starts_with(SIZE));
             let word = word.map_or("", |(_, word)| word);
-            by.sums = Items::parse(
-                word,
-                at,
-                |text, at| Ok(Item::plain(text, at)),
-                none,
-                too_many,
-            )?;
+            let plain = |text, at| Ok(Item::plain(text, at));
+            *fields = Items::parse(word, at, plain, none, too_many)?;
         }
         if let Some((index, word)) = words.next_if(|(_, word)| word.starts_with(SIZE)) {
             let size = word.strip_prefix(SIZE).unwrap_or(word);
@@ -211,17 +210,18 @@ impl<'a> By<'a> {
         self.keys().iter().map(Item::operand)
     }
 
-    /// The values that the table adds up, in their order.
-    pub fn sum_operands(&self) -> impl Iterator<Item = WrittenArgument<'a>> + use<'a, '_> {
-        self.sums().iter().map(Item::operand)
+    /// The fields of all operations, in their order.
+    pub fn field_operands(&self) -> impl Iterator<Item = WrittenArgument<'a>> + use<'a, '_> {
+        self.fields().map(|(_, item)| item.operand())
     }
 
     pub(super) fn keys(&self) -> &[Item<'a>] {
         self.keys.get()
     }
 
-    pub(super) fn sums(&self) -> &[Item<'a>] {
-        self.sums.get()
+    pub(super) fn fields(&self) -> impl Iterator<Item = (Operation, &Item<'a>)> {
+        let lists = Operation::ALL.into_iter().zip(&self.fields);
+        lists.flat_map(|(operation, items)| items.get().iter().map(move |item| (operation, item)))
     }
 }
 

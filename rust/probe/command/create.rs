@@ -12,6 +12,7 @@ use core::num::NonZero;
 use crate::{
     argument::Argument,
     condition::Comparison,
+    count_value::Value,
     counting::Key,
     error::{
         Errno,
@@ -284,19 +285,19 @@ impl<'a> Command<'a> {
         keys.map(move |(item, operand)| resolver.key(item, operand))
     }
 
-    /// Resolves the sums of this command. `operands` are the [values](By::sum_operands) that the
-    /// table adds up, and `arguments` the arguments of the command. The sums are numbers.
-    pub fn resolve_sums<'c>(
+    /// Resolves the fields of this command. `operands` are [their values](By::field_operands), and
+    /// `arguments` the arguments of the command.
+    pub fn resolve_values<'c>(
         &'c self,
         by: &'c By<'c>,
         operands: &'c [WrittenArgument<'c>],
         arguments: &'c [WrittenArgument<'c>],
         context: ParseContext<'c>,
         registers: Registers,
-    ) -> impl Iterator<Item = Result<Argument<'c>, Error>> {
+    ) -> impl Iterator<Item = Result<Value<'c>, Error>> {
         let resolver = self.by_resolver(arguments, context, registers);
-        let sums = by.sums().iter().zip(operands);
-        sums.map(move |(item, operand)| resolver.sum(item, operand))
+        let fields = by.fields().zip(operands);
+        fields.map(move |((operation, item), operand)| resolver.value(operation, item, operand))
     }
 
     fn by_resolver<'c>(

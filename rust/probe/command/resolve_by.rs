@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Resolves the keys and the sums of a command: finds their values, and checks the modifiers.
+//! Resolves the keys and the fields of a command: finds their values, and checks the modifiers.
 //!
 //! C: `create_key_field()` and `create_val_field()` in `kernel/trace/trace_events_hist.c`.
 
@@ -8,6 +8,10 @@ use crate::{
     argument::{
         Argument,
         Name, //
+    },
+    count_value::{
+        Operation,
+        Value, //
     },
     counting::{
         Key,
@@ -33,10 +37,10 @@ use super::{
     target::Target, //
 };
 
-/// Resolves the keys and the sums of a command.
+/// Resolves the keys and the fields of a command.
 pub(super) struct ByResolver<'a> {
     pub(super) target: Target<'a>,
-    /// The arguments of the command. A key or a sum can be the name of one.
+    /// The arguments of the command. A key or a field can be the name of one.
     pub(super) arguments: &'a [WrittenArgument<'a>],
     pub(super) bases: BaseResolver<'a>,
 }
@@ -75,17 +79,21 @@ impl<'a> ByResolver<'a> {
         }
     }
 
-    /// Resolves a sum. `operand` is its value. Its name in the table is the text of the sum.
-    pub(super) fn sum(
+    /// Resolves a field. `operand` is its value. Its name in the table is the text of the field.
+    pub(super) fn value(
         &self,
+        operation: Operation,
         item: &Item<'a>,
         operand: &'a WrittenArgument<'a>,
-    ) -> Result<Argument<'a>, Error> {
+    ) -> Result<Value<'a>, Error> {
         let mut argument = self.argument(operand)?;
         argument.name = Name::Given(item.text);
         match argument.ty {
-            FetchType::Number(..) | FetchType::Bitfield(..) => Ok(argument),
-            FetchType::String(_) | FetchType::Symstr => Err(item.error(ErrorKind::SumOfString)),
+            FetchType::Number(..) | FetchType::Bitfield(..) => Ok(Value {
+                operation,
+                argument,
+            }),
+            FetchType::String(_) | FetchType::Symstr => Err(item.error(ErrorKind::ValueOfString)),
         }
     }
 

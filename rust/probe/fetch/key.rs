@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Compiles keys and sums, and reads their values at a hit.
+//! Compiles keys and fields, and reads their values at a hit.
 //!
 //! As in a record, memory that is not readable is the number 0, or an empty string.
 
@@ -219,12 +219,12 @@ fn take(words: &mut [u64], len: usize) -> (&mut [u64], &mut [u64]) {
     words.split_at_mut_checked(len).unwrap_or_default()
 }
 
-/// A compiled sum.
+/// A compiled field.
 #[derive(Clone, Debug)]
-pub struct SumProgram(Program, Extend);
+pub struct NumberProgram(Program, Extend);
 
-impl SumProgram {
-    /// The number that a hit adds to the sum. Any context, like [`Context`].
+impl NumberProgram {
+    /// The number at a hit, with 64 bits. Any context, like [`Context`].
     #[inline(always)]
     pub fn number<C: Context + Copy>(&self, ctx: C) -> u64 {
         let Self(program, extend) = self;
@@ -232,14 +232,17 @@ impl SumProgram {
     }
 }
 
-/// Compiles a sum, which is a number.
+/// Compiles a field, which is a number.
 ///
 /// # Errors
 ///
 /// The errors of `resolver`.
-pub fn compile_sum<R: Resolver>(
-    sum: &Argument<'_>,
+pub fn compile_number<R: Resolver>(
+    field: &Argument<'_>,
     resolver: &mut R,
-) -> Result<SumProgram, R::Error> {
-    Ok(SumProgram(compile(sum, resolver)?, Extend::of(sum.ty)))
+) -> Result<NumberProgram, R::Error> {
+    Ok(NumberProgram(
+        compile(field, resolver)?,
+        Extend::of(field.ty),
+    ))
 }

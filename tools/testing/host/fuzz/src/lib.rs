@@ -222,9 +222,9 @@ pub fn read<T>(
         for key in command.resolve_keys(&by, &operands, &expanded, context, register) {
             assert!((1..=STACK_WORDS).contains(&key?.form().words()));
         }
-        let operands: Vec<_> = by.sum_operands().collect();
-        for sum in command.resolve_sums(&by, &operands, &expanded, context, register) {
-            assert!(!sum?.ty.is_text());
+        let operands: Vec<_> = by.field_operands().collect();
+        for value in command.resolve_values(&by, &operands, &expanded, context, register) {
+            assert!(!value?.argument.ty.is_text());
         }
     }
     let Some(condition) = command.condition()? else {

@@ -9,6 +9,10 @@ use std::{
 };
 
 use probe::{
+    count_value::{
+        Operation,
+        ValueForm, //
+    },
     counting::{
         bucket,
         log2,
@@ -81,16 +85,28 @@ const fn text(value: KeyValue) -> KeyForm {
     KeyForm { value, ..NUMBER }
 }
 
-fn entry(keys: &[(&str, KeyForm)], sums: &[&str], key: &[u64], values: &[u64]) -> String {
+fn value(operation: Operation, ty: &str) -> ValueForm {
+    ValueForm::of(operation, FetchType::from_name(ty).unwrap())
+}
+
+fn sum() -> ValueForm {
+    value(Operation::Sum, "u64")
+}
+
+fn entry(keys: &[(&str, KeyForm)], sums: &[&str], key: &[u64], words: &[u64]) -> String {
+    let values: Vec<_> = sums.iter().map(|name| (*name, sum())).collect();
+    entry_of(keys, &values, key, words)
+}
+
+fn entry_of(
+    keys: &[(&str, KeyForm)],
+    values: &[(&str, ValueForm)],
+    key: &[u64],
+    words: &[u64],
+) -> String {
     let mut text = Text::default();
-    print_entry(
-        keys.iter().copied(),
-        sums.iter().copied(),
-        key,
-        values,
-        &mut text,
-    )
-    .unwrap();
+    let (keys, values) = (keys.iter().copied(), values.iter().copied());
+    print_entry(keys, values, key, words, &mut text).unwrap();
     text.0
 }
 
@@ -211,6 +227,42 @@ fn entries_have_the_text_of_the_kernel() {
     }
 }
 
+/// The values of an entry follow the sums, each with a name of its own.
+#[test]
+fn minima_and_maxima_have_names_of_their_own() {
+    let values = [
+        ("ns", value(Operation::Sum, "u64")),
+        ("ret", value(Operation::Sum, "s32")),
+        ("ns", value(Operation::Min, "u64")),
+        ("ret", value(Operation::Min, "s32")),
+        ("ns", value(Operation::Max, "u64")),
+        ("ret", value(Operation::Max, "s64")),
+    ];
+    let minus = |number: u64| 0u64.wrapping_sub(number);
+    let numbers = [700, minus(2), 3, minus(22), u64::MAX, minus(1)];
+    let words = values.iter().zip(numbers);
+    let words: Vec<_> = words.map(|((_, form), number)| form.word(number)).collect();
+    let text = entry_of(&[], &values, &[], &[&[5][..], &words].concat());
+    assert_eq!(
+        text,
+        "{  } hitcount:          5  ns:        700  ret: 18446744073709551614  \
+         min_ns:          3  min_ret:        -22  max_ns: 18446744073709551615  max_ret:         -1\n"
+    );
+    let mut text = Text::default();
+    print_head(
+        [].into_iter(),
+        values.into_iter(),
+        128,
+        None,
+        true,
+        &mut text,
+    )
+    .unwrap();
+    assert!(text
+        .0
+        .contains(":vals=hitcount,ns,ret,min_ns,min_ret,max_ns,max_ret:sort="));
+}
+
 #[test]
 fn the_head_and_the_totals_have_the_text_of_the_kernel() {
     let head = |keys: &[(&str, KeyForm)],
@@ -218,7 +270,7 @@ fn the_head_and_the_totals_have_the_text_of_the_kernel() {
                 condition: Option<&dyn fmt::Display>,
                 is_active| {
         let mut text = Text::default();
-        let (keys, sums) = (keys.iter().copied(), sums.iter().copied());
+        let (keys, sums) = (keys.iter().copied(), sums.iter().map(|name| (*name, sum())));
         print_head(keys, sums, 2048, condition, is_active, &mut text).unwrap();
         text.0
     };
@@ -296,32 +348,42 @@ fn a_long_string_is_cut_and_nothing_follows_a_nul() {
 
 proptest! {
     #[test]
-    fn equal_keys_are_added_up(
+    fn equal_keys_are_merged(
         rows in prop::collection::vec((0..4u64, 0..4u64, 0..5u64, any::<u64>()), 0..60),
         key_words in 0..3usize,
     ) {
+        let forms = [sum(), value(Operation::Min, "s64"), value(Operation::Max, "u64")];
         let mut memory = Vec::new();
         let mut model = BTreeMap::new();
-        for (first, second, hits, sum) in &rows {
+        for (first, second, hits, number) in &rows {
             let key = &[*first, *second][..key_words];
             memory.extend_from_slice(key);
-            memory.extend_from_slice(&[*hits, *sum]);
-            let entry = model.entry(key.to_vec()).or_insert((0, 0u64));
-            *entry = (entry.0 + hits, entry.1.wrapping_add(*sum));
+            memory.push(*hits);
+            memory.extend(forms.map(|form| form.word(*number)));
+            let entry = model.entry(key.to_vec()).or_insert((0, 0u64, i64::MAX, 0));
+            *entry = (
+                entry.0 + hits,
+                entry.1.wrapping_add(*number),
+                entry.2.min(*number as i64),
+                entry.3.max(*number),
+            );
         }
         let mut expected: Vec<_> = model
             .into_iter()
-            .filter(|(_, (hits, _))| *hits > 0)
-            .map(|(key, (hits, sum))| (hits, key, sum))
+            .filter(|(_, (hits, ..))| *hits > 0)
+            .map(|(key, (hits, sum, min, max))| (hits, key, [sum, min as u64, max]))
             .collect();
         expected.sort();
-        let mut rows_of = Rows::new(&mut memory, key_words, 2);
+        let mut rows_of = Rows::new(&mut memory, key_words, &forms);
         let mut order = vec![0; rows.len()];
         let order = rows_of.merge(&mut order);
         let merged: Vec<_> = order
             .iter()
             .map(|row| rows_of.get(*row).unwrap())
-            .map(|(key, values)| (values[0], key.to_vec(), values[1]))
+            .map(|(key, words)| {
+                let number = |index: usize| forms[index].number(words[index + 1]);
+                (words[0], key.to_vec(), [0, 1, 2].map(number))
+            })
             .collect();
         prop_assert_eq!(merged, expected);
     }

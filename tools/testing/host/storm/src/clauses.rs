@@ -65,7 +65,7 @@ const KEYS: [&str; 12] = [
 const REGISTER_KEYS: [&str; 3] = ["%di", "%si:s8.log2", "$stack0.sym"];
 const ENTRY_KEYS: [&str; 3] = ["$arg1", "$arg2:u32.log2", "+0($arg1):ustring"];
 const RETURN_KEYS: [&str; 2] = ["$retval:s64", "$elapsed.log2"];
-const WRONG_KEYS: [&str; 12] = [
+const WRONG_KEYS: [&str; 15] = [
     ",",
     "func,",
     "func,func.hex",
@@ -76,6 +76,9 @@ const WRONG_KEYS: [&str; 12] = [
     "@nosuch_symbol",
     "func sum $comm",
     "func sum",
+    "func max",
+    "func max \\1 min \\1",
+    "min \\1,$comm",
     "func size=100",
     "$nosuch.buckets=0",
 ];
@@ -130,7 +133,7 @@ pub fn sometimes(rng: &mut Rng, has: Has) -> String {
     text
 }
 
-/// ` by `, up to three keys, sometimes a sum, and sometimes a small table.
+/// ` by `, up to three keys, sometimes sums, minima and maxima, and sometimes a small table.
 fn keys(rng: &mut Rng, has: Has) -> String {
     let mut text = String::from(" by");
     for index in 0..rng.below(4) {
@@ -144,6 +147,12 @@ fn keys(rng: &mut Rng, has: Has) -> String {
     }
     if rng.one_in(3) {
         text.push_str(" sum @jiffies_64:u64,+8(\\0):s8");
+    }
+    if rng.one_in(3) {
+        text.push_str(" min @jiffies_64:u64,@jiffies_64:s32");
+    }
+    if rng.one_in(3) {
+        text.push_str(" max @jiffies_64:s64,\\-7:s8");
     }
     if rng.one_in(2) {
         text.push_str(" size=128");

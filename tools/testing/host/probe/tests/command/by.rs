@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Keys and sums: `by KEY,... sum FIELD,... size=N` after the arguments.
+//! Keys and fields: `by KEY,... sum FIELD,... min FIELD,... max FIELD,... size=N` after the
+//! arguments.
 
 use std::num::NonZeroU64;
 
 use probe::{
     arch::x86_64::register,
-    argument::{
-        Argument,
-        Base, //
-    },
+    argument::Base,
     command::{
         By,
         Command,
@@ -19,6 +17,10 @@ use probe::{
         ParseContext,
         ProbePoint,
         TypeInfo, //
+    },
+    count_value::{
+        Operation,
+        Value, //
     },
     counting::{
         Key,
@@ -53,6 +55,7 @@ const ERRORS: &[(&str, ErrorKind)] = &[
     ("f vfs_read by func,$arg1,^func.hex", SameKey),
     ("f vfs_read a=$arg1 by a.log2,^a.hex", SameKey),
     ("f vfs_read by func sum $arg1,^$arg1", SameKey),
+    ("f vfs_read by sum $arg1 max $arg2,$arg1,^$arg2", SameKey),
     ("f vfs_read by func.^log", BadModifier),
     ("f vfs_read by stack.^log3", BadModifier),
     ("f vfs_read a=$arg1 by a.^", BadModifier),
@@ -77,20 +80,37 @@ const ERRORS: &[(&str, ErrorKind)] = &[
     ("f vfs_read by $arg1.bucket=^-1", BadBuckets),
     ("f vfs_read by ^+0($arg1):u8[4]", ArrayKey),
     ("f vfs_read by func sum ^+0($arg1):u8[4]", ArrayKey),
-    ("f vfs_read by sum ^", NoSumField),
-    ("f vfs_read by func sum ^", NoSumField),
-    ("f vfs_read by func sum ^size=128", NoSumField),
-    ("f vfs_read by func sum $arg1,^", NoSumField),
+    (
+        "f vfs_read by min $arg1 max $arg1,^+0($arg1):u8[4]",
+        ArrayKey,
+    ),
+    ("f vfs_read by sum ^", NoField),
+    ("f vfs_read by func sum ^", NoField),
+    ("f vfs_read by func sum ^size=128", NoField),
+    ("f vfs_read by func sum $arg1,^", NoField),
+    ("f vfs_read by min ^", NoField),
+    ("f vfs_read by func max ^size=128", NoField),
+    ("f vfs_read by sum $arg1 min $arg1 max $arg1,^", NoField),
+    (
+        "f vfs_read by min $arg1 max $arg1,$arg2,$arg3,$arg4,^$arg5",
+        TooManyFields,
+    ),
+    ("f vfs_read by func min $arg1 max ^$comm", ValueOfString),
+    ("f vfs_read by func min $arg1 ^sum $arg1", BadBy),
+    ("f vfs_read by func max $arg1 ^min $arg1", BadBy),
+    ("f vfs_read by func max $arg1 ^max $arg2", BadBy),
+    ("f vfs_read by size=128 ^min $arg1", BadBy),
+    ("f vfs_read by func sum min ^$arg1", BadBy),
     (
         "f vfs_read by sum $arg1,$arg2,$arg3,$arg4,^$arg5",
-        TooManySums,
+        TooManyFields,
     ),
-    ("f vfs_read by func sum ^$comm", SumOfString),
+    ("f vfs_read by func sum ^$comm", ValueOfString),
     (
         "f vfs_read by func sum $arg1,^+0($arg1):ustring",
-        SumOfString,
+        ValueOfString,
     ),
-    ("f vfs_read a=$comm by sum ^a", SumOfString),
+    ("f vfs_read a=$comm by sum ^a", ValueOfString),
     ("f vfs_read by func ^func", BadBy),
     ("f vfs_read by func sum $arg1 ^$arg2", BadBy),
     ("f vfs_read by func size=128 ^sum $arg1", BadBy),
@@ -111,6 +131,7 @@ const ERRORS: &[(&str, ErrorKind)] = &[
     ("f vfs_read by func,+8(^$none)", BadVar),
     ("f vfs_read by func,$arg1:^u7.log2", BadType),
     ("f vfs_read by func sum $arg1,^1", BadFetchArg),
+    ("f vfs_read by func min $arg1:^u7", BadType),
     ("p vfs_read+4 by ^$arg1", NofentryArgs),
     ("p vfs_read a=%di by func,a sum ^$retval", RetvalOnProbe),
     ("o:x g/e.f fprobes/made.inode by ^$retval", RetvalOnProbe),
@@ -119,7 +140,7 @@ const ERRORS: &[(&str, ErrorKind)] = &[
 #[derive(Debug, PartialEq)]
 struct Counts {
     keys: Vec<Key<'static>>,
-    sums: Vec<Argument<'static>>,
+    values: Vec<Value<'static>>,
     size: u32,
 }
 
@@ -147,11 +168,11 @@ fn counts(line: &str, types: TypeInfo<'static>) -> Result<Option<Counts>, Error>
     let operands = by.key_operands().collect::<Vec<_>>().leak();
     let keys = command.resolve_keys(by, operands, written, context, register);
     let keys = keys.collect::<Result<_, _>>()?;
-    let operands = by.sum_operands().collect::<Vec<_>>().leak();
-    let sums = command.resolve_sums(by, operands, written, context, register);
+    let operands = by.field_operands().collect::<Vec<_>>().leak();
+    let values = command.resolve_values(by, operands, written, context, register);
     Ok(Some(Counts {
         keys,
-        sums: sums.collect::<Result<_, _>>()?,
+        values: values.collect::<Result<_, _>>()?,
         size: by.size(),
     }))
 }
@@ -225,18 +246,47 @@ fn keys_have_values_and_modifiers() {
         ("f vfs_* stack=$comm by stack", vec![("stack", 2, None)]),
         ("f vfs_* by sum $arg1", vec![]),
         ("f vfs_* by size=128", vec![]),
+        ("f vfs_* by min $arg1 max $arg1", vec![]),
+        (
+            "f vfs_* min=$arg1 by min.hex,func",
+            vec![("min", 1, Hex), ("func", 1, Sym)],
+        ),
     ] {
         assert_eq!(keys(line), expected, "{line}");
     }
 }
 
 #[test]
-fn sums_and_the_size_follow_the_keys() {
+fn fields_and_the_size_follow_the_keys() {
     let counts = good("p:stat/who __alloc_skb size=$arg1:u32 by stack sum size,$arg2 size=256");
     assert_eq!(counts.keys[0].source, KeySource::Stack);
-    let bases: Vec<_> = counts.sums.iter().map(|sum| sum.fetch.base).collect();
-    assert_eq!(bases, [Base::Argument(0), Base::Argument(1)]);
+    let values = |counts: &Counts| -> Vec<_> {
+        let values = counts.values.iter();
+        values
+            .map(|value| (value.operation, value.argument.fetch.base))
+            .collect()
+    };
+    let (first, second) = (Base::Argument(0), Base::Argument(1));
+    assert_eq!(
+        values(&counts),
+        [(Operation::Sum, first), (Operation::Sum, second)]
+    );
     assert_eq!(counts.size, 256);
+    // A field can have the name of an operation.
+    let line = "p vfs_read max=$arg2 by func sum $arg1 min max,$arg1 max max size=128";
+    assert_eq!(
+        values(&good(line)),
+        [
+            (Operation::Sum, first),
+            (Operation::Min, second),
+            (Operation::Min, first),
+            (Operation::Max, second)
+        ]
+    );
+    assert_eq!(
+        values(&good("p vfs_read by max $arg2")),
+        [(Operation::Max, second)]
+    );
     assert_eq!(good("p vfs_read by func").size, 2048);
     assert_eq!(good("p vfs_read by size=131072").size, 131_072);
 }
@@ -304,8 +354,8 @@ fn the_listing_has_the_keys() {
     for (line, listing) in [
         ("f:a/b vfs_read  by", "f:a/b vfs_read by"),
         (
-            "f:a/b vfs_read x=$arg1   by  func,x.log2   sum x  size=128  if  x  > 1",
-            "f:a/b vfs_read x=$arg1 by func,x.log2 sum x size=128 if x > 1",
+            "f:a/b vfs_read x=$arg1   by  func,x.log2   sum x  min  x max x  size=128  if  x  > 1",
+            "f:a/b vfs_read x=$arg1 by func,x.log2 sum x min x max x size=128 if x > 1",
         ),
         ("w:a/b w@jiffies:8 by func", "w:a/b w@jiffies:8 by func"),
     ] {
@@ -325,7 +375,7 @@ proptest! {
     #[test]
     fn any_words_are_safe(words in prop::collection::vec(
         prop::sample::select(vec![
-            "by", "func", "func,", ",", "stack", "a.log2", "a", ".", "sum", "a,b", "size=128",
+            "by", "func", "func,", ",", "stack", "a.log2", "a", ".", "sum", "min", "max", "a,b", "size=128",
             "size=", "if", "$arg1.buckets=3", "(x,y)a->b.c", "((", "))", "a,,b", "é.é", "a == 1",
         ]), 0..8,
     )) {

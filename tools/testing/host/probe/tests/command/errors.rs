@@ -434,9 +434,9 @@ fn each_kind_is_tested() {
         ModifierType,
         BadBuckets,
         ArrayKey,
-        NoSumField,
-        TooManySums,
-        SumOfString,
+        NoField,
+        TooManyFields,
+        ValueOfString,
         BadBy,
         BadTableSize,
     ];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Keys and sums, from their text to the words of a hit.
+//! Keys and fields, from their text to the words of a hit.
 
 use std::convert::Infallible;
 
@@ -16,7 +16,7 @@ use probe::{
     counting::write_string,
     fetch::{
         compile_key,
-        compile_sum,
+        compile_number,
         save_entry_data,
         write_key,
         KeyContext, //
@@ -47,7 +47,7 @@ impl KeyContext for Machine {
     }
 }
 
-/// The words of the keys, and the sums, of a hit.
+/// The words of the keys, and the numbers of the fields, of a hit.
 fn hit(machine: &Machine, point: ProbePoint, line: &str) -> (Vec<u64>, Vec<u64>) {
     let Ok(Line::Create(command)) = parse(line) else {
         panic!("{line}");
@@ -70,12 +70,12 @@ fn hit(machine: &Machine, point: ProbePoint, line: &str) -> (Vec<u64>, Vec<u64>)
         .collect();
     let Ok(programs) = compiled;
 
-    let operands: Vec<_> = by.sum_operands().collect();
-    let sums = command.resolve_sums(&by, &operands, &written, context, current::register);
-    let sums: Result<Vec<_>, Infallible> = sums
-        .map(|sum| compile_sum(&sum.expect(line), &mut symbols))
+    let operands: Vec<_> = by.field_operands().collect();
+    let values = command.resolve_values(&by, &operands, &written, context, current::register);
+    let fields: Result<Vec<_>, Infallible> = values
+        .map(|value| compile_number(&value.expect(line).argument, &mut symbols))
         .collect();
-    let Ok(sums) = sums;
+    let Ok(fields) = fields;
 
     if let Some(entry) = &machine.entry {
         let mut words = vec![0; symbols.entry_arguments.len()];
@@ -85,8 +85,8 @@ fn hit(machine: &Machine, point: ProbePoint, line: &str) -> (Vec<u64>, Vec<u64>)
     let len = keys.iter().map(|key| key.form().words()).sum();
     let mut words = vec![u64::MAX; len];
     write_key(&programs, machine, machine, &mut words);
-    let sums = sums.iter().map(|sum| sum.number(machine)).collect();
-    (words, sums)
+    let numbers = fields.iter().map(|field| field.number(machine));
+    (words, numbers.collect())
 }
 
 fn keys(machine: &Machine, keys: &str) -> Vec<u64> {
@@ -161,18 +161,19 @@ fn a_long_string_is_cut() {
 }
 
 #[test]
-fn a_return_has_keys_and_sums_of_the_entry() {
+fn a_return_has_keys_and_fields_of_the_entry() {
     let mut machine = machine();
     machine.elapsed = 5000;
     machine.set("ax", 0u64.wrapping_sub(22));
     let mut entry = Machine::new();
     entry.set("di", 77).set("si", 88);
     machine.entry = Some(Box::new(entry));
-    let line = "r vfs_read ns=$elapsed ret=$retval:s32 by ns.log2,ret,$arg1 sum $arg2,ns,ret";
-    let (keys, sums) = hit(&machine, ProbePoint::Return, line);
+    let line =
+        "r vfs_read ns=$elapsed ret=$retval:s32 by ns.log2,ret,$arg1 sum $arg2,ns,ret max ret";
+    let (keys, numbers) = hit(&machine, ProbePoint::Return, line);
     let error = 0u64.wrapping_sub(22);
     assert_eq!(keys, [13, error, 77]);
-    assert_eq!(sums, [88, 5000, error]);
+    assert_eq!(numbers, [88, 5000, error, error]);
 }
 
 proptest! {
