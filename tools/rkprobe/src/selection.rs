@@ -99,14 +99,18 @@ impl Functions {
         let Some((address, symbol)) = found.first() else {
             return Err(suggest::no_function(self, module, function));
         };
+        // `f` takes only a name.
+        let method = match method {
+            Method::Any if name.contains([':', '+', '%']) => Method::Kprobe,
+            method => method,
+        };
         if let Some(why) = self.why_not(address, *symbol, method) {
             return Err(Failure::new(format!("{function} {why}")));
         }
-        let takes_all = method == Method::Ftrace || name.ends_with("%all");
-        match found.len() {
-            1 => Ok(()),
-            _ if takes_all => Ok(()),
-            _ => Err(suggest::not_unique(name, &found)),
+        let needs_one = matches!(method, Method::Any | Method::Kprobe) && !name.ends_with("%all");
+        match needs_one && found.len() > 1 {
+            true => Err(suggest::not_unique(module, function, &found)),
+            false => Ok(()),
         }
     }
 
@@ -131,6 +135,16 @@ impl Functions {
         }
     }
 
+    /// Fails if it is unknown which functions ftrace can trace.
+    pub fn need_traceable(&self) -> Result {
+        match self.traceable().next() {
+            Some(_) => Ok(()),
+            None => Err(Failure::new(
+                "available_filter_functions of tracefs has no functions for this user: only root can read it",
+            )),
+        }
+    }
+
     /// All functions of a list.
     pub fn choose(&self, text: &str, method: Method) -> Result<BTreeSet<Symbol<'_>>> {
         let parts = parse(text)?;
@@ -144,10 +158,8 @@ impl Functions {
 
     /// The functions of a list, with those that it excludes.
     pub fn include(&self, parts: &[Part<'_>], method: Method) -> Result<BTreeSet<Symbol<'_>>> {
-        if parts.iter().any(|part| is_pattern(part.text)) && self.traceable().next().is_none() {
-            return Err(Failure::new(
-                "only root can read which functions ftrace can trace",
-            ));
+        if parts.iter().any(|part| is_pattern(part.text)) {
+            self.need_traceable()?;
         }
         let blacklisted: HashSet<Symbol<'_>> = match method {
             Method::Kprobe => self.blacklisted().collect(),
@@ -263,7 +275,7 @@ mod tests {
             ("mod:mod_write", &[Kprobe, Any]),
             ("mod_write", &[Ftrace]),
             ("do_int3", &[Ftrace, Any, Read]),
-            ("name_show", &[Ftrace]),
+            ("name_show", &[Ftrace, Read]),
             ("name_show%all", &[Kprobe, Any]),
             ("mod:name_show", &[Kprobe]),
             ("vfs_read.cold", &[Kprobe, Any]),
@@ -300,6 +312,11 @@ mod tests {
                 "exc_int3",
                 Method::Any,
                 "exc_int3 is on the kernel's blacklist of kprobes, and ftrace cannot trace it",
+            ),
+            (
+                "do_int3%all",
+                Method::Any,
+                "do_int3 is on the kernel's blacklist of kprobes; count, fails, lat and slow can probe it",
             ),
             (
                 "name_show",

@@ -131,8 +131,12 @@ fn list(start: &str, names: &[&str]) -> String {
 }
 
 /// The failure for a name of several functions.
-pub fn not_unique(name: &str, found: &[(&str, Symbol<'_>)]) -> Failure {
+pub fn not_unique(module: Option<&str>, name: &str, found: &[(&str, Symbol<'_>)]) -> Failure {
     let count = found.len();
+    let all = match module {
+        Some(module) => format!("{module}:{name}"),
+        None => name.into(),
+    };
     let modules: BTreeSet<&str> = found.iter().map(|(_, symbol)| symbol.module).collect();
     let alone = |module: &&&str| {
         let of_module = found.iter().filter(|(_, symbol)| symbol.module == **module);
@@ -145,7 +149,7 @@ pub fn not_unique(name: &str, found: &[(&str, Symbol<'_>)]) -> Failure {
         .collect();
     let single: Vec<&str> = single.iter().map(String::as_str).collect();
     Failure::new(
-        format!("{count} functions have the name {name}: write {name}%all for all of them")
+        format!("{count} functions have the name {name}: write {all}%all for all of them")
             + &list(", or ", &single),
     )
 }

@@ -118,6 +118,7 @@ fn entries<'s>(
 /// Runs the command. `text` chooses the functions.
 pub fn run(context: &Context, text: &str) -> Result {
     let functions = &context.functions;
+    functions.need_traceable()?;
     let entries = entries(functions, functions.selected(text)?);
     if entries.is_empty() {
         return Err(functions.none_of(text));
