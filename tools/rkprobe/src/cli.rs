@@ -6,10 +6,12 @@ use std::{
     ffi::OsString,
     fs,
     io,
-    path::Path, //
+    path::Path,
+    time::Duration, //
 };
 
 use clap::{
+    builder::PossibleValuesParser,
     value_parser,
     Arg,
     ArgAction,
@@ -39,6 +41,7 @@ use crate::{
         Result, //
     },
     stream,
+    table,
     tracefs::Tracefs,
     whom::{
         Options,
@@ -123,6 +126,48 @@ fn stream(matches: &ArgMatches) -> stream::Options {
         count: count(matches),
         has_stack: matches.get_flag("stack"),
         has_time: matches.get_flag("time"),
+    }
+}
+
+/// Adds the options of a command whose answer is a table with these columns.
+fn tabulates(command: Command, columns: &'static [&'static str]) -> Command {
+    command.args([
+        svg(),
+        Arg::new("sort")
+            .long("sort")
+            .value_name("COLUMN")
+            .value_parser(PossibleValuesParser::new(columns))
+            .help("Sort the rows by this column"),
+        Arg::new("top")
+            .long("top")
+            .value_name("N")
+            .value_parser(value_parser!(u64).range(1..))
+            .help("Show the first N rows, and the number of the others"),
+        Arg::new("interval")
+            .long("interval")
+            .short('i')
+            .value_name("SECONDS")
+            .value_parser(interval)
+            .help("Print a table each SECONDS, of the calls since the table before"),
+    ])
+}
+
+/// Parses the value of `-i`.
+fn interval(text: &str) -> std::result::Result<Duration, String> {
+    match duration::parse(text, "s")? {
+        0 => Err("an interval is longer than 0".into()),
+        ns => Ok(Duration::from_nanos(ns)),
+    }
+}
+
+/// The options of a table.
+fn table(matches: &ArgMatches) -> table::Options<'_> {
+    let top = matches.get_one::<u64>("top");
+    table::Options {
+        sort: matches.get_one::<String>("sort").map(String::as_str),
+        top: top.map(|top| usize::try_from(*top).unwrap_or(usize::MAX)),
+        interval: matches.get_one("interval").copied(),
+        image: matches.get_one("svg"),
     }
 }
 
@@ -253,15 +298,15 @@ fn command() -> Command {
             .global(true),
         )
         .arg(flag("json", "Answer in JSON").global(true))
-        .subcommand(traces(
+        .subcommand(traces(tabulates(
             Command::new("lat")
                 .about("How long do calls of functions take?")
                 .arg(functions())
                 .arg(by(
                     "One histogram for each program name, thread, CPU or stack",
-                ))
-                .arg(svg()),
-        ))
+                )),
+            &["count", "name", "avg", "total", "p50", "p99", "max"],
+        )))
         .subcommand(traces(
             Command::new("slow")
                 .about("Which calls of functions take longer than a limit?")
@@ -272,16 +317,16 @@ fn command() -> Command {
                 )
                 .args([number(), show(), stack(), time()]),
         ))
-        .subcommand(traces(
+        .subcommand(traces(tabulates(
             Command::new("fails")
                 .about("Which functions return errors, which errors, how often, and to whom?")
                 .arg(functions())
                 .arg(by(
                     "Whom: a program name (the default), thread, CPU or stack",
                 ))
-                .arg(svg())
                 .args([source(), stack()]),
-        ))
+            &["count", "name", "error", "group"],
+        )))
         .subcommand(traces(
             Command::new("args")
                 .about("With which arguments are functions called?")
@@ -361,7 +406,7 @@ fn command() -> Command {
                         .help("End after N objects have ended"),
                 ),
         ))
-        .subcommand(traces(
+        .subcommand(traces(tabulates(
             Command::new("watch")
                 .about("Who writes some memory of the kernel?")
                 .arg(word(
@@ -371,17 +416,19 @@ fn command() -> Command {
                 .arg(flag(
                     "each",
                     "Print each write with the new value (on arm64, the old one), instead of counting",
-                ))
+                )
+                .conflicts_with_all(["svg", "sort", "top", "interval"]))
                 .arg(number().requires("each").help("End after N writes"))
                 .args([stack(), time()].map(|arg| arg.requires("each"))),
-        ))
-        .subcommand(traces(
+            &["count", "name", "comm"],
+        )))
+        .subcommand(traces(tabulates(
             Command::new("count")
                 .about("Which functions are called how often?")
                 .arg(functions())
-                .arg(by("Divide the calls by program name, thread, CPU or stack"))
-                .arg(svg()),
-        ))
+                .arg(by("Divide the calls by program name, thread, CPU or stack")),
+            &["count", "name", "group"],
+        )))
         .subcommand(
             Command::new("events")
                 .about("Which events exist, where are they enabled, what do they miss?"),
@@ -487,7 +534,7 @@ pub fn run() -> Result<u8> {
             &context,
             text(matches, "FUNCTIONS"),
             by(matches),
-            matches.get_one("svg"),
+            &table(matches),
         ),
         "slow" => {
             let limit = matches.get_one::<u64>("LIMIT").copied().unwrap_or(0);
@@ -503,9 +550,9 @@ pub fn run() -> Result<u8> {
             &context,
             text(matches, "FUNCTIONS"),
             by(matches),
-            matches.get_one("svg"),
             matches.get_flag("source"),
             matches.get_flag("stack"),
+            &table(matches),
         ),
         "args" => args::run(
             &context,
@@ -531,8 +578,8 @@ pub fn run() -> Result<u8> {
         "watch" => watch::run(
             &context,
             text(matches, "MEMORY"),
-            matches.get_flag("each"),
-            &stream(matches),
+            matches.get_flag("each").then(|| stream(matches)).as_ref(),
+            &table(matches),
         ),
         "exits" => exits::run(
             &context,
@@ -543,7 +590,7 @@ pub fn run() -> Result<u8> {
             &context,
             text(matches, "FUNCTIONS"),
             by(matches),
-            matches.get_one("svg"),
+            &table(matches),
         ),
         "list" => list::run(&context, text(matches, "FUNCTIONS")),
         "names" => names::run(&context, text(matches, "KIND"), text(matches, "PREFIX")),

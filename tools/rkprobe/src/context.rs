@@ -7,7 +7,6 @@ use std::{
         Cell,
         OnceCell, //
     },
-    collections::BTreeMap,
     env,
     fs::OpenOptions,
     io::{
@@ -59,7 +58,10 @@ use crate::{
         Stacks, //
     },
     sys,
-    tracefs::Tracefs,
+    tracefs::{
+        quote,
+        Tracefs, //
+    },
     whom::{
         self,
         Whom, //
@@ -81,13 +83,9 @@ const DRAW_INTERVAL: Duration = Duration::from_secs(1);
 /// The size of a terminal that does not say its size.
 const DEFAULT_SIZE: (usize, usize) = (80, 24);
 
-/// A table in JSON, or the end of a stream.
+/// The end of a stream in JSON.
 #[derive(Serialize)]
-struct Answer<'a, T> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    function: Option<&'a str>,
-    #[serde(flatten)]
-    rows: BTreeMap<&'a str, &'a [T]>,
+struct Lost<'a> {
     missing: &'a Missing,
 }
 
@@ -166,25 +164,14 @@ impl Context {
         Ok(())
     }
 
-    /// Prints a line of JSON.
-    pub fn print_json(&self, value: &impl Serialize) -> Result {
-        let line = serde_json::to_string(value).map_err(io::Error::from)?;
-        self.print(&(line + "\n"))
+    /// A line of JSON.
+    pub fn json(&self, value: &impl Serialize) -> Result<String> {
+        Ok(serde_json::to_string(value).map_err(io::Error::from)? + "\n")
     }
 
-    /// Prints a table as JSON: its `rows` under `name`, and what is missing.
-    pub fn print_table<T: Serialize>(
-        &self,
-        function: Option<&str>,
-        name: &str,
-        rows: &[T],
-        missing: &Missing,
-    ) -> Result {
-        self.print_json(&Answer {
-            function,
-            rows: BTreeMap::from([(name, rows)]),
-            missing,
-        })
+    /// Prints a line of JSON.
+    pub fn print_json(&self, value: &impl Serialize) -> Result {
+        self.print(&self.json(value)?)
     }
 
     /// Makes the instance of the run. It selects the processes of the run if their children count, too.
@@ -316,24 +303,37 @@ impl Context {
             })
     }
 
-    /// Waits until the answer is due. If the output is a terminal, draws the answer of `answer` each second, on a screen
-    /// of its own. The answer comes from the tables of the events that count.
+    /// Waits until the answer is due. With an interval, prints the answer of `answer` after each of them. Otherwise, if the
+    /// output is a terminal, draws it each second, on a screen of its own. The answer comes from the tables of the events
+    /// that count.
     pub fn watch(
         &self,
         instance: &Instance<'_>,
+        interval: Option<Duration>,
         mut answer: impl FnMut() -> Result<String>,
     ) -> Result {
         self.begin(instance)?;
-        self.show_waiting(None);
+        let reader = interval.map(|interval| {
+            let (seconds, file) = (interval.as_secs_f64(), self.tracefs.path(COUNTS));
+            let script = format!("while sleep {seconds}; do cat {}; done", file.display());
+            format!("sh -c {}", quote(&script))
+        });
+        self.show_waiting(reader.as_deref());
+        // A command has the screen for its own output.
+        let is_live = self.is_terminal && !self.is_json && self.workload.get().is_none();
         let mut live = None;
-        while self.wait(DRAW_INTERVAL)? {
-            // A command has the screen for its own output.
-            if !self.is_terminal || self.is_json || self.workload.get().is_some() {
-                continue;
+        let mut next = Instant::now();
+        loop {
+            next += interval.unwrap_or(DRAW_INTERVAL);
+            if !self.wait(next.saturating_duration_since(Instant::now()))? {
+                break;
             }
-            let text = answer()?;
-            let live = live.get_or_insert_with(LiveScreen::open);
-            live.draw(&text)?;
+            if interval.is_some() {
+                self.print(&answer()?)?;
+            } else if is_live {
+                let text = answer()?;
+                live.get_or_insert_with(LiveScreen::open).draw(&text)?;
+            }
         }
         drop(live);
         self.tracefs.show_read(COUNTS);
@@ -429,11 +429,7 @@ impl Context {
         }
         let missing = Missing::read(&self.tracefs, instance)?;
         match self.is_json {
-            true => self.print_json(&Answer::<()> {
-                function: None,
-                rows: BTreeMap::new(),
-                missing: &missing,
-            }),
+            true => self.print_json(&Lost { missing: &missing }),
             false => self.print(&missing.around(end)),
         }
     }

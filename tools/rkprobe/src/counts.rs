@@ -83,16 +83,6 @@ pub fn read<const N: usize>(
     Ok((hists, missing))
 }
 
-/// Reads the table of the run's only event that counts, and what it misses.
-pub fn read_one(
-    tracefs: &Tracefs,
-    instance: &Instance<'_>,
-    table: Table<'_>,
-) -> Result<(Hist, Missing)> {
-    let ([hist], missing) = read(tracefs, instance, [table])?;
-    Ok((hist, missing))
-}
-
 /// The text of an event's table. Empty if there is none.
 ///
 /// The name of a task has no line break here, and is too short for the text that begins a table.

@@ -2,8 +2,10 @@
 
 //! Tables of counts, in the text of the kernel's histograms.
 
+use std::collections::HashMap;
+
 /// A row of a table.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The values of the keys, in the order of the keys.
     pub keys: Vec<String>,
@@ -14,7 +16,7 @@ pub struct Row {
 }
 
 /// A table.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hist {
     /// Its rows, in the order of the file.
     pub rows: Vec<Row>,
@@ -26,6 +28,26 @@ impl Hist {
     /// The number of hits that have a row.
     pub fn counted(&self) -> u64 {
         self.rows.iter().map(|row| row.hits).sum()
+    }
+
+    /// The hits since the table was `before`.
+    pub fn since(&self, before: &Self) -> Self {
+        let known: HashMap<_, _> = before.rows.iter().map(|row| (&row.keys, row)).collect();
+        let since = |row: &Row| {
+            let (hits, sum) = known
+                .get(&row.keys)
+                .map_or((0, 0), |row| (row.hits, row.sum));
+            Row {
+                keys: row.keys.clone(),
+                hits: row.hits.saturating_sub(hits),
+                sum: row.sum.saturating_sub(sum),
+            }
+        };
+        let rows = self.rows.iter().map(since);
+        Self {
+            rows: rows.filter(|row| row.hits > 0).collect(),
+            dropped: self.dropped.saturating_sub(before.dropped),
+        }
     }
 }
 
@@ -128,6 +150,29 @@ mod tests {
         assert_eq!(hist.rows[0].keys[0].lines().count(), 2);
         assert_eq!(hist.rows[1].keys, ["a+0x1/0x2", "~ 2^4"]);
         assert_eq!(symbol("[ffffffff8e5aac20] vfs_open   "), "vfs_open");
+    }
+
+    #[test]
+    fn an_interval_has_its_own_hits_alone() {
+        let row = |key: &str, hits, sum| Row {
+            keys: vec![key.into()],
+            hits,
+            sum,
+        };
+        let before = Hist {
+            rows: vec![row("a", 5, 50), row("b", 1, 7)],
+            dropped: 2,
+        };
+        let now = Hist {
+            rows: vec![row("b", 4, 17), row("a", 5, 50), row("c", 1, 1)],
+            dropped: 3,
+        };
+        let expected = Hist {
+            rows: vec![row("b", 3, 10), row("c", 1, 1)],
+            dropped: 1,
+        };
+        assert_eq!(now.since(&before), expected);
+        assert_eq!(now.since(&Hist::default()), now);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `draw`, `svg`, `flame`, `hist`, `record`, `btf`, `returns`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
 //! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `values`, `instance`, `stream`,
-//! `missing`, `counts`, `whom`, `workload`, `context`, `commands`, `cli`.
+//! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -40,6 +40,7 @@ mod stream;
 mod suggest;
 mod svg;
 mod sys;
+mod table;
 mod targets;
 mod tracefs;
 mod values;

@@ -65,7 +65,7 @@ pub fn switches_off() -> Vec<&'static str> {
 }
 
 /// Hits that the probes of an event missed.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Missed {
     /// `GROUP/EVENT`.
     event: String,
@@ -86,7 +86,7 @@ struct Summary<'a> {
 }
 
 /// What an answer lacks.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Missing {
     /// Hits of the probes, also of those that the answer leaves out on purpose.
     hits: u64,
@@ -127,6 +127,29 @@ impl Missing {
             missing.add_buffer(&stats);
         }
         Ok(missing)
+    }
+
+    /// What is missing since it was `before`.
+    pub fn since(&self, before: &Self) -> Self {
+        let mut new = self.clone();
+        for (now, before) in [
+            (&mut new.hits, before.hits),
+            (&mut new.counted, before.counted),
+            (&mut new.dropped, before.dropped),
+            (&mut new.read, before.read),
+            (&mut new.lost, before.lost),
+        ] {
+            *now = now.saturating_sub(before);
+        }
+        for missed in &mut new.missed {
+            let is_same =
+                |other: &&Missed| (&other.event, other.reason) == (&missed.event, missed.reason);
+            let before = before.missed.iter().find(is_same);
+            missed.hits = missed
+                .hits
+                .saturating_sub(before.map_or(0, |before| before.hits));
+        }
+        new
     }
 
     /// Adds the table of an event, `GROUP/EVENT`: the hits that it counts, and those without a row. Its probes miss
@@ -347,7 +370,13 @@ mod tests {
             "missing: 5 hits (33.3 %): the table of counts was full\n"
         );
         assert!(json(&missing).starts_with("{\"missed\":0,\"dropped\":5,"));
+        let before = missing.clone();
         missing.add_probe(&probe("f:g/e y", 0, 1));
+        assert_eq!(
+            missing.since(&before).lines(),
+            "missing: 1 hit: a task had too many nested calls in flight, or the function too many probes\n"
+        );
+        assert_eq!(missing.since(&missing).lines(), "");
         missing.add_table("g/other", &full());
         assert!(json(&missing).starts_with("{\"missed\":1,\"dropped\":10,"));
     }

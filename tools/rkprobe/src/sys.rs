@@ -132,9 +132,18 @@ pub fn terminal_size() -> Option<(usize, usize)> {
 /// The time from the start of `CLOCK_MONOTONIC` to that of `CLOCK_REALTIME`, in ns, as it is now.
 pub fn monotonic_epoch() -> u64 {
     let since_boot = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-    let epoch = since_epoch.unwrap_or_default().saturating_sub(since_boot);
-    epoch.as_nanos() as u64
+    since_epoch().saturating_sub(since_boot.as_nanos() as u64)
+}
+
+/// The time since the epoch, in ns.
+pub fn since_epoch() -> u64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH);
+    time.unwrap_or_default().as_nanos() as u64
+}
+
+/// A time in seconds, with the microseconds, which is the unit of the kernel's records.
+pub fn seconds(ns: u64) -> f64 {
+    (ns / 1000) as f64 / 1e6
 }
 
 /// The time of day in the time zone of the user, with microseconds. `ns` is the time since the epoch.
@@ -168,4 +177,16 @@ pub fn has_program(name: &str) -> bool {
 /// Whether the process has the user ID 0.
 pub fn is_root() -> bool {
     geteuid().is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_microseconds() {
+        let text = |ns| serde_json::to_string(&seconds(ns)).unwrap();
+        assert_eq!(text(1_764_240_000_012_345_678), "1764240000.012345");
+        assert_eq!(text(4_102_444_799_999_999_999), "4102444799.999999");
+    }
 }

@@ -20,7 +20,8 @@ use crate::{
     },
     hist::{
         self,
-        Hist, //
+        Hist,
+        Row, //
     },
     pattern::{
         cover,
@@ -53,13 +54,14 @@ impl Targets {
         Self { texts, only: None }
     }
 
-    /// Leaves in a table only the rows of the functions that the user chose. The function is the first key.
-    pub fn filter(&self, mut hist: Hist) -> Hist {
-        if let Some(only) = &self.only {
-            hist.rows
-                .retain(|row| only.contains(hist::symbol(&row.keys[0])));
-        }
-        hist
+    /// The rows of the functions that the user chose. The function is the first key, unless all functions are in the
+    /// table.
+    pub fn rows<'h>(&'h self, hist: &'h Hist) -> impl Iterator<Item = &'h Row> {
+        let is_chosen = |row: &&Row| {
+            let only = self.only.as_ref();
+            only.is_none_or(|only| only.contains(hist::symbol(&row.keys[0])))
+        };
+        hist.rows.iter().filter(is_chosen)
     }
 }
 
@@ -159,8 +161,8 @@ mod tests {
         let text = "{ func: [ffff] name_show } hitcount: 1\n{ func: [fffe] name_show [mod] } hitcount: 2\n";
         for (list, expected) in [("mod:*", &[2][..]), ("name_*", &[1, 2]), ("!mod:*", &[1])] {
             let targets = functions().targets(list).unwrap();
-            let hist = targets.filter(hist::parse(text, &["func"], None));
-            let hits: Vec<u64> = hist.rows.iter().map(|row| row.hits).collect();
+            let hist = hist::parse(text, &["func"], None);
+            let hits: Vec<u64> = targets.rows(&hist).map(|row| row.hits).collect();
             assert_eq!(hits, expected, "{list}");
         }
     }

@@ -2,88 +2,129 @@
 
 //! `rkprobe count FUNCTIONS`: which functions are called how often? The kernel counts by function.
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
 
 use crate::{
     commands::lat::By,
     context::Context,
     counts::{
-        self,
         Count,
         Table, //
     },
     draw::{
         self,
-        Bar, //
+        Bar,
+        Screen, //
     },
     failure::Result,
-    flame::{
-        self,
-        Stack, //
-    },
+    flame::Stack,
     hist::{
         self,
-        Hist,
-        Row, //
+        Hist, //
     },
-    missing::Missing,
     probes,
-    svg, //
+    table::{
+        self,
+        Cell,
+        Image,
+        Options,
+        Question, //
+    },
+    targets::Targets, //
 };
 
-/// The calls of a function, in JSON.
+/// The calls of a function, or of the part that `--by` makes.
 #[derive(Serialize)]
-struct Calls<'a> {
-    function: &'a str,
+struct Calls {
+    function: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<&'a String>,
+    group: Option<String>,
     calls: u64,
 }
 
-/// The function, and what `--by` adds. A stack is in one line.
-fn label(row: &Row) -> String {
-    let mut label = hist::symbol(&row.keys[0]).to_string();
-    for key in &row.keys[1..] {
-        label += &format!("  {}", hist::one_line(key));
+impl Calls {
+    /// A row of the diagram. A stack is in one line.
+    fn bar(&self) -> Bar {
+        let group = self.group.as_deref().map(hist::one_line);
+        Bar {
+            label: group.map_or(self.function.clone(), |group| {
+                format!("{}  {group}", self.function)
+            }),
+            value: self.calls,
+        }
     }
-    label
+
+    /// The calls of a stack.
+    fn stack(&self) -> Stack<'_> {
+        let stack = self.group.as_deref().unwrap_or("");
+        Stack {
+            frames: hist::lines(stack).collect(),
+            function: &self.function,
+            result: None,
+            value: self.calls,
+        }
+    }
 }
 
-/// The functions with the most calls first, and names in order where calls are equal.
-fn functions(hist: &Hist) -> Vec<Bar> {
-    let mut bars: Vec<Bar> = hist
-        .rows
-        .iter()
-        .map(|row| Bar {
-            label: label(row),
-            value: row.hits,
-        })
-        .collect();
-    bars.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| a.label.cmp(&b.label)));
-    bars
+/// The question.
+struct Counted<'a> {
+    /// The functions, as the user chooses them.
+    text: &'a str,
+    targets: Targets,
+    has_stacks: bool,
 }
 
-/// The calls of each stack.
-fn stacks<'a>(hist: &'a Hist) -> Vec<Stack<'a>> {
-    let stack = |row: &'a Row| Stack {
-        frames: hist::lines(&row.keys[1]).collect(),
-        function: hist::symbol(&row.keys[0]),
-        result: None,
-        value: row.hits,
-    };
-    hist.rows.iter().map(stack).collect()
+impl Question for Counted<'_> {
+    type Row = Calls;
+
+    const ROWS: &'static str = "functions";
+
+    /// The functions with the most calls first, and names in order where calls are equal.
+    fn rows(&mut self, hists: &[Hist]) -> Vec<Calls> {
+        let rows = hists.iter().flat_map(|hist| self.targets.rows(hist));
+        let mut rows: Vec<Calls> = rows
+            .map(|row| Calls {
+                function: hist::symbol(&row.keys[0]).into(),
+                group: row.keys.get(1).cloned(),
+                calls: row.hits,
+            })
+            .collect();
+        rows.sort_by_cached_key(|row| (Reverse(row.calls), row.bar().label));
+        rows
+    }
+
+    fn cell<'r>(row: &'r Calls, column: &str) -> Cell<'r> {
+        match column {
+            "name" => Cell::Text(&row.function),
+            "group" => Cell::Text(row.group.as_deref().unwrap_or("")),
+            _ => row.calls.into(),
+        }
+    }
+
+    fn show(&self, rows: &[Calls], screen: Screen) -> String {
+        match rows {
+            [] => format!("{}: 0 calls\n", self.text),
+            rows => draw::bars(&bars(rows), screen),
+        }
+    }
+
+    fn image<'r>(&'r self, rows: &'r [Calls]) -> (String, Image<'r>) {
+        let image = match self.has_stacks {
+            true => Image::Flames("calls", rows.iter().map(Calls::stack).collect()),
+            false => Image::Bars(bars(rows)),
+        };
+        (format!("{}: calls", self.text), image)
+    }
 }
 
-fn picture(context: &Context, pattern: &str, hist: &Hist, missing: &Missing) -> String {
-    let bars = functions(hist);
-    missing.around(&match bars.is_empty() {
-        true => format!("{pattern}: 0 calls\n"),
-        false => draw::bars(&bars, context.screen()),
-    })
+fn bars(rows: &[Calls]) -> Vec<Bar> {
+    rows.iter().map(Calls::bar).collect()
 }
 
-/// Runs the command. `by` divides the calls of a function, and `image` is the path of an image.
-pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&String>) -> Result {
+/// Runs the command. `by` divides the calls of a function.
+pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'_>) -> Result {
     let targets = context.functions.targets(pattern)?;
     let (mut keys, mut names) = (vec!["func"], vec!["func"]);
     if let Some(by) = by {
@@ -110,37 +151,12 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, image: Option<&Stri
         keys: &names,
         sum: None,
     };
-    let read = || -> Result<(Hist, Missing)> {
-        let (hist, missing) = counts::read_one(&context.tracefs, &instance, table)?;
-        Ok((targets.filter(hist), missing))
+    let question = Counted {
+        text: pattern,
+        targets,
+        has_stacks: by == Some(By::Stack),
     };
-    context.watch(&instance, || {
-        let (hist, missing) = read()?;
-        Ok(picture(context, pattern, &hist, &missing))
-    })?;
-    if context.tracefs.is_dry() {
-        return Ok(());
-    }
-    let (hist, missing) = read()?;
-    if let Some(path) = image {
-        let title = format!("{pattern}: calls{}", missing.title());
-        match by {
-            Some(By::Stack) => flame::write(path, &title, "calls", &stacks(&hist))?,
-            _ => svg::write(path, &title, &functions(&hist))?,
-        }
-    }
-    if !context.is_json {
-        return context.print(&picture(context, pattern, &hist, &missing));
-    }
-    let mut rows: Vec<&Row> = hist.rows.iter().collect();
-    rows.sort_by(|a, b| b.hits.cmp(&a.hits).then_with(|| a.keys.cmp(&b.keys)));
-    let functions = rows.into_iter().map(|row| Calls {
-        function: hist::symbol(&row.keys[0]),
-        group: row.keys.get(1),
-        calls: row.hits,
-    });
-    let functions: Vec<Calls<'_>> = functions.collect();
-    context.print_table(None, "functions", &functions, &missing)
+    table::run(context, &instance, [table], 0, question, options)
 }
 
 #[cfg(test)]
@@ -153,7 +169,16 @@ mod tests {
             "{ func: [ffff] a, common_stacktrace:\n   a+0x1/0x2\n   b+0x1/0x2\n} hitcount: 2\n\
             { func: [ffff] b, common_stacktrace:\n   c+0x1/0x2\n} hitcount: 5\n";
         let hist = hist::parse(text, &["func", "common_stacktrace"], None);
-        let labels: Vec<String> = functions(&hist).into_iter().map(|bar| bar.label).collect();
+        let mut question = Counted {
+            text: "x",
+            targets: Targets::all(Vec::new()),
+            has_stacks: true,
+        };
+        let labels: Vec<String> = question
+            .rows(&[hist])
+            .iter()
+            .map(|row| row.bar().label)
+            .collect();
         assert_eq!(labels, ["b  c+0x1/0x2", "a  a+0x1/0x2 < b+0x1/0x2"]);
     }
 }

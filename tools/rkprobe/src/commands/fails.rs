@@ -21,24 +21,24 @@ use crate::{
         Count,
         Table, //
     },
-    draw::Bar,
+    draw::{
+        Bar,
+        Screen, //
+    },
     errno,
     failure::{
         Failure,
         Result, //
     },
-    flame::{
-        self,
-        Stack, //
-    },
+    flame::Stack,
     functions::Method,
     hist::{
         self,
         one_line,
-        Hist, //
+        Hist,
+        Row, //
     },
     lines::Lines,
-    missing::Missing,
     probes,
     returns::Returns,
     selection::{
@@ -46,7 +46,14 @@ use crate::{
         split, //
     },
     stream,
-    svg,
+    table::{
+        self,
+        Cell,
+        Image,
+        Options,
+        Question, //
+    },
+    targets::Targets,
     whom::Whom, //
 };
 
@@ -101,6 +108,58 @@ struct Failed {
     stack: Vec<String>,
 }
 
+/// The question.
+struct Errors<'a> {
+    pattern: &'a str,
+    targets: Targets,
+    has_stacks: bool,
+    /// The name of the third key.
+    who: &'static str,
+    lines: Option<Lines>,
+    returns: Returns,
+}
+
+impl Question for Errors<'_> {
+    type Row = Failed;
+
+    const ROWS: &'static str = "errors";
+
+    fn rows(&mut self, hists: &[Hist]) -> Vec<Failed> {
+        let [hist, exits] = hists else {
+            return Vec::new();
+        };
+        let chosen = self.targets.rows(hist);
+        errors(
+            chosen,
+            exits,
+            self.who,
+            self.lines.as_ref(),
+            &mut self.returns,
+        )
+    }
+
+    fn cell<'r>(row: &'r Failed, column: &str) -> Cell<'r> {
+        match column {
+            "name" => Cell::Text(&row.function),
+            "error" => Cell::Text(&row.error),
+            "group" => Cell::Text(&row.who.1),
+            _ => row.count.into(),
+        }
+    }
+
+    fn show(&self, rows: &[Failed], _: Screen) -> String {
+        table(self.pattern, rows)
+    }
+
+    fn image<'r>(&'r self, rows: &'r [Failed]) -> (String, Image<'r>) {
+        let image = match self.has_stacks {
+            true => Image::Flames("errors", rows.iter().map(Failed::stack).collect()),
+            false => Image::Bars(rows.iter().map(Failed::bar).collect()),
+        };
+        (format!("{}: errors", self.pattern), image)
+    }
+}
+
 /// A return value. The kernel can print a negative key as an unsigned number.
 fn value(key: &str) -> u64 {
     key.parse::<i128>().map_or(0, |value| value as u64)
@@ -121,16 +180,16 @@ fn module(function: &str) -> &str {
     function.split_once(':').map_or("", |(module, _)| module)
 }
 
-/// The errors, the most frequent first. `hist` counts by function, and `exits` by return instruction. `who` is the name
+/// The errors, the most frequent first. `rows` count by function, and `exits` by return instruction. `who` is the name
 /// of the third key. The type that a function returns decides which of its values are errors.
-fn errors(
-    hist: &Hist,
-    exits: &Hist,
+fn errors<'h>(
+    rows: impl Iterator<Item = &'h Row>,
+    exits: &'h Hist,
     who: &'static str,
     lines: Option<&Lines>,
     returns: &mut Returns,
 ) -> Vec<Failed> {
-    let by_function = hist.rows.iter().map(|row| {
+    let by_function = rows.map(|row| {
         let function = hist::symbol(&row.keys[0]).to_string();
         (row, function, String::new())
     });
@@ -267,9 +326,9 @@ pub fn run(
     context: &Context,
     pattern: &str,
     by: Option<By>,
-    image: Option<&String>,
     has_source: bool,
     has_stack: bool,
+    options: &Options<'_>,
 ) -> Result {
     let mut returns = Returns::default();
     let targets = context.functions.targets(pattern)?;
@@ -326,46 +385,22 @@ pub fn run(
     let name = who.name();
     let keys = |place| by.keys(place, |by| by.name());
     let (functions_keys, exits_keys) = (keys("func"), keys("exit"));
-    let mut read = || -> Result<(Vec<Failed>, Missing)> {
-        // An event that does not exist has an empty table.
-        let tables = [(FUNCTIONS, &functions_keys), (INSTRUCTIONS, &exits_keys)];
-        let tables = tables.map(|(event, keys)| Table {
-            event,
-            keys,
-            sum: None,
-        });
-        let ([hist, exits], missing) = counts::read(&context.tracefs, &instance, tables)?;
-        let errors = errors(
-            &targets.filter(hist),
-            &exits,
-            name,
-            lines.as_ref(),
-            &mut returns,
-        );
-        Ok((errors, missing.with_unprobed(refused)))
+    // An event that does not exist has an empty table.
+    let tables = [(FUNCTIONS, &functions_keys), (INSTRUCTIONS, &exits_keys)];
+    let tables = tables.map(|(event, keys)| Table {
+        event,
+        keys,
+        sum: None,
+    });
+    let question = Errors {
+        pattern,
+        targets,
+        has_stacks: has_stack,
+        who: name,
+        lines,
+        returns,
     };
-    context.watch(&instance, || {
-        let (errors, missing) = read()?;
-        Ok(missing.around(&table(pattern, &errors)))
-    })?;
-    if context.tracefs.is_dry() {
-        return Ok(());
-    }
-    let (errors, missing) = read()?;
-    if let Some(path) = image {
-        let title = format!("{pattern}: errors{}", missing.title());
-        if has_stack {
-            let stacks: Vec<_> = errors.iter().map(Failed::stack).collect();
-            flame::write(path, &title, "errors", &stacks)?;
-        } else {
-            let bars: Vec<Bar> = errors.iter().map(Failed::bar).collect();
-            svg::write(path, &title, &bars)?;
-        }
-    }
-    if !context.is_json {
-        return context.print(&missing.around(&table(pattern, &errors)));
-    }
-    context.print_table(None, "errors", &errors, &missing)
+    table::run(context, &instance, tables, refused, question, options)
 }
 
 impl Failed {
@@ -403,7 +438,13 @@ mod tests {
         assert_eq!(
             table(
                 "x",
-                &errors(&hist, &none, "comm", None, &mut Returns::default())
+                &errors(
+                    hist.rows.iter(),
+                    &none,
+                    "comm",
+                    None,
+                    &mut Returns::default()
+                )
             ),
             "      20  a  EACCES  a, b\n       1  b  ENOENT  cat\n"
         );
@@ -411,7 +452,13 @@ mod tests {
         let text = "{ func: [ffff] a, value: -2, comm: b, common_stacktrace:\n   f+0x1/0x2\n   g+0x1/0x2 [m]\n} \
             hitcount: 3\n";
         let hist = hist::parse(text, &["func", "value", "comm", "common_stacktrace"], None);
-        let errors = errors(&hist, &none, "comm", None, &mut Returns::default());
+        let errors = errors(
+            hist.rows.iter(),
+            &none,
+            "comm",
+            None,
+            &mut Returns::default(),
+        );
         assert_eq!(
             table("x", &errors),
             "       3  a  ENOENT  b\n          f+0x1/0x2\n          g+0x1/0x2 [m]\n"
@@ -439,13 +486,7 @@ mod tests {
         assert_eq!(function_of("a+0xf5/0x370 [ext4]"), "a [ext4]");
         let text = "{ exit: [ffff] f+0x5/0x10, value: -2, comm: cat } hitcount: 3\n";
         let exits = hist::parse(text, &["exit", "value", "comm"], None);
-        let errors = errors(
-            &Hist::default(),
-            &exits,
-            "comm",
-            None,
-            &mut Returns::default(),
-        );
+        let errors = errors([].iter(), &exits, "comm", None, &mut Returns::default());
         assert_eq!(
             table("x", &errors),
             "       3  f  ENOENT  f+0x5/0x10  cat\n"

@@ -2,37 +2,42 @@
 
 //! `rkprobe lat FUNCTIONS`: how long do calls take? The kernel counts by powers of two.
 
-use std::collections::BTreeMap;
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap, //
+};
 
 use serde::Serialize;
 
 use crate::{
     context::Context,
     counts::{
-        self,
         Count,
         Table, //
     },
     draw::{
         self,
-        Bar, //
+        Bar,
+        Screen, //
     },
     duration,
     failure::Result,
-    flame::{
-        self,
-        Stack, //
-    },
+    flame::Stack,
     functions::Method,
     hist::{
         self,
         Hist,
         Row, //
     },
-    missing::Missing,
     probes,
     selection::is_list,
-    svg,
+    table::{
+        self,
+        Cell,
+        Image,
+        Options,
+        Question, //
+    },
     targets::Targets,
     whom::Whom, //
 };
@@ -94,7 +99,7 @@ impl By {
 /// there. The stack of a kretprobe has it.
 const STACK_LACKS_CALLER: bool = cfg!(target_arch = "aarch64");
 
-/// The calls whose duration is between two powers of two, in JSON.
+/// The calls whose duration is between two powers of two.
 #[derive(Serialize)]
 struct Bucket {
     over_ns: u64,
@@ -102,89 +107,86 @@ struct Bucket {
     calls: u64,
 }
 
-/// The calls of one group, in JSON.
-#[derive(Serialize)]
-struct Group<'a> {
+/// The calls of one group.
+#[derive(Default, Serialize)]
+struct Calls {
     /// The function, if the run has several. Otherwise empty.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    function: &'a str,
-    group: &'a str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    function: String,
+    group: String,
     calls: u64,
     total_ns: u64,
+    /// All buckets between the first and the last with a call.
     buckets: Vec<Bucket>,
 }
 
-/// The calls of one group.
-#[derive(Default)]
-struct Calls {
-    /// Calls by the exponent of their longest duration.
-    buckets: BTreeMap<u32, u64>,
-    count: u64,
-    ns: u64,
-}
-
 impl Calls {
-    /// All buckets between the first and the last.
-    fn all(&self) -> Vec<(u32, u64)> {
-        let (Some(first), Some(last)) = (self.buckets.keys().next(), self.buckets.keys().last())
-        else {
-            return Vec::new();
+    /// The calls of rows whose last key is the exponent of a bucket.
+    fn new<'r>(function: String, group: String, rows: impl Iterator<Item = &'r Row>) -> Self {
+        let mut calls = Self {
+            function,
+            group,
+            ..Self::default()
         };
-        (*first..=*last)
-            .map(|exponent| (exponent, self.buckets.get(&exponent).copied().unwrap_or(0)))
-            .collect()
+        let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+        for row in rows {
+            let exponent = row.keys.last().and_then(|key| hist::exponent(key));
+            *counts.entry(exponent.unwrap_or(0)).or_default() += row.hits;
+            calls.calls += row.hits;
+            calls.total_ns += row.sum;
+        }
+        let exponents = counts
+            .keys()
+            .next()
+            .copied()
+            .zip(counts.keys().last().copied());
+        let exponents = exponents.map_or(1..=0, |(first, last)| first..=last);
+        let bucket = |exponent: u32| Bucket {
+            over_ns: exponent.checked_sub(1).map_or(0, power),
+            to_ns: power(exponent),
+            calls: counts.get(&exponent).copied().unwrap_or(0),
+        };
+        calls.buckets = exponents.map(bucket).collect();
+        calls
     }
 
     fn bars(&self) -> Vec<Bar> {
-        self.all()
-            .into_iter()
-            .map(|(exponent, value)| Bar {
-                label: format!(
-                    "{:>7} .. {:>7}",
-                    duration::show(lower(exponent)),
-                    duration::show(power(exponent))
-                ),
-                value,
+        let bound = duration::show;
+        let buckets = self.buckets.iter();
+        buckets
+            .map(|bucket| Bar {
+                label: format!("{:>7} .. {:>7}", bound(bucket.over_ns), bound(bucket.to_ns)),
+                value: bucket.calls,
             })
             .collect()
     }
 
+    fn average(&self) -> u64 {
+        self.total_ns / self.calls.max(1)
+    }
+
     /// The upper bound of the bucket of the call that is slower than `percent` of the calls.
     fn percentile(&self, percent: u64) -> u64 {
-        let rank = (self.count * percent).div_ceil(100);
+        let rank = (self.calls * percent).div_ceil(100);
         let mut seen = 0;
-        for (exponent, count) in &self.buckets {
-            seen += count;
-            if seen >= rank {
-                return power(*exponent);
-            }
-        }
-        0
+        let is_it = |bucket: &&Bucket| {
+            seen += bucket.calls;
+            seen >= rank
+        };
+        self.buckets
+            .iter()
+            .find(is_it)
+            .map_or(0, |bucket| bucket.to_ns)
     }
 
     fn summary(&self) -> String {
         format!(
-            "{} calls, average {}, half within {}, 99 % within {}\n",
-            self.count,
-            duration::show(self.ns / self.count.max(1)),
+            "{} calls, average {}, half within {}, 99 % within {}",
+            self.calls,
+            duration::show(self.average()),
             duration::show(self.percentile(50)),
             duration::show(self.percentile(99)),
         )
-    }
-
-    fn json<'a>(&self, function: &'a str, group: &'a str) -> Group<'a> {
-        let buckets = self.all().into_iter().map(|(exponent, calls)| Bucket {
-            over_ns: lower(exponent),
-            to_ns: power(exponent),
-            calls,
-        });
-        Group {
-            function,
-            group,
-            calls: self.count,
-            total_ns: self.ns,
-            buckets: buckets.collect(),
-        }
     }
 }
 
@@ -192,44 +194,8 @@ fn power(exponent: u32) -> u64 {
     1_u64.checked_shl(exponent).unwrap_or(u64::MAX)
 }
 
-/// The lower bound of a bucket.
-fn lower(exponent: u32) -> u64 {
-    exponent.checked_sub(1).map_or(0, power)
-}
-
-/// The calls of each function and group. The function is empty if the run has only one.
-type Groups = BTreeMap<(String, String), Calls>;
-
-fn group(hist: &Hist, is_list: bool) -> Groups {
-    let mut groups = Groups::new();
-    for row in &hist.rows {
-        let Some((bucket, keys)) = row.keys.split_last() else {
-            continue;
-        };
-        let (function, keys) = match keys {
-            [function, keys @ ..] if is_list => (hist::symbol(function).into(), keys),
-            keys => (String::new(), keys),
-        };
-        let calls = groups.entry((function, keys.join(" "))).or_default();
-        *calls
-            .buckets
-            .entry(hist::exponent(bucket).unwrap_or(0))
-            .or_default() += row.hits;
-        calls.count += row.hits;
-        calls.ns += row.sum;
-    }
-    groups
-}
-
-/// Groups, that with the most calls first.
-fn sorted(groups: &Groups) -> Vec<(&(String, String), &Calls)> {
-    let mut sorted: Vec<_> = groups.iter().collect();
-    sorted.sort_by_key(|(_, calls)| std::cmp::Reverse(calls.count));
-    sorted
-}
-
 /// What the user asks.
-struct Question<'a> {
+struct Asked<'a> {
     /// The functions, as the user chooses them.
     text: &'a str,
     by: Option<By>,
@@ -237,42 +203,115 @@ struct Question<'a> {
     is_list: bool,
 }
 
-fn picture(context: &Context, question: &Question<'_>, hist: &Hist, missing: &Missing) -> String {
-    let mut text = String::new();
-    for ((function, group), calls) in sorted(&group(hist, question.is_list)) {
-        for line in hist::lines(group) {
-            text += &format!("{line}\n");
+/// The question. With the groups, it keeps the calls of all of them.
+struct Durations<'a> {
+    asked: Asked<'a>,
+    targets: Targets,
+    all: Calls,
+}
+
+impl Durations<'_> {
+    /// The function of a group.
+    fn function_of<'r>(&'r self, calls: &'r Calls) -> &'r str {
+        match self.asked.is_list {
+            true => &calls.function,
+            false => self.asked.text,
         }
-        text += &draw::bars(&calls.bars(), context.screen());
-        let function = match &**function {
-            "" => question.text,
-            function => function,
+    }
+}
+
+impl Question for Durations<'_> {
+    type Row = Calls;
+
+    const ROWS: &'static str = "groups";
+
+    fn function(&self) -> Option<&str> {
+        Some(self.asked.text)
+    }
+
+    /// The groups, that with the most calls first.
+    fn rows(&mut self, hists: &[Hist]) -> Vec<Calls> {
+        let rows = || hists.iter().flat_map(|hist| self.targets.rows(hist));
+        let all = Calls::new(String::new(), String::new(), rows());
+        let mut groups: BTreeMap<(String, String), Vec<&Row>> = BTreeMap::new();
+        for row in rows() {
+            let keys = &row.keys[..row.keys.len() - 1];
+            let (function, keys) = match keys {
+                [function, keys @ ..] if self.asked.is_list => {
+                    (hist::symbol(function).into(), keys)
+                }
+                keys => (String::new(), keys),
+            };
+            let group = (function, keys.join(" "));
+            groups.entry(group).or_default().push(row);
+        }
+        let groups = groups.into_iter();
+        let mut groups: Vec<Calls> = groups
+            .map(|((function, group), rows)| Calls::new(function, group, rows.into_iter()))
+            .collect();
+        groups.sort_by_key(|calls| Reverse(calls.calls));
+        self.all = all;
+        groups
+    }
+
+    fn cell<'r>(row: &'r Calls, column: &str) -> Cell<'r> {
+        match column {
+            "name" if row.function.is_empty() => Cell::Text(&row.group),
+            "name" => Cell::Text(&row.function),
+            "avg" => row.average().into(),
+            "total" => row.total_ns.into(),
+            "p50" => row.percentile(50).into(),
+            "p99" => row.percentile(99).into(),
+            "max" => row.percentile(100).into(),
+            _ => row.calls.into(),
+        }
+    }
+
+    fn show(&self, rows: &[Calls], screen: Screen) -> String {
+        let mut text = String::new();
+        for calls in rows {
+            for line in hist::lines(&calls.group) {
+                text += &format!("{line}\n");
+            }
+            text += &draw::bars(&calls.bars(), screen);
+            text += &format!("{}: {}\n", self.function_of(calls), calls.summary());
+        }
+        if self.all.calls == 0 {
+            text = format!("{}: 0 calls\n", self.asked.text);
+        }
+        text
+    }
+
+    fn image<'r>(&'r self, rows: &'r [Calls]) -> (String, Image<'r>) {
+        let stack = |calls: &'r Calls| Stack {
+            frames: hist::lines(&calls.group).collect(),
+            function: self.function_of(calls),
+            result: None,
+            value: calls.total_ns,
         };
-        text += &format!("{function}: {}", calls.summary());
+        let image = match self.asked.by {
+            Some(By::Stack) => Image::Flames("ns", rows.iter().map(stack).collect()),
+            _ => Image::Bars(self.all.bars()),
+        };
+        (
+            format!("{}: {}", self.asked.text, self.all.summary()),
+            image,
+        )
     }
-    if text.is_empty() {
-        text = format!("{}: 0 calls\n", question.text);
-    }
-    missing.around(&text)
 }
 
 /// The commands to try for each target.
-fn commands(
-    question: &Question<'_>,
-    targets: &[String],
-    group: &str,
-    whom: &Whom,
-) -> Vec<Vec<String>> {
-    let by = question.by;
+fn commands(asked: &Asked<'_>, targets: &[String], group: &str, whom: &Whom) -> Vec<Vec<String>> {
+    let by = asked.by;
     let field = by.map_or("", By::field);
     let mut keys = Vec::new();
-    keys.extend(question.is_list.then_some("func"));
+    keys.extend(asked.is_list.then_some("func"));
     keys.extend(by.map(By::key));
     keys.push("ns.log2");
     let count = Count {
         keys: &keys,
         sum: Some("ns"),
-        size: match (question.is_list, by) {
+        size: match (asked.is_list, by) {
             (false, None) => 128,
             (false, Some(_)) => 4096,
             (true, _) => 8192,
@@ -280,7 +319,7 @@ fn commands(
         condition: whom.counted(),
     };
     let of_target = |target: &String| {
-        let mut commands = match question.is_list {
+        let mut commands = match asked.is_list {
             true => vec![format!("f:{group}/lat {target}%return")],
             false => probes::at_return(target, group, "lat"),
         };
@@ -295,33 +334,15 @@ fn commands(
     targets.iter().map(of_target).collect()
 }
 
-/// The duration of the calls of each stack.
-fn stacks<'a>(question: &Question<'a>, hist: &'a Hist) -> Vec<Stack<'a>> {
-    // A stack has a row for each duration, and the flame graph adds them up.
-    let stack = |row: &'a Row| {
-        let (function, stack) = match &row.keys[..] {
-            [function, stack, ..] if question.is_list => (hist::symbol(function), stack),
-            keys => (question.text, &keys[0]),
-        };
-        Stack {
-            frames: hist::lines(stack).collect(),
-            function,
-            result: None,
-            value: row.sum,
-        }
-    };
-    hist.rows.iter().map(stack).collect()
-}
-
 /// Runs the command. `text` chooses the functions.
-pub fn run(context: &Context, text: &str, by: Option<By>, image: Option<&String>) -> Result {
+pub fn run(context: &Context, text: &str, by: Option<By>, options: &Options<'_>) -> Result {
     let is_list = is_list(text);
-    let question = Question { text, by, is_list };
+    let asked = Asked { text, by, is_list };
     let targets = match is_list {
         true => context.functions.targets(text)?,
         false => Targets::all(context.functions.each(text, Method::Any)?),
     };
-    let commands = |group: &str| commands(&question, &targets.texts, group, &context.whom);
+    let commands = |group: &str| commands(&asked, &targets.texts, group, &context.whom);
     probes::check_all(&commands("rkprobe"))?;
     let instance = context.start()?;
     probes::define_all(&context.tracefs, &commands(instance.group()))?;
@@ -335,47 +356,29 @@ pub fn run(context: &Context, text: &str, by: Option<By>, image: Option<&String>
         keys: &names,
         sum: Some("ns"),
     };
-    let read = || -> Result<(Hist, Missing)> {
-        let (hist, missing) = counts::read_one(&context.tracefs, &instance, table)?;
-        Ok((targets.filter(hist), missing))
+    let question = Durations {
+        asked,
+        targets,
+        all: Calls::default(),
     };
-    context.watch(&instance, || {
-        let (hist, missing) = read()?;
-        Ok(picture(context, &question, &hist, &missing))
-    })?;
-    if context.tracefs.is_dry() {
-        return Ok(());
-    }
-    let (hist, missing) = read()?;
-    let groups = group(&hist, is_list);
-    if let Some(path) = image {
-        let mut all = Calls::default();
-        for calls in groups.values() {
-            for (exponent, count) in &calls.buckets {
-                *all.buckets.entry(*exponent).or_default() += count;
-            }
-            all.count += calls.count;
-            all.ns += calls.ns;
-        }
-        let title = format!("{text}: {}{}", all.summary().trim_end(), missing.title());
-        match by {
-            Some(By::Stack) => flame::write(path, &title, "ns", &stacks(&question, &hist))?,
-            _ => svg::write(path, &title, &all.bars())?,
-        }
-    }
-    if !context.is_json {
-        return context.print(&picture(context, &question, &hist, &missing));
-    }
-    let groups = sorted(&groups)
-        .into_iter()
-        .map(|((function, group), calls)| calls.json(function, group));
-    let groups: Vec<Group<'_>> = groups.collect();
-    context.print_table(Some(text), "groups", &groups, &missing)
+    table::run(context, &instance, [table], 0, question, options)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn question(text: &str, is_list: bool) -> Durations<'_> {
+        Durations {
+            asked: Asked {
+                text,
+                by: None,
+                is_list,
+            },
+            targets: Targets::all(Vec::new()),
+            all: Calls::default(),
+        }
+    }
 
     #[test]
     fn counts_by_group_and_bucket() {
@@ -383,39 +386,33 @@ mod tests {
             "{ comm: a, ns: ~ 2^3 } hitcount: 8 ns: 64\n{ comm: b, ns: ~ 2^0 } hitcount: 1 ns: 1\n\
             { comm: a, ns: ~ 2^5 } hitcount: 2 ns: 60\n";
         let hist = hist::parse(text, &["comm", "ns"], Some("ns"));
-        let groups = group(&hist, false);
-        let key = |function: &str, group: &str| (function.into(), group.into());
-        let calls = &groups[&key("", "a")];
-        assert_eq!((calls.count, calls.ns), (10, 124));
-        assert_eq!(calls.all(), [(3, 8), (4, 0), (5, 2)]);
+        let mut question = self::question("f", false);
+        let [calls, b] = &question.rows(&[hist])[..] else {
+            panic!();
+        };
+        assert_eq!((&*calls.group, calls.calls, calls.total_ns), ("a", 10, 124));
+        let buckets = serde_json::to_string(&calls.buckets).unwrap();
         assert_eq!(
-            (
-                calls.percentile(50),
-                calls.percentile(80),
-                calls.percentile(81)
-            ),
-            (8, 8, 32)
+            buckets,
+            "[{\"over_ns\":4,\"to_ns\":8,\"calls\":8},{\"over_ns\":8,\"to_ns\":16,\"calls\":0},\
+             {\"over_ns\":16,\"to_ns\":32,\"calls\":2}]"
         );
-        assert_eq!(groups[&key("", "b")].bars()[0].label, "   0 ns ..    1 ns");
-        assert_eq!(sorted(&groups)[0].0 .1, "a");
+        let percentiles = [50, 80, 81].map(|percent| calls.percentile(percent));
+        assert_eq!(percentiles, [8, 8, 32]);
+        assert_eq!(b.bars()[0].label, "   0 ns ..    1 ns");
+        assert_eq!(question.all.calls, 11);
         assert_eq!(Calls::default().percentile(99), 0);
-        let hist = hist::parse(
-            "{ func: [ffff] f [m], comm: a, ns: ~ 2^3 } hitcount: 2 ns: 9\n",
-            &["func", "comm", "ns"],
-            Some("ns"),
-        );
-        assert_eq!(group(&hist, true)[&key("f [m]", "a")].ns, 9);
+        let text = "{ func: [ffff] f [m], comm: a, ns: ~ 2^3 } hitcount: 2 ns: 9\n";
+        let hist = hist::parse(text, &["func", "comm", "ns"], Some("ns"));
+        let groups = self::question("f,g", true).rows(&[hist]);
+        let names = (&*groups[0].function, &*groups[0].group);
+        assert_eq!((names, groups[0].total_ns), (("f [m]", "a"), 9));
     }
 
     #[test]
     fn many_functions_have_histograms_of_their_own() {
-        let question = |text, is_list| Question {
-            text,
-            by: None,
-            is_list,
-        };
         let targets = ["vfs_*", "do_exit"].map(String::from);
-        let all = commands(&question("x", true), &targets, "g", &Whom::default());
+        let all = commands(&question("x", true).asked, &targets, "g", &Whom::default());
         assert_eq!(all.len(), 2);
         for (commands, target) in all.iter().zip(&targets) {
             let start =
@@ -426,7 +423,7 @@ mod tests {
             );
         }
         let one = commands(
-            &question("do_exit", false),
+            &question("do_exit", false).asked,
             &targets[1..],
             "g",
             &Whom::default(),

@@ -13,13 +13,13 @@ use crate::{
     btf,
     context::Context,
     counts::{
-        self,
         Count,
         Table, //
     },
     draw::{
         self,
-        Bar, //
+        Bar,
+        Screen, //
     },
     failure::{
         note,
@@ -30,12 +30,15 @@ use crate::{
         self,
         Hist, //
     },
-    missing::Missing,
     probes,
     record::Record,
-    stream::{
+    stream,
+    table::{
         self,
-        Options, //
+        Cell,
+        Image,
+        Options,
+        Question, //
     }, //
 };
 
@@ -161,36 +164,66 @@ struct Write<'a> {
     old: Option<&'a str>,
 }
 
-/// An instruction that writes, in JSON.
+/// An instruction that writes, and a task that executes it.
 #[derive(Serialize)]
-struct Writer<'a> {
-    place: &'a str,
-    comm: &'a str,
+struct Writer {
+    place: String,
+    comm: String,
     writes: u64,
 }
 
-fn writers(hist: &Hist) -> Vec<Bar> {
-    let mut bars: Vec<Bar> = hist
-        .rows
-        .iter()
-        .map(|row| Bar {
-            label: format!("{}  {}", hist::symbol(&row.keys[0]), row.keys[1]),
-            value: row.hits,
-        })
-        .collect();
-    bars.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| a.label.cmp(&b.label)));
-    bars
+/// The question: the memory.
+struct Writers<'a>(&'a str);
+
+impl Question for Writers<'_> {
+    type Row = Writer;
+
+    const ROWS: &'static str = "writers";
+
+    fn rows(&mut self, hists: &[Hist]) -> Vec<Writer> {
+        let rows = hists.iter().flat_map(|hist| &hist.rows);
+        let mut rows: Vec<Writer> = rows
+            .map(|row| Writer {
+                place: hist::symbol(&row.keys[0]).into(),
+                comm: row.keys[1].clone(),
+                writes: row.hits,
+            })
+            .collect();
+        rows.sort_by(|a, b| {
+            (b.writes.cmp(&a.writes)).then_with(|| (&a.place, &a.comm).cmp(&(&b.place, &b.comm)))
+        });
+        rows
+    }
+
+    fn cell<'r>(row: &'r Writer, column: &str) -> Cell<'r> {
+        match column {
+            "name" => Cell::Text(&row.place),
+            "comm" => Cell::Text(&row.comm),
+            _ => row.writes.into(),
+        }
+    }
+
+    fn show(&self, rows: &[Writer], screen: Screen) -> String {
+        match rows {
+            [] => format!("{}: 0 writes\n", self.0),
+            rows => draw::bars(&bars(rows), screen),
+        }
+    }
+
+    fn image<'r>(&'r self, rows: &'r [Writer]) -> (String, Image<'r>) {
+        (format!("{}: writes", self.0), Image::Bars(bars(rows)))
+    }
 }
 
-fn picture(context: &Context, memory: &str, hist: &Hist, missing: &Missing) -> String {
-    let bars = writers(hist);
-    missing.around(&match bars.is_empty() {
-        true => format!("{memory}: 0 writes\n"),
-        false => draw::bars(&bars, context.screen()),
-    })
+fn bars(rows: &[Writer]) -> Vec<Bar> {
+    let bar = |row: &Writer| Bar {
+        label: format!("{}  {}", row.place, row.comm),
+        value: row.writes,
+    };
+    rows.iter().map(bar).collect()
 }
 
-fn show(record: &Record<'_>, memory: &str, is_before: bool, options: &Options) -> String {
+fn show(record: &Record<'_>, memory: &str, is_before: bool, options: &stream::Options) -> String {
     format!(
         "{}  {}  {memory} {} {}\n{}",
         options.head(record),
@@ -201,7 +234,7 @@ fn show(record: &Record<'_>, memory: &str, is_before: bool, options: &Options) -
     )
 }
 
-fn json(record: &Record<'_>, is_before: bool, options: &Options) -> String {
+fn json(record: &Record<'_>, is_before: bool, options: &stream::Options) -> String {
     let value = record.field("value");
     let write = Write {
         place: record.place,
@@ -223,8 +256,13 @@ fn explain(failure: Failure) -> Failure {
     }
 }
 
-/// Runs the command. If `is_each`, prints each write, with these options.
-pub fn run(context: &Context, memory: &str, is_each: bool, options: &Options) -> Result {
+/// Runs the command. If `each` has options, prints each write.
+pub fn run(
+    context: &Context,
+    memory: &str,
+    each: Option<&stream::Options>,
+    options: &Options<'_>,
+) -> Result {
     let parsed = Memory::parse(memory);
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let length = parsed.length(&symbols, |symbol| {
@@ -236,9 +274,9 @@ pub fn run(context: &Context, memory: &str, is_each: bool, options: &Options) ->
         size: 4096,
         condition: context.whom.counted(),
     };
-    let rest = match is_each {
-        true => format!(" value=+0($addr):x{}{}", length * 8, context.whom.clause()),
-        false => count_writes.clauses(),
+    let rest = match each {
+        Some(_) => format!(" value=+0($addr):x{}{}", length * 8, context.whom.clause()),
+        None => count_writes.clauses(),
     };
     let command = |group: &str| {
         format!(
@@ -249,7 +287,7 @@ pub fn run(context: &Context, memory: &str, is_each: bool, options: &Options) ->
     probes::check_syntax(&command("rkprobe"))?;
     let instance = context.start()?;
     probes::define(&context.tracefs, &[command(instance.group())])?;
-    if is_each {
+    if let Some(options) = each {
         options.prepare(&context.tracefs, &instance, context.is_json)?;
         context.enable(&instance, "watch").map_err(explain)?;
         let none = format!("{memory}: 0 writes");
@@ -268,25 +306,7 @@ pub fn run(context: &Context, memory: &str, is_each: bool, options: &Options) ->
         keys: &["func", "comm"],
         sum: None,
     };
-    let read = || counts::read_one(&context.tracefs, &instance, table);
-    context.watch(&instance, || {
-        let (hist, missing) = read()?;
-        Ok(picture(context, memory, &hist, &missing))
-    })?;
-    if context.tracefs.is_dry() {
-        return Ok(());
-    }
-    let (hist, missing) = read()?;
-    if !context.is_json {
-        return context.print(&picture(context, memory, &hist, &missing));
-    }
-    let writers = hist.rows.iter().map(|row| Writer {
-        place: hist::symbol(&row.keys[0]),
-        comm: &row.keys[1],
-        writes: row.hits,
-    });
-    let writers: Vec<Writer<'_>> = writers.collect();
-    context.print_table(None, "writers", &writers, &missing)
+    table::run(context, &instance, [table], 0, Writers(memory), options)
 }
 
 #[cfg(test)]
@@ -348,7 +368,10 @@ mod tests {
             &["func", "comm"],
             None,
         );
-        let labels: Vec<String> = writers(&hist).into_iter().map(|bar| bar.label).collect();
+        let mut question = Writers("x");
+        let rows = question.rows(&[hist]);
+        let bars = bars(&rows).into_iter();
+        let labels: Vec<String> = bars.map(|bar| bar.label).collect();
         assert_eq!(labels, ["g+0x10  sh", "f+0x10/0x20 [m]  cat"]);
         let line = " sh-7 [001] ..... 6.1: watch: (f+0x1/0x2) value=0x6 comm=\"sh\"";
         let record = Record::parse(line, "watch").unwrap();
@@ -356,7 +379,7 @@ mod tests {
             (false, "sh-7  f+0x1/0x2  x = 0x6\n", "value"),
             (true, "sh-7  f+0x1/0x2  x was 0x6\n", "old"),
         ] {
-            let options = Options::default();
+            let options = stream::Options::default();
             assert_eq!(show(&record, "x", is_before, &options), line);
             assert!(json(&record, is_before, &options).ends_with(&format!(
                 "\"comm\":\"sh\",\"pid\":7,\"place\":\"f+0x1/0x2\",\"{value}\":\"0x6\"}}\n"

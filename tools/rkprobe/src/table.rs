@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Answers that are tables: their order, their first rows, and tables of intervals.
+
+use std::{
+    array,
+    cmp::Reverse,
+    collections::BTreeMap,
+    time::Duration, //
+};
+
+use serde::Serialize;
+
+use crate::{
+    context::Context,
+    counts::{
+        self,
+        Table, //
+    },
+    draw::{
+        Bar,
+        Screen, //
+    },
+    failure::Result,
+    flame::{
+        self,
+        Stack, //
+    },
+    hist::Hist,
+    instance::Instance,
+    missing::Missing,
+    svg,
+    sys, //
+};
+
+/// What the user wants to see of a table.
+#[derive(Default)]
+pub struct Options<'a> {
+    /// The column by which the rows are sorted, if the order is not that of the question.
+    pub sort: Option<&'a str>,
+    /// The number of rows to show.
+    pub top: Option<usize>,
+    /// The time after which there is a new table. Without it, one table has the whole run.
+    pub interval: Option<Duration>,
+    /// The path of an image.
+    pub image: Option<&'a String>,
+}
+
+/// What the rows are sorted by: the highest number or the first text comes first.
+#[derive(Eq, Ord, PartialEq, PartialOrd)]
+pub enum Cell<'a> {
+    Number(Reverse<u64>),
+    Text(&'a str),
+}
+
+impl From<u64> for Cell<'_> {
+    fn from(number: u64) -> Self {
+        Self::Number(Reverse(number))
+    }
+}
+
+/// An image of a table.
+pub enum Image<'a> {
+    Bars(Vec<Bar>),
+    /// A flame graph, with the unit of its values.
+    Flames(&'static str, Vec<Stack<'a>>),
+}
+
+/// A question whose answer is a table.
+pub trait Question {
+    /// A row.
+    type Row: Serialize;
+
+    /// The name of the rows in JSON.
+    const ROWS: &'static str;
+
+    /// The function of the question, if JSON repeats it.
+    fn function(&self) -> Option<&str> {
+        None
+    }
+
+    /// The rows, in the order of the question.
+    fn rows(&mut self, hists: &[Hist]) -> Vec<Self::Row>;
+
+    /// The cell of a row in one of the columns of the command line.
+    fn cell<'r>(row: &'r Self::Row, column: &str) -> Cell<'r>;
+
+    /// The text of the rows, or of an answer without rows.
+    fn show(&self, rows: &[Self::Row], screen: Screen) -> String;
+
+    /// The title of an image, and the image. It is always of the whole run.
+    fn image<'r>(&'r self, rows: &'r [Self::Row]) -> (String, Image<'r>);
+}
+
+/// A table in JSON.
+#[derive(Serialize)]
+struct Answer<'a, R> {
+    /// The end of the interval, in seconds since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<&'a str>,
+    #[serde(flatten)]
+    rows: BTreeMap<&'a str, Vec<R>>,
+    /// The number of rows that are not shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more_rows: Option<usize>,
+    missing: &'a Missing,
+}
+
+/// Sorts rows, and removes those that are not shown. Returns how many these are.
+fn choose<Q: Question>(rows: &mut Vec<Q::Row>, options: &Options<'_>) -> usize {
+    if let Some(column) = options.sort {
+        rows.sort_by(|a, b| Q::cell(a, column).cmp(&Q::cell(b, column)));
+    }
+    let more = options.top.map_or(0, |top| rows.len().saturating_sub(top));
+    rows.truncate(rows.len() - more);
+    more
+}
+
+/// The text of a table. An interval begins with its time.
+fn text<Q: Question>(
+    context: &Context,
+    question: &mut Q,
+    hists: &[Hist],
+    missing: &Missing,
+    options: &Options<'_>,
+) -> Result<String> {
+    let now = sys::since_epoch();
+    let mut rows = question.rows(hists);
+    let more = choose::<Q>(&mut rows, options);
+    if context.is_json {
+        return context.json(&Answer {
+            time: options.interval.map(|_| sys::seconds(now)),
+            function: question.function(),
+            rows: BTreeMap::from([(Q::ROWS, rows)]),
+            more_rows: options.top.map(|_| more),
+            missing,
+        });
+    }
+    let mut text = question.show(&rows, context.screen());
+    if more > 0 {
+        text += &format!("... {more} more row{}\n", if more == 1 { "" } else { "s" });
+    }
+    let text = missing.around(&text);
+    Ok(match options.interval {
+        Some(_) => format!("{}\n{text}", &sys::time_of_day(now)[..8]),
+        None => text,
+    })
+}
+
+/// Answers a question by the tables of the run, while the run lasts and at its end. The kernel refuses a probe at some
+/// functions: `unprobed` is their number.
+pub fn run<Q: Question, const N: usize>(
+    context: &Context,
+    instance: &Instance<'_>,
+    tables: [Table<'_>; N],
+    unprobed: u64,
+    mut question: Q,
+    options: &Options<'_>,
+) -> Result {
+    let mut before = (array::from_fn(|_| Hist::default()), Missing::default());
+    let mut next = |question: &mut Q| -> Result<(String, [Hist; N], Missing)> {
+        let (hists, missing) = counts::read(&context.tracefs, instance, tables)?;
+        let new: [Hist; N] = array::from_fn(|index| hists[index].since(&before.0[index]));
+        let lacking = missing.since(&before.1).with_unprobed(unprobed);
+        let text = text(context, question, &new, &lacking, options)?;
+        if options.interval.is_some() {
+            before = (hists.clone(), missing.clone());
+        }
+        Ok((text, hists, missing.with_unprobed(unprobed)))
+    };
+    context.watch(instance, options.interval, || Ok(next(&mut question)?.0))?;
+    if context.tracefs.is_dry() {
+        return Ok(());
+    }
+    let (text, hists, missing) = next(&mut question)?;
+    if let Some(path) = options.image {
+        let mut rows = question.rows(&hists);
+        choose::<Q>(&mut rows, options);
+        let (title, image) = question.image(&rows);
+        let title = format!("{title}{}", missing.title());
+        match image {
+            Image::Bars(bars) => svg::write(path, &title, &bars)?,
+            Image::Flames(unit, stacks) => flame::write(path, &title, unit, &stacks)?,
+        }
+    }
+    context.print(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Words;
+
+    impl Question for Words {
+        type Row = (&'static str, u64);
+
+        const ROWS: &'static str = "words";
+
+        fn rows(&mut self, _: &[Hist]) -> Vec<Self::Row> {
+            vec![("c", 1), ("a", 2), ("b", 2)]
+        }
+
+        fn cell<'r>(row: &'r Self::Row, column: &str) -> Cell<'r> {
+            match column {
+                "name" => Cell::Text(row.0),
+                _ => row.1.into(),
+            }
+        }
+
+        fn show(&self, rows: &[Self::Row], _: Screen) -> String {
+            rows.iter().map(|row| row.0).collect()
+        }
+
+        fn image<'r>(&'r self, _: &'r [Self::Row]) -> (String, Image<'r>) {
+            (String::new(), Image::Bars(Vec::new()))
+        }
+    }
+
+    #[test]
+    fn the_first_rows_are_those_of_the_order() {
+        for (sort, top, expected, more) in [
+            (None, None, "cab", 0),
+            (None, Some(5), "cab", 0),
+            (Some("name"), Some(2), "ab", 1),
+            (Some("count"), Some(1), "a", 2),
+            (Some("count"), Some(0), "", 3),
+        ] {
+            let options = Options {
+                sort,
+                top,
+                ..Options::default()
+            };
+            let mut rows = Words.rows(&[]);
+            assert_eq!(choose::<Words>(&mut rows, &options), more);
+            let names: String = rows.iter().map(|row| row.0).collect();
+            assert_eq!(names, expected);
+        }
+    }
+}
