@@ -7,6 +7,7 @@ use std::{
         Cell,
         OnceCell, //
     },
+    collections::BTreeMap,
     env,
     fs::OpenOptions,
     io::{
@@ -82,12 +83,6 @@ const DRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The size of a terminal that does not say its size.
 const DEFAULT_SIZE: (usize, usize) = (80, 24);
-
-/// The end of a stream in JSON.
-#[derive(Serialize)]
-struct Lost<'a> {
-    missing: &'a Missing,
-}
 
 /// What every command has.
 pub struct Context {
@@ -429,7 +424,7 @@ impl Context {
         }
         let missing = Missing::read(&self.tracefs, instance)?;
         match self.is_json {
-            true => self.print_json(&Lost { missing: &missing }),
+            true => self.print_json(&BTreeMap::from([("missing", missing)])),
             false => self.print(&missing.around(end)),
         }
     }

@@ -12,7 +12,10 @@ use probe::btf::{
     TypeId,
     TypeKind, //
 };
-use serde::Serialize;
+use serde::{
+    Serialize,
+    Serializer, //
+};
 
 use crate::{
     btf,
@@ -30,10 +33,7 @@ use crate::{
     functions::Method,
     probes,
     record::Record,
-    values::{
-        plain_json,
-        Members, //
-    },
+    values::plain_json,
     whom::Whom, //
 };
 
@@ -216,123 +216,101 @@ impl Commands {
 }
 
 /// A step of a life.
+#[derive(Serialize)]
 struct Step {
-    time: u64,
-    task: (String, String),
+    /// The time since the start of the life.
+    ns: u64,
+    comm: String,
+    pid: u32,
     function: String,
+    #[serde(serialize_with = "with_types")]
     fields: Vec<(String, String)>,
 }
 
-impl Step {
-    fn new(record: &Record<'_>, function: String) -> Self {
-        Self {
-            time: record.time,
-            task: (record.comm.into(), record.pid.into()),
-            function,
-            fields: record
-                .fields
-                .iter()
-                .filter(|(name, _)| !matches!(*name, "object" | "parameter"))
-                .map(|(name, value)| (name.to_string(), value.to_string()))
-                .collect(),
-        }
-    }
+fn with_types<S: Serializer>(
+    fields: &[(String, String)],
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    let fields = fields.iter();
+    serializer.collect_map(fields.map(|(name, value)| (name, plain_json(value))))
+}
 
+impl Step {
     fn is_like(&self, other: &Self) -> bool {
-        (&self.task, &self.function, &self.fields) == (&other.task, &other.function, &other.fields)
+        (self.pid, &self.comm, &self.function, &self.fields)
+            == (other.pid, &other.comm, &other.function, &other.fields)
     }
 
     fn show(&self) -> String {
-        let mut text = format!("{}-{}  {}", self.task.0, self.task.1, self.function);
+        let mut text = format!("{}-{}  {}", self.comm, self.pid, self.function);
         for (name, value) in &self.fields {
             text += &format!(" {name}={value}");
         }
         text
     }
-
-    fn json(&self, start: u64) -> StepJson<'_> {
-        let fields = self.fields.iter();
-        StepJson {
-            ns: self.time.saturating_sub(start),
-            comm: &self.task.0,
-            pid: self.task.1.parse().ok(),
-            function: &self.function,
-            fields: fields
-                .map(|(name, value)| (name.clone(), plain_json(value)))
-                .collect(),
-        }
-    }
-}
-
-/// A step, in JSON.
-#[derive(Serialize)]
-struct StepJson<'a> {
-    ns: u64,
-    comm: &'a str,
-    pid: Option<u32>,
-    function: &'a str,
-    fields: Members,
-}
-
-/// A life, in JSON.
-#[derive(Serialize)]
-struct LifeJson<'a> {
-    structure: &'a str,
-    object: &'a str,
-    ended: bool,
-    left_out: usize,
-    steps: Vec<StepJson<'a>>,
 }
 
 /// A life.
-struct Life {
-    address: String,
-    /// Counts the lives.
-    number: u64,
-    steps: Vec<Step>,
+#[derive(Serialize)]
+struct Life<'a> {
+    structure: &'a str,
+    object: String,
+    ended: bool,
     left_out: usize,
+    steps: Vec<Step>,
+    /// The time of the first step, in ns.
+    #[serde(skip)]
+    start: u64,
+    /// Counts the lives.
+    #[serde(skip)]
+    number: u64,
 }
 
-impl Life {
-    fn push(&mut self, step: Step) {
-        if self.steps.len() < MAX_STEPS {
-            self.steps.push(step);
-        } else {
+impl Life<'_> {
+    fn push(&mut self, record: &Record<'_>, function: String) {
+        if self.steps.len() == MAX_STEPS {
             self.left_out += 1;
+            return;
         }
-    }
-
-    fn start(&self) -> u64 {
-        self.steps.first().map_or(0, |step| step.time)
+        let fields = record.fields.iter();
+        self.steps.push(Step {
+            ns: record.time.saturating_sub(self.start),
+            comm: record.comm.into(),
+            pid: record.pid.parse().unwrap_or(0),
+            function,
+            fields: fields
+                .filter(|(name, _)| !matches!(*name, "object" | "parameter"))
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect(),
+        });
     }
 
     fn length(&self) -> u64 {
-        let end = self.steps.last().map_or(0, |step| step.time);
-        end.saturating_sub(self.start())
+        self.steps.last().map_or(0, |step| step.ns)
     }
 
     /// A head, and a line for each step. Equal steps that follow each other share a line.
-    fn show(&self, structure: &str, is_over: bool, screen: Screen) -> String {
+    fn show(&self, screen: Screen) -> String {
         let count = self.steps.len() + self.left_out;
         let mut text = format!(
-            "{structure} {}: {count} step{} in {}{}\n",
-            self.address,
+            "{} {}: {count} step{} in {}{}\n",
+            self.structure,
+            self.object,
             if count == 1 { "" } else { "s" },
             duration::show(self.length()),
-            if is_over { "" } else { ", still live" },
+            if self.ended { "" } else { ", still live" },
         );
         let mut steps = &self.steps[..];
         while let [first, ..] = steps {
             let count = steps.iter().take_while(|step| step.is_like(first)).count();
             steps = &steps[count..];
-            let at = first.time.saturating_sub(self.start());
-            let mut line = format!("{:>9}  ", duration::show(at));
+            let mut line = format!("{:>9}  ", duration::show(first.ns));
             let mut step = first.show();
             if count > 1 {
                 step += &format!("  {count} times");
             }
             if let Some(columns) = screen.columns {
-                line += &draw::track(at, self.length(), TRACK, screen);
+                line += &draw::track(first.ns, self.length(), TRACK, screen);
                 line += "  ";
                 let room = columns.saturating_sub(9 + 2 + TRACK + 2);
                 step = draw::shorten(&step, room.max(1));
@@ -344,37 +322,27 @@ impl Life {
         }
         text
     }
-
-    fn json<'a>(&'a self, structure: &'a str, ended: bool) -> LifeJson<'a> {
-        let steps = self.steps.iter();
-        LifeJson {
-            structure,
-            object: &self.address,
-            ended,
-            left_out: self.left_out,
-            steps: steps.map(|step| step.json(self.start())).collect(),
-        }
-    }
 }
 
 /// The lives that have not ended.
 struct Lives<'a> {
+    structure: &'a str,
     from: &'a str,
     until: Option<&'a str>,
     is_returned: bool,
-    live: HashMap<String, Life>,
+    live: HashMap<String, Life<'a>>,
     count: u64,
 }
 
-impl Lives<'_> {
+impl<'a> Lives<'a> {
     /// Takes a line of the instance. Returns the life that ends with it.
-    fn take(&mut self, line: &str) -> Option<Life> {
+    fn take(&mut self, line: &str) -> Option<Life<'a>> {
         if let Some(record) = Record::parse(line, "follow") {
             let life = self.live.get_mut(record.field("object")?)?;
             let function = record.caller();
             // The other event records the call of this function.
             if self.is_returned || function != self.from {
-                life.push(Step::new(&record, function.into()));
+                life.push(&record, function.into());
             }
         } else if let Some(record) = Record::parse(line, "from") {
             let address = record.field("object")?;
@@ -386,26 +354,30 @@ impl Lives<'_> {
             let life = self.live.entry(address.into()).or_insert_with(|| {
                 *count += 1;
                 Life {
-                    address: address.into(),
-                    number: *count,
-                    steps: Vec::new(),
+                    structure: self.structure,
+                    object: address.into(),
+                    ended: false,
                     left_out: 0,
+                    steps: Vec::new(),
+                    start: record.time,
+                    number: *count,
                 }
             });
             let returns = if self.is_returned { " returns it" } else { "" };
-            life.push(Step::new(&record, format!("{}{returns}", self.from)));
+            life.push(&record, format!("{}{returns}", self.from));
         } else if let Some(record) = Record::parse(line, "until") {
             let mut life = self.live.remove(record.field("object")?)?;
             let until = self.until.unwrap_or("");
-            life.push(Step::new(&record, format!("{until} returns: the end")));
+            life.push(&record, format!("{until} returns: the end"));
+            life.ended = true;
             return Some(life);
         }
         None
     }
 
     /// The lives that have not ended, the oldest first.
-    fn rest(self) -> Vec<Life> {
-        let mut rest: Vec<Life> = self.live.into_values().collect();
+    fn rest(self) -> Vec<Life<'a>> {
+        let mut rest: Vec<Life<'_>> = self.live.into_values().collect();
         rest.sort_by_key(|life| life.number);
         rest
     }
@@ -453,21 +425,22 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
     let name = |function: &'_ str| function.rsplit(':').next().unwrap_or(function).to_string();
     let (from, until) = (name(question.from), question.until.map(name));
     let mut lives = Lives {
+        structure,
         from: &from,
         until: until.as_deref(),
         is_returned: commands.is_returned,
         live: HashMap::new(),
         count: 0,
     };
-    let print = |life: &Life, is_over| match context.is_json {
-        true => context.print_json(&life.json(structure, is_over)),
-        false => context.print(&life.show(structure, is_over, context.screen())),
+    let print = |life: &Life<'_>| match context.is_json {
+        true => context.print_json(life),
+        false => context.print(&life.show(context.screen())),
     };
     let mut left = question.count.unwrap_or(u64::MAX);
     context.begin_reading(&instance, None)?;
     context.read_records(&instance, |line| {
         if let Some(life) = lives.take(line) {
-            print(&life, true)?;
+            print(&life)?;
             left -= 1;
         }
         Ok(left > 0)
@@ -480,7 +453,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
             ));
         }
         for life in lives.rest() {
-            print(&life, false)?;
+            print(&life)?;
         }
     }
     context.print_missing(&instance, "")
@@ -529,6 +502,7 @@ mod tests {
 
     fn lives(is_returned: bool) -> Lives<'static> {
         Lives {
+            structure: "x",
             from: "alloc",
             until: Some("free"),
             is_returned,
@@ -552,7 +526,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
     #[test]
     fn a_life_has_its_steps_alone() {
         let mut lives = lives(true);
-        let ended: Vec<Life> = LINES.lines().filter_map(|line| lives.take(line)).collect();
+        let ended: Vec<Life<'_>> = LINES.lines().filter_map(|line| lives.take(line)).collect();
         assert_eq!(ended.len(), 1);
         let screen = Screen {
             columns: None,
@@ -560,14 +534,14 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
             has_blocks: true,
         };
         assert_eq!(
-            ended[0].show("x", true, screen),
+            ended[0].show(screen),
             "x 0xffff01: 5 steps in 1.00 ms\n     \
              0 ns  cat-7  alloc returns it\n  \
              2.00 us  cat-7  use n=1  2 times\n  \
              4.00 us  sh-8  use n=2\n  \
              1.00 ms  cat-7  free returns: the end\n"
         );
-        let json = serde_json::to_string(&ended[0].json("x", true)).unwrap();
+        let json = serde_json::to_string(&ended[0]).unwrap();
         assert!(json.starts_with(
             "{\"structure\":\"x\",\"object\":\"0xffff01\",\"ended\":true,\"left_out\":0,\"steps\":[{\"ns\":0,"
         ));
@@ -575,7 +549,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
         let rest = lives.rest();
         assert_eq!(rest.len(), 1);
         assert!(rest[0]
-            .show("x", false, screen)
+            .show(screen)
             .starts_with("x 0xffff02: 1 step in 0 ns, still live\n"));
     }
 

@@ -39,7 +39,8 @@ use crate::{
         Image,
         Options,
         Question, //
-    }, //
+    },
+    values::Members, //
 };
 
 /// The lengths that the processor can watch, in bytes, the longest first.
@@ -154,16 +155,6 @@ fn find(symbol: &str, symbols: &str) -> Result<(u64, u64)> {
     Ok((address, next.map_or(u64::MAX, |next| next - address)))
 }
 
-/// A write in JSON.
-#[derive(Serialize)]
-struct Write<'a> {
-    place: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    old: Option<&'a str>,
-}
-
 /// An instruction that writes, and a task that executes it.
 #[derive(Serialize)]
 struct Writer {
@@ -235,13 +226,13 @@ fn show(record: &Record<'_>, memory: &str, is_before: bool, options: &stream::Op
 }
 
 fn json(record: &Record<'_>, is_before: bool, options: &stream::Options) -> String {
-    let value = record.field("value");
-    let write = Write {
-        place: record.place,
-        value: value.filter(|_| !is_before),
-        old: value.filter(|_| is_before),
-    };
-    options.json(record, write)
+    let value = if is_before { "old" } else { "value" };
+    let members = [
+        ("place", record.place),
+        (value, record.field("value").unwrap_or("")),
+    ];
+    let members = members.map(|(name, value)| (name.into(), value.into()));
+    options.json(record, Members::from_iter(members))
 }
 
 /// Explains why a watchpoint cannot be enabled.
