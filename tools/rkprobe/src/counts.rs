@@ -39,7 +39,8 @@ pub struct Count<'a> {
 impl Count<'_> {
     /// The end of a command whose event counts.
     pub fn clauses(&self) -> String {
-        let sum = self.sum.map_or(String::new(), |sum| format!(" sum {sum}"));
+        let values = |field| format!(" sum {field} min {field} max {field}");
+        let sum = self.sum.map_or(String::new(), values);
         let (keys, size, condition) = (self.keys.join(","), self.size, &self.condition);
         format!(" by {keys}{sum} size={size} if {condition}")
     }
@@ -110,7 +111,7 @@ mod tests {
         };
         assert_eq!(
             count.clauses(),
-            " by $comm,ns.log2 sum ns size=128 if ns > 5"
+            " by $comm,ns.log2 sum ns min ns max ns size=128 if ns > 5"
         );
         let count = Count {
             keys: &["func"],

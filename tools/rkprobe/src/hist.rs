@@ -13,6 +13,9 @@ pub struct Row {
     pub hits: u64,
     /// The sum of a field, if there is one.
     pub sum: u64,
+    /// The smallest and the greatest number of this field, as far as they are known.
+    pub min: Option<u64>,
+    pub max: Option<u64>,
 }
 
 /// A table.
@@ -33,15 +36,16 @@ impl Hist {
     /// The hits since the table was `before`.
     pub fn since(&self, before: &Self) -> Self {
         let known: HashMap<_, _> = before.rows.iter().map(|row| (&row.keys, row)).collect();
-        let since = |row: &Row| {
-            let (hits, sum) = known
-                .get(&row.keys)
-                .map_or((0, 0), |row| (row.hits, row.sum));
-            Row {
+        let since = |row: &Row| match known.get(&row.keys) {
+            Some(before) => Row {
                 keys: row.keys.clone(),
-                hits: row.hits.saturating_sub(hits),
-                sum: row.sum.saturating_sub(sum),
-            }
+                hits: row.hits.saturating_sub(before.hits),
+                sum: row.sum.saturating_sub(before.sum),
+                // If they are the same as before, they can be those of earlier hits.
+                min: row.min.filter(|_| row.min != before.min),
+                max: row.max.filter(|_| row.max != before.max),
+            },
+            None => row.clone(),
         };
         let rows = self.rows.iter().map(since);
         Self {
@@ -69,12 +73,18 @@ pub fn parse(text: &str, keys: &[&str], value: Option<&str>) -> Hist {
             .next()
             .and_then(|word| word.parse().ok())
             .unwrap_or(0);
-        let sum = value
-            .and_then(|name| line.split_once(&format!(" {name}:")))
-            .and_then(|(_, sum)| sum.split_whitespace().next()?.parse().ok())
-            .unwrap_or(0);
+        let number = |prefix: &str| -> Option<u64> {
+            let (_, number) = line.split_once(&format!(" {prefix}{}:", value?))?;
+            number.split_whitespace().next()?.parse().ok()
+        };
         if let Some(keys) = split_keys(row, keys) {
-            hist.rows.push(Row { keys, hits, sum });
+            hist.rows.push(Row {
+                keys,
+                hits,
+                sum: number("").unwrap_or(0),
+                min: number("min_"),
+                max: number("max_"),
+            });
         }
     }
     hist.dropped = rest
@@ -143,6 +153,21 @@ mod tests {
     }
 
     #[test]
+    fn the_extremes_of_an_interval_are_known_if_they_are_new() {
+        let table = |row| parse(&format!("{{ a: 1 }} hitcount: {row}\n"), &["a"], Some("ns"));
+        let before = table("8  ns: 64  min_ns: 5  max_ns: 11");
+        let after = table("9  ns: 84  min_ns: 5  max_ns: 20");
+        let row = &after.since(&before).rows[0];
+        assert_eq!(
+            (row.hits, row.sum, row.min, row.max),
+            (1, 20, None, Some(20))
+        );
+        let row = &after.since(&Hist::default()).rows[0];
+        assert_eq!((row.min, row.max), (Some(5), Some(20)));
+        assert_eq!(table("1  ns: 5").rows[0].max, None);
+    }
+
+    #[test]
     fn reads_stacks_and_symbols() {
         let text = "\n{ common_stacktrace:\n         vfs_read+0x1/0x2\n         ksys_read+0x3/0x4\n\
             , ns: ~ 2^3 } hitcount: 2\n{ common_stacktrace:\n         a+0x1/0x2\n, ns: ~ 2^4 } hitcount: 1\n";
@@ -155,6 +180,8 @@ mod tests {
     #[test]
     fn an_interval_has_its_own_hits_alone() {
         let row = |key: &str, hits, sum| Row {
+            min: None,
+            max: None,
             keys: vec![key.into()],
             hits,
             sum,

@@ -352,6 +352,8 @@ mod tests {
     fn full() -> Hist {
         Hist {
             rows: vec![Row {
+                min: None,
+                max: None,
                 keys: Vec::new(),
                 hits: 10,
                 sum: 0,

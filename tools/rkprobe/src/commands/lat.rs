@@ -116,6 +116,11 @@ struct Calls {
     group: String,
     calls: u64,
     total_ns: u64,
+    /// The shortest and the longest call. Unknown for an interval if an earlier call was shorter or longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_ns: Option<u64>,
     /// All buckets between the first and the last with a call.
     buckets: Vec<Bucket>,
 }
@@ -128,23 +133,27 @@ impl Calls {
             group,
             ..Self::default()
         };
-        let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut counts: BTreeMap<u32, Vec<&Row>> = BTreeMap::new();
         for row in rows {
             let exponent = row.keys.last().and_then(|key| hist::exponent(key));
-            *counts.entry(exponent.unwrap_or(0)).or_default() += row.hits;
+            counts.entry(exponent.unwrap_or(0)).or_default().push(row);
             calls.calls += row.hits;
             calls.total_ns += row.sum;
         }
-        let exponents = counts
-            .keys()
-            .next()
-            .copied()
-            .zip(counts.keys().last().copied());
-        let exponents = exponents.map_or(1..=0, |(first, last)| first..=last);
+        let (first, last) = (counts.first_key_value(), counts.last_key_value());
+        let all = |rows: &[&Row], number: fn(&Row) -> Option<u64>| -> Option<Vec<u64>> {
+            rows.iter().map(|row| number(row)).collect()
+        };
+        calls.min_ns = first.and_then(|(_, rows)| all(rows, |row| row.min)?.into_iter().min());
+        calls.max_ns = last.and_then(|(_, rows)| all(rows, |row| row.max)?.into_iter().max());
+        let exponents = first.zip(last);
+        let exponents = exponents.map_or(1..=0, |(first, last)| *first.0..=*last.0);
         let bucket = |exponent: u32| Bucket {
             over_ns: exponent.checked_sub(1).map_or(0, power),
             to_ns: power(exponent),
-            calls: counts.get(&exponent).copied().unwrap_or(0),
+            calls: counts
+                .get(&exponent)
+                .map_or(0, |rows| rows.iter().map(|row| row.hits).sum()),
         };
         calls.buckets = exponents.map(bucket).collect();
         calls
@@ -179,11 +188,23 @@ impl Calls {
             .map_or(0, |bucket| bucket.to_ns)
     }
 
+    /// What is known exactly.
+    fn title(&self) -> String {
+        let average = duration::show(self.average());
+        let longest = self
+            .max_ns
+            .map(|ns| format!(", longest {}", duration::show(ns)));
+        format!(
+            "{} calls, average {average}{}",
+            self.calls,
+            longest.unwrap_or_default()
+        )
+    }
+
     fn summary(&self) -> String {
         format!(
-            "{} calls, average {}, half within {}, 99 % within {}",
-            self.calls,
-            duration::show(self.average()),
+            "{}; by buckets, half within {}, 99 % within {}",
+            self.title(),
             duration::show(self.percentile(50)),
             duration::show(self.percentile(99)),
         )
@@ -262,7 +283,7 @@ impl Question for Durations<'_> {
             "total" => row.total_ns.into(),
             "p50" => row.percentile(50).into(),
             "p99" => row.percentile(99).into(),
-            "max" => row.percentile(100).into(),
+            "max" => row.max_ns.unwrap_or(row.percentile(100)).into(),
             _ => row.calls.into(),
         }
     }
@@ -293,10 +314,7 @@ impl Question for Durations<'_> {
             Some(By::Stack) => Image::Flames("ns", rows.iter().map(stack).collect()),
             _ => Image::Bars(self.all.bars()),
         };
-        (
-            format!("{}: {}", self.asked.text, self.all.summary()),
-            image,
-        )
+        (format!("{}: {}", self.asked.text, self.all.title()), image)
     }
 }
 
@@ -382,9 +400,9 @@ mod tests {
 
     #[test]
     fn counts_by_group_and_bucket() {
-        let text =
-            "{ comm: a, ns: ~ 2^3 } hitcount: 8 ns: 64\n{ comm: b, ns: ~ 2^0 } hitcount: 1 ns: 1\n\
-            { comm: a, ns: ~ 2^5 } hitcount: 2 ns: 60\n";
+        let text = "{ comm: a, ns: ~ 2^3 } hitcount: 8 ns: 64 min_ns: 5 max_ns: 8\n\
+            { comm: b, ns: ~ 2^0 } hitcount: 1 ns: 1 min_ns: 1 max_ns: 1\n\
+            { comm: a, ns: ~ 2^5 } hitcount: 2 ns: 60 min_ns: 29 max_ns: 31\n";
         let hist = hist::parse(text, &["comm", "ns"], Some("ns"));
         let mut question = self::question("f", false);
         let [calls, b] = &question.rows(&[hist])[..] else {
@@ -400,7 +418,13 @@ mod tests {
         let percentiles = [50, 80, 81].map(|percent| calls.percentile(percent));
         assert_eq!(percentiles, [8, 8, 32]);
         assert_eq!(b.bars()[0].label, "   0 ns ..    1 ns");
-        assert_eq!(question.all.calls, 11);
+        assert_eq!(
+            calls.summary(),
+            "10 calls, average 12 ns, longest 31 ns; by buckets, half within 8 ns, 99 % within 32 ns"
+        );
+        assert_eq!((calls.min_ns, calls.max_ns), (Some(5), Some(31)));
+        let all = &question.all;
+        assert_eq!((all.calls, all.min_ns, all.max_ns), (11, Some(1), Some(31)));
         assert_eq!(Calls::default().percentile(99), 0);
         let text = "{ func: [ffff] f [m], comm: a, ns: ~ 2^3 } hitcount: 2 ns: 9\n";
         let hist = hist::parse(text, &["func", "comm", "ns"], Some("ns"));
@@ -416,7 +440,7 @@ mod tests {
         assert_eq!(all.len(), 2);
         for (commands, target) in all.iter().zip(&targets) {
             let start =
-                format!("f:g/lat {target}%return ns=$elapsed by func,ns.log2 sum ns size=8192 if ");
+                format!("f:g/lat {target}%return ns=$elapsed by func,ns.log2 sum ns min ns max ns size=8192 if ");
             assert!(
                 commands.len() == 1 && commands[0].starts_with(&start),
                 "{commands:?}"
@@ -429,6 +453,6 @@ mod tests {
             &Whom::default(),
         );
         assert_eq!(one[0].len(), 2);
-        assert!(one[0][1].contains(" by ns.log2 sum ns size=128 if "));
+        assert!(one[0][1].contains(" by ns.log2 sum ns min ns max ns size=128 if "));
     }
 }
