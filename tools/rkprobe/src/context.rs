@@ -373,9 +373,9 @@ impl Context {
         Ok(())
     }
 
-    /// Prints the text of `show` for each record of the events of the instance, with the index of its event, until the time is over, or for as many
-    /// records as the options say. Then prints the line `none` if there was no record, but not in JSON, and what is
-    /// missing.
+    /// Prints the text of `show` for each record of the events of the instance, with the index of its event. This ends
+    /// when the time is over, or after as many records as the options say. Then prints the line `none` if there was no
+    /// record, but not in JSON, and what is missing.
     pub fn print_records(
         &self,
         instance: &Instance<'_>,

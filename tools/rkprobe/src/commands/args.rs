@@ -47,8 +47,8 @@ fn json(record: &Record<'_>, function: Option<&str>, values: &Values, options: &
     )
 }
 
-/// Runs the command. `text` chooses the functions, each of which gets an event. `shown` are fetch arguments that the user
-/// wants to see.
+/// Runs the command. `text` chooses the functions, each of which gets an event. `shown` are fetch arguments that the
+/// user wants to see.
 pub fn run(context: &Context, text: &str, shown: &[&str], options: &Options) -> Result {
     let functions = context.functions.each(text, Method::Kprobe)?;
     let events = stream::events("args", functions.len());

@@ -260,9 +260,9 @@ fn table(pattern: &str, errors: &[Failed]) -> String {
 
 /// The end of a command that counts the errors of each place.
 ///
-/// An error is in the lower half of the register, for a function that returns a `long` or a pointer, too. The type of the
-/// function then decides about the whole value. An error is not 0. But with `error == 0`, the kernel looks at the task
-/// only after an error, and not at the entry of each call.
+/// An error is in the lower half of the register, for a function that returns a `long` or a pointer, too. The type of
+/// the function then decides about the whole value. An error is not 0. But with `error == 0`, the kernel looks at the
+/// task only after an error, and not at the entry of each call.
 fn errors_by(place: &str, by: Groups, whom: &Whom) -> String {
     let (not_own, and) = (counts::not_own(), whom.and());
     let count = Count {

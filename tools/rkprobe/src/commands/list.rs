@@ -73,10 +73,10 @@ impl Entry {
 }
 
 /// The functions that a list chooses, also those that cannot be probed.
-fn entries<'s>(
-    functions: &'s Functions,
+fn entries(
+    functions: &Functions,
     chosen: impl Fn(&Symbol<'_>) -> bool,
-) -> BTreeMap<Symbol<'s>, Entry> {
+) -> BTreeMap<Symbol<'_>, Entry> {
     let traceable: HashSet<Symbol<'_>> = functions.traceable().collect();
     let blacklisted: HashSet<Symbol<'_>> = functions.blacklisted().collect();
     // The kernel's list has one of several names of an address. Without root, all addresses are 0.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rkprobe names KIND PREFIX`: the names that a shell completes. It is hidden: the script of `rkprobe completion` runs it.
+//! `rkprobe names KIND PREFIX`: the names that a shell completes. The script of `rkprobe completion` runs it, so it is
+//! hidden.
 
 use std::collections::BTreeSet;
 
