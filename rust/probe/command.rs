@@ -15,7 +15,7 @@
 //! 5. [`Expansion::new`] expands meta arguments, such as `$arg*`.
 //! 6. [`Command::resolve`] counts the arguments. Its iterator resolves them.
 //! 7. [`Command::by`] parses the text after `by`. [`Command::resolve_keys`] and
-//!    [`Command::resolve_sums`] resolve it.
+//!    [`Command::resolve_values`] resolve it.
 //! 8. [`Command::condition`] parses the text after `if`, and [`Command::resolve_condition`] finds
 //!    its operands.
 //! 9. The caller looks up the symbols in the arguments, compares the probe with the other probes of

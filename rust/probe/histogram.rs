@@ -269,8 +269,8 @@ impl<'a> Rows<'a> {
         values.first().copied().unwrap_or(0)
     }
 
-    /// Merges the rows with equal keys, and sorts them in ascending order of their hits, and then of
-    /// their keys. Rows without a hit are left out.
+    /// Merges the rows with equal keys, and sorts them in ascending order of their hits, and then
+    /// of their keys. Rows without a hit are left out.
     ///
     /// Returns the rows in their order, in `order`, which has an element for each row.
     pub fn merge<'o>(&mut self, order: &'o mut [u32]) -> &'o [u32] {

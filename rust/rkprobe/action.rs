@@ -68,8 +68,8 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// Whether these are arguments, keys and values of the probe. A module can have other types when
-    /// it loads again.
+    /// Whether these are arguments, keys and values of the probe. A module can have other types
+    /// when it loads again.
     pub(crate) fn accepts(
         &self,
         arguments: &[Argument<'_>],

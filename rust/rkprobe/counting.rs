@@ -81,8 +81,8 @@ impl<'a> WrittenBy<'a> {
         })
     }
 
-    /// Resolves the keys and the fields. `arguments` are the arguments of the command. `None` if the
-    /// command makes records.
+    /// Resolves the keys and the fields. `arguments` are the arguments of the command. `None` if
+    /// the command makes records.
     #[inline(never)]
     pub(crate) fn resolve<'c>(
         &'c self,
@@ -224,8 +224,8 @@ pub(crate) struct Counting {
     records: Arc<Records>,
     tally: Arc<Tally>,
     key_words: usize,
-    /// `key_words`, or [`usize::MAX`] if there are [fields](CountPrograms::fields). So a hit without
-    /// them makes no comparison to find this out.
+    /// `key_words`, or [`usize::MAX`] if there are [fields](CountPrograms::fields). So a hit
+    /// without them makes no comparison to find this out.
     plain_words: usize,
     shortcut: Shortcut,
 }

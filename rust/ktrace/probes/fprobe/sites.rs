@@ -143,13 +143,13 @@ pub(super) unsafe fn unregister(sites: &mut [Site]) {
     unsafe { synchronize_rcu() };
 }
 
-/// Unregisters the `ftrace_ops` of all probes, which were registered with the first probe, and waits
-/// for a grace period of RCU tasks. If this fails, the module's code stays: see
+/// Unregisters the `ftrace_ops` of all probes, which were registered with the first probe, and
+/// waits for a grace period of RCU tasks. If this fails, the module's code stays: see
 /// [`leftover::keep_code_of`].
 ///
-/// A grace period of RCU tasks ends after every task has slept or has been in user mode, so one task
-/// that stays in the kernel delays it without limit. To disable an event must not wait for this,
-/// because the caller holds `event_mutex`, and everything else in tracing would wait, too.
+/// A grace period of RCU tasks ends after every task has slept or has been in user mode, so one
+/// task that stays in the kernel delays it without limit. To disable an event must not wait for
+/// this, because the caller holds `event_mutex`, and everything else in tracing would wait, too.
 pub(super) fn exit() {
     // SAFETY: The function has no requirements.
     let ops = unsafe { ktrace_site_ops() };

@@ -35,11 +35,18 @@ fn functions<'s>(functions: &'s Functions, prefix: &str) -> BTreeSet<&'s str> {
         .collect()
 }
 
-/// The names of data with a prefix.
+/// The names of data with a prefix. The list of symbols gives the kind of code to some data of the kernel. It is between
+/// the code and what the kernel frees after its start.
 fn symbols<'s>(functions: &'s Functions, prefix: &str) -> BTreeSet<&'s str> {
-    let all = functions
-        .all()
-        .filter(|(_, kind, _)| matches!(*kind, "d" | "D" | "b" | "B"));
+    let address_of = |name| {
+        let mut all = functions.all();
+        all.find(|(.., symbol)| symbol.name == name)
+            .map_or("", |(address, ..)| address)
+    };
+    let (start, end) = (address_of("_etext"), address_of("__init_begin"));
+    let all = functions.all().filter(|(address, kind, _)| {
+        matches!(*kind, "d" | "D" | "b" | "B") || (start < *address && *address < end)
+    });
     all.map(|(.., symbol)| symbol.name)
         .filter(|name| name.starts_with(prefix))
         .collect()
