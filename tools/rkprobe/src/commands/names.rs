@@ -3,7 +3,10 @@
 //! `rkprobe names KIND PREFIX`: the names that a shell completes. The script of `rkprobe completion` runs it, so it is
 //! hidden.
 
-use std::collections::BTreeSet;
+use std::collections::{
+    BTreeSet,
+    HashSet, //
+};
 
 use probe::btf::TypeId;
 
@@ -11,7 +14,10 @@ use crate::{
     btf,
     context::Context,
     failure::Result,
-    functions::Functions, //
+    functions::{
+        Functions,
+        Symbol, //
+    }, //
 };
 
 /// What the script of bash has besides that of clap.
@@ -35,20 +41,17 @@ fn functions<'s>(functions: &'s Functions, prefix: &str) -> BTreeSet<&'s str> {
         .collect()
 }
 
-/// The names of data with a prefix. The list of symbols gives the kind of code to some data of the kernel. It is between
-/// the code and what the kernel frees after its start.
+/// The names of data that can be written, with a prefix. Some kernels mark data as code in the list of symbols. So all
+/// that ftrace cannot trace is taken for data there.
 fn symbols<'s>(functions: &'s Functions, prefix: &str) -> BTreeSet<&'s str> {
-    let address_of = |name| {
-        let mut all = functions.all();
-        all.find(|(.., symbol)| symbol.name == name)
-            .map_or("", |(address, ..)| address)
-    };
-    let (start, end) = (address_of("_etext"), address_of("__init_begin"));
-    let all = functions.all().filter(|(address, kind, _)| {
-        matches!(*kind, "d" | "D" | "b" | "B") || (start < *address && *address < end)
-    });
-    all.map(|(.., symbol)| symbol.name)
-        .filter(|name| name.starts_with(prefix))
+    let code: HashSet<Symbol<'_>> = functions.traceable().collect();
+    functions
+        .all()
+        .filter(|(_, kind, _)| !matches!(*kind, "r" | "R"))
+        .map(|(.., symbol)| symbol)
+        .filter(|symbol| symbol.name.starts_with(prefix))
+        .filter(|symbol| !symbol.is_padding() && !code.contains(symbol))
+        .map(|symbol| symbol.name)
         .collect()
 }
 
@@ -99,7 +102,7 @@ mod tests {
         let found: Vec<&str> = functions(&known, "vfs_").into_iter().collect();
         assert_eq!(found, ["vfs_read", "vfs_write"]);
         let found: Vec<&str> = symbols(&known, "vfs_").into_iter().collect();
-        assert_eq!(found, ["vfs_data"]);
+        assert_eq!(found, ["vfs_data", "vfs_read.cold"]);
         let unprivileged = tests::of("0 t vfs_read\n0 t __pfx_vfs_read\n0 d vfs_data\n", "", "");
         let found: Vec<&str> = functions(&unprivileged, "").into_iter().collect();
         assert_eq!(found, ["vfs_read"]);
