@@ -175,6 +175,7 @@ pub fn run<Q: Question, const N: usize>(
         return Ok(());
     }
     let (text, hists, missing) = next(&mut question)?;
+    context.print(&text)?;
     if let Some(path) = options.image {
         let mut rows = question.rows(&hists);
         choose::<Q>(&mut rows, options);
@@ -185,7 +186,7 @@ pub fn run<Q: Question, const N: usize>(
             Image::Flames(unit, stacks) => flame::write(path, &title, unit, &stacks)?,
         }
     }
-    context.print(&text)
+    Ok(())
 }
 
 #[cfg(test)]

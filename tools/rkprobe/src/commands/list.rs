@@ -15,7 +15,6 @@ use crate::{
     failure::Result,
     functions::{
         Functions,
-        Method,
         Symbol, //
     }, //
 };
@@ -87,22 +86,29 @@ fn entries(
         })
         .map(|(address, _)| address)
         .collect();
+    let is_traceable = |address: &str, symbol: &Symbol<'_>| {
+        traceable.contains(symbol) || addresses.contains(address)
+    };
+    // The compiler splits parts off functions, and the whole function decides, as in `Functions::why_not`, which would
+    // search all lists for each part.
+    let wholes: HashSet<&str> = functions
+        .code()
+        .filter(|(address, symbol)| is_traceable(address, symbol))
+        .map(|(_, symbol)| symbol.name)
+        .collect();
+    let has_traceable_whole = |symbol: &Symbol<'_>| {
+        let whole = symbol.name.split_once('.').map(|(whole, _)| whole);
+        whole.is_some_and(|whole| wholes.contains(whole))
+    };
     let mut entries: BTreeMap<Symbol<'_>, Entry> = BTreeMap::new();
     for (address, symbol) in functions.code().filter(|(_, symbol)| chosen(symbol)) {
         if let Some(entry) = entries.get_mut(&symbol) {
             entry.count += 1;
             continue;
         }
-        let by_ftrace = traceable.contains(&symbol) || addresses.contains(address);
+        let by_ftrace = is_traceable(address, &symbol);
         let is_blacklisted = blacklisted.contains(&symbol);
-        let by_kprobe = match by_ftrace {
-            true => !is_blacklisted,
-            // Few symbols are parts of functions.
-            false => {
-                symbol.name.contains('.')
-                    && functions.why_not(address, symbol, Method::Kprobe).is_none()
-            }
-        };
+        let by_kprobe = !is_blacklisted && (by_ftrace || has_traceable_whole(&symbol));
         let entry = Entry {
             by_ftrace,
             is_blacklisted,
