@@ -8,8 +8,8 @@
  *
  * All probes share one ftrace_ops, and not one each, because where two ftrace_ops trace the same
  * function, ftrace compares the function with the filter of every ftrace_ops in the kernel. Also,
- * to unregister the ftrace_ops of a module takes a grace period of RCU tasks. So these stay
- * registered until the module unloads, and without probes their filter has only the function of
+ * to unregister the ftrace_ops of a module takes a grace period of RCU tasks. So these are
+ * registered while the module is loaded, and without probes their filter has only the function of
  * never_called.c.
  */
 

@@ -116,11 +116,11 @@ pub unsafe fn init() -> Result {
         modules::leftover::init();
         modules::kprobe_list::init();
         modules::ftrace_list::init();
-        fprobe::init();
         event::mutex::init();
         files::file::init();
         event::registration::init()?;
         watchpoint::init();
+        fprobe::init();
         module_notifier::init();
     }
     Ok(())

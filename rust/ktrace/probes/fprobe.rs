@@ -65,7 +65,6 @@ pub use functions::{
     matches,
     Functions, //
 };
-pub(crate) use slot::init;
 
 mod functions;
 mod sites;
@@ -345,6 +344,18 @@ impl<H: Handler> Drop for Fprobe<H> {
         // SAFETY: `self` is not used after `drop`.
         unsafe { self.unregister_then(|_, _| ()) };
     }
+}
+
+/// Prepares the file for all probes. Process context; sleeps.
+///
+/// # Safety
+///
+/// The caller must call this function once, before any other use of this file, and [`exit`] before
+/// the module unloads.
+pub(crate) unsafe fn init() {
+    // SAFETY: The caller guarantees that this is the only call, before the first use.
+    unsafe { slot::init() };
+    sites::init();
 }
 
 /// Cleans up after all probes, when ktrace's module unloads. Process context; sleeps.

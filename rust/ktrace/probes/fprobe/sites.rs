@@ -30,6 +30,7 @@ use crate::{
         self,
         Filter, //
     },
+    support,
     symbols::symbol, //
 };
 
@@ -66,6 +67,27 @@ extern "C" {
     fn ktrace_never_called();
 }
 
+/// Registers the `ftrace_ops` of all probes when the module loads. So only probes change the number
+/// of functions that ftrace traces, as the kernel's own tests expect. If this fails, [`register`]
+/// tries again.
+pub(super) fn init() {
+    // In the kernel tree, the kernel's fprobe calls all handlers.
+    if !support::IN_TREE {
+        let _ = register_ops(&mut ftrace_list::lock());
+    }
+}
+
+/// Registers the `ftrace_ops` of all probes, unless they are registered.
+fn register_ops(list: &mut Locked) -> Result<*mut ftrace_ops> {
+    // SAFETY: The function has no requirements.
+    let ops = unsafe { ktrace_site_ops() };
+    let anchor = ktrace_never_called as unsafe extern "C" fn() as usize;
+    // SAFETY: The structure is static, and has a handler. `exit` unregisters it, before this module
+    // unloads.
+    unsafe { list.register_once(ops, anchor as c_ulong) }?;
+    Ok(ops)
+}
+
 /// Registers a probe on functions. The sites must be those of [`register`] until [`unregister`]
 /// has removed them.
 ///
@@ -97,12 +119,7 @@ pub(super) unsafe fn register(
             GFP_KERNEL,
         )?;
     }
-    // SAFETY: The function has no requirements.
-    let ops = unsafe { ktrace_site_ops() };
-    let anchor = ktrace_never_called as unsafe extern "C" fn() as usize;
-    // SAFETY: The structure is static, and has a handler. `exit` unregisters it, before this module
-    // unloads.
-    unsafe { list.register_once(ops, anchor as c_ulong) }?;
+    let ops = register_ops(&mut list)?;
     // SAFETY: `ops` are registered.
     unsafe { list.add_functions(ops, &mut addresses) }?;
     // SAFETY: The lock excludes other callers. The sites stay in place until `unregister` removes
@@ -143,8 +160,7 @@ pub(super) unsafe fn unregister(sites: &mut [Site]) {
     unsafe { synchronize_rcu() };
 }
 
-/// Unregisters the `ftrace_ops` of all probes, which were registered with the first probe, and
-/// waits for a grace period of RCU tasks. If this fails, the module's code stays: see
+/// Unregisters the `ftrace_ops` of all probes, and waits for a grace period of RCU tasks. If this fails, the module's code stays: see
 /// [`leftover::keep_code_of`].
 ///
 /// A grace period of RCU tasks ends after every task has slept or has been in user mode, so one

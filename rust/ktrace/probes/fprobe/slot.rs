@@ -67,7 +67,7 @@ extern "C" {
 /// # Safety
 ///
 /// The caller must call this function once, before any other use of this file.
-pub(crate) unsafe fn init() {
+pub(super) unsafe fn init() {
     // SAFETY: The caller guarantees that this is the only call, before the first use.
     unsafe { POOL.init() };
     NEXT_NUMBER.store(monotonic_clock(), Relaxed);
