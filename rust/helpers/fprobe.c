@@ -9,8 +9,8 @@
  * All probes share one ftrace_ops, and not one each, because where two ftrace_ops trace the same
  * function, ftrace compares the function with the filter of every ftrace_ops in the kernel. Also,
  * to unregister the ftrace_ops of a module takes a grace period of RCU tasks. So these are
- * registered while the module is loaded, and without probes their filter has only the function of
- * never_called.c.
+ * registered while the module is loaded. Without probes their filter has only the function of
+ * never_called.c, which is also excluded.
  */
 
 #include <linux/build_bug.h>

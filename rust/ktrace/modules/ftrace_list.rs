@@ -24,6 +24,7 @@ use kernel::{
         c_ulong, //
     },
     prelude::*,
+    str::CStr,
     sync::GlobalGuard, //
 };
 
@@ -106,8 +107,10 @@ pub(crate) fn lock() -> Locked {
 }
 
 impl Locked {
-    /// Registers `ops`, with one function in the filter, if they are not registered. They stay
-    /// registered until [`unregister`], which waits for all tasks.
+    /// Registers `ops` without a function, if they are not registered. They stay registered until
+    /// [`unregister`], which waits for all tasks.
+    ///
+    /// An empty filter selects all functions. So the filter has a function that is also excluded.
     ///
     /// Process context; sleeps. `EINVAL` if ftrace cannot trace the function. `ENOMEM`. C:
     /// `register_ftrace_function()`.
@@ -119,7 +122,7 @@ impl Locked {
     pub(crate) unsafe fn register_once(
         &mut self,
         ops: *mut bindings::ftrace_ops,
-        function: c_ulong,
+        (function, name): (c_ulong, &CStr),
     ) -> Result {
         if self.position(ops).is_some() {
             return Ok(());
@@ -127,8 +130,15 @@ impl Locked {
         self.0.reserve(1, GFP_KERNEL)?;
         // SAFETY: The caller guarantees that `ops` are complete.
         unsafe { change_filter(ops, &mut [function], Change::Add) }?;
+        let length = c_int::try_from(name.to_bytes().len())?;
+        // SAFETY: `ops` are complete. The kernel copies the name, and does not write to it.
+        let excluded = to_result(unsafe {
+            bindings::ftrace_set_notrace(ops, name.as_ptr().cast_mut().cast(), length, 0)
+        });
         // SAFETY: `ops` are complete. The caller guarantees that they stay in place.
-        if let Err(error) = to_result(unsafe { bindings::register_ftrace_function(ops) }) {
+        let registered =
+            excluded.and_then(|()| to_result(unsafe { bindings::register_ftrace_function(ops) }));
+        if let Err(error) = registered {
             // SAFETY: The registration failed, so `ops` are not registered.
             unsafe { bindings::ftrace_free_filter(ops) };
             return Err(error);

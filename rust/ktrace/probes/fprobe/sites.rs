@@ -84,7 +84,7 @@ fn register_ops(list: &mut Locked) -> Result<*mut ftrace_ops> {
     let anchor = ktrace_never_called as unsafe extern "C" fn() as usize;
     // SAFETY: The structure is static, and has a handler. `exit` unregisters it, before this module
     // unloads.
-    unsafe { list.register_once(ops, anchor as c_ulong) }?;
+    unsafe { list.register_once(ops, (anchor as c_ulong, c"ktrace_never_called")) }?;
     Ok(ops)
 }
 
