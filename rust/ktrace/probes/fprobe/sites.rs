@@ -160,8 +160,8 @@ pub(super) unsafe fn unregister(sites: &mut [Site]) {
     unsafe { synchronize_rcu() };
 }
 
-/// Unregisters the `ftrace_ops` of all probes, and waits for a grace period of RCU tasks. If this fails, the module's code stays: see
-/// [`leftover::keep_code_of`].
+/// Unregisters the `ftrace_ops` of all probes, and waits for a grace period of RCU tasks. If this
+/// fails, the module's code stays: see [`leftover::keep_code_of`].
 ///
 /// A grace period of RCU tasks ends after every task has slept or has been in user mode, so one
 /// task that stays in the kernel delays it without limit. To disable an event must not wait for
