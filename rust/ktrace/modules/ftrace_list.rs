@@ -24,7 +24,10 @@ use kernel::{
         c_ulong, //
     },
     prelude::*,
-    str::CStr,
+    str::{
+        CStr,
+        CStrExt, //
+    },
     sync::GlobalGuard, //
 };
 
@@ -131,13 +134,13 @@ impl Locked {
         // SAFETY: The caller guarantees that `ops` are complete.
         unsafe { change_filter(ops, &mut [function], Change::Add) }?;
         let length = c_int::try_from(name.to_bytes().len())?;
+        let name = name.as_char_ptr().cast_mut().cast();
         // SAFETY: `ops` are complete. The kernel copies the name, and does not write to it.
-        let excluded = to_result(unsafe {
-            bindings::ftrace_set_notrace(ops, name.as_ptr().cast_mut().cast(), length, 0)
+        let excluded = to_result(unsafe { bindings::ftrace_set_notrace(ops, name, length, 0) });
+        let registered = excluded.and_then(|()| {
+            // SAFETY: `ops` are complete. The caller guarantees that they stay in place.
+            to_result(unsafe { bindings::register_ftrace_function(ops) })
         });
-        // SAFETY: `ops` are complete. The caller guarantees that they stay in place.
-        let registered =
-            excluded.and_then(|()| to_result(unsafe { bindings::register_ftrace_function(ops) }));
         if let Err(error) = registered {
             // SAFETY: The registration failed, so `ops` are not registered.
             unsafe { bindings::ftrace_free_filter(ops) };
