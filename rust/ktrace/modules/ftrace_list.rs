@@ -24,10 +24,7 @@ use kernel::{
         c_ulong, //
     },
     prelude::*,
-    str::{
-        CStr,
-        CStrExt, //
-    },
+    str::CStr,
     sync::GlobalGuard, //
 };
 
