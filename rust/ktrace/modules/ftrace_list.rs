@@ -82,15 +82,11 @@ pub(crate) fn exit() {
 pub(crate) unsafe fn register(ops: *mut bindings::ftrace_ops) -> Result {
     // The state of a module changes before `remove_functions_of` takes the lock. So this function
     // sees the state, or `remove_functions_of` sees `ops`.
-    let mut list = OPS.lock();
-    list.reserve(1, GFP_KERNEL)?;
+    let mut list = lock();
     // SAFETY: The caller guarantees that `ops` has a filter. No other code uses it yet.
     unsafe { remove_functions(ops, module::is_in_going) }?;
     // SAFETY: The caller guarantees that `ops` is complete and stays in place.
-    to_result(unsafe { bindings::register_ftrace_function(ops) })?;
-    // The list has space, so this cannot fail.
-    let _ = list.push_within_capacity(ListedOps(ops));
-    Ok(())
+    unsafe { list.register(ops) }
 }
 
 /// The list, locked.
@@ -127,22 +123,32 @@ impl Locked {
         if self.position(ops).is_some() {
             return Ok(());
         }
-        self.0.reserve(1, GFP_KERNEL)?;
-        // SAFETY: The caller guarantees that `ops` are complete.
-        unsafe { change_filter(ops, &mut [function], Change::Add) }?;
         let length = c_int::try_from(name.to_bytes().len())?;
         let name = name.as_char_ptr().cast_mut().cast();
+        // SAFETY: The caller guarantees that `ops` are complete.
+        unsafe { change_filter(ops, &mut [function], Change::Add) }?;
         // SAFETY: `ops` are complete. The kernel copies the name, and does not write to it.
         let excluded = to_result(unsafe { bindings::ftrace_set_notrace(ops, name, length, 0) });
         let registered = excluded.and_then(|()| {
             // SAFETY: `ops` are complete. The caller guarantees that they stay in place.
-            to_result(unsafe { bindings::register_ftrace_function(ops) })
+            unsafe { self.register(ops) }
         });
-        if let Err(error) = registered {
+        if registered.is_err() {
             // SAFETY: The registration failed, so `ops` are not registered.
             unsafe { bindings::ftrace_free_filter(ops) };
-            return Err(error);
         }
+        registered
+    }
+
+    /// Registers and lists `ops`.
+    ///
+    /// # Safety
+    ///
+    /// `ops` must be complete, and must stay in place until [`unregister`] succeeds.
+    unsafe fn register(&mut self, ops: *mut bindings::ftrace_ops) -> Result {
+        self.0.reserve(1, GFP_KERNEL)?;
+        // SAFETY: The caller guarantees that `ops` are complete and stay in place.
+        to_result(unsafe { bindings::register_ftrace_function(ops) })?;
         // The list has space, so this cannot fail.
         let _ = self.0.push_within_capacity(ListedOps(ops));
         Ok(())
@@ -258,7 +264,7 @@ unsafe fn remove_functions(
     unsafe { change_filter(ops, &mut addresses, Change::Remove) }
 }
 
-/// What [`change_filter`] does.
+/// A change of a filter, by [`change_filter`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
     Add,
