@@ -12,7 +12,7 @@ void ktrace_never_called(void);
 
 /*
  * The filter of an ftrace_ops without other functions has this function, because an empty filter
- * selects all functions of the kernel.
+ * selects all functions of the kernel. The ftrace_ops also excludes it, so nothing traces it.
  */
 void noinline ktrace_never_called(void)
 {

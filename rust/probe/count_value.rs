@@ -44,7 +44,7 @@ use crate::{
 /// The number of times that a hit compares its number with a word that other hits raise meanwhile.
 const MAX_RACES: usize = 64;
 
-/// What a table has of the numbers of a field.
+/// How a table combines the numbers of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Their sum.
@@ -81,7 +81,7 @@ impl Operation {
 /// A value of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value<'a> {
-    /// What the table has of the numbers.
+    /// How the table combines the numbers.
     pub operation: Operation,
     /// The field, a number. Its name is its text in the command.
     pub argument: Argument<'a>,
@@ -117,7 +117,7 @@ impl ValueForm {
         }
     }
 
-    /// What the table has of the numbers.
+    /// How the table combines the numbers.
     pub const fn operation(self) -> Operation {
         self.operation
     }

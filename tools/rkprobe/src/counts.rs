@@ -28,7 +28,7 @@ const NO_MEMORY: &str = "# no memory to show a table";
 pub struct Count<'a> {
     /// The keys, with their modifiers.
     pub keys: &'a [&'a str],
-    /// The field that is added up, if there is one.
+    /// The field whose sum, minimum and maximum are counted, if there is one.
     pub sum: Option<&'a str>,
     /// The number of rows of the table: a power of two.
     pub size: u32,
@@ -58,7 +58,7 @@ pub struct Table<'a> {
     pub event: &'a str,
     /// The names of its keys.
     pub keys: &'a [&'a str],
-    /// The name of the field that is added up.
+    /// The name of the field whose sum, minimum and maximum are counted.
     pub sum: Option<&'a str>,
 }
 

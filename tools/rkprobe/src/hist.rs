@@ -55,7 +55,7 @@ impl Hist {
     }
 }
 
-/// Parses a table. `keys` are the names of the keys, and `value` is the name of the field that is added up.
+/// Parses a table. `keys` are the names of the keys, and `value` is the name of the field that has a sum.
 pub fn parse(text: &str, keys: &[&str], value: Option<&str>) -> Hist {
     const END: &str = "} hitcount:";
 

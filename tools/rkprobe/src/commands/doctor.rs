@@ -22,7 +22,7 @@ use crate::{
     tracefs::EVENTS, //
 };
 
-/// What a check says.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
@@ -49,11 +49,11 @@ struct Check {
     #[serde(rename = "check")]
     name: &'static str,
     state: State,
-    /// What is there, or what is missing and what to do.
+    /// The finding, with the remedy if something is missing.
     text: String,
 }
 
-/// What the checks are about.
+/// The state of the machine, which the checks judge.
 struct System {
     is_root: bool,
     release: String,

@@ -219,7 +219,7 @@ fn errors<'h>(
         }),
     };
     let mut errors: Vec<Failed> = counts.into_iter().map(failed).collect();
-    // Where counts are equal, the order of the keys stays.
+    // Errors with equal counts keep the order of their keys.
     errors.sort_by_key(|failed| Reverse(failed.count));
     errors
 }

@@ -188,7 +188,7 @@ impl Calls {
             .map_or(0, |bucket| bucket.to_ns)
     }
 
-    /// What is known exactly.
+    /// The exact figures.
     fn title(&self) -> String {
         let average = duration::show(self.average());
         let longest = self
@@ -215,7 +215,7 @@ fn power(exponent: u32) -> u64 {
     1_u64.checked_shl(exponent).unwrap_or(u64::MAX)
 }
 
-/// What the user asks.
+/// The functions and the groups that the user asks about.
 struct Asked<'a> {
     /// The functions, as the user chooses them.
     text: &'a str,

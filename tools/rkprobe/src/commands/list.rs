@@ -42,7 +42,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// What a user should know. Empty if all commands can probe the function.
+    /// The remark for the user. Empty if all commands can probe the function.
     fn remark(&self, symbol: &Symbol<'_>, named: usize) -> String {
         if self.is_padding {
             return "no: padding before a function".into();

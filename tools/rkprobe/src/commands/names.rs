@@ -20,7 +20,7 @@ use crate::{
     }, //
 };
 
-/// What the script of bash has besides that of clap.
+/// The part of the script for bash that clap does not generate.
 pub const BASH: &str = include_str!("names.bash");
 
 /// The names of functions with a prefix. Without root, some of them cannot be probed.
