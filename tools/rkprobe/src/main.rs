@@ -5,13 +5,14 @@
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `draw`, `svg`, `flame`, `hist`, `record`, `btf`, `returns`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
 //! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `values`, `instance`, `stream`,
-//! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `commands`, `cli`.
+//! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `calls`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
 mod btf;
+mod calls;
 mod cli;
 mod commands;
 mod context;

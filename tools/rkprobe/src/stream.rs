@@ -57,12 +57,6 @@ pub struct Options {
     pub has_time: bool,
 }
 
-/// The names of `count` events. The first has no number.
-pub fn events(name: &str, count: usize) -> Vec<String> {
-    let numbers = (2..=count).map(|number| format!("{name}{number}"));
-    std::iter::once(name.into()).chain(numbers).collect()
-}
-
 impl Options {
     /// Prepares an instance before its event is enabled. JSON always has the time.
     pub fn prepare(&self, tracefs: &Tracefs, instance: &Instance<'_>, is_json: bool) -> Result {

@@ -5,16 +5,13 @@
 use serde::Serialize;
 
 use crate::{
+    calls,
     context::Context,
     failure::Result,
     functions::Method,
-    probes,
     record::Record,
     selection::is_list,
-    stream::{
-        self,
-        Options, //
-    },
+    stream::Options,
     values::{
         Members,
         Values, //
@@ -51,36 +48,31 @@ fn json(record: &Record<'_>, function: Option<&str>, values: &Values, options: &
 /// user wants to see.
 pub fn run(context: &Context, text: &str, shown: &[&str], options: &Options) -> Result {
     let functions = context.functions.each(text, Method::Kprobe)?;
-    let events = stream::events("args", functions.len());
     let values = Values::of_each(&functions, "", shown);
     let clause = context.whom.clause();
-    let commands = |group: &str| -> Vec<Vec<String>> {
-        let of_function = |(index, function): (usize, &String)| {
-            let event = &events[index];
-            let all = values[index].fetch_arguments("", false).into_iter();
-            all.map(|fetch| format!("p:{group}/{event} {function}{fetch}{clause}"))
-                .collect()
-        };
-        functions.iter().enumerate().map(of_function).collect()
+    let commands = |group: &str, event: &str, index: usize| -> Vec<String> {
+        let all = values[index].fetch_arguments("", false).into_iter();
+        all.map(|fetch| format!("p:{group}/{event} {}{fetch}{clause}", functions[index]))
+            .collect()
     };
-    probes::check_all(&commands("rkprobe"))?;
-    let instance = context.start()?;
-    probes::define_all(&context.tracefs, &commands(instance.group()))?;
-    options.prepare(&context.tracefs, &instance, context.is_json)?;
-    match &events[..] {
-        [event] => context.enable(&instance, event)?,
-        _ => context.enable_all(&instance)?,
-    }
     let none = format!("{text}: 0 calls");
-    context.print_records(&instance, &events, options, &none, |event, record| {
-        let (function, values) = (&functions[event], &values[event]);
-        if context.is_json {
-            let function = is_list(text).then_some(&**function);
-            json(record, function, values, options)
-        } else {
-            show(record, function, values, options)
-        }
-    })
+    calls::run(
+        context,
+        "args",
+        &functions,
+        options,
+        &none,
+        commands,
+        |index, record| {
+            let (function, values) = (&functions[index], &values[index]);
+            if context.is_json {
+                let function = is_list(text).then_some(&**function);
+                json(record, function, values, options)
+            } else {
+                show(record, function, values, options)
+            }
+        },
+    )
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use serde::Serialize;
 
 use crate::{
+    calls,
     context::Context,
     duration,
     failure::Result,
@@ -12,10 +13,7 @@ use crate::{
     probes,
     record::Record,
     selection::is_list,
-    stream::{
-        self,
-        Options, //
-    },
+    stream::Options,
     values::{
         Members,
         Returned,
@@ -97,33 +95,29 @@ fn json(record: &Record<'_>, function: Option<&str>, values: &Values, options: &
 /// arguments that the user wants to see.
 pub fn run(context: &Context, text: &str, limit: u64, shown: &[&str], options: &Options) -> Result {
     let functions = context.functions.each(text, Method::Any)?;
-    let events = stream::events("slow", functions.len());
     let values = Values::of_each(&functions, RESULT, shown);
-    let commands = |group: &str| -> Vec<Vec<String>> {
-        let of_function = |(index, function): (usize, &String)| {
-            let (event, values) = (&events[index], &values[index]);
-            commands(group, event, function, values, limit, &context.whom)
-        };
-        functions.iter().enumerate().map(of_function).collect()
+    let commands = |group: &str, event: &str, index: usize| {
+        let (function, values) = (&functions[index], &values[index]);
+        commands(group, event, function, values, limit, &context.whom)
     };
-    probes::check_all(&commands("rkprobe"))?;
-    let instance = context.start()?;
-    probes::define_all(&context.tracefs, &commands(instance.group()))?;
-    options.prepare(&context.tracefs, &instance, context.is_json)?;
-    match &events[..] {
-        [event] => context.enable(&instance, event)?,
-        _ => context.enable_all(&instance)?,
-    }
     let none = format!("{text}: 0 calls took more than {}", duration::show(limit));
-    context.print_records(&instance, &events, options, &none, |event, record| {
-        let (function, values) = (&functions[event], &values[event]);
-        if context.is_json {
-            let function = is_list(text).then_some(&**function);
-            json(record, function, values, options)
-        } else {
-            show(record, function, values, options)
-        }
-    })
+    calls::run(
+        context,
+        "slow",
+        &functions,
+        options,
+        &none,
+        commands,
+        |index, record| {
+            let (function, values) = (&functions[index], &values[index]);
+            if context.is_json {
+                let function = is_list(text).then_some(&**function);
+                json(record, function, values, options)
+            } else {
+                show(record, function, values, options)
+            }
+        },
+    )
 }
 
 #[cfg(test)]

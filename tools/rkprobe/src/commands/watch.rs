@@ -282,7 +282,7 @@ pub fn run(
         options.prepare(&context.tracefs, &instance, context.is_json)?;
         context.enable(&instance, "watch").map_err(explain)?;
         let none = format!("{memory}: 0 writes");
-        let events = stream::events("watch", 1);
+        let events = ["watch".to_string()];
         return context.print_records(&instance, &events, options, &none, |_, record| {
             if context.is_json {
                 json(record, IS_BEFORE, options)

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Answers with a record for each call of some functions. Each function has an event of its own.
+
+use crate::{
+    context::Context,
+    failure::Result,
+    probes,
+    record::Record,
+    stream::Options, //
+};
+
+/// Runs a question about the calls of `functions`. Their events have the name `event`, with a number after the first.
+///
+/// `commands` are the commands to try for a function: for a group, an event and the index of the function. `show` is the
+/// text of a record of this function. Prints `none` if there is no record.
+pub fn run(
+    context: &Context,
+    event: &str,
+    functions: &[String],
+    options: &Options,
+    none: &str,
+    commands: impl Fn(&str, &str, usize) -> Vec<String>,
+    show: impl Fn(usize, &Record<'_>) -> String,
+) -> Result {
+    let numbered = (2..=functions.len()).map(|number| format!("{event}{number}"));
+    let events: Vec<String> = std::iter::once(event.into()).chain(numbered).collect();
+    let all = |group: &str| -> Vec<Vec<String>> {
+        let events = events.iter().enumerate();
+        events
+            .map(|(index, event)| commands(group, event, index))
+            .collect()
+    };
+    probes::check_all(&all("rkprobe"))?;
+    let instance = context.start()?;
+    probes::define_all(&context.tracefs, &all(instance.group()))?;
+    options.prepare(&context.tracefs, &instance, context.is_json)?;
+    match &events[..] {
+        [event] => context.enable(&instance, event)?,
+        _ => context.enable_all(&instance)?,
+    }
+    context.print_records(&instance, &events, options, none, show)
+}
