@@ -148,6 +148,24 @@ pub(crate) unsafe fn percpu_add(counter: *mut u64, number: u64) {
     unsafe { local_add(copy, number) };
 }
 
+/// The instructions that add a number to a word, with this instruction for the store.
+macro_rules! add_by {
+    ($store:literal, $word:ident, $number:ident) => {
+        asm!(
+            "2:",
+            "ldxr {value}, [{word}]",
+            "add {value}, {value}, {number}",
+            concat!($store, " {is_disturbed:w}, {value}, [{word}]"),
+            "cbnz {is_disturbed:w}, 2b",
+            word = in(reg) $word,
+            number = in(reg) $number,
+            value = out(reg) _,
+            is_disturbed = out(reg) _,
+            options(nostack, preserves_flags)
+        )
+    };
+}
+
 /// Adds a number to a word that an interrupt of this CPU may also change. The addition is atomic.
 /// C: `local64_add()`.
 ///
@@ -158,20 +176,7 @@ pub(crate) unsafe fn percpu_add(counter: *mut u64, number: u64) {
 pub(crate) unsafe fn local_add(word: *mut u64, number: u64) {
     // SAFETY: The caller guarantees that the pointer is valid. The instructions change no other
     // memory, and repeat until no other access came between.
-    unsafe {
-        asm!(
-            "2:",
-            "ldxr {value}, [{word}]",
-            "add {value}, {value}, {number}",
-            "stxr {is_disturbed:w}, {value}, [{word}]",
-            "cbnz {is_disturbed:w}, 2b",
-            word = in(reg) word,
-            number = in(reg) number,
-            value = out(reg) _,
-            is_disturbed = out(reg) _,
-            options(nostack, preserves_flags)
-        )
-    }
+    unsafe { add_by!("stxr", word, number) };
 }
 
 /// Adds as [`local_add`] does, after all earlier memory accesses.
@@ -184,20 +189,7 @@ pub(crate) unsafe fn local_add_release(word: *mut u64, number: u64) {
     // SAFETY: The caller guarantees that the pointer is valid. The instructions change no other
     // memory, and repeat until no other access came between. Without options, the compiler moves no
     // memory access across them.
-    unsafe {
-        asm!(
-            "2:",
-            "ldxr {value}, [{word}]",
-            "add {value}, {value}, {number}",
-            "stlxr {is_disturbed:w}, {value}, [{word}]",
-            "cbnz {is_disturbed:w}, 2b",
-            word = in(reg) word,
-            number = in(reg) number,
-            value = out(reg) _,
-            is_disturbed = out(reg) _,
-            options(nostack, preserves_flags)
-        )
-    }
+    unsafe { add_by!("stlxr", word, number) };
 }
 
 /// Reads a pointer before all later memory accesses. C: `smp_load_acquire()`.
