@@ -125,6 +125,8 @@ pub enum Base<'a> {
     /// `$unchanged`: the address of the function that received the object last, before a value of
     /// it changed. C has no such variable.
     Unchanged,
+    /// A field that the handler of a call tree writes itself. C has no such field.
+    OfStep,
     /// `\IMM`, or the address of `@ADDR`. For `@ADDR`, the fetch has an additional dereference.
     Immediate(u64),
     /// `\"TEXT"`: the address of a copy of this string.

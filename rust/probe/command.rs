@@ -93,6 +93,7 @@ mod arguments;
 mod base;
 mod body;
 mod by;
+mod call_tree;
 mod condition;
 mod create;
 mod delete;
@@ -106,6 +107,7 @@ mod name;
 mod number;
 mod object;
 mod parse;
+mod parse_call_tree;
 mod parse_context;
 mod parse_object;
 mod probe_point;
@@ -129,6 +131,13 @@ pub use arguments::{
 pub use by::{
     By,
     MAX_KEYS, //
+};
+pub use call_tree::{
+    CallItem,
+    CallTreeTarget,
+    MAX_CALLS,
+    MAX_CALL_DEPTH,
+    MAX_STEPS, //
 };
 pub use condition::{
     Condition,

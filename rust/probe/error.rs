@@ -250,8 +250,8 @@ kinds! {
     BadEventField => "Field of an event must be GROUP/EVENT.FIELD",
     /// rkprobe's own: the event of a source or an end does not belong to rkprobe.
     NoObjectEvent => "There is no such event of rkprobe",
-    /// rkprobe's own: a source or an end is an object probe.
-    ObjectOfObject => "An object probe cannot be a source of objects",
+    /// rkprobe's own: a source or an end is an object probe or a call tree.
+    ObjectOfObject => "An object probe or a call tree cannot be a source of objects",
     /// rkprobe's own: the event has no field with this name.
     NoObjectField => "The event has no such argument",
     /// rkprobe's own: the field of a source or an end cannot be an address.
@@ -276,6 +276,14 @@ kinds! {
     OptionTwice => "Option can be used only once",
     /// rkprobe's own: the command uses `$obj`, but the probe is not an object probe.
     ObjOnProbe => "$obj is only available on object probes",
+    /// rkprobe's own: the number of `*N` in the functions of a call tree is out of range.
+    BadCallDepth => "Depth must be from 1 to 16",
+    /// rkprobe's own: no function that ftrace can trace matches an item of a call tree.
+    NoCallFunction => "No function that can be traced matches",
+    /// rkprobe's own: the number after `calls=` is out of range.
+    BadCallCount => "Number of calls must be from 1 to 1024",
+    /// rkprobe's own: the number after `steps=` is out of range.
+    BadStepCount => "Number of steps must be from 1 to 1048576, for all calls together",
     /// rkprobe's own: an operand is missing in the condition.
     NoOperand => "Operand is missing in the condition",
     /// rkprobe's own: no operator follows an operand.
@@ -332,6 +340,8 @@ kinds! {
     DiffKeys => "Keys, fields and size must be those of the other probes of the event",
     /// rkprobe's own: an object probe with `changes` has `by`.
     ByOfChanges => "An object probe with changes cannot count",
+    /// rkprobe's own: a call tree has `by`.
+    ByOfTree => "A call tree cannot count",
     /// rkprobe's own: the number after `size=` is malformed or out of range.
     BadTableSize => "Size of the table must be a power of two from 128 to 131072",
     /// rkprobe's own: the command contains a NUL.

@@ -171,5 +171,8 @@ pub use self::{
         record,
         record_fixed, //
     },
-    string::MAX_STRING, //
+    string::{
+        write_empty_strings,
+        MAX_STRING, //
+    },
 };

@@ -51,6 +51,9 @@ pub trait Word: Default {
     /// Writes the word.
     fn store(&self, value: u64);
 
+    /// Writes the word, after all earlier accesses.
+    fn store_release(&self, value: u64);
+
     /// Adds a number, and returns the value before. The sum wraps.
     fn fetch_add(&self, number: u64) -> u64;
 

@@ -15,6 +15,7 @@
 pub mod arch;
 pub mod argument;
 pub mod btf;
+pub mod call_tree;
 pub mod command;
 pub mod condition;
 pub mod count_table;

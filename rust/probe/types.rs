@@ -80,6 +80,14 @@ pub const FETCH_TYPES: [Row; 17] = {
     ]
 };
 
+/// The type of a function, which no command can name.
+static FUNCTION: Row = Row {
+    name: "",
+    ty: FetchType::Number(Width::W8, Style::Function),
+    c_type: "u64",
+    conversion: "%ps",
+};
+
 impl FetchType {
     /// Finds a type by its name in a command.
     ///
@@ -101,6 +109,9 @@ impl FetchType {
 
     /// The properties of the type.
     pub fn row(self) -> &'static Row {
+        if self == FUNCTION.ty {
+            return &FUNCTION;
+        }
         let row = FETCH_TYPES.iter().find(|row| row.ty == self.of_field());
         // Only a `char` or a `symbol` of another width has no row. No code creates such a type.
         row.unwrap_or(&FETCH_TYPES[3])
@@ -155,6 +166,8 @@ pub enum Style {
     Char,
     /// `symbol`: an address, shown as symbol+offset/size.
     Symbol,
+    /// An address, shown as the symbol alone. No command can name this type.
+    Function,
 }
 
 /// The position of a bitfield in its number, as two shifts that leave only the bits of the field.

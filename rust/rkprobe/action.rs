@@ -18,7 +18,8 @@ use ktrace::{
     trace_event::{
         Fill,
         Origin,
-        HEADER_LEN, //
+        HEADER_LEN,
+        MAX_LEN, //
     },
 };
 use probe::{
@@ -249,7 +250,7 @@ impl Action {
                         not_taken: Counter::new()?,
                     }));
                 }
-                let fixed = records.schema.layout().bytes().try_into()?;
+                let fixed = records.schema.program_bytes().try_into()?;
                 let Some(buffer) = records.schema.strings() else {
                     return Ok(Self::Record(input, records.clone(), fixed));
                 };
@@ -583,6 +584,26 @@ impl Buffered {
     }
 }
 
+/// Makes a record of these bytes, which follow the head. It counts as no hit. Any context.
+#[inline(always)]
+pub(crate) fn record_bytes<O: Origin>(
+    records: &Records,
+    hit: &O,
+    head: impl RecordHead,
+    bytes: &[u8],
+) {
+    let len = HEADER_LEN + size_of_val(&head) + bytes.len();
+    let least = records.schema.fields_at() + records.schema.layout().bytes();
+    if !(least..=MAX_LEN).contains(&len) {
+        return;
+    }
+    // SAFETY: The length was checked above.
+    unsafe {
+        let sink = &records.sink;
+        sink.record_filled(hit, || len, || RecordWithStrings { head, bytes });
+    }
+}
+
 impl Taker {
     /// Takes the fields. Returns the event if they are those of its record.
     #[inline(always)]
@@ -624,8 +645,8 @@ struct RecordWithStrings<'a, H> {
     bytes: &'a [u8],
 }
 
-// SAFETY: The record has the length of the head and of `bytes`, as `Buffered::run`
-// computes it. Both are written, and nothing is read.
+// SAFETY: The record has the length of the head and of `bytes`, as `Buffered::run` and
+// `record_bytes` compute it. Both are written, and nothing is read.
 unsafe impl<H: RecordHead> Fill for RecordWithStrings<'_, H> {
     #[inline(always)]
     fn fill(self, record: &mut [u8]) {

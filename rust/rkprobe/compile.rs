@@ -19,7 +19,10 @@ use ktrace::{
 };
 use probe::{
     arch,
-    argument::Argument,
+    argument::{
+        Argument,
+        Base, //
+    },
     command::{
         split_symbol,
         Command,
@@ -247,6 +250,10 @@ impl Compiled {
         let mut programs = KVec::with_capacity(arguments.len(), GFP_KERNEL)?;
         let mut layout = Layout::new();
         for argument in arguments {
+            if argument.fetch.base == Base::OfStep {
+                layout.add(argument).map_err(|TooBig| E2BIG)?;
+                continue;
+            }
             if let Some(gap) = Program::gap_before(argument, layout) {
                 add_program(&mut programs, gap)?;
             }

@@ -20,6 +20,7 @@ use probe::{
         EventField,
         EventFields,
         ObjectTarget,
+        ProbeKind,
         WrittenArgument, //
     },
     error::{
@@ -169,8 +170,11 @@ impl<'a> SourceField<'a> {
             Ok::<_, Error>(())
         });
         found.ok_or(self.error(ErrorKind::NoObjectEvent))??;
-        let is_object = |spec: &Spec| spec.kind().is_object();
-        if self.probes.iter().any(is_object) {
+        let is_alone = |spec: &Spec| {
+            let kind = spec.kind();
+            kind.is_object() || kind == ProbeKind::CallTree
+        };
+        if self.probes.iter().any(is_alone) {
             return Err(self.error(ErrorKind::ObjectOfObject).into());
         }
         Ok(())

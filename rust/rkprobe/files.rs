@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The control files: `rkprobe_events`, `rkprobe_dynamic_events`, `rkprobe_profile`,
-//! `rkprobe_counts`, `rkprobe_error_log` and `rkprobe_exits`. Files that the kernel lacks also
-//! exist under the kernel's names.
+//! `rkprobe_counts`, `rkprobe_calls`, `rkprobe_error_log` and `rkprobe_exits`. Files that the
+//! kernel lacks also exist under the kernel's names.
 
 use kernel::{
     prelude::*,
@@ -17,6 +17,7 @@ use ktrace::tracefs::{
 use probe::command::EventsFile;
 
 use crate::{
+    calls,
     commands,
     counts,
     error_log,
@@ -49,6 +50,7 @@ pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Res
         Profile(DynamicEvents),
     ))?;
     add(File::create(c"rkprobe_counts", module, Counts))?;
+    add(File::create(c"rkprobe_calls", module, Calls))?;
     if !ktrace::error_log::IS_OPEN {
         add(File::create(c"rkprobe_error_log", module, ErrorLog))?;
     }
@@ -143,6 +145,20 @@ impl ControlFile for Counts {
 
     fn write_line(&self, line: &[u8]) -> Result {
         counts::reset(line)
+    }
+}
+
+/// The calls in progress of the call trees.
+struct Calls;
+
+#[vtable]
+impl ControlFile for Calls {
+    fn next(&self, from: usize) -> Option<usize> {
+        calls::next(from)
+    }
+
+    fn show(&self, number: usize, to: &SeqFile) {
+        calls::show(number, to);
     }
 }
 

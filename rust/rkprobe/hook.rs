@@ -10,6 +10,11 @@ use ktrace::{
     trace_event::EventMutexHeld, //
 };
 
+use probe::call_tree::{
+    CallInProgress,
+    OpenStep, //
+};
+
 use crate::{
     action::{
         Counts,
@@ -147,6 +152,14 @@ impl Hook {
         let earlier = self.renewal().map(|renewal| renewal.earlier);
         let now = self.registered().map(|registered| registered.counts());
         earlier.unwrap_or_default().and(now.unwrap_or_default())
+    }
+
+    /// Calls `f` with each call in progress of a call tree: see [`Registered::each_call`].
+    pub(crate) fn each_call(&self, f: &mut dyn FnMut(&CallInProgress, &[OpenStep])) -> Result {
+        match self.registered() {
+            Some(registered) => registered.each_call(f),
+            None => Ok(()),
+        }
     }
 
     /// The thing that the command or a part of it waits for, if it cannot hit before.

@@ -2,6 +2,7 @@
 
 //! All kinds of probes. No other file of rkprobe lists them.
 
+mod call_tree;
 mod event_probe;
 mod fprobe;
 mod kprobe;
@@ -27,6 +28,7 @@ pub(crate) fn with<'a, R>(target: Target<'a>, f: impl FnOnce(&dyn Kind<'a>) -> R
         Target::Event { system, name } => f(&event_probe::Attached { system, name }),
         Target::Memory(watched) => f(&watched),
         Target::Object(target) => f(&target),
+        Target::CallTree(target) => f(&target),
     }
 }
 

@@ -26,6 +26,9 @@ use crate::commands::{
 };
 
 mod action;
+mod call_functions;
+mod call_tree;
+mod calls;
 mod collect;
 mod commands;
 mod compile;

@@ -2,6 +2,8 @@
 
 //! The start of a record: where the hit was.
 
+use probe::call_tree::StepRecord;
+
 /// The place of a hit.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
@@ -30,6 +32,25 @@ impl RecordHead for () {
     #[inline(always)]
     fn place(self) -> Place {
         let (address, caller) = (0, None);
+        Place { address, caller }
+    }
+}
+
+/// The fields of a step.
+impl RecordHead for StepRecord {
+    #[inline(always)]
+    fn put(self, record: &mut [u8]) -> Option<&mut [u8]> {
+        let (head, rest) = record.split_at_mut_checked(Self::BYTES)?;
+        for (to, word) in head.chunks_exact_mut(size_of::<u64>()).zip(self.words()) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        Some(rest)
+    }
+
+    #[inline(always)]
+    fn place(self) -> Place {
+        let [address, ..] = *self.words();
+        let (address, caller) = (address as usize, None);
         Place { address, caller }
     }
 }

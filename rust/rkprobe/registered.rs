@@ -14,6 +14,11 @@ use ktrace::{
     trace_event::EventMutexHeld, //
 };
 
+use probe::call_tree::{
+    CallInProgress,
+    OpenStep, //
+};
+
 use crate::{
     action::Counts,
     compile::Programs,
@@ -74,6 +79,12 @@ pub(crate) trait Registered: Send + Sync {
     /// Calls `f` with the programs of each part of the probe that has a command of its own, and
     /// with this command. They are compiled again when modules come and go.
     fn each_programs(&mut self, _f: &mut dyn FnMut(&Spec, &mut Programs)) {}
+
+    /// Calls `f` with each call in progress of a call tree, and its steps that have not returned, by
+    /// their depth. `ENOMEM`.
+    fn each_call(&self, _f: &mut dyn FnMut(&CallInProgress, &[OpenStep])) -> Result {
+        Ok(())
+    }
 
     /// Maximum number of calls in flight of a return probe.
     fn maxactive(&self) -> u32 {

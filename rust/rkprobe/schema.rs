@@ -22,6 +22,7 @@ use ktrace::{
 };
 use probe::{
     argument::Argument,
+    call_tree::StepRecord,
     command::ProbeKind,
     fetch::{
         self,
@@ -158,6 +159,19 @@ impl Schema {
     /// Places of the fields of the arguments.
     pub(crate) fn layout(&self) -> Layout {
         self.layout
+    }
+
+    /// The size of the fields at the start of a record that no program writes, in bytes.
+    pub(crate) fn own_bytes(&self) -> usize {
+        match self.kind {
+            ProbeKind::CallTree => StepRecord::FIELD_BYTES,
+            _ => 0,
+        }
+    }
+
+    /// The size of the fields that programs write, in bytes.
+    pub(crate) fn program_bytes(&self) -> usize {
+        self.layout.bytes().saturating_sub(self.own_bytes())
     }
 
     /// Offset of the first argument in a record, in bytes.

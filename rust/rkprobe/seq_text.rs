@@ -89,6 +89,10 @@ impl Output for SeqText<'_> {
     fn symbol(&mut self, address: u64) -> fmt::Result {
         self.padded(address, true, 0)
     }
+
+    fn function(&mut self, address: u64) -> fmt::Result {
+        self.padded(address, false, 0)
+    }
 }
 
 impl HistogramOutput for SeqText<'_> {

@@ -208,6 +208,17 @@ pub(crate) unsafe fn load_acquire<T>(place: *const *mut T) -> *mut T {
     value
 }
 
+/// Writes a word after all earlier memory accesses. C: `smp_store_release()`.
+#[inline(always)]
+pub(crate) fn store_release(word: &Atomic<u64>, value: u64) {
+    // SAFETY: The pointer is from a reference, and all accesses to an `Atomic` are atomic. Without
+    // options, the compiler moves no memory access across the instruction.
+    unsafe {
+        asm!("stlr {}, [{}]", in(reg) value, in(reg) word.as_ptr(),
+             options(nostack, preserves_flags))
+    };
+}
+
 /// Replaces a word if it is `old`, or else returns it as the error. C: `cmpxchg()`.
 ///
 /// This and the next two functions call the kernel, which chooses the instructions for the

@@ -140,6 +140,15 @@ pub(crate) unsafe fn load_acquire<T>(place: *const *mut T) -> *mut T {
     value
 }
 
+/// Writes a word after all earlier memory accesses. The processor itself keeps the order of stores.
+/// C: `smp_store_release()`.
+#[inline(always)]
+pub(crate) fn store_release(word: &Atomic<u64>, value: u64) {
+    barrier();
+    // SAFETY: The pointer is from a reference, and all accesses to an `Atomic` are atomic.
+    unsafe { word.as_ptr().write_volatile(value) };
+}
+
 /// Replaces a word if it is `old`, or else returns it as the error. Each locked instruction is a
 /// full barrier, so it has every order. C: `cmpxchg()`.
 #[inline(always)]

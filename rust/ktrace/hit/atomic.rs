@@ -149,6 +149,11 @@ impl object_table::Word for Word {
     }
 
     #[inline(always)]
+    fn store_release(&self, value: u64) {
+        arch::store_release(&self.0, value);
+    }
+
+    #[inline(always)]
     fn fetch_add(&self, number: u64) -> u64 {
         arch::fetch_add(&self.0, number)
     }

@@ -21,6 +21,7 @@ use crate::arch;
 
 extern "C" {
     fn ktrace_local_clock() -> u64;
+    fn ktrace_in_task() -> bool;
 }
 
 /// Proof that preemption is disabled, as it is in every probe handler.
@@ -46,6 +47,23 @@ impl Atomic {
     #[inline(always)]
     pub fn current(&self) -> usize {
         arch::current().addr()
+    }
+
+    /// Whether the current task runs, and not an interrupt, a softirq or an NMI on top of it. C:
+    /// `in_task()`.
+    #[inline(always)]
+    pub fn is_in_task(&self) -> bool {
+        // SAFETY: The function has no requirements.
+        unsafe { ktrace_in_task() }
+    }
+
+    /// The number of calls of the current task that ftrace's return stack had no room for. Code
+    /// that traces returns did not see these calls. C: `current->trace_overrun`.
+    #[inline(always)]
+    pub fn untraced_returns(&self) -> u32 {
+        // SAFETY: The current task exists. Only the task itself changes the number while it traces
+        // returns.
+        unsafe { (&raw const (*arch::current()).trace_overrun.counter).read_volatile() as u32 }
     }
 
     /// The number of the current task. C: `current->pid`.

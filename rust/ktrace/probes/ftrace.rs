@@ -304,15 +304,40 @@ pub(crate) fn takes(filter: Filter<'_>) -> Result<bool> {
     }
 }
 
+/// The functions whose names match a pattern with `*`, `?` and `[...]`, as addresses of their call
+/// sites, which ftrace patches: [`Call::function`] is such an address. `*` matches all functions.
+///
+/// Process context; sleeps. `EINVAL` if no function matches, `EFAULT` if the kernel's filters look
+/// unknown, `ENOMEM`.
+pub fn sites(pattern: &CStr) -> Result<KVVec<c_ulong>> {
+    if pattern.to_bytes() != b"*" {
+        return selected(Filter::Glob(pattern));
+    }
+    // SAFETY: The structure is valid and not registered.
+    selected_by(|ops| unsafe { set_names(ops, pattern) })
+}
+
+/// The call site of the function that begins at `address`: see [`sites`]. Process context; sleeps.
+/// `EINVAL` if ftrace cannot trace it, `EFAULT` as for [`sites`], `ENOMEM`.
+pub fn site_of(address: usize) -> Result<c_ulong> {
+    let sites = selected(Filter::Addresses(&[address]))?;
+    sites.first().copied().ok_or(EINVAL)
+}
+
 /// The addresses that a filter selects: the call sites, which ftrace patches. Process context.
 /// `EINVAL` if the filter selects no function. `ENOMEM`.
 pub(crate) fn selected(filter: Filter<'_>) -> Result<KVVec<c_ulong>> {
+    // SAFETY: The structure is valid and not registered.
+    selected_by(|ops| unsafe { set_filter(ops, filter) })
+}
+
+/// The addresses of a filter that `set` sets. The structure is valid and not registered.
+fn selected_by(set: impl FnOnce(*mut bindings::ftrace_ops) -> Result) -> Result<KVVec<c_ulong>> {
     // The structure is on the heap because it is large.
     let mut ops = KBox::new(bindings::ftrace_ops::default(), GFP_KERNEL)?;
     // SAFETY: The structure is never registered. Only its filter is used, and then freed.
     unsafe {
-        let selected =
-            set_filter(&mut *ops, filter).and_then(|()| ftrace_list::addresses(&mut *ops));
+        let selected = set(&mut *ops).and_then(|()| ftrace_list::addresses(&mut *ops));
         bindings::ftrace_free_filter(&mut *ops);
         selected
     }
@@ -353,27 +378,8 @@ fn is_of_names(pattern: &[u8]) -> bool {
 unsafe fn set_filter(ops: *mut bindings::ftrace_ops, filter: Filter<'_>) -> Result {
     match filter {
         Filter::Glob(pattern) if !is_of_names(pattern.to_bytes()) => Err(EINVAL),
-        Filter::Glob(pattern) => {
-            // The kernel edits the pattern while it parses it.
-            let mut copy = KVec::new();
-            copy.extend_from_slice(pattern.to_bytes_with_nul(), GFP_KERNEL)?;
-            let len = c_int::try_from(pattern.to_bytes().len())?;
-            // SAFETY: The caller guarantees that `ops` is valid. NULL empties the filter.
-            let empty = unsafe {
-                to_result(bindings::ftrace_set_filter(ops, ptr::null_mut(), 0, 1))?;
-                (*(*ops).func_hash).filter_hash
-            };
-            // SAFETY: The caller guarantees that `ops` is valid. `copy` is a string of this length.
-            let filter = unsafe {
-                to_result(bindings::ftrace_set_filter(ops, copy.as_mut_ptr(), len, 1))?;
-                (*(*ops).func_hash).filter_hash
-            };
-            // The kernel returns success for some errors. The filter is then still empty.
-            if filter == empty {
-                return Err(ENOMEM);
-            }
-            Ok(())
-        }
+        // SAFETY: The caller guarantees that `ops` is valid and not registered.
+        Filter::Glob(pattern) => unsafe { set_names(ops, pattern) },
         Filter::Addresses([]) => Err(EINVAL),
         Filter::Addresses(addresses) => {
             let mut copy = KVVec::<c_ulong>::with_capacity(addresses.len(), GFP_KERNEL)?;
@@ -387,6 +393,33 @@ unsafe fn set_filter(ops: *mut bindings::ftrace_ops, filter: Filter<'_>) -> Resu
             })
         }
     }
+}
+
+/// Sets the functions that `ops` traces to those whose names match a pattern.
+///
+/// # Safety
+///
+/// `ops` must be valid and not registered.
+unsafe fn set_names(ops: *mut bindings::ftrace_ops, pattern: &CStr) -> Result {
+    // The kernel edits the pattern while it parses it.
+    let mut copy = KVec::new();
+    copy.extend_from_slice(pattern.to_bytes_with_nul(), GFP_KERNEL)?;
+    let len = c_int::try_from(pattern.to_bytes().len())?;
+    // SAFETY: The caller guarantees that `ops` is valid. NULL empties the filter.
+    let empty = unsafe {
+        to_result(bindings::ftrace_set_filter(ops, ptr::null_mut(), 0, 1))?;
+        (*(*ops).func_hash).filter_hash
+    };
+    // SAFETY: The caller guarantees that `ops` is valid. `copy` is a string of this length.
+    let filter = unsafe {
+        to_result(bindings::ftrace_set_filter(ops, copy.as_mut_ptr(), len, 1))?;
+        (*(*ops).func_hash).filter_hash
+    };
+    // The kernel returns success for some errors. The filter is then still empty.
+    if filter == empty {
+        return Err(ENOMEM);
+    }
+    Ok(())
 }
 
 /// The kernel calls this function at the entry of a traced function.

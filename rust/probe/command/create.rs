@@ -57,7 +57,7 @@ use super::{
 /// The maximum MAXACTIVE of a return probe.
 pub const MAX_MAXACTIVE: u16 = 4096;
 
-/// A command that creates a probe: `p`, `r`, `f`, `t`, `e`, `w` or `o`.
+/// A command that creates a probe: `p`, `r`, `f`, `t`, `e`, `w`, `o` or `c`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command<'a> {
     /// The kind of the probe.
@@ -160,6 +160,9 @@ impl<'a> Command<'a> {
         {
             return Err(Error::invalid(ErrorKind::ByOfChanges, at, 0));
         }
+        if let Target::CallTree(_) = self.target {
+            return Err(Error::invalid(ErrorKind::ByOfTree, at, 0));
+        }
         By::parse(words, at.saturating_add(1)).map(Some)
     }
 
@@ -205,6 +208,7 @@ impl<'a> Command<'a> {
     fn first_argument(&self) -> usize {
         match self.target {
             Target::Object(target) => target.words().saturating_add(1),
+            Target::CallTree(target) => target.words().saturating_add(1),
             _ => 2,
         }
     }

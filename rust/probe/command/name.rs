@@ -46,7 +46,7 @@ pub enum Event<'a> {
     Given(&'a str),
     /// A name that derives from the target: `p_SYM_OFF`, `r_SYM_OFF`, `SYM__entry` or `SYM__exit`.
     /// For tracepoints and event probes, the name of the tracepoint or the event. For watchpoints,
-    /// the watched symbol. For object probes, `EVENT_FIELD`.
+    /// the watched symbol. For object probes, `EVENT_FIELD`. For call trees, `SYM__calls`.
     Automatic(ProbeKind, Target<'a>),
     /// A name that derives from the hash of an address: `p_0xHASH`, `r_0xHASH`. Every user who can
     /// list a directory of tracefs sees the name, so the name does not contain the address. C
@@ -80,6 +80,7 @@ impl fmt::Display for Event<'_> {
                         write!(out, "{}_{}", source.event, source.field)?;
                         out.write_str(if kind.is_return() { "__exit" } else { "" })
                     }
+                    Target::CallTree(target) => write!(out, "{}__calls", target.root),
                     Target::Tracepoint(name) | Target::Event { name, .. } => out.write_str(name),
                     Target::Memory(Watched {
                         place: Place::Symbol { symbol, .. },

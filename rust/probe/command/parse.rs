@@ -27,6 +27,7 @@ use super::{
     },
     number,
     object::ObjectTarget,
+    parse_call_tree::parse_call_tree,
     parse_object::parse_object,
     spec::split_clauses,
     symbol::split_symbol,
@@ -115,7 +116,8 @@ impl EventsFile {
             | ProbeKind::FprobeExit
             | ProbeKind::Tracepoint
             | ProbeKind::Object
-            | ProbeKind::ObjectReturn => (None, parse_short_head(head, ErrorKind::BadMaxact)?),
+            | ProbeKind::ObjectReturn
+            | ProbeKind::CallTree => (None, parse_short_head(head, ErrorKind::BadMaxact)?),
             ProbeKind::Watchpoint => (None, parse_short_head(head, ErrorKind::BadMaxactType)?),
             ProbeKind::EventProbe => (None, parse_event_head(head)?),
         };
@@ -169,6 +171,7 @@ impl EventsFile {
             b'e' => ProbeKind::EventProbe,
             b'w' => ProbeKind::Watchpoint,
             b'o' => ProbeKind::Object,
+            b'c' => ProbeKind::CallTree,
             _ => return None,
         };
         self.lists(kind).then_some(kind)
@@ -258,6 +261,7 @@ fn parse_target<'a>(
             };
             (Target::Object(target), kind)
         }
+        ProbeKind::CallTree => (Target::CallTree(parse_call_tree(word, words)?), kind),
     })
 }
 

@@ -159,7 +159,10 @@ pub(super) fn resolve_operand<'a, R>(
 /// The argument of this name at the start of each probe of this kind.
 #[inline(never)]
 pub(super) fn own_argument(target: Target<'_>, name: Name<'_>) -> Option<Argument<'static>> {
-    let mut own = target.own_arguments();
+    // A call tree has its own fields only when it is written.
+    let mut own = target
+        .own_arguments()
+        .filter(|own| own.fetch.base != Base::OfStep);
     own.find(|own| own.name.is_same(name))
 }
 

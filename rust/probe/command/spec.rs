@@ -211,7 +211,8 @@ impl<T: SpecText> ProbeSpec<T> {
                 || self.kind == ProbeKind::EventProbe
                     && target.split_once('.') == word.split_once('/')
                 || self.kind == ProbeKind::Watchpoint && without_length(target) == word
-                || self.kind.is_object() && Words::new(target).next() == Some(word)
+                || (self.kind.is_object() || self.kind == ProbeKind::CallTree)
+                    && Words::new(target).next() == Some(word)
         };
         let mut listed = Words::new(self.without_name()).skip(1);
         (event.is_empty() || event == self.event())

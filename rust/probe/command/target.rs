@@ -6,7 +6,10 @@ use core::fmt;
 
 use crate::argument::Argument;
 
-use super::object::ObjectTarget;
+use super::{
+    call_tree::CallTreeTarget,
+    object::ObjectTarget, //
+};
 
 /// The kind of a probe. It decides when the probe hits, and which mechanism of the kernel the probe
 /// uses.
@@ -32,6 +35,9 @@ pub enum ProbeKind {
     Object,
     /// An fprobe that hits when a function that received an object returns. C has no such kind.
     ObjectReturn,
+    /// An fprobe at the entry and the exit of functions, which collects the steps of a call. C has
+    /// no such kind.
+    CallTree,
 }
 
 impl ProbeKind {
@@ -45,6 +51,7 @@ impl ProbeKind {
             Self::EventProbe => 'e',
             Self::Watchpoint => 'w',
             Self::Object | Self::ObjectReturn => 'o',
+            Self::CallTree => 'c',
         }
     }
 
@@ -57,6 +64,7 @@ impl ProbeKind {
             Self::EventProbe => "eprobes",
             Self::Watchpoint => "wprobes",
             Self::Object | Self::ObjectReturn => "objects",
+            Self::CallTree => "calls",
         }
     }
 
@@ -68,10 +76,12 @@ impl ProbeKind {
             Self::EventProbe => "event_probe",
             Self::Watchpoint => "wprobe",
             Self::Object | Self::ObjectReturn => "object_probe",
+            Self::CallTree => "call_tree",
         }
     }
 
-    /// Whether the probe hits when a function returns.
+    /// Whether the probe hits when a function returns, and its record says to where. A call tree
+    /// also makes its records at a return.
     pub const fn is_return(self) -> bool {
         matches!(
             self,
@@ -81,7 +91,7 @@ impl ProbeKind {
 
     /// Whether the probe of a return also hits at the entry of the call.
     pub const fn has_entry(self) -> bool {
-        self.is_return() && !matches!(self, Self::Kretinsn)
+        self.is_return() && !matches!(self, Self::Kretinsn) || matches!(self, Self::CallTree)
     }
 
     /// Whether the probe follows objects.
@@ -91,7 +101,7 @@ impl ProbeKind {
 
     /// Whether an event has at most one probe of this kind.
     pub const fn is_alone(self) -> bool {
-        self.is_object() || matches!(self, Self::EventProbe)
+        self.is_object() || matches!(self, Self::EventProbe | Self::CallTree)
     }
 
     /// Whether an error at the registration always has the number EINVAL.
@@ -101,7 +111,11 @@ impl ProbeKind {
         self.is_object()
             || matches!(
                 self,
-                Self::FprobeEntry | Self::FprobeExit | Self::Tracepoint | Self::Watchpoint
+                Self::FprobeEntry
+                    | Self::FprobeExit
+                    | Self::Tracepoint
+                    | Self::Watchpoint
+                    | Self::CallTree
             )
     }
 
@@ -212,19 +226,24 @@ pub enum Target<'a> {
     Memory(Watched<'a>),
     /// Objects, and the functions that can receive them. C has no such target.
     Object(ObjectTarget<'a>),
+    /// A function whose calls become trees. C has no such target.
+    CallTree(CallTreeTarget<'a>),
 }
 
 impl Target<'_> {
     /// The arguments at the start of each probe of this target.
     pub(super) fn own_arguments(&self) -> impl Iterator<Item = Argument<'static>> {
-        let object = match *self {
-            Self::Object(target) => Some(target),
-            _ => None,
+        let (object, tree) = match *self {
+            Self::Object(target) => (Some(target), None),
+            Self::CallTree(target) => (None, Some(target)),
+            _ => (None, None),
         };
-        object
-            .map(ObjectTarget::own_arguments)
-            .into_iter()
-            .flatten()
+        let of_object = object.map(ObjectTarget::own_arguments);
+        let of_tree = tree.map(CallTreeTarget::own_arguments);
+        Iterator::chain(
+            of_object.into_iter().flatten(),
+            of_tree.into_iter().flatten(),
+        )
     }
 }
 
@@ -241,6 +260,7 @@ impl fmt::Display for Target<'_> {
             Self::Event { system, name } => write!(f, "{system}.{name}"),
             Self::Memory(watched) => watched.fmt(f),
             Self::Object(target) => write!(f, "{target}"),
+            Self::CallTree(target) => write!(f, "{target}"),
         }
     }
 }

@@ -6,6 +6,7 @@
 use core::num::NonZero;
 
 use super::{
+    call_tree::CallTreeTarget,
     object::{
         EventFields,
         ObjectTarget,
@@ -34,6 +35,8 @@ pub enum TargetParts {
     Memory(MemoryParts),
     /// Objects.
     Object(ObjectParts),
+    /// A call tree.
+    CallTree(CallTreeParts),
 }
 
 /// The parts of a target of names: the length of the first name, in bytes.
@@ -83,6 +86,15 @@ pub struct ObjectParts {
     is_of_changes: bool,
 }
 
+/// The parts of a call tree: lengths in bytes, or 0 for a part that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallTreeParts {
+    root: u16,
+    functions: u16,
+    calls: Option<NonZero<u32>>,
+    steps: Option<NonZero<u32>>,
+}
+
 impl TargetParts {
     /// The parts of a target.
     pub(super) fn of(target: &Target<'_>) -> Self {
@@ -122,6 +134,14 @@ impl TargetParts {
                     is_of_changes: target.changes.is_some(),
                 });
             }
+            Target::CallTree(target) => {
+                return Self::CallTree(CallTreeParts {
+                    root: len(target.root),
+                    functions: target.functions.map_or(0, len),
+                    calls: target.calls,
+                    steps: target.steps,
+                });
+            }
         })
     }
 
@@ -145,6 +165,7 @@ impl TargetParts {
             Self::Address(address) => Target::Address(address),
             Self::Memory(parts) => Target::Memory(parts.watched(text)),
             Self::Object(parts) => Target::Object(parts.target(text)),
+            Self::CallTree(parts) => Target::CallTree(parts.target(text)),
         }
     }
 }
@@ -162,6 +183,18 @@ impl MemoryParts {
                 },
             },
             len: self.len,
+        }
+    }
+}
+
+impl CallTreeParts {
+    fn target(self, text: &str) -> CallTreeTarget<'_> {
+        let functions_at = self.root.saturating_add(1);
+        CallTreeTarget {
+            root: span(text, 0, self.root),
+            functions: (self.functions > 0).then(|| span(text, functions_at, self.functions)),
+            calls: self.calls,
+            steps: self.steps,
         }
     }
 }

@@ -95,6 +95,8 @@ pub fn compile<R: Resolver>(
         Base::Object => Load::EntryData(OBJECT),
         Base::Parameter => Load::EntryData(PARAMETER),
         Base::Unchanged => Load::EntryData(UNCHANGED),
+        // The handler writes the field, so no program of it runs.
+        Base::OfStep => Load::Value(0),
         Base::Immediate(value) => Load::Value(value),
         Base::Text(text) => Load::Value(resolver.text(text)?),
         Base::Symbol(name) => Load::Value(resolver.symbol(name)?),

@@ -34,6 +34,11 @@ pub trait Output: fmt::Write {
     ///
     /// C: `%pS`.
     fn symbol(&mut self, address: u64) -> fmt::Result;
+
+    /// Writes the symbol of an address, without offset and size.
+    ///
+    /// C: `%ps`.
+    fn function(&mut self, address: u64) -> fmt::Result;
 }
 
 /// Prints the fields of a record: ` NAME=VALUE` for each.
@@ -82,6 +87,7 @@ fn print_value<O: Output>(ty: FetchType, record: &[u8], start: usize, out: &mut 
         FetchType::Number(_, Style::Hex) => write!(out, "{value:#x}"),
         FetchType::Number(_, Style::Char) => out.bytes(&[b'\'', value as u8, b'\'']),
         FetchType::Number(_, Style::Symbol) => out.symbol(value),
+        FetchType::Number(_, Style::Function) => out.function(value),
         FetchType::String(_) | FetchType::Symstr => match string(record, value as u32) {
             Some(text) => {
                 out.write_str("\"")?;

@@ -6,9 +6,12 @@ use core::mem;
 
 use crate::types::Space;
 
-use super::context::{
-    Context,
-    Fault, //
+use super::{
+    context::{
+        Context,
+        Fault, //
+    },
+    field::Field,
 };
 
 /// Maximum size of a string in a record, in bytes, including its NUL.
@@ -25,6 +28,28 @@ const PAGE: u64 = 4096;
 
 /// Size of the first read, in bytes. Most traced strings fit.
 const FIRST_STEP: usize = 64;
+
+/// Writes a location to each string of a record without values: a string without characters, whose
+/// NUL is at byte `nul` of the record. `fields` are the fields of the record. `at` is the offset of
+/// the first field that is in `out`.
+pub fn write_empty_strings(
+    fields: impl Iterator<Item = Field>,
+    at: usize,
+    nul: usize,
+    out: &mut [u8],
+) {
+    let empty = location(nul, 1).to_ne_bytes();
+    for field in fields.filter(|field| field.is_dynamic()) {
+        let Some(start) = field.offset().checked_sub(at) else {
+            continue;
+        };
+        let end = start.saturating_add(field.bytes());
+        let locations = out.get_mut(start..end).unwrap_or(&mut []);
+        for location in locations.chunks_exact_mut(LOCATION_BYTES) {
+            location.copy_from_slice(&empty);
+        }
+    }
+}
 
 /// The place for the strings of one record.
 pub(super) struct Strings<'o> {

@@ -96,6 +96,11 @@ impl probe::fetch::Output for TraceSeq {
         self.symbol(address as usize);
         Ok(())
     }
+
+    fn function(&mut self, address: u64) -> fmt::Result {
+        self.code(address as usize, false);
+        Ok(())
+    }
 }
 
 impl fmt::Write for TraceSeq {

@@ -31,6 +31,7 @@ use probe::{
         TypeKind, //
     },
     command::{
+        CallTreeTarget,
         Command,
         Error,
         EventsFile,
@@ -145,6 +146,8 @@ pub fn probe_point(command: &Command<'_>) -> Option<ProbePoint> {
                 false => ProbePoint::Object { of_changes },
             })
         }
+        Target::CallTree(target) if !is_name(target.root) => None,
+        Target::CallTree(_) => Some(ProbePoint::Return),
     }
 }
 
@@ -180,10 +183,12 @@ pub fn read<T>(
     };
     let types = match command.target {
         Target::Address(_) | Target::Memory(_) => TypeInfo::NoFunction(*BTF),
-        Target::Symbol { symbol: name, .. } | Target::AllNamed(name) | Target::Functions(name) => {
-            BTF.function(name)
-                .map_or(TypeInfo::Unknown(*BTF), TypeInfo::Function)
-        }
+        Target::Symbol { symbol: name, .. }
+        | Target::AllNamed(name)
+        | Target::Functions(name)
+        | Target::CallTree(CallTreeTarget { root: name, .. }) => BTF
+            .function(name)
+            .map_or(TypeInfo::Unknown(*BTF), TypeInfo::Function),
         Target::Tracepoint(name) => BTF
             .function(name)
             .map_or(TypeInfo::Unknown(*BTF), |function| {

@@ -94,6 +94,10 @@ impl Word for Contested {
         unreachable!()
     }
 
+    fn store_release(&self, _: u64) {
+        unreachable!()
+    }
+
     fn fetch_add(&self, _: u64) -> u64 {
         unreachable!()
     }

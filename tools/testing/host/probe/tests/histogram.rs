@@ -52,6 +52,10 @@ impl Output for Text {
     fn symbol(&mut self, address: u64) -> fmt::Result {
         self.padded_symbol(address, 0)
     }
+
+    fn function(&mut self, address: u64) -> fmt::Result {
+        self.symbol_name(address, 0)
+    }
 }
 
 impl HistogramOutput for Text {

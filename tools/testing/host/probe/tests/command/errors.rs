@@ -425,6 +425,12 @@ fn each_kind_is_tested() {
         BadPattern,
         OptionTwice,
         ObjOnProbe,
+        // Of call trees.
+        BadCallDepth,
+        NoCallFunction,
+        BadCallCount,
+        BadStepCount,
+        ByOfTree,
         // Of keys.
         ByOfChanges,
         NoKey,

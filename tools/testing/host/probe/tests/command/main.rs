@@ -7,6 +7,7 @@ mod arguments;
 #[path = "../btf/builder.rs"]
 mod builder;
 mod by;
+mod call_trees;
 mod casts;
 mod conditions;
 mod delete;
@@ -172,6 +173,7 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
                 false => ProbePoint::Object { of_changes },
             }
         }
+        Target::CallTree(_) => ProbePoint::Return,
     };
     if command.kind == ProbeKind::EventProbe {
         command.filter()?;

@@ -317,6 +317,10 @@ impl Output for Text {
     fn symbol(&mut self, address: u64) -> fmt::Result {
         self.bytes(format!("<{address:x}>").as_bytes())
     }
+
+    fn function(&mut self, address: u64) -> fmt::Result {
+        self.bytes(format!("f{address:x}").as_bytes())
+    }
 }
 
 impl fmt::Display for Text {

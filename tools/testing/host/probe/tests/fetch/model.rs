@@ -248,6 +248,8 @@ impl Model<'_> {
             Base::Watched => self.machine.watched,
             // Only object probes have them, with other entry data.
             Base::Object | Base::Parameter | Base::Unchanged => unreachable!(),
+            // No program writes such a field.
+            Base::OfStep => unreachable!(),
             Base::Field(field) => event_field(&self.machine.event, field),
             Base::Comm => self.machine.comm,
             Base::Current => self.machine.current,

@@ -118,6 +118,10 @@ impl Output for Full {
     fn symbol(&mut self, _: u64) -> fmt::Result {
         self.bytes(b"s")
     }
+
+    fn function(&mut self, _: u64) -> fmt::Result {
+        self.bytes(b"f")
+    }
 }
 
 #[test]

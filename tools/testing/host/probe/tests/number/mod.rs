@@ -26,6 +26,10 @@ impl Word for Number {
         self.0.store(value, Ordering::Relaxed);
     }
 
+    fn store_release(&self, value: u64) {
+        self.0.store(value, Ordering::Release);
+    }
+
     fn fetch_add(&self, number: u64) -> u64 {
         self.0.fetch_add(number, Ordering::Relaxed)
     }

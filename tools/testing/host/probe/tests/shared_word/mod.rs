@@ -102,6 +102,10 @@ impl Word for Shared {
         self.for_write().store(value, Relaxed);
     }
 
+    fn store_release(&self, value: u64) {
+        self.for_write().store(value, Release);
+    }
+
     fn fetch_add(&self, number: u64) -> u64 {
         self.for_write().fetch_add(number, Relaxed)
     }

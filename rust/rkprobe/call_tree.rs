@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Call trees: the handlers at the entry and the exit of the functions, which collect the steps of
+//! a call, and write them as records if the call fulfils the condition.
+
+use core::iter;
+
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+use ktrace::{
+    atomic::Word,
+    context::monotonic_clock,
+    fprobe,
+    function::{
+        Call,
+        CallOrigin, //
+    },
+    percpu::Counter,
+    trace_event::Origin,
+    tracepoint, //
+};
+use probe::{
+    arch::{
+        current,
+        Slot, //
+    },
+    call_tree::{
+        self,
+        Beginning,
+        Bucket,
+        CallInProgress,
+        CallTable,
+        OpenStep,
+        Step,
+        Token,
+        ENTRY_WORDS, //
+    },
+    command::CallTreeTarget,
+    fetch, //
+};
+
+use crate::{
+    action::{
+        record_bytes,
+        Action, //
+    },
+    collect::collect,
+    entry_saver::EntryLayout,
+    hit_context::{
+        CallValues,
+        HitContext, //
+    },
+    records::Records, //
+};
+
+/// The calls in progress of a call tree.
+type Calls = CallTable<KVVec<Bucket<Word>>, KVVec<call_tree::Call<Word>>, KVVec<Step<Word>>, Word>;
+
+/// The number of the next call of any call tree.
+static NEXT_CALL: Atomic<u64> = Atomic::new(1);
+
+/// The maximum number of steps that have not returned. ftrace has room for some fifty.
+const MAX_OPEN: usize = 128;
+
+/// A registered call tree.
+pub(crate) struct CallTree {
+    action: Action,
+    records: Arc<Records>,
+    calls: Calls,
+    /// The call site of the function at the root.
+    root: usize,
+    entry: EntryLayout,
+    /// The fields of a step that the arguments of the command have in the record of the root.
+    no_arguments: KVec<u8>,
+    /// Calls without a record: there was no room, they were in an interrupt, or did not return.
+    missed: Counter,
+}
+
+impl CallTree {
+    /// Creates a call tree without calls. `ENOMEM`.
+    pub(crate) fn new(
+        target: &CallTreeTarget<'_>,
+        root: usize,
+        (action, entry): (Action, EntryLayout),
+        records: Arc<Records>,
+    ) -> Result<Self> {
+        let (calls, per_call) = (target.max_calls(), target.max_steps() as usize + 1);
+        let count = calls as usize;
+        let calls = CallTable::new(
+            collect(iter::repeat_with(Bucket::default).take(call_tree::buckets(calls)))?,
+            collect(iter::repeat_with(call_tree::Call::default).take(count))?,
+            collect(iter::repeat_with(Step::<Word>::default).take(count * per_call))?,
+            per_call,
+        );
+        Ok(Self {
+            action,
+            calls,
+            root,
+            entry,
+            no_arguments: no_arguments(&records)?,
+            records,
+            missed: Counter::new()?,
+        })
+    }
+
+    /// The number of calls that have no record, except those that the condition left out.
+    pub(crate) fn missed(&self) -> u64 {
+        self.missed.sum()
+    }
+
+    /// The number of calls in progress.
+    pub(crate) fn in_progress(&self) -> usize {
+        self.calls.in_progress()
+    }
+
+    /// Calls `f` with each call in progress, and its steps that have not returned, by their depth.
+    /// `ENOMEM`.
+    pub(crate) fn each_call(&self, f: &mut dyn FnMut(&CallInProgress, &[OpenStep])) -> Result {
+        let mut open = KVec::from_elem(OpenStep::default(), MAX_OPEN, GFP_KERNEL)?;
+        for index in 0..self.calls.capacity() {
+            if let Some(call) = self.calls.read(index, &mut open) {
+                let steps = open.get(..=call.depth as usize).unwrap_or(&open);
+                f(&call, steps);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a call of the function at the root.
+    #[cold]
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn begin(&self, call: CallOrigin<'_>, task: u64) -> Option<[u64; 1]> {
+        let state = call.state();
+        let current = state.atomic();
+        if !current.is_in_task() {
+            self.missed.increment();
+            return None;
+        }
+        if !self.action.admits_call(&call) {
+            return None;
+        }
+        let mut entry = [0; ENTRY_WORDS];
+        let context = HitContext { state, values: () };
+        fetch::save_entry_data(&self.entry.arguments, context, &mut entry);
+        let beginning = Beginning {
+            number: next_number(),
+            pid: current.pid(),
+            comm: current.comm_words(),
+            now: monotonic_clock(),
+            function: self.root as u64,
+            arguments: first_arguments(call),
+            stack: state.register(current::STACK_POINTER),
+            untraced: current.untraced_returns().into(),
+            entry,
+        };
+        let token = self.calls.begin(task, &beginning);
+        if token.is_none() {
+            self.missed.increment();
+        }
+        token.map(|token| [token.word()])
+    }
+
+    /// Adds a step to the call `index` of the current task.
+    #[cold]
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn enter(
+        &self,
+        call: CallOrigin<'_>,
+        function: usize,
+        task: u64,
+        index: usize,
+    ) -> Option<[u64; 1]> {
+        let state = call.state();
+        if !state.atomic().is_in_task() {
+            return None;
+        }
+        let stack = state.register(current::STACK_POINTER);
+        if function == self.root && self.calls.has_left(index, stack) {
+            // ftrace did not trace the return of the call.
+            self.calls.abandon(task);
+            self.missed.increment();
+            return self.begin(call, task);
+        }
+        let arguments = first_arguments(call);
+        let token = self
+            .calls
+            .enter(index, function as u64, arguments, monotonic_clock)?;
+        Some([token.word()])
+    }
+
+    /// Ends a call. Writes its records if it fulfils the condition.
+    #[cold]
+    #[inline(never)]
+    #[link_section = ".kprobes.text"]
+    fn end(&self, call: CallOrigin<'_>, task: u64, token: Token) {
+        let state = call.state();
+        let current = state.atomic();
+        let returned = state.register(current::RETURN_VALUE);
+        let Some(finished) = self.calls.finish(task, token, returned, monotonic_clock()) else {
+            return;
+        };
+        let untraced = current
+            .untraced_returns()
+            .wrapping_sub(finished.untraced() as u32);
+        finished.lose(untraced.into());
+        let values = ReturnedRoot {
+            words: &finished.entry_data(),
+            elapsed: finished.elapsed(),
+        };
+        let action = match self.action.conditional() {
+            None => &self.action,
+            Some(conditional) if conditional.admits(&call, values) => conditional.action(),
+            Some(_) => return,
+        };
+        let mut records = finished.records();
+        if let Some(root) = records.next() {
+            action.run_always(&call, values, root);
+        }
+        for step in records {
+            record_bytes(&self.records, &call, step, &self.no_arguments);
+        }
+    }
+}
+
+impl AsRef<Action> for CallTree {
+    fn as_ref(&self) -> &Action {
+        &self.action
+    }
+}
+
+/// The number of a new call.
+#[inline(always)]
+fn next_number() -> u64 {
+    NEXT_CALL.fetch_add(1, Relaxed)
+}
+
+/// The first words of the arguments of a call.
+#[inline(always)]
+fn first_arguments(call: CallOrigin<'_>) -> [u64; 4] {
+    let state = call.state();
+    core::array::from_fn(|n| match current::argument(n as u16) {
+        Slot::Register(register) => state.register(register),
+        Slot::Stack(_) => 0,
+    })
+}
+
+/// The bytes of the arguments in the record of a step: zeros and empty strings. `ENOMEM`.
+fn no_arguments(records: &Records) -> Result<KVec<u8>> {
+    let schema = &records.schema;
+    let fixed = schema.program_bytes();
+    let nul = usize::from(schema.layout().is_dynamic());
+    let mut bytes = KVec::from_elem(0, fixed + nul, GFP_KERNEL)?;
+    let fields = schema.fields().map(|(_, field)| field);
+    let nul_at = schema.fields_at() + schema.layout().bytes();
+    fetch::write_empty_strings(fields, schema.own_bytes(), nul_at, &mut bytes);
+    Ok(bytes)
+}
+
+/// The handler at the functions of a call tree. It saves a [`Token`] for the exit of a step.
+pub(crate) struct AtStep(pub(crate) Arc<CallTree>);
+
+#[vtable]
+impl fprobe::Handler for AtStep {
+    type Data = [u64; 1];
+
+    #[inline(always)]
+    fn entry(&self, call: &Call<'_>) -> Option<[u64; 1]> {
+        let tree = &*self.0;
+        let task = call.atomic().current() as u64;
+        match tree.calls.find(task) {
+            None if call.function() != tree.root => None,
+            None => tree.begin(call.origin(), task),
+            Some(index) => tree.enter(call.origin(), call.function(), task, index),
+        }
+    }
+
+    #[inline(always)]
+    fn exit(&self, call: &Call<'_>, data: &[u64; 1]) {
+        let [word] = *data;
+        let (token, task) = (Token::of(word), call.atomic().current() as u64);
+        let tree = &*self.0;
+        if token.is_root() {
+            tree.end(call.origin(), task, token);
+        } else {
+            let returned = call.origin().state().register(current::RETURN_VALUE);
+            tree.calls.leave(task, token, returned, monotonic_clock);
+        }
+    }
+}
+
+impl AsRef<Action> for AtStep {
+    fn as_ref(&self) -> &Action {
+        &self.0.action
+    }
+}
+
+/// The handler of the tracepoint `sched_process_free`. The task has exited, and runs no more. If it
+/// is in a call, the call gives its memory back.
+pub(crate) struct AtTaskFree(pub(crate) Arc<CallTree>);
+
+impl tracepoint::Handler for AtTaskFree {
+    #[inline(always)]
+    fn hit(&self, hit: &tracepoint::Hit<'_>) {
+        if self.0.calls.abandon(hit.arg::<u64>(0)) {
+            self.0.missed.increment();
+        }
+    }
+}
+
+/// The values of a call at its return.
+#[derive(Clone, Copy)]
+struct ReturnedRoot<'a> {
+    /// The entry data.
+    words: &'a [u64],
+    /// The duration of the call, in ns.
+    elapsed: u64,
+}
+
+impl CallValues for ReturnedRoot<'_> {
+    #[inline(always)]
+    fn entry_data(self, index: u8) -> u64 {
+        // Each index in a program has a word.
+        self.words.get(usize::from(index)).copied().unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn elapsed(self) -> u64 {
+        self.elapsed
+    }
+}
