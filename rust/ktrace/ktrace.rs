@@ -76,6 +76,7 @@ pub use modules::{
     module_notifier, //
 };
 pub use probes::{
+    callees,
     exits,
     fprobe,
     ftrace,

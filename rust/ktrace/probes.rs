@@ -7,6 +7,7 @@
 //! - [`readers`]: functions in which a probe would kill the kernel;
 //! - [`text`], [`exits`]: the kernel's code, and the return instructions that [`kretinsn`] probes.
 
+pub mod callees;
 pub mod exits;
 pub mod fprobe;
 pub mod ftrace;

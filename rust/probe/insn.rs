@@ -5,6 +5,7 @@
 //! - [`x86`] and [`arm64`] decode one instruction, with tables.
 //! - [`recover_probed_instructions`] recovers the instructions that kprobes replaced.
 //! - [`exits`] sweeps a function, and finds its exits.
+//! - [`outside_targets`] finds what a function calls.
 //! - [`Reference`] is the memory that an instruction names.
 //! - [`Unprobable`] is the reason why a kprobe cannot replace an instruction.
 //!
@@ -17,11 +18,13 @@ pub mod arm64;
 pub mod exits;
 pub mod x86;
 
+mod callees;
 mod decoder;
 mod recover;
 mod reference;
 mod unprobable;
 
+pub use callees::outside_targets;
 pub use decoder::{
     Decoder,
     Flow,

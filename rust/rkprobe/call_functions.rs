@@ -7,7 +7,10 @@ use kernel::{
     str::CString, //
 };
 
-use ktrace::ftrace;
+use ktrace::{
+    callees,
+    ftrace, //
+};
 use probe::command::{
     self,
     CallItem,
@@ -38,7 +41,7 @@ impl CallFunctions {
     /// Checks that the functions exist, as far as the command names them.
     pub(crate) fn check(target: &CallTreeTarget<'_>) -> Result<(), Failure> {
         symbols::unique_address_of(target.root).map_err(at_target)?;
-        root_site(target.root)?;
+        find_root(target.root)?;
         for (item, at) in target.items() {
             if let CallItem::Pattern(pattern) = item {
                 add_matching(pattern, at, &mut KVVec::new())?;
@@ -49,7 +52,7 @@ impl CallFunctions {
 
     /// Finds the functions. Process context; sleeps, but reads no file.
     pub(crate) fn find(target: &CallTreeTarget<'_>) -> Result<Self, Failure> {
-        let root = root_site(target.root)?;
+        let (address, root) = find_root(target.root)?;
         let mut sites = KVVec::new();
         let mut excepted = KVVec::new();
         sites.push(root, GFP_KERNEL)?;
@@ -57,7 +60,11 @@ impl CallFunctions {
             match item {
                 CallItem::All => add_matching("*", at, &mut sites)?,
                 CallItem::Pattern(pattern) => add_matching(pattern, at, &mut sites)?,
-                CallItem::Callees(_) => {}
+                CallItem::Callees(depth) => {
+                    let mut all = ftrace::sites(c"*")?;
+                    all.sort_unstable();
+                    callees::add_callees(address, depth, &all, &mut sites)?;
+                }
                 CallItem::Except(pattern) => match add_matching(pattern, at, &mut excepted) {
                     Err(Failure::Command(_)) => {}
                     result => result?,
@@ -71,11 +78,11 @@ impl CallFunctions {
     }
 }
 
-/// The call site of the function `[MOD:]SYM`.
-fn root_site(name: &str) -> Result<usize, Failure> {
+/// The address of the function `[MOD:]SYM`, and its call site.
+fn find_root(name: &str) -> Result<(usize, usize), Failure> {
     let address = symbols::address_of(name).map_err(at_target)?;
     match ftrace::site_of(address) {
-        Ok(site) => Ok(site),
+        Ok(site) => Ok((address, site)),
         // ftrace cannot trace the function.
         Err(EINVAL) => Err(at_target(ENOENT)),
         Err(error) => Err(error.into()),

@@ -307,8 +307,9 @@ pub(crate) fn takes(filter: Filter<'_>) -> Result<bool> {
 /// The functions whose names match a pattern with `*`, `?` and `[...]`, as addresses of their call
 /// sites, which ftrace patches: [`Call::function`] is such an address. `*` matches all functions.
 ///
-/// Process context; sleeps. `EINVAL` if no function matches, `EFAULT` if the kernel's filters look
-/// unknown, `ENOMEM`.
+/// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. `EINVAL` if
+/// no function matches, `EFAULT` if the kernel's filters look unknown, `ENOMEM`.
+#[export_name = "ktrace_own_sites"]
 pub fn sites(pattern: &CStr) -> Result<KVVec<c_ulong>> {
     if pattern.to_bytes() != b"*" {
         return selected(Filter::Glob(pattern));
@@ -319,6 +320,7 @@ pub fn sites(pattern: &CStr) -> Result<KVVec<c_ulong>> {
 
 /// The call site of the function that begins at `address`: see [`sites`]. Process context; sleeps.
 /// `EINVAL` if ftrace cannot trace it, `EFAULT` as for [`sites`], `ENOMEM`.
+#[export_name = "ktrace_own_site_of"]
 pub fn site_of(address: usize) -> Result<c_ulong> {
     let sites = selected(Filter::Addresses(&[address]))?;
     sites.first().copied().ok_or(EINVAL)

@@ -5,6 +5,7 @@
 mod any;
 mod arm64;
 mod builder;
+mod callees;
 mod exits;
 mod oracle;
 mod properties;
