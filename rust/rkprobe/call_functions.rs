@@ -40,7 +40,13 @@ pub(crate) struct CallFunctions {
 impl CallFunctions {
     /// Checks that the functions exist, as far as the command names them.
     pub(crate) fn check(target: &CallTreeTarget<'_>) -> Result<(), Failure> {
-        symbols::unique_address_of(target.root).map_err(at_target)?;
+        match symbols::unique_address_of(target.root) {
+            Err(error) if error == symbols::not_unique() => {
+                let kind = ErrorKind::NonUniqSymbol;
+                return Err(command::Error::at_target(kind, Errno::EINVAL).into());
+            }
+            address => address.map_err(at_target)?,
+        };
         find_root(target.root)?;
         for (item, at) in target.items() {
             if let CallItem::Pattern(pattern) = item {

@@ -99,7 +99,8 @@ pub(crate) fn unique_address_of(symbol: &str) -> Result<usize> {
     }
 }
 
-fn not_unique() -> Error {
+/// The error for a name that several symbols have: `EADDRNOTAVAIL`.
+pub(crate) fn not_unique() -> Error {
     Error::from_errno(-(EADDRNOTAVAIL as c_int))
 }
 

@@ -116,6 +116,33 @@ const FOLLOWED: [Followed; 3] = [
 
 const OBJECT_OPTIONS: [&str; 2] = ["objects=3", "hits=2"];
 
+/// Roots of call trees besides the other functions: those that wait, do not return, or that tracing
+/// itself uses.
+const TREE_ROOTS: [&str; 8] = [
+    "schedule",
+    "hrtimer_nanosleep",
+    "do_exit",
+    "__x64_sys_exit_group",
+    "ring_buffer_lock_reserve",
+    "trace_event_buffer_commit",
+    "ktime_get_mono_fast_ns",
+    "finish_task_switch",
+];
+
+const TREE_FUNCTIONS: [&str; 7] = [
+    "",
+    "*1",
+    "*2",
+    "vfs_*,security_*,!security_file_*",
+    "rkprobe_target_*,exits_*,schedule",
+    "ring_buffer_*,_raw_spin_*,ktime_*",
+    "nosuch_function",
+];
+
+const TREE_OPTIONS: [&str; 2] = ["calls=3", "steps=20"];
+
+const TREE_VALUES: [&str; 3] = ["r=$retval", "took=$elapsed", "$comm"];
+
 const TRACEPOINTS: [&str; 5] = [
     "task_rename",
     "sched_process_fork",
@@ -352,6 +379,52 @@ pub fn follow(rng: &mut Rng) -> [String; 4] {
         define(end, end_clauses),
         command,
     ]
+}
+
+/// A command that defines a call tree.
+pub fn tree(rng: &mut Rng) -> String {
+    let root = match rng.one_in(4) {
+        true => rng.pick(&TREE_ROOTS),
+        false => rng.pick(&FUNCTIONS),
+    };
+    let mut command = format!("c:{} {root}", event(rng));
+    // All functions take some seconds.
+    let functions = match rng.one_in(60) {
+        true => "*",
+        false => rng.pick(&TREE_FUNCTIONS),
+    };
+    if !functions.is_empty() {
+        command = format!("{command} {functions}");
+    }
+    for option in TREE_OPTIONS {
+        if rng.one_in(3) {
+            command = format!("{command} {option}");
+        }
+    }
+    for argument in [rng.pick(&ANY), rng.pick(&ENTRY), rng.pick(&TREE_VALUES)] {
+        if rng.one_in(3) {
+            command = format!("{command} {argument}");
+        }
+    }
+    match rng.below(3) {
+        0 => command,
+        1 => {
+            command
+                + rng.pick(&[
+                    " if $retval:s32 < 0",
+                    " if $elapsed > 100000",
+                    " if $comm ~ \"s*\"",
+                ])
+        }
+        _ => {
+            let has = Has {
+                entry: true,
+                returns: true,
+                ..Has::NOTHING
+            };
+            command + &clauses::sometimes(rng, has)
+        }
+    }
 }
 
 /// A command that deletes an event, a group, or one probe.

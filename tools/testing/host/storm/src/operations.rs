@@ -69,6 +69,7 @@ pub const KINDS: &[Kind] = &[
     kind("append", 60, 50, events::append),
     kind("empty_table", 60, 10, files::empty_table),
     kind("follow", 60, 50, events::follow),
+    kind("tree", 60, 50, events::tree),
     kind("set_event", 100, 10, events::set_event),
     kind("trigger", 50, 10, events::trigger),
     kind("untrigger", 70, 10, events::untrigger),

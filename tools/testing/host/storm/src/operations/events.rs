@@ -73,6 +73,17 @@ pub fn follow(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     Ok(())
 }
 
+/// Defines a call tree, and often enables it.
+pub fn tree(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
+    let tree = grammar::tree(rng);
+    command(worker, FILES[1], tree.as_bytes())?;
+    if !rng.one_in(4) {
+        let event = tree.split([':', ' ']).nth(1).unwrap_or_default();
+        let _ = write(&format!("events/{event}/enable"), b"1");
+    }
+    Ok(())
+}
+
 pub fn delete(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     let text = grammar::delete(rng);
     command(worker, FILES[1], text.as_bytes())

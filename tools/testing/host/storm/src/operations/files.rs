@@ -36,6 +36,7 @@ fn random_file(rng: &mut Rng) -> String {
         "rkprobe_dynamic_events",
         "rkprobe_profile",
         "rkprobe_counts",
+        "rkprobe_calls",
         "rkprobe_error_log",
         "rkprobe_exits",
     ];
