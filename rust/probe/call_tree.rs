@@ -21,7 +21,7 @@ use core::{
 use crate::object_table::Word;
 
 /// The tasks of a bucket.
-const TASKS: usize = 8;
+const TASKS: usize = 4;
 
 /// The number of words of entry data of a call.
 pub const ENTRY_WORDS: usize = 8;
@@ -29,7 +29,7 @@ pub const ENTRY_WORDS: usize = 8;
 /// A task that another task is about to add. No task has this address.
 const RESERVED: u64 = 1;
 
-/// A bucket: tasks in a cache line, and the index of the call of each.
+/// A bucket, which is a cache line: tasks, and the index of the call of each.
 #[derive(Debug, Default)]
 pub struct Bucket<W> {
     tasks: [W; TASKS],
@@ -170,14 +170,12 @@ pub struct CallTable<B, C, S, W> {
     _words: PhantomData<W>,
 }
 
-/// The number of buckets of a table for so many calls: at least 2, and a power of two. A bucket is
-/// rarely full before all calls are in use.
+/// The number of buckets of a table for so many calls: at least 2, and a power of two.
+///
+/// There are 8 slots or more for each call. With so many, a bucket is rarely full before all calls
+/// are in use.
 pub const fn buckets(calls: u32) -> usize {
-    let buckets = calls as usize;
-    if buckets < 2 {
-        return 2;
-    }
-    buckets.next_power_of_two()
+    (calls as usize).next_power_of_two().saturating_mul(2)
 }
 
 impl<B, C, S, W> CallTable<B, C, S, W>
