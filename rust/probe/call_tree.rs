@@ -316,8 +316,8 @@ where
         token
     }
 
-    /// Whether the current task has left the call `index`, by its stack pointer: it is above that of
-    /// the entry.
+    /// Whether the current task has left the call `index`: its stack pointer is above that of the
+    /// entry.
     pub fn has_left(&self, index: usize, stack: u64) -> bool {
         let call = self.calls.get(index);
         call.is_some_and(|call| call.is_busy.load() == 0 && stack > call.stack.load())

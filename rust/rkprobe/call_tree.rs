@@ -7,13 +7,7 @@ use core::iter;
 
 use kernel::{
     prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
+    sync::Arc, //
 };
 
 use ktrace::{
@@ -45,7 +39,8 @@ use probe::{
         ENTRY_WORDS, //
     },
     command::CallTreeTarget,
-    fetch, //
+    fetch,
+    object_table::Word as _, //
 };
 
 use crate::{
@@ -66,7 +61,7 @@ use crate::{
 type Calls = CallTable<KVVec<Bucket<Word>>, KVVec<call_tree::Call<Word>>, KVVec<Step<Word>>, Word>;
 
 /// The number of the next call of any call tree.
-static NEXT_CALL: Atomic<u64> = Atomic::new(1);
+static NEXT_CALL: Word = Word::new(1);
 
 /// The maximum number of steps that have not returned. ftrace has room for some fifty.
 const MAX_OPEN: usize = 128;
@@ -153,7 +148,7 @@ impl CallTree {
         let context = HitContext { state, values: () };
         fetch::save_entry_data(&self.entry.arguments, context, &mut entry);
         let beginning = Beginning {
-            number: next_number(),
+            number: NEXT_CALL.fetch_add(1),
             pid: current.pid(),
             comm: current.comm_words(),
             now: monotonic_clock(),
@@ -237,12 +232,6 @@ impl AsRef<Action> for CallTree {
     fn as_ref(&self) -> &Action {
         &self.action
     }
-}
-
-/// The number of a new call.
-#[inline(always)]
-fn next_number() -> u64 {
-    NEXT_CALL.fetch_add(1, Relaxed)
 }
 
 /// The first words of the arguments of a call.

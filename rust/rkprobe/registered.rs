@@ -80,8 +80,8 @@ pub(crate) trait Registered: Send + Sync {
     /// with this command. They are compiled again when modules come and go.
     fn each_programs(&mut self, _f: &mut dyn FnMut(&Spec, &mut Programs)) {}
 
-    /// Calls `f` with each call in progress of a call tree, and its steps that have not returned, by
-    /// their depth. `ENOMEM`.
+    /// Calls `f` with each call in progress of a call tree, and its steps that have not returned,
+    /// by their depth. `ENOMEM`.
     fn each_call(&self, _f: &mut dyn FnMut(&CallInProgress, &[OpenStep])) -> Result {
         Ok(())
     }

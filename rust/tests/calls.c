@@ -62,8 +62,7 @@ noinline __noclone int calls_target_deep(int n)
 
 noinline __noclone int calls_target_wait(int n)
 {
-	msleep(n);
-	return 0;
+	return msleep_interruptible(n);
 }
 
 noinline __noclone void calls_target_irq(struct irq_work *work)
@@ -73,8 +72,8 @@ noinline __noclone void calls_target_irq(struct irq_work *work)
 
 /*
  * 1000 and more: so many calls of calls_target_inner() beyond 1000. 500 and more: the depth beyond
- * 500. 200 and more: waits for so many ms beyond 200. 100 and more: calls itself so often beyond
- * 100. 99: an interrupt calls functions. Odd numbers fail.
+ * 500. 200 and more: waits for so many times 10 ms beyond 200. 100 and more: calls itself so often
+ * beyond 100. 99: an interrupt calls functions. 98: waits for a signal. Odd numbers fail.
  */
 noinline __noclone int calls_target_root(int n)
 {
@@ -86,7 +85,7 @@ noinline __noclone int calls_target_root(int n)
 	} else if (n >= 500) {
 		calls_target_deep(n - 500);
 	} else if (n >= 200) {
-		calls_target_wait(n - 200);
+		calls_target_wait(10 * (n - 200));
 	} else if (n > 100) {
 		calls_target_root(n - 1);
 	} else if (n == 99) {
@@ -94,6 +93,8 @@ noinline __noclone int calls_target_root(int n)
 
 		irq_work_queue(&work);
 		irq_work_sync(&work);
+	} else if (n == 98) {
+		calls_target_wait(10000000);
 	} else {
 		calls_target_first(n);
 		calls_target_second(n);

@@ -123,10 +123,18 @@ impl<T> Published<T> {
 #[repr(transparent)]
 pub struct Word(Atomic<u64>);
 
+impl Word {
+    /// Creates a word with this value.
+    #[inline(always)]
+    pub const fn new(value: u64) -> Self {
+        Self(Atomic::new(value))
+    }
+}
+
 impl Default for Word {
     #[inline(always)]
     fn default() -> Self {
-        Self(Atomic::new(0))
+        Self::new(0)
     }
 }
 

@@ -307,8 +307,8 @@ pub(crate) fn takes(filter: Filter<'_>) -> Result<bool> {
 /// The functions whose names match a pattern with `*`, `?` and `[...]`, as addresses of their call
 /// sites, which ftrace patches: [`Call::function`] is such an address. `*` matches all functions.
 ///
-/// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. `EINVAL` if
-/// no function matches, `EFAULT` if the kernel's filters look unknown, `ENOMEM`.
+/// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. `EINVAL`
+/// if no function matches, `EFAULT` if the kernel's filters look unknown, `ENOMEM`.
 #[export_name = "ktrace_own_sites"]
 pub fn sites(pattern: &CStr) -> Result<KVVec<c_ulong>> {
     if pattern.to_bytes() != b"*" {
