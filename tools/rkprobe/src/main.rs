@@ -3,7 +3,7 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `draw`, `svg`, `flame`, `hist`, `record`, `btf`, `returns`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
+//! `draw`, `svg`, `flame`, `hist`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
 //! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `values`, `instance`, `stream`,
 //! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `calls`, `commands`, `cli`.
 
@@ -13,6 +13,8 @@ use std::process::ExitCode;
 
 mod btf;
 mod calls;
+#[allow(dead_code)]
+mod cause;
 mod cli;
 mod commands;
 mod context;
@@ -25,6 +27,8 @@ mod failure;
 mod flags;
 mod flame;
 mod functions;
+#[allow(dead_code)]
+mod groups;
 mod hist;
 mod instance;
 mod lines;
@@ -44,6 +48,8 @@ mod sys;
 mod table;
 mod targets;
 mod tracefs;
+#[allow(dead_code)]
+mod tree;
 mod values;
 mod whom;
 mod workload;

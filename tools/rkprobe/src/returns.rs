@@ -33,8 +33,10 @@ pub enum Returned {
     NoError(String),
     /// A signed number of 32 bits.
     Int,
-    /// 64 bits: a signed number, an `unsigned long` or a pointer. C: `IS_ERR_VALUE()`.
+    /// 64 bits: a signed number or an `unsigned long`. C: `IS_ERR_VALUE()`.
     Word,
+    /// A pointer. C: `IS_ERR()`.
+    Pointer,
 }
 
 impl Returned {
@@ -56,7 +58,7 @@ impl Returned {
         let is_signed = ty.int().is_some_and(|int| int.is_signed()) && !TIMES.contains(&name);
         match (ty.kind(), ty.size()) {
             (TypeKind::Void, _) => Self::Nothing,
-            (TypeKind::Ptr, _) => Self::Word,
+            (TypeKind::Ptr, _) => Self::Pointer,
             (TypeKind::Int, 8) if is_signed || can_be_error => Self::Word,
             (TypeKind::Int, 4) if is_signed => Self::Int,
             // The enumerators of such an enumeration can be negative.
@@ -73,7 +75,7 @@ impl Returned {
         let half = u64::from((value as u32).wrapping_neg());
         let number = match self {
             Self::Nothing | Self::NoError(_) => return None,
-            Self::Word => whole,
+            Self::Word | Self::Pointer => whole,
             Self::Int => half,
             // A function with 32 bits leaves 0 in the upper half, mostly.
             Self::Unknown if value >> 32 == 0 => half,
@@ -119,6 +121,18 @@ impl Returns {
                 .as_ref()
                 .map_or(Returned::Unknown, |kernel| returned(kernel, symbol));
             self.known.insert(symbol.into(), returned);
+        }
+    }
+
+    /// The answers for some functions.
+    #[cfg(test)]
+    pub fn of_functions(known: &[(&str, Returned)]) -> Self {
+        let known = known.iter().cloned();
+        Self {
+            known: known
+                .map(|(name, returned)| (name.into(), returned))
+                .collect(),
+            ..Self::default()
         }
     }
 
@@ -206,7 +220,7 @@ mod tests {
             ("word", word, Returned::Word),
             ("bool", bool, Returned::NoError("bool".into())),
             ("short", short, Returned::NoError("short".into())),
-            ("pointer", pointer, Returned::Word),
+            ("pointer", pointer, Returned::Pointer),
             ("size", size, Returned::NoError("size_t".into())),
             ("time", time, Returned::NoError("ktime_t".into())),
             ("ssize", ssize, Returned::Word),
@@ -245,6 +259,8 @@ mod tests {
             (Returned::Int, LATE, one),
             (Returned::Word, ENOENT, two),
             (Returned::Word, HALF, None),
+            (Returned::Pointer, ENOENT, two),
+            (Returned::Pointer, HALF, None),
             (Returned::Word, LATE, None),
             (Returned::Unknown, ENOENT, two),
             (Returned::Unknown, HALF, two),
