@@ -4,7 +4,7 @@
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `draw`, `svg`, `flame`, `hist`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
-//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `values`, `instance`, `stream`,
+//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `values`, `words`, `syscalls`, `outline`, `perfetto`, `instance`, `stream`,
 //! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `calls`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
@@ -33,7 +33,11 @@ mod hist;
 mod instance;
 mod lines;
 mod missing;
+#[allow(dead_code)]
+mod outline;
 mod pattern;
+#[allow(dead_code)]
+mod perfetto;
 mod probes;
 mod profile;
 mod record;
@@ -45,6 +49,8 @@ mod stream;
 mod suggest;
 mod svg;
 mod sys;
+#[allow(dead_code)]
+mod syscalls;
 mod table;
 mod targets;
 mod tracefs;
@@ -52,6 +58,8 @@ mod tracefs;
 mod tree;
 mod values;
 mod whom;
+#[allow(dead_code)]
+mod words;
 mod workload;
 
 fn main() -> ExitCode {

@@ -2,7 +2,10 @@
 
 //! Which return values of a function are errors, by the type that it returns in the kernel's BTF.
 
-use std::collections::HashMap;
+use std::collections::{
+    BTreeMap,
+    HashMap, //
+};
 
 use probe::btf::{
     Btf,
@@ -114,13 +117,22 @@ impl Returns {
         if self.kernel.is_empty() {
             self.kernel = btf::read("vmlinux");
         }
+        let of_module = by_module(&new);
         let mut index = Vec::new();
         let kernel = btf::parse(&self.kernel, None, &mut index);
-        for symbol in new {
-            let returned = kernel
-                .as_ref()
-                .map_or(Returned::Unknown, |kernel| returned(kernel, symbol));
-            self.known.insert(symbol.into(), returned);
+        for (module, symbols) in of_module {
+            let bytes = btf::read(module);
+            let mut index = Vec::new();
+            let own = kernel.as_ref().and_then(|kernel| match module {
+                "" => Some(*kernel),
+                _ => btf::parse(&bytes, Some(kernel), &mut index),
+            });
+            for (symbol, name) in symbols {
+                let returned = own
+                    .as_ref()
+                    .map_or(Returned::Unknown, |btf| returned_in(btf, name));
+                self.known.insert(symbol.into(), returned);
+            }
         }
     }
 
@@ -142,18 +154,17 @@ impl Returns {
     }
 }
 
-fn returned(kernel: &Btf<'_>, symbol: &str) -> Returned {
-    let (name, module) = match symbol.split_once(" [") {
-        Some((name, module)) => (name, Some(module.trim_end_matches(']'))),
-        None => (symbol, None),
-    };
-    let Some(module) = module else {
-        return returned_in(kernel, name);
-    };
-    let bytes = btf::read(module);
-    let mut index = Vec::new();
-    let module = btf::parse(&bytes, Some(kernel), &mut index);
-    module.map_or(Returned::Unknown, |module| returned_in(&module, name))
+/// The symbols of each module, `NAME [MODULE]`, with their names. The kernel itself is the module without a name.
+pub fn by_module<'s>(symbols: &[&'s str]) -> BTreeMap<&'s str, Vec<(&'s str, &'s str)>> {
+    let mut modules: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+    for symbol in symbols {
+        let (name, module) = match symbol.split_once(" [") {
+            Some((name, module)) => (name, module.trim_end_matches(']')),
+            None => (*symbol, ""),
+        };
+        modules.entry(module).or_default().push((symbol, name));
+    }
+    modules
 }
 
 fn returned_in(btf: &Btf<'_>, name: &str) -> Returned {
@@ -181,6 +192,13 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn symbols_have_modules() {
+        let modules = by_module(&["f", "g [m]", "h"]);
+        assert_eq!(modules[""], [("f", "f"), ("h", "h")]);
+        assert_eq!(modules["m"], [("g [m]", "g")]);
+    }
 
     #[test]
     fn knows_nothing_without_btf() {
@@ -232,16 +250,15 @@ mod tests {
         let mut index = Vec::new();
         let btf = btf::parse(&bytes, None, &mut index).unwrap();
         for (name, _, expected) in all {
-            assert_eq!(returned(&btf, name), expected, "{name}");
+            assert_eq!(returned_in(&btf, name), expected, "{name}");
         }
         for (name, expected) in [
             ("none", Returned::Unknown),
             ("int.isra.0", Returned::Unknown),
-            ("int [no_module]", Returned::Unknown),
             ("nothing.part.0", Returned::Nothing),
             ("bool.constprop.0.isra.0", Returned::NoError("bool".into())),
         ] {
-            assert_eq!(returned(&btf, name), expected, "{name}");
+            assert_eq!(returned_in(&btf, name), expected, "{name}");
         }
     }
 

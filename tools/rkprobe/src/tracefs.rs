@@ -169,6 +169,18 @@ impl Tracefs {
     }
 }
 
+#[cfg(test)]
+impl Tracefs {
+    /// A dry run without tracefs.
+    pub fn for_tests() -> Self {
+        Self {
+            root: "/no/such/root".into(),
+            is_verbose: true,
+            is_dry: true,
+        }
+    }
+}
+
 /// A word for the shell.
 pub fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
@@ -186,11 +198,7 @@ mod tests {
 
     #[test]
     fn a_dry_run_changes_nothing() {
-        let tracefs = Tracefs {
-            root: "/no/such/root".into(),
-            is_verbose: true,
-            is_dry: true,
-        };
+        let tracefs = Tracefs::for_tests();
         assert!(tracefs.write("a", "b").is_ok());
         assert!(tracefs.mkdir("a").is_ok());
         assert!(tracefs.read("a").is_err());

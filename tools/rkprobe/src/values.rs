@@ -178,7 +178,7 @@ impl Value {
             Kind::Boolean => boolean(raw).map_or(raw.into(), Json::from),
             Kind::Text(length) => match self.string(record, length.as_deref()) {
                 Some(text) => text.into(),
-                None => Json::Null,
+                None => plain_json(raw),
             },
             // An enumeration can have a value without a name.
             Kind::Names(_) => plain_json(&self.show(record)),
@@ -266,7 +266,8 @@ impl Values {
             .collect()
     }
 
-    fn find(btf: &Btf<'_>, function: &str, returned: &str, shown: &[&str]) -> Self {
+    /// The values of a function.
+    pub fn find(btf: &Btf<'_>, function: &str, returned: &str, shown: &[&str]) -> Self {
         let function = btf.function(function);
         let chosen = shown
             .iter()
@@ -280,6 +281,13 @@ impl Values {
                 .map(|function| Value::new(returned, "$retval", result_kind(btf, function))),
             shown: chosen.collect(),
         }
+    }
+
+    /// The field with the address of a parameter that is a string.
+    pub fn address_name(&self, parameter: &str) -> Option<String> {
+        let mut parameters = self.parameters.iter().flatten();
+        let found = parameters.find(|value| value.name == parameter)?;
+        found.address_name()
     }
 
     /// The fetch arguments to try, the best first. With `has_result`, they include the return value, which some
@@ -557,12 +565,12 @@ fn enumerator(names: &[(String, i64)], number: i64) -> String {
 }
 
 /// The string in the quotes of the kernel, which does not escape quotes in it.
-fn unquote(raw: &str) -> Option<&str> {
+pub fn unquote(raw: &str) -> Option<&str> {
     raw.strip_prefix('"')?.strip_suffix('"')
 }
 
 /// A string in quotes, as in C. A long one ends with `...`.
-fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for (count, c) in text.chars().enumerate() {
         if count == MAX_TEXT {
