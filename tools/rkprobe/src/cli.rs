@@ -32,10 +32,13 @@ use crate::{
         list,
         names,
         slow,
-        watch, //
+        tree,
+        watch,
+        why, //
     },
     context::Context,
     duration,
+    errno,
     failure::{
         Failure,
         Result, //
@@ -43,6 +46,7 @@ use crate::{
     stream,
     table,
     tracefs::Tracefs,
+    trees,
     whom::{
         Options,
         Whom, //
@@ -114,6 +118,83 @@ fn stack() -> Arg {
 fn time() -> Arg {
     flag("time", "Show the time of day and the CPU")
 }
+
+/// Adds the options of a command whose answer is call trees.
+fn draws_trees(command: Command) -> Command {
+    command.args([
+        Arg::new("FUNCTIONS").value_name("FUNCTIONS").help(
+            "The functions that are steps: a list as in other commands, or *N for direct callees to depth N. Without \
+             it, all functions",
+        ),
+        number(),
+        time(),
+        svg().help("Also draw a flame graph of the functions' own time into FILE"),
+        Arg::new("perfetto")
+            .long("perfetto")
+            .value_name("FILE")
+            .help("Also write the calls into FILE, which ui.perfetto.dev opens"),
+    ])
+}
+
+/// The question about call trees that the options ask.
+fn trees<'a>(
+    matches: &'a ArgMatches,
+    event: &'static str,
+    root: &'a str,
+    wanted: trees::Wanted,
+) -> trees::Question<'a> {
+    let functions = text(matches, "FUNCTIONS");
+    let is_whole = event == "tree" || matches.get_flag("whole");
+    trees::Question {
+        event,
+        root,
+        functions: match functions {
+            "" => trees::ALL,
+            functions => functions,
+        },
+        wanted,
+        is_whole,
+        is_late: false,
+        options: stream::Options {
+            count: count(matches),
+            has_stack: false,
+            has_time: matches.get_flag("time"),
+        },
+        svg: matches.get_one("svg"),
+        perfetto: matches.get_one("perfetto"),
+    }
+}
+
+/// Asks why calls fail or are slow.
+fn ask_why(context: &Context, matches: &ArgMatches) -> Result {
+    let wanted = match (
+        matches.get_one::<u64>("slow"),
+        matches.get_one::<String>("fails"),
+    ) {
+        (Some(ns), _) => trees::Wanted::Slow(*ns),
+        (_, Some(name)) if name != ANY => {
+            trees::Wanted::Failed(Some(errno::number(name).map_err(Failure::new)?))
+        }
+        _ => trees::Wanted::Failed(None),
+    };
+    let root = text(matches, "ROOT");
+    let question = |root| trees(matches, "why", root, wanted);
+    match root {
+        "" => {
+            let all = why::all_syscalls(&context.functions)?;
+            let is_late = count(matches).is_none() && !context.whom.command.is_empty();
+            let question = trees::Question {
+                is_late,
+                ..question(all)
+            };
+            why::run(context, &question)
+        }
+        root => why::run(context, &question(root)),
+    }
+}
+
+/// The value of `--fails` for all errors.
+const ANY: &str = "any error";
 
 /// The number of `-n`.
 fn count(matches: &ArgMatches) -> Option<u64> {
@@ -429,6 +510,38 @@ fn command() -> Command {
                 .arg(by("Divide the calls by program name, thread, CPU or stack")),
             &["count", "name", "group"],
         )))
+        .subcommand(traces(draws_trees(
+            Command::new("tree")
+                .about("What happens below the calls of a function?")
+                .arg(word("ROOT", "The function whose calls are shown")),
+        )))
+        .subcommand(traces(draws_trees(
+            Command::new("why")
+                .about("Why do calls fail, or take so long?")
+                .arg(
+                    Arg::new("ROOT")
+                        .value_name("ROOT")
+                        .required_unless_present("COMMAND")
+                        .help("The function whose calls fail or are slow. Without it, all system calls of COMMAND"),
+                )
+                .arg(
+                    Arg::new("fails")
+                        .long("fails")
+                        .value_name("ERROR")
+                        .num_args(0..=1)
+                        .default_missing_value(ANY)
+                        .help("Only calls that return this error, such as EACCES. The default is any error"),
+                )
+                .arg(
+                    Arg::new("slow")
+                        .long("slow")
+                        .value_name("TIME")
+                        .value_parser(|text: &str| duration::parse(text, "ms"))
+                        .conflicts_with("fails")
+                        .help("Only calls that take longer than this, such as 10ms"),
+                )
+                .arg(flag("whole", "Show all steps, and not only those that tell why")),
+        )))
         .subcommand(
             Command::new("events")
                 .about("Which events exist, where are they enabled, what do they miss?"),
@@ -592,6 +705,11 @@ pub fn run() -> Result<u8> {
             by(matches),
             &table(matches),
         ),
+        "tree" => tree::run(
+            &context,
+            &trees(matches, "tree", text(matches, "ROOT"), trees::Wanted::All),
+        ),
+        "why" => ask_why(&context, matches),
         "list" => list::run(&context, text(matches, "FUNCTIONS")),
         "names" => names::run(&context, text(matches, "KIND"), text(matches, "PREFIX")),
         "doctor" => return doctor::run(&context),

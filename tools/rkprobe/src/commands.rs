@@ -13,4 +13,6 @@ pub mod lat;
 pub mod list;
 pub mod names;
 pub mod slow;
+pub mod tree;
 pub mod watch;
+pub mod why;

@@ -41,6 +41,7 @@ use crate::{
         Result, //
     },
     functions::Functions,
+    inflight::CALLS,
     instance::Instance,
     missing::Missing,
     pattern::{
@@ -98,6 +99,10 @@ pub struct Context {
     workload: OnceCell<Workload>,
     /// Whether the run is over, and its command did not end it.
     is_ended: Cell<bool>,
+    /// The text of `rkprobe_calls` at the end of the run.
+    calls: OnceCell<String>,
+    /// Whether the run needs this text.
+    keeps_calls: Cell<bool>,
     /// Whether the output is a terminal that knows escape sequences.
     is_terminal: bool,
     time: RunTime,
@@ -135,6 +140,8 @@ impl Context {
             whom,
             workload: OnceCell::new(),
             is_ended: Cell::new(false),
+            calls: OnceCell::new(),
+            keeps_calls: Cell::new(false),
             is_terminal: io::stdout().is_terminal()
                 && env::var_os("TERM").is_none_or(|name| name != "dumb"),
             time: RunTime::new(duration),
@@ -518,9 +525,32 @@ impl Context {
         is_over
     }
 
+    /// Keeps the calls that are in flight at the end of the run, before the run ends its command.
+    pub fn keep_calls(&self) {
+        self.keeps_calls.set(true);
+    }
+
+    /// The text of `rkprobe_calls`, as it was at the end of the run.
+    pub fn calls(&self) -> &str {
+        let read = || self.tracefs.read(CALLS).unwrap_or_default();
+        self.calls.get_or_init(read)
+    }
+
+    /// The process IDs that the instance of the run selects. `None` if it does not select by them.
+    pub fn selected(&self, instance: &Instance<'_>) -> Option<Vec<u32>> {
+        if self.whom.command.is_empty() && !self.whom.with_children {
+            return None;
+        }
+        let list = self.tracefs.read(&instance.file("set_event_pid")).ok()?;
+        Some(list.lines().filter_map(|pid| pid.parse().ok()).collect())
+    }
+
     /// Ends the command of the run, because the run is over.
     fn end(&self) {
         self.is_ended.set(true);
+        if self.keeps_calls.get() {
+            self.calls();
+        }
         if let Some(workload) = self.workload.get() {
             workload.end();
         }

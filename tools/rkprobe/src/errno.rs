@@ -13,6 +13,9 @@ const OF_THE_KERNEL: [&str; 20] = [
     "ERECALLCONFLICT", "ENOGRACE",
 ];
 
+/// The highest number of an error. C: `MAX_ERRNO`.
+const MAX: u32 = 4095;
+
 /// The name of an error, or its number. `number` is positive.
 pub fn name(number: u64) -> String {
     let of_the_kernel = number.checked_sub(512).map(|index| index as usize);
@@ -26,9 +29,37 @@ pub fn name(number: u64) -> String {
         .unwrap_or_else(|| number.to_string())
 }
 
+/// The number of an error, from its name or its number.
+pub fn number(text: &str) -> Result<u32, String> {
+    let text = text.trim_start_matches('-');
+    let number = text
+        .parse()
+        .ok()
+        .filter(|number| (1..=MAX).contains(number));
+    let named = || (1..=MAX).find(|number| name((*number).into()).eq_ignore_ascii_case(text));
+    number.or_else(named).ok_or_else(|| {
+        format!("{text} is no error: write a name such as ENOENT, or a number up to {MAX}")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn finds_errors_by_name() {
+        for (text, expected) in [
+            ("ENOENT", 2),
+            ("enoent", 2),
+            ("-22", 22),
+            ("ERESTARTSYS", 512),
+        ] {
+            assert_eq!(number(text), Ok(expected));
+        }
+        for wrong in ["", "EVERY", "0", "4096"] {
+            assert!(number(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn names_errors() {

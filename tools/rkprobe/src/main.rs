@@ -4,8 +4,8 @@
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `draw`, `svg`, `flame`, `hist`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
-//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `values`, `words`, `syscalls`, `outline`, `perfetto`, `instance`, `stream`,
-//! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `calls`, `commands`, `cli`.
+//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`, `stream`,
+//! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `calls`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,6 @@ use std::process::ExitCode;
 
 mod btf;
 mod calls;
-#[allow(dead_code)]
 mod cause;
 mod cli;
 mod commands;
@@ -27,16 +26,14 @@ mod failure;
 mod flags;
 mod flame;
 mod functions;
-#[allow(dead_code)]
 mod groups;
 mod hist;
+mod inflight;
 mod instance;
 mod lines;
 mod missing;
-#[allow(dead_code)]
 mod outline;
 mod pattern;
-#[allow(dead_code)]
 mod perfetto;
 mod probes;
 mod profile;
@@ -49,16 +46,15 @@ mod stream;
 mod suggest;
 mod svg;
 mod sys;
-#[allow(dead_code)]
 mod syscalls;
 mod table;
 mod targets;
 mod tracefs;
-#[allow(dead_code)]
 mod tree;
+mod tree_json;
+mod trees;
 mod values;
 mod whom;
-#[allow(dead_code)]
 mod words;
 mod workload;
 

@@ -51,7 +51,7 @@ impl Switch {
 /// arm64, ftrace delivers the hits of watchpoints.
 fn uses_ftrace(command: &str) -> bool {
     match command.as_bytes().first() {
-        Some(b'f' | b'o') => true,
+        Some(b'f' | b'o' | b'c') => true,
         Some(b'p' | b'r') => cfg!(target_arch = "x86_64") && !command.contains("%retinsn"),
         Some(b'w') => cfg!(target_arch = "aarch64"),
         _ => false,

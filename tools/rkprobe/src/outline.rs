@@ -62,6 +62,8 @@ pub struct View {
     /// The steps to show. `None` for all of them.
     pub shown: Option<BTreeSet<usize>>,
     pub marks: HashMap<usize, Mark>,
+    /// The arguments of the root, if they are more than words.
+    pub root: Option<String>,
     /// Whether each line begins with the durations of the step, with and without its callees.
     pub has_times: bool,
 }
@@ -77,7 +79,7 @@ impl View {
         Self {
             shown: Some(cause.path.iter().chain(&cause.guessed).copied().collect()),
             marks: guessed.chain([(cause.step(), mark)]).collect(),
-            has_times: false,
+            ..Self::default()
         }
     }
 }
@@ -191,7 +193,10 @@ pub fn text(call: &Call, signatures: &Signatures, view: &View, screen: Screen) -
             times,
             lead: lead(&has_more, screen.has_blocks),
             name: step.function.clone(),
-            arguments: signatures.arguments(step),
+            arguments: match &view.root {
+                Some(arguments) if index == 0 => arguments.clone(),
+                _ => signatures.arguments(step),
+            },
             result,
             mark: view.marks.get(&index).copied(),
         };

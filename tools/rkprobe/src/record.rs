@@ -94,7 +94,7 @@ fn parse_time(head: &str) -> Option<u64> {
 }
 
 /// Splits ` a=1 b="x y" c={1,2}`.
-fn split_fields(text: &str) -> Vec<(&str, &str)> {
+pub fn split_fields(text: &str) -> Vec<(&str, &str)> {
     let mut fields = Vec::new();
     let mut rest = text.trim();
     while let Some((name, after)) = rest.split_once('=') {

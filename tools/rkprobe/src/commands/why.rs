@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rkprobe why ROOT` and `rkprobe why -- COMMAND`: why do calls fail, or take so long?
+
+use std::cmp::Reverse;
+
+use crate::{
+    context::Context,
+    duration,
+    errno,
+    failure::{
+        Failure,
+        Result, //
+    },
+    functions::{
+        Functions,
+        Method, //
+    },
+    groups::Group,
+    syscalls,
+    tree::Call, //
+    trees::{
+        self,
+        Answer,
+        Question,
+        Wanted,
+        INVOKE, //
+    },
+};
+
+/// The functions that call the functions of all system calls, on x86-64 and arm64.
+const ALL_SYSCALLS: [&str; 2] = ["x64_sys_call", INVOKE];
+/// The most failures of a command that are shown as trees.
+const MAX_TREES: usize = 8;
+
+/// Errors that programs expect, with the system calls that return them. An empty list stands for all system calls.
+const EXPECTED: [(&str, &[&str]); 16] = [
+    (
+        "ENOENT",
+        &[
+            "open",
+            "openat",
+            "access",
+            "faccessat",
+            "faccessat2",
+            "newfstatat",
+            "statx",
+            "stat",
+            "lstat",
+        ],
+    ),
+    (
+        "ENOENT",
+        &[
+            "execve",
+            "readlink",
+            "readlinkat",
+            "connect",
+            "unlink",
+            "unlinkat",
+            "getxattr",
+        ],
+    ),
+    ("ENOTTY", &["ioctl"]),
+    ("EAGAIN", &[]),
+    ("EINTR", &[]),
+    ("ERESTARTSYS", &[]),
+    ("ERESTARTNOINTR", &[]),
+    ("ERESTARTNOHAND", &[]),
+    ("ERESTART_RESTARTBLOCK", &[]),
+    ("ECHILD", &["wait4", "waitid"]),
+    ("EINPROGRESS", &["connect"]),
+    ("ENODATA", &[]),
+    (
+        "EOPNOTSUPP",
+        &["getxattr", "lgetxattr", "fgetxattr", "setxattr"],
+    ),
+    ("ENOSYS", &[]),
+    ("ETIMEDOUT", &["futex"]),
+    ("ESPIPE", &["lseek"]),
+];
+
+/// The root for all system calls.
+pub fn all_syscalls(functions: &Functions) -> Result<&'static str> {
+    let mut all = ALL_SYSCALLS.into_iter();
+    all.find(|root| functions.check(root, Method::Ftrace).is_ok())
+        .ok_or_else(|| {
+            Failure::new("ftrace traces no function that calls all system calls: name the ROOT")
+        })
+}
+
+/// Whether programs expect this failure of a system call: they look for files at several places, for example.
+fn is_expected(call: &Call, error: u32) -> bool {
+    let mut functions = call.steps.iter().take(2);
+    let syscall = functions.find_map(|step| syscalls::name(&step.function));
+    let name = errno::name(error.into());
+    EXPECTED.iter().any(|(expected, of)| {
+        *expected == name && (of.is_empty() || syscall.is_some_and(|name| of.contains(&name)))
+    })
+}
+
+/// Whether a string that the program passed is a word of its command line.
+fn is_named(call: &Call, words: &[String]) -> bool {
+    let strings = call
+        .fields
+        .iter()
+        .filter(|(name, _)| name.starts_with("str"));
+    let mut strings = strings.filter_map(|(_, text)| crate::values::unquote(text));
+    strings.any(|text| words.iter().any(|word| word == text))
+}
+
+/// The words of a command line, also those inside of a script.
+fn words(context: &Context) -> Vec<String> {
+    let all = context.whom.command.iter().skip(1);
+    all.flat_map(|word| {
+        let word = word.to_string_lossy().into_owned();
+        let inner = word
+            .split_whitespace()
+            .map(|word| word.trim_matches(['\'', '"', ';']));
+        let inner: Vec<String> = inner.map(String::from).collect();
+        inner.into_iter().chain([word])
+    })
+    .collect()
+}
+
+/// How much a failure interests the user, and when it was.
+fn rank(group: &Group, words: &[String]) -> (u8, u64) {
+    let is_expected = group
+        .cause
+        .as_ref()
+        .is_some_and(|cause| is_expected(&group.call, cause.error));
+    let interest = u8::from(!is_expected) + 2 * u8::from(is_named(&group.call, words));
+    (interest, group.last)
+}
+
+/// A failure in a line.
+fn line(answer: &mut Answer<'_>, index: usize) -> String {
+    let group = &answer.groups.all[index];
+    let call = group.call.clone();
+    let (error, function) = match &group.cause {
+        Some(cause) => (
+            errno::name(cause.error.into()),
+            &*call.steps[cause.step()].function,
+        ),
+        None => (String::new(), ""),
+    };
+    let count = group.count;
+    let what = answer
+        .syscall(&call)
+        .unwrap_or_else(|| call.root().function.clone());
+    format!("{count:>8}  {error}  from {function}: {what}\n")
+}
+
+/// The failures of a command: first in a line each those that programs expect, then as trees the others, and last the
+/// one that most likely made the command fail.
+fn failures(answer: &mut Answer<'_>, words: &[String]) -> String {
+    let mut order: Vec<(usize, (u8, u64))> = answer
+        .groups
+        .all
+        .iter()
+        .enumerate()
+        .map(|(index, group)| (index, rank(group, words)))
+        .collect();
+    order.sort_by_key(|(_, rank)| Reverse(*rank));
+    let Some((_, (highest, _))) = order.first().copied() else {
+        return "no system call failed\n".into();
+    };
+    let is_tree = |place: usize, interest: u8| match highest {
+        0 => place == 0,
+        _ => interest > 0 && place < MAX_TREES,
+    };
+    let mut text = String::new();
+    let mut trees = String::new();
+    for (place, (index, (interest, _))) in order.into_iter().enumerate().rev() {
+        match is_tree(place, interest) {
+            true => trees += &format!("\n{}", answer.text(index)),
+            false => text += &line(answer, index),
+        }
+    }
+    text + &trees
+}
+
+/// The end of the answer about a root: what was shown once, and happened more often.
+fn summary(answer: &Answer<'_>, question: &Question<'_>) -> String {
+    let groups = &answer.groups.all;
+    if groups.is_empty() {
+        let root = question.root;
+        return match question.wanted {
+            Wanted::Slow(ns) => format!("{root}: 0 calls took more than {}\n", duration::show(ns)),
+            Wanted::Failed(Some(number)) => format!(
+                "{root}: 0 calls failed with {}\n",
+                errno::name(number.into())
+            ),
+            _ => format!("{root}: 0 calls failed\n"),
+        };
+    }
+    let mut groups: Vec<&Group> = groups.iter().filter(|group| group.count > 1).collect();
+    groups.sort_by_key(|group| Reverse(group.count));
+    let line = |group: &Group| {
+        let call = &group.call;
+        let what = match &group.cause {
+            Some(cause) => format!(
+                "{} from {}",
+                errno::name(cause.error.into()),
+                call.steps[cause.step()].function
+            ),
+            None => {
+                let (path, _) = crate::cause::slowest(call);
+                let last = path.last().map_or(0, |last| *last);
+                format!("most time in {}", call.steps[last].function)
+            }
+        };
+        format!(
+            "{:>8}  {what}: {} in all, at most {}\n",
+            group.count,
+            duration::show(group.total),
+            duration::show(group.longest)
+        )
+    };
+    groups.into_iter().map(line).collect()
+}
+
+/// Runs the command.
+pub fn run(context: &Context, question: &Question<'_>) -> Result {
+    let words = words(context);
+    trees::run(context, question, |answer| {
+        Ok(match question.is_late {
+            true if context.is_json => String::new(),
+            true => failures(answer, &words),
+            false => summary(answer, question),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        groups::{
+            Groups,
+            Likeness, //
+        },
+        returns::{
+            Returned,
+            Returns, //
+        },
+        tree::tests::call, //
+    };
+
+    use super::*;
+
+    fn group(function: &str, error: i64, path: &str, end: u64) -> Group {
+        let returns = Returns::of_functions(&[("x64_sys_call", Returned::Word)]);
+        let mut call = call(&[(0, "x64_sys_call", error), (1, function, error)]);
+        call.fields = vec![("str1".into(), format!("\"{path}\""))];
+        call.end = end;
+        let mut groups = Groups::new(Likeness::Cause);
+        groups.add(call, &returns);
+        groups.all.remove(0)
+    }
+
+    #[test]
+    fn a_failure_that_names_a_word_of_the_command_is_last() {
+        let words = ["/mnt", "disk"].map(String::from);
+        let mut groups = [
+            group("__x64_sys_mount", -22, "/mnt", 1),
+            group("__x64_sys_openat", -2, "disk", 2),
+            group("__x64_sys_openat", -13, "/etc/shadow", 3),
+            group("__x64_sys_openat", -2, "/lib/x.so", 5),
+            group("__x64_sys_access", -2, "/etc/ld.so.preload", 4),
+            group("__x64_sys_ioctl", -25, "", 6),
+        ];
+        groups.sort_by_key(|group| rank(group, &words));
+        let order: Vec<_> = groups
+            .iter()
+            .map(|group| &*group.call.fields[0].1)
+            .collect();
+        assert_eq!(
+            order,
+            [
+                "\"/etc/ld.so.preload\"",
+                "\"/lib/x.so\"",
+                "\"\"",
+                "\"/etc/shadow\"",
+                "\"disk\"",
+                "\"/mnt\""
+            ]
+        );
+    }
+
+    #[test]
+    fn programs_expect_some_errors() {
+        for (function, error, expected) in [
+            ("__x64_sys_openat", -2, true),
+            ("__x64_sys_mount", -2, false),
+            ("__x64_sys_mount", -11, true),
+            ("__arm64_sys_ioctl", -25, true),
+            ("__arm64_sys_ioctl", -22, false),
+        ] {
+            let group = group(function, error, "", 1);
+            let number = error.unsigned_abs() as u32;
+            assert_eq!(is_expected(&group.call, number), expected, "{function}");
+        }
+    }
+}
