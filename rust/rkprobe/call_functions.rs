@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions of a call tree: its root, and those that can be steps.
+//! The functions of a call tree: its root or roots, and those that can be steps.
 
 use kernel::{
     prelude::*,
@@ -32,22 +32,25 @@ use crate::{
 
 /// The functions of a call tree, as the addresses of their call sites.
 pub(crate) struct CallFunctions {
-    pub(crate) root: usize,
-    /// All of them, with the root, each once.
+    /// The roots, sorted.
+    pub(crate) roots: KVVec<usize>,
+    /// All of them, with the roots, each once.
     pub(crate) sites: KVVec<usize>,
 }
 
 impl CallFunctions {
     /// Checks that the functions exist, as far as the command names them.
     pub(crate) fn check(target: &CallTreeTarget<'_>) -> Result<(), Failure> {
-        match symbols::unique_address_of(target.root) {
-            Err(error) if error == symbols::not_unique() => {
-                let kind = ErrorKind::NonUniqSymbol;
-                return Err(command::Error::at_target(kind, Errno::EINVAL).into());
-            }
-            address => address.map_err(at_target)?,
-        };
-        find_root(target.root)?;
+        if !target.is_pattern() {
+            match symbols::unique_address_of(target.root) {
+                Err(error) if error == symbols::not_unique() => {
+                    let kind = ErrorKind::NonUniqSymbol;
+                    return Err(command::Error::at_target(kind, Errno::EINVAL).into());
+                }
+                address => address.map_err(at_target)?,
+            };
+        }
+        find_roots(target)?;
         for (item, at) in target.items() {
             if let CallItem::Pattern(pattern) = item {
                 add_matching(pattern, at, &mut KVVec::new())?;
@@ -58,10 +61,11 @@ impl CallFunctions {
 
     /// Finds the functions. Process context; sleeps, but reads no file.
     pub(crate) fn find(target: &CallTreeTarget<'_>) -> Result<Self, Failure> {
-        let (address, root) = find_root(target.root)?;
+        let mut roots = find_roots(target)?;
         let mut sites = KVVec::new();
         let mut excepted = KVVec::new();
-        sites.push(root, GFP_KERNEL)?;
+        sort(&mut roots);
+        sites.extend_from_slice(&roots, GFP_KERNEL)?;
         for (item, at) in target.items() {
             match item {
                 CallItem::All => add_matching("*", at, &mut sites)?,
@@ -69,7 +73,9 @@ impl CallFunctions {
                 CallItem::Callees(depth) => {
                     let mut all = ftrace::sites(c"*")?;
                     all.sort_unstable();
-                    callees::add_callees(address, depth, &all, &mut sites)?;
+                    for root in &roots {
+                        callees::add_callees(*root, depth, &all, &mut sites)?;
+                    }
                 }
                 CallItem::Except(pattern) => match add_matching(pattern, at, &mut excepted) {
                     Err(Failure::Command(_)) => {}
@@ -79,20 +85,30 @@ impl CallFunctions {
         }
         sort(&mut sites);
         sort(&mut excepted);
-        sites.retain(|site| *site == root || excepted.binary_search(site).is_err());
-        Ok(Self { root, sites })
+        let is_in = |list: &[usize], site: &usize| list.binary_search(site).is_ok();
+        sites.retain(|site| is_in(&roots, site) || !is_in(&excepted, site));
+        Ok(Self { roots, sites })
     }
 }
 
-/// The address of the function `[MOD:]SYM`, and its call site.
-fn find_root(name: &str) -> Result<(usize, usize), Failure> {
-    let address = symbols::address_of(name).map_err(at_target)?;
-    match ftrace::site_of(address) {
-        Ok(site) => Ok((address, site)),
-        // ftrace cannot trace the function.
-        Err(EINVAL) => Err(at_target(ENOENT)),
-        Err(error) => Err(error.into()),
+/// The call sites of the roots.
+fn find_roots(target: &CallTreeTarget<'_>) -> Result<KVVec<usize>, Failure> {
+    let mut roots = KVVec::new();
+    if target.is_pattern() {
+        let name = CString::try_from_fmt(format_args!("{}", target.root))?;
+        return match ftrace::sites(&name) {
+            // No function matches.
+            Err(EINVAL) => Err(at_target(ENOENT)),
+            found => Ok(found?),
+        };
     }
+    match ftrace::site_of(symbols::address_of(target.root).map_err(at_target)?) {
+        Ok(site) => roots.push(site, GFP_KERNEL)?,
+        // ftrace cannot trace the function.
+        Err(EINVAL) => return Err(at_target(ENOENT)),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(roots)
 }
 
 /// Adds the call sites of the functions whose names match a pattern, which stands at `at`.

@@ -71,8 +71,10 @@ pub(crate) struct CallTree {
     action: Action,
     records: Arc<Records>,
     calls: Calls,
-    /// The call site of the function at the root.
-    root: usize,
+    /// The call site of the first function that is a root.
+    first_root: usize,
+    /// The call sites of all roots, sorted. Empty if there is one.
+    roots: KVVec<usize>,
     entry: EntryLayout,
     /// The fields of a step that the arguments of the command have in the record of the root.
     no_arguments: KVec<u8>,
@@ -84,7 +86,7 @@ impl CallTree {
     /// Creates a call tree without calls. `ENOMEM`.
     pub(crate) fn new(
         target: &CallTreeTarget<'_>,
-        root: usize,
+        mut roots: KVVec<usize>,
         (action, entry): (Action, EntryLayout),
         records: Arc<Records>,
     ) -> Result<Self> {
@@ -96,10 +98,15 @@ impl CallTree {
             collect(iter::repeat_with(Step::<Word>::default).take(count * per_call))?,
             per_call,
         );
+        let first_root = roots.first().copied().ok_or(EINVAL)?;
+        if roots.len() == 1 {
+            roots.clear();
+        }
         Ok(Self {
             action,
             calls,
-            root,
+            first_root,
+            roots,
             entry,
             no_arguments: no_arguments(&records)?,
             records,
@@ -130,11 +137,18 @@ impl CallTree {
         Ok(())
     }
 
+    /// Whether a call of the function with this call site can be the root of a tree.
+    #[inline(always)]
+    fn is_root(&self, function: usize) -> bool {
+        function == self.first_root
+            || !self.roots.is_empty() && self.roots.binary_search(&function).is_ok()
+    }
+
     /// Begins a call of the function at the root.
     #[cold]
     #[inline(never)]
     #[link_section = ".kprobes.text"]
-    fn begin(&self, call: CallOrigin<'_>, task: u64) -> Option<[u64; 1]> {
+    fn begin(&self, call: CallOrigin<'_>, function: usize, task: u64) -> Option<[u64; 1]> {
         let state = call.state();
         let current = state.atomic();
         if !current.is_in_task() {
@@ -152,7 +166,7 @@ impl CallTree {
             pid: current.pid(),
             comm: current.comm_words(),
             now: monotonic_clock(),
-            function: self.root as u64,
+            function: function as u64,
             arguments: first_arguments(call),
             stack: state.register(current::STACK_POINTER),
             untraced: current.untraced_returns().into(),
@@ -181,11 +195,11 @@ impl CallTree {
             return None;
         }
         let stack = state.register(current::STACK_POINTER);
-        if function == self.root && self.calls.has_left(index, stack) {
+        if self.is_root(function) && self.calls.has_left(index, stack) {
             // ftrace did not trace the return of the call.
             self.calls.abandon(task);
             self.missed.increment();
-            return self.begin(call, task);
+            return self.begin(call, function, task);
         }
         let arguments = first_arguments(call);
         let token = self
@@ -268,8 +282,8 @@ impl fprobe::Handler for AtStep {
         let tree = &*self.0;
         let task = call.atomic().current() as u64;
         match tree.calls.find(task) {
-            None if call.function() != tree.root => None,
-            None => tree.begin(call.origin(), task),
+            None if !tree.is_root(call.function()) => None,
+            None => tree.begin(call.origin(), call.function(), task),
             Some(index) => tree.enter(call.origin(), call.function(), task, index),
         }
     }

@@ -52,7 +52,7 @@ pub const MAX_CALL_DEPTH: u32 = 16;
 /// as the listing does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallTreeTarget<'a> {
-    /// The function `[MOD:]SYM` at the root of each tree.
+    /// The function `[MOD:]SYM` at the root of each tree, or a pattern for the names of functions.
     pub root: &'a str,
     /// The list of the functions that can be steps, with commas between its items.
     pub functions: Option<&'a str>,
@@ -120,6 +120,11 @@ impl<'a> CallTreeTarget<'a> {
             next = at.skip(text.len()).skip(",".len());
             Some((CallItem::parse(text)?, at))
         })
+    }
+
+    /// Whether functions that match a pattern are roots.
+    pub fn is_pattern(self) -> bool {
+        self.root.contains(['*', '?', '['])
     }
 
     /// The number of calls that can be in progress at the same time.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parses the target of a call tree: `[MOD:]SYM [ITEM[,ITEM]...] [calls=N] [steps=N]`, with ITEM as
+//! Parses the target of a call tree: `[MOD:]SYM|PATTERN [ITEM[,ITEM]...] [calls=N] [steps=N]`, with ITEM as
 //! `PATTERN`, `!PATTERN`, `*N` or `*`.
 
 use core::num::NonZero;
@@ -30,7 +30,15 @@ pub(super) fn parse_call_tree<'a>(
     if let Some(offset) = root.find('%') {
         return Err(Error::invalid(ErrorKind::BadAddrSuffix, 1, offset));
     }
-    if root.contains(['*', '?', '[', ',', '!', '+', '-', '/', '"']) {
+    // A pattern is one for names, without a module.
+    let is_pattern = root.contains(['*', '?', '[']);
+    let is_wrong = |c| match c {
+        ',' | '!' | '+' | '/' | '"' => true,
+        '-' => !is_pattern,
+        ':' => is_pattern,
+        _ => false,
+    };
+    if root.contains(is_wrong) {
         return Err(Error::invalid(ErrorKind::BadProbeAddr, 1, 0));
     }
     let mut target = CallTreeTarget {

@@ -87,7 +87,7 @@ impl<'a> Kind<'a> for CallTreeTarget<'a> {
         };
         let functions = CallFunctions::find(self)?;
         let action = compiled.action(purpose)?;
-        let tree = CallTree::new(self, functions.root, action, records.clone())?;
+        let tree = CallTree::new(self, functions.roots, action, records.clone())?;
         let tree = Arc::new(tree, GFP_KERNEL)?;
         // A task that exits in a call must not keep it, so this comes first.
         let exits = Tracepoint::attach(c"sched_process_free", AtTaskFree(tree.clone()))?;

@@ -81,6 +81,7 @@ fn listings() {
         ("c:x  vfs_read  $arg1", "c:calls/x vfs_read arg1=$arg1"),
         ("c:x dummy:f", "c:calls/x dummy:f"),
         ("c:x f *", "c:calls/x f *"),
+        ("c:x f_[a-c]* *", "c:calls/x f_[a-c]* *"),
         ("c:x f *a", "c:calls/x f *a"),
         ("c:x f g n=$retval", "c:calls/x f g n=$retval"),
         // An argument that reads memory is no list.
@@ -106,7 +107,7 @@ fn errors() {
     use ErrorKind::*;
     for (marked, kind) in [
         ("c^4:x f", BadMaxact),
-        ("c:x ^f*", BadProbeAddr),
+        ("c:x ^m:f*", BadProbeAddr),
         ("c:x ^f,g", BadProbeAddr),
         ("c:x ^f+4", BadProbeAddr),
         ("c:x f^%return", BadAddrSuffix),
