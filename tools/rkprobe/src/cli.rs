@@ -44,6 +44,7 @@ use crate::{
         Result, //
     },
     stream,
+    syscalls,
     table,
     tracefs::Tracefs,
     trees,
@@ -181,11 +182,10 @@ fn ask_why(context: &Context, matches: &ArgMatches) -> Result {
     let question = |root| trees(matches, "why", root, wanted);
     match root {
         "" => {
-            let all = why::all_syscalls(&context.functions)?;
             let is_late = count(matches).is_none() && !context.whom.command.is_empty();
             let question = trees::Question {
                 is_late,
-                ..question(all)
+                ..question(syscalls::ALL)
             };
             why::run(context, &question)
         }
@@ -636,7 +636,11 @@ pub fn run() -> Result<u8> {
     let tracefs = Tracefs::find(matches.get_flag("verbose"), is_dry)?;
     let duration = matches.try_get_one::<u64>("duration").ok().flatten();
     let is_json = matches.get_flag("json");
-    let context = Context::new(tracefs, is_json, duration.copied(), whom(matches)?);
+    let mut whom = whom(matches)?;
+    if matches!(name, "tree" | "why") {
+        whom.mark_command();
+    }
+    let context = Context::new(tracefs, is_json, duration.copied(), whom);
     let by = |matches: &ArgMatches| {
         matches
             .get_one::<String>("by")

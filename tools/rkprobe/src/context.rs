@@ -189,10 +189,10 @@ impl Context {
         let file = instance.file("set_event_pid");
         let failed = |error| Failure::file(&file, &error);
         if has_command {
-            Workload::show(&self.tracefs, &self.whom.command);
+            Workload::show(&self.tracefs, &self.whom.command, self.whom.mark);
             let mut pid = 0;
             if !self.tracefs.is_dry() {
-                let workload = Workload::start(&self.whom.command)?;
+                let workload = Workload::start(&self.whom.command, self.whom.mark)?;
                 pid = workload.pid();
                 self.workload.get_or_init(|| workload);
             }

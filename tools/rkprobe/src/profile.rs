@@ -47,7 +47,9 @@ impl Probe {
                 "a task had too many nested calls in flight, or the function too many probes"
             }
             Some(b'o') => "too many objects were live, or a hit was inside another probe",
-            Some(b'c') => "too many calls were in flight, or a hit was inside another probe",
+            Some(b'c') => {
+                "a task ended in a call, more calls were in flight than calls=N, or they were in an interrupt"
+            }
             _ if self.command.contains("%retinsn") => "the function returned inside another probe",
             _ => "a hit was inside another probe",
         }

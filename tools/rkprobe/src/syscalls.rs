@@ -30,6 +30,17 @@ const PREFIXES: [&str; 5] = [
     "__do_sys_",
     "__ia32_sys_",
 ];
+/// The functions of all system calls, as a pattern.
+#[cfg(target_arch = "x86_64")]
+pub const ALL: &str = "__x64_sys_*";
+#[cfg(not(target_arch = "x86_64"))]
+pub const ALL: &str = "__arm64_sys_*";
+/// One of them.
+#[cfg(target_arch = "x86_64")]
+pub const ANY: &str = "__x64_sys_openat";
+#[cfg(not(target_arch = "x86_64"))]
+pub const ANY: &str = "__arm64_sys_openat";
+
 /// The registers of the arguments in `struct pt_regs`. On arm64, the first is also that of the result. C:
 /// `syscall_get_arguments()`.
 #[cfg(target_arch = "x86_64")]
@@ -100,8 +111,9 @@ fn show(ty: &str, name: &str, word: u64, text: Option<&str>) -> String {
         .iter()
         .any(|end| name.ends_with(end));
     match ty {
-        "const char *" if word == 0 => "NULL".into(),
-        "const char *" => text
+        "const char *" | "char *" if word == 0 => "NULL".into(),
+        // The program gives a buffer for the result, or what it writes.
+        "const char *" | "char *" if !name.contains("buf") => text
             .and_then(unquote)
             .map_or_else(|| format!("{word:#x}"), quote),
         "umode_t" => format!("{:04o}", word as u16),
@@ -123,16 +135,14 @@ pub struct Syscalls {
 }
 
 impl Syscalls {
-    /// The system call of a call, with its arguments. `None` if the root does not record them, or none of the first
-    /// functions is one of a system call.
+    /// The system call of a call, with its arguments. `None` if the root does not record them, or is none.
     pub fn text(&mut self, tracefs: &Tracefs, call: &Call) -> Option<String> {
         let word = |index: usize| -> Option<u64> {
             let text = call.field(&format!("sys{index}"))?;
             u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
         };
         word(0)?;
-        let functions = call.steps.iter().take(2);
-        let name = functions.filter_map(|step| name(&step.function)).next()?;
+        let name = name(&call.root().function)?;
         let parameters = self.known.entry(name.into()).or_insert_with(|| {
             let file = format!("events/syscalls/sys_enter_{name}/format");
             parameters(&tracefs.read(&file).unwrap_or_default())
@@ -176,7 +186,7 @@ mod tests {
         let mut syscalls = Syscalls::default();
         syscalls.known.insert("openat".into(), parameters(FORMAT));
         let tracefs = Tracefs::for_tests();
-        let mut call = call(&[(0, "x64_sys_call", -2), (1, "__x64_sys_openat", -2)]);
+        let mut call = call(&[(0, "__x64_sys_openat", -2)]);
         assert_eq!(syscalls.text(&tracefs, &call), None);
         let fields = [
             ("sys0", "0xffffff9c"),
@@ -190,7 +200,7 @@ mod tests {
             .into();
         let text = "openat(dfd=-100, filename=\"/a \\\"b\\\"\", flags=524288, mode=0644)";
         assert_eq!(syscalls.text(&tracefs, &call).as_deref(), Some(text));
-        call.steps.truncate(1);
+        call.steps[0].function = "vfs_read".into();
         assert_eq!(syscalls.text(&tracefs, &call), None);
     }
 
@@ -199,6 +209,8 @@ mod tests {
         for (ty, name, word, expected) in [
             ("const char *", "path", 0, "NULL"),
             ("const char *", "path", 16, "0x10"),
+            ("char *", "type", 16, "0x10"),
+            ("char *", "buf", 16, "0x10"),
             ("struct sockaddr *", "umyaddr", 16, "0x10"),
             ("void *", "data", 0, "NULL"),
             ("unsigned int", "fd", 0xffff_ffff, "-1"),

@@ -33,6 +33,7 @@ use crate::{
         Mark,
         View, //
     },
+    pattern::is_pattern,
     perfetto::Trace,
     probes,
     record::Record,
@@ -48,6 +49,7 @@ use crate::{
     },
     tree_json,
     values::Values,
+    whom,
     words::{
         record_of,
         Signatures, //
@@ -58,6 +60,9 @@ use crate::{
 const MIN_ERROR: i32 = -4095;
 /// The size of the buffer of each CPU, in KiB. The records of a call are written at once.
 const BUFFER: &str = "8192";
+
+/// The numbers of calls at the same time and of steps of a call for which the event has memory.
+const ROOM: &str = " calls=64 steps=4096";
 
 /// The functions that are steps if the user does not say it.
 pub const ALL: &str = "*";
@@ -190,9 +195,12 @@ impl<'c> Answer<'c> {
         format!("{head}{lines}{}\n", missing(call))
     }
 
-    /// The arguments of the root, if the event has recorded them.
+    /// The arguments of the root, if the event has recorded them. Those of a system call are in the first line.
     fn root_arguments(&self, call: &Call) -> Option<String> {
-        let is_recorded = !call.fields.is_empty() && call.field("sys0").is_none();
+        if call.field("sys0").is_some() {
+            return Some("...".into());
+        }
+        let is_recorded = !call.fields.is_empty();
         is_recorded.then(|| self.values.show(&record_of(&call.fields), &[]))
     }
 
@@ -286,24 +294,17 @@ fn failed(root: &str, signatures: &mut Signatures, number: Option<u32>) -> Resul
     signatures.look_up([root].into_iter());
     let returned = signatures.returns.of(root);
     let operand = match &returned {
-        // Such a root stores the result of a system call in the registers of the program.
-        Returned::Nothing if root == INVOKE => "+0($arg1):s64",
         Returned::Int => "$retval:s32",
         _ => "$retval:s64",
     };
-    if operand.starts_with('$') {
-        if let Some(why) = returned.why_no_error() {
-            return Err(Failure::new(format!("{root} {why}, so no error either")));
-        }
+    if let Some(why) = returned.why_no_error() {
+        return Err(Failure::new(format!("{root} {why}, so no error either")));
     }
     Ok(match number {
         Some(number) => format!("{operand} == -{number}"),
         None => format!("{operand} < 0 && {operand} >= {MIN_ERROR}"),
     })
 }
-
-/// The function of arm64 that calls the functions of all system calls. It returns nothing.
-pub const INVOKE: &str = "invoke_syscall";
 
 /// The commands to try.
 fn commands(context: &Context, question: &Question<'_>, values: &Values) -> Result<Vec<String>> {
@@ -324,7 +325,12 @@ fn commands(context: &Context, question: &Question<'_>, values: &Values) -> Resu
         (Some(condition), and) => format!(" if {condition}{and}"),
         (None, _) => context.whom.clause(),
     };
-    let of_syscall = btf::with(None, |btf| syscalls::fetch_arguments(btf, root)).flatten();
+    // All system calls have their arguments in the same registers.
+    let function = match root {
+        syscalls::ALL => syscalls::ANY,
+        root => root,
+    };
+    let of_syscall = btf::with(None, |btf| syscalls::fetch_arguments(btf, function)).flatten();
     let fetches = match of_syscall {
         Some(fetch) => vec![fetch, String::new()],
         None => values.fetch_arguments("", false),
@@ -333,12 +339,8 @@ fn commands(context: &Context, question: &Question<'_>, values: &Values) -> Resu
         "" => String::new(),
         functions => format!(" {functions}"),
     };
-    let command = |fetch| {
-        format!(
-            "c:GROUP/{} {root}{functions}{fetch}{clause}",
-            question.event
-        )
-    };
+    let event = question.event;
+    let command = |fetch| format!("c:GROUP/{event} {root}{functions}{ROOM}{fetch}{clause}");
     Ok(fetches.into_iter().map(command).collect())
 }
 
@@ -348,7 +350,10 @@ pub fn run(
     question: &Question<'_>,
     finish: impl FnOnce(&mut Answer<'_>) -> Result<String>,
 ) -> Result {
-    context.functions.check(question.root, Method::Ftrace)?;
+    match is_pattern(question.root) {
+        true => drop(context.functions.choose(question.root, Method::Ftrace)?),
+        false => context.functions.check(question.root, Method::Ftrace)?,
+    }
     let roots = [question.root.to_string()];
     let values = Values::of_each(&roots, "", &[]).pop().unwrap_or_default();
     let commands = commands(context, question, &values)?;
@@ -390,6 +395,8 @@ pub fn run(
     }
     let event = format!("{}/{}", instance.group(), question.event);
     let mut in_flight = inflight::parse(context.calls(), &event);
+    // A task that ends stays in its last call for a while.
+    in_flight.retain(|call| !whom::has_ended(call.pid));
     if let Some(selected) = context.selected(&instance) {
         in_flight.retain(|call| selected.contains(&call.pid));
     }

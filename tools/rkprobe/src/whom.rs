@@ -12,7 +12,8 @@ use std::{
     path::{
         Path,
         PathBuf, //
-    }, //
+    },
+    process, //
 };
 
 use probe::btf::{
@@ -35,6 +36,10 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 const CGROUP_FILE: &str = "cgroup.controllers";
 /// The current task's cgroup.
 const CGROUP: &str = "$current->cgroups->dfl_cgrp";
+/// The usual timer slack of a task, in ns. C: `init_task`.
+const DEFAULT_SLACK: u32 = 50_000;
+/// The number of marks. Runs with the same one do not mix their records, because the instance selects processes.
+const MARKS: u32 = 999;
 /// The most bytes of a task's name. C: `TASK_COMM_LEN`.
 const MAX_COMM: usize = 15;
 
@@ -67,6 +72,8 @@ pub struct Whom {
     pub with_children: bool,
     /// The command to start. Empty if there is none.
     pub command: Vec<OsString>,
+    /// The timer slack in ns by which the condition knows the command and its children.
+    pub mark: Option<u32>,
 }
 
 impl Whom {
@@ -98,7 +105,23 @@ impl Whom {
             processes: options.processes,
             with_children: options.with_children,
             command: options.command,
+            mark: None,
         })
+    }
+
+    /// Makes the condition hold for the command and its children only. The instance selects them, too, but only when
+    /// there are records: an event that does more for a call before needs this.
+    pub fn mark_command(&mut self) {
+        if self.command.is_empty() || need_types("").is_err() {
+            return;
+        }
+        let mark = DEFAULT_SLACK + 1 + process::id() % MARKS;
+        let condition = format!("$current->timer_slack_ns == {mark}");
+        self.condition = match &*self.condition {
+            "" => condition,
+            others => format!("{condition} && {others}"),
+        };
+        self.mark = Some(mark);
     }
 
     /// The end of a command that makes records, ` if CONDITION`. Empty if all tasks count.

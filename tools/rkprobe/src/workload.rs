@@ -40,6 +40,14 @@ use crate::{
 
 /// The script of the shell.
 const SCRIPT: &str = "kill -STOP $$; exec \"$@\"";
+/// The start of the script that marks the command and its children: they inherit the timer slack, and `exec` keeps it.
+/// The default is 50,000 ns, so that some ns more change nothing.
+fn marking(mark: Option<u32>) -> String {
+    mark.map_or(String::new(), |ns| {
+        format!("echo {ns} > /proc/$$/timerslack_ns; ")
+    })
+}
+
 /// The time that a command has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 /// How often the state of the process is read.
@@ -53,18 +61,19 @@ pub struct Workload {
 
 impl Workload {
     /// Shows the shell commands that start a command stopped. Afterwards, `$pid` is its process.
-    pub fn show(tracefs: &Tracefs, command: &[OsString]) {
+    pub fn show(tracefs: &Tracefs, command: &[OsString], mark: Option<u32>) {
         let words: Vec<String> = command
             .iter()
             .map(|word| quote(&word.to_string_lossy()))
             .collect();
         let words = words.join(" ");
-        tracefs.show(&format!("sh -c {} sh {words} & pid=$!", quote(SCRIPT)));
+        let script = marking(mark) + SCRIPT;
+        tracefs.show(&format!("sh -c {} sh {words} & pid=$!", quote(&script)));
         tracefs.show("until grep -q '^State:.T' /proc/$pid/status; do sleep 0.1; done");
     }
 
-    /// Starts a command, which stops before it does anything.
-    pub fn start(command: &[OsString]) -> Result<Self> {
+    /// Starts a command, which stops before it does anything. `mark` is its timer slack in ns.
+    pub fn start(command: &[OsString], mark: Option<u32>) -> Result<Self> {
         let name = command
             .first()
             .map_or(String::new(), |name| name.to_string_lossy().into_owned());
@@ -72,7 +81,7 @@ impl Workload {
             return Err(Failure::new(format!("there is no program {name}")));
         }
         let process = Command::new("sh")
-            .args(["-c", SCRIPT, "sh"])
+            .args(["-c", &(marking(mark) + SCRIPT), "sh"])
             .args(command)
             .spawn()
             .map_err(|error| Failure::file("sh", &error))?;
@@ -163,7 +172,7 @@ mod tests {
 
     fn start(words: &[&str]) -> Result<Workload> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        Workload::start(&words)
+        Workload::start(&words, Some(50_123))
     }
 
     fn wait(workload: &Workload) -> u8 {
@@ -179,6 +188,9 @@ mod tests {
         assert_eq!(whom::state(workload.pid()), Some('T'));
         workload.resume();
         assert_eq!(wait(&workload), 7);
+        let workload = start(&["grep", "-qx", "50123", "/proc/self/timerslack_ns"]).unwrap();
+        workload.resume();
+        assert_eq!(wait(&workload), 0);
         let workload = start(&["sh", "-c", "kill -KILL $$"]).unwrap();
         workload.resume();
         assert_eq!(wait(&workload), 137);

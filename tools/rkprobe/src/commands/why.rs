@@ -8,14 +8,7 @@ use crate::{
     context::Context,
     duration,
     errno,
-    failure::{
-        Failure,
-        Result, //
-    },
-    functions::{
-        Functions,
-        Method, //
-    },
+    failure::Result,
     groups::Group,
     syscalls,
     tree::Call, //
@@ -23,13 +16,10 @@ use crate::{
         self,
         Answer,
         Question,
-        Wanted,
-        INVOKE, //
+        Wanted, //
     },
 };
 
-/// The functions that call the functions of all system calls, on x86-64 and arm64.
-const ALL_SYSCALLS: [&str; 2] = ["x64_sys_call", INVOKE];
 /// The most failures of a command that are shown as trees.
 const MAX_TREES: usize = 8;
 
@@ -80,19 +70,9 @@ const EXPECTED: [(&str, &[&str]); 16] = [
     ("ESPIPE", &["lseek"]),
 ];
 
-/// The root for all system calls.
-pub fn all_syscalls(functions: &Functions) -> Result<&'static str> {
-    let mut all = ALL_SYSCALLS.into_iter();
-    all.find(|root| functions.check(root, Method::Ftrace).is_ok())
-        .ok_or_else(|| {
-            Failure::new("ftrace traces no function that calls all system calls: name the ROOT")
-        })
-}
-
 /// Whether programs expect this failure of a system call: they look for files at several places, for example.
 fn is_expected(call: &Call, error: u32) -> bool {
-    let mut functions = call.steps.iter().take(2);
-    let syscall = functions.find_map(|step| syscalls::name(&step.function));
+    let syscall = syscalls::name(&call.root().function);
     let name = errno::name(error.into());
     EXPECTED.iter().any(|(expected, of)| {
         *expected == name && (of.is_empty() || syscall.is_some_and(|name| of.contains(&name)))
@@ -249,8 +229,8 @@ mod tests {
     use super::*;
 
     fn group(function: &str, error: i64, path: &str, end: u64) -> Group {
-        let returns = Returns::of_functions(&[("x64_sys_call", Returned::Word)]);
-        let mut call = call(&[(0, "x64_sys_call", error), (1, function, error)]);
+        let returns = Returns::of_functions(&[(function, Returned::Word)]);
+        let mut call = call(&[(0, function, error)]);
         call.fields = vec![("str1".into(), format!("\"{path}\""))];
         call.end = end;
         let mut groups = Groups::new(Likeness::Cause);
