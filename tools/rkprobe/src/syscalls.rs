@@ -107,9 +107,11 @@ fn parameters(format: &str) -> Vec<Parameter> {
 
 /// The value of a parameter. `text` is the string to which it points, if it is an address of one.
 fn show(ty: &str, name: &str, word: u64, text: Option<&str>) -> String {
-    let is_hex = ["flags", "mask", "cmd", "prot", "request", "op"]
-        .iter()
-        .any(|end| name.ends_with(end));
+    let is_hex = [
+        "flags", "mask", "cmd", "prot", "request", "op", "arg", "addr",
+    ]
+    .iter()
+    .any(|end| name.ends_with(end));
     match ty {
         "const char *" | "char *" if word == 0 => "NULL".into(),
         // The program gives a buffer for the result, or what it writes.
@@ -119,7 +121,8 @@ fn show(ty: &str, name: &str, word: u64, text: Option<&str>) -> String {
         "umode_t" => format!("{:04o}", word as u16),
         _ if ty.ends_with('*') && word == 0 => "NULL".into(),
         _ if ty.ends_with('*') => format!("{word:#x}"),
-        _ if ty == "int" || name.ends_with("fd") => (word as i32).to_string(),
+        "int" | "pid_t" | "clockid_t" | "timer_t" => (word as i32).to_string(),
+        _ if name.ends_with("fd") => (word as i32).to_string(),
         "unsigned int" if is_hex => format!("{:#x}", word as u32),
         "unsigned int" => (word as u32).to_string(),
         "long" | "off_t" | "loff_t" | "ssize_t" => (word as i64).to_string(),
@@ -214,6 +217,7 @@ mod tests {
             ("struct sockaddr *", "umyaddr", 16, "0x10"),
             ("void *", "data", 0, "NULL"),
             ("unsigned int", "fd", 0xffff_ffff, "-1"),
+            ("pid_t", "upid", u64::MAX, "-1"),
             ("unsigned int", "cmd", 0x5401, "0x5401"),
             ("unsigned int", "count", 5, "5"),
             ("unsigned long", "flags", 64, "0x40"),
