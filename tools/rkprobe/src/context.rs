@@ -41,7 +41,11 @@ use crate::{
         Result, //
     },
     functions::Functions,
-    inflight::CALLS,
+    inflight::{
+        self,
+        InFlight,
+        CALLS, //
+    },
     instance::Instance,
     missing::Missing,
     pattern::{
@@ -99,10 +103,10 @@ pub struct Context {
     workload: OnceCell<Workload>,
     /// Whether the run is over, and its command did not end it.
     is_ended: Cell<bool>,
-    /// The text of `rkprobe_calls` at the end of the run.
-    calls: OnceCell<String>,
-    /// Whether the run needs this text.
-    keeps_calls: Cell<bool>,
+    /// The calls of the run's event that have not returned at the end of the run.
+    in_flight: OnceCell<Vec<InFlight>>,
+    /// The event `GROUP/NAME` whose calls the run needs, and the file with the process IDs that it selects.
+    keeps_calls: OnceCell<(String, String)>,
     /// Whether the output is a terminal that knows escape sequences.
     is_terminal: bool,
     time: RunTime,
@@ -140,8 +144,8 @@ impl Context {
             whom,
             workload: OnceCell::new(),
             is_ended: Cell::new(false),
-            calls: OnceCell::new(),
-            keeps_calls: Cell::new(false),
+            in_flight: OnceCell::new(),
+            keeps_calls: OnceCell::new(),
             is_terminal: io::stdout().is_terminal()
                 && env::var_os("TERM").is_none_or(|name| name != "dumb"),
             time: RunTime::new(duration),
@@ -471,9 +475,10 @@ impl Context {
                     Err(error) => return Err(Failure::file(&name, &error)),
                 };
                 rest.extend_from_slice(&buffer[..count]);
-                while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-                    let line: Vec<u8> = rest.drain(..=end).collect();
-                    open += &String::from_utf8_lossy(&line);
+                let lines = rest.iter().rposition(|byte| *byte == b'\n');
+                let lines: Vec<u8> = rest.drain(..lines.map_or(0, |last| last + 1)).collect();
+                for line in lines.split_inclusive(|byte| *byte == b'\n') {
+                    open += &String::from_utf8_lossy(line);
                     if open.len() < MAX_RECORD && record::is_open(&open) {
                         continue;
                     }
@@ -525,32 +530,35 @@ impl Context {
         is_over
     }
 
-    /// Keeps the calls that are in flight at the end of the run, before the run ends its command.
-    pub fn keep_calls(&self) {
-        self.keeps_calls.set(true);
+    /// Keeps the calls of an event that have not returned at the end of the run, before the run ends its command.
+    pub fn keep_calls(&self, instance: &Instance<'_>, event: &str) {
+        let event = format!("{}/{event}", instance.group());
+        self.keeps_calls
+            .get_or_init(|| (event, instance.file("set_event_pid")));
     }
 
-    /// The text of `rkprobe_calls`, as it was at the end of the run.
-    pub fn calls(&self) -> &str {
-        let read = || self.tracefs.read(CALLS).unwrap_or_default();
-        self.calls.get_or_init(read)
-    }
-
-    /// The process IDs that the instance of the run selects. `None` if it does not select by them.
-    pub fn selected(&self, instance: &Instance<'_>) -> Option<Vec<u32>> {
-        if self.whom.command.is_empty() && !self.whom.with_children {
-            return None;
-        }
-        let list = self.tracefs.read(&instance.file("set_event_pid")).ok()?;
-        Some(list.lines().filter_map(|pid| pid.parse().ok()).collect())
+    /// The calls that had not returned at the end of the run.
+    pub fn in_flight(&self) -> &[InFlight] {
+        self.in_flight.get_or_init(|| {
+            let Some((event, selected)) = self.keeps_calls.get() else {
+                return Vec::new();
+            };
+            let mut calls = inflight::parse(&self.tracefs.read(CALLS).unwrap_or_default(), event);
+            // A task that ends stays in its last call for a while.
+            calls.retain(|call| !whom::has_ended(call.pid));
+            if !self.whom.command.is_empty() || self.whom.with_children {
+                let list = self.tracefs.read(selected).unwrap_or_default();
+                let selected: Vec<u32> = list.lines().filter_map(|pid| pid.parse().ok()).collect();
+                calls.retain(|call| selected.contains(&call.pid));
+            }
+            calls
+        })
     }
 
     /// Ends the command of the run, because the run is over.
     fn end(&self) {
         self.is_ended.set(true);
-        if self.keeps_calls.get() {
-            self.calls();
-        }
+        self.in_flight();
         if let Some(workload) = self.workload.get() {
             workload.end();
         }

@@ -24,10 +24,7 @@ use crate::{
         Groups,
         Likeness, //
     },
-    inflight::{
-        self,
-        InFlight, //
-    },
+    inflight::InFlight,
     outline::{
         self,
         Mark,
@@ -49,7 +46,6 @@ use crate::{
     },
     tree_json,
     values::Values,
-    whom,
     words::{
         record_of,
         Signatures, //
@@ -232,18 +228,11 @@ impl<'c> Answer<'c> {
         let Some(path) = self.question.svg.filter(|_| !self.context.tracefs.is_dry()) else {
             return Ok(());
         };
-        let stack = |(functions, ns): (&'_ Vec<String>, &u64)| {
-            let mut frames: Vec<String> = functions.iter().rev().cloned().collect();
-            let function = frames.remove(0);
-            (frames, function, *ns)
-        };
-        let all: Vec<_> = self.flames.iter().map(stack).collect();
-        let stacks: Vec<Stack<'_>> = all
-            .iter()
-            .filter(|(.., ns)| *ns > 0)
-            .map(|(frames, function, ns)| Stack {
-                frames: frames.iter().map(String::as_str).collect(),
-                function,
+        let stacks = self.flames.iter().filter(|(_, ns)| **ns > 0);
+        let stacks: Vec<Stack<'_>> = stacks
+            .map(|(functions, ns)| Stack {
+                frames: functions.iter().rev().map(String::as_str).collect(),
+                function: functions.last().map_or("", String::as_str),
                 result: None,
                 value: *ns,
             })
@@ -368,7 +357,7 @@ pub fn run(
     for (file, value) in [("trace_clock", "mono"), ("buffer_size_kb", BUFFER)] {
         context.tracefs.write(&instance.file(file), value)?;
     }
-    context.keep_calls();
+    context.keep_calls(&instance, question.event);
     context.enable(&instance, question.event)?;
     let mut answer = Answer::new(context, question, values)?;
     context.begin_reading(&instance, None)?;
@@ -393,17 +382,11 @@ pub fn run(
     if context.tracefs.is_dry() {
         return Ok(());
     }
-    let event = format!("{}/{}", instance.group(), question.event);
-    let mut in_flight = inflight::parse(context.calls(), &event);
-    // A task that ends stays in its last call for a while.
-    in_flight.retain(|call| !whom::has_ended(call.pid));
-    if let Some(selected) = context.selected(&instance) {
-        in_flight.retain(|call| selected.contains(&call.pid));
-    }
+    let in_flight = context.in_flight();
     let mut end = finish(&mut answer)?;
     answer.write_images()?;
     if context.is_json {
-        for call in &in_flight {
+        for call in in_flight {
             context.print_json(&BTreeMap::from([("in_flight", call)]))?;
         }
         return context.print_missing(&instance, "");

@@ -17,7 +17,7 @@ _rkprobe_names() {
 	,*,* | *,*,-*) ;;
 	*,--only,*) kind=functions ;;
 	*,-v,* | *,--verbose,* | *,--json,* | *,--dry-run,* | *,--children,*) ;;
-	*,--source,* | *,--stack,* | *,--time,* | *,--each,* | *,--changes,*) ;;
+	*,--source,* | *,--stack,* | *,--time,* | *,--each,* | *,--changes,* | *,--whole,*) ;;
 	*,-*,*) return ;;
 	esac
 	case $command,$previous,$word in
@@ -25,7 +25,7 @@ _rkprobe_names() {
 	follow,follow,*) kind=structures ;;
 	follow,from,* | follow,until,* | follow,:,*) kind=functions ;;
 	watch,*) kind=symbols ;;
-	lat,* | slow,* | fails,* | args,* | exits,* | count,* | list,*) kind=functions ;;
+	lat,* | slow,* | fails,* | args,* | exits,* | count,* | list,* | tree,* | why,*) kind=functions ;;
 	esac
 	[ "$kind" ] || return
 	last=${word##*[,!]}
