@@ -268,8 +268,11 @@ fn slow_view(call: &Call) -> View {
 fn missing(call: &Call) -> String {
     let mut text = String::new();
     for (count, why) in [
-        (call.lost, "more than the buffer of a call has room for"),
-        (call.unread, "lost in the trace buffer"),
+        (
+            call.lost,
+            "the buffer of the call or the return stack of the task was full",
+        ),
+        (call.unread, "the trace buffer was full"),
     ] {
         if count > 0 {
             text += &format!("  {count} steps are missing: {why}\n");
