@@ -521,8 +521,11 @@ fn command() -> Command {
                 .arg(
                     Arg::new("ROOT")
                         .value_name("ROOT")
-                        .required_unless_present("COMMAND")
-                        .help("The function whose calls fail or are slow. Without it, all system calls of COMMAND"),
+                        .required_unless_present_any(["COMMAND", "pid", "comm", "cgroup"])
+                        .help(
+                            "The function whose calls fail or are slow. Without it, all system calls of COMMAND, or \
+                             of the tasks that -p, --comm or --cgroup choose",
+                        ),
                 )
                 .arg(
                     Arg::new("fails")
@@ -772,12 +775,18 @@ mod tests {
         let (_, matches) = matches.subcommand().unwrap();
         assert_eq!(matches.get_one::<u64>("duration"), Some(&3_000_000_000));
         assert!(matches.get_flag("json"));
+        for right in [&["-p", "1"][..], &["f", "g", "--fails"], &["--", "cat"]] {
+            let all = [&["rkprobe", "why"], right].concat();
+            assert!(command().try_get_matches_from(all).is_ok());
+        }
         for wrong in [
             &["rkprobe"][..],
             &["rkprobe", "lat"],
             &["rkprobe", "slow", "f", "10x"],
             &["rkprobe", "follow", "inode", "of", "f"],
             &["rkprobe", "follow", "inode", "from", "f", "until"],
+            &["rkprobe", "why"],
+            &["rkprobe", "why", "f", "--fails", "--slow", "1s"],
         ] {
             assert!(command().try_get_matches_from(wrong).is_err());
         }

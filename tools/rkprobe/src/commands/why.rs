@@ -103,8 +103,11 @@ fn words(context: &Context) -> Vec<String> {
     .collect()
 }
 
-/// How much a failure interests the user, and when it was.
+/// How much a failure interests the user, and when it was. Without a failure, the duration counts.
 fn rank(group: &Group, words: &[String]) -> (u8, u64) {
+    if group.cause.is_none() {
+        return (1, group.longest);
+    }
     let is_expected = group
         .cause
         .as_ref()
@@ -133,7 +136,7 @@ fn line(answer: &mut Answer<'_>, index: usize) -> String {
 
 /// The failures of a command: first in a line each those that programs expect, then as trees the others, and last the
 /// one that most likely made the command fail.
-fn failures(answer: &mut Answer<'_>, words: &[String]) -> String {
+fn failures(answer: &mut Answer<'_>, words: &[String], wanted: Wanted) -> String {
     let mut order: Vec<(usize, (u8, u64))> = answer
         .groups
         .all
@@ -143,7 +146,10 @@ fn failures(answer: &mut Answer<'_>, words: &[String]) -> String {
         .collect();
     order.sort_by_key(|(_, rank)| Reverse(*rank));
     let Some((_, (highest, _))) = order.first().copied() else {
-        return "no system call failed\n".into();
+        return match wanted {
+            Wanted::Slow(ns) => format!("no system call took more than {}\n", duration::show(ns)),
+            _ => "no system call failed\n".into(),
+        };
     };
     let is_tree = |place: usize, interest: u8| match highest {
         0 => place == 0,
@@ -206,7 +212,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
     trees::run(context, question, |answer| {
         Ok(match question.is_late {
             true if context.is_json => String::new(),
-            true => failures(answer, &words),
+            true => failures(answer, &words, question.wanted),
             false => summary(answer, question),
         })
     })
