@@ -21,10 +21,10 @@ use crate::{
 /// The greatest distance of a call site of ftrace from the start of its function, in bytes.
 const MAX_SITE_OFFSET: usize = 8;
 
-/// Adds the functions that the one with the code at `root` calls, those that these call, and so on to the depth
-/// `depth`, as addresses of their call sites. `sites` are all call sites of ftrace, sorted. A
-/// function that ftrace cannot trace counts as a part of its callers. The function at `root` itself
-/// is not added, and others can be added more than once.
+/// Adds the functions that the one with the code at `root` calls, those that these call, and so on
+/// to the depth `depth`, as addresses of their call sites. `sites` are all call sites of ftrace,
+/// sorted. A function that ftrace cannot trace counts as a part of its callers. The function at
+/// `root` itself is not added, and others can be added more than once.
 ///
 /// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. `ENOMEM`.
 #[export_name = "ktrace_own_callees"]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parses the target of a call tree: `[MOD:]SYM|PATTERN [ITEM[,ITEM]...] [calls=N] [steps=N]`, with ITEM as
-//! `PATTERN`, `!PATTERN`, `*N` or `*`.
+//! Parses the target of a call tree: `[MOD:]SYM|PATTERN [ITEM[,ITEM]...] [calls=N] [steps=N]`, with
+//! ITEM as `PATTERN`, `!PATTERN`, `*N` or `*`.
 
 use core::num::NonZero;
 
