@@ -9,7 +9,7 @@
 //! neither, so ktrace uses the functions that it consists of.
 //!
 //! arm64 reports an access before the access happens. It steps over the access only for perf's own
-//! handler. So on arm64, ftrace calls the handler of a watchpoint: see `reports.rs`.
+//! handler. So on arm64, an fprobe calls the handler of a watchpoint: see `reports.rs`.
 
 use core::{
     mem::ManuallyDrop,
@@ -252,7 +252,7 @@ unsafe fn remove<H: Handler>(object: *mut c_void) {
     let raw = unsafe { &raw mut (*object.cast::<PinnedWatch<H>>()).raw };
     // SAFETY: The watchpoint lives.
     unsafe { (*raw).disarm() };
-    // The callback for ftrace is in ktrace, whose module can be unloaded later.
+    // The handler of the fprobe is in ktrace, whose module can be unloaded later.
     // SAFETY: Only `arm`, `Drop` and this function access the field. The caller guarantees that no
     // other code frees it, and `arm` is over.
     unsafe { (*raw).reports = None };
@@ -268,7 +268,7 @@ unsafe extern "C" fn hit<H: Handler>(raw: *mut Raw, regs: *mut pt_regs) {
     // SAFETY: The caller passes the `Raw` from `start` or `arm`, which is in a `PinnedWatch` for
     // `H`. Disarming waits until the CPU has left the debug exception.
     let inner = unsafe { &*kernel::container_of!(raw, PinnedWatch<H>, raw) };
-    // SAFETY: The debug exception calls this function, or calls the function that ftrace reports.
+    // SAFETY: The debug exception calls this function, or the function with the fprobe.
     let Some(_entered) = (unsafe { inner.raw.guard.enter() }) else {
         inner.raw.missed.increment();
         return;

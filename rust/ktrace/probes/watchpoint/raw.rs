@@ -34,7 +34,7 @@ use kernel::{
 use crate::{
     arch,
     hit::percpu::Counter,
-    probes::ftrace::FtraceOps,
+    probes::fprobe::Fprobe,
     support::unsupported, //
 };
 
@@ -72,8 +72,8 @@ pub(super) struct Raw {
     pub(super) missed: Counter,
     /// The kernel's calls for CPUs change the events. The kernel makes one call at a time.
     events: Arc<Events>,
-    /// The reports by ftrace, if the events themselves do not call `hit`.
-    pub(super) reports: Option<FtraceOps<Reports>>,
+    /// The reports by an fprobe, if the events themselves do not call `hit`.
+    pub(super) reports: Option<Fprobe<Reports>>,
 }
 
 // C only passes on the pointers to `Raw`, and reads its first field.
@@ -271,7 +271,7 @@ unsafe extern "C" fn cpu_offline(cpu: c_uint, node: *mut bindings::hlist_node) -
     0
 }
 
-/// [`reports`] calls this function at an access that ftrace reports.
+/// [`reports`] calls this function at an access that the fprobe reports.
 ///
 /// # Safety
 ///

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The reports of accesses by ftrace.
+//! The reports of accesses by a probe at the entry of a function.
 //!
 //! arm64 reports an access before the access happens. The kernel steps over the access only if the
 //! perf event has perf's own handler. But for each access, the kernel calls `perf_bp_event()` with
-//! the event and the registers. So on arm64, the event only counts, and a handler of ftrace at the
-//! entry of this function finds the watchpoint of the event.
+//! the event and the registers. So on arm64, the event only counts, and an fprobe at the entry of
+//! this function finds the watchpoint of the event.
 //!
-//! A kprobe cannot replace ftrace here. The debug exception of an access in another kprobe's
-//! handler would hit this kprobe, and arm64 then ends in `BUG()`.
+//! A kprobe cannot replace the fprobe. The debug exception of an access in another kprobe's handler
+//! would hit this kprobe, and arm64 then ends in `BUG()`. Neither can an `ftrace_ops` of its own,
+//! because to unregister it takes a grace period of RCU tasks: see `fprobe/sites.rs`.
 
 use core::ptr;
 
@@ -30,11 +31,13 @@ use crate::{
         atomic::read_once,
         function::Call, //
     },
-    probes::ftrace::{
-        self,
-        Filter,
-        FtraceOps,
-        Handler, //
+    probes::{
+        fprobe::{
+            Fprobe,
+            Functions,
+            Handler, //
+        },
+        ftrace, //
     },
     support::unsupported,
     symbols::symbol, //
@@ -59,13 +62,13 @@ pub(super) struct Reports {
 /// registers. It runs with preemption disabled.
 ///
 /// Process context; sleeps. `ENOMEM`, and `EOPNOTSUPP` if ftrace cannot trace the function.
-pub(super) fn start(events: Arc<Events>, call: CallWatch) -> Result<FtraceOps<Reports>> {
+pub(super) fn start(events: Arc<Events>, call: CallWatch) -> Result<Fprobe<Reports>> {
     let reports = Reports {
         events,
         call,
         watch: Atomic::new(ptr::null_mut()),
     };
-    FtraceOps::new(Filter::Addresses(&[place()?]), reports).map_err(or_unsupported)
+    Fprobe::new(Functions::Addresses(&[place()?]), reports).map_err(or_unsupported)
 }
 
 /// Checks that ftrace can trace the function. Fails as [`start`].
@@ -98,17 +101,21 @@ impl Reports {
     }
 }
 
+#[vtable]
 impl Handler for Reports {
+    type Data = ();
+
     #[inline(always)]
-    fn entry(&self, call: &Call<'_>) {
+    fn entry(&self, call: &Call<'_>) -> Option<()> {
         let event: usize = call.arg(0);
         if event != self.events.here().addr() {
-            return;
+            return None;
         }
         let regs: usize = call.arg(1);
         // SAFETY: The function is `perf_bp_event()`. Its arguments are the event and the registers.
         // The event is that of the watchpoint on this CPU, and was created after `set`. The caller
         // of `set` guarantees that the pointer is valid. The debug exception disables preemption.
         unsafe { (self.call)(read_once(&self.watch), regs as *mut pt_regs) };
+        None
     }
 }
