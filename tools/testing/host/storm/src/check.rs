@@ -168,15 +168,43 @@ fn soon(what: &str, mut attempt: impl FnMut() -> io::Result<()>) -> Result<(), S
     result.map_err(|error| format!("{what}: {error}"))
 }
 
+/// Reads all records of a buffer, and checks that the kernel then counts none. Otherwise it would try to
+/// read the others for ever, for example for `trace_pipe`.
+///
+/// `place` is the start of the paths of an instance's files.
+fn drain(place: &str) -> Result<(), String> {
+    let _ = write(&format!("{place}tracing_on"), b"0");
+    for cpu in 0..CPUS {
+        let directory = format!("{place}per_cpu/cpu{cpu}");
+        let mut file = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(format!("{directory}/trace_pipe_raw"))
+            .map_err(|error| format!("{directory}/trace_pipe_raw: {error}"))?;
+        let mut buffer = vec![0; 1 << 16];
+        while matches!(file.read(&mut buffer), Ok(1..)) {}
+        drop(file);
+        let stats = fs::read_to_string(format!("{directory}/stats")).unwrap_or_default();
+        if !stats.starts_with("entries: 0\n") {
+            return Err(format!(
+                "{directory}/stats after all records were read:\n{stats}"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Removes what the workers left, unloads the module, and compares with the state before.
 pub fn finish(before: &State) -> Result<(), String> {
     for cpu in 1..CPUS {
         let _ = write(&format!("/sys/devices/system/cpu/cpu{cpu}/online"), b"1");
     }
+    drain("")?;
     before.settings.restore();
     for instance in 0..INSTANCES {
         let path = format!("instances/i{instance}");
         if Path::new(&path).exists() {
+            drain(&format!("{path}/"))?;
             soon(&path, || fs::remove_dir(&path))?;
         }
     }

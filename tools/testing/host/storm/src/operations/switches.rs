@@ -26,6 +26,8 @@ use crate::{
 
 use super::machine::CPUS;
 
+const SUBBUF_SIZE: &str = "buffer_subbuf_size_kb";
+
 /// The switches at the top, and the values that they have before and after the storm. In this order,
 /// each can be restored.
 const DEFAULTS: [(&str, &str); 12] = [
@@ -34,7 +36,7 @@ const DEFAULTS: [(&str, &str); 12] = [
     ("/proc/sys/debug/kprobes-optimization", "1"),
     ("current_tracer", "nop"),
     ("snapshot", "0"),
-    ("buffer_subbuf_size_kb", "4"),
+    (SUBBUF_SIZE, "4"),
     // The kernel shows another text until the first use expands the buffer.
     ("buffer_size_kb", "1408"),
     ("tracing_cpumask", "f"),
@@ -142,10 +144,17 @@ fn place(rng: &mut Rng) -> String {
 /// Writes a random value to the file of a switch, at the top or in an instance.
 fn change(worker: &Worker, rng: &mut Rng, switches: &[(&str, &[&str])]) -> io::Result<()> {
     let (name, values) = rng.pick(switches);
-    let path = place(rng) + &name.replace('#', &rng.below(CPUS).to_string());
+    let place = place(rng);
+    let path = format!("{place}{}", name.replace('#', &rng.below(CPUS).to_string()));
     let value = rng.pick(values);
     worker.note(format_args!("{path} {value}"));
-    write(&path, value.as_bytes())
+    write(&path, value.as_bytes())?;
+    if name == SUBBUF_SIZE {
+        // The kernel still counts the records that it has just freed, and who reads trace_pipe looks for them for
+        // ever: see Documentation/kernel-reports.rst.
+        truncate(&format!("{place}trace"))?;
+    }
+    Ok(())
 }
 
 /// Turns all kprobes or all of ftrace off for some time.
@@ -182,7 +191,7 @@ pub fn resize(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
         &[
             ("buffer_size_kb", &["0", "1", "12", "100", "1408", "2000"]),
             ("per_cpu/cpu#/buffer_size_kb", &["1", "77", "700"]),
-            ("buffer_subbuf_size_kb", &["4", "4", "8", "64"]),
+            (SUBBUF_SIZE, &["4", "4", "8", "64"]),
         ],
     )
 }
