@@ -22,6 +22,7 @@
 #include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/trace_recursion.h>
+#include <linux/uaccess.h>
 
 /* C counterpart of ktrace::fprobe::sites::Site: a probe at the ftrace site of a function. */
 struct ktrace_site {
@@ -38,6 +39,7 @@ void ktrace_add_sites(struct ktrace_site *sites, size_t count);
 void ktrace_remove_sites(struct ktrace_site *sites, size_t count);
 void ktrace_remove_sites_in(struct module *module);
 struct ftrace_ops *ktrace_site_ops(void);
+bool ktrace_is_first_graph_user(const struct fgraph_ops *ops);
 
 #define KTRACE_SITE_BITS 11
 
@@ -167,4 +169,12 @@ void ktrace_remove_sites_in(struct module *module)
 				hlist_del_init_rcu(&site->node);
 		}
 	}
+}
+
+/* Whether registered fgraph_ops have the index 0. False if they cannot be read. */
+bool ktrace_is_first_graph_user(const struct fgraph_ops *ops)
+{
+	int index;
+
+	return !copy_from_kernel_nofault(&index, &ops->idx, sizeof(index)) && index == 0;
 }

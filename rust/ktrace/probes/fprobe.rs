@@ -67,6 +67,7 @@ pub use functions::{
 };
 
 mod functions;
+mod graph_index;
 mod sites;
 mod slot;
 
@@ -388,7 +389,16 @@ unsafe fn register(slot: *mut FprobeSlot, functions: Functions<'_>) -> Result {
     }
     let list = ftrace_list::lock();
     // SAFETY: The caller guarantees that the fprobe is initialised and does not move.
-    unsafe { functions::register(&list, fprobe, &functions) }
+    unsafe { functions::register(&list, fprobe, &functions) }?;
+    if has_exit && graph_index::is_first() {
+        // The next index is another one, unless other probes are registered.
+        // SAFETY: This function has just registered the fprobe, and registers it again.
+        unsafe {
+            to_result(bindings::unregister_fprobe(fprobe))?;
+            functions::register(&list, fprobe, &functions)?;
+        }
+    }
+    Ok(())
 }
 
 /// Unregisters an fprobe, and waits until no handler runs. If this fails, keeps the code loaded.
