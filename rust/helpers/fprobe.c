@@ -39,7 +39,9 @@ void ktrace_add_sites(struct ktrace_site *sites, size_t count);
 void ktrace_remove_sites(struct ktrace_site *sites, size_t count);
 void ktrace_remove_sites_in(struct module *module);
 struct ftrace_ops *ktrace_site_ops(void);
-bool ktrace_is_first_graph_user(const struct fgraph_ops *ops);
+int ktrace_graph_index(const struct fgraph_ops *ops);
+void ktrace_skip_graph_index(void);
+void ktrace_never_called(void);
 
 #define KTRACE_SITE_BITS 11
 
@@ -171,10 +173,27 @@ void ktrace_remove_sites_in(struct module *module)
 	}
 }
 
-/* Whether registered fgraph_ops have the index 0. False if they cannot be read. */
-bool ktrace_is_first_graph_user(const struct fgraph_ops *ops)
+/* The index that registered fgraph_ops have, or had last. -1 if they cannot be read. */
+int ktrace_graph_index(const struct fgraph_ops *ops)
 {
 	int index;
 
-	return !copy_from_kernel_nofault(&index, &ops->idx, sizeof(index)) && index == 0;
+	return copy_from_kernel_nofault(&index, &ops->idx, sizeof(index)) ? -1 : index;
+}
+
+static void ktrace_never_exits(struct fprobe *probe, unsigned long address, unsigned long caller,
+			       struct ftrace_regs *fregs, void *data)
+{
+}
+
+/* Gives fprobe an index for a moment, if it has none. The caller excludes other callers. */
+void ktrace_skip_graph_index(void)
+{
+	static struct fprobe probe = {
+		.exit_handler = ktrace_never_exits,
+	};
+	unsigned long address = (unsigned long)ktrace_never_called;
+
+	if (!register_fprobe_ips(&probe, &address, 1))
+		unregister_fprobe(&probe);
 }

@@ -388,6 +388,9 @@ unsafe fn register(slot: *mut FprobeSlot, functions: Functions<'_>) -> Result {
         }
     }
     let list = ftrace_list::lock();
+    if has_exit {
+        graph_index::skip_first(&list);
+    }
     // SAFETY: The caller guarantees that the fprobe is initialised and does not move.
     unsafe { functions::register(&list, fprobe, &functions) }?;
     if has_exit && graph_index::is_first() {

@@ -19,7 +19,10 @@ use kernel::{
     },
 };
 
-use crate::symbols::symbol;
+use crate::{
+    modules::ftrace_list::Locked,
+    symbols::symbol, //
+};
 
 /// The name of fprobe's `struct fgraph_ops`.
 const OPS: &CStr = c"fprobe_graph_ops";
@@ -29,18 +32,39 @@ static ADDRESS: Atomic<usize> = Atomic::new(0);
 
 const UNKNOWN: usize = 1;
 
+/// The greatest index. C: `FGRAPH_ARRAY_SIZE`.
+const LAST: i32 = 15;
+
 extern "C" {
-    fn ktrace_is_first_graph_user(ops: *const c_void) -> bool;
+    fn ktrace_graph_index(ops: *const c_void) -> i32;
+    fn ktrace_skip_graph_index();
 }
 
-/// Whether fprobe has the index 0. A probe with an exit handler must be registered. False if the
-/// kernel's symbols do not say so. Process context; sleeps.
-pub(super) fn is_first() -> bool {
+/// The index that fprobe has, or had last. `None` if the kernel's symbols do not say so.
+fn index() -> Option<i32> {
     let mut address = ADDRESS.load(Relaxed);
     if address == 0 {
         address = symbol::address_of(OPS).unwrap_or(UNKNOWN);
         ADDRESS.store(address, Relaxed);
     }
-    // SAFETY: The function does not trust the address. If nothing is there, it returns false.
-    address != UNKNOWN && unsafe { ktrace_is_first_graph_user(address as *const c_void) }
+    if address == UNKNOWN {
+        return None;
+    }
+    // SAFETY: The function does not trust the address.
+    Some(unsafe { ktrace_graph_index(address as *const c_void) })
+}
+
+/// Prepares the registration of a probe with an exit handler, which gives fprobe the next index.
+/// Skips the index 0. Process context; sleeps.
+pub(super) fn skip_first(_list: &Locked) {
+    if index() == Some(LAST) {
+        // SAFETY: The list excludes other callers.
+        unsafe { ktrace_skip_graph_index() };
+    }
+}
+
+/// Whether fprobe has the index 0 nevertheless, because others have taken indexes, too. A probe
+/// with an exit handler must be registered. Process context; sleeps.
+pub(super) fn is_first() -> bool {
+    index() == Some(0)
 }
