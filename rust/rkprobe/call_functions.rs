@@ -73,9 +73,7 @@ impl CallFunctions {
                 CallItem::Callees(depth) => {
                     let mut all = ftrace::sites(c"*")?;
                     all.sort_unstable();
-                    for root in &roots {
-                        callees::add_callees(*root, depth, &all, &mut sites)?;
-                    }
+                    callees::add_callees(&roots, depth, &all, &mut sites)?;
                 }
                 CallItem::Except(pattern) => match add_matching(pattern, at, &mut excepted) {
                     Err(Failure::Command(_)) => {}

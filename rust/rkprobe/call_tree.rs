@@ -49,11 +49,11 @@ use crate::{
         Action, //
     },
     collect::collect,
-    entry_saver::EntryLayout,
-    hit_context::{
-        CallValues,
-        HitContext, //
+    entry_saver::{
+        EntryData,
+        EntryLayout, //
     },
+    hit_context::HitContext,
     records::Records, //
 };
 
@@ -223,7 +223,7 @@ impl CallTree {
             .untraced_returns()
             .wrapping_sub(finished.untraced() as u32);
         finished.lose(untraced.into());
-        let values = ReturnedRoot {
+        let values = EntryData {
             words: &finished.entry_data(),
             elapsed: finished.elapsed(),
         };
@@ -318,27 +318,5 @@ impl tracepoint::Handler for AtTaskFree {
         if self.0.calls.abandon(hit.arg::<u64>(0)) {
             self.0.missed.increment();
         }
-    }
-}
-
-/// The values of a call at its return.
-#[derive(Clone, Copy)]
-struct ReturnedRoot<'a> {
-    /// The entry data.
-    words: &'a [u64],
-    /// The duration of the call, in ns.
-    elapsed: u64,
-}
-
-impl CallValues for ReturnedRoot<'_> {
-    #[inline(always)]
-    fn entry_data(self, index: u8) -> u64 {
-        // Each index in a program has a word.
-        self.words.get(usize::from(index)).copied().unwrap_or(0)
-    }
-
-    #[inline(always)]
-    fn elapsed(self) -> u64 {
-        self.elapsed
     }
 }

@@ -170,11 +170,11 @@ impl<'a> SourceField<'a> {
             Ok::<_, Error>(())
         });
         found.ok_or(self.error(ErrorKind::NoObjectEvent))??;
-        let is_alone = |spec: &Spec| {
+        let is_no_source = |spec: &Spec| {
             let kind = spec.kind();
             kind.is_object() || kind == ProbeKind::CallTree
         };
-        if self.probes.iter().any(is_alone) {
+        if self.probes.iter().any(is_no_source) {
             return Err(self.error(ErrorKind::ObjectOfObject).into());
         }
         Ok(())

@@ -181,9 +181,10 @@ pub(crate) fn elapsed_since(then: u64) -> u64 {
 
 /// The entry data of a call, at its return.
 #[derive(Clone, Copy)]
-struct EntryData<'a> {
-    words: &'a [u64],
-    elapsed: u64,
+pub(crate) struct EntryData<'a> {
+    pub(crate) words: &'a [u64],
+    /// The duration of the call, in ns.
+    pub(crate) elapsed: u64,
 }
 
 impl CallValues for EntryData<'_> {

@@ -21,15 +21,15 @@ use crate::{
 /// The greatest distance of a call site of ftrace from the start of its function, in bytes.
 const MAX_SITE_OFFSET: usize = 8;
 
-/// Adds the functions that the one with the code at `root` calls, those that these call, and so on
-/// to the depth `depth`, as addresses of their call sites. `sites` are all call sites of ftrace,
-/// sorted. A function that ftrace cannot trace counts as a part of its callers. The function at
-/// `root` itself is not added, and others can be added more than once.
+/// Adds the functions that those with the code at `roots` call, those that these call, and so on to
+/// the depth `depth`, as addresses of their call sites. `sites` are all call sites of ftrace,
+/// sorted. A function that ftrace cannot trace counts as a part of its callers. The functions at
+/// `roots` themselves are not added.
 ///
 /// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. `ENOMEM`.
 #[export_name = "ktrace_own_callees"]
 pub fn add_callees(
-    root: usize,
+    roots: &[usize],
     depth: u32,
     sites: &[c_ulong],
     callees: &mut KVVec<c_ulong>,
@@ -40,10 +40,12 @@ pub fn add_callees(
     let (mut level, mut next) = (KVVec::new(), KVVec::new());
     let mut parts = KVVec::new();
     let mut bytes = KVVec::new();
-    let root = symbol::extent(root).map_or(root, |(start, _)| start);
-    level.push(root, GFP_KERNEL)?;
-    if let Some(root) = site_at(sites, root).and_then(|index| found.get_mut(index)) {
-        *root = true;
+    for root in roots {
+        let root = symbol::extent(*root).map_or(*root, |(start, _)| start);
+        level.push(root, GFP_KERNEL)?;
+        if let Some(is_found) = site_at(sites, root).and_then(|index| found.get_mut(index)) {
+            *is_found = true;
+        }
     }
     for _ in 0..depth {
         while let Some(address) = level.pop() {
