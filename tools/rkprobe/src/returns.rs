@@ -4,6 +4,7 @@
 
 use std::collections::{
     BTreeMap,
+    BTreeSet,
     HashMap, //
 };
 
@@ -15,8 +16,9 @@ use probe::btf::{
 
 use crate::btf;
 
-/// The highest number of an error. C: `MAX_ERRNO`.
-const MAX_ERROR: u64 = 4095;
+/// The lowest number that is an error. C: `MAX_ERRNO`.
+pub const MIN_ERROR: i32 = -4095;
+const MAX_ERROR: u64 = MIN_ERROR.unsigned_abs() as u64;
 
 /// Types of points in time, whose low negative values are no errors.
 const TIMES: [&str; 2] = ["ktime_t", "time64_t"];
@@ -108,30 +110,40 @@ pub struct Returns {
 impl Returns {
     /// Looks up functions, `NAME` or `NAME [MODULE]`.
     pub fn look_up<'s>(&mut self, symbols: impl Iterator<Item = &'s str>) {
-        let new: Vec<&str> = symbols
-            .filter(|symbol| !self.known.contains_key(*symbol))
-            .collect();
+        self.look_up_with(symbols, |_, _, _| ());
+    }
+
+    /// The same. Calls `f` with each function that was unknown, its name, and the BTF of its module, if there is one.
+    pub fn look_up_with<'s>(
+        &mut self,
+        symbols: impl Iterator<Item = &'s str>,
+        mut f: impl FnMut(&'s str, &str, Option<&Btf<'_>>),
+    ) {
+        let is_new = |symbol: &&str| !self.known.contains_key(*symbol);
+        let new: BTreeSet<&str> = symbols.filter(is_new).collect();
         if new.is_empty() {
             return;
         }
         if self.kernel.is_empty() {
             self.kernel = btf::read("vmlinux");
         }
-        let of_module = by_module(&new);
         let mut index = Vec::new();
         let kernel = btf::parse(&self.kernel, None, &mut index);
-        for (module, symbols) in of_module {
-            let bytes = btf::read(module);
+        for (module, symbols) in by_module(new) {
+            let mut bytes = Vec::new();
             let mut index = Vec::new();
             let own = kernel.as_ref().and_then(|kernel| match module {
                 "" => Some(*kernel),
-                _ => btf::parse(&bytes, Some(kernel), &mut index),
+                _ => {
+                    bytes = btf::read(module);
+                    btf::parse(&bytes, Some(kernel), &mut index)
+                }
             });
             for (symbol, name) in symbols {
-                let returned = own
-                    .as_ref()
-                    .map_or(Returned::Unknown, |btf| returned_in(btf, name));
+                let own = own.as_ref();
+                let returned = own.map_or(Returned::Unknown, |btf| returned_in(btf, name));
                 self.known.insert(symbol.into(), returned);
+                f(symbol, name, own);
             }
         }
     }
@@ -155,12 +167,12 @@ impl Returns {
 }
 
 /// The symbols of each module, `NAME [MODULE]`, with their names. The kernel itself is the module without a name.
-pub fn by_module<'s>(symbols: &[&'s str]) -> BTreeMap<&'s str, Vec<(&'s str, &'s str)>> {
+fn by_module(symbols: BTreeSet<&str>) -> BTreeMap<&str, Vec<(&str, &str)>> {
     let mut modules: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
     for symbol in symbols {
         let (name, module) = match symbol.split_once(" [") {
             Some((name, module)) => (name, module.trim_end_matches(']')),
-            None => (*symbol, ""),
+            None => (symbol, ""),
         };
         modules.entry(module).or_default().push((symbol, name));
     }
@@ -195,7 +207,7 @@ mod tests {
 
     #[test]
     fn symbols_have_modules() {
-        let modules = by_module(&["f", "g [m]", "h"]);
+        let modules = by_module(BTreeSet::from(["f", "g [m]", "h"]));
         assert_eq!(modules[""], [("f", "f"), ("h", "h")]);
         assert_eq!(modules["m"], [("g [m]", "g")]);
     }

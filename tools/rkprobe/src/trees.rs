@@ -34,7 +34,11 @@ use crate::{
     perfetto::Trace,
     probes,
     record::Record,
-    returns::Returned,
+    returns::{
+        Returned,
+        Returns,
+        MIN_ERROR, //
+    },
     stream,
     syscalls::{
         self,
@@ -52,8 +56,6 @@ use crate::{
     }, //
 };
 
-/// The lowest number that is an error. C: `MAX_ERRNO`.
-const MIN_ERROR: i32 = -4095;
 /// The size of the buffer of each CPU, in KiB. The records of a call are written at once.
 const BUFFER: &str = "8192";
 
@@ -145,11 +147,12 @@ impl<'c> Answer<'c> {
         if self.context.is_json {
             let text = self.json(&call);
             self.context.print(&text)?;
-        }
-        let (index, is_new) = self.groups.add(call, &self.signatures.returns);
-        if is_new && !self.question.is_late && !self.context.is_json {
-            let text = self.text(index);
-            self.context.print(&text)?;
+        } else {
+            let (index, is_new) = self.groups.add(call, &self.signatures.returns);
+            if is_new && !self.question.is_late {
+                let text = self.text(index);
+                self.context.print(&text)?;
+            }
         }
         Ok(wanted.is_none_or(|wanted| self.count < wanted))
     }
@@ -282,9 +285,10 @@ fn missing(call: &Call) -> String {
 }
 
 /// The condition that the root returns an error, or this error.
-fn failed(root: &str, signatures: &mut Signatures, number: Option<u32>) -> Result<String> {
-    signatures.look_up([root].into_iter());
-    let returned = signatures.returns.of(root);
+fn failed(root: &str, number: Option<u32>) -> Result<String> {
+    let mut returns = Returns::default();
+    returns.look_up([root].into_iter());
+    let returned = returns.of(root);
     let operand = match &returned {
         Returned::Int => "$retval:s32",
         _ => "$retval:s64",
@@ -309,7 +313,7 @@ fn commands(context: &Context, question: &Question<'_>, values: &Values) -> Resu
     match question.wanted {
         Wanted::All => {}
         Wanted::Failed(number) => {
-            conditions.push(failed(&symbol, &mut Signatures::default(), number)?);
+            conditions.push(failed(&symbol, number)?);
         }
         Wanted::Slow(ns) => conditions.push(format!("$elapsed > {ns}")),
     }
@@ -386,7 +390,6 @@ pub fn run(
         return Ok(());
     }
     let in_flight = context.in_flight();
-    let mut end = finish(&mut answer)?;
     answer.write_images()?;
     if context.is_json {
         for call in in_flight {
@@ -394,6 +397,7 @@ pub fn run(
         }
         return context.print_missing(&instance, "");
     }
+    let mut end = finish(&mut answer)?;
     if !in_flight.is_empty() {
         end += "not returned yet:\n";
         end += &in_flight.iter().map(InFlight::text).collect::<String>();

@@ -16,12 +16,10 @@ use probe::btf::{
 use serde_json::Value as Json;
 
 use crate::{
-    btf,
     cause,
     errno,
     record::Record,
     returns::{
-        by_module,
         Returned,
         Returns, //
     },
@@ -159,7 +157,6 @@ pub fn record_of(fields: &[(String, String)]) -> Record<'_> {
 /// The types of functions. The answers of BTF are kept.
 #[derive(Default)]
 pub struct Signatures {
-    kernel: Vec<u8>,
     known: HashMap<String, Signature>,
     /// What the functions return.
     pub returns: Returns,
@@ -168,33 +165,11 @@ pub struct Signatures {
 impl Signatures {
     /// Looks up functions, `NAME` or `NAME [MODULE]`.
     pub fn look_up<'s>(&mut self, symbols: impl Iterator<Item = &'s str>) {
-        let is_new = |symbol: &&str| !self.known.contains_key(*symbol);
-        let mut new: Vec<&str> = symbols.filter(is_new).collect();
-        new.sort_unstable();
-        new.dedup();
-        if new.is_empty() {
-            return;
-        }
-        self.returns.look_up(new.iter().copied());
-        if self.kernel.is_empty() {
-            self.kernel = btf::read("vmlinux");
-        }
-        let mut index = Vec::new();
-        let kernel = btf::parse(&self.kernel, None, &mut index);
-        for (module, symbols) in by_module(&new) {
-            let bytes = btf::read(module);
-            let mut index = Vec::new();
-            let own = kernel.as_ref().and_then(|kernel| match module {
-                "" => Some(*kernel),
-                _ => btf::parse(&bytes, Some(kernel), &mut index),
-            });
-            for (symbol, name) in symbols {
-                let signature = own
-                    .as_ref()
-                    .map_or_else(Signature::default, |btf| Signature::of(btf, name));
-                self.known.insert(symbol.into(), signature);
-            }
-        }
+        let Self { known, returns } = self;
+        returns.look_up_with(symbols, |symbol, name, btf| {
+            let signature = btf.map(|btf| Signature::of(btf, name));
+            known.insert(symbol.into(), signature.unwrap_or_default());
+        });
     }
 
     /// The arguments of a step, as in a call in C.
@@ -247,10 +222,13 @@ impl Signatures {
 
 #[cfg(test)]
 mod tests {
-    use crate::btf::builder::{
-        Builder,
-        BOOL,
-        SIGNED, //
+    use crate::btf::{
+        self,
+        builder::{
+            Builder,
+            BOOL,
+            SIGNED, //
+        }, //
     };
 
     use super::*;
@@ -282,7 +260,6 @@ mod tests {
                 ("g", Returned::Pointer),
                 ("h", Returned::Nothing),
             ]),
-            ..Signatures::default()
         }
     }
 

@@ -40,6 +40,11 @@ use crate::{
 
 /// The script of the shell.
 const SCRIPT: &str = "kill -STOP $$; exec \"$@\"";
+/// The time that a command has to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(2);
+/// How often the state of the process is read.
+const INTERVAL: Duration = Duration::from_millis(5);
+
 /// The start of the script that marks the command and its children: they inherit the timer slack, and `exec` keeps it.
 /// The default is 50,000 ns, so that some ns more change nothing.
 fn marking(mark: Option<u32>) -> String {
@@ -47,11 +52,6 @@ fn marking(mark: Option<u32>) -> String {
         format!("echo {ns} > /proc/$$/timerslack_ns; ")
     })
 }
-
-/// The time that a command has to end after SIGTERM.
-const GRACE: Duration = Duration::from_secs(2);
-/// How often the state of the process is read.
-const INTERVAL: Duration = Duration::from_millis(5);
 
 /// A command. Dropping it ends it.
 pub struct Workload {

@@ -40,7 +40,10 @@ use crate::{
     },
     lines::Lines,
     probes,
-    returns::Returns,
+    returns::{
+        Returns,
+        MIN_ERROR, //
+    },
     selection::{
         is_list,
         split, //
@@ -56,9 +59,6 @@ use crate::{
     targets::Targets,
     whom::Whom, //
 };
-
-/// The lowest number that is an error. C: `MAX_ERRNO`.
-const MIN_ERROR: i32 = -4095;
 
 /// The event of `f…%return`, which knows the function.
 const FUNCTIONS: &str = "fails";

@@ -211,7 +211,6 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
     let words = words(context);
     trees::run(context, question, |answer| {
         Ok(match question.is_late {
-            true if context.is_json => String::new(),
             true => failures(answer, &words, question.wanted),
             false => summary(answer, question),
         })
