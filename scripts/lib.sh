@@ -321,3 +321,7 @@ saved_command() {
 trouble='Oops|BUG:|WARNING:|cut here|general protection|Kernel panic|KASAN|KCSAN|UBSAN'
 trouble+='|suspicious RCU usage|rcu: INFO|INFO: task|possible .*(deadlock|locking|recurs)|lock state'
 trouble+='|held lock|lockdep is turned off|DEBUG_LOCKS_WARN|kmemleak: [1-9]'
+
+# find_trouble FILE: print the reports in this log. The one that is left out is harmless and the kernel's own, see
+# Documentation/kernel-reports.rst.
+find_trouble() { grep -aE "$trouble" "$1" | grep -avF 'stack going in the wrong direction? at return_to_handler+'; }
