@@ -355,6 +355,28 @@ impl Action {
         }
     }
 
+    /// Runs an action without a condition. Returns false if the hit has no record, because it found
+    /// no buffer. Any context.
+    #[inline(always)]
+    pub(crate) fn record_always<O: Origin>(
+        &self,
+        hit: &O,
+        values: impl CallValues,
+        head: impl RecordHead,
+    ) -> bool {
+        let Self::Buffered(buffered) = self else {
+            self.run_always(hit, values, head);
+            return true;
+        };
+        let mut is_recorded = false;
+        buffered.run(*hit, values, head, |buffered, fields| {
+            is_recorded = true;
+            buffered.input.counters.increment::<HITS>();
+            buffered.taker.take(fields)
+        });
+        is_recorded
+    }
+
     /// Runs an action with a condition, at a hit that most likely does not fulfil it. Any context.
     #[inline(always)]
     pub(crate) fn run_if<O: Origin>(

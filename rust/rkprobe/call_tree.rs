@@ -233,8 +233,10 @@ impl CallTree {
             Some(_) => return,
         };
         let mut records = finished.records();
-        if let Some(root) = records.next() {
-            action.run_always(&call, values, root);
+        // Steps without their root would be a tree of which nobody knows the arguments.
+        match records.next() {
+            Some(root) if action.record_always(&call, values, root) => {}
+            _ => return,
         }
         for step in records {
             record_bytes(&self.records, &call, step, &self.no_arguments);
