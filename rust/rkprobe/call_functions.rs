@@ -50,7 +50,7 @@ impl CallFunctions {
                 address => address.map_err(at_target)?,
             };
         }
-        find_roots(target)?;
+        find_roots(target, &find_excepted(target)?)?;
         for (item, at) in target.items() {
             if let CallItem::Pattern(pattern) = item {
                 add_matching(pattern, at, &mut KVVec::new())?;
@@ -61,10 +61,9 @@ impl CallFunctions {
 
     /// Finds the functions. Process context; sleeps, but reads no file.
     pub(crate) fn find(target: &CallTreeTarget<'_>) -> Result<Self, Failure> {
-        let mut roots = find_roots(target)?;
+        let excepted = find_excepted(target)?;
+        let roots = find_roots(target, &excepted)?;
         let mut sites = KVVec::new();
-        let mut excepted = KVVec::new();
-        sort(&mut roots);
         sites.extend_from_slice(&roots, GFP_KERNEL)?;
         for (item, at) in target.items() {
             match item {
@@ -75,29 +74,31 @@ impl CallFunctions {
                     all.sort_unstable();
                     callees::add_callees(&roots, depth, &all, &mut sites)?;
                 }
-                CallItem::Except(pattern) => match add_matching(pattern, at, &mut excepted) {
-                    Err(Failure::Command(_)) => {}
-                    result => result?,
-                },
+                CallItem::Except(_) => {}
             }
         }
         sort(&mut sites);
-        sort(&mut excepted);
-        let is_in = |list: &[usize], site: &usize| list.binary_search(site).is_ok();
         sites.retain(|site| is_in(&roots, site) || !is_in(&excepted, site));
         Ok(Self { roots, sites })
     }
 }
 
-/// The call sites of the roots.
-fn find_roots(target: &CallTreeTarget<'_>) -> Result<KVVec<usize>, Failure> {
+/// The call sites of the roots, sorted. If the root is a pattern, these are not the `excepted` ones.
+fn find_roots(target: &CallTreeTarget<'_>, excepted: &[usize]) -> Result<KVVec<usize>, Failure> {
     let mut roots = KVVec::new();
     if target.is_pattern() {
         let name = CString::try_from_fmt(format_args!("{}", target.root))?;
-        return match ftrace::sites(&name) {
+        match ftrace::sites(&name) {
+            Ok(found) => roots.extend_from_slice(&found, GFP_KERNEL)?,
             // No function matches.
-            Err(EINVAL) => Err(at_target(ENOENT)),
-            found => Ok(found?),
+            Err(EINVAL) => {}
+            Err(error) => return Err(error.into()),
+        }
+        sort(&mut roots);
+        roots.retain(|root| !is_in(excepted, root));
+        return match roots.is_empty() {
+            true => Err(at_target(ENOENT)),
+            false => Ok(roots),
         };
     }
     match ftrace::site_of(symbols::address_of(target.root).map_err(at_target)?) {
@@ -107,6 +108,27 @@ fn find_roots(target: &CallTreeTarget<'_>) -> Result<KVVec<usize>, Failure> {
         Err(error) => return Err(error.into()),
     }
     Ok(roots)
+}
+
+/// The call sites of the functions that the command excludes, sorted.
+fn find_excepted(target: &CallTreeTarget<'_>) -> Result<KVVec<usize>, Failure> {
+    let mut excepted = KVVec::new();
+    for (item, at) in target.items() {
+        if let CallItem::Except(pattern) = item {
+            match add_matching(pattern, at, &mut excepted) {
+                // No function matches.
+                Err(Failure::Command(_)) => {}
+                result => result?,
+            }
+        }
+    }
+    sort(&mut excepted);
+    Ok(excepted)
+}
+
+/// Whether a sorted list contains an address.
+fn is_in(list: &[usize], address: &usize) -> bool {
+    list.binary_search(address).is_ok()
 }
 
 /// Adds the call sites of the functions whose names match a pattern, which stands at `at`.

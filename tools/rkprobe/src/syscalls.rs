@@ -35,7 +35,12 @@ const PREFIXES: [&str; 5] = [
 pub const ALL: &str = "__x64_sys_*";
 #[cfg(not(target_arch = "x86_64"))]
 pub const ALL: &str = "__arm64_sys_*";
-/// One of them.
+/// The functions that never return, as a pattern.
+#[cfg(target_arch = "x86_64")]
+pub const EXITS: &str = "__x64_sys_exit*";
+#[cfg(not(target_arch = "x86_64"))]
+pub const EXITS: &str = "__arm64_sys_exit*";
+/// One of all.
 #[cfg(target_arch = "x86_64")]
 pub const ANY: &str = "__x64_sys_openat";
 #[cfg(not(target_arch = "x86_64"))]

@@ -331,9 +331,11 @@ fn commands(context: &Context, question: &Question<'_>, values: &Values) -> Resu
         Some(fetch) => vec![fetch, String::new()],
         None => values.fetch_arguments("", false),
     };
-    let functions = match question.functions {
-        "" => String::new(),
-        functions => format!(" {functions}"),
+    let functions = match (question.functions, root) {
+        ("", _) => String::new(),
+        // A call that never returns would count as missed.
+        (functions, syscalls::ALL) => format!(" {functions},!{}", syscalls::EXITS),
+        (functions, _) => format!(" {functions}"),
     };
     let event = question.event;
     let command = |fetch| format!("c:GROUP/{event} {root}{functions}{ROOM}{fetch}{clause}");
