@@ -304,18 +304,47 @@ pub(crate) fn takes(filter: Filter<'_>) -> Result<bool> {
     }
 }
 
+/// The functions by which the kernel's fprobe locks a bucket of its hash table, and a pattern that
+/// matches only them. At a call of them, fprobe would search the bucket that is being changed, and
+/// the search would never end. They are functions only on kernels for debugging, else macros. C:
+/// `preempt_count_add()`, `preempt_count_sub()`.
+pub(super) const USED_BY_FPROBE: [&CStr; 2] = [c"preempt_count_add", c"preempt_count_sub"];
+pub(super) const USED_BY_FPROBE_PATTERN: &CStr = c"preempt_count_*";
+/// Whether the kernel has these functions.
+pub(super) const HAS_USED_BY_FPROBE: bool =
+    cfg!(any(CONFIG_DEBUG_PREEMPT, CONFIG_TRACE_PREEMPT_TOGGLE));
+
+/// Leaves out the functions that a probe with an exit handler cannot have, which are call sites of
+/// ftrace. Process context. `ENOMEM`.
+pub(super) fn leave_out_used(sites: &mut KVVec<c_ulong>) -> Result {
+    if HAS_USED_BY_FPROBE {
+        let used = match selected(Filter::Glob(USED_BY_FPROBE_PATTERN)) {
+            Err(EINVAL) => return Ok(()),
+            used => used?,
+        };
+        sites.retain(|site| !used.contains(site));
+    }
+    Ok(())
+}
+
 /// The functions whose names match a pattern with `*`, `?` and `[...]`, as addresses of their call
 /// sites, which ftrace patches: [`Call::function`] is such an address. `*` matches all functions.
+/// Those that an [`fprobe`](crate::fprobe) with an exit handler cannot have are left out.
 ///
 /// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. `EINVAL`
 /// if no function matches, `EFAULT` if the kernel's filters look unknown, `ENOMEM`.
 #[export_name = "ktrace_own_sites"]
 pub fn sites(pattern: &CStr) -> Result<KVVec<c_ulong>> {
-    if pattern.to_bytes() != b"*" {
-        return selected(Filter::Glob(pattern));
+    let mut sites = match pattern.to_bytes() {
+        // SAFETY: The structure is valid and not registered.
+        b"*" => selected_by(|ops| unsafe { set_names(ops, pattern) })?,
+        _ => selected(Filter::Glob(pattern))?,
+    };
+    leave_out_used(&mut sites)?;
+    match sites.is_empty() {
+        true => Err(EINVAL),
+        false => Ok(sites),
     }
-    // SAFETY: The structure is valid and not registered.
-    selected_by(|ops| unsafe { set_names(ops, pattern) })
 }
 
 /// The call site of the function that begins at `address`: see [`sites`]. Process context; sleeps.

@@ -27,7 +27,10 @@ use crate::{
     },
     probes::ftrace::{
         self,
-        Filter, //
+        Filter,
+        HAS_USED_BY_FPROBE,
+        USED_BY_FPROBE,
+        USED_BY_FPROBE_PATTERN, //
     },
 };
 
@@ -101,6 +104,35 @@ pub(super) fn are_in_going(functions: &Functions<'_>) -> bool {
     })
 }
 
+/// Whether fprobe uses one of the functions. `register` leaves them out of a single pattern.
+/// Process context. `ENOMEM`.
+fn are_used(functions: &Functions<'_>) -> Result<bool> {
+    if !HAS_USED_BY_FPROBE {
+        return Ok(false);
+    }
+    let is_match =
+        |pattern: &CStr, name: &CStr| name.to_str().is_ok_and(|name| matches(pattern, name));
+    Ok(match functions {
+        Functions::Glob(_, None) => false,
+        Functions::Glob(pattern, Some(not)) => USED_BY_FPROBE
+            .iter()
+            .any(|name| is_match(pattern, name) && !is_match(not, name)),
+        Functions::Names(names) => names
+            .iter()
+            .any(|name| is_match(USED_BY_FPROBE_PATTERN, name)),
+        Functions::Addresses(addresses) => {
+            let mut sites = match ftrace::selected(Filter::Addresses(addresses)) {
+                // The kernel refuses them.
+                Err(EINVAL) => return Ok(false),
+                sites => sites?,
+            };
+            let count = sites.len();
+            ftrace::leave_out_used(&mut sites)?;
+            sites.len() < count
+        }
+    })
+}
+
 /// Registers an fprobe of the kernel on the functions. Context and errors are those of
 /// [`Fprobe::new`](super::Fprobe::new).
 ///
@@ -112,11 +144,12 @@ pub(super) unsafe fn register(
     fprobe: *mut bindings::fprobe,
     functions: &Functions<'_>,
 ) -> Result {
-    if are_in_going(functions) {
+    if are_in_going(functions) || are_used(functions)? {
         return Err(ENOENT);
     }
     match functions {
         Functions::Glob(pattern, not) => {
+            let not = not.or(HAS_USED_BY_FPROBE.then_some(USED_BY_FPROBE_PATTERN));
             let not = not.map_or(ptr::null(), |not| not.as_char_ptr());
             // SAFETY: The caller guarantees that the fprobe is initialised and does not move. Both
             // patterns are strings or NULL.
