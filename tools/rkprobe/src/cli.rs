@@ -22,6 +22,7 @@ use clap::{
 use crate::{
     commands::{
         args,
+        between,
         count,
         doctor,
         events,
@@ -43,6 +44,7 @@ use crate::{
         Failure,
         Result, //
     },
+    spread::Scale,
     stream,
     syscalls,
     table,
@@ -191,6 +193,63 @@ fn ask_why(context: &Context, matches: &ArgMatches) -> Result {
         }
         root => why::run(context, &question(root)),
     }
+}
+
+/// The words of `lat STRUCT from FUNCTION until FUNCTION`, and the options about the object.
+fn from_until() -> [Arg; 6] {
+    let keyword = |name: &'static str| {
+        Arg::new(name)
+            .value_name(name)
+            .value_parser([name])
+            .hide_possible_values(true)
+    };
+    let function =
+        |name: &'static str, help: &'static str| Arg::new(name).value_name(name).help(help);
+    let object = |name: &'static str, long: &'static str, help: &'static str| {
+        Arg::new(name)
+            .long(long)
+            .value_name("FETCHARG")
+            .requires("from")
+            .help(help)
+    };
+    [
+        keyword("from")
+            .requires("END")
+            .help("The word from: FUNCTIONS is the structure that the object is, such as request"),
+        function(
+            "START",
+            "The function that returns or takes the object first",
+        ),
+        keyword("until").help("The word until"),
+        function("END", "The function that returns or takes the object last"),
+        object(
+            "object",
+            "object",
+            "The object at START, if BTF does not say it: a parameter, or $retval",
+        ),
+        object("end-object", "end", "The object at END"),
+    ]
+}
+
+/// Asks how long calls take, or objects from one function to another.
+fn ask_lat(context: &Context, matches: &ArgMatches) -> Result {
+    let by = matches.get_one::<String>("by");
+    let by = by.and_then(|by| lat::By::parse(by));
+    let given = |name| matches.get_one::<String>(name).map(String::as_str);
+    let first = text(matches, "FUNCTIONS");
+    let (Some(from), Some(until)) = (given("START"), given("END")) else {
+        return lat::run(context, first, by, &table(matches));
+    };
+    let asked = between::Asked {
+        structure: first,
+        from,
+        until,
+        object: given("object"),
+        end: given("end-object"),
+        by,
+        scale: matches.get_one("buckets").cloned().unwrap_or(Scale::Log2),
+    };
+    between::run(context, asked, &table(matches))
 }
 
 /// The value of `--fails` for all errors.
@@ -381,8 +440,23 @@ fn command() -> Command {
         .arg(flag("json", "Answer in JSON").global(true))
         .subcommand(traces(tabulates(
             Command::new("lat")
-                .about("How long do calls of functions take?")
+                .about("How long do calls of functions take, or an object from one function to another?")
+                .override_usage(
+                    "rkprobe lat [OPTIONS] FUNCTIONS\n       rkprobe lat [OPTIONS] STRUCT from FUNCTION until FUNCTION",
+                )
                 .arg(functions())
+                .args(from_until())
+                .arg(
+                    Arg::new("buckets")
+                        .long("buckets")
+                        .value_name("TIME,...")
+                        .value_parser(Scale::parse)
+                        .requires("from")
+                        .help(
+                            "With from: the rows of the histogram end at these durations: 1ms,5ms,20ms. One duration \
+                             is the width of all rows",
+                        ),
+                )
                 .arg(by(
                     "One histogram for each program name, thread, CPU or stack",
                 )),
@@ -610,6 +684,11 @@ fn text<'a>(matches: &'a ArgMatches, name: &str) -> &'a str {
     matches.get_one::<String>(name).map_or("", |text| text)
 }
 
+/// Whether a question is about the time between two events, whose second one another task may cause.
+fn is_between(name: &str, matches: &ArgMatches) -> bool {
+    name == "lat" && matches.contains_id("from")
+}
+
 /// Carries out the command of the command line. Returns the exit status.
 pub fn run() -> Result<u8> {
     let matches = command().get_matches();
@@ -640,7 +719,8 @@ pub fn run() -> Result<u8> {
     let duration = matches.try_get_one::<u64>("duration").ok().flatten();
     let is_json = matches.get_flag("json");
     let mut whom = whom(matches)?;
-    if matches!(name, "tree" | "why") {
+    whom.with_others = is_between(name, matches);
+    if matches!(name, "tree" | "why") || whom.with_others {
         whom.mark_command();
     }
     let context = Context::new(tracefs, is_json, duration.copied(), whom);
@@ -650,12 +730,7 @@ pub fn run() -> Result<u8> {
             .and_then(|by| lat::By::parse(by))
     };
     match name {
-        "lat" => lat::run(
-            &context,
-            text(matches, "FUNCTIONS"),
-            by(matches),
-            &table(matches),
-        ),
+        "lat" => ask_lat(&context, matches),
         "slow" => {
             let limit = matches.get_one::<u64>("LIMIT").copied().unwrap_or(0);
             slow::run(
@@ -775,6 +850,15 @@ mod tests {
         let (_, matches) = matches.subcommand().unwrap();
         assert_eq!(matches.get_one::<u64>("duration"), Some(&3_000_000_000));
         assert!(matches.get_flag("json"));
+        for words in [
+            "",
+            "--buckets 1ms,5ms",
+            "--object $arg1 --end $arg2 --by comm",
+        ] {
+            let all = ["rkprobe lat inode from f until g", words].join(" ");
+            let parsed = command().try_get_matches_from(all.split_whitespace());
+            assert!(is_between("lat", parsed.unwrap().subcommand().unwrap().1));
+        }
         for right in [&["-p", "1"][..], &["f", "g", "--fails"], &["--", "cat"]] {
             let all = [&["rkprobe", "why"], right].concat();
             assert!(command().try_get_matches_from(all).is_ok());
@@ -785,6 +869,20 @@ mod tests {
             &["rkprobe", "slow", "f", "10x"],
             &["rkprobe", "follow", "inode", "of", "f"],
             &["rkprobe", "follow", "inode", "from", "f", "until"],
+            &["rkprobe", "lat", "inode", "from", "f"],
+            &["rkprobe", "lat", "inode", "from", "f", "until"],
+            &["rkprobe", "lat", "f", "--buckets", "1ms"],
+            &[
+                "rkprobe",
+                "lat",
+                "inode",
+                "from",
+                "f",
+                "until",
+                "g",
+                "--buckets",
+                "2,1",
+            ],
             &["rkprobe", "why"],
             &["rkprobe", "why", "f", "--fails", "--slow", "1s"],
         ] {

@@ -3,6 +3,7 @@
 //! The commands, one a file.
 
 pub mod args;
+pub mod between;
 pub mod count;
 pub mod doctor;
 pub mod events;

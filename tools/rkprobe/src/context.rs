@@ -84,7 +84,7 @@ const COMMAND_INTERVAL: Duration = Duration::from_millis(10);
 /// The most process IDs in one write.
 const PIDS_OF_A_WRITE: usize = 256;
 /// How often a live answer is drawn.
-const DRAW_INTERVAL: Duration = Duration::from_secs(1);
+pub const DRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The size of a terminal that does not say its size.
 const DEFAULT_SIZE: (usize, usize) = (80, 24);
@@ -188,10 +188,13 @@ impl Context {
         if !has_command && !self.whom.with_children {
             return Ok(instance);
         }
-        self.tracefs
-            .write(&instance.file("options/event-fork"), "1")?;
         let file = instance.file("set_event_pid");
         let failed = |error| Failure::file(&file, &error);
+        let is_selected = !self.whom.is_known_by_mark();
+        if is_selected {
+            self.tracefs
+                .write(&instance.file("options/event-fork"), "1")?;
+        }
         if has_command {
             Workload::show(&self.tracefs, &self.whom.command, self.whom.mark);
             let mut pid = 0;
@@ -200,9 +203,11 @@ impl Context {
                 pid = workload.pid();
                 self.workload.get_or_init(|| workload);
             }
-            self.tracefs
-                .write_as(&file, &pid.to_string(), "$pid")
-                .map_err(failed)?;
+            if is_selected {
+                self.tracefs
+                    .write_as(&file, &pid.to_string(), "$pid")
+                    .map_err(failed)?;
+            }
             return Ok(instance);
         }
         self.select_processes(&file).map_err(failed)?;
@@ -325,8 +330,7 @@ impl Context {
             format!("sh -c {}", quote(&script))
         });
         self.show_waiting(reader.as_deref());
-        // A command has the screen for its own output.
-        let is_live = self.is_terminal && !self.is_json && self.workload.get().is_none();
+        let is_live = self.is_live();
         let mut live = None;
         let mut next = Instant::now();
         loop {
@@ -344,6 +348,11 @@ impl Context {
         drop(live);
         self.tracefs.show_read(COUNTS);
         Ok(())
+    }
+
+    /// Whether the answer is drawn while the run lasts. A command has the screen for its own output.
+    pub fn is_live(&self) -> bool {
+        self.is_terminal && !self.is_json && self.workload.get().is_none()
     }
 
     /// Enables an event of the instance that makes records, without those of the tool's own calls.
@@ -595,17 +604,17 @@ impl Context {
 ///
 /// The terminal itself writes to the screen, too: `^C` at the cursor, and other text that somebody types. So each
 /// picture begins in the first line, and the size of the picture before does not matter.
-struct LiveScreen;
+pub struct LiveScreen;
 
 impl LiveScreen {
     /// Changes to the screen. Lines that are too long for it are not wrapped.
-    fn open() -> Self {
+    pub fn open() -> Self {
         Self::write("\x1b[?1049h\x1b[?7l");
         Self
     }
 
     /// Draws the first lines of a text.
-    fn draw(&self, text: &str) -> Result {
+    pub fn draw(&self, text: &str) -> Result {
         let (columns, rows) = sys::terminal_size().unwrap_or(DEFAULT_SIZE);
         let mut stdout = io::stdout().lock();
         stdout.write_all(draw::over(text, columns, rows).as_bytes())?;

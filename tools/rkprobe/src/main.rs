@@ -3,9 +3,9 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `draw`, `svg`, `flame`, `hist`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
+//! `draw`, `svg`, `flame`, `hist`, `spread`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
 //! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`, `stream`,
-//! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `calls`, `trees`, `commands`, `cli`.
+//! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `gathered`, `calls`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,7 @@ mod failure;
 mod flags;
 mod flame;
 mod functions;
+mod gathered;
 mod groups;
 mod hist;
 mod inflight;
@@ -42,6 +43,7 @@ mod relocate;
 mod returns;
 mod selection;
 mod similar;
+mod spread;
 mod stream;
 mod suggest;
 mod svg;

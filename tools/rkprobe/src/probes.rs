@@ -50,6 +50,15 @@ pub fn at_return(name: &str, group: &str, event: &str) -> Vec<String> {
     }
 }
 
+/// The commands for a probe at the entry of a function, without arguments, the best first: see [`at_return`].
+pub fn at_entry(name: &str, group: &str, event: &str) -> Vec<String> {
+    let by_kprobe = format!("p:{group}/{event} {name}");
+    match name.contains([':', '+', '%']) {
+        true => vec![by_kprobe],
+        false => vec![format!("f:{group}/{event} {name}"), by_kprobe],
+    }
+}
+
 /// A failure that names similar names.
 pub fn no_such<'s>(what: &str, name: &str, names: impl Iterator<Item = &'s str>) -> Failure {
     let mut text = format!("the kernel has no {what} {name}");
