@@ -32,6 +32,7 @@ use crate::{
         lat,
         list,
         names,
+        offcpu,
         slow,
         tree,
         watch,
@@ -97,6 +98,14 @@ fn flag(name: &'static str, help: &'static str) -> Arg {
         .long(name)
         .action(ArgAction::SetTrue)
         .help(help)
+}
+
+fn least() -> Arg {
+    Arg::new("min")
+        .long("min")
+        .value_name("TIME")
+        .value_parser(|text: &str| duration::parse(text, "ms"))
+        .help("Only waits of at least this duration, such as 10ms")
 }
 
 fn source() -> Arg {
@@ -584,6 +593,14 @@ fn command() -> Command {
                 .arg(by("Divide the calls by program name, thread, CPU or stack")),
             &["count", "name", "group"],
         )))
+        .subcommand(traces(tabulates(
+            Command::new("offcpu")
+                .about("Where do threads wait, and how long?")
+                .arg(flag("threads", "Each thread counts on its own, and not each program name"))
+                .arg(flag("kernel", "Threads of the kernel count, too"))
+                .arg(least()),
+            &["total", "count", "name", "avg", "max"],
+        )))
         .subcommand(traces(draws_trees(
             Command::new("tree")
                 .about("What happens below the calls of a function?")
@@ -787,6 +804,14 @@ pub fn run() -> Result<u8> {
             by(matches),
             &table(matches),
         ),
+        "offcpu" => {
+            let asked = offcpu::Asked {
+                by_thread: matches.get_flag("threads"),
+                with_kernel: matches.get_flag("kernel"),
+                min: matches.get_one("min").copied().unwrap_or(0),
+            };
+            offcpu::run(&context, asked, &table(matches))
+        }
         "tree" => tree::run(
             &context,
             &trees(matches, "tree", text(matches, "ROOT"), trees::Wanted::All),

@@ -13,6 +13,7 @@ pub mod follow;
 pub mod lat;
 pub mod list;
 pub mod names;
+pub mod offcpu;
 pub mod slow;
 pub mod tree;
 pub mod watch;
