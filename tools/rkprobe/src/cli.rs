@@ -24,6 +24,7 @@ use crate::{
         args,
         between,
         count,
+        disk,
         doctor,
         events,
         exits,
@@ -601,6 +602,19 @@ fn command() -> Command {
                 .arg(least()),
             &["total", "count", "name", "avg", "max"],
         )))
+        .subcommand(traces(tabulates(
+            Command::new("disk")
+                .about("Which programs make requests of disks, and how long do these take?")
+                .arg(
+                    Arg::new("disk")
+                        .long("disk")
+                        .value_name("GLOB")
+                        .help("Only disks with this name, which can have *, ? and [...]"),
+                ),
+            &[
+                "total", "count", "disk", "name", "bytes", "queued", "p50", "p99", "max",
+            ],
+        )))
         .subcommand(traces(draws_trees(
             Command::new("tree")
                 .about("What happens below the calls of a function?")
@@ -703,7 +717,10 @@ fn text<'a>(matches: &'a ArgMatches, name: &str) -> &'a str {
 
 /// Whether a question is about the time between two events, whose second one another task may cause.
 fn is_between(name: &str, matches: &ArgMatches) -> bool {
-    name == "lat" && matches.contains_id("from")
+    match name {
+        "lat" => matches.contains_id("from"),
+        name => name == "disk",
+    }
 }
 
 /// Carries out the command of the command line. Returns the exit status.
@@ -812,6 +829,11 @@ pub fn run() -> Result<u8> {
             };
             offcpu::run(&context, asked, &table(matches))
         }
+        "disk" => disk::run(
+            &context,
+            matches.get_one::<String>("disk").map(String::as_str),
+            &table(matches),
+        ),
         "tree" => tree::run(
             &context,
             &trees(matches, "tree", text(matches, "ROOT"), trees::Wanted::All),

@@ -65,6 +65,15 @@ impl<'a> Record<'a> {
         inner.unwrap_or(value).into()
     }
 
+    /// The number of a field. 0 if there is none.
+    pub fn number(&self, name: &str) -> u64 {
+        let value = self.field(name).unwrap_or("");
+        match value.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).unwrap_or(0),
+            None => value.parse().unwrap_or(0),
+        }
+    }
+
     /// The place `CALLER+0x1/0x2` of a return, from `CALLER+0x1/0x2 <- FUNCTION`.
     pub fn return_address(&self) -> Option<&'a str> {
         self.place.split_once(" <- ").map(|(caller, _)| caller)
