@@ -33,6 +33,7 @@ use crate::{
         lat,
         list,
         names,
+        net,
         offcpu,
         slow,
         tree,
@@ -281,6 +282,18 @@ fn stream(matches: &ArgMatches) -> stream::Options {
 
 /// Adds the options of a command whose answer is a table with these columns.
 fn tabulates(command: Command, columns: &'static [&'static str]) -> Command {
+    sorts(command, columns).arg(
+        Arg::new("interval")
+            .long("interval")
+            .short('i')
+            .value_name("SECONDS")
+            .value_parser(interval)
+            .help("Print a table each SECONDS, of the calls since the table before"),
+    )
+}
+
+/// Adds the options of a command whose answer is a table with these columns, and has no intervals.
+fn sorts(command: Command, columns: &'static [&'static str]) -> Command {
     command.args([
         svg(),
         Arg::new("sort")
@@ -293,12 +306,6 @@ fn tabulates(command: Command, columns: &'static [&'static str]) -> Command {
             .value_name("N")
             .value_parser(value_parser!(u64).range(1..))
             .help("Show the first N rows, and the number of the others"),
-        Arg::new("interval")
-            .long("interval")
-            .short('i')
-            .value_name("SECONDS")
-            .value_parser(interval)
-            .help("Print a table each SECONDS, of the calls since the table before"),
     ])
 }
 
@@ -316,7 +323,7 @@ fn table(matches: &ArgMatches) -> table::Options<'_> {
     table::Options {
         sort: matches.get_one::<String>("sort").map(String::as_str),
         top: top.map(|top| usize::try_from(*top).unwrap_or(usize::MAX)),
-        interval: matches.get_one("interval").copied(),
+        interval: matches.try_get_one("interval").ok().flatten().copied(),
         image: matches.get_one("svg"),
     }
 }
@@ -325,6 +332,15 @@ fn table(matches: &ArgMatches) -> table::Options<'_> {
 fn shown(matches: &ArgMatches) -> Vec<&str> {
     let all = matches.get_many::<String>("show").into_iter().flatten();
     all.map(String::as_str).collect()
+}
+
+fn duration_option() -> Arg {
+    Arg::new("duration")
+        .long("duration")
+        .short('d')
+        .value_name("TIME")
+        .value_parser(|text: &str| duration::parse(text, "s"))
+        .help("End after this time: 10, 500ms, 2m. Otherwise ctrl-C ends the run")
 }
 
 /// Adds the options of a command that traces: when it ends, and whom it traces.
@@ -339,14 +355,7 @@ fn traces(command: Command) -> Command {
             .help(help)
     };
     command
-        .arg(
-            Arg::new("duration")
-                .long("duration")
-                .short('d')
-                .value_name("TIME")
-                .value_parser(|text: &str| duration::parse(text, "s"))
-                .help("End after this time: 10, 500ms, 2m. Otherwise ctrl-C ends the run"),
-        )
+        .arg(duration_option())
         .arg(
             text(
                 "pid",
@@ -615,6 +624,12 @@ fn command() -> Command {
                 "total", "count", "disk", "name", "bytes", "queued", "p50", "p99", "max",
             ],
         )))
+        .subcommand(traces(tabulates(
+            Command::new("net").about(
+                "Which programs make and accept TCP connections, what is sent again, and what is dropped?",
+            ),
+            &["count", "name", "place", "avg", "max"],
+        )))
         .subcommand(traces(draws_trees(
             Command::new("tree")
                 .about("What happens below the calls of a function?")
@@ -719,7 +734,7 @@ fn text<'a>(matches: &'a ArgMatches, name: &str) -> &'a str {
 fn is_between(name: &str, matches: &ArgMatches) -> bool {
     match name {
         "lat" => matches.contains_id("from"),
-        name => name == "disk",
+        name => matches!(name, "disk" | "net"),
     }
 }
 
@@ -834,6 +849,7 @@ pub fn run() -> Result<u8> {
             matches.get_one::<String>("disk").map(String::as_str),
             &table(matches),
         ),
+        "net" => net::run(&context, &table(matches)),
         "tree" => tree::run(
             &context,
             &trees(matches, "tree", text(matches, "ROOT"), trees::Wanted::All),

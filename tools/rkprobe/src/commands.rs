@@ -14,6 +14,7 @@ pub mod follow;
 pub mod lat;
 pub mod list;
 pub mod names;
+pub mod net;
 pub mod offcpu;
 pub mod slow;
 pub mod tree;

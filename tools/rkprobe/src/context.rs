@@ -266,7 +266,13 @@ impl Context {
         let own = probes
             .iter()
             .filter(|probe| probe.event.starts_with(&group) && !probe.command.starts_with('o'));
+        let own: Vec<_> = own.collect();
+        let noun = match own.iter().any(|probe| probe.command.starts_with('t')) {
+            true => "place",
+            false => "function",
+        };
         let mut places: Vec<&str> = own
+            .iter()
             .filter_map(|probe| probe.command.split(' ').nth(1))
             .map(|place| place.split('%').next().unwrap_or(place))
             .collect();
@@ -283,7 +289,7 @@ impl Context {
                     true => matching(place),
                     false => 1,
                 };
-                functions(places.iter().map(count).sum())
+                counted(places.iter().map(count).sum(), noun)
             }
         })
     }
@@ -636,8 +642,8 @@ impl Drop for LiveScreen {
     }
 }
 
-/// A number of functions, with commas between the thousands.
-fn functions(count: usize) -> String {
+/// A number of functions or places, with commas between the thousands.
+fn counted(count: usize, noun: &str) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -646,7 +652,7 @@ fn functions(count: usize) -> String {
         }
         text.push(digit);
     }
-    format!("{text} function{}", if count == 1 { "" } else { "s" })
+    format!("{text} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Whether a line says that the kernel lost records.
@@ -678,10 +684,10 @@ mod tests {
 
     #[test]
     fn large_numbers_have_commas() {
-        assert_eq!(functions(1), "1 function");
-        assert_eq!(functions(999), "999 functions");
-        assert_eq!(functions(1423), "1,423 functions");
-        assert_eq!(functions(1_000_000), "1,000,000 functions");
+        assert_eq!(counted(1, "function"), "1 function");
+        assert_eq!(counted(999, "function"), "999 functions");
+        assert_eq!(counted(1423, "function"), "1,423 functions");
+        assert_eq!(counted(1_000_000, "function"), "1,000,000 functions");
     }
 
     #[test]

@@ -127,6 +127,11 @@ impl Whom {
         self.mark = Some(mark);
     }
 
+    /// Whether the run is not for all tasks.
+    pub fn selects_tasks(&self) -> bool {
+        !self.condition.is_empty() || self.with_children || !self.command.is_empty()
+    }
+
     /// Whether only the condition selects the command and its children.
     pub fn is_known_by_mark(&self) -> bool {
         self.with_others && self.mark.is_some()

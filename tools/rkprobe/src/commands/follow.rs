@@ -131,7 +131,12 @@ fn check_structure(btf: &Btf<'_>, structure: &str) -> Result {
 }
 
 /// The fetch argument with the object of a function, from the user or from BTF.
-pub fn choose(structure: &str, function: &str, chosen: Option<&str>, is_end: bool) -> Result<String> {
+pub fn choose(
+    structure: &str,
+    function: &str,
+    chosen: Option<&str>,
+    is_end: bool,
+) -> Result<String> {
     if let Some(chosen) = chosen {
         return Ok(chosen.into());
     }
