@@ -31,6 +31,7 @@ use crate::{
         fails,
         follow,
         lat,
+        leaks,
         list,
         names,
         net,
@@ -99,6 +100,13 @@ fn flag(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name)
         .long(name)
         .action(ArgAction::SetTrue)
+        .help(help)
+}
+
+fn place(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name("FUNCTION[=FETCHARG],...")
         .help(help)
 }
 
@@ -630,6 +638,31 @@ fn command() -> Command {
             ),
             &["count", "name", "place", "avg", "max"],
         )))
+        .subcommand(traces(sorts(
+            Command::new("leaks")
+                .about("Which objects have more gets than puts, and where are the gets without a put?")
+                .arg(word(
+                    "STRUCT",
+                    "The structure that the object is, such as inode",
+                ))
+                .args([
+                    place("get", "The functions that get a reference, such as ihold"),
+                    place("put", "The functions that put a reference, such as iput").required(true),
+                    place(
+                        "from",
+                        "The functions where an object begins, with a reference. Only such objects count",
+                    ),
+                    place("until", "The functions where an object ends"),
+                ])
+                .arg(
+                    Arg::new("older")
+                        .long("older")
+                        .value_name("TIME")
+                        .value_parser(|text: &str| duration::parse(text, "s"))
+                        .help("Only gets that had no put for this time, such as 10s"),
+                ),
+            &["count", "name", "age"],
+        )))
         .subcommand(traces(draws_trees(
             Command::new("tree")
                 .about("What happens below the calls of a function?")
@@ -734,7 +767,7 @@ fn text<'a>(matches: &'a ArgMatches, name: &str) -> &'a str {
 fn is_between(name: &str, matches: &ArgMatches) -> bool {
     match name {
         "lat" => matches.contains_id("from"),
-        name => matches!(name, "disk" | "net"),
+        name => matches!(name, "disk" | "net" | "leaks"),
     }
 }
 
@@ -850,6 +883,18 @@ pub fn run() -> Result<u8> {
             &table(matches),
         ),
         "net" => net::run(&context, &table(matches)),
+        "leaks" => {
+            let given = |name| matches.get_one::<String>(name).map(String::as_str);
+            let asked = leaks::Asked {
+                structure: text(matches, "STRUCT"),
+                get: given("get"),
+                put: text(matches, "put"),
+                from: given("from"),
+                until: given("until"),
+                min_age: matches.get_one("older").copied().unwrap_or(0),
+            };
+            leaks::run(&context, asked, &table(matches))
+        }
         "tree" => tree::run(
             &context,
             &trees(matches, "tree", text(matches, "ROOT"), trees::Wanted::All),

@@ -12,6 +12,7 @@ pub mod exits;
 pub mod fails;
 pub mod follow;
 pub mod lat;
+pub mod leaks;
 pub mod list;
 pub mod names;
 pub mod net;

@@ -4,7 +4,7 @@
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `draw`, `svg`, `flame`, `hist`, `spread`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
-//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `sockets`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`, `stream`,
+//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `sockets`, `references`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`, `stream`,
 //! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `gathered`, `calls`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
@@ -39,6 +39,7 @@ mod perfetto;
 mod probes;
 mod profile;
 mod record;
+mod references;
 mod relocate;
 mod returns;
 mod selection;

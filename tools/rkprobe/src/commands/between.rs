@@ -235,10 +235,17 @@ impl Question for Between<'_> {
 
 /// The commands to try for an event that hits when a function receives or returns the object. `rest` is the end of the
 /// command.
-fn commands(group: &str, event: &str, function: &str, object: &str, rest: &str) -> Vec<String> {
-    let commands = match object.contains("$retval") {
-        true => probes::at_return(function, group, event),
-        false => probes::at_entry(function, group, event),
+fn commands(
+    group: &str,
+    event: &str,
+    (function, object): (&str, &str),
+    has_stack: bool,
+    rest: &str,
+) -> Vec<String> {
+    let commands = match (object.contains("$retval"), has_stack) {
+        (true, false) => probes::at_return(function, group, event),
+        (true, true) => probes::at_return_with_stack(function, group, event),
+        (false, _) => probes::at_entry(function, group, event),
     };
     let commands = commands.into_iter();
     commands
@@ -258,9 +265,11 @@ fn all_commands(
         _ => "",
     };
     let rest = format!("{comm}{}", whom.clause());
+    let [object, end] = objects;
+    let has_stack = asked.by == Some(By::Stack);
     [
-        commands(group, EVENTS[0], asked.until, &objects[1], ""),
-        commands(group, EVENTS[1], asked.from, &objects[0], &rest),
+        commands(group, EVENTS[0], (asked.until, end), has_stack, ""),
+        commands(group, EVENTS[1], (asked.from, object), has_stack, &rest),
     ]
 }
 
