@@ -37,6 +37,7 @@ use crate::{
         net,
         offcpu,
         slow,
+        stuck,
         tree,
         watch,
         why, //
@@ -699,6 +700,32 @@ fn command() -> Command {
                 .arg(flag("whole", "Show all steps, and not only those that tell why")),
         )))
         .subcommand(
+            Command::new("stuck")
+                .about("What does not move, since when, where, and who holds what it waits for?")
+                .arg(
+                    Arg::new("PID")
+                        .value_name("PID")
+                        .num_args(0..)
+                        .value_parser(value_parser!(u32).range(1..))
+                        .help(
+                            "Processes or threads. Without them, all threads that wait for a lock, or cannot be \
+                             interrupted",
+                        ),
+                )
+                .arg(
+                    Arg::new("min")
+                        .long("for")
+                        .value_name("TIME")
+                        .value_parser(|text: &str| duration::parse(text, "s"))
+                        .help("Only threads that wait for at least this time, such as 10s"),
+                )
+                .args([
+                    flag("stack", "Show the functions in which the threads wait, one a line"),
+                    flag("until-it-moves", "Then wait until these calls return"),
+                ])
+                .arg(duration_option().requires("until-it-moves")),
+        )
+        .subcommand(
             Command::new("events")
                 .about("Which events exist, where are they enabled, what do they miss?"),
         )
@@ -796,7 +823,11 @@ pub fn run() -> Result<u8> {
         _ => {}
     }
     // These commands change nothing, and say themselves what is missing.
-    let is_dry = matches.get_flag("dry-run") || matches!(name, "list" | "doctor" | "names");
+    let changes_nothing = match name {
+        "stuck" => !matches.get_flag("until-it-moves"),
+        name => matches!(name, "list" | "doctor" | "names"),
+    };
+    let is_dry = matches.get_flag("dry-run") || changes_nothing;
     let tracefs = Tracefs::find(matches.get_flag("verbose"), is_dry)?;
     let duration = matches.try_get_one::<u64>("duration").ok().flatten();
     let is_json = matches.get_flag("json");
@@ -894,6 +925,21 @@ pub fn run() -> Result<u8> {
                 min_age: matches.get_one("older").copied().unwrap_or(0),
             };
             leaks::run(&context, asked, &table(matches))
+        }
+        "stuck" => {
+            let asked = stuck::Asked {
+                pids: matches
+                    .get_many("PID")
+                    .into_iter()
+                    .flatten()
+                    .copied()
+                    .collect(),
+                min: matches.get_one("min").copied().unwrap_or(0),
+                has_stack: matches.get_flag("stack"),
+                until_moves: matches.get_flag("until-it-moves"),
+                is_dry: matches.get_flag("dry-run"),
+            };
+            stuck::run(&context, &asked)
         }
         "tree" => tree::run(
             &context,

@@ -18,6 +18,7 @@ pub mod names;
 pub mod net;
 pub mod offcpu;
 pub mod slow;
+pub mod stuck;
 pub mod tree;
 pub mod watch;
 pub mod why;

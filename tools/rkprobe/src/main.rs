@@ -4,8 +4,8 @@
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `draw`, `svg`, `flame`, `hist`, `spread`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
-//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `sockets`, `references`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`, `stream`,
-//! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `gathered`, `calls`, `trees`, `commands`, `cli`.
+//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `sockets`, `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`, `stream`,
+//! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `gathered`, `moves`, `calls`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -31,8 +31,10 @@ mod groups;
 mod hist;
 mod inflight;
 mod instance;
+mod kernel_memory;
 mod lines;
 mod missing;
+mod moves;
 mod outline;
 mod pattern;
 mod perfetto;
@@ -53,11 +55,14 @@ mod sys;
 mod syscalls;
 mod table;
 mod targets;
+mod tasks;
+mod threads;
 mod tracefs;
 mod tree;
 mod tree_json;
 mod trees;
 mod values;
+mod wait_graph;
 mod whom;
 mod words;
 mod workload;
