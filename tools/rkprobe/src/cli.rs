@@ -33,6 +33,7 @@ use crate::{
         lat,
         leaks,
         list,
+        locks,
         names,
         net,
         offcpu,
@@ -639,6 +640,13 @@ fn command() -> Command {
             ),
             &["count", "name", "place", "avg", "max"],
         )))
+        .subcommand(traces(tabulates(
+            Command::new("locks")
+                .about("Who waits for which mutex or semaphore, how long, and who holds it?")
+                .arg(flag("stack", "Each stack counts on its own"))
+                .arg(least()),
+            &["total", "count", "name", "holder", "place", "avg", "max"],
+        )))
         .subcommand(traces(sorts(
             Command::new("leaks")
                 .about("Which objects have more gets than puts, and where are the gets without a put?")
@@ -914,6 +922,13 @@ pub fn run() -> Result<u8> {
             &table(matches),
         ),
         "net" => net::run(&context, &table(matches)),
+        "locks" => {
+            let asked = locks::Asked {
+                with_stack: matches.get_flag("stack"),
+                min: matches.get_one("min").copied().unwrap_or(0),
+            };
+            locks::run(&context, asked, &table(matches))
+        }
         "leaks" => {
             let given = |name| matches.get_one::<String>(name).map(String::as_str);
             let asked = leaks::Asked {

@@ -14,6 +14,7 @@ pub mod follow;
 pub mod lat;
 pub mod leaks;
 pub mod list;
+pub mod locks;
 pub mod names;
 pub mod net;
 pub mod offcpu;

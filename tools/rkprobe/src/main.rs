@@ -4,7 +4,7 @@
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `draw`, `svg`, `flame`, `hist`, `spread`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
-//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `sockets`, `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`, `stream`,
+//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`, `stream`,
 //! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `gathered`, `moves`, `calls`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
@@ -33,6 +33,7 @@ mod inflight;
 mod instance;
 mod kernel_memory;
 mod lines;
+mod lock_probes;
 mod missing;
 mod moves;
 mod outline;
