@@ -97,7 +97,7 @@ impl By {
 
 /// Whether the kernel's stack at `f...%return` lacks the function that made the call: on arm64, no frame has its address
 /// there. The stack of a kretprobe has it.
-pub const STACK_LACKS_CALLER: bool = cfg!(target_arch = "aarch64");
+const STACK_LACKS_CALLER: bool = cfg!(target_arch = "aarch64");
 
 /// The calls whose duration is between two powers of two.
 #[derive(Serialize)]

@@ -7,7 +7,6 @@ use std::cmp::Reverse;
 use serde::Serialize;
 
 use crate::{
-    commands::lat::STACK_LACKS_CALLER,
     context::Context,
     counts::{
         Count,
@@ -34,6 +33,7 @@ use crate::{
         Options,
         Question, //
     },
+    threads,
     whom::Whom, //
 };
 
@@ -163,8 +163,8 @@ impl Question for Waiting {
     }
 }
 
-/// The commands to try.
-fn commands(group: &str, asked: Asked, whom: &Whom) -> Vec<String> {
+/// The commands to try. If the machine `is_crowded`, a probe is better that has memory for the calls of all threads.
+fn commands(group: &str, asked: Asked, is_crowded: bool, whom: &Whom) -> Vec<String> {
     let mut condition = whom.counted();
     if !asked.with_kernel {
         condition = format!("$current->mm != 0 && {condition}");
@@ -181,10 +181,10 @@ fn commands(group: &str, asked: Asked, whom: &Whom) -> Vec<String> {
         size: SIZE,
         condition,
     };
-    let mut commands = probes::at_return(FUNCTION, group, "offcpu");
-    if STACK_LACKS_CALLER {
-        commands.reverse();
-    }
+    let commands = match is_crowded {
+        true => probes::at_return(FUNCTION, group, "offcpu"),
+        false => probes::at_return_with_stack(FUNCTION, group, "offcpu"),
+    };
     let rest = count.clauses();
     let commands = commands.into_iter();
     commands
@@ -195,7 +195,8 @@ fn commands(group: &str, asked: Asked, whom: &Whom) -> Vec<String> {
 /// Runs the command.
 pub fn run(context: &Context, asked: Asked, options: &Options<'_>) -> Result {
     context.functions.check(FUNCTION, Method::Any)?;
-    let commands = |group: &str| [commands(group, asked, &context.whom)];
+    let is_crowded = threads::all().len() > (probes::MAXACTIVE / 2) as usize;
+    let commands = |group: &str| [commands(group, asked, is_crowded, &context.whom)];
     probes::check_all(&commands("rkprobe"))?;
     let instance = context.start()?;
     probes::define_all(&context.tracefs, &commands(instance.group()))?;
@@ -252,9 +253,8 @@ mod tests {
 
     #[test]
     fn the_kernel_adds_up() {
-        let all = commands("g", ASKED, &Whom::default());
-        let command = all.iter().find(|command| command.starts_with('f')).unwrap();
-        assert!(command.starts_with(
+        let all = commands("g", ASKED, true, &Whom::default());
+        assert!(all[0].starts_with(
             "f:g/offcpu schedule%return ns=$elapsed comm=$comm by comm,common_pid,stack sum ns min ns max ns \
              size=8192 if ns >= 5 && $current->mm != 0 && "
         ));
@@ -263,7 +263,8 @@ mod tests {
             with_kernel: true,
             min: 0,
         };
-        let all = commands("g", asked, &Whom::default());
+        let all = commands("g", asked, false, &Whom::default());
+        assert!(all[0].starts_with("r4096:g/offcpu schedule "));
         assert!(all[0].contains(" by comm,stack sum ns min ns max ns size=8192 if common_pid != "));
     }
 }
