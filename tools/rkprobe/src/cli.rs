@@ -471,7 +471,8 @@ fn command() -> Command {
             Command::new("lat")
                 .about("How long do calls of functions take, or an object from one function to another?")
                 .override_usage(
-                    "rkprobe lat [OPTIONS] FUNCTIONS\n       rkprobe lat [OPTIONS] STRUCT from FUNCTION until FUNCTION",
+                    "rkprobe lat [OPTIONS] FUNCTIONS\n       \
+                     rkprobe lat [OPTIONS] STRUCT from FUNCTION until FUNCTION",
                 )
                 .arg(functions())
                 .args(from_until())

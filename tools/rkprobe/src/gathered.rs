@@ -86,8 +86,8 @@ pub fn split(row: &Row) -> (&[String], u64) {
     }
 }
 
-/// Defines and enables the events of a question in a new instance. `commands` are the commands to try for each event of a
-/// group.
+/// Defines and enables the events of a question in a new instance. `commands` are the commands to try for each event
+/// of a group.
 pub fn start<'c>(
     context: &'c Context,
     events: &[String],
@@ -104,8 +104,8 @@ pub fn start<'c>(
     Ok(instance)
 }
 
-/// Answers a question by the records of `events`, while the run lasts and at its end. With `has_stacks`, each record has
-/// a stack trace.
+/// Answers a question by the records of `events`, while the run lasts and at its end. With `has_stacks`, each record
+/// has a stack trace.
 pub fn run<Q: Gathers>(
     context: &Context,
     instance: &Instance<'_>,

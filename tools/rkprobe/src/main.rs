@@ -2,10 +2,13 @@
 
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
-//! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `draw`, `svg`, `flame`, `hist`, `spread`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
-//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`, `stream`,
-//! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `gathered`, `moves`, `calls`, `trees`, `commands`, `cli`.
+//! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`,
+//! `similar`, `draw`, `svg`, `flame`, `hist`, `spread`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`,
+//! `flags`, `relocate`, `debug_files`, `lines`, `tracefs`, `profile`, `pattern`, `functions`, `suggest`, `probes`,
+//! `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`, `kernel_memory`, `tasks`,
+//! `wait_graph`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`,
+//! `stream`, `missing`, `counts`, `whom`, `workload`, `context`, `table`, `gathered`, `moves`, `calls`, `trees`,
+//! `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 

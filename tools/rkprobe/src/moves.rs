@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::{
     context::Context,
     duration,
+    errno,
     failure::{
         note,
         Failure,
@@ -35,7 +36,7 @@ struct Move<'a> {
     /// The function that returned.
     function: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ret: Option<&'a str>,
+    ret: Option<String>,
     /// The time since the start of the run.
     after_ns: u64,
 }
@@ -61,6 +62,18 @@ fn commands(group: &str, event: &str, thread: &Thread) -> Vec<String> {
             ]
         })
         .collect()
+}
+
+/// A word that a function returns. Its type is unknown: an error may have 32 or 64 bits.
+fn result(word: u64) -> String {
+    let number = match u32::try_from(word) {
+        Ok(word) => i64::from(word as i32),
+        Err(_) => word as i64,
+    };
+    match number {
+        -4095..=-1 => format!("-{}", errno::name(number.unsigned_abs())),
+        _ => format!("{word:#x}"),
+    }
 }
 
 /// Waits until all threads have moved. Prints each.
@@ -107,7 +120,7 @@ pub fn wait(context: &Context, threads: &[&Thread]) -> Result {
                 pid: thread.pid,
                 comm: &thread.comm,
                 function,
-                ret: record.field("ret"),
+                ret: record.field("ret").map(|_| result(record.number("ret"))),
                 after_ns: ns,
             };
             match context.is_json {
@@ -137,6 +150,21 @@ pub fn wait(context: &Context, threads: &[&Thread]) -> Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_result_may_be_an_error() {
+        let shown = [0, 5, 0xffff_fffc, u64::MAX - 515, 0xffff_8000_0000_0000].map(result);
+        assert_eq!(
+            shown,
+            [
+                "0x0",
+                "0x5",
+                "-EINTR",
+                "-ERESTART_RESTARTBLOCK",
+                "0xffff800000000000"
+            ]
+        );
+    }
 
     #[test]
     fn the_innermost_function_is_tried_first() {

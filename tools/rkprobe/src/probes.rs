@@ -50,8 +50,8 @@ pub fn at_return(name: &str, group: &str, event: &str) -> Vec<String> {
     }
 }
 
-/// The commands of [`at_return`] for a probe whose stack matters. The stack of `f` can end early, at a caller whose frame
-/// depends on a register that ftrace does not save, and on arm64 it lacks the caller. The stack of `r` is whole.
+/// The commands of [`at_return`] for a probe whose stack matters. The stack of `f` can end early, at a caller whose
+/// frame depends on a register that ftrace does not save, and on arm64 it lacks the caller. That of `r` is whole.
 pub fn at_return_with_stack(name: &str, group: &str, event: &str) -> Vec<String> {
     let mut commands = at_return(name, group, event);
     commands.reverse();

@@ -74,7 +74,7 @@ pub struct Whom {
     pub command: Vec<OsString>,
     /// The timer slack in ns by which the condition knows the command and its children.
     pub mark: Option<u32>,
-    /// Whether other tasks have records, too, if an event of theirs has no condition: they may end what the command began.
+    /// Whether other tasks have records, too, if an event has no condition: they may end what the command began.
     pub with_others: bool,
 }
 

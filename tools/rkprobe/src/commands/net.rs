@@ -378,7 +378,8 @@ mod tests {
         "k-0 [000] ..... 1.000004: again: (f+0x4/0x10) sk=0xff01 family=2 address=0x100007f port=0x5000 state=2",
         "k-0 [000] ..... 1.000004: again: (f+0x4/0x10) sk=0xff09 family=2 address=0x100007f port=0x5000 state=1",
         "k-0 [000] ..... 1.000011: state: (f+0x4/0x10) sk=0xff01 new=1 err=0",
-        "h-2 [000] ..... 1.000012: accept: (f+0x4/0x10) sk=0xff03 family=2 address=0x100007f port=0x5000 own_port=80 comm=\"httpd\"",
+        "h-2 [000] ..... 1.000012: accept: (f+0x4/0x10) sk=0xff03 family=2 address=0x100007f port=0x5000 own_port=80 \
+         comm=\"httpd\"",
         "k-0 [000] ..... 1.000013: drop: (f+0x4/0x10) reason=3 place=tcp_v4_rcv+0x1/0x2",
     ];
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rkprobe offcpu`: where do threads wait, and how long? The kernel adds up the durations of `schedule()` by the stack.
+//! `rkprobe offcpu`: where do threads wait, and how long? The kernel adds up the durations of `schedule()` by stack.
 
 use std::cmp::Reverse;
 
@@ -225,8 +225,10 @@ mod tests {
 
     #[test]
     fn a_place_has_its_waits() {
-        let text = "{ comm: a, common_pid: 7, common_stacktrace:\n   f+0x1/0x2\n   g+0x1/0x2\n} hitcount: 2  ns: 10  min_ns: 3  max_ns: 7\n\
-            { comm: b, common_pid: 8, common_stacktrace:\n   h+0x1/0x2\n} hitcount: 1  ns: 5000  min_ns: 5000  max_ns: 5000\n";
+        let text = "{ comm: a, common_pid: 7, common_stacktrace:\n   f+0x1/0x2\n   g+0x1/0x2\n} \
+            hitcount: 2  ns: 10  min_ns: 3  max_ns: 7\n\
+            { comm: b, common_pid: 8, common_stacktrace:\n   h+0x1/0x2\n} hitcount: 1  ns: 5000  \
+            min_ns: 5000  max_ns: 5000\n";
         let hist = hist::parse(
             text,
             &["comm", "common_pid", "common_stacktrace"],

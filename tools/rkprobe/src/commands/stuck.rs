@@ -279,7 +279,9 @@ pub fn run(context: &Context, asked: &Asked) -> Result {
         cycles,
         has_stack: asked.has_stack,
     };
-    if context.is_json {
+    if asked.is_dry {
+        // The shell commands of a dry run are the whole output.
+    } else if context.is_json {
         let all: Vec<&Stuck<'_>> = answer.threads.values().collect();
         context.print_json(&BTreeMap::from([("threads", all)]))?;
     } else if answer.threads.is_empty() {
