@@ -97,6 +97,13 @@ pub struct Lock {
     pub is_reader: bool,
 }
 
+impl Lock {
+    /// Whether somebody holds a lock of this kind, and not only the hardware or nobody.
+    pub fn can_have_holder(&self) -> bool {
+        !matches!(self.kind, "page" | "completion")
+    }
+}
+
 /// A task.
 #[derive(Clone, Debug, Default)]
 pub struct Task {

@@ -28,7 +28,10 @@ use crate::{
     kernel_memory::Memory,
     moves,
     stream,
-    tasks::Tasks,
+    tasks::{
+        self,
+        Tasks, //
+    },
     threads::{
         self,
         Thread, //
@@ -227,7 +230,9 @@ pub fn run(context: &Context, asked: &Asked) -> Result {
         |thread: &Thread| -> Option<u64> { Some(now?.saturating_sub(task(thread.pid)?.arrival?)) };
     let is_asked = |thread: &&Thread| match &asked.pids[..] {
         [] => {
-            let has_lock = task(thread.pid).is_some_and(|task| task.lock.is_some());
+            // A thread that a signal can interrupt may wait for a completion as long as it likes.
+            let lock = task(thread.pid).and_then(|task| task.lock.as_ref());
+            let has_lock = lock.is_some_and(tasks::Lock::can_have_holder);
             let is_waiting = thread.state == 'D' || has_lock && thread.state != 'R';
             is_waiting && waits(thread).is_none_or(|ns| ns >= asked.min)
         }
