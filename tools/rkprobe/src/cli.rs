@@ -22,16 +22,23 @@ use clap::{
 use crate::{
     commands::{
         args,
+        between,
         count,
+        disk,
         doctor,
         events,
         exits,
         fails,
         follow,
         lat,
+        leaks,
         list,
+        locks,
         names,
+        net,
+        offcpu,
         slow,
+        stuck,
         tree,
         watch,
         why, //
@@ -43,6 +50,7 @@ use crate::{
         Failure,
         Result, //
     },
+    spread::Scale,
     stream,
     syscalls,
     table,
@@ -95,6 +103,21 @@ fn flag(name: &'static str, help: &'static str) -> Arg {
         .long(name)
         .action(ArgAction::SetTrue)
         .help(help)
+}
+
+fn place(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name("FUNCTION[=FETCHARG],...")
+        .help(help)
+}
+
+fn least() -> Arg {
+    Arg::new("min")
+        .long("min")
+        .value_name("TIME")
+        .value_parser(|text: &str| duration::parse(text, "ms"))
+        .help("Only waits of at least this duration, such as 10ms")
 }
 
 fn source() -> Arg {
@@ -193,6 +216,63 @@ fn ask_why(context: &Context, matches: &ArgMatches) -> Result {
     }
 }
 
+/// The words of `lat STRUCT from FUNCTION until FUNCTION`, and the options about the object.
+fn from_until() -> [Arg; 6] {
+    let keyword = |name: &'static str| {
+        Arg::new(name)
+            .value_name(name)
+            .value_parser([name])
+            .hide_possible_values(true)
+    };
+    let function =
+        |name: &'static str, help: &'static str| Arg::new(name).value_name(name).help(help);
+    let object = |name: &'static str, long: &'static str, help: &'static str| {
+        Arg::new(name)
+            .long(long)
+            .value_name("FETCHARG")
+            .requires("from")
+            .help(help)
+    };
+    [
+        keyword("from")
+            .requires("END")
+            .help("The word from: FUNCTIONS is the structure that the object is, such as request"),
+        function(
+            "START",
+            "The function that returns or takes the object first",
+        ),
+        keyword("until").help("The word until"),
+        function("END", "The function that returns or takes the object last"),
+        object(
+            "object",
+            "object",
+            "The object at START, if BTF does not say it: a parameter, or $retval",
+        ),
+        object("end-object", "end", "The object at END"),
+    ]
+}
+
+/// Asks how long calls take, or objects from one function to another.
+fn ask_lat(context: &Context, matches: &ArgMatches) -> Result {
+    let by = matches.get_one::<String>("by");
+    let by = by.and_then(|by| lat::By::parse(by));
+    let given = |name| matches.get_one::<String>(name).map(String::as_str);
+    let first = text(matches, "FUNCTIONS");
+    let (Some(from), Some(until)) = (given("START"), given("END")) else {
+        return lat::run(context, first, by, &table(matches));
+    };
+    let asked = between::Asked {
+        structure: first,
+        from,
+        until,
+        object: given("object"),
+        end: given("end-object"),
+        by,
+        scale: matches.get_one("buckets").cloned().unwrap_or(Scale::Log2),
+    };
+    between::run(context, asked, &table(matches))
+}
+
 /// The value of `--fails` for all errors.
 const ANY: &str = "any error";
 
@@ -212,6 +292,18 @@ fn stream(matches: &ArgMatches) -> stream::Options {
 
 /// Adds the options of a command whose answer is a table with these columns.
 fn tabulates(command: Command, columns: &'static [&'static str]) -> Command {
+    sorts(command, columns).arg(
+        Arg::new("interval")
+            .long("interval")
+            .short('i')
+            .value_name("SECONDS")
+            .value_parser(interval)
+            .help("Print a table each SECONDS, of the calls since the table before"),
+    )
+}
+
+/// Adds the options of a command whose answer is a table with these columns, and has no intervals.
+fn sorts(command: Command, columns: &'static [&'static str]) -> Command {
     command.args([
         svg(),
         Arg::new("sort")
@@ -224,12 +316,6 @@ fn tabulates(command: Command, columns: &'static [&'static str]) -> Command {
             .value_name("N")
             .value_parser(value_parser!(u64).range(1..))
             .help("Show the first N rows, and the number of the others"),
-        Arg::new("interval")
-            .long("interval")
-            .short('i')
-            .value_name("SECONDS")
-            .value_parser(interval)
-            .help("Print a table each SECONDS, of the calls since the table before"),
     ])
 }
 
@@ -247,7 +333,7 @@ fn table(matches: &ArgMatches) -> table::Options<'_> {
     table::Options {
         sort: matches.get_one::<String>("sort").map(String::as_str),
         top: top.map(|top| usize::try_from(*top).unwrap_or(usize::MAX)),
-        interval: matches.get_one("interval").copied(),
+        interval: matches.try_get_one("interval").ok().flatten().copied(),
         image: matches.get_one("svg"),
     }
 }
@@ -256,6 +342,15 @@ fn table(matches: &ArgMatches) -> table::Options<'_> {
 fn shown(matches: &ArgMatches) -> Vec<&str> {
     let all = matches.get_many::<String>("show").into_iter().flatten();
     all.map(String::as_str).collect()
+}
+
+fn duration_option() -> Arg {
+    Arg::new("duration")
+        .long("duration")
+        .short('d')
+        .value_name("TIME")
+        .value_parser(|text: &str| duration::parse(text, "s"))
+        .help("End after this time: 10, 500ms, 2m. Otherwise ctrl-C ends the run")
 }
 
 /// Adds the options of a command that traces: when it ends, and whom it traces.
@@ -270,14 +365,7 @@ fn traces(command: Command) -> Command {
             .help(help)
     };
     command
-        .arg(
-            Arg::new("duration")
-                .long("duration")
-                .short('d')
-                .value_name("TIME")
-                .value_parser(|text: &str| duration::parse(text, "s"))
-                .help("End after this time: 10, 500ms, 2m. Otherwise ctrl-C ends the run"),
-        )
+        .arg(duration_option())
         .arg(
             text(
                 "pid",
@@ -381,8 +469,24 @@ fn command() -> Command {
         .arg(flag("json", "Answer in JSON").global(true))
         .subcommand(traces(tabulates(
             Command::new("lat")
-                .about("How long do calls of functions take?")
+                .about("How long do calls of functions take, or an object from one function to another?")
+                .override_usage(
+                    "rkprobe lat [OPTIONS] FUNCTIONS\n       \
+                     rkprobe lat [OPTIONS] STRUCT from FUNCTION until FUNCTION",
+                )
                 .arg(functions())
+                .args(from_until())
+                .arg(
+                    Arg::new("buckets")
+                        .long("buckets")
+                        .value_name("TIME,...")
+                        .value_parser(Scale::parse)
+                        .requires("from")
+                        .help(
+                            "With from: the rows of the histogram end at these durations: 1ms,5ms,20ms. One duration \
+                             is the width of all rows",
+                        ),
+                )
                 .arg(by(
                     "One histogram for each program name, thread, CPU or stack",
                 )),
@@ -510,6 +614,65 @@ fn command() -> Command {
                 .arg(by("Divide the calls by program name, thread, CPU or stack")),
             &["count", "name", "group"],
         )))
+        .subcommand(traces(tabulates(
+            Command::new("offcpu")
+                .about("Where do threads wait, and how long?")
+                .arg(flag("threads", "Each thread counts on its own, and not each program name"))
+                .arg(flag("kernel", "Threads of the kernel count, too"))
+                .arg(least()),
+            &["total", "count", "name", "avg", "max"],
+        )))
+        .subcommand(traces(tabulates(
+            Command::new("disk")
+                .about("Which programs make requests of disks, and how long do these take?")
+                .arg(
+                    Arg::new("disk")
+                        .long("disk")
+                        .value_name("GLOB")
+                        .help("Only disks with this name, which can have *, ? and [...]"),
+                ),
+            &[
+                "total", "count", "disk", "name", "bytes", "queued", "p50", "p99", "max",
+            ],
+        )))
+        .subcommand(traces(tabulates(
+            Command::new("net").about(
+                "Which programs make and accept TCP connections, what is sent again, and what is dropped?",
+            ),
+            &["count", "name", "place", "avg", "max"],
+        )))
+        .subcommand(traces(tabulates(
+            Command::new("locks")
+                .about("Who waits for which mutex or semaphore, how long, and who holds it?")
+                .arg(flag("stack", "Each stack counts on its own"))
+                .arg(least()),
+            &["total", "count", "name", "holder", "place", "avg", "max"],
+        )))
+        .subcommand(traces(sorts(
+            Command::new("leaks")
+                .about("Which objects have more gets than puts, and where are the gets without a put?")
+                .arg(word(
+                    "STRUCT",
+                    "The structure that the object is, such as inode",
+                ))
+                .args([
+                    place("get", "The functions that get a reference, such as ihold"),
+                    place("put", "The functions that put a reference, such as iput").required(true),
+                    place(
+                        "from",
+                        "The functions where an object begins, with a reference. Only such objects count",
+                    ),
+                    place("until", "The functions where an object ends"),
+                ])
+                .arg(
+                    Arg::new("older")
+                        .long("older")
+                        .value_name("TIME")
+                        .value_parser(|text: &str| duration::parse(text, "s"))
+                        .help("Only gets that had no put for this time, such as 10s"),
+                ),
+            &["count", "name", "age"],
+        )))
         .subcommand(traces(draws_trees(
             Command::new("tree")
                 .about("What happens below the calls of a function?")
@@ -545,6 +708,32 @@ fn command() -> Command {
                 )
                 .arg(flag("whole", "Show all steps, and not only those that tell why")),
         )))
+        .subcommand(
+            Command::new("stuck")
+                .about("What does not move, since when, where, and who holds what it waits for?")
+                .arg(
+                    Arg::new("PID")
+                        .value_name("PID")
+                        .num_args(0..)
+                        .value_parser(value_parser!(u32).range(1..))
+                        .help(
+                            "Processes or threads. Without them, all threads that wait for a lock, or cannot be \
+                             interrupted",
+                        ),
+                )
+                .arg(
+                    Arg::new("min")
+                        .long("for")
+                        .value_name("TIME")
+                        .value_parser(|text: &str| duration::parse(text, "s"))
+                        .help("Only threads that wait for at least this time, such as 10s"),
+                )
+                .args([
+                    flag("stack", "Show the functions in which the threads wait, one a line"),
+                    flag("until-it-moves", "Then wait until these calls return"),
+                ])
+                .arg(duration_option().requires("until-it-moves")),
+        )
         .subcommand(
             Command::new("events")
                 .about("Which events exist, where are they enabled, what do they miss?"),
@@ -610,6 +799,14 @@ fn text<'a>(matches: &'a ArgMatches, name: &str) -> &'a str {
     matches.get_one::<String>(name).map_or("", |text| text)
 }
 
+/// Whether a question is about the time between two events, whose second one another task may cause.
+fn is_between(name: &str, matches: &ArgMatches) -> bool {
+    match name {
+        "lat" => matches.contains_id("from"),
+        name => matches!(name, "disk" | "net" | "leaks"),
+    }
+}
+
 /// Carries out the command of the command line. Returns the exit status.
 pub fn run() -> Result<u8> {
     let matches = command().get_matches();
@@ -635,12 +832,17 @@ pub fn run() -> Result<u8> {
         _ => {}
     }
     // These commands change nothing, and say themselves what is missing.
-    let is_dry = matches.get_flag("dry-run") || matches!(name, "list" | "doctor" | "names");
+    let changes_nothing = match name {
+        "stuck" => !matches.get_flag("until-it-moves"),
+        name => matches!(name, "list" | "doctor" | "names"),
+    };
+    let is_dry = matches.get_flag("dry-run") || changes_nothing;
     let tracefs = Tracefs::find(matches.get_flag("verbose"), is_dry)?;
     let duration = matches.try_get_one::<u64>("duration").ok().flatten();
     let is_json = matches.get_flag("json");
     let mut whom = whom(matches)?;
-    if matches!(name, "tree" | "why") {
+    whom.with_others = is_between(name, matches);
+    if matches!(name, "tree" | "why") || whom.with_others {
         whom.mark_command();
     }
     let context = Context::new(tracefs, is_json, duration.copied(), whom);
@@ -650,12 +852,7 @@ pub fn run() -> Result<u8> {
             .and_then(|by| lat::By::parse(by))
     };
     match name {
-        "lat" => lat::run(
-            &context,
-            text(matches, "FUNCTIONS"),
-            by(matches),
-            &table(matches),
-        ),
+        "lat" => ask_lat(&context, matches),
         "slow" => {
             let limit = matches.get_one::<u64>("LIMIT").copied().unwrap_or(0);
             slow::run(
@@ -712,6 +909,54 @@ pub fn run() -> Result<u8> {
             by(matches),
             &table(matches),
         ),
+        "offcpu" => {
+            let asked = offcpu::Asked {
+                by_thread: matches.get_flag("threads"),
+                with_kernel: matches.get_flag("kernel"),
+                min: matches.get_one("min").copied().unwrap_or(0),
+            };
+            offcpu::run(&context, asked, &table(matches))
+        }
+        "disk" => disk::run(
+            &context,
+            matches.get_one::<String>("disk").map(String::as_str),
+            &table(matches),
+        ),
+        "net" => net::run(&context, &table(matches)),
+        "locks" => {
+            let asked = locks::Asked {
+                with_stack: matches.get_flag("stack"),
+                min: matches.get_one("min").copied().unwrap_or(0),
+            };
+            locks::run(&context, asked, &table(matches))
+        }
+        "leaks" => {
+            let given = |name| matches.get_one::<String>(name).map(String::as_str);
+            let asked = leaks::Asked {
+                structure: text(matches, "STRUCT"),
+                get: given("get"),
+                put: text(matches, "put"),
+                from: given("from"),
+                until: given("until"),
+                min_age: matches.get_one("older").copied().unwrap_or(0),
+            };
+            leaks::run(&context, asked, &table(matches))
+        }
+        "stuck" => {
+            let asked = stuck::Asked {
+                pids: matches
+                    .get_many("PID")
+                    .into_iter()
+                    .flatten()
+                    .copied()
+                    .collect(),
+                min: matches.get_one("min").copied().unwrap_or(0),
+                has_stack: matches.get_flag("stack"),
+                until_moves: matches.get_flag("until-it-moves"),
+                is_dry: matches.get_flag("dry-run"),
+            };
+            stuck::run(&context, &asked)
+        }
         "tree" => tree::run(
             &context,
             &trees(matches, "tree", text(matches, "ROOT"), trees::Wanted::All),
@@ -775,6 +1020,15 @@ mod tests {
         let (_, matches) = matches.subcommand().unwrap();
         assert_eq!(matches.get_one::<u64>("duration"), Some(&3_000_000_000));
         assert!(matches.get_flag("json"));
+        for words in [
+            "",
+            "--buckets 1ms,5ms",
+            "--object $arg1 --end $arg2 --by comm",
+        ] {
+            let all = ["rkprobe lat inode from f until g", words].join(" ");
+            let parsed = command().try_get_matches_from(all.split_whitespace());
+            assert!(is_between("lat", parsed.unwrap().subcommand().unwrap().1));
+        }
         for right in [&["-p", "1"][..], &["f", "g", "--fails"], &["--", "cat"]] {
             let all = [&["rkprobe", "why"], right].concat();
             assert!(command().try_get_matches_from(all).is_ok());
@@ -785,6 +1039,20 @@ mod tests {
             &["rkprobe", "slow", "f", "10x"],
             &["rkprobe", "follow", "inode", "of", "f"],
             &["rkprobe", "follow", "inode", "from", "f", "until"],
+            &["rkprobe", "lat", "inode", "from", "f"],
+            &["rkprobe", "lat", "inode", "from", "f", "until"],
+            &["rkprobe", "lat", "f", "--buckets", "1ms"],
+            &[
+                "rkprobe",
+                "lat",
+                "inode",
+                "from",
+                "f",
+                "until",
+                "g",
+                "--buckets",
+                "2,1",
+            ],
             &["rkprobe", "why"],
             &["rkprobe", "why", "f", "--fails", "--slow", "1s"],
         ] {

@@ -3,16 +3,23 @@
 //! The commands, one a file.
 
 pub mod args;
+pub mod between;
 pub mod count;
+pub mod disk;
 pub mod doctor;
 pub mod events;
 pub mod exits;
 pub mod fails;
 pub mod follow;
 pub mod lat;
+pub mod leaks;
 pub mod list;
+pub mod locks;
 pub mod names;
+pub mod net;
+pub mod offcpu;
 pub mod slow;
+pub mod stuck;
 pub mod tree;
 pub mod watch;
 pub mod why;

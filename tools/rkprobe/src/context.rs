@@ -84,7 +84,7 @@ const COMMAND_INTERVAL: Duration = Duration::from_millis(10);
 /// The most process IDs in one write.
 const PIDS_OF_A_WRITE: usize = 256;
 /// How often a live answer is drawn.
-const DRAW_INTERVAL: Duration = Duration::from_secs(1);
+pub const DRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The size of a terminal that does not say its size.
 const DEFAULT_SIZE: (usize, usize) = (80, 24);
@@ -188,10 +188,13 @@ impl Context {
         if !has_command && !self.whom.with_children {
             return Ok(instance);
         }
-        self.tracefs
-            .write(&instance.file("options/event-fork"), "1")?;
         let file = instance.file("set_event_pid");
         let failed = |error| Failure::file(&file, &error);
+        let is_selected = !self.whom.is_known_by_mark();
+        if is_selected {
+            self.tracefs
+                .write(&instance.file("options/event-fork"), "1")?;
+        }
         if has_command {
             Workload::show(&self.tracefs, &self.whom.command, self.whom.mark);
             let mut pid = 0;
@@ -200,9 +203,11 @@ impl Context {
                 pid = workload.pid();
                 self.workload.get_or_init(|| workload);
             }
-            self.tracefs
-                .write_as(&file, &pid.to_string(), "$pid")
-                .map_err(failed)?;
+            if is_selected {
+                self.tracefs
+                    .write_as(&file, &pid.to_string(), "$pid")
+                    .map_err(failed)?;
+            }
             return Ok(instance);
         }
         self.select_processes(&file).map_err(failed)?;
@@ -261,7 +266,13 @@ impl Context {
         let own = probes
             .iter()
             .filter(|probe| probe.event.starts_with(&group) && !probe.command.starts_with('o'));
+        let own: Vec<_> = own.collect();
+        let noun = match own.iter().any(|probe| probe.command.starts_with('t')) {
+            true => "place",
+            false => "function",
+        };
         let mut places: Vec<&str> = own
+            .iter()
             .filter_map(|probe| probe.command.split(' ').nth(1))
             .map(|place| place.split('%').next().unwrap_or(place))
             .collect();
@@ -278,7 +289,7 @@ impl Context {
                     true => matching(place),
                     false => 1,
                 };
-                functions(places.iter().map(count).sum())
+                counted(places.iter().map(count).sum(), noun)
             }
         })
     }
@@ -325,8 +336,7 @@ impl Context {
             format!("sh -c {}", quote(&script))
         });
         self.show_waiting(reader.as_deref());
-        // A command has the screen for its own output.
-        let is_live = self.is_terminal && !self.is_json && self.workload.get().is_none();
+        let is_live = self.is_live();
         let mut live = None;
         let mut next = Instant::now();
         loop {
@@ -344,6 +354,11 @@ impl Context {
         drop(live);
         self.tracefs.show_read(COUNTS);
         Ok(())
+    }
+
+    /// Whether the answer is drawn while the run lasts. A command has the screen for its own output.
+    pub fn is_live(&self) -> bool {
+        self.is_terminal && !self.is_json && self.workload.get().is_none()
     }
 
     /// Enables an event of the instance that makes records, without those of the tool's own calls.
@@ -595,17 +610,17 @@ impl Context {
 ///
 /// The terminal itself writes to the screen, too: `^C` at the cursor, and other text that somebody types. So each
 /// picture begins in the first line, and the size of the picture before does not matter.
-struct LiveScreen;
+pub struct LiveScreen;
 
 impl LiveScreen {
     /// Changes to the screen. Lines that are too long for it are not wrapped.
-    fn open() -> Self {
+    pub fn open() -> Self {
         Self::write("\x1b[?1049h\x1b[?7l");
         Self
     }
 
     /// Draws the first lines of a text.
-    fn draw(&self, text: &str) -> Result {
+    pub fn draw(&self, text: &str) -> Result {
         let (columns, rows) = sys::terminal_size().unwrap_or(DEFAULT_SIZE);
         let mut stdout = io::stdout().lock();
         stdout.write_all(draw::over(text, columns, rows).as_bytes())?;
@@ -627,8 +642,8 @@ impl Drop for LiveScreen {
     }
 }
 
-/// A number of functions, with commas between the thousands.
-fn functions(count: usize) -> String {
+/// A number of functions or places, with commas between the thousands.
+fn counted(count: usize, noun: &str) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -637,7 +652,7 @@ fn functions(count: usize) -> String {
         }
         text.push(digit);
     }
-    format!("{text} function{}", if count == 1 { "" } else { "s" })
+    format!("{text} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Whether a line says that the kernel lost records.
@@ -669,10 +684,10 @@ mod tests {
 
     #[test]
     fn large_numbers_have_commas() {
-        assert_eq!(functions(1), "1 function");
-        assert_eq!(functions(999), "999 functions");
-        assert_eq!(functions(1423), "1,423 functions");
-        assert_eq!(functions(1_000_000), "1,000,000 functions");
+        assert_eq!(counted(1, "function"), "1 function");
+        assert_eq!(counted(999, "function"), "999 functions");
+        assert_eq!(counted(1423, "function"), "1,423 functions");
+        assert_eq!(counted(1_000_000, "function"), "1,000,000 functions");
     }
 
     #[test]

@@ -2,10 +2,13 @@
 
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
-//! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `draw`, `svg`, `flame`, `hist`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
-//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`, `stream`,
-//! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `calls`, `trees`, `commands`, `cli`.
+//! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`,
+//! `similar`, `draw`, `svg`, `flame`, `hist`, `spread`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`,
+//! `flags`, `relocate`, `debug_files`, `lines`, `tracefs`, `profile`, `pattern`, `functions`, `suggest`, `probes`,
+//! `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`, `kernel_memory`, `tasks`,
+//! `wait_graph`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`,
+//! `stream`, `missing`, `counts`, `whom`, `workload`, `context`, `table`, `gathered`, `moves`, `calls`, `trees`,
+//! `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -26,22 +29,29 @@ mod failure;
 mod flags;
 mod flame;
 mod functions;
+mod gathered;
 mod groups;
 mod hist;
 mod inflight;
 mod instance;
+mod kernel_memory;
 mod lines;
+mod lock_probes;
 mod missing;
+mod moves;
 mod outline;
 mod pattern;
 mod perfetto;
 mod probes;
 mod profile;
 mod record;
+mod references;
 mod relocate;
 mod returns;
 mod selection;
 mod similar;
+mod sockets;
+mod spread;
 mod stream;
 mod suggest;
 mod svg;
@@ -49,11 +59,14 @@ mod sys;
 mod syscalls;
 mod table;
 mod targets;
+mod tasks;
+mod threads;
 mod tracefs;
 mod tree;
 mod tree_json;
 mod trees;
 mod values;
+mod wait_graph;
 mod whom;
 mod words;
 mod workload;

@@ -35,7 +35,7 @@ pub fn check_syntax(command: &str) -> Result {
 }
 
 /// The most calls in flight for which `r` can have memory.
-const MAXACTIVE: u32 = 4096;
+pub const MAXACTIVE: u32 = 4096;
 
 /// The commands for a probe at the return of a function, without arguments, the best first.
 ///
@@ -47,6 +47,23 @@ pub fn at_return(name: &str, group: &str, event: &str) -> Vec<String> {
     match name.contains([':', '+', '%']) {
         true => vec![by_kretprobe],
         false => vec![by_ftrace, by_kretprobe],
+    }
+}
+
+/// The commands of [`at_return`] for a probe whose stack matters. The stack of `f` can end early, at a caller whose
+/// frame depends on a register that ftrace does not save, and on arm64 it lacks the caller. That of `r` is whole.
+pub fn at_return_with_stack(name: &str, group: &str, event: &str) -> Vec<String> {
+    let mut commands = at_return(name, group, event);
+    commands.reverse();
+    commands
+}
+
+/// The commands for a probe at the entry of a function, without arguments, the best first: see [`at_return`].
+pub fn at_entry(name: &str, group: &str, event: &str) -> Vec<String> {
+    let by_kprobe = format!("p:{group}/{event} {name}");
+    match name.contains([':', '+', '%']) {
+        true => vec![by_kprobe],
+        false => vec![format!("f:{group}/{event} {name}"), by_kprobe],
     }
 }
 
@@ -161,6 +178,8 @@ mod tests {
             commands("vfs_read"),
             ["f:g/e vfs_read%return", "r4096:g/e vfs_read"]
         );
+        let whole = at_return_with_stack("vfs_read", "g", "e");
+        assert_eq!(whole[0], "r4096:g/e vfs_read");
         assert_eq!(commands("name_show%all"), ["r4096:g/e name_show%all"]);
         assert_eq!(commands("a:b"), ["r4096:g/e a:b"]);
         for command in commands("vfs_read") {

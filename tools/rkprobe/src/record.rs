@@ -56,6 +56,24 @@ impl<'a> Record<'a> {
             .map(|(_, value)| *value)
     }
 
+    /// The string of a field, without its quotes. Empty if there is none.
+    pub fn text(&self, name: &str) -> String {
+        let value = self.field(name).unwrap_or("");
+        let inner = value
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'));
+        inner.unwrap_or(value).into()
+    }
+
+    /// The number of a field. 0 if there is none.
+    pub fn number(&self, name: &str) -> u64 {
+        let value = self.field(name).unwrap_or("");
+        match value.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).unwrap_or(0),
+            None => value.parse().unwrap_or(0),
+        }
+    }
+
     /// The place `CALLER+0x1/0x2` of a return, from `CALLER+0x1/0x2 <- FUNCTION`.
     pub fn return_address(&self) -> Option<&'a str> {
         self.place.split_once(" <- ").map(|(caller, _)| caller)

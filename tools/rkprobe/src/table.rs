@@ -3,7 +3,6 @@
 //! Answers that are tables: their order, their first rows, and tables of intervals.
 
 use std::{
-    array,
     cmp::Reverse,
     collections::BTreeMap,
     time::Duration, //
@@ -149,6 +148,64 @@ fn text<Q: Question>(
     })
 }
 
+/// The tables of a run, and the image at its end.
+pub struct Tables<'a, Q> {
+    context: &'a Context,
+    pub question: Q,
+    /// The number of functions at which the kernel refuses a probe.
+    unprobed: u64,
+    options: &'a Options<'a>,
+    /// The last table of an interval, with all that it counts.
+    before: (Vec<Hist>, Missing),
+}
+
+impl<'a, Q: Question> Tables<'a, Q> {
+    pub fn new(context: &'a Context, question: Q, unprobed: u64, options: &'a Options<'a>) -> Self {
+        Self {
+            context,
+            question,
+            unprobed,
+            options,
+            before: Default::default(),
+        }
+    }
+
+    /// The text of the next table. `hists` and `missing` count from the start of the run.
+    pub fn next(&mut self, hists: &[Hist], missing: &Missing) -> Result<String> {
+        let none = Hist::default();
+        let new: Vec<Hist> = hists
+            .iter()
+            .enumerate()
+            .map(|(index, hist)| hist.since(self.before.0.get(index).unwrap_or(&none)))
+            .collect();
+        let lacking = missing.since(&self.before.1).with_unprobed(self.unprobed);
+        let question = &mut self.question;
+        let text = text(self.context, question, &new, &lacking, self.options)?;
+        if self.options.interval.is_some() {
+            self.before = (hists.to_vec(), missing.clone());
+        }
+        Ok(text)
+    }
+
+    /// Prints the last table, and draws the image.
+    pub fn end(mut self, hists: &[Hist], missing: &Missing) -> Result {
+        let text = self.next(hists, missing)?;
+        self.context.print(&text)?;
+        let Some(path) = self.options.image else {
+            return Ok(());
+        };
+        let mut rows = self.question.rows(hists);
+        choose::<Q>(&mut rows, self.options);
+        let (title, image) = self.question.image(&rows);
+        let missing = missing.clone().with_unprobed(self.unprobed);
+        let title = format!("{title}{}", missing.title());
+        match image {
+            Image::Bars(bars) => svg::write(path, &title, &bars),
+            Image::Flames(unit, stacks) => flame::write(path, &title, unit, &stacks),
+        }
+    }
+}
+
 /// Answers a question by the tables of the run, while the run lasts and at its end. The kernel refuses a probe at some
 /// functions: `unprobed` is their number.
 pub fn run<Q: Question, const N: usize>(
@@ -156,37 +213,20 @@ pub fn run<Q: Question, const N: usize>(
     instance: &Instance<'_>,
     tables: [Table<'_>; N],
     unprobed: u64,
-    mut question: Q,
+    question: Q,
     options: &Options<'_>,
 ) -> Result {
-    let mut before = (array::from_fn(|_| Hist::default()), Missing::default());
-    let mut next = |question: &mut Q| -> Result<(String, [Hist; N], Missing)> {
-        let (hists, missing) = counts::read(&context.tracefs, instance, tables)?;
-        let new: [Hist; N] = array::from_fn(|index| hists[index].since(&before.0[index]));
-        let lacking = missing.since(&before.1).with_unprobed(unprobed);
-        let text = text(context, question, &new, &lacking, options)?;
-        if options.interval.is_some() {
-            before = (hists.clone(), missing.clone());
-        }
-        Ok((text, hists, missing.with_unprobed(unprobed)))
-    };
-    context.watch(instance, options.interval, || Ok(next(&mut question)?.0))?;
+    let mut shown = Tables::new(context, question, unprobed, options);
+    let read = || counts::read(&context.tracefs, instance, tables);
+    context.watch(instance, options.interval, || {
+        let (hists, missing) = read()?;
+        shown.next(&hists, &missing)
+    })?;
     if context.tracefs.is_dry() {
         return Ok(());
     }
-    let (text, hists, missing) = next(&mut question)?;
-    context.print(&text)?;
-    if let Some(path) = options.image {
-        let mut rows = question.rows(&hists);
-        choose::<Q>(&mut rows, options);
-        let (title, image) = question.image(&rows);
-        let title = format!("{title}{}", missing.title());
-        match image {
-            Image::Bars(bars) => svg::write(path, &title, &bars)?,
-            Image::Flames(unit, stacks) => flame::write(path, &title, unit, &stacks)?,
-        }
-    }
-    Ok(())
+    let (hists, missing) = read()?;
+    shown.end(&hists, &missing)
 }
 
 #[cfg(test)]

@@ -74,6 +74,8 @@ pub struct Whom {
     pub command: Vec<OsString>,
     /// The timer slack in ns by which the condition knows the command and its children.
     pub mark: Option<u32>,
+    /// Whether other tasks have records, too, if an event has no condition: they may end what the command began.
+    pub with_others: bool,
 }
 
 impl Whom {
@@ -106,6 +108,7 @@ impl Whom {
             with_children: options.with_children,
             command: options.command,
             mark: None,
+            with_others: false,
         })
     }
 
@@ -122,6 +125,16 @@ impl Whom {
             others => format!("{condition} && {others}"),
         };
         self.mark = Some(mark);
+    }
+
+    /// Whether the run is not for all tasks.
+    pub fn selects_tasks(&self) -> bool {
+        !self.condition.is_empty() || self.with_children || !self.command.is_empty()
+    }
+
+    /// Whether only the condition selects the command and its children.
+    pub fn is_known_by_mark(&self) -> bool {
+        self.with_others && self.mark.is_some()
     }
 
     /// The end of a command that makes records, ` if CONDITION`. Empty if all tasks count.

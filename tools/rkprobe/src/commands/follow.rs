@@ -131,7 +131,12 @@ fn check_structure(btf: &Btf<'_>, structure: &str) -> Result {
 }
 
 /// The fetch argument with the object of a function, from the user or from BTF.
-fn choose(structure: &str, function: &str, chosen: Option<&str>, is_end: bool) -> Result<String> {
+pub fn choose(
+    structure: &str,
+    function: &str,
+    chosen: Option<&str>,
+    is_end: bool,
+) -> Result<String> {
     if let Some(chosen) = chosen {
         return Ok(chosen.into());
     }
@@ -384,7 +389,7 @@ impl<'a> Lives<'a> {
 }
 
 /// Whether a value is neither `NULL` nor an error.
-fn is_address(value: &str) -> bool {
+pub fn is_address(value: &str) -> bool {
     u64::from_str_radix(value.trim_start_matches("0x"), 16)
         .is_ok_and(|value| value != 0 && value < MIN_ERROR)
 }

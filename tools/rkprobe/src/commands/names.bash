@@ -15,14 +15,14 @@ _rkprobe_names() {
 	done
 	case $command,$previous,$word in
 	,*,* | *,*,-*) ;;
-	*,--only,*) kind=functions ;;
+	*,--only,* | leaks,--get,* | leaks,--put,* | leaks,--from,* | leaks,--until,*) kind=functions ;;
 	*,-v,* | *,--verbose,* | *,--json,* | *,--dry-run,* | *,--children,*) ;;
 	*,--source,* | *,--stack,* | *,--time,* | *,--each,* | *,--changes,* | *,--whole,*) ;;
 	*,-*,*) return ;;
 	esac
 	case $command,$previous,$word in
 	,*,* | *,*,-*) ;;
-	follow,follow,*) kind=structures ;;
+	follow,follow,* | leaks,leaks,*) kind=structures ;;
 	follow,from,* | follow,until,* | follow,:,*) kind=functions ;;
 	watch,*) kind=symbols ;;
 	lat,* | slow,* | fails,* | args,* | exits,* | count,* | list,* | tree,* | why,*) kind=functions ;;

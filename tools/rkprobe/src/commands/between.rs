@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rkprobe lat STRUCT from FUNCTION until FUNCTION`: how long does it take from one function to another one, with the
+//! same object?
+//!
+//! No event of rkprobe can subtract the times of two events. So both make records, and the tool subtracts.
+
+use std::{
+    cmp::Reverse,
+    collections::{
+        BTreeMap,
+        HashMap, //
+    }, //
+};
+
+use serde::Serialize;
+
+use crate::{
+    commands::{
+        follow,
+        lat::By, //
+    },
+    context::Context,
+    draw::{
+        self,
+        Screen, //
+    },
+    duration,
+    failure::{
+        Failure,
+        Result, //
+    },
+    flame::Stack,
+    functions::Method,
+    gathered::{
+        self,
+        Gathers,
+        Hit, //
+    },
+    hist::{
+        self,
+        Hist, //
+    },
+    probes,
+    record::Record,
+    spread::{
+        Bucket,
+        Figures,
+        Scale,
+        Spread, //
+    },
+    stream,
+    table::{
+        Cell,
+        Image,
+        Options,
+        Question, //
+    },
+    whom::Whom, //
+};
+
+/// The events, in the order in which they are enabled: a start whose end is not seen would be open for ever.
+const EVENTS: [&str; 2] = ["until", "from"];
+
+/// The objects that the user asks about.
+pub struct Asked<'a> {
+    /// The structure.
+    pub structure: &'a str,
+    /// The function where the time starts.
+    pub from: &'a str,
+    /// The function where the time ends.
+    pub until: &'a str,
+    /// The fetch arguments that are the object, if the user gives them.
+    pub object: Option<&'a str>,
+    pub end: Option<&'a str>,
+    /// How the objects are divided: by the task, the CPU or the stack at the start.
+    pub by: Option<By>,
+    pub scale: Scale,
+}
+
+/// The times of one group.
+#[derive(Serialize)]
+struct Times {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    group: String,
+    #[serde(flatten)]
+    figures: Figures,
+    buckets: Vec<Bucket>,
+    #[serde(skip)]
+    spread: Spread,
+}
+
+/// An object that has not reached the end.
+struct Open {
+    time: u64,
+    group: String,
+}
+
+/// The question.
+struct Between<'a> {
+    asked: Asked<'a>,
+    /// `STRUCT from FUNCTION until FUNCTION`.
+    text: String,
+    /// The objects between start and end, by their addresses.
+    open: HashMap<String, Open>,
+    all: Spread,
+}
+
+/// The figures in one line.
+fn summary(spread: &Spread) -> String {
+    format!(
+        "{} times, average {}, longest {}; half within {}, 99 % within {}",
+        spread.count(),
+        duration::show(spread.average()),
+        duration::show(spread.max()),
+        duration::show(spread.percentile(50)),
+        duration::show(spread.percentile(99)),
+    )
+}
+
+impl Between<'_> {
+    fn group(&self, record: &Record<'_>) -> String {
+        match self.asked.by {
+            None => String::new(),
+            Some(By::Comm) => record.text("comm"),
+            Some(By::Pid) => record.pid.into(),
+            Some(By::Cpu) => record.cpu.to_string(),
+            Some(By::Stack) => record.stack.join("\n"),
+        }
+    }
+}
+
+impl Gathers for Between<'_> {
+    fn take(&mut self, event: usize, record: &Record<'_>) -> Vec<Hit> {
+        let object = record.field("object").unwrap_or("");
+        if EVENTS[event] == "from" {
+            if follow::is_address(object) {
+                let group = self.group(record);
+                let time = record.time;
+                self.open.insert(object.into(), Open { time, group });
+            }
+            return Vec::new();
+        }
+        let Some(open) = self.open.remove(object) else {
+            return Vec::new();
+        };
+        vec![Hit {
+            keys: vec![open.group],
+            ns: record.time.saturating_sub(open.time),
+            value: 0,
+        }]
+    }
+}
+
+impl Question for Between<'_> {
+    type Row = Times;
+
+    const ROWS: &'static str = "groups";
+
+    fn function(&self) -> Option<&str> {
+        Some(&self.text)
+    }
+
+    /// The groups, that with the most objects first.
+    fn rows(&mut self, hists: &[Hist]) -> Vec<Times> {
+        let mut groups: BTreeMap<&str, Spread> = BTreeMap::new();
+        self.all = Spread::default();
+        for row in hists.iter().flat_map(|hist| &hist.rows) {
+            let (keys, ns) = gathered::split(row);
+            let group = keys.first().map_or("", String::as_str);
+            groups.entry(group).or_default().add(ns, row.hits);
+            self.all.add(ns, row.hits);
+        }
+        let times = |(group, spread): (&str, Spread)| Times {
+            group: group.into(),
+            figures: spread.figures(),
+            buckets: spread.buckets(&self.asked.scale),
+            spread,
+        };
+        let mut groups: Vec<Times> = groups.into_iter().map(times).collect();
+        groups.sort_by_key(|times| Reverse(times.spread.count()));
+        groups
+    }
+
+    fn cell<'r>(row: &'r Times, column: &str) -> Cell<'r> {
+        match column {
+            "name" => Cell::Text(&row.group),
+            "avg" => row.spread.average().into(),
+            "total" => row.spread.total().into(),
+            "p50" => row.spread.percentile(50).into(),
+            "p99" => row.spread.percentile(99).into(),
+            "max" => row.spread.max().into(),
+            _ => row.spread.count().into(),
+        }
+    }
+
+    fn show(&self, rows: &[Times], screen: Screen) -> String {
+        let Asked {
+            structure,
+            until,
+            scale,
+            ..
+        } = &self.asked;
+        let mut text = String::new();
+        for times in rows {
+            for line in hist::lines(&times.group) {
+                text += &format!("{line}\n");
+            }
+            text += &draw::bars(&times.spread.bars(scale), screen);
+            text += &format!("{structure}: {}\n", summary(&times.spread));
+        }
+        if rows.is_empty() {
+            text = format!("{}: 0 times\n", self.text);
+        }
+        match self.open.len() {
+            0 => text,
+            count => format!("{text}{count} {structure} not yet in {until}\n"),
+        }
+    }
+
+    fn image<'r>(&'r self, rows: &'r [Times]) -> (String, Image<'r>) {
+        let stack = |times: &'r Times| Stack {
+            frames: hist::lines(&times.group).collect(),
+            function: self.asked.structure,
+            result: None,
+            value: times.spread.total(),
+        };
+        let image = match self.asked.by {
+            Some(By::Stack) => Image::Flames("ns", rows.iter().map(stack).collect()),
+            _ => Image::Bars(self.all.bars(&self.asked.scale)),
+        };
+        (format!("{}: {}", self.text, summary(&self.all)), image)
+    }
+}
+
+/// The commands to try for an event that hits when a function receives or returns the object. `rest` is the end of the
+/// command.
+fn commands(
+    group: &str,
+    event: &str,
+    (function, object): (&str, &str),
+    has_stack: bool,
+    rest: &str,
+) -> Vec<String> {
+    let commands = match (object.contains("$retval"), has_stack) {
+        (true, false) => probes::at_return(function, group, event),
+        (true, true) => probes::at_return_with_stack(function, group, event),
+        (false, _) => probes::at_entry(function, group, event),
+    };
+    let commands = commands.into_iter();
+    commands
+        .map(|command| format!("{command} object={object}{rest}"))
+        .collect()
+}
+
+/// The commands of both events.
+fn all_commands(
+    group: &str,
+    asked: &Asked<'_>,
+    objects: &[String; 2],
+    whom: &Whom,
+) -> [Vec<String>; 2] {
+    let comm = match asked.by {
+        Some(By::Comm) => " comm=$comm",
+        _ => "",
+    };
+    let rest = format!("{comm}{}", whom.clause());
+    let [object, end] = objects;
+    let has_stack = asked.by == Some(By::Stack);
+    [
+        commands(group, EVENTS[0], (asked.until, end), has_stack, ""),
+        commands(group, EVENTS[1], (asked.from, object), has_stack, &rest),
+    ]
+}
+
+/// Runs the command.
+pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result {
+    let Asked {
+        structure,
+        from,
+        until,
+        ..
+    } = asked;
+    if from == until {
+        return Err(Failure::new(format!(
+            "the time starts and ends in {from}: rkprobe lat {from} shows how long its calls take"
+        )));
+    }
+    for function in [from, until] {
+        context.functions.check(function, Method::Any)?;
+    }
+    let objects = [
+        follow::choose(structure, from, asked.object, false)?,
+        follow::choose(structure, until, asked.end, true)?,
+    ];
+    let events = EVENTS.map(String::from);
+    let has_stacks = asked.by == Some(By::Stack);
+    let stream = stream::Options {
+        has_stack: has_stacks,
+        has_time: true,
+        count: None,
+    };
+    let instance = gathered::start(context, &events, &stream, |group| {
+        all_commands(group, &asked, &objects, &context.whom).into()
+    })?;
+    let question = Between {
+        text: format!("{structure} from {from} until {until}"),
+        asked,
+        open: HashMap::new(),
+        all: Spread::default(),
+    };
+    gathered::run(context, &instance, &events, has_stacks, question, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(by: Option<By>) -> Asked<'static> {
+        Asked {
+            structure: "x",
+            from: "a",
+            until: "b",
+            object: None,
+            end: None,
+            by,
+            scale: Scale::Log2,
+        }
+    }
+
+    fn question(by: Option<By>) -> Between<'static> {
+        Between {
+            asked: asked(by),
+            text: "x from a until b".into(),
+            open: HashMap::new(),
+            all: Spread::default(),
+        }
+    }
+
+    #[test]
+    fn an_object_has_its_time_from_the_last_start_to_the_first_end() {
+        let mut question = question(Some(By::Comm));
+        let events = EVENTS.map(String::from);
+        let lines = [
+            "a-1 [000] ..... 1.000001: until: (b+0x4/0x10) object=0xff01",
+            "a-1 [000] ..... 1.000002: from: (a+0x4/0x10) object=0x0 comm=\"a\"",
+            "a-1 [000] ..... 1.000003: from: (a+0x4/0x10) object=0xff01 comm=\"a\"",
+            "<...>-1 [000] ..... 1.000004: from: (a+0x4/0x10) object=0xff01 comm=\"a b\"",
+            "a-1 [000] ..... 1.000005: from: (a+0x4/0x10) object=0xff02 comm=\"a\"",
+            "c-1 [001] ..... 1.000014: until: (b+0x4/0x10) object=0xff01",
+            "c-1 [001] ..... 1.000015: until: (b+0x4/0x10) object=0xff01",
+        ];
+        let hits: Vec<Hit> = lines
+            .iter()
+            .flat_map(|line| {
+                let (event, record) = Record::parse_any(line, &events).unwrap();
+                question.take(event, &record)
+            })
+            .collect();
+        let hit = Hit {
+            keys: vec!["a b".into()],
+            ns: 10_000,
+            value: 0,
+        };
+        assert_eq!(hits, [hit]);
+        assert_eq!(question.open.len(), 1);
+    }
+
+    #[test]
+    fn shows_each_group() {
+        let mut question = question(None);
+        let row = |group: &str, ns: &str, hits| hist::Row {
+            keys: vec![group.into(), ns.into()],
+            hits,
+            sum: 0,
+            min: None,
+            max: None,
+        };
+        let hist = Hist {
+            rows: vec![
+                row("a", "3000", 1),
+                row("b", "1000", 2),
+                row("b", "7000", 1),
+            ],
+            dropped: 0,
+        };
+        let rows = question.rows(&[hist]);
+        let screen = Screen {
+            columns: None,
+            has_color: false,
+            has_blocks: false,
+        };
+        let text = question.show(&rows, screen);
+        assert!(text.starts_with("b\n"), "{text}");
+        assert!(text.contains(
+            "x: 3 times, average 3.00 us, longest 7.00 us; half within 1.00 us, 99 % within 7.00 us\n"
+        ));
+        assert_eq!(question.all.count(), 4);
+        let json = serde_json::to_string(&rows[1]).unwrap();
+        assert_eq!(
+            json,
+            "{\"group\":\"a\",\"count\":1,\"total_ns\":3000,\"min_ns\":3000,\"p50_ns\":3000,\"p90_ns\":3000,\
+             \"p99_ns\":3000,\"max_ns\":3000,\"buckets\":[{\"over_ns\":2048,\"to_ns\":4096,\"count\":1}]}"
+        );
+    }
+
+    #[test]
+    fn an_object_is_seen_at_the_entry_if_it_is_a_parameter() {
+        let objects = ["$retval".into(), "rq".into()];
+        let whom = Whom::default();
+        let all = all_commands("g", &asked(Some(By::Comm)), &objects, &whom);
+        assert_eq!(
+            all,
+            [
+                ["f:g/until b object=rq", "p:g/until b object=rq"],
+                [
+                    "f:g/from a%return object=$retval comm=$comm",
+                    "r4096:g/from a object=$retval comm=$comm"
+                ]
+            ]
+        );
+    }
+}
