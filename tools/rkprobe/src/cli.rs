@@ -116,6 +116,13 @@ fn stack() -> Arg {
     flag("stack", "Show the functions that led to it, one a line")
 }
 
+fn user_stack() -> Arg {
+    flag(
+        "user-stack",
+        "Show the functions of the program that led to it, one a line",
+    )
+}
+
 fn time() -> Arg {
     flag("time", "Show the time of day and the CPU")
 }
@@ -159,6 +166,7 @@ fn trees<'a>(
         options: stream::Options {
             count: count(matches),
             has_stack: false,
+            has_user_stack: false,
             has_time: matches.get_flag("time"),
         },
         svg: matches.get_one("svg"),
@@ -206,6 +214,7 @@ fn stream(matches: &ArgMatches) -> stream::Options {
     stream::Options {
         count: count(matches),
         has_stack: matches.get_flag("stack"),
+        has_user_stack: matches.get_flag("user-stack"),
         has_time: matches.get_flag("time"),
     }
 }
@@ -249,6 +258,10 @@ fn table(matches: &ArgMatches) -> table::Options<'_> {
         top: top.map(|top| usize::try_from(*top).unwrap_or(usize::MAX)),
         interval: matches.get_one("interval").copied(),
         image: matches.get_one("svg"),
+        // Other commands lack the option.
+        has_user_stack: matches
+            .try_get_one("user-stack")
+            .is_ok_and(|value| value == Some(&true)),
     }
 }
 
@@ -396,7 +409,7 @@ fn command() -> Command {
                     word("LIMIT", "A duration, such as 10ms")
                         .value_parser(|text: &str| duration::parse(text, "ms")),
                 )
-                .args([number(), show(), stack(), time()]),
+                .args([number(), show(), stack(), user_stack(), time()]),
         ))
         .subcommand(traces(tabulates(
             Command::new("fails")
@@ -405,14 +418,14 @@ fn command() -> Command {
                 .arg(by(
                     "Whom: a program name (the default), thread, CPU or stack",
                 ))
-                .args([source(), stack()]),
+                .args([source(), stack(), user_stack().conflicts_with("source")]),
             &["count", "name", "error", "group"],
         )))
         .subcommand(traces(
             Command::new("args")
                 .about("With which arguments are functions called?")
                 .arg(functions())
-                .args([number(), show(), stack(), time()]),
+                .args([number(), show(), stack(), user_stack(), time()]),
         ))
         .subcommand(
             Command::new("exits")
@@ -500,14 +513,15 @@ fn command() -> Command {
                 )
                 .conflicts_with_all(["svg", "sort", "top", "interval"]))
                 .arg(number().requires("each").help("End after N writes"))
-                .args([stack(), time()].map(|arg| arg.requires("each"))),
+                .args([stack(), user_stack(), time()].map(|arg| arg.requires("each"))),
             &["count", "name", "comm"],
         )))
         .subcommand(traces(tabulates(
             Command::new("count")
                 .about("Which functions are called how often?")
                 .arg(functions())
-                .arg(by("Divide the calls by program name, thread, CPU or stack")),
+                .arg(by("Divide the calls by program name, thread, CPU or stack"))
+                .arg(user_stack().help("With --by stack: also the functions of the program")),
             &["count", "name", "group"],
         )))
         .subcommand(traces(draws_trees(

@@ -9,16 +9,11 @@ use std::{
     },
     collections::BTreeMap,
     env,
-    fs::OpenOptions,
     io::{
         self,
-        ErrorKind,
         IsTerminal,
-        Read,
         Write, //
     },
-    mem,
-    os::unix::fs::OpenOptionsExt,
     process,
     time::{
         Duration,
@@ -53,10 +48,12 @@ use crate::{
         matches, //
     },
     profile,
-    record::{
+    programs::{
         self,
-        Record, //
+        Programs, //
     },
+    reader::Reader,
+    record::Record,
     stream::{
         self,
         Options,
@@ -75,8 +72,6 @@ use crate::{
     workload::Workload, //
 };
 
-/// A longer record is not taken for one that goes on in the next line.
-const MAX_RECORD: usize = 16 * 1024;
 /// How often records are read.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 /// How often the run looks whether its command has ended.
@@ -110,6 +105,18 @@ pub struct Context {
     /// Whether the output is a terminal that knows escape sequences.
     is_terminal: bool,
     time: RunTime,
+}
+
+/// An answer that grows during the run.
+pub trait Live {
+    /// Whether it comes from records, which must be read all the time, and not from the tables of the events that count.
+    fn has_records(&self) -> bool;
+
+    /// Reads the records that there are. At the end of the run, reads the last ones.
+    fn poll(&mut self, is_end: bool) -> Result;
+
+    /// The text of the answer so far, or since the answer before if there is an interval.
+    fn answer(&mut self) -> Result<String>;
 }
 
 /// The time of a run. It starts at the first question for its end: the setup of the probes does not count.
@@ -260,7 +267,8 @@ impl Context {
         let group = format!("{}/", instance.group());
         let own = probes
             .iter()
-            .filter(|probe| probe.event.starts_with(&group) && !probe.command.starts_with('o'));
+            .filter(|probe| probe.event.starts_with(&group) && !probe.command.starts_with('o'))
+            .filter(|probe| probe.event[group.len()..] != *programs::EVENT);
         let mut places: Vec<&str> = own
             .filter_map(|probe| probe.command.split(' ').nth(1))
             .map(|place| place.split('%').next().unwrap_or(place))
@@ -309,41 +317,59 @@ impl Context {
             })
     }
 
-    /// Waits until the answer is due. With an interval, prints the answer of `answer` after each of them. Otherwise, if the
-    /// output is a terminal, draws it each second, on a screen of its own. The answer comes from the tables of the events
-    /// that count.
+    /// Waits until the answer is due. With an interval, prints the answer after each of them. Otherwise, if the output is
+    /// a terminal, draws it each second, on a screen of its own.
     pub fn watch(
         &self,
         instance: &Instance<'_>,
         interval: Option<Duration>,
-        mut answer: impl FnMut() -> Result<String>,
+        live: &mut impl Live,
     ) -> Result {
         self.begin(instance)?;
-        let reader = interval.map(|interval| {
-            let (seconds, file) = (interval.as_secs_f64(), self.tracefs.path(COUNTS));
-            let script = format!("while sleep {seconds}; do cat {}; done", file.display());
-            format!("sh -c {}", quote(&script))
-        });
+        let records = self.tracefs.path(&instance.file("trace_pipe"));
+        let reader = match interval {
+            _ if live.has_records() => Some(format!("cat {}", records.display())),
+            Some(interval) => {
+                let (seconds, file) = (interval.as_secs_f64(), self.tracefs.path(COUNTS));
+                let script = format!("while sleep {seconds}; do cat {}; done", file.display());
+                Some(format!("sh -c {}", quote(&script)))
+            }
+            None => None,
+        };
         self.show_waiting(reader.as_deref());
         // A command has the screen for its own output.
         let is_live = self.is_terminal && !self.is_json && self.workload.get().is_none();
-        let mut live = None;
+        let mut screen = None;
         let mut next = Instant::now();
         loop {
             next += interval.unwrap_or(DRAW_INTERVAL);
-            if !self.wait(next.saturating_duration_since(Instant::now()))? {
-                break;
+            loop {
+                let left = next.saturating_duration_since(Instant::now());
+                let step = match live.has_records() {
+                    true => left.min(READ_INTERVAL),
+                    false => left,
+                };
+                if !self.wait(step)? {
+                    drop(screen);
+                    if live.has_records() {
+                        self.stop_tracing(instance)?;
+                    } else {
+                        self.tracefs.show_read(COUNTS);
+                    }
+                    return live.poll(true);
+                }
+                live.poll(false)?;
+                if step == left {
+                    break;
+                }
             }
             if interval.is_some() {
-                self.print(&answer()?)?;
+                self.print(&live.answer()?)?;
             } else if is_live {
-                let text = answer()?;
-                live.get_or_insert_with(LiveScreen::open).draw(&text)?;
+                let text = live.answer()?;
+                screen.get_or_insert_with(LiveScreen::open).draw(&text)?;
             }
         }
-        drop(live);
-        self.tracefs.show_read(COUNTS);
-        Ok(())
     }
 
     /// Enables an event of the instance that makes records, without those of the tool's own calls.
@@ -398,26 +424,33 @@ impl Context {
         let count = options.count;
         self.begin_reading(instance, count)?;
         let mut printed = 0;
-        let mut stacks = Stacks::new(options.has_stack);
+        let mut stacks = Stacks::new(options);
+        let mut programs = options.has_user_stack.then(Programs::new);
         let mut print = |complete: Vec<Pending>| -> Result<bool> {
             for pending in complete {
-                let record = Record::parse_any(&pending.line, events);
-                let is_wanted = count.is_none_or(|count| printed < count);
-                if let Some((event, record)) = record.filter(|_| is_wanted) {
-                    let stack = stream::without_probe(&pending.stack, &record);
-                    self.print(&show(event, &Record { stack, ..record }))?;
-                    printed += 1;
+                let Some((event, mut record)) = Record::parse_any(&pending.line, events) else {
+                    let mapping = Record::parse(&pending.line, programs::EVENT);
+                    if let (Some(programs), Some(mapping)) = (&mut programs, mapping) {
+                        programs.take(&mapping);
+                    }
+                    continue;
+                };
+                if count.is_some_and(|count| printed >= count) {
+                    break;
                 }
+                record.stack = stream::without_probe(&pending.stack, &record);
+                if let (Some(programs), Ok(thread)) = (&mut programs, record.pid.parse()) {
+                    record.user_stack = programs.frames(thread, &pending.user_stack);
+                }
+                self.print(&show(event, &record))?;
+                printed += 1;
             }
             Ok(count.is_none_or(|count| printed < count))
         };
         self.read_records(instance, |line| {
             print(match line {
                 "" => stacks.rest(),
-                line => {
-                    let record = Record::parse_any(line, events);
-                    stacks.take(line, record.map(|(_, record)| record.cpu))
-                }
+                line => stacks.take(line),
             })
         })?;
         print(stacks.end())?;
@@ -451,53 +484,13 @@ impl Context {
         if self.tracefs.is_dry() {
             return Ok(());
         }
-        let name = instance.file("trace_pipe");
-        let mut pipe = OpenOptions::new()
-            .read(true)
-            .custom_flags(sys::NON_BLOCKING)
-            .open(self.tracefs.path(&name))
-            .map_err(|error| Failure::file(&name, &error))?;
-        let mut buffer = vec![0; 64 * 1024];
-        let mut rest = Vec::new();
-        // A record whose string goes on in the next line.
-        let mut open = String::new();
-        'reading: loop {
+        let mut reader = Reader::open(&self.tracefs, instance)?;
+        loop {
             let goes_on = self.wait(READ_INTERVAL)?;
             if !goes_on {
-                self.tracefs.write(&instance.file("tracing_on"), "0")?;
+                self.stop_tracing(instance)?;
             }
-            loop {
-                let count = match pipe.read(&mut buffer) {
-                    Ok(0) => break,
-                    Ok(count) => count,
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(error) if error.kind() == ErrorKind::Interrupted => break,
-                    Err(error) => return Err(Failure::file(&name, &error)),
-                };
-                rest.extend_from_slice(&buffer[..count]);
-                let lines = rest.iter().rposition(|byte| *byte == b'\n');
-                let lines: Vec<u8> = rest.drain(..lines.map_or(0, |last| last + 1)).collect();
-                for line in lines.split_inclusive(|byte| *byte == b'\n') {
-                    open += &String::from_utf8_lossy(line);
-                    if open.len() < MAX_RECORD && record::is_open(&open) {
-                        continue;
-                    }
-                    let line = mem::take(&mut open);
-                    let line = line.trim_end();
-                    if is_loss(line) {
-                        note(format!("rkprobe: {line}"));
-                    } else if !show(line)? {
-                        self.end();
-                        return Ok(());
-                    }
-                }
-                // A function that is called all the time must not keep the command from ending.
-                if goes_on && self.is_over() {
-                    continue 'reading;
-                }
-            }
-            // The kernel writes whole records, so no other line of this one comes.
-            let wants_more = (open.is_empty() || show(&mem::take(&mut open))?) && show("")?;
+            let wants_more = reader.read(|| goes_on && self.is_over(), &mut show)?;
             if !wants_more {
                 self.end();
             }
@@ -507,8 +500,12 @@ impl Context {
         }
     }
 
+    fn stop_tracing(&self, instance: &Instance<'_>) -> Result {
+        self.tracefs.write(&instance.file("tracing_on"), "0")
+    }
+
     /// Whether the run ends now: by a signal, by its time, or because those that it traces have ended.
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         // Ctrl-C ends both the command and the run.
         if sys::is_interrupted() || self.time.end().is_some_and(|end| Instant::now() >= end) {
             self.end();
@@ -640,11 +637,6 @@ fn functions(count: usize) -> String {
     format!("{text} function{}", if count == 1 { "" } else { "s" })
 }
 
-/// Whether a line says that the kernel lost records.
-fn is_loss(line: &str) -> bool {
-    line.starts_with("CPU:") && line.ends_with(" EVENTS]")
-}
-
 fn has_utf8() -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
@@ -673,14 +665,5 @@ mod tests {
         assert_eq!(functions(999), "999 functions");
         assert_eq!(functions(1423), "1,423 functions");
         assert_eq!(functions(1_000_000), "1,000,000 functions");
-    }
-
-    #[test]
-    fn tells_lost_records_from_others() {
-        assert!(is_loss("CPU:0 [LOST 5 EVENTS]"));
-        assert!(is_loss("CPU:12 [LOST EVENTS]"));
-        assert!(!is_loss(
-            "cat-1 [000] ..... 1.0: args: (f+0x1/0x2) a=\"[LOST EVENTS]"
-        ));
     }
 }

@@ -4,8 +4,8 @@
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `draw`, `svg`, `flame`, `hist`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
-//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`, `stream`,
-//! `missing`, `counts`, `whom`, `workload`, `context`, `table`, `calls`, `trees`, `commands`, `cli`.
+//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `reader`,
+//! `missing`, `counts`, `whom`, `workload`, `context`, `tally`, `table`, `calls`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -37,6 +37,8 @@ mod pattern;
 mod perfetto;
 mod probes;
 mod profile;
+mod programs;
+mod reader;
 mod record;
 mod relocate;
 mod returns;
@@ -48,6 +50,7 @@ mod svg;
 mod sys;
 mod syscalls;
 mod table;
+mod tally;
 mod targets;
 mod tracefs;
 mod tree;

@@ -12,7 +12,10 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    context::Context,
+    context::{
+        Context,
+        Live, //
+    },
     counts::{
         self,
         Table, //
@@ -30,7 +33,8 @@ use crate::{
     instance::Instance,
     missing::Missing,
     svg,
-    sys, //
+    sys,
+    tally::Tally, //
 };
 
 /// What the user wants to see of a table.
@@ -44,6 +48,8 @@ pub struct Options<'a> {
     pub interval: Option<Duration>,
     /// The path of an image.
     pub image: Option<&'a String>,
+    /// Whether the stack traces are those of the program, too.
+    pub has_user_stack: bool,
 }
 
 /// What the rows are sorted by: the highest number or the first text comes first.
@@ -149,34 +155,105 @@ fn text<Q: Question>(
     })
 }
 
-/// Answers a question by the tables of the run, while the run lasts and at its end. The kernel refuses a probe at some
+/// Where the counts of a run come from.
+pub enum Source<'a, const N: usize> {
+    /// The kernel counts in tables.
+    Tables([Table<'a>; N]),
+    /// The tool counts records of the same number of events.
+    Records(Tally),
+}
+
+/// The answer of a run, while it lasts.
+struct Run<'a, Q, const N: usize> {
+    context: &'a Context,
+    instance: &'a Instance<'a>,
+    source: Source<'a, N>,
+    unprobed: u64,
+    question: Q,
+    options: &'a Options<'a>,
+    /// The counts of the intervals before.
+    before: ([Hist; N], Missing),
+}
+
+impl<Q: Question, const N: usize> Run<'_, Q, N> {
+    fn read(&self) -> Result<([Hist; N], Missing)> {
+        let (tracefs, instance) = (&self.context.tracefs, self.instance);
+        let tally = match &self.source {
+            Source::Tables(tables) => return counts::read(tracefs, instance, *tables),
+            Source::Records(tally) => tally,
+        };
+        let mut tables = tally.tables().into_iter();
+        let hists: [Hist; N] = array::from_fn(|_| tables.next().unwrap_or_default());
+        let mut missing = Missing::read(tracefs, instance)?;
+        missing.add_dropped(hists.iter().map(|hist| hist.dropped).sum());
+        Ok((hists, missing))
+    }
+
+    /// The text of the next answer, and the counts of the whole run.
+    fn next(&mut self) -> Result<(String, [Hist; N], Missing)> {
+        let (hists, missing) = self.read()?;
+        let new: [Hist; N] = array::from_fn(|index| hists[index].since(&self.before.0[index]));
+        let lacking = missing.since(&self.before.1).with_unprobed(self.unprobed);
+        let (context, options) = (self.context, self.options);
+        let text = text(context, &mut self.question, &new, &lacking, options)?;
+        if self.options.interval.is_some() {
+            self.before = (hists.clone(), missing.clone());
+        }
+        Ok((text, hists, missing.with_unprobed(self.unprobed)))
+    }
+}
+
+impl<Q: Question, const N: usize> Live for Run<'_, Q, N> {
+    fn has_records(&self) -> bool {
+        matches!(self.source, Source::Records(_))
+    }
+
+    fn poll(&mut self, is_end: bool) -> Result {
+        let (context, instance) = (self.context, self.instance);
+        if let Source::Records(tally) = &mut self.source {
+            if !context.tracefs.is_dry() {
+                let is_over = || !is_end && context.is_over();
+                tally.read(&context.tracefs, instance, is_over)?;
+            }
+            if is_end {
+                tally.end();
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self) -> Result<String> {
+        Ok(self.next()?.0)
+    }
+}
+
+/// Answers a question by the counts of the run, while the run lasts and at its end. The kernel refuses a probe at some
 /// functions: `unprobed` is their number.
 pub fn run<Q: Question, const N: usize>(
     context: &Context,
     instance: &Instance<'_>,
-    tables: [Table<'_>; N],
+    source: Source<'_, N>,
     unprobed: u64,
-    mut question: Q,
+    question: Q,
     options: &Options<'_>,
 ) -> Result {
-    let mut before = (array::from_fn(|_| Hist::default()), Missing::default());
-    let mut next = |question: &mut Q| -> Result<(String, [Hist; N], Missing)> {
-        let (hists, missing) = counts::read(&context.tracefs, instance, tables)?;
-        let new: [Hist; N] = array::from_fn(|index| hists[index].since(&before.0[index]));
-        let lacking = missing.since(&before.1).with_unprobed(unprobed);
-        let text = text(context, question, &new, &lacking, options)?;
-        if options.interval.is_some() {
-            before = (hists.clone(), missing.clone());
-        }
-        Ok((text, hists, missing.with_unprobed(unprobed)))
+    let mut run = Run {
+        context,
+        instance,
+        source,
+        unprobed,
+        question,
+        options,
+        before: (array::from_fn(|_| Hist::default()), Missing::default()),
     };
-    context.watch(instance, options.interval, || Ok(next(&mut question)?.0))?;
+    context.watch(instance, options.interval, &mut run)?;
     if context.tracefs.is_dry() {
         return Ok(());
     }
-    let (text, hists, missing) = next(&mut question)?;
+    let (text, hists, missing) = run.next()?;
     context.print(&text)?;
     if let Some(path) = options.image {
+        let question = &mut run.question;
         let mut rows = question.rows(&hists);
         choose::<Q>(&mut rows, options);
         let (title, image) = question.image(&rows);

@@ -36,7 +36,8 @@ use crate::{
         Cell,
         Image,
         Options,
-        Question, //
+        Question,
+        Source, //
     },
     targets::Targets,
     whom::Whom, //
@@ -379,7 +380,8 @@ pub fn run(context: &Context, text: &str, by: Option<By>, options: &Options<'_>)
         targets,
         all: Calls::default(),
     };
-    table::run(context, &instance, [table], 0, question, options)
+    let source = Source::Tables([table]);
+    table::run(context, &instance, source, 0, question, options)
 }
 
 #[cfg(test)]
