@@ -90,6 +90,13 @@ fn svg() -> Arg {
         .help("Also draw the answer into FILE: stacks as a flame graph, and others as bars")
 }
 
+fn perfetto() -> Arg {
+    Arg::new("perfetto")
+        .long("perfetto")
+        .value_name("FILE")
+        .help("Also write the calls into FILE, which ui.perfetto.dev opens")
+}
+
 fn flag(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name)
         .long(name)
@@ -137,10 +144,7 @@ fn draws_trees(command: Command) -> Command {
         number(),
         time(),
         svg().help("Also draw a flame graph of the functions' own time into FILE"),
-        Arg::new("perfetto")
-            .long("perfetto")
-            .value_name("FILE")
-            .help("Also write the calls into FILE, which ui.perfetto.dev opens"),
+        perfetto(),
     ])
 }
 
@@ -168,6 +172,7 @@ fn trees<'a>(
             has_stack: false,
             has_user_stack: false,
             has_time: matches.get_flag("time"),
+            needs_clock: false,
         },
         svg: matches.get_one("svg"),
         perfetto: matches.get_one("perfetto"),
@@ -216,6 +221,7 @@ fn stream(matches: &ArgMatches) -> stream::Options {
         has_stack: matches.get_flag("stack"),
         has_user_stack: matches.get_flag("user-stack"),
         has_time: matches.get_flag("time"),
+        needs_clock: false,
     }
 }
 
@@ -409,7 +415,7 @@ fn command() -> Command {
                     word("LIMIT", "A duration, such as 10ms")
                         .value_parser(|text: &str| duration::parse(text, "ms")),
                 )
-                .args([number(), show(), stack(), user_stack(), time()]),
+                .args([number(), show(), stack(), user_stack(), time(), perfetto()]),
         ))
         .subcommand(traces(tabulates(
             Command::new("fails")
@@ -494,6 +500,7 @@ fn command() -> Command {
                     )
                     .requires("show"),
                 )
+                .arg(perfetto().help("Also write the steps into FILE, which ui.perfetto.dev opens"))
                 .arg(
                     number()
                         .requires("END")
@@ -678,6 +685,7 @@ pub fn run() -> Result<u8> {
                 limit,
                 &shown(matches),
                 &stream(matches),
+                matches.get_one("perfetto"),
             )
         }
         "fails" => fails::run(
@@ -706,6 +714,7 @@ pub fn run() -> Result<u8> {
                 fields: shown(matches),
                 only_changes: matches.get_flag("changes"),
                 count: count(matches),
+                perfetto: matches.get_one("perfetto"),
             };
             follow::run(&context, &question)
         }

@@ -419,7 +419,7 @@ impl Context {
         events: &[String],
         options: &Options,
         none: &str,
-        show: impl Fn(usize, &Record<'_>) -> String,
+        mut show: impl FnMut(usize, &Record<'_>) -> Result<String>,
     ) -> Result {
         let count = options.count;
         self.begin_reading(instance, count)?;
@@ -442,7 +442,7 @@ impl Context {
                 if let (Some(programs), Ok(thread)) = (&mut programs, record.pid.parse()) {
                     record.user_stack = programs.frames(thread, &pending.user_stack);
                 }
-                self.print(&show(event, &record))?;
+                self.print(&show(event, &record)?)?;
                 printed += 1;
             }
             Ok(count.is_none_or(|count| printed < count))

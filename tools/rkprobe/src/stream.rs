@@ -61,6 +61,8 @@ pub struct Options {
     pub has_user_stack: bool,
     /// Whether the time and the CPU are also in an answer that is not JSON.
     pub has_time: bool,
+    /// Whether the times of different CPUs must be comparable.
+    pub needs_clock: bool,
 }
 
 impl Options {
@@ -76,7 +78,7 @@ impl Options {
     /// Prepares an instance before its event is enabled. JSON always has the time.
     pub fn prepare(&self, tracefs: &Tracefs, instance: &Instance<'_>, is_json: bool) -> Result {
         let mut changes = Vec::new();
-        if self.has_time || is_json {
+        if self.has_time || self.needs_clock || is_json {
             // The default clock of tracing has no constant distance from the time of day.
             changes.push(("trace_clock", "mono"));
         }
@@ -303,6 +305,7 @@ mod tests {
         has_stack: true,
         has_user_stack: false,
         has_time: false,
+        needs_clock: false,
     };
 
     fn stacks(records: &[Pending]) -> Vec<(&str, Vec<&str>)> {

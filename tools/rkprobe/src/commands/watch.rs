@@ -293,11 +293,11 @@ pub fn run(
         let none = format!("{memory}: 0 writes");
         let events = ["watch".to_string()];
         return context.print_records(&instance, &events, options, &none, |_, record| {
-            if context.is_json {
+            Ok(if context.is_json {
                 json(record, IS_BEFORE, options)
             } else {
                 show(record, parsed.text, IS_BEFORE, options)
-            }
+            })
         });
     }
     context.switch_on(&instance, "watch").map_err(explain)?;
