@@ -245,6 +245,10 @@ fn tabulates(command: Command, columns: &'static [&'static str]) -> Command {
             .value_name("SECONDS")
             .value_parser(interval)
             .help("Print a table each SECONDS, of the calls since the table before"),
+        flag(
+            "plain",
+            "Print the answer on a terminal, too, instead of a table that fills it",
+        ),
     ])
 }
 
@@ -568,7 +572,11 @@ fn command() -> Command {
         )))
         .subcommand(
             Command::new("events")
-                .about("Which events exist, where are they enabled, what do they miss?"),
+                .about("Which events exist, where are they enabled, what do they miss?")
+                .arg(flag(
+                    "live",
+                    "On a terminal, show a table that fills it and changes each second",
+                )),
         )
         .subcommand(
             Command::new("list")
@@ -664,7 +672,11 @@ pub fn run() -> Result<u8> {
     if matches!(name, "tree" | "why") {
         whom.mark_command();
     }
-    let context = Context::new(tracefs, is_json, duration.copied(), whom);
+    let mut context = Context::new(tracefs, is_json, duration.copied(), whom);
+    // Other commands lack the option.
+    context.is_plain = matches
+        .try_get_one("plain")
+        .is_ok_and(|value| value == Some(&true));
     let by = |matches: &ArgMatches| {
         matches
             .get_one::<String>("by")
@@ -743,7 +755,7 @@ pub fn run() -> Result<u8> {
         "list" => list::run(&context, text(matches, "FUNCTIONS")),
         "names" => names::run(&context, text(matches, "KIND"), text(matches, "PREFIX")),
         "doctor" => return doctor::run(&context),
-        _ => events::run(&context),
+        _ => events::run(&context, matches.get_flag("live")),
     }?;
     Ok(context.status())
 }

@@ -25,10 +25,7 @@ use serde::Serialize;
 
 use crate::{
     counts::COUNTS,
-    draw::{
-        self,
-        Screen, //
-    },
+    draw::Screen,
     duration,
     failure::{
         note,
@@ -65,6 +62,11 @@ use crate::{
         quote,
         Tracefs, //
     },
+    view::{
+        Rows,
+        Terminal,
+        View, //
+    },
     whom::{
         self,
         Whom, //
@@ -78,7 +80,9 @@ const READ_INTERVAL: Duration = Duration::from_millis(100);
 const COMMAND_INTERVAL: Duration = Duration::from_millis(10);
 /// The most process IDs in one write.
 const PIDS_OF_A_WRITE: usize = 256;
-/// How often a live answer is drawn.
+/// How often a table on a terminal looks for keys.
+const KEY_INTERVAL: Duration = Duration::from_millis(50);
+/// How often a table on a terminal changes.
 const DRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The size of a terminal that does not say its size.
@@ -92,6 +96,8 @@ pub struct Context {
     pub functions: Functions,
     /// Whether the answer is JSON.
     pub is_json: bool,
+    /// Whether a terminal gets what a pipe gets.
+    pub is_plain: bool,
     /// Whom the run traces.
     pub whom: Whom,
     /// The command that the run has started.
@@ -117,6 +123,15 @@ pub trait Live {
 
     /// The text of the answer so far, or since the answer before if there is an interval.
     fn answer(&mut self) -> Result<String>;
+
+    /// The table on a terminal, without rows.
+    fn view(&self, screen: Screen) -> View;
+
+    /// The rows of the answer so far.
+    fn rows(&mut self) -> Result<Rows>;
+
+    /// The text about one of these rows.
+    fn details(&self, row: usize) -> String;
 }
 
 /// The time of a run. It starts at the first question for its end: the setup of the probes does not count.
@@ -148,6 +163,7 @@ impl Context {
             functions: Functions::new(&tracefs),
             tracefs,
             is_json,
+            is_plain: false,
             whom,
             workload: OnceCell::new(),
             is_ended: Cell::new(false),
@@ -318,7 +334,7 @@ impl Context {
     }
 
     /// Waits until the answer is due. With an interval, prints the answer after each of them. Otherwise, if the output is
-    /// a terminal, draws it each second, on a screen of its own.
+    /// a terminal, shows it as a table on a screen of its own, which changes each second.
     pub fn watch(
         &self,
         instance: &Instance<'_>,
@@ -337,20 +353,26 @@ impl Context {
             None => None,
         };
         self.show_waiting(reader.as_deref());
-        // A command has the screen for its own output.
-        let is_live = self.is_terminal && !self.is_json && self.workload.get().is_none();
-        let mut screen = None;
+        let mut view = self.open_view(interval, live)?;
         let mut next = Instant::now();
         loop {
             next += interval.unwrap_or(DRAW_INTERVAL);
             loop {
                 let left = next.saturating_duration_since(Instant::now());
-                let step = match live.has_records() {
-                    true => left.min(READ_INTERVAL),
-                    false => left,
+                let step = match (&view, live.has_records()) {
+                    (Some(_), _) => left.min(KEY_INTERVAL),
+                    (None, true) => left.min(READ_INTERVAL),
+                    (None, false) => left,
                 };
-                if !self.wait(step)? {
-                    drop(screen);
+                let goes_on = match &mut view {
+                    Some((terminal, view)) => draw_keys(terminal, view, live)?,
+                    None => true,
+                };
+                if !goes_on {
+                    self.end();
+                }
+                if !goes_on || !self.wait(step)? {
+                    drop(view);
                     if live.has_records() {
                         self.stop_tracing(instance)?;
                     } else {
@@ -365,11 +387,41 @@ impl Context {
             }
             if interval.is_some() {
                 self.print(&live.answer()?)?;
-            } else if is_live {
-                let text = live.answer()?;
-                screen.get_or_insert_with(LiveScreen::open).draw(&text)?;
+            } else if let Some((terminal, view)) = &mut view {
+                draw(terminal, view, live)?;
             }
         }
+    }
+
+    /// Shows a table on a terminal until the user ends it. Returns whether the output is a terminal.
+    pub fn show_table(&self, live: &mut impl Live) -> Result<bool> {
+        let Some((mut terminal, mut view)) = self.open_view(None, live)? else {
+            return Ok(false);
+        };
+        let mut drawn = Instant::now();
+        while draw_keys(&mut terminal, &mut view, live)? && self.wait(KEY_INTERVAL)? {
+            if drawn.elapsed() >= DRAW_INTERVAL {
+                drawn = Instant::now();
+                draw(&mut terminal, &mut view, live)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Opens the table on a terminal, unless the answer is of intervals, or a command has the terminal for its own output.
+    fn open_view(
+        &self,
+        interval: Option<Duration>,
+        live: &mut impl Live,
+    ) -> Result<Option<(Terminal, View)>> {
+        let is_wanted = self.is_terminal && !self.is_json && !self.is_plain;
+        if !is_wanted || interval.is_some() || !self.whom.command.is_empty() {
+            return Ok(None);
+        }
+        let mut view = live.view(self.screen());
+        let mut terminal = Terminal::open()?;
+        draw(&mut terminal, &mut view, live)?;
+        Ok(Some((terminal, view)))
     }
 
     /// Enables an event of the instance that makes records, without those of the tool's own calls.
@@ -588,40 +640,26 @@ impl Context {
     }
 }
 
-/// A screen of its own for pictures, such as that of an editor. Dropping it shows the screen as it was before.
-///
-/// The terminal itself writes to the screen, too: `^C` at the cursor, and other text that somebody types. So each
-/// picture begins in the first line, and the size of the picture before does not matter.
-struct LiveScreen;
-
-impl LiveScreen {
-    /// Changes to the screen. Lines that are too long for it are not wrapped.
-    fn open() -> Self {
-        Self::write("\x1b[?1049h\x1b[?7l");
-        Self
+/// Draws the rows as they are now.
+fn draw(terminal: &mut Terminal, view: &mut View, live: &mut impl Live) -> Result {
+    if !view.is_paused() {
+        view.update(live.rows()?);
     }
-
-    /// Draws the first lines of a text.
-    fn draw(&self, text: &str) -> Result {
-        let (columns, rows) = sys::terminal_size().unwrap_or(DEFAULT_SIZE);
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(draw::over(text, columns, rows).as_bytes())?;
-        stdout.flush()?;
-        Ok(())
-    }
-
-    /// The next write of the answer reports an error.
-    fn write(text: &str) {
-        let mut stdout = io::stdout().lock();
-        let _ = stdout.write_all(text.as_bytes());
-        let _ = stdout.flush();
-    }
+    draw_again(terminal, view, live)
 }
 
-impl Drop for LiveScreen {
-    fn drop(&mut self) {
-        Self::write("\x1b[?7h\x1b[?1049l");
+fn draw_again(terminal: &mut Terminal, view: &mut View, live: &mut impl Live) -> Result {
+    let details = view.open().map(|index| live.details(index));
+    terminal.draw(view, details.as_deref())
+}
+
+/// Does what the user's keys say. Returns whether the run goes on.
+fn draw_keys(terminal: &mut Terminal, view: &mut View, live: &mut impl Live) -> Result<bool> {
+    let (is_changed, goes_on) = terminal.keys(view)?;
+    if is_changed && goes_on {
+        draw_again(terminal, view, live)?;
     }
+    Ok(goes_on)
 }
 
 /// A number of functions, with commas between the thousands.

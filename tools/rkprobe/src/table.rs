@@ -34,7 +34,11 @@ use crate::{
     missing::Missing,
     svg,
     sys,
-    tally::Tally, //
+    tally::Tally,
+    view::{
+        self,
+        View, //
+    }, //
 };
 
 /// What the user wants to see of a table.
@@ -80,6 +84,12 @@ pub trait Question {
     /// The name of the rows in JSON.
     const ROWS: &'static str;
 
+    /// The columns by which the rows can be sorted, the number of calls first.
+    const COLUMNS: &'static [&'static str];
+
+    /// The title of a table on a terminal.
+    fn title(&self) -> String;
+
     /// The function of the question, if JSON repeats it.
     fn function(&self) -> Option<&str> {
         None
@@ -90,6 +100,14 @@ pub trait Question {
 
     /// The cell of a row in one of the columns of the command line.
     fn cell<'r>(row: &'r Self::Row, column: &str) -> Cell<'r>;
+
+    /// The text of a cell in one of the columns.
+    fn cell_text(&self, row: &Self::Row, column: &str) -> String {
+        match Self::cell(row, column) {
+            Cell::Number(Reverse(number)) => number.to_string(),
+            Cell::Text(text) => text.into(),
+        }
+    }
 
     /// The text of the rows, or of an answer without rows.
     fn show(&self, rows: &[Self::Row], screen: Screen) -> String;
@@ -164,7 +182,7 @@ pub enum Source<'a, const N: usize> {
 }
 
 /// The answer of a run, while it lasts.
-struct Run<'a, Q, const N: usize> {
+struct Run<'a, Q: Question, const N: usize> {
     context: &'a Context,
     instance: &'a Instance<'a>,
     source: Source<'a, N>,
@@ -173,6 +191,8 @@ struct Run<'a, Q, const N: usize> {
     options: &'a Options<'a>,
     /// The counts of the intervals before.
     before: ([Hist; N], Missing),
+    /// The rows on the terminal.
+    shown: Vec<Q::Row>,
 }
 
 impl<Q: Question, const N: usize> Run<'_, Q, N> {
@@ -225,6 +245,33 @@ impl<Q: Question, const N: usize> Live for Run<'_, Q, N> {
     fn answer(&mut self) -> Result<String> {
         Ok(self.next()?.0)
     }
+
+    fn view(&self, screen: Screen) -> View {
+        View::new(self.question.title(), Q::COLUMNS, self.options.sort, screen)
+    }
+
+    fn rows(&mut self) -> Result<view::Rows> {
+        let (hists, missing) = self.read()?;
+        self.shown = self.question.rows(&hists);
+        let question = &self.question;
+        let cell = |row: &Q::Row, column: &str| view::Cell {
+            text: question.cell_text(row, column),
+            number: match Q::cell(row, column) {
+                Cell::Number(Reverse(number)) => Some(number),
+                Cell::Text(_) => None,
+            },
+        };
+        let row = |row| Q::COLUMNS.iter().map(|column| cell(row, column)).collect();
+        Ok(view::Rows {
+            rows: self.shown.iter().map(row).collect(),
+            note: missing.with_unprobed(self.unprobed).lines(),
+        })
+    }
+
+    fn details(&self, row: usize) -> String {
+        let rows = self.shown.get(row..=row).unwrap_or(&[]);
+        self.question.show(rows, self.context.screen())
+    }
 }
 
 /// Answers a question by the counts of the run, while the run lasts and at its end. The kernel refuses a probe at some
@@ -245,6 +292,7 @@ pub fn run<Q: Question, const N: usize>(
         question,
         options,
         before: (array::from_fn(|_| Hist::default()), Missing::default()),
+        shown: Vec::new(),
     };
     context.watch(instance, options.interval, &mut run)?;
     if context.tracefs.is_dry() {
@@ -276,6 +324,12 @@ mod tests {
         type Row = (&'static str, u64);
 
         const ROWS: &'static str = "words";
+
+        const COLUMNS: &'static [&'static str] = &["count", "name"];
+
+        fn title(&self) -> String {
+            "words".into()
+        }
 
         fn rows(&mut self, _: &[Hist]) -> Vec<Self::Row> {
             vec![("c", 1), ("a", 2), ("b", 2)]

@@ -96,6 +96,12 @@ impl Question for Counted<'_> {
 
     const ROWS: &'static str = "functions";
 
+    const COLUMNS: &'static [&'static str] = &["count", "name", "group"];
+
+    fn title(&self) -> String {
+        format!("count {}", self.text)
+    }
+
     /// The functions with the most calls first, and names in order where calls are equal.
     fn rows(&mut self, hists: &[Hist]) -> Vec<Calls> {
         let rows = hists.iter().flat_map(|hist| self.targets.rows(hist));
@@ -117,6 +123,15 @@ impl Question for Counted<'_> {
             "name" => Cell::Text(&row.function),
             "group" => Cell::Text(row.group.as_deref().unwrap_or("")),
             _ => row.calls.into(),
+        }
+    }
+
+    fn cell_text(&self, row: &Calls, column: &str) -> String {
+        match column {
+            // The first frame stands for the stack.
+            "group" => row.frames().first().map_or("", |frame| frame).into(),
+            "name" => row.function.clone(),
+            _ => row.calls.to_string(),
         }
     }
 

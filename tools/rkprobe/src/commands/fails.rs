@@ -148,6 +148,12 @@ impl Question for Errors<'_> {
 
     const ROWS: &'static str = "errors";
 
+    const COLUMNS: &'static [&'static str] = &["count", "name", "error", "group"];
+
+    fn title(&self) -> String {
+        format!("fails {}", self.pattern)
+    }
+
     fn rows(&mut self, hists: &[Hist]) -> Vec<Failed> {
         let [hist, exits] = hists else {
             return Vec::new();
@@ -168,6 +174,17 @@ impl Question for Errors<'_> {
             "error" => Cell::Text(&row.error),
             "group" => Cell::Text(row.group()),
             _ => row.count.into(),
+        }
+    }
+
+    fn cell_text(&self, row: &Failed, column: &str) -> String {
+        match column {
+            // The first frame stands for the stack.
+            "group" if row.who.is_none() => row.stack.first().cloned().unwrap_or_default(),
+            "group" => row.group().into(),
+            "error" => row.error.clone(),
+            "name" => format!("{} {}", row.function, row.place).trim_end().into(),
+            _ => row.count.to_string(),
         }
     }
 

@@ -247,6 +247,13 @@ impl Question for Durations<'_> {
 
     const ROWS: &'static str = "groups";
 
+    const COLUMNS: &'static [&'static str] =
+        &["count", "name", "avg", "total", "p50", "p99", "max"];
+
+    fn title(&self) -> String {
+        format!("lat {}", self.asked.text)
+    }
+
     fn function(&self) -> Option<&str> {
         Some(self.asked.text)
     }
@@ -286,6 +293,20 @@ impl Question for Durations<'_> {
             "p99" => row.percentile(99).into(),
             "max" => row.max_ns.unwrap_or(row.percentile(100)).into(),
             _ => row.calls.into(),
+        }
+    }
+
+    fn cell_text(&self, row: &Calls, column: &str) -> String {
+        match Self::cell(row, column) {
+            Cell::Text(_) => {
+                let words = [
+                    self.function_of(row),
+                    hist::lines(&row.group).next().unwrap_or(""),
+                ];
+                words.join(" ").trim().into()
+            }
+            Cell::Number(Reverse(number)) if column == "count" => number.to_string(),
+            Cell::Number(Reverse(ns)) => duration::show(ns),
         }
     }
 

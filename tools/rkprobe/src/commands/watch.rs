@@ -175,6 +175,12 @@ impl Question for Writers<'_> {
 
     const ROWS: &'static str = "writers";
 
+    const COLUMNS: &'static [&'static str] = &["count", "name", "comm"];
+
+    fn title(&self) -> String {
+        format!("watch {}", self.0)
+    }
+
     fn rows(&mut self, hists: &[Hist]) -> Vec<Writer> {
         let rows = hists.iter().flat_map(|hist| &hist.rows);
         let mut rows: Vec<Writer> = rows
