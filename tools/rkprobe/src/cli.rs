@@ -268,6 +268,7 @@ fn table(matches: &ArgMatches) -> table::Options<'_> {
         top: top.map(|top| usize::try_from(*top).unwrap_or(usize::MAX)),
         interval: matches.get_one("interval").copied(),
         image: matches.get_one("svg"),
+        heat: matches.try_get_one("heat").ok().flatten(),
         // Other commands lack the option.
         has_user_stack: matches
             .try_get_one("user-stack")
@@ -408,7 +409,13 @@ fn command() -> Command {
                 .arg(functions())
                 .arg(by(
                     "One histogram for each program name, thread, CPU or stack",
-                )),
+                ))
+                .arg(
+                    Arg::new("heat")
+                        .long("heat")
+                        .value_name("FILE")
+                        .help("Also draw a heat map into FILE: the durations in each second, or each interval of -i"),
+                ),
             &["count", "name", "avg", "total", "p50", "p99", "max"],
         )))
         .subcommand(traces(

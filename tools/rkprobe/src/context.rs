@@ -121,6 +121,11 @@ pub trait Live {
     /// Reads the records that there are. At the end of the run, reads the last ones.
     fn poll(&mut self, is_end: bool) -> Result;
 
+    /// Takes notice of the time: an interval is over.
+    fn tick(&mut self) -> Result {
+        Ok(())
+    }
+
     /// The text of the answer so far, or since the answer before if there is an interval.
     fn answer(&mut self) -> Result<String>;
 
@@ -385,6 +390,7 @@ impl Context {
                     break;
                 }
             }
+            live.tick()?;
             if interval.is_some() {
                 self.print(&live.answer()?)?;
             } else if let Some((terminal, view)) = &mut view {

@@ -3,7 +3,7 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `draw`, `view`, `svg`, `flame`, `hist`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
+//! `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
 //! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `reader`,
 //! `missing`, `counts`, `whom`, `workload`, `context`, `tally`, `table`, `calls`, `trees`, `commands`, `cli`.
 
@@ -27,6 +27,7 @@ mod flags;
 mod flame;
 mod functions;
 mod groups;
+mod heat;
 mod hist;
 mod inflight;
 mod instance;

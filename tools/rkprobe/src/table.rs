@@ -6,7 +6,10 @@ use std::{
     array,
     cmp::Reverse,
     collections::BTreeMap,
-    time::Duration, //
+    time::{
+        Duration,
+        Instant, //
+    }, //
 };
 
 use serde::Serialize;
@@ -29,6 +32,7 @@ use crate::{
         self,
         Stack, //
     },
+    heat::Heat,
     hist::Hist,
     instance::Instance,
     missing::Missing,
@@ -52,6 +56,8 @@ pub struct Options<'a> {
     pub interval: Option<Duration>,
     /// The path of an image.
     pub image: Option<&'a String>,
+    /// The path of a heat map.
+    pub heat: Option<&'a String>,
     /// Whether the stack traces are those of the program, too.
     pub has_user_stack: bool,
 }
@@ -111,6 +117,11 @@ pub trait Question {
 
     /// The text of the rows, or of an answer without rows.
     fn show(&self, rows: &[Self::Row], screen: Screen) -> String;
+
+    /// The calls of the rows by the exponent of the longest duration of a bucket, if the rows have durations.
+    fn durations(&self) -> Vec<(u32, u64)> {
+        Vec::new()
+    }
 
     /// The title of an image, and the image. It is always of the whole run.
     fn image<'r>(&'r self, rows: &'r [Self::Row]) -> (String, Image<'r>);
@@ -193,6 +204,8 @@ struct Run<'a, Q: Question, const N: usize> {
     before: ([Hist; N], Missing),
     /// The rows on the terminal.
     shown: Vec<Q::Row>,
+    /// The start of the run, the heat map so far, and its counts.
+    heat: Option<(Instant, Heat, [Hist; N])>,
 }
 
 impl<Q: Question, const N: usize> Run<'_, Q, N> {
@@ -238,6 +251,21 @@ impl<Q: Question, const N: usize> Live for Run<'_, Q, N> {
             if is_end {
                 tally.end();
             }
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result {
+        if self.heat.is_none() {
+            return Ok(());
+        }
+        let (hists, _) = self.read()?;
+        if let Some((start, heat, before)) = &mut self.heat {
+            let new: [Hist; N] = array::from_fn(|index| hists[index].since(&before[index]));
+            *before = hists;
+            self.question.rows(&new);
+            let end = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            heat.add(end, self.question.durations().into_iter());
         }
         Ok(())
     }
@@ -293,13 +321,25 @@ pub fn run<Q: Question, const N: usize>(
         options,
         before: (array::from_fn(|_| Hist::default()), Missing::default()),
         shown: Vec::new(),
+        heat: None,
     };
+    if options.heat.is_some() && !context.tracefs.is_dry() {
+        let none = array::from_fn(|_| Hist::default());
+        run.heat = Some((Instant::now(), Heat::default(), none));
+    }
     context.watch(instance, options.interval, &mut run)?;
     if context.tracefs.is_dry() {
         return Ok(());
     }
+    run.tick()?;
     let (text, hists, missing) = run.next()?;
     context.print(&text)?;
+    if let (Some(path), Some((_, heat, _))) = (options.heat, &run.heat) {
+        // The title of an image of the whole run.
+        run.question.rows(&hists);
+        let (title, _) = run.question.image(&[]);
+        heat.write(path, &format!("{title}{}", missing.title()))?;
+    }
     if let Some(path) = options.image {
         let question = &mut run.question;
         let mut rows = question.rows(&hists);

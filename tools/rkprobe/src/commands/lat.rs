@@ -325,6 +325,13 @@ impl Question for Durations<'_> {
         text
     }
 
+    fn durations(&self) -> Vec<(u32, u64)> {
+        let buckets = self.all.buckets.iter();
+        buckets
+            .map(|bucket| (bucket.to_ns.ilog2(), bucket.calls))
+            .collect()
+    }
+
     fn image<'r>(&'r self, rows: &'r [Calls]) -> (String, Image<'r>) {
         let stack = |calls: &'r Calls| Stack {
             frames: hist::lines(&calls.group).collect(),
