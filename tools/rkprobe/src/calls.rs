@@ -21,7 +21,7 @@ pub fn run(
     options: &Options,
     none: &str,
     commands: impl Fn(&str, &str, usize) -> Vec<String>,
-    show: impl Fn(usize, &Record<'_>) -> String,
+    show: impl FnMut(usize, &Record<'_>) -> Result<String>,
 ) -> Result {
     let numbered = (2..=functions.len()).map(|number| format!("{event}{number}"));
     let events: Vec<String> = std::iter::once(event.into()).chain(numbered).collect();

@@ -98,6 +98,13 @@ fn svg() -> Arg {
         .help("Also draw the answer into FILE: stacks as a flame graph, and others as bars")
 }
 
+fn perfetto() -> Arg {
+    Arg::new("perfetto")
+        .long("perfetto")
+        .value_name("FILE")
+        .help("Also write the calls into FILE, which ui.perfetto.dev opens")
+}
+
 fn flag(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name)
         .long(name)
@@ -139,6 +146,13 @@ fn stack() -> Arg {
     flag("stack", "Show the functions that led to it, one a line")
 }
 
+fn user_stack() -> Arg {
+    flag(
+        "user-stack",
+        "Show the functions of the program that led to it, one a line",
+    )
+}
+
 fn time() -> Arg {
     flag("time", "Show the time of day and the CPU")
 }
@@ -153,10 +167,7 @@ fn draws_trees(command: Command) -> Command {
         number(),
         time(),
         svg().help("Also draw a flame graph of the functions' own time into FILE"),
-        Arg::new("perfetto")
-            .long("perfetto")
-            .value_name("FILE")
-            .help("Also write the calls into FILE, which ui.perfetto.dev opens"),
+        perfetto(),
     ])
 }
 
@@ -182,7 +193,9 @@ fn trees<'a>(
         options: stream::Options {
             count: count(matches),
             has_stack: false,
+            has_user_stack: false,
             has_time: matches.get_flag("time"),
+            needs_clock: false,
         },
         svg: matches.get_one("svg"),
         perfetto: matches.get_one("perfetto"),
@@ -286,7 +299,9 @@ fn stream(matches: &ArgMatches) -> stream::Options {
     stream::Options {
         count: count(matches),
         has_stack: matches.get_flag("stack"),
+        has_user_stack: matches.get_flag("user-stack"),
         has_time: matches.get_flag("time"),
+        needs_clock: false,
     }
 }
 
@@ -316,6 +331,10 @@ fn sorts(command: Command, columns: &'static [&'static str]) -> Command {
             .value_name("N")
             .value_parser(value_parser!(u64).range(1..))
             .help("Show the first N rows, and the number of the others"),
+        flag(
+            "plain",
+            "Print the answer on a terminal, too, instead of a table that fills it",
+        ),
     ])
 }
 
@@ -335,6 +354,11 @@ fn table(matches: &ArgMatches) -> table::Options<'_> {
         top: top.map(|top| usize::try_from(*top).unwrap_or(usize::MAX)),
         interval: matches.try_get_one("interval").ok().flatten().copied(),
         image: matches.get_one("svg"),
+        heat: matches.try_get_one("heat").ok().flatten(),
+        // Other commands lack the option.
+        has_user_stack: matches
+            .try_get_one("user-stack")
+            .is_ok_and(|value| value == Some(&true)),
     }
 }
 
@@ -489,7 +513,13 @@ fn command() -> Command {
                 )
                 .arg(by(
                     "One histogram for each program name, thread, CPU or stack",
-                )),
+                ))
+                .arg(
+                    Arg::new("heat")
+                        .long("heat")
+                        .value_name("FILE")
+                        .help("Also draw a heat map into FILE: the durations in each second, or each interval of -i"),
+                ),
             &["count", "name", "avg", "total", "p50", "p99", "max"],
         )))
         .subcommand(traces(
@@ -500,7 +530,7 @@ fn command() -> Command {
                     word("LIMIT", "A duration, such as 10ms")
                         .value_parser(|text: &str| duration::parse(text, "ms")),
                 )
-                .args([number(), show(), stack(), time()]),
+                .args([number(), show(), stack(), user_stack(), time(), perfetto()]),
         ))
         .subcommand(traces(tabulates(
             Command::new("fails")
@@ -509,14 +539,14 @@ fn command() -> Command {
                 .arg(by(
                     "Whom: a program name (the default), thread, CPU or stack",
                 ))
-                .args([source(), stack()]),
+                .args([source(), stack(), user_stack().conflicts_with("source")]),
             &["count", "name", "error", "group"],
         )))
         .subcommand(traces(
             Command::new("args")
                 .about("With which arguments are functions called?")
                 .arg(functions())
-                .args([number(), show(), stack(), time()]),
+                .args([number(), show(), stack(), user_stack(), time()]),
         ))
         .subcommand(
             Command::new("exits")
@@ -585,6 +615,7 @@ fn command() -> Command {
                     )
                     .requires("show"),
                 )
+                .arg(perfetto().help("Also write the steps into FILE, which ui.perfetto.dev opens"))
                 .arg(
                     number()
                         .requires("END")
@@ -604,14 +635,15 @@ fn command() -> Command {
                 )
                 .conflicts_with_all(["svg", "sort", "top", "interval"]))
                 .arg(number().requires("each").help("End after N writes"))
-                .args([stack(), time()].map(|arg| arg.requires("each"))),
+                .args([stack(), user_stack(), time()].map(|arg| arg.requires("each"))),
             &["count", "name", "comm"],
         )))
         .subcommand(traces(tabulates(
             Command::new("count")
                 .about("Which functions are called how often?")
                 .arg(functions())
-                .arg(by("Divide the calls by program name, thread, CPU or stack")),
+                .arg(by("Divide the calls by program name, thread, CPU or stack"))
+                .arg(user_stack().help("With --by stack: also the functions of the program")),
             &["count", "name", "group"],
         )))
         .subcommand(traces(tabulates(
@@ -736,7 +768,11 @@ fn command() -> Command {
         )
         .subcommand(
             Command::new("events")
-                .about("Which events exist, where are they enabled, what do they miss?"),
+                .about("Which events exist, where are they enabled, what do they miss?")
+                .arg(flag(
+                    "live",
+                    "On a terminal, show a table that fills it and changes each second",
+                )),
         )
         .subcommand(
             Command::new("list")
@@ -845,7 +881,11 @@ pub fn run() -> Result<u8> {
     if matches!(name, "tree" | "why") || whom.with_others {
         whom.mark_command();
     }
-    let context = Context::new(tracefs, is_json, duration.copied(), whom);
+    let mut context = Context::new(tracefs, is_json, duration.copied(), whom);
+    // Other commands lack the option.
+    context.is_plain = matches
+        .try_get_one("plain")
+        .is_ok_and(|value| value == Some(&true));
     let by = |matches: &ArgMatches| {
         matches
             .get_one::<String>("by")
@@ -861,6 +901,7 @@ pub fn run() -> Result<u8> {
                 limit,
                 &shown(matches),
                 &stream(matches),
+                matches.get_one("perfetto"),
             )
         }
         "fails" => fails::run(
@@ -889,6 +930,7 @@ pub fn run() -> Result<u8> {
                 fields: shown(matches),
                 only_changes: matches.get_flag("changes"),
                 count: count(matches),
+                perfetto: matches.get_one("perfetto"),
             };
             follow::run(&context, &question)
         }
@@ -965,7 +1007,7 @@ pub fn run() -> Result<u8> {
         "list" => list::run(&context, text(matches, "FUNCTIONS")),
         "names" => names::run(&context, text(matches, "KIND"), text(matches, "PREFIX")),
         "doctor" => return doctor::run(&context),
-        _ => events::run(&context),
+        _ => events::run(&context, matches.get_flag("live")),
     }?;
     Ok(context.status())
 }

@@ -9,16 +9,11 @@ use std::{
     },
     collections::BTreeMap,
     env,
-    fs::OpenOptions,
     io::{
         self,
-        ErrorKind,
         IsTerminal,
-        Read,
         Write, //
     },
-    mem,
-    os::unix::fs::OpenOptionsExt,
     process,
     time::{
         Duration,
@@ -30,10 +25,7 @@ use serde::Serialize;
 
 use crate::{
     counts::COUNTS,
-    draw::{
-        self,
-        Screen, //
-    },
+    draw::Screen,
     duration,
     failure::{
         note,
@@ -53,10 +45,12 @@ use crate::{
         matches, //
     },
     profile,
-    record::{
+    programs::{
         self,
-        Record, //
+        Programs, //
     },
+    reader::Reader,
+    record::Record,
     stream::{
         self,
         Options,
@@ -68,6 +62,11 @@ use crate::{
         quote,
         Tracefs, //
     },
+    view::{
+        Rows,
+        Terminal,
+        View, //
+    },
     whom::{
         self,
         Whom, //
@@ -75,16 +74,16 @@ use crate::{
     workload::Workload, //
 };
 
-/// A longer record is not taken for one that goes on in the next line.
-const MAX_RECORD: usize = 16 * 1024;
 /// How often records are read.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 /// How often the run looks whether its command has ended.
 const COMMAND_INTERVAL: Duration = Duration::from_millis(10);
 /// The most process IDs in one write.
 const PIDS_OF_A_WRITE: usize = 256;
-/// How often a live answer is drawn.
-pub const DRAW_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a table on a terminal looks for keys.
+const KEY_INTERVAL: Duration = Duration::from_millis(50);
+/// How often a table on a terminal changes.
+const DRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The size of a terminal that does not say its size.
 const DEFAULT_SIZE: (usize, usize) = (80, 24);
@@ -97,6 +96,8 @@ pub struct Context {
     pub functions: Functions,
     /// Whether the answer is JSON.
     pub is_json: bool,
+    /// Whether a terminal gets what a pipe gets.
+    pub is_plain: bool,
     /// Whom the run traces.
     pub whom: Whom,
     /// The command that the run has started.
@@ -110,6 +111,32 @@ pub struct Context {
     /// Whether the output is a terminal that knows escape sequences.
     is_terminal: bool,
     time: RunTime,
+}
+
+/// An answer that grows during the run.
+pub trait Live {
+    /// Whether it comes from records, which must be read all the time, and not from the tables of the events that count.
+    fn has_records(&self) -> bool;
+
+    /// Reads the records that there are. At the end of the run, reads the last ones.
+    fn poll(&mut self, is_end: bool) -> Result;
+
+    /// Takes notice of the time: an interval is over.
+    fn tick(&mut self) -> Result {
+        Ok(())
+    }
+
+    /// The text of the answer so far, or since the answer before if there is an interval.
+    fn answer(&mut self) -> Result<String>;
+
+    /// The table on a terminal, without rows.
+    fn view(&self, screen: Screen) -> View;
+
+    /// The rows of the answer so far.
+    fn rows(&mut self) -> Result<Rows>;
+
+    /// The text about one of these rows.
+    fn details(&self, row: usize) -> String;
 }
 
 /// The time of a run. It starts at the first question for its end: the setup of the probes does not count.
@@ -141,6 +168,7 @@ impl Context {
             functions: Functions::new(&tracefs),
             tracefs,
             is_json,
+            is_plain: false,
             whom,
             workload: OnceCell::new(),
             is_ended: Cell::new(false),
@@ -265,7 +293,8 @@ impl Context {
         let group = format!("{}/", instance.group());
         let own = probes
             .iter()
-            .filter(|probe| probe.event.starts_with(&group) && !probe.command.starts_with('o'));
+            .filter(|probe| probe.event.starts_with(&group) && !probe.command.starts_with('o'))
+            .filter(|probe| probe.event[group.len()..] != *programs::EVENT);
         let own: Vec<_> = own.collect();
         let noun = match own.iter().any(|probe| probe.command.starts_with('t')) {
             true => "place",
@@ -320,45 +349,96 @@ impl Context {
             })
     }
 
-    /// Waits until the answer is due. With an interval, prints the answer of `answer` after each of them. Otherwise, if the
-    /// output is a terminal, draws it each second, on a screen of its own. The answer comes from the tables of the events
-    /// that count.
+    /// Waits until the answer is due. With an interval, prints the answer after each of them. Otherwise, if the output is
+    /// a terminal, shows it as a table on a screen of its own, which changes each second.
     pub fn watch(
         &self,
         instance: &Instance<'_>,
         interval: Option<Duration>,
-        mut answer: impl FnMut() -> Result<String>,
+        live: &mut impl Live,
     ) -> Result {
         self.begin(instance)?;
-        let reader = interval.map(|interval| {
-            let (seconds, file) = (interval.as_secs_f64(), self.tracefs.path(COUNTS));
-            let script = format!("while sleep {seconds}; do cat {}; done", file.display());
-            format!("sh -c {}", quote(&script))
-        });
+        let records = self.tracefs.path(&instance.file("trace_pipe"));
+        let reader = match interval {
+            _ if live.has_records() => Some(format!("cat {}", records.display())),
+            Some(interval) => {
+                let (seconds, file) = (interval.as_secs_f64(), self.tracefs.path(COUNTS));
+                let script = format!("while sleep {seconds}; do cat {}; done", file.display());
+                Some(format!("sh -c {}", quote(&script)))
+            }
+            None => None,
+        };
         self.show_waiting(reader.as_deref());
-        let is_live = self.is_live();
-        let mut live = None;
+        let mut view = self.open_view(interval, live)?;
         let mut next = Instant::now();
         loop {
             next += interval.unwrap_or(DRAW_INTERVAL);
-            if !self.wait(next.saturating_duration_since(Instant::now()))? {
-                break;
+            loop {
+                let left = next.saturating_duration_since(Instant::now());
+                let step = match (&view, live.has_records()) {
+                    (Some(_), _) => left.min(KEY_INTERVAL),
+                    (None, true) => left.min(READ_INTERVAL),
+                    (None, false) => left,
+                };
+                let goes_on = match &mut view {
+                    Some((terminal, view)) => draw_keys(terminal, view, live)?,
+                    None => true,
+                };
+                if !goes_on {
+                    self.end();
+                }
+                if !goes_on || !self.wait(step)? {
+                    drop(view);
+                    if live.has_records() {
+                        self.stop_tracing(instance)?;
+                    } else {
+                        self.tracefs.show_read(COUNTS);
+                    }
+                    return live.poll(true);
+                }
+                live.poll(false)?;
+                if step == left {
+                    break;
+                }
             }
+            live.tick()?;
             if interval.is_some() {
-                self.print(&answer()?)?;
-            } else if is_live {
-                let text = answer()?;
-                live.get_or_insert_with(LiveScreen::open).draw(&text)?;
+                self.print(&live.answer()?)?;
+            } else if let Some((terminal, view)) = &mut view {
+                draw(terminal, view, live)?;
             }
         }
-        drop(live);
-        self.tracefs.show_read(COUNTS);
-        Ok(())
     }
 
-    /// Whether the answer is drawn while the run lasts. A command has the screen for its own output.
-    pub fn is_live(&self) -> bool {
-        self.is_terminal && !self.is_json && self.workload.get().is_none()
+    /// Shows a table on a terminal until the user ends it. Returns whether the output is a terminal.
+    pub fn show_table(&self, live: &mut impl Live) -> Result<bool> {
+        let Some((mut terminal, mut view)) = self.open_view(None, live)? else {
+            return Ok(false);
+        };
+        let mut drawn = Instant::now();
+        while draw_keys(&mut terminal, &mut view, live)? && self.wait(KEY_INTERVAL)? {
+            if drawn.elapsed() >= DRAW_INTERVAL {
+                drawn = Instant::now();
+                draw(&mut terminal, &mut view, live)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Opens the table on a terminal, unless the answer is of intervals, or a command has the terminal for its own output.
+    fn open_view(
+        &self,
+        interval: Option<Duration>,
+        live: &mut impl Live,
+    ) -> Result<Option<(Terminal, View)>> {
+        let is_wanted = self.is_terminal && !self.is_json && !self.is_plain;
+        if !is_wanted || interval.is_some() || !self.whom.command.is_empty() {
+            return Ok(None);
+        }
+        let mut view = live.view(self.screen());
+        let mut terminal = Terminal::open()?;
+        draw(&mut terminal, &mut view, live)?;
+        Ok(Some((terminal, view)))
     }
 
     /// Enables an event of the instance that makes records, without those of the tool's own calls.
@@ -408,31 +488,38 @@ impl Context {
         events: &[String],
         options: &Options,
         none: &str,
-        show: impl Fn(usize, &Record<'_>) -> String,
+        mut show: impl FnMut(usize, &Record<'_>) -> Result<String>,
     ) -> Result {
         let count = options.count;
         self.begin_reading(instance, count)?;
         let mut printed = 0;
-        let mut stacks = Stacks::new(options.has_stack);
+        let mut stacks = Stacks::new(options);
+        let mut programs = options.has_user_stack.then(Programs::new);
         let mut print = |complete: Vec<Pending>| -> Result<bool> {
             for pending in complete {
-                let record = Record::parse_any(&pending.line, events);
-                let is_wanted = count.is_none_or(|count| printed < count);
-                if let Some((event, record)) = record.filter(|_| is_wanted) {
-                    let stack = stream::without_probe(&pending.stack, &record);
-                    self.print(&show(event, &Record { stack, ..record }))?;
-                    printed += 1;
+                let Some((event, mut record)) = Record::parse_any(&pending.line, events) else {
+                    let mapping = Record::parse(&pending.line, programs::EVENT);
+                    if let (Some(programs), Some(mapping)) = (&mut programs, mapping) {
+                        programs.take(&mapping);
+                    }
+                    continue;
+                };
+                if count.is_some_and(|count| printed >= count) {
+                    break;
                 }
+                record.stack = stream::without_probe(&pending.stack, &record);
+                if let (Some(programs), Ok(thread)) = (&mut programs, record.pid.parse()) {
+                    record.user_stack = programs.frames(thread, &pending.user_stack);
+                }
+                self.print(&show(event, &record)?)?;
+                printed += 1;
             }
             Ok(count.is_none_or(|count| printed < count))
         };
         self.read_records(instance, |line| {
             print(match line {
                 "" => stacks.rest(),
-                line => {
-                    let record = Record::parse_any(line, events);
-                    stacks.take(line, record.map(|(_, record)| record.cpu))
-                }
+                line => stacks.take(line),
             })
         })?;
         print(stacks.end())?;
@@ -466,53 +553,13 @@ impl Context {
         if self.tracefs.is_dry() {
             return Ok(());
         }
-        let name = instance.file("trace_pipe");
-        let mut pipe = OpenOptions::new()
-            .read(true)
-            .custom_flags(sys::NON_BLOCKING)
-            .open(self.tracefs.path(&name))
-            .map_err(|error| Failure::file(&name, &error))?;
-        let mut buffer = vec![0; 64 * 1024];
-        let mut rest = Vec::new();
-        // A record whose string goes on in the next line.
-        let mut open = String::new();
-        'reading: loop {
+        let mut reader = Reader::open(&self.tracefs, instance)?;
+        loop {
             let goes_on = self.wait(READ_INTERVAL)?;
             if !goes_on {
-                self.tracefs.write(&instance.file("tracing_on"), "0")?;
+                self.stop_tracing(instance)?;
             }
-            loop {
-                let count = match pipe.read(&mut buffer) {
-                    Ok(0) => break,
-                    Ok(count) => count,
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(error) if error.kind() == ErrorKind::Interrupted => break,
-                    Err(error) => return Err(Failure::file(&name, &error)),
-                };
-                rest.extend_from_slice(&buffer[..count]);
-                let lines = rest.iter().rposition(|byte| *byte == b'\n');
-                let lines: Vec<u8> = rest.drain(..lines.map_or(0, |last| last + 1)).collect();
-                for line in lines.split_inclusive(|byte| *byte == b'\n') {
-                    open += &String::from_utf8_lossy(line);
-                    if open.len() < MAX_RECORD && record::is_open(&open) {
-                        continue;
-                    }
-                    let line = mem::take(&mut open);
-                    let line = line.trim_end();
-                    if is_loss(line) {
-                        note(format!("rkprobe: {line}"));
-                    } else if !show(line)? {
-                        self.end();
-                        return Ok(());
-                    }
-                }
-                // A function that is called all the time must not keep the command from ending.
-                if goes_on && self.is_over() {
-                    continue 'reading;
-                }
-            }
-            // The kernel writes whole records, so no other line of this one comes.
-            let wants_more = (open.is_empty() || show(&mem::take(&mut open))?) && show("")?;
+            let wants_more = reader.read(|| goes_on && self.is_over(), &mut show)?;
             if !wants_more {
                 self.end();
             }
@@ -522,8 +569,12 @@ impl Context {
         }
     }
 
+    fn stop_tracing(&self, instance: &Instance<'_>) -> Result {
+        self.tracefs.write(&instance.file("tracing_on"), "0")
+    }
+
     /// Whether the run ends now: by a signal, by its time, or because those that it traces have ended.
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         // Ctrl-C ends both the command and the run.
         if sys::is_interrupted() || self.time.end().is_some_and(|end| Instant::now() >= end) {
             self.end();
@@ -606,40 +657,26 @@ impl Context {
     }
 }
 
-/// A screen of its own for pictures, such as that of an editor. Dropping it shows the screen as it was before.
-///
-/// The terminal itself writes to the screen, too: `^C` at the cursor, and other text that somebody types. So each
-/// picture begins in the first line, and the size of the picture before does not matter.
-pub struct LiveScreen;
-
-impl LiveScreen {
-    /// Changes to the screen. Lines that are too long for it are not wrapped.
-    pub fn open() -> Self {
-        Self::write("\x1b[?1049h\x1b[?7l");
-        Self
+/// Draws the rows as they are now.
+fn draw(terminal: &mut Terminal, view: &mut View, live: &mut impl Live) -> Result {
+    if !view.is_paused() {
+        view.update(live.rows()?);
     }
-
-    /// Draws the first lines of a text.
-    pub fn draw(&self, text: &str) -> Result {
-        let (columns, rows) = sys::terminal_size().unwrap_or(DEFAULT_SIZE);
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(draw::over(text, columns, rows).as_bytes())?;
-        stdout.flush()?;
-        Ok(())
-    }
-
-    /// The next write of the answer reports an error.
-    fn write(text: &str) {
-        let mut stdout = io::stdout().lock();
-        let _ = stdout.write_all(text.as_bytes());
-        let _ = stdout.flush();
-    }
+    draw_again(terminal, view, live)
 }
 
-impl Drop for LiveScreen {
-    fn drop(&mut self) {
-        Self::write("\x1b[?7h\x1b[?1049l");
+fn draw_again(terminal: &mut Terminal, view: &mut View, live: &mut impl Live) -> Result {
+    let details = view.open().map(|index| live.details(index));
+    terminal.draw(view, details.as_deref())
+}
+
+/// Does what the user's keys say. Returns whether the run goes on.
+fn draw_keys(terminal: &mut Terminal, view: &mut View, live: &mut impl Live) -> Result<bool> {
+    let (is_changed, goes_on) = terminal.keys(view)?;
+    if is_changed && goes_on {
+        draw_again(terminal, view, live)?;
     }
+    Ok(goes_on)
 }
 
 /// A number of functions or places, with commas between the thousands.
@@ -653,11 +690,6 @@ fn counted(count: usize, noun: &str) -> String {
         text.push(digit);
     }
     format!("{text} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Whether a line says that the kernel lost records.
-fn is_loss(line: &str) -> bool {
-    line.starts_with("CPU:") && line.ends_with(" EVENTS]")
 }
 
 fn has_utf8() -> bool {
@@ -688,14 +720,5 @@ mod tests {
         assert_eq!(counted(999, "function"), "999 functions");
         assert_eq!(counted(1423, "function"), "1,423 functions");
         assert_eq!(counted(1_000_000, "function"), "1,000,000 functions");
-    }
-
-    #[test]
-    fn tells_lost_records_from_others() {
-        assert!(is_loss("CPU:0 [LOST 5 EVENTS]"));
-        assert!(is_loss("CPU:12 [LOST EVENTS]"));
-        assert!(!is_loss(
-            "cat-1 [000] ..... 1.0: args: (f+0x1/0x2) a=\"[LOST EVENTS]"
-        ));
     }
 }

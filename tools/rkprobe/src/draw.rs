@@ -86,28 +86,6 @@ pub fn track(value: u64, highest: u64, width: usize, screen: Screen) -> String {
     )
 }
 
-/// What a terminal must get to show a text instead of all that it shows. If the terminal has too few lines, its last
-/// line says how many more there are. Bars are not wider than the terminal already.
-///
-/// A line is cleared before its text: a text as wide as the terminal leaves the cursor on its last character.
-pub fn over(text: &str, columns: usize, rows: usize) -> String {
-    let count = text.lines().count();
-    let shown = if count < rows {
-        count
-    } else {
-        rows.saturating_sub(2)
-    };
-    let fit = |line: &str| match line.contains('\x1b') {
-        true => format!("\x1b[K{line}\r\n"),
-        false => format!("\x1b[K{}\r\n", shorten(line, columns)),
-    };
-    let mut all: String = text.lines().take(shown).map(fit).collect();
-    if shown < count && rows > 1 {
-        all += &fit(&format!("... {} more lines", count - shown));
-    }
-    format!("\x1b[H{all}\x1b[J")
-}
-
 /// A text of at most `width` characters. The end of a long one becomes a dot.
 pub fn shorten(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
@@ -119,7 +97,8 @@ pub fn shorten(text: &str, width: usize) -> String {
         .collect()
 }
 
-fn blocks(value: u64, highest: u64, room: usize, has_blocks: bool) -> String {
+/// A bar with the length of `value`, where `highest` fills `room`.
+pub fn blocks(value: u64, highest: u64, room: usize, has_blocks: bool) -> String {
     let eighths = (u128::from(value) * room as u128 * 8 / u128::from(highest)).max(1) as usize;
     if !has_blocks {
         return "#".repeat(eighths.div_ceil(8));
@@ -186,25 +165,6 @@ mod tests {
         assert_eq!(track(5, 10, 5, screen), "--*--");
         assert_eq!(track(20, 10, 4, screen), "---*");
         assert_eq!(track(u64::MAX, u64::MAX, 3, screen), "--*");
-    }
-
-    #[test]
-    fn a_live_answer_fits_the_terminal() {
-        assert_eq!(
-            over("a long line\nb\n", 6, 3),
-            "\x1b[H\x1b[Ka lon.\r\n\x1b[Kb\r\n\x1b[J"
-        );
-        assert_eq!(over("", 6, 2), "\x1b[H\x1b[J");
-        assert_eq!(
-            over("a\nb\nc\n", 6, 3),
-            "\x1b[H\x1b[Ka\r\n\x1b[K... 2.\r\n\x1b[J"
-        );
-        for rows in 0..6 {
-            let text = over("a\nb\nc\n", 80, rows);
-            assert!(text.matches('\n').count() < rows.max(1), "{rows}");
-        }
-        let line = format!("a {COLOR}##{NORMAL}");
-        assert!(over(&line, 4, 2).contains(&line));
     }
 
     #[test]

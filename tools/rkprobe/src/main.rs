@@ -3,12 +3,12 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`,
-//! `similar`, `draw`, `svg`, `flame`, `hist`, `spread`, `record`, `tree`, `btf`, `returns`, `cause`, `groups`,
-//! `flags`, `relocate`, `debug_files`, `lines`, `tracefs`, `profile`, `pattern`, `functions`, `suggest`, `probes`,
-//! `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`, `kernel_memory`, `tasks`,
-//! `wait_graph`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`,
-//! `stream`, `missing`, `counts`, `whom`, `workload`, `context`, `table`, `gathered`, `moves`, `calls`, `trees`,
-//! `commands`, `cli`.
+//! `similar`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `record`, `tree`, `btf`, `returns`,
+//! `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`, `profile`, `pattern`, `functions`,
+//! `suggest`, `probes`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`, `kernel_memory`,
+//! `tasks`, `wait_graph`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`,
+//! `instance`, `programs`, `stream`, `reader`, `missing`, `counts`, `whom`, `workload`, `context`, `tally`,
+//! `table`, `moves`, `calls`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -29,8 +29,8 @@ mod failure;
 mod flags;
 mod flame;
 mod functions;
-mod gathered;
 mod groups;
+mod heat;
 mod hist;
 mod inflight;
 mod instance;
@@ -44,6 +44,8 @@ mod pattern;
 mod perfetto;
 mod probes;
 mod profile;
+mod programs;
+mod reader;
 mod record;
 mod references;
 mod relocate;
@@ -58,6 +60,7 @@ mod svg;
 mod sys;
 mod syscalls;
 mod table;
+mod tally;
 mod targets;
 mod tasks;
 mod threads;
@@ -66,6 +69,7 @@ mod tree;
 mod tree_json;
 mod trees;
 mod values;
+mod view;
 mod wait_graph;
 mod whom;
 mod words;

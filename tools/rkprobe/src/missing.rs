@@ -169,6 +169,11 @@ impl Missing {
         }
     }
 
+    /// Adds records for which a table of the tool had no row left.
+    pub fn add_dropped(&mut self, records: u64) {
+        self.dropped += records;
+    }
+
     /// Adds functions that cannot be probed.
     pub fn with_unprobed(mut self, functions: u64) -> Self {
         self.unprobed += functions;

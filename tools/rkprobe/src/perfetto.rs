@@ -2,7 +2,8 @@
 
 //! Calls as a trace that ui.perfetto.dev and chrome://tracing open: the trace event format in JSON.
 //!
-//! A thread is a track, and a step is a slice on it.
+//! A thread is a track, and a step is a slice on it. An object that lives has a track of its own, and arrows between its
+//! steps.
 
 use std::{
     collections::BTreeSet,
@@ -27,7 +28,7 @@ use crate::{
         Failure,
         Result, //
     },
-    tree::Call,
+    tree::Call as Tree,
     values::Members,
     words::Signatures, //
 };
@@ -39,7 +40,7 @@ const CATEGORY: &str = "rkprobe";
 
 /// A slice.
 #[derive(Serialize)]
-struct Slice<'a> {
+struct Slice<'a, A> {
     ph: &'static str,
     cat: &'static str,
     name: &'a str,
@@ -49,7 +50,43 @@ struct Slice<'a> {
     ts: f64,
     /// The duration, in us.
     dur: f64,
-    args: Arguments,
+    #[serde(flatten)]
+    flow: Option<Flow>,
+    args: A,
+}
+
+/// The arrows from and to a slice.
+#[derive(Serialize)]
+struct Flow {
+    /// The number of the object.
+    bind_id: String,
+    flow_in: bool,
+    flow_out: bool,
+}
+
+/// The start or the end of an object.
+#[derive(Serialize)]
+struct End<'a> {
+    ph: &'static str,
+    cat: &'static str,
+    name: &'a str,
+    pid: u32,
+    tid: u32,
+    id: u64,
+    ts: f64,
+}
+
+/// A call that is a slice.
+pub struct Call<'a, A> {
+    pub thread: u32,
+    pub comm: &'a str,
+    pub function: &'a str,
+    /// The time of the entry, in ns.
+    pub start: u64,
+    /// The duration, in ns.
+    pub ns: u64,
+    /// What a click on the slice shows.
+    pub arguments: A,
 }
 
 /// What a click on the slice shows.
@@ -86,6 +123,16 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Creates the file `path` if there is one, and the run is not dry.
+    pub fn wanted(
+        is_dry: bool,
+        path: Option<&String>,
+        title: impl FnOnce() -> String,
+    ) -> Result<Option<Self>> {
+        let path = path.filter(|_| !is_dry);
+        path.map(|path| Self::create(path, &title())).transpose()
+    }
+
     /// Creates the file `path`. `title` is the name of the process that has all tracks.
     pub fn create(path: &str, title: &str) -> Result<Self> {
         let file = File::create(path).map_err(|error| Failure::file(path, &error))?;
@@ -95,38 +142,97 @@ impl Trace {
             threads: BTreeSet::new(),
             is_first: true,
         };
-        trace.add(&name("process_name", 0, title))?;
+        trace.write(&name("process_name", 0, title))?;
         Ok(trace)
     }
 
-    /// Adds a call.
-    pub fn add_call(&mut self, call: &Call, signatures: &Signatures) -> Result {
-        let tid = call.tid.parse().unwrap_or(0);
-        if self.threads.insert((tid, call.comm.clone())) {
-            self.add(&name("thread_name", tid, &call.comm))?;
+    fn name_thread(&mut self, tid: u32, comm: &str) -> Result {
+        match self.threads.insert((tid, comm.into())) {
+            true => self.write(&name("thread_name", tid, comm)),
+            false => Ok(()),
         }
+    }
+
+    /// Adds a call.
+    pub fn add(&mut self, call: Call<'_, impl Serialize>) -> Result {
+        self.add_slice(call, None)
+    }
+
+    fn add_slice(&mut self, call: Call<'_, impl Serialize>, flow: Option<Flow>) -> Result {
+        self.name_thread(call.thread, call.comm)?;
+        self.write(&Slice {
+            ph: "X",
+            cat: CATEGORY,
+            name: call.function,
+            pid: PROCESS,
+            tid: call.thread,
+            ts: us(call.start),
+            dur: us(call.ns),
+            flow,
+            args: call.arguments,
+        })
+    }
+
+    /// Adds the life of an object, with its steps in their order. `number` is not that of another life.
+    pub fn add_life<A: Serialize>(
+        &mut self,
+        object: &str,
+        number: u64,
+        steps: Vec<Call<'_, A>>,
+    ) -> Result {
+        let ends = steps.first().zip(steps.last());
+        let ends = ends.map(|(first, last)| [("b", first), ("e", last)]);
+        let ends = ends.map(|ends| {
+            ends.map(|(ph, step)| End {
+                ph,
+                cat: CATEGORY,
+                name: object,
+                pid: PROCESS,
+                tid: step.thread,
+                id: number,
+                ts: us(step.start),
+            })
+        });
+        for end in ends.into_iter().flatten() {
+            self.write(&end)?;
+        }
+        let last = steps.len().saturating_sub(1);
+        for (index, step) in steps.into_iter().enumerate() {
+            let flow = Flow {
+                bind_id: format!("{number:#x}"),
+                flow_in: index > 0,
+                flow_out: index < last,
+            };
+            self.add_slice(step, Some(flow))?;
+        }
+        Ok(())
+    }
+
+    /// Adds a call with its steps.
+    pub fn add_tree(&mut self, call: &Tree, signatures: &Signatures) -> Result {
+        let tid = call.tid.parse().unwrap_or(0);
+        self.name_thread(tid, &call.comm)?;
         let start = call.start();
         let whole = call.root().ns.unwrap_or(0);
         for (index, step) in call.steps.iter().enumerate() {
             let error = cause::error(step, &signatures.returns);
             let until_end = whole.saturating_sub(step.enter);
             let missing = Some(call.missing()).filter(|count| index == 0 && *count > 0);
-            self.add(&Slice {
-                ph: "X",
-                cat: CATEGORY,
-                name: &step.function,
-                pid: PROCESS,
-                tid,
-                ts: us(start + step.enter),
-                dur: us(step.ns.unwrap_or(until_end).min(until_end)),
-                args: Arguments {
+            let slice = Call {
+                thread: tid,
+                comm: &call.comm,
+                function: &step.function,
+                start: start + step.enter,
+                ns: step.ns.unwrap_or(until_end).min(until_end),
+                arguments: Arguments {
                     ret: signatures.result_json(step),
                     error: error.map(|number| errno::name(number.into())),
                     arguments: signatures.arguments_json(step),
                     did_not_return: step.ns.is_none(),
                     missing_steps: missing,
                 },
-            })?;
+            };
+            self.add_slice(slice, None)?;
         }
         Ok(())
     }
@@ -143,7 +249,7 @@ impl Trace {
             .map_err(|error| Failure::file(&self.path, &error))
     }
 
-    fn add(&mut self, event: &impl Serialize) -> Result {
+    fn write(&mut self, event: &impl Serialize) -> Result {
         let start = match self.is_first {
             true => "{\"traceEvents\":[\n",
             false => ",\n",
@@ -168,6 +274,50 @@ mod tests {
 
     use super::*;
 
+    /// The file of a trace, which is removed.
+    fn finish(trace: Trace) -> Json {
+        let path = trace.path.clone();
+        trace.finish().unwrap();
+        let json = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        fs::remove_file(path).unwrap();
+        json
+    }
+
+    #[test]
+    fn the_steps_of_an_object_have_arrows() {
+        let path = env::temp_dir().join(format!("rkprobe-perfetto-life-{}", process::id()));
+        let mut trace = Trace::create(&path.to_string_lossy(), "follow inode").unwrap();
+        let step = |thread, function, start| Call {
+            thread,
+            comm: "cat",
+            function,
+            start,
+            ns: 0,
+            arguments: json!({"mode": 5}),
+        };
+        let steps = vec![step(7, "f", 1000), step(8, "g", 2000), step(7, "h", 5000)];
+        trace.add_life("inode 0x1", 3, steps).unwrap();
+        trace.add_life::<Json>("inode 0x2", 4, Vec::new()).unwrap();
+        let json = finish(trace);
+        let events = json["traceEvents"].as_array().unwrap();
+        let of_kind = |kind: &'static str| events.iter().filter(move |event| event["ph"] == kind);
+        let ends: Vec<_> = ["b", "e"]
+            .map(|kind| of_kind(kind).next().unwrap()["ts"].clone())
+            .into();
+        assert_eq!(ends, [json!(1.0), json!(5.0)]);
+        let flows: Vec<_> = of_kind("X")
+            .map(|slice| (slice["flow_in"] == true, slice["flow_out"] == true))
+            .collect();
+        assert_eq!(flows, [(false, true), (true, true), (true, false)]);
+        let tracks = of_kind("M").filter(|event| event["name"] == "thread_name");
+        assert_eq!(tracks.count(), 2);
+        let slice = of_kind("X").next().unwrap();
+        assert_eq!(
+            (&slice["bind_id"], &slice["args"]["mode"]),
+            (&json!("0x3"), &json!(5))
+        );
+    }
+
     #[test]
     fn each_step_is_a_slice_of_its_thread() {
         let path = env::temp_dir().join(format!("rkprobe-perfetto-{}", process::id()));
@@ -175,11 +325,9 @@ mod tests {
         let mut trace = Trace::create(&path, "why f").unwrap();
         let mut call = call(&[(0, "f", -2), (1, "g", 5), (1, "h", 0)]);
         (call.steps[2].ns, call.steps[2].ret) = (None, None);
-        trace.add_call(&call, &Signatures::default()).unwrap();
-        trace.add_call(&call, &Signatures::default()).unwrap();
-        trace.finish().unwrap();
-        let json: Json = serde_json::from_str(&fs::read_to_string(&*path).unwrap()).unwrap();
-        fs::remove_file(&*path).unwrap();
+        trace.add_tree(&call, &Signatures::default()).unwrap();
+        trace.add_tree(&call, &Signatures::default()).unwrap();
+        let json = finish(trace);
         let events = json["traceEvents"].as_array().unwrap();
         assert_eq!(events.len(), 2 + 6);
         assert_eq!(events[1]["args"]["name"], "cat");

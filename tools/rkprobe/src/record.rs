@@ -19,6 +19,8 @@ pub struct Record<'a> {
     pub fields: Vec<(&'a str, &'a str)>,
     /// The functions that led to the record, the innermost first.
     pub stack: Vec<&'a str>,
+    /// The functions of the program that led to the record, the innermost first.
+    pub user_stack: Vec<String>,
 }
 
 impl<'a> Record<'a> {
@@ -36,6 +38,7 @@ impl<'a> Record<'a> {
             place,
             fields: split_fields(fields),
             stack: Vec::new(),
+            user_stack: Vec::new(),
         })
     }
 
@@ -79,10 +82,25 @@ impl<'a> Record<'a> {
         self.place.split_once(" <- ").map(|(caller, _)| caller)
     }
 
+    /// The function of the probe, and its module: from the place `CALLER+0x1/0x2 <- FUNCTION` of a return, or the place
+    /// of the probe.
+    pub fn function(&self) -> String {
+        let place = self.place.split_once(" <- ");
+        let place = place.map_or(self.place, |(_, function)| function);
+        match place.split_once(' ') {
+            Some((place, module)) => format!("{} {module}", name_of(place)),
+            None => name_of(place).into(),
+        }
+    }
+
     /// The function that called, from the place `CALLER+0x1/0x2 <- FUNCTION`.
     pub fn caller(&self) -> &'a str {
         self.place.split(['+', ' ']).next().unwrap_or(self.place)
     }
+}
+
+fn name_of(place: &str) -> &str {
+    place.split('+').next().unwrap_or(place)
 }
 
 /// Whether a record goes on in the next line: a string can have line breaks.
@@ -94,6 +112,12 @@ pub fn is_open(line: &str) -> bool {
         let mut values = split_fields(fields).into_iter().map(|(_, value)| value);
         values.any(|value| value.starts_with('"') && (value.len() == 1 || !value.ends_with('"')))
     })
+}
+
+/// The CPU of a record.
+pub fn cpu(line: &str) -> Option<u32> {
+    let mut heads = line.match_indices(": (").map(|(end, _)| &line[..end]);
+    heads.find_map(|head| Some(split_head(head)?.1))
 }
 
 /// The task and the CPU of `TASK [CPU] FLAGS SECONDS.MICROSECONDS`.
@@ -158,6 +182,13 @@ mod tests {
         assert_eq!(record.field("list"), Some("{1,2}"));
         assert_eq!(record.field("ret"), Some("-2"));
         assert_eq!(record.fields.len(), 5);
+        assert_eq!(record.function(), "vfs_read");
+        let line = "cat-1 [000] ..... 1.0: count: (f+0x4/0x370 [mod])";
+        let record = Record::parse(line, "count").unwrap();
+        assert_eq!(
+            (record.function(), record.fields.len()),
+            ("f [mod]".into(), 0)
+        );
     }
 
     #[test]

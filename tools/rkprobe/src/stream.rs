@@ -2,13 +2,15 @@
 
 //! Streams of records: when and where each record was made, and the functions that led to it.
 //!
-//! The kernel writes the stack trace of a record as a record of its own, behind it in the buffer of the same CPU.
+//! The kernel writes the stack traces of a record as records of their own, behind it in the buffer of the same CPU: first
+//! that of the kernel, and then that of the program.
 
 use serde::Serialize;
 
 use crate::{
     failure::Result,
     instance::Instance,
+    programs,
     record::{
         self,
         Record, //
@@ -44,6 +46,8 @@ struct Line<'a, T> {
     answer: T,
     #[serde(skip_serializing_if = "Option::is_none")]
     stack: Option<&'a Vec<&'a str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_stack: Option<&'a Vec<String>>,
 }
 
 /// The options of a stream of records.
@@ -53,25 +57,44 @@ pub struct Options {
     pub count: Option<u64>,
     /// Whether each record has a stack trace.
     pub has_stack: bool,
+    /// Whether each record has the stack trace of the program.
+    pub has_user_stack: bool,
     /// Whether the time and the CPU are also in an answer that is not JSON.
     pub has_time: bool,
+    /// Whether the times of different CPUs must be comparable.
+    pub needs_clock: bool,
 }
 
 impl Options {
+    /// Options of records that have these stack traces.
+    pub fn with_stacks(has_stack: bool, has_user_stack: bool) -> Self {
+        Self {
+            has_stack,
+            has_user_stack,
+            ..Self::default()
+        }
+    }
+
     /// Prepares an instance before its event is enabled. JSON always has the time.
     pub fn prepare(&self, tracefs: &Tracefs, instance: &Instance<'_>, is_json: bool) -> Result {
         let mut changes = Vec::new();
-        if self.has_time || is_json {
+        if self.has_time || self.needs_clock || is_json {
             // The default clock of tracing has no constant distance from the time of day.
             changes.push(("trace_clock", "mono"));
         }
         if self.has_stack {
             changes.extend([("options/sym-offset", "1"), ("options/stacktrace", "1")]);
         }
+        if self.has_user_stack {
+            changes.push(("options/userstacktrace", "1"));
+        }
         for (name, value) in changes {
             tracefs.write(&instance.file(name), value)?;
         }
-        Ok(())
+        match self.has_user_stack {
+            true => programs::watch(tracefs, instance),
+            false => Ok(()),
+        }
     }
 
     /// The task of a record, with the time and the CPU if they are wanted.
@@ -96,14 +119,15 @@ impl Options {
             pid: record.pid.parse().ok(),
             answer,
             stack: self.has_stack.then_some(&record.stack),
+            user_stack: self.has_user_stack.then_some(&record.user_stack),
         };
         // Only a map whose keys are no strings could not be written.
         serde_json::to_string(&line).unwrap_or_default() + "\n"
     }
 
-    /// The lines below a record: one for each function of its stack trace.
+    /// The lines below a record: one for each function of its stack traces.
     pub fn lines(&self, record: &Record<'_>) -> String {
-        show_stack(&record.stack)
+        show_stack(&record.stack) + &show_stack(&record.user_stack)
     }
 }
 
@@ -120,7 +144,14 @@ fn since_epoch(record: &Record<'_>) -> u64 {
     record.time + sys::monotonic_epoch()
 }
 
-/// A record that waits for its stack trace.
+/// The stack traces that a record can have, in their order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Kernel,
+    User,
+}
+
+/// A record that waits for its stack traces.
 #[derive(Debug, PartialEq)]
 pub struct Pending {
     cpu: u32,
@@ -128,62 +159,75 @@ pub struct Pending {
     pub line: String,
     /// The functions of its stack trace, the innermost first.
     pub stack: Vec<String>,
-    has_stack: bool,
+    /// The addresses of the program's stack trace, the innermost first.
+    pub user_stack: Vec<u64>,
+    /// Whether it has its last stack trace.
+    is_whole: bool,
     /// Whether there was a time without new lines since the record.
     is_old: bool,
 }
 
 /// Gives the records of a stream their stack traces.
 pub struct Stacks {
-    has_stacks: bool,
+    /// The last stack trace of a record. Without one, no record waits.
+    last: Option<Kind>,
     pending: Vec<Pending>,
-    /// The CPU whose stack trace the lines are.
-    open: Option<u32>,
+    /// The CPU and the kind of the stack trace whose lines come now.
+    open: Option<(u32, Kind)>,
 }
 
 impl Stacks {
-    /// Without `has_stacks`, no record waits for a stack trace.
-    pub fn new(has_stacks: bool) -> Self {
+    /// The stack traces that the options want.
+    pub fn new(options: &Options) -> Self {
         Self {
-            has_stacks,
+            last: match (options.has_stack, options.has_user_stack) {
+                (_, true) => Some(Kind::User),
+                (true, false) => Some(Kind::Kernel),
+                (false, false) => None,
+            },
             pending: Vec::new(),
             open: None,
         }
     }
 
-    /// Takes a line. `cpu` is the CPU of a record to show. Returns the records that are complete.
-    pub fn take(&mut self, line: &str, cpu: Option<u32>) -> Vec<Pending> {
-        if let (Some(cpu), Some(frame)) = (self.open, line.trim_start().strip_prefix("=> ")) {
+    /// Takes a line, which is a record or belongs to a stack trace. Returns the records that are complete.
+    pub fn take(&mut self, line: &str) -> Vec<Pending> {
+        if let (Some((cpu, kind)), Some(frame)) = (self.open, line.trim_start().strip_prefix("=> "))
+        {
             if let Some(record) = self.pending.iter_mut().find(|record| record.cpu == cpu) {
-                record.stack.push(frame.trim().into());
+                match kind {
+                    Kind::Kernel => record.stack.push(frame.trim().into()),
+                    Kind::User => record.user_stack.extend(address(frame)),
+                }
             }
             return Vec::new();
         }
         let mut complete = match self.open.take() {
-            Some(cpu) => self.remove(|record| record.cpu == cpu),
+            Some((cpu, _)) => self.remove(|record| record.cpu == cpu && record.is_whole),
             None => Vec::new(),
         };
-        if let Some(head) = line.strip_suffix(": <stack trace>") {
+        if let Some((head, kind)) = start_of_stack(line) {
             let Some((_, cpu)) = record::split_head(head) else {
                 return complete;
             };
             if let Some(record) = self.pending.iter_mut().find(|record| record.cpu == cpu) {
-                record.has_stack = true;
-                self.open = Some(cpu);
+                record.is_whole = self.last == Some(kind);
+                self.open = Some((cpu, kind));
             }
-        } else if let Some(cpu) = cpu {
-            // The kernel had no room for the stack trace of the record before.
+        } else if let Some(cpu) = record::cpu(line) {
+            // The kernel had no room for the stack trace of the record before, or its task has none.
             complete.extend(self.remove(|record| record.cpu == cpu));
             let record = Pending {
                 cpu,
                 line: line.into(),
                 stack: Vec::new(),
-                has_stack: false,
+                user_stack: Vec::new(),
+                is_whole: false,
                 is_old: false,
             };
-            match self.has_stacks {
-                true => self.pending.push(record),
-                false => complete.push(record),
+            match self.last {
+                Some(_) => self.pending.push(record),
+                None => complete.push(record),
             }
         }
         complete
@@ -192,7 +236,7 @@ impl Stacks {
     /// There are no more lines now. Returns the records that are complete.
     pub fn rest(&mut self) -> Vec<Pending> {
         self.open = None;
-        let complete = self.remove(|record| record.has_stack || record.is_old);
+        let complete = self.remove(|record| record.is_whole || record.is_old);
         for record in &mut self.pending {
             record.is_old = true;
         }
@@ -209,6 +253,21 @@ impl Stacks {
         self.pending = pending;
         complete
     }
+}
+
+/// The head and the kind of a stack trace that begins with a line.
+fn start_of_stack(line: &str) -> Option<(&str, Kind)> {
+    let head = line.strip_suffix("stack trace>")?;
+    match head.strip_suffix(": <user ") {
+        Some(head) => Some((head, Kind::User)),
+        None => Some((head.strip_suffix(": <")?, Kind::Kernel)),
+    }
+}
+
+/// The address of a frame of a program, such as ` <00007f5c2be48e9d>`.
+fn address(frame: &str) -> Option<u64> {
+    let digits = frame.trim().strip_prefix('<')?.strip_suffix('>')?;
+    u64::from_str_radix(digits, 16).ok()
 }
 
 /// The functions of a record's stack trace, without those of the probe itself. At a return on arm64, the stack trace of
@@ -241,6 +300,14 @@ fn function(frame: &str) -> &str {
 mod tests {
     use super::*;
 
+    const KERNEL: Options = Options {
+        count: None,
+        has_stack: true,
+        has_user_stack: false,
+        has_time: false,
+        needs_clock: false,
+    };
+
     fn stacks(records: &[Pending]) -> Vec<(&str, Vec<&str>)> {
         records
             .iter()
@@ -253,38 +320,36 @@ mod tests {
 
     #[test]
     fn a_record_gets_the_stack_of_its_cpu() {
-        let mut all = Stacks::new(true);
+        let mut all = Stacks::new(&KERNEL);
         let (one, two) = (
             "cat-1 [000] ..... 1.0: e: (f+0x1/0x2) a=1",
             "sh-2 [001] ..... 1.1: e: (f+0x1/0x2) a=2",
         );
-        assert!(all.take(one, Some(0)).is_empty());
-        assert!(all.take(two, Some(1)).is_empty());
-        assert!(all
-            .take("sh-2 [001] ..... 1.2: <stack trace>", None)
-            .is_empty());
-        assert!(all.take(" => return_to_handler+0x0/0x50", None).is_empty());
-        assert!(all.take(" => 0xffff", None).is_empty());
-        assert!(all.take(" => f+0x1/0x2", None).is_empty());
-        assert!(all.take(" => 0xffff", None).is_empty());
-        let complete = all.take("cat-1 [000] ..... 1.3: <stack trace>", None);
+        assert!(all.take(one).is_empty());
+        assert!(all.take(two).is_empty());
+        assert!(all.take("sh-2 [001] ..... 1.2: <stack trace>").is_empty());
+        assert!(all.take(" => return_to_handler+0x0/0x50").is_empty());
+        assert!(all.take(" => 0xffff").is_empty());
+        assert!(all.take(" => f+0x1/0x2").is_empty());
+        assert!(all.take(" => 0xffff").is_empty());
+        let complete = all.take("cat-1 [000] ..... 1.3: <stack trace>");
         assert_eq!(stacks(&complete), [(two, vec!["f+0x1/0x2", "0xffff"])]);
-        assert!(all.take(" => g+0x1/0x2 [m]", None).is_empty());
+        assert!(all.take(" => g+0x1/0x2 [m]").is_empty());
         assert_eq!(stacks(&all.rest()), [(one, vec!["g+0x1/0x2 [m]"])]);
         assert!(all.end().is_empty());
     }
 
     #[test]
     fn a_record_without_a_stack_is_shown_later() {
-        let mut all = Stacks::new(true);
+        let mut all = Stacks::new(&KERNEL);
         let (one, two) = ("a-1 [000] ..... 1.0: e: (f)", "b-1 [000] ..... 1.1: e: (f)");
-        assert!(all.take(one, Some(0)).is_empty());
-        assert_eq!(stacks(&all.take(two, Some(0))), [(one, vec![])]);
+        assert!(all.take(one).is_empty());
+        assert_eq!(stacks(&all.take(two)), [(one, vec![])]);
         assert!(all.rest().is_empty());
         assert_eq!(stacks(&all.rest()), [(two, vec![])]);
-        assert!(all.take(one, Some(0)).is_empty());
+        assert!(all.take(one).is_empty());
         assert_eq!(stacks(&all.end()), [(one, vec![])]);
-        let complete = Stacks::new(false).take(two, Some(0));
+        let complete = Stacks::new(&Options::default()).take(two);
         assert_eq!(stacks(&complete), [(two, vec![])]);
     }
 

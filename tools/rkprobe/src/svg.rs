@@ -60,7 +60,8 @@ fn bars(title: &str, bars: &[Bar]) -> String {
     text + "</svg>\n"
 }
 
-fn escape(text: &str) -> String {
+/// A text inside of an element.
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

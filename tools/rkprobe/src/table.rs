@@ -3,15 +3,22 @@
 //! Answers that are tables: their order, their first rows, and tables of intervals.
 
 use std::{
+    array,
     cmp::Reverse,
     collections::BTreeMap,
-    time::Duration, //
+    time::{
+        Duration,
+        Instant, //
+    }, //
 };
 
 use serde::Serialize;
 
 use crate::{
-    context::Context,
+    context::{
+        Context,
+        Live, //
+    },
     counts::{
         self,
         Table, //
@@ -20,16 +27,27 @@ use crate::{
         Bar,
         Screen, //
     },
+    duration,
     failure::Result,
     flame::{
         self,
         Stack, //
     },
+    heat::Heat,
     hist::Hist,
     instance::Instance,
     missing::Missing,
+    record::Record,
     svg,
-    sys, //
+    sys,
+    tally::{
+        Hit,
+        Tally, //
+    },
+    view::{
+        self,
+        View, //
+    }, //
 };
 
 /// What the user wants to see of a table.
@@ -43,6 +61,10 @@ pub struct Options<'a> {
     pub interval: Option<Duration>,
     /// The path of an image.
     pub image: Option<&'a String>,
+    /// The path of a heat map.
+    pub heat: Option<&'a String>,
+    /// Whether the stack traces are those of the program, too.
+    pub has_user_stack: bool,
 }
 
 /// What the rows are sorted by: the highest number or the first text comes first.
@@ -73,9 +95,20 @@ pub trait Question {
     /// The name of the rows in JSON.
     const ROWS: &'static str;
 
+    /// The columns by which the rows can be sorted, the number of calls first.
+    const COLUMNS: &'static [&'static str];
+
+    /// The title of a table on a terminal.
+    fn title(&self) -> String;
+
     /// The function of the question, if JSON repeats it.
     fn function(&self) -> Option<&str> {
         None
+    }
+
+    /// Takes a record, if the tool counts records: what it adds to the tables. `event` is the index of its event.
+    fn take(&mut self, _event: usize, _record: &Record<'_>) -> Vec<Hit> {
+        Vec::new()
     }
 
     /// The rows, in the order of the question.
@@ -84,11 +117,32 @@ pub trait Question {
     /// The cell of a row in one of the columns of the command line.
     fn cell<'r>(row: &'r Self::Row, column: &str) -> Cell<'r>;
 
+    /// The text of a cell in one of the columns.
+    fn cell_text(&self, row: &Self::Row, column: &str) -> String {
+        match Self::cell(row, column) {
+            Cell::Number(Reverse(number)) => number_text(column, number),
+            Cell::Text(text) => text.into(),
+        }
+    }
+
     /// The text of the rows, or of an answer without rows.
     fn show(&self, rows: &[Self::Row], screen: Screen) -> String;
 
+    /// The calls of the rows by the exponent of the longest duration of a bucket, if the rows have durations.
+    fn durations(&self) -> Vec<(u32, u64)> {
+        Vec::new()
+    }
+
     /// The title of an image, and the image. It is always of the whole run.
     fn image<'r>(&'r self, rows: &'r [Self::Row]) -> (String, Image<'r>);
+}
+
+/// The text of a number in a column.
+pub fn number_text(column: &str, number: u64) -> String {
+    match column {
+        "total" | "avg" | "p50" | "p99" | "max" | "queued" | "age" => duration::show(number),
+        _ => number.to_string(),
+    }
 }
 
 /// A table in JSON.
@@ -148,85 +202,175 @@ fn text<Q: Question>(
     })
 }
 
-/// The tables of a run, and the image at its end.
-pub struct Tables<'a, Q> {
+/// Where the counts of a run come from.
+pub enum Source<'a, const N: usize> {
+    /// The kernel counts in tables.
+    Tables([Table<'a>; N]),
+    /// The tool counts records: see [`Question::take`].
+    Records(Tally),
+}
+
+/// The answer of a run, while it lasts.
+struct Run<'a, Q: Question, const N: usize> {
     context: &'a Context,
-    pub question: Q,
-    /// The number of functions at which the kernel refuses a probe.
+    instance: &'a Instance<'a>,
+    source: Source<'a, N>,
     unprobed: u64,
+    question: Q,
     options: &'a Options<'a>,
-    /// The last table of an interval, with all that it counts.
-    before: (Vec<Hist>, Missing),
+    /// The counts of the intervals before.
+    before: ([Hist; N], Missing),
+    /// The rows on the terminal.
+    shown: Vec<Q::Row>,
+    /// The start of the run, the heat map so far, and its counts.
+    heat: Option<(Instant, Heat, [Hist; N])>,
 }
 
-impl<'a, Q: Question> Tables<'a, Q> {
-    pub fn new(context: &'a Context, question: Q, unprobed: u64, options: &'a Options<'a>) -> Self {
-        Self {
-            context,
-            question,
-            unprobed,
-            options,
-            before: Default::default(),
-        }
-    }
-
-    /// The text of the next table. `hists` and `missing` count from the start of the run.
-    pub fn next(&mut self, hists: &[Hist], missing: &Missing) -> Result<String> {
-        let none = Hist::default();
-        let new: Vec<Hist> = hists
-            .iter()
-            .enumerate()
-            .map(|(index, hist)| hist.since(self.before.0.get(index).unwrap_or(&none)))
-            .collect();
-        let lacking = missing.since(&self.before.1).with_unprobed(self.unprobed);
-        let question = &mut self.question;
-        let text = text(self.context, question, &new, &lacking, self.options)?;
-        if self.options.interval.is_some() {
-            self.before = (hists.to_vec(), missing.clone());
-        }
-        Ok(text)
-    }
-
-    /// Prints the last table, and draws the image.
-    pub fn end(mut self, hists: &[Hist], missing: &Missing) -> Result {
-        let text = self.next(hists, missing)?;
-        self.context.print(&text)?;
-        let Some(path) = self.options.image else {
-            return Ok(());
+impl<Q: Question, const N: usize> Run<'_, Q, N> {
+    fn read(&self) -> Result<([Hist; N], Missing)> {
+        let (tracefs, instance) = (&self.context.tracefs, self.instance);
+        let tally = match &self.source {
+            Source::Tables(tables) => return counts::read(tracefs, instance, *tables),
+            Source::Records(tally) => tally,
         };
-        let mut rows = self.question.rows(hists);
-        choose::<Q>(&mut rows, self.options);
-        let (title, image) = self.question.image(&rows);
-        let missing = missing.clone().with_unprobed(self.unprobed);
-        let title = format!("{title}{}", missing.title());
-        match image {
-            Image::Bars(bars) => svg::write(path, &title, &bars),
-            Image::Flames(unit, stacks) => flame::write(path, &title, unit, &stacks),
+        let mut tables = tally.tables();
+        let hists: [Hist; N] = array::from_fn(|_| tables.next().unwrap_or_default());
+        let mut missing = Missing::read(tracefs, instance)?;
+        missing.add_dropped(hists.iter().map(|hist| hist.dropped).sum());
+        Ok((hists, missing))
+    }
+
+    /// The text of the next answer, and the counts of the whole run.
+    fn next(&mut self) -> Result<(String, [Hist; N], Missing)> {
+        let (hists, missing) = self.read()?;
+        let new: [Hist; N] = array::from_fn(|index| hists[index].since(&self.before.0[index]));
+        let lacking = missing.since(&self.before.1).with_unprobed(self.unprobed);
+        let (context, options) = (self.context, self.options);
+        let text = text(context, &mut self.question, &new, &lacking, options)?;
+        if self.options.interval.is_some() {
+            self.before = (hists.clone(), missing.clone());
         }
+        Ok((text, hists, missing.with_unprobed(self.unprobed)))
     }
 }
 
-/// Answers a question by the tables of the run, while the run lasts and at its end. The kernel refuses a probe at some
+impl<Q: Question, const N: usize> Live for Run<'_, Q, N> {
+    fn has_records(&self) -> bool {
+        matches!(self.source, Source::Records(_))
+    }
+
+    fn poll(&mut self, is_end: bool) -> Result {
+        let (context, instance) = (self.context, self.instance);
+        if let Source::Records(tally) = &mut self.source {
+            let take = &mut |event: usize, record: &Record<'_>| self.question.take(event, record);
+            if !context.tracefs.is_dry() {
+                let is_over = || !is_end && context.is_over();
+                tally.read(&context.tracefs, instance, is_over, take)?;
+            }
+            if is_end {
+                tally.end(take);
+            }
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result {
+        if self.heat.is_none() {
+            return Ok(());
+        }
+        let (hists, _) = self.read()?;
+        if let Some((start, heat, before)) = &mut self.heat {
+            let new: [Hist; N] = array::from_fn(|index| hists[index].since(&before[index]));
+            *before = hists;
+            self.question.rows(&new);
+            let end = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            heat.add(end, self.question.durations().into_iter());
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self) -> Result<String> {
+        Ok(self.next()?.0)
+    }
+
+    fn view(&self, screen: Screen) -> View {
+        View::new(self.question.title(), Q::COLUMNS, self.options.sort, screen)
+    }
+
+    fn rows(&mut self) -> Result<view::Rows> {
+        let (hists, missing) = self.read()?;
+        self.shown = self.question.rows(&hists);
+        let question = &self.question;
+        let cell = |row: &Q::Row, column: &str| view::Cell {
+            text: question.cell_text(row, column),
+            number: match Q::cell(row, column) {
+                Cell::Number(Reverse(number)) => Some(number),
+                Cell::Text(_) => None,
+            },
+        };
+        let row = |row| Q::COLUMNS.iter().map(|column| cell(row, column)).collect();
+        Ok(view::Rows {
+            rows: self.shown.iter().map(row).collect(),
+            note: missing.with_unprobed(self.unprobed).lines(),
+        })
+    }
+
+    fn details(&self, row: usize) -> String {
+        let rows = self.shown.get(row..=row).unwrap_or(&[]);
+        self.question.show(rows, self.context.screen())
+    }
+}
+
+/// Answers a question by the counts of the run, while the run lasts and at its end. The kernel refuses a probe at some
 /// functions: `unprobed` is their number.
 pub fn run<Q: Question, const N: usize>(
     context: &Context,
     instance: &Instance<'_>,
-    tables: [Table<'_>; N],
+    source: Source<'_, N>,
     unprobed: u64,
     question: Q,
     options: &Options<'_>,
 ) -> Result {
-    let mut shown = Tables::new(context, question, unprobed, options);
-    let read = || counts::read(&context.tracefs, instance, tables);
-    context.watch(instance, options.interval, || {
-        let (hists, missing) = read()?;
-        shown.next(&hists, &missing)
-    })?;
+    let mut run = Run {
+        context,
+        instance,
+        source,
+        unprobed,
+        question,
+        options,
+        before: (array::from_fn(|_| Hist::default()), Missing::default()),
+        shown: Vec::new(),
+        heat: None,
+    };
+    if options.heat.is_some() && !context.tracefs.is_dry() {
+        let none = array::from_fn(|_| Hist::default());
+        run.heat = Some((Instant::now(), Heat::default(), none));
+    }
+    context.watch(instance, options.interval, &mut run)?;
     if context.tracefs.is_dry() {
         return Ok(());
     }
-    let (hists, missing) = read()?;
-    shown.end(&hists, &missing)
+    run.tick()?;
+    let (text, hists, missing) = run.next()?;
+    context.print(&text)?;
+    if let (Some(path), Some((_, heat, _))) = (options.heat, &run.heat) {
+        // The title of an image of the whole run.
+        run.question.rows(&hists);
+        let (title, _) = run.question.image(&[]);
+        heat.write(path, &format!("{title}{}", missing.title()))?;
+    }
+    if let Some(path) = options.image {
+        let question = &mut run.question;
+        let mut rows = question.rows(&hists);
+        choose::<Q>(&mut rows, options);
+        let (title, image) = question.image(&rows);
+        let title = format!("{title}{}", missing.title());
+        match image {
+            Image::Bars(bars) => svg::write(path, &title, &bars)?,
+            Image::Flames(unit, stacks) => flame::write(path, &title, unit, &stacks)?,
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -239,6 +383,12 @@ mod tests {
         type Row = (&'static str, u64);
 
         const ROWS: &'static str = "words";
+
+        const COLUMNS: &'static [&'static str] = &["count", "name"];
+
+        fn title(&self) -> String {
+            "words".into()
+        }
 
         fn rows(&mut self, _: &[Hist]) -> Vec<Self::Row> {
             vec![("c", 1), ("a", 2), ("b", 2)]

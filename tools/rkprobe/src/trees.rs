@@ -110,8 +110,7 @@ pub struct Answer<'c> {
 
 impl<'c> Answer<'c> {
     fn new(context: &'c Context, question: &'c Question<'c>, values: Values) -> Result<Self> {
-        let title = format!("rkprobe {} {}", question.event, question.root);
-        let path = question.perfetto.filter(|_| !context.tracefs.is_dry());
+        let title = || format!("rkprobe {} {}", question.event, question.root);
         let likeness = match question.is_whole {
             true => Likeness::Tree,
             false => Likeness::Cause,
@@ -125,7 +124,7 @@ impl<'c> Answer<'c> {
             groups: Groups::new(likeness),
             count: 0,
             flames: BTreeMap::new(),
-            trace: path.map(|path| Trace::create(path, &title)).transpose()?,
+            trace: Trace::wanted(context.tracefs.is_dry(), question.perfetto, title)?,
         })
     }
 
@@ -139,7 +138,7 @@ impl<'c> Answer<'c> {
         let functions = call.steps.iter().map(|step| &*step.function);
         self.signatures.look_up(functions);
         if let Some(trace) = &mut self.trace {
-            trace.add_call(&call, &self.signatures)?;
+            trace.add_tree(&call, &self.signatures)?;
         }
         if self.question.svg.is_some() {
             self.add_flames(&call);

@@ -151,6 +151,7 @@ pub fn record_of(fields: &[(String, String)]) -> Record<'_> {
         place: "",
         fields: fields.map(|(name, value)| (&**name, &**value)).collect(),
         stack: Vec::new(),
+        user_stack: Vec::new(),
     }
 }
 

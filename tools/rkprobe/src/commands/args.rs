@@ -65,12 +65,12 @@ pub fn run(context: &Context, text: &str, shown: &[&str], options: &Options) -> 
         commands,
         |index, record| {
             let (function, values) = (&functions[index], &values[index]);
-            if context.is_json {
+            Ok(if context.is_json {
                 let function = is_list(text).then_some(&**function);
                 json(record, function, values, options)
             } else {
                 show(record, function, values, options)
-            }
+            })
         },
     )
 }

@@ -32,11 +32,6 @@ use crate::{
     },
     flame::Stack,
     functions::Method,
-    gathered::{
-        self,
-        Gathers,
-        Hit, //
-    },
     hist::{
         self,
         Hist, //
@@ -51,10 +46,17 @@ use crate::{
     },
     stream,
     table::{
+        self,
         Cell,
         Image,
         Options,
-        Question, //
+        Question,
+        Source, //
+    },
+    tally::{
+        self,
+        Hit,
+        Tally, //
     },
     whom::Whom, //
 };
@@ -130,7 +132,22 @@ impl Between<'_> {
     }
 }
 
-impl Gathers for Between<'_> {
+impl Question for Between<'_> {
+    type Row = Times;
+
+    const ROWS: &'static str = "groups";
+
+    const COLUMNS: &'static [&'static str] =
+        &["count", "name", "avg", "total", "p50", "p99", "max"];
+
+    fn title(&self) -> String {
+        self.text.clone()
+    }
+
+    fn function(&self) -> Option<&str> {
+        Some(&self.text)
+    }
+
     fn take(&mut self, event: usize, record: &Record<'_>) -> Vec<Hit> {
         let object = record.field("object").unwrap_or("");
         if EVENTS[event] == "from" {
@@ -146,19 +163,10 @@ impl Gathers for Between<'_> {
         };
         vec![Hit {
             keys: vec![open.group],
-            ns: record.time.saturating_sub(open.time),
+            ns: Some(record.time.saturating_sub(open.time)),
             value: 0,
+            table: 0,
         }]
-    }
-}
-
-impl Question for Between<'_> {
-    type Row = Times;
-
-    const ROWS: &'static str = "groups";
-
-    fn function(&self) -> Option<&str> {
-        Some(&self.text)
     }
 
     /// The groups, that with the most objects first.
@@ -166,7 +174,7 @@ impl Question for Between<'_> {
         let mut groups: BTreeMap<&str, Spread> = BTreeMap::new();
         self.all = Spread::default();
         for row in hists.iter().flat_map(|hist| &hist.rows) {
-            let (keys, ns) = gathered::split(row);
+            let (keys, ns) = tally::split(row);
             let group = keys.first().map_or("", String::as_str);
             groups.entry(group).or_default().add(ns, row.hits);
             self.all.add(ns, row.hits);
@@ -297,10 +305,10 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
     let has_stacks = asked.by == Some(By::Stack);
     let stream = stream::Options {
         has_stack: has_stacks,
-        has_time: true,
-        count: None,
+        needs_clock: true,
+        ..stream::Options::default()
     };
-    let instance = gathered::start(context, &events, &stream, |group| {
+    let instance = tally::start(context, &events, &stream, |group| {
         all_commands(group, &asked, &objects, &context.whom).into()
     })?;
     let question = Between {
@@ -309,7 +317,8 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
         open: HashMap::new(),
         all: Spread::default(),
     };
-    gathered::run(context, &instance, &events, has_stacks, question, options)
+    let source = Source::<1>::Records(Tally::new(&events, &stream));
+    table::run(context, &instance, source, 0, question, options)
 }
 
 #[cfg(test)]
@@ -359,8 +368,9 @@ mod tests {
             .collect();
         let hit = Hit {
             keys: vec!["a b".into()],
-            ns: 10_000,
+            ns: Some(10_000),
             value: 0,
+            table: 0,
         };
         assert_eq!(hits, [hit]);
         assert_eq!(question.open.len(), 1);

@@ -18,19 +18,32 @@ use crate::{
         Bar,
         Screen, //
     },
-    failure::Result,
+    failure::{
+        Failure,
+        Result, //
+    },
     flame::Stack,
     hist::{
         self,
         Hist, //
     },
     probes,
+    record::Record,
+    stream::{
+        self,
+        show_stack, //
+    },
     table::{
         self,
         Cell,
         Image,
         Options,
-        Question, //
+        Question,
+        Source, //
+    },
+    tally::{
+        Hit,
+        Tally, //
     },
     targets::Targets, //
 };
@@ -45,22 +58,27 @@ struct Calls {
 }
 
 impl Calls {
-    /// A row of the diagram. A stack is in one line.
-    fn bar(&self) -> Bar {
-        let group = self.group.as_deref().map(hist::one_line);
+    /// A row of the diagram.
+    fn bar(&self, has_stack: bool) -> Bar {
+        let label = match &self.group {
+            Some(group) if !has_stack => format!("{}  {group}", self.function),
+            _ => self.function.clone(),
+        };
         Bar {
-            label: group.map_or(self.function.clone(), |group| {
-                format!("{}  {group}", self.function)
-            }),
+            label,
             value: self.calls,
         }
     }
 
+    /// The lines of its stack.
+    fn frames(&self) -> Vec<&str> {
+        hist::lines(self.group.as_deref().unwrap_or("")).collect()
+    }
+
     /// The calls of a stack.
     fn stack(&self) -> Stack<'_> {
-        let stack = self.group.as_deref().unwrap_or("");
         Stack {
-            frames: hist::lines(stack).collect(),
+            frames: self.frames(),
             function: &self.function,
             result: None,
             value: self.calls,
@@ -81,6 +99,20 @@ impl Question for Counted<'_> {
 
     const ROWS: &'static str = "functions";
 
+    const COLUMNS: &'static [&'static str] = &["count", "name", "group"];
+
+    fn title(&self) -> String {
+        format!("count {}", self.text)
+    }
+
+    /// A call with its stack, with `--user-stack`.
+    fn take(&mut self, _: usize, record: &Record<'_>) -> Vec<Hit> {
+        vec![Hit {
+            keys: vec![record.function(), record.stack.join("\n")],
+            ..Hit::default()
+        }]
+    }
+
     /// The functions with the most calls first, and names in order where calls are equal.
     fn rows(&mut self, hists: &[Hist]) -> Vec<Calls> {
         let rows = hists.iter().flat_map(|hist| self.targets.rows(hist));
@@ -91,7 +123,9 @@ impl Question for Counted<'_> {
                 calls: row.hits,
             })
             .collect();
-        rows.sort_by_cached_key(|row| (Reverse(row.calls), row.bar().label));
+        rows.sort_by_cached_key(|row| {
+            (Reverse(row.calls), row.function.clone(), row.group.clone())
+        });
         rows
     }
 
@@ -103,28 +137,52 @@ impl Question for Counted<'_> {
         }
     }
 
+    fn cell_text(&self, row: &Calls, column: &str) -> String {
+        match column {
+            // The first frame stands for the stack.
+            "group" => row.frames().first().map_or("", |frame| frame).into(),
+            "name" => row.function.clone(),
+            _ => row.calls.to_string(),
+        }
+    }
+
     fn show(&self, rows: &[Calls], screen: Screen) -> String {
         match rows {
             [] => format!("{}: 0 calls\n", self.text),
-            rows => draw::bars(&bars(rows), screen),
+            rows if self.has_stacks => {
+                let bars = draw::bars(&self.bars(rows), screen);
+                let lines = bars.lines().zip(rows);
+                lines
+                    .map(|(line, row)| format!("{line}\n{}", show_stack(&row.frames())))
+                    .collect()
+            }
+            rows => draw::bars(&self.bars(rows), screen),
         }
     }
 
     fn image<'r>(&'r self, rows: &'r [Calls]) -> (String, Image<'r>) {
         let image = match self.has_stacks {
             true => Image::Flames("calls", rows.iter().map(Calls::stack).collect()),
-            false => Image::Bars(bars(rows)),
+            false => Image::Bars(self.bars(rows)),
         };
         (format!("{}: calls", self.text), image)
     }
 }
 
-fn bars(rows: &[Calls]) -> Vec<Bar> {
-    rows.iter().map(Calls::bar).collect()
+impl Counted<'_> {
+    fn bars(&self, rows: &[Calls]) -> Vec<Bar> {
+        let bar = |row: &Calls| row.bar(self.has_stacks);
+        rows.iter().map(bar).collect()
+    }
 }
 
 /// Runs the command. `by` divides the calls of a function.
 pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'_>) -> Result {
+    let has_stacks = by == Some(By::Stack);
+    let has_user_stack = options.has_user_stack;
+    if has_user_stack && !has_stacks {
+        return Err(Failure::new("--user-stack needs --by stack"));
+    }
     let targets = context.functions.targets(pattern)?;
     let (mut keys, mut names) = (vec!["func"], vec!["func"]);
     if let Some(by) = by {
@@ -138,25 +196,35 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
         condition: context.whom.counted(),
     };
     let commands = |group: &str| -> Vec<Vec<String>> {
-        let end = by.map_or("", By::field).to_string() + &count.clauses();
+        let end = match has_user_stack {
+            true => format!(" if {}", context.whom.counted()),
+            false => by.map_or("", By::field).to_string() + &count.clauses(),
+        };
         let command = |target: &String| vec![format!("f:{group}/count {target}{end}")];
         targets.texts.iter().map(command).collect()
     };
     probes::check_all(&commands("rkprobe"))?;
     let instance = context.start()?;
     probes::define_all(&context.tracefs, &commands(instance.group()))?;
-    context.switch_on(&instance, "count")?;
-    let table = Table {
-        event: "count",
-        keys: &names,
-        sum: None,
+    let source = match has_user_stack {
+        true => {
+            let stacks = stream::Options::with_stacks(true, true);
+            stacks.prepare(&context.tracefs, &instance, false)?;
+            Source::Records(Tally::new(&["count"], &stacks))
+        }
+        false => Source::Tables([Table {
+            event: "count",
+            keys: &names,
+            sum: None,
+        }]),
     };
+    context.switch_on(&instance, "count")?;
     let question = Counted {
         text: pattern,
         targets,
-        has_stacks: by == Some(By::Stack),
+        has_stacks,
     };
-    table::run(context, &instance, [table], 0, question, options)
+    table::run(context, &instance, source, 0, question, options)
 }
 
 #[cfg(test)]
@@ -174,11 +242,15 @@ mod tests {
             targets: Targets::all(Vec::new()),
             has_stacks: true,
         };
-        let labels: Vec<String> = question
-            .rows(&[hist])
-            .iter()
-            .map(|row| row.bar().label)
-            .collect();
-        assert_eq!(labels, ["b  c+0x1/0x2", "a  a+0x1/0x2 < b+0x1/0x2"]);
+        let rows = question.rows(&[hist]);
+        let screen = Screen {
+            columns: None,
+            has_color: false,
+            has_blocks: false,
+        };
+        assert_eq!(
+            question.show(&rows, screen),
+            "b  5\n          c+0x1/0x2\na  2\n          a+0x1/0x2\n          b+0x1/0x2\n"
+        );
     }
 }

@@ -21,11 +21,6 @@ use crate::{
     duration,
     failure::Result,
     flags::Flags,
-    gathered::{
-        self,
-        Gathers,
-        Hit, //
-    },
     hist::Hist,
     record::Record,
     spread::{
@@ -35,10 +30,17 @@ use crate::{
     },
     stream,
     table::{
+        self,
         Cell,
         Image,
         Options,
-        Question, //
+        Question,
+        Source, //
+    },
+    tally::{
+        self,
+        Hit,
+        Tally, //
     },
     whom::Whom, //
 };
@@ -144,7 +146,19 @@ impl Disks {
     }
 }
 
-impl Gathers for Disks {
+impl Question for Disks {
+    type Row = Requests;
+
+    const ROWS: &'static str = "requests";
+
+    const COLUMNS: &'static [&'static str] = &[
+        "total", "count", "disk", "name", "bytes", "queued", "p50", "p99", "max",
+    ];
+
+    fn title(&self) -> String {
+        "disk".into()
+    }
+
     fn take(&mut self, event: usize, record: &Record<'_>) -> Vec<Hit> {
         let request = record.field("rq").unwrap_or("");
         if EVENTS[event] == "start" {
@@ -189,8 +203,9 @@ impl Gathers for Disks {
             keys.push(open.error.clone());
             Hit {
                 keys,
-                ns: until.saturating_sub(from),
+                ns: Some(until.saturating_sub(from)),
                 value,
+                table: 0,
             }
         };
         vec![
@@ -198,12 +213,6 @@ impl Gathers for Disks {
             hit(DEVICE, issue, record.time, open.bytes),
         ]
     }
-}
-
-impl Question for Disks {
-    type Row = Requests;
-
-    const ROWS: &'static str = "requests";
 
     /// The requests that took the longest time first, all together.
     fn rows(&mut self, hists: &[Hist]) -> Vec<Requests> {
@@ -216,7 +225,7 @@ impl Question for Disks {
         let mut groups: BTreeMap<&[String], Sums> = BTreeMap::new();
         self.all = Spread::default();
         for row in hists.iter().flat_map(|hist| &hist.rows) {
-            let ([kind, keys @ ..], ns) = gathered::split(row) else {
+            let ([kind, keys @ ..], ns) = tally::split(row) else {
                 continue;
             };
             let sums = groups.entry(keys).or_default();
@@ -299,10 +308,10 @@ fn commands(group: &str, disk: Option<&str>, whom: &Whom) -> Vec<Vec<String>> {
 pub fn run(context: &Context, disk: Option<&str>, options: &Options<'_>) -> Result {
     let events = EVENTS.map(String::from);
     let stream = stream::Options {
-        has_time: true,
+        needs_clock: true,
         ..stream::Options::default()
     };
-    let instance = gathered::start(context, &events, &stream, |group| {
+    let instance = tally::start(context, &events, &stream, |group| {
         commands(group, disk, &context.whom)
     })?;
     let operations = btf::with(None, Flags::block_operation).flatten();
@@ -311,7 +320,8 @@ pub fn run(context: &Context, disk: Option<&str>, options: &Options<'_>) -> Resu
         open: HashMap::new(),
         all: Spread::default(),
     };
-    gathered::run(context, &instance, &events, false, question, options)
+    let source = Source::<1>::Records(Tally::new(&events, &stream));
+    table::run(context, &instance, source, 0, question, options)
 }
 
 #[cfg(test)]
@@ -342,7 +352,7 @@ mod tests {
             let (event, record) = Record::parse_any(line, &events).unwrap();
             for hit in question.take(event, &record) {
                 let mut keys = hit.keys;
-                keys.push(hit.ns.to_string());
+                keys.extend(hit.ns.map(|ns| ns.to_string()));
                 rows.push(crate::hist::Row {
                     keys,
                     hits: 1,

@@ -7,7 +7,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::{
-    context::Context,
+    context::{
+        Context,
+        Live, //
+    },
+    draw::Screen,
     failure::Result,
     profile::{
         self,
@@ -18,6 +22,11 @@ use crate::{
     tracefs::{
         Tracefs,
         EVENTS, //
+    },
+    view::{
+        Cell,
+        Rows,
+        View, //
     }, //
 };
 
@@ -132,13 +141,84 @@ fn show(name: &str, probes: &[Probe], places: &[String], tracepoints: &[String])
     text
 }
 
-/// Runs the command.
-pub fn run(context: &Context) -> Result {
+/// The events as a table on a terminal.
+struct OnTerminal<'a> {
+    context: &'a Context,
+    tracepoints: Vec<String>,
+    events: Vec<(String, Vec<Probe>)>,
+}
+
+impl Live for OnTerminal<'_> {
+    fn has_records(&self) -> bool {
+        false
+    }
+
+    fn poll(&mut self, _: bool) -> Result {
+        Ok(())
+    }
+
+    fn answer(&mut self) -> Result<String> {
+        Ok(String::new())
+    }
+
+    fn view(&self, screen: Screen) -> View {
+        View::new(
+            "events".into(),
+            &["hits", "missed", "event", "enabled", "command"],
+            None,
+            screen,
+        )
+    }
+
+    fn rows(&mut self) -> Result<Rows> {
+        let tracefs = &self.context.tracefs;
+        self.events = events(profile::read(tracefs)?).into_iter().collect();
+        let row = |(name, probes): &(String, Vec<Probe>)| {
+            let event = Event::new(name, probes, places(tracefs, name));
+            let number = |number: u64| Cell {
+                text: number.to_string(),
+                number: Some(number),
+            };
+            let text = |text: String| Cell { text, number: None };
+            vec![
+                number(event.hits),
+                number(event.missed),
+                text(name.clone()),
+                text(event.enabled.join(",")),
+                text(event.commands.join("; ")),
+            ]
+        };
+        Ok(Rows {
+            rows: self.events.iter().map(row).collect(),
+            note: String::new(),
+        })
+    }
+
+    fn details(&self, row: usize) -> String {
+        let places = |name| places(&self.context.tracefs, name);
+        self.events
+            .get(row)
+            .map_or(String::new(), |(name, probes)| {
+                show(name, probes, &places(name), &self.tracepoints)
+            })
+    }
+}
+
+/// Runs the command. If `is_table`, a terminal shows a table that changes.
+pub fn run(context: &Context, is_table: bool) -> Result {
     let tracefs = &context.tracefs;
     for file in [EVENTS, PROFILE] {
         tracefs.show_read(file);
     }
     if tracefs.is_dry() {
+        return Ok(());
+    }
+    let mut live = OnTerminal {
+        context,
+        tracepoints: tracepoints(tracefs),
+        events: Vec::new(),
+    };
+    if is_table && context.show_table(&mut live)? {
         return Ok(());
     }
     let events = events(profile::read(tracefs)?);
@@ -151,7 +231,7 @@ pub fn run(context: &Context) -> Result {
     if events.is_empty() {
         return context.print("no events\n");
     }
-    let tracepoints = tracepoints(tracefs);
+    let tracepoints = live.tracepoints;
     let text: String = events
         .iter()
         .map(|(name, probes)| show(name, probes, &places(tracefs, name), &tracepoints))

@@ -40,6 +40,7 @@ use crate::{
     },
     lines::Lines,
     probes,
+    record::Record,
     returns::{
         Returns,
         MIN_ERROR, //
@@ -54,7 +55,12 @@ use crate::{
         Cell,
         Image,
         Options,
-        Question, //
+        Question,
+        Source, //
+    },
+    tally::{
+        Hit,
+        Tally, //
     },
     targets::Targets,
     whom::Whom, //
@@ -68,18 +74,39 @@ const INSTRUCTIONS: &str = "exits";
 /// How the errors are divided.
 #[derive(Clone, Copy)]
 struct Groups {
-    who: By,
+    who: Option<By>,
     has_stack: bool,
+    /// Whether the stack traces are also those of programs. Then each error is a record.
+    has_user_stack: bool,
 }
 
 impl Groups {
     /// The keys of a table of the errors of each place. `name` is the form of a key.
     fn keys<'a>(&self, place: &'a str, name: impl Fn(By) -> &'static str) -> Vec<&'a str> {
-        let mut keys = vec![place, "value", name(self.who)];
-        if self.has_stack {
-            keys.push(name(By::Stack));
-        }
+        let mut keys = vec![place, "value"];
+        keys.extend(self.who.map(&name));
+        keys.extend(self.has_stacks().then(|| name(By::Stack)));
         keys
+    }
+
+    fn has_stacks(&self) -> bool {
+        self.has_stack || self.has_user_stack
+    }
+
+    /// The keys of a record with its stack.
+    fn keys_of(&self, record: &Record<'_>) -> Vec<String> {
+        let field = |name| {
+            let value = record.field(name).unwrap_or("");
+            value.trim_matches('"').to_string()
+        };
+        let who = self.who.map(|who| match who {
+            By::Pid => record.pid.into(),
+            By::Cpu => record.cpu.to_string(),
+            By::Comm | By::Stack => field("comm"),
+        });
+        let keys = [record.function(), field("value")].into_iter();
+        let stack = self.has_stacks().then(|| record.stack.join("\n"));
+        keys.chain(who).chain(stack).collect()
     }
 }
 
@@ -101,9 +128,9 @@ struct Failed {
     #[serde(skip_serializing_if = "String::is_empty")]
     place: String,
     #[serde(flatten)]
-    who: Who,
+    who: Option<Who>,
     count: u64,
-    /// The functions that led to the error, with `--stack`.
+    /// The functions that led to the error, with `--stack` or `--by stack`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stack: Vec<String>,
 }
@@ -112,9 +139,7 @@ struct Failed {
 struct Errors<'a> {
     pattern: &'a str,
     targets: Targets,
-    has_stacks: bool,
-    /// The name of the third key.
-    who: &'static str,
+    by: Groups,
     lines: Option<Lines>,
     returns: Returns,
 }
@@ -124,6 +149,21 @@ impl Question for Errors<'_> {
 
     const ROWS: &'static str = "errors";
 
+    const COLUMNS: &'static [&'static str] = &["count", "name", "error", "group"];
+
+    fn title(&self) -> String {
+        format!("fails {}", self.pattern)
+    }
+
+    /// An error with its stack, with `--user-stack`.
+    fn take(&mut self, event: usize, record: &Record<'_>) -> Vec<Hit> {
+        vec![Hit {
+            table: event,
+            keys: self.by.keys_of(record),
+            ..Hit::default()
+        }]
+    }
+
     fn rows(&mut self, hists: &[Hist]) -> Vec<Failed> {
         let [hist, exits] = hists else {
             return Vec::new();
@@ -132,7 +172,7 @@ impl Question for Errors<'_> {
         errors(
             chosen,
             exits,
-            self.who,
+            self.by.who.map(By::name),
             self.lines.as_ref(),
             &mut self.returns,
         )
@@ -142,8 +182,19 @@ impl Question for Errors<'_> {
         match column {
             "name" => Cell::Text(&row.function),
             "error" => Cell::Text(&row.error),
-            "group" => Cell::Text(&row.who.1),
+            "group" => Cell::Text(row.group()),
             _ => row.count.into(),
+        }
+    }
+
+    fn cell_text(&self, row: &Failed, column: &str) -> String {
+        match column {
+            // The first frame stands for the stack.
+            "group" if row.who.is_none() => row.stack.first().cloned().unwrap_or_default(),
+            "group" => row.group().into(),
+            "error" => row.error.clone(),
+            "name" => format!("{} {}", row.function, row.place).trim_end().into(),
+            _ => row.count.to_string(),
         }
     }
 
@@ -152,7 +203,7 @@ impl Question for Errors<'_> {
     }
 
     fn image<'r>(&'r self, rows: &'r [Failed]) -> (String, Image<'r>) {
-        let image = match self.has_stacks {
+        let image = match self.by.has_stacks() {
             true => Image::Flames("errors", rows.iter().map(Failed::stack).collect()),
             false => Image::Bars(rows.iter().map(Failed::bar).collect()),
         };
@@ -181,11 +232,11 @@ fn module(function: &str) -> &str {
 }
 
 /// The errors, the most frequent first. `rows` count by function, and `exits` by return instruction. `who` is the name
-/// of the third key. The type that a function returns decides which of its values are errors.
+/// of the third key, if it is no stack. The type that a function returns decides which of its values are errors.
 fn errors<'h>(
     rows: impl Iterator<Item = &'h Row>,
     exits: &'h Hist,
-    who: &'static str,
+    who: Option<&'static str>,
     lines: Option<&Lines>,
     returns: &mut Returns,
 ) -> Vec<Failed> {
@@ -212,11 +263,13 @@ fn errors<'h>(
         function,
         place,
         error,
-        who: Who(who, one_line(&keys[0])),
+        who: who.map(|name| Who(name, one_line(&keys[0]))),
         count,
-        stack: keys.get(1).map_or(Vec::new(), |stack| {
-            hist::lines(stack).map(String::from).collect()
-        }),
+        stack: keys
+            .get(usize::from(who.is_some()))
+            .map_or(Vec::new(), |stack| {
+                hist::lines(stack).map(String::from).collect()
+            }),
     };
     let mut errors: Vec<Failed> = counts.into_iter().map(failed).collect();
     // Errors with equal counts keep the order of their keys.
@@ -246,14 +299,15 @@ fn table(pattern: &str, errors: &[Failed]) -> String {
             0 => String::new(),
             _ => format!("{:places$}  ", failed.place),
         };
-        text += &format!(
-            "{:>8}  {:functions$}  {:names$}  {place}{}\n{}",
+        let line = format!(
+            "{:>8}  {:functions$}  {:names$}  {place}{}",
             failed.count,
             failed.function,
             failed.error,
-            failed.who.1,
-            stream::show_stack(&failed.stack),
+            failed.group(),
         );
+        let stack = stream::show_stack(&failed.stack);
+        text += &format!("{}\n{stack}", line.trim_end());
     }
     text
 }
@@ -271,7 +325,11 @@ fn errors_by(place: &str, by: Groups, whom: &Whom) -> String {
         size: 8192,
         condition: format!("error < 0 && error >= {MIN_ERROR} && ({not_own} || error == 0){and}"),
     };
-    let field = by.who.field();
+    let field = by.who.map_or("", By::field);
+    if by.has_user_stack {
+        let condition = count.condition;
+        return format!("error=$retval:s32 value=$retval:s64{field} if {condition}");
+    }
     format!(
         "error=$retval:s32 value=$retval:s64{field}{}",
         count.clauses()
@@ -330,6 +388,7 @@ pub fn run(
     has_stack: bool,
     options: &Options<'_>,
 ) -> Result {
+    let has_user_stack = options.has_user_stack;
     let mut returns = Returns::default();
     let targets = context.functions.targets(pattern)?;
     if !is_list(pattern) {
@@ -343,8 +402,11 @@ pub fn run(
         }
     }
     let who = by.unwrap_or(By::Comm);
-    let has_stack = has_stack && who != By::Stack;
-    let by = Groups { who, has_stack };
+    let by = Groups {
+        who: Some(who).filter(|who| *who != By::Stack),
+        has_stack: has_stack || who == By::Stack,
+        has_user_stack,
+    };
     let commands = |group: &str| -> Vec<Vec<String>> {
         let command = |target: &String| vec![at_return(group, by, target, &context.whom)];
         targets.texts.iter().map(command).collect()
@@ -369,6 +431,10 @@ pub fn run(
             0
         }
     };
+    let stacks = stream::Options::with_stacks(by.has_stack, has_user_stack);
+    if has_user_stack {
+        stacks.prepare(&context.tracefs, &instance, false)?;
+    }
     for event in [FUNCTIONS, INSTRUCTIONS] {
         let directory = context.tracefs.path(&instance.event_file(event, ""));
         // A dry run shows the first command for each function, and takes it for accepted.
@@ -382,28 +448,38 @@ pub fn run(
         }
         context.switch_on(&instance, event)?;
     }
-    let name = who.name();
     let keys = |place| by.keys(place, |by| by.name());
     let (functions_keys, exits_keys) = (keys("func"), keys("exit"));
     // An event that does not exist has an empty table.
-    let tables = [(FUNCTIONS, &functions_keys), (INSTRUCTIONS, &exits_keys)];
-    let tables = tables.map(|(event, keys)| Table {
-        event,
-        keys,
-        sum: None,
-    });
+    let events = [FUNCTIONS, INSTRUCTIONS];
+    let source = match has_user_stack {
+        true => Source::Records(Tally::new(&events, &stacks)),
+        false => Source::Tables(
+            [(FUNCTIONS, &functions_keys), (INSTRUCTIONS, &exits_keys)].map(|(event, keys)| {
+                Table {
+                    event,
+                    keys,
+                    sum: None,
+                }
+            }),
+        ),
+    };
     let question = Errors {
         pattern,
         targets,
-        has_stacks: has_stack,
-        who: name,
+        by,
         lines,
         returns,
     };
-    table::run(context, &instance, tables, refused, question, options)
+    table::run(context, &instance, source, refused, question, options)
 }
 
 impl Failed {
+    /// Who got it, unless errors are divided by stack only.
+    fn group(&self) -> &str {
+        self.who.as_ref().map_or("", |who| &who.1)
+    }
+
     fn stack(&self) -> Stack<'_> {
         Stack {
             frames: self.stack.iter().map(String::as_str).collect(),
@@ -414,7 +490,7 @@ impl Failed {
     }
 
     fn bar(&self) -> Bar {
-        let words = [&*self.function, &self.error, &self.place, &self.who.1];
+        let words = [&*self.function, &self.error, &self.place, self.group()];
         let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
         Bar {
             label: words.join("  "),
@@ -441,7 +517,7 @@ mod tests {
                 &errors(
                     hist.rows.iter(),
                     &none,
-                    "comm",
+                    Some("comm"),
                     None,
                     &mut Returns::default()
                 )
@@ -455,7 +531,7 @@ mod tests {
         let errors = errors(
             hist.rows.iter(),
             &none,
-            "comm",
+            Some("comm"),
             None,
             &mut Returns::default(),
         );
@@ -486,7 +562,13 @@ mod tests {
         assert_eq!(function_of("a+0xf5/0x370 [ext4]"), "a [ext4]");
         let text = "{ exit: [ffff] f+0x5/0x10, value: -2, comm: cat } hitcount: 3\n";
         let exits = hist::parse(text, &["exit", "value", "comm"], None);
-        let errors = errors([].iter(), &exits, "comm", None, &mut Returns::default());
+        let errors = errors(
+            [].iter(),
+            &exits,
+            Some("comm"),
+            None,
+            &mut Returns::default(),
+        );
         assert_eq!(
             table("x", &errors),
             "       3  f  ENOENT  f+0x5/0x10  cat\n"

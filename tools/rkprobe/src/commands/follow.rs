@@ -31,6 +31,10 @@ use crate::{
         Result, //
     },
     functions::Method,
+    perfetto::{
+        self,
+        Trace, //
+    },
     probes,
     record::Record,
     values::plain_json,
@@ -66,6 +70,8 @@ pub struct Question<'a> {
     pub only_changes: bool,
     /// The number of objects to show.
     pub count: Option<u64>,
+    /// The path of a trace.
+    pub perfetto: Option<&'a String>,
 }
 
 /// The fetch argument with the object of a function: the return value, or its only parameter of this type. At the end
@@ -240,6 +246,14 @@ fn with_types<S: Serializer>(
     serializer.collect_map(fields.map(|(name, value)| (name, plain_json(value))))
 }
 
+/// What a click on a step in a trace shows.
+#[derive(Serialize)]
+struct Arguments<'a> {
+    object: &'a str,
+    #[serde(flatten, serialize_with = "with_types")]
+    fields: &'a [(String, String)],
+}
+
 impl Step {
     fn is_like(&self, other: &Self) -> bool {
         (self.pid, &self.comm, &self.function, &self.fields)
@@ -292,6 +306,24 @@ impl Life<'_> {
 
     fn length(&self) -> u64 {
         self.steps.last().map_or(0, |step| step.ns)
+    }
+
+    /// Its steps in a trace. The kernel records the time of a step, and no duration.
+    fn slices(&self) -> Vec<perfetto::Call<'_, Arguments<'_>>> {
+        let steps = self.steps.iter();
+        steps
+            .map(|step| perfetto::Call {
+                thread: step.pid,
+                comm: &step.comm,
+                function: &step.function,
+                start: self.start + step.ns,
+                ns: 0,
+                arguments: Arguments {
+                    object: &self.object,
+                    fields: &step.fields,
+                },
+            })
+            .collect()
     }
 
     /// A head, and a line for each step. Equal steps that follow each other share a line.
@@ -437,9 +469,18 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
         live: HashMap::new(),
         count: 0,
     };
-    let print = |life: &Life<'_>| match context.is_json {
-        true => context.print_json(life),
-        false => context.print(&life.show(context.screen())),
+    let mut trace = Trace::wanted(context.tracefs.is_dry(), question.perfetto, || {
+        format!("rkprobe follow {structure}")
+    })?;
+    let mut print = |life: &Life<'_>| {
+        if let Some(trace) = &mut trace {
+            let object = format!("{structure} {}", life.object);
+            trace.add_life(&object, life.number, life.slices())?;
+        }
+        match context.is_json {
+            true => context.print_json(life),
+            false => context.print(&life.show(context.screen())),
+        }
     };
     let mut left = question.count.unwrap_or(u64::MAX);
     context.begin_reading(&instance, None)?;
@@ -461,6 +502,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
             print(&life)?;
         }
     }
+    trace.map_or(Ok(()), Trace::finish)?;
     context.print_missing(&instance, "")
 }
 
@@ -601,6 +643,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
             only: Some("x_*,y"),
             fields: vec!["m=$obj->i_mode"],
             only_changes: true,
+            perfetto: None,
             count: None,
         };
         let mut ends = Ends {

@@ -36,7 +36,8 @@ use crate::{
         Cell,
         Image,
         Options,
-        Question, //
+        Question,
+        Source, //
     },
     targets::Targets,
     whom::Whom, //
@@ -246,6 +247,13 @@ impl Question for Durations<'_> {
 
     const ROWS: &'static str = "groups";
 
+    const COLUMNS: &'static [&'static str] =
+        &["count", "name", "avg", "total", "p50", "p99", "max"];
+
+    fn title(&self) -> String {
+        format!("lat {}", self.asked.text)
+    }
+
     fn function(&self) -> Option<&str> {
         Some(self.asked.text)
     }
@@ -288,6 +296,19 @@ impl Question for Durations<'_> {
         }
     }
 
+    fn cell_text(&self, row: &Calls, column: &str) -> String {
+        match Self::cell(row, column) {
+            Cell::Text(_) => {
+                let words = [
+                    self.function_of(row),
+                    hist::lines(&row.group).next().unwrap_or(""),
+                ];
+                words.join(" ").trim().into()
+            }
+            Cell::Number(Reverse(number)) => table::number_text(column, number),
+        }
+    }
+
     fn show(&self, rows: &[Calls], screen: Screen) -> String {
         let mut text = String::new();
         for calls in rows {
@@ -301,6 +322,13 @@ impl Question for Durations<'_> {
             text = format!("{}: 0 calls\n", self.asked.text);
         }
         text
+    }
+
+    fn durations(&self) -> Vec<(u32, u64)> {
+        let buckets = self.all.buckets.iter();
+        buckets
+            .map(|bucket| (bucket.to_ns.ilog2(), bucket.calls))
+            .collect()
     }
 
     fn image<'r>(&'r self, rows: &'r [Calls]) -> (String, Image<'r>) {
@@ -379,7 +407,8 @@ pub fn run(context: &Context, text: &str, by: Option<By>, options: &Options<'_>)
         targets,
         all: Calls::default(),
     };
-    table::run(context, &instance, [table], 0, question, options)
+    let source = Source::Tables([table]);
+    table::run(context, &instance, source, 0, question, options)
 }
 
 #[cfg(test)]

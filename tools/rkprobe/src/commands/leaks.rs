@@ -21,11 +21,6 @@ use crate::{
     },
     flame::Stack,
     functions::Method,
-    gathered::{
-        self,
-        Gathers,
-        Hit, //
-    },
     hist::Hist,
     probes,
     record::Record,
@@ -36,10 +31,17 @@ use crate::{
     stream,
     sys,
     table::{
+        self,
         Cell,
         Image,
         Options,
-        Question, //
+        Question,
+        Source, //
+    },
+    tally::{
+        self,
+        Hit,
+        Tally, //
     },
     whom::Whom, //
 };
@@ -121,7 +123,17 @@ fn now() -> u64 {
     sys::since_epoch().saturating_sub(sys::monotonic_epoch())
 }
 
-impl Gathers for Leaks<'_> {
+impl Question for Leaks<'_> {
+    type Row = Gets;
+
+    const ROWS: &'static str = "gets";
+
+    const COLUMNS: &'static [&'static str] = &["count", "name", "age"];
+
+    fn title(&self) -> String {
+        format!("leaks {}", self.asked.structure)
+    }
+
     fn take(&mut self, event: usize, record: &Record<'_>) -> Vec<Hit> {
         let address = record.field("object").unwrap_or("");
         if !follow::is_address(address) {
@@ -143,12 +155,6 @@ impl Gathers for Leaks<'_> {
         }
         Vec::new()
     }
-}
-
-impl Question for Leaks<'_> {
-    type Row = Gets;
-
-    const ROWS: &'static str = "gets";
 
     /// The places with the most gets first.
     fn rows(&mut self, _: &[Hist]) -> Vec<Gets> {
@@ -309,10 +315,10 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
         .collect();
     let stream = stream::Options {
         has_stack: true,
-        has_time: true,
-        count: None,
+        needs_clock: true,
+        ..stream::Options::default()
     };
-    let instance = gathered::start(context, &events, &stream, |group| {
+    let instance = tally::start(context, &events, &stream, |group| {
         commands(group, &all, &context.whom)
     })?;
     let question = Leaks {
@@ -320,7 +326,8 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
         asked,
         places: all,
     };
-    gathered::run(context, &instance, &events, true, question, options)
+    let source = Source::<1>::Records(Tally::new(&events, &stream));
+    table::run(context, &instance, source, 0, question, options)
 }
 
 #[cfg(test)]

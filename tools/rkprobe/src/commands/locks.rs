@@ -24,11 +24,6 @@ use crate::{
         Result, //
     },
     flame::Stack,
-    gathered::{
-        self,
-        Gathers,
-        Hit, //
-    },
     hist::Hist,
     lock_probes::{
         self,
@@ -41,10 +36,17 @@ use crate::{
     },
     stream,
     table::{
+        self,
         Cell,
         Image,
         Options,
-        Question, //
+        Question,
+        Source, //
+    },
+    tally::{
+        self,
+        Hit,
+        Tally, //
     },
     threads,
     whom::Whom, //
@@ -141,7 +143,18 @@ fn variable(symbol: &str) -> String {
     }
 }
 
-impl Gathers for Locks {
+impl Question for Locks {
+    type Row = Waits;
+
+    const ROWS: &'static str = "waits";
+
+    const COLUMNS: &'static [&'static str] =
+        &["total", "count", "name", "holder", "place", "avg", "max"];
+
+    fn title(&self) -> String {
+        "locks".into()
+    }
+
     fn take(&mut self, event: usize, record: &Record<'_>) -> Vec<Hit> {
         let address = record.field("address").unwrap_or("");
         let wait = (record.pid.to_string(), address.to_string());
@@ -168,24 +181,19 @@ impl Gathers for Locks {
             true => Vec::new(),
             false => vec![Hit {
                 keys: open.keys,
-                ns,
+                ns: Some(ns),
                 value: 0,
+                table: 0,
             }],
         }
     }
-}
-
-impl Question for Locks {
-    type Row = Waits;
-
-    const ROWS: &'static str = "waits";
 
     /// The waits with the longest total time first.
     fn rows(&mut self, hists: &[Hist]) -> Vec<Waits> {
         let mut groups: BTreeMap<&[String], Spread> = BTreeMap::new();
         let mut stacks: BTreeMap<Vec<String>, u64> = BTreeMap::new();
         for row in hists.iter().flat_map(|hist| &hist.rows) {
-            let (keys, ns) = gathered::split(row);
+            let (keys, ns) = tally::split(row);
             let Some((stack, others)) = keys.split_last() else {
                 continue;
             };
@@ -283,10 +291,10 @@ pub fn run(context: &Context, asked: Asked, options: &Options<'_>) -> Result {
     let events = EVENTS.map(String::from);
     let stream = stream::Options {
         has_stack: true,
-        has_time: true,
-        count: None,
+        needs_clock: true,
+        ..stream::Options::default()
     };
-    let instance = gathered::start(context, &events, &stream, |group| {
+    let instance = tally::start(context, &events, &stream, |group| {
         commands(group, &offsets, &context.whom)
     })?;
     let question = Locks {
@@ -294,7 +302,8 @@ pub fn run(context: &Context, asked: Asked, options: &Options<'_>) -> Result {
         open: HashMap::new(),
         stacks: Vec::new(),
     };
-    gathered::run(context, &instance, &events, true, question, options)
+    let source = Source::<1>::Records(Tally::new(&events, &stream));
+    table::run(context, &instance, source, 0, question, options)
 }
 
 #[cfg(test)]
@@ -337,7 +346,7 @@ mod tests {
             let stack = vec!["__mutex_lock.constprop.0+0x1/0x2", "fdget_pos+0x1/0x2"];
             for hit in question.take(event, &Record { stack, ..record }) {
                 let mut keys = hit.keys;
-                keys.push(hit.ns.to_string());
+                keys.extend(hit.ns.map(|ns| ns.to_string()));
                 rows.push(crate::hist::Row {
                     keys,
                     hits: 1,

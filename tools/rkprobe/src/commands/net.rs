@@ -25,11 +25,6 @@ use crate::{
     errno,
     failure::Result,
     functions::Method,
-    gathered::{
-        self,
-        Gathers,
-        Hit, //
-    },
     hist::Hist,
     probes,
     record::Record,
@@ -37,10 +32,17 @@ use crate::{
     spread::Spread,
     stream,
     table::{
+        self,
         Cell,
         Image,
         Options,
-        Question, //
+        Question,
+        Source, //
+    },
+    tally::{
+        self,
+        Hit,
+        Tally, //
     },
     whom::Whom, //
 };
@@ -123,8 +125,9 @@ struct Net {
 fn hit(event: &str, place: String, detail: String, comm: String, ns: u64) -> Vec<Hit> {
     vec![Hit {
         keys: vec![event.into(), place, detail, comm],
-        ns,
+        ns: Some(ns),
         value: 0,
+        table: 0,
     }]
 }
 
@@ -161,7 +164,17 @@ impl Net {
     }
 }
 
-impl Gathers for Net {
+impl Question for Net {
+    type Row = Row;
+
+    const ROWS: &'static str = "events";
+
+    const COLUMNS: &'static [&'static str] = &["count", "name", "place", "avg", "max"];
+
+    fn title(&self) -> String {
+        "net".into()
+    }
+
     fn take(&mut self, event: usize, record: &Record<'_>) -> Vec<Hit> {
         let socket = record.field("sk").unwrap_or("");
         match EVENTS[event] {
@@ -205,18 +218,12 @@ impl Gathers for Net {
             _ => Vec::new(),
         }
     }
-}
-
-impl Question for Net {
-    type Row = Row;
-
-    const ROWS: &'static str = "events";
 
     /// Connections first, and the most frequent events of a kind first.
     fn rows(&mut self, hists: &[Hist]) -> Vec<Row> {
         let mut groups: BTreeMap<&[String], Spread> = BTreeMap::new();
         for row in hists.iter().flat_map(|hist| &hist.rows) {
-            let (keys, ns) = gathered::split(row);
+            let (keys, ns) = tally::split(row);
             groups.entry(keys).or_default().add(ns, row.hits);
         }
         let row = |(keys, spread): (&[String], Spread)| {
@@ -325,10 +332,10 @@ pub fn run(context: &Context, options: &Options<'_>) -> Result {
     let count = EVENTS.len() - usize::from(!is_for_all);
     let events: Vec<String> = EVENTS[..count].iter().copied().map(String::from).collect();
     let stream = stream::Options {
-        has_time: true,
+        needs_clock: true,
         ..stream::Options::default()
     };
-    let instance = gathered::start(context, &events, &stream, |group| {
+    let instance = tally::start(context, &events, &stream, |group| {
         let mut all = commands(group, ipv6, &context.whom);
         all.truncate(count);
         all
@@ -338,7 +345,8 @@ pub fn run(context: &Context, options: &Options<'_>) -> Result {
         is_for_all,
         known: HashMap::new(),
     };
-    gathered::run(context, &instance, &events, false, question, options)
+    let source = Source::<1>::Records(Tally::new(&events, &stream));
+    table::run(context, &instance, source, 0, question, options)
 }
 
 #[cfg(test)]
@@ -357,7 +365,7 @@ mod tests {
             let (event, record) = Record::parse_any(line, &events).unwrap();
             for hit in question.take(event, &record) {
                 let mut keys = hit.keys;
-                keys.push(hit.ns.to_string());
+                keys.extend(hit.ns.map(|ns| ns.to_string()));
                 rows.push(crate::hist::Row {
                     keys,
                     hits: 1,

@@ -31,7 +31,8 @@ use crate::{
         Cell,
         Image,
         Options,
-        Question, //
+        Question,
+        Source, //
     },
     threads,
     whom::Whom, //
@@ -98,6 +99,12 @@ impl Question for Waiting {
     type Row = Waits;
 
     const ROWS: &'static str = "waits";
+
+    const COLUMNS: &'static [&'static str] = &["total", "count", "name", "avg", "max"];
+
+    fn title(&self) -> String {
+        "offcpu".into()
+    }
 
     /// The places with the longest total time first.
     fn rows(&mut self, hists: &[Hist]) -> Vec<Waits> {
@@ -210,7 +217,14 @@ pub fn run(context: &Context, asked: Asked, options: &Options<'_>) -> Result {
         keys: names,
         sum: Some("ns"),
     };
-    table::run(context, &instance, [table], 0, Waiting { asked }, options)
+    table::run(
+        context,
+        &instance,
+        Source::Tables([table]),
+        0,
+        Waiting { asked },
+        options,
+    )
 }
 
 #[cfg(test)]

@@ -10,6 +10,10 @@ use crate::{
     duration,
     failure::Result,
     functions::Method,
+    perfetto::{
+        self,
+        Trace, //
+    },
     probes,
     record::Record,
     selection::is_list,
@@ -91,14 +95,63 @@ fn json(record: &Record<'_>, function: Option<&str>, values: &Values, options: &
     options.json(record, call)
 }
 
-/// Runs the command. `text` chooses the functions, each of which gets an event. `limit` is in ns, and `shown` are fetch
-/// arguments that the user wants to see.
-pub fn run(context: &Context, text: &str, limit: u64, shown: &[&str], options: &Options) -> Result {
+/// What a click on the slice of a call shows.
+#[derive(Serialize)]
+struct Slice<'a> {
+    caller: &'a str,
+    #[serde(flatten)]
+    result: Option<Returned>,
+    arguments: Members,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stack: &'a [&'a str],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    user_stack: &'a [String],
+}
+
+fn slice<'a>(
+    record: &'a Record<'_>,
+    function: &'a str,
+    values: &Values,
+) -> perfetto::Call<'a, Slice<'a>> {
+    let ns = duration_of(record);
+    perfetto::Call {
+        thread: record.pid.parse().unwrap_or(0),
+        comm: record.comm,
+        function,
+        start: record.time.saturating_sub(ns),
+        ns,
+        arguments: Slice {
+            caller: record.caller(),
+            result: values.json_result(record, RESULT),
+            arguments: values.json(record, &OWN),
+            stack: &record.stack,
+            user_stack: &record.user_stack,
+        },
+    }
+}
+
+/// Runs the command. `text` chooses the functions, each of which gets an event. `limit` is in ns, `shown` are fetch
+/// arguments that the user wants to see, and `perfetto` is the path of a trace.
+pub fn run(
+    context: &Context,
+    text: &str,
+    limit: u64,
+    shown: &[&str],
+    options: &Options,
+    perfetto: Option<&String>,
+) -> Result {
     let functions = context.functions.each(text, Method::Any)?;
     let values = Values::of_each(&functions, RESULT, shown);
     let commands = |group: &str, event: &str, index: usize| {
         let (function, values) = (&functions[index], &values[index]);
         commands(group, event, function, values, limit, &context.whom)
+    };
+    let mut trace = Trace::wanted(context.tracefs.is_dry(), perfetto, || {
+        format!("rkprobe slow {text}")
+    })?;
+    let options = &Options {
+        needs_clock: perfetto.is_some(),
+        ..*options
     };
     let none = format!("{text}: 0 calls took more than {}", duration::show(limit));
     calls::run(
@@ -110,14 +163,18 @@ pub fn run(context: &Context, text: &str, limit: u64, shown: &[&str], options: &
         commands,
         |index, record| {
             let (function, values) = (&functions[index], &values[index]);
-            if context.is_json {
+            if let Some(trace) = &mut trace {
+                trace.add(slice(record, function, values))?;
+            }
+            Ok(if context.is_json {
                 let function = is_list(text).then_some(&**function);
                 json(record, function, values, options)
             } else {
                 show(record, function, values, options)
-            }
+            })
         },
-    )
+    )?;
+    trace.map_or(Ok(()), Trace::finish)
 }
 
 #[cfg(test)]

@@ -38,7 +38,8 @@ use crate::{
         Cell,
         Image,
         Options,
-        Question, //
+        Question,
+        Source, //
     },
     values::Members, //
 };
@@ -48,6 +49,9 @@ const LENGTHS: [u64; 4] = [8, 4, 2, 1];
 
 /// Whether a record has the value before the write. On arm64, the processor reports a write before it happens.
 const IS_BEFORE: bool = cfg!(target_arch = "aarch64");
+
+/// Whether the kernel takes the stack trace of a program at a write. On x86-64, a write is a non-maskable interrupt.
+const HAS_USER_STACK: bool = cfg!(target_arch = "aarch64");
 
 /// The longest length for an address, and for a variable of `size` bytes.
 fn length(address: u64, size: u64) -> u64 {
@@ -171,6 +175,12 @@ impl Question for Writers<'_> {
 
     const ROWS: &'static str = "writers";
 
+    const COLUMNS: &'static [&'static str] = &["count", "name", "comm"];
+
+    fn title(&self) -> String {
+        format!("watch {}", self.0)
+    }
+
     fn rows(&mut self, hists: &[Hist]) -> Vec<Writer> {
         let rows = hists.iter().flat_map(|hist| &hist.rows);
         let mut rows: Vec<Writer> = rows
@@ -254,6 +264,11 @@ pub fn run(
     each: Option<&stream::Options>,
     options: &Options<'_>,
 ) -> Result {
+    if each.is_some_and(|options| options.has_user_stack) && !HAS_USER_STACK {
+        return Err(Failure::new(
+            "the kernel takes no stack traces of programs at a write, which is a non-maskable interrupt here",
+        ));
+    }
     let parsed = Memory::parse(memory);
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let length = parsed.length(&symbols, |symbol| {
@@ -284,11 +299,11 @@ pub fn run(
         let none = format!("{memory}: 0 writes");
         let events = ["watch".to_string()];
         return context.print_records(&instance, &events, options, &none, |_, record| {
-            if context.is_json {
+            Ok(if context.is_json {
                 json(record, IS_BEFORE, options)
             } else {
                 show(record, parsed.text, IS_BEFORE, options)
-            }
+            })
         });
     }
     context.switch_on(&instance, "watch").map_err(explain)?;
@@ -297,7 +312,8 @@ pub fn run(
         keys: &["func", "comm"],
         sum: None,
     };
-    table::run(context, &instance, [table], 0, Writers(memory), options)
+    let source = Source::Tables([table]);
+    table::run(context, &instance, source, 0, Writers(memory), options)
 }
 
 #[cfg(test)]

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tables that the tool makes of records, because the answer needs two events, a start and an end, or because the
+//! kernel's tables have no stack traces of programs.
+
+use std::collections::HashMap;
+
+use crate::{
+    context::Context,
+    failure::Result,
+    hist::{
+        Hist,
+        Row, //
+    },
+    instance::Instance,
+    probes,
+    programs::{
+        self,
+        Programs, //
+    },
+    reader::Reader,
+    record::Record,
+    stream::{
+        self,
+        Options,
+        Pending,
+        Stacks, //
+    },
+    tracefs::Tracefs, //
+};
+
+/// The most rows of a table.
+const MAX_ROWS: usize = 1 << 20;
+
+/// What a record adds to a table.
+#[derive(Debug, Default, PartialEq)]
+pub struct Hit {
+    /// The index of the table.
+    pub table: usize,
+    /// The keys of its row.
+    pub keys: Vec<String>,
+    /// The duration, in ns. It is the last key of its row.
+    pub ns: Option<u64>,
+    /// The number that is added up for each row.
+    pub value: u64,
+}
+
+/// The keys of a row, and its duration.
+pub fn split(row: &Row) -> (&[String], u64) {
+    match row.keys.split_last() {
+        Some((ns, keys)) => (keys, ns.parse().unwrap_or(0)),
+        None => (&[], 0),
+    }
+}
+
+/// Defines and enables the events of a question in a new instance. `commands` are the commands to try for each event
+/// of a group.
+pub fn start<'c>(
+    context: &'c Context,
+    events: &[String],
+    stream: &Options,
+    commands: impl Fn(&str) -> Vec<Vec<String>>,
+) -> Result<Instance<'c>> {
+    probes::check_all(&commands("rkprobe"))?;
+    let instance = context.start()?;
+    probes::define_all(&context.tracefs, &commands(instance.group()))?;
+    stream.prepare(&context.tracefs, &instance, context.is_json)?;
+    for event in events {
+        context.enable(&instance, event)?;
+    }
+    Ok(instance)
+}
+
+/// What the records with these indices of their events add to the tables.
+pub type Take<'a> = &'a mut dyn FnMut(usize, &Record<'_>) -> Vec<Hit>;
+
+/// A table.
+#[derive(Default)]
+struct Rows {
+    rows: HashMap<Vec<String>, Row>,
+    dropped: u64,
+}
+
+impl Rows {
+    fn add(&mut self, hit: Hit) {
+        let mut keys = hit.keys;
+        keys.extend(hit.ns.map(|ns| ns.to_string()));
+        if self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&keys) {
+            self.dropped += 1;
+            return;
+        }
+        let row = self.rows.entry(keys).or_insert_with_key(|keys| Row {
+            keys: keys.clone(),
+            hits: 0,
+            sum: 0,
+            min: None,
+            max: None,
+        });
+        row.hits += 1;
+        row.sum = row.sum.saturating_add(hit.value);
+    }
+}
+
+/// The tables of the records of a run.
+pub struct Tally {
+    reader: Option<Reader>,
+    stacks: Stacks,
+    programs: Programs,
+    events: Vec<String>,
+    tables: Vec<Rows>,
+}
+
+impl Tally {
+    /// Counts records of these events. The options say which stack traces they have.
+    pub fn new<E: ToString>(events: &[E], options: &Options) -> Self {
+        Self {
+            reader: None,
+            stacks: Stacks::new(options),
+            programs: Programs::new(),
+            events: events.iter().map(E::to_string).collect(),
+            tables: Vec::new(),
+        }
+    }
+
+    /// Counts the records that there are, or those before `is_over` says that the run ends.
+    pub fn read(
+        &mut self,
+        tracefs: &Tracefs,
+        instance: &Instance<'_>,
+        is_over: impl Fn() -> bool,
+        take: Take<'_>,
+    ) -> Result {
+        let mut reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => Reader::open(tracefs, instance)?,
+        };
+        reader.read(is_over, |line| {
+            let complete = match line {
+                "" => self.stacks.rest(),
+                line => self.stacks.take(line),
+            };
+            self.add(complete, take);
+            Ok(true)
+        })?;
+        self.reader = Some(reader);
+        Ok(())
+    }
+
+    /// The end of the run: counts the records that wait for a stack trace.
+    pub fn end(&mut self, take: Take<'_>) {
+        let complete = self.stacks.end();
+        self.add(complete, take);
+    }
+
+    /// The tables, as far as there are hits of them.
+    pub fn tables(&self) -> impl Iterator<Item = Hist> + '_ {
+        self.tables.iter().map(|table| Hist {
+            rows: table.rows.values().cloned().collect(),
+            dropped: table.dropped,
+        })
+    }
+
+    fn add(&mut self, complete: Vec<Pending>, take: Take<'_>) {
+        for pending in complete {
+            let Some((event, record)) = Record::parse_any(&pending.line, &self.events) else {
+                if let Some(mapping) = Record::parse(&pending.line, programs::EVENT) {
+                    self.programs.take(&mapping);
+                }
+                continue;
+            };
+            let thread = record.pid.parse().unwrap_or(0);
+            let of_program = self.programs.frames(thread, &pending.user_stack);
+            let mut stack = stream::without_probe(&pending.stack, &record);
+            stack.extend(of_program.iter().map(String::as_str));
+            for hit in take(event, &Record { stack, ..record }) {
+                if self.tables.len() <= hit.table {
+                    self.tables.resize_with(hit.table + 1, Rows::default);
+                }
+                self.tables[hit.table].add(hit);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tables(tally: &Tally) -> Vec<Hist> {
+        tally.tables().collect()
+    }
+
+    #[test]
+    fn equal_keys_share_a_row() {
+        let mut rows = Rows::default();
+        for (key, ns, value) in [("a", 5, 100), ("a", 5, 11), ("a", 6, 1), ("b", 5, 1)] {
+            rows.add(Hit {
+                keys: vec![key.into()],
+                ns: Some(ns),
+                value,
+                ..Hit::default()
+            });
+        }
+        assert_eq!((rows.rows.len(), rows.dropped), (3, 0));
+        let row = rows.rows.values().find(|row| row.hits == 2).unwrap();
+        assert_eq!((split(row), row.sum), ((&["a".to_string()][..], 5), 111));
+    }
+
+    #[test]
+    fn counts_records_with_both_stacks() {
+        let options = Options {
+            has_stack: true,
+            has_user_stack: true,
+            ..Options::default()
+        };
+        let mut take = |table: usize, record: &Record<'_>| {
+            vec![Hit {
+                table,
+                keys: vec![record.place.into(), record.stack.join("\n")],
+                ..Hit::default()
+            }]
+        };
+        let mut tally = Tally::new(&["a", "b"], &options);
+        let head = "cat-0 [000] ..... 1.0:";
+        for _ in 0..2 {
+            for line in [
+                "a: (f)",
+                "<stack trace>",
+                "=> g+0x1/0x2",
+                "<user stack trace>",
+                "=>  <0000000000000010>",
+            ] {
+                let line = match line.starts_with('=') {
+                    true => format!(" {line}"),
+                    false => format!("{head} {line}"),
+                };
+                let complete = tally.stacks.take(&line);
+                tally.add(complete, &mut take);
+            }
+        }
+        let complete = tally.stacks.take(&format!("{head} b: (f)"));
+        tally.add(complete, &mut take);
+        tally.end(&mut take);
+        let tables = tables(&tally);
+        let row = &tables[0].rows[0];
+        assert_eq!(row.keys, ["f", "g+0x1/0x2\n0x10"]);
+        assert_eq!((row.hits, tables[0].rows.len()), (2, 1));
+        assert_eq!(tables[1].rows[0].keys, ["f", ""]);
+    }
+}

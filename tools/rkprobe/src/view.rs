@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A table that fills a terminal: its rows change while the user sorts, filters and opens them.
+
+use std::{
+    cmp::Ordering,
+    time::Duration, //
+};
+
+use ratatui::{
+    crossterm::event::{
+        self,
+        Event,
+        KeyCode,
+        KeyEvent,
+        KeyEventKind,
+        KeyModifiers, //
+    },
+    layout::{
+        Constraint,
+        Layout, //
+    },
+    style::{
+        Color,
+        Modifier,
+        Style, //
+    },
+    text::{
+        Line,
+        Span,
+        Text, //
+    },
+    widgets::{
+        Cell as Field,
+        Paragraph,
+        Row as Fields,
+        Table,
+        TableState, //
+    },
+    DefaultTerminal,
+    Frame, //
+};
+
+use crate::{
+    draw::{
+        blocks,
+        shorten,
+        Screen, //
+    },
+    failure::Result, //
+};
+
+/// What the user can press.
+const HELP: &str = "q quit  p pause  s sort  r reverse  / filter  Enter open";
+/// The widest column of text.
+const MAX_TEXT: usize = 60;
+
+/// A cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    pub text: String,
+    /// The number by which rows are sorted. A text has none.
+    pub number: Option<u64>,
+}
+
+/// A row: its cells, in the order of the columns.
+pub type Row = Vec<Cell>;
+
+/// The rows as they are now.
+#[derive(Default)]
+pub struct Rows {
+    pub rows: Vec<Row>,
+    /// Lines below the table.
+    pub note: String,
+}
+
+/// What a table shows, and how the user wants to see it.
+pub struct View {
+    title: String,
+    columns: &'static [&'static str],
+    screen: Screen,
+    answer: Rows,
+    /// The column that decides the order. `None` for the order of the answer.
+    sort: Option<usize>,
+    is_reversed: bool,
+    filter: String,
+    is_typing: bool,
+    is_paused: bool,
+    /// The line of the cursor.
+    cursor: usize,
+    /// The open row, as texts, and the first line that is shown of it.
+    open: Option<(Vec<String>, u16)>,
+}
+
+impl View {
+    /// A table without rows. `sort` is the name of the column by which the user sorts.
+    pub fn new(
+        title: String,
+        columns: &'static [&'static str],
+        sort: Option<&str>,
+        screen: Screen,
+    ) -> Self {
+        Self {
+            title,
+            columns,
+            screen,
+            answer: Rows::default(),
+            sort: sort.and_then(|name| columns.iter().position(|column| *column == name)),
+            is_reversed: false,
+            filter: String::new(),
+            is_typing: false,
+            is_paused: false,
+            cursor: 0,
+            open: None,
+        }
+    }
+
+    /// Whether the rows stay as they are.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// Takes new rows. The cursor stays in its row.
+    pub fn update(&mut self, answer: Rows) {
+        let at_cursor = self
+            .visible()
+            .get(self.cursor)
+            .map(|index| self.texts(*index));
+        self.answer = answer;
+        let visible = self.visible();
+        let same = at_cursor.filter(|_| self.cursor > 0).and_then(|texts| {
+            let is_it = |index: &usize| self.texts(*index) == texts;
+            visible.iter().position(is_it)
+        });
+        self.cursor = same
+            .unwrap_or(self.cursor)
+            .min(visible.len().saturating_sub(1));
+    }
+
+    /// The index of the open row.
+    pub fn open(&self) -> Option<usize> {
+        let (texts, _) = self.open.as_ref()?;
+        (0..self.answer.rows.len()).find(|index| self.texts(*index) == *texts)
+    }
+
+    /// The texts of a row, which tell it from others while its numbers grow.
+    fn texts(&self, index: usize) -> Vec<String> {
+        let cells = self.answer.rows[index].iter();
+        let texts = cells.filter(|cell| cell.number.is_none());
+        texts.map(|cell| cell.text.clone()).collect()
+    }
+
+    /// The indices of the rows that the filter leaves, in their order.
+    fn visible(&self) -> Vec<usize> {
+        let filter = self.filter.to_lowercase();
+        let is_in = |index: &usize| {
+            let mut cells = self.answer.rows[*index].iter();
+            cells.any(|cell| cell.text.to_lowercase().contains(&filter))
+        };
+        let mut visible: Vec<usize> = (0..self.answer.rows.len()).filter(is_in).collect();
+        if let Some(column) = self.sort {
+            visible.sort_by(|a, b| {
+                let cell = |index: usize| &self.answer.rows[index][column];
+                order(cell(*a), cell(*b))
+            });
+        }
+        if self.is_reversed {
+            visible.reverse();
+        }
+        visible
+    }
+
+    /// Takes a key. Returns whether the run goes on.
+    pub fn key(&mut self, key: KeyEvent) -> bool {
+        const PAGE: usize = 10;
+
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if is_control && key.code == KeyCode::Char('c') {
+            return false;
+        }
+        if self.is_typing {
+            match key.code {
+                KeyCode::Enter => self.is_typing = false,
+                KeyCode::Esc => {
+                    self.is_typing = false;
+                    self.filter.clear();
+                }
+                KeyCode::Backspace => drop(self.filter.pop()),
+                KeyCode::Char(letter) => self.filter.push(letter),
+                _ => {}
+            }
+            self.cursor = 0;
+            return true;
+        }
+        match key.code {
+            KeyCode::Char('q') => return false,
+            KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
+            KeyCode::Char('r') => self.is_reversed = !self.is_reversed,
+            KeyCode::Char('s') | KeyCode::Right => self.change_order(1),
+            KeyCode::Char('S') | KeyCode::Left => self.change_order(self.columns.len()),
+            KeyCode::Char('/') => self.is_typing = true,
+            KeyCode::Esc => match self.open.take() {
+                Some(_) => {}
+                None => self.filter.clear(),
+            },
+            KeyCode::Enter if self.open.is_some() => self.open = None,
+            KeyCode::Enter => {
+                let index = self.visible().get(self.cursor).copied();
+                self.open = index.map(|index| (self.texts(index), 0));
+            }
+            KeyCode::Up | KeyCode::Char('k') => self.move_by(1, false),
+            KeyCode::Down | KeyCode::Char('j') => self.move_by(1, true),
+            KeyCode::PageUp => self.move_by(PAGE, false),
+            KeyCode::PageDown => self.move_by(PAGE, true),
+            KeyCode::Home => self.move_by(usize::MAX, false),
+            KeyCode::End => self.move_by(usize::MAX, true),
+            _ => {}
+        }
+        true
+    }
+
+    /// The order changes from that of the answer to each of the columns, and back.
+    fn change_order(&mut self, step: usize) {
+        let count = self.columns.len() + 1;
+        let next = (self.sort.map_or(0, |column| column + 1) + step) % count;
+        self.sort = next.checked_sub(1);
+    }
+
+    fn move_by(&mut self, lines: usize, is_down: bool) {
+        if let Some((_, first)) = &mut self.open {
+            let lines = u16::try_from(lines).unwrap_or(u16::MAX);
+            *first = match is_down {
+                true => first.saturating_add(lines),
+                false => first.saturating_sub(lines),
+            };
+            return;
+        }
+        let last = self.visible().len().saturating_sub(1);
+        self.cursor = match is_down {
+            true => self.cursor.saturating_add(lines).min(last),
+            false => self.cursor.saturating_sub(lines),
+        };
+    }
+
+    /// Draws the table, or the open row, whose text is `details`.
+    pub fn draw(&mut self, frame: &mut Frame<'_>, details: Option<&str>) {
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        let notes = self.answer.note.lines().count() as u16;
+        let [head, middle, note, foot] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Fill(1),
+            Constraint::Length(notes),
+            Constraint::Length(1),
+        ])
+        .areas(frame.area());
+        frame.render_widget(Line::styled(self.head(head.width.into()), bold), head);
+        frame.render_widget(Paragraph::new(&*self.answer.note), note);
+        let foot_text = match self.is_typing {
+            true => format!("/{}_", self.filter),
+            false => HELP.into(),
+        };
+        let dim = Style::new().add_modifier(Modifier::DIM);
+        frame.render_widget(Line::styled(foot_text, dim), foot);
+        match (details, &mut self.open) {
+            (Some(details), Some((_, first))) => {
+                let count = details.lines().count() as u16;
+                *first = (*first).min(count.saturating_sub(middle.height));
+                let text = Text::raw(details.to_string());
+                frame.render_widget(Paragraph::new(text).scroll((*first, 0)), middle);
+            }
+            _ => {
+                let visible = self.visible();
+                let mut state = TableState::default();
+                state.select((!visible.is_empty()).then_some(self.cursor));
+                let table = self.table(&visible, middle.width.into());
+                frame.render_stateful_widget(table, middle, &mut state);
+            }
+        }
+    }
+
+    /// The first line: the title, as far as it has room, and what is shown.
+    fn head(&self, width: usize) -> String {
+        let (all, visible) = (self.answer.rows.len(), self.visible().len());
+        let mut head = format!("  {visible} row{}", if visible == 1 { "" } else { "s" });
+        if visible < all {
+            head += &format!(" of {all}, with {}", self.filter);
+        }
+        if let Some(column) = self.sort {
+            head += &format!("  by {}", self.columns[column]);
+        }
+        for (is_on, word) in [(self.is_reversed, "reversed"), (self.is_paused, "PAUSED")] {
+            if is_on {
+                head += &format!("  {word}");
+            }
+        }
+        shorten(&self.title, width.saturating_sub(head.len()).max(1)) + &head
+    }
+
+    fn table(&self, visible: &[usize], width: usize) -> Table<'static> {
+        let rows = || visible.iter().map(|index| &self.answer.rows[*index]);
+        let is_number = |column: usize| {
+            let first = self.answer.rows.first();
+            first.is_some_and(|row| row[column].number.is_some())
+        };
+        // A column without texts has no width.
+        let columns: Vec<(usize, usize)> = (0..self.columns.len())
+            .filter_map(|column| {
+                let length = |row: &Row| row[column].text.chars().count();
+                let widest = rows().map(length).max().filter(|widest| *widest > 0)?;
+                let widest = widest.max(self.columns[column].len());
+                Some((column, widest.min(MAX_TEXT)))
+            })
+            .collect();
+        let used: usize = columns.iter().map(|(_, width)| width + 2).sum();
+        let room = width.saturating_sub(used);
+        let highest = rows()
+            .filter_map(|row| row[0].number)
+            .max()
+            .unwrap_or(0)
+            .max(1);
+        let style = match self.screen.has_color {
+            true => Style::new().fg(Color::Cyan),
+            false => Style::new(),
+        };
+        let fields = |row: &Row| {
+            let texts = columns.iter().map(|(column, width)| {
+                let text = row[*column].text.clone();
+                match is_number(*column) {
+                    true => Field::new(format!("{text:>width$}")),
+                    false => Field::new(text),
+                }
+            });
+            let bar = match row[0].number {
+                Some(value) if value > 0 && room > 3 => {
+                    blocks(value, highest, room, self.screen.has_blocks)
+                }
+                _ => String::new(),
+            };
+            let bar = Field::new(Span::styled(bar, style));
+            Fields::new(texts.chain([bar]).collect::<Vec<_>>())
+        };
+        let names = columns.iter().map(|(column, width)| {
+            let name = self.columns[*column];
+            match is_number(*column) {
+                true => format!("{name:>width$}"),
+                false => name.into(),
+            }
+        });
+        let widths = columns
+            .iter()
+            .map(|(_, width)| Constraint::Length(*width as u16));
+        Table::new(rows().map(fields), widths.chain([Constraint::Fill(1)]))
+            .header(
+                Fields::new(names.collect::<Vec<_>>())
+                    .style(Style::new().add_modifier(Modifier::UNDERLINED)),
+            )
+            .column_spacing(2)
+            .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
+    }
+}
+
+/// The highest number and the first text come first.
+fn order(a: &Cell, b: &Cell) -> Ordering {
+    b.number.cmp(&a.number).then_with(|| a.text.cmp(&b.text))
+}
+
+/// A terminal with a table. Dropping it shows the screen as it was before.
+pub struct Terminal(DefaultTerminal);
+
+impl Terminal {
+    /// Changes to a screen of its own. The terminal gives each key to the tool at once.
+    pub fn open() -> Result<Self> {
+        Ok(Self(ratatui::try_init()?))
+    }
+
+    /// Draws the table.
+    pub fn draw(&mut self, view: &mut View, details: Option<&str>) -> Result {
+        self.0.draw(|frame| view.draw(frame, details))?;
+        Ok(())
+    }
+
+    /// Gives the keys that the user has pressed to the table. Returns whether there was one, and whether the run goes on.
+    pub fn keys(&mut self, view: &mut View) -> Result<(bool, bool)> {
+        let mut is_changed = false;
+        while event::poll(Duration::ZERO)? {
+            is_changed = true;
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => {
+                    if !view.key(key) {
+                        return Ok((true, false));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok((is_changed, true))
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+
+    const COLUMNS: &[&str] = &["count", "name", "group"];
+
+    fn view() -> View {
+        let screen = Screen {
+            columns: Some(40),
+            has_color: true,
+            has_blocks: false,
+        };
+        let mut view = View::new("count 'vfs_*'".into(), COLUMNS, None, screen);
+        view.update(rows(&[(30, "vfs_read"), (15, "vfs_open"), (3, "ksys")]));
+        view
+    }
+
+    fn rows(all: &[(u64, &str)]) -> Rows {
+        let cell = |text: String, number| Cell { text, number };
+        let row = |(count, name): &(u64, &str)| {
+            vec![
+                cell(count.to_string(), Some(*count)),
+                cell(name.to_string(), None),
+                cell(String::new(), None),
+            ]
+        };
+        Rows {
+            rows: all.iter().map(row).collect(),
+            note: String::new(),
+        }
+    }
+
+    /// The lines of the screen, without blanks at their ends.
+    fn screen(view: &mut View, details: Option<&str>) -> Vec<String> {
+        let mut terminal = ratatui::Terminal::new(TestBackend::new(40, 7)).unwrap();
+        terminal.draw(|frame| view.draw(frame, details)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let lines = buffer.content().chunks(40);
+        lines
+            .map(|cells| cells.iter().map(|cell| cell.symbol()).collect::<String>())
+            .map(|line| line.trim_end().into())
+            .collect()
+    }
+
+    fn press(view: &mut View, keys: &str) -> bool {
+        keys.chars().all(|key| {
+            let code = match key {
+                '\n' => KeyCode::Enter,
+                '\x1b' => KeyCode::Esc,
+                '>' => KeyCode::Down,
+                key => KeyCode::Char(key),
+            };
+            view.key(KeyEvent::new(code, KeyModifiers::NONE))
+        })
+    }
+
+    #[test]
+    fn a_table_has_bars_and_no_empty_columns() {
+        assert_eq!(
+            screen(&mut view(), None),
+            [
+                "count 'vfs_*'  3 rows",
+                "count  name",
+                "   30  vfs_read  #######################",
+                "   15  vfs_open  ############",
+                "    3  ksys      ###",
+                "",
+                "q quit  p pause  s sort  r reverse  / fi",
+            ]
+        );
+        let mut empty = view();
+        empty.update(Rows {
+            rows: Vec::new(),
+            note: "missing: 5 hits\n".into(),
+        });
+        let lines = screen(&mut empty, None);
+        assert_eq!(
+            (&*lines[0], &*lines[5]),
+            ("count 'vfs_*'  0 rows", "missing: 5 hits")
+        );
+    }
+
+    #[test]
+    fn the_user_sorts_and_filters() {
+        let mut view = view();
+        let names = |view: &mut View| -> Vec<String> {
+            let visible = view.visible().into_iter();
+            visible
+                .map(|index| view.answer.rows[index][1].text.clone())
+                .collect()
+        };
+        assert!(press(&mut view, "ss"));
+        assert_eq!(names(&mut view), ["ksys", "vfs_open", "vfs_read"]);
+        assert_eq!(screen(&mut view, None)[0], "count 'vfs_*'  3 rows  by name");
+        assert!(press(&mut view, "r/vfs"));
+        assert_eq!(names(&mut view), ["vfs_read", "vfs_open"]);
+        assert_eq!(screen(&mut view, None)[6], "/vfs_");
+        assert!(press(&mut view, "\n"));
+        assert_eq!(
+            screen(&mut view, None)[0],
+            ".  2 rows of 3, with vfs  by name  reversed"[..40]
+        );
+        assert!(press(&mut view, "\x1brS"));
+        assert_eq!(names(&mut view).len(), 3);
+        assert!(!press(&mut view, "q"));
+    }
+
+    #[test]
+    fn the_cursor_follows_its_row() {
+        let mut view = view();
+        press(&mut view, ">");
+        view.update(rows(&[(40, "ksys"), (30, "vfs_read"), (16, "vfs_open")]));
+        assert_eq!(view.cursor, 2);
+        press(&mut view, "\n");
+        view.update(rows(&[(50, "vfs_open"), (40, "ksys")]));
+        assert_eq!(view.open(), Some(0));
+        let lines = screen(&mut view, Some("a stack\n  f\n  g\n"));
+        assert_eq!(&lines[1..4], ["a stack", "  f", "  g"]);
+        press(&mut view, "\x1b");
+        assert_eq!(view.open(), None);
+        view.update(Rows::default());
+        assert_eq!(view.cursor, 0);
+        assert!(press(&mut view, ">\np"));
+        assert!(view.is_paused());
+    }
+}
