@@ -197,6 +197,7 @@ fn trees<'a>(
             has_time: matches.get_flag("time"),
             needs_clock: false,
         },
+        has_source: event == "why" && matches.get_flag("source"),
         svg: matches.get_one("svg"),
         perfetto: matches.get_one("perfetto"),
     }
@@ -225,7 +226,17 @@ fn ask_why(context: &Context, matches: &ArgMatches) -> Result {
             };
             why::run(context, &question)
         }
-        root => why::run(context, &question(root)),
+        root => {
+            let question = question(root);
+            let is_late = question.has_source;
+            why::run(
+                context,
+                &trees::Question {
+                    is_late,
+                    ..question
+                },
+            )
+        }
     }
 }
 
@@ -738,7 +749,15 @@ fn command() -> Command {
                         .conflicts_with("fails")
                         .help("Only calls that take longer than this, such as 10ms"),
                 )
-                .arg(flag("whole", "Show all steps, and not only those that tell why")),
+                .args([
+                    flag("whole", "Show all steps, and not only those that tell why"),
+                    flag(
+                        "source",
+                        "Run the command a second time, without its output, to find where the functions return the \
+                         errors: source lines, if the kernel's debug information is present",
+                    )
+                    .requires("COMMAND"),
+                ]),
         )))
         .subcommand(
             Command::new("stuck")

@@ -100,6 +100,8 @@ pub struct Context {
     pub is_plain: bool,
     /// Whom the run traces.
     pub whom: Whom,
+    /// Whether the run is another one of the same command, whose output the user has seen.
+    is_again: bool,
     /// The command that the run has started.
     workload: OnceCell<Workload>,
     /// Whether the run is over, and its command did not end it.
@@ -170,6 +172,7 @@ impl Context {
             is_json,
             is_plain: false,
             whom,
+            is_again: false,
             workload: OnceCell::new(),
             is_ended: Cell::new(false),
             in_flight: OnceCell::new(),
@@ -177,6 +180,16 @@ impl Context {
             is_terminal: io::stdout().is_terminal()
                 && env::var_os("TERM").is_none_or(|name| name != "dumb"),
             time: RunTime::new(duration),
+        }
+    }
+
+    /// A second run of the same command, without its output.
+    pub fn again(&self) -> Self {
+        let duration = self.time.duration;
+        let duration = duration.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        Self {
+            is_again: true,
+            ..Self::new(self.tracefs.clone(), true, duration, self.whom.clone())
         }
     }
 
@@ -227,7 +240,7 @@ impl Context {
             Workload::show(&self.tracefs, &self.whom.command, self.whom.mark);
             let mut pid = 0;
             if !self.tracefs.is_dry() {
-                let workload = Workload::start(&self.whom.command, self.whom.mark)?;
+                let workload = Workload::start(&self.whom.command, self.whom.mark, self.is_again)?;
                 pid = workload.pid();
                 self.workload.get_or_init(|| workload);
             }

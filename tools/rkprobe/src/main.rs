@@ -8,7 +8,7 @@
 //! `suggest`, `probes`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`, `kernel_memory`,
 //! `tasks`, `wait_graph`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`,
 //! `instance`, `programs`, `stream`, `reader`, `missing`, `counts`, `whom`, `workload`, `context`, `tally`,
-//! `table`, `moves`, `calls`, `trees`, `commands`, `cli`.
+//! `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -42,6 +42,7 @@ mod moves;
 mod outline;
 mod pattern;
 mod perfetto;
+mod places;
 mod probes;
 mod profile;
 mod programs;

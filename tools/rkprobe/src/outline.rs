@@ -66,6 +66,8 @@ pub struct View {
     pub root: Option<String>,
     /// Whether each line begins with the durations of the step, with and without its callees.
     pub has_times: bool,
+    /// Where the function of the cause returned the error.
+    pub place: Option<String>,
 }
 
 impl View {
@@ -82,6 +84,13 @@ impl View {
             ..Self::default()
         }
     }
+
+    /// The place of a step, if it is the cause.
+    fn place_of(&self, step: usize) -> Option<String> {
+        let mark = self.marks.get(&step)?;
+        let is_cause = matches!(mark, Mark::Cause | Mark::PerhapsCause);
+        self.place.clone().filter(|_| is_cause)
+    }
 }
 
 /// The parts of a line.
@@ -93,14 +102,18 @@ struct Line {
     arguments: String,
     result: String,
     mark: Option<Mark>,
+    /// Where it is, behind the mark.
+    place: Option<String>,
 }
 
 impl Line {
     /// The line. It fits the terminal, if shorter arguments make it so.
     fn text(&self, screen: Screen) -> String {
-        let mark = self.mark.map_or("", Mark::text);
+        let place = self.place.as_ref();
+        let place = place.map_or(String::new(), |place| format!(", at {place}"));
+        let mark = self.mark.map_or("", Mark::text).to_string() + &place;
         let width = |text: &str| text.chars().count();
-        let others = [&self.times, &self.lead, &self.name, &self.result, mark];
+        let others = [&self.times, &self.lead, &self.name, &self.result, &mark];
         let others: usize = others.iter().map(|part| width(part)).sum::<usize>() + "()".len();
         let room = screen.columns.map(|columns| columns.saturating_sub(others));
         let room = room.map_or(usize::MAX, |room| room.max(MIN_ARGUMENTS));
@@ -115,7 +128,7 @@ impl Line {
             .map_or(self.name.clone(), |mark| paint(mark.color(), &self.name));
         let mark = self
             .mark
-            .map_or(String::new(), |kind| paint(kind.color(), mark));
+            .map_or(String::new(), |kind| paint(kind.color(), &mark));
         format!(
             "{}{}{name}({arguments}){}{mark}\n",
             paint(GREY, &self.times),
@@ -199,6 +212,7 @@ pub fn text(call: &Call, signatures: &Signatures, view: &View, screen: Screen) -
             },
             result,
             mark: view.marks.get(&index).copied(),
+            place: view.place_of(index),
         };
         text += &line.text(screen);
         leads.insert(index, has_more);
@@ -267,6 +281,9 @@ mod tests {
             text(&call, &Signatures::default(), &view, PLAIN),
             "  root(...) = -EINVAL\n  `-d(...) = -EINVAL  <- cause\n    `-e(...) = 0x0  <- a guess why\n"
         );
+        view.place = Some("a.c:5".into());
+        assert!(text(&call, &Signatures::default(), &view, PLAIN)
+            .contains("d(...) = -EINVAL  <- cause, at a.c:5\n"));
         // A caller that is not shown.
         view.shown = Some([0, 2, 5].into());
         let screen = Screen {
@@ -288,6 +305,7 @@ mod tests {
             arguments: "name=\"a long name\", n=5".into(),
             result: " = 0".into(),
             mark: Some(Mark::Cause),
+            place: None,
         };
         let mut screen = Screen {
             columns: Some(40),

@@ -31,6 +31,7 @@ use crate::{
 pub const EVENTS: &str = "rkprobe_dynamic_events";
 
 /// The root of tracefs.
+#[derive(Clone)]
 pub struct Tracefs {
     root: PathBuf,
     is_verbose: bool,

@@ -2,11 +2,19 @@
 
 //! Answers that are call trees: the event of a run, its calls, and their output.
 
-use std::collections::BTreeMap;
+use std::collections::{
+    BTreeMap,
+    BTreeSet, //
+};
+
+use serde::Serialize;
 
 use crate::{
     btf,
-    cause,
+    cause::{
+        self,
+        Cause, //
+    },
     context::Context,
     duration,
     errno,
@@ -32,6 +40,11 @@ use crate::{
     },
     pattern::is_pattern,
     perfetto::Trace,
+    places::{
+        self,
+        Failed,
+        Places, //
+    },
     probes,
     record::Record,
     returns::{
@@ -88,10 +101,20 @@ pub struct Question<'a> {
     /// Whether the calls are shown when the run is over, and not as they return.
     pub is_late: bool,
     pub options: stream::Options,
+    /// Whether a second run of the command finds where functions return the errors.
+    pub has_source: bool,
     /// The path of a flame graph.
     pub svg: Option<&'a String>,
     /// The path of a trace for Perfetto.
     pub perfetto: Option<&'a String>,
+}
+
+/// Where a function returned an error, in JSON.
+#[derive(Serialize)]
+struct Source {
+    function: String,
+    error: String,
+    places: Vec<String>,
 }
 
 /// What a run has found.
@@ -105,6 +128,9 @@ pub struct Answer<'c> {
     count: u64,
     /// The own time of each path of functions, for a flame graph.
     flames: BTreeMap<Vec<String>, u64>,
+    /// The functions from which errors come.
+    causes: BTreeSet<Failed>,
+    places: Places,
     trace: Option<Trace>,
 }
 
@@ -124,6 +150,8 @@ impl<'c> Answer<'c> {
             groups: Groups::new(likeness),
             count: 0,
             flames: BTreeMap::new(),
+            causes: BTreeSet::new(),
+            places: Places::new(),
             trace: Trace::wanted(context.tracefs.is_dry(), question.perfetto, title)?,
         })
     }
@@ -142,6 +170,12 @@ impl<'c> Answer<'c> {
         }
         if self.question.svg.is_some() {
             self.add_flames(&call);
+        }
+        if self.question.has_source {
+            if let Some(cause) = cause::find(&call, &self.signatures.returns) {
+                let function = call.steps[cause.step()].function.clone();
+                self.causes.insert((function, cause.error));
+            }
         }
         if self.context.is_json {
             let text = self.json(&call);
@@ -187,10 +221,21 @@ impl<'c> Answer<'c> {
         };
         view.has_times = self.question.is_whole || matches!(self.question.wanted, Wanted::Slow(_));
         view.root = self.root_arguments(call);
+        view.place = group
+            .cause
+            .as_ref()
+            .and_then(|cause| self.place(call, cause));
         let what = syscall.as_deref().unwrap_or(&call.root().function);
         let head = self.head(group, what);
         let lines = outline::text(call, &self.signatures, &view, self.context.screen());
         format!("{head}{lines}{}\n", missing(call))
+    }
+
+    /// Where the cause of an error returned it, if that is known.
+    fn place(&self, call: &Call, cause: &Cause) -> Option<String> {
+        let function = call.steps[cause.step()].function.clone();
+        let places = self.places.get(&(function, cause.error))?;
+        Some(places.join(" or "))
     }
 
     /// The arguments of the root, if the event has recorded them. Those of a system call are in the first line.
@@ -390,9 +435,21 @@ pub fn run(
     if context.tracefs.is_dry() {
         return Ok(());
     }
+    if !answer.causes.is_empty() {
+        answer.places = places::find(context, &answer.causes)?;
+    }
     let in_flight = context.in_flight();
     answer.write_images()?;
     if context.is_json {
+        let source = |((function, error), places): (&Failed, &Vec<String>)| Source {
+            function: function.clone(),
+            error: errno::name((*error).into()),
+            places: places.clone(),
+        };
+        if question.has_source {
+            let sources: Vec<Source> = answer.places.iter().map(source).collect();
+            context.print_json(&BTreeMap::from([("sources", sources)]))?;
+        }
         for call in in_flight {
             context.print_json(&BTreeMap::from([("in_flight", call)]))?;
         }

@@ -63,7 +63,7 @@ pub struct Options<'a> {
 }
 
 /// Whom a run traces.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Whom {
     condition: String,
     /// The processes whose end ends the run.

@@ -12,7 +12,8 @@ use std::{
     process::{
         Child,
         Command,
-        ExitStatus, //
+        ExitStatus,
+        Stdio, //
     },
     thread::sleep,
     time::{
@@ -72,19 +73,26 @@ impl Workload {
         tracefs.show("until grep -q '^State:.T' /proc/$pid/status; do sleep 0.1; done");
     }
 
-    /// Starts a command, which stops before it does anything. `mark` is its timer slack in ns.
-    pub fn start(command: &[OsString], mark: Option<u32>) -> Result<Self> {
+    /// Starts a command, which stops before it does anything. `mark` is its timer slack in ns. If `is_silent`, it
+    /// has no input and no output.
+    pub fn start(command: &[OsString], mark: Option<u32>, is_silent: bool) -> Result<Self> {
         let name = command
             .first()
             .map_or(String::new(), |name| name.to_string_lossy().into_owned());
         if !sys::has_program(&name) {
             return Err(Failure::new(format!("there is no program {name}")));
         }
-        let process = Command::new("sh")
+        let mut shell = Command::new("sh");
+        shell
             .args(["-c", &(marking(mark) + SCRIPT), "sh"])
-            .args(command)
-            .spawn()
-            .map_err(|error| Failure::file("sh", &error))?;
+            .args(command);
+        if is_silent {
+            shell
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+        }
+        let process = shell.spawn().map_err(|error| Failure::file("sh", &error))?;
         let workload = Self {
             name,
             process: RefCell::new(process),
@@ -172,7 +180,7 @@ mod tests {
 
     fn start(words: &[&str]) -> Result<Workload> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        Workload::start(&words, Some(50_123))
+        Workload::start(&words, Some(50_123), false)
     }
 
     fn wait(workload: &Workload) -> u8 {
