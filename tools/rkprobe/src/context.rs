@@ -370,18 +370,17 @@ impl Context {
         interval: Option<Duration>,
         live: &mut impl Live,
     ) -> Result {
-        self.begin(instance)?;
-        let records = self.tracefs.path(&instance.file("trace_pipe"));
-        let reader = match interval {
-            _ if live.has_records() => Some(format!("cat {}", records.display())),
-            Some(interval) => {
+        if live.has_records() {
+            self.begin_reading(instance, None)?;
+        } else {
+            self.begin(instance)?;
+            let reader = interval.map(|interval| {
                 let (seconds, file) = (interval.as_secs_f64(), self.tracefs.path(COUNTS));
                 let script = format!("while sleep {seconds}; do cat {}; done", file.display());
-                Some(format!("sh -c {}", quote(&script)))
-            }
-            None => None,
-        };
-        self.show_waiting(reader.as_deref());
+                format!("sh -c {}", quote(&script))
+            });
+            self.show_waiting(reader.as_deref());
+        }
         let mut view = self.open_view(interval, live)?;
         let mut next = Instant::now();
         loop {

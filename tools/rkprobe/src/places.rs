@@ -54,7 +54,7 @@ pub fn find(context: &Context, failed: &BTreeSet<Failed>) -> Result<Places> {
             (name, module) => format!("{module}:{name}"),
         };
         let command = format!(
-            "p:{}/{EVENT} {target}%retinsn exit=$exit value=$retval:s64{}",
+            "p:{}/{EVENT} {target}%retinsn exit=$exit:symbol value=$retval:s64{}",
             instance.group(),
             again.whom.clause()
         );
