@@ -148,6 +148,14 @@ fn draws_trees(command: Command) -> Command {
     ])
 }
 
+/// Adds the option of a command that can wait for a module.
+fn waits(command: Command) -> Command {
+    command.arg(flag(
+        "wait",
+        "Wait for the module of MODULE:FUNCTION if it is not loaded",
+    ))
+}
+
 /// The question about call trees that the options ask.
 fn trees<'a>(
     matches: &'a ArgMatches,
@@ -209,6 +217,13 @@ fn ask_why(context: &Context, matches: &ArgMatches) -> Result {
 /// The value of `--fails` for all errors.
 const ANY: &str = "any error";
 
+/// Whether a flag is given, which other commands may lack.
+fn has_flag(matches: &ArgMatches, name: &str) -> bool {
+    matches
+        .try_get_one(name)
+        .is_ok_and(|value| value == Some(&true))
+}
+
 /// The number of `-n`.
 fn count(matches: &ArgMatches) -> Option<u64> {
     matches.get_one("number").copied()
@@ -269,10 +284,7 @@ fn table(matches: &ArgMatches) -> table::Options<'_> {
         interval: matches.get_one("interval").copied(),
         image: matches.get_one("svg"),
         heat: matches.try_get_one("heat").ok().flatten(),
-        // Other commands lack the option.
-        has_user_stack: matches
-            .try_get_one("user-stack")
-            .is_ok_and(|value| value == Some(&true)),
+        has_user_stack: has_flag(matches, "user-stack"),
     }
 }
 
@@ -404,7 +416,7 @@ fn command() -> Command {
         )
         .arg(flag("json", "Answer in JSON").global(true))
         .subcommand(traces(tabulates(
-            Command::new("lat")
+            waits(Command::new("lat"))
                 .about("How long do calls of functions take?")
                 .arg(functions())
                 .arg(by(
@@ -419,7 +431,7 @@ fn command() -> Command {
             &["count", "name", "avg", "total", "p50", "p99", "max"],
         )))
         .subcommand(traces(
-            Command::new("slow")
+            waits(Command::new("slow"))
                 .about("Which calls of functions take longer than a limit?")
                 .arg(functions())
                 .arg(
@@ -429,7 +441,7 @@ fn command() -> Command {
                 .args([number(), show(), stack(), user_stack(), time(), perfetto()]),
         ))
         .subcommand(traces(tabulates(
-            Command::new("fails")
+            waits(Command::new("fails"))
                 .about("Which functions return errors, which errors, how often, and to whom?")
                 .arg(functions())
                 .arg(by(
@@ -439,7 +451,7 @@ fn command() -> Command {
             &["count", "name", "error", "group"],
         )))
         .subcommand(traces(
-            Command::new("args")
+            waits(Command::new("args"))
                 .about("With which arguments are functions called?")
                 .arg(functions())
                 .args([number(), show(), stack(), user_stack(), time()]),
@@ -535,7 +547,7 @@ fn command() -> Command {
             &["count", "name", "comm"],
         )))
         .subcommand(traces(tabulates(
-            Command::new("count")
+            waits(Command::new("count"))
                 .about("Which functions are called how often?")
                 .arg(functions())
                 .arg(by("Divide the calls by program name, thread, CPU or stack"))
@@ -680,10 +692,11 @@ pub fn run() -> Result<u8> {
         whom.mark_command();
     }
     let mut context = Context::new(tracefs, is_json, duration.copied(), whom);
-    // Other commands lack the option.
-    context.is_plain = matches
-        .try_get_one("plain")
-        .is_ok_and(|value| value == Some(&true));
+    context.is_plain = has_flag(matches, "plain");
+    if has_flag(matches, "wait") {
+        context.functions.check_wait(text(matches, "FUNCTIONS"))?;
+        context.functions.waits = true;
+    }
     let by = |matches: &ArgMatches| {
         matches
             .get_one::<String>("by")

@@ -189,7 +189,12 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
             true => format!(" if {}", context.whom.counted()),
             false => by.map_or("", By::field).to_string() + &count.clauses(),
         };
-        let command = |target: &String| vec![format!("f:{group}/count {target}{end}")];
+        // `f` does not wait for a module.
+        let kind = match context.functions.awaited(pattern) {
+            Some(_) => "p",
+            None => "f",
+        };
+        let command = |target: &String| vec![format!("{kind}:{group}/count {target}{end}")];
         targets.texts.iter().map(command).collect()
     };
     probes::check_all(&commands("rkprobe"))?;

@@ -381,7 +381,8 @@ pub fn run(
     let has_user_stack = options.has_user_stack;
     let mut returns = Returns::default();
     let targets = context.functions.targets(pattern)?;
-    if !is_list(pattern) {
+    let is_awaited = context.functions.awaited(pattern).is_some();
+    if !is_list(pattern) && !is_awaited {
         let symbol = match split(pattern) {
             (Some(module), name) => format!("{name} [{module}]"),
             (None, name) => name.into(),
@@ -398,7 +399,16 @@ pub fn run(
         has_user_stack,
     };
     let commands = |group: &str| -> Vec<Vec<String>> {
-        let command = |target: &String| vec![at_return(group, by, target, &context.whom)];
+        let command = |target: &String| match is_awaited {
+            // `f` does not wait for a module.
+            true => {
+                let count = errors_by("func", by, &context.whom);
+                let starts = probes::at_return(target, group, FUNCTIONS);
+                let starts = starts.into_iter();
+                starts.map(|start| format!("{start} {count}")).collect()
+            }
+            false => vec![at_return(group, by, target, &context.whom)],
+        };
         targets.texts.iter().map(command).collect()
     };
     probes::check_all(&commands("rkprobe"))?;
