@@ -43,6 +43,8 @@ mod reader;
 mod record;
 mod relocate;
 mod returns;
+#[cfg(test)]
+mod schema;
 mod selection;
 mod similar;
 mod stream;

@@ -112,7 +112,13 @@ impl Tally {
                 }
                 continue;
             };
-            let kernel = stream::without_probe(&pending.stack, &record).join("\n");
+            let mut kernel = stream::without_probe(&pending.stack, &record);
+            // As in the kernel's tables, a stack begins with the function that made the call.
+            let is_own = |frame: &&str| record.place.split('+').next() == frame.split('+').next();
+            if record.return_address().is_none() && kernel.first().is_some_and(is_own) {
+                kernel.remove(0);
+            }
+            let kernel = kernel.join("\n");
             let thread = record.pid.parse().unwrap_or(0);
             let user = self.programs.frames(thread, &pending.user_stack).join("\n");
             let stack = match (kernel.is_empty(), user.is_empty()) {
@@ -146,8 +152,9 @@ mod tests {
         let head = "cat-0 [000] ..... 1.0:";
         for _ in 0..2 {
             for line in [
-                "a: (f)",
+                "a: (f+0x4/0x9)",
                 "<stack trace>",
+                "=> f+0x9/0x9",
                 "=> g+0x1/0x2",
                 "<user stack trace>",
                 "=>  <0000000000000010>",
@@ -165,7 +172,7 @@ mod tests {
         tally.end();
         let tables = tally.tables();
         let row = &tables[0].rows[0];
-        assert_eq!(row.keys, ["f", "g+0x1/0x2\n0x10"]);
+        assert_eq!(row.keys, ["f+0x4/0x9", "g+0x1/0x2\n0x10"]);
         assert_eq!((row.hits, tables[0].rows.len()), (2, 1));
         assert_eq!(tables[1].rows[0].keys, ["f", ""]);
     }

@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 
 use serde::Serialize;
+use serde_json::Value as Json;
 
 use crate::{
     commands::lat::By,
@@ -49,8 +50,11 @@ use crate::{
 #[derive(Serialize)]
 struct Calls {
     function: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip)]
     group: Option<String>,
+    /// The group in JSON.
+    #[serde(rename = "group", skip_serializing_if = "Option::is_none")]
+    json: Option<Json>,
     calls: u64,
 }
 
@@ -88,6 +92,7 @@ struct Counted<'a> {
     /// The functions, as the user chooses them.
     text: &'a str,
     targets: Targets,
+    by: Option<By>,
     has_stacks: bool,
 }
 
@@ -109,6 +114,7 @@ impl Question for Counted<'_> {
             .map(|row| Calls {
                 function: hist::symbol(&row.keys[0]).into(),
                 group: row.keys.get(1).cloned(),
+                json: self.by.zip(row.keys.get(1)).map(|(by, key)| by.json(key)),
                 calls: row.hits,
             })
             .collect();
@@ -217,6 +223,7 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
     let question = Counted {
         text: pattern,
         targets,
+        by,
         has_stacks,
     };
     table::run(context, &instance, source, 0, question, options)
@@ -235,6 +242,7 @@ mod tests {
         let mut question = Counted {
             text: "x",
             targets: Targets::all(Vec::new()),
+            by: Some(By::Stack),
             has_stacks: true,
         };
         let rows = question.rows(&[hist]);

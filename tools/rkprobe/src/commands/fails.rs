@@ -107,12 +107,12 @@ impl Groups {
     }
 }
 
-/// The task, or what `--by` says: the name of the key, and its value.
-struct Who(&'static str, String);
+/// The task, or what `--by` says, and its name.
+struct Who(By, String);
 
 impl Serialize for Who {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_map([(self.0, &self.1)])
+        serializer.collect_map([(self.0.name(), self.0.json(&self.1))])
     }
 }
 
@@ -137,8 +137,8 @@ struct Errors<'a> {
     pattern: &'a str,
     targets: Targets,
     has_stacks: bool,
-    /// The name of the third key, if it is no stack.
-    who: Option<&'static str>,
+    /// The third key, if it is no stack.
+    who: Option<By>,
     lines: Option<Lines>,
     returns: Returns,
 }
@@ -221,12 +221,12 @@ fn module(function: &str) -> &str {
     function.split_once(':').map_or("", |(module, _)| module)
 }
 
-/// The errors, the most frequent first. `rows` count by function, and `exits` by return instruction. `who` is the name
-/// of the third key, if it is no stack. The type that a function returns decides which of its values are errors.
+/// The errors, the most frequent first. `rows` count by function, and `exits` by return instruction. `who` is
+/// the third key, if it is no stack. The type that a function returns decides which of its values are errors.
 fn errors<'h>(
     rows: impl Iterator<Item = &'h Row>,
     exits: &'h Hist,
-    who: Option<&'static str>,
+    who: Option<By>,
     lines: Option<&Lines>,
     returns: &mut Returns,
 ) -> Vec<Failed> {
@@ -253,7 +253,7 @@ fn errors<'h>(
         function,
         place,
         error,
-        who: who.map(|name| Who(name, one_line(&keys[0]))),
+        who: who.map(|who| Who(who, one_line(&keys[0]))),
         count,
         stack: keys
             .get(usize::from(who.is_some()))
@@ -471,7 +471,7 @@ pub fn run(
         pattern,
         targets,
         has_stacks: by.has_stacks(),
-        who: by.who.map(By::name),
+        who: by.who,
         lines,
         returns,
     };
@@ -521,7 +521,7 @@ mod tests {
                 &errors(
                     hist.rows.iter(),
                     &none,
-                    Some("comm"),
+                    Some(By::Comm),
                     None,
                     &mut Returns::default()
                 )
@@ -535,7 +535,7 @@ mod tests {
         let errors = errors(
             hist.rows.iter(),
             &none,
-            Some("comm"),
+            Some(By::Comm),
             None,
             &mut Returns::default(),
         );
@@ -569,7 +569,7 @@ mod tests {
         let errors = errors(
             [].iter(),
             &exits,
-            Some("comm"),
+            Some(By::Comm),
             None,
             &mut Returns::default(),
         );
