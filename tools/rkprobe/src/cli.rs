@@ -171,6 +171,14 @@ fn draws_trees(command: Command) -> Command {
     ])
 }
 
+/// Adds the option of a command that can wait for a module.
+fn waits(command: Command) -> Command {
+    command.arg(flag(
+        "wait",
+        "Wait for the module of MODULE:FUNCTION if it is not loaded",
+    ))
+}
+
 /// The question about call trees that the options ask.
 fn trees<'a>(
     matches: &'a ArgMatches,
@@ -300,6 +308,13 @@ fn ask_lat(context: &Context, matches: &ArgMatches) -> Result {
 /// The value of `--fails` for all errors.
 const ANY: &str = "any error";
 
+/// Whether a flag is given, which other commands may lack.
+fn has_flag(matches: &ArgMatches, name: &str) -> bool {
+    matches
+        .try_get_one(name)
+        .is_ok_and(|value| value == Some(&true))
+}
+
 /// The number of `-n`.
 fn count(matches: &ArgMatches) -> Option<u64> {
     matches.get_one("number").copied()
@@ -366,10 +381,7 @@ fn table(matches: &ArgMatches) -> table::Options<'_> {
         interval: matches.try_get_one("interval").ok().flatten().copied(),
         image: matches.get_one("svg"),
         heat: matches.try_get_one("heat").ok().flatten(),
-        // Other commands lack the option.
-        has_user_stack: matches
-            .try_get_one("user-stack")
-            .is_ok_and(|value| value == Some(&true)),
+        has_user_stack: has_flag(matches, "user-stack"),
     }
 }
 
@@ -503,7 +515,7 @@ fn command() -> Command {
         )
         .arg(flag("json", "Answer in JSON").global(true))
         .subcommand(traces(tabulates(
-            Command::new("lat")
+            waits(Command::new("lat"))
                 .about("How long do calls of functions take, or an object from one function to another?")
                 .override_usage(
                     "rkprobe lat [OPTIONS] FUNCTIONS\n       \
@@ -534,7 +546,7 @@ fn command() -> Command {
             &["count", "name", "avg", "total", "p50", "p99", "max"],
         )))
         .subcommand(traces(
-            Command::new("slow")
+            waits(Command::new("slow"))
                 .about("Which calls of functions take longer than a limit?")
                 .arg(functions())
                 .arg(
@@ -544,7 +556,7 @@ fn command() -> Command {
                 .args([number(), show(), stack(), user_stack(), time(), perfetto()]),
         ))
         .subcommand(traces(tabulates(
-            Command::new("fails")
+            waits(Command::new("fails"))
                 .about("Which functions return errors, which errors, how often, and to whom?")
                 .arg(functions())
                 .arg(by(
@@ -554,7 +566,7 @@ fn command() -> Command {
             &["count", "name", "error", "group"],
         )))
         .subcommand(traces(
-            Command::new("args")
+            waits(Command::new("args"))
                 .about("With which arguments are functions called?")
                 .arg(functions())
                 .args([number(), show(), stack(), user_stack(), time()]),
@@ -650,7 +662,7 @@ fn command() -> Command {
             &["count", "name", "comm"],
         )))
         .subcommand(traces(tabulates(
-            Command::new("count")
+            waits(Command::new("count"))
                 .about("Which functions are called how often?")
                 .arg(functions())
                 .arg(by("Divide the calls by program name, thread, CPU or stack"))
@@ -901,10 +913,11 @@ pub fn run() -> Result<u8> {
         whom.mark_command();
     }
     let mut context = Context::new(tracefs, is_json, duration.copied(), whom);
-    // Other commands lack the option.
-    context.is_plain = matches
-        .try_get_one("plain")
-        .is_ok_and(|value| value == Some(&true));
+    context.is_plain = has_flag(matches, "plain");
+    if has_flag(matches, "wait") {
+        context.functions.check_wait(text(matches, "FUNCTIONS"))?;
+        context.functions.waits = true;
+    }
     let by = |matches: &ArgMatches| {
         matches
             .get_one::<String>("by")

@@ -323,6 +323,11 @@ impl Context {
             let all = self.functions.traceable();
             all.filter(|symbol| matches(pattern, symbol.name)).count()
         };
+        if let [place] = places[..] {
+            if let Some(module) = self.functions.awaited(place) {
+                return Ok(format!("{place} when {module} is loaded"));
+            }
+        }
         let is_short = places.len() <= 3 && !places.iter().any(|place| is_pattern(place));
         Ok(match is_short {
             true => places.join(", "),

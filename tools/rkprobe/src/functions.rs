@@ -73,6 +73,8 @@ impl Display for Symbol<'_> {
 
 /// What the kernel says about its functions. The lists are read when they are needed.
 pub struct Functions {
+    /// Whether the run waits for a module that is not loaded.
+    pub waits: bool,
     traceable_file: PathBuf,
     symbols: OnceCell<String>,
     traceable: OnceCell<String>,
@@ -82,6 +84,7 @@ pub struct Functions {
 impl Functions {
     pub fn new(tracefs: &Tracefs) -> Self {
         Self {
+            waits: false,
             traceable_file: tracefs.path(TRACEABLE),
             symbols: OnceCell::new(),
             traceable: OnceCell::new(),
@@ -221,6 +224,7 @@ pub mod tests {
 
     pub fn of(symbols: &str, traceable: &str, blacklist: &str) -> Functions {
         Functions {
+            waits: false,
             traceable_file: "/no/such/file".into(),
             symbols: OnceCell::from(symbols.to_string()),
             traceable: OnceCell::from(traceable.to_string()),

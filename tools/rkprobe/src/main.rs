@@ -51,6 +51,8 @@ mod record;
 mod references;
 mod relocate;
 mod returns;
+#[cfg(test)]
+mod schema;
 mod selection;
 mod similar;
 mod sockets;

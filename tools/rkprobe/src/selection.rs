@@ -92,7 +92,7 @@ impl Functions {
             )));
         }
         let (module, function) = split(name);
-        if self.symbols().is_empty() {
+        if self.symbols().is_empty() || self.awaited(name).is_some() {
             return Ok(());
         }
         let found = self.named(function, module);
@@ -111,6 +111,23 @@ impl Functions {
         match needs_one && found.len() > 1 {
             true => Err(suggest::not_unique(module, function, &found)),
             false => Ok(()),
+        }
+    }
+
+    /// The module that is not loaded and for which the run waits, of the function `MODULE:FUNCTION`.
+    pub fn awaited<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let module = split(name).0.filter(|_| self.waits && !is_list(name))?;
+        let is_loaded = self.all().any(|(_, _, symbol)| symbol.module == module);
+        (!is_loaded).then_some(module)
+    }
+
+    /// Checks the name of a function whose module the run can wait for.
+    pub fn check_wait(&self, name: &str) -> Result {
+        match split(name).0.is_some() && !is_list(name) {
+            true => Ok(()),
+            false => Err(Failure::new(
+                "--wait needs one function, as MODULE:FUNCTION",
+            )),
         }
     }
 

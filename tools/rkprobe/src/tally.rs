@@ -53,6 +53,13 @@ pub fn split(row: &Row) -> (&[String], u64) {
     }
 }
 
+/// The stack trace of a record as a key, as in the kernel's tables: it begins with the function that made the call.
+pub fn callers(record: &Record<'_>) -> String {
+    let is_own = |frame: &&str| record.place.split('+').next() == frame.split('+').next();
+    let has_own = record.return_address().is_none() && record.stack.first().is_some_and(is_own);
+    record.stack[usize::from(has_own)..].join("\n")
+}
+
 /// Defines and enables the events of a question in a new instance. `commands` are the commands to try for each event
 /// of a group.
 pub fn start<'c>(
@@ -216,7 +223,7 @@ mod tests {
         let mut take = |table: usize, record: &Record<'_>| {
             vec![Hit {
                 table,
-                keys: vec![record.place.into(), record.stack.join("\n")],
+                keys: vec![record.place.into(), callers(record)],
                 ..Hit::default()
             }]
         };
@@ -224,8 +231,9 @@ mod tests {
         let head = "cat-0 [000] ..... 1.0:";
         for _ in 0..2 {
             for line in [
-                "a: (f)",
+                "a: (f+0x4/0x9)",
                 "<stack trace>",
+                "=> f+0x9/0x9",
                 "=> g+0x1/0x2",
                 "<user stack trace>",
                 "=>  <0000000000000010>",
@@ -243,7 +251,7 @@ mod tests {
         tally.end(&mut take);
         let tables = tables(&tally);
         let row = &tables[0].rows[0];
-        assert_eq!(row.keys, ["f", "g+0x1/0x2\n0x10"]);
+        assert_eq!(row.keys, ["f+0x4/0x9", "g+0x1/0x2\n0x10"]);
         assert_eq!((row.hits, tables[0].rows.len()), (2, 1));
         assert_eq!(tables[1].rows[0].keys, ["f", ""]);
     }

@@ -68,6 +68,9 @@ impl Targets {
 impl Functions {
     /// What `f` probes, which takes no list and no module.
     pub fn targets(&self, text: &str) -> Result<Targets> {
+        if self.awaited(text).is_some() {
+            return Ok(Targets::all(vec![text.into()]));
+        }
         let parts = parse(text)?;
         let is_simple = |part: &Part<'_>| !part.is_excluded && !part.text.contains(':');
         if let ([Part { text, .. }], true) = (&parts[..], parts.iter().all(is_simple)) {

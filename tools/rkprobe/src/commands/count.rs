@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 
 use serde::Serialize;
+use serde_json::Value as Json;
 
 use crate::{
     commands::lat::By,
@@ -42,6 +43,7 @@ use crate::{
         Source, //
     },
     tally::{
+        self,
         Hit,
         Tally, //
     },
@@ -52,8 +54,11 @@ use crate::{
 #[derive(Serialize)]
 struct Calls {
     function: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip)]
     group: Option<String>,
+    /// The group in JSON.
+    #[serde(rename = "group", skip_serializing_if = "Option::is_none")]
+    json: Option<Json>,
     calls: u64,
 }
 
@@ -91,6 +96,7 @@ struct Counted<'a> {
     /// The functions, as the user chooses them.
     text: &'a str,
     targets: Targets,
+    by: Option<By>,
     has_stacks: bool,
 }
 
@@ -108,7 +114,7 @@ impl Question for Counted<'_> {
     /// A call with its stack, with `--user-stack`.
     fn take(&mut self, _: usize, record: &Record<'_>) -> Vec<Hit> {
         vec![Hit {
-            keys: vec![record.function(), record.stack.join("\n")],
+            keys: vec![record.function(), tally::callers(record)],
             ..Hit::default()
         }]
     }
@@ -120,6 +126,7 @@ impl Question for Counted<'_> {
             .map(|row| Calls {
                 function: hist::symbol(&row.keys[0]).into(),
                 group: row.keys.get(1).cloned(),
+                json: self.by.zip(row.keys.get(1)).map(|(by, key)| by.json(key)),
                 calls: row.hits,
             })
             .collect();
@@ -200,7 +207,12 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
             true => format!(" if {}", context.whom.counted()),
             false => by.map_or("", By::field).to_string() + &count.clauses(),
         };
-        let command = |target: &String| vec![format!("f:{group}/count {target}{end}")];
+        // `f` does not wait for a module.
+        let kind = match context.functions.awaited(pattern) {
+            Some(_) => "p",
+            None => "f",
+        };
+        let command = |target: &String| vec![format!("{kind}:{group}/count {target}{end}")];
         targets.texts.iter().map(command).collect()
     };
     probes::check_all(&commands("rkprobe"))?;
@@ -222,6 +234,7 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
     let question = Counted {
         text: pattern,
         targets,
+        by,
         has_stacks,
     };
     table::run(context, &instance, source, 0, question, options)
@@ -240,6 +253,7 @@ mod tests {
         let mut question = Counted {
             text: "x",
             targets: Targets::all(Vec::new()),
+            by: Some(By::Stack),
             has_stacks: true,
         };
         let rows = question.rows(&[hist]);

@@ -59,6 +59,7 @@ use crate::{
         Source, //
     },
     tally::{
+        self,
         Hit,
         Tally, //
     },
@@ -105,17 +106,17 @@ impl Groups {
             By::Comm | By::Stack => field("comm"),
         });
         let keys = [record.function(), field("value")].into_iter();
-        let stack = self.has_stacks().then(|| record.stack.join("\n"));
+        let stack = self.has_stacks().then(|| tally::callers(record));
         keys.chain(who).chain(stack).collect()
     }
 }
 
-/// The task, or what `--by` says: the name of the key, and its value.
-struct Who(&'static str, String);
+/// The task, or what `--by` says, and its name.
+struct Who(By, String);
 
 impl Serialize for Who {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_map([(self.0, &self.1)])
+        serializer.collect_map([(self.0.name(), self.0.json(&self.1))])
     }
 }
 
@@ -172,7 +173,7 @@ impl Question for Errors<'_> {
         errors(
             chosen,
             exits,
-            self.by.who.map(By::name),
+            self.by.who,
             self.lines.as_ref(),
             &mut self.returns,
         )
@@ -231,12 +232,12 @@ fn module(function: &str) -> &str {
     function.split_once(':').map_or("", |(module, _)| module)
 }
 
-/// The errors, the most frequent first. `rows` count by function, and `exits` by return instruction. `who` is the name
-/// of the third key, if it is no stack. The type that a function returns decides which of its values are errors.
+/// The errors, the most frequent first. `rows` count by function, and `exits` by return instruction. `who` is
+/// the third key, if it is no stack. The type that a function returns decides which of its values are errors.
 fn errors<'h>(
     rows: impl Iterator<Item = &'h Row>,
     exits: &'h Hist,
-    who: Option<&'static str>,
+    who: Option<By>,
     lines: Option<&Lines>,
     returns: &mut Returns,
 ) -> Vec<Failed> {
@@ -263,7 +264,7 @@ fn errors<'h>(
         function,
         place,
         error,
-        who: who.map(|name| Who(name, one_line(&keys[0]))),
+        who: who.map(|who| Who(who, one_line(&keys[0]))),
         count,
         stack: keys
             .get(usize::from(who.is_some()))
@@ -391,7 +392,8 @@ pub fn run(
     let has_user_stack = options.has_user_stack;
     let mut returns = Returns::default();
     let targets = context.functions.targets(pattern)?;
-    if !is_list(pattern) {
+    let is_awaited = context.functions.awaited(pattern).is_some();
+    if !is_list(pattern) && !is_awaited {
         let symbol = match split(pattern) {
             (Some(module), name) => format!("{name} [{module}]"),
             (None, name) => name.into(),
@@ -408,7 +410,16 @@ pub fn run(
         has_user_stack,
     };
     let commands = |group: &str| -> Vec<Vec<String>> {
-        let command = |target: &String| vec![at_return(group, by, target, &context.whom)];
+        let command = |target: &String| match is_awaited {
+            // `f` does not wait for a module.
+            true => {
+                let count = errors_by("func", by, &context.whom);
+                let starts = probes::at_return(target, group, FUNCTIONS);
+                let starts = starts.into_iter();
+                starts.map(|start| format!("{start} {count}")).collect()
+            }
+            false => vec![at_return(group, by, target, &context.whom)],
+        };
         targets.texts.iter().map(command).collect()
     };
     probes::check_all(&commands("rkprobe"))?;
@@ -517,7 +528,7 @@ mod tests {
                 &errors(
                     hist.rows.iter(),
                     &none,
-                    Some("comm"),
+                    Some(By::Comm),
                     None,
                     &mut Returns::default()
                 )
@@ -531,7 +542,7 @@ mod tests {
         let errors = errors(
             hist.rows.iter(),
             &none,
-            Some("comm"),
+            Some(By::Comm),
             None,
             &mut Returns::default(),
         );
@@ -565,7 +576,7 @@ mod tests {
         let errors = errors(
             [].iter(),
             &exits,
-            Some("comm"),
+            Some(By::Comm),
             None,
             &mut Returns::default(),
         );

@@ -8,6 +8,7 @@ use std::{
 };
 
 use serde::Serialize;
+use serde_json::Value as Json;
 
 use crate::{
     context::Context,
@@ -77,6 +78,17 @@ impl By {
         }
     }
 
+    /// A group in JSON: a number, a name, or the frames of a stack.
+    pub fn json(self, group: &str) -> Json {
+        match self {
+            Self::Stack => hist::lines(group).collect(),
+            Self::Comm => group.into(),
+            Self::Pid | Self::Cpu => group
+                .parse::<u64>()
+                .map_or_else(|_| group.into(), Json::from),
+        }
+    }
+
     /// The key of the table.
     pub fn key(self) -> &'static str {
         match self {
@@ -114,7 +126,11 @@ struct Calls {
     /// The function, if the run has several. Otherwise empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     function: String,
+    #[serde(skip)]
     group: String,
+    /// The group in JSON.
+    #[serde(rename = "group")]
+    json: Json,
     calls: u64,
     total_ns: u64,
     /// The shortest and the longest call. Unknown for an interval if an earlier call was shorter or longer.
@@ -278,6 +294,10 @@ impl Question for Durations<'_> {
         let mut groups: Vec<Calls> = groups
             .map(|((function, group), rows)| Calls::new(function, group, rows.into_iter()))
             .collect();
+        for calls in &mut groups {
+            let by = self.asked.by.unwrap_or(By::Comm);
+            calls.json = by.json(&calls.group);
+        }
         groups.sort_by_key(|calls| Reverse(calls.calls));
         self.all = all;
         groups
@@ -460,6 +480,18 @@ mod tests {
         let groups = self::question("f,g", true).rows(&[hist]);
         let names = (&*groups[0].function, &*groups[0].group);
         assert_eq!((names, groups[0].total_ns), (("f [m]", "a"), 9));
+    }
+
+    #[test]
+    fn groups_have_their_types_in_json() {
+        for (by, group, expected) in [
+            (By::Pid, "12", "12"),
+            (By::Cpu, "0", "0"),
+            (By::Comm, "12", "\"12\""),
+            (By::Stack, "f+0x1/0x2\n   g", "[\"f+0x1/0x2\",\"g\"]"),
+        ] {
+            assert_eq!(by.json(group).to_string(), expected);
+        }
     }
 
     #[test]
