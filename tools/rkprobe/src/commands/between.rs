@@ -14,6 +14,7 @@ use std::{
 };
 
 use serde::Serialize;
+use serde_json::Value as Json;
 
 use crate::{
     commands::{
@@ -83,8 +84,11 @@ pub struct Asked<'a> {
 /// The times of one group.
 #[derive(Serialize)]
 struct Times {
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip)]
     group: String,
+    /// The group in JSON.
+    #[serde(rename = "group", skip_serializing_if = "Option::is_none")]
+    json: Option<Json>,
     #[serde(flatten)]
     figures: Figures,
     buckets: Vec<Bucket>,
@@ -181,6 +185,7 @@ impl Question for Between<'_> {
         }
         let times = |(group, spread): (&str, Spread)| Times {
             group: group.into(),
+            json: self.asked.by.map(|by| by.json(group)),
             figures: spread.figures(),
             buckets: spread.buckets(&self.asked.scale),
             spread,
@@ -378,7 +383,7 @@ mod tests {
 
     #[test]
     fn shows_each_group() {
-        let mut question = question(None);
+        let mut question = question(Some(By::Comm));
         let row = |group: &str, ns: &str, hits| hist::Row {
             keys: vec![group.into(), ns.into()],
             hits,
