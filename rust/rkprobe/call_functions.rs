@@ -83,7 +83,7 @@ impl CallFunctions {
     }
 }
 
-/// The call sites of the roots, sorted. If the root is a pattern, these are not the `excepted` ones.
+/// The call sites of the roots, sorted. If the root is a pattern, the `excepted` ones are left out.
 fn find_roots(target: &CallTreeTarget<'_>, excepted: &[usize]) -> Result<KVVec<usize>, Failure> {
     let mut roots = KVVec::new();
     if target.is_pattern() {

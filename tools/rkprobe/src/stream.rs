@@ -277,7 +277,15 @@ pub fn without_probe<'a>(stack: &'a [String], record: &Record<'a>) -> Vec<&'a st
     let is_of_probe = |frame: &&String| frame.ends_with("[rkprobe]") || frame.starts_with("0x");
     let of_probe = stack.iter().take(MAX_OF_PROBES).rposition(calls_probe);
     let stack = &stack[of_probe.map_or(0, |last| last + 1)..];
-    let first = stack.iter().take_while(is_of_probe).count();
+    let mut first = stack.iter().take_while(is_of_probe).count();
+    // A trampoline of ftrace can have the name of a module that was at its address.
+    let is_own = |at: usize| {
+        let frame = stack.get(at).map(|frame| function(frame));
+        record.return_address().is_none() && frame == Some(function(record.place))
+    };
+    if !is_own(first) && is_own(first + 1) {
+        first += 1;
+    }
     let mut stack: Vec<_> = stack[first..].iter().map(String::as_str).collect();
     let caller = record.return_address();
     // Another return probe of the function can hide the caller.
@@ -372,5 +380,18 @@ mod tests {
             assert_eq!(without_probe(&stack, &record), shown);
             assert_eq!(without_probe(&[], &record), [""; 0]);
         }
+    }
+
+    #[test]
+    fn a_trampoline_is_no_frame() {
+        let record = Record::parse("cat-1 [000] ..... 1.0: e: (f+0x4/0x9) a=1", "e").unwrap();
+        let stack = ["init+0x85/0xff0 [m]", "f+0x9/0x9", "g+0x1/0x2"].map(String::from);
+        assert_eq!(without_probe(&stack, &record), ["f+0x9/0x9", "g+0x1/0x2"]);
+        assert_eq!(
+            without_probe(&stack[1..], &record),
+            ["f+0x9/0x9", "g+0x1/0x2"]
+        );
+        let others = ["h+0x1/0x2", "g+0x1/0x2"].map(String::from);
+        assert_eq!(without_probe(&others, &record), ["h+0x1/0x2", "g+0x1/0x2"]);
     }
 }
