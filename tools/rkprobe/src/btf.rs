@@ -5,8 +5,10 @@
 use std::fs;
 
 use probe::btf::{
+    field_offset,
     Btf,
-    Sections, //
+    Sections,
+    TypeKind, //
 };
 
 const DIRECTORY: &str = "/sys/kernel/btf";
@@ -38,6 +40,12 @@ pub fn with<R>(module: Option<&str>, f: impl FnOnce(&Btf<'_>) -> R) -> Option<R>
     let bytes = read(module);
     let mut index = Vec::new();
     Some(f(&parse(&bytes, Some(&kernel), &mut index)?))
+}
+
+/// The offset of a member in bytes.
+pub fn offset(btf: &Btf<'_>, structure: &str, member: &str) -> Option<u32> {
+    let id = btf.find(structure, TypeKind::Struct)?;
+    field_offset(btf, id, member).ok()
 }
 
 /// Makes BTF for tests.

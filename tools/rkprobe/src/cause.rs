@@ -33,6 +33,9 @@ const REPLACED: [(u32, &[u32]); 8] = [
     (518, &[116]),
 ];
 
+/// A function and the number of an error that it returned.
+pub type Failed = (String, u32);
+
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
@@ -52,6 +55,11 @@ impl Cause {
     pub fn step(&self) -> usize {
         // The path has the root.
         self.path.last().copied().unwrap_or(0)
+    }
+
+    /// The innermost function that returned the error, and the error.
+    pub fn failed(&self, call: &Call) -> Failed {
+        (call.steps[self.step()].function.clone(), self.error)
     }
 }
 

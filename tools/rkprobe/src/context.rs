@@ -185,11 +185,13 @@ impl Context {
 
     /// A second run of the same command, without its output.
     pub fn again(&self) -> Self {
-        let duration = self.time.duration;
-        let duration = duration.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         Self {
             is_again: true,
-            ..Self::new(self.tracefs.clone(), true, duration, self.whom.clone())
+            time: RunTime {
+                duration: self.time.duration,
+                end: OnceCell::new(),
+            },
+            ..Self::new(self.tracefs.clone(), true, None, self.whom.clone())
         }
     }
 

@@ -54,10 +54,9 @@ impl Groups {
         }
     }
 
-    /// Adds a call. Returns the index of its group, and whether the group is new. `returns` knows the functions of the
-    /// call.
-    pub fn add(&mut self, call: Call, returns: &Returns) -> (usize, bool) {
-        let cause = cause::find(&call, returns);
+    /// Adds a call, with the cause of its error. Returns the index of its group, and whether the group is new. `returns`
+    /// knows the functions of the call.
+    pub fn add(&mut self, call: Call, cause: Option<Cause>, returns: &Returns) -> (usize, bool) {
         let key = match self.likeness {
             Likeness::Tree => shape(&call, returns),
             Likeness::Cause => reason(&call, cause.as_ref()),
@@ -118,6 +117,11 @@ mod tests {
 
     use super::*;
 
+    fn add(groups: &mut Groups, call: Call, returns: &Returns) -> (usize, bool) {
+        let cause = cause::find(&call, returns);
+        groups.add(call, cause, returns)
+    }
+
     #[test]
     fn equal_calls_are_counted() {
         let returns = Returns::of_functions(&[("f", Returned::Int), ("g", Returned::Int)]);
@@ -134,14 +138,14 @@ mod tests {
             (Likeness::Cause, &[0, 0, 0, 1, 2, 2]),
         ] {
             let mut groups = Groups::new(likeness);
-            let numbers = calls.clone().map(|call| groups.add(call, &returns).0);
+            let numbers = calls.clone().map(|call| add(&mut groups, call, &returns).0);
             assert_eq!(numbers, *expected, "{likeness:?}");
             let counts: u64 = groups.all.iter().map(|group| group.count).sum();
             assert_eq!(counts, 6);
         }
         let mut groups = Groups::new(Likeness::Tree);
-        assert_eq!(groups.add(calls[0].clone(), &returns), (0, true));
-        assert_eq!(groups.add(calls[2].clone(), &returns), (0, false));
+        assert_eq!(add(&mut groups, calls[0].clone(), &returns), (0, true));
+        assert_eq!(add(&mut groups, calls[2].clone(), &returns), (0, false));
         let group = &groups.all[0];
         assert_eq!(
             (group.count, group.longest, group.total),

@@ -8,14 +8,22 @@ use std::{
     os::unix::fs::FileExt, //
 };
 
+use object::{
+    elf::{
+        FileHeader64,
+        ProgramHeader64,
+        PT_LOAD, //
+    },
+    read::elf::{
+        FileHeader,
+        ProgramHeader, //
+    },
+    NativeEndian,
+    ReadCache,
+    ReadRef, //
+};
+
 const PATH: &str = "/proc/kcore";
-/// The size of the ELF header, and the offsets of its fields.
-const HEADER: usize = 64;
-const PROGRAM_HEADERS: usize = 32;
-const PROGRAM_HEADER_SIZE: usize = 54;
-const PROGRAM_HEADER_COUNT: usize = 56;
-/// A segment with memory. C: `PT_LOAD`.
-const LOAD: u32 = 1;
 
 /// Memory with its place in the file.
 #[derive(Debug, PartialEq)]
@@ -31,45 +39,30 @@ pub struct Memory {
     segments: Vec<Segment>,
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    let bytes = bytes.get(at..at + 8)?;
-    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-}
-
-fn half(bytes: &[u8], at: usize) -> Option<usize> {
-    let bytes = bytes.get(at..at + 2)?;
-    Some(u16::from_ne_bytes(bytes.try_into().ok()?).into())
-}
-
-/// The segment of a program header.
-fn segment(header: &[u8]) -> Option<Segment> {
-    let kind = header.get(..4)?;
-    if u32::from_ne_bytes(kind.try_into().ok()?) != LOAD {
-        return None;
-    }
-    Some(Segment {
-        offset: word(header, 8)?,
-        address: word(header, 16)?,
-        size: word(header, 40)?,
-    })
+/// The segments of an ELF file that have memory.
+fn segments<'d>(data: impl ReadRef<'d>) -> object::Result<Vec<Segment>> {
+    let header = FileHeader64::<NativeEndian>::parse(data)?;
+    let endian = header.endian()?;
+    let headers = header.program_headers(endian, data)?.iter();
+    let loaded = headers.filter(|header| header.p_type(endian) == PT_LOAD);
+    let segment = |header: &_| {
+        let header: &ProgramHeader64<NativeEndian> = header;
+        Segment {
+            address: header.p_vaddr(endian),
+            size: header.p_memsz(endian),
+            offset: header.p_offset(endian),
+        }
+    };
+    Ok(loaded.map(segment).collect())
 }
 
 impl Memory {
     /// Opens the file, which only root can read, and not under lockdown.
     pub fn open() -> io::Result<Self> {
-        let file = File::open(PATH)?;
-        let mut header = [0; HEADER];
-        file.read_exact_at(&mut header, 0)?;
-        let wrong = || io::Error::from(io::ErrorKind::InvalidData);
-        let at = word(&header, PROGRAM_HEADERS).ok_or_else(wrong)?;
-        let size = half(&header, PROGRAM_HEADER_SIZE).ok_or_else(wrong)?;
-        let count = half(&header, PROGRAM_HEADER_COUNT).ok_or_else(wrong)?;
-        let mut headers = vec![0; size * count];
-        file.read_exact_at(&mut headers, at)?;
-        let segments = headers.chunks_exact(size.max(1)).filter_map(segment);
+        let segments = segments(&ReadCache::new(File::open(PATH)?));
         Ok(Self {
-            segments: segments.collect(),
-            file,
+            segments: segments.map_err(io::Error::other)?,
+            file: File::open(PATH)?,
         })
     }
 
@@ -106,19 +99,31 @@ mod tests {
 
     #[test]
     fn a_segment_is_one_with_memory() {
-        let mut header = vec![0; 56];
-        header[..4].copy_from_slice(&LOAD.to_ne_bytes());
-        header[8..16].copy_from_slice(&0x1000_u64.to_ne_bytes());
-        header[16..24].copy_from_slice(&0xffff_0000_u64.to_ne_bytes());
-        header[40..48].copy_from_slice(&0x2000_u64.to_ne_bytes());
+        const HEADER: usize = 64;
+        const PROGRAM_HEADER: usize = 56;
+        // C: `PT_NOTE`.
+        let kinds = [PT_LOAD, 4];
+        let mut file = vec![0; HEADER + kinds.len() * PROGRAM_HEADER];
+        let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
+        let data = if cfg!(target_endian = "little") { 1 } else { 2 };
+        put(0, &[0x7f, b'E', b'L', b'F', 2, data, 1]);
+        put(32, &(HEADER as u64).to_ne_bytes());
+        put(54, &(PROGRAM_HEADER as u16).to_ne_bytes());
+        put(56, &(kinds.len() as u16).to_ne_bytes());
+        for (index, kind) in kinds.iter().enumerate() {
+            let at = HEADER + index * PROGRAM_HEADER;
+            put(at, &kind.to_ne_bytes());
+            put(at + 8, &0x1000_u64.to_ne_bytes());
+            put(at + 16, &0xffff_0000_u64.to_ne_bytes());
+            put(at + 40, &0x2000_u64.to_ne_bytes());
+        }
         let expected = Segment {
             address: 0xffff_0000,
             size: 0x2000,
             offset: 0x1000,
         };
-        assert_eq!(segment(&header), Some(expected));
-        header[0] = 4;
-        assert_eq!(segment(&header), None);
-        assert_eq!(segment(&header[..20]), None);
+        assert_eq!(segments(&*file), Ok(vec![expected]));
+        assert!(segments(&file[..HEADER]).is_err());
+        assert!(segments(&file[..20]).is_err());
     }
 }

@@ -5,12 +5,6 @@
 //! The word of the owner is the address of a task plus some flags, and the command language cannot remove flags from an
 //! address. So each value of the flags has a probe of its own, whose offsets make up for them.
 
-use probe::btf::{
-    field_offset,
-    Btf,
-    TypeKind, //
-};
-
 use crate::btf;
 
 /// The flags of `contention_begin`. C: `LCB_F_SPIN` and so on.
@@ -22,10 +16,10 @@ const PERCPU: u64 = 16;
 const MUTEX: u64 = 32;
 
 /// The number of bits of the flags in the owner of a mutex, and of an rwsem.
-const MUTEX_FLAGS: u32 = 3;
-const RWSEM_FLAGS: u32 = 2;
+pub const MUTEX_FLAGS: u32 = 3;
+pub const RWSEM_FLAGS: u32 = 2;
 /// C: `RWSEM_READER_OWNED`.
-const READER: u64 = 1;
+pub const READER: u64 = 1;
 
 /// The kind of a lock.
 pub fn kind(flags: u64) -> &'static str {
@@ -59,7 +53,7 @@ impl Offsets {
     /// The offsets in the running kernel. `None` without BTF, or if a member has another name.
     pub fn find() -> Option<Self> {
         btf::with(None, |btf| {
-            let of = |structure: &str, member: &str| offset(btf, structure, member);
+            let of = |structure: &str, member: &str| btf::offset(btf, structure, member);
             Some(Self {
                 mutex: of("mutex", "owner")?,
                 rwsem: of("rw_semaphore", "owner")?,
@@ -100,12 +94,6 @@ impl Offsets {
             .map(|rest| format!("{fields} {rest}"))
             .collect()
     }
-}
-
-/// The offset of a member.
-fn offset(btf: &Btf<'_>, structure: &str, member: &str) -> Option<u32> {
-    let id = btf.find(structure, TypeKind::Struct)?;
-    field_offset(btf, id, member).ok()
 }
 
 #[cfg(test)]

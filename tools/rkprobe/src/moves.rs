@@ -20,8 +20,13 @@ use crate::{
         Failure,
         Result, //
     },
+    functions::Symbol,
     probes,
-    record::Record,
+    record::{
+        split_symbol,
+        symbol_of,
+        Record, //
+    },
     threads::Thread, //
 };
 
@@ -44,14 +49,13 @@ struct Move<'a> {
 /// The commands to try for a thread: the innermost function first. A function can leave by tail calls, or return
 /// nothing.
 fn commands(group: &str, event: &str, thread: &Thread) -> Vec<String> {
+    let frames = thread.stack.iter().filter(|frame| frame.contains('+'));
     let place = |frame: &String| {
-        let (function, rest) = frame.split_once('+')?;
-        Some(match rest.split_once(" [") {
-            Some((_, module)) => format!("{}:{function}", module.trim_end_matches(']')),
-            None => function.into(),
-        })
+        let symbol = symbol_of(frame);
+        let (name, module) = split_symbol(&symbol);
+        Symbol { name, module }.full_name()
     };
-    let places = thread.stack.iter().filter_map(place).take(MAX_FRAMES);
+    let places = frames.map(place).take(MAX_FRAMES);
     places
         .flat_map(|place: String| {
             let start = format!("p:{group}/{event} {place}%retinsn");

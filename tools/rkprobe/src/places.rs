@@ -12,50 +12,43 @@ use std::{
 };
 
 use crate::{
+    cause::Failed,
     context::Context,
     failure::{
         note,
         Result, //
     },
+    functions::Symbol,
     lines::Lines,
     probes,
-    record::Record,
+    record::{
+        function_of_exit,
+        split_symbol,
+        Record, //
+    },
     returns::Returns, //
 };
 
 /// The name of the event.
 const EVENT: &str = "exits";
 
-/// A function and the number of an error that it returned.
-pub type Failed = (String, u32);
-
 /// The places where functions returned errors, those with the most returns first.
 pub type Places = BTreeMap<Failed, Vec<String>>;
 
-/// The parts of `FUNCTION [MODULE]`.
-fn split(function: &str) -> (&str, &str) {
-    let split = function.split_once(" [");
-    split.map_or((function, ""), |(name, module)| {
-        (name, module.trim_end_matches(']'))
-    })
-}
-
 /// Runs the command of `context` again, and finds where it returned these errors: as lines of the source, or as
-/// instructions without debug information.
-pub fn find(context: &Context, failed: &BTreeSet<Failed>) -> Result<Places> {
+/// instructions without debug information. `returns` knows the functions.
+pub fn find(context: &Context, failed: &BTreeSet<Failed>, returns: &Returns) -> Result<Places> {
     let functions: BTreeSet<&str> = failed.iter().map(|(name, _)| &**name).collect();
-    let lines = Lines::open(functions.iter().map(|function| split(function).1));
+    let lines = Lines::open(functions.iter().map(|function| split_symbol(function).1));
     let again = context.again();
     let instance = again.start()?;
     let mut probed = 0;
     for function in &functions {
-        let target = match split(function) {
-            (name, "") => name.into(),
-            (name, module) => format!("{module}:{name}"),
-        };
+        let (name, module) = split_symbol(function);
         let command = format!(
-            "p:{}/{EVENT} {target}%retinsn exit=$exit:symbol value=$retval:s64{}",
+            "p:{}/{EVENT} {}%retinsn exit=$exit:symbol value=$retval:s64{}",
             instance.group(),
+            Symbol { name, module }.full_name(),
             again.whom.clause()
         );
         match probes::define(&again.tracefs, &[command]) {
@@ -70,11 +63,9 @@ pub fn find(context: &Context, failed: &BTreeSet<Failed>) -> Result<Places> {
     }
     again.enable(&instance, EVENT)?;
     again.begin_reading(&instance, None)?;
-    let mut returns = Returns::default();
-    returns.look_up(functions.iter().copied());
     let mut counts: BTreeMap<Failed, BTreeMap<String, u64>> = BTreeMap::new();
     again.read_records(&instance, |line| {
-        if let Some((failed, place)) = returned(line, &functions, &returns) {
+        if let Some((failed, place)) = returned(line, &functions, returns) {
             *counts.entry(failed).or_default().entry(place).or_default() += 1;
         }
         Ok(true)
@@ -96,18 +87,18 @@ fn returned(line: &str, functions: &BTreeSet<&str>, returns: &Returns) -> Option
     let record = Record::parse(line, EVENT)?;
     let value = record.field("value")?.parse::<i64>().ok()?;
     let exit = record.field("exit")?;
-    // A part of the function can be elsewhere, in `FUNCTION.cold`. The size of the function does not matter.
-    let (symbol, rest) = exit.split_once('+')?;
-    let (offset, module) = match rest.split_once(' ') {
-        Some((offset, module)) => (offset, format!(" {module}")),
-        None => (rest, String::new()),
-    };
-    let offset = offset.split('/').next().unwrap_or(offset);
-    let function = format!("{}{module}", symbol.trim_end_matches(".cold"));
+    let function = function_of_exit(exit);
     let error = returns.of(&function).error(value as u64)?;
     functions
         .contains(&*function)
-        .then(|| ((function, error), format!("{symbol}+{offset}{module}")))
+        .then(|| ((function, error), without_size(exit)))
+}
+
+/// `FUNCTION+0x1 [MODULE]`, from `FUNCTION+0x1/0x2 [MODULE]`.
+fn without_size(place: &str) -> String {
+    let module = place.find(' ').map_or("", |at| &place[at..]);
+    let start = place.split(['/', ' ']).next().unwrap_or(place);
+    format!("{start}{module}")
 }
 
 #[cfg(test)]

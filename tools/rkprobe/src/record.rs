@@ -86,11 +86,7 @@ impl<'a> Record<'a> {
     /// of the probe.
     pub fn function(&self) -> String {
         let place = self.place.split_once(" <- ");
-        let place = place.map_or(self.place, |(_, function)| function);
-        match place.split_once(' ') {
-            Some((place, module)) => format!("{} {module}", name_of(place)),
-            None => name_of(place).into(),
-        }
+        symbol_of(place.map_or(self.place, |(_, function)| function))
     }
 
     /// The function that called, from the place `CALLER+0x1/0x2 <- FUNCTION`.
@@ -99,8 +95,30 @@ impl<'a> Record<'a> {
     }
 }
 
-fn name_of(place: &str) -> &str {
+/// The function of the place `FUNCTION+0x1/0x2 [MODULE]`.
+pub fn name_of(place: &str) -> &str {
     place.split('+').next().unwrap_or(place)
+}
+
+/// The function of a place, as `FUNCTION` or `FUNCTION [MODULE]`.
+pub fn symbol_of(place: &str) -> String {
+    match place.split_once(' ') {
+        Some((place, module)) => format!("{} {module}", name_of(place)),
+        None => name_of(place).into(),
+    }
+}
+
+/// The function of a return instruction. A part of the function can be elsewhere, in `FUNCTION.cold`.
+pub fn function_of_exit(place: &str) -> String {
+    symbol_of(&place.replacen(".cold+", "+", 1))
+}
+
+/// The parts of `FUNCTION [MODULE]`.
+pub fn split_symbol(symbol: &str) -> (&str, &str) {
+    let parts = symbol.split_once(" [");
+    parts.map_or((symbol, ""), |(name, module)| {
+        (name, module.trim_end_matches(']'))
+    })
 }
 
 /// Whether a record goes on in the next line: a string can have line breaks.

@@ -14,7 +14,10 @@ use probe::btf::{
     TypeKind, //
 };
 
-use crate::btf;
+use crate::{
+    btf,
+    record::split_symbol, //
+};
 
 /// The lowest number that is an error. C: `MAX_ERRNO`.
 pub const MIN_ERROR: i32 = -4095;
@@ -170,10 +173,7 @@ impl Returns {
 fn by_module(symbols: BTreeSet<&str>) -> BTreeMap<&str, Vec<(&str, &str)>> {
     let mut modules: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
     for symbol in symbols {
-        let (name, module) = match symbol.split_once(" [") {
-            Some((name, module)) => (name, module.trim_end_matches(']')),
-            None => (symbol, ""),
-        };
+        let (name, module) = split_symbol(symbol);
         modules.entry(module).or_default().push((symbol, name));
     }
     modules

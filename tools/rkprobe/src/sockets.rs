@@ -7,11 +7,6 @@ use std::net::{
     Ipv6Addr, //
 };
 
-use probe::btf::{
-    field_offset,
-    TypeKind, //
-};
-
 use crate::{
     btf,
     record::Record, //
@@ -49,8 +44,7 @@ pub fn state(number: u64) -> String {
 /// The offset of the address of IPv6 in `struct sock`. `None` if the kernel has no IPv6, or no BTF.
 pub fn ipv6_offset() -> Option<u32> {
     btf::with(None, |btf| {
-        let sock = btf.find("sock", TypeKind::Struct)?;
-        field_offset(btf, sock, "__sk_common.skc_v6_daddr").ok()
+        btf::offset(btf, "sock", "__sk_common.skc_v6_daddr")
     })
     .flatten()
 }

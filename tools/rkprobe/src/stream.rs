@@ -13,6 +13,7 @@ use crate::{
     programs,
     record::{
         self,
+        name_of,
         Record, //
     },
     sys,
@@ -273,15 +274,15 @@ fn address(frame: &str) -> Option<u64> {
 /// The functions of a record's stack trace, without those of the probe itself. At a return on arm64, the stack trace of
 /// the kernel lacks the caller.
 pub fn without_probe<'a>(stack: &'a [String], record: &Record<'a>) -> Vec<&'a str> {
-    let calls_probe = |frame: &String| OF_PROBES.contains(&function(frame));
+    let calls_probe = |frame: &String| OF_PROBES.contains(&name_of(frame));
     let is_of_probe = |frame: &&String| frame.ends_with("[rkprobe]") || frame.starts_with("0x");
     let of_probe = stack.iter().take(MAX_OF_PROBES).rposition(calls_probe);
     let stack = &stack[of_probe.map_or(0, |last| last + 1)..];
     let mut first = stack.iter().take_while(is_of_probe).count();
     // A trampoline of ftrace can have the name of a module that was at its address.
     let is_own = |at: usize| {
-        let frame = stack.get(at).map(|frame| function(frame));
-        record.return_address().is_none() && frame == Some(function(record.place))
+        let frame = stack.get(at).map(|frame| name_of(frame));
+        record.return_address().is_none() && frame == Some(name_of(record.place))
     };
     if !is_own(first) && is_own(first + 1) {
         first += 1;
@@ -290,18 +291,13 @@ pub fn without_probe<'a>(stack: &'a [String], record: &Record<'a>) -> Vec<&'a st
     let caller = record.return_address();
     // Another return probe of the function can hide the caller.
     let known =
-        caller.filter(|caller| caller.contains('+') && !OF_PROBES.contains(&function(caller)));
+        caller.filter(|caller| caller.contains('+') && !OF_PROBES.contains(&name_of(caller)));
     if let (Some(first), Some(caller)) = (stack.first(), known) {
-        if function(first) != function(caller) {
+        if name_of(first) != name_of(caller) {
             stack.insert(0, caller);
         }
     }
     stack
-}
-
-/// The function of the frame `FUNCTION+0x1/0x2`.
-fn function(frame: &str) -> &str {
-    frame.split('+').next().unwrap_or(frame)
 }
 
 #[cfg(test)]

@@ -37,7 +37,9 @@ use crate::{
     hist::Hist,
     instance::Instance,
     missing::Missing,
+    probes,
     record::Record,
+    stream,
     svg,
     sys,
     tally::{
@@ -371,6 +373,27 @@ pub fn run<Q: Question, const N: usize>(
         }
     }
     Ok(())
+}
+
+/// Answers a question by records of `events`, each of which adds to one table: see [`Question::take`]. `commands` are the
+/// commands to try for each event of a group.
+pub fn run_records<Q: Question, E: AsRef<str> + ToString>(
+    context: &Context,
+    events: &[E],
+    stream: &stream::Options,
+    question: Q,
+    commands: impl Fn(&Q, &str) -> Vec<Vec<String>>,
+    options: &Options<'_>,
+) -> Result {
+    probes::check_all(&commands(&question, "rkprobe"))?;
+    let instance = context.start()?;
+    probes::define_all(&context.tracefs, &commands(&question, instance.group()))?;
+    stream.prepare(&context.tracefs, &instance, context.is_json)?;
+    for event in events {
+        context.enable(&instance, event.as_ref())?;
+    }
+    let source = Source::<1>::Records(Tally::new(events, stream));
+    run(context, &instance, source, 0, question, options)
 }
 
 #[cfg(test)]

@@ -6,20 +6,21 @@
 use std::collections::HashMap;
 
 use crate::{
-    context::Context,
     failure::Result,
     hist::{
         Hist,
         Row, //
     },
     instance::Instance,
-    probes,
     programs::{
         self,
         Programs, //
     },
     reader::Reader,
-    record::Record,
+    record::{
+        name_of,
+        Record, //
+    },
     stream::{
         self,
         Options,
@@ -55,27 +56,9 @@ pub fn split(row: &Row) -> (&[String], u64) {
 
 /// The stack trace of a record as a key, as in the kernel's tables: it begins with the function that made the call.
 pub fn callers(record: &Record<'_>) -> String {
-    let is_own = |frame: &&str| record.place.split('+').next() == frame.split('+').next();
+    let is_own = |frame: &&str| name_of(record.place) == name_of(frame);
     let has_own = record.return_address().is_none() && record.stack.first().is_some_and(is_own);
     record.stack[usize::from(has_own)..].join("\n")
-}
-
-/// Defines and enables the events of a question in a new instance. `commands` are the commands to try for each event
-/// of a group.
-pub fn start<'c>(
-    context: &'c Context,
-    events: &[String],
-    stream: &Options,
-    commands: impl Fn(&str) -> Vec<Vec<String>>,
-) -> Result<Instance<'c>> {
-    probes::check_all(&commands("rkprobe"))?;
-    let instance = context.start()?;
-    probes::define_all(&context.tracefs, &commands(instance.group()))?;
-    stream.prepare(&context.tracefs, &instance, context.is_json)?;
-    for event in events {
-        context.enable(&instance, event)?;
-    }
-    Ok(instance)
 }
 
 /// What the records with these indices of their events add to the tables.
@@ -187,6 +170,18 @@ impl Tally {
             }
         }
     }
+}
+
+/// The first table of records, which are `lines`.
+#[cfg(test)]
+pub fn table_of<E: ToString>(events: &[E], lines: &[&str], take: Take<'_>) -> Hist {
+    let mut tally = Tally::new(events, &Options::default());
+    for line in lines {
+        let complete = tally.stacks.take(line);
+        tally.add(complete, take);
+    }
+    let first = tally.tables().next();
+    first.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,13 +5,17 @@
 
 use std::collections::HashMap;
 
-use probe::btf::{
-    field_offset,
-    Btf,
-    TypeKind, //
-};
+use probe::btf::Btf;
 
-use crate::kernel_memory::Memory;
+use crate::{
+    btf,
+    kernel_memory::Memory,
+    lock_probes::{
+        MUTEX_FLAGS,
+        READER,
+        RWSEM_FLAGS, //
+    }, //
+};
 
 /// The most tasks. A list that changes meanwhile could have no end.
 const MAX_TASKS: usize = 1 << 20;
@@ -19,11 +23,6 @@ const MAX_TASKS: usize = 1 << 20;
 const STACK: u64 = 16 * 1024;
 /// The lowest address of the kernel.
 const KERNEL: u64 = 1 << 63;
-/// The flags in the owner of a mutex, and of an rwsem. C: `MUTEX_FLAGS`, `RWSEM_OWNER_FLAGS_MASK`.
-const MUTEX_FLAGS: u64 = 7;
-const RWSEM_FLAGS: u64 = 3;
-/// C: `RWSEM_READER_OWNED`.
-const READER: u64 = 1;
 
 /// Offsets of members, in bytes. Kernels lack some of them.
 struct Offsets {
@@ -47,10 +46,7 @@ struct Offsets {
 
 impl Offsets {
     fn find(btf: &Btf<'_>) -> Option<Self> {
-        let of = |structure: &str, member: &str| -> Option<u64> {
-            let id = btf.find(structure, TypeKind::Struct)?;
-            field_offset(btf, id, member).ok().map(u64::from)
-        };
+        let of = |structure: &str, member: &str| btf::offset(btf, structure, member).map(u64::from);
         let task = |member: &str| of("task_struct", member);
         let completion = || {
             Some((
@@ -226,7 +222,7 @@ impl Reader<'_> {
         Some(Lock {
             kind,
             address,
-            owner: owner & !flags,
+            owner: owner & (u64::MAX << flags),
             is_reader: kind.starts_with("rwsem") && owner & READER > 0,
         })
     }

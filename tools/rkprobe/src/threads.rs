@@ -12,6 +12,8 @@ use std::{
 
 use serde::Serialize;
 
+use crate::record::name_of;
+
 /// How the names of the functions of locks start. The first other function on the stack is the place of the wait.
 const OF_LOCKS: [&str; 15] = [
     "__mutex_",
@@ -31,18 +33,13 @@ const OF_LOCKS: [&str; 15] = [
     "schedule",
 ];
 
-/// The function of a frame.
-fn function(frame: &str) -> &str {
-    frame.split('+').next().unwrap_or(frame)
-}
-
 /// The function on a stack that waits for a lock, or sleeps.
 pub fn place<T: AsRef<str>>(stack: &[T]) -> &str {
     let is_of_lock = |frame: &str| OF_LOCKS.iter().any(|start| frame.starts_with(start));
     let mut frames = stack.iter().map(AsRef::as_ref);
     let first = frames.clone().next();
     let place = frames.find(|frame| !is_of_lock(frame));
-    place.or(first).map_or("", function)
+    place.or(first).map_or("", name_of)
 }
 
 /// A thread.

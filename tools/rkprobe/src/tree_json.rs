@@ -6,7 +6,10 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::{
-    cause,
+    cause::{
+        self,
+        Cause, //
+    },
     errno,
     tree::Call,
     values::Members,
@@ -54,12 +57,17 @@ pub struct CallLine<'a> {
     unread: u64,
 }
 
-/// A call. `syscall` is the system call with its arguments.
-pub fn line<'c>(call: &'c Call, signatures: &Signatures, syscall: Option<String>) -> CallLine<'c> {
+/// A call, with the cause of its error. `syscall` is the system call with its arguments.
+pub fn line<'c>(
+    call: &'c Call,
+    cause: Option<&Cause>,
+    signatures: &Signatures,
+    syscall: Option<String>,
+) -> CallLine<'c> {
     let returns = &signatures.returns;
     let name = |number: u32| errno::name(number.into());
     let function = |step: usize| &*call.steps[step].function;
-    let cause = cause::find(call, returns).map(|cause| {
+    let cause = cause.map(|cause| {
         let guessed = cause.guessed.iter();
         CauseLine {
             error: name(cause.error),
@@ -99,7 +107,9 @@ mod tests {
     fn a_call_has_its_steps_and_its_cause() {
         let mut call = call(&[(0, "f", -2), (1, "g", -2)]);
         call.lost = 3;
-        let line = line(&call, &Signatures::default(), Some("open()".into()));
+        let signatures = Signatures::default();
+        let cause = cause::find(&call, &signatures.returns);
+        let line = line(&call, cause.as_ref(), &signatures, Some("open()".into()));
         let json: Json = serde_json::to_value(line).unwrap();
         assert_eq!(json["syscall"], "open()");
         let cause = serde_json::json!({

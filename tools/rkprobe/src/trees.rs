@@ -13,7 +13,8 @@ use crate::{
     btf,
     cause::{
         self,
-        Cause, //
+        Cause,
+        Failed, //
     },
     context::Context,
     duration,
@@ -42,7 +43,6 @@ use crate::{
     perfetto::Trace,
     places::{
         self,
-        Failed,
         Places, //
     },
     probes,
@@ -171,17 +171,15 @@ impl<'c> Answer<'c> {
         if self.question.svg.is_some() {
             self.add_flames(&call);
         }
-        if self.question.has_source {
-            if let Some(cause) = cause::find(&call, &self.signatures.returns) {
-                let function = call.steps[cause.step()].function.clone();
-                self.causes.insert((function, cause.error));
-            }
+        let cause = cause::find(&call, &self.signatures.returns);
+        if let (true, Some(cause)) = (self.question.has_source, &cause) {
+            self.causes.insert(cause.failed(&call));
         }
         if self.context.is_json {
-            let text = self.json(&call);
+            let text = self.json(&call, cause.as_ref());
             self.context.print(&text)?;
         } else {
-            let (index, is_new) = self.groups.add(call, &self.signatures.returns);
+            let (index, is_new) = self.groups.add(call, cause, &self.signatures.returns);
             if is_new && !self.question.is_late {
                 let text = self.text(index);
                 self.context.print(&text)?;
@@ -233,8 +231,7 @@ impl<'c> Answer<'c> {
 
     /// Where the cause of an error returned it, if that is known.
     fn place(&self, call: &Call, cause: &Cause) -> Option<String> {
-        let function = call.steps[cause.step()].function.clone();
-        let places = self.places.get(&(function, cause.error))?;
+        let places = self.places.get(&cause.failed(call))?;
         Some(places.join(" or "))
     }
 
@@ -262,9 +259,9 @@ impl<'c> Answer<'c> {
         format!("{task}  {what}{error}  {ns}{times}\n")
     }
 
-    fn json(&mut self, call: &Call) -> String {
+    fn json(&mut self, call: &Call, cause: Option<&Cause>) -> String {
         let syscall = self.syscalls.text(&self.context.tracefs, call);
-        let line = tree_json::line(call, &self.signatures, syscall);
+        let line = tree_json::line(call, cause, &self.signatures, syscall);
         with_record(call, |record| self.question.options.json(record, line))
     }
 
@@ -436,7 +433,7 @@ pub fn run(
         return Ok(());
     }
     if !answer.causes.is_empty() {
-        answer.places = places::find(context, &answer.causes)?;
+        answer.places = places::find(context, &answer.causes, &answer.signatures.returns)?;
     }
     let in_flight = context.in_flight();
     answer.write_images()?;

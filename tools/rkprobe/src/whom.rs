@@ -16,11 +16,6 @@ use std::{
     process, //
 };
 
-use probe::btf::{
-    field_offset,
-    TypeKind, //
-};
-
 use crate::{
     btf,
     counts,
@@ -287,10 +282,7 @@ fn in_cgroup(path: &str) -> Result<String> {
     let metadata = metadata.map_err(|error| Failure::file(directory.display(), &error))?;
     let parents = directory.ancestors().skip(1);
     let level = parents.take_while(|path| is_cgroup(path)).count();
-    let offset = btf::with(None, |btf| {
-        let cgroup = btf.find("cgroup", TypeKind::Struct)?;
-        field_offset(btf, cgroup, "ancestors").ok()
-    });
+    let offset = btf::with(None, |btf| btf::offset(btf, "cgroup", "ancestors"));
     let offset = offset
         .flatten()
         .ok_or_else(|| Failure::new("--cgroup: BTF describes no struct cgroup with ancestors"))?;

@@ -51,13 +51,11 @@ use crate::{
         Cell,
         Image,
         Options,
-        Question,
-        Source, //
+        Question, //
     },
     tally::{
         self,
-        Hit,
-        Tally, //
+        Hit, //
     },
     whom::Whom, //
 };
@@ -168,8 +166,7 @@ impl Question for Between<'_> {
         vec![Hit {
             keys: vec![open.group],
             ns: Some(record.time.saturating_sub(open.time)),
-            value: 0,
-            table: 0,
+            ..Hit::default()
         }]
     }
 
@@ -306,24 +303,22 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
         follow::choose(structure, from, asked.object, false)?,
         follow::choose(structure, until, asked.end, true)?,
     ];
-    let events = EVENTS.map(String::from);
     let has_stacks = asked.by == Some(By::Stack);
     let stream = stream::Options {
         has_stack: has_stacks,
         needs_clock: true,
         ..stream::Options::default()
     };
-    let instance = tally::start(context, &events, &stream, |group| {
-        all_commands(group, &asked, &objects, &context.whom).into()
-    })?;
     let question = Between {
         text: format!("{structure} from {from} until {until}"),
         asked,
         open: HashMap::new(),
         all: Spread::default(),
     };
-    let source = Source::<1>::Records(Tally::new(&events, &stream));
-    table::run(context, &instance, source, 0, question, options)
+    let commands = |question: &Between<'_>, group: &str| {
+        all_commands(group, &question.asked, &objects, &context.whom).into()
+    };
+    table::run_records(context, &EVENTS, &stream, question, commands, options)
 }
 
 #[cfg(test)]
@@ -374,8 +369,7 @@ mod tests {
         let hit = Hit {
             keys: vec!["a b".into()],
             ns: Some(10_000),
-            value: 0,
-            table: 0,
+            ..Hit::default()
         };
         assert_eq!(hits, [hit]);
         assert_eq!(question.open.len(), 1);

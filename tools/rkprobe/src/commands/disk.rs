@@ -34,13 +34,11 @@ use crate::{
         Cell,
         Image,
         Options,
-        Question,
-        Source, //
+        Question, //
     },
     tally::{
         self,
-        Hit,
-        Tally, //
+        Hit, //
     },
     whom::Whom, //
 };
@@ -205,7 +203,7 @@ impl Question for Disks {
                 keys,
                 ns: Some(until.saturating_sub(from)),
                 value,
-                table: 0,
+                ..Hit::default()
             }
         };
         vec![
@@ -306,22 +304,18 @@ fn commands(group: &str, disk: Option<&str>, whom: &Whom) -> Vec<Vec<String>> {
 
 /// Runs the command. `disk` is a pattern for the name of the disk.
 pub fn run(context: &Context, disk: Option<&str>, options: &Options<'_>) -> Result {
-    let events = EVENTS.map(String::from);
     let stream = stream::Options {
         needs_clock: true,
         ..stream::Options::default()
     };
-    let instance = tally::start(context, &events, &stream, |group| {
-        commands(group, disk, &context.whom)
-    })?;
     let operations = btf::with(None, Flags::block_operation).flatten();
     let question = Disks {
         operations: operations.unwrap_or_default(),
         open: HashMap::new(),
         all: Spread::default(),
     };
-    let source = Source::<1>::Records(Tally::new(&events, &stream));
-    table::run(context, &instance, source, 0, question, options)
+    let commands = |_: &Disks, group: &str| commands(group, disk, &context.whom);
+    table::run_records(context, &EVENTS, &stream, question, commands, options)
 }
 
 #[cfg(test)]
@@ -336,7 +330,6 @@ mod tests {
             open: HashMap::new(),
             all: Spread::default(),
         };
-        let events = EVENTS.map(String::from);
         let lines = [
             "a-1 [000] ..... 1.000001: start: (f+0x4/0x10) rq=0xff01 disk=\"sda\" op=2048 comm=\"dd\"",
             "a-1 [000] ..... 1.000002: start: (f+0x4/0x10) rq=0xff02 disk=\"sda\" op=2048 comm=\"dd\"",
@@ -347,22 +340,8 @@ mod tests {
             "i-0 [001] ..... 1.000032: done: (f+0x4/0x10) rq=0xff02",
             "i-0 [001] ..... 1.000032: done: (f+0x4/0x10) rq=0xff03",
         ];
-        let mut rows = Vec::new();
-        for line in lines {
-            let (event, record) = Record::parse_any(line, &events).unwrap();
-            for hit in question.take(event, &record) {
-                let mut keys = hit.keys;
-                keys.extend(hit.ns.map(|ns| ns.to_string()));
-                rows.push(crate::hist::Row {
-                    keys,
-                    hits: 1,
-                    sum: hit.value,
-                    min: None,
-                    max: None,
-                });
-            }
-        }
-        let hist = Hist { rows, dropped: 0 };
+        let mut take = |event: usize, record: &Record<'_>| question.take(event, record);
+        let hist = tally::table_of(&EVENTS, &lines, &mut take);
         let rows = question.rows(&[hist]);
         let row = &rows[0];
         assert_eq!((&*row.disk, &*row.comm, row.bytes), ("sda", "dd", 4096));

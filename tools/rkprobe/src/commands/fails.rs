@@ -40,7 +40,10 @@ use crate::{
     },
     lines::Lines,
     probes,
-    record::Record,
+    record::{
+        function_of_exit,
+        Record, //
+    },
     returns::{
         Returns,
         MIN_ERROR, //
@@ -217,16 +220,6 @@ fn value(key: &str) -> u64 {
     key.parse::<i128>().map_or(0, |value| value as u64)
 }
 
-/// The function of a return instruction. A part of the function can be elsewhere, in `FUNCTION.cold`.
-fn function_of(place: &str) -> String {
-    let (symbol, rest) = place.split_once('+').unwrap_or((place, ""));
-    let symbol = symbol.trim_end_matches(".cold");
-    match rest.split_once(' ') {
-        Some((_, module)) => format!("{symbol} {module}"),
-        None => symbol.into(),
-    }
-}
-
 /// The module of `MODULE:FUNCTION`, or nothing.
 fn module(function: &str) -> &str {
     function.split_once(':').map_or("", |(module, _)| module)
@@ -248,7 +241,7 @@ fn errors<'h>(
     let by_place = exits.rows.iter().map(|row| {
         let place = hist::symbol(&row.keys[0]);
         let line = lines.and_then(|lines| lines.find_return(place));
-        (row, function_of(place), line.unwrap_or(place.into()))
+        (row, function_of_exit(place), line.unwrap_or(place.into()))
     });
     let rows: Vec<_> = by_function.chain(by_place).collect();
     returns.look_up(rows.iter().map(|(_, function, _)| &**function));
@@ -568,9 +561,9 @@ mod tests {
 
     #[test]
     fn an_instruction_belongs_to_a_function() {
-        assert_eq!(function_of("vfs_read+0xf5/0x370"), "vfs_read");
-        assert_eq!(function_of("vfs_read.cold+0x5/0x10"), "vfs_read");
-        assert_eq!(function_of("a+0xf5/0x370 [ext4]"), "a [ext4]");
+        assert_eq!(function_of_exit("vfs_read+0xf5/0x370"), "vfs_read");
+        assert_eq!(function_of_exit("vfs_read.cold+0x5/0x10"), "vfs_read");
+        assert_eq!(function_of_exit("a+0xf5/0x370 [ext4]"), "a [ext4]");
         let text = "{ exit: [ffff] f+0x5/0x10, value: -2, comm: cat } hitcount: 3\n";
         let exits = hist::parse(text, &["exit", "value", "comm"], None);
         let errors = errors(

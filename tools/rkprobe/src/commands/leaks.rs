@@ -35,14 +35,9 @@ use crate::{
         Cell,
         Image,
         Options,
-        Question,
-        Source, //
+        Question, //
     },
-    tally::{
-        self,
-        Hit,
-        Tally, //
-    },
+    tally::Hit,
     whom::Whom, //
 };
 
@@ -318,16 +313,14 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
         needs_clock: true,
         ..stream::Options::default()
     };
-    let instance = tally::start(context, &events, &stream, |group| {
-        commands(group, &all, &context.whom)
-    })?;
     let question = Leaks {
         references: References::new(asked.from.is_some()),
         asked,
         places: all,
     };
-    let source = Source::<1>::Records(Tally::new(&events, &stream));
-    table::run(context, &instance, source, 0, question, options)
+    let commands =
+        |question: &Leaks<'_>, group: &str| commands(group, &question.places, &context.whom);
+    table::run_records(context, &events, &stream, question, commands, options)
 }
 
 #[cfg(test)]

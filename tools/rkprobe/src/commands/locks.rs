@@ -40,13 +40,11 @@ use crate::{
         Cell,
         Image,
         Options,
-        Question,
-        Source, //
+        Question, //
     },
     tally::{
         self,
-        Hit,
-        Tally, //
+        Hit, //
     },
     threads,
     whom::Whom, //
@@ -182,8 +180,7 @@ impl Question for Locks {
             false => vec![Hit {
                 keys: open.keys,
                 ns: Some(ns),
-                value: 0,
-                table: 0,
+                ..Hit::default()
             }],
         }
     }
@@ -288,22 +285,18 @@ pub fn run(context: &Context, asked: Asked, options: &Options<'_>) -> Result {
             "locks needs BTF that describes mutexes: the kernel needs CONFIG_DEBUG_INFO_BTF",
         )
     })?;
-    let events = EVENTS.map(String::from);
     let stream = stream::Options {
         has_stack: true,
         needs_clock: true,
         ..stream::Options::default()
     };
-    let instance = tally::start(context, &events, &stream, |group| {
-        commands(group, &offsets, &context.whom)
-    })?;
     let question = Locks {
         asked,
         open: HashMap::new(),
         stacks: Vec::new(),
     };
-    let source = Source::<1>::Records(Tally::new(&events, &stream));
-    table::run(context, &instance, source, 0, question, options)
+    let commands = |_: &Locks, group: &str| commands(group, &offsets, &context.whom);
+    table::run_records(context, &EVENTS, &stream, question, commands, options)
 }
 
 #[cfg(test)]
@@ -320,7 +313,6 @@ mod tests {
             open: HashMap::new(),
             stacks: Vec::new(),
         };
-        let events = EVENTS.map(String::from);
         let begin = |time: &str, lock: &str, pid| {
             format!(
                 "a-7 [000] ..... 1.{time}: begin: (f+0x4/0x10) lock={lock} address=0xff00 flags=32 owner=0xee01 \
@@ -340,23 +332,19 @@ mod tests {
             begin("000041", "big_lock+0x0/0x20", 0),
             end("a-7", "000042"),
         ];
-        let mut rows = Vec::new();
-        for line in &lines {
-            let (event, record) = Record::parse_any(line, &events).unwrap();
+        let mut take = |event: usize, record: &Record<'_>| {
             let stack = vec!["__mutex_lock.constprop.0+0x1/0x2", "fdget_pos+0x1/0x2"];
-            for hit in question.take(event, &Record { stack, ..record }) {
-                let mut keys = hit.keys;
-                keys.extend(hit.ns.map(|ns| ns.to_string()));
-                rows.push(crate::hist::Row {
-                    keys,
-                    hits: 1,
-                    sum: 0,
-                    min: None,
-                    max: None,
-                });
-            }
-        }
-        let rows = question.rows(&[Hist { rows, dropped: 0 }]);
+            let record = Record {
+                stack,
+                fields: record.fields.clone(),
+                user_stack: Vec::new(),
+                ..*record
+            };
+            question.take(event, &record)
+        };
+        let lines = lines.each_ref().map(String::as_str);
+        let hist = tally::table_of(&EVENTS, &lines, &mut take);
+        let rows = question.rows(&[hist]);
         let shown: Vec<String> = rows.iter().map(Waits::show).collect();
         assert_eq!(
             shown,

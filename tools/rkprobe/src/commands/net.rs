@@ -27,7 +27,10 @@ use crate::{
     functions::Method,
     hist::Hist,
     probes,
-    record::Record,
+    record::{
+        name_of,
+        Record, //
+    },
     sockets,
     spread::Spread,
     stream,
@@ -36,13 +39,11 @@ use crate::{
         Cell,
         Image,
         Options,
-        Question,
-        Source, //
+        Question, //
     },
     tally::{
         self,
-        Hit,
-        Tally, //
+        Hit, //
     },
     whom::Whom, //
 };
@@ -126,8 +127,7 @@ fn hit(event: &str, place: String, detail: String, comm: String, ns: u64) -> Vec
     vec![Hit {
         keys: vec![event.into(), place, detail, comm],
         ns: Some(ns),
-        value: 0,
-        table: 0,
+        ..Hit::default()
     }]
 }
 
@@ -211,7 +211,7 @@ impl Question for Net {
             }
             "drop" => {
                 let place = record.field("place").unwrap_or("");
-                let function = place.split('+').next().unwrap_or(place);
+                let function = name_of(place);
                 let reason = self.reason(record.number("reason"));
                 hit("drop", function.into(), reason, String::new(), 0)
             }
@@ -330,23 +330,28 @@ pub fn run(context: &Context, options: &Options<'_>) -> Result {
     let ipv6 = sockets::ipv6_offset();
     let is_for_all = !context.whom.selects_tasks();
     let count = EVENTS.len() - usize::from(!is_for_all);
-    let events: Vec<String> = EVENTS[..count].iter().copied().map(String::from).collect();
     let stream = stream::Options {
         needs_clock: true,
         ..stream::Options::default()
     };
-    let instance = tally::start(context, &events, &stream, |group| {
-        let mut all = commands(group, ipv6, &context.whom);
-        all.truncate(count);
-        all
-    })?;
     let question = Net {
         reasons: reasons(),
         is_for_all,
         known: HashMap::new(),
     };
-    let source = Source::<1>::Records(Tally::new(&events, &stream));
-    table::run(context, &instance, source, 0, question, options)
+    let commands = |_: &Net, group: &str| {
+        let mut all = commands(group, ipv6, &context.whom);
+        all.truncate(count);
+        all
+    };
+    table::run_records(
+        context,
+        &EVENTS[..count],
+        &stream,
+        question,
+        commands,
+        options,
+    )
 }
 
 #[cfg(test)]
@@ -359,23 +364,9 @@ mod tests {
             is_for_all,
             known: HashMap::new(),
         };
-        let events = EVENTS.map(String::from);
-        let mut rows = Vec::new();
-        for line in lines {
-            let (event, record) = Record::parse_any(line, &events).unwrap();
-            for hit in question.take(event, &record) {
-                let mut keys = hit.keys;
-                keys.extend(hit.ns.map(|ns| ns.to_string()));
-                rows.push(crate::hist::Row {
-                    keys,
-                    hits: 1,
-                    sum: 0,
-                    min: None,
-                    max: None,
-                });
-            }
-        }
-        let rows = question.rows(&[Hist { rows, dropped: 0 }]);
+        let mut take = |event: usize, record: &Record<'_>| question.take(event, record);
+        let hist = tally::table_of(&EVENTS, lines, &mut take);
+        let rows = question.rows(&[hist]);
         rows.iter().map(Row::show).collect()
     }
 

@@ -241,7 +241,8 @@ mod tests {
         call.fields = vec![("str1".into(), format!("\"{path}\""))];
         call.end = end;
         let mut groups = Groups::new(Likeness::Cause);
-        groups.add(call, &returns);
+        let cause = crate::cause::find(&call, &returns);
+        groups.add(call, cause, &returns);
         groups.all.remove(0)
     }
 
