@@ -371,8 +371,7 @@ impl Action {
         let mut is_recorded = false;
         buffered.run(*hit, values, head, |buffered, fields| {
             is_recorded = true;
-            buffered.input.counters.increment::<HITS>();
-            buffered.taker.take(fields)
+            buffered.hit(fields)
         });
         is_recorded
     }
@@ -421,8 +420,7 @@ impl Action {
                 if !is_record(fields) {
                     return None;
                 }
-                buffered.input.counters.increment::<HITS>();
-                buffered.taker.take(fields)
+                buffered.hit(fields)
             });
         }
     }
@@ -557,10 +555,14 @@ impl Buffered {
     /// Takes the fields of a hit.
     #[inline(always)]
     fn run_always(&self, hit: impl Origin, values: impl CallValues, head: impl RecordHead) {
-        self.run(hit, values, head, |buffered, fields| {
-            buffered.input.counters.increment::<HITS>();
-            buffered.taker.take(fields)
-        });
+        self.run(hit, values, head, Self::hit);
+    }
+
+    /// Counts a hit, and takes its fields. Returns the event if they are those of its record.
+    #[inline(always)]
+    fn hit(&self, fields: &[u8]) -> Option<&Records> {
+        self.input.counters.increment::<HITS>();
+        self.taker.take(fields)
     }
 
     /// Reads the fields once for all users. Makes a record of them if `take` returns an event.

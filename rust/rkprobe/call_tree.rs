@@ -233,7 +233,7 @@ impl CallTree {
             Some(_) => return,
         };
         let mut records = finished.records();
-        // Steps without their root would be a tree of which nobody knows the arguments.
+        // Steps without the record of their root would have no arguments.
         match records.next() {
             Some(root) if action.record_always(&call, values, root) => {}
             _ => return,

@@ -304,11 +304,12 @@ pub(crate) fn takes(filter: Filter<'_>) -> Result<bool> {
     }
 }
 
-/// The functions by which the kernel's fprobe locks a bucket of its hash table, and a pattern that
-/// matches only them. At a call of them, fprobe would search the bucket that is being changed, and
-/// the search would never end. They are functions only on kernels for debugging, else macros. C:
-/// `preempt_count_add()`, `preempt_count_sub()`.
+/// The kernel's fprobe calls these functions while it changes its hash table, to lock a bucket. At
+/// such a call, fprobe would search the bucket that is being changed, and the search would never
+/// end. They are functions only on kernels for debugging, else macros. C: `preempt_count_add()`,
+/// `preempt_count_sub()`.
 pub(super) const USED_BY_FPROBE: [&CStr; 2] = [c"preempt_count_add", c"preempt_count_sub"];
+/// A pattern that matches only them.
 pub(super) const USED_BY_FPROBE_PATTERN: &CStr = c"preempt_count_*";
 /// Whether the kernel has these functions.
 pub(super) const HAS_USED_BY_FPROBE: bool =
@@ -329,7 +330,7 @@ pub(super) fn leave_out_used(sites: &mut KVVec<c_ulong>) -> Result {
 
 /// The functions whose names match a pattern with `*`, `?` and `[...]`, as addresses of their call
 /// sites, which ftrace patches: [`Call::function`] is such an address. `*` matches all functions.
-/// Those that an [`fprobe`](crate::fprobe) with an exit handler cannot have are left out.
+/// Leaves out the functions that an [`fprobe`](crate::fprobe) with an exit handler cannot probe.
 ///
 /// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. `EINVAL`
 /// if no function matches, `EFAULT` if the kernel's filters look unknown, `ENOMEM`.

@@ -115,23 +115,9 @@ pub struct Context {
     time: RunTime,
 }
 
-/// An answer that grows during the run.
-pub trait Live {
-    /// Whether it comes from records, which must be read all the time, and not from the tables of the events that count.
-    fn has_records(&self) -> bool;
-
-    /// Reads the records that there are. At the end of the run, reads the last ones.
-    fn poll(&mut self, is_end: bool) -> Result;
-
-    /// Takes notice of the time: an interval is over.
-    fn tick(&mut self) -> Result {
-        Ok(())
-    }
-
-    /// The text of the answer so far, or since the answer before if there is an interval.
-    fn answer(&mut self) -> Result<String>;
-
-    /// The table on a terminal, without rows.
+/// A table that fills a terminal.
+pub trait OnTerminal {
+    /// The table, without rows.
     fn view(&self, screen: Screen) -> View;
 
     /// The rows of the answer so far.
@@ -139,6 +125,21 @@ pub trait Live {
 
     /// The text about one of these rows.
     fn details(&self, row: usize) -> String;
+}
+
+/// An answer that grows during the run.
+pub trait Live: OnTerminal {
+    /// Whether it comes from records, which must be read all the time, and not from the tables of the events that count.
+    fn has_records(&self) -> bool;
+
+    /// Reads the records that there are. At the end of the run, reads the last ones.
+    fn poll(&mut self, is_end: bool) -> Result;
+
+    /// Takes notice of the time: an interval is over.
+    fn tick(&mut self) -> Result;
+
+    /// The text of the answer so far, or since the answer before if there is an interval.
+    fn answer(&mut self) -> Result<String>;
 }
 
 /// The time of a run. It starts at the first question for its end: the setup of the probes does not count.
@@ -430,15 +431,15 @@ impl Context {
     }
 
     /// Shows a table on a terminal until the user ends it. Returns whether the output is a terminal.
-    pub fn show_table(&self, live: &mut impl Live) -> Result<bool> {
-        let Some((mut terminal, mut view)) = self.open_view(None, live)? else {
+    pub fn show_table(&self, table: &mut impl OnTerminal) -> Result<bool> {
+        let Some((mut terminal, mut view)) = self.open_view(None, table)? else {
             return Ok(false);
         };
         let mut drawn = Instant::now();
-        while draw_keys(&mut terminal, &mut view, live)? && self.wait(KEY_INTERVAL)? {
+        while draw_keys(&mut terminal, &mut view, table)? && self.wait(KEY_INTERVAL)? {
             if drawn.elapsed() >= DRAW_INTERVAL {
                 drawn = Instant::now();
-                draw(&mut terminal, &mut view, live)?;
+                draw(&mut terminal, &mut view, table)?;
             }
         }
         Ok(true)
@@ -448,15 +449,15 @@ impl Context {
     fn open_view(
         &self,
         interval: Option<Duration>,
-        live: &mut impl Live,
+        table: &mut impl OnTerminal,
     ) -> Result<Option<(Terminal, View)>> {
         let is_wanted = self.is_terminal && !self.is_json && !self.is_plain;
         if !is_wanted || interval.is_some() || !self.whom.command.is_empty() {
             return Ok(None);
         }
-        let mut view = live.view(self.screen());
+        let mut view = table.view(self.screen());
         let mut terminal = Terminal::open()?;
-        draw(&mut terminal, &mut view, live)?;
+        draw(&mut terminal, &mut view, table)?;
         Ok(Some((terminal, view)))
     }
 
@@ -677,23 +678,27 @@ impl Context {
 }
 
 /// Draws the rows as they are now.
-fn draw(terminal: &mut Terminal, view: &mut View, live: &mut impl Live) -> Result {
+fn draw(terminal: &mut Terminal, view: &mut View, table: &mut impl OnTerminal) -> Result {
     if !view.is_paused() {
-        view.update(live.rows()?);
+        view.update(table.rows()?);
     }
-    draw_again(terminal, view, live)
+    draw_again(terminal, view, table)
 }
 
-fn draw_again(terminal: &mut Terminal, view: &mut View, live: &mut impl Live) -> Result {
-    let details = view.open().map(|index| live.details(index));
+fn draw_again(terminal: &mut Terminal, view: &mut View, table: &mut impl OnTerminal) -> Result {
+    let details = view.open().map(|index| table.details(index));
     terminal.draw(view, details.as_deref())
 }
 
 /// Does what the user's keys say. Returns whether the run goes on.
-fn draw_keys(terminal: &mut Terminal, view: &mut View, live: &mut impl Live) -> Result<bool> {
+fn draw_keys(
+    terminal: &mut Terminal,
+    view: &mut View,
+    table: &mut impl OnTerminal,
+) -> Result<bool> {
     let (is_changed, goes_on) = terminal.keys(view)?;
     if is_changed && goes_on {
-        draw_again(terminal, view, live)?;
+        draw_again(terminal, view, table)?;
     }
     Ok(goes_on)
 }

@@ -85,11 +85,11 @@ pub struct Call<'a, A> {
     pub start: u64,
     /// The duration, in ns.
     pub ns: u64,
-    /// What a click on the slice shows.
+    /// A click on the slice shows this.
     pub arguments: A,
 }
 
-/// What a click on the slice shows.
+/// A click on the slice shows this.
 #[derive(Serialize)]
 struct Arguments {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -17,7 +17,8 @@ use serde::Serialize;
 use crate::{
     context::{
         Context,
-        Live, //
+        Live,
+        OnTerminal, //
     },
     counts::{
         self,
@@ -256,6 +257,35 @@ impl<Q: Question, const N: usize> Run<'_, Q, N> {
     }
 }
 
+impl<Q: Question, const N: usize> OnTerminal for Run<'_, Q, N> {
+    fn view(&self, screen: Screen) -> View {
+        View::new(self.question.title(), Q::COLUMNS, self.options.sort, screen)
+    }
+
+    fn rows(&mut self) -> Result<view::Rows> {
+        let (hists, missing) = self.read()?;
+        self.shown = self.question.rows(&hists);
+        let question = &self.question;
+        let cell = |row: &Q::Row, column: &str| view::Cell {
+            text: question.cell_text(row, column),
+            number: match Q::cell(row, column) {
+                Cell::Number(Reverse(number)) => Some(number),
+                Cell::Text(_) => None,
+            },
+        };
+        let row = |row| Q::COLUMNS.iter().map(|column| cell(row, column)).collect();
+        Ok(view::Rows {
+            rows: self.shown.iter().map(row).collect(),
+            note: missing.with_unprobed(self.unprobed).lines(),
+        })
+    }
+
+    fn details(&self, row: usize) -> String {
+        let rows = self.shown.get(row..=row).unwrap_or(&[]);
+        self.question.show(rows, self.context.screen())
+    }
+}
+
 impl<Q: Question, const N: usize> Live for Run<'_, Q, N> {
     fn has_records(&self) -> bool {
         matches!(self.source, Source::Records(_))
@@ -293,33 +323,6 @@ impl<Q: Question, const N: usize> Live for Run<'_, Q, N> {
 
     fn answer(&mut self) -> Result<String> {
         Ok(self.next()?.0)
-    }
-
-    fn view(&self, screen: Screen) -> View {
-        View::new(self.question.title(), Q::COLUMNS, self.options.sort, screen)
-    }
-
-    fn rows(&mut self) -> Result<view::Rows> {
-        let (hists, missing) = self.read()?;
-        self.shown = self.question.rows(&hists);
-        let question = &self.question;
-        let cell = |row: &Q::Row, column: &str| view::Cell {
-            text: question.cell_text(row, column),
-            number: match Q::cell(row, column) {
-                Cell::Number(Reverse(number)) => Some(number),
-                Cell::Text(_) => None,
-            },
-        };
-        let row = |row| Q::COLUMNS.iter().map(|column| cell(row, column)).collect();
-        Ok(view::Rows {
-            rows: self.shown.iter().map(row).collect(),
-            note: missing.with_unprobed(self.unprobed).lines(),
-        })
-    }
-
-    fn details(&self, row: usize) -> String {
-        let rows = self.shown.get(row..=row).unwrap_or(&[]);
-        self.question.show(rows, self.context.screen())
     }
 }
 

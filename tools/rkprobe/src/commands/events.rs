@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::{
     context::{
         Context,
-        Live, //
+        OnTerminal, //
     },
     draw::Screen,
     failure::Result,
@@ -142,25 +142,13 @@ fn show(name: &str, probes: &[Probe], places: &[String], tracepoints: &[String])
 }
 
 /// The events as a table on a terminal.
-struct OnTerminal<'a> {
+struct Events<'a> {
     context: &'a Context,
     tracepoints: Vec<String>,
     events: Vec<(String, Vec<Probe>)>,
 }
 
-impl Live for OnTerminal<'_> {
-    fn has_records(&self) -> bool {
-        false
-    }
-
-    fn poll(&mut self, _: bool) -> Result {
-        Ok(())
-    }
-
-    fn answer(&mut self) -> Result<String> {
-        Ok(String::new())
-    }
-
+impl OnTerminal for Events<'_> {
     fn view(&self, screen: Screen) -> View {
         View::new(
             "events".into(),
@@ -213,12 +201,12 @@ pub fn run(context: &Context, is_table: bool) -> Result {
     if tracefs.is_dry() {
         return Ok(());
     }
-    let mut live = OnTerminal {
+    let mut table = Events {
         context,
         tracepoints: tracepoints(tracefs),
         events: Vec::new(),
     };
-    if is_table && context.show_table(&mut live)? {
+    if is_table && context.show_table(&mut table)? {
         return Ok(());
     }
     let events = events(profile::read(tracefs)?);
@@ -231,7 +219,7 @@ pub fn run(context: &Context, is_table: bool) -> Result {
     if events.is_empty() {
         return context.print("no events\n");
     }
-    let tracepoints = live.tracepoints;
+    let tracepoints = table.tracepoints;
     let text: String = events
         .iter()
         .map(|(name, probes)| show(name, probes, &places(tracefs, name), &tracepoints))

@@ -246,7 +246,7 @@ fn with_types<S: Serializer>(
     serializer.collect_map(fields.map(|(name, value)| (name, plain_json(value))))
 }
 
-/// What a click on a step in a trace shows.
+/// A click on a step in a trace shows this.
 #[derive(Serialize)]
 struct Arguments<'a> {
     object: &'a str,

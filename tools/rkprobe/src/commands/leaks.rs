@@ -41,7 +41,7 @@ use crate::{
     whom::Whom, //
 };
 
-/// What the user asks about.
+/// The options of the question.
 pub struct Asked<'a> {
     /// The structure.
     pub structure: &'a str,
@@ -55,7 +55,7 @@ pub struct Asked<'a> {
     pub min_age: u64,
 }
 
-/// What a function does with an object.
+/// The effect of a function on an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Action {
     Birth,

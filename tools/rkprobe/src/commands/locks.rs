@@ -52,7 +52,7 @@ use crate::{
 
 /// The events, in the order in which they are enabled.
 const EVENTS: [&str; 2] = ["end", "begin"];
-/// What the user asks about.
+/// The options of the question.
 #[derive(Clone, Copy)]
 pub struct Asked {
     /// Whether each stack has a row.

@@ -38,15 +38,15 @@ use crate::{
     whom::Whom, //
 };
 
-/// The function by which a thread gives its CPU away.
+/// A thread calls this function when it gives its CPU away.
 const FUNCTION: &str = "schedule";
 /// The number of stacks that have room.
 const SIZE: u32 = 8192;
 
-/// What the user asks about.
+/// The options of the question.
 #[derive(Clone, Copy)]
 pub struct Asked {
-    /// Whether threads of a program are told apart.
+    /// Whether each thread of a program has a row.
     pub by_thread: bool,
     /// Whether threads of the kernel count.
     pub with_kernel: bool,

@@ -95,7 +95,7 @@ fn json(record: &Record<'_>, function: Option<&str>, values: &Values, options: &
     options.json(record, call)
 }
 
-/// What a click on the slice of a call shows.
+/// A click on the slice of a call shows this.
 #[derive(Serialize)]
 struct Slice<'a> {
     caller: &'a str,

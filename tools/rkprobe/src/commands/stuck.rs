@@ -42,7 +42,7 @@ use crate::{
 /// A time after which a task is given a CPU again, so that the clock of the scheduler is known.
 const NAP: Duration = Duration::from_millis(2);
 
-/// What the user asks about.
+/// The options of the question.
 pub struct Asked {
     /// Processes and threads. Empty for all.
     pub pids: Vec<u32>,
