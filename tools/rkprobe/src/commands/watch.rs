@@ -107,7 +107,12 @@ impl<'a> Memory<'a> {
     /// the size of a variable.
     fn length(&self, symbols: &str, known: impl FnOnce(&str) -> Option<u32>) -> Result<u64> {
         if let Some(length) = self.length {
-            return Ok(length);
+            return match LENGTHS.contains(&length) {
+                true => Ok(length),
+                false => Err(Failure::new(format!(
+                    "{length} bytes cannot be watched: a length is 1, 2, 4 or 8"
+                ))),
+            };
         }
         let Some(symbol) = self.symbol else {
             return Ok(length(self.offset, u64::MAX));
@@ -136,25 +141,40 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
+/// Whether a symbol is a variable that a message can suggest, by the letter of its kind. Some of the kernel's data have
+/// the letter of code. Code and constants are never written. What the kernel writes in its exceptions and locks, a
+/// watchpoint can keep from working.
+fn is_variable(kind: &str, name: &str, is_data: bool) -> bool {
+    let is_variable = match kind {
+        "b" | "B" | "d" | "D" => true,
+        "t" | "T" => is_data,
+        _ => false,
+    };
+    is_variable && !name.starts_with('_') && !name.contains("lock")
+}
+
 /// The address of a symbol, and the room up to the next symbol.
 fn find(symbol: &str, symbols: &str) -> Result<(u64, u64)> {
     let all = || {
         symbols.lines().filter_map(|line| {
             let mut words = line.split_whitespace();
             let address = u64::from_str_radix(words.next()?, 16).ok()?;
-            Some((address, words.nth(1)?))
+            Some((address, words.next()?, words.next()?))
         })
     };
-    let Some((address, _)) = all().find(|(_, name)| *name == symbol) else {
+    let Some((address, ..)) = all().find(|(.., name)| *name == symbol) else {
+        let address = |of| all().find(|(.., name)| *name == of).map(|(at, ..)| at);
+        let data = address("_sdata").unwrap_or(0)..address("_edata").unwrap_or(0);
+        let variables = all().filter(|(at, kind, name)| is_variable(kind, name, data.contains(at)));
         return Err(probes::no_such(
             "symbol",
             symbol,
-            all().map(|(_, name)| name),
+            variables.map(|(.., name)| name),
         ));
     };
     let next = all()
-        .filter(|(other, _)| *other > address)
-        .map(|(other, _)| other)
+        .filter(|(other, ..)| *other > address)
+        .map(|(other, ..)| other)
         .min();
     Ok((address, next.map_or(u64::MAX, |next| next - address)))
 }
@@ -365,6 +385,22 @@ mod tests {
             panic!();
         };
         assert_eq!(text, "the kernel has no symbol bb; similar: b");
+        assert!(Memory::parse("a:3").length(symbols, |_| None).is_err());
+    }
+
+    #[test]
+    fn suggestions_are_variables() {
+        for (kind, name, expected) in [
+            ("D", "panic_timeout", true),
+            ("b", "jiffies_count", true),
+            ("T", "vfs_read", false),
+            ("r", "names", false),
+            ("D", "tasklist_lock", false),
+            ("D", "__preempt_count", false),
+        ] {
+            assert_eq!(is_variable(kind, name, false), expected, "{name}");
+        }
+        assert!(is_variable("T", "print_fatal_signals", true));
     }
 
     #[test]
