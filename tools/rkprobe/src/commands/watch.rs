@@ -50,9 +50,6 @@ const LENGTHS: [u64; 4] = [8, 4, 2, 1];
 /// Whether a record has the value before the write. On arm64, the processor reports a write before it happens.
 const IS_BEFORE: bool = cfg!(target_arch = "aarch64");
 
-/// Whether the kernel takes the stack trace of a program at a write. On x86-64, a write is a non-maskable interrupt.
-const HAS_USER_STACK: bool = cfg!(target_arch = "aarch64");
-
 /// The longest length for an address, and for a variable of `size` bytes.
 fn length(address: u64, size: u64) -> u64 {
     LENGTHS
@@ -141,10 +138,16 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Whether a symbol is a variable that a message can suggest, by the letter of its kind. Code and constants are never
-/// written. What the kernel writes in its exceptions and locks, a watchpoint can keep from working.
-fn is_variable(kind: &str, name: &str) -> bool {
-    matches!(kind, "b" | "B" | "d" | "D") && !name.starts_with('_') && !name.contains("lock")
+/// Whether a symbol is a variable that a message can suggest, by the letter of its kind. Some of the kernel's data have
+/// the letter of code. Code and constants are never written. What the kernel writes in its exceptions and locks, a
+/// watchpoint can keep from working.
+fn is_variable(kind: &str, name: &str, is_data: bool) -> bool {
+    let is_variable = match kind {
+        "b" | "B" | "d" | "D" => true,
+        "t" | "T" => is_data,
+        _ => false,
+    };
+    is_variable && !name.starts_with('_') && !name.contains("lock")
 }
 
 /// The address of a symbol, and the room up to the next symbol.
@@ -157,7 +160,9 @@ fn find(symbol: &str, symbols: &str) -> Result<(u64, u64)> {
         })
     };
     let Some((address, ..)) = all().find(|(.., name)| *name == symbol) else {
-        let variables = all().filter(|(_, kind, name)| is_variable(kind, name));
+        let address = |of| all().find(|(.., name)| *name == of).map(|(at, ..)| at);
+        let data = address("_sdata").unwrap_or(0)..address("_edata").unwrap_or(0);
+        let variables = all().filter(|(at, kind, name)| is_variable(kind, name, data.contains(at)));
         return Err(probes::no_such(
             "symbol",
             symbol,
@@ -276,7 +281,8 @@ pub fn run(
     each: Option<&stream::Options>,
     options: &Options<'_>,
 ) -> Result {
-    if each.is_some_and(|options| options.has_user_stack) && !HAS_USER_STACK {
+    // On arm64, rkprobe makes the handler of a watchpoint one.
+    if each.is_some_and(|options| options.has_user_stack) {
         return Err(Failure::new(
             "the kernel takes no stack traces of programs at a write, which is a non-maskable interrupt here",
         ));
@@ -390,8 +396,9 @@ mod tests {
             ("D", "tasklist_lock", false),
             ("D", "__preempt_count", false),
         ] {
-            assert_eq!(is_variable(kind, name), expected, "{name}");
+            assert_eq!(is_variable(kind, name, false), expected, "{name}");
         }
+        assert!(is_variable("T", "print_fatal_signals", true));
     }
 
     #[test]
