@@ -923,7 +923,7 @@ pub fn run() -> Result<u8> {
             .get_one::<String>("by")
             .and_then(|by| lat::By::parse(by))
     };
-    match name {
+    let result = match name {
         "lat" => ask_lat(&context, matches),
         "slow" => {
             let limit = matches.get_one::<u64>("LIMIT").copied().unwrap_or(0);
@@ -1040,7 +1040,8 @@ pub fn run() -> Result<u8> {
         "names" => names::run(&context, text(matches, "KIND"), text(matches, "PREFIX")),
         "doctor" => return doctor::run(&context),
         _ => events::run(&context, matches.get_flag("live")),
-    }?;
+    };
+    result.map_err(|failure| context.functions.explain(failure))?;
     Ok(context.status())
 }
 

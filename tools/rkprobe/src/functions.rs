@@ -3,7 +3,10 @@
 //! The functions of the kernel and of its loaded modules: which of them can be probed, and why others cannot.
 
 use std::{
-    cell::OnceCell,
+    cell::{
+        OnceCell,
+        RefCell, //
+    },
     collections::HashSet,
     fmt::{
         self,
@@ -23,7 +26,7 @@ const BLACKLIST: &str = "/sys/kernel/debug/kprobes/blacklist";
 /// The functions that ftrace can trace.
 const TRACEABLE: &str = "available_filter_functions";
 /// How the names of the padding before functions start.
-const PADDING: &str = "__pfx_";
+pub const PADDING: &str = "__pfx_";
 
 /// How a command probes a function.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,6 +78,10 @@ impl Display for Symbol<'_> {
 pub struct Functions {
     /// Whether the run waits for a module that is not loaded.
     pub waits: bool,
+    /// Whether the run asks the kernel for probes, which can refuse them.
+    pub are_asked_for: bool,
+    /// The functions that the kernel checks when it is asked for a probe. See [`Functions::explain`].
+    pub left_to_kernel: RefCell<Vec<(String, Method)>>,
     traceable_file: PathBuf,
     symbols: OnceCell<String>,
     traceable: OnceCell<String>,
@@ -85,6 +92,8 @@ impl Functions {
     pub fn new(tracefs: &Tracefs) -> Self {
         Self {
             waits: false,
+            are_asked_for: !tracefs.is_dry(),
+            left_to_kernel: RefCell::default(),
             traceable_file: tracefs.path(TRACEABLE),
             symbols: OnceCell::new(),
             traceable: OnceCell::new(),
@@ -125,27 +134,33 @@ impl Functions {
 
     /// All symbols, with their addresses and kinds.
     pub fn all(&self) -> impl Iterator<Item = (&str, &str, Symbol<'_>)> {
-        self.symbols().lines().filter_map(|line| {
-            let mut words = line.split_whitespace();
-            let (address, kind) = (words.next()?, words.next()?);
-            Some((address, kind, symbol(words.next()?, words.next())))
-        })
+        self.symbols().lines().filter_map(parse)
     }
 
     /// The symbols of code, with their addresses. A few of them are data.
     pub fn code(&self) -> impl Iterator<Item = (&str, Symbol<'_>)> {
-        self.all()
-            .filter(|(_, kind, _)| matches!(*kind, "t" | "T" | "w" | "W"))
-            .map(|(address, _, symbol)| (address, symbol))
+        self.all().filter_map(only_code)
     }
 
     /// The functions of a name, with their addresses.
     pub fn named<'s>(&'s self, name: &str, module: Option<&str>) -> Vec<(&'s str, Symbol<'s>)> {
-        self.code()
+        // To parse all lines takes ten times as long.
+        lines_with(self.symbols(), name)
+            .filter_map(|line| only_code(parse(line)?))
             .filter(|(_, symbol)| {
                 symbol.name == name && module.is_none_or(|of| symbol.module == of)
             })
             .collect()
+    }
+
+    /// The module of a function, from `MODULE:FUNCTION` or the list of symbols. `None` if the kernel itself has it.
+    pub fn module_of(&self, function: &str) -> Option<String> {
+        if let Some((module, _)) = function.split_once(':') {
+            return Some(module.into());
+        }
+        let all = self.named(function, None);
+        let (_, first) = all.first()?;
+        (!first.module.is_empty()).then(|| first.module.into())
     }
 
     /// Whether ftrace can trace a function. True if this is unknown.
@@ -199,6 +214,33 @@ impl Functions {
     }
 }
 
+/// The lines of a text that contain a name.
+fn lines_with<'t, 'n>(text: &'t str, name: &'n str) -> impl Iterator<Item = &'t str> + use<'t, 'n> {
+    let mut end = 0;
+    text.match_indices(name).filter_map(move |(at, _)| {
+        let start = text[..at].rfind('\n').map_or(0, |before| before + 1);
+        // A line can contain the name twice.
+        (start >= end).then(|| {
+            let line = text[start..].lines().next().unwrap_or_default();
+            end = start + line.len() + 1;
+            line
+        })
+    })
+}
+
+/// Parses a line of the list of symbols: the address, the kind, the symbol.
+fn parse(line: &str) -> Option<(&str, &str, Symbol<'_>)> {
+    let mut words = line.split_whitespace();
+    let (address, kind) = (words.next()?, words.next()?);
+    Some((address, kind, symbol(words.next()?, words.next())))
+}
+
+fn only_code<'s>(
+    (address, kind, symbol): (&'s str, &str, Symbol<'s>),
+) -> Option<(&'s str, Symbol<'s>)> {
+    matches!(kind, "t" | "T" | "w" | "W").then_some((address, symbol))
+}
+
 fn symbol<'s>(name: &'s str, module: Option<&'s str>) -> Symbol<'s> {
     Symbol {
         name,
@@ -209,6 +251,27 @@ fn symbol<'s>(name: &'s str, module: Option<&'s str>) -> Symbol<'s> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+
+    #[test]
+    fn knows_modules() {
+        let module = |name| functions().module_of(name);
+        assert_eq!(module("mod_write").unwrap(), "mod");
+        assert_eq!(module("vfs_read"), None);
+        assert_eq!(module("a:b").unwrap(), "a");
+    }
+
+    #[test]
+    fn a_name_is_found_in_whole_words_only() {
+        let all = of("10 t of_it\n11 t it\t[it]\n12 d it\n13 t it", "", "");
+        let found = |name| -> Vec<&str> {
+            let found = all.named(name, None).into_iter();
+            found.map(|(address, _)| address).collect()
+        };
+        assert_eq!(found("it"), ["11", "13"]);
+        assert_eq!(found("of_it"), ["10"]);
+        assert!(found("").is_empty());
+        assert_eq!(all.named("it", Some("it")).len(), 1);
+    }
 
     /// What a small kernel says.
     pub fn functions() -> Functions {
@@ -225,6 +288,8 @@ pub mod tests {
     pub fn of(symbols: &str, traceable: &str, blacklist: &str) -> Functions {
         Functions {
             waits: false,
+            are_asked_for: false,
+            left_to_kernel: RefCell::default(),
             traceable_file: "/no/such/file".into(),
             symbols: OnceCell::from(symbols.to_string()),
             traceable: OnceCell::from(traceable.to_string()),

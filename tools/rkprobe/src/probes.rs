@@ -2,8 +2,6 @@
 
 //! Commands for probes: their syntax, and the kernel's answer to them.
 
-use std::fs;
-
 use probe::command::{
     EventsFile,
     Line, //
@@ -75,23 +73,6 @@ pub fn no_such<'s>(what: &str, name: &str, names: impl Iterator<Item = &'s str>)
         text += &format!("; similar: {}", names.join(", "));
     }
     Failure::new(text)
-}
-
-/// The module of a function, from `MODULE:FUNCTION` or the list of symbols. `None` if the kernel itself has it.
-pub fn module_of(function: &str) -> Option<String> {
-    if let Some((module, _)) = function.split_once(':') {
-        return Some(module.into());
-    }
-    module_in(function, &fs::read_to_string("/proc/kallsyms").ok()?)
-}
-
-fn module_in(function: &str, symbols: &str) -> Option<String> {
-    symbols.lines().find_map(|line| {
-        let mut words = line.split_whitespace().skip(2);
-        (words.next() == Some(function))
-            .then(|| words.next())?
-            .map(|module| module.trim_matches(['[', ']']).into())
-    })
 }
 
 /// Checks the syntax of all commands of [`define_all`].
@@ -185,14 +166,6 @@ mod tests {
         for command in commands("vfs_read") {
             assert!(check_syntax(&command).is_ok(), "{command}");
         }
-    }
-
-    #[test]
-    fn knows_modules() {
-        let symbols = "ffff t vfs_read\nffff T mod_write\t[mod]\n";
-        assert_eq!(module_in("mod_write", symbols).unwrap(), "mod");
-        assert_eq!(module_in("vfs_read", symbols), None);
-        assert_eq!(module_of("a:b").unwrap(), "a");
     }
 
     #[test]

@@ -18,7 +18,8 @@ use crate::{
     functions::{
         Functions,
         Method,
-        Symbol, //
+        Symbol,
+        PADDING, //
     },
     pattern::{
         is_pattern,
@@ -85,12 +86,50 @@ pub fn split(name: &str) -> (Option<&str>, &str) {
 impl Functions {
     /// Checks that a function exists and can be probed. `name` can start with the name of a module and a colon, and can
     /// end with an offset or a suffix such as `%all`.
+    ///
+    /// The kernel takes long to print its lists of functions. So if it refuses all that this check would refuse, the
+    /// check waits until then: see [`Functions::explain`].
     pub fn check(&self, name: &str, method: Method) -> Result {
         if is_list(name) {
             return Err(Failure::new(format!(
                 "{name} can be many functions: this command takes one"
             )));
         }
+        let is_name = !name.contains([':', '+', '%']) && !name.starts_with(PADDING);
+        match self.are_asked_for && is_name && !self.waits {
+            // `f` takes all functions of a name.
+            true if method == Method::Any => self.check_unique(name)?,
+            true => {}
+            false => return self.check_now(name, method),
+        }
+        let mut left = self.left_to_kernel.borrow_mut();
+        left.push((name.into(), method));
+        Ok(())
+    }
+
+    /// Says which function cannot be probed and why, if a command failed for this reason.
+    pub fn explain(&self, failure: Failure) -> Failure {
+        if matches!(failure, Failure::ClosedPipe) {
+            return failure;
+        }
+        let left = self.left_to_kernel.borrow();
+        let mut checks = left.iter();
+        let found = checks.find_map(|(name, method)| self.check_now(name, *method).err());
+        found.unwrap_or(failure)
+    }
+
+    /// Checks that only one function has the name.
+    fn check_unique(&self, name: &str) -> Result {
+        let found = self.named(name, None);
+        match found.len() {
+            0 if !self.symbols().is_empty() => Err(suggest::no_function(self, None, name)),
+            0 | 1 => Ok(()),
+            _ => Err(suggest::not_unique(None, name, &found)),
+        }
+    }
+
+    /// Checks a function by the kernel's lists, as [`Functions::check`].
+    fn check_now(&self, name: &str, method: Method) -> Result {
         let (module, function) = split(name);
         if self.symbols().is_empty() || self.awaited(name).is_some() {
             return Ok(());

@@ -394,7 +394,9 @@ pub fn run(
         false => context.functions.check(question.root, Method::Ftrace)?,
     }
     let roots = [question.root.to_string()];
-    let values = Values::of_each(&roots, "", &[]).pop().unwrap_or_default();
+    let values = Values::of_each(&context.functions, &roots, "", &[])
+        .pop()
+        .unwrap_or_default();
     let commands = commands(context, question, &values)?;
     let of_group = |group: &str| -> Vec<String> {
         let all = commands.iter();

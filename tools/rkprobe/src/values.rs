@@ -27,7 +27,7 @@ use crate::{
         self,
         Flags, //
     },
-    probes,
+    functions::Functions,
     record::Record, //
 };
 
@@ -237,7 +237,12 @@ pub struct Values {
 
 impl Values {
     /// The values of each function, with `NAME=FETCHARG` of the user. The return value has the name `returned`.
-    pub fn of_each(functions: &[String], returned: &str, shown: &[&str]) -> Vec<Self> {
+    pub fn of_each(
+        known: &Functions,
+        functions: &[String],
+        returned: &str,
+        shown: &[&str],
+    ) -> Vec<Self> {
         let unknown = || Self {
             shown: shown.iter().map(|field| Value::plain(field)).collect(),
             ..Self::default()
@@ -247,12 +252,12 @@ impl Values {
         let kernel = btf::parse(&bytes, None, &mut index);
         let values = |function: &String| {
             let kernel = kernel.as_ref()?;
-            // The list of symbols is long. One function can be of a module without its name in front.
+            let name = function.rsplit(':').next().unwrap_or(function);
+            // One function can be of a module without its name in front. The kernel takes long to print its symbols.
             let module = match &functions {
-                [one] => probes::module_of(one),
+                [one] if kernel.function(one).is_none() => known.module_of(one),
                 _ => function.split_once(':').map(|(module, _)| module.into()),
             };
-            let name = function.rsplit(':').next().unwrap_or(function);
             let Some(module) = module else {
                 return Some(Self::find(kernel, name, returned, shown));
             };

@@ -48,7 +48,7 @@ fn json(record: &Record<'_>, function: Option<&str>, values: &Values, options: &
 /// user wants to see.
 pub fn run(context: &Context, text: &str, shown: &[&str], options: &Options) -> Result {
     let functions = context.functions.each(text, Method::Kprobe)?;
-    let values = Values::of_each(&functions, "", shown);
+    let values = Values::of_each(&context.functions, &functions, "", shown);
     let clause = context.whom.clause();
     let commands = |group: &str, event: &str, index: usize| -> Vec<String> {
         let all = values[index].fetch_arguments("", false).into_iter();

@@ -300,8 +300,8 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
         context.functions.check(function, Method::Any)?;
     }
     let objects = [
-        follow::choose(structure, from, asked.object, false)?,
-        follow::choose(structure, until, asked.end, true)?,
+        follow::choose(&context.functions, structure, from, asked.object, false)?,
+        follow::choose(&context.functions, structure, until, asked.end, true)?,
     ];
     let has_stacks = asked.by == Some(By::Stack);
     let stream = stream::Options {

@@ -12,7 +12,6 @@ use crate::{
     },
     functions::Method,
     lines::Lines,
-    probes,
     sys,
     tracefs::quote, //
 };
@@ -77,7 +76,7 @@ pub fn run(context: &Context, function: &str, has_source: bool) -> Result {
     // Others can ask while the debug information is read.
     drop(lock);
     let module = match has_source {
-        true => probes::module_of(function).unwrap_or_default(),
+        true => context.functions.module_of(function).unwrap_or_default(),
         false => String::new(),
     };
     let lines = has_source.then(|| Lines::open([&*module].into_iter()));

@@ -420,7 +420,7 @@ pub fn run(
         let functions = context.functions.each(pattern, Method::Any)?;
         let modules: Vec<String> = match is_list(pattern) {
             true => functions.iter().map(|name| module(name).into()).collect(),
-            false => vec![probes::module_of(pattern).unwrap_or_default()],
+            false => vec![context.functions.module_of(pattern).unwrap_or_default()],
         };
         let lines = Lines::open(modules.iter().map(|module| &**module));
         (Some(functions), Some(lines))

@@ -30,7 +30,10 @@ use crate::{
         Failure,
         Result, //
     },
-    functions::Method,
+    functions::{
+        Functions,
+        Method, //
+    },
     perfetto::{
         self,
         Trace, //
@@ -138,6 +141,7 @@ fn check_structure(btf: &Btf<'_>, structure: &str) -> Result {
 
 /// The fetch argument with the object of a function, from the user or from BTF.
 pub fn choose(
+    functions: &Functions,
     structure: &str,
     function: &str,
     chosen: Option<&str>,
@@ -146,7 +150,7 @@ pub fn choose(
     if let Some(chosen) = chosen {
         return Ok(chosen.into());
     }
-    let module = probes::module_of(function);
+    let module = functions.module_of(function);
     let name = function.rsplit(':').next().unwrap_or(function);
     btf::with(module.as_deref(), |btf| {
         check_structure(btf, structure)?;
@@ -432,11 +436,20 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
     let check = |name| context.functions.check(name, Method::Any);
     check(question.from)?;
     question.until.map(check).transpose()?;
-    let object = choose(structure, question.from, question.object, false)?;
+    let object = choose(
+        &context.functions,
+        structure,
+        question.from,
+        question.object,
+        false,
+    )?;
     let ends = Ends {
         from: (question.from, object),
         until: match question.until {
-            Some(until) => Some((until, choose(structure, until, question.end, true)?)),
+            Some(until) => Some((
+                until,
+                choose(&context.functions, structure, until, question.end, true)?,
+            )),
             None => None,
         },
     };

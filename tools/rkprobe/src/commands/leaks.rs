@@ -237,7 +237,7 @@ fn places(context: &Context, structure: &str, list: &str, action: Action) -> Res
         context.functions.check(function, Method::Any)?;
         // The object of a put is a parameter, and that of a birth the return value.
         let takes = matches!(action, Action::Put | Action::End);
-        let object = follow::choose(structure, function, given, takes);
+        let object = follow::choose(&context.functions, structure, function, given, takes);
         let object = object.map_err(|failure| advise(failure, function))?;
         Ok(Place {
             action,

@@ -141,7 +141,7 @@ pub fn run(
     perfetto: Option<&String>,
 ) -> Result {
     let functions = context.functions.each(text, Method::Any)?;
-    let values = Values::of_each(&functions, RESULT, shown);
+    let values = Values::of_each(&context.functions, &functions, RESULT, shown);
     let commands = |group: &str, event: &str, index: usize| {
         let (function, values) = (&functions[index], &values[index]);
         commands(group, event, function, values, limit, &context.whom)
