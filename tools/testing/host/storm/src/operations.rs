@@ -60,7 +60,7 @@ pub const KINDS: &[Kind] = &[
     kind("hit", 4000, 900, machine::hit),
     kind("toggle", 600, 30, events::toggle),
     kind("hold", 1500, 100, files::hold),
-    kind("poke", 1600, 20, files::poke),
+    kind("poke", 1600, 5, files::poke),
     kind("delete", 250, 10, events::delete),
     kind("release", 900, 900, files::release),
     kind("define", 90, 30, events::define),
