@@ -15,6 +15,7 @@ use std::{
         Write, //
     },
     process,
+    rc::Rc,
     time::{
         Duration,
         Instant, //
@@ -45,18 +46,14 @@ use crate::{
         matches, //
     },
     profile,
-    programs::{
-        self,
-        Programs, //
-    },
+    programs,
     reader::Reader,
-    record::Record,
-    stream::{
-        self,
-        Options,
-        Pending,
-        Stacks, //
+    record::{
+        Entry,
+        Record, //
     },
+    stream::Options,
+    symbols::Symbols,
     sys,
     tracefs::{
         quote,
@@ -113,6 +110,8 @@ pub struct Context {
     /// Whether the output is a terminal that knows escape sequences.
     is_terminal: bool,
     time: RunTime,
+    /// The symbols of the kernel, for records.
+    symbols: Rc<Symbols>,
 }
 
 /// A table that fills a terminal.
@@ -181,6 +180,7 @@ impl Context {
             is_terminal: io::stdout().is_terminal()
                 && env::var_os("TERM").is_none_or(|name| name != "dumb"),
             time: RunTime::new(duration),
+            symbols: Rc::default(),
         }
     }
 
@@ -466,6 +466,7 @@ impl Context {
         let file = instance.event_file(event, "filter");
         self.tracefs
             .write(&file, &format!("common_pid != {}", process::id()))?;
+        self.read_symbols();
         self.switch_on(instance, event)
     }
 
@@ -475,7 +476,15 @@ impl Context {
         let filter = format!("common_pid != {}", process::id());
         self.tracefs
             .write(&format!("{directory}/filter"), &filter)?;
+        self.read_symbols();
         self.tracefs.write(&format!("{directory}/enable"), "1")
+    }
+
+    /// Reads the symbols, before there are records, because it takes a while.
+    fn read_symbols(&self) {
+        if !self.tracefs.is_dry() {
+            self.symbols.refresh();
+        }
     }
 
     /// Enables an event of the instance that counts. Its command says which calls count.
@@ -513,36 +522,18 @@ impl Context {
         let count = options.count;
         self.begin_reading(instance, count)?;
         let mut printed = 0;
-        let mut stacks = Stacks::new(options);
-        let mut programs = options.has_user_stack.then(Programs::new);
-        let mut print = |complete: Vec<Pending>| -> Result<bool> {
-            for pending in complete {
-                let Some((event, mut record)) = Record::parse_any(&pending.line, events) else {
-                    let mapping = Record::parse(&pending.line, programs::EVENT);
-                    if let (Some(programs), Some(mapping)) = (&mut programs, mapping) {
-                        programs.take(&mapping);
-                    }
-                    continue;
-                };
-                if count.is_some_and(|count| printed >= count) {
-                    break;
-                }
-                record.stack = stream::without_probe(&pending.stack, &record);
-                if let (Some(programs), Ok(thread)) = (&mut programs, record.pid.parse()) {
-                    record.user_stack = programs.frames(thread, &pending.user_stack);
-                }
-                self.print(&show(event, &record)?)?;
+        self.read_records(instance, options, |entry| {
+            let Some(entry) = entry else {
+                return Ok(true);
+            };
+            let event = events.iter().position(|event| **event == *entry.event);
+            let is_wanted = count.is_none_or(|count| printed < count);
+            if let (Some(event), true) = (event, is_wanted) {
+                self.print(&show(event, &entry.record())?)?;
                 printed += 1;
             }
             Ok(count.is_none_or(|count| printed < count))
-        };
-        self.read_records(instance, |line| {
-            print(match line {
-                "" => stacks.rest(),
-                line => stacks.take(line),
-            })
         })?;
-        print(stacks.end())?;
         let none = match printed {
             0 => format!("{none}\n"),
             _ => String::new(),
@@ -562,18 +553,24 @@ impl Context {
         }
     }
 
-    /// Reads records of the instance, and calls `show` with each line, until the time is over or `show` returns false.
-    /// The line is empty if no other line is there yet. Stops tracing when the time is over, and reads what is left.
+    /// A reader of the records of the instance.
+    pub fn reader(&self, instance: &Instance<'_>, options: &Options) -> Result<Reader> {
+        Reader::open(&self.tracefs, instance, Rc::clone(&self.symbols), options)
+    }
+
+    /// Reads records of the instance, and calls `show` with each, until the time is over or `show` returns false. Calls it
+    /// without a record if no other record is there yet. Stops tracing when the time is over, and reads what is left.
     /// Reports where records were lost.
     pub fn read_records(
         &self,
         instance: &Instance<'_>,
-        mut show: impl FnMut(&str) -> Result<bool>,
+        options: &Options,
+        mut show: impl FnMut(Option<Entry>) -> Result<bool>,
     ) -> Result {
         if self.tracefs.is_dry() {
             return Ok(());
         }
-        let mut reader = Reader::open(&self.tracefs, instance)?;
+        let mut reader = self.reader(instance, options)?;
         loop {
             let goes_on = self.wait(READ_INTERVAL)?;
             if !goes_on {
@@ -582,8 +579,12 @@ impl Context {
             let wants_more = reader.read(|| goes_on && self.is_over(), &mut show)?;
             if !wants_more {
                 self.end();
+                return Ok(());
             }
-            if !wants_more || !goes_on {
+            if !goes_on {
+                for entry in reader.end() {
+                    show(Some(entry))?;
+                }
                 return Ok(());
             }
         }

@@ -3,12 +3,12 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`,
-//! `similar`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `record`, `tree`, `btf`, `returns`,
-//! `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`, `profile`, `pattern`, `functions`,
-//! `suggest`, `probes`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`, `kernel_memory`,
-//! `tasks`, `wait_graph`, `values`, `words`, `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`,
-//! `instance`, `programs`, `stream`, `reader`, `missing`, `counts`, `whom`, `workload`, `context`, `tally`,
-//! `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
+//! `similar`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `format`, `ring_buffer`, `symbols`, `record`,
+//! `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`, `profile`,
+//! `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `sockets`, `lock_probes`, `references`,
+//! `threads`, `kernel_memory`, `tasks`, `wait_graph`, `values`, `words`, `syscalls`, `outline`, `tree_json`,
+//! `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`, `whom`,
+//! `workload`, `context`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -22,12 +22,14 @@ mod commands;
 mod context;
 mod counts;
 mod debug_files;
+mod decoder;
 mod draw;
 mod duration;
 mod errno;
 mod failure;
 mod flags;
 mod flame;
+mod format;
 mod functions;
 mod groups;
 mod heat;
@@ -51,6 +53,7 @@ mod record;
 mod references;
 mod relocate;
 mod returns;
+mod ring_buffer;
 #[cfg(test)]
 mod schema;
 mod selection;
@@ -60,6 +63,7 @@ mod spread;
 mod stream;
 mod suggest;
 mod svg;
+mod symbols;
 mod sys;
 mod syscalls;
 mod table;

@@ -24,9 +24,9 @@ use crate::{
     probes,
     record::{
         split_symbol,
-        symbol_of,
-        Record, //
+        symbol_of, //
     },
+    stream::Options,
     threads::Thread, //
 };
 
@@ -112,10 +112,15 @@ pub fn wait(context: &Context, threads: &[&Thread]) -> Result {
     let start = Instant::now();
     let mut left: BTreeSet<usize> = (0..watched.len()).collect();
     context.begin_reading(&instance, Some(watched.len() as u64))?;
-    context.read_records(&instance, |line| {
-        let Some((index, record)) = Record::parse_any(line, &events) else {
+    context.read_records(&instance, &Options::default(), |entry| {
+        let Some(entry) = entry else {
             return Ok(!left.is_empty());
         };
+        let index = events.iter().position(|event| **event == *entry.event);
+        let Some(index) = index else {
+            return Ok(true);
+        };
+        let record = entry.record();
         if left.remove(&index) {
             let thread = watched[index];
             let function = record.place.rsplit(" <- ").next().unwrap_or("?");

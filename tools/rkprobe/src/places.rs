@@ -24,9 +24,11 @@ use crate::{
     record::{
         function_of_exit,
         split_symbol,
+        Entry,
         Record, //
     },
-    returns::Returns, //
+    returns::Returns,
+    stream::Options, //
 };
 
 /// The name of the event.
@@ -64,8 +66,10 @@ pub fn find(context: &Context, failed: &BTreeSet<Failed>, returns: &Returns) -> 
     again.enable(&instance, EVENT)?;
     again.begin_reading(&instance, None)?;
     let mut counts: BTreeMap<Failed, BTreeMap<String, u64>> = BTreeMap::new();
-    again.read_records(&instance, |line| {
-        if let Some((failed, place)) = returned(line, &functions, returns) {
+    again.read_records(&instance, &Options::default(), |entry| {
+        let record = entry.as_ref().map(Entry::record);
+        let found = record.and_then(|record| returned(&record, &functions, returns));
+        if let Some((failed, place)) = found {
             *counts.entry(failed).or_default().entry(place).or_default() += 1;
         }
         Ok(true)
@@ -83,8 +87,11 @@ pub fn find(context: &Context, failed: &BTreeSet<Failed>, returns: &Returns) -> 
 }
 
 /// The error and the place of a record.
-fn returned(line: &str, functions: &BTreeSet<&str>, returns: &Returns) -> Option<(Failed, String)> {
-    let record = Record::parse(line, EVENT)?;
+fn returned(
+    record: &Record<'_>,
+    functions: &BTreeSet<&str>,
+    returns: &Returns,
+) -> Option<(Failed, String)> {
     let value = record.field("value")?.parse::<i64>().ok()?;
     let exit = record.field("exit")?;
     let function = function_of_exit(exit);
@@ -112,7 +119,7 @@ mod tests {
         let returns = Returns::of_functions(&[("f", Returned::Int), ("g [ext4]", Returned::Int)]);
         let of = |fields: &str| {
             let line = format!("sh-5 [000] ..... 1.0: exits: (f+0x0/0x9) {fields}");
-            returned(&line, &functions, &returns)
+            returned(&Record::parse(&line, EVENT)?, &functions, &returns)
         };
         assert_eq!(
             of("exit=f.cold+0x5/0x9 value=-22"),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records, as the kernel prints them.
+//! Records: their parts, with values as the kernel prints them.
+
+use std::rc::Rc;
 
 /// A record of an event.
 #[derive(Debug, PartialEq)]
@@ -11,9 +13,9 @@ pub struct Record<'a> {
     pub pid: &'a str,
     /// The number of the CPU.
     pub cpu: u32,
-    /// The time, in ns. The kernel prints microseconds.
+    /// The time, in ns.
     pub time: u64,
-    /// The place of the probe, without parentheses.
+    /// The place of the probe.
     pub place: &'a str,
     /// The names and the values of the fields.
     pub fields: Vec<(&'a str, &'a str)>,
@@ -23,34 +25,39 @@ pub struct Record<'a> {
     pub user_stack: Vec<String>,
 }
 
+/// A record that has its parts.
+#[derive(Debug, Default, PartialEq)]
+pub struct Entry {
+    /// The name of the event.
+    pub event: Rc<str>,
+    pub comm: Rc<str>,
+    pub pid: String,
+    pub cpu: u32,
+    pub time: u64,
+    pub place: String,
+    pub fields: Vec<(Rc<str>, String)>,
+    pub stack: Vec<String>,
+    pub user_stack: Vec<String>,
+}
+
+impl Entry {
+    /// The record.
+    pub fn record(&self) -> Record<'_> {
+        let fields = self.fields.iter();
+        Record {
+            comm: &self.comm,
+            pid: &self.pid,
+            cpu: self.cpu,
+            time: self.time,
+            place: &self.place,
+            fields: fields.map(|(name, value)| (&**name, &**value)).collect(),
+            stack: self.stack.iter().map(String::as_str).collect(),
+            user_stack: self.user_stack.clone(),
+        }
+    }
+}
+
 impl<'a> Record<'a> {
-    /// Parses a line of `trace_pipe` for the event `event`.
-    pub fn parse(line: &'a str, event: &str) -> Option<Self> {
-        let (head, rest) = line.split_once(&format!(": {event}: ("))?;
-        let (place, fields) = rest.split_once(')')?;
-        let (task, cpu) = split_head(head)?;
-        let (comm, pid) = task.rsplit_once('-')?;
-        Some(Self {
-            comm,
-            pid: pid.trim(),
-            cpu,
-            time: parse_time(head).unwrap_or(0),
-            place,
-            fields: split_fields(fields),
-            stack: Vec::new(),
-            user_stack: Vec::new(),
-        })
-    }
-
-    /// Parses a line of `trace_pipe` for one of several events. Returns the index of the event, too.
-    pub fn parse_any(line: &'a str, events: &[String]) -> Option<(usize, Self)> {
-        line.match_indices(": (").find_map(|(end, _)| {
-            let name = line[..end].rsplit(": ").next()?;
-            let event = events.iter().position(|event| event == name)?;
-            Some((event, Self::parse(line, name)?))
-        })
-    }
-
     /// The value of a field.
     pub fn field(&self, name: &str) -> Option<&'a str> {
         self.fields
@@ -121,38 +128,6 @@ pub fn split_symbol(symbol: &str) -> (&str, &str) {
     })
 }
 
-/// Whether a record goes on in the next line: a string can have line breaks.
-pub fn is_open(line: &str) -> bool {
-    let fields = line
-        .split_once(": (")
-        .and_then(|(_, rest)| rest.split_once(')'));
-    fields.is_some_and(|(_, fields)| {
-        let mut values = split_fields(fields).into_iter().map(|(_, value)| value);
-        values.any(|value| value.starts_with('"') && (value.len() == 1 || !value.ends_with('"')))
-    })
-}
-
-/// The CPU of a record.
-pub fn cpu(line: &str) -> Option<u32> {
-    let mut heads = line.match_indices(": (").map(|(end, _)| &line[..end]);
-    heads.find_map(|head| Some(split_head(head)?.1))
-}
-
-/// The task and the CPU of `TASK [CPU] FLAGS SECONDS.MICROSECONDS`.
-pub fn split_head(head: &str) -> Option<(&str, u32)> {
-    let at = head.rfind(" [")?;
-    let (cpu, _) = head[at..].trim_start_matches([' ', '[']).split_once(']')?;
-    Some((head[..at].trim(), cpu.parse().ok()?))
-}
-
-/// The time at the end of `TASK [CPU] FLAGS SECONDS.MICROSECONDS`, in ns.
-fn parse_time(head: &str) -> Option<u64> {
-    let (seconds, us) = head.rsplit(' ').next()?.split_once('.')?;
-    let us: u64 = us.parse().ok()?;
-    let seconds: u64 = seconds.parse().ok()?;
-    seconds.checked_mul(1_000_000_000)?.checked_add(us * 1000)
-}
-
 /// Splits ` a=1 b="x y" c={1,2}`.
 pub fn split_fields(text: &str) -> Vec<(&str, &str)> {
     let mut fields = Vec::new();
@@ -182,12 +157,61 @@ fn end_of_value(text: &str) -> usize {
     text.len()
 }
 
+/// Records of lines, for tests.
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
+    impl<'a> Record<'a> {
+        /// The record in a line `TASK-PID [CPU] FLAGS SECONDS: EVENT: (PLACE) FIELDS`.
+        pub fn parse(line: &'a str, event: &str) -> Option<Self> {
+            let (head, rest) = line.split_once(&format!(": {event}: ("))?;
+            let (place, fields) = rest.split_once(')')?;
+            let (task, head) = head.rsplit_once(" [")?;
+            let (comm, pid) = task.trim().rsplit_once('-')?;
+            let (cpu, head) = head.split_once(']')?;
+            let seconds: f64 = head.rsplit(' ').next()?.parse().ok()?;
+            Some(Self {
+                comm,
+                pid,
+                cpu: cpu.parse().ok()?,
+                time: (seconds * 1e6).round() as u64 * 1000,
+                place,
+                fields: split_fields(fields),
+                stack: Vec::new(),
+                user_stack: Vec::new(),
+            })
+        }
+
+        /// The record in the line of one of several events, and the index of the event.
+        pub fn parse_any<E: ToString>(line: &'a str, events: &[E]) -> Option<(usize, Self)> {
+            let mut events = events.iter().map(E::to_string).enumerate();
+            events.find_map(|(index, event)| Some((index, Self::parse(line, &event)?)))
+        }
+    }
+
+    impl Entry {
+        /// The record in a line of the event.
+        pub fn parse(line: &str, event: &str) -> Option<Self> {
+            let record = Record::parse(line, event)?;
+            let fields = record.fields.into_iter();
+            Some(Self {
+                event: event.into(),
+                comm: record.comm.into(),
+                pid: record.pid.into(),
+                cpu: record.cpu,
+                time: record.time,
+                place: record.place.into(),
+                fields: fields
+                    .map(|(name, value)| (name.into(), value.into()))
+                    .collect(),
+                ..Self::default()
+            })
+        }
+    }
+
     #[test]
-    fn splits_a_line() {
+    fn a_place_has_functions() {
         let line =
             "  my-cat x-123     [001] .....     6.152338: slow: (ksys_read+0xbe/0xe0 <- vfs_read) \
             ns=111 name=\"a b=c \\\" d\" at=f+0x1/0x2 list={1,2} ret=-2";
@@ -195,11 +219,6 @@ mod tests {
         assert_eq!((record.comm, record.pid), ("my-cat x", "123"));
         assert_eq!((record.cpu, record.time), (1, 6_152_338_000));
         assert_eq!(record.caller(), "ksys_read");
-        assert_eq!(record.field("ns"), Some("111"));
-        assert_eq!(record.field("name"), Some("\"a b=c \\\" d\""));
-        assert_eq!(record.field("list"), Some("{1,2}"));
-        assert_eq!(record.field("ret"), Some("-2"));
-        assert_eq!(record.fields.len(), 5);
         assert_eq!(record.function(), "vfs_read");
         let line = "cat-1 [000] ..... 1.0: count: (f+0x4/0x370 [mod])";
         let record = Record::parse(line, "count").unwrap();
@@ -210,33 +229,16 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_event_of_a_line() {
-        let events = ["slow", "slow2"].map(String::from);
-        let line = "a: (b-1 [001] ..... 6.1: slow2: (f+0xbe/0xe0 <- g) s=\"x: (y\"";
-        let (event, record) = Record::parse_any(line, &events).unwrap();
-        assert_eq!((event, record.comm), (1, "a: (b"));
-        assert_eq!(Record::parse_any(line, &events[..1]), None);
-    }
-
-    #[test]
-    fn a_string_can_have_lines() {
-        let head = "cat-1 [000] ..... 1.0: e: (f+0x1/0x2)";
-        assert!(is_open(&format!("{head} a=1 s=\"one")));
-        assert!(is_open(&format!("{head} s=\"")));
-        for whole in ["", " a=1", " s=\"one\ntwo\" a=1", " s=\"\"", " s=(fault)"] {
-            assert!(!is_open(&format!("{head}{whole}")), "{whole}");
-        }
-        assert!(!is_open("CPU:0 [LOST 5 EVENTS]"));
-    }
-
-    #[test]
-    fn rejects_other_lines() {
-        for line in [
-            "",
-            "CPU:0 [LOST 5 EVENTS]",
-            "cat-1 [000] 1.0: other: (f) a=1",
-        ] {
-            assert_eq!(Record::parse(line, "slow"), None);
-        }
+    fn splits_fields() {
+        assert_eq!(
+            split_fields(" ns=111 name=\"a b=c \\\" d\" at=f+0x1/0x2 list={1,2} ret=-2"),
+            [
+                ("ns", "111"),
+                ("name", "\"a b=c \\\" d\""),
+                ("at", "f+0x1/0x2"),
+                ("list", "{1,2}"),
+                ("ret", "-2")
+            ]
+        );
     }
 }

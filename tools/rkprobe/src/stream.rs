@@ -2,7 +2,7 @@
 
 //! Streams of records: when and where each record was made, and the functions that led to it.
 //!
-//! The kernel writes the stack traces of a record as records of their own, behind it in the buffer of the same CPU: first
+//! The kernel writes the stack traces of a record as records of their own, after it in the buffer of the same CPU: first
 //! that of the kernel, and then that of the program.
 
 use serde::Serialize;
@@ -12,8 +12,8 @@ use crate::{
     instance::Instance,
     programs,
     record::{
-        self,
         name_of,
+        Entry,
         Record, //
     },
     sys,
@@ -152,19 +152,25 @@ enum Kind {
     User,
 }
 
-/// A record that waits for its stack traces.
+/// A record of the kernel.
+#[derive(Debug, PartialEq)]
+pub enum Part {
+    /// A record of an event.
+    Record(Entry),
+    /// The functions of the stack trace of the record before, the innermost first.
+    Stack(Vec<String>),
+    /// The addresses of the program's stack trace, the innermost first.
+    UserStack(Vec<u64>),
+}
+
+/// A record and its stack traces.
 #[derive(Debug, PartialEq)]
 pub struct Pending {
-    cpu: u32,
-    /// The line of the record.
-    pub line: String,
-    /// The functions of its stack trace, the innermost first.
-    pub stack: Vec<String>,
+    /// The record, with its stack trace.
+    pub entry: Entry,
     /// The addresses of the program's stack trace, the innermost first.
     pub user_stack: Vec<u64>,
-    /// Whether it has its last stack trace.
-    is_whole: bool,
-    /// Whether there was a time without new lines since the record.
+    /// Whether there was a time without new records since the record.
     is_old: bool,
 }
 
@@ -173,8 +179,6 @@ pub struct Stacks {
     /// The last stack trace of a record. Without one, no record waits.
     last: Option<Kind>,
     pending: Vec<Pending>,
-    /// The CPU and the kind of the stack trace whose lines come now.
-    open: Option<(u32, Kind)>,
 }
 
 impl Stacks {
@@ -187,59 +191,52 @@ impl Stacks {
                 (false, false) => None,
             },
             pending: Vec::new(),
-            open: None,
         }
     }
 
-    /// Takes a line, which is a record or belongs to a stack trace. Returns the records that are complete.
-    pub fn take(&mut self, line: &str) -> Vec<Pending> {
-        if let (Some((cpu, kind)), Some(frame)) = (self.open, line.trim_start().strip_prefix("=> "))
-        {
-            if let Some(record) = self.pending.iter_mut().find(|record| record.cpu == cpu) {
-                match kind {
-                    Kind::Kernel => record.stack.push(frame.trim().into()),
-                    Kind::User => record.user_stack.extend(address(frame)),
+    /// Takes a record of a CPU. Returns the records that are complete.
+    pub fn take(&mut self, cpu: u32, part: Part) -> Vec<Pending> {
+        let is_of_cpu = |pending: &Pending| pending.entry.cpu == cpu;
+        let mut waiting = self.pending.iter_mut().find(|pending| is_of_cpu(pending));
+        let kind = match part {
+            Part::Record(entry) => {
+                // The kernel had no memory for the stack trace of the record before, or its task has none.
+                let mut complete = self.remove(is_of_cpu);
+                let pending = Pending {
+                    entry,
+                    user_stack: Vec::new(),
+                    is_old: false,
+                };
+                match self.last {
+                    Some(_) => self.pending.push(pending),
+                    None => complete.push(pending),
                 }
-            }
-            return Vec::new();
-        }
-        let mut complete = match self.open.take() {
-            Some((cpu, _)) => self.remove(|record| record.cpu == cpu && record.is_whole),
-            None => Vec::new(),
-        };
-        if let Some((head, kind)) = start_of_stack(line) {
-            let Some((_, cpu)) = record::split_head(head) else {
                 return complete;
-            };
-            if let Some(record) = self.pending.iter_mut().find(|record| record.cpu == cpu) {
-                record.is_whole = self.last == Some(kind);
-                self.open = Some((cpu, kind));
             }
-        } else if let Some(cpu) = record::cpu(line) {
-            // The kernel had no room for the stack trace of the record before, or its task has none.
-            complete.extend(self.remove(|record| record.cpu == cpu));
-            let record = Pending {
-                cpu,
-                line: line.into(),
-                stack: Vec::new(),
-                user_stack: Vec::new(),
-                is_whole: false,
-                is_old: false,
-            };
-            match self.last {
-                Some(_) => self.pending.push(record),
-                None => complete.push(record),
+            Part::Stack(frames) => {
+                if let Some(pending) = &mut waiting {
+                    pending.entry.stack = frames;
+                }
+                Kind::Kernel
             }
+            Part::UserStack(frames) => {
+                if let Some(pending) = &mut waiting {
+                    pending.user_stack = frames;
+                }
+                Kind::User
+            }
+        };
+        match self.last == Some(kind) {
+            true => self.remove(is_of_cpu),
+            false => Vec::new(),
         }
-        complete
     }
 
-    /// There are no more lines now. Returns the records that are complete.
+    /// There are no more records now. Returns the records that are complete.
     pub fn rest(&mut self) -> Vec<Pending> {
-        self.open = None;
-        let complete = self.remove(|record| record.is_whole || record.is_old);
-        for record in &mut self.pending {
-            record.is_old = true;
+        let complete = self.remove(|pending| pending.is_old);
+        for pending in &mut self.pending {
+            pending.is_old = true;
         }
         complete
     }
@@ -254,21 +251,6 @@ impl Stacks {
         self.pending = pending;
         complete
     }
-}
-
-/// The head and the kind of a stack trace that begins with a line.
-fn start_of_stack(line: &str) -> Option<(&str, Kind)> {
-    let head = line.strip_suffix("stack trace>")?;
-    match head.strip_suffix(": <user ") {
-        Some(head) => Some((head, Kind::User)),
-        None => Some((head.strip_suffix(": <")?, Kind::Kernel)),
-    }
-}
-
-/// The address of a frame of a program, such as ` <00007f5c2be48e9d>`.
-fn address(frame: &str) -> Option<u64> {
-    let digits = frame.trim().strip_prefix('<')?.strip_suffix('>')?;
-    u64::from_str_radix(digits, 16).ok()
 }
 
 /// The functions of a record's stack trace, without those of the probe itself. At a return on arm64, the stack trace of
@@ -312,49 +294,62 @@ mod tests {
         needs_clock: false,
     };
 
-    fn stacks(records: &[Pending]) -> Vec<(&str, Vec<&str>)> {
+    fn record(cpu: u32, pid: &str) -> Part {
+        Part::Record(Entry {
+            pid: pid.into(),
+            cpu,
+            ..Entry::default()
+        })
+    }
+
+    fn stack(frame: &str) -> Part {
+        Part::Stack(vec![frame.into()])
+    }
+
+    fn shown(records: Vec<Pending>) -> Vec<(String, String, usize)> {
+        let records = records.into_iter();
         records
-            .iter()
-            .map(|pending| {
-                let record = Record::parse(&pending.line, "e").expect("a record");
-                (&*pending.line, without_probe(&pending.stack, &record))
-            })
+            .map(|of| (of.entry.pid, of.entry.stack.concat(), of.user_stack.len()))
             .collect()
+    }
+
+    fn one(pid: &str, stack: &str, addresses: usize) -> [(String, String, usize); 1] {
+        [(pid.into(), stack.into(), addresses)]
     }
 
     #[test]
     fn a_record_gets_the_stack_of_its_cpu() {
         let mut all = Stacks::new(&KERNEL);
-        let (one, two) = (
-            "cat-1 [000] ..... 1.0: e: (f+0x1/0x2) a=1",
-            "sh-2 [001] ..... 1.1: e: (f+0x1/0x2) a=2",
-        );
-        assert!(all.take(one).is_empty());
-        assert!(all.take(two).is_empty());
-        assert!(all.take("sh-2 [001] ..... 1.2: <stack trace>").is_empty());
-        assert!(all.take(" => return_to_handler+0x0/0x50").is_empty());
-        assert!(all.take(" => 0xffff").is_empty());
-        assert!(all.take(" => f+0x1/0x2").is_empty());
-        assert!(all.take(" => 0xffff").is_empty());
-        let complete = all.take("cat-1 [000] ..... 1.3: <stack trace>");
-        assert_eq!(stacks(&complete), [(two, vec!["f+0x1/0x2", "0xffff"])]);
-        assert!(all.take(" => g+0x1/0x2 [m]").is_empty());
-        assert_eq!(stacks(&all.rest()), [(one, vec!["g+0x1/0x2 [m]"])]);
+        assert!(all.take(0, record(0, "1")).is_empty());
+        assert!(all.take(1, record(1, "2")).is_empty());
+        assert_eq!(shown(all.take(1, stack("f"))), one("2", "f", 0));
+        assert_eq!(shown(all.take(0, stack("g"))), one("1", "g", 0));
+        assert!(all.take(0, stack("h")).is_empty());
         assert!(all.end().is_empty());
+    }
+
+    #[test]
+    fn the_stack_of_the_program_is_the_last() {
+        let mut all = Stacks::new(&Options::with_stacks(true, true));
+        assert!(all.take(0, record(0, "1")).is_empty());
+        assert!(all.take(0, stack("f")).is_empty());
+        assert_eq!(
+            shown(all.take(0, Part::UserStack(vec![1, 2]))),
+            one("1", "f", 2)
+        );
     }
 
     #[test]
     fn a_record_without_a_stack_is_shown_later() {
         let mut all = Stacks::new(&KERNEL);
-        let (one, two) = ("a-1 [000] ..... 1.0: e: (f)", "b-1 [000] ..... 1.1: e: (f)");
-        assert!(all.take(one).is_empty());
-        assert_eq!(stacks(&all.take(two)), [(one, vec![])]);
+        assert!(all.take(0, record(0, "1")).is_empty());
+        assert_eq!(shown(all.take(0, record(0, "2"))), one("1", "", 0));
         assert!(all.rest().is_empty());
-        assert_eq!(stacks(&all.rest()), [(two, vec![])]);
-        assert!(all.take(one).is_empty());
-        assert_eq!(stacks(&all.end()), [(one, vec![])]);
-        let complete = Stacks::new(&Options::default()).take(two);
-        assert_eq!(stacks(&complete), [(two, vec![])]);
+        assert_eq!(shown(all.rest()), one("2", "", 0));
+        assert!(all.take(0, record(0, "1")).is_empty());
+        assert_eq!(shown(all.end()), one("1", "", 0));
+        let complete = Stacks::new(&Options::default()).take(0, record(0, "2"));
+        assert_eq!(shown(complete), one("2", "", 0));
     }
 
     #[test]

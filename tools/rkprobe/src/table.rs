@@ -297,7 +297,7 @@ impl<Q: Question, const N: usize> Live for Run<'_, Q, N> {
             let take = &mut |event: usize, record: &Record<'_>| self.question.take(event, record);
             if !context.tracefs.is_dry() {
                 let is_over = || !is_end && context.is_over();
-                tally.read(&context.tracefs, instance, is_over, take)?;
+                tally.read(context, instance, is_over, take)?;
             }
             if is_end {
                 tally.end(take);

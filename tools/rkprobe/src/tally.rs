@@ -6,28 +6,20 @@
 use std::collections::HashMap;
 
 use crate::{
+    context::Context,
     failure::Result,
     hist::{
         Hist,
         Row, //
     },
     instance::Instance,
-    programs::{
-        self,
-        Programs, //
-    },
     reader::Reader,
     record::{
         name_of,
+        Entry,
         Record, //
     },
-    stream::{
-        self,
-        Options,
-        Pending,
-        Stacks, //
-    },
-    tracefs::Tracefs, //
+    stream::Options, //
 };
 
 /// The most rows of a table.
@@ -94,8 +86,7 @@ impl Rows {
 /// The tables of the records of a run.
 pub struct Tally {
     reader: Option<Reader>,
-    stacks: Stacks,
-    programs: Programs,
+    options: Options,
     events: Vec<String>,
     tables: Vec<Rows>,
 }
@@ -105,8 +96,7 @@ impl Tally {
     pub fn new<E: ToString>(events: &[E], options: &Options) -> Self {
         Self {
             reader: None,
-            stacks: Stacks::new(options),
-            programs: Programs::new(),
+            options: *options,
             events: events.iter().map(E::to_string).collect(),
             tables: Vec::new(),
         }
@@ -115,21 +105,17 @@ impl Tally {
     /// Counts the records that there are, or those before `is_over` says that the run ends.
     pub fn read(
         &mut self,
-        tracefs: &Tracefs,
+        context: &Context,
         instance: &Instance<'_>,
         is_over: impl Fn() -> bool,
         take: Take<'_>,
     ) -> Result {
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
-            None => Reader::open(tracefs, instance)?,
+            None => context.reader(instance, &self.options)?,
         };
-        reader.read(is_over, |line| {
-            let complete = match line {
-                "" => self.stacks.rest(),
-                line => self.stacks.take(line),
-            };
-            self.add(complete, take);
+        reader.read(is_over, |entry| {
+            self.add(entry, take);
             Ok(true)
         })?;
         self.reader = Some(reader);
@@ -138,8 +124,9 @@ impl Tally {
 
     /// The end of the run: counts the records that wait for a stack trace.
     pub fn end(&mut self, take: Take<'_>) {
-        let complete = self.stacks.end();
-        self.add(complete, take);
+        for entry in self.reader.take().into_iter().flat_map(Reader::end) {
+            self.add(Some(entry), take);
+        }
     }
 
     /// The tables, as far as there are hits of them.
@@ -150,24 +137,22 @@ impl Tally {
         })
     }
 
-    fn add(&mut self, complete: Vec<Pending>, take: Take<'_>) {
-        for pending in complete {
-            let Some((event, record)) = Record::parse_any(&pending.line, &self.events) else {
-                if let Some(mapping) = Record::parse(&pending.line, programs::EVENT) {
-                    self.programs.take(&mapping);
-                }
-                continue;
-            };
-            let thread = record.pid.parse().unwrap_or(0);
-            let of_program = self.programs.frames(thread, &pending.user_stack);
-            let mut stack = stream::without_probe(&pending.stack, &record);
-            stack.extend(of_program.iter().map(String::as_str));
-            for hit in take(event, &Record { stack, ..record }) {
-                if self.tables.len() <= hit.table {
-                    self.tables.resize_with(hit.table + 1, Rows::default);
-                }
-                self.tables[hit.table].add(hit);
+    fn add(&mut self, entry: Option<Entry>, take: Take<'_>) {
+        let Some(entry) = entry else {
+            return;
+        };
+        let Some(event) = self.events.iter().position(|event| **event == *entry.event) else {
+            return;
+        };
+        let mut record = entry.record();
+        record
+            .stack
+            .extend(entry.user_stack.iter().map(String::as_str));
+        for hit in take(event, &record) {
+            if self.tables.len() <= hit.table {
+                self.tables.resize_with(hit.table + 1, Rows::default);
             }
+            self.tables[hit.table].add(hit);
         }
     }
 }
@@ -177,8 +162,8 @@ impl Tally {
 pub fn table_of<E: ToString>(events: &[E], lines: &[&str], take: Take<'_>) -> Hist {
     let mut tally = Tally::new(events, &Options::default());
     for line in lines {
-        let complete = tally.stacks.take(line);
-        tally.add(complete, take);
+        let mut names = events.iter().map(E::to_string);
+        tally.add(names.find_map(|event| Entry::parse(line, &event)), take);
     }
     let first = tally.tables().next();
     first.unwrap_or_default()
@@ -210,11 +195,6 @@ mod tests {
 
     #[test]
     fn counts_records_with_both_stacks() {
-        let options = Options {
-            has_stack: true,
-            has_user_stack: true,
-            ..Options::default()
-        };
         let mut take = |table: usize, record: &Record<'_>| {
             vec![Hit {
                 table,
@@ -222,32 +202,24 @@ mod tests {
                 ..Hit::default()
             }]
         };
-        let mut tally = Tally::new(&["a", "b"], &options);
-        let head = "cat-0 [000] ..... 1.0:";
+        let mut tally = Tally::new(&["a", "b"], &Options::default());
+        let entry = |event: &str, stack: &[&str], user_stack: &[&str]| Entry {
+            event: event.into(),
+            place: "f+0x4/0x9".into(),
+            stack: stack.iter().map(|frame| frame.to_string()).collect(),
+            user_stack: user_stack.iter().map(|frame| frame.to_string()).collect(),
+            ..Entry::default()
+        };
         for _ in 0..2 {
-            for line in [
-                "a: (f+0x4/0x9)",
-                "<stack trace>",
-                "=> f+0x9/0x9",
-                "=> g+0x1/0x2",
-                "<user stack trace>",
-                "=>  <0000000000000010>",
-            ] {
-                let line = match line.starts_with('=') {
-                    true => format!(" {line}"),
-                    false => format!("{head} {line}"),
-                };
-                let complete = tally.stacks.take(&line);
-                tally.add(complete, &mut take);
-            }
+            let entry = entry("a", &["f+0x9/0x9", "g+0x1/0x2"], &["0x10"]);
+            tally.add(Some(entry), &mut take);
         }
-        let complete = tally.stacks.take(&format!("{head} b: (f)"));
-        tally.add(complete, &mut take);
-        tally.end(&mut take);
+        tally.add(Some(entry("b", &[], &[])), &mut take);
+        tally.add(Some(entry("c", &[], &[])), &mut take);
         let tables = tables(&tally);
         let row = &tables[0].rows[0];
         assert_eq!(row.keys, ["f+0x4/0x9", "g+0x1/0x2\n0x10"]);
         assert_eq!((row.hits, tables[0].rows.len()), (2, 1));
-        assert_eq!(tables[1].rows[0].keys, ["f", ""]);
+        assert_eq!(tables[1].rows[0].keys, ["f+0x4/0x9", ""]);
     }
 }

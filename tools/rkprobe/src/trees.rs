@@ -415,13 +415,11 @@ pub fn run(
     context.begin_reading(&instance, None)?;
     let mut collector = Collector::default();
     let mut wants_more = true;
-    context.read_records(&instance, |line| {
-        let calls = match line {
-            "" => collector.rest(),
-            line => Record::parse(line, question.event)
-                .and_then(|record| collector.take(&record))
-                .into_iter()
-                .collect(),
+    let plain = stream::Options::default();
+    context.read_records(&instance, &plain, |entry| {
+        let calls = match entry {
+            None => collector.rest(),
+            Some(entry) => collector.take(&entry.record()).into_iter().collect(),
         };
         for call in calls {
             wants_more = wants_more && answer.take(call)?;

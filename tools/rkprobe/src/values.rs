@@ -145,7 +145,7 @@ impl Value {
     pub fn show(&self, record: &Record<'_>) -> String {
         let raw = self.raw(record);
         let shown = match &self.kind {
-            Kind::Plain => None,
+            Kind::Plain => return plain_text(raw),
             Kind::Boolean => boolean(raw).map(|value| value.to_string()),
             Kind::Hex => raw.parse().ok().map(hex),
             Kind::Pointer => address(raw).map(|address| match address {
@@ -590,6 +590,11 @@ pub fn quote(text: &str) -> String {
     quoted + "\""
 }
 
+/// A field that the kernel prints, as text: a string can have line breaks and quotes.
+pub fn plain_text(raw: &str) -> String {
+    unquote(raw).map_or_else(|| raw.into(), quote)
+}
+
 /// A field that the kernel prints, as JSON.
 pub fn plain_json(raw: &str) -> Json {
     match (raw.parse::<i64>(), raw.parse::<u64>(), unquote(raw)) {
@@ -695,6 +700,8 @@ mod tests {
         assert_eq!(quote(&text), format!("\"{text}\""));
         assert_eq!(quote(&format!("{text}y")), format!("\"{text}\"..."));
         assert_eq!(quote("a\n\u{7f}"), "\"a\\n\\u{7f}\"");
+        assert_eq!(plain_text("\"a\n\"\""), "\"a\\n\\\"\"");
+        assert_eq!(plain_text("{\"a\"}"), "{\"a\"}");
     }
 
     #[test]

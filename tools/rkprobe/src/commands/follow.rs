@@ -40,7 +40,11 @@ use crate::{
     },
     probes,
     record::Record,
-    values::plain_json,
+    stream,
+    values::{
+        plain_json,
+        plain_text, //
+    },
     whom::Whom, //
 };
 
@@ -267,7 +271,7 @@ impl Step {
     fn show(&self) -> String {
         let mut text = format!("{}-{}  {}", self.comm, self.pid, self.function);
         for (name, value) in &self.fields {
-            text += &format!(" {name}={value}");
+            text += &format!(" {name}={}", plain_text(value));
         }
         text
     }
@@ -376,16 +380,16 @@ struct Lives<'a> {
 }
 
 impl<'a> Lives<'a> {
-    /// Takes a line of the instance. Returns the life that ends with it.
-    fn take(&mut self, line: &str) -> Option<Life<'a>> {
-        if let Some(record) = Record::parse(line, "follow") {
+    /// Takes a record of an event. Returns the life that ends with it.
+    fn take(&mut self, event: &str, record: &Record<'_>) -> Option<Life<'a>> {
+        if event == "follow" {
             let life = self.live.get_mut(record.field("object")?)?;
             let function = record.caller();
             // The other event records the call of this function.
             if self.is_returned || function != self.from {
-                life.push(&record, function.into());
+                life.push(record, function.into());
             }
-        } else if let Some(record) = Record::parse(line, "from") {
+        } else if event == "from" {
             let address = record.field("object")?;
             let has_room = self.live.len() < MAX_LIVES || self.live.contains_key(address);
             if !is_address(address) || !has_room {
@@ -405,11 +409,11 @@ impl<'a> Lives<'a> {
                 }
             });
             let returns = if self.is_returned { " returns it" } else { "" };
-            life.push(&record, format!("{}{returns}", self.from));
-        } else if let Some(record) = Record::parse(line, "until") {
+            life.push(record, format!("{}{returns}", self.from));
+        } else if event == "until" {
             let mut life = self.live.remove(record.field("object")?)?;
             let until = self.until.unwrap_or("");
-            life.push(&record, format!("{until} returns: the end"));
+            life.push(record, format!("{until} returns: the end"));
             life.ended = true;
             return Some(life);
         }
@@ -497,8 +501,9 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
     };
     let mut left = question.count.unwrap_or(u64::MAX);
     context.begin_reading(&instance, None)?;
-    context.read_records(&instance, |line| {
-        if let Some(life) = lives.take(line) {
+    context.read_records(&instance, &stream::Options::default(), |entry| {
+        let life = entry.and_then(|entry| lives.take(&entry.event, &entry.record()));
+        if let Some(life) = life {
             print(&life)?;
             left -= 1;
         }
@@ -583,10 +588,19 @@ sh-8 [001] ..... 6.000006: follow: (use+0x4/0x10) object=0xffff01 parameter=1 n=
 cat-7 [001] ..... 6.001002: until: (caller+0x9/0x10 <- free) object=0xffff01
 cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
 
+    fn take<'a>(lives: &mut Lives<'a>, line: &str) -> Option<Life<'a>> {
+        let events = ["follow", "from", "until"];
+        let (event, record) = Record::parse_any(line, &events)?;
+        lives.take(events[event], &record)
+    }
+
     #[test]
     fn a_life_has_its_steps_alone() {
         let mut lives = lives(true);
-        let ended: Vec<Life<'_>> = LINES.lines().filter_map(|line| lives.take(line)).collect();
+        let ended: Vec<Life<'_>> = LINES
+            .lines()
+            .filter_map(|line| take(&mut lives, line))
+            .collect();
         assert_eq!(ended.len(), 1);
         let screen = Screen {
             columns: None,
@@ -620,7 +634,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
             "a-1 [0] . 1.0: from: (alloc+0x4/0x10) object=0xff",
             "a-1 [0] . 1.0: follow: (alloc+0x4/0x10) object=0xff parameter=1",
         ] {
-            assert!(lives.take(line).is_none());
+            assert!(take(&mut lives, line).is_none());
         }
         assert_eq!(lives.rest()[0].steps.len(), 1);
     }
@@ -630,7 +644,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
         let mut lives = lives(true);
         for number in 1..3000 {
             let line = format!("a-1 [0] . 1.0: from: (c+0x4/0x10 <- alloc) object={number:#x}");
-            assert!(lives.take(&line).is_none());
+            assert!(take(&mut lives, &line).is_none());
         }
         assert_eq!(lives.rest().len(), MAX_LIVES);
     }
@@ -638,9 +652,15 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
     #[test]
     fn a_long_life_is_counted() {
         let mut lives = lives(true);
-        lives.take("a-1 [0] . 1.0: from: (c+0x4/0x10 <- alloc) object=0xff");
+        take(
+            &mut lives,
+            "a-1 [0] . 1.0: from: (c+0x4/0x10 <- alloc) object=0xff",
+        );
         for _ in 0..MAX_STEPS {
-            lives.take("a-1 [0] . 1.0: follow: (f+0x4/0x10) object=0xff parameter=1");
+            take(
+                &mut lives,
+                "a-1 [0] . 1.0: follow: (f+0x4/0x10) object=0xff parameter=1",
+            );
         }
         assert_eq!(lives.rest()[0].left_out, 1);
     }

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From the bytes of a record to its parts, by the formats of the run's events.
+
+use std::{
+    collections::HashMap,
+    fs,
+    rc::Rc, //
+};
+
+use crate::{
+    failure::Result,
+    format::{
+        Field,
+        Format,
+        Names, //
+    },
+    instance::Instance,
+    record::Entry,
+    stream::Part,
+    symbols::Symbols,
+    tracefs::Tracefs, //
+};
+
+/// The fields of the place of a probe.
+const PLACE: &str = "__probe_ip";
+const FUNCTION: &str = "__probe_func";
+const RETURN: &str = "__probe_ret_ip";
+/// The address in a stack trace that stands for a trampoline, and how the kernel prints it. C:
+/// `FTRACE_TRAMPOLINE_MARKER`.
+const TRAMPOLINE: u64 = 0x7fff_ffff;
+const TRAMPOLINE_NAME: &str = "[FTRACE TRAMPOLINE]";
+/// The file with the names of tasks.
+const NAMES_OF_TASKS: &str = "saved_cmdlines";
+/// The most names that are kept. The file has those of the last tasks.
+const MAX_TASKS: usize = 1 << 16;
+
+/// What a record of an event number is.
+enum Kind {
+    Event(Format),
+    /// A stack trace that starts at this byte.
+    Stack(usize),
+    UserStack(usize),
+}
+
+/// Takes the records of an instance apart.
+pub struct Decoder {
+    kinds: HashMap<u64, Kind>,
+    event: Field,
+    task: Field,
+    symbols: Rc<Symbols>,
+    tasks: HashMap<u64, Rc<str>>,
+}
+
+impl Decoder {
+    /// Reads the formats of the events of an instance.
+    pub fn new(tracefs: &Tracefs, instance: &Instance<'_>, symbols: Rc<Symbols>) -> Result<Self> {
+        let group = instance.file(&format!("events/{}", instance.group()));
+        let names = tracefs.names(&group).into_iter();
+        let files = names.map(|name| format!("{group}/{name}/format"));
+        let formats = files.filter_map(|file| Format::parse(&tracefs.read(&file).ok()?));
+        let stack = |name| -> Result<Format> {
+            let text = tracefs.read(&format!("events/ftrace/{name}/format"))?;
+            Ok(Format::parse(&text).unwrap_or_default())
+        };
+        Ok(Self::of(
+            formats.collect(),
+            &stack("kernel_stack")?,
+            &stack("user_stack")?,
+            symbols,
+        ))
+    }
+
+    fn of(events: Vec<Format>, stack: &Format, user_stack: &Format, symbols: Rc<Symbols>) -> Self {
+        let start = |format: &Format| format.field("caller").map_or(usize::MAX, |of| of.offset);
+        // All records have these fields.
+        let common = |name| stack.field(name).cloned().unwrap_or_default();
+        let (event, task) = (common("common_type"), common("common_pid"));
+        let of_stacks = [
+            (stack.id, Kind::Stack(start(stack))),
+            (user_stack.id, Kind::UserStack(start(user_stack))),
+        ];
+        let events = events.into_iter();
+        Self {
+            kinds: events
+                .map(|format| (format.id, Kind::Event(format)))
+                .chain(of_stacks)
+                .collect(),
+            event,
+            task,
+            symbols,
+            tasks: HashMap::new(),
+        }
+    }
+
+    /// Reads the names that the kernel has now, of tasks and of addresses.
+    pub fn refresh(&mut self, tracefs: &Tracefs) {
+        self.symbols.refresh();
+        let text = fs::read(tracefs.path(NAMES_OF_TASKS)).unwrap_or_default();
+        if self.tasks.len() >= MAX_TASKS {
+            self.tasks.clear();
+        }
+        self.tasks.extend(tasks(&String::from_utf8_lossy(&text)));
+    }
+
+    /// The parts of a record. `None` if its event is unknown.
+    pub fn part(&self, cpu: u32, time: u64, record: &[u8]) -> Option<Part> {
+        let mut names = self.symbols.names();
+        Some(match self.kinds.get(&self.event.number(record)?)? {
+            Kind::Event(format) => Part::Record(self.entry(format, cpu, time, record, &mut names)),
+            Kind::Stack(start) => {
+                let frames = addresses(record, *start).take_while(|address| *address != u64::MAX);
+                let frames = frames.map(|address| match address {
+                    TRAMPOLINE => TRAMPOLINE_NAME.into(),
+                    address => names.code(address),
+                });
+                Part::Stack(frames.collect())
+            }
+            Kind::UserStack(start) => {
+                let frames = addresses(record, *start).take_while(|address| *address != 0);
+                Part::UserStack(frames.collect())
+            }
+        })
+    }
+
+    fn entry(
+        &self,
+        format: &Format,
+        cpu: u32,
+        time: u64,
+        record: &[u8],
+        names: &mut impl Names,
+    ) -> Entry {
+        let address = |name| Some(format.field(name)?.number(record).unwrap_or(0));
+        let place = match (address(PLACE), address(FUNCTION), address(RETURN)) {
+            (Some(place), ..) => names.code(place),
+            (_, Some(function), Some(caller)) => {
+                format!("{} <- {}", names.code(caller), names.function(function))
+            }
+            _ => String::new(),
+        };
+        let is_own = |field: &&Field| {
+            let name = &*field.name;
+            !name.starts_with("common_") && ![PLACE, FUNCTION, RETURN].contains(&name)
+        };
+        let fields = format.fields.iter().filter(is_own);
+        let pid = self.task.number(record).unwrap_or(0);
+        Entry {
+            event: Rc::clone(&format.name),
+            comm: match pid {
+                0 => "<idle>".into(),
+                pid => self.tasks.get(&pid).map_or("<...>".into(), Rc::clone),
+            },
+            pid: pid.to_string(),
+            cpu,
+            time,
+            place,
+            fields: fields
+                .map(|field| (Rc::clone(&field.name), field.text(record, names)))
+                .collect(),
+            ..Entry::default()
+        }
+    }
+}
+
+/// The words of a record from its byte `start`.
+fn addresses(record: &[u8], start: usize) -> impl Iterator<Item = u64> + '_ {
+    let words = record.get(start..).unwrap_or(&[]).chunks_exact(8);
+    words.filter_map(|word| Some(u64::from_le_bytes(word.try_into().ok()?)))
+}
+
+/// The names of tasks, from lines `PID NAME`. A name can have line breaks.
+fn tasks(text: &str) -> HashMap<u64, Rc<str>> {
+    let mut tasks: Vec<(u64, String)> = Vec::new();
+    for line in text.lines() {
+        let start = line
+            .split_once(' ')
+            .and_then(|(pid, name)| Some((pid.parse().ok()?, name)));
+        match (start, tasks.last_mut()) {
+            (Some((pid, name)), _) => tasks.push((pid, name.into())),
+            (None, Some((_, name))) => *name += &format!("\n{line}"),
+            (None, None) => {}
+        }
+    }
+    tasks
+        .into_iter()
+        .map(|(pid, name)| (pid, name.into()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::tests::{
+        record,
+        FORMAT, //
+    };
+
+    const STACK: &str = "name: kernel_stack\nID: 4\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+        \tfield:int size;\toffset:8;\tsize:4;\tsigned:1;\n\
+        \tfield:unsigned long caller[8];\toffset:16;\tsize:64;\tsigned:0;\n";
+
+    fn decoder() -> Decoder {
+        let stack = Format::parse(STACK).unwrap();
+        let user_stack = Format::parse(&STACK.replace("ID: 4", "ID: 12")).unwrap();
+        let events = vec![Format::parse(FORMAT).unwrap()];
+        let mut decoder = Decoder::of(events, &stack, &user_stack, Rc::default());
+        decoder.tasks = tasks("5 sh\n7 my cat\n");
+        decoder
+    }
+
+    #[test]
+    fn a_record_has_the_fields_of_its_format() {
+        let Some(Part::Record(entry)) = decoder().part(3, 9, &record(b"a\n=> b")) else {
+            panic!("no record");
+        };
+        assert_eq!(
+            (&*entry.event, &*entry.comm, &*entry.pid),
+            ("args", "my cat", "7")
+        );
+        assert_eq!((entry.cpu, entry.time), (3, 9));
+        assert_eq!(entry.place, "0xffffffff81000004");
+        let record = entry.record();
+        assert_eq!(record.fields.len(), 8);
+        assert_eq!(record.field("name"), Some("\"a\n=> b\""));
+        assert_eq!(record.text("name"), "a\n=> b");
+    }
+
+    #[test]
+    fn stacks_have_addresses() {
+        let bytes = |id: u16, frames: &[u64]| {
+            let mut bytes = id.to_le_bytes().to_vec();
+            bytes.resize(16, 0);
+            bytes.extend(frames.iter().flat_map(|frame| frame.to_le_bytes()));
+            bytes
+        };
+        let part = |bytes: &[u8]| decoder().part(0, 0, bytes);
+        let frames = ["0x10", TRAMPOLINE_NAME].map(String::from);
+        let stack = [0x10, TRAMPOLINE, u64::MAX, 1];
+        assert_eq!(part(&bytes(4, &stack)), Some(Part::Stack(frames.into())));
+        let stack = [0x10, 0x20, 0, 1];
+        assert_eq!(
+            part(&bytes(12, &stack)),
+            Some(Part::UserStack(vec![0x10, 0x20]))
+        );
+        assert_eq!(part(&bytes(4, &[])[..10]), Some(Part::Stack(Vec::new())));
+        assert_eq!(part(&bytes(99, &[])), None);
+        assert_eq!(part(&[4]), None);
+    }
+
+    #[test]
+    fn a_task_can_have_a_line_break_in_its_name() {
+        let all = tasks("x\n5 a b\n6 c\nd e\n7 f\n");
+        let name = |pid| all.get(&pid).map(|name| &**name);
+        assert_eq!(
+            (name(5), name(6), name(7)),
+            (Some("a b"), Some("c\nd e"), Some("f"))
+        );
+    }
+}
