@@ -143,7 +143,7 @@ impl Field {
     fn string<'r>(&self, record: &'r [u8], end: usize, locator: u64) -> Option<&'r [u8]> {
         let (offset, length) = (
             (locator & 0xffff) as usize,
-            (locator >> 16 & 0xffff) as usize,
+            ((locator >> 16) & 0xffff) as usize,
         );
         let start = match self.located? {
             Base::Record => offset,

@@ -48,6 +48,7 @@ use crate::{
         Stacks, //
     },
     symbols::Symbols,
+    sys,
     tracefs::Tracefs, //
 };
 
@@ -93,10 +94,9 @@ impl Reader {
                 continue;
             };
             let name = format!("{directory}/{name}/trace_pipe_raw");
-            // A flag of its own, so that reading does not wait.
             let file = OpenOptions::new()
                 .read(true)
-                .custom_flags(crate::sys::NON_BLOCKING)
+                .custom_flags(sys::NON_BLOCKING)
                 .open(tracefs.path(&name))
                 .map_err(|error| Failure::file(&name, &error))?;
             cpus.push(Cpu {

@@ -98,7 +98,7 @@ impl<'a> Iterator for Records<'a> {
             let head = word32(entries, 0)?;
             let (ty, delta) = (head & 31, u64::from(head >> 5));
             let second = || word32(entries, 4);
-            let long = || Some(u64::from(second()?) << 27 | delta);
+            let long = || Some((u64::from(second()?) << 27) | delta);
             let (start, length) = match ty {
                 // The length includes the word that has it.
                 0 => (8, second()?.checked_sub(4)?),

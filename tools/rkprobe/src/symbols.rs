@@ -203,6 +203,14 @@ impl Current {
 pub struct Symbols(RefCell<Current>);
 
 impl Symbols {
+    /// Reads the symbols, unless they were read.
+    pub fn load(&self) {
+        let mut current = self.0.borrow_mut();
+        if current.modules.is_none() {
+            current.refresh();
+        }
+    }
+
     /// Reads the symbols, unless they are those of the modules that the kernel has now.
     pub fn refresh(&self) {
         self.0.borrow_mut().refresh();
