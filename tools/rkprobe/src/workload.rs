@@ -8,6 +8,7 @@
 use std::{
     cell::RefCell,
     ffi::OsString,
+    io::Write,
     os::unix::process::ExitStatusExt,
     process::{
         Child,
@@ -41,6 +42,8 @@ use crate::{
 
 /// The script of the shell.
 const SCRIPT: &str = "kill -STOP $$; exec \"$@\"";
+/// The script of the guard, with the number of the stopped shell. Its input ends without a line if the run is killed.
+const GUARD: &str = "read -r line || kill -KILL \"$1\"";
 /// The time that a command has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 /// How often the state of the process is read.
@@ -54,10 +57,37 @@ fn marking(mark: Option<u32>) -> String {
     })
 }
 
+/// A process that ends the stopped shell if the run is killed, because nobody else would let the shell continue.
+/// Dropping the guard ends it without harm.
+struct Guard(Child);
+
+impl Guard {
+    fn start(pid: u32) -> Result<Self> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", GUARD, "sh", &pid.to_string()]);
+        shell.stdin(Stdio::piped());
+        shell.stdout(Stdio::null()).stderr(Stdio::null());
+        let process = shell.spawn().map_err(|error| Failure::file("sh", &error))?;
+        Ok(Self(process))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(input) = &mut self.0.stdin {
+            // A guard that a signal has ended reads nothing.
+            let _ = input.write_all(b"\n");
+        }
+        let _ = self.0.wait();
+    }
+}
+
 /// A command. Dropping it ends it.
 pub struct Workload {
     name: String,
     process: RefCell<Child>,
+    /// Exists until the command begins.
+    guard: RefCell<Option<Guard>>,
 }
 
 impl Workload {
@@ -96,8 +126,10 @@ impl Workload {
         let workload = Self {
             name,
             process: RefCell::new(process),
+            guard: RefCell::default(),
         };
         let pid = workload.pid();
+        workload.guard.replace(Some(Guard::start(pid)?));
         while whom::state(pid) != Some('T') && !sys::is_interrupted() {
             if workload.status().is_some() {
                 return Err(Failure::new("sh does not start the command"));
@@ -115,6 +147,7 @@ impl Workload {
     /// Lets the command begin.
     pub fn resume(&self) {
         self.signal(Signal::CONT);
+        self.guard.take();
     }
 
     /// How the command has ended. `None` if it has not.
