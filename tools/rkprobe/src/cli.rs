@@ -30,6 +30,7 @@ use crate::{
         exits,
         fails,
         follow,
+        hist,
         lat,
         leaks,
         list,
@@ -290,8 +291,9 @@ fn ask_lat(context: &Context, matches: &ArgMatches) -> Result {
     let by = by.and_then(|by| lat::By::parse(by));
     let given = |name| matches.get_one::<String>(name).map(String::as_str);
     let first = text(matches, "FUNCTIONS");
+    let scale = matches.get_one("buckets").cloned().unwrap_or(Scale::Log2);
     let (Some(from), Some(until)) = (given("START"), given("END")) else {
-        return lat::run(context, first, by, &table(matches));
+        return lat::run(context, first, by, scale, &table(matches));
     };
     let asked = between::Asked {
         structure: first,
@@ -300,7 +302,7 @@ fn ask_lat(context: &Context, matches: &ArgMatches) -> Result {
         object: given("object"),
         end: given("end-object"),
         by,
-        scale: matches.get_one("buckets").cloned().unwrap_or(Scale::Log2),
+        scale,
     };
     between::run(context, asked, &table(matches))
 }
@@ -528,10 +530,10 @@ fn command() -> Command {
                         .long("buckets")
                         .value_name("TIME,...")
                         .value_parser(Scale::parse)
-                        .requires("from")
+                        .conflicts_with("heat")
                         .help(
-                            "With from: the rows of the histogram end at these durations: 1ms,5ms,20ms. One duration \
-                             is the width of all rows",
+                            "The rows of the histogram end at these durations: 1ms,5ms,20ms. One duration is the \
+                             width of all rows",
                         ),
                 )
                 .arg(by(
@@ -543,6 +545,29 @@ fn command() -> Command {
                         .value_name("FILE")
                         .help("Also draw a heat map into FILE: the durations in each second, or each interval of -i"),
                 ),
+            &["count", "name", "avg", "total", "p50", "p99", "max"],
+        )))
+        .subcommand(traces(tabulates(
+            waits(Command::new("hist"))
+                .about("How are the values of an argument or of the result of functions distributed?")
+                .arg(functions())
+                .arg(word(
+                    "VALUE",
+                    "A fetch argument: a parameter, $retval, or another one such as 'file->f_inode->i_size'",
+                ))
+                .arg(
+                    Arg::new("buckets")
+                        .long("buckets")
+                        .value_name("NUMBER,...")
+                        .value_parser(Scale::parse_numbers)
+                        .help(
+                            "The rows of the histogram begin at 0 and at these values: 512,4096. One number is the \
+                             width of all rows",
+                        ),
+                )
+                .arg(by(
+                    "One histogram for each program name, thread, CPU or stack",
+                )),
             &["count", "name", "avg", "total", "p50", "p99", "max"],
         )))
         .subcommand(traces(
@@ -925,6 +950,15 @@ pub fn run() -> Result<u8> {
     };
     let result = match name {
         "lat" => ask_lat(&context, matches),
+        "hist" => {
+            let asked = hist::Asked {
+                functions: text(matches, "FUNCTIONS"),
+                value: text(matches, "VALUE"),
+                by: by(matches),
+                scale: matches.get_one("buckets").cloned().unwrap_or(Scale::Log2),
+            };
+            hist::run(&context, asked, &table(matches))
+        }
         "slow" => {
             let limit = matches.get_one::<u64>("LIMIT").copied().unwrap_or(0);
             slow::run(
@@ -1116,7 +1150,7 @@ mod tests {
             &["rkprobe", "follow", "inode", "from", "f", "until"],
             &["rkprobe", "lat", "inode", "from", "f"],
             &["rkprobe", "lat", "inode", "from", "f", "until"],
-            &["rkprobe", "lat", "f", "--buckets", "1ms"],
+            &["rkprobe", "lat", "f", "--buckets", "1ms", "--heat", "x"],
             &[
                 "rkprobe",
                 "lat",

@@ -11,6 +11,7 @@ pub mod events;
 pub mod exits;
 pub mod fails;
 pub mod follow;
+pub mod hist;
 pub mod lat;
 pub mod leaks;
 pub mod list;

@@ -13,7 +13,7 @@ pub struct Row {
     pub hits: u64,
     /// The sum of a field, if there is one.
     pub sum: u64,
-    /// The smallest and the greatest number of this field, as far as they are known.
+    /// The smallest and the greatest number of this field, as far as they are known. Of a negative number, the bits.
     pub min: Option<u64>,
     pub max: Option<u64>,
 }
@@ -75,7 +75,9 @@ pub fn parse(text: &str, keys: &[&str], value: Option<&str>) -> Hist {
             .unwrap_or(0);
         let number = |prefix: &str| -> Option<u64> {
             let (_, number) = line.split_once(&format!(" {prefix}{}:", value?))?;
-            number.split_whitespace().next()?.parse().ok()
+            let word = number.split_whitespace().next()?;
+            let negative = || word.parse().ok().map(bits);
+            word.parse().ok().or_else(negative)
         };
         if let Some(keys) = split_keys(row, keys) {
             hist.rows.push(Row {
@@ -94,6 +96,11 @@ pub fn parse(text: &str, keys: &[&str], value: Option<&str>) -> Hist {
     hist
 }
 
+/// The bits of a number with a sign.
+fn bits(number: i64) -> u64 {
+    u64::from_ne_bytes(number.to_ne_bytes())
+}
+
 fn split_keys(row: &str, keys: &[&str]) -> Option<Vec<String>> {
     let mut rest = row.trim_start().strip_prefix('{')?;
     let mut values = Vec::new();
@@ -109,9 +116,17 @@ fn split_keys(row: &str, keys: &[&str]) -> Option<Vec<String>> {
     Some(values)
 }
 
-/// The exponent of a value that the kernel shows as `~ 2^N`.
-pub fn exponent(value: &str) -> Option<u32> {
-    value.strip_prefix("~ 2^")?.trim().parse().ok()
+/// The upper bound of the bucket that the kernel shows as `~ 2^N` or `~ FIRST-LAST`. Its numbers are not above the bound,
+/// or for `FIRST-LAST` below it. `None` if the numbers are negative.
+pub fn bound(value: &str) -> Option<u64> {
+    let range = value.strip_prefix("~ ")?.trim();
+    if let Some(exponent) = range.strip_prefix("2^") {
+        return 1_u64.checked_shl(exponent.parse().ok()?);
+    }
+    let (first, last) = range.split_once('-')?;
+    let first: u64 = first.parse().ok()?;
+    let last: u64 = last.parse().ok()?;
+    (first <= u64::MAX / 2).then(|| last.saturating_add(1))
 }
 
 /// The name in a value that the kernel shows as `[ADDRESS] NAME`.
@@ -149,7 +164,29 @@ mod tests {
         assert_eq!(hist.rows[0].keys, ["cat", "~ 2^14"]);
         assert_eq!((hist.rows[0].hits, hist.rows[0].sum), (141, 1_500_000));
         assert_eq!(hist.rows[1].keys[0], "a, ns: {b");
-        assert_eq!(exponent(&hist.rows[1].keys[1]), Some(15));
+        assert_eq!(bound(&hist.rows[1].keys[1]), Some(1 << 15));
+    }
+
+    #[test]
+    fn buckets_of_negative_numbers_have_no_bound() {
+        for (key, expected) in [
+            ("~ 2^0 ", Some(1)),
+            ("~ 2^12", Some(4096)),
+            ("~ 2^64", None),
+            ("~ 0-99", Some(100)),
+            ("~ 400-499", Some(500)),
+            ("~ 18446744073709551000-18446744073709551099", None),
+            ("7", None),
+        ] {
+            assert_eq!(bound(key), expected, "{key}");
+        }
+        let hist = parse(
+            "{ x: ~ 2^64 } hitcount: 2  x: 18446744073709551605  min_x: -11  max_x: 0\n",
+            &["x"],
+            Some("x"),
+        );
+        assert_eq!(hist.rows[0].min, Some(bits(-11)));
+        assert_eq!(hist.rows[0].max, Some(0));
     }
 
     #[test]

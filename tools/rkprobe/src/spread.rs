@@ -35,16 +35,50 @@ impl Scale {
             .split(',')
             .map(|edge| duration::parse(edge, "ms"))
             .collect();
-        let edges = edges?;
+        Self::new(text, edges?, "durations")
+    }
+
+    /// Parses the numbers of `--buckets`. A single number is the width of all buckets.
+    pub fn parse_numbers(text: &str) -> Result<Self, String> {
+        let number = |edge: &str| {
+            let number: Result<u64, _> = edge.parse();
+            number.map_err(|_| format!("{edge}: no decimal number"))
+        };
+        let edges: Result<Vec<u64>, String> = text.split(',').map(number).collect();
+        Self::new(text, edges?, "numbers")
+    }
+
+    fn new(text: &str, edges: Vec<u64>, what: &str) -> Result<Self, String> {
         if edges[0] == 0 || edges.windows(2).any(|pair| pair[0] >= pair[1]) {
             return Err(format!(
-                "{text}: the durations must be more than 0, and increase"
+                "{text}: the {what} must be more than 0, and increase"
             ));
         }
         Ok(match edges[..] {
             [width] => Self::Linear(width),
             _ => Self::Edges(edges),
         })
+    }
+
+    /// The modifier of a key by which the kernel counts. Each of the kernel's buckets is in one bucket of this scale.
+    pub fn modifier(&self) -> String {
+        match self {
+            Self::Log2 => "log2".into(),
+            Self::Linear(width) => format!("buckets={width}"),
+            Self::Edges(edges) => {
+                let divisor = edges.iter().copied().fold(0, greatest_divisor);
+                format!("buckets={divisor}")
+            }
+        }
+    }
+
+    /// The number of rows of the kernel's table, for one or many functions, with or without groups.
+    pub fn table_size(&self, has_functions: bool, has_groups: bool) -> u32 {
+        match (self, has_functions, has_groups) {
+            (Self::Log2, false, false) => 128,
+            (Self::Log2, false, true) => 4096,
+            _ => 8192,
+        }
     }
 
     /// The upper bounds of the buckets that are necessary for durations from `min` to `max`, with the bound below them.
@@ -73,13 +107,32 @@ impl Scale {
     }
 }
 
+/// The greatest number that divides both.
+fn greatest_divisor(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        b => greatest_divisor(b, a % b),
+    }
+}
+
 /// The durations between two bounds.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Bucket {
-    over_ns: u64,
+    pub over_ns: u64,
     /// Nothing in the bucket above the last bound.
-    to_ns: Option<u64>,
-    count: u64,
+    pub to_ns: Option<u64>,
+    pub count: u64,
+}
+
+impl Bucket {
+    /// A row of a diagram of durations.
+    pub fn bar(&self) -> Bar {
+        let to = self.to_ns.map_or("more".into(), duration::show);
+        Bar {
+            label: format!("{:>7} .. {to:>7}", duration::show(self.over_ns)),
+            value: self.count,
+        }
+    }
 }
 
 /// Durations, in ns.
@@ -182,16 +235,7 @@ impl Spread {
 
     /// The buckets as the rows of a diagram.
     pub fn bars(&self, scale: &Scale) -> Vec<Bar> {
-        let label = |bucket: &Bucket| {
-            let to = bucket.to_ns.map_or("more".into(), duration::show);
-            format!("{:>7} .. {to:>7}", duration::show(bucket.over_ns))
-        };
-        let buckets = self.buckets(scale);
-        let bar = |bucket: &Bucket| Bar {
-            label: label(bucket),
-            value: bucket.count,
-        };
-        buckets.iter().map(bar).collect()
+        self.buckets(scale).iter().map(Bucket::bar).collect()
     }
 
     /// The figures for JSON.

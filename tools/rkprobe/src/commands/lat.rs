@@ -12,6 +12,7 @@ use serde_json::Value as Json;
 
 use crate::{
     context::Context,
+    counted::Counted,
     counts::{
         Count,
         Table, //
@@ -32,6 +33,10 @@ use crate::{
     },
     probes,
     selection::is_list,
+    spread::{
+        self,
+        Scale, //
+    },
     table::{
         self,
         Cell,
@@ -112,11 +117,12 @@ impl By {
 /// there. The stack of a kretprobe has it.
 const STACK_LACKS_CALLER: bool = cfg!(target_arch = "aarch64");
 
-/// The calls whose duration is between two powers of two.
+/// The calls whose duration is between two bounds.
 #[derive(Serialize)]
 struct Bucket {
     over_ns: u64,
-    to_ns: u64,
+    /// Nothing in the bucket above the last bound.
+    to_ns: Option<u64>,
     calls: u64,
 }
 
@@ -140,69 +146,49 @@ struct Calls {
     max_ns: Option<u64>,
     /// All buckets between the first and the last with a call.
     buckets: Vec<Bucket>,
+    #[serde(skip)]
+    counted: Counted,
 }
 
 impl Calls {
-    /// The calls of rows whose last key is the exponent of a bucket.
-    fn new<'r>(function: String, group: String, rows: impl Iterator<Item = &'r Row>) -> Self {
-        let mut calls = Self {
+    /// The calls of rows whose last key is a bucket.
+    fn new<'r>(
+        function: String,
+        group: String,
+        rows: impl Iterator<Item = &'r Row>,
+        scale: &Scale,
+    ) -> Self {
+        let counted = Counted::new(rows);
+        let bucket = |bucket: spread::Bucket| Bucket {
+            over_ns: bucket.over_ns,
+            to_ns: bucket.to_ns,
+            calls: bucket.count,
+        };
+        Self {
             function,
             group,
-            ..Self::default()
-        };
-        let mut counts: BTreeMap<u32, Vec<&Row>> = BTreeMap::new();
-        for row in rows {
-            let exponent = row.keys.last().and_then(|key| hist::exponent(key));
-            counts.entry(exponent.unwrap_or(0)).or_default().push(row);
-            calls.calls += row.hits;
-            calls.total_ns += row.sum;
+            json: Json::Null,
+            calls: counted.hits(),
+            total_ns: counted.total,
+            min_ns: counted.min,
+            max_ns: counted.max,
+            buckets: counted.buckets(scale).into_iter().map(bucket).collect(),
+            counted,
         }
-        let (first, last) = (counts.first_key_value(), counts.last_key_value());
-        let all = |rows: &[&Row], number: fn(&Row) -> Option<u64>| -> Option<Vec<u64>> {
-            rows.iter().map(|row| number(row)).collect()
-        };
-        calls.min_ns = first.and_then(|(_, rows)| all(rows, |row| row.min)?.into_iter().min());
-        calls.max_ns = last.and_then(|(_, rows)| all(rows, |row| row.max)?.into_iter().max());
-        let exponents = first.zip(last);
-        let exponents = exponents.map_or(1..=0, |(first, last)| *first.0..=*last.0);
-        let bucket = |exponent: u32| Bucket {
-            over_ns: exponent.checked_sub(1).map_or(0, power),
-            to_ns: power(exponent),
-            calls: counts
-                .get(&exponent)
-                .map_or(0, |rows| rows.iter().map(|row| row.hits).sum()),
-        };
-        calls.buckets = exponents.map(bucket).collect();
-        calls
     }
 
-    fn bars(&self) -> Vec<Bar> {
-        let bound = duration::show;
-        let buckets = self.buckets.iter();
-        buckets
-            .map(|bucket| Bar {
-                label: format!("{:>7} .. {:>7}", bound(bucket.over_ns), bound(bucket.to_ns)),
-                value: bucket.calls,
-            })
-            .collect()
+    fn bars(&self, scale: &Scale) -> Vec<Bar> {
+        let buckets = self.counted.buckets(scale);
+        buckets.iter().map(spread::Bucket::bar).collect()
     }
 
     fn average(&self) -> u64 {
-        self.total_ns / self.calls.max(1)
+        self.counted.average()
     }
 
     /// The upper bound of the bucket of the call that is slower than `percent` of the calls.
     fn percentile(&self, percent: u64) -> u64 {
-        let rank = (self.calls * percent).div_ceil(100);
-        let mut seen = 0;
-        let is_it = |bucket: &&Bucket| {
-            seen += bucket.calls;
-            seen >= rank
-        };
-        self.buckets
-            .iter()
-            .find(is_it)
-            .map_or(0, |bucket| bucket.to_ns)
+        self.counted.percentile(percent)
     }
 
     /// The exact figures.
@@ -228,10 +214,6 @@ impl Calls {
     }
 }
 
-fn power(exponent: u32) -> u64 {
-    1_u64.checked_shl(exponent).unwrap_or(u64::MAX)
-}
-
 /// The functions and the groups that the user asks about.
 struct Asked<'a> {
     /// The functions, as the user chooses them.
@@ -239,6 +221,7 @@ struct Asked<'a> {
     by: Option<By>,
     /// Whether each function has a histogram of its own.
     is_list: bool,
+    scale: Scale,
 }
 
 /// The question. With the groups, it keeps the calls of all of them.
@@ -277,7 +260,8 @@ impl Question for Durations<'_> {
     /// The groups, that with the most calls first.
     fn rows(&mut self, hists: &[Hist]) -> Vec<Calls> {
         let rows = || hists.iter().flat_map(|hist| self.targets.rows(hist));
-        let all = Calls::new(String::new(), String::new(), rows());
+        let scale = &self.asked.scale;
+        let all = Calls::new(String::new(), String::new(), rows(), scale);
         let mut groups: BTreeMap<(String, String), Vec<&Row>> = BTreeMap::new();
         for row in rows() {
             let keys = &row.keys[..row.keys.len() - 1];
@@ -292,7 +276,7 @@ impl Question for Durations<'_> {
         }
         let groups = groups.into_iter();
         let mut groups: Vec<Calls> = groups
-            .map(|((function, group), rows)| Calls::new(function, group, rows.into_iter()))
+            .map(|((function, group), rows)| Calls::new(function, group, rows.into_iter(), scale))
             .collect();
         for calls in &mut groups {
             let by = self.asked.by.unwrap_or(By::Comm);
@@ -311,7 +295,7 @@ impl Question for Durations<'_> {
             "total" => row.total_ns.into(),
             "p50" => row.percentile(50).into(),
             "p99" => row.percentile(99).into(),
-            "max" => row.max_ns.unwrap_or(row.percentile(100)).into(),
+            "max" => row.counted.max_or_bound().into(),
             _ => row.calls.into(),
         }
     }
@@ -335,7 +319,7 @@ impl Question for Durations<'_> {
             for line in hist::lines(&calls.group) {
                 text += &format!("{line}\n");
             }
-            text += &draw::bars(&calls.bars(), screen);
+            text += &draw::bars(&calls.bars(&self.asked.scale), screen);
             text += &format!("{}: {}\n", self.function_of(calls), calls.summary());
         }
         if self.all.calls == 0 {
@@ -347,7 +331,7 @@ impl Question for Durations<'_> {
     fn durations(&self) -> Vec<(u32, u64)> {
         let buckets = self.all.buckets.iter();
         buckets
-            .map(|bucket| (bucket.to_ns.ilog2(), bucket.calls))
+            .map(|bucket| (bucket.to_ns.map_or(63, u64::ilog2), bucket.calls))
             .collect()
     }
 
@@ -360,7 +344,7 @@ impl Question for Durations<'_> {
         };
         let image = match self.asked.by {
             Some(By::Stack) => Image::Flames("ns", rows.iter().map(stack).collect()),
-            _ => Image::Bars(self.all.bars()),
+            _ => Image::Bars(self.all.bars(&self.asked.scale)),
         };
         (format!("{}: {}", self.asked.text, self.all.title()), image)
     }
@@ -373,15 +357,12 @@ fn commands(asked: &Asked<'_>, targets: &[String], group: &str, whom: &Whom) -> 
     let mut keys = Vec::new();
     keys.extend(asked.is_list.then_some("func"));
     keys.extend(by.map(By::key));
-    keys.push("ns.log2");
+    let key = format!("ns.{}", asked.scale.modifier());
+    keys.push(&key);
     let count = Count {
         keys: &keys,
         sum: Some("ns"),
-        size: match (asked.is_list, by) {
-            (false, None) => 128,
-            (false, Some(_)) => 4096,
-            (true, _) => 8192,
-        },
+        size: asked.scale.table_size(asked.is_list, by.is_some()),
         condition: whom.counted(),
     };
     let of_target = |target: &String| {
@@ -401,9 +382,20 @@ fn commands(asked: &Asked<'_>, targets: &[String], group: &str, whom: &Whom) -> 
 }
 
 /// Runs the command. `text` chooses the functions.
-pub fn run(context: &Context, text: &str, by: Option<By>, options: &Options<'_>) -> Result {
+pub fn run(
+    context: &Context,
+    text: &str,
+    by: Option<By>,
+    scale: Scale,
+    options: &Options<'_>,
+) -> Result {
     let is_list = is_list(text);
-    let asked = Asked { text, by, is_list };
+    let asked = Asked {
+        text,
+        by,
+        is_list,
+        scale,
+    };
     let targets = match is_list {
         true => context.functions.targets(text)?,
         false => Targets::all(context.functions.each(text, Method::Any)?),
@@ -441,6 +433,7 @@ mod tests {
                 text,
                 by: None,
                 is_list,
+                scale: Scale::Log2,
             },
             targets: Targets::all(Vec::new()),
             all: Calls::default(),
@@ -466,7 +459,7 @@ mod tests {
         );
         let percentiles = [50, 80, 81].map(|percent| calls.percentile(percent));
         assert_eq!(percentiles, [8, 8, 32]);
-        assert_eq!(b.bars()[0].label, "   0 ns ..    1 ns");
+        assert_eq!(b.bars(&Scale::Log2)[0].label, "   0 ns ..    1 ns");
         assert_eq!(
             calls.summary(),
             "10 calls, average 12 ns, longest 31 ns; by buckets, half within 8 ns, 99 % within 32 ns"

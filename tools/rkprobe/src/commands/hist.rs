@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rkprobe hist FUNCTIONS VALUE`: how are the values of an argument or of a result distributed? The kernel counts by
+//! buckets.
+
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap, //
+};
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use crate::{
+    commands::lat::By,
+    context::Context,
+    counted::Counted,
+    counts::{
+        Count,
+        Table, //
+    },
+    draw::{
+        self,
+        Bar,
+        Screen, //
+    },
+    failure::Result,
+    flame::Stack,
+    functions::Method,
+    hist::{
+        self,
+        Hist,
+        Row, //
+    },
+    probes,
+    selection::is_list,
+    spread::{
+        self,
+        Scale, //
+    },
+    table::{
+        self,
+        Cell,
+        Image,
+        Options,
+        Question,
+        Source, //
+    },
+    targets::Targets,
+    whom::Whom, //
+};
+
+/// The question of the user.
+pub struct Asked<'a> {
+    /// The functions, as the user chooses them.
+    pub functions: &'a str,
+    /// The fetch argument.
+    pub value: &'a str,
+    pub by: Option<By>,
+    pub scale: Scale,
+}
+
+impl Asked<'_> {
+    /// Whether the probe is at the return of the functions.
+    fn is_at_return(&self, whom: &Whom) -> bool {
+        let at_return = ["$retval", "$elapsed"];
+        let condition = whom.clause();
+        at_return
+            .iter()
+            .any(|name| self.value.contains(name) || condition.contains(name))
+    }
+
+    fn bucket(&self, bucket: &spread::Bucket) -> Bucket {
+        let (from, to) = match (&self.scale, bucket.over_ns) {
+            // The first bucket also has 0.
+            (Scale::Log2, 0) => (0, bucket.to_ns),
+            (Scale::Log2, over) => (over + 1, bucket.to_ns),
+            (_, over) => (over, bucket.to_ns.map(|to| to - 1)),
+        };
+        Bucket {
+            from,
+            to,
+            calls: bucket.count,
+        }
+    }
+}
+
+/// The calls whose value is in a range.
+#[derive(Debug, PartialEq, Serialize)]
+struct Bucket {
+    /// The least value that belongs to the bucket.
+    from: u64,
+    /// The greatest one. Nothing in the last bucket if it has no upper bound.
+    to: Option<u64>,
+    calls: u64,
+}
+
+/// The values of one group.
+#[derive(Default, Serialize)]
+struct Values {
+    /// The function, if the run has several. Otherwise empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    function: String,
+    #[serde(skip)]
+    group: String,
+    /// The group in JSON.
+    #[serde(rename = "group", skip_serializing_if = "Option::is_none")]
+    json: Option<Json>,
+    calls: u64,
+    /// The calls with a negative value. The other members are about the others.
+    negative: u64,
+    total: u64,
+    /// The least and the greatest value. Unknown for an interval if an earlier one was less or greater.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<u64>,
+    /// All buckets between the first and the last with a call.
+    buckets: Vec<Bucket>,
+    #[serde(skip)]
+    counted: Counted,
+    /// Whether the bound of a bucket of the kernel does not belong to the bucket.
+    #[serde(skip)]
+    is_below_bound: bool,
+}
+
+impl Values {
+    /// The values of rows whose last key is a bucket.
+    fn new<'r>(asked: &Asked<'_>, rows: impl Iterator<Item = &'r Row>) -> Self {
+        let counted = Counted::new(rows);
+        let buckets = counted.buckets(&asked.scale);
+        Self {
+            calls: counted.hits(),
+            negative: counted.negative,
+            total: counted.total,
+            min: counted.min,
+            max: counted.max,
+            buckets: buckets.iter().map(|bucket| asked.bucket(bucket)).collect(),
+            counted,
+            is_below_bound: asked.scale != Scale::Log2,
+            ..Self::default()
+        }
+    }
+
+    fn bars(&self) -> Vec<Bar> {
+        let number = |to: Option<u64>| to.map_or("more".into(), |to: u64| to.to_string());
+        let width = |text: fn(&Bucket) -> Option<u64>| {
+            let lengths = self.buckets.iter().map(|bucket| number(text(bucket)).len());
+            lengths.max().unwrap_or(0)
+        };
+        let (from, to) = (width(|bucket| Some(bucket.from)), width(|bucket| bucket.to));
+        let negative = (self.negative > 0).then(|| Bar {
+            label: "below 0".into(),
+            value: self.negative,
+        });
+        let bar = |bucket: &Bucket| Bar {
+            label: format!("{:>from$} .. {:>to$}", bucket.from, number(bucket.to)),
+            value: bucket.calls,
+        };
+        negative
+            .into_iter()
+            .chain(self.buckets.iter().map(bar))
+            .collect()
+    }
+
+    /// The exact figures.
+    fn title(&self) -> String {
+        let mut text = format!("{} calls", self.calls);
+        if self.negative > 0 {
+            text += &format!(", {} below 0", self.negative);
+        }
+        if self.calls > self.negative {
+            text += &format!(", average {}", self.counted.average());
+            let greatest = self.max.map(|max| format!(", greatest {max}"));
+            text += &greatest.unwrap_or_default();
+        }
+        text
+    }
+
+    /// The greatest value that can be in the kernel's bucket of this percentile.
+    fn percentile(&self, percent: u64) -> u64 {
+        let bound = self.counted.percentile(percent);
+        bound.saturating_sub(u64::from(self.is_below_bound))
+    }
+
+    fn summary(&self) -> String {
+        match self.calls > self.negative {
+            true => format!(
+                "{}; by buckets, half at most {}, 99 % at most {}",
+                self.title(),
+                self.percentile(50),
+                self.percentile(99),
+            ),
+            false => self.title(),
+        }
+    }
+}
+
+/// The question. With the groups, it keeps the values of all of them.
+struct Distribution<'a> {
+    asked: Asked<'a>,
+    targets: Targets,
+    is_list: bool,
+    all: Values,
+}
+
+impl Distribution<'_> {
+    /// The function of a group.
+    fn function_of<'r>(&'r self, values: &'r Values) -> &'r str {
+        match self.is_list {
+            true => &values.function,
+            false => self.asked.functions,
+        }
+    }
+}
+
+impl Question for Distribution<'_> {
+    type Row = Values;
+
+    const ROWS: &'static str = "groups";
+
+    const COLUMNS: &'static [&'static str] =
+        &["count", "name", "avg", "total", "p50", "p99", "max"];
+
+    fn title(&self) -> String {
+        format!("hist {} {}", self.asked.functions, self.asked.value)
+    }
+
+    fn function(&self) -> Option<&str> {
+        Some(self.asked.functions)
+    }
+
+    /// The groups, that with the most calls first.
+    fn rows(&mut self, hists: &[Hist]) -> Vec<Values> {
+        let rows = || hists.iter().flat_map(|hist| self.targets.rows(hist));
+        let mut groups: BTreeMap<&[String], Vec<&Row>> = BTreeMap::new();
+        for row in rows() {
+            let keys = &row.keys[..row.keys.len() - 1];
+            groups.entry(keys).or_default().push(row);
+        }
+        let values = |(keys, rows): (&[String], Vec<&Row>)| {
+            let (function, group) = match (keys, self.is_list) {
+                ([function, group @ ..], true) => (hist::symbol(function), group),
+                (group, _) => ("", group),
+            };
+            Values {
+                function: function.into(),
+                group: group.join(" "),
+                json: self
+                    .asked
+                    .by
+                    .zip(group.first())
+                    .map(|(by, key)| by.json(key)),
+                ..Values::new(&self.asked, rows.into_iter())
+            }
+        };
+        let mut groups: Vec<Values> = groups.into_iter().map(values).collect();
+        groups.sort_by_key(|values| Reverse(values.calls));
+        self.all = Values::new(&self.asked, rows());
+        groups
+    }
+
+    fn cell<'r>(row: &'r Values, column: &str) -> Cell<'r> {
+        match column {
+            "name" if row.function.is_empty() => Cell::Text(&row.group),
+            "name" => Cell::Text(&row.function),
+            "avg" => row.counted.average().into(),
+            "total" => row.total.into(),
+            "p50" => row.percentile(50).into(),
+            "p99" => row.percentile(99).into(),
+            "max" => row.max.unwrap_or(row.percentile(100)).into(),
+            _ => row.calls.into(),
+        }
+    }
+
+    fn cell_text(&self, row: &Values, column: &str) -> String {
+        match Self::cell(row, column) {
+            Cell::Number(Reverse(number)) => number.to_string(),
+            Cell::Text(_) => {
+                let group = hist::lines(&row.group).next().unwrap_or("");
+                format!("{} {group}", self.function_of(row)).trim().into()
+            }
+        }
+    }
+
+    fn show(&self, rows: &[Values], screen: Screen) -> String {
+        let value = self.asked.value;
+        let mut text = String::new();
+        for values in rows {
+            for line in hist::lines(&values.group).filter(|line| !line.is_empty()) {
+                text += &format!("{line}\n");
+            }
+            text += &draw::bars(&values.bars(), screen);
+            let function = self.function_of(values);
+            text += &format!("{function} {value}: {}\n", values.summary());
+        }
+        if rows.is_empty() {
+            text = format!("{} {value}: 0 calls\n", self.asked.functions);
+        }
+        text
+    }
+
+    fn image<'r>(&'r self, rows: &'r [Values]) -> (String, Image<'r>) {
+        let Asked {
+            functions, value, ..
+        } = self.asked;
+        let stack = |values: &'r Values| Stack {
+            frames: hist::lines(&values.group).collect(),
+            function: self.function_of(values),
+            result: None,
+            value: values.total,
+        };
+        let image = match self.asked.by {
+            Some(By::Stack) => Image::Flames("sum", rows.iter().map(stack).collect()),
+            _ => Image::Bars(self.all.bars()),
+        };
+        (format!("{functions} {value}: {}", self.all.title()), image)
+    }
+}
+
+/// The commands to try for each target.
+fn commands(asked: &Asked<'_>, targets: &[String], group: &str, whom: &Whom) -> Vec<Vec<String>> {
+    let (value, by) = (asked.value, asked.by);
+    let field = by.map_or("", By::field);
+    let is_list = is_list(asked.functions);
+    let key = format!("value.{}", asked.scale.modifier());
+    let mut keys = Vec::new();
+    keys.extend(is_list.then_some("func"));
+    keys.extend(by.map(By::key));
+    keys.push(&key);
+    let count = Count {
+        keys: &keys,
+        sum: Some("value"),
+        size: asked.scale.table_size(is_list, by.is_some()),
+        condition: whom.counted(),
+    };
+    let is_at_return = asked.is_at_return(whom);
+    let of_target = |target: &String| {
+        let commands = match (is_list, is_at_return) {
+            (true, true) => vec![format!("f:{group}/hist {target}%return")],
+            (true, false) => vec![format!("f:{group}/hist {target}")],
+            (false, true) if by == Some(By::Stack) => {
+                probes::at_return_with_stack(target, group, "hist")
+            }
+            (false, true) => probes::at_return(target, group, "hist"),
+            (false, false) => probes::at_entry(target, group, "hist"),
+        };
+        let commands = commands.into_iter();
+        commands
+            .map(|command| format!("{command} value={value}{field}{}", count.clauses()))
+            .collect()
+    };
+    targets.iter().map(of_target).collect()
+}
+
+/// Runs the command.
+pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result {
+    let text = asked.functions;
+    let is_list = is_list(text);
+    let targets = match is_list {
+        true => context.functions.targets(text)?,
+        false => Targets::all(context.functions.each(text, Method::Any)?),
+    };
+    let commands = |group: &str| commands(&asked, &targets.texts, group, &context.whom);
+    probes::check_all(&commands("rkprobe"))?;
+    let instance = context.start()?;
+    probes::define_all(&context.tracefs, &commands(instance.group()))?;
+    context.switch_on(&instance, "hist")?;
+    let mut names = Vec::new();
+    names.extend(is_list.then_some("func"));
+    names.extend(asked.by.map(By::name));
+    names.push("value");
+    let source = Source::Tables([Table {
+        event: "hist",
+        keys: &names,
+        sum: Some("value"),
+    }]);
+    let question = Distribution {
+        asked,
+        targets,
+        is_list,
+        all: Values::default(),
+    };
+    table::run(context, &instance, source, 0, question, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(value: &'static str, scale: Scale, by: Option<By>) -> Distribution<'static> {
+        Distribution {
+            asked: Asked {
+                functions: "f",
+                value,
+                by,
+                scale,
+            },
+            targets: Targets::all(Vec::new()),
+            is_list: false,
+            all: Values::default(),
+        }
+    }
+
+    const SCREEN: Screen = Screen {
+        columns: None,
+        has_color: false,
+        has_blocks: false,
+    };
+
+    #[test]
+    fn negative_values_have_a_row_of_their_own() {
+        let text = "{ value: ~ 2^64 } hitcount: 2 value: 18446744073709551594 min_value: -11 max_value: -11\n\
+            { value: ~ 2^0  } hitcount: 1 value: 0 min_value: 0 max_value: 0\n\
+            { value: ~ 2^2  } hitcount: 3 value: 10 min_value: 3 max_value: 4\n";
+        let hist = hist::parse(text, &["value"], Some("value"));
+        let mut question = question("$retval", Scale::Log2, None);
+        let rows = question.rows(&[hist]);
+        assert_eq!(
+            question.show(&rows, SCREEN),
+            "below 0  2\n0 .. 1   1\n2 .. 2   0\n3 .. 4   3\n\
+             f $retval: 6 calls, 2 below 0, average 2, greatest 4; by buckets, half at most 4, 99 % at most 4\n"
+        );
+        assert_eq!(
+            serde_json::to_string(&rows[0]).unwrap(),
+            "{\"calls\":6,\"negative\":2,\"total\":10,\"min\":0,\"max\":4,\"buckets\":[\
+             {\"from\":0,\"to\":1,\"calls\":1},{\"from\":2,\"to\":2,\"calls\":0},{\"from\":3,\"to\":4,\"calls\":3}]}"
+        );
+        let hist = hist::parse(
+            "{ value: ~ 2^64 } hitcount: 2 value: 1\n",
+            &["value"],
+            Some("value"),
+        );
+        let rows = question.rows(&[hist]);
+        assert_eq!(
+            question.show(&rows, SCREEN),
+            "below 0  2\nf $retval: 2 calls, 2 below 0\n"
+        );
+        assert_eq!(question.show(&[], SCREEN), "f $retval: 0 calls\n");
+    }
+
+    #[test]
+    fn the_buckets_of_the_user_begin_at_his_numbers() {
+        let text = "{ comm: a, value: ~ 0-511 } hitcount: 1 value: 1 min_value: 1 max_value: 1\n\
+            { comm: a, value: ~ 512-1023 } hitcount: 2 value: 1024 min_value: 512 max_value: 512\n\
+            { comm: b, value: ~ 4096-4607 } hitcount: 1 value: 4096 min_value: 4096 max_value: 4096\n";
+        let hist = hist::parse(text, &["comm", "value"], Some("value"));
+        let scale = Scale::parse_numbers("512,1024").unwrap();
+        let mut question = question("count", scale, Some(By::Comm));
+        let rows = question.rows(&[hist]);
+        assert_eq!(
+            question.show(&rows, SCREEN),
+            "a\n  0 ..  511  1\n512 .. 1023  2\n\
+             f count: 3 calls, average 341, greatest 512; by buckets, half at most 1023, 99 % at most 1023\n\
+             b\n1024 .. more  1\n\
+             f count: 1 calls, average 4096, greatest 4096; by buckets, half at most 4607, 99 % at most 4607\n"
+        );
+        assert_eq!(question.all.calls, 4);
+    }
+
+    #[test]
+    fn the_probe_is_where_the_value_is() {
+        let of = |value, condition: Option<&'static str>, by| {
+            let whom = Whom::new(crate::whom::Options {
+                condition,
+                ..crate::whom::Options::default()
+            });
+            let question = question(value, Scale::Linear(512), by);
+            let all = commands(&question.asked, &["f".into()], "g", &whom.unwrap());
+            all[0][0].clone()
+        };
+        let command = of("count", None, None);
+        let start = "f:g/hist f value=count by value.buckets=512 sum value min value max value size=8192 if ";
+        assert!(command.starts_with(start), "{command}");
+        let command = of("$retval", None, Some(By::Comm));
+        let start = "f:g/hist f%return value=$retval comm=$comm by comm,value.buckets=512 ";
+        assert!(command.starts_with(start), "{command}");
+        let command = of("count", Some("$retval < 0"), None);
+        assert!(
+            command.starts_with("f:g/hist f%return value=count "),
+            "{command}"
+        );
+        let command = of("$retval", None, Some(By::Stack));
+        assert!(
+            command.starts_with("r4096:g/hist f value=$retval by stack,"),
+            "{command}"
+        );
+    }
+}
