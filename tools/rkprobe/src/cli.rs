@@ -92,6 +92,11 @@ fn by(help: &'static str) -> Arg {
         .help(help)
 }
 
+/// The option of a question about tasks. The last of its values makes rows that are not divided by tasks.
+fn by_task(values: [&'static str; 4], help: &'static str) -> Arg {
+    by(help).value_parser(values)
+}
+
 fn svg() -> Arg {
     Arg::new("svg")
         .long("svg")
@@ -283,6 +288,12 @@ fn from_until() -> [Arg; 6] {
         ),
         object("end-object", "end", "The object at END"),
     ]
+}
+
+/// By which property of a task rows are divided: by default, its name. `None` if they are not divided by tasks.
+fn task(matches: &ArgMatches) -> Option<lat::By> {
+    let by = matches.get_one::<String>("by");
+    by.map_or(Some(lat::By::Comm), |by| lat::By::parse(by))
 }
 
 /// Asks how long calls take, or objects from one function to another.
@@ -710,21 +721,34 @@ fn command() -> Command {
                         .long("disk")
                         .value_name("GLOB")
                         .help("Only disks with this name, which can have *, ? and [...]"),
-                ),
+                )
+                .arg(by_task(
+                    ["comm", "pid", "cpu", "disk"],
+                    "Divide the requests to a disk by program name (the default), thread or CPU, or not",
+                )),
             &[
                 "total", "count", "disk", "name", "bytes", "queued", "p50", "p99", "max",
             ],
         )))
         .subcommand(traces(tabulates(
-            Command::new("net").about(
-                "Which programs make and accept TCP connections, what is sent again, and what is dropped?",
-            ),
+            Command::new("net")
+                .about(
+                    "Which programs make and accept TCP connections, what is sent again, and what is dropped?",
+                )
+                .arg(by_task(
+                    ["comm", "pid", "cpu", "place"],
+                    "Divide the connections to a place by program name (the default), thread or CPU, or not",
+                )),
             &["count", "name", "place", "avg", "max"],
         )))
         .subcommand(traces(tabulates(
             Command::new("locks")
                 .about("Who waits for which mutex or semaphore, how long, and who holds it?")
                 .arg(flag("stack", "Each stack counts on its own"))
+                .arg(by_task(
+                    ["comm", "pid", "cpu", "holder"],
+                    "Divide the waits for a holder by program name (the default), thread or CPU, or not",
+                ))
                 .arg(least()),
             &["total", "count", "name", "holder", "place", "avg", "max"],
         )))
@@ -1028,11 +1052,13 @@ pub fn run() -> Result<u8> {
         "disk" => disk::run(
             &context,
             matches.get_one::<String>("disk").map(String::as_str),
+            task(matches),
             &table(matches),
         ),
-        "net" => net::run(&context, &table(matches)),
+        "net" => net::run(&context, task(matches), &table(matches)),
         "locks" => {
             let asked = locks::Asked {
+                by: task(matches),
                 with_stack: matches.get_flag("stack"),
                 min: matches.get_one("min").copied().unwrap_or(0),
             };

@@ -124,13 +124,7 @@ fn summary(spread: &Spread) -> String {
 
 impl Between<'_> {
     fn group(&self, record: &Record<'_>) -> String {
-        match self.asked.by {
-            None => String::new(),
-            Some(By::Comm) => record.text("comm"),
-            Some(By::Pid) => record.pid.into(),
-            Some(By::Cpu) => record.cpu.to_string(),
-            Some(By::Stack) => record.stack.join("\n"),
-        }
+        self.asked.by.map_or(String::new(), |by| by.of(record))
     }
 }
 

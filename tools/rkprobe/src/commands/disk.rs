@@ -13,9 +13,11 @@ use std::{
 };
 
 use serde::Serialize;
+use serde_json::Value as Json;
 
 use crate::{
     btf,
+    commands::lat::By,
     context::Context,
     draw::Screen,
     duration,
@@ -80,7 +82,11 @@ fn error(status: u64) -> String {
 struct Requests {
     disk: String,
     operation: String,
-    comm: String,
+    /// The task, if the rows are divided by tasks. In JSON, the member says what it is.
+    #[serde(skip)]
+    who: String,
+    #[serde(flatten)]
+    member: BTreeMap<&'static str, Json>,
     #[serde(skip_serializing_if = "String::is_empty")]
     error: String,
     bytes: u64,
@@ -104,21 +110,29 @@ impl Requests {
         ] {
             text += &format!("  {:>7}", duration::show(ns));
         }
-        text += &format!("  {} {} {}", self.disk, self.operation, self.comm);
-        match &*self.error {
-            "" => text + "\n",
-            error => format!("{text} {error}\n"),
+        text += &format!("  {} {}", self.disk, self.operation);
+        for word in [&self.who, &self.error] {
+            if !word.is_empty() {
+                text += &format!(" {word}");
+            }
         }
+        text + "\n"
     }
 }
 
 /// The line above the requests.
-fn head() -> String {
+fn head(by: Option<By>) -> String {
     let mut text = format!("{:>8}  {:>8}", "requests", "KiB");
     for column in ["queued", "50 %", "99 %", "longest"] {
         text += &format!("  {column:>7}");
     }
-    text + "  disk operation program\n"
+    let who = match by {
+        None => "",
+        Some(By::Pid) => " thread",
+        Some(By::Cpu) => " CPU",
+        Some(_) => " program",
+    };
+    format!("{text}  disk operation{who}\n")
 }
 
 /// A request that has not ended.
@@ -132,6 +146,8 @@ struct Open {
 
 /// The question.
 struct Disks {
+    /// How the requests to a disk are divided.
+    by: Option<By>,
     operations: Flags,
     open: HashMap<String, Open>,
     all: Spread,
@@ -168,7 +184,7 @@ impl Question for Disks {
                 keys: [
                     record.text("disk"),
                     self.operation(record.number("op")),
-                    record.text("comm"),
+                    self.by.map_or(String::new(), |by| by.of(record)),
                 ],
             };
             self.open.insert(request.into(), open);
@@ -240,7 +256,8 @@ impl Question for Disks {
             Requests {
                 disk: key(0),
                 operation: key(1),
-                comm: key(2),
+                member: By::member(self.by, &key(2)),
+                who: key(2),
                 error: key(3),
                 bytes: sums.bytes,
                 queued_ns: sums.queued.average(),
@@ -256,7 +273,7 @@ impl Question for Disks {
     fn cell<'r>(row: &'r Requests, column: &str) -> Cell<'r> {
         match column {
             "disk" => Cell::Text(&row.disk),
-            "name" => Cell::Text(&row.comm),
+            "name" => Cell::Text(&row.who),
             "count" => row.spread.count().into(),
             "bytes" => row.bytes.into(),
             "queued" => row.queued_ns.into(),
@@ -270,7 +287,7 @@ impl Question for Disks {
     fn show(&self, rows: &[Requests], _: Screen) -> String {
         match rows {
             [] => "0 requests\n".into(),
-            rows => head() + &rows.iter().map(Requests::show).collect::<String>(),
+            rows => head(self.by) + &rows.iter().map(Requests::show).collect::<String>(),
         }
     }
 
@@ -303,13 +320,14 @@ fn commands(group: &str, disk: Option<&str>, whom: &Whom) -> Vec<Vec<String>> {
 }
 
 /// Runs the command. `disk` is a pattern for the name of the disk.
-pub fn run(context: &Context, disk: Option<&str>, options: &Options<'_>) -> Result {
+pub fn run(context: &Context, disk: Option<&str>, by: Option<By>, options: &Options<'_>) -> Result {
     let stream = stream::Options {
         needs_clock: true,
         ..stream::Options::default()
     };
     let operations = btf::with(None, Flags::block_operation).flatten();
     let question = Disks {
+        by,
         operations: operations.unwrap_or_default(),
         open: HashMap::new(),
         all: Spread::default(),
@@ -326,6 +344,7 @@ mod tests {
     #[test]
     fn a_request_goes_from_its_program_to_its_device() {
         let mut question = Disks {
+            by: Some(By::Comm),
             operations: Flags::default(),
             open: HashMap::new(),
             all: Spread::default(),
@@ -344,11 +363,26 @@ mod tests {
         let hist = tally::table_of(&EVENTS, &lines, &mut take);
         let rows = question.rows(&[hist]);
         let row = &rows[0];
-        assert_eq!((&*row.disk, &*row.comm, row.bytes), ("sda", "dd", 4096));
+        assert_eq!((&*row.disk, &*row.who, row.bytes), ("sda", "dd", 4096));
         assert_eq!((row.queued_ns, row.spread.max()), (10_000, 20_000));
         assert_eq!(rows[1].error, "EIO");
         assert_eq!(error(99), "error 99");
-        assert!(head().len() < 80);
+        assert!(head(Some(By::Comm)).len() < 80);
+        for (by, expected) in [
+            (None, None),
+            (Some(By::Cpu), Some("\"common_cpu\":0,")),
+            (Some(By::Pid), Some("\"common_pid\":1,")),
+        ] {
+            question.by = by;
+            let mut take = |event: usize, record: &Record<'_>| question.take(event, record);
+            let hist = tally::table_of(&EVENTS, &lines, &mut take);
+            let row = &question.rows(&[hist])[0];
+            let start = "{\"disk\":\"sda\",\"operation\":\"0\",";
+            let start = format!("{start}{}\"bytes\"", expected.unwrap_or_default());
+            let json = serde_json::to_string(row).unwrap();
+            assert!(json.starts_with(&start), "{json}");
+            assert_eq!(row.show().ends_with("  sda 0\n"), by.is_none());
+        }
     }
 
     #[test]

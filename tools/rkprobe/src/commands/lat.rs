@@ -32,6 +32,7 @@ use crate::{
         Row, //
     },
     probes,
+    record::Record,
     selection::is_list,
     spread::{
         self,
@@ -92,6 +93,24 @@ impl By {
                 .parse::<u64>()
                 .map_or_else(|_| group.into(), Json::from),
         }
+    }
+
+    /// The group of a record.
+    pub fn of(self, record: &Record<'_>) -> String {
+        match self {
+            Self::Comm => record.text("comm"),
+            Self::Pid => record.pid.into(),
+            Self::Cpu => record.cpu.to_string(),
+            Self::Stack => record.stack.join("\n"),
+        }
+    }
+
+    /// The member of JSON that is the group. There is none if the rows have no task.
+    pub fn member(by: Option<Self>, group: &str) -> BTreeMap<&'static str, Json> {
+        let by = by.filter(|_| !group.is_empty());
+        by.map(|by| (by.name(), by.json(group)))
+            .into_iter()
+            .collect()
     }
 
     /// The key of the table.

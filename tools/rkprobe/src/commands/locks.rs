@@ -11,8 +11,10 @@ use std::{
 };
 
 use serde::Serialize;
+use serde_json::Value as Json;
 
 use crate::{
+    commands::lat::By,
     context::Context,
     draw::{
         Bar,
@@ -55,6 +57,8 @@ const EVENTS: [&str; 2] = ["end", "begin"];
 /// The options of the question.
 #[derive(Clone, Copy)]
 pub struct Asked {
+    /// How the waits for a holder are divided.
+    pub by: Option<By>,
     /// Whether each stack has a row.
     pub with_stack: bool,
     /// The shortest wait that counts, in ns.
@@ -72,7 +76,11 @@ struct Waits {
     place: String,
     /// The program that held the lock when the wait began.
     holder: String,
-    comm: String,
+    /// The task, if the rows are divided by tasks. In JSON, the member says what it is.
+    #[serde(skip)]
+    who: String,
+    #[serde(flatten)]
+    member: BTreeMap<&'static str, Json>,
     #[serde(flatten)]
     figures: Figures,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -87,9 +95,13 @@ impl Waits {
             "" => String::new(),
             lock => format!(" {lock}"),
         };
+        let who = match &*self.who {
+            "" => String::new(),
+            who => format!("{who} "),
+        };
         format!(
-            "{}{name} in {}: {} waits for {}",
-            self.kind, self.place, self.comm, self.holder
+            "{}{name} in {}: {}waits for {}",
+            self.kind, self.place, who, self.holder
         )
     }
 
@@ -165,7 +177,7 @@ impl Question for Locks {
                     variable(record.field("lock").unwrap_or("0x")),
                     threads::place(&record.stack).into(),
                     holder(record),
-                    record.text("comm"),
+                    self.asked.by.map_or(String::new(), |by| by.of(record)),
                     record.stack.join("\n"),
                 ],
             });
@@ -200,7 +212,7 @@ impl Question for Locks {
             };
             groups.entry(group).or_default().add(ns, row.hits);
             let mut frames: Vec<String> = stack.lines().map(String::from).collect();
-            frames.extend(others.last().cloned());
+            frames.extend(others.last().filter(|who| !who.is_empty()).cloned());
             *stacks.entry(frames).or_default() += ns.saturating_mul(row.hits);
         }
         self.stacks = stacks.into_iter().collect();
@@ -211,7 +223,8 @@ impl Question for Locks {
                 lock: key(1),
                 place: key(2),
                 holder: key(3),
-                comm: key(4),
+                member: By::member(self.asked.by, &key(4)),
+                who: key(4),
                 stack: key(5).lines().map(String::from).collect(),
                 figures: spread.figures(),
                 spread,
@@ -224,7 +237,7 @@ impl Question for Locks {
 
     fn cell<'r>(row: &'r Waits, column: &str) -> Cell<'r> {
         match column {
-            "name" => Cell::Text(&row.comm),
+            "name" => Cell::Text(&row.who),
             "holder" => Cell::Text(&row.holder),
             "place" => Cell::Text(&row.place),
             "count" => row.spread.count().into(),
@@ -307,6 +320,7 @@ mod tests {
     fn a_wait_has_its_holder_and_its_place() {
         let mut question = Locks {
             asked: Asked {
+                by: Some(By::Comm),
                 with_stack: false,
                 min: 5_000,
             },
@@ -354,5 +368,10 @@ mod tests {
             ]
         );
         assert_eq!(question.stacks[0].0.last().unwrap(), "a");
+        let undivided = Waits {
+            who: String::new(),
+            ..rows.into_iter().next().unwrap()
+        };
+        assert_eq!(undivided.words(), "mutex in fdget_pos: waits for b c");
     }
 }

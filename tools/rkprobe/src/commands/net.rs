@@ -12,10 +12,14 @@ use std::{
 
 use probe::btf::TypeKind;
 use serde::Serialize;
+use serde_json::Value as Json;
 
 use crate::{
     btf,
-    commands::follow,
+    commands::{
+        follow,
+        lat::By, //
+    },
     context::Context,
     draw::{
         Bar,
@@ -71,8 +75,11 @@ struct Row {
     /// The error of a connection, its state when a packet was sent again, or the reason for a drop.
     #[serde(skip_serializing_if = "String::is_empty")]
     detail: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    comm: String,
+    /// The task, if the rows are divided by tasks. In JSON, the member says what it is.
+    #[serde(skip)]
+    who: String,
+    #[serde(flatten)]
+    member: BTreeMap<&'static str, Json>,
     count: u64,
     /// The durations of connects.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +91,7 @@ struct Row {
 impl Row {
     /// The words of the row that are not empty.
     fn words(&self) -> String {
-        let words = [&self.event, &self.place, &self.detail, &self.comm];
+        let words = [&self.event, &self.place, &self.detail, &self.who];
         let words: Vec<&str> = words
             .into_iter()
             .map(String::as_str)
@@ -107,7 +114,7 @@ impl Row {
 
 /// A connection that has not ended.
 struct Connection {
-    comm: String,
+    who: String,
     peer: String,
     /// The time of the start, until it is complete.
     start: Option<u64>,
@@ -115,6 +122,8 @@ struct Connection {
 
 /// The question.
 struct Net {
+    /// How the events of a place are divided.
+    by: Option<By>,
     /// The names of the reasons for drops.
     reasons: Vec<(String, u64)>,
     /// Whether events of unknown connections count.
@@ -123,9 +132,9 @@ struct Net {
     known: HashMap<String, Connection>,
 }
 
-fn hit(event: &str, place: String, detail: String, comm: String, ns: u64) -> Vec<Hit> {
+fn hit(event: &str, place: String, detail: String, who: String, ns: u64) -> Vec<Hit> {
     vec![Hit {
-        keys: vec![event.into(), place, detail, comm],
+        keys: vec![event.into(), place, detail, who],
         ns: Some(ns),
         ..Hit::default()
     }]
@@ -153,9 +162,9 @@ impl Net {
                 (_, 0) => "closed".into(),
                 _ => errno::name(error),
             };
-            let (peer, comm) = (connection.peer.clone(), connection.comm.clone());
+            let (peer, who) = (connection.peer.clone(), connection.who.clone());
             let ns = record.time.saturating_sub(start);
-            hit("connect", peer, detail, comm, ns)
+            hit("connect", peer, detail, who, ns)
         });
         if new == CLOSE {
             self.known.remove(socket);
@@ -177,10 +186,11 @@ impl Question for Net {
 
     fn take(&mut self, event: usize, record: &Record<'_>) -> Vec<Hit> {
         let socket = record.field("sk").unwrap_or("");
+        let who = self.by.map_or(String::new(), |by| by.of(record));
         match EVENTS[event] {
             "connect" => {
                 let connection = Connection {
-                    comm: record.text("comm"),
+                    who,
                     peer: sockets::peer(record),
                     start: Some(record.time),
                 };
@@ -188,16 +198,15 @@ impl Question for Net {
                 Vec::new()
             }
             "accept" if follow::is_address(socket) => {
-                let comm = record.text("comm");
                 let connection = Connection {
-                    comm: comm.clone(),
+                    who: who.clone(),
                     peer: sockets::peer(record),
                     start: None,
                 };
                 self.known.insert(socket.into(), connection);
                 let port = record.number("own_port");
                 let place = format!(":{port} from {}", sockets::address(record));
-                hit("accept", place, String::new(), comm, 0)
+                hit("accept", place, String::new(), who, 0)
             }
             "state" => self.change(socket, record),
             "again" => {
@@ -205,9 +214,9 @@ impl Question for Net {
                 if known.is_none() && !self.is_for_all {
                     return Vec::new();
                 }
-                let comm = known.map_or(String::new(), |connection| connection.comm.clone());
+                let who = known.map_or(String::new(), |connection| connection.who.clone());
                 let state = sockets::state(record.number("state"));
-                hit("retransmit", sockets::peer(record), state, comm, 0)
+                hit("retransmit", sockets::peer(record), state, who, 0)
             }
             "drop" => {
                 let place = record.field("place").unwrap_or("");
@@ -233,7 +242,8 @@ impl Question for Net {
                 event: key(0),
                 place: key(1),
                 detail: key(2),
-                comm: key(3),
+                member: By::member(self.by, &key(3)),
+                who: key(3),
                 count: spread.count(),
                 average_ns: has_time.then(|| spread.average()),
                 max_ns: has_time.then(|| spread.max()),
@@ -252,7 +262,7 @@ impl Question for Net {
 
     fn cell<'r>(row: &'r Row, column: &str) -> Cell<'r> {
         match column {
-            "name" => Cell::Text(&row.comm),
+            "name" => Cell::Text(&row.who),
             "place" => Cell::Text(&row.place),
             "avg" => row.average_ns.unwrap_or(0).into(),
             "max" => row.max_ns.unwrap_or(0).into(),
@@ -325,7 +335,7 @@ fn reasons() -> Vec<(String, u64)> {
 }
 
 /// Runs the command.
-pub fn run(context: &Context, options: &Options<'_>) -> Result {
+pub fn run(context: &Context, by: Option<By>, options: &Options<'_>) -> Result {
     context.functions.check(ACCEPT, Method::Any)?;
     let ipv6 = sockets::ipv6_offset();
     let is_for_all = !context.whom.selects_tasks();
@@ -335,6 +345,7 @@ pub fn run(context: &Context, options: &Options<'_>) -> Result {
         ..stream::Options::default()
     };
     let question = Net {
+        by,
         reasons: reasons(),
         is_for_all,
         known: HashMap::new(),
@@ -358,8 +369,9 @@ pub fn run(context: &Context, options: &Options<'_>) -> Result {
 mod tests {
     use super::*;
 
-    fn rows(is_for_all: bool, lines: &[&str]) -> Vec<String> {
+    fn rows(by: Option<By>, is_for_all: bool, lines: &[&str]) -> Vec<String> {
         let mut question = Net {
+            by,
             reasons: vec![("NO_SOCKET".into(), 3)],
             is_for_all,
             known: HashMap::new(),
@@ -386,7 +398,7 @@ mod tests {
     #[cfg(target_endian = "little")]
     fn events_belong_to_the_program_of_the_connection() {
         assert_eq!(
-            rows(true, &LINES),
+            rows(Some(By::Comm), true, &LINES),
             [
                 "       1   10.0 us   10.0 us  connect 127.0.0.1:80 nc\n",
                 "       1   1.00 us   1.00 us  connect 127.0.0.1:9 ECONNREFUSED nc\n",
@@ -396,7 +408,11 @@ mod tests {
                 "       1                      drop tcp_v4_rcv NO_SOCKET\n",
             ]
         );
-        assert_eq!(rows(false, &LINES).len(), 5);
+        assert_eq!(rows(Some(By::Comm), false, &LINES).len(), 5);
+        let by_place = rows(None, true, &LINES);
+        assert!(by_place[0].ends_with("  connect 127.0.0.1:80\n"));
+        let by_thread = rows(Some(By::Pid), true, &LINES);
+        assert!(by_thread[0].ends_with("  connect 127.0.0.1:80 1\n"));
     }
 
     #[test]
