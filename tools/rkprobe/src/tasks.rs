@@ -21,6 +21,8 @@ use crate::{
 const MAX_TASKS: usize = 1 << 20;
 /// The size of a kernel stack that is searched.
 const STACK: u64 = 16 * 1024;
+/// The number of bits of the flags in the owner of an rt_mutex. C: `RT_MUTEX_HAS_WAITERS`.
+const RT_MUTEX_FLAGS: u32 = 1;
 /// The lowest address of the kernel.
 const KERNEL: u64 = 1 << 63;
 
@@ -39,6 +41,8 @@ struct Offsets {
     mutex_owner: Option<u64>,
     rwsem_owner: Option<u64>,
     last_holder: Option<u64>,
+    /// The members that lead from a task to the rt_mutex that it waits for, and to its owner.
+    rt_mutex: Option<(u64, u64, u64)>,
     /// The members of a wait for a page, and of a wait for a completion, which are on the stack of the task.
     folio: Option<(u64, u64, u64)>,
     completion: Option<(u64, u64, u64)>,
@@ -62,6 +66,13 @@ impl Offsets {
                 of("wait_page_queue", "wait.func")?,
             ))
         };
+        let rt_mutex = || {
+            Some((
+                task("pi_blocked_on")?,
+                of("rt_mutex_waiter", "lock")?,
+                of("rt_mutex_base", "owner")?,
+            ))
+        };
         Some(Self {
             tasks: task("tasks")?,
             signal: task("signal")?,
@@ -76,6 +87,7 @@ impl Offsets {
             mutex_owner: of("mutex", "owner"),
             rwsem_owner: of("rw_semaphore", "owner"),
             last_holder: of("semaphore", "last_holder"),
+            rt_mutex: rt_mutex(),
             folio: folio(),
             completion: completion(),
         })
@@ -190,7 +202,10 @@ impl Reader<'_> {
         let arrival = offsets.arrival;
         let task = Task {
             arrival: arrival.and_then(|offset| self.memory.word(address + offset)),
-            lock: self.lock(address).or_else(|| self.on_stack(address)),
+            lock: self
+                .lock(address)
+                .or_else(|| self.rt_mutex(address))
+                .or_else(|| self.on_stack(address)),
         };
         Some((pid, task))
     }
@@ -224,6 +239,20 @@ impl Reader<'_> {
             address,
             owner: owner & (u64::MAX << flags),
             is_reader: kind.starts_with("rwsem") && owner & READER > 0,
+        })
+    }
+
+    /// The rt_mutex that a task waits for. On a kernel with `PREEMPT_RT`, mutexes and spin locks are rt_mutexes, too.
+    fn rt_mutex(&self, task: u64) -> Option<Lock> {
+        let (waiter, lock, owner) = self.offsets.rt_mutex?;
+        let waiter = self.pointer(task, Some(waiter))?;
+        let address = self.pointer(waiter, Some(lock))?;
+        let owner = self.memory.word(address + owner)?;
+        Some(Lock {
+            kind: "rt_mutex",
+            address,
+            owner: owner & (u64::MAX << RT_MUTEX_FLAGS),
+            is_reader: false,
         })
     }
 
