@@ -28,7 +28,7 @@
 
 static DEFINE_MUTEX(waits_target_a);
 static DEFINE_MUTEX(waits_target_b);
-static DECLARE_RWSEM(waits_target_rwsem);
+static struct rw_semaphore waits_target_rwsem;
 static DEFINE_SEMAPHORE(waits_target_semaphore, 1);
 static DECLARE_COMPLETION(waits_target_completion);
 
@@ -129,6 +129,8 @@ static const struct proc_ops operations = {
 
 static int __init waits_target_init(void)
 {
+	/* Its key can have the address of the lock. */
+	init_rwsem(&waits_target_rwsem);
 	/* A test makes a deadlock, about which lockdep would complain. */
 	lockdep_set_novalidate_class(&waits_target_a);
 	lockdep_set_novalidate_class(&waits_target_b);
