@@ -483,7 +483,7 @@ impl Context {
     /// Reads the symbols, before there are records, because it takes a while.
     fn read_symbols(&self) {
         if !self.tracefs.is_dry() {
-            self.symbols.load();
+            self.symbols.load(self.functions.listing());
         }
     }
 

@@ -18,6 +18,7 @@ use std::{
 };
 
 use crate::{
+    symbols::Listing,
     tracefs::Tracefs, //
 };
 
@@ -83,7 +84,7 @@ pub struct Functions {
     /// The functions that the kernel checks when it is asked for a probe. See [`Functions::explain`].
     pub left_to_kernel: RefCell<Vec<(String, Method)>>,
     traceable_file: PathBuf,
-    symbols: OnceCell<String>,
+    listing: OnceCell<Listing>,
     traceable: OnceCell<String>,
     blacklist: OnceCell<String>,
 }
@@ -95,16 +96,20 @@ impl Functions {
             are_asked_for: !tracefs.is_dry(),
             left_to_kernel: RefCell::default(),
             traceable_file: tracefs.path(TRACEABLE),
-            symbols: OnceCell::new(),
+            listing: OnceCell::new(),
             traceable: OnceCell::new(),
             blacklist: OnceCell::new(),
         }
     }
 
-    /// The list of symbols. Empty if it cannot be read.
+    /// The kernel's list of symbols.
+    pub fn listing(&self) -> &Listing {
+        self.listing.get_or_init(Listing::read)
+    }
+
+    /// The text of the list. Empty if it cannot be read.
     pub fn symbols(&self) -> &str {
-        self.symbols
-            .get_or_init(|| fs::read_to_string("/proc/kallsyms").unwrap_or_default())
+        &self.listing().text
     }
 
     /// The list of the functions that ftrace can trace. Empty if it cannot be read.
@@ -291,7 +296,7 @@ pub mod tests {
             are_asked_for: false,
             left_to_kernel: RefCell::default(),
             traceable_file: "/no/such/file".into(),
-            symbols: OnceCell::from(symbols.to_string()),
+            listing: OnceCell::from(Listing::of(symbols)),
             traceable: OnceCell::from(traceable.to_string()),
             blacklist: OnceCell::from(blacklist.to_string()),
         }

@@ -167,6 +167,32 @@ fn loaded() -> String {
     text.lines().map(of_line).collect()
 }
 
+/// What the kernel lists: its symbols, and the modules that were loaded before it began.
+#[derive(Clone)]
+pub struct Listing {
+    modules: String,
+    pub text: String,
+}
+
+impl Listing {
+    /// The list that the kernel has now. It takes long to print. Empty if it cannot be read.
+    pub fn read() -> Self {
+        Self {
+            modules: loaded(),
+            text: fs::read_to_string("/proc/kallsyms").unwrap_or_default(),
+        }
+    }
+
+    /// A list of the kernel alone, for tests.
+    #[cfg(test)]
+    pub fn of(text: &str) -> Self {
+        Self {
+            modules: String::new(),
+            text: text.into(),
+        }
+    }
+}
+
 /// The symbols, as the kernel has them now.
 #[derive(Default)]
 struct Current {
@@ -178,15 +204,16 @@ struct Current {
 
 impl Current {
     fn refresh(&mut self) {
-        let modules = Some(loaded());
-        if self.modules == modules {
-            return;
+        if self.modules.as_ref() != Some(&loaded()) {
+            self.take(Listing::read());
         }
+    }
+
+    fn take(&mut self, listing: Listing) {
         let is_first = self.modules.is_none();
-        self.modules = modules;
+        self.modules = Some(listing.modules);
         self.known.clear();
-        let text = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-        self.table = Table::parse(text);
+        self.table = Table::parse(listing.text);
         let is_hidden = self
             .table
             .symbols
@@ -203,11 +230,11 @@ impl Current {
 pub struct Symbols(RefCell<Current>);
 
 impl Symbols {
-    /// Reads the symbols, unless they were read.
-    pub fn load(&self) {
+    /// Takes the symbols of a list, unless there are some already.
+    pub fn load(&self, listing: &Listing) {
         let mut current = self.0.borrow_mut();
         if current.modules.is_none() {
-            current.refresh();
+            current.take(listing.clone());
         }
     }
 

@@ -2,10 +2,7 @@
 
 //! `rkprobe watch SYMBOL|ADDRESS`: who writes it? The kernel counts by instruction and program.
 
-use std::{
-    fs,
-    io, //
-};
+use std::io;
 
 use serde::Serialize;
 
@@ -288,8 +285,7 @@ pub fn run(
         ));
     }
     let parsed = Memory::parse(memory);
-    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    let length = parsed.length(&symbols, |symbol| {
+    let length = parsed.length(context.functions.symbols(), |symbol| {
         btf::with(None, |btf| btf.variable_size(symbol)).flatten()
     })?;
     let count_writes = Count {
