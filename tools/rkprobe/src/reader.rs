@@ -68,7 +68,6 @@ struct Cpu {
 /// Reads the records of an instance.
 pub struct Reader {
     tracefs: Tracefs,
-    directory: String,
     cpus: Vec<Cpu>,
     layout: Layout,
     page: Vec<u8>,
@@ -109,7 +108,6 @@ impl Reader {
         let mut page = vec![0; MAX_PAGE];
         let layout = read_layout(tracefs, &mut page)?;
         Ok(Self {
-            directory,
             cpus,
             layout,
             page,
@@ -166,8 +164,9 @@ impl Reader {
         loop {
             let mut has_new = false;
             for cpu in self.cpus.iter_mut().filter(|cpu| cpu.queue.is_empty()) {
-                has_new |= read_page(cpu, &mut self.page, &self.layout)
-                    .map_err(|error| Failure::file(&self.directory, &error))?;
+                // A page can have only records that were dropped.
+                while cpu.queue.is_empty() && read_page(cpu, &mut self.page, &self.layout)? {}
+                has_new |= !cpu.queue.is_empty();
             }
             is_read |= has_new;
             if !has_new {
@@ -243,11 +242,11 @@ fn read_layout(tracefs: &Tracefs, buffer: &mut [u8]) -> Result<Layout> {
 }
 
 /// Reads a page of a CPU. Returns whether there was one.
-fn read_page(cpu: &mut Cpu, page: &mut [u8], layout: &Layout) -> std::io::Result<bool> {
+fn read_page(cpu: &mut Cpu, page: &mut [u8], layout: &Layout) -> Result<bool> {
     let length = match cpu.file.read(page) {
         Ok(length) => length,
         Err(error) if [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind()) => 0,
-        Err(error) => return Err(error),
+        Err(error) => return Err(Failure::file("trace_pipe_raw", &error)),
     };
     let Some(page) = Page::new(&page[..length], layout) else {
         return Ok(false);
@@ -260,5 +259,5 @@ fn read_page(cpu: &mut Cpu, page: &mut [u8], layout: &Layout) -> std::io::Result
     }
     let records = page.records.map(|(time, record)| (time, record.to_vec()));
     cpu.queue.extend(records);
-    Ok(!cpu.queue.is_empty())
+    Ok(true)
 }
