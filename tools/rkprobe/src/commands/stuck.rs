@@ -255,8 +255,9 @@ pub fn run(context: &Context, asked: &Asked) -> Result {
     let stuck = |thread: &'_ Thread| -> Option<Lock> {
         let lock = task(thread.pid)?.lock.clone()?;
         let address = format!("{:016x}", lock.address);
-        // Without lockdep, the key of a lock has no size, and so perhaps the address of the lock behind it.
-        let is_key = |name: &str| name.split('.').next() == Some("__key");
+        // Without lockdep, the key of a lock has no size, and so perhaps the address of the lock behind it. On arm64, `$d` is
+        // where data begin.
+        let is_key = |name: &str| name.split('.').next() == Some("__key") || name.starts_with('$');
         let mut all = context.functions.all();
         let name = all.find(|(known, _, symbol)| *known == address && !is_key(symbol.name));
         Some(Lock {
