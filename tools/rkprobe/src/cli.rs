@@ -290,19 +290,29 @@ fn from_until() -> [Arg; 6] {
     ]
 }
 
-/// By which property of a task rows are divided: by default, its name. `None` if they are not divided by tasks.
+/// What `--by` divides calls by. `None` without the option, or if its value is nothing of a task.
+fn divided_by(matches: &ArgMatches) -> Option<lat::By> {
+    lat::By::parse(matches.get_one::<String>("by")?)
+}
+
+/// What divides the rows of a question about tasks: without `--by`, the name of the task.
 fn task(matches: &ArgMatches) -> Option<lat::By> {
-    let by = matches.get_one::<String>("by");
-    by.map_or(Some(lat::By::Comm), |by| lat::By::parse(by))
+    match matches.contains_id("by") {
+        true => divided_by(matches),
+        false => Some(lat::By::Comm),
+    }
+}
+
+/// The buckets of a histogram.
+fn scale(matches: &ArgMatches) -> Scale {
+    matches.get_one("buckets").cloned().unwrap_or(Scale::Log2)
 }
 
 /// Asks how long calls take, or objects from one function to another.
 fn ask_lat(context: &Context, matches: &ArgMatches) -> Result {
-    let by = matches.get_one::<String>("by");
-    let by = by.and_then(|by| lat::By::parse(by));
+    let (by, scale) = (divided_by(matches), scale(matches));
     let given = |name| matches.get_one::<String>(name).map(String::as_str);
     let first = text(matches, "FUNCTIONS");
-    let scale = matches.get_one("buckets").cloned().unwrap_or(Scale::Log2);
     let (Some(from), Some(until)) = (given("START"), given("END")) else {
         return lat::run(context, first, by, scale, &table(matches));
     };
@@ -967,21 +977,16 @@ pub fn run() -> Result<u8> {
         context.functions.check_wait(text(matches, "FUNCTIONS"))?;
         context.functions.waits = true;
     }
-    let by = |matches: &ArgMatches| {
-        matches
-            .get_one::<String>("by")
-            .and_then(|by| lat::By::parse(by))
-    };
     let result = match name {
         "lat" => ask_lat(&context, matches),
         "hist" => {
             let asked = hist::Asked {
                 functions: text(matches, "FUNCTIONS"),
                 value: text(matches, "VALUE"),
-                by: by(matches),
-                scale: matches.get_one("buckets").cloned().unwrap_or(Scale::Log2),
+                by: divided_by(matches),
+                scale: scale(matches),
             };
-            hist::run(&context, asked, &table(matches))
+            hist::run(&context, &asked, &table(matches))
         }
         "slow" => {
             let limit = matches.get_one::<u64>("LIMIT").copied().unwrap_or(0);
@@ -997,7 +1002,7 @@ pub fn run() -> Result<u8> {
         "fails" => fails::run(
             &context,
             text(matches, "FUNCTIONS"),
-            by(matches),
+            divided_by(matches),
             matches.get_flag("source"),
             matches.get_flag("stack"),
             &table(matches),
@@ -1038,7 +1043,7 @@ pub fn run() -> Result<u8> {
         "count" => count::run(
             &context,
             text(matches, "FUNCTIONS"),
-            by(matches),
+            divided_by(matches),
             &table(matches),
         ),
         "offcpu" => {

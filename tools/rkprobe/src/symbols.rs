@@ -152,7 +152,7 @@ impl Table {
 }
 
 /// Whether a symbol is one of the assembler, which the kernel skips. C: `is_mapping_symbol()`.
-fn is_mapping(name: &str) -> bool {
+pub fn is_mapping(name: &str) -> bool {
     name.starts_with(".L") || name.starts_with("L0") || name.starts_with('$')
 }
 

@@ -12,13 +12,12 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::{
-    commands::lat::By,
+    commands::lat::{
+        By,
+        Counting, //
+    },
     context::Context,
     counted::Counted,
-    counts::{
-        Count,
-        Table, //
-    },
     draw::{
         self,
         Bar,
@@ -26,7 +25,6 @@ use crate::{
     },
     failure::Result,
     flame::Stack,
-    functions::Method,
     hist::{
         self,
         Hist,
@@ -39,18 +37,17 @@ use crate::{
         Scale, //
     },
     table::{
-        self,
         Cell,
         Image,
         Options,
-        Question,
-        Source, //
+        Question, //
     },
     targets::Targets,
     whom::Whom, //
 };
 
 /// The question of the user.
+#[derive(Clone)]
 pub struct Asked<'a> {
     /// The functions, as the user chooses them.
     pub functions: &'a str,
@@ -61,6 +58,17 @@ pub struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    fn counting(&self) -> Counting<'_> {
+        Counting {
+            functions: self.functions,
+            is_list: is_list(self.functions),
+            event: "hist",
+            field: "value",
+            by: self.by,
+            scale: &self.scale,
+        }
+    }
+
     /// Whether the probe is at the return of the functions.
     fn is_at_return(&self, whom: &Whom) -> bool {
         let at_return = ["$retval", "$elapsed"];
@@ -321,22 +329,10 @@ impl Question for Distribution<'_> {
 /// The commands to try for each target.
 fn commands(asked: &Asked<'_>, targets: &[String], group: &str, whom: &Whom) -> Vec<Vec<String>> {
     let (value, by) = (asked.value, asked.by);
-    let field = by.map_or("", By::field);
-    let is_list = is_list(asked.functions);
-    let key = format!("value.{}", asked.scale.modifier());
-    let mut keys = Vec::new();
-    keys.extend(is_list.then_some("func"));
-    keys.extend(by.map(By::key));
-    keys.push(&key);
-    let count = Count {
-        keys: &keys,
-        sum: Some("value"),
-        size: asked.scale.table_size(is_list, by.is_some()),
-        condition: whom.counted(),
-    };
+    let clauses = asked.counting().clauses(whom);
     let is_at_return = asked.is_at_return(whom);
     let of_target = |target: &String| {
-        let commands = match (is_list, is_at_return) {
+        let commands = match (is_list(asked.functions), is_at_return) {
             (true, true) => vec![format!("f:{group}/hist {target}%return")],
             (true, false) => vec![format!("f:{group}/hist {target}")],
             (false, true) if by == Some(By::Stack) => {
@@ -347,41 +343,25 @@ fn commands(asked: &Asked<'_>, targets: &[String], group: &str, whom: &Whom) -> 
         };
         let commands = commands.into_iter();
         commands
-            .map(|command| format!("{command} value={value}{field}{}", count.clauses()))
+            .map(|command| format!("{command} value={value}{clauses}"))
             .collect()
     };
     targets.iter().map(of_target).collect()
 }
 
 /// Runs the command.
-pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result {
-    let text = asked.functions;
-    let is_list = is_list(text);
-    let targets = match is_list {
-        true => context.functions.targets(text)?,
-        false => Targets::all(context.functions.each(text, Method::Any)?),
-    };
-    let commands = |group: &str| commands(&asked, &targets.texts, group, &context.whom);
-    probes::check_all(&commands("rkprobe"))?;
-    let instance = context.start()?;
-    probes::define_all(&context.tracefs, &commands(instance.group()))?;
-    context.switch_on(&instance, "hist")?;
-    let mut names = Vec::new();
-    names.extend(is_list.then_some("func"));
-    names.extend(asked.by.map(By::name));
-    names.push("value");
-    let source = Source::Tables([Table {
-        event: "hist",
-        keys: &names,
-        sum: Some("value"),
-    }]);
+pub fn run(context: &Context, asked: &Asked<'_>, options: &Options<'_>) -> Result {
+    let counting = asked.counting();
+    let targets = counting.targets(context)?;
+    let texts = targets.texts.clone();
+    let commands = |group: &str| commands(asked, &texts, group, &context.whom);
     let question = Distribution {
-        asked,
+        asked: asked.clone(),
         targets,
-        is_list,
+        is_list: is_list(asked.functions),
         all: Values::default(),
     };
-    table::run(context, &instance, source, 0, question, options)
+    counting.run(context, commands, question, options)
 }
 
 #[cfg(test)]

@@ -234,6 +234,7 @@ impl Calls {
 }
 
 /// The functions and the groups that the user asks about.
+#[derive(Clone)]
 struct Asked<'a> {
     /// The functions, as the user chooses them.
     text: &'a str,
@@ -241,6 +242,19 @@ struct Asked<'a> {
     /// Whether each function has a histogram of its own.
     is_list: bool,
     scale: Scale,
+}
+
+impl Asked<'_> {
+    fn counting(&self) -> Counting<'_> {
+        Counting {
+            functions: self.text,
+            is_list: self.is_list,
+            event: "lat",
+            field: "ns",
+            by: self.by,
+            scale: &self.scale,
+        }
+    }
 }
 
 /// The question. With the groups, it keeps the calls of all of them.
@@ -369,32 +383,84 @@ impl Question for Durations<'_> {
     }
 }
 
+/// What the kernel counts for a histogram: by function if the user chose several, by group, and by bucket of a field.
+pub struct Counting<'a> {
+    /// The functions, as the user chooses them.
+    pub functions: &'a str,
+    /// Whether each function has a histogram of its own.
+    pub is_list: bool,
+    pub event: &'static str,
+    pub field: &'static str,
+    pub by: Option<By>,
+    pub scale: &'a Scale,
+}
+
+impl Counting<'_> {
+    /// The end of a command for the event: the field that the group needs, and what is counted.
+    pub fn clauses(&self, whom: &Whom) -> String {
+        let bucket = format!("{}.{}", self.field, self.scale.modifier());
+        let mut keys = Vec::new();
+        keys.extend(self.is_list.then_some("func"));
+        keys.extend(self.by.map(By::key));
+        keys.push(&bucket);
+        let count = Count {
+            keys: &keys,
+            sum: Some(self.field),
+            size: self.scale.table_size(self.is_list, self.by.is_some()),
+            condition: whom.counted(),
+        };
+        format!("{}{}", self.by.map_or("", By::field), count.clauses())
+    }
+
+    /// What the event probes.
+    pub fn targets(&self, context: &Context) -> Result<Targets> {
+        match self.is_list {
+            true => context.functions.targets(self.functions),
+            false => Ok(Targets::all(
+                context.functions.each(self.functions, Method::Any)?,
+            )),
+        }
+    }
+
+    /// Counts, and answers the question. `commands` has the commands to try for each target in a group of events.
+    pub fn run<Q: Question>(
+        &self,
+        context: &Context,
+        commands: impl Fn(&str) -> Vec<Vec<String>>,
+        question: Q,
+        options: &Options<'_>,
+    ) -> Result {
+        probes::check_all(&commands("rkprobe"))?;
+        let instance = context.start()?;
+        probes::define_all(&context.tracefs, &commands(instance.group()))?;
+        context.switch_on(&instance, self.event)?;
+        let mut names = Vec::new();
+        names.extend(self.is_list.then_some("func"));
+        names.extend(self.by.map(By::name));
+        names.push(self.field);
+        let source = Source::Tables([Table {
+            event: self.event,
+            keys: &names,
+            sum: Some(self.field),
+        }]);
+        table::run(context, &instance, source, 0, question, options)
+    }
+}
+
 /// The commands to try for each target.
 fn commands(asked: &Asked<'_>, targets: &[String], group: &str, whom: &Whom) -> Vec<Vec<String>> {
-    let by = asked.by;
-    let field = by.map_or("", By::field);
-    let mut keys = Vec::new();
-    keys.extend(asked.is_list.then_some("func"));
-    keys.extend(by.map(By::key));
-    let key = format!("ns.{}", asked.scale.modifier());
-    keys.push(&key);
-    let count = Count {
-        keys: &keys,
-        sum: Some("ns"),
-        size: asked.scale.table_size(asked.is_list, by.is_some()),
-        condition: whom.counted(),
-    };
+    let clauses = asked.counting().clauses(whom);
     let of_target = |target: &String| {
         let mut commands = match asked.is_list {
             true => vec![format!("f:{group}/lat {target}%return")],
             false => probes::at_return(target, group, "lat"),
         };
-        if by == Some(By::Stack) && STACK_LACKS_CALLER {
+        if asked.by == Some(By::Stack) && STACK_LACKS_CALLER {
             commands.reverse();
         }
         let commands = commands.into_iter();
         commands
-            .map(|command| format!("{command} ns=$elapsed{field}{}", count.clauses()))
+            .map(|command| format!("{command} ns=$elapsed{clauses}"))
             .collect()
     };
     targets.iter().map(of_target).collect()
@@ -408,38 +474,22 @@ pub fn run(
     scale: Scale,
     options: &Options<'_>,
 ) -> Result {
-    let is_list = is_list(text);
     let asked = Asked {
         text,
         by,
-        is_list,
+        is_list: is_list(text),
         scale,
     };
-    let targets = match is_list {
-        true => context.functions.targets(text)?,
-        false => Targets::all(context.functions.each(text, Method::Any)?),
-    };
-    let commands = |group: &str| commands(&asked, &targets.texts, group, &context.whom);
-    probes::check_all(&commands("rkprobe"))?;
-    let instance = context.start()?;
-    probes::define_all(&context.tracefs, &commands(instance.group()))?;
-    context.switch_on(&instance, "lat")?;
-    let mut names = Vec::new();
-    names.extend(is_list.then_some("func"));
-    names.extend(by.map(By::name));
-    names.push("ns");
-    let table = Table {
-        event: "lat",
-        keys: &names,
-        sum: Some("ns"),
-    };
+    let counting = asked.counting();
+    let targets = counting.targets(context)?;
+    let texts = targets.texts.clone();
+    let commands = |group: &str| commands(&asked, &texts, group, &context.whom);
     let question = Durations {
-        asked,
+        asked: asked.clone(),
         targets,
         all: Calls::default(),
     };
-    let source = Source::Tables([table]);
-    table::run(context, &instance, source, 0, question, options)
+    counting.run(context, commands, question, options)
 }
 
 #[cfg(test)]

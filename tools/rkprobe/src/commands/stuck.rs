@@ -28,6 +28,7 @@ use crate::{
     kernel_memory::Memory,
     moves,
     stream,
+    symbols::is_mapping,
     tasks::{
         self,
         Tasks, //
@@ -255,11 +256,10 @@ pub fn run(context: &Context, asked: &Asked) -> Result {
     let stuck = |thread: &'_ Thread| -> Option<Lock> {
         let lock = task(thread.pid)?.lock.clone()?;
         let address = format!("{:016x}", lock.address);
-        // Without lockdep, the key of a lock has no size, and so perhaps the address of the lock behind it. On arm64, `$d` is
-        // where data begin.
-        let is_key = |name: &str| name.split('.').next() == Some("__key") || name.starts_with('$');
+        // Without lockdep, the key of a lock has no size, and so perhaps the address of the lock behind it.
+        let is_lock = |name: &str| name.split('.').next() != Some("__key") && !is_mapping(name);
         let mut all = context.functions.all();
-        let name = all.find(|(known, _, symbol)| *known == address && !is_key(symbol.name));
+        let name = all.find(|(known, _, symbol)| *known == address && is_lock(symbol.name));
         Some(Lock {
             kind: lock.kind,
             address: format!("{:#x}", lock.address),
