@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel's switches that keep hits from probes, for all users at once.
+//! The kernel's switch that keeps hits from kprobes, for all users at once.
 //!
-//! One worker at a time may turn such a switch off, and it turns it on again. So whoever counts hits
-//! knows whether the switch was on all the time.
+//! One worker at a time may turn it off, and turns it on again. So whoever counts hits knows whether
+//! the switch was on all the time.
+//!
+//! `kernel.ftrace_enabled` is not switched: a kprobe that is armed and disarmed meanwhile breaks
+//! ftrace on a kernel that accepts the 0, see Documentation/kernel-reports.rst.
 
 use std::{
     io,
@@ -17,18 +20,10 @@ use std::{
 
 use crate::worker::write;
 
-/// The number of gates, and each of them: an index into their arrays.
-pub const COUNT: usize = 2;
-pub const KPROBES: usize = 0;
-pub const FTRACE: usize = 1;
+/// Its file.
+pub const PATH: &str = "/sys/kernel/debug/kprobes/enabled";
 
-/// Their files.
-pub const PATHS: [&str; COUNT] = [
-    "/sys/kernel/debug/kprobes/enabled",
-    "/proc/sys/kernel/ftrace_enabled",
-];
-
-/// The state of a switch, which all processes share.
+/// The state of the switch, which all processes share.
 #[repr(C)]
 pub struct Gate {
     is_held: AtomicBool,
@@ -36,36 +31,33 @@ pub struct Gate {
     changes: AtomicU64,
 }
 
-/// When the gates were read.
-pub struct Moment([u64; COUNT]);
+/// When the gate was read.
+pub struct Moment(u64);
 
 impl Moment {
-    pub fn now(gates: &[Gate; COUNT]) -> Self {
-        Self(gates.each_ref().map(|gate| gate.changes.load(SeqCst)))
+    pub fn now(gate: &Gate) -> Self {
+        Self(gate.changes.load(SeqCst))
     }
 
-    /// Whether these gates are open, and were so since that moment.
-    pub fn was_open_since(&self, before: &Self, gates: &[usize]) -> bool {
-        gates
-            .iter()
-            .all(|&gate| before.0[gate] % 2 == 0 && self.0[gate] == before.0[gate])
+    /// Whether the gate is open, and was so since that moment.
+    pub fn was_open_since(&self, before: &Self) -> bool {
+        before.0 % 2 == 0 && self.0 == before.0
     }
 }
 
-/// Closes a gate, unless another worker has done so, and opens it again. If it cannot be opened,
+/// Closes the gate, unless another worker has done so, and opens it again. If it cannot be opened,
 /// this ends the worker, and the storm with it.
-pub fn close(gates: &[Gate; COUNT], number: usize, meanwhile: impl FnOnce()) -> io::Result<()> {
-    let (gate, path) = (&gates[number], PATHS[number]);
+pub fn close(gate: &Gate, meanwhile: impl FnOnce()) -> io::Result<()> {
     if gate.is_held.swap(true, SeqCst) {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     gate.changes.fetch_add(1, SeqCst);
-    let result = write(path, b"0");
+    let result = write(PATH, b"0");
     if result.is_ok() {
         meanwhile();
     }
-    if let Err(error) = write(path, b"1") {
-        println!("storm: {path} cannot be turned on: {error}");
+    if let Err(error) = write(PATH, b"1") {
+        println!("storm: {PATH} cannot be turned on: {error}");
         process::exit(2);
     }
     gate.changes.fetch_add(1, SeqCst);

@@ -27,10 +27,7 @@ use std::{
     time::Instant, //
 };
 
-use crate::gate::{
-    self,
-    Gate, //
-};
+use crate::gate::Gate;
 
 pub const WORKERS: usize = 8;
 pub const MAX_KINDS: usize = 64;
@@ -75,7 +72,7 @@ pub struct Shared {
     pub successes: [AtomicU64; MAX_KINDS],
     /// How many workers want to unload the module. Others close their files meanwhile.
     pub unloaders: AtomicU32,
-    pub gates: [Gate; gate::COUNT],
+    pub gate: Gate,
     /// The workers shall end.
     pub stop: AtomicBool,
 }

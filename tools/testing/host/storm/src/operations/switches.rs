@@ -30,9 +30,8 @@ const SUBBUF_SIZE: &str = "buffer_subbuf_size_kb";
 
 /// The switches at the top, and the values that they have before and after the storm. In this order,
 /// each can be restored.
-const DEFAULTS: [(&str, &str); 12] = [
-    (gate::PATHS[gate::KPROBES], "1"),
-    (gate::PATHS[gate::FTRACE], "1"),
+const DEFAULTS: [(&str, &str); 11] = [
+    (gate::PATH, "1"),
     ("/proc/sys/debug/kprobes-optimization", "1"),
     ("current_tracer", "nop"),
     ("snapshot", "0"),
@@ -157,12 +156,11 @@ fn change(worker: &Worker, rng: &mut Rng, switches: &[(&str, &[&str])]) -> io::R
     Ok(())
 }
 
-/// Turns all kprobes or all of ftrace off for some time.
+/// Turns all kprobes off for some time.
 pub fn gate(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
-    let number = rng.below(gate::COUNT);
     let wait = Duration::from_micros(rng.below(20_000) as u64);
-    worker.note(format_args!("{} for {wait:?}", gate::PATHS[number]));
-    gate::close(&worker.shared.gates, number, || {
+    worker.note(format_args!("{} for {wait:?}", gate::PATH));
+    gate::close(&worker.shared.gate, || {
         for sort in 0..hits::COUNT {
             hits::hit(sort);
         }
