@@ -207,6 +207,7 @@ fn trees<'a>(
         options: stream::Options {
             count: count(matches),
             has_stack: false,
+            stack_of: None,
             has_user_stack: false,
             has_time: matches.get_flag("time"),
             needs_clock: false,
@@ -348,6 +349,7 @@ fn stream(matches: &ArgMatches) -> stream::Options {
     stream::Options {
         count: count(matches),
         has_stack: matches.get_flag("stack"),
+        stack_of: None,
         has_user_stack: matches.get_flag("user-stack"),
         has_time: matches.get_flag("time"),
         needs_clock: false,

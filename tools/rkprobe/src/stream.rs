@@ -5,6 +5,8 @@
 //! The kernel writes the stack traces of a record as records of their own, after it in the buffer of the same CPU: first
 //! that of the kernel, and then that of the program.
 
+use std::process;
+
 use serde::Serialize;
 
 use crate::{
@@ -58,6 +60,8 @@ pub struct Options {
     pub count: Option<u64>,
     /// Whether each record has a stack trace.
     pub has_stack: bool,
+    /// Whether only the records of an event with this name have one, if not all.
+    pub stack_of: Option<fn(&str) -> bool>,
     /// Whether each record has the stack trace of the program.
     pub has_user_stack: bool,
     /// Whether the time and the CPU are also in an answer that is not JSON.
@@ -84,7 +88,10 @@ impl Options {
             changes.push(("trace_clock", "mono"));
         }
         if self.has_stack {
-            changes.extend([("options/sym-offset", "1"), ("options/stacktrace", "1")]);
+            changes.push(("options/sym-offset", "1"));
+        }
+        if self.has_stack && self.stack_of.is_none() {
+            changes.push(("options/stacktrace", "1"));
         }
         if self.has_user_stack {
             changes.push(("options/userstacktrace", "1"));
@@ -96,6 +103,20 @@ impl Options {
             true => programs::watch(tracefs, instance),
             false => Ok(()),
         }
+    }
+
+    /// Whether the records of this event have stack traces.
+    fn has_stack_of(&self, event: &str) -> bool {
+        self.has_stack && self.stack_of.is_none_or(|is_one| is_one(event))
+    }
+
+    /// Prepares an event before it is enabled. The trigger also acts on a record that the filter of the event drops.
+    pub fn prepare_event(&self, tracefs: &Tracefs, instance: &Instance<'_>, event: &str) -> Result {
+        if self.stack_of.is_none() || !self.has_stack_of(event) {
+            return Ok(());
+        }
+        let trigger = format!("stacktrace if common_pid != {}", process::id());
+        tracefs.write(&instance.event_file(event, "trigger"), &trigger)
     }
 
     /// The task of a record, with the time and the CPU if they are wanted.
@@ -178,6 +199,7 @@ pub struct Pending {
 pub struct Stacks {
     /// The last stack trace of a record. Without one, no record waits.
     last: Option<Kind>,
+    options: Options,
     pending: Vec<Pending>,
 }
 
@@ -190,6 +212,7 @@ impl Stacks {
                 (true, false) => Some(Kind::Kernel),
                 (false, false) => None,
             },
+            options: *options,
             pending: Vec::new(),
         }
     }
@@ -207,9 +230,14 @@ impl Stacks {
                     user_stack: Vec::new(),
                     is_old: false,
                 };
-                match self.last {
-                    Some(_) => self.pending.push(pending),
-                    None => complete.push(pending),
+                let is_waiting = match self.last {
+                    Some(Kind::Kernel) => self.options.has_stack_of(&pending.entry.event),
+                    Some(Kind::User) => true,
+                    None => false,
+                };
+                match is_waiting {
+                    true => self.pending.push(pending),
+                    false => complete.push(pending),
                 }
                 return complete;
             }
@@ -289,6 +317,7 @@ mod tests {
     const KERNEL: Options = Options {
         count: None,
         has_stack: true,
+        stack_of: None,
         has_user_stack: false,
         has_time: false,
         needs_clock: false,
@@ -315,6 +344,25 @@ mod tests {
 
     fn one(pid: &str, stack: &str, addresses: usize) -> [(String, String, usize); 1] {
         [(pid.into(), stack.into(), addresses)]
+    }
+
+    #[test]
+    fn only_some_events_have_stack_traces() {
+        let mut stacks = Stacks::new(&Options {
+            stack_of: Some(|event| event == "get"),
+            ..KERNEL
+        });
+        let of = |event: &str, pid| match record(1, pid) {
+            Part::Record(entry) => Part::Record(Entry {
+                event: event.into(),
+                ..entry
+            }),
+            part => part,
+        };
+        assert_eq!(stacks.take(1, of("put", "5")).len(), 1);
+        assert_eq!(stacks.take(1, of("get", "6")).len(), 0);
+        let complete = stacks.take(1, Part::Stack(vec!["f".into()]));
+        assert_eq!((complete.len(), &*complete[0].entry.pid), (1, "6"));
     }
 
     #[test]

@@ -300,6 +300,7 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
     let has_stacks = asked.by == Some(By::Stack);
     let stream = stream::Options {
         has_stack: has_stacks,
+        stack_of: Some(|event| event == EVENTS[1]),
         needs_clock: true,
         ..stream::Options::default()
     };

@@ -310,6 +310,7 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
         .collect();
     let stream = stream::Options {
         has_stack: true,
+        stack_of: Some(|event| event.starts_with("birth") || event.starts_with("get")),
         needs_clock: true,
         ..stream::Options::default()
     };

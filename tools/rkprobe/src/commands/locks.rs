@@ -300,6 +300,7 @@ pub fn run(context: &Context, asked: Asked, options: &Options<'_>) -> Result {
     })?;
     let stream = stream::Options {
         has_stack: true,
+        stack_of: Some(|event| event == EVENTS[1]),
         needs_clock: true,
         ..stream::Options::default()
     };
