@@ -145,7 +145,7 @@ help:
 #: make kernels		list Debian's kernels for which rkprobe can be built
 #: make tool		build the command-line tool rkprobe, in target/release
 #: make tool-picture	draw Documentation/rkprobe-lat.svg and rkprobe-fails.svg with it, in a virtual machine
-#: make tool-bench	measure what its runs cost a hot function
+#: make tool-bench	measure what its runs cost, beside bpftrace
 #: make demo		show the features of rkprobe in a virtual machine
 #: make test		run all tests
 #: make test-kernels	run the module's tests on several of Debian's kernels, or on KERNELS='...'

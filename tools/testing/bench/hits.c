@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hits CALLS [-p ID] read FILE | open FILE | name: makes a system call so many times, and prints what
- * one costs, in ns. Where the machine counts instructions these are instructions.
+ * hits CALLS [-p ID] read FILE | open FILE | close FILE | direct FILE | name | switch | connect: makes a
+ * system call so many times, and prints what one costs, in ns. Where the machine counts instructions
+ * these are instructions.
  *
  *	read FILE	a byte of it
  *	open FILE	which is not there
+ *	close FILE	after an open
+ *	direct FILE	a block of a disk, without the page cache
  *	name		its own
+ *	switch		to another process and back, by two pipes
+ *	connect		to a TCP port of this machine that nobody listens on
  *	-p ID		record this event with perf meanwhile
  *
  * The calls are made a few at a time, so that most groups of them see no timer interrupt; the group
@@ -16,6 +21,9 @@
  * hits load FILE: loads the module. All three print how long it took, in ns.
  */
 
+#define _GNU_SOURCE
+
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -23,15 +31,19 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define GROUP 250
+#define BLOCK 4096
 
-/* More than a byte: an event takes 64 from there. */
-static char buffer[64];
+/* More than a byte: an event takes 64 from there, and a disk a block. */
+static char buffer[BLOCK] __attribute__((aligned(BLOCK)));
 static int fd = -1;
+/* From and to the other process. */
+static int in, out;
 static const char *path;
 
 static void fail(const char *what)
@@ -52,10 +64,84 @@ static void call_open(void)
 		fail(path);
 }
 
+static void call_close(void)
+{
+	if (close(open(path, O_RDONLY)))
+		fail(path);
+}
+
+static void call_direct(void)
+{
+	if (pread(fd, buffer, BLOCK, 0) != BLOCK)
+		fail(path);
+}
+
 static void call_name(void)
 {
 	if (prctl(PR_SET_NAME, "hits"))
 		fail("name");
+}
+
+static void call_switch(void)
+{
+	if (write(out, buffer, 1) != 1 || read(in, buffer, 1) != 1)
+		fail("switch");
+}
+
+static void call_connect(void)
+{
+	struct sockaddr_in to = {
+		.sin_family = AF_INET,
+		.sin_port = htons(1),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (!connect(socket_fd, (struct sockaddr *)&to, sizeof(to)) || close(socket_fd))
+		fail("connect");
+}
+
+/* Sends each byte back. */
+static void start_other(void)
+{
+	int there[2], back[2];
+
+	if (pipe(there) || pipe(back))
+		fail("pipe");
+	if (!fork()) {
+		close(there[1]);
+		while (read(there[0], buffer, 1) == 1 && write(back[1], buffer, 1) == 1)
+			;
+		exit(0);
+	}
+	in = back[0];
+	out = there[1];
+}
+
+/* The workload's call, which is ready to be made, or NULL. */
+static void (*prepare(const char *what))(void)
+{
+	if (!what)
+		return NULL;
+	if (path && !strcmp(what, "open"))
+		return call_open;
+	if (path && !strcmp(what, "close"))
+		return call_close;
+	if (!strcmp(what, "name"))
+		return call_name;
+	if (!strcmp(what, "connect"))
+		return call_connect;
+	if (!strcmp(what, "switch")) {
+		start_other();
+		return call_switch;
+	}
+	if (path && (!strcmp(what, "read") || !strcmp(what, "direct"))) {
+		fd = open(path, O_RDONLY | (*what == 'd' ? O_DIRECT : 0));
+		if (fd < 0)
+			fail(path);
+		return *what == 'd' ? call_direct : call_read;
+	}
+	return NULL;
 }
 
 static long long now(void)
@@ -117,7 +203,7 @@ static void do_to_file(const char *what, const char *file)
 
 int main(int argc, char **argv)
 {
-	void (*call)(void) = NULL;
+	void (*call)(void);
 	long long *groups;
 	int i, j, count;
 
@@ -136,19 +222,10 @@ int main(int argc, char **argv)
 		argv += 2;
 	}
 	path = argc > 2 && argv[0] ? argv[1] : NULL;
-	if (path && !strcmp(argv[0], "read")) {
-		fd = open(path, O_RDONLY);
-		if (fd < 0)
-			fail(path);
-		call = call_read;
-	} else if (path && !strcmp(argv[0], "open")) {
-		call = call_open;
-	} else if (argc > 2 && !strcmp(argv[0], "name")) {
-		call = call_name;
-	}
+	call = prepare(argc > 2 ? argv[0] : NULL);
 	groups = calloc(count + 1, sizeof(*groups));
 	if (!call || count < 1 || !groups) {
-		fputs("usage: hits CALLS [-p ID] read FILE | open FILE | name\n", stderr);
+		fputs("usage: hits CALLS [-p ID] read|open|close|direct FILE | name|switch|connect\n", stderr);
 		return 1;
 	}
 	/* The first is to warm up. */
