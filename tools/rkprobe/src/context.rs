@@ -14,7 +14,6 @@ use std::{
         IsTerminal,
         Write, //
     },
-    process,
     rc::Rc,
     time::{
         Duration,
@@ -52,7 +51,10 @@ use crate::{
         Entry,
         Record, //
     },
-    stream::Options,
+    stream::{
+        self,
+        Options, //
+    },
     symbols::Symbols,
     sys,
     tracefs::{
@@ -464,8 +466,7 @@ impl Context {
     /// Enables an event of the instance that makes records, without those of the tool's own calls.
     pub fn enable(&self, instance: &Instance<'_>, event: &str) -> Result {
         let file = instance.event_file(event, "filter");
-        self.tracefs
-            .write(&file, &format!("common_pid != {}", process::id()))?;
+        self.tracefs.write(&file, &stream::not_own())?;
         self.read_symbols();
         self.switch_on(instance, event)
     }
@@ -473,9 +474,8 @@ impl Context {
     /// Enables all events of the instance, which make records, as [`Self::enable`] does.
     pub fn enable_all(&self, instance: &Instance<'_>) -> Result {
         let directory = instance.file(&format!("events/{}", instance.group()));
-        let filter = format!("common_pid != {}", process::id());
         self.tracefs
-            .write(&format!("{directory}/filter"), &filter)?;
+            .write(&format!("{directory}/filter"), &stream::not_own())?;
         self.read_symbols();
         self.tracefs.write(&format!("{directory}/enable"), "1")
     }

@@ -38,6 +38,17 @@ const OF_PROBES: [&str; 8] = [
 /// The maximum number of such functions.
 const MAX_OF_PROBES: usize = 12;
 
+/// The filter of an event without the tool's own calls. A hit in an interrupt of the tool is none of them.
+pub fn not_own() -> String {
+    /// C: `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ`, `TRACE_FLAG_NMI`.
+    const INTERRUPTS: u32 = 0x08 | 0x10 | 0x40;
+
+    format!(
+        "common_pid != {} || common_flags & {INTERRUPTS:#x}",
+        process::id()
+    )
+}
+
 /// A record in JSON.
 #[derive(Serialize)]
 struct Line<'a, T> {
@@ -115,7 +126,7 @@ impl Options {
         if self.stack_of.is_none() || !self.has_stack_of(event) {
             return Ok(());
         }
-        let trigger = format!("stacktrace if common_pid != {}", process::id());
+        let trigger = format!("stacktrace if {}", not_own());
         tracefs.write(&instance.event_file(event, "trigger"), &trigger)
     }
 
