@@ -17,10 +17,8 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::{
-    commands::{
-        follow,
-        lat::By, //
-    },
+    by::By,
+    commands::follow,
     context::Context,
     draw::{
         self,

@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 
 use crate::{
     btf,
-    commands::lat::By,
+    by::By,
     context::Context,
     draw::Screen,
     duration,

@@ -16,10 +16,8 @@ use serde_json::Value as Json;
 
 use crate::{
     btf,
-    commands::{
-        follow,
-        lat::By, //
-    },
+    by::By,
+    commands::follow,
     context::Context,
     draw::{
         Bar,
