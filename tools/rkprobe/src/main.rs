@@ -2,8 +2,8 @@
 
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
-//! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`,
-//! `similar`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `ring_buffer`, `symbols`,
+//! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
+//! `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `ring_buffer`, `merge`, `symbols`,
 //! `record`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
 //! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `sockets`, `lock_probes`,
 //! `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `values`, `words`, `syscalls`, `outline`,
@@ -41,6 +41,7 @@ mod instance;
 mod kernel_memory;
 mod lines;
 mod lock_probes;
+mod merge;
 mod missing;
 mod moves;
 mod outline;
