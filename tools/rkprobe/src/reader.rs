@@ -88,7 +88,7 @@ impl Reader {
         }
         Ok(Self {
             merge: Merge::new(files, read_layout(tracefs)?),
-            decoder: Decoder::new(tracefs, instance, symbols)?,
+            decoder: Decoder::new(tracefs, instance, symbols, options)?,
             refreshed: None,
             stacks: Stacks::new(options),
             programs: options.has_user_stack.then(Programs::new),

@@ -299,6 +299,7 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
     let stream = stream::Options {
         has_stack: has_stacks,
         needs_clock: true,
+        lacks_place: true,
         ..stream::Options::default()
     };
     let question = Between {

@@ -76,6 +76,6 @@ pub fn stream(matches: &ArgMatches) -> stream::Options {
         has_stack: matches.get_flag("stack"),
         has_user_stack: matches.get_flag("user-stack"),
         has_time: matches.get_flag("time"),
-        needs_clock: false,
+        ..stream::Options::default()
     }
 }

@@ -63,10 +63,8 @@ pub fn asked_trees<'a>(
         is_late: false,
         options: stream::Options {
             count: count(matches),
-            has_stack: false,
-            has_user_stack: false,
             has_time: matches.get_flag("time"),
-            needs_clock: false,
+            ..stream::Options::default()
         },
         has_source: event == "why" && matches.get_flag("source"),
         svg: matches.get_one("svg"),
