@@ -36,8 +36,8 @@ pub fn run(
     probes::define_all(&context.tracefs, &all(instance.group()))?;
     options.prepare(&context.tracefs, &instance, context.is_json)?;
     match &events[..] {
-        [event] => context.enable(&instance, event)?,
-        _ => context.enable_all(&instance)?,
+        [event] => context.enable(&instance, event, options)?,
+        _ => context.enable_all(&instance, options)?,
     }
     context.print_records(&instance, &events, options, none, show)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The commands, one a file.
+//! The commands, one a file. Their options are in the files of the same names below cli/.
 
 pub mod args;
 pub mod between;

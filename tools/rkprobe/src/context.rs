@@ -25,6 +25,7 @@ use serde::Serialize;
 
 use crate::{
     counts::COUNTS,
+    decoder::needs_symbols,
     draw::Screen,
     duration,
     failure::{
@@ -463,26 +464,28 @@ impl Context {
         Ok(Some((terminal, view)))
     }
 
-    /// Enables an event of the instance that makes records, without those of the tool's own calls.
-    pub fn enable(&self, instance: &Instance<'_>, event: &str) -> Result {
+    /// Enables an event of the instance that makes records, without those of the tool's own calls. All events of the
+    /// instance exist.
+    pub fn enable(&self, instance: &Instance<'_>, event: &str, options: &Options) -> Result {
         let file = instance.event_file(event, "filter");
         self.tracefs.write(&file, &stream::not_own())?;
-        self.read_symbols();
+        options.prepare_event(&self.tracefs, instance, event)?;
+        self.read_symbols(instance, options);
         self.switch_on(instance, event)
     }
 
     /// Enables all events of the instance, which make records, as [`Self::enable`] does.
-    pub fn enable_all(&self, instance: &Instance<'_>) -> Result {
+    pub fn enable_all(&self, instance: &Instance<'_>, options: &Options) -> Result {
         let directory = instance.file(&format!("events/{}", instance.group()));
         self.tracefs
             .write(&format!("{directory}/filter"), &stream::not_own())?;
-        self.read_symbols();
+        self.read_symbols(instance, options);
         self.tracefs.write(&format!("{directory}/enable"), "1")
     }
 
-    /// Reads the symbols, before there are records, because it takes a while.
-    fn read_symbols(&self) {
-        if !self.tracefs.is_dry() {
+    /// Reads the symbols if the answer has some, before there are records, because it takes a while.
+    fn read_symbols(&self, instance: &Instance<'_>, options: &Options) {
+        if !self.tracefs.is_dry() && needs_symbols(&self.tracefs, instance, options) {
             self.symbols.load(self.functions.listing());
         }
     }

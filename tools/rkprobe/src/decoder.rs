@@ -17,7 +17,10 @@ use crate::{
     },
     instance::Instance,
     record::Entry,
-    stream::Part,
+    stream::{
+        Options,
+        Part, //
+    },
     symbols::Symbols,
     tracefs::Tracefs, //
 };
@@ -43,9 +46,43 @@ enum Kind {
     UserStack(usize),
 }
 
+/// The formats of the events of an instance.
+fn formats(tracefs: &Tracefs, instance: &Instance<'_>) -> Vec<Format> {
+    let group = instance.file(&format!("events/{}", instance.group()));
+    let names = tracefs.names(&group).into_iter();
+    let files = names.map(|name| format!("{group}/{name}/format"));
+    let formats = files.filter_map(|file| Format::parse(&tracefs.read(&file).ok()?));
+    formats.collect()
+}
+
+/// Whether the answer has places of records.
+fn shows_place(options: &Options) -> bool {
+    !options.lacks_place || options.has_stack
+}
+
+/// Whether the answer has symbols of the kernel.
+fn shows_symbols(formats: &[Format], options: &Options) -> bool {
+    let has_place = |format: &Format| {
+        [PLACE, FUNCTION]
+            .iter()
+            .any(|name| format.field(name).is_some())
+    };
+    options.has_stack
+        || formats
+            .iter()
+            .any(|format| format.has_symbols() || (shows_place(options) && has_place(format)))
+}
+
+/// Whether the answer to a question of these options, by the events of an instance, has symbols of the kernel.
+pub fn needs_symbols(tracefs: &Tracefs, instance: &Instance<'_>, options: &Options) -> bool {
+    shows_symbols(&formats(tracefs, instance), options)
+}
+
 /// Takes the records of an instance apart.
 pub struct Decoder {
     kinds: HashMap<u64, Kind>,
+    shows_place: bool,
+    shows_symbols: bool,
     event: Field,
     task: Field,
     symbols: Rc<Symbols>,
@@ -54,24 +91,32 @@ pub struct Decoder {
 
 impl Decoder {
     /// Reads the formats of the events of an instance.
-    pub fn new(tracefs: &Tracefs, instance: &Instance<'_>, symbols: Rc<Symbols>) -> Result<Self> {
-        let group = instance.file(&format!("events/{}", instance.group()));
-        let names = tracefs.names(&group).into_iter();
-        let files = names.map(|name| format!("{group}/{name}/format"));
-        let formats = files.filter_map(|file| Format::parse(&tracefs.read(&file).ok()?));
+    pub fn new(
+        tracefs: &Tracefs,
+        instance: &Instance<'_>,
+        symbols: Rc<Symbols>,
+        options: &Options,
+    ) -> Result<Self> {
         let stack = |name| -> Result<Format> {
             let text = tracefs.read(&format!("events/ftrace/{name}/format"))?;
             Ok(Format::parse(&text).unwrap_or_default())
         };
         Ok(Self::of(
-            formats.collect(),
+            formats(tracefs, instance),
             &stack("kernel_stack")?,
             &stack("user_stack")?,
             symbols,
+            options,
         ))
     }
 
-    fn of(events: Vec<Format>, stack: &Format, user_stack: &Format, symbols: Rc<Symbols>) -> Self {
+    fn of(
+        events: Vec<Format>,
+        stack: &Format,
+        user_stack: &Format,
+        symbols: Rc<Symbols>,
+        options: &Options,
+    ) -> Self {
         let start = |format: &Format| format.field("caller").map_or(usize::MAX, |of| of.offset);
         // All records have these fields.
         let common = |name| stack.field(name).cloned().unwrap_or_default();
@@ -80,8 +125,11 @@ impl Decoder {
             (stack.id, Kind::Stack(start(stack))),
             (user_stack.id, Kind::UserStack(start(user_stack))),
         ];
+        let shows_symbols = shows_symbols(&events, options);
         let events = events.into_iter();
         Self {
+            shows_place: shows_place(options),
+            shows_symbols,
             kinds: events
                 .map(|format| (format.id, Kind::Event(format)))
                 .chain(of_stacks)
@@ -95,7 +143,9 @@ impl Decoder {
 
     /// Reads the names that the kernel has now, of tasks and of addresses.
     pub fn refresh(&mut self, tracefs: &Tracefs) {
-        self.symbols.refresh();
+        if self.shows_symbols {
+            self.symbols.refresh();
+        }
         let text = fs::read(tracefs.path(NAMES_OF_TASKS)).unwrap_or_default();
         if self.tasks.len() >= MAX_TASKS {
             self.tasks.clear();
@@ -131,7 +181,10 @@ impl Decoder {
         record: &[u8],
         names: &mut impl Names,
     ) -> Entry {
-        let address = |name| Some(format.field(name)?.number(record).unwrap_or(0));
+        let address = |name| {
+            let field = format.field(name).filter(|_| self.shows_place)?;
+            Some(field.number(record).unwrap_or(0))
+        };
         let place = match (address(PLACE), address(FUNCTION), address(RETURN)) {
             (Some(place), ..) => names.code(place),
             (_, Some(function), Some(caller)) => {
@@ -203,10 +256,14 @@ mod tests {
         \tfield:unsigned long caller[8];\toffset:16;\tsize:64;\tsigned:0;\n";
 
     fn decoder() -> Decoder {
+        with_options(&Options::default())
+    }
+
+    fn with_options(options: &Options) -> Decoder {
         let stack = Format::parse(STACK).unwrap();
         let user_stack = Format::parse(&STACK.replace("ID: 4", "ID: 12")).unwrap();
         let events = vec![Format::parse(FORMAT).unwrap()];
-        let mut decoder = Decoder::of(events, &stack, &user_stack, Rc::default());
+        let mut decoder = Decoder::of(events, &stack, &user_stack, Rc::default(), options);
         decoder.tasks = tasks("5 sh\n7 my cat\n");
         decoder
     }
@@ -226,6 +283,31 @@ mod tests {
         assert_eq!(record.fields.len(), 8);
         assert_eq!(record.field("name"), Some("\"a\n=> b\""));
         assert_eq!(record.text("name"), "a\n=> b");
+    }
+
+    #[test]
+    fn an_answer_without_symbols_needs_none() {
+        let without = Options {
+            lacks_place: true,
+            ..Options::default()
+        };
+        let with_stack = Options {
+            has_stack: true,
+            ..without
+        };
+        let plain = Format::parse(&FORMAT.replace("%pS", "0x%lx").replace("%ps", "0x%lx"));
+        let plain = [plain.unwrap()];
+        assert!(shows_symbols(&plain, &Options::default()));
+        assert!(!shows_symbols(&plain, &without));
+        assert!(shows_symbols(&plain, &with_stack));
+        assert!(shows_symbols(&[Format::parse(FORMAT).unwrap()], &without));
+        assert!(!shows_symbols(&[], &Options::default()));
+        for (options, expected) in [(without, ""), (with_stack, "0xffffffff81000004")] {
+            let Some(Part::Record(entry)) = with_options(&options).part(0, 0, &record(b"")) else {
+                panic!("no record");
+            };
+            assert_eq!(entry.place, expected);
+        }
     }
 
     #[test]

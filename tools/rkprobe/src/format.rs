@@ -206,6 +206,12 @@ impl Format {
         })
     }
 
+    /// Whether a field has addresses that the kernel prints as symbols.
+    pub fn has_symbols(&self) -> bool {
+        let is_symbol = |field: &Field| matches!(field.form, Form::Symbol | Form::Function);
+        self.fields.iter().any(is_symbol)
+    }
+
     /// A field.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| &*field.name == name)

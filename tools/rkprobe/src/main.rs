@@ -2,9 +2,9 @@
 
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
-//! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`,
-//! `similar`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `ring_buffer`, `symbols`,
-//! `record`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
+//! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
+//! `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `ring_buffer`, `merge`, `symbols`,
+//! `record`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
 //! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `sockets`, `lock_probes`,
 //! `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `values`, `words`, `syscalls`, `outline`,
 //! `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`,
@@ -15,6 +15,7 @@
 use std::process::ExitCode;
 
 mod btf;
+mod by;
 mod calls;
 mod cause;
 mod cli;
@@ -40,6 +41,7 @@ mod instance;
 mod kernel_memory;
 mod lines;
 mod lock_probes;
+mod merge;
 mod missing;
 mod moves;
 mod outline;

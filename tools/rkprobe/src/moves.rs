@@ -107,7 +107,7 @@ pub fn wait(context: &Context, threads: &[&Thread]) -> Result {
         return Err(Failure::new("no thread can be watched"));
     }
     for event in &events {
-        context.enable(&instance, event)?;
+        context.enable(&instance, event, &Options::default())?;
     }
     let start = Instant::now();
     let mut left: BTreeSet<usize> = (0..watched.len()).collect();

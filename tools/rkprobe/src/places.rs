@@ -63,7 +63,7 @@ pub fn find(context: &Context, failed: &BTreeSet<Failed>, returns: &Returns) -> 
     if probed == 0 {
         return Ok(Places::new());
     }
-    again.enable(&instance, EVENT)?;
+    again.enable(&instance, EVENT, &Options::default())?;
     again.begin_reading(&instance, None)?;
     let mut counts: BTreeMap<Failed, BTreeMap<String, u64>> = BTreeMap::new();
     again.read_records(&instance, &Options::default(), |entry| {

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The records of an instance, in the order of their times.
-//!
-//! Each CPU has a buffer. A record comes after those of its CPU that the tool has read, so the tool must look at all
-//! other CPUs after it has read a record, before it can say that no earlier record is left.
+//! The records of an instance, in the order of their times. Each CPU has a buffer, whose pages are read from a file.
 
 use std::{
-    collections::VecDeque,
     fs::{
         File,
         OpenOptions, //
     },
-    io::{
-        ErrorKind,
-        Read, //
-    },
+    io::Read,
     os::unix::fs::OpenOptionsExt,
     rc::Rc,
     time::{
@@ -31,6 +24,10 @@ use crate::{
         Result, //
     },
     instance::Instance,
+    merge::{
+        Merge,
+        Raw, //
+    },
     programs::{
         self,
         Programs, //
@@ -38,8 +35,7 @@ use crate::{
     record::Entry,
     ring_buffer::{
         Layout,
-        Lost,
-        Page, //
+        Lost, //
     },
     stream::{
         self,
@@ -52,25 +48,15 @@ use crate::{
     tracefs::Tracefs, //
 };
 
-/// More than a page of a buffer. The kernel reads at most a page at once.
-const MAX_PAGE: usize = 256 * 1024;
+/// More than the size of the file that describes a page.
+const MAX_HEADER: usize = 4096;
 /// How long the names of tasks are taken for those that the kernel has.
 const MOMENT: Duration = Duration::from_millis(10);
-
-/// The buffer of a CPU.
-struct Cpu {
-    number: u32,
-    file: File,
-    /// The records that were read, with their times.
-    queue: VecDeque<(u64, Vec<u8>)>,
-}
 
 /// Reads the records of an instance.
 pub struct Reader {
     tracefs: Tracefs,
-    cpus: Vec<Cpu>,
-    layout: Layout,
-    page: Vec<u8>,
+    merge: Merge<File>,
     decoder: Decoder,
     refreshed: Option<Instant>,
     stacks: Stacks,
@@ -87,7 +73,7 @@ impl Reader {
         options: &Options,
     ) -> Result<Self> {
         let directory = instance.file("per_cpu");
-        let mut cpus = Vec::new();
+        let mut files = Vec::new();
         for name in tracefs.names(&directory) {
             let Some(number) = name.strip_prefix("cpu").and_then(|of| of.parse().ok()) else {
                 continue;
@@ -98,20 +84,11 @@ impl Reader {
                 .custom_flags(sys::NON_BLOCKING)
                 .open(tracefs.path(&name))
                 .map_err(|error| Failure::file(&name, &error))?;
-            cpus.push(Cpu {
-                number,
-                file,
-                queue: VecDeque::new(),
-            });
+            files.push((number, file));
         }
-        cpus.sort_by_key(|cpu| cpu.number);
-        let mut page = vec![0; MAX_PAGE];
-        let layout = read_layout(tracefs, &mut page)?;
         Ok(Self {
-            cpus,
-            layout,
-            page,
-            decoder: Decoder::new(tracefs, instance, symbols)?,
+            merge: Merge::new(files, read_layout(tracefs)?),
+            decoder: Decoder::new(tracefs, instance, symbols, options)?,
             refreshed: None,
             stacks: Stacks::new(options),
             programs: options.has_user_stack.then(Programs::new),
@@ -131,7 +108,7 @@ impl Reader {
     ) -> Result<bool> {
         loop {
             self.fill()?;
-            if self.cpus.iter().all(|cpu| cpu.queue.is_empty()) {
+            if self.merge.is_empty() {
                 break;
             }
             for entry in self.take_until_empty() {
@@ -158,21 +135,9 @@ impl Reader {
         self.finish(complete)
     }
 
-    /// Reads a page of each CPU of which no record is left. Looks at a CPU without records until no other has new ones.
+    /// Reads the records that there are.
     fn fill(&mut self) -> Result {
-        let mut is_read = false;
-        loop {
-            let mut has_new = false;
-            for cpu in self.cpus.iter_mut().filter(|cpu| cpu.queue.is_empty()) {
-                // A page can have only records that were dropped.
-                while cpu.queue.is_empty() && read_page(cpu, &mut self.page, &self.layout)? {}
-                has_new |= !cpu.queue.is_empty();
-            }
-            is_read |= has_new;
-            if !has_new {
-                break;
-            }
-        }
+        let is_read = self.merge.fill(report_lost)?;
         // The kernel knows the names of the tasks of these records now.
         if is_read && self.refreshed.is_none_or(|last| last.elapsed() >= MOMENT) {
             self.decoder.refresh(&self.tracefs);
@@ -184,20 +149,9 @@ impl Reader {
     /// Takes the records in the order of their times, until no record of one of the CPUs is left.
     fn take_until_empty(&mut self) -> Vec<Entry> {
         let mut complete = Vec::new();
-        loop {
-            let full = self.cpus.iter_mut().filter(|cpu| !cpu.queue.is_empty());
-            let Some(cpu) = full.min_by_key(|cpu| cpu.queue.front().map(|(time, _)| *time)) else {
-                break;
-            };
-            let Some((time, record)) = cpu.queue.pop_front() else {
-                break;
-            };
-            let (number, is_empty) = (cpu.number, cpu.queue.is_empty());
-            if let Some(part) = self.decoder.part(number, time, &record) {
-                complete.extend(self.stacks.take(number, part));
-            }
-            if is_empty {
-                break;
+        for Raw { cpu, time, bytes } in self.merge.take_until_empty() {
+            if let Some(part) = self.decoder.part(cpu, time, &bytes) {
+                complete.extend(self.stacks.take(cpu, part));
             }
         }
         self.finish(complete)
@@ -230,34 +184,23 @@ impl Reader {
 }
 
 /// Reads where the parts of a page are.
-fn read_layout(tracefs: &Tracefs, buffer: &mut [u8]) -> Result<Layout> {
+fn read_layout(tracefs: &Tracefs) -> Result<Layout> {
     const NAME: &str = "events/header_page";
 
     // The file ends after the first read, whatever its size.
+    let mut buffer = vec![0; MAX_HEADER];
     let file = tracefs.open(NAME);
-    let length = file.and_then(|mut file| file.read(buffer));
+    let length = file.and_then(|mut file| file.read(&mut buffer));
     let length = length.map_err(|error| Failure::file(NAME, &error))?;
     let layout = Layout::parse(&String::from_utf8_lossy(&buffer[..length]));
     layout.ok_or_else(|| Failure::new(format!("{NAME} has no known form")))
 }
 
-/// Reads a page of a CPU. Returns whether there was one.
-fn read_page(cpu: &mut Cpu, page: &mut [u8], layout: &Layout) -> Result<bool> {
-    let length = match cpu.file.read(page) {
-        Ok(length) => length,
-        Err(error) if [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind()) => 0,
-        Err(error) => return Err(Failure::file("trace_pipe_raw", &error)),
-    };
-    let Some(page) = Page::new(&page[..length], layout) else {
-        return Ok(false);
-    };
-    let number = cpu.number;
-    match page.lost {
+/// Reports records that the kernel lost.
+fn report_lost(cpu: u32, lost: Lost) {
+    match lost {
         Lost::None => {}
-        Lost::Some(count) => note(format!("rkprobe: CPU:{number} [LOST {count} EVENTS]")),
-        Lost::Unknown => note(format!("rkprobe: CPU:{number} [LOST EVENTS]")),
+        Lost::Some(count) => note(format!("rkprobe: CPU:{cpu} [LOST {count} EVENTS]")),
+        Lost::Unknown => note(format!("rkprobe: CPU:{cpu} [LOST EVENTS]")),
     }
-    let records = page.records.map(|(time, record)| (time, record.to_vec()));
-    cpu.queue.extend(records);
-    Ok(true)
 }

@@ -144,13 +144,29 @@ fn word64(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    const LAYOUT: Layout = Layout {
+    pub const LAYOUT: Layout = Layout {
         commit: 8,
         data: 16,
     };
+    /// The flag of a page before which records were lost.
+    pub const LOST_SOME: u64 = LOST;
+
+    /// A page of records of one word, at these times.
+    pub fn page_of_times(flags: u64, times: &[u64]) -> Vec<u8> {
+        let start = times.first().copied().unwrap_or(0);
+        let mut bytes = start.to_ne_bytes().to_vec();
+        bytes.extend((flags | (8 * times.len() as u64)).to_ne_bytes());
+        let mut before = start;
+        for time in times {
+            let head = ((time - before) as u32) << 5 | 1;
+            bytes.extend([head, 0].iter().flat_map(|word| word.to_ne_bytes()));
+            before = *time;
+        }
+        bytes
+    }
 
     fn page(commit: u64, words: &[u32]) -> Vec<u8> {
         let mut bytes = [1000_u64.to_ne_bytes(), commit.to_ne_bytes()].concat();

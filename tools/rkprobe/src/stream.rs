@@ -79,6 +79,8 @@ pub struct Options {
     pub has_time: bool,
     /// Whether the times of different CPUs must be comparable.
     pub needs_clock: bool,
+    /// Whether the answer has no place of a record, unless the record has a stack trace of the kernel.
+    pub lacks_place: bool,
 }
 
 impl Options {
@@ -332,6 +334,7 @@ mod tests {
         has_user_stack: false,
         has_time: false,
         needs_clock: false,
+        lacks_place: false,
     };
 
     fn record(cpu: u32, pid: &str) -> Part {

@@ -393,8 +393,7 @@ pub fn run_records<Q: Question, E: AsRef<str> + ToString>(
     probes::define_all(&context.tracefs, &commands(&question, instance.group()))?;
     stream.prepare(&context.tracefs, &instance, context.is_json)?;
     for event in events {
-        stream.prepare_event(&context.tracefs, &instance, event.as_ref())?;
-        context.enable(&instance, event.as_ref())?;
+        context.enable(&instance, event.as_ref(), stream)?;
     }
     let source = Source::<1>::Records(Tally::new(events, stream));
     run(context, &instance, source, 0, question, options)

@@ -410,12 +410,12 @@ pub fn run(
         context.tracefs.write(&instance.file(file), value)?;
     }
     context.keep_calls(&instance, question.event);
-    context.enable(&instance, question.event)?;
+    let plain = stream::Options::default();
+    context.enable(&instance, question.event, &plain)?;
     let mut answer = Answer::new(context, question, values)?;
     context.begin_reading(&instance, None)?;
     let mut collector = Collector::default();
     let mut wants_more = true;
-    let plain = stream::Options::default();
     context.read_records(&instance, &plain, |entry| {
         let calls = match entry {
             None => collector.rest(),

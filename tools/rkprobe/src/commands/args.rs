@@ -55,6 +55,10 @@ pub fn run(context: &Context, text: &str, shown: &[&str], options: &Options) -> 
         all.map(|fetch| format!("p:{group}/{event} {}{fetch}{clause}", functions[index]))
             .collect()
     };
+    let options = &Options {
+        lacks_place: true,
+        ..*options
+    };
     let none = format!("{text}: 0 calls");
     calls::run(
         context,

@@ -17,10 +17,8 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::{
-    commands::{
-        follow,
-        lat::By, //
-    },
+    by::By,
+    commands::follow,
     context::Context,
     draw::{
         self,
@@ -302,6 +300,7 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
         has_stack: has_stacks,
         stack_of: Some(|event| event == EVENTS[1]),
         needs_clock: true,
+        lacks_place: true,
         ..stream::Options::default()
     };
     let question = Between {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::{
-    commands::lat::By,
+    by::By,
     context::Context,
     counts::{
         Count,

@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 
 use crate::{
     btf,
-    commands::lat::By,
+    by::By,
     context::Context,
     draw::Screen,
     duration,
@@ -323,6 +323,7 @@ fn commands(group: &str, disk: Option<&str>, whom: &Whom) -> Vec<Vec<String>> {
 pub fn run(context: &Context, disk: Option<&str>, by: Option<By>, options: &Options<'_>) -> Result {
     let stream = stream::Options {
         needs_clock: true,
+        lacks_place: true,
         ..stream::Options::default()
     };
     let operations = btf::with(None, Flags::block_operation).flatten();

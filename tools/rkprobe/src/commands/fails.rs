@@ -14,7 +14,7 @@ use serde::{
 };
 
 use crate::{
-    commands::lat::By,
+    by::By,
     context::Context,
     counts::{
         self,

@@ -470,10 +470,11 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
     context
         .tracefs
         .write(&instance.file("trace_clock"), "mono")?;
+    let options = stream::Options::default();
     // A life without its first step is not shown. So the first step comes last.
     for event in ["follow", "until", "from"] {
         if event != "until" || commands.until.is_some() {
-            context.enable(&instance, event)?;
+            context.enable(&instance, event, &options)?;
         }
     }
     let name = |function: &'_ str| function.rsplit(':').next().unwrap_or(function).to_string();
@@ -501,7 +502,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
     };
     let mut left = question.count.unwrap_or(u64::MAX);
     context.begin_reading(&instance, None)?;
-    context.read_records(&instance, &stream::Options::default(), |entry| {
+    context.read_records(&instance, &options, |entry| {
         let life = entry.and_then(|entry| lives.take(&entry.event, &entry.record()));
         if let Some(life) = life {
             print(&life)?;

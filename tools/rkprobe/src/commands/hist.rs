@@ -12,10 +12,8 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::{
-    commands::lat::{
-        By,
-        Counting, //
-    },
+    by::By,
+    commands::lat::Counting,
     context::Context,
     counted::Counted,
     draw::{

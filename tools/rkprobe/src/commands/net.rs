@@ -16,10 +16,8 @@ use serde_json::Value as Json;
 
 use crate::{
     btf,
-    commands::{
-        follow,
-        lat::By, //
-    },
+    by::By,
+    commands::follow,
     context::Context,
     draw::{
         Bar,
@@ -342,6 +340,7 @@ pub fn run(context: &Context, by: Option<By>, options: &Options<'_>) -> Result {
     let count = EVENTS.len() - usize::from(!is_for_all);
     let stream = stream::Options {
         needs_clock: true,
+        lacks_place: true,
         ..stream::Options::default()
     };
     let question = Net {

@@ -309,7 +309,9 @@ pub fn run(
     probes::define(&context.tracefs, &[command(instance.group())])?;
     if let Some(options) = each {
         options.prepare(&context.tracefs, &instance, context.is_json)?;
-        context.enable(&instance, "watch").map_err(explain)?;
+        context
+            .enable(&instance, "watch", options)
+            .map_err(explain)?;
         let none = format!("{memory}: 0 writes");
         let events = ["watch".to_string()];
         return context.print_records(&instance, &events, options, &none, |_, record| {

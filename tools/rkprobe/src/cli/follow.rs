@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The options of `rkprobe follow`.
+
+use clap::{
+    Arg,
+    ArgMatches,
+    Command, //
+};
+
+use crate::{
+    commands::follow,
+    context::Context,
+    failure::Result, //
+};
+
+use super::options::{
+    flag,
+    records::{
+        count,
+        number,
+        perfetto,
+        show,
+        shown, //
+    },
+    text,
+    whom::traces,
+    word, //
+};
+
+/// The command and its options.
+pub fn options() -> Command {
+    traces(
+        Command::new("follow")
+            .about("What happens to an object, from its start to its end?")
+            .override_usage("rkprobe follow [OPTIONS] STRUCT from FUNCTION [until FUNCTION]")
+            .arg(word(
+                "STRUCT",
+                "The structure that the object is, such as inode",
+            ))
+            .arg(
+                word("from", "The word from")
+                    .value_parser(["from"])
+                    .hide_possible_values(true),
+            )
+            .arg(word(
+                "START",
+                "The function that returns or takes a new object",
+            ))
+            .arg(
+                Arg::new("until")
+                    .value_name("until")
+                    .value_parser(["until"])
+                    .hide_possible_values(true)
+                    .requires("END")
+                    .help("The word until"),
+            )
+            .arg(
+                Arg::new("END")
+                    .value_name("END")
+                    .help("The function that returns or takes the object last"),
+            )
+            .arg(
+                Arg::new("object")
+                    .long("object")
+                    .value_name("FETCHARG")
+                    .help("The object at START, if BTF does not say it: a parameter, or $retval"),
+            )
+            .arg(
+                Arg::new("end-object")
+                    .long("end")
+                    .value_name("FETCHARG")
+                    .requires("END")
+                    .help("The object at END"),
+            )
+            .arg(
+                Arg::new("only")
+                    .long("only")
+                    .value_name("PATTERN,...")
+                    .help("Show the calls of these functions only"),
+            )
+            .arg(show().help("Show a value at each call, such as 'mode=$obj->i_mode:x16'"))
+            .arg(
+                flag(
+                    "changes",
+                    "Show a call only if one of these values has changed",
+                )
+                .requires("show"),
+            )
+            .arg(perfetto().help("Also write the steps into FILE, which ui.perfetto.dev opens"))
+            .arg(
+                number()
+                    .requires("END")
+                    .help("End after N objects have ended"),
+            ),
+    )
+}
+
+/// Asks the question of the options.
+pub fn ask(context: &Context, matches: &ArgMatches) -> Result {
+    let given = |name| matches.get_one::<String>(name).map(String::as_str);
+    let question = follow::Question {
+        structure: text(matches, "STRUCT"),
+        from: text(matches, "START"),
+        until: given("END"),
+        object: given("object"),
+        end: given("end-object"),
+        only: given("only"),
+        fields: shown(matches),
+        only_changes: matches.get_flag("changes"),
+        count: count(matches),
+        perfetto: matches.get_one("perfetto"),
+    };
+    follow::run(context, &question)
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What options of several commands have in common, and the options that fit no file below this one.
+
+use clap::{
+    Arg,
+    ArgAction,
+    ArgMatches,
+    Command, //
+};
+
+use crate::duration;
+
+pub mod groups;
+pub mod records;
+pub mod table;
+pub mod trees;
+pub mod whom;
+
+/// An option without a value.
+pub fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .action(ArgAction::SetTrue)
+        .help(help)
+}
+
+/// A word that a command needs.
+pub fn word(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).value_name(name).required(true).help(help)
+}
+
+/// The functions of a command that can have several.
+pub fn functions() -> Arg {
+    word(
+        "FUNCTIONS",
+        "Functions: names and patterns with *, ? and [...], with commas between them. MODULE: can be in front, and ! \
+         excludes: 'vfs_*,!vfs_stat*'",
+    )
+}
+
+/// Adds the option of a command that can wait for a module.
+pub fn waits(command: Command) -> Command {
+    command.arg(flag(
+        "wait",
+        "Wait for the module of MODULE:FUNCTION if it is not loaded",
+    ))
+}
+
+/// The option of a question about waits.
+pub fn least() -> Arg {
+    Arg::new("min")
+        .long("min")
+        .value_name("TIME")
+        .value_parser(|text: &str| duration::parse(text, "ms"))
+        .help("Only waits of at least this duration, such as 10ms")
+}
+
+/// The option of an answer that can have source lines.
+pub fn source() -> Arg {
+    flag(
+        "source",
+        "Show source lines, from the debug information of the kernel",
+    )
+}
+
+/// The text of a word or of an option. Empty without it.
+pub fn text<'a>(matches: &'a ArgMatches, name: &str) -> &'a str {
+    matches.get_one::<String>(name).map_or("", |text| text)
+}
+
+/// Whether a flag is given, which other commands may lack.
+pub fn has_flag(matches: &ArgMatches, name: &str) -> bool {
+    matches
+        .try_get_one(name)
+        .is_ok_and(|value| value == Some(&true))
+}

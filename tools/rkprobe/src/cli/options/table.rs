@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The options of an answer that is a table: its order, its intervals, its pictures.
+
+use std::time::Duration;
+
+use clap::{
+    builder::PossibleValuesParser,
+    value_parser,
+    Arg,
+    ArgMatches,
+    Command, //
+};
+
+use crate::{
+    duration,
+    table, //
+};
+
+use super::{
+    flag,
+    has_flag, //
+};
+
+/// Adds the options of a command whose answer is a table with these columns.
+pub fn tabulates(command: Command, columns: &'static [&'static str]) -> Command {
+    sorts(command, columns).arg(
+        Arg::new("interval")
+            .long("interval")
+            .short('i')
+            .value_name("SECONDS")
+            .value_parser(interval)
+            .help("Print a table each SECONDS, of the calls since the table before"),
+    )
+}
+
+/// Adds the options of a command whose answer is a table with these columns, and has no intervals.
+pub fn sorts(command: Command, columns: &'static [&'static str]) -> Command {
+    command.args([
+        svg(),
+        Arg::new("sort")
+            .long("sort")
+            .value_name("COLUMN")
+            .value_parser(PossibleValuesParser::new(columns))
+            .help("Sort the rows by this column"),
+        Arg::new("top")
+            .long("top")
+            .value_name("N")
+            .value_parser(value_parser!(u64).range(1..))
+            .help("Show the first N rows, and the number of the others"),
+        flag(
+            "plain",
+            "Print the answer on a terminal, too, instead of a table that fills it",
+        ),
+    ])
+}
+
+/// The option of a picture.
+pub fn svg() -> Arg {
+    Arg::new("svg")
+        .long("svg")
+        .value_name("FILE")
+        .help("Also draw the answer into FILE: stacks as a flame graph, and others as bars")
+}
+
+/// Parses the value of `-i`.
+fn interval(text: &str) -> std::result::Result<Duration, String> {
+    match duration::parse(text, "s")? {
+        0 => Err("an interval is longer than 0".into()),
+        ns => Ok(Duration::from_nanos(ns)),
+    }
+}
+
+/// The options of a table.
+pub fn table(matches: &ArgMatches) -> table::Options<'_> {
+    let top = matches.get_one::<u64>("top");
+    table::Options {
+        sort: matches.get_one::<String>("sort").map(String::as_str),
+        top: top.map(|top| usize::try_from(*top).unwrap_or(usize::MAX)),
+        interval: matches.try_get_one("interval").ok().flatten().copied(),
+        image: matches.get_one("svg"),
+        heat: matches.try_get_one("heat").ok().flatten(),
+        has_user_stack: has_flag(matches, "user-stack"),
+    }
+}
