@@ -177,7 +177,7 @@ impl Answer<'_> {
 fn read_tasks(context: &Context) -> Option<Tasks> {
     let address_of = |name: &str| {
         let mut all = context.functions.all();
-        let (address, ..) = all.find(|(_, _, symbol)| symbol.name == name)?;
+        let (address, _) = all.find(|(_, symbol)| symbol.name == name)?;
         u64::from_str_radix(address, 16)
             .ok()
             .filter(|address| *address != 0)
@@ -276,11 +276,11 @@ impl Look {
         // Without lockdep, the key of a lock has no size, and so perhaps the address of the lock behind it.
         let is_lock = |name: &str| name.split('.').next() != Some("__key") && !is_mapping(name);
         let mut all = functions.all();
-        let name = all.find(|(known, _, symbol)| *known == address && is_lock(symbol.name));
+        let name = all.find(|(known, symbol)| *known == address && is_lock(symbol.name));
         Some(Lock {
             kind: lock.kind,
             address: format!("{:#x}", lock.address),
-            name: name.map(|(_, _, symbol)| symbol.to_string()),
+            name: name.map(|(_, symbol)| symbol.to_string()),
             holder: self.tasks.as_ref()?.holder(lock),
             is_reader: lock.is_reader,
         })
