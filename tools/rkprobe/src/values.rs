@@ -236,6 +236,14 @@ pub struct Values {
 }
 
 impl Values {
+    /// Values of the user, without types.
+    pub fn plain(shown: &[&str]) -> Self {
+        Self {
+            shown: shown.iter().map(|field| Value::plain(field)).collect(),
+            ..Self::default()
+        }
+    }
+
     /// The values of each function, with `NAME=FETCHARG` of the user. The return value has the name `returned`.
     pub fn of_each(
         known: &Functions,
@@ -243,10 +251,6 @@ impl Values {
         returned: &str,
         shown: &[&str],
     ) -> Vec<Self> {
-        let unknown = || Self {
-            shown: shown.iter().map(|field| Value::plain(field)).collect(),
-            ..Self::default()
-        };
         let bytes = btf::read("vmlinux");
         let mut index = Vec::new();
         let kernel = btf::parse(&bytes, None, &mut index);
@@ -267,16 +271,42 @@ impl Values {
             Some(Self::find(&module, name, returned, shown))
         };
         let all = functions.iter();
-        all.map(|function| values(function).unwrap_or_else(unknown))
+        all.map(|function| values(function).unwrap_or_else(|| Self::plain(shown)))
             .collect()
+    }
+
+    /// The values of an object, `NAME=FETCHARG` of the user. `$obj` is the object.
+    pub fn of_object(
+        functions: &Functions,
+        function: &str,
+        structure: &str,
+        shown: &[&str],
+    ) -> Self {
+        if shown.is_empty() {
+            return Self::default();
+        }
+        let known = btf::with(functions.module_of(function).as_deref(), |btf| {
+            Self::find_object(btf, structure, shown)
+        });
+        known.unwrap_or_else(|| Self::plain(shown))
+    }
+
+    fn find_object(btf: &Btf<'_>, structure: &str, shown: &[&str]) -> Self {
+        let kinds = [TypeKind::Struct, TypeKind::Union];
+        let object = kinds.iter().find_map(|kind| btf.find(structure, *kind));
+        let owner = object.map_or(Owner::Nothing, Owner::Object);
+        let all = shown.iter().map(|field| chosen(btf, &owner, field));
+        Self {
+            shown: all.collect(),
+            ..Self::default()
+        }
     }
 
     /// The values of a function.
     pub fn find(btf: &Btf<'_>, function: &str, returned: &str, shown: &[&str]) -> Self {
         let function = btf.function(function);
-        let chosen = shown
-            .iter()
-            .map(|field| chosen(btf, function.as_ref(), field));
+        let owner = function.as_ref().map_or(Owner::Nothing, Owner::Function);
+        let chosen = shown.iter().map(|field| chosen(btf, &owner, field));
         Self {
             parameters: function
                 .as_ref()
@@ -295,14 +325,15 @@ impl Values {
         found.address_name()
     }
 
+    /// The fetch arguments of the values that the user wants to see.
+    pub fn shown_arguments(&self) -> String {
+        join(&self.shown)
+    }
+
     /// The fetch arguments to try, the best first. With `has_result`, they include the return value, which some
     /// functions do not have, and BTF does not describe all functions.
     pub fn fetch_arguments(&self, returned: &str, has_result: bool) -> Vec<String> {
-        let join = |values: &[Value]| {
-            let all = values.iter().map(|value| format!(" {}", value.fetch));
-            all.collect::<String>()
-        };
-        let shown = join(&self.shown);
+        let shown = self.shown_arguments();
         let known = self.parameters.as_deref().map(join);
         let result = self.returned.as_ref().map_or_else(
             || format!(" {returned}=$retval"),
@@ -359,6 +390,14 @@ impl Values {
         members.collect()
     }
 
+    /// The name of each value, with the value as text and as JSON.
+    pub fn each(&self, record: &Record<'_>, own: &[&str]) -> Vec<(String, String, Json)> {
+        let arguments = self.arguments(record, own).into_iter();
+        arguments
+            .map(|value| (value.name.clone(), value.show(record), value.json(record)))
+            .collect()
+    }
+
     /// The return value as text.
     pub fn show_result(&self, record: &Record<'_>, name: &str) -> Option<String> {
         record.field(name)?;
@@ -382,6 +421,12 @@ impl Values {
         let known = self.returned.as_ref().map(Cow::Borrowed);
         known.unwrap_or_else(|| Cow::Owned(Value::plain(name)))
     }
+}
+
+/// The fetch arguments of values.
+fn join(values: &[Value]) -> String {
+    let all = values.iter().map(|value| format!(" {}", value.fetch));
+    all.collect()
 }
 
 /// The parameters of a function.
@@ -473,10 +518,40 @@ fn known_type(btf: &Btf<'_>, name: &str) -> Option<Kind> {
     }
 }
 
+/// What the variables of a fetch argument belong to.
+enum Owner<'a> {
+    /// Something without a type in BTF.
+    Nothing,
+    Function(&'a Function<'a>),
+    /// The object `$obj` of this structure.
+    Object(TypeId),
+}
+
+impl Owner<'_> {
+    /// The type of a variable.
+    fn find(&self, btf: &Btf<'_>, variable: &str) -> Option<TypeId> {
+        if variable == "$current" {
+            return btf.find("task_struct", TypeKind::Struct);
+        }
+        match (self, variable.strip_prefix('$')) {
+            (Self::Object(structure), Some("obj")) => Some(*structure),
+            (Self::Function(function), Some("retval")) => Some(function.returned()),
+            (Self::Function(function), Some(variable)) => {
+                let number = variable.strip_prefix("arg")?.parse::<u16>().ok()?;
+                let position = number.checked_sub(1)?;
+                let mut params = function.params();
+                Some(params.find(|param| param.position == position)?.ty)
+            }
+            (Self::Function(function), None) => Some(function.find(variable)?.ty),
+            _ => None,
+        }
+    }
+}
+
 /// The value that the user wants to see, `NAME=FETCHARG`. Without a type, that of a member in BTF decides.
-fn chosen(btf: &Btf<'_>, function: Option<&Function<'_>>, field: &str) -> Value {
+fn chosen(btf: &Btf<'_>, owner: &Owner<'_>, field: &str) -> Value {
     let known = field.split_once('=').and_then(|(name, fetch)| {
-        let (kind, is_array) = member_kind(btf, function, fetch)?;
+        let (kind, is_array) = member_kind(btf, owner, fetch)?;
         Some(match is_array {
             true => Value::plain(&format!("{field}:string")),
             false => Value::new(name, fetch, kind),
@@ -486,23 +561,10 @@ fn chosen(btf: &Btf<'_>, function: Option<&Function<'_>>, field: &str) -> Value 
 }
 
 /// The kind of `VARIABLE`, or of a member, `VARIABLE->A.B->C`, and whether it is an array of `char`.
-fn member_kind(
-    btf: &Btf<'_>,
-    function: Option<&Function<'_>>,
-    fetch: &str,
-) -> Option<(Kind, bool)> {
+fn member_kind(btf: &Btf<'_>, owner: &Owner<'_>, fetch: &str) -> Option<(Kind, bool)> {
     let end = fetch.find(['-', '.']).unwrap_or(fetch.len());
     let (variable, mut rest) = fetch.split_at(end);
-    let param = |number: &str| {
-        let position = number.parse::<u16>().ok()?.checked_sub(1)?;
-        function?.params().find(|param| param.position == position)
-    };
-    let mut ty = match variable.strip_prefix('$') {
-        Some("current") => btf.find("task_struct", TypeKind::Struct)?,
-        Some("retval") => function?.returned(),
-        Some(variable) => param(variable.strip_prefix("arg")?)?.ty,
-        None => function?.find(variable)?.ty,
-    };
+    let mut ty = owner.find(btf, variable)?;
     let mut name = variable;
     while !rest.is_empty() {
         let is_arrow = rest.starts_with("->");
@@ -616,6 +678,10 @@ mod tests {
 
     /// The values of a function that has a parameter of each kind.
     fn values() -> Values {
+        with_types(|btf| Values::find(btf, "f", "rkprobe_ret", &["task=$current->comm"]))
+    }
+
+    fn with_types(f: impl FnOnce(&Btf<'_>) -> Values) -> Values {
         let mut types = btf::builder::Builder::new();
         let int = types.int("int", 4, btf::builder::SIGNED);
         let char = types.int("char", 1, 0);
@@ -631,6 +697,16 @@ mod tests {
         let mode = types.refer(8, "umode_t", short);
         let comm = types.array(char, 16);
         types.members(4, "task_struct", &[("pid", int, 0), ("comm", comm, 32)]);
+        types.members(
+            4,
+            "object",
+            &[
+                ("mode", mode, 0),
+                ("name", comm, 16),
+                ("text", text, 192),
+                ("kind", kind, 256),
+            ],
+        );
         types.function(
             "f",
             &[
@@ -653,7 +729,39 @@ mod tests {
         let bytes = types.bytes();
         let mut index = Vec::new();
         let btf = btf::parse(&bytes, None, &mut index).unwrap();
-        Values::find(&btf, "f", "rkprobe_ret", &["task=$current->comm"])
+        f(&btf)
+    }
+
+    #[test]
+    fn members_of_an_object_have_types() {
+        let shown = [
+            "m=$obj->mode",
+            "x=$obj->mode:x16",
+            "n=$obj->name",
+            "t=$obj->text",
+            "k=$obj->kind",
+            "task=$current->comm",
+            "none=$obj->none",
+        ];
+        let values = with_types(|btf| Values::find_object(btf, "object", &shown));
+        assert_eq!(
+            values.shown_arguments(),
+            " m=$obj->mode x=$obj->mode:x16 n=$obj->name:string t_at=$obj->text:x64 t=$obj->text:string \
+             k=$obj->kind task=$current->comm:string none=$obj->none"
+        );
+        let line = "cat-1 [000] ..... 1.0: e: (f+0x1/0x2) object=0xff parameter=1 unchanged=g+0x0/0x40 m=33188 \
+            x=0x81a4 n=\"a\" t_at=0x0 t=(fault) k=2";
+        let record = Record::parse(line, "e").unwrap();
+        let own = ["object", "parameter"];
+        assert_eq!(
+            values.show(&record, &own),
+            "unchanged=g+0x0/0x40, m=S_IFREG|0644, x=0x81a4, n=\"a\", t=NULL, k=TWO"
+        );
+        let each = values.each(&record, &own);
+        let (name, text, json) = &each[3];
+        assert_eq!((&**name, &**text, json), ("n", "\"a\"", &"a".into()));
+        let unknown = with_types(|btf| Values::find_object(btf, "none", &shown[..1]));
+        assert_eq!(unknown.shown_arguments(), " m=$obj->mode");
     }
 
     #[test]

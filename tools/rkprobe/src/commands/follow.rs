@@ -16,6 +16,7 @@ use serde::{
     Serialize,
     Serializer, //
 };
+use serde_json::Value as Json;
 
 use crate::{
     btf,
@@ -41,10 +42,7 @@ use crate::{
     probes,
     record::Record,
     stream,
-    values::{
-        plain_json,
-        plain_text, //
-    },
+    values::Values,
     whom::Whom, //
 };
 
@@ -184,7 +182,13 @@ struct Commands {
 }
 
 impl Commands {
-    fn new(group: &str, question: &Question<'_>, ends: &Ends<'_>, whom: &Whom) -> Self {
+    fn new(
+        group: &str,
+        question: &Question<'_>,
+        values: &Values,
+        ends: &Ends<'_>,
+        whom: &Whom,
+    ) -> Self {
         let (from, object) = &ends.from;
         let until = &ends.until;
         let is_returned = object.contains("$retval");
@@ -206,9 +210,7 @@ impl Commands {
         if question.only_changes {
             follow += " changes";
         }
-        for field in &question.fields {
-            follow += &format!(" {field}");
-        }
+        follow += &values.shown_arguments();
         Self {
             from: match is_returned {
                 true => with_object(probes::at_return(from, group, "from"), object, &clause),
@@ -242,24 +244,27 @@ struct Step {
     comm: String,
     pid: u32,
     function: String,
-    #[serde(serialize_with = "with_types")]
-    fields: Vec<(String, String)>,
+    #[serde(serialize_with = "as_members")]
+    fields: Vec<Shown>,
 }
 
-fn with_types<S: Serializer>(
-    fields: &[(String, String)],
+/// The name of a value, with the value as text and as JSON.
+type Shown = (String, String, Json);
+
+fn as_members<S: Serializer>(
+    fields: &[Shown],
     serializer: S,
 ) -> std::result::Result<S::Ok, S::Error> {
     let fields = fields.iter();
-    serializer.collect_map(fields.map(|(name, value)| (name, plain_json(value))))
+    serializer.collect_map(fields.map(|(name, _, json)| (name, json)))
 }
 
 /// A click on a step in a trace shows this.
 #[derive(Serialize)]
 struct Arguments<'a> {
     object: &'a str,
-    #[serde(flatten, serialize_with = "with_types")]
-    fields: &'a [(String, String)],
+    #[serde(flatten, serialize_with = "as_members")]
+    fields: &'a [Shown],
 }
 
 impl Step {
@@ -270,8 +275,8 @@ impl Step {
 
     fn show(&self) -> String {
         let mut text = format!("{}-{}  {}", self.comm, self.pid, self.function);
-        for (name, value) in &self.fields {
-            text += &format!(" {name}={}", plain_text(value));
+        for (name, value, _) in &self.fields {
+            text += &format!(" {name}={value}");
         }
         text
     }
@@ -294,21 +299,17 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
-    fn push(&mut self, record: &Record<'_>, function: String) {
+    fn push(&mut self, values: &Values, record: &Record<'_>, function: String) {
         if self.steps.len() == MAX_STEPS {
             self.left_out += 1;
             return;
         }
-        let fields = record.fields.iter();
         self.steps.push(Step {
             ns: record.time.saturating_sub(self.start),
             comm: record.comm.into(),
             pid: record.pid.parse().unwrap_or(0),
             function,
-            fields: fields
-                .filter(|(name, _)| !matches!(*name, "object" | "parameter"))
-                .map(|(name, value)| (name.to_string(), value.to_string()))
-                .collect(),
+            fields: values.each(record, &["object", "parameter"]),
         });
     }
 
@@ -375,6 +376,7 @@ struct Lives<'a> {
     from: &'a str,
     until: Option<&'a str>,
     is_returned: bool,
+    values: &'a Values,
     live: HashMap<String, Life<'a>>,
     count: u64,
 }
@@ -387,7 +389,7 @@ impl<'a> Lives<'a> {
             let function = record.caller();
             // The other event records the call of this function.
             if self.is_returned || function != self.from {
-                life.push(record, function.into());
+                life.push(self.values, record, function.into());
             }
         } else if event == "from" {
             let address = record.field("object")?;
@@ -409,11 +411,11 @@ impl<'a> Lives<'a> {
                 }
             });
             let returns = if self.is_returned { " returns it" } else { "" };
-            life.push(record, format!("{}{returns}", self.from));
+            life.push(self.values, record, format!("{}{returns}", self.from));
         } else if event == "until" {
             let mut life = self.live.remove(record.field("object")?)?;
             let until = self.until.unwrap_or("");
-            life.push(record, format!("{until} returns: the end"));
+            life.push(self.values, record, format!("{until} returns: the end"));
             life.ended = true;
             return Some(life);
         }
@@ -457,7 +459,13 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
             None => None,
         },
     };
-    let commands = |group: &str| Commands::new(group, question, &ends, &context.whom);
+    let values = Values::of_object(
+        &context.functions,
+        question.from,
+        structure,
+        &question.fields,
+    );
+    let commands = |group: &str| Commands::new(group, question, &values, &ends, &context.whom);
     for command in commands("rkprobe").all().flatten() {
         probes::check_syntax(command)?;
     }
@@ -484,6 +492,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
         from: &from,
         until: until.as_deref(),
         is_returned: commands.is_returned,
+        values: &values,
         live: HashMap::new(),
         count: 0,
     };
@@ -566,12 +575,13 @@ mod tests {
         assert!(find_object(&btf, "alloc", "file", false).is_err());
     }
 
-    fn lives(is_returned: bool) -> Lives<'static> {
+    fn lives(values: &Values, is_returned: bool) -> Lives<'_> {
         Lives {
             structure: "x",
             from: "alloc",
             until: Some("free"),
             is_returned,
+            values,
             live: HashMap::new(),
             count: 0,
         }
@@ -597,7 +607,8 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
 
     #[test]
     fn a_life_has_its_steps_alone() {
-        let mut lives = lives(true);
+        let values = Values::default();
+        let mut lives = lives(&values, true);
         let ended: Vec<Life<'_>> = LINES
             .lines()
             .filter_map(|line| take(&mut lives, line))
@@ -630,7 +641,8 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
 
     #[test]
     fn the_first_function_is_one_step() {
-        let mut lives = lives(false);
+        let values = Values::default();
+        let mut lives = lives(&values, false);
         for line in [
             "a-1 [0] . 1.0: from: (alloc+0x4/0x10) object=0xff",
             "a-1 [0] . 1.0: follow: (alloc+0x4/0x10) object=0xff parameter=1",
@@ -642,7 +654,8 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
 
     #[test]
     fn there_are_not_more_lives_than_the_kernel_follows() {
-        let mut lives = lives(true);
+        let values = Values::default();
+        let mut lives = lives(&values, true);
         for number in 1..3000 {
             let line = format!("a-1 [0] . 1.0: from: (c+0x4/0x10 <- alloc) object={number:#x}");
             assert!(take(&mut lives, &line).is_none());
@@ -652,7 +665,8 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
 
     #[test]
     fn a_long_life_is_counted() {
-        let mut lives = lives(true);
+        let values = Values::default();
+        let mut lives = lives(&values, true);
         take(
             &mut lives,
             "a-1 [0] . 1.0: from: (c+0x4/0x10 <- alloc) object=0xff",
@@ -680,11 +694,12 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
             perfetto: None,
             count: None,
         };
+        let values = Values::plain(&question.fields);
         let mut ends = Ends {
             from: ("a", "$retval".into()),
             until: Some(("b:b", "inode".into())),
         };
-        let commands = Commands::new("g", &question, &ends, &Whom::default());
+        let commands = Commands::new("g", &question, &values, &ends, &Whom::default());
         let all: Vec<&[String]> = commands.all().collect();
         assert_eq!(
             all,
@@ -702,7 +717,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
         question.only_changes = false;
         ends.from.1 = "inode".into();
         ends.until = None;
-        let commands = Commands::new("g", &question, &ends, &Whom::default());
+        let commands = Commands::new("g", &question, &values, &ends, &Whom::default());
         let all: Vec<&[String]> = commands.all().collect();
         assert_eq!(
             all,
