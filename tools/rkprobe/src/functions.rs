@@ -18,7 +18,10 @@ use std::{
 };
 
 use crate::{
-    symbols::Listing,
+    symbols::{
+        Line,
+        Listing, //
+    },
     tracefs::Tracefs, //
 };
 
@@ -62,6 +65,12 @@ impl Symbol<'_> {
             "" => self.name.into(),
             module => format!("{module}:{}", self.name),
         }
+    }
+}
+
+impl<'s> From<Line<'s>> for Symbol<'s> {
+    fn from(line: Line<'s>) -> Self {
+        symbol(line.name, line.module)
     }
 }
 
@@ -137,21 +146,28 @@ impl Functions {
         })
     }
 
-    /// All symbols, with their addresses and kinds.
-    pub fn all(&self) -> impl Iterator<Item = (&str, &str, Symbol<'_>)> {
-        self.symbols().lines().filter_map(parse)
+    /// All symbols, with their addresses.
+    pub fn all(&self) -> impl Iterator<Item = (&str, Symbol<'_>)> {
+        self.lines().map(with_address)
     }
 
     /// The symbols of code, with their addresses. A few of them are data.
     pub fn code(&self) -> impl Iterator<Item = (&str, Symbol<'_>)> {
-        self.all().filter_map(only_code)
+        self.lines().filter(Line::is_code).map(with_address)
+    }
+
+    /// The lines of the list of symbols.
+    pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        self.symbols().lines().filter_map(Line::parse)
     }
 
     /// The functions of a name, with their addresses.
     pub fn named<'s>(&'s self, name: &str, module: Option<&str>) -> Vec<(&'s str, Symbol<'s>)> {
         // To parse all lines takes ten times as long.
         lines_with(self.symbols(), name)
-            .filter_map(|line| only_code(parse(line)?))
+            .filter_map(Line::parse)
+            .filter(Line::is_code)
+            .map(with_address)
             .filter(|(_, symbol)| {
                 symbol.name == name && module.is_none_or(|of| symbol.module == of)
             })
@@ -233,17 +249,8 @@ fn lines_with<'t, 'n>(text: &'t str, name: &'n str) -> impl Iterator<Item = &'t 
     })
 }
 
-/// Parses a line of the list of symbols: the address, the kind, the symbol.
-fn parse(line: &str) -> Option<(&str, &str, Symbol<'_>)> {
-    let mut words = line.split_whitespace();
-    let (address, kind) = (words.next()?, words.next()?);
-    Some((address, kind, symbol(words.next()?, words.next())))
-}
-
-fn only_code<'s>(
-    (address, kind, symbol): (&'s str, &str, Symbol<'s>),
-) -> Option<(&'s str, Symbol<'s>)> {
-    matches!(kind, "t" | "T" | "w" | "W").then_some((address, symbol))
+fn with_address(line: Line<'_>) -> (&str, Symbol<'_>) {
+    (line.address, line.into())
 }
 
 fn symbol<'s>(name: &'s str, module: Option<&'s str>) -> Symbol<'s> {

@@ -5,8 +5,8 @@
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `ring_buffer`, `merge`, `symbols`,
 //! `record`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `tracefs`,
-//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `selection`, `targets`, `sockets`, `lock_probes`,
-//! `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `values`, `words`, `syscalls`, `outline`,
+//! `profile`, `pattern`, `functions`, `suggest`, `probes`, `objects`, `selection`, `targets`, `sockets`, `lock_probes`,
+//! `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `values`, `words`, `syscalls`, `outline`,
 //! `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`,
 //! `whom`, `workload`, `context`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
 
@@ -39,11 +39,13 @@ mod hist;
 mod inflight;
 mod instance;
 mod kernel_memory;
+mod kinds;
 mod lines;
 mod lock_probes;
 mod merge;
 mod missing;
 mod moves;
+mod objects;
 mod outline;
 mod pattern;
 mod perfetto;

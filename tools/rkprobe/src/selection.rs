@@ -156,7 +156,7 @@ impl Functions {
     /// The module that is not loaded and for which the run waits, of the function `MODULE:FUNCTION`.
     pub fn awaited<'n>(&self, name: &'n str) -> Option<&'n str> {
         let module = split(name).0.filter(|_| self.waits && !is_list(name))?;
-        let is_loaded = self.all().any(|(_, _, symbol)| symbol.module == module);
+        let is_loaded = self.all().any(|(_, symbol)| symbol.module == module);
         (!is_loaded).then_some(module)
     }
 

@@ -31,10 +31,7 @@ const MOST: usize = 3;
 /// The failure for a function that does not exist, or not in this module.
 pub fn no_function(functions: &Functions, module: Option<&str>, name: &str) -> Failure {
     if let Some(module) = module {
-        if functions
-            .all()
-            .all(|(_, _, symbol)| symbol.module != module)
-        {
+        if functions.all().all(|(_, symbol)| symbol.module != module) {
             return no_module(functions, module);
         }
     }
@@ -57,10 +54,7 @@ fn no_module(functions: &Functions, module: &str) -> Failure {
     if module_file(module, &of_release("modules.dep")).is_some() {
         return Failure::new(format!("{text}: modprobe {module}"));
     }
-    let loaded: BTreeSet<&str> = functions
-        .all()
-        .map(|(_, _, symbol)| symbol.module)
-        .collect();
+    let loaded: BTreeSet<&str> = functions.all().map(|(_, symbol)| symbol.module).collect();
     let names = loaded.into_iter().filter(|name| !name.is_empty());
     Failure::new(text + &list("; similar: ", &similar(module, names, MOST)))
 }
@@ -96,7 +90,7 @@ fn meant(functions: &Functions, module: Option<&str>, name: &str, exports: &str)
     }
     let is_data = functions
         .all()
-        .any(|(_, _, symbol)| is_here(&symbol) && symbol.name == name);
+        .any(|(_, symbol)| is_here(&symbol) && symbol.name == name);
     let unknown = match is_data {
         true => format!("{name} is data, and no function"),
         false => unknown,

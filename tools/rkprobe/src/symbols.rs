@@ -32,12 +32,41 @@ const MAX_LAST: u64 = 64 * 1024;
 /// The most texts that are kept.
 const MAX_KNOWN: usize = 1 << 16;
 
+/// A line `ADDRESS TYPE NAME[\t[MODULE]]` of `/proc/kallsyms`.
+#[derive(Debug, PartialEq)]
+pub struct Line<'t> {
+    pub address: &'t str,
+    /// The letter that says what the symbol is.
+    pub ty: &'t str,
+    pub name: &'t str,
+    /// Its module. `None` for the kernel itself.
+    pub module: Option<&'t str>,
+}
+
+impl<'t> Line<'t> {
+    /// Parses a line.
+    pub fn parse(line: &'t str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace();
+        Some(Self {
+            address: words.next()?,
+            ty: words.next()?,
+            name: words.next()?,
+            module: words.next().map(|module| module.trim_matches(['[', ']'])),
+        })
+    }
+
+    /// Whether the symbol is one of code. A few of these are data.
+    pub fn is_code(&self) -> bool {
+        matches!(self.ty, "t" | "T" | "w" | "W")
+    }
+}
+
 /// A symbol.
 #[derive(Clone, Copy)]
 struct Symbol {
     address: u64,
-    /// The start of its name in the text.
-    name: u32,
+    /// The start of its line in the text.
+    line: u32,
     is_code: bool,
     is_of_module: bool,
 }
@@ -62,36 +91,32 @@ struct Found<'t> {
 }
 
 impl Table {
-    /// Parses lines `ADDRESS TYPE NAME[\t[MODULE]]`.
     fn parse(text: String) -> Self {
         let mut symbols = Vec::new();
         let mut image = (0, u64::MAX);
-        let mut start = 0;
-        for line in text.split_inclusive('\n') {
-            let at = start;
-            start += line.len();
-            let mut words = line.trim_end().splitn(3, ' ');
-            let (Some(address), Some(ty), Some(name)) = (words.next(), words.next(), words.next())
-            else {
+        let mut end = 0;
+        for text in text.split_inclusive('\n') {
+            let start = end;
+            end += text.len();
+            let Some(line) = Line::parse(text) else {
                 continue;
             };
-            let name_at = at + address.len() + ty.len() + 2;
-            let Ok(address) = u64::from_str_radix(address, 16) else {
+            let Ok(address) = u64::from_str_radix(line.address, 16) else {
                 continue;
             };
-            match name {
+            match line.name {
                 "_stext" => image.0 = address,
                 "_end" => image.1 = address,
                 _ => {}
             }
-            let (Ok(name_at), false) = (u32::try_from(name_at), is_mapping(name)) else {
+            let (Ok(start), false) = (u32::try_from(start), is_mapping(line.name)) else {
                 continue;
             };
             symbols.push(Symbol {
                 address,
-                name: name_at,
-                is_code: matches!(ty, "t" | "T" | "w" | "W"),
-                is_of_module: name.ends_with(']'),
+                line: start,
+                is_code: line.is_code(),
+                is_of_module: line.module.is_some(),
             });
         }
         symbols.sort_by_key(|symbol| symbol.address);
@@ -104,14 +129,9 @@ impl Table {
 
     /// The name and the module of a symbol.
     fn name(&self, symbol: Symbol) -> (&str, Option<&str>) {
-        let line = self.text[symbol.name as usize..]
-            .lines()
-            .next()
-            .unwrap_or("");
-        match line.split_once('\t') {
-            Some((name, module)) => (name, Some(module.trim_matches(['[', ']']))),
-            None => (line, None),
-        }
+        let line = self.text[symbol.line as usize..].lines().next();
+        let line = line.and_then(Line::parse);
+        line.map_or(("", None), |line| (line.name, line.module))
     }
 
     /// The symbol at or before an address, if the address belongs to it.

@@ -57,12 +57,14 @@ pub struct CallLine<'a> {
     unread: u64,
 }
 
-/// A call, with the cause of its error. `syscall` is the system call with its arguments.
+/// A call, with the cause of its error. `syscall` is the system call with its arguments, and `root` are the arguments of
+/// the root if the event has recorded them.
 pub fn line<'c>(
     call: &'c Call,
     cause: Option<&Cause>,
     signatures: &Signatures,
     syscall: Option<String>,
+    mut root: Option<Members>,
 ) -> CallLine<'c> {
     let returns = &signatures.returns;
     let name = |number: u32| errno::name(number.into());
@@ -86,7 +88,8 @@ pub fn line<'c>(
         self_ns,
         ret: signatures.result_json(step),
         error: cause::error(step, returns).map(name),
-        arguments: signatures.arguments_json(step),
+        // The root is the first step.
+        arguments: root.take().or_else(|| signatures.arguments_json(step)),
     });
     CallLine {
         syscall,
@@ -109,7 +112,9 @@ mod tests {
         call.lost = 3;
         let signatures = Signatures::default();
         let cause = cause::find(&call, &signatures.returns);
-        let line = line(&call, cause.as_ref(), &signatures, Some("open()".into()));
+        let root = [("name".to_string(), "a".into())].into_iter().collect();
+        let syscall = Some("open()".into());
+        let line = line(&call, cause.as_ref(), &signatures, syscall, Some(root));
         let json: Json = serde_json::to_value(line).unwrap();
         assert_eq!(json["syscall"], "open()");
         let cause = serde_json::json!({
@@ -121,6 +126,10 @@ mod tests {
             "ret": "0xfffffffffffffffe", "error": "ENOENT"
         });
         assert_eq!(json["steps"][1], step);
+        assert_eq!(
+            json["steps"][0]["arguments"],
+            serde_json::json!({"name": "a"})
+        );
         assert_eq!((&json["lost"], &json["unread"]), (&3.into(), &0.into()));
     }
 }

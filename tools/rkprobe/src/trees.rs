@@ -62,7 +62,10 @@ use crate::{
         Collector, //
     },
     tree_json,
-    values::Values,
+    values::{
+        Members,
+        Values, //
+    },
     words::{
         record_of,
         Signatures, //
@@ -237,11 +240,17 @@ impl<'c> Answer<'c> {
 
     /// The arguments of the root, if the event has recorded them. Those of a system call are in the first line.
     fn root_arguments(&self, call: &Call) -> Option<String> {
-        if call.field("sys0").is_some() {
+        if is_syscall(call) {
             return Some("...".into());
         }
         let is_recorded = !call.fields.is_empty();
         is_recorded.then(|| self.values.show(&record_of(&call.fields), &[]))
+    }
+
+    /// The same as JSON.
+    fn root_members(&self, call: &Call) -> Option<Members> {
+        let is_recorded = !call.fields.is_empty() && !is_syscall(call);
+        is_recorded.then(|| self.values.json(&record_of(&call.fields), &[]))
     }
 
     /// The first line of a call.
@@ -261,7 +270,13 @@ impl<'c> Answer<'c> {
 
     fn json(&mut self, call: &Call, cause: Option<&Cause>) -> String {
         let syscall = self.syscalls.text(&self.context.tracefs, call);
-        let line = tree_json::line(call, cause, &self.signatures, syscall);
+        let line = tree_json::line(
+            call,
+            cause,
+            &self.signatures,
+            syscall,
+            self.root_members(call),
+        );
         with_record(call, |record| self.question.options.json(record, line))
     }
 
@@ -306,6 +321,11 @@ fn slow_view(call: &Call) -> View {
         shown: Some(path.into_iter().collect()),
         ..View::default()
     }
+}
+
+/// Whether the root is a system call, whose event records registers.
+fn is_syscall(call: &Call) -> bool {
+    call.field("sys0").is_some()
 }
 
 /// A line about the steps that are missing from a call.

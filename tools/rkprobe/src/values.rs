@@ -9,8 +9,6 @@ use probe::btf::{
     Btf,
     Function,
     Param,
-    Type,
-    TypeId,
     TypeKind, //
 };
 
@@ -23,11 +21,14 @@ use serde_json::Value as Json;
 use crate::{
     btf,
     errno,
-    flags::{
-        self,
-        Flags, //
-    },
+    flags,
     functions::Functions,
+    kinds::{
+        kind,
+        member_kind,
+        Kind,
+        Owner, //
+    },
     record::Record, //
 };
 
@@ -37,30 +38,6 @@ const FAULT: &str = "(fault)";
 const MAX_TEXT: usize = 200;
 /// The lowest number of 64 bits that is an error. C: `MAX_ERRNO`.
 const MIN_ERROR: u64 = u64::MAX - 4094;
-
-/// How a value is shown.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
-    /// As the kernel prints it.
-    Plain,
-    /// `true` or `false`.
-    Boolean,
-    /// A number in hexadecimal digits.
-    Hex,
-    /// An address.
-    Pointer,
-    /// A string, after a field with its address. The string ends after as many bytes as the parameter with this name
-    /// says.
-    Text(Option<String>),
-    /// The address of a function.
-    Symbol,
-    /// An enumeration.
-    Names(Vec<(String, i64)>),
-    /// A set of flags.
-    Flags(Flags),
-    /// The type and the permissions of a file.
-    Mode,
-}
 
 /// A value of a record.
 #[derive(Clone, Debug, PartialEq)]
@@ -236,6 +213,14 @@ pub struct Values {
 }
 
 impl Values {
+    /// Values of the user, without types.
+    pub fn plain(shown: &[&str]) -> Self {
+        Self {
+            shown: shown.iter().map(|field| Value::plain(field)).collect(),
+            ..Self::default()
+        }
+    }
+
     /// The values of each function, with `NAME=FETCHARG` of the user. The return value has the name `returned`.
     pub fn of_each(
         known: &Functions,
@@ -243,10 +228,6 @@ impl Values {
         returned: &str,
         shown: &[&str],
     ) -> Vec<Self> {
-        let unknown = || Self {
-            shown: shown.iter().map(|field| Value::plain(field)).collect(),
-            ..Self::default()
-        };
         let bytes = btf::read("vmlinux");
         let mut index = Vec::new();
         let kernel = btf::parse(&bytes, None, &mut index);
@@ -267,16 +248,42 @@ impl Values {
             Some(Self::find(&module, name, returned, shown))
         };
         let all = functions.iter();
-        all.map(|function| values(function).unwrap_or_else(unknown))
+        all.map(|function| values(function).unwrap_or_else(|| Self::plain(shown)))
             .collect()
+    }
+
+    /// The values of an object, `NAME=FETCHARG` of the user. `$obj` is the object.
+    pub fn of_object(
+        functions: &Functions,
+        function: &str,
+        structure: &str,
+        shown: &[&str],
+    ) -> Self {
+        if shown.is_empty() {
+            return Self::default();
+        }
+        let known = btf::with(functions.module_of(function).as_deref(), |btf| {
+            Self::find_object(btf, structure, shown)
+        });
+        known.unwrap_or_else(|| Self::plain(shown))
+    }
+
+    fn find_object(btf: &Btf<'_>, structure: &str, shown: &[&str]) -> Self {
+        let kinds = [TypeKind::Struct, TypeKind::Union];
+        let object = kinds.iter().find_map(|kind| btf.find(structure, *kind));
+        let owner = object.map_or(Owner::Nothing, Owner::Object);
+        let all = shown.iter().map(|field| chosen(btf, &owner, field));
+        Self {
+            shown: all.collect(),
+            ..Self::default()
+        }
     }
 
     /// The values of a function.
     pub fn find(btf: &Btf<'_>, function: &str, returned: &str, shown: &[&str]) -> Self {
         let function = btf.function(function);
-        let chosen = shown
-            .iter()
-            .map(|field| chosen(btf, function.as_ref(), field));
+        let owner = function.as_ref().map_or(Owner::Nothing, Owner::Function);
+        let chosen = shown.iter().map(|field| chosen(btf, &owner, field));
         Self {
             parameters: function
                 .as_ref()
@@ -295,14 +302,15 @@ impl Values {
         found.address_name()
     }
 
+    /// The fetch arguments of the values that the user wants to see.
+    pub fn shown_arguments(&self) -> String {
+        join(&self.shown)
+    }
+
     /// The fetch arguments to try, the best first. With `has_result`, they include the return value, which some
     /// functions do not have, and BTF does not describe all functions.
     pub fn fetch_arguments(&self, returned: &str, has_result: bool) -> Vec<String> {
-        let join = |values: &[Value]| {
-            let all = values.iter().map(|value| format!(" {}", value.fetch));
-            all.collect::<String>()
-        };
-        let shown = join(&self.shown);
+        let shown = self.shown_arguments();
         let known = self.parameters.as_deref().map(join);
         let result = self.returned.as_ref().map_or_else(
             || format!(" {returned}=$retval"),
@@ -359,6 +367,14 @@ impl Values {
         members.collect()
     }
 
+    /// The name of each value, with the value as text and as JSON.
+    pub fn each(&self, record: &Record<'_>, own: &[&str]) -> Vec<(String, String, Json)> {
+        let arguments = self.arguments(record, own).into_iter();
+        arguments
+            .map(|value| (value.name.clone(), value.show(record), value.json(record)))
+            .collect()
+    }
+
     /// The return value as text.
     pub fn show_result(&self, record: &Record<'_>, name: &str) -> Option<String> {
         record.field(name)?;
@@ -384,6 +400,12 @@ impl Values {
     }
 }
 
+/// The fetch arguments of values.
+fn join(values: &[Value]) -> String {
+    let all = values.iter().map(|value| format!(" {}", value.fetch));
+    all.collect()
+}
+
 /// The parameters of a function.
 fn parameters(btf: &Btf<'_>, function: &Function<'_>) -> Vec<Value> {
     let params: Vec<Param<'_>> = function.params().collect();
@@ -405,126 +427,16 @@ fn result_kind(btf: &Btf<'_>, function: &Function<'_>) -> Kind {
     kind(btf, function.returned(), "")
 }
 
-/// The kind of a value of a type. The name decides about numbers without a typedef: whether the digits are hexadecimal.
-fn kind(btf: &Btf<'_>, id: TypeId, name: &str) -> Kind {
-    let mut ty = btf.get(id);
-    while let Some(modifier) = ty.filter(|ty| ty.kind().is_modifier()) {
-        let known = match modifier.kind() {
-            TypeKind::Typedef => btf.name(modifier).and_then(|name| known_type(btf, name)),
-            _ => None,
-        };
-        if let Some(known) = known {
-            return known;
-        }
-        ty = btf.get(modifier.target());
-    }
-    ty.map_or(Kind::Plain, |ty| kind_of(btf, ty, name))
-}
-
-fn kind_of(btf: &Btf<'_>, ty: Type<'_>, name: &str) -> Kind {
-    match ty.kind() {
-        TypeKind::Int => match ty.int() {
-            Some(int) if int.is_bool() => Kind::Boolean,
-            Some(int) if int.bits() >= 32 && is_hex(name) => Kind::Hex,
-            _ => Kind::Plain,
-        },
-        TypeKind::Enum | TypeKind::Enum64 => {
-            let names = btf.enumerators(ty);
-            Kind::Names(names.map(|(name, value)| (name.into(), value)).collect())
-        }
-        TypeKind::Ptr if is_string(btf, ty) => Kind::Text(None),
-        TypeKind::Ptr => match btf.resolve(ty.target()).map(|target| target.kind()) {
-            Some(TypeKind::FuncProto) => Kind::Symbol,
-            _ => Kind::Pointer,
-        },
-        _ => Kind::Plain,
-    }
-}
-
-/// Whether a pointer has the type `const char *`. Other pointers to `char` can be buffers that the function fills.
-fn is_string(btf: &Btf<'_>, pointer: Type<'_>) -> bool {
-    let mut is_const = false;
-    let mut ty = btf.get(pointer.target());
-    while let Some(modifier) = ty.filter(|ty| ty.kind().is_modifier()) {
-        is_const |= modifier.kind() == TypeKind::Const;
-        // `u8` is the type of data that is no text.
-        if modifier.kind() == TypeKind::Typedef {
-            return false;
-        }
-        ty = btf.get(modifier.target());
-    }
-    is_const && ty.is_some_and(|ty| ty.int().is_some() && btf.name(ty) == Some("char"))
-}
-
-fn is_hex(name: &str) -> bool {
-    ["flags", "mask", "addr", "address"]
-        .iter()
-        .any(|end| name.ends_with(end))
-}
-
-/// The kind of a well-known typedef.
-fn known_type(btf: &Btf<'_>, name: &str) -> Option<Kind> {
-    match name {
-        "umode_t" => Some(Kind::Mode),
-        "gfp_t" => Some(Kind::Flags(Flags::gfp(btf)?)),
-        "fmode_t" => Some(Kind::Flags(Flags::fmode())),
-        "blk_opf_t" => Some(Kind::Flags(Flags::block_operation(btf)?)),
-        _ => None,
-    }
-}
-
 /// The value that the user wants to see, `NAME=FETCHARG`. Without a type, that of a member in BTF decides.
-fn chosen(btf: &Btf<'_>, function: Option<&Function<'_>>, field: &str) -> Value {
+fn chosen(btf: &Btf<'_>, owner: &Owner<'_>, field: &str) -> Value {
     let known = field.split_once('=').and_then(|(name, fetch)| {
-        let (kind, is_array) = member_kind(btf, function, fetch)?;
+        let (kind, is_array) = member_kind(btf, owner, fetch)?;
         Some(match is_array {
             true => Value::plain(&format!("{field}:string")),
             false => Value::new(name, fetch, kind),
         })
     });
     known.unwrap_or_else(|| Value::plain(field))
-}
-
-/// The kind of `VARIABLE`, or of a member, `VARIABLE->A.B->C`, and whether it is an array of `char`.
-fn member_kind(
-    btf: &Btf<'_>,
-    function: Option<&Function<'_>>,
-    fetch: &str,
-) -> Option<(Kind, bool)> {
-    let end = fetch.find(['-', '.']).unwrap_or(fetch.len());
-    let (variable, mut rest) = fetch.split_at(end);
-    let param = |number: &str| {
-        let position = number.parse::<u16>().ok()?.checked_sub(1)?;
-        function?.params().find(|param| param.position == position)
-    };
-    let mut ty = match variable.strip_prefix('$') {
-        Some("current") => btf.find("task_struct", TypeKind::Struct)?,
-        Some("retval") => function?.returned(),
-        Some(variable) => param(variable.strip_prefix("arg")?)?.ty,
-        None => function?.find(variable)?.ty,
-    };
-    let mut name = variable;
-    while !rest.is_empty() {
-        let is_arrow = rest.starts_with("->");
-        rest = rest.strip_prefix("->").or(rest.strip_prefix('.'))?;
-        let end = rest.find(['-', '.']).unwrap_or(rest.len());
-        (name, rest) = rest.split_at(end);
-        let container = btf.resolve(ty)?;
-        let container = match container.kind() {
-            TypeKind::Ptr if is_arrow => container.target(),
-            _ => ty,
-        };
-        let member = btf.find_member(container, name)?;
-        if member.bitfield > 0 {
-            return None;
-        }
-        ty = member.ty;
-    }
-    let array = btf.resolve(ty)?.array();
-    let is_text = array
-        .and_then(|array| btf.name(btf.resolve(array.element)?))
-        .is_some_and(|element| element == "char");
-    Some((kind(btf, ty, name), is_text))
 }
 
 fn boolean(raw: &str) -> Option<bool> {
@@ -616,6 +528,10 @@ mod tests {
 
     /// The values of a function that has a parameter of each kind.
     fn values() -> Values {
+        with_types(|btf| Values::find(btf, "f", "rkprobe_ret", &["task=$current->comm"]))
+    }
+
+    fn with_types(f: impl FnOnce(&Btf<'_>) -> Values) -> Values {
         let mut types = btf::builder::Builder::new();
         let int = types.int("int", 4, btf::builder::SIGNED);
         let char = types.int("char", 1, 0);
@@ -631,6 +547,16 @@ mod tests {
         let mode = types.refer(8, "umode_t", short);
         let comm = types.array(char, 16);
         types.members(4, "task_struct", &[("pid", int, 0), ("comm", comm, 32)]);
+        types.members(
+            4,
+            "object",
+            &[
+                ("mode", mode, 0),
+                ("name", comm, 16),
+                ("text", text, 192),
+                ("kind", kind, 256),
+            ],
+        );
         types.function(
             "f",
             &[
@@ -653,7 +579,39 @@ mod tests {
         let bytes = types.bytes();
         let mut index = Vec::new();
         let btf = btf::parse(&bytes, None, &mut index).unwrap();
-        Values::find(&btf, "f", "rkprobe_ret", &["task=$current->comm"])
+        f(&btf)
+    }
+
+    #[test]
+    fn members_of_an_object_have_types() {
+        let shown = [
+            "m=$obj->mode",
+            "x=$obj->mode:x16",
+            "n=$obj->name",
+            "t=$obj->text",
+            "k=$obj->kind",
+            "task=$current->comm",
+            "none=$obj->none",
+        ];
+        let values = with_types(|btf| Values::find_object(btf, "object", &shown));
+        assert_eq!(
+            values.shown_arguments(),
+            " m=$obj->mode x=$obj->mode:x16 n=$obj->name:string t_at=$obj->text:x64 t=$obj->text:string \
+             k=$obj->kind task=$current->comm:string none=$obj->none"
+        );
+        let line = "cat-1 [000] ..... 1.0: e: (f+0x1/0x2) object=0xff parameter=1 unchanged=g+0x0/0x40 m=33188 \
+            x=0x81a4 n=\"a\" t_at=0x0 t=(fault) k=2";
+        let record = Record::parse(line, "e").unwrap();
+        let own = ["object", "parameter"];
+        assert_eq!(
+            values.show(&record, &own),
+            "unchanged=g+0x0/0x40, m=S_IFREG|0644, x=0x81a4, n=\"a\", t=NULL, k=TWO"
+        );
+        let each = values.each(&record, &own);
+        let (name, text, json) = &each[3];
+        assert_eq!((&**name, &**text, json), ("n", "\"a\"", &"a".into()));
+        let unknown = with_types(|btf| Values::find_object(btf, "none", &shown[..1]));
+        assert_eq!(unknown.shown_arguments(), " m=$obj->mode");
     }
 
     #[test]

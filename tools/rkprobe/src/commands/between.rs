@@ -18,7 +18,6 @@ use serde_json::Value as Json;
 
 use crate::{
     by::By,
-    commands::follow,
     context::Context,
     draw::{
         self,
@@ -35,6 +34,7 @@ use crate::{
         self,
         Hist, //
     },
+    objects,
     probes,
     record::Record,
     spread::{
@@ -145,7 +145,7 @@ impl Question for Between<'_> {
     fn take(&mut self, event: usize, record: &Record<'_>) -> Vec<Hit> {
         let object = record.field("object").unwrap_or("");
         if EVENTS[event] == "from" {
-            if follow::is_address(object) {
+            if objects::is_address(object) {
                 let group = self.group(record);
                 let time = record.time;
                 self.open.insert(object.into(), Open { time, group });
@@ -292,8 +292,8 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
         context.functions.check(function, Method::Any)?;
     }
     let objects = [
-        follow::choose(&context.functions, structure, from, asked.object, false)?,
-        follow::choose(&context.functions, structure, until, asked.end, true)?,
+        objects::choose(&context.functions, structure, from, asked.object, false)?,
+        objects::choose(&context.functions, structure, until, asked.end, true)?,
     ];
     let has_stacks = asked.by == Some(By::Stack);
     let stream = stream::Options {

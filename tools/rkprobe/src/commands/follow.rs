@@ -7,18 +7,13 @@
 
 use std::collections::HashMap;
 
-use probe::btf::{
-    Btf,
-    TypeId,
-    TypeKind, //
-};
 use serde::{
     Serialize,
     Serializer, //
 };
+use serde_json::Value as Json;
 
 use crate::{
-    btf,
     context::Context,
     draw::{
         self,
@@ -27,12 +22,12 @@ use crate::{
     duration,
     failure::{
         note,
-        Failure,
         Result, //
     },
-    functions::{
-        Functions,
-        Method, //
+    functions::Method,
+    objects::{
+        choose,
+        is_address, //
     },
     perfetto::{
         self,
@@ -41,10 +36,7 @@ use crate::{
     probes,
     record::Record,
     stream,
-    values::{
-        plain_json,
-        plain_text, //
-    },
+    values::Values,
     whom::Whom, //
 };
 
@@ -54,9 +46,6 @@ const MAX_STEPS: usize = 10_000;
 const MAX_LIVES: usize = 1024;
 /// The columns of the track on a terminal.
 const TRACK: usize = 24;
-/// The lowest address that is an error. C: `MAX_ERRNO`.
-const MIN_ERROR: u64 = u64::MAX - 4094;
-
 /// The question of the command.
 pub struct Question<'a> {
     /// The structure.
@@ -81,92 +70,6 @@ pub struct Question<'a> {
     pub perfetto: Option<&'a String>,
 }
 
-/// The fetch argument with the object of a function: the return value, or its only parameter of this type. At the end
-/// of a life, the parameter comes first.
-fn find_object(btf: &Btf<'_>, function: &str, structure: &str, is_end: bool) -> Result<String> {
-    let is_object = |ty: TypeId| {
-        btf.resolve(ty)
-            .and_then(|ty| btf.name(btf.pointed_structure(ty)?))
-            == Some(structure)
-    };
-    let Some(found) = btf.function(function) else {
-        return Err(Failure::new(format!(
-            "BTF does not describe {function}: say what the object is, such as --{} '$arg1'",
-            option(is_end)
-        )));
-    };
-    let is_returned = is_object(found.returned());
-    if is_returned && !is_end {
-        return Ok("$retval".into());
-    }
-    let names: Vec<&str> = found
-        .params()
-        .filter(|param| is_object(param.ty))
-        .map(|param| param.name)
-        .collect();
-    match names[..] {
-        [name] => Ok(name.into()),
-        [] if is_returned => Ok("$retval".into()),
-        [] => Err(Failure::new(format!(
-            "{function} neither takes nor returns a pointer to {structure}: use another function, or --{} with a fetch \
-             argument",
-            option(is_end)
-        ))),
-        _ => Err(Failure::new(format!(
-            "{function} takes several pointers to {structure}: choose one with --{} {}",
-            option(is_end),
-            names.join("|")
-        ))),
-    }
-}
-
-fn option(is_end: bool) -> &'static str {
-    if is_end {
-        "end"
-    } else {
-        "object"
-    }
-}
-
-fn check_structure(btf: &Btf<'_>, structure: &str) -> Result {
-    let kinds = [TypeKind::Struct, TypeKind::Union];
-    if kinds
-        .iter()
-        .any(|kind| btf.find(structure, *kind).is_some())
-    {
-        return Ok(());
-    }
-    let names = (1..btf.type_count())
-        .filter_map(|id| btf.get(TypeId::new(id)))
-        .filter(|ty| ty.kind().has_members())
-        .filter_map(|ty| btf.name(ty));
-    Err(probes::no_such("structure", structure, names))
-}
-
-/// The fetch argument with the object of a function, from the user or from BTF.
-pub fn choose(
-    functions: &Functions,
-    structure: &str,
-    function: &str,
-    chosen: Option<&str>,
-    is_end: bool,
-) -> Result<String> {
-    if let Some(chosen) = chosen {
-        return Ok(chosen.into());
-    }
-    let module = functions.module_of(function);
-    let name = function.rsplit(':').next().unwrap_or(function);
-    btf::with(module.as_deref(), |btf| {
-        check_structure(btf, structure)?;
-        find_object(btf, name, structure, is_end)
-    })
-    .unwrap_or_else(|| {
-        Err(Failure::new(
-            "the kernel has no BTF: it needs CONFIG_DEBUG_INFO_BTF",
-        ))
-    })
-}
-
 /// The functions where a life begins and ends, with their objects.
 struct Ends<'a> {
     from: (&'a str, String),
@@ -184,7 +87,13 @@ struct Commands {
 }
 
 impl Commands {
-    fn new(group: &str, question: &Question<'_>, ends: &Ends<'_>, whom: &Whom) -> Self {
+    fn new(
+        group: &str,
+        question: &Question<'_>,
+        values: &Values,
+        ends: &Ends<'_>,
+        whom: &Whom,
+    ) -> Self {
         let (from, object) = &ends.from;
         let until = &ends.until;
         let is_returned = object.contains("$retval");
@@ -206,9 +115,7 @@ impl Commands {
         if question.only_changes {
             follow += " changes";
         }
-        for field in &question.fields {
-            follow += &format!(" {field}");
-        }
+        follow += &values.shown_arguments();
         Self {
             from: match is_returned {
                 true => with_object(probes::at_return(from, group, "from"), object, &clause),
@@ -242,24 +149,27 @@ struct Step {
     comm: String,
     pid: u32,
     function: String,
-    #[serde(serialize_with = "with_types")]
-    fields: Vec<(String, String)>,
+    #[serde(serialize_with = "as_members")]
+    fields: Vec<Shown>,
 }
 
-fn with_types<S: Serializer>(
-    fields: &[(String, String)],
+/// The name of a value, with the value as text and as JSON.
+type Shown = (String, String, Json);
+
+fn as_members<S: Serializer>(
+    fields: &[Shown],
     serializer: S,
 ) -> std::result::Result<S::Ok, S::Error> {
     let fields = fields.iter();
-    serializer.collect_map(fields.map(|(name, value)| (name, plain_json(value))))
+    serializer.collect_map(fields.map(|(name, _, json)| (name, json)))
 }
 
 /// A click on a step in a trace shows this.
 #[derive(Serialize)]
 struct Arguments<'a> {
     object: &'a str,
-    #[serde(flatten, serialize_with = "with_types")]
-    fields: &'a [(String, String)],
+    #[serde(flatten, serialize_with = "as_members")]
+    fields: &'a [Shown],
 }
 
 impl Step {
@@ -270,8 +180,8 @@ impl Step {
 
     fn show(&self) -> String {
         let mut text = format!("{}-{}  {}", self.comm, self.pid, self.function);
-        for (name, value) in &self.fields {
-            text += &format!(" {name}={}", plain_text(value));
+        for (name, value, _) in &self.fields {
+            text += &format!(" {name}={value}");
         }
         text
     }
@@ -294,21 +204,17 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
-    fn push(&mut self, record: &Record<'_>, function: String) {
+    fn push(&mut self, values: &Values, record: &Record<'_>, function: String) {
         if self.steps.len() == MAX_STEPS {
             self.left_out += 1;
             return;
         }
-        let fields = record.fields.iter();
         self.steps.push(Step {
             ns: record.time.saturating_sub(self.start),
             comm: record.comm.into(),
             pid: record.pid.parse().unwrap_or(0),
             function,
-            fields: fields
-                .filter(|(name, _)| !matches!(*name, "object" | "parameter"))
-                .map(|(name, value)| (name.to_string(), value.to_string()))
-                .collect(),
+            fields: values.each(record, &["object", "parameter"]),
         });
     }
 
@@ -375,6 +281,7 @@ struct Lives<'a> {
     from: &'a str,
     until: Option<&'a str>,
     is_returned: bool,
+    values: &'a Values,
     live: HashMap<String, Life<'a>>,
     count: u64,
 }
@@ -387,7 +294,7 @@ impl<'a> Lives<'a> {
             let function = record.caller();
             // The other event records the call of this function.
             if self.is_returned || function != self.from {
-                life.push(record, function.into());
+                life.push(self.values, record, function.into());
             }
         } else if event == "from" {
             let address = record.field("object")?;
@@ -409,11 +316,11 @@ impl<'a> Lives<'a> {
                 }
             });
             let returns = if self.is_returned { " returns it" } else { "" };
-            life.push(record, format!("{}{returns}", self.from));
+            life.push(self.values, record, format!("{}{returns}", self.from));
         } else if event == "until" {
             let mut life = self.live.remove(record.field("object")?)?;
             let until = self.until.unwrap_or("");
-            life.push(record, format!("{until} returns: the end"));
+            life.push(self.values, record, format!("{until} returns: the end"));
             life.ended = true;
             return Some(life);
         }
@@ -426,12 +333,6 @@ impl<'a> Lives<'a> {
         rest.sort_by_key(|life| life.number);
         rest
     }
-}
-
-/// Whether a value is neither `NULL` nor an error.
-pub fn is_address(value: &str) -> bool {
-    u64::from_str_radix(value.trim_start_matches("0x"), 16)
-        .is_ok_and(|value| value != 0 && value < MIN_ERROR)
 }
 
 /// Runs the command.
@@ -457,7 +358,13 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
             None => None,
         },
     };
-    let commands = |group: &str| Commands::new(group, question, &ends, &context.whom);
+    let values = Values::of_object(
+        &context.functions,
+        question.from,
+        structure,
+        &question.fields,
+    );
+    let commands = |group: &str| Commands::new(group, question, &values, &ends, &context.whom);
     for command in commands("rkprobe").all().flatten() {
         probes::check_syntax(command)?;
     }
@@ -484,6 +391,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
         from: &from,
         until: until.as_deref(),
         is_returned: commands.is_returned,
+        values: &values,
         live: HashMap::new(),
         count: 0,
     };
@@ -529,49 +437,13 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
 mod tests {
     use super::*;
 
-    #[test]
-    fn btf_says_what_the_object_is() {
-        let mut types = btf::builder::Builder::new();
-        let int = types.int("int", 4, 0);
-        let inode = types.members(4, "inode", &[("i", int, 0)]);
-        let constant = types.refer(10, "", inode);
-        let inode = types.ptr(constant);
-        types.function("alloc", &[("n", int)], inode);
-        types.function("get", &[("object", inode)], inode);
-        types.function("free", &[("n", int), ("object", inode)], TypeId::VOID);
-        types.function("two", &[("a", inode), ("b", inode)], int);
-        let bytes = types.bytes();
-        let mut index = Vec::new();
-        let btf = btf::parse(&bytes, None, &mut index).unwrap();
-        let found = |function, is_end| match find_object(&btf, function, "inode", is_end) {
-            Ok(found) => found,
-            Err(Failure::Message(text)) => text,
-            Err(failure) => panic!("{failure:?}"),
-        };
-        assert_eq!(found("alloc", false), "$retval");
-        assert_eq!(found("alloc", true), "$retval");
-        assert_eq!(found("get", false), "$retval");
-        assert_eq!(found("get", true), "object");
-        assert_eq!(found("free", false), "object");
-        assert_eq!(
-            found("two", true),
-            "two takes several pointers to inode: choose one with --end a|b"
-        );
-        assert!(found("none", false).contains("--object '$arg1'"));
-        assert!(check_structure(&btf, "inode").is_ok());
-        let Err(Failure::Message(text)) = check_structure(&btf, "inodes") else {
-            panic!();
-        };
-        assert_eq!(text, "the kernel has no structure inodes; similar: inode");
-        assert!(find_object(&btf, "alloc", "file", false).is_err());
-    }
-
-    fn lives(is_returned: bool) -> Lives<'static> {
+    fn lives(values: &Values, is_returned: bool) -> Lives<'_> {
         Lives {
             structure: "x",
             from: "alloc",
             until: Some("free"),
             is_returned,
+            values,
             live: HashMap::new(),
             count: 0,
         }
@@ -597,7 +469,8 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
 
     #[test]
     fn a_life_has_its_steps_alone() {
-        let mut lives = lives(true);
+        let values = Values::default();
+        let mut lives = lives(&values, true);
         let ended: Vec<Life<'_>> = LINES
             .lines()
             .filter_map(|line| take(&mut lives, line))
@@ -630,7 +503,8 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
 
     #[test]
     fn the_first_function_is_one_step() {
-        let mut lives = lives(false);
+        let values = Values::default();
+        let mut lives = lives(&values, false);
         for line in [
             "a-1 [0] . 1.0: from: (alloc+0x4/0x10) object=0xff",
             "a-1 [0] . 1.0: follow: (alloc+0x4/0x10) object=0xff parameter=1",
@@ -642,7 +516,8 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
 
     #[test]
     fn there_are_not_more_lives_than_the_kernel_follows() {
-        let mut lives = lives(true);
+        let values = Values::default();
+        let mut lives = lives(&values, true);
         for number in 1..3000 {
             let line = format!("a-1 [0] . 1.0: from: (c+0x4/0x10 <- alloc) object={number:#x}");
             assert!(take(&mut lives, &line).is_none());
@@ -652,7 +527,8 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
 
     #[test]
     fn a_long_life_is_counted() {
-        let mut lives = lives(true);
+        let values = Values::default();
+        let mut lives = lives(&values, true);
         take(
             &mut lives,
             "a-1 [0] . 1.0: from: (c+0x4/0x10 <- alloc) object=0xff",
@@ -680,11 +556,12 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
             perfetto: None,
             count: None,
         };
+        let values = Values::plain(&question.fields);
         let mut ends = Ends {
             from: ("a", "$retval".into()),
             until: Some(("b:b", "inode".into())),
         };
-        let commands = Commands::new("g", &question, &ends, &Whom::default());
+        let commands = Commands::new("g", &question, &values, &ends, &Whom::default());
         let all: Vec<&[String]> = commands.all().collect();
         assert_eq!(
             all,
@@ -702,7 +579,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
         question.only_changes = false;
         ends.from.1 = "inode".into();
         ends.until = None;
-        let commands = Commands::new("g", &question, &ends, &Whom::default());
+        let commands = Commands::new("g", &question, &values, &ends, &Whom::default());
         let all: Vec<&[String]> = commands.all().collect();
         assert_eq!(
             all,

@@ -11,7 +11,6 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    commands::follow,
     context::Context,
     draw::Screen,
     duration,
@@ -22,6 +21,7 @@ use crate::{
     flame::Stack,
     functions::Method,
     hist::Hist,
+    objects,
     probes,
     record::Record,
     references::{
@@ -131,7 +131,7 @@ impl Question for Leaks<'_> {
 
     fn take(&mut self, event: usize, record: &Record<'_>) -> Vec<Hit> {
         let address = record.field("object").unwrap_or("");
-        if !follow::is_address(address) {
+        if !objects::is_address(address) {
             return Vec::new();
         }
         let place = &self.places[event];
@@ -237,7 +237,7 @@ fn places(context: &Context, structure: &str, list: &str, action: Action) -> Res
         context.functions.check(function, Method::Any)?;
         // The object of a put is a parameter, and that of a birth the return value.
         let takes = matches!(action, Action::Put | Action::End);
-        let object = follow::choose(&context.functions, structure, function, given, takes);
+        let object = objects::choose(&context.functions, structure, function, given, takes);
         let object = object.map_err(|failure| advise(failure, function))?;
         Ok(Place {
             action,

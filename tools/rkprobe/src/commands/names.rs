@@ -46,9 +46,9 @@ fn functions<'s>(functions: &'s Functions, prefix: &str) -> BTreeSet<&'s str> {
 fn symbols<'s>(functions: &'s Functions, prefix: &str) -> BTreeSet<&'s str> {
     let code: HashSet<Symbol<'_>> = functions.traceable().collect();
     functions
-        .all()
-        .filter(|(_, kind, _)| !matches!(*kind, "r" | "R"))
-        .map(|(.., symbol)| symbol)
+        .lines()
+        .filter(|line| !matches!(line.ty, "r" | "R"))
+        .map(Symbol::from)
         .filter(|symbol| symbol.name.starts_with(prefix))
         .filter(|symbol| !symbol.is_padding() && !code.contains(symbol))
         .map(|symbol| symbol.name)

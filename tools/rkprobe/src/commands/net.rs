@@ -17,7 +17,6 @@ use serde_json::Value as Json;
 use crate::{
     btf,
     by::By,
-    commands::follow,
     context::Context,
     draw::{
         Bar,
@@ -28,6 +27,7 @@ use crate::{
     failure::Result,
     functions::Method,
     hist::Hist,
+    objects,
     probes,
     record::{
         name_of,
@@ -195,7 +195,7 @@ impl Question for Net {
                 self.known.insert(socket.into(), connection);
                 Vec::new()
             }
-            "accept" if follow::is_address(socket) => {
+            "accept" if objects::is_address(socket) => {
                 let connection = Connection {
                     who: who.clone(),
                     peer: sockets::peer(record),

@@ -25,12 +25,14 @@ use crate::{
         Failure,
         Result, //
     },
+    functions::Functions,
     kernel_memory::Memory,
     moves,
     stream,
     symbols::is_mapping,
     tasks::{
         self,
+        Task,
         Tasks, //
     },
     threads::{
@@ -119,7 +121,7 @@ impl Stuck<'_> {
 /// The answer: threads that do not move, and those that they wait for.
 struct Answer<'a> {
     threads: BTreeMap<u32, Stuck<'a>>,
-    graph: Graph,
+    graph: &'a Graph,
     cycles: Vec<Vec<u32>>,
     has_stack: bool,
 }
@@ -175,7 +177,7 @@ impl Answer<'_> {
 fn read_tasks(context: &Context) -> Option<Tasks> {
     let address_of = |name: &str| {
         let mut all = context.functions.all();
-        let (address, ..) = all.find(|(_, _, symbol)| symbol.name == name)?;
+        let (address, _) = all.find(|(_, symbol)| symbol.name == name)?;
         u64::from_str_radix(address, 16)
             .ok()
             .filter(|address| *address != 0)
@@ -209,100 +211,137 @@ fn graph(tasks: Option<&Tasks>, threads: &[Thread]) -> Graph {
     Graph(threads.iter().filter_map(holder).collect())
 }
 
+/// What all threads do at one time.
+struct Look {
+    /// The facts in the kernel's memory.
+    tasks: Option<Tasks>,
+    threads: Vec<Thread>,
+    graph: Graph,
+}
+
+impl Look {
+    /// Looks at all threads but those of the tool.
+    fn new(context: &Context) -> Self {
+        sleep(NAP);
+        let tasks = read_tasks(context);
+        let mut threads = threads::all();
+        threads.retain(|thread| thread.process != process::id());
+        Self {
+            graph: graph(tasks.as_ref(), &threads),
+            tasks,
+            threads,
+        }
+    }
+
+    fn task(&self, pid: u32) -> Option<&Task> {
+        self.tasks.as_ref()?.get(pid)
+    }
+
+    /// The time since a thread was given a CPU, in ns.
+    fn time_since_run(&self, thread: &Thread) -> Option<u64> {
+        let arrival = |pid| self.task(pid)?.arrival;
+        Some(arrival(process::id())?.saturating_sub(arrival(thread.pid)?))
+    }
+
+    fn is_asked(&self, thread: &Thread, asked: &Asked) -> bool {
+        if !asked.pids.is_empty() {
+            return asked.pids.contains(&thread.process) || asked.pids.contains(&thread.pid);
+        }
+        // A thread that a signal can interrupt may wait for a completion as long as it likes.
+        let lock = self.task(thread.pid).and_then(|task| task.lock.as_ref());
+        let has_lock = lock.is_some_and(tasks::Lock::can_have_holder);
+        let is_waiting = thread.state == 'D' || has_lock && thread.state != 'R';
+        let ns = self.time_since_run(thread);
+        is_waiting && ns.is_none_or(|ns| ns >= asked.min)
+    }
+
+    /// The threads that the options choose.
+    fn asked_for(&self, asked: &Asked) -> BTreeSet<u32> {
+        let all = self.threads.iter();
+        let asked_for = all.filter(|thread| self.is_asked(thread, asked));
+        asked_for.map(|thread| thread.pid).collect()
+    }
+
+    fn read_stacks(&mut self, pids: &BTreeSet<u32>) {
+        let all = self.threads.iter_mut();
+        for thread in all.filter(|thread| pids.contains(&thread.pid)) {
+            thread.read_stack();
+        }
+    }
+
+    /// The lock that a thread waits for, with its name if the kernel has a symbol there.
+    fn lock(&self, functions: &Functions, thread: &Thread) -> Option<Lock> {
+        let lock = self.task(thread.pid)?.lock.as_ref()?;
+        let address = format!("{:016x}", lock.address);
+        // Without lockdep, the key of a lock has no size, and so perhaps the address of the lock behind it.
+        let is_lock = |name: &str| name.split('.').next() != Some("__key") && !is_mapping(name);
+        let mut all = functions.all();
+        let name = all.find(|(known, symbol)| *known == address && is_lock(symbol.name));
+        Some(Lock {
+            kind: lock.kind,
+            address: format!("{:#x}", lock.address),
+            name: name.map(|(_, symbol)| symbol.to_string()),
+            holder: self.tasks.as_ref()?.holder(lock),
+            is_reader: lock.is_reader,
+        })
+    }
+
+    /// The answer about the threads `pids`.
+    fn answer(&self, functions: &Functions, pids: &BTreeSet<u32>, has_stack: bool) -> Answer<'_> {
+        let mut cycles = self.graph.cycles();
+        cycles.retain(|cycle| cycle.iter().any(|pid| pids.contains(pid)));
+        let stuck = |thread| Stuck {
+            thread,
+            ns: self.time_since_run(thread),
+            function: thread.place(),
+            lock: self.lock(functions, thread),
+            in_cycle: cycles.iter().any(|cycle| cycle.contains(&thread.pid)),
+        };
+        let all = self.threads.iter();
+        let chosen = all.filter(|thread| pids.contains(&thread.pid));
+        Answer {
+            threads: chosen.map(|thread| (thread.pid, stuck(thread))).collect(),
+            graph: &self.graph,
+            cycles,
+            has_stack,
+        }
+    }
+}
+
+fn print(context: &Context, answer: &Answer<'_>) -> Result {
+    if context.is_json {
+        let all: Vec<&Stuck<'_>> = answer.threads.values().collect();
+        context.print_json(&BTreeMap::from([("threads", all)]))
+    } else if answer.threads.is_empty() {
+        context.print("nothing is stuck\n")
+    } else {
+        context.print(&answer.show())
+    }
+}
+
 /// Runs the command.
 pub fn run(context: &Context, asked: &Asked) -> Result {
     if asked.is_dry && !asked.until_moves {
         context.tracefs.show("cat /proc/[0-9]*/task/[0-9]*/stack");
         return Ok(());
     }
-    for pid in &asked.pids {
-        if !threads::exists(*pid) {
-            return Err(Failure::new(format!("there is no process {pid}")));
-        }
+    if let Some(pid) = asked.pids.iter().find(|pid| !threads::exists(**pid)) {
+        return Err(Failure::new(format!("there is no process {pid}")));
     }
-    sleep(NAP);
-    let tasks = read_tasks(context);
-    let mut threads = threads::all();
-    threads.retain(|thread| thread.process != process::id());
-    let task = |pid: u32| tasks.as_ref()?.get(pid);
-    let now = task(process::id()).and_then(|task| task.arrival);
-    let graph = graph(tasks.as_ref(), &threads);
-    let waits =
-        |thread: &Thread| -> Option<u64> { Some(now?.saturating_sub(task(thread.pid)?.arrival?)) };
-    let is_asked = |thread: &&Thread| match &asked.pids[..] {
-        [] => {
-            // A thread that a signal can interrupt may wait for a completion as long as it likes.
-            let lock = task(thread.pid).and_then(|task| task.lock.as_ref());
-            let has_lock = lock.is_some_and(tasks::Lock::can_have_holder);
-            let is_waiting = thread.state == 'D' || has_lock && thread.state != 'R';
-            is_waiting && waits(thread).is_none_or(|ns| ns >= asked.min)
-        }
-        pids => pids.contains(&thread.process) || pids.contains(&thread.pid),
-    };
-    let asked_for = threads.iter().filter(is_asked).map(|thread| thread.pid);
-    let asked_for: BTreeSet<u32> = asked_for.collect();
-    let connected = graph.connected(asked_for.iter().copied());
-    let cycles: Vec<Vec<u32>> = graph
-        .cycles()
-        .into_iter()
-        .filter(|cycle| cycle.iter().any(|pid| connected.contains(pid)))
-        .collect();
-    for thread in threads
-        .iter_mut()
-        .filter(|thread| connected.contains(&thread.pid))
-    {
-        thread.read_stack();
-    }
-    let stuck = |thread: &'_ Thread| -> Option<Lock> {
-        let lock = task(thread.pid)?.lock.clone()?;
-        let address = format!("{:016x}", lock.address);
-        // Without lockdep, the key of a lock has no size, and so perhaps the address of the lock behind it.
-        let is_lock = |name: &str| name.split('.').next() != Some("__key") && !is_mapping(name);
-        let mut all = context.functions.all();
-        let name = all.find(|(known, _, symbol)| *known == address && is_lock(symbol.name));
-        Some(Lock {
-            kind: lock.kind,
-            address: format!("{:#x}", lock.address),
-            name: name.map(|(_, _, symbol)| symbol.to_string()),
-            holder: tasks.as_ref()?.holder(&lock),
-            is_reader: lock.is_reader,
-        })
-    };
-    let answer = Answer {
-        threads: threads
-            .iter()
-            .filter(|thread| connected.contains(&thread.pid))
-            .map(|thread| {
-                let stuck = Stuck {
-                    thread,
-                    ns: waits(thread),
-                    function: thread.place(),
-                    lock: stuck(thread),
-                    in_cycle: cycles.iter().any(|cycle| cycle.contains(&thread.pid)),
-                };
-                (thread.pid, stuck)
-            })
-            .collect(),
-        graph,
-        cycles,
-        has_stack: asked.has_stack,
-    };
-    if asked.is_dry {
-        // The shell commands of a dry run are the whole output.
-    } else if context.is_json {
-        let all: Vec<&Stuck<'_>> = answer.threads.values().collect();
-        context.print_json(&BTreeMap::from([("threads", all)]))?;
-    } else if answer.threads.is_empty() {
-        context.print("nothing is stuck\n")?;
-    } else {
-        context.print(&answer.show())?;
+    let mut look = Look::new(context);
+    let asked_for = look.asked_for(asked);
+    let connected = look.graph.connected(asked_for.iter().copied());
+    look.read_stacks(&connected);
+    // The shell commands of a dry run are the whole output.
+    if !asked.is_dry {
+        let answer = look.answer(&context.functions, &connected, asked.has_stack);
+        print(context, &answer)?;
     }
     if !asked.until_moves {
         return Ok(());
     }
-    let waiting = threads
-        .iter()
-        .filter(|thread| asked_for.contains(&thread.pid) && thread.state != 'R');
+    let all = look.threads.iter();
+    let waiting = all.filter(|thread| asked_for.contains(&thread.pid) && thread.state != 'R');
     moves::wait(context, &waiting.collect::<Vec<_>>())
 }
 
@@ -340,7 +379,7 @@ mod tests {
         Answer {
             threads: threads.collect(),
             cycles: graph.cycles(),
-            graph,
+            graph: &graph,
             has_stack: false,
         }
         .show()
