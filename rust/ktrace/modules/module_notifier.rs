@@ -97,6 +97,10 @@ static CALLER: Atomic<*mut bindings::task_struct> = Atomic::new(ptr::null_mut())
 /// Process context to drop: dropping waits until the handler does not run any more. A handler may
 /// drop its own notifier or another notifier. The running handler is then dropped after it returns.
 ///
+/// Do not drop it with a lock that a handler may take. For handlers of other modules, `event_mutex`
+/// is such a lock: the kernel holds it while an event is enabled or disabled, and rkprobe's handler
+/// waits for commands, which take it.
+///
 /// # Examples
 ///
 /// ```

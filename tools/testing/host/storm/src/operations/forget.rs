@@ -31,6 +31,9 @@ const FORGETFUL: [Forgetful; 2] = [
     },
 ];
 
+/// The objects of `late_drops` that have notifiers.
+const NOTIFIERS: [&str; 2] = ["object=11 ", "object=16 "];
+
 /// Unloads a module. `late_drops` may have enabled its event, which uses the module.
 fn unload_one(module: &str) -> io::Result<()> {
     let _ = write("events/late_drops/enable", b"0");
@@ -56,7 +59,14 @@ pub fn forget(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
         .iter()
         .map(|(name, count)| format!("{name}={}", rng.below(*count)))
         .collect();
-    let parameters = parameters.join(" ");
+    let mut parameters = parameters.join(" ");
+    // An event is disabled with event_mutex held, and must not drop a notifier there: see `Notifier`.
+    if NOTIFIERS
+        .iter()
+        .any(|object| parameters.starts_with(object))
+    {
+        parameters = parameters.replace("disable=1", "disable=0");
+    }
     let calls = rng.below(10);
     worker.note(format_args!("{module} {parameters}"));
     match modules::load(module, &parameters) {
