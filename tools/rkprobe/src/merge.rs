@@ -73,7 +73,7 @@ impl<F: Read> Merge<F> {
         }
     }
 
-    /// Reads a page of each CPU of which no record is left. Looks at a CPU without records until no other has new ones.
+    /// Reads a page of each CPU that has no records left, again and again until no CPU has new ones.
     /// Calls `lost` with the CPUs that lost records. Returns whether there are new records.
     pub fn fill(&mut self, mut lost: impl FnMut(u32, Lost)) -> Result<bool> {
         let mut is_read = false;

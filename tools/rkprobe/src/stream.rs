@@ -179,13 +179,6 @@ fn since_epoch(record: &Record<'_>) -> u64 {
     record.time + sys::monotonic_epoch()
 }
 
-/// The stack traces that a record can have, in their order.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    Kernel,
-    User,
-}
-
 /// A record of the kernel.
 #[derive(Debug, PartialEq)]
 pub enum Part {
@@ -210,8 +203,6 @@ pub struct Pending {
 
 /// Gives the records of a stream their stack traces.
 pub struct Stacks {
-    /// The last stack trace of a record. Without one, no record waits.
-    last: Option<Kind>,
     options: Options,
     pending: Vec<Pending>,
 }
@@ -220,11 +211,6 @@ impl Stacks {
     /// The stack traces that the options want.
     pub fn new(options: &Options) -> Self {
         Self {
-            last: match (options.has_stack, options.has_user_stack) {
-                (_, true) => Some(Kind::User),
-                (true, false) => Some(Kind::Kernel),
-                (false, false) => None,
-            },
             options: *options,
             pending: Vec::new(),
         }
@@ -234,7 +220,7 @@ impl Stacks {
     pub fn take(&mut self, cpu: u32, part: Part) -> Vec<Pending> {
         let is_of_cpu = |pending: &Pending| pending.entry.cpu == cpu;
         let mut waiting = self.pending.iter_mut().find(|pending| is_of_cpu(pending));
-        let kind = match part {
+        let is_last = match part {
             Part::Record(entry) => {
                 // The kernel had no memory for the stack trace of the record before, or its task has none.
                 let mut complete = self.remove(is_of_cpu);
@@ -243,12 +229,8 @@ impl Stacks {
                     user_stack: Vec::new(),
                     is_old: false,
                 };
-                let is_waiting = match self.last {
-                    Some(Kind::Kernel) => self.options.has_stack_of(&pending.entry.event),
-                    Some(Kind::User) => true,
-                    None => false,
-                };
-                match is_waiting {
+                let event = &pending.entry.event;
+                match self.options.has_user_stack || self.options.has_stack_of(event) {
                     true => self.pending.push(pending),
                     false => complete.push(pending),
                 }
@@ -258,16 +240,16 @@ impl Stacks {
                 if let Some(pending) = &mut waiting {
                     pending.entry.stack = frames;
                 }
-                Kind::Kernel
+                !self.options.has_user_stack
             }
             Part::UserStack(frames) => {
                 if let Some(pending) = &mut waiting {
                     pending.user_stack = frames;
                 }
-                Kind::User
+                true
             }
         };
-        match self.last == Some(kind) {
+        match is_last {
             true => self.remove(is_of_cpu),
             false => Vec::new(),
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What options of several commands have in common, and the options that fit no file below this one.
+//! The options that several commands share. Those of a subject are in a file below this one.
 
 use clap::{
     Arg,

@@ -46,6 +46,7 @@ const MAX_STEPS: usize = 10_000;
 const MAX_LIVES: usize = 1024;
 /// The columns of the track on a terminal.
 const TRACK: usize = 24;
+
 /// The question of the command.
 pub struct Question<'a> {
     /// The structure.

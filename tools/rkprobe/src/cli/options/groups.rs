@@ -26,12 +26,12 @@ pub fn by_task(values: [&'static str; 4], help: &'static str) -> Arg {
     by(help).value_parser(values)
 }
 
-/// What `--by` divides calls by. `None` without the option, or if its value is nothing of a task.
+/// The value of `--by`. `None` without the option, or if the value is no property of a task.
 pub fn divided_by(matches: &ArgMatches) -> Option<By> {
     By::parse(matches.get_one::<String>("by")?)
 }
 
-/// What divides the rows of a question about tasks: without `--by`, the name of the task.
+/// The value of `--by` in a question about tasks, whose rows are divided by the name of the task without it.
 pub fn task(matches: &ArgMatches) -> Option<By> {
     match matches.contains_id("by") {
         true => divided_by(matches),
