@@ -184,6 +184,7 @@ pub fn run() -> Result<u8> {
     }
     let mut context = Context::new(tracefs, is_json, duration.copied(), whom);
     context.is_plain = has_flag(matches, "plain");
+    context.buffer_kib = matches.try_get_one("buffer").ok().flatten().copied();
     if has_flag(matches, "wait") {
         context.functions.check_wait(text(matches, "FUNCTIONS"))?;
         context.functions.waits = true;

@@ -14,6 +14,7 @@ use std::{
         IsTerminal,
         Write, //
     },
+    os::fd::BorrowedFd,
     rc::Rc,
     time::{
         Duration,
@@ -57,7 +58,10 @@ use crate::{
         Options, //
     },
     symbols::Symbols,
-    sys,
+    sys::{
+        self,
+        Woken, //
+    },
     tracefs::{
         quote,
         Tracefs, //
@@ -80,6 +84,8 @@ const READ_INTERVAL: Duration = Duration::from_millis(100);
 const COMMAND_INTERVAL: Duration = Duration::from_millis(10);
 /// The most process IDs in one write.
 const PIDS_OF_A_WRITE: usize = 256;
+/// The bytes of records after which they are printed, though there are more.
+const MAX_UNPRINTED: usize = 16 * 1024;
 /// How often a table on a terminal looks for keys.
 const KEY_INTERVAL: Duration = Duration::from_millis(50);
 /// How often a table on a terminal changes.
@@ -98,6 +104,8 @@ pub struct Context {
     pub is_json: bool,
     /// Whether a terminal gets what a pipe gets.
     pub is_plain: bool,
+    /// The size of each CPU's trace buffer, if it is not the kernel's default.
+    pub buffer_kib: Option<u64>,
     /// Whom the run traces.
     pub whom: Whom,
     /// Whether the run is another one of the same command, whose output the user has seen.
@@ -133,6 +141,9 @@ pub trait OnTerminal {
 pub trait Live: OnTerminal {
     /// Whether it comes from records, which must be read all the time, and not from the tables of the events that count.
     fn has_records(&self) -> bool;
+
+    /// The buffers of the records.
+    fn buffers(&self) -> Vec<BorrowedFd<'_>>;
 
     /// Reads the records that there are. At the end of the run, reads the last ones.
     fn poll(&mut self, is_end: bool) -> Result;
@@ -174,6 +185,7 @@ impl Context {
             tracefs,
             is_json,
             is_plain: false,
+            buffer_kib: None,
             whom,
             is_again: false,
             workload: OnceCell::new(),
@@ -191,6 +203,7 @@ impl Context {
     pub fn again(&self) -> Self {
         Self {
             is_again: true,
+            buffer_kib: self.buffer_kib,
             time: RunTime {
                 duration: self.time.duration,
                 end: OnceCell::new(),
@@ -231,6 +244,10 @@ impl Context {
     pub fn start(&self) -> Result<Instance<'_>> {
         self.tracefs.show("trap : INT");
         let instance = Instance::create(&self.tracefs)?;
+        if let Some(size) = self.buffer_kib {
+            self.tracefs
+                .write(&instance.file("buffer_size_kb"), &size.to_string())?;
+        }
         let has_command = !self.whom.command.is_empty();
         if !has_command && !self.whom.with_children {
             return Ok(instance);
@@ -410,7 +427,7 @@ impl Context {
                 if !goes_on {
                     self.end();
                 }
-                if !goes_on || !self.wait(step)? {
+                if !goes_on || !self.wait(step, &live.buffers())? {
                     drop(view);
                     if live.has_records() {
                         self.stop_tracing(instance)?;
@@ -420,7 +437,7 @@ impl Context {
                     return live.poll(true);
                 }
                 live.poll(false)?;
-                if step == left {
+                if Instant::now() >= next {
                     break;
                 }
             }
@@ -439,7 +456,7 @@ impl Context {
             return Ok(false);
         };
         let mut drawn = Instant::now();
-        while draw_keys(&mut terminal, &mut view, table)? && self.wait(KEY_INTERVAL)? {
+        while draw_keys(&mut terminal, &mut view, table)? && self.wait(KEY_INTERVAL, &[])? {
             if drawn.elapsed() >= DRAW_INTERVAL {
                 drawn = Instant::now();
                 draw(&mut terminal, &mut view, table)?;
@@ -525,18 +542,24 @@ impl Context {
         let count = options.count;
         self.begin_reading(instance, count)?;
         let mut printed = 0;
+        let mut text = String::new();
         self.read_records(instance, options, |entry| {
-            let Some(entry) = entry else {
-                return Ok(true);
-            };
-            let event = events.iter().position(|event| **event == *entry.event);
-            let is_wanted = count.is_none_or(|count| printed < count);
-            if let (Some(event), true) = (event, is_wanted) {
-                self.print(&show(event, &entry.record())?)?;
-                printed += 1;
+            let is_last = entry.is_none();
+            if let Some(entry) = entry {
+                let event = events.iter().position(|event| **event == *entry.event);
+                let is_wanted = count.is_none_or(|count| printed < count);
+                if let (Some(event), true) = (event, is_wanted) {
+                    text += &show(event, &entry.record())?;
+                    printed += 1;
+                }
+            }
+            if is_last || text.len() >= MAX_UNPRINTED {
+                self.print(&text)?;
+                text.clear();
             }
             Ok(count.is_none_or(|count| printed < count))
         })?;
+        self.print(&text)?;
         let none = match printed {
             0 => format!("{none}\n"),
             _ => String::new(),
@@ -575,7 +598,7 @@ impl Context {
         }
         let mut reader = self.reader(instance, options)?;
         loop {
-            let goes_on = self.wait(READ_INTERVAL)?;
+            let goes_on = self.wait(READ_INTERVAL, &reader.buffers())?;
             if !goes_on {
                 self.stop_tracing(instance)?;
             }
@@ -654,8 +677,8 @@ impl Context {
         }
     }
 
-    /// Waits. Returns false at the end of the run.
-    fn wait(&self, time: Duration) -> Result<bool> {
+    /// Waits, until a buffer of records is half full at the latest. Returns false at the end of the run.
+    fn wait(&self, time: Duration, buffers: &[BorrowedFd<'_>]) -> Result<bool> {
         if self.tracefs.is_dry() {
             return Ok(false);
         }
@@ -674,8 +697,10 @@ impl Context {
                 None => READ_INTERVAL,
             };
             // Rounded up, or the last millisecond would be a busy loop.
-            if sys::wait((left + Duration::from_millis(1)).min(step)) {
-                return Err(Failure::ClosedPipe);
+            match sys::wait((left + Duration::from_millis(1)).min(step), buffers) {
+                Woken::Over => {}
+                Woken::Ready => return Ok(true),
+                Woken::ClosedPipe => return Err(Failure::ClosedPipe),
             }
         }
     }

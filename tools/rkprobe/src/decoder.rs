@@ -16,7 +16,10 @@ use crate::{
         Names, //
     },
     instance::Instance,
-    record::Entry,
+    record::{
+        Entry,
+        Fields, //
+    },
     stream::{
         Options,
         Part, //
@@ -38,9 +41,56 @@ const NAMES_OF_TASKS: &str = "saved_cmdlines";
 /// The most names that are kept. The file has those of the last tasks.
 const MAX_TASKS: usize = 1 << 16;
 
+/// How the records of an event are read.
+struct Event {
+    name: Rc<str>,
+    /// The place of a probe.
+    place: Option<Field>,
+    /// The function of a return, and the place after its call.
+    function: Option<Field>,
+    caller: Option<Field>,
+    /// The event's own fields.
+    names: Rc<[Rc<str>]>,
+    fields: Vec<Field>,
+}
+
+impl Event {
+    fn new(format: &Format, shows_place: bool) -> Self {
+        let of_place = |name| format.field(name).filter(|_| shows_place).cloned();
+        let is_own = |field: &&Field| {
+            let name = &*field.name;
+            !name.starts_with("common_") && ![PLACE, FUNCTION, RETURN].contains(&name)
+        };
+        let fields = format.fields.iter().filter(is_own);
+        let fields: Vec<Field> = fields.cloned().collect();
+        Self {
+            name: Rc::clone(&format.name),
+            place: of_place(PLACE),
+            function: of_place(FUNCTION),
+            caller: of_place(RETURN),
+            names: fields.iter().map(|field| Rc::clone(&field.name)).collect(),
+            fields,
+        }
+    }
+
+    /// The text of the place.
+    fn place(&self, record: &[u8], names: &mut impl Names) -> String {
+        let address = |field: &Option<Field>| Some(field.as_ref()?.number(record).unwrap_or(0));
+        if let Some(place) = address(&self.place) {
+            return names.code(place).to_string();
+        }
+        match (address(&self.function), address(&self.caller)) {
+            (Some(function), Some(caller)) => {
+                format!("{} <- {}", names.code(caller), names.function(function))
+            }
+            _ => String::new(),
+        }
+    }
+}
+
 /// What a record of an event number is.
 enum Kind {
-    Event(Format),
+    Event(Event),
     /// A stack trace that starts at this byte.
     Stack(usize),
     UserStack(usize),
@@ -81,9 +131,9 @@ pub fn needs_symbols(tracefs: &Tracefs, instance: &Instance<'_>, options: &Optio
 /// Takes the records of an instance apart.
 pub struct Decoder {
     kinds: HashMap<u64, Kind>,
-    shows_place: bool,
     shows_symbols: bool,
-    event: Field,
+    /// The number of the event.
+    number: Field,
     task: Field,
     symbols: Rc<Symbols>,
     tasks: HashMap<u64, Rc<str>>,
@@ -120,21 +170,21 @@ impl Decoder {
         let start = |format: &Format| format.field("caller").map_or(usize::MAX, |of| of.offset);
         // All records have these fields.
         let common = |name| stack.field(name).cloned().unwrap_or_default();
-        let (event, task) = (common("common_type"), common("common_pid"));
+        let (number, task) = (common("common_type"), common("common_pid"));
         let of_stacks = [
             (stack.id, Kind::Stack(start(stack))),
             (user_stack.id, Kind::UserStack(start(user_stack))),
         ];
         let shows_symbols = shows_symbols(&events, options);
-        let events = events.into_iter();
+        let event = |format: &Format| Kind::Event(Event::new(format, shows_place(options)));
         Self {
-            shows_place: shows_place(options),
             shows_symbols,
             kinds: events
-                .map(|format| (format.id, Kind::Event(format)))
+                .iter()
+                .map(|format| (format.id, event(format)))
                 .chain(of_stacks)
                 .collect(),
-            event,
+            number,
             task,
             symbols,
             tasks: HashMap::new(),
@@ -156,8 +206,8 @@ impl Decoder {
     /// The parts of a record. `None` if its event is unknown.
     pub fn part(&self, cpu: u32, time: u64, record: &[u8]) -> Option<Part> {
         let mut names = self.symbols.names();
-        Some(match self.kinds.get(&self.event.number(record)?)? {
-            Kind::Event(format) => Part::Record(self.entry(format, cpu, time, record, &mut names)),
+        Some(match self.kinds.get(&self.number.number(record)?)? {
+            Kind::Event(event) => Part::Record(self.entry(event, cpu, time, record, &mut names)),
             Kind::Stack(start) => {
                 let frames = addresses(record, *start).take_while(|address| *address != u64::MAX);
                 let frames = frames.map(|address| match address {
@@ -175,31 +225,15 @@ impl Decoder {
 
     fn entry(
         &self,
-        format: &Format,
+        event: &Event,
         cpu: u32,
         time: u64,
         record: &[u8],
         names: &mut impl Names,
     ) -> Entry {
-        let address = |name| {
-            let field = format.field(name).filter(|_| self.shows_place)?;
-            Some(field.number(record).unwrap_or(0))
-        };
-        let place = match (address(PLACE), address(FUNCTION), address(RETURN)) {
-            (Some(place), ..) => names.code(place),
-            (_, Some(function), Some(caller)) => {
-                format!("{} <- {}", names.code(caller), names.function(function))
-            }
-            _ => String::new(),
-        };
-        let is_own = |field: &&Field| {
-            let name = &*field.name;
-            !name.starts_with("common_") && ![PLACE, FUNCTION, RETURN].contains(&name)
-        };
-        let fields = format.fields.iter().filter(is_own);
         let pid = self.task.number(record).unwrap_or(0);
         Entry {
-            event: Rc::clone(&format.name),
+            event: Rc::clone(&event.name),
             comm: match pid {
                 0 => "<idle>".into(),
                 pid => self.tasks.get(&pid).map_or("<...>".into(), Rc::clone),
@@ -207,10 +241,10 @@ impl Decoder {
             pid: pid.to_string(),
             cpu,
             time,
-            place,
-            fields: fields
-                .map(|field| (Rc::clone(&field.name), field.text(record, names)))
-                .collect(),
+            place: event.place(record, names),
+            fields: Fields::new(&event.names, |index, text| {
+                event.fields[index].write(text, record, names);
+            }),
             ..Entry::default()
         }
     }
@@ -319,9 +353,9 @@ mod tests {
             bytes
         };
         let part = |bytes: &[u8]| decoder().part(0, 0, bytes);
-        let frames = ["0x10", TRAMPOLINE_NAME].map(String::from);
+        let frames = vec!["0x10".into(), TRAMPOLINE_NAME.into()];
         let stack = [0x10, TRAMPOLINE, u64::MAX, 1];
-        assert_eq!(part(&bytes(4, &stack)), Some(Part::Stack(frames.into())));
+        assert_eq!(part(&bytes(4, &stack)), Some(Part::Stack(frames)));
         let stack = [0x10, 0x20, 0, 1];
         assert_eq!(
             part(&bytes(12, &stack)),

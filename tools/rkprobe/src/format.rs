@@ -4,6 +4,10 @@
 
 use std::{
     collections::HashMap,
+    fmt::{
+        self,
+        Write, //
+    },
     rc::Rc, //
 };
 
@@ -99,41 +103,48 @@ impl Field {
         number(record, self.offset, self.size)
     }
 
-    /// The value as the kernel prints it.
-    pub fn text(&self, record: &[u8], names: &mut impl Names) -> String {
+    /// Writes the value as the kernel prints it.
+    pub fn write(&self, to: &mut String, record: &[u8], names: &mut impl Names) {
         let count = self.count.unwrap_or(1).clamp(1, self.size.max(1));
         let size = self.size / count;
-        let element = |index| {
-            self.element(
-                record,
-                self.offset.saturating_add(index * size),
-                size,
-                names,
-            )
-        };
-        let mut elements = (0..count).map(element);
-        match self.count {
-            Some(_) => format!("{{{}}}", elements.collect::<Vec<_>>().join(",")),
-            None => elements.next().unwrap_or_default(),
+        for index in 0..count {
+            match (self.count, index) {
+                (None, _) => {}
+                (_, 0) => to.push('{'),
+                _ => to.push(','),
+            }
+            let at = self.offset.saturating_add(index * size);
+            // A string takes each text.
+            let _ = self.write_element(to, record, at, size, names);
+        }
+        if self.count.is_some() {
+            to.push('}');
         }
     }
 
-    fn element(&self, record: &[u8], at: usize, size: usize, names: &mut impl Names) -> String {
+    fn write_element(
+        &self,
+        to: &mut String,
+        record: &[u8],
+        at: usize,
+        size: usize,
+        names: &mut impl Names,
+    ) -> fmt::Result {
         let Some(value) = number(record, at, size) else {
-            return FAULT.into();
+            return to.write_str(FAULT);
         };
         // The bits above the number.
         let above = 64 - 8 * size as u32;
         match self.form {
-            Form::Unsigned => value.to_string(),
-            Form::Signed => ((value << above) as i64 >> above).to_string(),
-            Form::Hex => format!("{value:#x}"),
-            Form::Char => format!("'{}'", String::from_utf8_lossy(&[value as u8])),
-            Form::Symbol => names.symbol(value),
-            Form::Function => names.function(value),
+            Form::Unsigned => write!(to, "{value}"),
+            Form::Signed => write!(to, "{}", (value << above) as i64 >> above),
+            Form::Hex => write!(to, "{value:#x}"),
+            Form::Char => write!(to, "'{}'", String::from_utf8_lossy(&[value as u8])),
+            Form::Symbol => to.write_str(&names.symbol(value)),
+            Form::Function => to.write_str(&names.function(value)),
             Form::String => match self.string(record, at + size, value) {
-                Some(text) => format!("\"{}\"", String::from_utf8_lossy(text)),
-                None => FAULT.into(),
+                Some(text) => write!(to, "\"{}\"", String::from_utf8_lossy(text)),
+                None => to.write_str(FAULT),
             },
         }
     }
@@ -160,13 +171,13 @@ impl Field {
 /// The names of addresses.
 pub trait Names {
     /// The symbol with its offset and size. C: `%pS`.
-    fn symbol(&mut self, address: u64) -> String;
+    fn symbol(&mut self, address: u64) -> Rc<str>;
 
     /// The same of an address that code has. C: `seq_print_ip_sym()`.
-    fn code(&mut self, address: u64) -> String;
+    fn code(&mut self, address: u64) -> Rc<str>;
 
     /// The name of the function, without its module.
-    fn function(&mut self, address: u64) -> String;
+    fn function(&mut self, address: u64) -> Rc<str>;
 }
 
 /// The number of at most 8 bytes at an offset. `None` if the record is too short.
@@ -239,16 +250,16 @@ pub mod tests {
     pub struct Plain;
 
     impl Names for Plain {
-        fn symbol(&mut self, address: u64) -> String {
-            format!("symbol({address:#x})")
+        fn symbol(&mut self, address: u64) -> Rc<str> {
+            format!("symbol({address:#x})").into()
         }
 
-        fn code(&mut self, address: u64) -> String {
-            format!("code({address:#x})")
+        fn code(&mut self, address: u64) -> Rc<str> {
+            format!("code({address:#x})").into()
         }
 
-        fn function(&mut self, address: u64) -> String {
-            format!("function({address:#x})")
+        fn function(&mut self, address: u64) -> Rc<str> {
+            format!("function({address:#x})").into()
         }
     }
 
@@ -292,10 +303,16 @@ print fmt: "(%lx) dfd=%d name=\"%s\" at=0x%Lx list={%u,%u} f=%ps s=%pS c='%c' ne
         bytes
     }
 
+    fn text(field: &Field, record: &[u8]) -> String {
+        let mut text = String::new();
+        field.write(&mut text, record, &mut Plain);
+        text
+    }
+
     fn texts(format: &Format, record: &[u8]) -> Vec<(String, String)> {
         let fields = format.fields.iter();
         fields
-            .map(|field| (field.name.to_string(), field.text(record, &mut Plain)))
+            .map(|field| (field.name.to_string(), text(field, record)))
             .collect()
     }
 
@@ -329,10 +346,10 @@ print fmt: "(%lx) dfd=%d name=\"%s\" at=0x%Lx list={%u,%u} f=%ps s=%pS c='%c' ne
         let format = Format::parse(FORMAT).unwrap();
         let name = format.field("name").unwrap();
         let mut bytes = record(b"abcdef");
-        assert_eq!(name.text(&bytes[..63], &mut Plain), "\"abc\"");
+        assert_eq!(text(name, &bytes[..63]), "\"abc\"");
         bytes[22..24].fill(0);
-        assert_eq!(name.text(&bytes, &mut Plain), FAULT);
-        assert_eq!(name.text(&bytes[..22], &mut Plain), FAULT);
+        assert_eq!(text(name, &bytes), FAULT);
+        assert_eq!(text(name, &bytes[..22]), FAULT);
     }
 
     #[test]
@@ -366,7 +383,7 @@ print fmt: "(%lx) dfd=%d name=\"%s\" at=0x%Lx list={%u,%u} f=%ps s=%pS c='%c' ne
             "field:__rel_loc char[] a;\toffset:0;\tsize:4;\tsigned:1;",
         ] {
             let field = Field::parse(line).unwrap();
-            field.text(&[255; 32], &mut Plain);
+            text(&field, &[255; 32]);
         }
         assert_eq!(Field::parse("field:u64;"), None);
         assert_eq!(Field::parse("field:u64 a;\toffset:x;\tsize:8;"), None);

@@ -10,7 +10,8 @@ use std::{
     io::{
         ErrorKind,
         Read, //
-    }, //
+    },
+    ops::Range, //
 };
 
 use crate::{
@@ -30,11 +31,11 @@ const MAX_PAGE: usize = 256 * 1024;
 
 /// A record of a CPU.
 #[derive(Debug, PartialEq)]
-pub struct Raw {
+pub struct Raw<'a> {
     pub cpu: u32,
     /// In ns.
     pub time: u64,
-    pub bytes: Vec<u8>,
+    pub bytes: &'a [u8],
 }
 
 /// The buffer of a CPU.
@@ -42,15 +43,18 @@ struct Cpu<F> {
     number: u32,
     /// Reads a page at once.
     file: F,
-    /// The records that were read, with their times.
-    queue: VecDeque<(u64, Vec<u8>)>,
+    /// The last page that was read.
+    page: Vec<u8>,
+    /// Its records that are left: their times, and where they are in the page.
+    queue: VecDeque<(u64, Range<usize>)>,
 }
 
 /// Merges the records of all CPUs.
 pub struct Merge<F> {
     cpus: Vec<Cpu<F>>,
     layout: Layout,
-    page: Vec<u8>,
+    /// Where the next page is read.
+    buffer: Vec<u8>,
 }
 
 impl<F: Read> Merge<F> {
@@ -61,6 +65,7 @@ impl<F: Read> Merge<F> {
             .map(|(number, file)| Cpu {
                 number,
                 file,
+                page: Vec::new(),
                 queue: VecDeque::new(),
             })
             .collect();
@@ -69,8 +74,13 @@ impl<F: Read> Merge<F> {
         Self {
             cpus,
             layout,
-            page: vec![0; MAX_PAGE],
+            buffer: vec![0; MAX_PAGE],
         }
+    }
+
+    /// The files of the CPUs.
+    pub fn files(&self) -> impl Iterator<Item = &F> {
+        self.cpus.iter().map(|cpu| &cpu.file)
     }
 
     /// Reads a page of each CPU that has no records left, again and again until no CPU has new ones.
@@ -82,7 +92,7 @@ impl<F: Read> Merge<F> {
             for cpu in self.cpus.iter_mut().filter(|cpu| cpu.queue.is_empty()) {
                 // A page can have only records that were dropped.
                 while cpu.queue.is_empty()
-                    && cpu.read_page(&mut self.page, &self.layout, &mut lost)?
+                    && cpu.read_page(&mut self.buffer, &self.layout, &mut lost)?
                 {}
                 has_new |= !cpu.queue.is_empty();
             }
@@ -98,36 +108,39 @@ impl<F: Read> Merge<F> {
         self.cpus.iter().all(|cpu| cpu.queue.is_empty())
     }
 
-    /// Takes the records in the order of their times, until no record of one of the CPUs is left.
-    pub fn take_until_empty(&mut self) -> Vec<Raw> {
-        let mut records = Vec::new();
+    /// Gives the records in the order of their times, until no record of one of the CPUs is left.
+    pub fn take_until_empty(&mut self, mut take: impl FnMut(Raw<'_>)) {
         loop {
-            let full = self.cpus.iter_mut().filter(|cpu| !cpu.queue.is_empty());
-            let Some(cpu) = full.min_by_key(|cpu| cpu.queue.front().map(|(time, _)| *time)) else {
-                return records;
+            let full = self.cpus.iter_mut().filter_map(|cpu| {
+                let time = cpu.queue.front()?.0;
+                Some((time, cpu))
+            });
+            let Some((time, cpu)) = full.min_by_key(|(time, _)| *time) else {
+                return;
             };
-            let first = cpu.queue.pop_front();
-            records.extend(first.map(|(time, bytes)| Raw {
-                cpu: cpu.number,
-                time,
-                bytes,
-            }));
+            if let Some((_, place)) = cpu.queue.pop_front() {
+                take(Raw {
+                    cpu: cpu.number,
+                    time,
+                    bytes: &cpu.page[place],
+                });
+            }
             if cpu.queue.is_empty() {
-                return records;
+                return;
             }
         }
     }
 }
 
 impl<F: Read> Cpu<F> {
-    /// Reads a page. Returns whether there was one.
+    /// Reads a page, after all records of the last one were taken. Returns whether there was one.
     fn read_page(
         &mut self,
-        page: &mut [u8],
+        buffer: &mut [u8],
         layout: &Layout,
         lost: &mut impl FnMut(u32, Lost),
     ) -> Result<bool> {
-        let length = match self.file.read(page) {
+        let length = match self.file.read(buffer) {
             Ok(length) => length,
             Err(error)
                 if [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind()) =>
@@ -136,14 +149,15 @@ impl<F: Read> Cpu<F> {
             }
             Err(error) => return Err(Failure::file("trace_pipe_raw", &error)),
         };
-        let Some(page) = Page::new(&page[..length], layout) else {
+        self.page.clear();
+        self.page.extend_from_slice(&buffer[..length]);
+        let Some(page) = Page::new(&self.page, layout) else {
             return Ok(false);
         };
         if page.lost != Lost::None {
             lost(self.number, page.lost);
         }
-        let records = page.records.map(|(time, record)| (time, record.to_vec()));
-        self.queue.extend(records);
+        self.queue.extend(page.records);
         Ok(true)
     }
 }
@@ -184,8 +198,13 @@ mod tests {
     fn round(merge: &mut Merge<Pages>) -> Vec<(u32, u64)> {
         let is_read = merge.fill(|cpu, _| panic!("CPU {cpu} lost records"));
         is_read.unwrap();
-        let records = merge.take_until_empty();
-        records.iter().map(|raw| (raw.cpu, raw.time)).collect()
+        taken(merge)
+    }
+
+    fn taken(merge: &mut Merge<Pages>) -> Vec<(u32, u64)> {
+        let mut records = Vec::new();
+        merge.take_until_empty(|raw| records.push((raw.cpu, raw.time)));
+        records
     }
 
     #[test]
@@ -243,9 +262,7 @@ mod tests {
         for records in [vec![(1, 1), (0, 3), (1, 4)], vec![(0, 5)], vec![]] {
             let is_read = merge.fill(|cpu, lost| all.push((cpu, lost)));
             assert_eq!(is_read.unwrap(), records.len() == 3);
-            let taken = merge.take_until_empty().into_iter();
-            let taken: Vec<_> = taken.map(|raw| (raw.cpu, raw.time)).collect();
-            assert_eq!(taken, records);
+            assert_eq!(taken(&mut merge), records);
         }
         assert_eq!(all, [(0, Lost::Unknown)]);
     }

@@ -269,7 +269,12 @@ impl Missing {
             "hit",
             "the table of counts was full",
         );
-        line(self.lost, self.read, "record", "the trace buffer was full");
+        line(
+            self.lost,
+            self.read,
+            "record",
+            "the trace buffer was full: see --buffer",
+        );
         line(
             self.unprobed,
             0,
@@ -402,7 +407,7 @@ mod tests {
             missing.lines(),
             "missing: 90 hits (90.0 %): more calls were in flight than MAXACTIVE, or a hit was inside another probe\n\
              missing: 5 hits (33.3 %): the table of counts was full\n\
-             missing: 7 records (58.3 %): the trace buffer was full\n\
+             missing: 7 records (58.3 %): the trace buffer was full: see --buffer\n\
              missing: 1 function: the kernel refuses a probe there\n"
         );
         assert_eq!(

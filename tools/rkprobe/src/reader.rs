@@ -8,7 +8,13 @@ use std::{
         OpenOptions, //
     },
     io::Read,
-    os::unix::fs::OpenOptionsExt,
+    os::{
+        fd::{
+            AsFd,
+            BorrowedFd, //
+        },
+        unix::fs::OpenOptionsExt, //
+    },
     rc::Rc,
     time::{
         Duration,
@@ -96,6 +102,11 @@ impl Reader {
         })
     }
 
+    /// The buffers of the CPUs. Each can be waited for until it is half full. C: `buffer_percent`.
+    pub fn buffers(&self) -> Vec<BorrowedFd<'_>> {
+        self.merge.files().map(File::as_fd).collect()
+    }
+
     /// Calls `show` with each record, and without one when there are no others, until it returns false. Returns what it
     /// returned last. Reports where records were lost.
     ///
@@ -148,12 +159,18 @@ impl Reader {
 
     /// Takes the records in the order of their times, until no record of one of the CPUs is left.
     fn take_until_empty(&mut self) -> Vec<Entry> {
+        let Self {
+            merge,
+            decoder,
+            stacks,
+            ..
+        } = self;
         let mut complete = Vec::new();
-        for Raw { cpu, time, bytes } in self.merge.take_until_empty() {
-            if let Some(part) = self.decoder.part(cpu, time, &bytes) {
-                complete.extend(self.stacks.take(cpu, part));
+        merge.take_until_empty(|Raw { cpu, time, bytes }| {
+            if let Some(part) = decoder.part(cpu, time, bytes) {
+                stacks.take(cpu, part, &mut complete);
             }
-        }
+        });
         self.finish(complete)
     }
 
@@ -175,8 +192,7 @@ impl Reader {
                     entry.user_stack = programs.frames(thread, &user_stack);
                 }
             }
-            let stack = stream::without_probe(&entry.stack, &entry.record());
-            entry.stack = stack.into_iter().map(String::from).collect();
+            stream::remove_probe(&mut entry);
             entries.push(entry);
         }
         entries

@@ -25,6 +25,42 @@ pub struct Record<'a> {
     pub user_stack: Vec<String>,
 }
 
+/// The fields of a record. A run can have many records, so the values share one string.
+#[derive(Debug, Default, PartialEq)]
+pub struct Fields {
+    names: Rc<[Rc<str>]>,
+    /// The values, one after the other.
+    text: String,
+    /// Where each value ends in the text.
+    ends: Vec<usize>,
+}
+
+impl Fields {
+    /// Fields with these names. `write` writes the value of the field with an index.
+    pub fn new(names: &Rc<[Rc<str>]>, mut write: impl FnMut(usize, &mut String)) -> Self {
+        let mut text = String::new();
+        let ends = (0..names.len()).map(|index| {
+            write(index, &mut text);
+            text.len()
+        });
+        Self {
+            names: Rc::clone(names),
+            ends: ends.collect(),
+            text,
+        }
+    }
+
+    /// The names and the values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut start = 0;
+        self.names.iter().zip(&self.ends).map(move |(name, end)| {
+            let value = &self.text[start..*end];
+            start = *end;
+            (&**name, value)
+        })
+    }
+}
+
 /// A record that has its parts.
 #[derive(Debug, Default, PartialEq)]
 pub struct Entry {
@@ -35,23 +71,22 @@ pub struct Entry {
     pub cpu: u32,
     pub time: u64,
     pub place: String,
-    pub fields: Vec<(Rc<str>, String)>,
-    pub stack: Vec<String>,
+    pub fields: Fields,
+    pub stack: Vec<Rc<str>>,
     pub user_stack: Vec<String>,
 }
 
 impl Entry {
     /// The record.
     pub fn record(&self) -> Record<'_> {
-        let fields = self.fields.iter();
         Record {
             comm: &self.comm,
             pid: &self.pid,
             cpu: self.cpu,
             time: self.time,
             place: &self.place,
-            fields: fields.map(|(name, value)| (&**name, &**value)).collect(),
-            stack: self.stack.iter().map(String::as_str).collect(),
+            fields: self.fields.iter().collect(),
+            stack: self.stack.iter().map(|frame| &**frame).collect(),
             user_stack: self.user_stack.clone(),
         }
     }
@@ -86,7 +121,7 @@ impl<'a> Record<'a> {
 
     /// The place `CALLER+0x1/0x2` of a return, from `CALLER+0x1/0x2 <- FUNCTION`.
     pub fn return_address(&self) -> Option<&'a str> {
-        self.place.split_once(" <- ").map(|(caller, _)| caller)
+        return_address(self.place)
     }
 
     /// The function of the probe, and its module: from the place `CALLER+0x1/0x2 <- FUNCTION` of a return, or the place
@@ -100,6 +135,11 @@ impl<'a> Record<'a> {
     pub fn caller(&self) -> &'a str {
         self.place.split(['+', ' ']).next().unwrap_or(self.place)
     }
+}
+
+/// The place `CALLER+0x1/0x2` of a return, from `CALLER+0x1/0x2 <- FUNCTION`.
+pub fn return_address(place: &str) -> Option<&str> {
+    place.split_once(" <- ").map(|(caller, _)| caller)
 }
 
 /// The function of the place `FUNCTION+0x1/0x2 [MODULE]`.
@@ -194,7 +234,10 @@ pub mod tests {
         /// The record in a line of the event.
         pub fn parse(line: &str, event: &str) -> Option<Self> {
             let record = Record::parse(line, event)?;
-            let fields = record.fields.into_iter();
+            let names = record.fields.iter().map(|(name, _)| Rc::from(*name));
+            let fields = Fields::new(&names.collect(), |index, text| {
+                text.push_str(record.fields[index].1);
+            });
             Some(Self {
                 event: event.into(),
                 comm: record.comm.into(),
@@ -202,9 +245,7 @@ pub mod tests {
                 cpu: record.cpu,
                 time: record.time,
                 place: record.place.into(),
-                fields: fields
-                    .map(|(name, value)| (name.into(), value.into()))
-                    .collect(),
+                fields,
                 ..Self::default()
             })
         }

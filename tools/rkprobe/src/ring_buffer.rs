@@ -6,6 +6,8 @@
 //! type in the lower 5 bits, and above them the time since the entry before. C: `struct buffer_data_page`,
 //! `struct ring_buffer_event`.
 
+use std::ops::Range;
+
 use crate::format::Field;
 
 /// The records before a page were lost. C: `RB_MISSED_EVENTS`.
@@ -76,6 +78,7 @@ impl<'a> Page<'a> {
             records: Records {
                 time: word64(bytes, 0)?,
                 entries,
+                start: layout.data,
             },
         })
     }
@@ -85,11 +88,13 @@ impl<'a> Page<'a> {
 pub struct Records<'a> {
     time: u64,
     entries: &'a [u8],
+    /// Where the entries are in the page.
+    start: usize,
 }
 
-impl<'a> Iterator for Records<'a> {
-    /// The time in ns, and the bytes.
-    type Item = (u64, &'a [u8]);
+impl Iterator for Records<'_> {
+    /// The time in ns, and where the record is in the page.
+    type Item = (u64, Range<usize>);
 
     fn next(&mut self) -> Option<Self::Item> {
         // Each round takes at least the head of an entry.
@@ -109,8 +114,9 @@ impl<'a> Iterator for Records<'a> {
                 _ => (8, 0),
             };
             let end = usize::try_from(length).ok()?.checked_add(start)?;
-            let record = entries.get(start..end)?;
             self.entries = entries.get(end..)?;
+            let record = self.start + start..self.start + end;
+            self.start = record.end;
             match ty {
                 PADDING => {}
                 TIME_EXTEND => self.time = self.time.wrapping_add(long()?),
@@ -176,7 +182,7 @@ pub mod tests {
 
     fn records(bytes: &[u8]) -> (Lost, Vec<(u64, Vec<u8>)>) {
         let page = Page::new(bytes, &LAYOUT).unwrap();
-        let records = page.records.map(|(time, record)| (time, record.into()));
+        let records = page.records.map(|(time, at)| (time, bytes[at].into()));
         (page.lost, records.collect())
     }
 

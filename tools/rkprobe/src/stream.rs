@@ -5,7 +5,10 @@
 //! The kernel writes the stack traces of a record as records of their own, after it in the buffer of the same CPU: first
 //! that of the kernel, and then that of the program.
 
-use std::process;
+use std::{
+    process,
+    rc::Rc, //
+};
 
 use serde::Serialize;
 
@@ -15,6 +18,7 @@ use crate::{
     programs,
     record::{
         name_of,
+        return_address,
         Entry,
         Record, //
     },
@@ -170,7 +174,7 @@ impl Options {
 pub fn show_stack<T: AsRef<str>>(stack: &[T]) -> String {
     let lines = stack.iter();
     lines
-        .map(|frame| format!("          {}\n", frame.as_ref()))
+        .flat_map(|frame| ["          ", frame.as_ref(), "\n"])
         .collect()
 }
 
@@ -185,7 +189,7 @@ pub enum Part {
     /// A record of an event.
     Record(Entry),
     /// The functions of the stack trace of the record before, the innermost first.
-    Stack(Vec<String>),
+    Stack(Vec<Rc<str>>),
     /// The addresses of the program's stack trace, the innermost first.
     UserStack(Vec<u64>),
 }
@@ -216,42 +220,36 @@ impl Stacks {
         }
     }
 
-    /// Takes a record of a CPU. Returns the records that are complete.
-    pub fn take(&mut self, cpu: u32, part: Part) -> Vec<Pending> {
-        let is_of_cpu = |pending: &Pending| pending.entry.cpu == cpu;
-        let mut waiting = self.pending.iter_mut().find(|pending| is_of_cpu(pending));
-        let is_last = match part {
-            Part::Record(entry) => {
+    /// Takes a record of a CPU. Adds those that are complete then to `complete`.
+    pub fn take(&mut self, cpu: u32, part: Part, complete: &mut Vec<Pending>) {
+        let of_cpu = |pending: &Pending| pending.entry.cpu == cpu;
+        let waiting = self.pending.iter().position(of_cpu);
+        match (part, waiting) {
+            (Part::Record(entry), _) => {
                 // The kernel had no memory for the stack trace of the record before, or its task has none.
-                let mut complete = self.remove(is_of_cpu);
+                complete.extend(waiting.map(|index| self.pending.remove(index)));
+                let waits = self.options.has_user_stack || self.options.has_stack_of(&entry.event);
                 let pending = Pending {
                     entry,
                     user_stack: Vec::new(),
                     is_old: false,
                 };
-                let event = &pending.entry.event;
-                match self.options.has_user_stack || self.options.has_stack_of(event) {
+                match waits {
                     true => self.pending.push(pending),
                     false => complete.push(pending),
                 }
-                return complete;
             }
-            Part::Stack(frames) => {
-                if let Some(pending) = &mut waiting {
-                    pending.entry.stack = frames;
+            (Part::Stack(frames), Some(index)) => {
+                self.pending[index].entry.stack = frames;
+                if !self.options.has_user_stack {
+                    complete.push(self.pending.remove(index));
                 }
-                !self.options.has_user_stack
             }
-            Part::UserStack(frames) => {
-                if let Some(pending) = &mut waiting {
-                    pending.user_stack = frames;
-                }
-                true
+            (Part::UserStack(frames), Some(index)) => {
+                self.pending[index].user_stack = frames;
+                complete.push(self.pending.remove(index));
             }
-        };
-        match is_last {
-            true => self.remove(is_of_cpu),
-            false => Vec::new(),
+            (Part::Stack(_) | Part::UserStack(_), None) => {}
         }
     }
 
@@ -276,33 +274,33 @@ impl Stacks {
     }
 }
 
-/// The functions of a record's stack trace, without those of the probe itself. At a return on arm64, the stack trace of
-/// the kernel lacks the caller.
-pub fn without_probe<'a>(stack: &'a [String], record: &Record<'a>) -> Vec<&'a str> {
-    let calls_probe = |frame: &String| OF_PROBES.contains(&name_of(frame));
-    let is_of_probe = |frame: &&String| frame.ends_with("[rkprobe]") || frame.starts_with("0x");
+/// Removes the functions of the probe itself from the stack trace of a record. At a return on arm64, the stack trace of the
+/// kernel lacks the caller, which is added.
+pub fn remove_probe(entry: &mut Entry) {
+    let stack = &entry.stack;
+    let calls_probe = |frame: &Rc<str>| OF_PROBES.contains(&name_of(frame));
+    let is_of_probe = |frame: &&Rc<str>| frame.ends_with("[rkprobe]") || frame.starts_with("0x");
     let of_probe = stack.iter().take(MAX_OF_PROBES).rposition(calls_probe);
-    let stack = &stack[of_probe.map_or(0, |last| last + 1)..];
-    let mut first = stack.iter().take_while(is_of_probe).count();
+    let mut first = of_probe.map_or(0, |last| last + 1);
+    first += stack[first..].iter().take_while(is_of_probe).count();
+    let caller = return_address(&entry.place);
     // A trampoline of ftrace can have the name of a module that was at its address.
     let is_own = |at: usize| {
         let frame = stack.get(at).map(|frame| name_of(frame));
-        record.return_address().is_none() && frame == Some(name_of(record.place))
+        caller.is_none() && frame == Some(name_of(&entry.place))
     };
     if !is_own(first) && is_own(first + 1) {
         first += 1;
     }
-    let mut stack: Vec<_> = stack[first..].iter().map(String::as_str).collect();
-    let caller = record.return_address();
     // Another return probe of the function can hide the caller.
     let known =
         caller.filter(|caller| caller.contains('+') && !OF_PROBES.contains(&name_of(caller)));
-    if let (Some(first), Some(caller)) = (stack.first(), known) {
-        if name_of(first) != name_of(caller) {
-            stack.insert(0, caller);
-        }
-    }
-    stack
+    let is_next = |caller: &&str| {
+        let next = stack.get(first);
+        next.is_some_and(|next| name_of(next) != name_of(caller))
+    };
+    let caller: Option<Rc<str>> = known.filter(is_next).map(Rc::from);
+    drop(entry.stack.splice(..first, caller));
 }
 
 #[cfg(test)]
@@ -331,6 +329,13 @@ mod tests {
         Part::Stack(vec![frame.into()])
     }
 
+    /// The records that are complete after a part.
+    fn take(stacks: &mut Stacks, cpu: u32, part: Part) -> Vec<Pending> {
+        let mut complete = Vec::new();
+        stacks.take(cpu, part, &mut complete);
+        complete
+    }
+
     fn shown(records: Vec<Pending>) -> Vec<(String, String, usize)> {
         let records = records.into_iter();
         records
@@ -355,30 +360,30 @@ mod tests {
             }),
             part => part,
         };
-        assert_eq!(stacks.take(1, of("put", "5")).len(), 1);
-        assert_eq!(stacks.take(1, of("get", "6")).len(), 0);
-        let complete = stacks.take(1, Part::Stack(vec!["f".into()]));
+        assert_eq!(take(&mut stacks, 1, of("put", "5")).len(), 1);
+        assert_eq!(take(&mut stacks, 1, of("get", "6")).len(), 0);
+        let complete = take(&mut stacks, 1, Part::Stack(vec!["f".into()]));
         assert_eq!((complete.len(), &*complete[0].entry.pid), (1, "6"));
     }
 
     #[test]
     fn a_record_gets_the_stack_of_its_cpu() {
         let mut all = Stacks::new(&KERNEL);
-        assert!(all.take(0, record(0, "1")).is_empty());
-        assert!(all.take(1, record(1, "2")).is_empty());
-        assert_eq!(shown(all.take(1, stack("f"))), one("2", "f", 0));
-        assert_eq!(shown(all.take(0, stack("g"))), one("1", "g", 0));
-        assert!(all.take(0, stack("h")).is_empty());
+        assert!(take(&mut all, 0, record(0, "1")).is_empty());
+        assert!(take(&mut all, 1, record(1, "2")).is_empty());
+        assert_eq!(shown(take(&mut all, 1, stack("f"))), one("2", "f", 0));
+        assert_eq!(shown(take(&mut all, 0, stack("g"))), one("1", "g", 0));
+        assert!(take(&mut all, 0, stack("h")).is_empty());
         assert!(all.end().is_empty());
     }
 
     #[test]
     fn the_stack_of_the_program_is_the_last() {
         let mut all = Stacks::new(&Options::with_stacks(true, true));
-        assert!(all.take(0, record(0, "1")).is_empty());
-        assert!(all.take(0, stack("f")).is_empty());
+        assert!(take(&mut all, 0, record(0, "1")).is_empty());
+        assert!(take(&mut all, 0, stack("f")).is_empty());
         assert_eq!(
-            shown(all.take(0, Part::UserStack(vec![1, 2]))),
+            shown(take(&mut all, 0, Part::UserStack(vec![1, 2]))),
             one("1", "f", 2)
         );
     }
@@ -386,14 +391,22 @@ mod tests {
     #[test]
     fn a_record_without_a_stack_is_shown_later() {
         let mut all = Stacks::new(&KERNEL);
-        assert!(all.take(0, record(0, "1")).is_empty());
-        assert_eq!(shown(all.take(0, record(0, "2"))), one("1", "", 0));
+        assert!(take(&mut all, 0, record(0, "1")).is_empty());
+        assert_eq!(shown(take(&mut all, 0, record(0, "2"))), one("1", "", 0));
         assert!(all.rest().is_empty());
         assert_eq!(shown(all.rest()), one("2", "", 0));
-        assert!(all.take(0, record(0, "1")).is_empty());
+        assert!(take(&mut all, 0, record(0, "1")).is_empty());
         assert_eq!(shown(all.end()), one("1", "", 0));
-        let complete = Stacks::new(&Options::default()).take(0, record(0, "2"));
+        let complete = take(&mut Stacks::new(&Options::default()), 0, record(0, "2"));
         assert_eq!(shown(complete), one("2", "", 0));
+    }
+
+    /// The stack trace of the record in a line that has this one, without the probe.
+    fn without_probe(stack: &[&str], line: &str) -> Vec<Rc<str>> {
+        let mut entry = Entry::parse(line, "e").expect("a record");
+        entry.stack = stack.iter().map(|frame| Rc::from(*frame)).collect();
+        remove_probe(&mut entry);
+        entry.stack
     }
 
     #[test]
@@ -402,31 +415,26 @@ mod tests {
             "fprobe_return+0x1/0x2",
             "return_to_handler+0x1/0x2",
             "h+0x1/0x2",
-        ]
-        .map(String::from);
+        ];
         for (place, shown) in [
-            ("g+0x1/0x2 <- f", vec!["g+0x1/0x2", "h+0x1/0x2"]),
-            ("h+0x1/0x2 <- f", vec!["h+0x1/0x2"]),
-            ("return_to_handler+0x0/0x2 <- f", vec!["h+0x1/0x2"]),
-            ("f+0x0/0x2", vec!["h+0x1/0x2"]),
+            ("g+0x1/0x2 <- f", &["g+0x1/0x2", "h+0x1/0x2"][..]),
+            ("h+0x1/0x2 <- f", &["h+0x1/0x2"]),
+            ("return_to_handler+0x0/0x2 <- f", &["h+0x1/0x2"]),
+            ("f+0x0/0x2", &["h+0x1/0x2"]),
         ] {
             let line = format!("a-1 [000] ..... 1.0: e: ({place}) a=1");
-            let record = Record::parse(&line, "e").expect("a record");
-            assert_eq!(without_probe(&stack, &record), shown);
-            assert_eq!(without_probe(&[], &record), [""; 0]);
+            assert_eq!(without_probe(&stack, &line).join(" "), shown.join(" "));
+            assert!(without_probe(&[], &line).is_empty());
         }
     }
 
     #[test]
     fn a_trampoline_is_no_frame() {
-        let record = Record::parse("cat-1 [000] ..... 1.0: e: (f+0x4/0x9) a=1", "e").unwrap();
-        let stack = ["init+0x85/0xff0 [m]", "f+0x9/0x9", "g+0x1/0x2"].map(String::from);
-        assert_eq!(without_probe(&stack, &record), ["f+0x9/0x9", "g+0x1/0x2"]);
-        assert_eq!(
-            without_probe(&stack[1..], &record),
-            ["f+0x9/0x9", "g+0x1/0x2"]
-        );
-        let others = ["h+0x1/0x2", "g+0x1/0x2"].map(String::from);
-        assert_eq!(without_probe(&others, &record), ["h+0x1/0x2", "g+0x1/0x2"]);
+        let line = "cat-1 [000] ..... 1.0: e: (f+0x4/0x9) a=1";
+        let stack = ["init+0x85/0xff0 [m]", "f+0x9/0x9", "g+0x1/0x2"];
+        let shown = |stack: &[&str]| without_probe(stack, line).join(" ");
+        assert_eq!(shown(&stack), "f+0x9/0x9 g+0x1/0x2");
+        assert_eq!(shown(&stack[1..]), "f+0x9/0x9 g+0x1/0x2");
+        assert_eq!(shown(&["h+0x1/0x2", "g+0x1/0x2"]), "h+0x1/0x2 g+0x1/0x2");
     }
 }

@@ -9,7 +9,8 @@ use std::{
         RefMut, //
     },
     collections::HashMap,
-    fs, //
+    fs,
+    rc::Rc, //
 };
 
 use crate::{
@@ -219,7 +220,7 @@ struct Current {
     table: Table,
     /// The modules whose symbols the table has.
     modules: Option<String>,
-    known: HashMap<u64, String>,
+    known: HashMap<u64, Rc<str>>,
 }
 
 impl Current {
@@ -273,12 +274,12 @@ impl Symbols {
 struct Known<'s>(RefMut<'s, Current>);
 
 impl Names for Known<'_> {
-    fn symbol(&mut self, address: u64) -> String {
+    fn symbol(&mut self, address: u64) -> Rc<str> {
         let Current { table, known, .. } = &mut *self.0;
         if let Some(text) = known.get(&address) {
-            return text.clone();
+            return Rc::clone(text);
         }
-        let text = match table.find(address) {
+        let text: Rc<str> = match table.find(address) {
             Some(found) => {
                 let module = found
                     .module
@@ -287,17 +288,18 @@ impl Names for Known<'_> {
                     "{}+{:#x}/{:#x}{module}",
                     found.name, found.offset, found.size
                 )
+                .into()
             }
-            None => format!("{address:#x}"),
+            None => format!("{address:#x}").into(),
         };
         if known.len() >= MAX_KNOWN {
             known.clear();
         }
-        known.insert(address, text.clone());
+        known.insert(address, Rc::clone(&text));
         text
     }
 
-    fn code(&mut self, address: u64) -> String {
+    fn code(&mut self, address: u64) -> Rc<str> {
         if address == 0 {
             return "0".into();
         }
@@ -312,10 +314,10 @@ impl Names for Known<'_> {
         }
     }
 
-    fn function(&mut self, address: u64) -> String {
+    fn function(&mut self, address: u64) -> Rc<str> {
         let text = self.code(address);
         match text.starts_with("0x") {
-            true => format!("{address:#010x}"),
+            true => format!("{address:#010x}").into(),
             false => text.split('+').next().unwrap_or("").into(),
         }
     }
@@ -365,8 +367,8 @@ mod tests {
             (0xffff_ffff_d000_0000, "0xffffffffd0000000"),
             (u64::MAX, "0xffffffffffffffff"),
         ] {
-            assert_eq!(names.symbol(address), symbol);
-            assert_eq!(names.symbol(address), symbol);
+            assert_eq!(&*names.symbol(address), symbol);
+            assert_eq!(&*names.symbol(address), symbol);
         }
     }
 

@@ -12,7 +12,10 @@ use std::{
         self,
         Write, //
     },
-    os::unix::fs::PermissionsExt,
+    os::{
+        fd::BorrowedFd,
+        unix::fs::PermissionsExt, //
+    },
     path::Path,
     sync::{
         atomic::{
@@ -97,12 +100,32 @@ pub fn is_interrupted() -> bool {
     INTERRUPTED.load(Relaxed)
 }
 
-/// Waits for at most `time`, or until a signal arrives. Returns whether the reader of the standard output has gone.
-pub fn wait(time: Duration) -> bool {
+/// What happened first.
+#[derive(Debug, PartialEq)]
+pub enum Woken {
+    /// The time is over, or a signal arrived.
+    Over,
+    /// One of the files has something to read.
+    Ready,
+    /// The reader of the standard output has gone.
+    ClosedPipe,
+}
+
+/// Waits for at most `time`, or until one of the files can be read.
+pub fn wait(time: Duration, files: &[BorrowedFd<'_>]) -> Woken {
     let stdout = io::stdout();
-    let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+    let files = files.iter().map(|file| PollFd::new(file, PollFlags::IN));
+    let mut all: Vec<_> = std::iter::once(PollFd::new(&stdout, PollFlags::empty()))
+        .chain(files)
+        .collect();
     let time = Timespec::try_from(time).ok();
-    poll(&mut fds, time.as_ref()).is_ok_and(|_| fds[0].revents().contains(PollFlags::ERR))
+    if !poll(&mut all, time.as_ref()).is_ok_and(|ready| ready > 0) {
+        return Woken::Over;
+    }
+    match all[0].revents().contains(PollFlags::ERR) {
+        true => Woken::ClosedPipe,
+        false => Woken::Ready,
+    }
 }
 
 /// Takes the lock of `file` if nobody has it. The kernel gives the lock back when the process ends.
@@ -181,7 +204,23 @@ pub fn is_root() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::{
+        fd::AsFd,
+        unix::net::UnixStream, //
+    };
+
     use super::*;
+
+    #[test]
+    fn a_wait_ends_when_a_file_can_be_read() {
+        let (reader, mut writer) = UnixStream::pair().unwrap();
+        let moment = Duration::from_millis(1);
+        assert_eq!(wait(moment, &[]), Woken::Over);
+        assert_eq!(wait(moment, &[reader.as_fd()]), Woken::Over);
+        writer.write_all(b"x").unwrap();
+        let long = Duration::from_secs(1000);
+        assert_eq!(wait(long, &[reader.as_fd()]), Woken::Ready);
+    }
 
     #[test]
     fn times_have_microseconds() {

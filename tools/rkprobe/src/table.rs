@@ -6,6 +6,7 @@ use std::{
     array,
     cmp::Reverse,
     collections::BTreeMap,
+    os::fd::BorrowedFd,
     time::{
         Duration,
         Instant, //
@@ -289,6 +290,13 @@ impl<Q: Question, const N: usize> OnTerminal for Run<'_, Q, N> {
 impl<Q: Question, const N: usize> Live for Run<'_, Q, N> {
     fn has_records(&self) -> bool {
         matches!(self.source, Source::Records(_))
+    }
+
+    fn buffers(&self) -> Vec<BorrowedFd<'_>> {
+        match &self.source {
+            Source::Records(tally) => tally.buffers(),
+            Source::Tables(_) => Vec::new(),
+        }
     }
 
     fn poll(&mut self, is_end: bool) -> Result {

@@ -3,7 +3,10 @@
 //! Tables that the tool makes of records, because the answer needs two events, a start and an end, or because the
 //! kernel's tables have no stack traces of programs.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    os::fd::BorrowedFd, //
+};
 
 use crate::{
     context::Context,
@@ -100,6 +103,11 @@ impl Tally {
             events: events.iter().map(E::to_string).collect(),
             tables: Vec::new(),
         }
+    }
+
+    /// The buffers of the records, once they are read.
+    pub fn buffers(&self) -> Vec<BorrowedFd<'_>> {
+        self.reader.as_ref().map_or(Vec::new(), Reader::buffers)
     }
 
     /// Counts the records that there are, or those before `is_over` says that the run ends.
@@ -206,7 +214,7 @@ mod tests {
         let entry = |event: &str, stack: &[&str], user_stack: &[&str]| Entry {
             event: event.into(),
             place: "f+0x4/0x9".into(),
-            stack: stack.iter().map(|frame| frame.to_string()).collect(),
+            stack: stack.iter().map(|frame| (*frame).into()).collect(),
             user_stack: user_stack.iter().map(|frame| frame.to_string()).collect(),
             ..Entry::default()
         };

@@ -112,7 +112,7 @@ mod tests {
         call.lost = 3;
         let signatures = Signatures::default();
         let cause = cause::find(&call, &signatures.returns);
-        let root = [("name".to_string(), "a".into())].into_iter().collect();
+        let root = [("name".into(), "a".into())].into_iter().collect();
         let syscall = Some("open()".into());
         let line = line(&call, cause.as_ref(), &signatures, syscall, Some(root));
         let json: Json = serde_json::to_value(line).unwrap();

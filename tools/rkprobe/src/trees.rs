@@ -336,7 +336,7 @@ fn missing(call: &Call) -> String {
             call.lost,
             "the buffer of the call or the return stack of the task was full",
         ),
-        (call.unread, "the trace buffer was full"),
+        (call.unread, "the trace buffer was full: see --buffer"),
     ] {
         if count > 0 {
             text += &format!("  {count} steps are missing: {why}\n");

@@ -3,7 +3,10 @@
 //! Values as people read them: which fetch arguments record a value, and how the answer shows it. Its type in BTF
 //! decides.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    rc::Rc, //
+};
 
 use probe::btf::{
     Btf,
@@ -43,7 +46,7 @@ const MIN_ERROR: u64 = u64::MAX - 4094;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
     /// The name of its field.
-    name: String,
+    name: Rc<str>,
     /// The fetch arguments that record it.
     fetch: String,
     kind: Kind,
@@ -100,9 +103,16 @@ impl Value {
         matches!(self.kind, Kind::Text(_)).then(|| format!("{}_at", self.name))
     }
 
+    /// Whether a field has the address of this string.
+    fn has_address(&self, field: &str) -> bool {
+        matches!(self.kind, Kind::Text(_)) && field.strip_suffix("_at") == Some(&self.name)
+    }
+
     /// The address of a string.
     fn address<'a>(&self, record: &Record<'a>) -> Option<&'a str> {
-        record.field(&self.address_name()?)
+        let mut fields = record.fields.iter();
+        let found = fields.find(|(name, _)| self.has_address(name))?;
+        Some(found.1)
     }
 
     /// The string without its quotes. `None` if it cannot be read.
@@ -119,33 +129,33 @@ impl Value {
     }
 
     /// The value as text.
-    pub fn show(&self, record: &Record<'_>) -> String {
+    pub fn show<'a>(&self, record: &Record<'a>) -> Cow<'a, str> {
         let raw = self.raw(record);
         let shown = match &self.kind {
             Kind::Plain => return plain_text(raw),
             Kind::Boolean => boolean(raw).map(|value| value.to_string()),
             Kind::Hex => raw.parse().ok().map(hex),
-            Kind::Pointer => address(raw).map(|address| match address {
-                0 => "NULL".into(),
-                _ => error_of(address).unwrap_or_else(|| raw.into()),
-            }),
-            Kind::Text(length) => Some(match self.string(record, length.as_deref()) {
-                Some(text) => quote(text),
+            Kind::Pointer => match address(raw) {
+                Some(0) => return "NULL".into(),
+                address => address.and_then(error_of),
+            },
+            Kind::Text(length) => match self.string(record, length.as_deref()) {
+                Some(text) => Some(quote(text)),
                 None => match self.address(record) {
-                    Some("0x0") => "NULL".into(),
-                    Some(address) => format!("{address} {FAULT}"),
-                    None => raw.into(),
+                    Some("0x0") => return "NULL".into(),
+                    Some(address) => Some(format!("{address} {FAULT}")),
+                    None => None,
                 },
-            }),
-            Kind::Symbol => Some(match raw {
-                "0x0" => "NULL".into(),
-                _ => symbol(raw),
-            }),
+            },
+            Kind::Symbol => match raw {
+                "0x0" => return "NULL".into(),
+                _ => Some(symbol(raw)),
+            },
             Kind::Names(names) => raw.parse().ok().map(|number| enumerator(names, number)),
             Kind::Flags(flags) => raw.parse().ok().map(|number| flags.show(number)),
             Kind::Mode => raw.parse().ok().map(flags::mode),
         };
-        shown.unwrap_or_else(|| raw.into())
+        shown.map_or(raw.into(), Cow::Owned)
     }
 
     /// The value as JSON. Numbers are numbers, and addresses are strings.
@@ -181,17 +191,17 @@ impl Value {
 }
 
 /// An object of JSON. The user or the kernel chose the names of its members.
-pub struct Members(Vec<(String, Json)>);
+pub struct Members(Vec<(Rc<str>, Json)>);
 
-impl FromIterator<(String, Json)> for Members {
-    fn from_iter<T: IntoIterator<Item = (String, Json)>>(members: T) -> Self {
+impl FromIterator<(Rc<str>, Json)> for Members {
+    fn from_iter<T: IntoIterator<Item = (Rc<str>, Json)>>(members: T) -> Self {
         Self(members.into_iter().collect())
     }
 }
 
 impl Serialize for Members {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+        serializer.collect_map(self.0.iter().map(|(name, value)| (&**name, value)))
     }
 }
 
@@ -298,7 +308,7 @@ impl Values {
     /// The field with the address of a parameter that is a string.
     pub fn address_name(&self, parameter: &str) -> Option<String> {
         let mut parameters = self.parameters.iter().flatten();
-        let found = parameters.find(|value| value.name == parameter)?;
+        let found = parameters.find(|value| &*value.name == parameter)?;
         found.address_name()
     }
 
@@ -337,9 +347,7 @@ impl Values {
         let known = self.parameters.iter().flatten().chain(&self.shown);
         let known: Vec<&Value> = known.filter(is_recorded).collect();
         let is_known = |name: &str| {
-            let is_it = |value: &&Value| {
-                value.name == name || value.address_name().as_deref() == Some(name)
-            };
+            let is_it = |value: &&Value| *value.name == *name || value.has_address(name);
             let address_of = name.strip_suffix("_at");
             own.contains(&name)
                 || address_of.is_some_and(|name| own.contains(&name))
@@ -355,23 +363,33 @@ impl Values {
 
     /// The arguments as in a call in C, and what the user wants to see. `own` are the other fields of the record.
     pub fn show(&self, record: &Record<'_>, own: &[&str]) -> String {
-        let arguments = self.arguments(record, own).into_iter();
-        let all = arguments.map(|value| format!("{}={}", value.name, value.show(record)));
-        all.collect::<Vec<_>>().join(", ")
+        let mut text = String::new();
+        for value in self.arguments(record, own) {
+            if !text.is_empty() {
+                text += ", ";
+            }
+            text += &value.name;
+            text.push('=');
+            text += &value.show(record);
+        }
+        text
     }
 
     /// The same as JSON.
     pub fn json(&self, record: &Record<'_>, own: &[&str]) -> Members {
         let arguments = self.arguments(record, own).into_iter();
-        let members = arguments.map(|value| (value.name.clone(), value.json(record)));
+        let members = arguments.map(|value| (Rc::clone(&value.name), value.json(record)));
         members.collect()
     }
 
     /// The name of each value, with the value as text and as JSON.
-    pub fn each(&self, record: &Record<'_>, own: &[&str]) -> Vec<(String, String, Json)> {
+    pub fn each(&self, record: &Record<'_>, own: &[&str]) -> Vec<(Rc<str>, String, Json)> {
         let arguments = self.arguments(record, own).into_iter();
         arguments
-            .map(|value| (value.name.clone(), value.show(record), value.json(record)))
+            .map(|value| {
+                let (text, json) = (value.show(record).into_owned(), value.json(record));
+                (Rc::clone(&value.name), text, json)
+            })
             .collect()
     }
 
@@ -379,7 +397,8 @@ impl Values {
     pub fn show_result(&self, record: &Record<'_>, name: &str) -> Option<String> {
         record.field(name)?;
         let value = self.result(name);
-        Some(value.error(record).unwrap_or_else(|| value.show(record)))
+        let error = value.error(record);
+        Some(error.unwrap_or_else(|| value.show(record).into_owned()))
     }
 
     /// The same as JSON, with the name of the error that it is.
@@ -503,8 +522,8 @@ pub fn quote(text: &str) -> String {
 }
 
 /// A field that the kernel prints, as text: a string can have line breaks and quotes.
-pub fn plain_text(raw: &str) -> String {
-    unquote(raw).map_or_else(|| raw.into(), quote)
+pub fn plain_text(raw: &str) -> Cow<'_, str> {
+    unquote(raw).map_or(raw.into(), |text| quote(text).into())
 }
 
 /// A field that the kernel prints, as JSON.

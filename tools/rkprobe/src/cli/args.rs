@@ -16,6 +16,7 @@ use crate::{
 use super::options::{
     functions,
     records::{
+        buffer,
         number,
         show,
         shown,
@@ -35,7 +36,7 @@ pub fn options() -> Command {
         waits(Command::new("args"))
             .about("With which arguments are functions called?")
             .arg(functions())
-            .args([number(), show(), stack(), user_stack(), time()]),
+            .args([number(), show(), stack(), user_stack(), time(), buffer()]),
     )
 }
 

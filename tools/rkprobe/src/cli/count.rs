@@ -19,7 +19,10 @@ use super::options::{
         by,
         divided_by, //
     },
-    records::user_stack,
+    records::{
+        buffer,
+        user_stack, //
+    },
     table::{
         table,
         tabulates, //
@@ -36,6 +39,7 @@ pub fn options() -> Command {
             .about("Which functions are called how often?")
             .arg(functions())
             .arg(by("Divide the calls by program name, thread, CPU or stack"))
+            .arg(buffer().requires("user-stack"))
             .arg(user_stack().help("With --by stack: also the functions of the program")),
         &["count", "name", "group"],
     ))

@@ -19,6 +19,7 @@ use super::options::{
         by_task,
         task, //
     },
+    records::buffer,
     table::{
         table,
         tabulates, //
@@ -37,6 +38,7 @@ pub fn options() -> Command {
                     .value_name("GLOB")
                     .help("Only disks with this name, which can have *, ? and [...]"),
             )
+            .arg(buffer())
             .arg(by_task(
                 ["comm", "pid", "cpu", "disk"],
                 "Divide the requests to a disk by program name (the default), thread or CPU, or not",

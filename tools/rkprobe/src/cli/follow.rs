@@ -17,6 +17,7 @@ use crate::{
 use super::options::{
     flag,
     records::{
+        buffer,
         count,
         number,
         perfetto,
@@ -79,6 +80,7 @@ pub fn options() -> Command {
                     .value_name("PATTERN,...")
                     .help("Show the calls of these functions only"),
             )
+            .arg(buffer())
             .arg(show().help("Show a value at each call, such as 'mode=$obj->i_mode:x16'"))
             .arg(
                 flag(

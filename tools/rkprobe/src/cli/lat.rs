@@ -25,6 +25,7 @@ use super::options::{
         divided_by,
         scale, //
     },
+    records::buffer,
     table::{
         table,
         tabulates, //
@@ -44,6 +45,7 @@ pub fn options() -> Command {
                  rkprobe lat [OPTIONS] STRUCT from FUNCTION until FUNCTION",
             )
             .arg(functions())
+            .arg(buffer().requires("from"))
             .args(from_until())
             .arg(
                 Arg::new("buckets")

@@ -16,6 +16,7 @@ use crate::{
 };
 
 use super::options::{
+    records::buffer,
     table::{
         sorts,
         table, //
@@ -34,6 +35,7 @@ pub fn options() -> Command {
                 "STRUCT",
                 "The structure that the object is, such as inode",
             ))
+            .arg(buffer())
             .args([
                 place("get", "The functions that get a reference, such as ihold"),
                 place("put", "The functions that put a reference, such as iput").required(true),

@@ -20,6 +20,7 @@ use super::options::{
         task, //
     },
     least,
+    records::buffer,
     table::{
         table,
         tabulates, //
@@ -33,6 +34,7 @@ pub fn options() -> Command {
         Command::new("locks")
             .about("Who waits for which mutex or semaphore, how long, and who holds it?")
             .arg(flag("stack", "Each stack counts on its own"))
+            .arg(buffer())
             .arg(by_task(
                 ["comm", "pid", "cpu", "holder"],
                 "Divide the waits for a holder by program name (the default), thread or CPU, or not",

@@ -18,6 +18,7 @@ use super::options::{
         by_task,
         task, //
     },
+    records::buffer,
     table::{
         table,
         tabulates, //
@@ -32,6 +33,7 @@ pub fn options() -> Command {
             .about(
                 "Which programs make and accept TCP connections, what is sent again, and what is dropped?",
             )
+            .arg(buffer())
             .arg(by_task(
                 ["comm", "pid", "cpu", "place"],
                 "Divide the connections to a place by program name (the default), thread or CPU, or not",

@@ -17,6 +17,7 @@ use crate::{
 use super::options::{
     functions,
     records::{
+        buffer,
         number,
         perfetto,
         show,
@@ -42,7 +43,15 @@ pub fn options() -> Command {
                 word("LIMIT", "A duration, such as 10ms")
                     .value_parser(|text: &str| duration::parse(text, "ms")),
             )
-            .args([number(), show(), stack(), user_stack(), time(), perfetto()]),
+            .args([
+                number(),
+                show(),
+                stack(),
+                user_stack(),
+                time(),
+                perfetto(),
+                buffer(),
+            ]),
     )
 }
 

@@ -16,6 +16,7 @@ use crate::{
 use super::options::{
     flag,
     records::{
+        buffer,
         number,
         stack,
         stream,
@@ -46,7 +47,7 @@ pub fn options() -> Command {
             )
             .conflicts_with_all(["svg", "sort", "top", "interval"]))
             .arg(number().requires("each").help("End after N writes"))
-            .args([stack(), user_stack(), time()].map(|arg| arg.requires("each"))),
+            .args([stack(), user_stack(), time(), buffer()].map(|arg| arg.requires("each"))),
         &["count", "name", "comm"],
     ))
 }

@@ -5,7 +5,10 @@
 //! An object probe records the functions that receive the object. The events of its source and of its end record, too:
 //! they are the first and the last step of a life.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    rc::Rc, //
+};
 
 use serde::{
     Serialize,
@@ -155,14 +158,14 @@ struct Step {
 }
 
 /// The name of a value, with the value as text and as JSON.
-type Shown = (String, String, Json);
+type Shown = (Rc<str>, String, Json);
 
 fn as_members<S: Serializer>(
     fields: &[Shown],
     serializer: S,
 ) -> std::result::Result<S::Ok, S::Error> {
     let fields = fields.iter();
-    serializer.collect_map(fields.map(|(name, _, json)| (name, json)))
+    serializer.collect_map(fields.map(|(name, _, json)| (&**name, json)))
 }
 
 /// A click on a step in a trace shows this.

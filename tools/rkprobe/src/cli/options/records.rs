@@ -61,6 +61,28 @@ pub fn time() -> Arg {
     flag("time", "Show the time of day and the CPU")
 }
 
+/// The option of the size of the trace buffers.
+pub fn buffer() -> Arg {
+    Arg::new("buffer")
+        .long("buffer")
+        .value_name("SIZE")
+        .value_parser(kib)
+        .help("Give each CPU a trace buffer of SIZE, such as 16M, if the records of a burst are missing")
+}
+
+/// Parses a size such as `512K` or `16M`. Returns KiB.
+fn kib(text: &str) -> Result<u64, String> {
+    const UNITS: [(char, u64); 3] = [('K', 1), ('M', 1024), ('G', 1024 * 1024)];
+
+    let size = UNITS.iter().find_map(|(unit, factor)| {
+        let number: u64 = text.strip_suffix(*unit)?.parse().ok()?;
+        number.checked_mul(*factor)
+    });
+    // C: `tracing_entries_write()` has the size in bytes in a word.
+    let size = size.filter(|size| (1..1 << 50).contains(size));
+    size.ok_or_else(|| format!("{text} is no size: write 512K, 16M or 1G"))
+}
+
 /// The option of a file for Perfetto.
 pub fn perfetto() -> Arg {
     Arg::new("perfetto")
@@ -77,5 +99,29 @@ pub fn stream(matches: &ArgMatches) -> stream::Options {
         has_user_stack: matches.get_flag("user-stack"),
         has_time: matches.get_flag("time"),
         ..stream::Options::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_has_a_unit() {
+        for (text, expected) in [("4K", 4), ("16M", 16384), ("2G", 2 << 20)] {
+            assert_eq!(kib(text), Ok(expected));
+        }
+        for wrong in [
+            "",
+            "M",
+            "0M",
+            "16",
+            "-1K",
+            "1.5M",
+            "16m",
+            "18446744073709551615G",
+        ] {
+            assert!(kib(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -19,6 +19,7 @@ use crate::{
 
 use super::{
     records::{
+        buffer,
         count,
         number,
         perfetto,
@@ -39,6 +40,7 @@ pub fn draws_trees(command: Command) -> Command {
         time(),
         svg().help("Also draw a flame graph of the functions' own time into FILE"),
         perfetto(),
+        buffer(),
     ])
 }
 
