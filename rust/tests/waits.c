@@ -8,12 +8,15 @@
  *	a b	lock the mutex of this letter
  *	s	take the semaphore
  *	r w	lock the rw_semaphore to read or to write
+ *	i	lock the inode of the working directory
  *	&	wait until both mutexes are locked
  *	c	wait for the completion, which a write of "!" completes
  *	z	sleep until a signal arrives
  */
 
 #include <linux/completion.h>
+#include <linux/fs.h>
+#include <linux/fs_struct.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/proc_fs.h>
@@ -37,6 +40,12 @@ static bool are_both_locked(void)
 	return mutex_is_locked(&waits_target_a) && mutex_is_locked(&waits_target_b);
 }
 
+/* The inode of the working directory, which does not change during a write. */
+static struct inode *directory(void)
+{
+	return d_inode(current->fs->pwd.dentry);
+}
+
 /* Is on the stack during each wait: the last barrier prevents tail calls. */
 static noinline int waits_target_step(char letter)
 {
@@ -57,6 +66,9 @@ static noinline int waits_target_step(char letter)
 		break;
 	case 'w':
 		down_write(&waits_target_rwsem);
+		break;
+	case 'i':
+		inode_lock(directory());
 		break;
 	case 'c':
 		error = wait_for_completion_killable(&waits_target_completion);
@@ -98,6 +110,9 @@ static void undo(char letter)
 		break;
 	case 'w':
 		up_write(&waits_target_rwsem);
+		break;
+	case 'i':
+		inode_unlock(directory());
 		break;
 	}
 }

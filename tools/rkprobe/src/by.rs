@@ -2,8 +2,10 @@
 
 //! `--by`: how calls are divided.
 
-use std::collections::BTreeMap;
-
+use serde::{
+    Serialize,
+    Serializer, //
+};
 use serde_json::Value as Json;
 
 use crate::{
@@ -56,6 +58,11 @@ impl By {
         }
     }
 
+    /// The group of a record. Empty if the calls are not divided.
+    pub fn name_of(by: Option<Self>, record: &Record<'_>) -> String {
+        by.map_or(String::new(), |by| by.of(record))
+    }
+
     /// The group of a record.
     pub fn of(self, record: &Record<'_>) -> String {
         match self {
@@ -64,14 +71,6 @@ impl By {
             Self::Cpu => record.cpu.to_string(),
             Self::Stack => record.stack.join("\n"),
         }
-    }
-
-    /// The member of JSON that is the group. There is none if the rows have no task.
-    pub fn member(by: Option<Self>, group: &str) -> BTreeMap<&'static str, Json> {
-        let by = by.filter(|_| !group.is_empty());
-        by.map(|by| (by.name(), by.json(group)))
-            .into_iter()
-            .collect()
     }
 
     /// The key of the table.
@@ -90,6 +89,27 @@ impl By {
             Self::Cpu => "common_cpu",
             Self::Stack => "common_stacktrace",
         }
+    }
+}
+
+/// The task or the CPU of a row. In JSON, the name of the member says which.
+#[derive(Default)]
+pub struct Who {
+    by: Option<By>,
+    /// Empty if the rows are not divided, or if the row belongs to no task.
+    pub name: String,
+}
+
+impl Who {
+    pub fn new(by: Option<By>, name: String) -> Self {
+        Self { by, name }
+    }
+}
+
+impl Serialize for Who {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let by = self.by.filter(|_| !self.name.is_empty());
+        serializer.collect_map(by.map(|by| (by.name(), by.json(&self.name))))
     }
 }
 

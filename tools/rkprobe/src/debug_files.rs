@@ -2,13 +2,54 @@
 
 //! The files that can contain the debug information of the kernel or of a module.
 
-use std::path::PathBuf;
+use std::{
+    env,
+    fs,
+    path::PathBuf, //
+};
 
 /// The type of a note with a build ID. C: `NT_GNU_BUILD_ID`.
 const BUILD_ID: u32 = 3;
 
+/// The files that can contain the debug information of the running kernel or of a loaded module.
+pub struct Sought {
+    pub id: Vec<u8>,
+    pub paths: Vec<PathBuf>,
+    pub release: String,
+    /// The [`module_file`].
+    pub module_file: Option<String>,
+}
+
+impl Sought {
+    /// Looks for a module, or for the kernel if `module` is empty. `None` if there is no build ID.
+    pub fn of(module: &str) -> Option<Self> {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let release = release.trim().to_string();
+        let notes = match module {
+            "" => "/sys/kernel/notes".into(),
+            _ => format!("/sys/module/{module}/notes/.note.gnu.build-id"),
+        };
+        let id = build_id(&fs::read(notes).ok()?)?;
+        let mut paths = by_id(&id, |name| env::var_os(name).map(PathBuf::from));
+        let mut file = None;
+        if module.is_empty() {
+            paths.extend(kernel_files(&release));
+        } else {
+            let modules = fs::read_to_string(format!("/lib/modules/{release}/modules.dep"));
+            file = module_file(module, &modules.unwrap_or_default());
+            paths.extend(file.iter().flat_map(|file| module_files(&release, file)));
+        }
+        Some(Self {
+            id,
+            paths,
+            release,
+            module_file: file,
+        })
+    }
+}
+
 /// The files with this build ID, of packages and of debuginfod.
-pub fn by_id(id: &[u8], variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
+fn by_id(id: &[u8], variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
     let id = hex(id);
     let (start, rest) = id.split_at(2.min(id.len()));
     let mut paths = vec![format!("/usr/lib/debug/.build-id/{start}/{rest}.debug").into()];
@@ -24,7 +65,7 @@ pub fn by_id(id: &[u8], variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathB
 }
 
 /// The files that can contain the kernel.
-pub fn kernel_files(release: &str) -> Vec<PathBuf> {
+fn kernel_files(release: &str) -> Vec<PathBuf> {
     [
         format!("/usr/lib/debug/boot/vmlinux-{release}"),
         format!("/usr/lib/debug/lib/modules/{release}/vmlinux"),
@@ -52,7 +93,7 @@ pub fn source_directory(file: &str) -> Option<&str> {
 }
 
 /// The files that can contain a module with this [`module_file`].
-pub fn module_files(release: &str, file: &str) -> Vec<PathBuf> {
+fn module_files(release: &str, file: &str) -> Vec<PathBuf> {
     let in_source = file.strip_prefix("kernel/").unwrap_or(file);
     [
         format!("/usr/lib/debug/lib/modules/{release}/{file}"),
@@ -65,7 +106,7 @@ pub fn module_files(release: &str, file: &str) -> Vec<PathBuf> {
 }
 
 /// The build ID among notes, as the kernel shows its own.
-pub fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
+fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
     loop {
         let word = |at: usize| {
             let bytes = notes.get(at..at + 4)?;

@@ -9,16 +9,12 @@ use std::{
         BTreeSet,
         HashMap, //
     },
-    env,
     fs::{
         self,
         File, //
     },
     os::fd::AsRawFd,
-    path::{
-        Path,
-        PathBuf, //
-    }, //
+    path::Path, //
 };
 
 use addr2line::Loader;
@@ -32,13 +28,9 @@ use object::{
 
 use crate::{
     debug_files::{
-        build_id,
-        by_id,
         hex,
-        kernel_files,
-        module_file,
-        module_files,
-        source_directory, //
+        source_directory,
+        Sought, //
     },
     failure::note,
     relocate,
@@ -60,46 +52,35 @@ impl Image {
     /// Opens the debug information of a module, or of the kernel if `module` is empty. If there is none, the error is
     /// one line that says how to get it.
     fn open(module: &str) -> Result<Self, String> {
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let release = release.trim();
-        let (of, notes) = match module {
-            "" => (String::new(), "/sys/kernel/notes".into()),
-            _ => (
-                format!(" of {module}"),
-                format!("/sys/module/{module}/notes/.note.gnu.build-id"),
-            ),
+        let of = match module {
+            "" => String::new(),
+            _ => format!(" of {module}"),
         };
-        let id = fs::read(notes).ok().and_then(|notes| build_id(&notes));
-        let Some(id) = id else {
+        let Some(sought) = Sought::of(module) else {
             return Err(format!("no source lines{of}: no build ID"));
         };
-        let mut paths = by_id(&id, |name| env::var_os(name).map(PathBuf::from));
-        let mut file = None;
-        if module.is_empty() {
-            paths.extend(kernel_files(release));
-        } else {
-            let modules = fs::read_to_string(format!("/lib/modules/{release}/modules.dep"));
-            file = module_file(module, &modules.unwrap_or_default());
-            paths.extend(file.iter().flat_map(|file| module_files(release, file)));
-        }
-        let found = paths.iter().find_map(|path| Self::open_file(path, &id));
+        let (id, paths) = (&sought.id, &sought.paths);
+        let found = paths.iter().find_map(|path| Self::open_file(path, id));
         let Some(mut image) = found else {
-            let package = format!("linux-image-{release}-dbg");
-            let advice = match paths.iter().find(|path| has_other_id(path, &id)) {
+            let package = format!("linux-image-{}-dbg", sought.release);
+            let advice = match paths.iter().find(|path| has_other_id(path, id)) {
                 Some(path) => format!(
                     "{} is of another build: install the version of {package} that belongs to this kernel",
                     path.display()
                 ),
                 None => format!("install {package}"),
             };
-            let id = hex(&id);
+            let id = hex(id);
             return Err(format!(
                 "no source lines{of}: {advice}, or run debuginfod-find debuginfo {id}"
             ));
         };
         match module {
             "" => image.set_directory("start_kernel", "init/main.c"),
-            _ => image.set_module_directory(file.as_deref().and_then(source_directory)),
+            _ => {
+                let file = sought.module_file.as_deref();
+                image.set_module_directory(file.and_then(source_directory));
+            }
         }
         Ok(image)
     }
@@ -257,7 +238,10 @@ fn split_place(place: &str) -> Option<(&str, u64, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use std::process;
+    use std::{
+        env,
+        process, //
+    };
 
     use super::*;
 

@@ -15,6 +15,7 @@ use crate::{
         Method,
         Symbol, //
     },
+    inlined::Question,
     similar::similar, //
 };
 
@@ -35,12 +36,16 @@ pub fn no_function(functions: &Functions, module: Option<&str>, name: &str) -> F
             return no_module(functions, module);
         }
     }
-    Failure::new(meant(
-        functions,
-        module,
-        name,
-        &of_release("modules.symbols"),
-    ))
+    let holders = || {
+        let question = Question {
+            function: name,
+            is_wanted: &|name| functions.traceable().any(|symbol| symbol.name == name),
+            most: MOST + 1,
+        };
+        question.ask(module.unwrap_or(""))
+    };
+    let exports = of_release("modules.symbols");
+    Failure::new(meant(functions, module, name, &exports, holders))
 }
 
 /// The text of a file about the modules of the running kernel.
@@ -59,8 +64,15 @@ fn no_module(functions: &Functions, module: &str) -> Failure {
     Failure::new(text + &list("; similar: ", &similar(module, names, MOST)))
 }
 
-/// `exports` has the functions that modules export, as the file `modules.symbols`.
-fn meant(functions: &Functions, module: Option<&str>, name: &str, exports: &str) -> String {
+/// `exports` has the functions that modules export, as the file `modules.symbols`. `holders` finds the functions that
+/// contain copies of this one. `None` if the compiler did not inline it.
+fn meant(
+    functions: &Functions,
+    module: Option<&str>,
+    name: &str,
+    exports: &str,
+    holders: impl FnOnce() -> Option<Vec<String>>,
+) -> String {
     let unknown = match module {
         Some(module) => format!("the module {module} has no function {name}"),
         None => format!("the kernel has no function {name}"),
@@ -95,6 +107,14 @@ fn meant(functions: &Functions, module: Option<&str>, name: &str, exports: &str)
         true => format!("{name} is data, and no function"),
         false => unknown,
     };
+    if let Some(holders) = holders().filter(|_| !is_data) {
+        let shown: Vec<&str> = holders.iter().take(MOST).map(String::as_str).collect();
+        let more = match holders.len() > MOST {
+            true => " and others",
+            false => "",
+        };
+        return format!("{unknown}: the compiler inlined it") + &list(" into ", &shown) + more;
+    }
     let names = functions
         .traceable()
         .filter(is_here)
@@ -192,7 +212,23 @@ mod tests {
             ),
         ] {
             let exports = "# Aliases\nalias symbol:near here\nalias symbol:far away\n";
-            assert_eq!(meant(&functions(), module, name, exports), expected);
+            let meant = meant(&functions(), module, name, exports, || None);
+            assert_eq!(meant, expected);
+        }
+    }
+
+    #[test]
+    fn an_inlined_function_is_in_others() {
+        let inlined = "the kernel has no function vfs_raed: the compiler inlined it";
+        for (holders, expected) in [
+            (&[][..], ""),
+            (&["a"], " into a"),
+            (&["a", "b", "c"], " into a, b, c"),
+            (&["a", "b", "c", "d"], " into a, b, c and others"),
+        ] {
+            let holders = || Some(holders.iter().map(|name| name.to_string()).collect());
+            let meant = meant(&functions(), None, "vfs_raed", "", holders);
+            assert_eq!(meant, format!("{inlined}{expected}"));
         }
     }
 

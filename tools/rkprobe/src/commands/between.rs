@@ -122,7 +122,7 @@ fn summary(spread: &Spread) -> String {
 
 impl Between<'_> {
     fn group(&self, record: &Record<'_>) -> String {
-        self.asked.by.map_or(String::new(), |by| by.of(record))
+        By::name_of(self.asked.by, record)
     }
 }
 

@@ -13,11 +13,13 @@ use std::{
 };
 
 use serde::Serialize;
-use serde_json::Value as Json;
 
 use crate::{
     btf,
-    by::By,
+    by::{
+        By,
+        Who, //
+    },
     context::Context,
     draw::Screen,
     duration,
@@ -82,11 +84,8 @@ fn error(status: u64) -> String {
 struct Requests {
     disk: String,
     operation: String,
-    /// The task, if the rows are divided by tasks. In JSON, the member says what it is.
-    #[serde(skip)]
-    who: String,
     #[serde(flatten)]
-    member: BTreeMap<&'static str, Json>,
+    who: Who,
     #[serde(skip_serializing_if = "String::is_empty")]
     error: String,
     bytes: u64,
@@ -111,7 +110,7 @@ impl Requests {
             text += &format!("  {:>7}", duration::show(ns));
         }
         text += &format!("  {} {}", self.disk, self.operation);
-        for word in [&self.who, &self.error] {
+        for word in [&self.who.name, &self.error] {
             if !word.is_empty() {
                 text += &format!(" {word}");
             }
@@ -184,7 +183,7 @@ impl Question for Disks {
                 keys: [
                     record.text("disk"),
                     self.operation(record.number("op")),
-                    self.by.map_or(String::new(), |by| by.of(record)),
+                    By::name_of(self.by, record),
                 ],
             };
             self.open.insert(request.into(), open);
@@ -256,8 +255,7 @@ impl Question for Disks {
             Requests {
                 disk: key(0),
                 operation: key(1),
-                member: By::member(self.by, &key(2)),
-                who: key(2),
+                who: Who::new(self.by, key(2)),
                 error: key(3),
                 bytes: sums.bytes,
                 queued_ns: sums.queued.average(),
@@ -273,7 +271,7 @@ impl Question for Disks {
     fn cell<'r>(row: &'r Requests, column: &str) -> Cell<'r> {
         match column {
             "disk" => Cell::Text(&row.disk),
-            "name" => Cell::Text(&row.who),
+            "name" => Cell::Text(&row.who.name),
             "count" => row.spread.count().into(),
             "bytes" => row.bytes.into(),
             "queued" => row.queued_ns.into(),
@@ -364,7 +362,7 @@ mod tests {
         let hist = tally::table_of(&EVENTS, &lines, &mut take);
         let rows = question.rows(&[hist]);
         let row = &rows[0];
-        assert_eq!((&*row.disk, &*row.who, row.bytes), ("sda", "dd", 4096));
+        assert_eq!((&*row.disk, &*row.who.name, row.bytes), ("sda", "dd", 4096));
         assert_eq!((row.queued_ns, row.spread.max()), (10_000, 20_000));
         assert_eq!(rows[1].error, "EIO");
         assert_eq!(error(99), "error 99");

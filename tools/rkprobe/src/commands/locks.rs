@@ -11,10 +11,12 @@ use std::{
 };
 
 use serde::Serialize;
-use serde_json::Value as Json;
 
 use crate::{
-    by::By,
+    by::{
+        By,
+        Who, //
+    },
     context::Context,
     draw::{
         Bar,
@@ -76,11 +78,8 @@ struct Waits {
     place: String,
     /// The program that held the lock when the wait began.
     holder: String,
-    /// The task, if the rows are divided by tasks. In JSON, the member says what it is.
-    #[serde(skip)]
-    who: String,
     #[serde(flatten)]
-    member: BTreeMap<&'static str, Json>,
+    who: Who,
     #[serde(flatten)]
     figures: Figures,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -95,7 +94,7 @@ impl Waits {
             "" => String::new(),
             lock => format!(" {lock}"),
         };
-        let who = match &*self.who {
+        let who = match &*self.who.name {
             "" => String::new(),
             who => format!("{who} "),
         };
@@ -177,7 +176,7 @@ impl Question for Locks {
                     variable(record.field("lock").unwrap_or("0x")),
                     threads::place(&record.stack).into(),
                     holder(record),
-                    self.asked.by.map_or(String::new(), |by| by.of(record)),
+                    By::name_of(self.asked.by, record),
                     record.stack.join("\n"),
                 ],
             });
@@ -223,8 +222,7 @@ impl Question for Locks {
                 lock: key(1),
                 place: key(2),
                 holder: key(3),
-                member: By::member(self.asked.by, &key(4)),
-                who: key(4),
+                who: Who::new(self.asked.by, key(4)),
                 stack: key(5).lines().map(String::from).collect(),
                 figures: spread.figures(),
                 spread,
@@ -237,7 +235,7 @@ impl Question for Locks {
 
     fn cell<'r>(row: &'r Waits, column: &str) -> Cell<'r> {
         match column {
-            "name" => Cell::Text(&row.who),
+            "name" => Cell::Text(&row.who.name),
             "holder" => Cell::Text(&row.holder),
             "place" => Cell::Text(&row.place),
             "count" => row.spread.count().into(),
@@ -370,7 +368,7 @@ mod tests {
         );
         assert_eq!(question.stacks[0].0.last().unwrap(), "a");
         let undivided = Waits {
-            who: String::new(),
+            who: Who::default(),
             ..rows.into_iter().next().unwrap()
         };
         assert_eq!(undivided.words(), "mutex in fdget_pos: waits for b c");

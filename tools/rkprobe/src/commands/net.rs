@@ -12,11 +12,13 @@ use std::{
 
 use probe::btf::TypeKind;
 use serde::Serialize;
-use serde_json::Value as Json;
 
 use crate::{
     btf,
-    by::By,
+    by::{
+        By,
+        Who, //
+    },
     context::Context,
     draw::{
         Bar,
@@ -73,11 +75,8 @@ struct Row {
     /// The error of a connection, its state when a packet was sent again, or the reason for a drop.
     #[serde(skip_serializing_if = "String::is_empty")]
     detail: String,
-    /// The task, if the rows are divided by tasks. In JSON, the member says what it is.
-    #[serde(skip)]
-    who: String,
     #[serde(flatten)]
-    member: BTreeMap<&'static str, Json>,
+    who: Who,
     count: u64,
     /// The durations of connects.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +88,7 @@ struct Row {
 impl Row {
     /// The words of the row that are not empty.
     fn words(&self) -> String {
-        let words = [&self.event, &self.place, &self.detail, &self.who];
+        let words = [&self.event, &self.place, &self.detail, &self.who.name];
         let words: Vec<&str> = words
             .into_iter()
             .map(String::as_str)
@@ -184,7 +183,7 @@ impl Question for Net {
 
     fn take(&mut self, event: usize, record: &Record<'_>) -> Vec<Hit> {
         let socket = record.field("sk").unwrap_or("");
-        let who = self.by.map_or(String::new(), |by| by.of(record));
+        let who = By::name_of(self.by, record);
         match EVENTS[event] {
             "connect" => {
                 let connection = Connection {
@@ -240,8 +239,7 @@ impl Question for Net {
                 event: key(0),
                 place: key(1),
                 detail: key(2),
-                member: By::member(self.by, &key(3)),
-                who: key(3),
+                who: Who::new(self.by, key(3)),
                 count: spread.count(),
                 average_ns: has_time.then(|| spread.average()),
                 max_ns: has_time.then(|| spread.max()),
@@ -260,7 +258,7 @@ impl Question for Net {
 
     fn cell<'r>(row: &'r Row, column: &str) -> Cell<'r> {
         match column {
-            "name" => Cell::Text(&row.who),
+            "name" => Cell::Text(&row.who.name),
             "place" => Cell::Text(&row.place),
             "avg" => row.average_ns.unwrap_or(0).into(),
             "max" => row.max_ns.unwrap_or(0).into(),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The lists of files in rkprobe-internals.rst: each file uses only files of the lines above it. A
-//! file and the directory of its name are one module, with one name in a list.
+//! file and the directory of its name are one module, with one name in a list. The list of the
+//! command-line tool is in its main.rs, and has one file after the other.
 
 use std::{
     collections::{
@@ -14,6 +15,10 @@ use std::{
 
 const DOCUMENT: &str = include_str!("../../../../../Documentation/rust/rkprobe-internals.rst");
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../rust/");
+const TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../tools/rkprobe/src");
+const TOOL_MAIN: &str = include_str!("../../../../../tools/rkprobe/src/main.rs");
+const TOOL_CLAIM: &str = "each of which uses only those before it: ";
+const TESTS: &str = "#[cfg(test)]\nmod tests {";
 const CLAIM: &str = ", each file uses only files of the lines above it::\n\n";
 
 /// The directories that the document describes, each with the line of each file.
@@ -172,6 +177,54 @@ fn paths_are_resolved_from_their_module() {
     assert_eq!(resolve(&module, &strings(&["super", "super", "c"])), ["c"]);
 }
 
+/// Checks the files of a directory, which is at `names` from the root of its crate, against the
+/// line of each file.
+fn check(
+    directory: &str,
+    names: &[&str],
+    files: Vec<(Vec<String>, String)>,
+    lines: &HashMap<&str, usize>,
+) {
+    let mut modules = HashSet::new();
+    for (below, source) in files {
+        let own = &below[0];
+        let line = lines
+            .get(own.as_str())
+            .unwrap_or_else(|| panic!("{directory}/{own} is not listed"));
+        modules.insert(own.clone());
+        let module: Vec<String> = names
+            .iter()
+            .map(|name| name.to_string())
+            .chain(below.clone())
+            .collect();
+        for path in paths(&source) {
+            let used = resolve(&module, &path);
+            if used.len() <= names.len() || used[..names.len()] != *names {
+                continue;
+            }
+            let used = &used[names.len()];
+            match lines.get(used.as_str()) {
+                Some(above) => assert!(
+                    above < line || used == own,
+                    "{directory}/{} uses {used}",
+                    below.join("/")
+                ),
+                // A module that the root of ktrace re-exports has another path in the crate.
+                None => assert!(
+                    directory != "ktrace" || !used.starts_with(char::is_lowercase),
+                    "{directory}/{} uses {used}, which is not listed",
+                    below.join("/")
+                ),
+            }
+        }
+    }
+    assert_eq!(
+        modules.len(),
+        lines.len(),
+        "{directory}: modules that the list has, and that exist"
+    );
+}
+
 #[test]
 fn each_file_uses_files_of_the_lines_above_it() {
     let lists = lists();
@@ -179,43 +232,30 @@ fn each_file_uses_files_of_the_lines_above_it() {
     for (directory, lines) in lists {
         // The names from the root of the crate to the directory.
         let names: Vec<&str> = directory.split('/').skip(1).collect();
-        let mut modules = HashSet::new();
-        for (below, source) in files(&Path::new(SOURCES).join(directory)) {
-            let own = &below[0];
-            let line = lines
-                .get(own.as_str())
-                .unwrap_or_else(|| panic!("{directory}/{own} is not listed"));
-            modules.insert(own.clone());
-            let module: Vec<String> = names
-                .iter()
-                .map(|name| name.to_string())
-                .chain(below.clone())
-                .collect();
-            for path in paths(&source) {
-                let used = resolve(&module, &path);
-                if used.len() <= names.len() || used[..names.len()] != names {
-                    continue;
-                }
-                let used = &used[names.len()];
-                match lines.get(used.as_str()) {
-                    Some(above) => assert!(
-                        above < line || used == own,
-                        "{directory}/{} uses {used}",
-                        below.join("/")
-                    ),
-                    // A module that the root of ktrace re-exports has another path in the crate.
-                    None => assert!(
-                        directory != "ktrace" || !used.starts_with(char::is_lowercase),
-                        "{directory}/{} uses {used}, which is not listed",
-                        below.join("/")
-                    ),
-                }
-            }
-        }
-        assert_eq!(
-            modules.len(),
-            lines.len(),
-            "{directory}: modules that the list has, and that exist"
-        );
+        let files = files(&Path::new(SOURCES).join(directory));
+        check(directory, &names, files, &lines);
     }
+}
+
+#[test]
+fn each_file_of_the_tool_uses_files_before_it() {
+    let comment: String = TOOL_MAIN
+        .lines()
+        .filter_map(|line| line.strip_prefix("//! "))
+        .flat_map(|line| [line, " "])
+        .collect();
+    let (_, list) = comment.split_once(TOOL_CLAIM).unwrap();
+    let (list, _) = list.split_once('.').unwrap();
+    let mut lines = HashMap::new();
+    for (index, name) in list.split(", ").enumerate() {
+        let name = name.trim_matches('`');
+        assert_eq!(lines.insert(name, index), None, "{name} is listed twice");
+    }
+    // The root uses all files, and tests can use files that come later.
+    let mut files = files(Path::new(TOOL));
+    files.retain(|(below, _)| !["main", "schema"].contains(&below[0].as_str()));
+    for (_, source) in &mut files {
+        source.truncate(source.find(TESTS).unwrap_or(source.len()));
+    }
+    check("tools/rkprobe/src", &[], files, &lines);
 }
