@@ -50,10 +50,6 @@ use crate::{
     whom::Whom, //
 };
 
-/// Whether the kernel's stack at `f...%return` lacks the function that made the call: on arm64, no frame has its address
-/// there. The stack of a kretprobe has it.
-const STACK_LACKS_CALLER: bool = cfg!(target_arch = "aarch64");
-
 /// The calls whose duration is between two bounds.
 #[derive(Serialize)]
 struct Bucket {
@@ -369,13 +365,13 @@ impl Counting<'_> {
 fn commands(asked: &Asked<'_>, targets: &[String], group: &str, whom: &Whom) -> Vec<Vec<String>> {
     let clauses = asked.counting().clauses(whom);
     let of_target = |target: &String| {
-        let mut commands = match asked.is_list {
+        let commands = match asked.is_list {
             true => vec![format!("f:{group}/lat {target}%return")],
+            false if asked.by == Some(By::Stack) => {
+                probes::at_return_with_stack(target, group, "lat")
+            }
             false => probes::at_return(target, group, "lat"),
         };
-        if asked.by == Some(By::Stack) && STACK_LACKS_CALLER {
-            commands.reverse();
-        }
         let commands = commands.into_iter();
         commands
             .map(|command| format!("{command} ns=$elapsed{clauses}"))

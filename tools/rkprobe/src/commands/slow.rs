@@ -41,8 +41,12 @@ fn commands(
     values: &Values,
     limit: u64,
     whom: &Whom,
+    has_stack: bool,
 ) -> Vec<String> {
-    let commands = probes::at_return(function, group, event);
+    let commands = match has_stack {
+        true => probes::at_return_with_stack(function, group, event),
+        false => probes::at_return(function, group, event),
+    };
     let and = whom.and();
     let all = values.fetch_arguments(RESULT, true).into_iter();
     all.flat_map(|fetch| {
@@ -144,7 +148,8 @@ pub fn run(
     let values = Values::of_each(&context.functions, &functions, RESULT, shown);
     let commands = |group: &str, event: &str, index: usize| {
         let (function, values) = (&functions[index], &values[index]);
-        commands(group, event, function, values, limit, &context.whom)
+        let (whom, has_stack) = (&context.whom, options.has_stack);
+        commands(group, event, function, values, limit, whom, has_stack)
     };
     let mut trace = Trace::wanted(context.tracefs.is_dry(), perfetto, || {
         format!("rkprobe slow {text}")
