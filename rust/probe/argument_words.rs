@@ -14,7 +14,7 @@ const COUNT_BITS: u32 = STEP_WORDS.trailing_zeros();
 /// A function whose arguments have less than [`STEP_WORDS`] words. The order is that of the
 /// addresses.
 ///
-/// The number of words replaces the upper bits of the address, which are the same for all functions.
+/// The number of words replaces the upper bits of the address, which all functions share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FewWords(u64);
 
@@ -27,8 +27,9 @@ impl FewWords {
         Some(Self(address << COUNT_BITS | words as u64))
     }
 
-    /// The number of words of the arguments of a function, at most [`STEP_WORDS`], by its call site.
-    /// `functions` must be sorted. A function that is not among them has all words. Any context.
+    /// The number of words of the arguments of a function, at most [`STEP_WORDS`], by its call
+    /// site. `functions` must be sorted. A function that is not among them has all words. Any
+    /// context.
     #[inline(always)]
     pub fn count(functions: &[Self], site: u64) -> usize {
         let last = Self(site << COUNT_BITS | (STEP_WORDS as u64 - 1));

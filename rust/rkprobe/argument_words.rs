@@ -48,8 +48,8 @@ impl ArgumentWords {
         Ok(())
     }
 
-    /// Those of the functions with these call sites that take few words, in the same order, by their
-    /// call site. None if the numbers were not read. Process context; sleeps. `ENOMEM`.
+    /// Those of the functions with these call sites that take few words, in the same order, by
+    /// their call site. None if the numbers were not read. Process context; sleeps. `ENOMEM`.
     pub(crate) fn at_sites(sites: &[usize]) -> Result<KVVec<FewWords>> {
         let mut found = KVVec::new();
         let words = WORDS.lock();

@@ -33,7 +33,10 @@ fn a_call_site_near_the_start_of_a_function_finds_it() {
 
 proptest! {
     #[test]
-    fn all_functions_are_found(mut words in prop::collection::vec(0usize..=4, 0..200), to_site in 0u64..=8) {
+    fn all_functions_are_found(
+        mut words in prop::collection::vec(0usize..=4, 0..200),
+        to_site in 0u64..=8,
+    ) {
         words.push(4);
         let address = |index: usize| 0xffff_8000_8000_0000 + index as u64 * 16;
         let functions = words.iter().enumerate();
