@@ -18,7 +18,10 @@ use core::{
     ops::Deref, //
 };
 
-use crate::object_table::Word;
+use crate::{
+    argument_words::STEP_WORDS,
+    object_table::Word, //
+};
 
 /// The tasks of a bucket.
 const TASKS: usize = 4;
@@ -538,7 +541,11 @@ impl<W: Word> Finished<'_, W> {
     }
 
     /// The record of the call itself, then those of its steps, in the order of their entry.
-    pub fn records(&self) -> impl Iterator<Item = StepRecord> + '_ {
+    /// `words_of` gives the number of words that the arguments of a function have. Others are 0.
+    pub fn records<'f>(
+        &'f self,
+        words_of: impl Fn(u64) -> usize + 'f,
+    ) -> impl Iterator<Item = StepRecord> + 'f {
         let number = self.call.number.load();
         let root = self
             .steps
@@ -550,21 +557,26 @@ impl<W: Word> Finished<'_, W> {
             lost << 32 | steps
         };
         self.steps.iter().enumerate().map(move |(index, step)| {
-            let [function, enter, ns, returned, a, b, c, d, place] = step;
-            let place = Place::of(place.load());
+            let [function, enter, ns, returned, args @ .., place] = step;
+            let (function, place) = (function.load(), Place::of(place.load()));
+            let mut words = [0; STEP_WORDS];
+            for (to, word) in words.iter_mut().zip(args).take(words_of(function)) {
+                *to = word.load();
+            }
+            let [a, b, c, d] = words;
             StepRecord([
                 root,
                 number,
                 place.depth.into(),
-                function.load(),
+                function,
                 enter.load(),
                 ns.load(),
                 returned.load(),
                 place.has_returned.into(),
-                a.load(),
-                b.load(),
-                c.load(),
-                d.load(),
+                a,
+                b,
+                c,
+                d,
                 if index == 0 { counts } else { 0 },
             ])
         })

@@ -14,6 +14,7 @@
 
 pub mod arch;
 pub mod argument;
+pub mod argument_words;
 pub mod btf;
 pub mod call_tree;
 pub mod command;

@@ -27,6 +27,7 @@ use probe::{
         current,
         Slot, //
     },
+    argument_words::FewWords,
     call_tree::{
         self,
         Beginning,
@@ -78,6 +79,8 @@ pub(crate) struct CallTree {
     entry: EntryLayout,
     /// The fields of a step that the arguments of the command have in the record of the root.
     no_arguments: KVec<u8>,
+    /// The functions of which a step does not show all words, by their call site.
+    few_words: KVVec<FewWords>,
     /// Calls without a record: there was no room, they were in an interrupt, or did not return.
     missed: Counter,
 }
@@ -87,6 +90,7 @@ impl CallTree {
     pub(crate) fn new(
         target: &CallTreeTarget<'_>,
         mut roots: KVVec<usize>,
+        few_words: KVVec<FewWords>,
         (action, entry): (Action, EntryLayout),
         records: Arc<Records>,
     ) -> Result<Self> {
@@ -110,6 +114,7 @@ impl CallTree {
             entry,
             no_arguments: no_arguments(&records)?,
             records,
+            few_words,
             missed: Counter::new()?,
         })
     }
@@ -232,7 +237,7 @@ impl CallTree {
             Some(conditional) if conditional.admits(&call, values) => conditional.action(),
             Some(_) => return,
         };
-        let mut records = finished.records();
+        let mut records = finished.records(|function| FewWords::count(&self.few_words, function));
         // Steps without the record of their root would have no arguments.
         match records.next() {
             Some(root) if action.record_always(&call, values, root) => {}

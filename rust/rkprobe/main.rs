@@ -26,6 +26,7 @@ use crate::commands::{
 };
 
 mod action;
+mod argument_words;
 mod call_functions;
 mod call_tree;
 mod calls;
@@ -86,6 +87,7 @@ impl kernel::Module for Rkprobe {
     fn init(module: &'static ThisModule) -> Result<Self> {
         // SAFETY: The kernel initialises a module once. No other code has run before.
         unsafe {
+            argument_words::init();
             commands::init();
             error_log::init();
             exits::init();
@@ -119,6 +121,7 @@ impl Drop for Rkprobe {
         registry::shut_down();
         error_log::clear();
         exits::clear();
+        argument_words::clear();
         resolve::clear();
         symbols::clear();
         // SAFETY: This is the last step of the module's exit, or of its failing initialisation. The

@@ -40,14 +40,30 @@ impl<'a> Btf<'a> {
     pub fn function(&self, name: &str) -> Option<Function<'a>> {
         Function::new(*self, self.find(name, TypeKind::Func)?)
     }
+
+    /// The names and the functions of this BTF, without those of the base.
+    pub fn functions(&self) -> impl Iterator<Item = (&'a str, Function<'a>)> + use<'a> {
+        let btf = *self;
+        self.own_types().filter_map(move |id| {
+            let ty = btf.get(id)?;
+            let function = Function::of_type(btf, ty)?;
+            Some((btf.name(ty)?, function))
+        })
+    }
 }
 
 impl<'a> Function<'a> {
     /// The function with this id. `None` if the type is not a function.
     pub(super) fn new(btf: Btf<'a>, id: TypeId) -> Option<Self> {
-        let function = btf.get(id)?;
-        let proto = btf.get(function.target())?;
-        (function.kind() == TypeKind::Func && proto.kind() == TypeKind::FuncProto).then_some(Self {
+        Self::of_type(btf, btf.get(id)?)
+    }
+
+    fn of_type(btf: Btf<'a>, ty: Type<'a>) -> Option<Self> {
+        if ty.kind() != TypeKind::Func {
+            return None;
+        }
+        let proto = btf.get(ty.target())?;
+        (proto.kind() == TypeKind::FuncProto).then_some(Self {
             btf,
             proto,
             is_tracepoint: false,
@@ -94,6 +110,23 @@ impl<'a> Function<'a> {
             .zip(self.proto.elements(0))
             .skip(usize::from(self.is_tracepoint))
             .filter(|(_, param)| *param != Self::VARIADIC)
+    }
+
+    /// The number of words of the arguments, if each argument is a word. `None` for a variadic
+    /// function, and for one with a structure or another type that can take other registers.
+    pub fn words_of_arguments(&self) -> Option<usize> {
+        if self.is_variadic() {
+            return None;
+        }
+        self.param_types().try_fold(0usize, |words, (_, id)| {
+            let ty = self.btf.resolve(id)?;
+            let is_word = match ty.kind() {
+                TypeKind::Ptr | TypeKind::Enum | TypeKind::Enum64 => true,
+                TypeKind::Int => ty.size() <= 8,
+                _ => false,
+            };
+            is_word.then(|| words.wrapping_add(1))
+        })
     }
 
     /// Finds a parameter by its name.

@@ -32,6 +32,7 @@ use crate::{
         Counts,
         Purpose, //
     },
+    argument_words::ArgumentWords,
     call_functions::CallFunctions,
     call_tree::{
         AtStep,
@@ -73,6 +74,7 @@ impl<'a> Kind<'a> for CallTreeTarget<'a> {
         _purpose: &Purpose,
     ) -> Result<Start, Failure> {
         CallFunctions::check(self)?;
+        ArgumentWords::read()?;
         Start::with_event(compiled)
     }
 
@@ -87,7 +89,8 @@ impl<'a> Kind<'a> for CallTreeTarget<'a> {
         };
         let functions = CallFunctions::find(self)?;
         let action = compiled.action(purpose)?;
-        let tree = CallTree::new(self, functions.roots, action, records.clone())?;
+        let few_words = ArgumentWords::at_sites(&functions.sites)?;
+        let tree = CallTree::new(self, functions.roots, few_words, action, records.clone())?;
         let tree = Arc::new(tree, GFP_KERNEL)?;
         // A task that exits in a call must not keep it, so this comes first.
         let exits = Tracepoint::attach(c"sched_process_free", AtTaskFree(tree.clone()))?;

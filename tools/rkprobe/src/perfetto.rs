@@ -22,7 +22,10 @@ use serde_json::{
 };
 
 use crate::{
-    cause,
+    cause::{
+        self,
+        Cause, //
+    },
     errno,
     failure::{
         Failure,
@@ -92,10 +95,16 @@ pub struct Call<'a, A> {
 /// A click on the slice shows this.
 #[derive(Serialize)]
 struct Arguments {
+    /// The system call with its arguments, at its root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    syscall: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ret: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// Whether the error of the root comes from here.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_cause: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments: Option<Members>,
     /// Whether nobody saw the return of the function. Its slice ends with the root.
@@ -208,8 +217,16 @@ impl Trace {
         Ok(())
     }
 
-    /// Adds a call with its steps.
-    pub fn add_tree(&mut self, call: &Tree, signatures: &Signatures) -> Result {
+    /// Adds a call with its steps, and the cause of its error. `syscall` is the system call with its arguments, and
+    /// `root` are the arguments of the root if the event has recorded them.
+    pub fn add_tree(
+        &mut self,
+        call: &Tree,
+        cause: Option<&Cause>,
+        signatures: &Signatures,
+        mut syscall: Option<String>,
+        mut root: Option<Members>,
+    ) -> Result {
         let tid = call.tid.parse().unwrap_or(0);
         self.name_thread(tid, &call.comm)?;
         let start = call.start();
@@ -217,6 +234,12 @@ impl Trace {
         for (index, step) in call.steps.iter().enumerate() {
             let error = cause::error(step, &signatures.returns);
             let until_end = whole.saturating_sub(step.enter);
+            // The root is the first step.
+            let syscall = syscall.take();
+            let arguments = match syscall {
+                Some(_) => None,
+                None => root.take().or_else(|| signatures.arguments_json(step)),
+            };
             let missing = Some(call.missing()).filter(|count| index == 0 && *count > 0);
             let slice = Call {
                 thread: tid,
@@ -225,9 +248,11 @@ impl Trace {
                 start: start + step.enter,
                 ns: step.ns.unwrap_or(until_end).min(until_end),
                 arguments: Arguments {
+                    syscall,
+                    is_cause: cause.is_some_and(|cause| cause.step() == index),
                     ret: signatures.result_json(step),
                     error: error.map(|number| errno::name(number.into())),
-                    arguments: signatures.arguments_json(step),
+                    arguments,
                     did_not_return: step.ns.is_none(),
                     missing_steps: missing,
                 },
@@ -325,8 +350,15 @@ mod tests {
         let mut trace = Trace::create(&path, "why f").unwrap();
         let mut call = call(&[(0, "f", -2), (1, "g", 5), (1, "h", 0)]);
         (call.steps[2].ns, call.steps[2].ret) = (None, None);
-        trace.add_tree(&call, &Signatures::default()).unwrap();
-        trace.add_tree(&call, &Signatures::default()).unwrap();
+        let signatures = Signatures::default();
+        let cause = cause::find(&call, &signatures.returns);
+        trace
+            .add_tree(&call, cause.as_ref(), &signatures, None, None)
+            .unwrap();
+        let syscall = Some("open()".to_string());
+        trace
+            .add_tree(&call, None, &signatures, syscall, None)
+            .unwrap();
         let json = finish(trace);
         let events = json["traceEvents"].as_array().unwrap();
         assert_eq!(events.len(), 2 + 6);
@@ -334,7 +366,14 @@ mod tests {
         let root = &events[2];
         assert_eq!((&root["name"], &root["tid"]), (&json!("f"), &json!(7)));
         assert_eq!((&root["ts"], &root["dur"]), (&json!(40.0), &json!(10.0)));
-        assert_eq!(root["args"]["error"], "ENOENT");
+        let args = &root["args"];
+        assert_eq!(
+            (&args["error"], &args["is_cause"]),
+            (&json!("ENOENT"), &json!(true))
+        );
+        assert_eq!(args["syscall"], Json::Null);
+        assert_eq!(events[5]["args"]["syscall"], "open()");
+        assert_eq!(events[5]["args"]["is_cause"], Json::Null);
         let step = &events[4];
         assert_eq!((&step["ts"], &step["dur"]), (&json!(40.02), &json!(9.98)));
         assert_eq!(step["args"], json!({"did_not_return": true}));

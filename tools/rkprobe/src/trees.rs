@@ -168,13 +168,16 @@ impl<'c> Answer<'c> {
         self.count += 1;
         let functions = call.steps.iter().map(|step| &*step.function);
         self.signatures.look_up(functions);
-        if let Some(trace) = &mut self.trace {
-            trace.add_tree(&call, &self.signatures)?;
-        }
         if self.question.svg.is_some() {
             self.add_flames(&call);
         }
         let cause = cause::find(&call, &self.signatures.returns);
+        if let Some(mut trace) = self.trace.take() {
+            let (syscall, root) = (self.syscall(&call), self.root_members(&call));
+            let added = trace.add_tree(&call, cause.as_ref(), &self.signatures, syscall, root);
+            self.trace = Some(trace);
+            added?;
+        }
         if let (true, Some(cause)) = (self.question.has_source, &cause) {
             self.causes.insert(cause.failed(&call));
         }

@@ -70,7 +70,7 @@ function text(x, y, anchor, what) {
 }
 
 # All bars are parts of the kernel's.
-function draw(	i, y, x, width, row) {
+function draw(	i, y, x, width, end, row) {
 	x = 75
 	width = 400
 	printf "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"%d\" " \
@@ -86,7 +86,8 @@ function draw(	i, y, x, width, row) {
 		if (row in least)
 			printf "<path d=\"M%.1f %dv17\" stroke=\"black\" stroke-width=\"2\"/>\n",
 				x + width * least[row] / theirs[row], y - 1 >svg
-		text(x + width + 10, y + 12, "start",
+		end = ours[row] > theirs[row] ? ours[row] / theirs[row] : 1
+		text(x + width * end + 10, y + 12, "start",
 			sprintf("%.2f   %d of %d", ours[row] / theirs[row], ours[row], theirs[row]))
 	}
 	text(x, 22 * drawn + 45, "start", about)

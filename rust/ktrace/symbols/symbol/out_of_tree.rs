@@ -96,16 +96,11 @@ pub(crate) fn each_named(
     names: &[&str],
     found: &mut dyn FnMut(usize, usize) -> Result, //
 ) -> Result {
-    let mut hashes = KVVec::with_capacity(names.len(), GFP_KERNEL)?;
-    for (index, name) in names.iter().enumerate() {
-        hashes.push((hash(name.as_bytes()), index), GFP_KERNEL)?;
-    }
-    hashes.sort_unstable();
+    let hashes = Hashes::of(names)?;
     let mut symbols = KVVec::<(usize, usize)>::new();
     let is_read = symbol_table::each(|_, symbol| {
-        let found = hashes.binary_search_by_key(&symbol.hash, |(hash, _)| *hash);
-        if let Some((_, index)) = found.ok().and_then(|at| hashes.get(at)) {
-            symbols.push((*index, symbol.address()?), GFP_KERNEL)?;
+        if let Some(index) = hashes.find(symbol.hash) {
+            symbols.push((index, symbol.address()?), GFP_KERNEL)?;
         }
         Ok(())
     })?;
@@ -122,6 +117,47 @@ pub(crate) fn each_named(
             Err(_) => Ok(()),
         }
     })
+}
+
+/// Names by their hash. There can be so many that sorting them would need too much stack.
+///
+/// # Invariants
+///
+/// At least half of the slots are empty. Their number is a power of two.
+struct Hashes {
+    /// The hash of a name, and its index. The hash 0 marks an empty slot.
+    slots: KVVec<(u64, usize)>,
+}
+
+impl Hashes {
+    fn of(names: &[&str]) -> Result<Self> {
+        let len = names.len().max(1).saturating_mul(2).next_power_of_two();
+        // INVARIANT: There are two slots or more for each name.
+        let mut slots = KVVec::from_elem((0, 0), len, GFP_KERNEL)?;
+        for (index, name) in names.iter().enumerate() {
+            let hash = hash(name.as_bytes());
+            let mut places = probe_sequence(hash, len);
+            let is_empty = |place: &usize| matches!(slots.get(*place), Some((0, _)));
+            if let Some(slot) = places.find(is_empty).and_then(|at| slots.get_mut(at)) {
+                *slot = (hash, index);
+            }
+        }
+        Ok(Self { slots })
+    }
+
+    /// The index of the name with this hash.
+    fn find(&self, hash: u64) -> Option<usize> {
+        let places = probe_sequence(hash, self.slots.len());
+        let mut slots = places.map_while(|place| self.slots.get(place));
+        let (found, index) = slots.find(|(other, _)| *other == hash || *other == 0)?;
+        (*found == hash).then_some(*index)
+    }
+}
+
+/// The places of a hash in a table of `len` slots, in the order of the search.
+fn probe_sequence(hash: u64, len: usize) -> impl Iterator<Item = usize> {
+    let mask = len.wrapping_sub(1);
+    (0..len).map(move |step| (hash as usize).wrapping_add(step) & mask)
 }
 
 /// See [`crate::symbol::add_matching`].

@@ -84,7 +84,12 @@ fn a_tree_has_its_steps_in_order() {
     // The tree is being written.
     assert!(table.enter(index, 0xe, [0; 4], || 0).is_none());
     finished.lose(2);
-    let records: Vec<_> = finished.records().collect();
+    let words_of = |function| match function {
+        0xa => 1,
+        0xb => 0,
+        _ => 4,
+    };
+    let records: Vec<_> = finished.records(words_of).collect();
     assert_eq!(
         records.iter().copied().map(short).collect::<Vec<_>>(),
         [
@@ -96,7 +101,9 @@ fn a_tree_has_its_steps_in_order() {
         ]
     );
     assert_eq!(records[0].words()[8..], [1, 2, 3, 4, 2 << 32 | 4]);
-    assert_eq!(records[1].words()[8..], [0xa, 0xa, 0xa, 0xa, 0]);
+    assert_eq!(records[1].words()[8..], [0xa, 0, 0, 0, 0]);
+    assert_eq!(records[2].words()[8..], [0; 5]);
+    assert_eq!(records[3].words()[8..], [0xc, 0xc, 0xc, 0xc, 0]);
     assert!(records.iter().all(|record| record.words()[0] == 0x1000));
     drop(finished);
     assert_eq!((table.find(me), table.in_progress()), (None, 0));
@@ -112,7 +119,7 @@ fn steps_without_room_are_counted() {
     let tokens: Vec<_> = (0..5).map(|n| table.enter(0, n, [0; 4], || n)).collect();
     assert_eq!(tokens.iter().flatten().count(), 2);
     let finished = table.finish(task(1), root, 0, 9).unwrap();
-    let records: Vec<_> = finished.records().collect();
+    let records: Vec<_> = finished.records(|_| 4).collect();
     assert_eq!(records.len(), 3);
     assert_eq!(records[0].words()[12], 3 << 32 | 2);
 }
@@ -146,7 +153,7 @@ fn a_token_of_another_call_does_nothing() {
     assert!(table.finish(task(2), root, 1, 5).is_none());
     table.leave(task(2), step, 1, || panic!());
     let finished = table.finish(me, root, 1, 5).unwrap();
-    assert_eq!(short(finished.records().nth(1).unwrap())[6], 0);
+    assert_eq!(short(finished.records(|_| 4).nth(1).unwrap())[6], 0);
     for word in [0, u64::MAX, 1 << 40] {
         table.leave(me, Token::of(word), 0, || panic!());
         assert!(table.finish(me, Token::of(word), 0, 0).is_none());
@@ -263,7 +270,7 @@ proptest! {
                         continue;
                     }
                     let finished = table.finish(me, token, 0, 0).unwrap();
-                    let records: Vec<_> = finished.records().collect();
+                    let records: Vec<_> = finished.records(|_| 4).collect();
                     let found: Vec<_> = records
                         .iter()
                         .map(|record| short(*record))

@@ -83,6 +83,44 @@ fn what_follows_the_parameters_of_a_variadic_function_is_none() {
 }
 
 #[test]
+fn the_words_of_arguments_are_counted_if_each_argument_has_one() {
+    const PTR: u32 = 2;
+    const TYPEDEF: u32 = 8;
+    const FUNC: u32 = 12;
+    const FUNC_PROTO: u32 = 13;
+    let mut b = Builder::new();
+    let int = b.int("int", 4, 0);
+    let wide = b.int("__int128", 16, 0);
+    let pointer = b.refer(PTR, "", int);
+    let typedef = b.refer(TYPEDEF, "size_t", int);
+    let structure = b.members(4, "sockptr_t", &[]);
+    let cases: [(&str, &[TypeId], Option<usize>); 6] = [
+        ("none", &[], Some(0)),
+        ("two", &[pointer, typedef], Some(2)),
+        ("five", &[int; 5], Some(5)),
+        ("with_structure", &[pointer, structure], None),
+        ("with_wide", &[wide], None),
+        ("variadic", &[pointer, TypeId::VOID], None),
+    ];
+    for (name, types, _) in cases {
+        let params: Vec<_> = types.iter().flat_map(|ty| [0, ty.get()]).collect();
+        let proto = b.add(
+            "",
+            FUNC_PROTO << 24 | types.len() as u32,
+            int.get(),
+            &params,
+        );
+        b.refer(FUNC, name, proto);
+    }
+    let btf = open(b.bytes());
+    let found: Vec<_> = btf
+        .functions()
+        .map(|(name, function)| (name, function.words_of_arguments()))
+        .collect();
+    assert_eq!(found, cases.map(|(name, _, words)| (name, words)));
+}
+
+#[test]
 fn a_tracepoint_keeps_its_first_parameter_for_itself() {
     let btf = open(everything().bytes());
     let read = btf.function("vfs_read").unwrap().of_tracepoint();
