@@ -26,6 +26,7 @@ use crate::commands::{
 };
 
 mod action;
+mod block_probes;
 mod call_functions;
 mod call_tree;
 mod calls;
