@@ -90,8 +90,9 @@ pub fn ask<D: Decoder>(parts: &[Part<'_>], destination: impl Fn(u64) -> Destinat
             }
         }
     }
-    // Two passes of the sweep, one each for the exits and the verdict, and two for the blocks.
-    assert!(DECODED.get() <= 6 * len + 1, "{} of {len}", DECODED.get());
+    // Two passes of the sweep, one each for the exits and the verdict, two for the blocks, and one
+    // for their check.
+    assert!(DECODED.get() <= 7 * len + 1, "{} of {len}", DECODED.get());
 }
 
 /// Each instruction is in one block at most, and each successor is a block.
